@@ -187,6 +187,8 @@ pub(crate) const API_CONNECTIONS_MAX: usize = 128;
 /// Silence of both sides after which a connection to the API ends: longer than any request may take, so that a change
 /// that is being made is not cut off.
 pub(crate) const API_SILENCE_MS: u64 = 1_000_000;
+/// Octets of a file from which the token of a node that joins is read.
+pub(crate) const TOKEN_TEXT_OCTETS_MAX: u64 = 4 << 10;
 /// Records that wait for the audit log; more are lost to it, and that is written down.
 pub(crate) const AUDIT_WAITING_MAX: usize = 100_000;
 /// Octets of one file of the audit log after which the next begins.
@@ -278,10 +280,16 @@ pub(crate) const BACKUP_PART_BYTES: usize = 256 << 10;
 pub(crate) const BACKUP_PARTS_MAX: usize = 4;
 
 /// Threads that ask the daemons of `external` rules.
-pub(crate) const EXTERNAL_THREADS: usize = 4;
-/// Time from the arrival of an update in which all daemons that it depends on have to have answered.
+pub(crate) const EXTERNAL_THREADS: usize = 8;
+/// Those of them that ask one daemon at a time: one that says nothing holds up nobody who asks another.
+pub(crate) const EXTERNAL_THREADS_PER_SOCKET_MAX: usize = 4;
+/// Time in which all daemons that an update depends on have to have answered, once it is its turn.
 pub(crate) const EXTERNAL_WAIT_MS: u64 = 1_000;
+/// Time from the arrival of an update in which its turn has to come.
+pub(crate) const EXTERNAL_TURN_MS: u64 = 2_000;
 /// Updates that wait for daemons to be asked.
 pub(crate) const EXTERNAL_WAITING_MAX: usize = 1_024;
+/// Those of them that wait for one daemon.
+pub(crate) const EXTERNAL_PER_SOCKET_MAX: usize = 512;
 /// Time between two lines of the log that say that a daemon does not answer.
 pub(crate) const EXTERNAL_LOG_MS: u64 = 10_000;

@@ -13,7 +13,7 @@ mod zones;
 
 pub(crate) use hash_ring::HashRing;
 pub(crate) use items::FrozenState;
-pub(crate) use restore::{Restore, RestoreError, empty_machine};
+pub(crate) use restore::{Restore, RestoreError, SettingsOnly, empty_machine};
 pub(crate) use stages::{StageError, Stages, chunk_digest};
 #[cfg(test)]
 pub(crate) use zones::death;

@@ -9,6 +9,7 @@ use crate::codec::{DecodeError, Decoder};
 use crate::config::ReplicaConfig;
 use crate::limits::ENTRY_OCTETS_MAX;
 use crate::state::{History, HistoryLimits, Sessions, Settings};
+use std::borrow::Cow;
 use zone::set::{Edit, Version};
 use zone::{ZoneId, ZoneSet, ZoneSetConfig};
 
@@ -30,6 +31,49 @@ pub(crate) enum RestoreError {
 impl From<DecodeError> for RestoreError {
     fn from(error: DecodeError) -> Self {
         Self::Decode(error)
+    }
+}
+
+/// The settings alone of a checkpoint.
+pub(crate) struct SettingsOnly {
+    settings: Settings,
+    parts: Vec<u8>,
+}
+
+impl SettingsOnly {
+    pub(crate) fn new() -> Self {
+        Self { settings: Settings::empty([0; 16]), parts: Vec::new() }
+    }
+
+    /// Takes the next item, of whichever section.
+    pub(crate) fn item(&mut self, section: Section, octets: &[u8]) -> Result<(), RestoreError> {
+        if section != SETTINGS {
+            return Ok(());
+        }
+        let Some(octets) = whole(&mut self.parts, octets)? else { return Ok(()) };
+        let mut from = Decoder::new(&octets);
+        self.settings.restore(&mut from)?;
+        Ok(from.finish()?)
+    }
+
+    pub(crate) const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+}
+
+/// An item, of which this is a part, if it is the last one.
+fn whole<'o>(parts: &mut Vec<u8>, octets: &'o [u8]) -> Result<Option<Cow<'o, [u8]>>, RestoreError> {
+    let (&first, part) = octets.split_first().ok_or(DecodeError::Short)?;
+    if parts.len() + part.len() > 2 * ENTRY_OCTETS_MAX {
+        return Err(DecodeError::TooLarge.into());
+    }
+    match first {
+        PART_LAST if parts.is_empty() => Ok(Some(part.into())),
+        PART_MORE | PART_LAST => {
+            parts.extend_from_slice(part);
+            Ok((first == PART_LAST).then(|| core::mem::take(parts).into()))
+        }
+        _ => Err(DecodeError::Unknown.into()),
     }
 }
 
@@ -64,22 +108,9 @@ impl Restore {
 
     /// Takes the next item.
     pub(crate) fn item(&mut self, section: Section, octets: &[u8]) -> Result<(), RestoreError> {
-        let (&first, part) = octets.split_first().ok_or(DecodeError::Short)?;
-        if self.parts.len() + part.len() > 2 * ENTRY_OCTETS_MAX {
-            return Err(DecodeError::TooLarge.into());
-        }
-        match first {
-            PART_MORE => {
-                self.parts.extend_from_slice(part);
-                Ok(())
-            }
-            PART_LAST if self.parts.is_empty() => self.whole_item(section, part),
-            PART_LAST => {
-                self.parts.extend_from_slice(part);
-                let whole = core::mem::take(&mut self.parts);
-                self.whole_item(section, &whole)
-            }
-            _ => Err(DecodeError::Unknown.into()),
+        match whole(&mut self.parts, octets)? {
+            Some(octets) => self.whole_item(section, &octets),
+            None => Ok(()),
         }
     }
 

@@ -13,7 +13,7 @@ use crate::disk::DiskRead;
 use crate::io::{Member, NodeId};
 use crate::limits::RESTORE_SERIAL_GAP;
 use crate::log::Log;
-use crate::machine::Machine;
+use crate::machine::{Machine, SettingsOnly};
 use crate::secrets::DataKey;
 use core::fmt;
 use wire::name::Name;
@@ -96,6 +96,22 @@ impl Backup {
     pub fn verify(&self, disk: &dyn DiskRead) -> Result<u64, CheckpointError> {
         self.0.for_each_item(disk, |_, _| {})?;
         Ok(self.0.manifest().file_bytes())
+    }
+
+    /// Reads its settings, and whether this data key opens all secrets in them, as [`Replica::restore`] will.
+    ///
+    /// # Errors
+    /// [`RestoreFailure`].
+    pub fn check_key(&self, disk: &dyn DiskRead, key: &DataKey) -> Result<(), RestoreFailure> {
+        let (mut settings, mut result) = (SettingsOnly::new(), Ok(()));
+        let each = |section, item: &[u8]| {
+            if result.is_ok() {
+                result = settings.item(section, item);
+            }
+        };
+        self.0.for_each_item(disk, each).map_err(OpenError::Checkpoint)?;
+        result.map_err(OpenError::from)?;
+        settings.settings().check_opens(key).map_err(RestoreFailure::DataKey)
     }
 
     /// Index of the last entry that it contains.

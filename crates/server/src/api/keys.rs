@@ -64,6 +64,51 @@ pub(super) async fn show_secret(
     Ok(Json(shown.secrets.iter().map(of).collect()))
 }
 
+/// One grant of a key.
+#[derive(Deserialize)]
+pub(super) struct GrantQuery {
+    name: String,
+    right: String,
+    /// All zones where none is named.
+    zone: Option<String>,
+}
+
+/// Makes a grant of a key that is there.
+pub(super) async fn grant(
+    State(api): State<Arc<Api>>,
+    query: Result<Query<GrantQuery>, QueryRejection>,
+) -> Result<Json<DoneJson>, ApiError> {
+    let (key, zone, right) = parse_grant(query?.0)?;
+    changed(&api, AdminCommand::Grant { key, zone, right }).await
+}
+
+/// Takes a grant back; a key that has one for all zones keeps it when one zone is named.
+pub(super) async fn revoke(
+    State(api): State<Arc<Api>>,
+    query: Result<Query<GrantQuery>, QueryRejection>,
+) -> Result<Json<DoneJson>, ApiError> {
+    let (key, zone, right) = parse_grant(query?.0)?;
+    changed(&api, AdminCommand::Revoke { key, zone, right }).await
+}
+
+fn parse_grant(query: GrantQuery) -> Result<(Name, Option<ZoneId>, Right), ApiError> {
+    let right = parse_right(&query.right)?;
+    Ok((parse_name(&query.name)?, query.zone.as_deref().map(parse_zone).transpose()?, right))
+}
+
+fn parse_zone(text: &str) -> Result<ZoneId, ApiError> {
+    Ok(ZoneId { view: 0, apex: parse_name(text)? })
+}
+
+fn parse_right(text: &str) -> Result<Right, ApiError> {
+    match text {
+        "update" => Ok(Right::Update),
+        "transfer" => Ok(Right::Transfer),
+        "update-apex" => Ok(Right::UpdateApex),
+        other => Err(bad(format!("`{other}` is no right"), "update, update-apex or transfer")),
+    }
+}
+
 /// Makes the key if it is not there, then each grant that is not there.
 pub(super) async fn add(
     State(api): State<Arc<Api>>,
@@ -76,13 +121,8 @@ pub(super) async fn add(
         commands.push(AdminCommand::AddKey { name: name.clone(), algorithm: wire_algorithm(algorithm), secret, nonce });
     }
     for grant in &key.grants {
-        let right = match grant.right.as_str() {
-            "update" => Right::Update,
-            "transfer" => Right::Transfer,
-            "update-apex" => Right::UpdateApex,
-            other => return Err(bad(format!("`{other}` is no right"), "update, update-apex or transfer")),
-        };
-        let zone = grant.zone.as_deref().map(parse_name).transpose()?.map(|apex| ZoneId { view: 0, apex });
+        let right = parse_right(&grant.right)?;
+        let zone = grant.zone.as_deref().map(parse_zone).transpose()?;
         commands.push(AdminCommand::Grant { key: name.clone(), zone, right });
     }
     let (mut changed, mut is_made) = (false, false);

@@ -214,6 +214,6 @@ pub(crate) struct AuthorityStepJson {
 /// `POST /v1/tokens`
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct TokenJson {
-    /// Give it to `catamaran join --token`.
+    /// Give it to `catamaran join --token-file`.
     pub(crate) token: String,
 }

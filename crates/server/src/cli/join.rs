@@ -7,18 +7,19 @@ use crate::files::data_key::{self, DataKeyFile, DataKeys};
 use crate::files::layout::{Layout, cluster_id_of};
 use crate::files::token::Token;
 use crate::files::{Readers, write_atomic};
-use crate::limits::ADMIN_WAIT_MS;
+use crate::limits::{ADMIN_WAIT_MS, TOKEN_TEXT_OCTETS_MAX};
 use crate::node::first_state;
 use crate::peer::join::{JoinGrant, JoinToken, ask};
 use crate::peer::node_number;
 use crate::problem::{Exit, Problem};
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::time::Duration;
 
 pub(crate) fn run(args: &JoinArgs) -> Result<(), Problem> {
     let peer = args.peer;
-    let token = JoinToken::from_text(&args.token).ok_or_else(|| {
+    let token = JoinToken::from_text(token_of(args)?.trim()).ok_or_else(|| {
         Problem::new(Exit::Usage, "the token cannot be read", "a part of it is missing or altered")
             .hint("copy the whole line that `catamaran cluster add` printed")
     })?;
@@ -45,6 +46,19 @@ pub(crate) fn run(args: &JoinArgs) -> Result<(), Problem> {
     let (program, number, config) = (super::program(), node_number(grant.id), files.config());
     println!("joined as node {number}; run it with:\n  {program} serve --config {}", config.display());
     Ok(())
+}
+
+/// The text of the token, wherever it stands.
+fn token_of(args: &JoinArgs) -> Result<String, Problem> {
+    let Some(file) = &args.token_file else { return Ok(args.token.clone().unwrap_or_default()) };
+    let mut text = String::new();
+    let read = |from: &mut dyn Read, text: &mut String| from.take(TOKEN_TEXT_OCTETS_MAX).read_to_string(text);
+    let done = match file.as_os_str() == "-" {
+        true => read(&mut io::stdin().lock(), &mut text),
+        false => File::open(file).and_then(|mut file| read(&mut file, &mut text)),
+    };
+    let unread = |error: io::Error| Problem::new(Exit::Input, "the token cannot be read", error).at(file.display());
+    done.map(|_| text).map_err(unread)
 }
 
 /// Makes everything but the state and the configuration.

@@ -1,7 +1,7 @@
-//! `key`: add, list, remove.
+//! `key`: add, list, grant, revoke, roll, retire, show, remove.
 
 use super::client::{Client, query};
-use super::{KeyCommand, Target};
+use super::{GrantArgs, KeyCommand, RightArgs, Target};
 use crate::api::types::{GrantJson, KeyJson};
 use crate::files::key_file::{Algorithm, TsigKey};
 use crate::problem::{Exit, Problem};
@@ -23,6 +23,8 @@ pub(crate) fn run(command: &KeyCommand) -> Result<(), Problem> {
             if file.is_none() { print(key.to_text().trim_end()) } else { Ok(()) }
         }
         KeyCommand::Show { name, secret: _, target } => show(name, target),
+        KeyCommand::Grant(args) => change_grants("POST", args, "is granted"),
+        KeyCommand::Revoke(args) => change_grants("DELETE", args, "is no longer granted"),
         KeyCommand::Retire { name, target } => retire(name, target),
         KeyCommand::Remove { name, target } => remove(name, target),
     }
@@ -132,6 +134,31 @@ fn show(name: &str, target: &Target) -> Result<(), Problem> {
         } else {
             print("# The secret before, good until `catamaran key retire`:")?;
             text.trim_end().lines().try_for_each(|line| print(&format!("# {line}")))?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes grants, or takes them back, one after the other.
+fn change_grants(method: &str, args: &GrantArgs, what: &str) -> Result<(), Problem> {
+    let client = Client::find(&args.target)?;
+    let key = parse_name(&args.name)?;
+    let zones = args.zones.iter().map(|zone| parse_name(zone)).collect::<Result<Vec<_>, _>>()?;
+    let zones = if zones.is_empty() { vec![None] } else { zones.into_iter().map(Some).collect() };
+    let GrantArgs { rights: RightArgs { update, update_apex, transfer }, .. } = args;
+    let rights = [(*update, "update"), (*update_apex, "update-apex"), (*transfer, "transfer")];
+    for (_, right) in rights.into_iter().filter(|(wanted, _)| *wanted) {
+        for zone in &zones {
+            let of_zone = zone.as_ref().map(|zone| format!("&{}", query("zone", &zone.to_string())));
+            let path = format!(
+                "/v1/grants?{}&{}{}",
+                query("name", &key.to_string()),
+                query("right", right),
+                of_zone.unwrap_or_default()
+            );
+            client.change(method, &path, &[])?;
+            let place = zone.as_ref().map_or_else(|| "all zones".to_owned(), ToString::to_string);
+            print(&format!("key {key} {what} {right} on {place}"))?;
         }
     }
     Ok(())

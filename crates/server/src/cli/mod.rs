@@ -232,12 +232,13 @@ Examples:
   on a node of the cluster, for one new node:
     catamaran cluster add --dir /var/lib/catamaran
   on the new machine, with the text that it printed:
-    catamaran join --token TEXT --dir /var/lib/catamaran --dns 192.0.2.2:53 --peer 10.0.0.2:5380
+    catamaran join --token-file - --dir /var/lib/catamaran --dns 192.0.2.2:53 --peer 10.0.0.2:5380
     catamaran serve --config /var/lib/catamaran/node-2/catamaran.toml
   the third voter of two sites, which answers no queries:
-    catamaran join --token TEXT --dir /var/lib/catamaran --no-dns --peer 10.0.3.1:5380
+    catamaran join --token-file - --dir /var/lib/catamaran --no-dns --peer 10.0.3.1:5380
 
-A token is good for one node and for one hour.";
+A token is good for one node and for one hour. What stands on a command line all users of a machine can read, so --token is
+for tests.";
 
 /// Arguments of `join`.
 #[derive(Args, Debug)]
@@ -247,8 +248,11 @@ pub(crate) struct JoinArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,
     /// The token that `catamaran cluster add` printed.
-    #[arg(long)]
-    pub(crate) token: String,
+    #[arg(long, required_unless_present = "token_file", conflicts_with = "token_file", value_name = "TEXT")]
+    pub(crate) token: Option<String>,
+    /// File that has the token; `-` for standard input.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
     /// Address for DNS; may be given several times.
     #[arg(long = "dns", required_unless_present = "no_dns", value_name = "ADDRESS:PORT")]
     pub(crate) dns: Vec<SocketAddr>,
@@ -352,6 +356,17 @@ Examples:
   catamaran key roll --file new.key
 
 Prints the key file with the new secret. The older secret is good until `catamaran key retire`.";
+
+const KEY_GRANT_EXAMPLES: &str = "\
+Examples:
+  catamaran key grant secondary --transfer --zone example.org";
+
+const KEY_REVOKE_EXAMPLES: &str = "\
+Examples:
+  catamaran key revoke dhcp --update
+  catamaran key revoke secondary --transfer --zone example.org
+
+A grant is taken back as it was made: one for all zones without --zone.";
 
 const KEY_RETIRE_EXAMPLES: &str = "\
 Examples:
@@ -467,6 +482,35 @@ pub(crate) enum ZoneCommand {
     },
 }
 
+/// Which grants of which key.
+#[derive(Args, Debug)]
+pub(crate) struct GrantArgs {
+    /// The key's name.
+    pub(crate) name: String,
+    /// Zone of the grant; may be given several times. All zones when none is named.
+    #[arg(long = "zone")]
+    pub(crate) zones: Vec<String>,
+    #[command(flatten)]
+    pub(crate) rights: RightArgs,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+/// What is granted.
+#[derive(Args, Debug)]
+#[group(required = true, multiple = true)]
+pub(crate) struct RightArgs {
+    /// Updates, but for the SOA and the NS of the apex.
+    #[arg(long)]
+    pub(crate) update: bool,
+    /// Updates of the SOA and the NS of the apex too.
+    #[arg(long)]
+    pub(crate) update_apex: bool,
+    /// Transfers.
+    #[arg(long)]
+    pub(crate) transfer: bool,
+}
+
 /// `key ...`
 #[derive(Subcommand, Debug)]
 pub(crate) enum KeyCommand {
@@ -528,6 +572,12 @@ pub(crate) enum KeyCommand {
         #[command(flatten)]
         target: Target,
     },
+    /// Grant something more to a key.
+    #[command(after_help = KEY_GRANT_EXAMPLES)]
+    Grant(GrantArgs),
+    /// Take back what a key was granted, at once on all nodes.
+    #[command(after_help = KEY_REVOKE_EXAMPLES)]
+    Revoke(GrantArgs),
     /// Make the older of two secrets of a key void.
     #[command(after_help = KEY_RETIRE_EXAMPLES)]
     Retire {

@@ -148,12 +148,18 @@ fn import(file: &Path, only: &[String], dry_run: bool, target: &Target) -> Resul
     }
     let client = Client::find(target)?;
     let served: Vec<ZoneJson> = client.get_json("/v1/zones")?;
+    let mut set: Vec<String> = Vec::new();
     for (policy, text) in wanted.iter().zip(&texts) {
         if !served.iter().any(|zone| zone.zone.eq_ignore_ascii_case(&policy.zone.to_string())) {
             eprintln!("warning: {}: zone {} is not served here and was left out", policy.place, policy.zone);
             continue;
         }
-        let changed = put(&client, Some(&policy.zone), text)?;
+        // Each is a change of its own.
+        let changed = put(&client, Some(&policy.zone), text).map_err(|problem| {
+            let before = if set.is_empty() { "nothing was".to_owned() } else { format!("{} are", set.join(", ")) };
+            Problem { what: format!("the policy of {} was not set; before it {before}", policy.zone), ..problem }
+        })?;
+        set.push(policy.zone.to_string());
         print(&format!("{} {}", of(Some(&policy.zone)), if changed { "set" } else { "are so already" }))?;
     }
     Ok(())

@@ -231,6 +231,11 @@ impl<S: Submit + 'static> UpdateThread<S> {
                 }
                 self.refuse(&request, &refused, None, reply);
             }
+            // It was certainly not proposed.
+            Authenticated::Verified { signer, .. } if asked.had_no_turn => {
+                let refused = Refused { rcode: Rcode::SERVFAIL, reason: Refusal::QueueFull };
+                self.refuse(&request, &refused, Some(&signer), reply);
+            }
             Authenticated::Verified { verified, signer } if request.header.opcode == Opcode::UPDATE => {
                 match self.questions(&request, &verified, &rights, &reply, &asked) {
                     Some((questions, who)) => {
@@ -274,10 +279,10 @@ impl<S: Submit + 'static> UpdateThread<S> {
         (!questions.is_empty()).then(|| (questions, Who::new(requestor, algorithm)))
     }
 
-    /// Has daemons asked; without room for that, what they would say counts as not said.
+    /// Has daemons asked; without room for that the client hears so.
     fn ask(&mut self, ask: Box<Ask>) {
         if let Err(ask) = self.asker.ask(ask) {
-            self.message(ask.message, Asked { is_silent: true, ..ask.asked });
+            self.message(ask.message, Asked { had_no_turn: true, ..ask.asked });
         }
     }
 

@@ -3,21 +3,24 @@
 //! ```text
 //!   update thread --Asker--> ask each daemon, one connection a question --Desk::asked--> the same update thread
 //! ```
-//! A daemon that is away, slow, or says something else than yes or no has not answered; what has no answer is denied.
+//! A daemon that is away, slow, or says something else than yes or no has not answered; what has no answer is denied. An
+//! update for which nobody could be asked in time is not: its client hears SERVFAIL, and may try again.
+
+mod turns;
 
 use super::deferred::{Deferred, Desk};
-use crate::limits::{EXTERNAL_LOG_MS, EXTERNAL_THREADS, EXTERNAL_WAIT_MS, EXTERNAL_WAITING_MAX};
+use crate::limits::{EXTERNAL_LOG_MS, EXTERNAL_THREADS, EXTERNAL_TURN_MS, EXTERNAL_WAIT_MS};
+use crate::metrics::Counter;
 use crate::metrics::text::{Kind, Page};
-use crate::metrics::{Counter, Gauge};
 use replica::io::KeyAlgorithm;
 use replica::policy::{External, Question, Requestor};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use turns::{Turn, Turns};
 use wire::name::NameRef;
 
 /// Of the request; BIND's.
@@ -29,6 +32,8 @@ pub(crate) struct Asked {
     pub(crate) external: External,
     /// A daemon did not answer: there is no use in asking more.
     pub(crate) is_silent: bool,
+    /// Nobody was asked, since too many others wait for that.
+    pub(crate) had_no_turn: bool,
 }
 
 impl Asked {
@@ -100,8 +105,7 @@ impl ExternalCounters {
 /// Where update threads put down what is to be asked.
 #[derive(Clone)]
 pub(crate) struct Asker {
-    queue: Sender<Box<Ask>>,
-    waiting: Arc<Gauge>,
+    turns: Arc<Turns<Box<Ask>>>,
     counters: Arc<ExternalCounters>,
 }
 
@@ -111,32 +115,28 @@ impl Asker {
         desk: &Desk,
         counters: &Arc<ExternalCounters>,
     ) -> (Self, Vec<impl FnOnce() + Send + 'static + use<>>) {
-        let (queue, asks) = channel();
-        let asks = Arc::new(Mutex::new(asks));
-        let waiting = Arc::<Gauge>::default();
+        let turns = Arc::<Turns<_>>::default();
         let complaint = Arc::<Mutex<Option<Instant>>>::default();
         let worker = |_| {
-            let (asks, waiting, complaint) = (asks.clone(), waiting.clone(), complaint.clone());
+            let (turns, complaint) = (turns.clone(), complaint.clone());
             let (desk, counters) = (desk.clone(), counters.clone());
-            move || Worker { asks, waiting, complaint, desk, counters }.run()
+            move || Worker { turns, complaint, desk, counters }.run()
         };
         let workers = (0..EXTERNAL_THREADS).map(worker).collect::<Vec<_>>();
-        (Self { queue, waiting, counters: counters.clone() }, workers)
+        (Self { turns, counters: counters.clone() }, workers)
     }
 
     /// Has daemons asked; gives it back when too many wait.
     pub(crate) fn ask(&self, ask: Box<Ask>) -> Result<(), Box<Ask>> {
-        if !self.waiting.enter(EXTERNAL_WAITING_MAX) {
-            self.counters.full.one_shared();
-            return Err(ask);
-        }
-        self.queue.send(ask).map_err(|error| error.0)
+        // Nothing is put here without a question.
+        let Some(first) = ask.questions.first() else { return Err(ask) };
+        let turn = Turn { socket: first.socket.clone(), signer: ask.who.signer.clone() };
+        self.turns.put(turn, ask).inspect_err(|_| self.counters.full.one_shared())
     }
 }
 
 struct Worker {
-    asks: Arc<Mutex<Receiver<Box<Ask>>>>,
-    waiting: Arc<Gauge>,
+    turns: Arc<Turns<Box<Ask>>>,
     /// When one of them last said that a daemon does not answer.
     complaint: Arc<Mutex<Option<Instant>>>,
     desk: Desk,
@@ -146,16 +146,19 @@ struct Worker {
 impl Worker {
     fn run(self) {
         loop {
-            let next = self.asks.lock().unwrap_or_else(PoisonError::into_inner).recv();
-            let Ok(ask) = next else { return };
-            self.waiting.leave();
+            let (turn, ask) = self.turns.take();
             self.answer(*ask);
+            self.turns.end(&turn);
         }
     }
 
     fn answer(&self, ask: Ask) {
         let Ask { thread, message, mut asked, questions, who } = ask;
-        let until = message.received_at + Duration::from_millis(EXTERNAL_WAIT_MS);
+        if message.received_at.elapsed() > Duration::from_millis(EXTERNAL_TURN_MS) {
+            self.counters.full.one_shared();
+            return self.desk.asked(thread, message, Asked { had_no_turn: true, ..asked });
+        }
+        let until = Instant::now() + Duration::from_millis(EXTERNAL_WAIT_MS);
         for question in questions {
             match put_to(&question, &who, until) {
                 Ok(is_granted) => {

@@ -94,6 +94,15 @@ fn a_node_that_was_removed_can_open_nothing_new() {
 
     let file = scratch.path().join("backup").to_str().unwrap().to_owned();
     done(&cluster.dir, &["cluster", "backup", &file, "--with-data-key"]);
+    // With another cluster's directory no key goes beside the file: it would open nothing.
+    let other = Scratch::new("data-key-other");
+    std::fs::copy(cluster.dir.join("api.token"), other.path().join("api.token")).unwrap();
+    other.file("data.key", &format!("catamaran-data-key 1 plain {}=\n", "A".repeat(43)));
+    let (foreign, api) = (other.path().join("backup"), cluster.api(1).to_string());
+    let words = ["cluster", "backup", foreign.to_str().unwrap(), "--with-data-key", "--api", &api];
+    let refused = run(other.path(), &words);
+    assert!(!refused.status.success() && text(&refused).contains("does not open the backup"), "{}", text(&refused));
+    assert!(!foreign.exists() && !other.path().join("backup.key").exists());
     let port = free_ports(3);
     let [dns, peer, api] = [0, 1, 2].map(|offset| format!("127.0.0.1:{}", port + offset));
     let restore = |key: &str| {

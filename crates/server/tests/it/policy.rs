@@ -169,3 +169,42 @@ fn a_key_is_rolled_without_a_moment_in_which_none_signs() {
     let listed = done(&cluster, &["key", "list"]);
     assert!(secrets.iter().all(|secret| !listed.contains(secret)), "{listed}");
 }
+
+#[test]
+fn a_grant_is_taken_back_on_all_nodes_and_the_key_stays() {
+    if !has("nsupdate") || !has("dig") {
+        return;
+    }
+    let scratch = Scratch::new("revoke");
+    let cluster = Cluster::start("revoke", 3, &[]);
+    let file = PathBuf::from(scratch.file("k.key", &done(&cluster, &["key", "add", "k", "--update"])));
+    cluster.settle();
+    let add = |id: u64| nsupdate(cluster.dns(id), &file, "update add r.example.test 60 TXT r");
+    let transfer = |id: u64| {
+        let (ip, port) = (cluster.dns(id).ip().to_string(), cluster.dns(id).port().to_string());
+        let file = file.to_str().unwrap();
+        let output = std::process::Command::new("dig")
+            .args([&format!("@{ip}"), "-p", &port, "-k", file, "example.test", "AXFR"])
+            .output()
+            .unwrap();
+        text(&output).contains("SOA")
+    };
+    assert!(cluster.ids().all(|id| add(id).is_ok() && !transfer(id)));
+    let said = done(&cluster, &["key", "grant", "k", "--transfer", "--zone", "example.test"]);
+    assert_eq!(said, "key k. is granted transfer on example.test.\n");
+    assert!(cluster.ids().all(transfer));
+    // The grant for all zones is another one.
+    done(&cluster, &["key", "revoke", "k", "--transfer"]);
+    assert!(cluster.ids().all(transfer));
+    let said = done(&cluster, &["key", "revoke", "k", "--transfer", "--zone", "example.test"]);
+    assert_eq!(said, "key k. is no longer granted transfer on example.test.\n");
+    done(&cluster, &["key", "revoke", "k", "--update"]);
+    for id in cluster.ids() {
+        assert!(!transfer(id) && add(id).is_err_and(|said| said.contains("REFUSED")), "node {id}");
+    }
+    assert!(done(&cluster, &["key", "list"]).contains("key k. hmac-sha256: granted nothing"));
+    let nothing = cluster.run(&["key", "revoke", "k"]);
+    assert_eq!(nothing.status.code(), Some(2), "{}", text(&nothing));
+    let unknown = cluster.run(&["key", "grant", "nobody", "--update"]);
+    assert!(!unknown.status.success() && text(&unknown).contains("no such key"), "{}", text(&unknown));
+}

@@ -37,12 +37,14 @@ impl Drop for Back {
 impl Witness {
     fn join(cluster: &Cluster) -> Self {
         let token = cluster.run(&["cluster", "add"]);
-        let token = String::from_utf8_lossy(&token.stdout).trim().to_owned();
+        // As it was printed, in a file that only its owner reads.
+        let file = cluster.dir.join("token");
+        std::fs::write(&file, &token.stdout).unwrap();
         let port = free_ports(2);
         let [peer, api] = [0, 1].map(|offset| SocketAddr::from(([127, 0, 0, 1], port + offset)));
         let dir = cluster.dir.join("witness");
         let joined = Command::new(CATAMARAN)
-            .args(["join", "--token", &token, "--dir", dir.to_str().unwrap(), "--no-dns"])
+            .args(["join", "--token-file", file.to_str().unwrap(), "--dir", dir.to_str().unwrap(), "--no-dns"])
             .args(["--peer", &peer.to_string(), "--api", &api.to_string()])
             .stdin(Stdio::null())
             .output()

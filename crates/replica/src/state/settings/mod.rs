@@ -353,6 +353,21 @@ impl Settings {
         Ok(())
     }
 
+    /// Whether this key opens every secret of TSIG keys.
+    ///
+    /// # Errors
+    /// The first key whose secret it does not open.
+    pub(crate) fn check_opens(&self, data_key: &DataKey) -> Result<(), Name> {
+        for (name, key) in &self.keys {
+            let context = secret_context(name);
+            let mut secrets = core::iter::once(&key.secret).chain(&key.previous);
+            if !secrets.all(|sealed| data_key.open(sealed, &context).is_some()) {
+                return Err(name.clone());
+            }
+        }
+        Ok(())
+    }
+
     /// The grants of a key.
     pub(crate) fn grants_of(&self, key: &Name) -> impl Iterator<Item = (Option<&ZoneId>, Right)> {
         // The first that there can be.

@@ -4,11 +4,11 @@ use super::super::Target;
 use super::super::client::Client;
 use crate::api::backup::INDEX;
 use crate::config::Config;
-use crate::files::data_key::{self, DataKeyFile};
+use crate::files::data_key::{self, DataKeyFile, DataKeys};
 use crate::files::layout::Layout;
 use crate::node::disk::StartReads;
 use crate::problem::{Exit, Problem};
-use replica::Backup;
+use replica::{Backup, RestoreFailure};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -28,10 +28,13 @@ pub(super) fn run(file: &Path, with_data_key: bool, target: &Target) -> Result<(
         }
     }
     let partial = with_ending(file, PARTIAL);
+    // A data key that the state is sealed with may be gone when it has come: another took its place meanwhile.
+    let keys = if with_data_key { Some((key_source(target)?, load_keys(target)?)) } else { None };
     let outcome = fetch(&partial, target).and_then(|index| {
         let bytes = verify(&partial)?;
-        if with_data_key {
-            copy_key(target, &key_file)?;
+        if let Some((source, before)) = &keys {
+            let keys = opening(&partial, before, target).map_err(|problem| problem.at(source.path().display()))?;
+            data_key::save_plain(&key_file, &keys).map_err(|error| unwritten(&key_file, &error))?;
         }
         std::fs::rename(&partial, file).and_then(|()| sync_dir(file)).map_err(|error| unwritten(file, &error))?;
         Ok((index, bytes))
@@ -75,18 +78,43 @@ pub(super) fn source(file: &Path) -> Result<(StartReads, String), Problem> {
     Ok((StartReads::new(dir), name.to_owned()))
 }
 
-fn copy_key(target: &Target, to: &Path) -> Result<(), Problem> {
+/// Where the node that has this directory keeps its data keys.
+fn key_source(target: &Target) -> Result<DataKeyFile, Problem> {
     let layout = Layout::new(&target.dir);
-    let from = match layout.configs().first() {
+    Ok(match layout.configs().first() {
         Some(config) => Config::load(config)?.data_key(),
         None => DataKeyFile::new(&layout.data_key(), None),
-    };
-    let key = from.load().map_err(|error| {
+    })
+}
+
+fn load_keys(target: &Target) -> Result<DataKeys, Problem> {
+    let from = key_source(target)?;
+    from.load().map_err(|error| {
         Problem::new(Exit::Input, "the data key cannot be read", error)
             .at(from.path().display())
             .hint("run this on a machine of the cluster, with its directory as --dir")
-    })?;
-    data_key::save_plain(to, &key).map_err(|error| unwritten(to, &error))
+    })
+}
+
+/// Data keys that open all secrets of a backup: those from before it was fetched, with those that came since.
+fn opening(file: &Path, before: &DataKeys, target: &Target) -> Result<DataKeys, Problem> {
+    let mut keys = load_keys(target)?;
+    for (number, key) in &before.keys {
+        keys.keys.entry(*number).or_insert(*key);
+    }
+    let (disk, name) = source(file)?;
+    let none = || Problem::new(Exit::Input, "the data key cannot be read", "there is none in it");
+    let ring = keys.to_replica().ok_or_else(none)?;
+    let checked = Backup::open(&disk, &name)
+        .map_err(|error| Problem::new(Exit::Failed, "the backup is damaged", error))
+        .and_then(|backup| backup.check_key(&disk, &ring).map_err(|error| foreign(&error)));
+    checked.map(|()| keys)
+}
+
+fn foreign(error: &RestoreFailure) -> Problem {
+    Problem::new(Exit::Failed, "the data key does not open the backup; nothing was written", error).hint(
+        "run this on a machine of the cluster, with its directory as --dir; while the data key is replaced, again",
+    )
 }
 
 fn with_ending(file: &Path, ending: &str) -> PathBuf {

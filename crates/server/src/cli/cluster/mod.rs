@@ -43,7 +43,7 @@ Examples:
   catamaran cluster add --learner
 
 Prints a token that is good for one node and for one hour. On the machine of the new node:
-  catamaran join --token TEXT --dir /var/lib/catamaran --dns 192.0.2.4:53 --peer 10.0.0.4:5380";
+  catamaran join --token-file - --dir /var/lib/catamaran --dns 192.0.2.4:53 --peer 10.0.0.4:5380";
 
 const PROMOTE_EXAMPLES: &str = "\
 Examples:

@@ -109,7 +109,7 @@ impl<S: Sources> Parser<'_, S> {
         let (token, text) = tokens.expect_word("the name of a zone").map_err(at)?;
         let zone: Name = text.parse().map_err(|_| at(token.error(format!("`{text}` is no name"))))?;
         let place = format!("{}:{}:{}", file.display(), token.line, token.column);
-        open(tokens).map_err(at)?;
+        let is_internet = open_zone(tokens).map_err(at)?;
         let (mut rules, mut is_primary) = (None, true);
         loop {
             let token = tokens.expect("`}`").map_err(at)?;
@@ -130,7 +130,7 @@ impl<S: Sources> Parser<'_, S> {
                 _ => skip(tokens).map_err(at)?,
             }
         }
-        if is_primary {
+        if is_primary && is_internet {
             self.zones.push(Found { zone: zone.as_ref().to_canonical(), place, rules });
         }
         Ok(())
@@ -139,6 +139,19 @@ impl<S: Sources> Parser<'_, S> {
 
 fn placed(file: &Path, error: TextError) -> (String, String) {
     (format!("{}:{}:{}", file.display(), error.line, error.column), error.what)
+}
+
+/// Goes behind the opening brace of a zone; gives whether it is one of class IN, which it is where no class is named.
+fn open_zone(tokens: &mut Tokens<'_>) -> Result<bool, TextError> {
+    let mut is_internet = true;
+    loop {
+        let token = tokens.expect("`{`")?;
+        match &token.kind {
+            TokenKind::Open => return Ok(is_internet),
+            TokenKind::Word(class) => is_internet = class.eq_ignore_ascii_case("in"),
+            _ => return Err(token.error(format!("want `{{`, found `{}`", token.shown()))),
+        }
+    }
 }
 
 /// Goes behind the next opening brace: what stands before it is a name or a class.

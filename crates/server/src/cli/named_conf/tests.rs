@@ -50,6 +50,7 @@ fn zones_come_out_with_their_rules_and_the_rest_is_passed_over() {
         };
         zone "allowed.example" { type master; allow-update { key "a."; none; key b; }; };
         zone "silent.example" { type primary; };
+        zone "version.bind" CH { type primary; allow-update { key a; }; };
         zone "second.example" { type secondary; allow-update-forwarding { any; }; allow-update { key a; }; };
     "#;
     assert_eq!(

@@ -139,28 +139,34 @@ fn updates_of_others_go_on_while_a_daemon_says_nothing() {
     if !has("nsupdate") {
         return;
     }
-    let scratch = Scratch::new("external-slow");
-    let daemon = Daemon::start(&scratch, |_| None);
+    let scratches = ["external-slow", "external-quick"].map(Scratch::new);
+    let daemon = Daemon::start(&scratches[0], |_| None);
+    let quick = Daemon::start(&scratches[1], |_| Some(1));
     let cluster = Cluster::start("external-slow", 1, &[]);
-    let (slow, other) = (key(&cluster, &scratch, "slow"), key(&cluster, &scratch, "other"));
-    rules(&cluster, &scratch, &format!("grant other zonesub;\ngrant \"local:{}\" external *;\n", daemon.path));
+    let (slow, other) = (key(&cluster, &scratches[0], "slow"), key(&cluster, &scratches[0], "other"));
+    let external = |daemon: &Daemon, rtype: &str| format!("grant \"local:{}\" external * {rtype};\n", daemon.path);
+    let text = format!("grant other zonesub;\n{}{}", external(&daemon, "A"), external(&quick, "TXT"));
+    rules(&cluster, &scratches[0], &text);
     std::thread::scope(|scope| {
-        let waiting: Vec<_> = (0..8)
+        let waiting: Vec<_> = (0..16)
             .map(|number| {
                 let (cluster, slow) = (&cluster, &slow);
                 scope.spawn(move || add(cluster, 1, slow, &format!("s{number}"), "A"))
             })
             .collect();
-        // Each is with the daemon, or waits for that, when others come.
+        // Each is with the daemon, or waits for that, when others come: of other rules, and of other daemons.
         wait_for("the daemon to be asked", || (!daemon.asked.lock().unwrap().is_empty()).then_some(()));
         for number in 0..8 {
             add(&cluster, 1, &other, &format!("o{number}"), "A").unwrap();
+            add(&cluster, 1, &slow, &format!("t{number}"), "TXT").unwrap();
         }
-        for said in waiting {
-            let said = said.join().unwrap();
-            assert!(is_refused(&said), "{said:?}");
-        }
+        let said: Vec<_> = waiting.into_iter().map(|said| said.join().unwrap()).collect();
+        // Denied without an answer; those whose turn did not come were not judged.
+        let had_no_turn = |said: &Result<String, String>| said.as_ref().is_err_and(|said| said.contains("SERVFAIL"));
+        assert!(said.iter().all(|said| is_refused(said) || had_no_turn(said)), "{said:?}");
+        assert!(said.iter().any(is_refused) && said.iter().any(had_no_turn), "{said:?}");
     });
+    assert!(cluster.metric(1, "catamaran_external_questions_total{answer=\"full\"}") > 0);
 }
 
 #[test]
