@@ -47,7 +47,7 @@ pub struct Now {
 pub struct Options {
     /// Nothing is sent to servers and nothing is written.
     pub is_dry_run: bool,
-    /// Each name takes the records over that are there, once.
+    /// Each name takes the records over that its first look shows.
     pub take_over: bool,
     /// What is known is looked at again after this time; 0 is never.
     pub check_period_s: u64,

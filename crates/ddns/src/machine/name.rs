@@ -157,6 +157,7 @@ pub(super) struct NameTask {
     races: u32,
     pace: Pace,
     backoff: Backoff,
+    /// The first look or update that ends uses it up, whatever it shows: what others write after it is theirs.
     may_take_over: bool,
 }
 
@@ -343,6 +344,9 @@ impl NameTask {
             }
             () if self.base.is_some() => Need::Update,
             () if self.must_look || (differs && !self.saved.has_room()) => Need::Look,
+            // Also where nothing differs: else the order would wait for whoever comes days later. Without an address
+            // there is nothing to take a record over for.
+            () if self.may_take_over && has_addresses(target) => Need::Look,
             () if differs => Need::Update,
             () if is_in_doubt() || is_due() => Need::Look,
             () => Need::Nothing,
@@ -364,9 +368,7 @@ impl NameTask {
 
     /// When what is known is to be looked at again, in seconds of 1970.
     fn check_at_s(&self, target: &PerFamily<Option<Addresses>>, period_s: u64) -> Option<u64> {
-        let is_there = |family| target[family].as_ref().is_some_and(|addresses| !addresses.is_empty());
-        (period_s > 0 && Family::ALL.into_iter().any(is_there))
-            .then(|| self.saved.confirmed_at_s.saturating_add(period_s))
+        (period_s > 0 && has_addresses(target)).then(|| self.saved.confirmed_at_s.saturating_add(period_s))
     }
 
     fn look(&mut self, server: usize, target: &PerFamily<Option<Addresses>>, world: &mut World<'_>) -> Option<Request> {
@@ -491,6 +493,7 @@ impl NameTask {
     /// Decides what the next update can be based on, now that all is seen; or that none is needed.
     fn judge(&mut self, server: usize, seen: &PerFamily<Option<Seen>>, world: &mut World<'_>) {
         let Some(target) = self.target(world.now) else { return };
+        let may_take_over = std::mem::take(&mut self.may_take_over);
         let mut base = self.saved.confirmed.clone();
         let mut foreign = None;
         let mut ttl = self.config.ttl;
@@ -502,7 +505,7 @@ impl NameTask {
                 return self.rest(CONFLICT_REST_MS, Trouble::Anothers(shown.clone()), world);
             }
             let is_own = shown.addresses == *to || self.saved.is_own(family, &shown.addresses);
-            if is_own || self.may_take_over || shown.addresses.is_empty() {
+            if is_own || may_take_over || shown.addresses.is_empty() {
                 base[family] = shown.addresses.clone();
                 self.saved.confirmed[family] = shown.addresses.clone();
                 ttl = shown.ttl.filter(|theirs| *theirs != self.config.ttl).unwrap_or(ttl);
@@ -622,6 +625,11 @@ impl NameTask {
         self.failure = None;
         self.races = 0;
     }
+}
+
+/// Whether any family shall have an address.
+fn has_addresses(target: &PerFamily<Option<Addresses>>) -> bool {
+    Family::ALL.into_iter().any(|family| target[family].as_ref().is_some_and(|addresses| !addresses.is_empty()))
 }
 
 /// Whether nothing is to be done for any family.

@@ -429,6 +429,38 @@ fn take_over_takes_what_is_there_once() {
 }
 
 #[test]
+fn take_over_is_used_up_by_the_first_look_also_where_nothing_differs() {
+    for is_state_lost in [false, true] {
+        let mut lab = Lab::new(1);
+        lab.set_addresses(&["192.0.2.1"]);
+        if is_state_lost {
+            lab.disk = Saved::new("example.test.");
+        }
+        lab.take_over = true;
+        lab.restart();
+        let at_start = (lab.updates.len(), lab.looks, lab.standing());
+        lab.zone.ipv4 = (set(&["203.0.113.9"]), 300);
+        lab.pass(3_700_000);
+        assert_eq!(lab.has(Family::V4), ["203.0.113.9"], "{is_state_lost}");
+        assert!(matches!(lab.standing(), Standing::Troubled(Trouble::Anothers(_))), "{is_state_lost}");
+        assert_eq!(at_start, (1, 1, Standing::Settled), "{is_state_lost}");
+    }
+}
+
+#[test]
+fn take_over_removes_nothing_while_there_is_no_address() {
+    let mut lab = Lab::new(1);
+    lab.take_over = true;
+    lab.zone.ipv4 = (set(&["203.0.113.9"]), 300);
+    lab.restart();
+    lab.pass(100_000);
+    assert_eq!((lab.has(Family::V4), lab.looks), (vec!["203.0.113.9".into()], 0));
+    lab.set_addresses(&["192.0.2.7"]);
+    lab.pass(1_000);
+    assert_eq!((lab.has(Family::V4), lab.standing()), (vec!["192.0.2.7".into()], Standing::Settled));
+}
+
+#[test]
 fn what_is_right_already_is_taken_for_ours() {
     let mut lab = Lab::new(1);
     lab.zone.ipv4 = (set(&["192.0.2.1"]), 60);
