@@ -6,6 +6,7 @@
 //!     +--(check, doubt)--> looking --own, or nothing--> updating
 //!                             |--another's--> one try as if there was nothing (a wildcard shows it too) --> resting
 //!                             \--as it shall be, an update may still change it--> idle, and looking again later
+//!   what a look showed is not there: one try as if there was nothing (a wildcard shows ours too), then looking
 //!   any failure: the next server; all failed: resting
 //! ```
 
@@ -19,6 +20,7 @@ use crate::outcome::{Failure, Outcome, Refusal, Seen};
 use crate::state::{Attempt, SavedName};
 use std::collections::BTreeSet;
 use wire::Name;
+use wire::number::Rcode;
 
 /// What a family of a name shall have.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -82,8 +84,7 @@ enum Phase {
         token: u64,
         server: usize,
         update: Update,
-        /// What was seen before, where it was another's.
-        foreign: Option<Seen>,
+        origin: Origin,
     },
     Looking {
         token: u64,
@@ -92,6 +93,15 @@ enum Phase {
         left: Vec<Family>,
         seen: PerFamily<Option<Seen>>,
     },
+}
+
+/// Where that comes from which an update takes for there.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct Origin {
+    /// From a look at all of it; otherwise it is remembered, or a guess.
+    is_shown: bool,
+    /// What the look showed that is another's: it is taken for a wildcard's, and nothing for there.
+    foreign: Option<Seen>,
 }
 
 /// Until when nothing is tried for a target that could not be reached.
@@ -141,8 +151,8 @@ pub(super) struct NameTask {
     gone_since_ms: PerFamily<Option<u64>>,
     phase: Phase,
     rest: Option<Rest>,
-    /// What the server showed, if it is to be the base of the next update, and what of it is another's.
-    base: Option<(PerFamily<Addresses>, Option<Seen>)>,
+    /// What the next update takes for there, if it is not what is remembered.
+    base: Option<(PerFamily<Addresses>, Origin)>,
     /// When it is to be looked at because the outcome of an update is not known.
     doubt_ms: Option<u64>,
     /// Until when such an update may be carried out; `None` before that is known: a process before this one sent it.
@@ -276,8 +286,8 @@ impl NameTask {
     /// Takes up what became of a request of this name; gives the next one of the same errand.
     pub(super) fn handle_outcome(&mut self, token: u64, outcome: Outcome, world: &mut World<'_>) -> Option<Request> {
         match std::mem::replace(&mut self.phase, Phase::Idle) {
-            Phase::Updating { token: own, server, update, foreign } if own == token => {
-                self.handle_updated(server, &update, foreign, outcome, world);
+            Phase::Updating { token: own, server, update, origin } if own == token => {
+                self.handle_updated(server, &update, origin, outcome, world);
                 None
             }
             Phase::Looking { token: own, server, left, seen } if own == token => {
@@ -396,7 +406,7 @@ impl NameTask {
         target: &PerFamily<Option<Addresses>>,
         world: &mut World<'_>,
     ) -> Option<Request> {
-        let (base, foreign) = self.base.take().unwrap_or_else(|| (self.saved.confirmed.clone(), None));
+        let (base, origin) = self.base.take().unwrap_or_else(|| (self.saved.confirmed.clone(), Origin::default()));
         let mut update = Update { owner: self.config.name.clone(), ttl: self.config.ttl, changes: Vec::new() };
         let mut sets = PerFamily::default();
         for family in Family::ALL {
@@ -423,7 +433,7 @@ impl NameTask {
         }
         self.began_ms = world.now.ms;
         let token = world.token();
-        self.phase = Phase::Updating { token, server, update: update.clone(), foreign };
+        self.phase = Phase::Updating { token, server, update: update.clone(), origin };
         Some(Request::Update { token, server, update })
     }
 
@@ -431,7 +441,7 @@ impl NameTask {
         &mut self,
         server: usize,
         update: &Update,
-        foreign: Option<Seen>,
+        origin: Origin,
         outcome: Outcome,
         world: &mut World<'_>,
     ) {
@@ -447,17 +457,9 @@ impl NameTask {
                 self.confirm(&sets, world.now);
                 world.notices.push(Notice::Updated { server, update: update.clone() });
             }
-            Outcome::Prerequisite(_) => {
+            Outcome::Prerequisite(rcode) => {
                 world.servers.worked(server);
-                self.races += 1;
-                // Somebody has changed it: what is there now?
-                self.must_look = true;
-                if let Some(seen) = foreign {
-                    self.rest(CONFLICT_REST_MS, Trouble::Anothers(seen), world);
-                } else if self.races > RACES_MAX {
-                    let rest_ms = self.backoff.rest_ms(world.dice);
-                    self.rest(rest_ms, Trouble::Anothers(Seen::default()), world);
-                }
+                self.handle_prerequisite(rcode, origin, world);
             }
             Outcome::Refused(_) | Outcome::Unreachable(_) | Outcome::Seen(_) => {
                 // What is not signed says nothing of the outcome either.
@@ -467,6 +469,22 @@ impl NameTask {
                 }
                 self.fail(server, outcome, world);
             }
+        }
+    }
+
+    /// What was taken for there is not.
+    fn handle_prerequisite(&mut self, rcode: Rcode, origin: Origin, world: &mut World<'_>) {
+        self.races += 1;
+        // Somebody has changed it: what is there now?
+        self.must_look = true;
+        if origin.is_shown && rcode == Rcode::NXRRSET {
+            // Or, RFC 4592 2.2.1, a wildcard has shown it: then nothing at all is at the name.
+            self.base = Some((PerFamily::default(), Origin { is_shown: false, ..origin }));
+        } else if let Some(seen) = origin.foreign {
+            self.rest(CONFLICT_REST_MS, Trouble::Anothers(seen), world);
+        } else if self.races > RACES_MAX {
+            let rest_ms = self.backoff.rest_ms(world.dice);
+            self.rest(rest_ms, Trouble::Anothers(Seen::default()), world);
         }
     }
 
@@ -529,7 +547,7 @@ impl NameTask {
             self.settle();
             world.notices.push(Notice::Confirmed { server, name: self.config.name.clone() });
         } else if self.saved.has_room() {
-            self.base = Some((base, foreign));
+            self.base = Some((base, Origin { is_shown: true, foreign }));
         } else {
             // So many updates may still have an effect that no more can be told from another's.
             let oldest = self.saved.attempts.iter().map(|attempt| attempt.sent_at_s).min().unwrap_or_default();

@@ -38,6 +38,8 @@ struct Lab {
     /// A wildcard that shows these where there is nothing.
     wildcard: Addresses,
     is_alias: bool,
+    /// What somebody writes right after the next look.
+    after_look: Option<Addresses>,
     moods: Vec<Mood>,
     /// As it lies on disk.
     disk: Saved,
@@ -72,6 +74,7 @@ impl Lab {
             zone: PerFamily::default(),
             wildcard: Addresses::new(),
             is_alias: false,
+            after_look: None,
             moods: vec![Mood::Works; servers],
             disk,
             interfaces: Vec::new(),
@@ -150,16 +153,24 @@ impl Lab {
             }
             Request::Look { family, .. } => {
                 self.looks += 1;
-                let (mut addresses, ttl) = self.zone[*family].clone();
-                let mut ttl = (!addresses.is_empty()).then_some(ttl);
-                if Family::ALL.into_iter().all(|family| self.zone[family].0.is_empty()) && !self.wildcard.is_empty() {
-                    addresses = self.wildcard.iter().copied().filter(|a| Family::of(a) == *family).collect();
-                    ttl = Some(60);
+                let (addresses, ttl) = self.shows(*family);
+                if let Some(theirs) = self.after_look.take() {
+                    self.zone.ipv4 = (theirs, 300);
                 }
+                let ttl = (!addresses.is_empty()).then_some(ttl);
                 Outcome::Seen(Seen { addresses, ttl, is_alias: self.is_alias })
             }
         };
         (*token, if mood == Mood::LosesResponses { silence } else { outcome })
+    }
+
+    /// What a query finds: RFC 4592 2.2.1, a wildcard counts where the name does not exist, with any type.
+    fn shows(&self, family: Family) -> (Addresses, u32) {
+        let exists = Family::ALL.into_iter().any(|family| !self.zone[family].0.is_empty());
+        if exists {
+            return self.zone[family].clone();
+        }
+        (self.wildcard.iter().copied().filter(|address| Family::of(address) == family).collect(), 60)
     }
 
     /// RFC 2136 3.2 and 3.4.
@@ -484,6 +495,61 @@ fn a_wildcard_is_not_taken_for_somebody() {
 }
 
 #[test]
+fn a_wildcard_that_shows_what_we_have_written_is_no_record_of_ours() {
+    // Its A is our old one; its AAAA too; its A is a stranger's.
+    let wildcards: [&[&str]; 3] = [&["192.0.2.1"], &["192.0.2.1", "2001:db8::1"], &["203.0.113.1", "2001:db8::1"]];
+    for wildcard in wildcards {
+        let mut lab = Lab::new(1);
+        lab.set_addresses(&["192.0.2.1", "2001:db8::1"]);
+        lab.zone = PerFamily::default();
+        lab.wildcard = set(wildcard);
+        lab.set_addresses(&["192.0.2.2", "2001:db8::2"]);
+        lab.pass(1_000);
+        let has = (lab.has(Family::V4), lab.has(Family::V6));
+        assert_eq!(has, (vec!["192.0.2.2".into()], vec!["2001:db8::2".into()]), "{wildcard:?}");
+        assert_eq!(lab.standing(), Standing::Settled, "{wildcard:?}");
+    }
+}
+
+#[test]
+fn what_a_wildcard_shows_needs_no_withdrawal() {
+    let mut lab = Lab::new(1);
+    lab.set_addresses(&["192.0.2.1"]);
+    lab.zone = PerFamily::default();
+    lab.wildcard = set(&["192.0.2.1"]);
+    lab.set_addresses(&[]);
+    lab.pass(11_000);
+    assert_eq!((lab.updates.len(), lab.looks, lab.standing()), (4, 2, Standing::Settled));
+}
+
+#[test]
+fn a_wildcard_is_not_taken_over() {
+    let mut lab = Lab::new(1);
+    lab.set_addresses(&["192.0.2.1"]);
+    lab.zone = PerFamily::default();
+    lab.wildcard = set(&["203.0.113.1"]);
+    lab.take_over = true;
+    lab.restart();
+    lab.set_addresses(&["192.0.2.2"]);
+    lab.pass(1_000);
+    assert_eq!((lab.has(Family::V4), lab.standing()), (vec!["192.0.2.2".into()], Standing::Settled));
+}
+
+#[test]
+fn what_another_writes_after_a_wildcard_was_seen_stays() {
+    let mut lab = Lab::new(1);
+    lab.set_addresses(&["192.0.2.1"]);
+    lab.zone = PerFamily::default();
+    lab.wildcard = set(&["192.0.2.1"]);
+    lab.after_look = Some(set(&["203.0.113.9"]));
+    lab.set_addresses(&["192.0.2.2"]);
+    lab.pass(1_000);
+    assert_eq!((lab.after_look.clone(), lab.has(Family::V4)), (None, vec!["203.0.113.9".into()]));
+    let Standing::Troubled(Trouble::Anothers(seen)) = lab.standing() else { panic!("{:?}", lab.standing()) };
+    assert_eq!(seen.addresses, set(&["203.0.113.9"]));
+}
+
+#[test]
 fn an_alias_is_anothers_even_to_who_takes_over() {
     let mut lab = Lab::new(1);
     lab.take_over = true;
@@ -605,6 +671,7 @@ enum Event {
     Restart,
     Another(u8),
     Vanish,
+    Wildcard(u8),
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -619,6 +686,7 @@ fn event() -> impl Strategy<Value = Event> {
         2 => Just(Event::Restart),
         1 => (1u8..4).prop_map(Event::Another),
         1 => Just(Event::Vanish),
+        1 => (1u8..5).prop_map(Event::Wildcard),
     ]
 }
 
@@ -648,6 +716,8 @@ proptest! {
                     lab.zone = PerFamily::default();
                     anothers = None;
                 }
+                // It shows what may be ours.
+                Event::Wildcard(last) => lab.wildcard = set(&[&format!("192.0.2.{last}")]),
             }
             if let Some(theirs) = &anothers {
                 prop_assert_eq!(&lab.zone.ipv4.0, theirs);
@@ -662,8 +732,8 @@ proptest! {
                 prop_assert!(matches!(lab.standing(), Standing::Troubled(Trouble::Anothers(_)) | Standing::Settled));
             }
             None => {
-                let wanted: Vec<String> = lab.interfaces.iter().map(|found| found.address.to_string()).collect();
-                prop_assert_eq!(lab.has(Family::V4), wanted);
+                let wanted: Addresses = lab.interfaces.iter().map(|found| found.address).collect();
+                prop_assert_eq!(lab.shows(Family::V4).0, wanted);
                 prop_assert_eq!(lab.standing(), Standing::Settled);
             }
         }
