@@ -2,6 +2,8 @@
 
 /// Names that one process keeps.
 pub const NAMES_MAX: usize = 64;
+/// Names of the state file: those that are no longer configured stay, as long as there is room.
+pub const SAVED_NAMES_MAX: usize = 2 * NAMES_MAX;
 /// Servers of a zone.
 pub const SERVERS_MAX: usize = 16;
 /// Probes for the outside address.

@@ -2,7 +2,7 @@
 //! what is equal to what a name shall have is taken for ours.
 
 use crate::address::{Addresses, Family, PerFamily};
-use crate::limits::{ATTEMPT_LIFE_S, ATTEMPTS_MAX, LATE_SIGNED_S, NAMES_MAX};
+use crate::limits::{ATTEMPT_LIFE_S, ATTEMPTS_MAX, LATE_SIGNED_S, SAVED_NAMES_MAX};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub struct Saved {
     version: u32,
     /// The zone that the names are in; the state of another zone says nothing.
     pub zone: String,
-    /// By owner, in presentation format. Names that are no longer configured stay.
+    /// By owner, in presentation format. Names that are no longer configured stay, as long as there is room.
     pub names: BTreeMap<String, SavedName>,
 }
 
@@ -60,11 +60,24 @@ impl Saved {
         if saved.zone != zone {
             return Err(format!("it is of the zone {}", saved.zone));
         }
-        // Twice as many: those that are no longer configured stay too.
-        if saved.names.len() > 2 * NAMES_MAX {
-            return Err(format!("it has {} names, more than {}", saved.names.len(), 2 * NAMES_MAX));
+        if saved.names.len() > SAVED_NAMES_MAX {
+            return Err(format!("it has {} names, more than {SAVED_NAMES_MAX}", saved.names.len()));
         }
         Ok(saved)
+    }
+
+    /// Forgets names that are not configured, those first that were confirmed longest ago, down to what a start reads.
+    pub(crate) fn prune(&mut self, is_configured: impl Fn(&str) -> bool) {
+        let excess = self.names.len().saturating_sub(SAVED_NAMES_MAX);
+        if excess == 0 {
+            return;
+        }
+        let others = self.names.iter().filter(|(name, _)| !is_configured(name));
+        let mut others: Vec<_> = others.map(|(name, known)| (known.confirmed_at_s, name.clone())).collect();
+        others.sort_unstable();
+        for (_, name) in others.into_iter().take(excess) {
+            self.names.remove(&name);
+        }
     }
 
     /// The file's octets.

@@ -349,6 +349,7 @@ impl Machine {
         let request = act(task, &mut world);
         if std::mem::take(&mut task.is_dirty) && !self.options.is_dry_run {
             self.saved.names.insert(task.config.name.to_string(), task.saved.clone());
+            self.saved.prune(|name| self.names.iter().any(|task| task.config.name.to_string() == name));
             self.actions.push_back(Action::Save(self.saved.clone()));
         }
         self.actions.extend(notices.into_iter().map(Action::Tell));
