@@ -142,15 +142,29 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
     }
 
     fn deadline(&self) -> Instant {
-        let since = if self.is_writing() { self.wrote_at } else { self.active_at };
-        // Who waits for the replica is not silent.
         let limits = &self.desk.limits;
-        since + if self.deferred_count > 0 { limits.idle } else { limits.patience() }
+        match (self.is_writing(), self.is_waited_on()) {
+            (true, true) => self.wrote_at + limits.idle,
+            (true, false) => self.wrote_at + limits.patience(),
+            // RFC 7766 3: to a server a connection is idle "when it has sent responses to all the queries it has
+            // received". What is deferred has a time limit of its own, which comes first.
+            (false, true) => self.active_at + limits.waiting_time(),
+            (false, false) => self.active_at + limits.patience(),
+        }
     }
 
     fn overdue(&self) -> End {
-        // A request that waits for the replica is no silence of the client's; its own time limit ends the wait.
-        End::Cut(if self.is_writing() { Cut::SlowReader } else { Cut::Idle })
+        match (self.is_writing(), self.is_waited_on()) {
+            (true, _) => End::Cut(Cut::SlowReader),
+            // A response got lost: as if it had been given up.
+            (false, true) => End::Closed,
+            (false, false) => End::Cut(Cut::Idle),
+        }
+    }
+
+    /// Whether the client waits for the server.
+    const fn is_waited_on(&self) -> bool {
+        self.deferred_count > 0
     }
 
     fn is_writing(&self) -> bool {

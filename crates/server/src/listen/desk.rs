@@ -9,7 +9,7 @@ use crate::config::Tcp;
 use crate::config::subnet::Subnet;
 use crate::limits::{
     CONNECTION_DOH_BYTES, CONNECTION_DOQ_BYTES, CONNECTION_DOT_BYTES, CONNECTION_TCP_BYTES, DATAGRAM_OCTETS_MAX,
-    HANDSHAKE_MS, HANDSHAKES_MAX, HANDSHAKES_PER_CLIENT_MAX,
+    DEFERRED_MS_MAX, HANDSHAKE_MS, HANDSHAKES_MAX, HANDSHAKES_PER_CLIENT_MAX,
 };
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -69,6 +69,11 @@ impl ConnectionLimits {
     pub(crate) fn patience(&self) -> Duration {
         let is_crowded = self.clients.is_crowded() || self.memory.is_crowded();
         if is_crowded { self.idle / CROWDED_DIVISOR } else { self.idle }
+    }
+
+    /// How long a client may be silent that waits for a response.
+    pub(crate) fn waiting_time(&self) -> Duration {
+        self.idle.max(Duration::from_millis(DEFERRED_MS_MAX))
     }
 
     /// Octets that count now.

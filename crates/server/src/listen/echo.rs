@@ -19,6 +19,9 @@ pub(super) const COSTLY: u8 = b'c';
 const COST: Duration = Duration::from_micros(100);
 /// What ends with this octet gets the largest message there is.
 pub(super) const LARGE: u8 = b'b';
+/// What ends with this octet is deferred, and echoed after a while.
+pub(super) const LATE: u8 = b'd';
+pub(super) const LATE_AFTER: Duration = Duration::from_millis(600);
 
 /// Echoes, but for these.
 pub(super) struct Echo;
@@ -33,6 +36,9 @@ impl Responder for Echo {
 
 impl PinnedResponder for Echo {
     fn respond(&mut self, octets: &[u8], _peer: SocketAddr, _transport: Transport, out: &mut [u8]) -> Action {
+        if octets.ends_with(&[LATE]) {
+            return Action::Defer;
+        }
         let start = Instant::now();
         while octets.ends_with(&[COSTLY]) && start.elapsed() < COST {
             std::hint::spin_loop();
@@ -41,8 +47,13 @@ impl PinnedResponder for Echo {
         Action::Respond(if octets.ends_with(&[LARGE]) { out.len() } else { octets.len() })
     }
 
-    fn defer(&mut self, _octets: &[u8], _reply: Reply, _out: &mut [u8]) -> Action {
-        Action::Silent
+    fn defer(&mut self, octets: &[u8], reply: Reply, _out: &mut [u8]) -> Action {
+        let octets = octets.to_vec();
+        std::thread::spawn(move || {
+            std::thread::sleep(LATE_AFTER);
+            reply.send(octets);
+        });
+        Action::Defer
     }
 
     fn prepare<'m>(&mut self, _messages: impl Iterator<Item = &'m [u8]>) {}

@@ -6,8 +6,8 @@ use super::tickets::Tickets;
 use crate::config::tls::{Tls, Version};
 use crate::files::data_key::DATA_KEY_OCTETS;
 use crate::limits::{
-    QUIC_HALF_OPEN_MAX, QUIC_INCOMING_BYTES, QUIC_INCOMING_TOTAL_BYTES, QUIC_SEND_BYTES, QUIC_STREAM_WINDOW_BYTES,
-    QUIC_STREAMS_MAX, QUIC_WINDOW_BYTES,
+    DEFERRED_MS_MAX, QUIC_HALF_OPEN_MAX, QUIC_INCOMING_BYTES, QUIC_INCOMING_TOTAL_BYTES, QUIC_SEND_BYTES,
+    QUIC_STREAM_WINDOW_BYTES, QUIC_STREAMS_MAX, QUIC_WINDOW_BYTES,
 };
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{TransportConfig, VarInt};
@@ -26,7 +26,7 @@ pub(crate) struct PublicTls {
 }
 
 impl PublicTls {
-    /// Reads the certificate; `idle` is the silence after which a connection of QUIC ends.
+    /// Reads the certificate; `idle` is the silence after which a connection of QUIC ends on which nobody waits.
     pub(crate) fn load(
         tls: &Tls,
         data_key: &[u8; DATA_KEY_OCTETS],
@@ -66,6 +66,8 @@ const fn of_rustls(version: Version) -> &'static SupportedProtocolVersion {
 }
 
 fn quic(tls: ServerConfig, data_key: &[u8], idle: Duration) -> io::Result<quinn::ServerConfig> {
+    // A client that waits for a response has nothing to send. `listen::doq` ends the connections of the others sooner.
+    let silence = idle.max(Duration::from_millis(DEFERRED_MS_MAX));
     let mut transport = TransportConfig::default();
     transport
         .max_concurrent_bidi_streams(QUIC_STREAMS_MAX.into())
@@ -75,7 +77,7 @@ fn quic(tls: ServerConfig, data_key: &[u8], idle: Duration) -> io::Result<quinn:
         .receive_window(QUIC_WINDOW_BYTES.into())
         .send_window(QUIC_SEND_BYTES)
         .datagram_receive_buffer_size(None)
-        .max_idle_timeout(Some(idle.try_into().map_err(io::Error::other)?))
+        .max_idle_timeout(Some(silence.try_into().map_err(io::Error::other)?))
         // DNS messages are small: probes for larger datagrams would only cost.
         .mtu_discovery_config(None);
     let crypto = Arc::new(QuicServerConfig::try_from(tls).map_err(io::Error::other)?);

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::Tcp;
+use crate::limits::UPDATE_FORGET_MS;
 use crate::listen::counters::{AllConnections, ConnectionCounters, ListenCounters};
 use crate::listen::desk::ConnectionLimits;
 use crate::listen::sockets::{self, Sharing};
@@ -223,6 +224,52 @@ fn silence_ends_a_connection_and_so_do_octets_that_never_become_a_message() {
     assert!(start.elapsed() < Duration::from_secs(3), "took {:?}", start.elapsed());
     trickle.join().unwrap();
     assert_eq!(server.connections.cuts(Cut::Idle), 2);
+}
+
+/// RFC 7766 3: a connection is not idle while a response is due.
+#[test]
+fn who_waits_for_the_server_is_not_silent() {
+    let server = Server::start(150, 10, 10);
+    let mut stream = server.connect();
+    stream.write_all(&[framed(b"d"), framed(b"x")].concat()).unwrap();
+    assert_eq!(read(&mut stream), b"x");
+    std::thread::sleep(Duration::from_millis(600));
+    assert_eq!(server.connections.cuts(Cut::Idle), 0);
+    let (message, reply) = server.deferred.lock().unwrap().pop().unwrap();
+    reply.send(message);
+    assert_eq!(read(&mut stream), b"d");
+    assert_eq!(server.connections.cuts(Cut::Idle), 0);
+    // From then on it is.
+    let start = std::time::Instant::now();
+    assert!(is_closed(&mut stream));
+    assert!((100..2_000).contains(&start.elapsed().as_millis()), "after {:?}", start.elapsed());
+    assert_eq!(server.connections.cuts(Cut::Idle), 1);
+}
+
+#[test]
+fn who_waits_and_does_not_read_is_cut_all_the_same() {
+    let server = Server::start(200, 10, 10);
+    let mut stream = server.connect();
+    stream.set_write_timeout(Some(Duration::from_secs(5))).unwrap();
+    let all: Vec<u8> = (0..1_000).flat_map(|_| framed(b"b")).collect();
+    let _ = stream.write_all(&[framed(b"d"), all].concat());
+    server.wait_for("the cut", |server| server.connections.cuts(Cut::SlowReader) == 1);
+    assert_eq!(server.connections.cuts(Cut::Idle), 0);
+}
+
+#[test]
+fn a_response_that_got_lost_is_not_waited_for_without_end() {
+    let server = Server::start(150, 10, 10);
+    let mut stream = server.connect();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream.write_all(&framed(b"d")).unwrap();
+    server.wait_for("deferral", |server| !server.deferred.lock().unwrap().is_empty());
+    let start = std::time::Instant::now();
+    server.deferred.lock().unwrap().clear();
+    assert!(is_closed(&mut stream));
+    let waited = start.elapsed().as_millis() as u64;
+    assert!((UPDATE_FORGET_MS..2 * UPDATE_FORGET_MS).contains(&waited), "{waited} ms");
+    assert_eq!(server.connections.cuts(Cut::Idle), 0);
 }
 
 #[test]

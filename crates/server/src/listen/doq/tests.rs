@@ -3,7 +3,7 @@
 use super::*;
 use crate::config::Tcp;
 use crate::config::tls::{Tls, Version};
-use crate::listen::echo::{Echo, LARGE, Server};
+use crate::listen::echo::{Echo, LARGE, LATE, LATE_AFTER, Server};
 use crate::listen::{Transport, flood};
 use crate::tls::public::PublicTls;
 use quinn::crypto::rustls::QuicClientConfig;
@@ -20,7 +20,7 @@ async fn serve_all(certificate: &Certificate, desk: Desk<Echo>, listens: oneshot
     std::fs::write(&cert_file, certificate.cert.pem()).unwrap();
     std::fs::write(&key_file, certificate.signing_key.serialize_pem()).unwrap();
     let tls = Tls { cert_file, key_file, dot: vec![], doh: vec![], doq: vec![], versions: vec![Version::Tls13] };
-    let tls = PublicTls::load(&tls, &[7; 32], Duration::from_secs(10), Arc::default()).unwrap();
+    let tls = PublicTls::load(&tls, &[7; 32], desk.limits.idle, Arc::default()).unwrap();
     let endpoint = Endpoint::server(tls.doq, "127.0.0.1:0".parse().unwrap()).unwrap();
     listens.send(endpoint.local_addr().unwrap()).unwrap();
     DoqService::new(desk).accept(endpoint).await;
@@ -57,6 +57,30 @@ fn a_connection_that_floods_leaves_others_their_turn() {
     let shown = certificate.cert.der().clone();
     let serve = async move |desk, listens| serve_all(&certificate, desk, listens).await;
     flood::check(Transport::Doq, serve, move |address| connect(shown.clone(), address), ask);
+}
+
+/// Whoever waits sends no packets; one that has nothing to wait for is silent, whatever QUIC itself bears.
+#[test]
+fn who_waits_for_the_server_is_not_silent() {
+    const IDLE: Duration = Duration::from_millis(150);
+    let certificate = Arc::new(rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap());
+    let shown = certificate.cert.der().clone();
+    let serve = async move |desk, listens| serve_all(&certificate, desk, listens).await;
+    let idle_ms = IDLE.as_millis() as u64;
+    let server = Server::start(Transport::Doq, &Tcp { idle_ms, ..Tcp::default() }, serve);
+    let cuts = || server.connections.of(Transport::Doq).cuts(Cut::Idle);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let connection = connect(shown, server.address).await;
+        let start = Instant::now();
+        let message = vec![0, 0, LATE];
+        assert_eq!(ask(connection.clone(), message.clone()).await, Some(message));
+        assert!(start.elapsed() >= LATE_AFTER && cuts() == 0);
+        let ended = connection.closed().await;
+        assert!(matches!(ended, ConnectionError::ApplicationClosed(_)), "{ended}");
+        assert!(start.elapsed() < LATE_AFTER + Duration::from_secs(3), "after {:?}", start.elapsed());
+    });
+    assert_eq!(cuts(), 1);
 }
 
 /// What QUIC keeps until it is acknowledged counts as what the connection holds, whether or not all of it was written.
