@@ -2,20 +2,22 @@
 //! responses go out as they are ready, those that had to wait for the replica later than others that came after them
 //! (RFC 7766 6.2.1.1 allows it).
 
+mod late;
+
 use super::counters::Cut;
 use super::desk::{Desk, Panicked};
 use super::framing::{Inbound, Outbound};
 use super::memory::Share;
 use super::turn::{Turn, give_way};
-use super::{Action, LATE_MAX, Late, Reply, Responder};
+use super::{Action, Late, Reply, Responder};
 use crate::limits::{CONNECTION_READ_BYTES, TCP_PIPELINE_MAX, TCP_WRITE_BACKLOG_BYTES_MAX};
+use late::LateQueue;
 use std::future::poll_fn;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::time::{Instant, Sleep};
 
 /// Why a connection ended.
@@ -40,7 +42,7 @@ pub(crate) struct Connection<'d, R, S> {
     is_flush_due: bool,
     share: Share,
     /// Made for the first deferred request.
-    late: Option<(Sender<Late>, Receiver<Late>)>,
+    late: Option<LateQueue>,
     deferred_count: usize,
     /// The client will send no more.
     is_half_closed: bool,
@@ -103,7 +105,7 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
             }
         }
         self.inbound.release();
-        if !self.share.set(self.inbound.memory() + self.outbound.memory()) {
+        if !self.share.set(self.memory()) {
             return Poll::Ready(End::Cut(Cut::Memory));
         }
         // The alarm is moved when it rings, not with each request: most deadlines are never reached.
@@ -127,18 +129,25 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
         if self.is_half_closed && !has_message && !self.is_writing() && self.deferred_count == 0 {
             return Poll::Ready(Err(End::Closed));
         }
+        if let Some(late) = &mut self.late {
+            late.take_in(context);
+        }
         if turn.is_over() || (has_message && self.may_answer()) {
             // What went out made room; the stream may have nothing more to say that would wake the task.
             return Poll::Ready(Ok(()));
         }
         if self.has_room()
-            && let Some((_, receiver)) = &mut self.late
-            && let Poll::Ready(late) = receiver.poll_recv(context)
+            && let Some(late) = self.late.as_mut().and_then(LateQueue::next)
         {
             return Poll::Ready(self.take_late(late));
         }
         let may_read = !self.is_half_closed && self.may_answer();
         if may_read { self.read(context) } else { Poll::Pending }
+    }
+
+    /// Octets of messages that wait, in either direction.
+    fn memory(&self) -> usize {
+        self.inbound.memory() + self.outbound.memory() + self.late.as_ref().map_or(0, LateQueue::memory)
     }
 
     fn deadline(&self) -> Instant {
@@ -192,7 +201,7 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
             let (late, outbound) = (&mut self.late, &mut self.outbound);
             let (peer, transport, transfers) = (self.peer, self.desk.transport, self.transfers);
             let reply = || {
-                let connection = late.get_or_insert_with(|| mpsc::channel(LATE_MAX)).0.clone();
+                let connection = late.get_or_insert_with(LateQueue::new).sender();
                 Reply::Stream { peer, transport, transfers, connection }
             };
             match self.desk.respond(message, peer, reply, |response| outbound.push(response)) {
@@ -201,6 +210,8 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
                 // RFC 7766 says nothing of messages that get no response; who sends such on a stream speaks no DNS.
                 Ok(Action::Silent) | Err(Panicked) => {
                     self.is_ending = true;
+                    // Nobody takes them any more, and nobody would count them.
+                    self.late = None;
                     return;
                 }
             }
@@ -260,11 +271,11 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
         Ok(())
     }
 
-    fn take_late(&mut self, late: Option<Late>) -> Result<(), End> {
+    fn take_late(&mut self, late: Late) -> Result<(), End> {
         let (message, is_last) = match late {
-            Some(Late::Message(message)) => (message, true),
-            Some(Late::Part(message, _share)) => (message, false),
-            Some(Late::Close) | None => return Err(End::Closed),
+            Late::Message(message) => (message, true),
+            Late::Part(message, _share) => (message, false),
+            Late::Close => return Err(End::Closed),
         };
         let now = Instant::now();
         if !self.is_writing() {

@@ -65,12 +65,17 @@ struct Server {
     address: SocketAddr,
     counters: Arc<ListenCounters>,
     connections: Arc<ConnectionCounters>,
+    limits: ConnectionLimits,
     deferred: Deferred,
     stop: Stop,
 }
 
 impl Server {
     fn start(idle_ms: u64, connections_max: usize, per_client_max: usize) -> Self {
+        Self::with(&Tcp { connections_max, connections_per_client_max: per_client_max, idle_ms, ..Tcp::default() })
+    }
+
+    fn with(limits: &Tcp) -> Self {
         let listener: StdListener = sockets::tcp("127.0.0.1:0".parse().unwrap(), Sharing::Shared).unwrap();
         let address = listener.local_addr().unwrap();
         let (counters, deferred, stop) = (Arc::<ListenCounters>::default(), Arc::default(), Stop::default());
@@ -78,13 +83,11 @@ impl Server {
         let (their_counters, their_stop) = (counters.clone(), stop.clone());
         let all = AllConnections::default();
         let connections = all.of(Transport::Tcp).clone();
+        let limits = ConnectionLimits::new(limits, &[]);
+        let their_limits = limits.clone();
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            let limits = ConnectionLimits::new(
-                &Tcp { connections_max, connections_per_client_max: per_client_max, idle_ms, ..Tcp::default() },
-                &[],
-            );
-            let desk = Desk::new(Transport::Tcp, echo, &limits, &all, their_counters);
+            let desk = Desk::new(Transport::Tcp, echo, &their_limits, &all, their_counters);
             let service = TcpService::new(desk, Spoken::Plain);
             tokio::task::LocalSet::new().block_on(&runtime, async move {
                 let listener = TcpListener::from_std(listener).unwrap();
@@ -94,7 +97,7 @@ impl Server {
                 }
             });
         });
-        Self { address, counters, connections, deferred, stop }
+        Self { address, counters, connections, limits, deferred, stop }
     }
 
     fn connect(&self) -> StdStream {
@@ -203,6 +206,33 @@ fn no_more_requests_are_taken_than_may_be_in_flight() {
         reply.send(message);
     }
     server.wait_for("the rest", |server| server.deferred.lock().unwrap().len() == 50);
+}
+
+/// The client reads nothing, so most of them have no room: they count as what the connection holds all the same.
+#[test]
+fn late_responses_that_wait_for_room_are_counted() {
+    const OCTETS: usize = 60_000;
+    let unread = |memory_bytes_max: usize| {
+        let server = Server::with(&Tcp { memory_bytes_max, ..Tcp::default() });
+        let mut stream = server.connect();
+        stream.write_all(&framed(b"d").repeat(TCP_PIPELINE_MAX)).unwrap();
+        server.wait_for("deferral", |server| server.deferred.lock().unwrap().len() == TCP_PIPELINE_MAX);
+        for (_, reply) in std::mem::take(&mut *server.deferred.lock().unwrap()) {
+            reply.send(vec![0; OCTETS]);
+        }
+        (server, stream)
+    };
+    let (server, mut stream) = unread(Tcp::default().memory_bytes_max);
+    server.wait_for("memory", |server| server.limits.memory_taken() >= 6 << 20);
+    assert_eq!(server.connections.cuts(Cut::Memory), 0);
+    for _ in 0..TCP_PIPELINE_MAX {
+        assert_eq!(read(&mut stream).len(), OCTETS);
+    }
+    drop(stream);
+    server.wait_for("the end", |server| server.limits.memory_taken() == 0);
+    let (server, _stream) = unread(4 << 20);
+    server.wait_for("the cut", |server| server.connections.cuts(Cut::Memory) == 1);
+    server.wait_for("the end", |server| server.limits.memory_taken() == 0);
 }
 
 #[test]

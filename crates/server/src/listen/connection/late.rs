@@ -1,0 +1,61 @@
+//! Responses that come to a connection later, and those of them that wait there for its client to read.
+
+use super::super::{LATE_MAX, Late};
+use std::collections::VecDeque;
+use std::task::{Context, Poll};
+use tokio::sync::mpsc::{self, Receiver, Sender};
+
+/// The late responses of one connection, in the order in which they came.
+pub(super) struct LateQueue {
+    sender: Sender<Late>,
+    receiver: Receiver<Late>,
+    /// They have come and there was no room yet. A part of a transfer keeps its share of the queue meanwhile.
+    waiting: VecDeque<Late>,
+    /// Octets of memory that these hold.
+    memory: usize,
+}
+
+impl LateQueue {
+    pub(super) fn new() -> Self {
+        let (sender, receiver) = mpsc::channel(LATE_MAX);
+        Self { sender, receiver, waiting: VecDeque::new(), memory: 0 }
+    }
+
+    /// Where they are sent.
+    pub(super) fn sender(&self) -> Sender<Late> {
+        self.sender.clone()
+    }
+
+    /// Takes in all that have come, whether or not there is room, so that they count as soon as they are there. The
+    /// next one wakes the task.
+    pub(super) fn take_in(&mut self, context: &mut Context<'_>) {
+        // It is never closed: this has a sender.
+        while let Poll::Ready(Some(late)) = self.receiver.poll_recv(context) {
+            self.memory += memory(&late);
+            self.waiting.push_back(late);
+        }
+    }
+
+    /// The next one that waits.
+    pub(super) fn next(&mut self) -> Option<Late> {
+        let late = self.waiting.pop_front()?;
+        self.memory -= memory(&late);
+        if self.waiting.is_empty() {
+            // A connection that has nothing to send holds no buffer.
+            self.waiting = VecDeque::new();
+        }
+        Some(late)
+    }
+
+    /// Octets of memory that those that wait hold.
+    pub(super) const fn memory(&self) -> usize {
+        self.memory
+    }
+}
+
+const fn memory(late: &Late) -> usize {
+    match late {
+        Late::Message(message) | Late::Part(message, _) => message.capacity(),
+        Late::Close => 0,
+    }
+}
