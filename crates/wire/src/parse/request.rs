@@ -263,7 +263,8 @@ impl PseudoRecords {
     fn check_opt<'m>(&self, octets: &'m [u8], echo: &mut Echo<'m>) -> Result<Option<EdnsIn<'m>>, Refusal> {
         let Some(edns) = self.well_formed_opt(octets)? else { return Ok(None) };
         echo.edns = Some(edns);
-        if edns.options().any(|(code, data)| code == code::COOKIE && !is_cookie_length(data.len())) {
+        // RFC 7873 5.2: of several COOKIE options "only the first (the one closest to the DNS header) is considered".
+        if edns.option(code::COOKIE).is_some_and(|data| !is_cookie_length(data.len())) {
             return Err(formerr(RejectReason::CookieLength));
         }
         if edns.version > 0 {
