@@ -188,10 +188,13 @@ impl<S: Submit + 'static> UpdateThread<S> {
             match work.recv_timeout(Duration::from_millis(100 * TICK_MS)) {
                 Ok(Work::Message(message)) => {
                     self.service.desk.taken(message.reply.peer().ip());
-                    self.guarded(message, Asked::default());
+                    self.guarded_message(message, Asked::default());
                 }
-                Ok(Work::Asked(message, asked)) => self.guarded(message, asked),
-                Ok(Work::Outcome(request_id, verdict)) => self.outcome(request_id, verdict),
+                Ok(Work::Asked(message, asked)) => self.guarded_message(message, asked),
+                Ok(Work::Outcome(request_id, verdict)) => {
+                    let reply = self.waiting.reply(request_id);
+                    self.guarded(reply, |thread| thread.outcome(request_id, verdict));
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -199,10 +202,18 @@ impl<S: Submit + 'static> UpdateThread<S> {
         }
     }
 
-    /// A panic is a bug of ours; it costs the message that met it.
-    fn guarded(&mut self, message: Deferred, asked: Asked) {
-        if catch_unwind(AssertUnwindSafe(|| self.message(message, asked))).is_err() {
+    fn guarded_message(&mut self, message: Deferred, asked: Asked) {
+        let reply = message.reply.clone();
+        self.guarded(Some(reply), |thread| thread.message(message, asked));
+    }
+
+    /// A panic is a bug of ours; it costs the message that met it, never the thread. Its client waits for no response.
+    fn guarded(&mut self, reply: Option<Reply>, work: impl FnOnce(&mut Self)) {
+        if catch_unwind(AssertUnwindSafe(|| work(self))).is_err() {
             self.listen.panics.one_shared();
+            if let Some(reply) = reply {
+                reply.give_up();
+            }
         }
     }
 

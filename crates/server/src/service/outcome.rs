@@ -49,6 +49,11 @@ impl Waiting {
         self.ages.push_back((at, id));
     }
 
+    /// Where the response to an update goes, if it still waits.
+    pub(super) fn reply(&self, id: u64) -> Option<Reply> {
+        self.pending.get(&id).map(|pending| pending.reply.clone())
+    }
+
     /// Tells a client how its update ended.
     pub(super) fn finish(
         &mut self,

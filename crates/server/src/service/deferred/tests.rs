@@ -3,6 +3,7 @@
 use super::*;
 use crate::config::Tcp;
 use crate::config::rate_limit::RateLimit;
+use crate::listen::Late;
 use crate::listen::batch::BatchSocket;
 use crate::listen::desk::ConnectionLimits;
 use crate::listen::sockets::{self, Sharing};
@@ -27,6 +28,8 @@ const SECRET: &[u8; 32] = b"a secret of thirty-two octets...";
 /// Takes updates, and counts them.
 #[derive(Default)]
 struct Taken {
+    /// Takes them badly: see [`Taken::submit`].
+    is_faulty: bool,
     rights: Arc<Rights>,
     updates: Mutex<usize>,
     shares: Arc<Shares>,
@@ -34,8 +37,19 @@ struct Taken {
 
 impl Submit for Taken {
     fn submit(&self, _request: UpdateRequest, flow: &Flow) -> Result<Place, Refusal> {
-        *self.updates.lock().unwrap() += 1;
-        self.shares.place(flow, None).ok_or(Refusal::ShareTaken)
+        let number = {
+            let mut updates = self.updates.lock().unwrap();
+            *updates += 1;
+            *updates
+        };
+        let place = self.shares.place(flow, None).ok_or(Refusal::ShareTaken)?;
+        match (self.is_faulty, number) {
+            (true, 1) => panic!("as the test wants"),
+            // Its place is given back before its time: doing so again, when there is an outcome, panics.
+            (true, 2) => self.shares.leave(flow),
+            _ => {}
+        }
+        Ok(place)
     }
 
     fn rights(&self) -> Arc<Rights> {
@@ -165,6 +179,35 @@ fn a_cookie_that_proves_the_address_is_not_limited() {
     let cookie = parsed.edns().unwrap().option(10).unwrap().to_vec();
     assert_eq!((scene.responses(40, &update(&cookie)).0, scene.dropped()), (40, 0));
     assert!(scene.responses(40, &update(&[9; 8])).0 < 10, "a client's part alone shows nothing");
+}
+
+#[test]
+fn a_panic_costs_one_message_and_its_client_does_not_wait() {
+    let mut scene = Scene::new(&[]);
+    let rights = scene.thread.submit.rights();
+    scene.thread.submit = Arc::new(Taken { is_faulty: true, rights, ..Taken::default() });
+    let panics = scene.thread.listen.clone();
+    let key = client_key("key.", SECRET);
+    let update = |id: u16| MessageBuilder::update(id, name("test.").as_ref()).build();
+    let (queue, work) = channel();
+    let peer = scene.client.local_addr().unwrap();
+    let put = |octets: Vec<u8>| {
+        let (connection, late) = tokio::sync::mpsc::channel(4);
+        let reply = Reply::Stream { peer, transport: Transport::Tcp, transfers: true, connection };
+        let message = Deferred { octets, reply, received_at: Instant::now() };
+        queue.send(Work::Asked(message, Asked::default())).unwrap();
+        late
+    };
+    let mut submitting = put(key.sign(update(1), now_s()).unwrap());
+    let mut ending = put(key.sign(update(2), now_s()).unwrap());
+    // The ids of a thread that is the only one are counted from one.
+    queue.send(Work::Outcome(2, Verdict::Answer(Rcode::NOERROR))).unwrap();
+    let mut behind = put(update(3));
+    drop(queue);
+    scene.thread.run(&work);
+    let given_up = [&mut submitting, &mut ending].map(|late| matches!(late.try_recv(), Ok(Late::Close)));
+    assert_eq!((given_up, panics.panics.get()), ([true; 2], 2));
+    assert!(matches!(behind.try_recv(), Ok(Late::Message(_))), "the thread goes on");
 }
 
 #[test]
