@@ -89,23 +89,19 @@ impl Waiter {
         self.open_count == 0
     }
 
-    /// Whether doing it twice is doing it once.
+    /// Whether it may be sent again while nobody knows what became of it: doing it again changes nothing, whatever was
+    /// done in between. What sets something is no such command, since another administrator may have undone it, and was
+    /// told so: a key that was removed, a right that was revoked, rules that were replaced, a token that was used up
+    /// would be back. It is sent again only when it was certainly not proposed; else its administrator has to look.
     fn may_repeat(&self) -> bool {
         match &self.command {
+            // Each has an identity, by which it is done once.
             Command::Update(_) => true,
             Command::Propose(body) => matches!(body, Body::ImportBegin(_) | Body::ImportChunk(_)),
-            Command::Settings(change) => matches!(
-                change,
-                SettingsChange::KeyAdd { .. }
-                    | SettingsChange::Grant { .. }
-                    | SettingsChange::Revoke { .. }
-                    | SettingsChange::TokenAdd { .. }
-                    | SettingsChange::ZoneOptions { .. }
-                    | SettingsChange::FeatureLevel { .. }
-                    | SettingsChange::PolicySet { .. }
-                    | SettingsChange::KeyRetire { .. }
-                    | SettingsChange::Trust(_)
-            ),
+            // Levels and numbers only rise, and what a member says of itself it says until it stands there.
+            Command::Settings(SettingsChange::FeatureLevel { .. } | SettingsChange::Trust(_)) => true,
+            Command::Settings(_) => false,
+            // It changes nothing.
             Command::Everywhere { .. } => true,
             Command::NodeAdd { .. } | Command::NodeRemove { .. } | Command::TransferLeader { .. } => false,
         }

@@ -6,12 +6,14 @@ use crate::io::{
     ReadIndexError, Right, Serving, Transport, UpdateRequest, Verdict, ZoneOptions,
 };
 use crate::log::LogConfig;
+use crate::peer::Frame;
 use crate::policy::External;
 use crate::testing::MemoryDisk;
 use crate::update::client::{ClientKey, UpdateBuilder};
 use crate::update::{Authenticated, authenticate};
 use crate::{DataKey, Replica, ReplicaConfig};
 use core::net::SocketAddr;
+use raft::eraftpb::MessageType;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use wire::name::Name;
 use wire::number::{Rcode, Rtype};
@@ -521,6 +523,12 @@ impl Cluster {
     pub(super) fn assert_done(&self, request: u64) {
         assert_eq!(self.verdict(request), Some(Verdict::Answer(Rcode::NOERROR)));
     }
+}
+
+/// Frames that tell a leader what its followers have.
+pub(super) fn is_append_response(frame: &[u8]) -> bool {
+    let is_it = |message: &raft::eraftpb::Message| message.get_msg_type() == MessageType::MsgAppendResponse;
+    matches!(Frame::decode(frame), Ok((_, Frame::Raft(message))) if is_it(&message))
 }
 
 fn writes_checkpoint(job: &DiskJob) -> bool {

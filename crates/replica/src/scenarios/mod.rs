@@ -6,6 +6,7 @@ mod cluster;
 
 mod all_live;
 mod audit;
+mod commands;
 mod elections;
 mod hostile;
 mod imports;

@@ -4,7 +4,6 @@ use super::cluster::*;
 use crate::io::{AdminCommand, Input, NodeId, Right, Verdict};
 use crate::limits::FORWARD_AGAIN_MS;
 use crate::peer::Frame;
-use raft::eraftpb::MessageType;
 
 fn is_read(frame: &[u8]) -> bool {
     matches!(Frame::decode(frame), Ok((_, Frame::ReadIndex { .. })))
@@ -12,12 +11,6 @@ fn is_read(frame: &[u8]) -> bool {
 
 fn is_read_answer(frame: &[u8]) -> bool {
     matches!(Frame::decode(frame), Ok((_, Frame::ReadIndexAnswer { .. })))
-}
-
-/// Frames that tell a leader what its followers have.
-fn is_append_response(frame: &[u8]) -> bool {
-    let is_it = |message: &raft::eraftpb::Message| message.get_msg_type() == MessageType::MsgAppendResponse;
-    matches!(Frame::decode(frame), Ok((_, Frame::Raft(message))) if is_it(&message))
 }
 
 fn follower_of(cluster: &Cluster, leader: NodeId) -> NodeId {

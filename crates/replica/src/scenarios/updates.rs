@@ -10,7 +10,6 @@ use crate::limits::EVALUATION_QUEUE_MAX;
 use crate::peer::Frame;
 use crate::propose::Origin;
 use crate::update::client::UpdateBuilder;
-use raft::eraftpb::MessageType;
 use wire::number::{Rcode, Rtype};
 
 #[test]
@@ -182,12 +181,6 @@ fn add_delete_and_the_add_again_leaves_it_deleted() {
     cluster.run(1_000);
     [1, 2, 3].into_iter().for_each(|id| add_again(&mut cluster, id));
     cluster.assert_same();
-}
-
-/// Frames that tell a leader what its followers have.
-fn is_append_response(frame: &[u8]) -> bool {
-    let is_it = |message: &raft::eraftpb::Message| message.get_msg_type() == MessageType::MsgAppendResponse;
-    matches!(Frame::decode(frame), Ok((_, Frame::Raft(message))) if is_it(&message))
 }
 
 #[test]

@@ -1,0 +1,164 @@
+//! Commands of administrators that nobody knows the outcome of: what others were told since stands.
+
+use super::cluster::*;
+use crate::command::Answer;
+use crate::io::{
+    AdminCommand, AdminError, AdminReply, KeyAlgorithm, NodeId, Right, StaleOption, TrustCommand, ZoneOptions,
+};
+use crate::peer::Frame;
+use crate::policy::text::parse_policy;
+use std::sync::Arc;
+
+/// The word of a leader that it proposed something.
+fn is_proposed(frame: &[u8]) -> bool {
+    matches!(Frame::decode(frame), Ok((_, Frame::Answer { answer: Answer::Proposed { .. }, .. })))
+}
+
+fn epoch(cluster: &Cluster, id: NodeId) -> u64 {
+    cluster.replica(id).machine.settings.epoch()
+}
+
+/// A follower's command is executed, and the word of its leader on it is lost. The leader acknowledges another's, and
+/// dies. The first one is not done again, and its administrator is told that nobody knows; gives who leads then.
+fn second_stands(cluster: &mut Cluster, first: AdminCommand, second: AdminCommand) -> NodeId {
+    let leader = cluster.elect();
+    let follower = leader % 3 + 1;
+    let before = epoch(cluster, leader);
+    cluster.lose = is_proposed;
+    let unknown = cluster.admin(follower, first);
+    cluster.run(50);
+    assert_eq!((epoch(cluster, leader), cluster.admin.get(&unknown)), (before + 1, None), "it is executed");
+    let told = cluster.admin(leader, second);
+    cluster.run(50);
+    assert!(matches!(cluster.admin[&told], Ok(AdminReply::Done | AdminReply::Joined { .. })));
+    cluster.kill(leader);
+    cluster.lose = |_| false;
+    let leader = cluster.elect();
+    cluster.run(31_000);
+    assert_eq!(epoch(cluster, leader), before + 2, "the first is done again");
+    assert_eq!(cluster.admin.get(&unknown), Some(&Err(AdminError::Unknown)));
+    cluster.assert_same();
+    leader
+}
+
+fn add_key(nonce: u8) -> AdminCommand {
+    let (name, secret) = (name("late."), SECRET.to_vec());
+    AdminCommand::AddKey { name, algorithm: KeyAlgorithm::HmacSha256, secret, nonce: [nonce; 12] }
+}
+
+fn roll_key(number: u8) -> AdminCommand {
+    AdminCommand::RollKey { name: name("key."), secret: vec![number; 32], nonce: [number; 12] }
+}
+
+fn grant() -> AdminCommand {
+    AdminCommand::Grant { key: name("key."), zone: None, right: Right::Transfer }
+}
+
+fn revoke() -> AdminCommand {
+    AdminCommand::Revoke { key: name("key."), zone: None, right: Right::Transfer }
+}
+
+#[test]
+fn a_key_that_was_removed_does_not_come_back() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = second_stands(&mut cluster, add_key(5), AdminCommand::RemoveKey { name: name("late.") });
+    assert!(!cluster.replica(leader).machine.settings.keys().contains_key(&name("late.")));
+}
+
+#[test]
+fn rules_that_were_replaced_do_not_come_back() {
+    let mut cluster = Cluster::with_zone(3);
+    let set = |rules: &str| {
+        let policy = Arc::new(parse_policy(rules).unwrap());
+        AdminCommand::SetPolicy { zone: Some(zone_id("example.test.")), policy }
+    };
+    let stricter = "grant key. name a1.example.test. A;";
+    let leader = second_stands(&mut cluster, set("grant key. zonesub ANY;"), set(stricter));
+    let policies = cluster.replica(leader).machine.settings.policies();
+    assert_eq!(*policies[&Some(zone_id("example.test."))], parse_policy(stricter).unwrap());
+}
+
+#[test]
+fn a_secret_that_is_needed_since_another_roll_is_not_void() {
+    let mut cluster = Cluster::with_zone(3);
+    assert_eq!(cluster.admin_ok(1, roll_key(11)), AdminReply::Done);
+    let leader = second_stands(&mut cluster, AdminCommand::RetireKey { name: name("key.") }, roll_key(12));
+    assert!(cluster.replica(leader).machine.settings.keys()[&name("key.")].previous.is_some());
+}
+
+#[test]
+fn grants_options_and_tokens_stay_as_others_left_them() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = second_stands(&mut cluster, grant(), revoke());
+    assert!(!cluster.replica(leader).is_granted(&name("key."), &zone_id("example.test."), Right::Transfer));
+
+    let mut cluster = Cluster::with_zone(3);
+    cluster.admin_ok(1, grant());
+    let leader = second_stands(&mut cluster, revoke(), grant());
+    assert!(cluster.replica(leader).is_granted(&name("key."), &zone_id("example.test."), Right::Transfer));
+
+    let mut cluster = Cluster::with_zone(3);
+    let zone = zone_id("example.test.");
+    let set = |options| AdminCommand::SetZoneOptions { zone: zone_id("example.test."), options };
+    let options = ZoneOptions::default();
+    let leader = second_stands(&mut cluster, set(ZoneOptions { stale: StaleOption::Expire, ..options }), set(options));
+    assert_eq!(cluster.replica(leader).zone_options(&zone), Some(options));
+
+    let mut cluster = Cluster::with_zone(3);
+    let expires_wall_ms = cluster.now.wall_ms + 3_600_000;
+    let token = AdminCommand::CreateToken { digest: [7; 32], expires_wall_ms, is_learner: false };
+    let join = || AdminCommand::Join { digest: [7; 32], address: "[::1]:7004".to_owned() };
+    let leader = second_stands(&mut cluster, token, join());
+    let again = cluster.admin(leader, join());
+    cluster.run(500);
+    assert_eq!(cluster.admin[&again], Err(AdminError::TokenInvalid));
+}
+
+#[test]
+fn what_can_undo_nothing_is_sent_again() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    cluster.lose = is_proposed;
+    let request = cluster.admin(leader % 3 + 1, AdminCommand::Trust(TrustCommand::Renew { number: 1 }));
+    cluster.run(1_000);
+    assert_eq!(cluster.admin[&request], Ok(AdminReply::Unchanged));
+}
+
+#[test]
+fn a_command_that_nobody_has_waits_for_a_leader_and_is_done_once() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let others: Vec<_> = cluster.alive().into_iter().filter(|&id| id != leader).collect();
+    let before = epoch(&cluster, leader);
+    cluster.cut.extend([(others[0], others[1]), (others[1], others[0])]);
+    cluster.kill(leader);
+    let requests = [cluster.admin(others[0], grant()), cluster.admin(others[1], add_key(5))];
+    cluster.run(2_000);
+    assert!(requests.iter().all(|request| !cluster.admin.contains_key(request)));
+    cluster.cut.clear();
+    cluster.run(3_000);
+    assert!(requests.iter().all(|request| cluster.admin[request] == Ok(AdminReply::Done)), "{:?}", cluster.admin);
+    assert_eq!(epoch(&cluster, others[0]), before + 2);
+    cluster.assert_same();
+}
+
+#[test]
+fn a_command_that_a_leader_has_not_come_to_is_done_by_the_next_once() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let (follower, next) = (leader % 3 + 1, (leader + 1) % 3 + 1);
+    let before = epoch(&cluster, leader);
+    // Nothing commits, so a change of the settings holds up what comes after it.
+    cluster.lose = is_append_response;
+    let first = cluster.admin(leader, add_key(5));
+    let second = cluster.admin(follower, grant());
+    cluster.run(50);
+    assert_eq!((cluster.admin.get(&first), cluster.admin.get(&second)), (None, None));
+    cluster.replica_mut(leader).driver.transfer_leader(next);
+    cluster.lose = |_| false;
+    cluster.run(2_000);
+    assert_ne!(cluster.elect(), leader);
+    assert_eq!((&cluster.admin[&first], &cluster.admin[&second]), (&Ok(AdminReply::Done), &Ok(AdminReply::Done)));
+    assert_eq!(epoch(&cluster, next), before + 2);
+    cluster.assert_same();
+}
