@@ -715,7 +715,7 @@ pub enum Output {
         /// The index.
         index: u64,
         /// Whether those are all members that may answer for a zone of [`AckOption::AllLive`]; else all that the leader
-        /// heard of late.
+        /// heard of late, which may answer for any other.
         of_rotation: bool,
     },
     /// This member was removed from the cluster: it never answers again.

@@ -42,7 +42,7 @@ pub(super) struct Lead {
     wanted_until_ms: u64,
     /// When this leader last proposed something about it.
     proposed_ms: Option<u64>,
-    /// When what all show last moved on.
+    /// When what all show last moved on, of either kind.
     moved_ms: u64,
 }
 
@@ -153,7 +153,10 @@ impl Replica {
         self.find_everywhere();
         // What got lost is said again for as long as somebody may wait for it.
         if self.rotation.lead.moved_ms + UPDATE_WAIT_MS > self.now.monotonic_ms {
-            self.tell_everywhere();
+            self.tell_everywhere(false);
+            if !self.machine.settings.rotation().is_empty() {
+                self.tell_everywhere(true);
+            }
         }
         self.steer_rotation();
     }
@@ -186,46 +189,65 @@ impl Replica {
         said.max(self.heard(id).map_or(0, |heard| heard.applied))
     }
 
-    /// Finds how far all show what is applied here, and says so to who may wait for it.
+    /// Finds how far all show what is applied here, and says so to who may wait for it. For zones of `ack = all-live`
+    /// all are those in the rotation; for the others whoever is heard, since who is out of the rotation answers too.
     fn find_everywhere(&mut self) {
+        if let Some(others) = self.others_heard() {
+            self.note_everywhere(others, false);
+        }
+        if let Some(others) = self.others_leased() {
+            self.note_everywhere(others, true);
+        }
+    }
+
+    /// The others that are heard; `None` before it is known who lives.
+    fn others_heard(&self) -> Option<Vec<NodeId>> {
+        let mut others = self.driver.others();
+        let is_known = self.reports.is_settled(self.now.monotonic_ms) || others.iter().all(|&id| self.was_heard(id));
+        others.retain(|&id| self.was_heard(id));
+        is_known.then_some(others)
+    }
+
+    /// The others that may be answering by a lease; `None` without a rotation, and while it may be a lease that an
+    /// earlier leader granted.
+    fn others_leased(&self) -> Option<Vec<NodeId>> {
         let (own, now_ms) = (self.driver.id(), self.now.monotonic_ms);
-        let settings = &self.machine.settings;
-        let of_rotation = !settings.rotation().is_empty();
-        let others = if of_rotation {
-            // Somebody may be answering by a lease that an earlier leader granted.
-            if self.rotation.lead.since_ms + LEASE_GUARD_MS >= now_ms {
-                return;
-            }
-            let granted = self.rotation.lead.granted.keys().filter(|&&id| self.rotation.lead.may_answer(id, now_ms));
-            settings.rotation().keys().chain(granted).copied().filter(|&id| id != own).collect::<Vec<_>>()
-        } else {
-            let others = self.driver.others();
-            let is_known = self.reports.is_settled(now_ms) || others.iter().all(|&id| self.was_heard(id));
-            if !is_known {
-                return;
-            }
-            others.into_iter().filter(|&id| self.was_heard(id)).collect()
-        };
+        let (lead, rotation) = (&self.rotation.lead, self.machine.settings.rotation());
+        if rotation.is_empty() || lead.since_ms + LEASE_GUARD_MS >= now_ms {
+            return None;
+        }
+        let granted = lead.granted.keys().filter(|&&id| lead.may_answer(id, now_ms));
+        Some(rotation.keys().chain(granted).copied().filter(|&id| id != own).collect())
+    }
+
+    /// Notes how far these, and this leader, show what is applied here.
+    fn note_everywhere(&mut self, others: Vec<NodeId>, of_rotation: bool) {
         let shown = others.into_iter().map(|id| self.shown_by(id)).min();
         let index = shown.map_or(self.machine.applied.0, |shown| shown.min(self.machine.applied.0));
-        let known = if of_rotation { self.rotation.everywhere } else { self.rotation.heard_everywhere };
-        if index <= known {
+        if index <= self.shown_everywhere(of_rotation) {
             return;
         }
         self.handle_everywhere(index, of_rotation);
-        self.rotation.lead.moved_ms = now_ms;
+        self.rotation.lead.moved_ms = self.now.monotonic_ms;
+        // Updates wait for the rotation, where there is one.
+        if of_rotation == self.machine.settings.rotation().is_empty() {
+            return;
+        }
         let waiting = &mut self.rotation.lead.waiting;
         let count = waiting.iter().take_while(|&&(last, _)| last <= index).count();
         waiting.drain(..count);
         if count > 0 {
-            self.tell_everywhere();
+            self.tell_everywhere(of_rotation);
         }
     }
 
+    const fn shown_everywhere(&self, of_rotation: bool) -> u64 {
+        if of_rotation { self.rotation.everywhere } else { self.rotation.heard_everywhere }
+    }
+
     /// Says to the others what all show.
-    fn tell_everywhere(&mut self) {
-        let of_rotation = !self.machine.settings.rotation().is_empty();
-        let index = if of_rotation { self.rotation.everywhere } else { self.rotation.heard_everywhere };
+    fn tell_everywhere(&mut self, of_rotation: bool) {
+        let index = self.shown_everywhere(of_rotation);
         for id in self.driver.others() {
             self.send(id, &Frame::Everywhere { index, of_rotation });
         }

@@ -36,7 +36,7 @@ pub(crate) struct Rotation {
     lease_told_ms: u64,
     /// All in the rotation show everything up to here.
     everywhere: u64,
-    /// All that the leader had heard of late did.
+    /// All that the leader had heard of late did, in the rotation or not.
     heard_everywhere: u64,
     /// Outcomes that wait for that.
     pub(crate) held: Held,

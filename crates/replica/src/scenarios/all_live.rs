@@ -3,6 +3,8 @@
 use super::cluster::*;
 use crate::io::{AckOption, AdminCommand, AdminError, AdminReply, NodeId, Verdict, ZoneOptions};
 use crate::limits::{LEASE_GUARD_MS, LEASE_MS, ROTATION_SOUND_MS, ROTATION_UNUSED_MS, UPDATE_WAIT_MS};
+use crate::update::client::UpdateBuilder;
+use wire::number::Rtype;
 use zone::Record;
 
 const ALL_LIVE: ZoneOptions = ZoneOptions {
@@ -301,6 +303,49 @@ fn updates_of_other_zones_wait_for_nobody() {
     let request = cluster.add(leader, &address(1));
     cluster.assert_done(request);
     assert!(cluster.alive().into_iter().all(|id| answers(&cluster, id)));
+}
+
+/// Who answers for a zone of another kind need not be in the rotation.
+#[test]
+fn how_far_all_show_that_are_heard_is_told_beside_how_far_the_rotation_does() {
+    let (mut cluster, leader, others) = cluster(3);
+    let (asked, late) = (others[0], others[1]);
+    let zone = zone_id("second.test.");
+    let contents = crate::io::Contents::new(&zone, records("second.test.", 1)).unwrap();
+    let add_zone = AdminCommand::AddZone { zone: zone.clone(), options: ZoneOptions::default(), contents };
+    assert_eq!(cluster.admin_ok(leader, add_zone), AdminReply::Done);
+    cluster.kill(late);
+    cluster.run(2 * LEASE_MS);
+    assert!(!is_in(&cluster, leader, late));
+    cluster.start(late);
+    cluster.run(500);
+    cluster.machines.get_mut(&late).unwrap().hung = Some(Vec::new());
+    let owner = name("a.second.test.");
+    let builder = UpdateBuilder::new(7, name("second.test.").as_ref());
+    let message = builder.add(owner.as_ref(), 60, Rtype::A, &[192, 0, 2, 1]).finish();
+    let message = sign(message, cluster.now.wall_ms);
+    let request = cluster.update_octets(asked, message, "192.0.2.200:4000");
+    cluster.settle();
+    cluster.assert_done(request);
+    let shown = cluster.replica(asked).status().applied_index;
+    cluster.run(500);
+    let has = |cluster: &Cluster, id| {
+        let published = cluster.replica(id).zones().published();
+        published.zone(&zone).unwrap().rrset(owner.as_ref(), Rtype::A).is_some()
+    };
+    // It answers, is heard, and lacks the record.
+    assert!(cluster.replica(late).may_answer(&zone, cluster.now.monotonic_ms) && !has(&cluster, late));
+    assert!(cluster.replica(leader).was_heard(late) && !is_in(&cluster, leader, late));
+    for id in [leader, asked] {
+        let machine = &cluster.machines[&id];
+        assert!(machine.shown_by_rotation >= shown && machine.shown_by_heard < shown, "told to {id}");
+    }
+    cluster.unhang(late);
+    cluster.run(200);
+    assert!(has(&cluster, late));
+    for id in [leader, asked] {
+        assert!(cluster.machines[&id].shown_by_heard >= shown, "told to {id}");
+    }
 }
 
 #[test]

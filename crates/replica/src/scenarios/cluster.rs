@@ -47,6 +47,9 @@ pub(super) struct Machine {
     pub(super) audited: Vec<Audited>,
     pub(super) zones_replaced: usize,
     pub(super) lease_until_ms: u64,
+    /// How far it was told that all in the rotation show everything, and that all do that are heard.
+    pub(super) shown_by_rotation: u64,
+    pub(super) shown_by_heard: u64,
 }
 
 /// From whom, to whom, and what.
@@ -299,8 +302,9 @@ impl Cluster {
             Output::Removed { is_out } => machine.removed = Some(is_out),
             Output::ZonesReplaced => machine.zones_replaced += 1,
             Output::LeaseChanged { until_ms } => machine.lease_until_ms = until_ms,
-            Output::Everywhere { .. }
-            | Output::Published { .. }
+            Output::Everywhere { index, of_rotation: true } => machine.shown_by_rotation = index,
+            Output::Everywhere { index, of_rotation: false } => machine.shown_by_heard = index,
+            Output::Published { .. }
             | Output::RoleChanged { .. }
             | Output::PeersChanged { .. }
             | Output::KeysChanged { .. }

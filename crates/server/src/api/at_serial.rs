@@ -82,9 +82,8 @@ async fn wait_everywhere(api: &Api, id: &ZoneId, zone: &ZoneJson, until: Instant
     let mut everywhere = api.handle.shared().everywhere.subscribe();
     // Asked after the zone was looked at, so it is no less than what that showed.
     let shown = api.handle.status(WithZones::No).await.ok_or_else(ApiError::ending)?.applied_index;
-    // Where one may answer that the leader does not hear, only the members of the rotation will do.
     let is_leased = api.limits.is_leased(id);
-    let reached = everywhere.wait_for(|known| known.of_rotation >= shown || (!is_leased && known.heard >= shown));
+    let reached = everywhere.wait_for(|known| known.shows(shown, is_leased));
     match timeout_at(until, reached).await {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(_)) => Err(ApiError::ending()),

@@ -96,8 +96,16 @@ pub(crate) struct Shared {
 pub(crate) struct Everywhere {
     /// All that may answer for zones of `ack = all-live`.
     pub(crate) of_rotation: u64,
-    /// All that the leader heard of late, while there was no rotation.
+    /// All that the leader heard of late, which may answer for any other zone.
     pub(crate) heard: u64,
+}
+
+impl Everywhere {
+    /// Whether all that may answer for a zone show this index. Who is out of the rotation does not answer for a zone
+    /// that needs a lease, and does for any other.
+    pub(crate) const fn shows(self, index: u64, is_leased: bool) -> bool {
+        index <= if is_leased { self.of_rotation } else { self.heard }
+    }
 }
 
 impl Shared {
@@ -291,5 +299,12 @@ mod tests {
             (!matches!(each, Some(Refusal::QueueFull))).then_some(())
         });
         assert!(all.count() < 100 && handle.shared.updates.get() == UPDATES_PENDING_MAX as u64);
+    }
+
+    #[test]
+    fn who_is_out_of_the_rotation_is_waited_for_where_it_answers() {
+        let known = Everywhere { of_rotation: 9, heard: 4 };
+        assert!(known.shows(9, true) && !known.shows(10, true));
+        assert!(known.shows(4, false) && !known.shows(5, false));
     }
 }
