@@ -13,7 +13,7 @@
 //! | `DELETE /v1/zone?zone=NAME` | removes it | always |
 //! | `GET`, `POST`, `DELETE /v1/keys` | TSIG keys and their grants | always |
 //! | `PUT /v1/keys`, `PATCH /v1/keys?name=NAME` | a second secret for a key; the older of two is void | always |
-//! | `POST`, `DELETE /v1/grants?name=NAME&right=RIGHT` | a grant of a key, or not any more; `&zone=NAME`, else all | always |
+//! | `POST`, `DELETE /v1/grants?name=NAME&right=RIGHT` | grants, revokes; `&zone=NAME`, else all | always |
 //! | `GET /v1/keys/secret?name=NAME` | its secrets in clear, once that is written into the audit log | always |
 //! | `GET`, `PUT /v1/policy?zone=NAME` | the rules of a zone, without `zone` those for all | always |
 //! | `GET /v1/policy/check?key=K&name=N&type=T` | what the rules say, and which; `&source=ADDRESS&tcp=1` | always |

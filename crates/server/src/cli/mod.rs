@@ -237,8 +237,8 @@ Examples:
   the third voter of two sites, which answers no queries:
     catamaran join --token-file - --dir /var/lib/catamaran --no-dns --peer 10.0.3.1:5380
 
-A token is good for one node and for one hour. What stands on a command line all users of a machine can read, so --token is
-for tests.";
+A token is good for one node and for one hour. All users of a machine can read what stands on a command line, so --token
+is for tests.";
 
 /// Arguments of `join`.
 #[derive(Args, Debug)]

@@ -3,8 +3,8 @@
 //! ```text
 //!   update thread --Asker--> ask each daemon, one connection a question --Desk::asked--> the same update thread
 //! ```
-//! A daemon that is away, slow, or says something else than yes or no has not answered; what has no answer is denied. An
-//! update for which nobody could be asked in time is not: its client hears SERVFAIL, and may try again.
+//! A daemon that is away, slow, or says something else than yes or no has not answered; what has no answer is denied.
+//! An update for which nobody could be asked in time is not: its client hears SERVFAIL, and may try again.
 
 mod turns;
 

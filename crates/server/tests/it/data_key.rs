@@ -94,17 +94,8 @@ fn a_node_that_was_removed_can_open_nothing_new() {
 
     let file = scratch.path().join("backup").to_str().unwrap().to_owned();
     done(&cluster.dir, &["cluster", "backup", &file, "--with-data-key"]);
-    // With another cluster's directory no key goes beside the file: it would open nothing.
-    let other = Scratch::new("data-key-other");
-    std::fs::copy(cluster.dir.join("api.token"), other.path().join("api.token")).unwrap();
-    other.file("data.key", &format!("catamaran-data-key 1 plain {}=\n", "A".repeat(43)));
-    let (foreign, api) = (other.path().join("backup"), cluster.api(1).to_string());
-    let words = ["cluster", "backup", foreign.to_str().unwrap(), "--with-data-key", "--api", &api];
-    let refused = run(other.path(), &words);
-    assert!(!refused.status.success() && text(&refused).contains("does not open the backup"), "{}", text(&refused));
-    assert!(!foreign.exists() && !other.path().join("backup.key").exists());
-    let port = free_ports(3);
-    let [dns, peer, api] = [0, 1, 2].map(|offset| format!("127.0.0.1:{}", port + offset));
+    no_key_of_another_cluster_goes_beside_a_backup(&cluster);
+    let [dns, peer, api] = three_addresses();
     let restore = |key: &str| {
         let words = ["cluster", "restore", &file, "--data-key", key, "--dns", &dns, "--peer", &peer, "--api", &api];
         run(&scratch.path().join("new"), &words)
@@ -123,14 +114,30 @@ fn a_node_that_was_removed_can_open_nothing_new() {
     stream.finish();
 }
 
+fn three_addresses() -> [String; 3] {
+    let port = free_ports(3);
+    [0, 1, 2].map(|offset| format!("127.0.0.1:{}", port + offset))
+}
+
+/// It would open nothing.
+fn no_key_of_another_cluster_goes_beside_a_backup(cluster: &Cluster) {
+    let other = Scratch::new("data-key-other");
+    std::fs::copy(cluster.dir.join("api.token"), other.path().join("api.token")).unwrap();
+    other.file("data.key", &format!("catamaran-data-key 1 plain {}=\n", "A".repeat(43)));
+    let (foreign, api) = (other.path().join("backup"), cluster.api(1).to_string());
+    let words = ["cluster", "backup", foreign.to_str().unwrap(), "--with-data-key", "--api", &api];
+    let refused = run(other.path(), &words);
+    assert!(!refused.status.success() && text(&refused).contains("does not open the backup"), "{}", text(&refused));
+    assert!(!foreign.exists() && !other.path().join("backup.key").exists());
+}
+
 #[test]
 fn a_node_starts_with_the_key_that_wraps_its_data_key_and_not_without() {
     let scratch = Scratch::new("wrapping-key");
     let (dir, away) = (scratch.path().join("node"), scratch.path().join("run"));
     std::fs::create_dir(&away).unwrap();
     let wrapping = away.join("wrapping").to_str().unwrap().to_owned();
-    let port = free_ports(3);
-    let [dns, peer, api] = [0, 1, 2].map(|offset| format!("127.0.0.1:{}", port + offset));
+    let [dns, peer, api] = three_addresses();
     done(&dir, &["init", "--dns", &dns, "--peer", &peer, "--api", &api, "--wrapping-key", &wrapping]);
     let config = dir.join("node-1/catamaran.toml").to_str().unwrap().to_owned();
     let serve = || Command::new(CATAMARAN).args(["serve", "--config", &config]).stderr(Stdio::piped()).spawn().unwrap();
