@@ -156,8 +156,8 @@ fn import(file: &Path, only: &[String], dry_run: bool, target: &Target) -> Resul
         }
         // Each is a change of its own.
         let changed = put(&client, Some(&policy.zone), text).map_err(|problem| {
-            let before = if set.is_empty() { "nothing was".to_owned() } else { format!("{} are", set.join(", ")) };
-            Problem { what: format!("the policy of {} was not set; before it {before}", policy.zone), ..problem }
+            let before = if set.is_empty() { "none".to_owned() } else { format!("those of {}", set.join(", ")) };
+            Problem { what: format!("the policy of {} was not set; {before} before it were", policy.zone), ..problem }
         })?;
         set.push(policy.zone.to_string());
         print(&format!("{} {}", of(Some(&policy.zone)), if changed { "set" } else { "are so already" }))?;

@@ -164,9 +164,11 @@ fn updates_of_others_go_on_while_a_daemon_says_nothing() {
         // Denied without an answer; those whose turn did not come were not judged.
         let had_no_turn = |said: &Result<String, String>| said.as_ref().is_err_and(|said| said.contains("SERVFAIL"));
         assert!(said.iter().all(|said| is_refused(said) || had_no_turn(said)), "{said:?}");
-        assert!(said.iter().any(is_refused) && said.iter().any(had_no_turn), "{said:?}");
+        // How many of each there are depends on when the clients came.
+        assert!(said.iter().any(is_refused), "{said:?}");
+        let full = cluster.metric(1, "catamaran_external_questions_total{answer=\"full\"}");
+        assert_eq!(full > 0, said.iter().any(had_no_turn), "{said:?}");
     });
-    assert!(cluster.metric(1, "catamaran_external_questions_total{answer=\"full\"}") > 0);
 }
 
 #[test]
