@@ -98,11 +98,11 @@ impl Backup {
         Ok(self.0.manifest().file_bytes())
     }
 
-    /// Reads its settings, and whether this data key opens all secrets in them, as [`Replica::restore`] will.
+    /// The same, and whether this data key opens all secrets in it, as [`Replica::restore`] will.
     ///
     /// # Errors
     /// [`RestoreFailure`].
-    pub fn check_key(&self, disk: &dyn DiskRead, key: &DataKey) -> Result<(), RestoreFailure> {
+    pub fn verify_with_key(&self, disk: &dyn DiskRead, key: &DataKey) -> Result<u64, RestoreFailure> {
         let (mut settings, mut result) = (SettingsOnly::new(), Ok(()));
         let each = |section, item: &[u8]| {
             if result.is_ok() {
@@ -111,7 +111,8 @@ impl Backup {
         };
         self.0.for_each_item(disk, each).map_err(OpenError::Checkpoint)?;
         result.map_err(OpenError::from)?;
-        settings.settings().check_opens(key).map_err(RestoreFailure::DataKey)
+        settings.settings().check_opens(key).map_err(RestoreFailure::DataKey)?;
+        Ok(self.0.manifest().file_bytes())
     }
 
     /// Index of the last entry that it contains.

@@ -144,8 +144,8 @@ fn what_is_no_backup_is_refused() {
     assert_eq!(opened.verify(&disk), Ok(bytes as u64));
     let refused = Replica::restore(&disk, &opened, founder(&config, &wrong, &mut nonce)).err();
     assert_eq!(refused, Some(RestoreFailure::DataKey(name("key."))));
-    assert_eq!(opened.check_key(&disk, &wrong), Err(RestoreFailure::DataKey(name("key."))));
-    assert_eq!(opened.check_key(&disk, &DataKey::new(1, &OLD_KEY)), Ok(()));
+    assert_eq!(opened.verify_with_key(&disk, &wrong), Err(RestoreFailure::DataKey(name("key."))));
+    assert_eq!(opened.verify_with_key(&disk, &DataKey::new(1, &OLD_KEY)), Ok(bytes as u64));
     // Each damaged octet, and each cut, of a sample of them.
     for at in (0..bytes).step_by(37) {
         let mut damaged = disk.clone();

@@ -11,9 +11,8 @@ use wire::Name;
 
 pub(crate) fn run(command: &KeyCommand) -> Result<(), Problem> {
     match command {
-        KeyCommand::Add { name, file, algorithm, zones, update, update_apex, transfer, target } => {
+        KeyCommand::Add { name, file, algorithm, zones, rights, target } => {
             let key = make(name.as_deref(), file.as_deref(), algorithm)?;
-            let rights = [(*update, "update"), (*update_apex, "update-apex"), (*transfer, "transfer")];
             add(&key, zones, rights, target)?;
             if file.is_none() { print(key.to_text().trim_end()) } else { Ok(()) }
         }
@@ -42,9 +41,9 @@ fn make(name: Option<&str>, file: Option<&Path>, algorithm: &str) -> Result<Tsig
         .map_err(|error| Problem::new(Exit::Failed, "a key cannot be made", error))
 }
 
-fn add(key: &TsigKey, zones: &[String], rights: [(bool, &str); 3], target: &Target) -> Result<(), Problem> {
+fn add(key: &TsigKey, zones: &[String], rights: &RightArgs, target: &Target) -> Result<(), Problem> {
     let mut grants = Vec::new();
-    for (_, right) in rights.into_iter().filter(|(wanted, _)| *wanted) {
+    for right in rights.names() {
         if zones.is_empty() {
             grants.push(GrantJson { zone: None, right: right.to_owned() });
         }
@@ -145,9 +144,7 @@ fn change_grants(method: &str, args: &GrantArgs, what: &str) -> Result<(), Probl
     let key = parse_name(&args.name)?;
     let zones = args.zones.iter().map(|zone| parse_name(zone)).collect::<Result<Vec<_>, _>>()?;
     let zones = if zones.is_empty() { vec![None] } else { zones.into_iter().map(Some).collect() };
-    let GrantArgs { rights: RightArgs { update, update_apex, transfer }, .. } = args;
-    let rights = [(*update, "update"), (*update_apex, "update-apex"), (*transfer, "transfer")];
-    for (_, right) in rights.into_iter().filter(|(wanted, _)| *wanted) {
+    for right in args.rights.names() {
         for zone in &zones {
             let of_zone = zone.as_ref().map(|zone| format!("&{}", query("zone", &zone.to_string())));
             let path = format!(

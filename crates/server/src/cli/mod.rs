@@ -484,6 +484,7 @@ pub(crate) enum ZoneCommand {
 
 /// Which grants of which key.
 #[derive(Args, Debug)]
+#[command(group(clap::ArgGroup::new("what").required(true).multiple(true).args(["update", "update_apex", "transfer"])))]
 pub(crate) struct GrantArgs {
     /// The key's name.
     pub(crate) name: String,
@@ -498,9 +499,8 @@ pub(crate) struct GrantArgs {
 
 /// What is granted.
 #[derive(Args, Debug)]
-#[group(required = true, multiple = true)]
 pub(crate) struct RightArgs {
-    /// Updates, but for the SOA and the NS of the apex.
+    /// Updates, but for the SOA and the NS of the apex; `policy set` grants less.
     #[arg(long)]
     pub(crate) update: bool,
     /// Updates of the SOA and the NS of the apex too.
@@ -509,6 +509,14 @@ pub(crate) struct RightArgs {
     /// Transfers.
     #[arg(long)]
     pub(crate) transfer: bool,
+}
+
+impl RightArgs {
+    /// As the API calls them.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
+        let all = [(self.update, "update"), (self.update_apex, "update-apex"), (self.transfer, "transfer")];
+        all.into_iter().filter_map(|(is_wanted, name)| is_wanted.then_some(name))
+    }
 }
 
 /// `key ...`
@@ -531,15 +539,8 @@ pub(crate) enum KeyCommand {
         /// Zone that it is granted on; may be given several times. All zones when none is named.
         #[arg(long = "zone")]
         zones: Vec<String>,
-        /// Grant updates, but for the SOA and the NS of the apex; `policy set` grants less.
-        #[arg(long)]
-        update: bool,
-        /// Grant updates of the SOA and the NS of the apex too.
-        #[arg(long)]
-        update_apex: bool,
-        /// Grant transfers.
-        #[arg(long)]
-        transfer: bool,
+        #[command(flatten)]
+        rights: RightArgs,
         #[command(flatten)]
         target: Target,
     },

@@ -29,12 +29,12 @@ pub(super) fn run(file: &Path, with_data_key: bool, target: &Target) -> Result<(
     }
     let partial = with_ending(file, PARTIAL);
     // A data key that the state is sealed with may be gone when it has come: another took its place meanwhile.
-    let keys = if with_data_key { Some((key_source(target)?, load_keys(target)?)) } else { None };
+    let before = if with_data_key { Some(load_keys(target)?) } else { None };
     let outcome = fetch(&partial, target).and_then(|index| {
-        let bytes = verify(&partial)?;
-        if let Some((source, before)) = &keys {
-            let keys = opening(&partial, before, target).map_err(|problem| problem.at(source.path().display()))?;
-            data_key::save_plain(&key_file, &keys).map_err(|error| unwritten(&key_file, &error))?;
+        let keys = before.map(|before| with_newer(before, target)).transpose()?;
+        let bytes = verify(&partial, keys.as_ref())?;
+        if let Some(keys) = &keys {
+            data_key::save_plain(&key_file, keys).map_err(|error| unwritten(&key_file, &error))?;
         }
         std::fs::rename(&partial, file).and_then(|()| sync_dir(file)).map_err(|error| unwritten(file, &error))?;
         Ok((index, bytes))
@@ -61,11 +61,19 @@ fn fetch(partial: &Path, target: &Target) -> Result<String, Problem> {
     Ok(headers.get(INDEX).and_then(|value| value.to_str().ok()).unwrap_or("unknown").to_owned())
 }
 
-/// Reads all of it again, as a restore will.
-fn verify(file: &Path) -> Result<u64, Problem> {
+/// Reads all of it again, as a restore will, with these data keys if they are given.
+fn verify(file: &Path, keys: Option<&DataKeys>) -> Result<u64, Problem> {
     let (disk, name) = source(file)?;
-    let verified = Backup::open(&disk, &name).and_then(|backup| backup.verify(&disk));
-    verified.map_err(|error| Problem::new(Exit::Failed, "the backup is damaged", error).at(file.display()))
+    let damaged = |error| Problem::new(Exit::Failed, "the backup is damaged", error).at(file.display());
+    let backup = Backup::open(&disk, &name).map_err(damaged)?;
+    let Some(keys) = keys else { return backup.verify(&disk).map_err(damaged) };
+    let none = || Problem::new(Exit::Input, "the data key cannot be read", "there is none in it");
+    backup.verify_with_key(&disk, &keys.to_replica().ok_or_else(none)?).map_err(|error| match error {
+        RestoreFailure::DataKey(_) => Problem::new(Exit::Failed, "the data key does not open the backup", error).hint(
+            "run this on a machine of the cluster, with its directory as --dir; while the key is replaced, again",
+        ),
+        error => Problem::new(Exit::Failed, "the backup is damaged", error).at(file.display()),
+    })
 }
 
 /// The directory of a file, to be read from, and its name.
@@ -78,17 +86,13 @@ pub(super) fn source(file: &Path) -> Result<(StartReads, String), Problem> {
     Ok((StartReads::new(dir), name.to_owned()))
 }
 
-/// Where the node that has this directory keeps its data keys.
-fn key_source(target: &Target) -> Result<DataKeyFile, Problem> {
+/// What the node that has this directory holds.
+fn load_keys(target: &Target) -> Result<DataKeys, Problem> {
     let layout = Layout::new(&target.dir);
-    Ok(match layout.configs().first() {
+    let from = match layout.configs().first() {
         Some(config) => Config::load(config)?.data_key(),
         None => DataKeyFile::new(&layout.data_key(), None),
-    })
-}
-
-fn load_keys(target: &Target) -> Result<DataKeys, Problem> {
-    let from = key_source(target)?;
+    };
     from.load().map_err(|error| {
         Problem::new(Exit::Input, "the data key cannot be read", error)
             .at(from.path().display())
@@ -96,25 +100,10 @@ fn load_keys(target: &Target) -> Result<DataKeys, Problem> {
     })
 }
 
-/// Data keys that open all secrets of a backup: those from before it was fetched, with those that came since.
-fn opening(file: &Path, before: &DataKeys, target: &Target) -> Result<DataKeys, Problem> {
-    let mut keys = load_keys(target)?;
-    for (number, key) in &before.keys {
-        keys.keys.entry(*number).or_insert(*key);
-    }
-    let (disk, name) = source(file)?;
-    let none = || Problem::new(Exit::Input, "the data key cannot be read", "there is none in it");
-    let ring = keys.to_replica().ok_or_else(none)?;
-    let checked = Backup::open(&disk, &name)
-        .map_err(|error| Problem::new(Exit::Failed, "the backup is damaged", error))
-        .and_then(|backup| backup.check_key(&disk, &ring).map_err(|error| foreign(&error)));
-    checked.map(|()| keys)
-}
-
-fn foreign(error: &RestoreFailure) -> Problem {
-    Problem::new(Exit::Failed, "the data key does not open the backup; nothing was written", error).hint(
-        "run this on a machine of the cluster, with its directory as --dir; while the data key is replaced, again",
-    )
+/// These data keys, and those that came since they were read.
+fn with_newer(mut keys: DataKeys, target: &Target) -> Result<DataKeys, Problem> {
+    keys.keys.extend(load_keys(target)?.keys);
+    Ok(keys)
 }
 
 fn with_ending(file: &Path, ending: &str) -> PathBuf {

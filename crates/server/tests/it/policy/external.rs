@@ -167,7 +167,7 @@ fn updates_of_others_go_on_while_a_daemon_says_nothing() {
         // How many of each there are depends on when the clients came.
         assert!(said.iter().any(is_refused), "{said:?}");
         let full = cluster.metric(1, "catamaran_external_questions_total{answer=\"full\"}");
-        assert_eq!(full > 0, said.iter().any(had_no_turn), "{said:?}");
+        assert!(full > 0 || !said.iter().any(had_no_turn), "{said:?}");
     });
 }
 
