@@ -32,6 +32,7 @@ mod state;
 mod admin;
 mod apply;
 mod config;
+mod early;
 mod failover;
 mod forward;
 mod propose;

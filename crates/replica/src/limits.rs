@@ -18,6 +18,8 @@ pub const ENTRY_CONTEXT_OCTETS_MAX: usize = 512;
 pub const RAFT_NUMBER_MAX: u64 = 1 << 62;
 /// Members in one configuration, learners included.
 pub const MEMBERS_MAX: usize = 64;
+/// Voters of whom two are a majority: a follower commits with its leader (`docs/decisions/0022`).
+pub const EARLY_VOTERS_MAX: usize = 3;
 /// Entries that a learner may lag behind and still become a voter.
 pub const LEARNER_LAG_MAX: u64 = 100;
 /// Octets of a member's address.

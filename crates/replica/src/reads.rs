@@ -126,11 +126,12 @@ impl Replica {
     /// Raft confirmed reads.
     pub(crate) fn handle_read_states(&mut self, states: Vec<ReadState>) {
         for state in states {
+            let index = state.index.max(self.commit_anywhere());
             let Ok(context) = <[u8; 8]>::try_from(state.request_ctx.as_slice()) else { continue };
             match self.reads.asked.remove(&u64::from_be_bytes(context)) {
-                Some((Asker::Own(token), _)) => self.handle_read_answer(token, state.index),
+                Some((Asker::Own(token), _)) => self.handle_read_answer(token, index),
                 Some((Asker::Peer(id, token), _)) => {
-                    self.send(id, &Frame::ReadIndexAnswer { token, index: state.index });
+                    self.send(id, &Frame::ReadIndexAnswer { token, index });
                 }
                 None => {}
             }

@@ -112,7 +112,7 @@ impl Replica {
         let report = Report {
             term: self.driver.term(),
             sequence: self.reports.sequence,
-            commit: self.driver.commit(),
+            commit: self.commit_anywhere(),
             hash_index,
             hash,
         };

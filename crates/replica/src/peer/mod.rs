@@ -16,7 +16,7 @@ use message::{decode_conf_state, encode_conf_state};
 use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::command::{Answer, Command};
 use crate::io::{Lane, NodeId};
-use crate::limits::FRAME_OCTETS_MAX;
+use crate::limits::{EARLY_VOTERS_MAX, FRAME_OCTETS_MAX};
 use ::raft::eraftpb::{Message, MessageType};
 
 /// The version of frames that this software speaks.
@@ -119,6 +119,19 @@ pub(crate) enum Frame {
     Applied { index: u64 },
     /// All members that count do; see [`crate::io::Output::Everywhere`].
     Everywhere { index: u64, of_rotation: bool },
+    /// How far the leader's own log is on stable storage.
+    Durable(Durable),
+}
+
+/// See [`Frame::Durable`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Durable {
+    /// The leader's.
+    pub(crate) term: u64,
+    /// The last entry that is; it is of this term.
+    pub(crate) index: u64,
+    /// Those whose majority commits it, sorted. No change of them up to there waits to be applied.
+    pub(crate) voters: Vec<NodeId>,
 }
 
 /// See [`Frame::LeaseAsk`].
@@ -190,7 +203,8 @@ impl Frame {
             | Self::ReadIndexAnswer { .. }
             | Self::SnapshotResult { .. }
             | Self::Applied { .. }
-            | Self::Everywhere { .. } => Lane::Normal,
+            | Self::Everywhere { .. }
+            | Self::Durable(_) => Lane::Normal,
             Self::Checkpoint(_) => Lane::Bulk,
         }
     }
@@ -252,6 +266,12 @@ impl Frame {
                 out.u64(*index);
                 out.bool(*of_rotation);
             }
+            Self::Durable(durable) => {
+                out.u64(durable.term);
+                out.u64(durable.index);
+                out.count(durable.voters.len());
+                durable.voters.iter().for_each(|&id| out.u64(id));
+            }
         }
         out.finish()
     }
@@ -288,6 +308,7 @@ impl Frame {
             12 => Self::LeaseGrant(LeaseGrant { boot_id: from.u64()?, at_ms: from.u64()?, since: from.u64()? }),
             13 => Self::Applied { index: from.u64()? },
             14 => Self::Everywhere { index: from.u64()?, of_rotation: from.bool()? },
+            15 => Self::Durable(decode_durable(&mut from)?),
             9 => return Ok((group, Self::Checkpoint(from.rest().to_vec()))),
             _ => return Err(DecodeError::Unknown),
         };
@@ -311,6 +332,7 @@ impl Frame {
             Self::LeaseGrant(_) => 12,
             Self::Applied { .. } => 13,
             Self::Everywhere { .. } => 14,
+            Self::Durable(_) => 15,
         }
     }
 }
@@ -323,6 +345,13 @@ fn decode_ack(from: &mut Decoder<'_>) -> Result<ReportAck, DecodeError> {
         return Err(DecodeError::Unknown);
     }
     Ok(ReportAck { term, sequence, applied, feature_level, hash_index, hash: known.then_some(hash) })
+}
+
+fn decode_durable(from: &mut Decoder<'_>) -> Result<Durable, DecodeError> {
+    let (term, index) = (from.u64()?, from.u64()?);
+    let count = from.count(EARLY_VOTERS_MAX, 8)?;
+    let voters: Vec<_> = (0..count).map(|_| from.u64()).collect::<Result<_, _>>()?;
+    Ok(Durable { term, index, voters })
 }
 
 #[cfg(test)]

@@ -108,6 +108,7 @@ fn frames() -> Vec<Frame> {
         Frame::LeaseGrant(LeaseGrant { boot_id: 1, at_ms: 2, since: 3 }),
         Frame::Applied { index: 4 },
         Frame::Everywhere { index: 5, of_rotation: true },
+        Frame::Durable(Durable { term: 4, index: 9, voters: vec![1, 2, 3] }),
     ];
     frames.extend(commands.map(|command| Frame::Forward { token: 7, command }));
     frames.extend(answers.map(|answer| Frame::Answer { token: 7, answer }));

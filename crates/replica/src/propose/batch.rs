@@ -124,6 +124,9 @@ impl Replica {
         if let Some(in_flight) = in_flight {
             in_flight.place = Some((index, term));
             let origins = core::mem::take(&mut in_flight.origins);
+            for member in origins.iter().filter_map(|origin| origin.peer) {
+                self.early.wait(member, index);
+            }
             replies.extend(origins.into_iter().map(|origin| (origin, Answer::Proposed { index, term })));
         }
     }

@@ -198,6 +198,29 @@ impl Driver {
         self.conf_state().take_voters()
     }
 
+    /// Voters, sorted, if every entry of this log up to the durable end is for their majority to commit: `None` while
+    /// one half of a joint configuration has a word too, or this leader has a change of them that is not applied.
+    pub(crate) fn settled_voters(&self) -> Option<Vec<NodeId>> {
+        let is_pending = self.is_leader() && self.has_pending_conf();
+        (!is_pending && !self.is_joint()).then(|| self.voters())
+    }
+
+    /// How far this member's log is on stable storage.
+    pub(crate) fn persisted_index(&self) -> u64 {
+        self.node.raft.raft_log.persisted
+    }
+
+    /// Commits up to an entry that a majority holds, on a follower that knows so without its leader's commit index.
+    /// Only an entry of its leader's term: older ones commit with it (raft paper 5.4.2).
+    pub(crate) fn commit_early(&mut self, term: u64, index: u64) {
+        let is_restoring = self.is_restoring();
+        let log = &mut self.node.raft.raft_log;
+        assert!(index <= log.persisted, "what this member does not hold it does not count");
+        if !is_restoring && index > log.committed && log.term(index) == Ok(term) {
+            log.commit_to(index);
+        }
+    }
+
     /// Whether these are a majority, of both halves of a joint configuration.
     pub(crate) fn is_majority(&self, ids: &[NodeId]) -> bool {
         let ids = ids.iter().copied().collect();

@@ -46,6 +46,7 @@ impl Replica {
                 if let Some(mark) = mark {
                     let messages = self.driver.persisted(mark);
                     self.send_messages(messages);
+                    self.early_persisted();
                 }
                 self.install_when_durable();
                 if let Stop::Writing { last: Some(last) } = self.stop

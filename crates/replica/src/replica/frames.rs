@@ -58,6 +58,7 @@ impl Replica {
             Frame::LeaseGrant(grant) => self.handle_lease_grant(grant),
             Frame::Applied { index } => self.handle_applied_at(from, index),
             Frame::Everywhere { index, of_rotation } => self.handle_everywhere(index, of_rotation),
+            Frame::Durable(durable) => self.handle_durable(from, durable),
         }
     }
 

@@ -23,6 +23,7 @@ pub use restore::{Backup, Founder, RestoreFailure, Restored};
 use crate::admin::AdminJobs;
 use crate::config::ReplicaConfig;
 use crate::disk::Tickets;
+use crate::early::Early;
 use crate::failover::Evidence;
 use crate::forward::{SeenForwards, Waiters};
 use crate::io::{FatalReason, Input, NodeId, Now, Output, Role, Serving};
@@ -75,6 +76,7 @@ pub struct Replica {
     pub(crate) seen_forwards: SeenForwards,
     pub(crate) admin: AdminJobs,
     pub(crate) reads: Reads,
+    pub(crate) early: Early,
     pub(crate) reports: Reports,
     pub(crate) rotation: Rotation,
     pub(crate) evidence: Evidence,
@@ -132,6 +134,7 @@ impl Replica {
             seen_forwards: SeenForwards::default(),
             admin: AdminJobs::default(),
             reads: Reads::new(first_token),
+            early: Early::default(),
             reports: Reports::default(),
             rotation: Rotation::default(),
             evidence: Evidence::default(),
@@ -273,6 +276,7 @@ impl Replica {
             self.reset_reports();
             self.reset_rotation();
             self.reset_reads();
+            self.reset_early();
         }
         self.out.push_back(Output::RoleChanged { role: role_of(role.0), term: role.1, leader: role.2 });
         // A new leader: what waits goes there.

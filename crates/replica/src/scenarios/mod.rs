@@ -7,6 +7,7 @@ mod cluster;
 mod all_live;
 mod audit;
 mod commands;
+mod early;
 mod elections;
 mod hostile;
 mod imports;

@@ -1,0 +1,160 @@
+//! Updates that a follower commits together with its leader, which does not know yet.
+
+use super::cluster::*;
+use crate::io::{Input, NodeId, Serving};
+use crate::peer::{Durable, Frame};
+
+/// A leader, and the two that follow it.
+fn three() -> (Cluster, NodeId, [NodeId; 2]) {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let followers: Vec<_> = cluster.alive().into_iter().filter(|&id| id != leader).collect();
+    (cluster, leader, followers.try_into().unwrap())
+}
+
+fn is_durable(frame: &[u8]) -> bool {
+    matches!(Frame::decode(frame), Ok((_, Frame::Durable(_))))
+}
+
+fn is_response_or_durable(frame: &[u8]) -> bool {
+    is_append_response(frame) || is_durable(frame)
+}
+
+#[test]
+fn a_client_is_told_before_the_leader_knows() {
+    let (mut cluster, leader, [taker, other]) = three();
+    cluster.lose = is_append_response;
+    let before = cluster.replica(leader).driver.commit();
+    let request = cluster.add(taker, &address(1));
+    cluster.assert_done(request);
+    assert!(cluster.has(taker, &address(1)));
+    assert_eq!(cluster.replica(leader).driver.commit(), before, "nobody told the leader");
+    assert!(![leader, other].iter().any(|&id| cluster.has(id, &address(1))));
+    cluster.lose = |_| false;
+    cluster.run(200);
+    assert!([leader, other].iter().all(|&id| cluster.has(id, &address(1))));
+    cluster.assert_same();
+}
+
+#[test]
+fn a_read_through_any_member_sees_what_was_acknowledged_so() {
+    let (mut cluster, leader, [taker, other]) = three();
+    cluster.lose = is_append_response;
+    let request = cluster.add(taker, &address(1));
+    cluster.assert_done(request);
+    let applied = cluster.replica(taker).machine.applied.0;
+    for (request_id, id) in [(900, leader), (901, other), (902, taker)] {
+        cluster.input(id, Input::ReadIndex { request_id });
+    }
+    cluster.run(100);
+    assert!(!cluster.reads.contains_key(&900) && !cluster.reads.contains_key(&901), "{:?}", cluster.reads);
+    assert_eq!(cluster.reads[&902], Ok(applied), "who applied it need not wait");
+    cluster.lose = |_| false;
+    cluster.run(200);
+    assert!([900, 901].iter().all(|request| cluster.reads[request].unwrap() >= applied), "{:?}", cluster.reads);
+}
+
+#[test]
+fn who_told_a_client_so_and_starts_again_shows_nothing_older() {
+    let (mut cluster, leader, [taker, other]) = three();
+    cluster.run(500);
+    cluster.lose = is_append_response;
+    let request = cluster.add(taker, &address(1));
+    cluster.assert_done(request);
+    cluster.kill(taker);
+    cluster.start(taker);
+    cluster.run(1_000);
+    assert_eq!(cluster.leader(), Some(leader), "the same leads");
+    assert!(!cluster.has(taker, &address(1)), "nobody told it again");
+    assert_eq!(cluster.replica(taker).serving(), Serving::No);
+    cluster.lose = |_| false;
+    cluster.run(300);
+    assert_eq!(cluster.replica(taker).serving(), Serving::Yes);
+    assert!([leader, taker, other].iter().all(|&id| cluster.has(id, &address(1))));
+}
+
+#[test]
+fn it_survives_the_leader_that_never_knew() {
+    let (mut cluster, leader, [taker, _]) = three();
+    cluster.lose = is_append_response;
+    let request = cluster.add(taker, &address(1));
+    cluster.assert_done(request);
+    cluster.lose_power(leader);
+    cluster.lose = |_| false;
+    let next = cluster.elect();
+    assert_eq!(next, taker, "the other has no such entry");
+    cluster.run(300);
+    assert!(cluster.alive().iter().all(|&id| cluster.has(id, &address(1))));
+}
+
+#[test]
+fn two_of_five_are_no_majority() {
+    let mut cluster = Cluster::with_zone(5);
+    let leader = cluster.elect();
+    let taker = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+    cluster.lose = is_append_response;
+    let request = cluster.add(taker, &address(1));
+    assert_eq!(cluster.verdict(request), None);
+    cluster.lose = |_| false;
+    cluster.run(200);
+    cluster.assert_done(request);
+}
+
+#[test]
+fn below_its_feature_level_nobody_is_told() {
+    let (mut cluster, _, [taker, _]) = three();
+    for id in cluster.alive() {
+        cluster.replica_mut(id).machine.settings.pretend_feature_level(1);
+    }
+    cluster.lose = |frame| {
+        assert!(!is_durable(frame), "software of the first level would take it for malformed");
+        is_append_response(frame)
+    };
+    let request = cluster.add(taker, &address(1));
+    assert_eq!(cluster.verdict(request), None);
+}
+
+#[test]
+fn only_its_leader_is_believed_and_only_of_the_voters_it_knows() {
+    let (mut cluster, leader, [taker, other]) = three();
+    cluster.lose = is_response_or_durable;
+    let request = cluster.add(taker, &address(1));
+    assert_eq!(cluster.verdict(request), None);
+    let driver = &cluster.replica(leader).driver;
+    let right = Durable { term: driver.term(), index: driver.last_index(), voters: vec![1, 2, 3] };
+    let mut say = |from, durable: &Durable| {
+        let frame = Frame::Durable(durable.clone()).encode(cluster.replica(taker).config.group);
+        cluster.input(taker, Input::Peer { from, frame });
+        cluster.settle();
+        cluster.verdict(request).is_some()
+    };
+    assert!(!say(other, &right), "of one that does not lead");
+    assert!(!say(leader, &Durable { term: right.term - 1, ..right.clone() }), "of another term");
+    assert!(!say(leader, &Durable { index: right.index - 1, ..right.clone() }), "the entry before");
+    assert!(!say(leader, &Durable { voters: vec![1, 2, 3, 4], ..right.clone() }), "of other voters");
+    assert!(!say(leader, &Durable { voters: vec![1, 2], ..right.clone() }), "of fewer voters");
+    assert!(say(leader, &Durable { index: right.index + 1_000, ..right }), "it holds this much of it");
+    cluster.assert_done(request);
+}
+
+#[test]
+fn what_is_not_on_its_own_disk_a_member_does_not_count() {
+    let (mut cluster, _, [taker, _]) = three();
+    cluster.lose = is_append_response;
+    cluster.machines.get_mut(&taker).unwrap().hung = Some(Vec::new());
+    let request = cluster.add(taker, &address(1));
+    assert_eq!(cluster.verdict(request), None);
+    cluster.unhang(taker);
+    cluster.assert_done(request);
+}
+
+#[test]
+fn nor_what_is_not_on_the_leaders() {
+    let (mut cluster, leader, [taker, _]) = three();
+    cluster.lose = is_append_response;
+    cluster.machines.get_mut(&leader).unwrap().hung = Some(Vec::new());
+    let request = cluster.add(taker, &address(1));
+    assert_eq!(cluster.verdict(request), None);
+    cluster.unhang(leader);
+    cluster.assert_done(request);
+}
