@@ -3,14 +3,18 @@
 //! A writer executes the jobs of its queue in order, one at a time; it never merges two syncs, because the log's
 //! recovery tells a torn tail from damage by the order in which records became durable. An error aborts the process:
 //! after a failed fsync nothing is known about what the disk holds (see [`replica::disk`]).
+//!
+//! A record of the log goes past the page cache where the file system lets it, written and made durable by one call: an
+//! update waits for two of these, one after the other.
 
 use super::audit_log::AuditBarrier;
+use super::direct::{AlignedBuffer, is_aligned};
 use crate::metrics::DurationHistogram;
 use replica::disk::{DiskError, DiskJob, DiskOp, DiskRead, ReadFile};
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -39,10 +43,21 @@ pub(crate) enum DiskDone {
     Read(u64, Vec<u8>),
 }
 
+/// A file that a writer has open.
+struct Open {
+    file: File,
+    /// For writes past the page cache, durable when they return.
+    direct: Option<File>,
+    /// Whether something may have been written by way of the page cache since the last sync.
+    is_unsynced: bool,
+}
+
 /// One of the two writers.
 pub(crate) struct Writer {
     dir: PathBuf,
-    files: HashMap<String, File>,
+    files: HashMap<String, Open>,
+    /// What goes past the page cache; `None` where nothing does.
+    direct: Option<AlignedBuffer>,
     sync_time: Arc<DurationHistogram>,
     /// What a checkpoint that takes its place waits for: from then on the entries below it are not applied again.
     before_rename: Option<AuditBarrier>,
@@ -50,7 +65,12 @@ pub(crate) struct Writer {
 
 impl Writer {
     pub(crate) fn new(dir: &Path, sync_time: Arc<DurationHistogram>) -> Self {
-        Self { dir: dir.to_owned(), files: HashMap::new(), sync_time, before_rename: None }
+        Self { dir: dir.to_owned(), files: HashMap::new(), direct: None, sync_time, before_rename: None }
+    }
+
+    /// One for the log: what is synced right after it was written goes past the page cache.
+    pub(crate) fn of_log(dir: &Path, sync_time: Arc<DurationHistogram>) -> Self {
+        Self { direct: Some(AlignedBuffer::default()), ..Self::new(dir, sync_time) }
     }
 
     /// One for checkpoints: none takes its place before all that is told of the entries below it is on the disk.
@@ -78,21 +98,78 @@ impl Writer {
 
     /// Executes operations in order.
     pub(crate) fn execute_all(&mut self, ops: &[DiskOp]) -> io::Result<()> {
-        ops.iter().try_for_each(|op| self.operate(op))
+        for (place, op) in ops.iter().enumerate() {
+            match (op, ops.get(place + 1)) {
+                (DiskOp::Write { file, offset, octets }, Some(DiskOp::Sync { file: synced })) if file == synced => {
+                    self.write_durably(file, *offset, octets)?;
+                }
+                _ => self.operate(op)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what is synced next; past the page cache, if it can be.
+    fn write_durably(&mut self, name: &str, offset: u64, octets: &[u8]) -> io::Result<()> {
+        let start = Instant::now();
+        match self.write_direct(name, offset, octets) {
+            Ok(true) => self.sync_time.record(start.elapsed()),
+            Ok(false) => self.write(name, offset, octets)?,
+            // The file system, or its disk, takes no such writes: nothing was written.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                self.direct = None;
+                self.write(name, offset, octets)?;
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Writes past the page cache, if these octets may go that way; whether they did.
+    fn write_direct(&mut self, name: &str, offset: u64, octets: &[u8]) -> io::Result<bool> {
+        if self.direct.is_none() || !is_aligned(offset, octets.len()) {
+            return Ok(false);
+        }
+        let path = path(&self.dir, name)?;
+        self.open(name)?;
+        let (Some(open), Some(buffer)) = (self.files.get_mut(name), &mut self.direct) else { return Ok(false) };
+        let direct = match &mut open.direct {
+            Some(direct) => direct,
+            none => {
+                let flags = libc::O_DIRECT | libc::O_DSYNC;
+                none.insert(OpenOptions::new().write(true).custom_flags(flags).open(path)?)
+            }
+        };
+        direct.write_all_at(buffer.filled(octets), offset)?;
+        Ok(true)
+    }
+
+    fn write(&mut self, name: &str, offset: u64, octets: &[u8]) -> io::Result<()> {
+        let open = self.open(name)?;
+        open.is_unsynced = true;
+        open.file.write_all_at(octets, offset)
+    }
+
+    fn sync(&mut self, name: &str) -> io::Result<()> {
+        let start = Instant::now();
+        let open = self.open(name)?;
+        if std::mem::take(&mut open.is_unsynced) {
+            open.file.sync_data()?;
+            self.sync_time.record(start.elapsed());
+        }
+        Ok(())
     }
 
     fn operate(&mut self, op: &DiskOp) -> io::Result<()> {
         match op {
             DiskOp::Create { file, zeroed_bytes } => self.create(file, *zeroed_bytes),
-            DiskOp::Write { file, offset, octets } => self.open(file)?.write_all_at(octets, *offset),
-            DiskOp::Zero { file, offset, bytes } => write_zeros(self.open(file)?, *offset, *bytes),
-            DiskOp::Sync { file } => {
-                let file = self.open(file)?;
-                let start = Instant::now();
-                file.sync_data()?;
-                self.sync_time.record(start.elapsed());
-                Ok(())
+            DiskOp::Write { file, offset, octets } => self.write(file, *offset, octets),
+            DiskOp::Zero { file, offset, bytes } => {
+                let open = self.open(file)?;
+                open.is_unsynced = true;
+                write_zeros(&open.file, *offset, *bytes)
             }
+            DiskOp::Sync { file } => self.sync(file),
             DiskOp::Rename { from, to } => {
                 if let Some(audit) = &self.before_rename {
                     audit.wait();
@@ -123,16 +200,16 @@ impl Writer {
     }
 
     fn read(&mut self, read: &ReadFile) -> io::Result<Vec<u8>> {
-        let file = self.open(&read.file)?;
-        read_at(file, read.offset, read.len)
+        let open = self.open(&read.file)?;
+        read_at(&open.file, read.offset, read.len)
     }
 
-    fn open(&mut self, name: &str) -> io::Result<&File> {
+    fn open(&mut self, name: &str) -> io::Result<&mut Open> {
         if !self.files.contains_key(name) {
             let file = OpenOptions::new().read(true).write(true).open(path(&self.dir, name)?)?;
             self.keep(name, file);
         }
-        Ok(&self.files[name])
+        self.files.get_mut(name).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
     }
 
     fn keep(&mut self, name: &str, file: File) {
@@ -140,7 +217,8 @@ impl Writer {
             // Closing loses nothing: a later sync opens the file anew, and fsync is about the file, not the handle.
             self.files.clear();
         }
-        self.files.insert(name.to_owned(), file);
+        // What another handle wrote before is not known here.
+        self.files.insert(name.to_owned(), Open { file, direct: None, is_unsynced: true });
     }
 }
 
@@ -253,6 +331,44 @@ mod tests {
         assert_eq!(reads.list().unwrap(), [(name("b"), ZERO_BLOCK as u64 + 6)]);
         assert_eq!(reads.read("a", 0, 1), Err(DiskError::Missing { file: name("a") }));
         assert_eq!(reads.read("b", 1 << 40, 1 << 40).unwrap(), Vec::<u8>::new());
+    }
+
+    fn record(offset: u64, octets: Vec<u8>) -> [DiskOp; 2] {
+        [DiskOp::Write { file: name("log"), offset, octets }, DiskOp::Sync { file: name("log") }]
+    }
+
+    #[test]
+    fn records_of_the_log_are_synced_as_they_are_written_and_readers_see_them() {
+        let dir = crate::test_dir("disk-direct");
+        let times = Arc::new(DurationHistogram::default());
+        let mut writer = Writer::of_log(dir.path(), times.clone());
+        writer.execute_all(&[DiskOp::Create { file: name("spare"), zeroed_bytes: 1 << 16 }]).unwrap();
+        writer.execute_all(&[DiskOp::Rename { from: name("spare"), to: name("log") }]).unwrap();
+        let is_unsynced = |writer: &Writer| writer.files["log"].is_unsynced;
+        writer.execute_all(&record(512, vec![1; 512])).unwrap();
+        assert_eq!(times.count(), 2, "the record, and the zeroes that were written before it");
+        assert!(writer.files["log"].direct.is_some() && !is_unsynced(&writer));
+        writer.execute_all(&record(1_024, vec![2; 1_024])).unwrap();
+        assert_eq!(times.count(), 3, "nothing was left to sync");
+        // What is no whole block goes by way of the cache, and is synced.
+        writer.execute_all(&record(2_048, vec![3; 5])).unwrap();
+        assert_eq!(times.count(), 4);
+        writer.execute_all(&[DiskOp::Zero { file: name("log"), offset: 512, bytes: 1 }]).unwrap();
+        assert!(is_unsynced(&writer));
+        let octets = StartReads::new(dir.path()).read("log", 0, 1 << 20).unwrap();
+        let wanted = [vec![0; 513], vec![1; 511], vec![2; 1_024], vec![3; 5], vec![0; (1 << 16) - 2_053]].concat();
+        assert!(octets == wanted);
+    }
+
+    #[test]
+    fn where_there_is_no_way_past_the_cache_the_log_goes_through_it() {
+        // In /proc that flag is refused; nor can one write at a place there, which shows that it is tried.
+        let dir = PathBuf::from("/proc/thread-self");
+        let mut writer = Writer::of_log(&dir, Arc::default());
+        let write = DiskOp::Write { file: name("comm"), offset: 0, octets: vec![b'a'; 512] };
+        let error = writer.execute_all(&[write, DiskOp::Sync { file: name("comm") }]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotSeekable);
+        assert!(writer.direct.is_none());
     }
 
     #[test]

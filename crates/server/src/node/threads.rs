@@ -162,7 +162,7 @@ fn disks(
         Ok(sender)
     };
     let disks = DiskQueues {
-        log: start("log", Writer::new(&config.dir, counters.log_sync.clone()))?,
+        log: start("log", Writer::of_log(&config.dir, counters.log_sync.clone()))?,
         bulk: start("bulk", Writer::of_checkpoints(&config.dir, counters.bulk_sync.clone(), audit))?,
         reads: start("reads", Writer::new(&config.dir, counters.bulk_sync.clone()))?,
     };
