@@ -1,7 +1,7 @@
 //! Writes past the page cache: what the kernel asks of their place and memory.
 
-/// Place, length and address of a direct write are multiples of it on most disks; it is the unit of the log. A disk with
-/// larger blocks refuses them.
+/// Place and length of a direct write are multiples of it on most disks; it is the unit of the log. A disk with larger
+/// blocks refuses them.
 const BLOCK_OCTETS: usize = 512;
 /// Addresses are aligned to a page, which suits every disk.
 const PAGE_OCTETS: usize = 4_096;
