@@ -1,13 +1,14 @@
 //! What a replica asks of the leader, be it itself or another, and what the leader says to it.
 
 use crate::codec::{DecodeError, Decoder, Encoder};
-use crate::entry::{Body, Entry, SettingsChange};
-use crate::io::{AdminError, NodeId, Transport};
+use crate::entry::{Body, Entry, SettingsChange, decode_options_change, encode_options_change};
+use crate::io::{AdminError, NodeId, OptionsChange, Transport};
 use crate::limits::{ADDRESS_OCTETS_MAX, ENTRY_OCTETS_MAX, UPDATE_OCTETS_MAX};
 use crate::policy::External;
 use crate::update::SecretId;
 use wire::name::Name;
 use wire::number::Rcode;
+use zone::ZoneId;
 
 /// Something that only a leader can do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +19,13 @@ pub(crate) enum Command {
     Propose(Body),
     /// Change the settings.
     Settings(SettingsChange),
+    /// Change options of a zone: the leader knows what the others are. Of feature level 2.
+    ZoneSet {
+        /// Which.
+        zone: ZoneId,
+        /// Those that are named.
+        change: OptionsChange,
+    },
     /// Make a member; the leader chooses its id.
     NodeAdd {
         /// The node number; `None` takes the next free one.
@@ -97,7 +105,7 @@ impl Command {
         match self {
             Self::Propose(body) => body.feature_level(),
             Self::Settings(change) => change.feature_level(),
-            Self::Update(UpdateCommand { taken: Some(_), .. }) | Self::Everywhere { .. } => 2,
+            Self::Update(UpdateCommand { taken: Some(_), .. }) | Self::Everywhere { .. } | Self::ZoneSet { .. } => 2,
             Self::Update(_) | Self::NodeAdd { .. } | Self::NodeRemove { .. } | Self::TransferLeader { .. } => 1,
         }
     }
@@ -152,6 +160,11 @@ impl Command {
                 out.u8(11);
                 out.u64(*index);
             }
+            Self::ZoneSet { zone, change } => {
+                out.u8(13);
+                out.zone_id(zone);
+                encode_options_change(*change, out);
+            }
         }
     }
 
@@ -195,6 +208,7 @@ impl Command {
             5 => Self::NodeRemove { id: from.u64()? },
             6 => Self::TransferLeader { to: Some(from.u64()?).filter(|&id| id != 0) },
             11 => Self::Everywhere { index: from.u64()? },
+            13 => Self::ZoneSet { zone: from.zone_id()?, change: decode_options_change(from)? },
             _ => return Err(DecodeError::Unknown),
         })
     }

@@ -234,6 +234,37 @@ pub struct ZoneOptions {
     pub ack: AckOption,
 }
 
+/// Other options for a zone: those that are named change, the rest stays as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OptionsChange {
+    /// How its serial moves.
+    pub serial_policy: Option<SerialPolicyOption>,
+    /// What it does without a leader.
+    pub stale: Option<StaleOption>,
+    /// When its updates are acknowledged.
+    pub ack: Option<AckOption>,
+}
+
+impl OptionsChange {
+    /// `options`, changed.
+    #[must_use]
+    pub fn of(self, options: ZoneOptions) -> ZoneOptions {
+        ZoneOptions {
+            serial_policy: self.serial_policy.unwrap_or(options.serial_policy),
+            stale: self.stale.unwrap_or(options.stale),
+            ack: self.ack.unwrap_or(options.ack),
+        }
+    }
+}
+
+impl From<ZoneOptions> for OptionsChange {
+    /// All of them.
+    fn from(options: ZoneOptions) -> Self {
+        let ZoneOptions { serial_policy, stale, ack } = options;
+        Self { serial_policy: Some(serial_policy), stale: Some(stale), ack: Some(ack) }
+    }
+}
+
 /// A change of replicated state that an administrator asks for; any replica takes it.
 #[derive(Clone, Debug)]
 pub enum AdminCommand {
@@ -254,12 +285,12 @@ pub enum AdminCommand {
         /// refused.
         replacement: Replacement,
     },
-    /// Changes the options of a zone.
+    /// Changes options of a zone.
     SetZoneOptions {
         /// Which.
         zone: ZoneId,
-        /// Its new options.
-        options: ZoneOptions,
+        /// Those that are named.
+        change: OptionsChange,
     },
     /// Removes a zone with its options and grants.
     RemoveZone {

@@ -242,7 +242,7 @@ impl Simulation {
                 Some((AdminCommand::ReplaceZone { zone, replacement }, Some((apex, Some(count)))))
             }
             4 => Some((AdminCommand::RemoveZone { zone }, Some((apex, None)))),
-            5 => Some((AdminCommand::SetZoneOptions { zone, options }, None)),
+            5 => Some((AdminCommand::SetZoneOptions { zone, change: options.into() }, None)),
             6 => {
                 let (algorithm, secret) = (KeyAlgorithm::HmacSha512, vec![salt; 64]);
                 Some((AdminCommand::AddKey { name: key, algorithm, secret, nonce }, None))

@@ -9,7 +9,9 @@ mod import;
 use crate::command::Command;
 use crate::entry::{DataKeyChange, Resealed, SettingsChange, TrustChange};
 use crate::forward::Purpose;
-use crate::io::{AckOption, AdminCommand, AdminError, AdminReply, KeyAlgorithm, NodeId, Output, TrustCommand};
+use crate::io::{
+    AckOption, AdminCommand, AdminError, AdminReply, KeyAlgorithm, NodeId, OptionsChange, Output, TrustCommand,
+};
 use crate::limits::{
     ADDRESS_OCTETS_MAX, ADMIN_WAIT_MS, ADMIN_WAITING_MAX, AUTHORITY_KEY_OCTETS_MAX, CERTIFICATE_OCTETS_MAX,
     EVERYWHERE_WAIT_MS, FORWARD_AGAIN_MS, RESEALED_MAX, SECRET_OCTETS_MAX, TRANSFER_WAIT_MS,
@@ -22,6 +24,7 @@ use idle::IdleStages;
 use import::Import;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::name::Name;
+use zone::ZoneId;
 
 /// A step of an administrator's command.
 #[derive(Clone, Copy, Debug)]
@@ -116,10 +119,10 @@ impl Replica {
             AdminCommand::ReplaceZone { zone, replacement } => {
                 return self.start_replace_zone(request_id, &zone, replacement);
             }
-            AdminCommand::SetZoneOptions { zone, options } => {
-                let command = Command::Settings(SettingsChange::ZoneOptions { zone, options });
-                let is_waited_for = options.ack == AckOption::AllLive;
+            AdminCommand::SetZoneOptions { zone, change } => {
+                let is_waited_for = change.ack == Some(AckOption::AllLive);
                 let kind = if is_waited_for { StepKind::Until(Goal::AllLiveKnown) } else { StepKind::Single };
+                let command = self.options_command(zone, change)?;
                 self.start_step(AdminStep { request_id, kind }, command);
                 return Ok(());
             }
@@ -173,6 +176,17 @@ impl Replica {
         };
         self.start_step(AdminStep { request_id, kind: StepKind::Single }, command);
         Ok(())
+    }
+
+    /// The leader has the other options stay as they are there: what is known here may be old. Below the level at which
+    /// every leader can, what is known here is what they become.
+    fn options_command(&self, zone: ZoneId, change: OptionsChange) -> Result<Command, Result<AdminReply, AdminError>> {
+        if self.machine.settings.feature_level() >= 2 {
+            return Ok(Command::ZoneSet { zone, change });
+        }
+        let known = self.machine.settings.zones().get(&zone).ok_or(Err(AdminError::ZoneUnknown))?;
+        let options = change.of(*known);
+        Ok(Command::Settings(SettingsChange::ZoneOptions { zone, options }))
     }
 
     /// What a change of the members, of their votes or of who leads asks of the leader, and what is waited for.

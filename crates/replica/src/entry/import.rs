@@ -1,7 +1,7 @@
 //! Bulk changes: begin, chunks, commit, into a stage that nobody sees before its commit.
 
 use crate::codec::{DecodeError, Decoder, Encoder};
-use crate::io::{AckOption, SerialPolicyOption, StaleOption, ZoneOptions};
+use crate::io::{AckOption, OptionsChange, SerialPolicyOption, StaleOption, ZoneOptions};
 use crate::limits::{IMPORT_CHUNK_OCTETS_MAX, IMPORT_CHUNKS_MAX};
 use zone::{RecordList, ZoneId};
 
@@ -171,6 +171,26 @@ pub(crate) fn decode_options(from: &mut Decoder<'_>) -> Result<ZoneOptions, Deco
     };
     let ack = if octet & ALL_LIVE == 0 { AckOption::Majority } else { AckOption::AllLive };
     Ok(ZoneOptions { serial_policy, stale, ack })
+}
+
+/// Options that are named, in a command: whole options, and which of them count. The others are the defaults.
+pub(crate) fn encode_options_change(change: OptionsChange, out: &mut Encoder) {
+    let OptionsChange { serial_policy, stale, ack } = change;
+    encode_options(change.of(ZoneOptions::default()), out);
+    for is_named in [serial_policy.is_some(), stale.is_some(), ack.is_some()] {
+        out.bool(is_named);
+    }
+}
+
+/// Reads what [`encode_options_change`] wrote.
+pub(crate) fn decode_options_change(from: &mut Decoder<'_>) -> Result<OptionsChange, DecodeError> {
+    let options = decode_options(from)?;
+    let change = OptionsChange {
+        serial_policy: from.bool()?.then_some(options.serial_policy),
+        stale: from.bool()?.then_some(options.stale),
+        ack: from.bool()?.then_some(options.ack),
+    };
+    if change.of(ZoneOptions::default()) == options { Ok(change) } else { Err(DecodeError::Unknown) }
 }
 
 /// The feature level from which on members know these options.

@@ -13,7 +13,9 @@ mod trust;
 mod update;
 
 pub use import::{ImportBegin, ImportChunk, ImportCommit, ImportPurpose, StageId};
-pub(crate) use import::{decode_options, decode_purpose, encode_options, encode_purpose};
+pub(crate) use import::{
+    decode_options, decode_options_change, decode_purpose, encode_options, encode_options_change, encode_purpose,
+};
 pub use settings::{SettingsChange, SettingsEntry};
 pub(crate) use settings::{
     decode_algorithm, decode_grant, decode_policy, encode_algorithm, encode_grant, encode_policy,

@@ -72,6 +72,15 @@ impl Evaluator<'_> {
             Command::Update(update) => self.update(origin, update),
             Command::Propose(body) => self.propose(origin, body),
             Command::Settings(change) => self.administrators(origin, change),
+            // What stands here is all that was decided: nothing is evaluated between a change of the settings and its
+            // application.
+            Command::ZoneSet { zone, change } => match self.machine.settings.zones().get(&zone) {
+                Some(&options) => {
+                    let options = change.of(options);
+                    self.administrators(origin, SettingsChange::ZoneOptions { zone, options })
+                }
+                None => Step::Answer(Answer::Refused(AdminError::ZoneUnknown)),
+            },
             Command::NodeAdd { node, address, token } => {
                 let id = self.machine.settings.next_id(node);
                 let taken = |number| self.machine.settings.members().iter().any(|member| member.id as u32 == number);

@@ -172,6 +172,7 @@ fn flow_of(command: &Command) -> FlowId {
             Body::Update(_) | Body::Settings(_) => id(&[]),
         },
         Command::Settings(_)
+        | Command::ZoneSet { .. }
         | Command::NodeAdd { .. }
         | Command::NodeRemove { .. }
         | Command::TransferLeader { .. }

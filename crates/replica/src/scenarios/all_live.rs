@@ -14,7 +14,7 @@ const ALL_LIVE: ZoneOptions = ZoneOptions {
 };
 
 fn set_options(options: ZoneOptions) -> AdminCommand {
-    AdminCommand::SetZoneOptions { zone: zone_id("example.test."), options }
+    AdminCommand::SetZoneOptions { zone: zone_id("example.test."), change: options.into() }
 }
 
 /// So many members, all of which answer for the zone; the leader, and the others.
@@ -214,7 +214,7 @@ fn nothing_is_promised_while_a_member_does_not_know() {
     for id in cluster.alive() {
         cluster.cut.extend([(away, id), (id, away)]);
     }
-    let second = AdminCommand::SetZoneOptions { zone: zone.clone(), options: ALL_LIVE };
+    let second = AdminCommand::SetZoneOptions { zone: zone.clone(), change: ALL_LIVE.into() };
     let request = cluster.admin(leader, second);
     assert_eq!(cluster.replica(leader).zone_options(&zone), Some(ALL_LIVE));
     assert!(!cluster.replica(leader).machine.settings.is_all_live(&zone));

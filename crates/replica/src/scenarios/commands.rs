@@ -1,9 +1,10 @@
 //! Commands of administrators that nobody knows the outcome of: what others were told since stands.
 
 use super::cluster::*;
-use crate::command::Answer;
+use crate::command::{Answer, Command};
 use crate::io::{
-    AdminCommand, AdminError, AdminReply, KeyAlgorithm, NodeId, Right, StaleOption, TrustCommand, ZoneOptions,
+    AckOption, AdminCommand, AdminError, AdminReply, Contents, KeyAlgorithm, NodeId, OptionsChange, Right,
+    SerialPolicyOption, StaleOption, TrustCommand, ZoneOptions,
 };
 use crate::peer::Frame;
 use crate::policy::text::parse_policy;
@@ -58,6 +59,10 @@ fn revoke() -> AdminCommand {
     AdminCommand::Revoke { key: name("key."), zone: None, right: Right::Transfer }
 }
 
+fn set_options(change: OptionsChange) -> AdminCommand {
+    AdminCommand::SetZoneOptions { zone: zone_id("example.test."), change }
+}
+
 #[test]
 fn a_key_that_was_removed_does_not_come_back() {
     let mut cluster = Cluster::with_zone(3);
@@ -99,7 +104,7 @@ fn grants_options_and_tokens_stay_as_others_left_them() {
 
     let mut cluster = Cluster::with_zone(3);
     let zone = zone_id("example.test.");
-    let set = |options| AdminCommand::SetZoneOptions { zone: zone_id("example.test."), options };
+    let set = |options: ZoneOptions| set_options(options.into());
     let options = ZoneOptions::default();
     let leader = second_stands(&mut cluster, set(ZoneOptions { stale: StaleOption::Expire, ..options }), set(options));
     assert_eq!(cluster.replica(leader).zone_options(&zone), Some(options));
@@ -160,5 +165,94 @@ fn a_command_that_a_leader_has_not_come_to_is_done_by_the_next_once() {
     assert_ne!(cluster.elect(), leader);
     assert_eq!((&cluster.admin[&first], &cluster.admin[&second]), (&Ok(AdminReply::Done), &Ok(AdminReply::Done)));
     assert_eq!(epoch(&cluster, next), before + 2);
+    cluster.assert_same();
+}
+
+const UNIX_TIME: OptionsChange =
+    OptionsChange { serial_policy: Some(SerialPolicyOption::UnixTime), stale: None, ack: None };
+const EXPIRE: OptionsChange = OptionsChange { serial_policy: None, stale: Some(StaleOption::Expire), ack: None };
+
+fn assert_both(cluster: &Cluster, id: NodeId) {
+    let both = ZoneOptions {
+        serial_policy: SerialPolicyOption::UnixTime,
+        stale: StaleOption::Expire,
+        ..ZoneOptions::default()
+    };
+    assert_eq!(cluster.replica(id).zone_options(&zone_id("example.test.")), Some(both));
+}
+
+#[test]
+fn two_administrators_at_two_nodes_set_an_option_each() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    // Each node takes its command before it knows of the other.
+    cluster.way_ms = 20;
+    let first = cluster.admin(leader % 3 + 1, set_options(UNIX_TIME));
+    let second = cluster.admin((leader + 1) % 3 + 1, set_options(EXPIRE));
+    cluster.run(1_000);
+    for request in [first, second] {
+        assert_eq!(cluster.admin[&request], Ok(AdminReply::Done));
+    }
+    cluster.alive().into_iter().for_each(|id| assert_both(&cluster, id));
+    cluster.assert_same();
+}
+
+#[test]
+fn a_node_that_lags_puts_no_option_back() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let follower = leader % 3 + 1;
+    // What it has in its log it can acknowledge and apply only when its disk has it.
+    cluster.machines.get_mut(&follower).unwrap().hung = Some(Vec::new());
+    assert_eq!(cluster.admin_ok(leader, set_options(UNIX_TIME)), AdminReply::Done);
+    let known = cluster.replica(follower).zone_options(&zone_id("example.test."));
+    assert_eq!(known, Some(ZoneOptions::default()), "it lags");
+    let request = cluster.admin(follower, set_options(EXPIRE));
+    cluster.run(200);
+    assert_both(&cluster, leader);
+    cluster.unhang(follower);
+    cluster.run(1_000);
+    assert_eq!(cluster.admin[&request], Ok(AdminReply::Done));
+    assert_both(&cluster, follower);
+    cluster.assert_same();
+}
+
+#[test]
+fn a_node_that_does_not_know_of_a_zone_yet_sets_its_options() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let follower = leader % 3 + 1;
+    cluster.machines.get_mut(&follower).unwrap().hung = Some(Vec::new());
+    let zone = zone_id("late.test.");
+    let contents = Contents::new(&zone, records("late.test.", 1)).unwrap();
+    let add = AdminCommand::AddZone { zone: zone.clone(), options: ZoneOptions::default(), contents };
+    assert_eq!(cluster.admin_ok(leader, add), AdminReply::Done);
+    assert_eq!(cluster.replica(follower).zone_options(&zone), None, "it lags");
+    let request = cluster.admin(follower, AdminCommand::SetZoneOptions { zone: zone.clone(), change: EXPIRE });
+    cluster.run(200);
+    cluster.unhang(follower);
+    cluster.run(1_000);
+    assert_eq!(cluster.admin[&request], Ok(AdminReply::Done));
+    assert_eq!(cluster.replica(follower).zone_options(&zone).unwrap().stale, StaleOption::Expire);
+}
+
+/// A leader of software before that level could make nothing of the command.
+#[test]
+fn below_its_feature_level_options_go_to_the_leader_whole() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let follower = leader % 3 + 1;
+    for id in cluster.alive() {
+        cluster.replica_mut(id).machine.settings.pretend_feature_level(1);
+    }
+    cluster.lose =
+        |frame| matches!(Frame::decode(frame), Ok((_, Frame::Forward { command: Command::ZoneSet { .. }, .. })));
+    assert_eq!(cluster.admin_ok(follower, set_options(UNIX_TIME)), AdminReply::Done);
+    assert_eq!(cluster.admin_ok(follower, set_options(EXPIRE)), AdminReply::Done);
+    assert_eq!(cluster.admin_ok(follower, set_options(EXPIRE)), AdminReply::Unchanged);
+    assert_both(&cluster, leader);
+    let all_live = OptionsChange { ack: Some(AckOption::AllLive), ..OptionsChange::default() };
+    let request = cluster.admin(follower, set_options(all_live));
+    assert_eq!(cluster.admin[&request], Err(AdminError::LevelTooLow));
     cluster.assert_same();
 }

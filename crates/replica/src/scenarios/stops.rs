@@ -85,7 +85,7 @@ fn what_all_are_to_show_first_is_told_before_a_stop() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let options = ZoneOptions { ack: AckOption::AllLive, ..ZoneOptions::default() };
-    let set = AdminCommand::SetZoneOptions { zone: zone_id("example.test."), options };
+    let set = AdminCommand::SetZoneOptions { zone: zone_id("example.test."), change: options.into() };
     assert_eq!(cluster.admin_ok(leader, set), AdminReply::Done);
     cluster.way_ms = 20;
     cluster.run(100);

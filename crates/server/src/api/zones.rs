@@ -18,8 +18,8 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use replica::ZoneStatus;
 use replica::io::{
-    AckOption, AdminCommand, AdminError, AdminReply, Contents, Replacement, SerialPolicyOption, StaleOption,
-    ZoneOptions,
+    AckOption, AdminCommand, AdminError, AdminReply, Contents, OptionsChange, Replacement, SerialPolicyOption,
+    StaleOption, ZoneOptions,
 };
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -115,29 +115,29 @@ fn show_options(options: ZoneOptions) -> OptionsJson {
     OptionsJson { serial_policy, stale, ack }
 }
 
-/// `options` with what is named changed.
-fn change_options(mut options: ZoneOptions, wanted: &OptionsJson) -> Result<ZoneOptions, ApiError> {
+/// The options that are named.
+fn parse_options(wanted: &OptionsJson) -> Result<OptionsChange, ApiError> {
     let unknown =
         |text: &str, hint: &str| ApiError::new(StatusCode::BAD_REQUEST, format!("`{text}` is no such option"), hint);
-    options.serial_policy = match wanted.serial_policy.as_deref() {
-        None => options.serial_policy,
-        Some("increment") => SerialPolicyOption::Increment,
-        Some("unixtime") => SerialPolicyOption::UnixTime,
+    let serial_policy = match wanted.serial_policy.as_deref() {
+        None => None,
+        Some("increment") => Some(SerialPolicyOption::Increment),
+        Some("unixtime") => Some(SerialPolicyOption::UnixTime),
         Some(other) => return Err(unknown(other, "serial_policy is increment or unixtime")),
     };
-    options.stale = match wanted.stale.as_deref() {
-        None => options.stale,
-        Some("serve") => StaleOption::Serve,
-        Some("expire") => StaleOption::Expire,
+    let stale = match wanted.stale.as_deref() {
+        None => None,
+        Some("serve") => Some(StaleOption::Serve),
+        Some("expire") => Some(StaleOption::Expire),
         Some(other) => return Err(unknown(other, "stale is serve or expire")),
     };
-    options.ack = match wanted.ack.as_deref() {
-        None => options.ack,
-        Some("majority") => AckOption::Majority,
-        Some("all-live") => AckOption::AllLive,
+    let ack = match wanted.ack.as_deref() {
+        None => None,
+        Some("majority") => Some(AckOption::Majority),
+        Some("all-live") => Some(AckOption::AllLive),
         Some(other) => return Err(unknown(other, "ack is majority or all-live")),
     };
-    Ok(options)
+    Ok(OptionsChange { serial_policy, stale, ack })
 }
 
 pub(super) async fn list(
@@ -155,11 +155,8 @@ pub(super) async fn set_options(
 ) -> Result<Json<DoneJson>, ApiError> {
     let query = query?;
     let zone = query.id()?;
-    let status = api.handle.status(WithZones::Yes).await.ok_or_else(ApiError::ending)?;
-    let known = status.zones.iter().find(|status| status.id == zone);
-    let known = known.ok_or_else(|| ApiError::from(AdminError::ZoneUnknown))?.options;
-    let options = change_options(known, &query.options())?;
-    Ok(done(&api.handle.admin(AdminCommand::SetZoneOptions { zone, options }).await?))
+    let change = parse_options(&query.options())?;
+    Ok(done(&api.handle.admin(AdminCommand::SetZoneOptions { zone, change }).await?))
 }
 
 pub(super) async fn export(
@@ -199,7 +196,7 @@ pub(super) async fn add(
 ) -> Result<(StatusCode, Json<DoneJson>), ApiError> {
     let query = query?;
     let zone = query.id()?;
-    let options = change_options(ZoneOptions::default(), &query.options())?;
+    let options = parse_options(&query.options())?.of(ZoneOptions::default());
     let records = parse(&zone, &headers, body?).await?;
     let (id, octets) = (zone.clone(), records.octets().len());
     let contents = blocking(move || Contents::new(&id, records)).await??;
