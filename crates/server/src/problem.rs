@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Exit {
-    /// It was tried and failed.
+    /// It was tried and failed, or nobody knows whether it was done.
     Failed = 1,
     /// The command line is wrong (clap's own number).
     Usage = 2,
@@ -37,7 +37,7 @@ impl Exit {
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0  done
-  1  tried and failed
+  1  tried and failed, or nobody knows whether it was done
   2  wrong command line
   3  wrong configuration, key or zone file
   4  no node answers, or there is no leader
@@ -60,11 +60,26 @@ pub(crate) struct Problem {
     pub(crate) why: String,
     /// What to do about it.
     pub(crate) hint: Option<String>,
+    /// It may have been done all the same.
+    pub(crate) is_unknown: bool,
 }
+
+/// What is said of a change when that is so.
+pub(crate) const NOBODY_KNOWS: &str = "nobody knows whether it was done";
 
 impl Problem {
     pub(crate) fn new(exit: Exit, what: impl Into<String>, why: impl fmt::Display) -> Self {
-        Self { exit, what: what.into(), place: None, why: why.to_string(), hint: None }
+        Self { exit, what: what.into(), place: None, why: why.to_string(), hint: None, is_unknown: false }
+    }
+
+    /// Nobody knows whether a change was made.
+    pub(crate) fn unknown(why: impl fmt::Display) -> Self {
+        Self { is_unknown: true, ..Self::new(Exit::Failed, NOBODY_KNOWS, why) }
+    }
+
+    /// Says what was not done, unless nobody knows that.
+    pub(crate) fn of(self, what: impl Into<String>) -> Self {
+        if self.is_unknown { self } else { Self { what: what.into(), ..self } }
     }
 
     pub(crate) fn at(mut self, place: impl fmt::Display) -> Self {

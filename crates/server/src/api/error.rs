@@ -1,6 +1,7 @@
 //! Errors as JSON, with a hint.
 
 use super::types::ErrorJson;
+use crate::problem::NOBODY_KNOWS;
 use axum::Json;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::http::{StatusCode, header};
@@ -95,9 +96,7 @@ impl From<AdminError> for ApiError {
                 "no leader took it; nothing was done",
                 "more than half of the nodes must run; see `catamaran status`",
             ),
-            AdminError::Unknown => {
-                (S::GATEWAY_TIMEOUT, "nobody knows whether it was done", "look before you try again")
-            }
+            AdminError::Unknown => (S::GATEWAY_TIMEOUT, NOBODY_KNOWS, "look before you try again"),
             AdminError::LevelTooLow => (
                 S::CONFLICT,
                 "not every node runs, on software that knows this and at a feature level that says so",

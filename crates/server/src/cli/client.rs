@@ -6,9 +6,10 @@ use crate::config::Config;
 use crate::files::cluster_json::ClusterJson;
 use crate::files::layout::Layout;
 use crate::files::token::Token;
-use crate::problem::{Exit, Problem};
+use crate::problem::{Exit, NOBODY_KNOWS, Problem};
 use serde::de::DeserializeOwned;
-use std::io::Write;
+use std::fmt::Display;
+use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
 use std::time::Duration;
 use ureq::http::{HeaderMap, Request, StatusCode};
@@ -97,7 +98,9 @@ impl Client {
 
     /// What one node says about itself.
     pub(crate) fn status(&self, node: SocketAddr, with_zones: bool) -> Result<StatusJson, String> {
-        let answer = self.call(node, "GET", &format!("/v1/status?zones={with_zones}"), (None, &[]), STATUS_MS)?;
+        let answer = self
+            .call(node, "GET", &format!("/v1/status?zones={with_zones}"), (None, &[]), STATUS_MS)
+            .map_err(Broken::why)?;
         match answer.status {
             StatusCode::OK => serde_json::from_slice(&answer.body).map_err(|error| error.to_string()),
             _ => Err(error_of(&answer).error),
@@ -116,7 +119,7 @@ impl Client {
             .map_err(|error| Problem::new(Exit::Failed, "the node's answer is not understood", error))
     }
 
-    /// Has the first node that answers make a change.
+    /// Has a node make a change: the first one that can be reached and does not say that it did nothing.
     pub(crate) fn change(&self, method: &str, path: &str, body: &[u8]) -> Result<Answer, Problem> {
         self.first(method, path, body, CHANGE_MS)
     }
@@ -152,7 +155,7 @@ impl Client {
                     last = error_of(&answer).error;
                     continue;
                 }
-                return Err(refusal(&answer).at(node));
+                return Err(refusal(path, &answer).at(node));
             }
             let length = headers.get("content-length").and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
             let copied = std::io::copy(&mut response.body_mut().as_reader(), to);
@@ -184,8 +187,11 @@ impl Client {
                 Ok(answer) if answer.status.is_success() => return Ok(answer),
                 // Another node may know the leader that this one does not, or still be within its limits.
                 Ok(answer) if answer.status == StatusCode::SERVICE_UNAVAILABLE => last = error_of(&answer).error,
-                Ok(answer) => return Err(refusal(&answer).at(node)),
-                Err(why) => last = format!("{node}: {why}"),
+                Ok(answer) => return Err(refusal(path, &answer).at(node)),
+                Err(Broken::Unknown(why)) if method != "GET" => {
+                    return Err(unknown(path, format!("the node did not answer: {why}")).at(node));
+                }
+                Err(broken) => last = format!("{node}: {}", broken.why()),
             }
         }
         Err(Problem::new(Exit::Unreachable, "no node of the cluster could do it", last)
@@ -199,7 +205,7 @@ impl Client {
         path: &str,
         (kind, body): Body<'_>,
         wait_ms: u64,
-    ) -> Result<Answer, String> {
+    ) -> Result<Answer, Broken> {
         let mut request = Request::builder().method(method).uri(format!("http://{node}{path}"));
         if let Some(kind) = kind {
             request = request.header("content-type", kind);
@@ -208,17 +214,16 @@ impl Client {
             request = request.header("authorization", authorization);
         }
         let wait = Some(Duration::from_millis(wait_ms));
-        let sent = if method == "GET" || method == "DELETE" {
-            let request = request.body(()).map_err(|error| error.to_string())?;
-            self.agent.run(self.agent.configure_request(request).timeout_global(wait).build())
+        let mut response = if method == "GET" || method == "DELETE" {
+            let request = request.body(()).map_err(ureq::Error::from)?;
+            self.agent.run(self.agent.configure_request(request).timeout_global(wait).build())?
         } else {
-            let request = request.body(body).map_err(|error| error.to_string())?;
-            self.agent.run(self.agent.configure_request(request).timeout_global(wait).build())
+            let request = request.body(body).map_err(ureq::Error::from)?;
+            self.agent.run(self.agent.configure_request(request).timeout_global(wait).build())?
         };
-        let mut response = sent.map_err(|error| error.to_string())?;
         let zone_hash = response.headers().get(ZONE_HASH).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let limit = crate::limits::API_ZONE_BYTES_MAX as u64;
-        let body = response.body_mut().with_config().limit(limit).read_to_vec().map_err(|error| error.to_string())?;
+        let body = response.body_mut().with_config().limit(limit).read_to_vec()?;
         Ok(Answer { status: response.status(), body, zone_hash })
     }
 }
@@ -232,14 +237,58 @@ pub(crate) const RECORDS_TYPE: &str = "application/vnd.catamaran.records";
 /// Field that carries the hash of an exported zone.
 pub(crate) const ZONE_HASH: &str = "catamaran-zone-hash";
 
+/// Why a node gave no answer.
+#[derive(Debug)]
+enum Broken {
+    /// There was no connection: it has nothing of the request.
+    NotSent(String),
+    /// It may have the request, and may have done it.
+    Unknown(String),
+}
+
+impl Broken {
+    fn why(self) -> String {
+        match self {
+            Self::NotSent(why) | Self::Unknown(why) => why,
+        }
+    }
+}
+
+impl From<ureq::Error> for Broken {
+    fn from(error: ureq::Error) -> Self {
+        let why = error.to_string();
+        match error {
+            ureq::Error::Io(error) if error.kind() == ErrorKind::ConnectionRefused => Self::NotSent(why),
+            ureq::Error::Timeout(ureq::Timeout::Connect) => Self::NotSent(why),
+            _ => Self::Unknown(why),
+        }
+    }
+}
+
+/// A node had a change and did not say what became of it. No other is given it: what another administrator did since
+/// might be undone.
+fn unknown(path: &str, why: impl Display) -> Problem {
+    let of = path.strip_prefix("/v1/").unwrap_or(path).split('?').next().unwrap_or_default();
+    let look = match of {
+        "zone" => "zone list",
+        "keys" | "grants" => "key list",
+        "policy" => "policy show",
+        _ => "cluster status",
+    };
+    Problem::unknown(why).hint(format!("look first (`catamaran {look}`); give it again if it is still wanted"))
+}
+
 fn error_of(answer: &Answer) -> ErrorJson {
     serde_json::from_slice(&answer.body)
         .unwrap_or_else(|_| ErrorJson { error: format!("HTTP {}", answer.status), hint: String::new() })
 }
 
 /// A refusal in the node's own words.
-fn refusal(answer: &Answer) -> Problem {
+fn refusal(path: &str, answer: &Answer) -> Problem {
     let error = error_of(answer);
+    if error.error == NOBODY_KNOWS {
+        return unknown(path, "no leader told the node that took it");
+    }
     let exit = match answer.status {
         StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY | StatusCode::PAYLOAD_TOO_LARGE => Exit::Input,
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::CONFLICT | StatusCode::NOT_FOUND => {
@@ -264,24 +313,4 @@ pub(crate) fn query(key: &str, value: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_escaped_in_queries() {
-        assert_eq!(query("zone", "a\\.b c.test."), "zone=a%5C.b%20c.test.");
-    }
-
-    #[test]
-    fn a_cluster_that_is_not_there_is_named_with_a_hint() {
-        let dir = crate::test_dir("client");
-        let target = Target { dir: dir.path().to_owned(), api: None, token_file: None };
-        let problem = Client::find(&target).err().unwrap();
-        assert_eq!(problem.exit, Exit::Unreachable);
-        assert!(problem.to_string().contains("cluster.json") && problem.to_string().contains("--dir"));
-        // A port that was free a moment ago: nobody answers.
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let client = Client::new(vec![free], None);
-        assert_eq!(client.get("/v1/status").err().unwrap().exit, Exit::Unreachable);
-    }
-}
+mod tests;

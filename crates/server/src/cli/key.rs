@@ -108,7 +108,7 @@ fn roll(name: Option<&str>, file: Option<&Path>, target: &Target) -> Result<Tsig
         serde_json::to_vec(&body).map_err(|error| Problem::new(Exit::Failed, "the key cannot be sent", error))?;
     client
         .change("PUT", "/v1/keys", &body)
-        .map_err(|problem| Problem { what: format!("key {} was not rolled", key.name), ..problem })?;
+        .map_err(|problem| problem.of(format!("key {} was not rolled", key.name)))?;
     Ok(key)
 }
 

@@ -55,7 +55,7 @@ fn read(file: &Path) -> Result<String, Problem> {
 fn put(client: &Client, zone: Option<&Name>, text: &str) -> Result<bool, Problem> {
     let answer = client
         .change("PUT", &path(zone), text.as_bytes())
-        .map_err(|problem| Problem { what: format!("{} were not set", of(zone)), ..problem })?;
+        .map_err(|problem| problem.of(format!("{} were not set", of(zone))))?;
     let done: DoneJson = serde_json::from_slice(&answer.body)
         .map_err(|error| Problem::new(Exit::Failed, "the answer cannot be read", error))?;
     Ok(done.changed)
@@ -157,7 +157,9 @@ fn import(file: &Path, only: &[String], dry_run: bool, target: &Target) -> Resul
         // Each is a change of its own.
         let changed = put(&client, Some(&policy.zone), text).map_err(|problem| {
             let before = if set.is_empty() { "none".to_owned() } else { format!("those of {}", set.join(", ")) };
-            Problem { what: format!("the policy of {} was not set; {before} before it were", policy.zone), ..problem }
+            let what = format!("the policy of {} was not set; {before} before it were", policy.zone);
+            let place = format!("the policy of {}; {before} before it were set", policy.zone);
+            if problem.is_unknown { problem.at(place) } else { problem.of(what) }
         })?;
         set.push(policy.zone.to_string());
         print(&format!("{} {}", of(Some(&policy.zone)), if changed { "set" } else { "are so already" }))?;

@@ -43,7 +43,7 @@ fn add(file: &str, options: &ZoneOptionArgs, target: &Target) -> Result<(), Prob
     let client = Client::find(target)?;
     client.change_zone("POST", &(path(&zone.apex) + &option_query(options)), &zone.records).map_err(|problem| {
         let exists = problem.why.contains("exists");
-        let problem = Problem { what: format!("zone {} was not added", zone.apex), ..problem };
+        let problem = problem.of(format!("zone {} was not added", zone.apex));
         if exists {
             problem.hint(format!("`catamaran zone replace {file}` shows the difference and applies it"))
         } else {
@@ -69,7 +69,7 @@ fn set(zone: &str, options: &ZoneOptionArgs, target: &Target) -> Result<(), Prob
     let path = path(&apex) + &option_query(options);
     Client::find(target)?
         .change("PATCH", &path, &[])
-        .map_err(|problem| Problem { what: format!("the options of {apex} were not changed"), ..problem })?;
+        .map_err(|problem| problem.of(format!("the options of {apex} were not changed")))?;
     print(&format!("options of zone {apex} set"))
 }
 
@@ -103,7 +103,7 @@ fn replace(file: &str, yes: bool, target: &Target) -> Result<(), Problem> {
     let path = format!("{}&{}", path(&zone.apex), query("base", &base));
     let answer = client
         .change_zone("PUT", &path, &zone.records)
-        .map_err(|problem| Problem { what: format!("zone {} was not replaced", zone.apex), ..problem })?;
+        .map_err(|problem| problem.of(format!("zone {} was not replaced", zone.apex)))?;
     match serde_json::from_slice(&answer.body) {
         Ok(DoneJson { changed: false }) => {
             print(&format!("zone {}: only the serial differs, and it is not newer; nothing changed", zone.apex))
@@ -144,9 +144,7 @@ fn remove(zone: &str, yes: bool, target: &Target) -> Result<(), Problem> {
     if !yes && !confirmed(&format!("Remove zone {apex} with all its records, options and grants?"))? {
         return print("nothing changed");
     }
-    client
-        .change("DELETE", &path(&apex), &[])
-        .map_err(|problem| Problem { what: format!("zone {apex} was not removed"), ..problem })?;
+    client.change("DELETE", &path(&apex), &[]).map_err(|problem| problem.of(format!("zone {apex} was not removed")))?;
     print(&format!("zone {apex} removed"))
 }
 

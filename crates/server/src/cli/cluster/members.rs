@@ -59,7 +59,7 @@ fn change(method: &str, path: &str, target: &Target, what: &str) -> Result<bool,
         std::thread::sleep(PAUSE);
         answer = client.change(method, path, &[]);
     }
-    let answer = answer.map_err(|problem| Problem { what: what.to_owned(), ..problem })?;
+    let answer = answer.map_err(|problem| problem.of(what))?;
     let done: DoneJson = serde_json::from_slice(&answer.body)
         .map_err(|error| Problem::new(Exit::Failed, "the node's answer is not understood", error))?;
     Ok(done.changed)

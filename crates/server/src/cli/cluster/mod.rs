@@ -272,7 +272,7 @@ fn upgrade(target: &Target) -> Result<(), Problem> {
     let client = Client::find(target)?;
     let done = client
         .change("POST", "/v1/feature-level", &[])
-        .map_err(|problem| Problem { what: "the cluster was not upgraded".to_owned(), ..problem })?;
+        .map_err(|problem| problem.of("the cluster was not upgraded"))?;
     let done: DoneJson = serde_json::from_slice(&done.body)
         .map_err(|error| Problem::new(Exit::Failed, "the answer cannot be read", error))?;
     let level = client.nodes().iter().find_map(|&node| client.status(node, false).ok()).map(|of| of.feature_level);

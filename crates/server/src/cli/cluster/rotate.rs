@@ -79,9 +79,7 @@ fn waiting(nodes: &[u64]) -> String {
 }
 
 fn change<T: DeserializeOwned>(client: &Client, path: &str) -> Result<T, Problem> {
-    let answer = client
-        .change("POST", path, &[])
-        .map_err(|problem| Problem { what: "nothing was rotated".to_owned(), ..problem })?;
+    let answer = client.change("POST", path, &[]).map_err(|problem| problem.of("nothing was rotated"))?;
     serde_json::from_slice(&answer.body)
         .map_err(|error| Problem::new(Exit::Failed, "the node's answer is not understood", error))
 }

@@ -82,7 +82,7 @@ fn add(client: &Client, zone: &LoadedZone) -> Result<(), Problem> {
     let path = format!("/v1/zone?{}", query("zone", &zone.apex.to_string()));
     match client.change_zone("POST", &path, &zone.records) {
         Ok(_) => Ok(()),
-        Err(problem) => Err(Problem { what: format!("zone {} cannot be added", zone.apex), ..problem }),
+        Err(problem) => Err(problem.of(format!("zone {} cannot be added", zone.apex))),
     }
 }
 
@@ -100,9 +100,7 @@ fn grant_update_key(client: &Client, plan: &Plan) -> Result<(), Problem> {
     };
     let body =
         serde_json::to_vec(&key_json).map_err(|error| Problem::new(Exit::Failed, "the key cannot be sent", error))?;
-    let cannot = |problem: Problem| {
-        Problem { what: "update.key cannot be granted".into(), ..problem }.at(plan.layout.update_key().display())
-    };
+    let cannot = |problem: Problem| problem.of("update.key cannot be granted").at(plan.layout.update_key().display());
     client.change("POST", "/v1/keys", &body).map_err(cannot)?;
     let level = client.nodes().iter().find_map(|&node| client.status(node, false).ok()).map(|of| of.feature_level);
     if level.is_some_and(|level| level >= 2) {

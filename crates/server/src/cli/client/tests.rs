@@ -1,0 +1,180 @@
+//! Which node is asked next, and when none is.
+
+use super::*;
+use std::io::{BufRead, BufReader, Read};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
+
+#[test]
+fn names_are_escaped_in_queries() {
+    assert_eq!(query("zone", "a\\.b c.test."), "zone=a%5C.b%20c.test.");
+}
+
+#[test]
+fn a_cluster_that_is_not_there_is_named_with_a_hint() {
+    let dir = crate::test_dir("client");
+    let target = Target { dir: dir.path().to_owned(), api: None, token_file: None };
+    let problem = Client::find(&target).err().unwrap();
+    assert_eq!(problem.exit, Exit::Unreachable);
+    assert!(problem.to_string().contains("cluster.json") && problem.to_string().contains("--dir"));
+    let client = Client::new(vec![nobody()], None);
+    assert_eq!(client.get("/v1/status").err().unwrap().exit, Exit::Unreachable);
+}
+
+/// A port that was free a moment ago: nobody answers.
+fn nobody() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// What a node says to anything but the question how it is.
+#[derive(Clone, Copy)]
+enum Says {
+    /// It ends the connection when it has the whole request.
+    Nothing,
+    /// A status, and why.
+    Status(u16, &'static str),
+}
+
+/// A node that answers requests so; what it was asked, beside how it is.
+struct FakeNode {
+    api: SocketAddr,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl FakeNode {
+    fn start(says: Says) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (api, asked) = (listener.local_addr().unwrap(), Arc::new(Mutex::new(Vec::new())));
+        let seen = Arc::clone(&asked);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let seen = Arc::clone(&seen);
+                std::thread::spawn(move || serve(&stream, says, &seen));
+            }
+        });
+        Self { api, asked }
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Reads requests until it is to end the connection.
+fn serve(stream: &TcpStream, says: Says, seen: &Mutex<Vec<String>>) {
+    let mut reader = BufReader::new(stream);
+    loop {
+        let (mut first, mut length) = (String::new(), 0);
+        if reader.read_line(&mut first).unwrap_or(0) == 0 {
+            return;
+        }
+        loop {
+            let mut line = String::new();
+            if reader.read_line(&mut line).unwrap_or(0) == 0 || line == "\r\n" {
+                break;
+            }
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+        }
+        if reader.read_exact(&mut vec![0; length]).is_err() {
+            return;
+        }
+        let (status, body) = if first.starts_with("GET /v1/status") {
+            (200, serde_json::to_string(&status_of_a_node()).unwrap())
+        } else {
+            seen.lock().unwrap_or_else(PoisonError::into_inner).push(first.replace(" HTTP/1.1\r\n", ""));
+            match says {
+                Says::Nothing => return,
+                Says::Status(status, why) => (status, format!("{{\"error\":\"{why}\",\"hint\":\"\"}}")),
+            }
+        };
+        let head = format!("HTTP/1.1 {status} Said\r\ncontent-length: {}\r\n\r\n", body.len());
+        if (&*stream).write_all((head + &body).as_bytes()).is_err() {
+            return;
+        }
+    }
+}
+
+fn status_of_a_node() -> StatusJson {
+    StatusJson {
+        node: 1,
+        raft_id: 1,
+        pid: 1,
+        version: "0".into(),
+        feature_level: 2,
+        role: "leader".into(),
+        term: 7,
+        leader: Some(1),
+        commit_index: 120,
+        applied_index: 120,
+        serving: "yes".into(),
+        dns: true,
+        staleness_ms: 0,
+        state_hash: "0".repeat(32),
+        authorities: 1,
+        data_key: 1,
+        data_key_changes: false,
+        members: Vec::new(),
+        zones: Vec::new(),
+        uptime_ms: 1,
+    }
+}
+
+/// The first node says this, the second one does as asked.
+fn two(says: Says) -> ([FakeNode; 2], Client) {
+    let nodes = [FakeNode::start(says), FakeNode::start(Says::Status(200, ""))];
+    let client = Client::new(nodes.iter().map(|node| node.api).collect(), None);
+    (nodes, client)
+}
+
+#[test]
+fn a_change_that_a_node_has_and_says_nothing_of_is_given_to_no_other() {
+    for (method, path, look) in [
+        ("DELETE", "/v1/keys?name=a.", "key list"),
+        ("POST", "/v1/zone?zone=a.", "zone list"),
+        ("PUT", "/v1/policy", "policy show"),
+        ("PATCH", "/v1/zone?zone=a.", "zone list"),
+        ("POST", "/v1/tokens", "cluster status"),
+    ] {
+        let ([first, second], client) = two(Says::Nothing);
+        let problem = client.change(method, path, b"body").err().unwrap();
+        assert_eq!(first.asked(), [format!("{method} {path}")]);
+        assert!(second.asked().is_empty(), "it may have been done");
+        assert_eq!(problem.exit, Exit::Failed);
+        let said = problem.to_string();
+        assert!(said.contains("nobody knows whether it was done") && said.contains(look), "{said}");
+        assert!(said.contains(&first.api.to_string()), "{said}");
+    }
+}
+
+#[test]
+fn a_question_goes_to_the_next_node() {
+    let ([first, second], client) = two(Says::Nothing);
+    assert!(client.get("/v1/keys").is_ok());
+    assert_eq!((first.asked(), second.asked()), (vec!["GET /v1/keys".to_owned()], vec!["GET /v1/keys".to_owned()]));
+}
+
+#[test]
+fn a_change_that_no_node_has_yet_goes_to_the_next_node() {
+    let ([first, second], client) = two(Says::Status(503, "no leader took it; nothing was done"));
+    assert!(client.change("DELETE", "/v1/keys?name=a.", &[]).is_ok());
+    assert_eq!((first.asked().len(), second.asked().len()), (1, 1));
+    let client = Client::new(vec![nobody(), second.api], None);
+    assert!(client.change("DELETE", "/v1/keys?name=a.", &[]).is_ok());
+    assert_eq!(second.asked().len(), 2);
+}
+
+#[test]
+fn what_nobody_knows_is_not_told_as_not_done() {
+    for says in [Says::Nothing, Says::Status(504, NOBODY_KNOWS)] {
+        let ([_, second], client) = two(says);
+        let problem = client.change("DELETE", "/v1/keys?name=a.", &[]).err().unwrap().of("the key was not removed");
+        assert_eq!((problem.what.as_str(), problem.exit), ("nobody knows whether it was done", Exit::Failed));
+        assert!(problem.hint.as_ref().unwrap().contains("key list"), "{problem}");
+        assert!(second.asked().is_empty());
+    }
+    let (_, client) = two(Says::Status(504, "the leadership did not move"));
+    let problem = client.change("POST", "/v1/leader", &[]).err().unwrap().of("the leadership was not handed over");
+    assert_eq!(problem.what, "the leadership was not handed over");
+}
