@@ -150,7 +150,9 @@ impl Simulation {
             if !self.administrator.is_revoked() {
                 break;
             }
-            let to = self.leader().unwrap_or(1);
+            // Any other may have been removed, and says nothing.
+            self.wait_for(RECOVERY_MS_MAX, "elects nobody", |it| it.leader().is_some())?;
+            let Some(to) = self.leader() else { continue };
             self.command(to, grant());
         }
         if self.setup.changes_members {
