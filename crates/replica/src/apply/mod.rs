@@ -4,9 +4,11 @@ mod audit;
 
 pub(crate) use audit::record_of;
 
+use crate::command::Answer;
 use crate::entry::{Body, Entry, SettingsChange, SettingsEntry};
 use crate::io::{AuditRecord, FatalReason, Output};
 use crate::machine::{Applied, SettingsEffect};
+use crate::propose::Origin;
 use crate::raft::{decode_conf_change, is_conf_change};
 use crate::replica::Replica;
 use raft::eraftpb::Entry as LogEntry;
@@ -21,9 +23,10 @@ impl Replica {
         }
         let mut results = Vec::with_capacity(entries.len());
         let (mut effect, mut audited) = (SettingsEffect::default(), Vec::new());
+        let mut asked = Vec::new();
         for entry in entries {
             let index = entry.index;
-            let Some(mut applied) = self.apply_entry(&entry, &mut audited) else { return };
+            let Some(mut applied) = self.apply_entry(&entry, &mut audited, &mut asked) else { return };
             match &mut applied {
                 Applied::Full => return self.end_at_once(FatalReason::MemoryFull),
                 Applied::Settings(changed) => {
@@ -48,12 +51,19 @@ impl Replica {
         self.tell_effect(effect);
         let is_update = |(_, applied): &(u64, Applied)| matches!(applied, Applied::Update { .. });
         self.note_shown(last, results.iter().any(is_update));
+        // As the leader has said, or would have.
+        asked.into_iter().for_each(|(attempt, answer)| self.handle_answer(attempt, answer));
         self.settle_applied(results);
         self.answer_reads();
     }
 
     /// `None` when this replica cannot go on.
-    fn apply_entry(&mut self, entry: &LogEntry, audited: &mut Vec<AuditRecord>) -> Option<Applied> {
+    fn apply_entry(
+        &mut self,
+        entry: &LogEntry,
+        audited: &mut Vec<AuditRecord>,
+        asked: &mut Vec<(u64, Answer)>,
+    ) -> Option<Applied> {
         let (index, term) = (entry.index, entry.term);
         if is_conf_change(entry) {
             // What raft wrote it reads; what does not fit the configuration changes nothing, everywhere alike.
@@ -76,6 +86,7 @@ impl Replica {
                     return None;
                 };
                 audited.extend(record_of(index, &decoded, &applied));
+                asked.extend(self.own_attempt(entry, &decoded).filter(|_| !matches!(applied, Applied::Misfit { .. })));
                 Some(applied)
             }
             // Newer software wrote it: a replica that guessed would differ from those that know.
@@ -84,6 +95,19 @@ impl Replica {
                 None
             }
         }
+    }
+
+    /// The attempt of this replica that an entry was made for, and what its leader says of it.
+    fn own_attempt(&self, entry: &LogEntry, decoded: &Entry) -> Option<(u64, Answer)> {
+        let origin = Origin::of_entry(&entry.context).filter(|origin| origin.peer == Some(self.driver.id()))?;
+        let (index, term) = (entry.index, entry.term);
+        let answer = match &decoded.body {
+            &Body::Settings(SettingsEntry { change: SettingsChange::MemberAdd { id, .. }, .. }) => {
+                Answer::Joined { index, term, id }
+            }
+            _ => Answer::Proposed { index, term },
+        };
+        Some((origin.token, answer))
     }
 
     /// The others go where this software cannot follow: what they write next it may not know.

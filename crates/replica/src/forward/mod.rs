@@ -146,22 +146,25 @@ impl Replica {
         let leader = if self.driver.is_leader() { Some(own) } else { self.driver.leader() };
         let Some(leader) = leader else { return };
         let command = waiter.command.clone();
+        // Of what may not be sent again while nobody knows it is known once that term is over.
+        let is_of_term = !waiter.may_repeat() && waiter.is_for_log() && self.machine.settings.feature_level() >= 2;
+        let term = is_of_term.then(|| self.driver.term());
         let attempt = self.waiters.attempt(token);
         if leader == own {
             let is_queued = self.head.enqueue(Origin { peer: None, token: attempt }, command);
-            self.sent(token, leader, attempt);
+            self.sent(token, leader, attempt, None);
             if !is_queued {
                 self.handle_answer(attempt, Answer::Overloaded);
             }
         } else {
-            self.send(leader, &Frame::Forward { token: attempt, command });
-            self.sent(token, leader, attempt);
+            self.send(leader, &Frame::Forward { token: attempt, term, command });
+            self.sent(token, leader, attempt, term);
         }
     }
 
-    fn sent(&mut self, token: u64, leader: NodeId, attempt: u64) {
+    fn sent(&mut self, token: u64, leader: NodeId, attempt: u64, term: Option<u64>) {
         if let Some(waiter) = self.waiters.get_mut(token) {
-            waiter.sent(leader, attempt, self.now.monotonic_ms);
+            waiter.sent(leader, attempt, self.now.monotonic_ms, term);
         }
     }
 
@@ -263,6 +266,10 @@ impl Replica {
     /// Looks at all whose place, or index, is applied by now, or can never be.
     fn settle_due(&mut self) {
         let applied = self.machine.applied;
+        for token in self.waiters.never_proposed(applied.1) {
+            self.waiters.forget_attempts(token);
+            self.lost(token);
+        }
         for token in self.waiters.due(applied.0) {
             self.settle(token);
         }
@@ -312,13 +319,14 @@ impl Replica {
         }
     }
 
-    /// A checkpoint took the place of the state: what it holds is settled.
+    /// A checkpoint took the place of the state: what it holds is settled. Whose entries it holds is not told.
     pub(crate) fn settle_installed(&mut self) {
         self.tell_lease();
+        self.waiters.forget_terms();
         self.settle_due();
     }
 
-    /// Another entry stands where this one was, or will: it was certainly not executed.
+    /// Another entry stands where this one was, or will, or it has a place in no log: it was certainly not executed.
     fn lost(&mut self, token: u64) {
         self.waiters.not_proposed(token);
         self.dispatch(token);

@@ -37,6 +37,8 @@ pub(crate) struct Waiter {
     attempts: Vec<u64>,
     /// Attempts of which nobody knows what became of them.
     open_count: u32,
+    /// The only term in which a leader puts its only open attempt into the log, if it is known.
+    term: Option<u64>,
     /// Where the leader put it: index and term.
     place: Option<(u64, u64)>,
     /// It was done before, at the latest at this index.
@@ -73,7 +75,8 @@ impl Waiter {
         [place, self.done_at].into_iter().flatten().min()
     }
 
-    pub(crate) fn sent(&mut self, to: NodeId, attempt: u64, now_ms: u64) {
+    pub(crate) fn sent(&mut self, to: NodeId, attempt: u64, now_ms: u64, term: Option<u64>) {
+        self.term = term.filter(|_| self.open_count == 0);
         self.sent = Some((to, now_ms));
         self.attempts.push(attempt);
         self.open_count += 1;
@@ -83,6 +86,7 @@ impl Waiter {
         self.open_count = self.open_count.saturating_sub(1);
         self.sent = None;
         self.place = None;
+        self.term = None;
     }
 
     pub(crate) const fn is_certainly_not_proposed(&self) -> bool {
@@ -93,7 +97,7 @@ impl Waiter {
     /// done in between. What sets something is no such command, since another administrator may have undone it, and was
     /// told so: a key that was removed, a right that was revoked, rules that were replaced, a token that was used up
     /// would be back. It is sent again only when it was certainly not proposed; else its administrator has to look.
-    fn may_repeat(&self) -> bool {
+    pub(super) fn may_repeat(&self) -> bool {
         match &self.command {
             // Each has an identity, by which it is done once.
             Command::Update(_) => true,
@@ -105,6 +109,11 @@ impl Waiter {
             Command::Everywhere { .. } => true,
             Command::NodeAdd { .. } | Command::NodeRemove { .. } | Command::TransferLeader { .. } => false,
         }
+    }
+
+    /// Whether a leader does nothing for it but put it into the log.
+    pub(super) const fn is_for_log(&self) -> bool {
+        !matches!(self.command, Command::TransferLeader { .. } | Command::Everywhere { .. })
     }
 
     fn is_to_be_sent(&self, leader: NodeId, now_ms: u64, again_ms: u64) -> bool {
@@ -185,6 +194,7 @@ impl Waiters {
             sent: None,
             attempts: Vec::new(),
             open_count: 0,
+            term: None,
             place: None,
             done_at: None,
             rcode: None,
@@ -299,6 +309,24 @@ impl Waiters {
         let behind = self.due.range((index + 1, 0)..).map(|&(_, token)| token);
         let is_void = |token: &u64| self.waiters.get(token).is_some_and(|waiter| waiter.is_outlived((index, term)));
         in_order(behind.filter(is_void))
+    }
+
+    /// Those whose attempt was for the leader of an older term than that of an applied entry, and has no place: what
+    /// stayed of all that the leader of that term put into the log is applied here, and was looked at. To be asked
+    /// before [`Waiters::outlived`]; each is given once.
+    pub(crate) fn never_proposed(&self, term: u64) -> Vec<u64> {
+        // Once a term: who is sent later is sent to the leader of that term, or of one after it.
+        if term <= self.applied_term {
+            return Vec::new();
+        }
+        let is_over = |waiter: &Waiter| waiter.term.is_some_and(|of| of < term) && waiter.open_count == 1;
+        let unplaced = self.unplaced.iter().copied();
+        unplaced.filter(|token| self.waiters.get(token).is_some_and(is_over)).collect()
+    }
+
+    /// Entries were applied that were not looked at.
+    pub(crate) fn forget_terms(&mut self) {
+        self.waiters.values_mut().for_each(|waiter| waiter.term = None);
     }
 
     pub(crate) fn expired(&self, now_ms: u64) -> Vec<u64> {

@@ -93,8 +93,8 @@ impl Hello {
 pub(crate) enum Frame {
     /// A message of raft.
     Raft(Box<Message>),
-    /// A command for the leader.
-    Forward { token: u64, command: Command },
+    /// A command for the leader; where a term is named for the leader of no other, which is of feature level 2.
+    Forward { token: u64, term: Option<u64>, command: Command },
     /// The leader's word on a forwarded command.
     Answer { token: u64, answer: Answer },
     /// The leader's clockwork: how far the log is committed, and what state belongs to an index.
@@ -216,8 +216,11 @@ impl Frame {
         out.u16(group);
         match self {
             Self::Raft(message) => message::encode_message(message, &mut out),
-            Self::Forward { token, command } => {
+            Self::Forward { token, term, command } => {
                 out.u64(*token);
+                if let Some(term) = term {
+                    out.u64(*term);
+                }
                 command.encode(&mut out);
             }
             Self::Answer { token, answer } => {
@@ -290,7 +293,8 @@ impl Frame {
         let group = from.u16()?;
         let frame = match kind {
             1 => Self::Raft(Box::new(message::decode_message(&mut from)?)),
-            2 => Self::Forward { token: from.u64()?, command: Command::decode(&mut from)? },
+            2 => Self::Forward { token: from.u64()?, term: None, command: Command::decode(&mut from)? },
+            15 => Self::Forward { token: from.u64()?, term: Some(from.u64()?), command: Command::decode(&mut from)? },
             3 => Self::Answer { token: from.u64()?, answer: Answer::decode(&mut from)? },
             4 => Self::Report(Report {
                 term: from.u64()?,
@@ -319,7 +323,8 @@ impl Frame {
     const fn kind(&self) -> u8 {
         match self {
             Self::Raft(_) => 1,
-            Self::Forward { .. } => 2,
+            Self::Forward { term: None, .. } => 2,
+            Self::Forward { term: Some(_), .. } => 15,
             Self::Answer { .. } => 3,
             Self::Report(_) => 4,
             Self::ReportAck(_) => 5,

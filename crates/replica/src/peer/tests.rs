@@ -111,7 +111,8 @@ fn frames() -> Vec<Frame> {
         Frame::Everywhere { index: 5, of_rotation: true },
         Frame::Durable(Durable { term: 4, index: 9, voters: vec![1, 2, 3] }),
     ];
-    frames.extend(commands.into_iter().chain(zone_sets()).map(|command| Frame::Forward { token: 7, command }));
+    frames.extend(commands.map(|command| Frame::Forward { token: 7, term: None, command }));
+    frames.extend(zone_sets().map(|command| Frame::Forward { token: 7, term: Some(3), command }));
     frames.extend(answers.map(|answer| Frame::Answer { token: 7, answer }));
     frames
 }

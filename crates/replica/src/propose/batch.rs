@@ -7,6 +7,7 @@ use crate::entry::SettingsChange;
 use crate::io::{AdminError, FatalReason};
 use crate::limits::PROPOSAL_BATCH_MAX;
 use crate::replica::Replica;
+use raft::eraftpb::Entry;
 
 impl Replica {
     /// Evaluates and proposes a batch of what waits; whether there was one.
@@ -95,8 +96,14 @@ impl Replica {
         let level = self.machine.settings.feature_level();
         let is_known = |evaluated: &Evaluated| evaluated.feature_level <= level;
         assert!(self.head.batch.iter().all(is_known), "a member that does not know an entry would stop at it");
-        let octets = self.head.batch.iter_mut().map(|evaluated| core::mem::take(&mut evaluated.octets)).collect();
-        let Ok(first) = self.driver.propose(octets) else {
+        let own = self.driver.id();
+        let entry_of = |evaluated: &mut Evaluated| Entry {
+            data: core::mem::take(&mut evaluated.octets).into(),
+            context: evaluated.origin.map_or_else(Vec::new, |origin| origin.beside_entry(own)).into(),
+            ..Entry::default()
+        };
+        let entries = self.head.batch.iter_mut().map(entry_of).collect();
+        let Ok(first) = self.driver.propose_entries(entries) else {
             return self.proposal_dropped();
         };
         let term = self.driver.term();

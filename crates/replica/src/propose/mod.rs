@@ -38,6 +38,21 @@ pub(crate) struct Origin {
     pub(crate) token: u64,
 }
 
+impl Origin {
+    /// What stands beside an entry, so that who asked for it knows it when the word of its leader is lost: the member,
+    /// and the number of its attempt.
+    pub(super) fn beside_entry(self, own: NodeId) -> Vec<u8> {
+        [self.peer.unwrap_or(own), self.token].map(u64::to_be_bytes).concat()
+    }
+
+    /// Reads what [`Origin::beside_entry`] wrote.
+    pub(crate) fn of_entry(context: &[u8]) -> Option<Self> {
+        let (peer, token) = context.split_first_chunk()?;
+        let token = token.try_into().ok()?;
+        Some(Self { peer: Some(u64::from_be_bytes(*peer)), token: u64::from_be_bytes(token) })
+    }
+}
+
 /// Something evaluated that is not in the log yet.
 #[derive(Debug)]
 pub(super) struct Evaluated {

@@ -303,8 +303,14 @@ impl Driver {
         guard
     }
 
-    /// Proposes a batch; `Ok` is the index of its first entry.
+    /// Proposes entries of which nobody asks.
+    #[cfg(test)]
     pub(crate) fn propose(&mut self, batch: Vec<Vec<u8>>) -> Result<u64, ProposeError> {
+        self.propose_entries(batch.into_iter().map(|data| Entry { data: data.into(), ..Entry::default() }).collect())
+    }
+
+    /// Proposes a batch; `Ok` is the index of its first entry.
+    pub(crate) fn propose_entries(&mut self, batch: Vec<Entry>) -> Result<u64, ProposeError> {
         // On a follower raft would forward and say Ok (R/raft.rs:2321).
         if !self.is_leader() {
             return Err(ProposeError::NotLeader);
@@ -312,11 +318,10 @@ impl Driver {
         assert!(!batch.is_empty(), "raft panics on an empty proposal");
         let first = self.last_index() + 1;
         let count = batch.len() as u64;
-        let entries = batch.into_iter().map(|data| Entry { data: data.into(), ..Entry::default() });
         let mut message = Message::default();
         message.set_msg_type(MessageType::MsgPropose);
         message.from = self.id();
-        message.set_entries(entries.collect::<Vec<_>>().into());
+        message.set_entries(batch.into());
         #[cfg(test)]
         if core::mem::take(&mut self.drops_next) {
             return Err(ProposeError::Dropped);

@@ -29,15 +29,18 @@ impl Replica {
             // A fenced member takes no leadership: whoever hands over tries another, or leads on.
             Frame::Raft(message) if self.is_fenced() && message.get_msg_type() == MessageType::MsgTimeoutNow => {}
             Frame::Raft(message) => self.step(from, *message),
-            Frame::Forward { token, command } => {
+            Frame::Forward { token, term, command } => {
                 // What comes again was answered when it came first.
                 if !self.seen_forwards.is_first(from, token) {
                     self.counters.forwards_repeated += 1;
                     return;
                 }
                 let origin = Origin { peer: Some(from), token };
+                // Who asked for another term takes it for one that is in no log, once that term is over.
+                let is_of_term = term.is_none_or(|term| term == self.driver.term());
                 // A node that was removed asks nothing of the cluster.
-                let is_heard = self.driver.is_leader() && self.machine.settings.is_member(from) && !self.is_stopping();
+                let is_asked = self.driver.is_leader() && self.machine.settings.is_member(from);
+                let is_heard = is_asked && is_of_term && !self.is_stopping();
                 if !is_heard {
                     self.reply(origin, Answer::NotProposed);
                 } else if !self.head.enqueue(origin, command) {

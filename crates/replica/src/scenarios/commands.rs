@@ -1,13 +1,15 @@
-//! Commands of administrators that nobody knows the outcome of: what others were told since stands.
+//! Commands of administrators whose leaders do not answer: each is done once, and what others were told since stands.
 
 use super::cluster::*;
 use crate::command::{Answer, Command};
+use crate::entry::SettingsChange;
 use crate::io::{
-    AckOption, AdminCommand, AdminError, AdminReply, Contents, KeyAlgorithm, NodeId, OptionsChange, Right,
+    AckOption, AdminCommand, AdminError, AdminReply, Contents, Input, KeyAlgorithm, NodeId, OptionsChange, Right,
     SerialPolicyOption, StaleOption, TrustCommand, ZoneOptions,
 };
 use crate::peer::Frame;
 use crate::policy::text::parse_policy;
+use raft::eraftpb::{Message, MessageType};
 use std::sync::Arc;
 
 /// The word of a leader that it proposed something.
@@ -19,16 +21,17 @@ fn epoch(cluster: &Cluster, id: NodeId) -> u64 {
     cluster.replica(id).machine.settings.epoch()
 }
 
-/// A follower's command is executed, and the word of its leader on it is lost. The leader acknowledges another's, and
-/// dies. The first one is not done again, and its administrator is told that nobody knows; gives who leads then.
+/// A follower's command is executed, and the word of its leader on it is lost: its administrator is told by the log.
+/// The leader acknowledges another's, and dies. The first one is not done again; gives who leads then.
 fn second_stands(cluster: &mut Cluster, first: AdminCommand, second: AdminCommand) -> NodeId {
     let leader = cluster.elect();
     let follower = leader % 3 + 1;
     let before = epoch(cluster, leader);
     cluster.lose = is_proposed;
-    let unknown = cluster.admin(follower, first);
+    let first = cluster.admin(follower, first);
     cluster.run(50);
-    assert_eq!((epoch(cluster, leader), cluster.admin.get(&unknown)), (before + 1, None), "it is executed");
+    assert_eq!(epoch(cluster, leader), before + 1, "it is executed");
+    assert!(matches!(cluster.admin[&first], Ok(AdminReply::Done)));
     let told = cluster.admin(leader, second);
     cluster.run(50);
     assert!(matches!(cluster.admin[&told], Ok(AdminReply::Done | AdminReply::Joined { .. })));
@@ -37,7 +40,6 @@ fn second_stands(cluster: &mut Cluster, first: AdminCommand, second: AdminComman
     let leader = cluster.elect();
     cluster.run(31_000);
     assert_eq!(epoch(cluster, leader), before + 2, "the first is done again");
-    assert_eq!(cluster.admin.get(&unknown), Some(&Err(AdminError::Unknown)));
     cluster.assert_same();
     leader
 }
@@ -123,10 +125,12 @@ fn grants_options_and_tokens_stay_as_others_left_them() {
 fn what_can_undo_nothing_is_sent_again() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
-    cluster.lose = is_proposed;
+    cluster.lose = is_forward;
     let request = cluster.admin(leader % 3 + 1, AdminCommand::Trust(TrustCommand::Renew { number: 1 }));
+    cluster.run(50);
+    cluster.lose = |_| false;
     cluster.run(1_000);
-    assert_eq!(cluster.admin[&request], Ok(AdminReply::Unchanged));
+    assert_eq!(cluster.admin[&request], Ok(AdminReply::Done));
 }
 
 #[test]
@@ -255,4 +259,126 @@ fn below_its_feature_level_options_go_to_the_leader_whole() {
     let request = cluster.admin(follower, set_options(all_live));
     assert_eq!(cluster.admin[&request], Err(AdminError::LevelTooLow));
     cluster.assert_same();
+}
+
+fn is_forward(frame: &[u8]) -> bool {
+    matches!(Frame::decode(frame), Ok((_, Frame::Forward { .. })))
+}
+
+/// What goes into logs of others, and the word of a leader that it proposed something.
+fn is_of_proposal(frame: &[u8]) -> bool {
+    let is_append = |message: &Message| message.get_msg_type() == MessageType::MsgAppend;
+    is_proposed(frame) || matches!(Frame::decode(frame), Ok((_, Frame::Raft(message))) if is_append(&message))
+}
+
+/// A follower's command, of which such frames are lost, and nothing between these two; then its leader dies. It is done
+/// once, and its administrator hears so as soon as another leads.
+fn done_once_although_the_leader_died(lose: fn(&[u8]) -> bool, is_cut_off: bool) {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let follower = leader % 3 + 1;
+    let before = epoch(&cluster, leader);
+    cluster.lose = lose;
+    if is_cut_off {
+        cluster.cut.insert((leader, follower));
+    }
+    let request = cluster.admin(follower, grant());
+    cluster.run(50);
+    cluster.kill(leader);
+    cluster.lose = |_| false;
+    cluster.cut.clear();
+    let next = cluster.elect();
+    cluster.run(500);
+    assert_eq!(cluster.admin.get(&request), Some(&Ok(AdminReply::Done)));
+    assert_eq!(epoch(&cluster, next), before + 1);
+    cluster.start(leader);
+    cluster.run(2_000);
+    assert_eq!(epoch(&cluster, leader), before + 1);
+    cluster.assert_same();
+}
+
+#[test]
+fn a_command_that_its_leader_never_got_is_done_by_the_next_at_once() {
+    done_once_although_the_leader_died(is_forward, false);
+}
+
+#[test]
+fn a_command_that_is_in_no_other_log_is_done_by_the_next_at_once() {
+    done_once_although_the_leader_died(is_of_proposal, false);
+}
+
+#[test]
+fn a_command_that_was_executed_is_told_so_when_its_leader_said_nothing() {
+    done_once_although_the_leader_died(is_proposed, false);
+}
+
+#[test]
+fn a_command_that_was_executed_is_told_so_by_the_next_leaders_log() {
+    done_once_although_the_leader_died(|_| false, true);
+}
+
+#[test]
+fn who_joins_hears_its_id_when_the_leader_said_nothing() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    cluster.lose = |frame| matches!(Frame::decode(frame), Ok((_, Frame::Answer { answer: Answer::Joined { .. }, .. })));
+    let add = AdminCommand::AddNode { node: 4, address: "[::1]:7004".to_owned() };
+    let request = cluster.admin(leader % 3 + 1, add);
+    assert_eq!(cluster.admin[&request], Ok(AdminReply::Joined { id: 4 }));
+}
+
+/// It may come late: its sender has asked the next leader meanwhile, or another.
+#[test]
+fn a_command_for_the_leader_of_another_term_is_not_taken() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let (follower, before) = (leader % 3 + 1, epoch(&cluster, leader));
+    let term = cluster.replica(leader).driver.term();
+    let mut ask = |token, term| {
+        let remove = SettingsChange::KeyRemove { name: name("key.") };
+        let frame = Frame::Forward { token, term, command: Command::Settings(remove) }.encode(0);
+        cluster.input(leader, Input::Peer { from: follower, frame });
+        cluster.run(50);
+        epoch(&cluster, leader)
+    };
+    assert_eq!((ask(1 << 50, Some(term - 1)), ask((1 << 50) + 1, Some(term + 1))), (before, before));
+    assert_eq!(ask((1 << 50) + 2, Some(term)), before + 1);
+}
+
+/// Where leaders take commands of any term nobody knows of one that was lost.
+#[test]
+fn below_its_feature_level_a_lost_command_is_not_sent_again() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let before = epoch(&cluster, leader);
+    for id in cluster.alive() {
+        cluster.replica_mut(id).machine.settings.pretend_feature_level(1);
+    }
+    cluster.lose = is_forward;
+    let request = cluster.admin(leader % 3 + 1, grant());
+    cluster.run(50);
+    cluster.kill(leader);
+    cluster.lose = |_| false;
+    let next = cluster.elect();
+    cluster.run(29_000);
+    assert_eq!(cluster.admin.get(&request), None);
+    cluster.run(2_000);
+    assert_eq!((&cluster.admin[&request], epoch(&cluster, next)), (&Err(AdminError::Unknown), before));
+}
+
+/// What its term left in the log is not known where a checkpoint took the place of entries.
+#[test]
+fn a_command_whose_entry_may_be_in_a_checkpoint_is_not_sent_again() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let (follower, before) = (leader % 3 + 1, epoch(&cluster, leader));
+    cluster.lose = is_forward;
+    let request = cluster.admin(follower, grant());
+    cluster.run(50);
+    cluster.replica_mut(follower).waiters.forget_terms();
+    cluster.kill(leader);
+    cluster.lose = |_| false;
+    let next = cluster.elect();
+    cluster.run(31_000);
+    assert_eq!((&cluster.admin[&request], epoch(&cluster, next)), (&Err(AdminError::Unknown), before));
 }

@@ -148,9 +148,9 @@ fn others() -> Vec<Frame> {
         message: super::update::messages().remove(0),
     };
     vec![
-        Frame::Forward { token: 7, command: Command::Update(update) },
-        Frame::Forward { token: 8, command: Command::NodeRemove { id: 3 } },
-        Frame::Forward { token: 9, command: Command::TransferLeader { to: Some(2) } },
+        Frame::Forward { token: 7, term: None, command: Command::Update(update) },
+        Frame::Forward { token: 8, term: None, command: Command::NodeRemove { id: 3 } },
+        Frame::Forward { token: 9, term: None, command: Command::TransferLeader { to: Some(2) } },
         Frame::Answer { token: 7, answer: Answer::Proposed { index: 5, term: 2 } },
         Frame::Report(Report { term: 2, sequence: 1, commit: 1, hash_index: 1, hash: 5 }),
         Frame::ReportAck(ReportAck {
