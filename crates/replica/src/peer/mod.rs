@@ -312,7 +312,7 @@ impl Frame {
             12 => Self::LeaseGrant(LeaseGrant { boot_id: from.u64()?, at_ms: from.u64()?, since: from.u64()? }),
             13 => Self::Applied { index: from.u64()? },
             14 => Self::Everywhere { index: from.u64()?, of_rotation: from.bool()? },
-            15 => Self::Durable(decode_durable(&mut from)?),
+            16 => Self::Durable(decode_durable(&mut from)?),
             9 => return Ok((group, Self::Checkpoint(from.rest().to_vec()))),
             _ => return Err(DecodeError::Unknown),
         };
@@ -337,7 +337,7 @@ impl Frame {
             Self::LeaseGrant(_) => 12,
             Self::Applied { .. } => 13,
             Self::Everywhere { .. } => 14,
-            Self::Durable(_) => 15,
+            Self::Durable(_) => 16,
         }
     }
 }
