@@ -7,11 +7,14 @@
 //!                                                    where rules want it, daemons are asked before, elsewhere
 //! ```
 //! A client's requests all go to the same thread, so they reach the replica in the order in which they came. What goes
-//! to whoever is not verified is limited, where anybody can claim any address.
+//! over UDP is limited, but for updates that are verified.
+
+// What becomes of responses beyond the limit.
+mod guard;
 
 use super::answer::{Client, Service, answer_query};
 use super::cookies::{COOKIE_OCTETS, Cookies, Standing};
-use super::counters::{Limited, Refusal, UpdateCounters, WorkerCounters};
+use super::counters::{Refusal, UpdateCounters, WorkerCounters};
 use super::external::{Ask, Asked, Asker, Who};
 use super::limiter::{Limiter, Verdict as Limit};
 use super::outcome::{Pending, Waiting};
@@ -39,6 +42,7 @@ use wire::name::Name;
 use wire::number::{Class, Opcode, Rcode};
 use wire::parse::{EdnsIn, Parsed, Request, parse_request};
 use zone::answer::{AnswerKind, Bare};
+use zone::lookup::ancestor;
 use zone::record::ZoneId;
 use zone::set::Zone;
 
@@ -158,7 +162,7 @@ pub(crate) struct UpdateThread<S> {
     pub(crate) waiting: Waiting,
     /// None are given out without.
     pub(crate) cookies: Option<Cookies>,
-    /// Of what goes over UDP to whoever is not verified.
+    /// Of what goes over UDP, but for the outcomes of updates.
     pub(crate) limiter: Option<Limiter>,
     /// What the limiter's time counts from.
     pub(crate) started_at: Instant,
@@ -170,6 +174,9 @@ pub(super) struct Refused {
     pub(super) rcode: Rcode,
     pub(super) reason: Refusal,
 }
+
+/// RFC 8945 5.3: question and TSIG with TC and RCODE 0, so that the client asks again over TCP.
+const COME_BY_TCP: Bare = Bare { rcode: Rcode::NOERROR, truncated: true, extended: None };
 
 /// Why an update that is signed is refused before the leader sees it.
 enum Early {
@@ -226,21 +233,26 @@ impl<S: Submit + 'static> UpdateThread<S> {
             Authenticated::Rejected { rcode, reason, signer } => {
                 self.count(&reply).tsig_reject_for(reason);
                 // Who gets a MAC has shown one: the key is right, its time or its length is not.
-                let is_verified = signer.as_ref().is_some_and(Signer::is_signing);
-                if !is_verified && self.is_beyond_limit(&request, &reply) {
-                    return reply.give_up();
+                let is_signed = signer.as_ref().is_some_and(Signer::is_signing);
+                match self.judge_error(&request, &reply) {
+                    Limit::Send => self.error(&request, rcode, None, signer.as_ref(), reply),
+                    verdict => {
+                        let instead = is_signed.then(|| Bare { rcode, ..Bare::default() });
+                        self.send_beyond(&request, verdict, instead, signer.as_ref(), reply);
+                    }
                 }
-                self.error(&request, rcode, None, signer.as_ref(), reply);
             }
             Authenticated::Unsigned => {
                 // Unsigned queries never come here; an unsigned UPDATE is refused, but for what is said about its zone.
                 let refused = self.admit_update(&request, None, &rights);
                 let refused = refused.err().unwrap_or(Refused { rcode: Rcode::REFUSED, reason: Refusal::Unsigned });
-                if self.is_beyond_limit(&request, &reply) {
-                    self.count(&reply).refuse_for(refused.reason);
-                    return reply.give_up();
+                match self.judge_error(&request, &reply) {
+                    Limit::Send => self.refuse(&request, &refused, None, reply),
+                    verdict => {
+                        self.count(&reply).refuse_for(refused.reason);
+                        self.send_beyond(&request, verdict, None, None, reply);
+                    }
                 }
-                self.refuse(&request, &refused, None, reply);
             }
             // It was certainly not proposed.
             Authenticated::Verified { signer, .. } if asked.had_no_turn => {
@@ -411,6 +423,12 @@ impl<S: Submit + 'static> UpdateThread<S> {
         let client = Client { transport, cookie: cookie.as_ref().map(|cookie| &cookie[..]) };
         let reserve = signer.octet_count();
         let answered = answer_query(&self.service, set, serving, request, client, reserve, &mut self.out[..limit]);
+        // What was verified once may be sent again by anybody, from any address, for as long as its time is good.
+        let name = request.question.as_ref().map(|question| ancestor(question.qname, answered.common_labels));
+        let verdict = self.judge(request, &reply, answered.kind, name);
+        if verdict != Limit::Send {
+            return self.send_beyond(request, verdict, Some(COME_BY_TCP), Some(signer), reply);
+        }
         self.counters.of(transport).answered(&answered);
         if answered.len == 0 {
             return reply.give_up();
@@ -430,6 +448,11 @@ impl<S: Submit + 'static> UpdateThread<S> {
         rights: &Rights,
         reply: Reply,
     ) {
+        let name = request.question.as_ref().map(|question| question.qname);
+        let verdict = self.judge(request, &reply, AnswerKind::Positive, name);
+        if verdict != Limit::Send {
+            return self.send_beyond(request, verdict, Some(COME_BY_TCP), Some(&signer), reply);
+        }
         let admitted = transfer::admit(&mut self.zones, &wanted, key, rights, self.serving.now());
         let refused = match admitted {
             Err(refused) => Some(refused),
@@ -473,22 +496,6 @@ impl<S: Submit + 'static> UpdateThread<S> {
             (Some(cookies), Some(sent)) => cookies.judge(sent, reply.peer().ip(), now_s()),
             _ => (Standing::None, None),
         }
-    }
-
-    /// Whether the response to a request that is not verified is one too many for the network that it claims to be
-    /// from; counted, if it is. There is none in its place: TC would bring nobody who may more over TCP.
-    fn is_beyond_limit(&mut self, request: &Request<'_>, reply: &Reply) -> bool {
-        if reply.transport() != Transport::Udp || self.standing_of(request, reply).0 == Standing::Proven {
-            return false;
-        }
-        let Some(limiter) = &mut self.limiter else { return false };
-        let now_us = self.started_at.elapsed().as_micros() as u64;
-        // One account for all of them: whoever forges chooses which of them it is.
-        let is_beyond = limiter.judge_error(reply.peer().ip(), AnswerKind::Refused, now_us) != Limit::Send;
-        if is_beyond {
-            self.count(reply).limited(Limited::Dropped);
-        }
-        is_beyond
     }
 
     /// The response to an IXFR where only one message can be sent.

@@ -14,10 +14,9 @@
 //!   beyond, the others                                    -> nothing
 //! ```
 //!
-//! Of what waits for an update thread the responses to whoever is not verified are counted there: an UPDATE without
-//! TSIG, a key that nobody knows, a wrong MAC. All of them are alike, and nothing goes in place of those beyond: there
-//! is no other way in which such a client would hear something else. What is verified is never counted, so that a
-//! client may send as many updates as it can.
+//! Update threads count what they answer: signed queries as those without a key, errors of TSIG and updates without it
+//! as all alike ([`super::deferred`] has what goes in place of those beyond). The outcome of an update that is verified
+//! is never counted, so that a client may send as many as it can.
 //!
 //! Each worker, and each update thread, counts for itself, with its share of the rate: no two write the same memory.
 //! The responses of a batch are held until all are made; then their accounts are fetched side by side, and each is

@@ -17,6 +17,8 @@ pub(super) struct ResponseHead {
     transport: Transport,
     /// That of the client, in the response.
     cookie: Option<[u8; COOKIE_OCTETS]>,
+    /// Whether the name of this server is told to whoever asks for it.
+    has_nsid: bool,
 }
 
 impl ResponseHead {
@@ -28,7 +30,14 @@ impl ResponseHead {
             edns: request.edns.as_ref().map(EdnsIn::asked),
             transport,
             cookie,
+            has_nsid: true,
         }
+    }
+
+    /// The same, which tells nothing of this server.
+    pub(super) const fn without_nsid(mut self) -> Self {
+        self.has_nsid = false;
+        self
     }
 
     pub(super) const fn header(&self) -> &Header {
@@ -71,6 +80,8 @@ impl ResponseHead {
 
     fn context<'s>(&'s self, service: &'s Service, tsig_octets: usize) -> AnswerContext<'s> {
         let cookie = self.cookie.as_ref().map(|cookie| &cookie[..]);
-        context(service, Client { transport: self.transport, cookie }, &|_| Servable::Ready, tsig_octets)
+        let client = Client { transport: self.transport, cookie };
+        let context = context(service, client, &|_| Servable::Ready, tsig_octets);
+        AnswerContext { nsid: context.nsid.filter(|_| self.has_nsid), ..context }
     }
 }

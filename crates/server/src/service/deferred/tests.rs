@@ -23,6 +23,8 @@ use zone::set::{Frozen, StoreConfig, ZoneSet, ZoneSetConfig};
 
 /// Responses to one network, of one thread: so many at once, and none after them.
 const BURST: u32 = 5;
+/// The bits of BADCOOKIE that are in the header.
+const BADCOOKIE_LOW: u8 = 7;
 const SECRET: &[u8; 32] = b"a secret of thirty-two octets...";
 
 /// Takes updates, and counts them.
@@ -129,11 +131,17 @@ impl Scene {
     }
 
     fn dropped(&self) -> usize {
+        self.limited("dropped")
+    }
+
+    /// Responses beyond the limit, by what went in their place.
+    fn limited(&self, instead: &str) -> usize {
         let mut page = Page::default();
         let workers = vec![self.thread.counters.of(Transport::Udp).clone()];
         write(&mut page, &[TransportCounters { transport: "udp", workers }]);
-        let (text, series) = (page.finish(), "catamaran_rate_limited_total{transport=\"udp\",instead=\"dropped\"} ");
-        text.lines().find_map(|line| line.strip_prefix(series)).unwrap().parse().unwrap()
+        let series = format!("catamaran_rate_limited_total{{transport=\"udp\",instead=\"{instead}\"}} ");
+        let text = page.finish();
+        text.lines().find_map(|line| line.strip_prefix(&series)).unwrap().parse().unwrap()
     }
 }
 
@@ -178,7 +186,8 @@ fn a_cookie_that_proves_the_address_is_not_limited() {
     let parsed = wire::parse::Message::parse(&last).unwrap();
     let cookie = parsed.edns().unwrap().option(10).unwrap().to_vec();
     assert_eq!((scene.responses(40, &update(&cookie)).0, scene.dropped()), (40, 0));
-    assert!(scene.responses(40, &update(&[9; 8])).0 < 10, "a client's part alone shows nothing");
+    scene.responses(40, &update(&[9; 8]));
+    assert!(scene.limited("badcookie") > 30, "a client's part alone shows nothing");
 }
 
 #[test]
@@ -211,7 +220,7 @@ fn a_panic_costs_one_message_and_its_client_does_not_wait() {
 }
 
 #[test]
-fn what_is_verified_is_never_limited() {
+fn an_update_that_is_verified_is_never_limited() {
     let mut scene = Scene::new(&[]);
     // Nothing is left of what is limited.
     scene.responses(40, &unverified()[0].0);
@@ -219,12 +228,92 @@ fn what_is_verified_is_never_limited() {
     let key = client_key("key.", SECRET);
     let update = MessageBuilder::update(7, name("test.").as_ref()).build();
     // No response yet, since the replica says nothing: all were handed over.
-    scene.responses(500, &key.sign(update.clone(), now_s()).unwrap());
+    scene.responses(500, &key.sign(update, now_s()).unwrap());
     assert_eq!(*scene.thread.submit.updates.lock().unwrap(), 500);
-    // Too late, and signed: BADTIME (RFC 8945 5.2.3).
-    assert_eq!(scene.responses(40, &key.sign(update, now_s() - 1_000).unwrap()).0, 40);
-    // No zone is here; each is told so.
-    let query = MessageBuilder::query(7, name("test.").as_ref(), Rtype::A).build();
-    assert_eq!(scene.responses(40, &key.sign(query, now_s()).unwrap()).0, 40);
     assert_eq!(scene.dropped(), dropped);
+}
+
+/// What says that a query with this OPT is verified, and not beyond the limit: no zone is here.
+fn signed_query(rtype: Rtype, options: &[(u16, &[u8])]) -> Vec<u8> {
+    let query = MessageBuilder::query(7, name("test.").as_ref(), rtype).edns(1232, false);
+    let query = options.iter().fold(query, |query, (code, data)| query.option(*code, data));
+    client_key("key.", SECRET).sign(query.build(), now_s()).unwrap()
+}
+
+/// What a client has sent once anybody can send again, from whatever address, while it is good.
+#[test]
+fn a_signed_query_gets_no_more_than_one_that_is_not() {
+    for rtype in [Rtype::A, Rtype::IXFR] {
+        let mut scene = Scene::new(&[]);
+        let query = signed_query(rtype, &[(3, &[])]);
+        let (heard, last) = scene.responses(40, &query);
+        let cut = scene.limited("truncated");
+        assert!((30..=40 - BURST as usize).contains(&cut), "{cut} of {heard}");
+        assert_eq!((heard, scene.dropped()), (40, 0));
+        // RFC 8945 5.3: TC and RCODE 0, the question and the TSIG record, which are enough to come over TCP.
+        let verified = client_key("key.", SECRET).verify(&query, &last, now_s()).unwrap();
+        assert_eq!((verified.error, last[2] & 2, last[3] & 15), (Rcode::NOERROR, 2, 0));
+        assert!(last.len() <= query.len(), "{} octets for {}", last.len(), query.len());
+        let mut scene = Scene::new(&["127.0.0.0/8"]);
+        assert_eq!((scene.responses(40, &query).0, scene.limited("truncated")), (40, 0));
+    }
+}
+
+#[test]
+fn a_signed_query_with_a_cookie_is_told_a_good_one() {
+    let mut scene = Scene::new(&[]);
+    let key = client_key("key.", SECRET);
+    let query = signed_query(Rtype::A, &[(10, &[9; 8])]);
+    let (heard, last) = scene.responses(40, &query);
+    let bad = scene.limited("badcookie");
+    assert!(heard == 40 && (30..=40 - BURST as usize).contains(&bad), "{bad} of {heard}");
+    assert_eq!(key.verify(&query, &last, now_s()).unwrap().error, Rcode::NOERROR);
+    assert_eq!(last[3] & 15, BADCOOKIE_LOW);
+    assert!(last.len() <= query.len() + 16);
+    let parsed = wire::parse::Message::parse(&last).unwrap();
+    let cookie = parsed.edns().unwrap().option(10).unwrap().to_vec();
+    let query = signed_query(Rtype::A, &[(10, &cookie)]);
+    assert_eq!((scene.responses(40, &query).0, scene.limited("badcookie")), (40, bad));
+    assert_eq!(u16::from(scene.responses(1, &query).1[3] & 15), Rcode::REFUSED.0);
+}
+
+/// Octets that are too old stay octets that get a signed response.
+#[test]
+fn an_error_to_who_has_the_key_is_limited_as_any_error_is() {
+    let key = client_key("key.", SECRET);
+    let update = || MessageBuilder::update(7, name("test.").as_ref()).edns(1232, false).option(3, &[]);
+    let query = MessageBuilder::query(7, name("test.").as_ref(), Rtype::A).edns(1232, false).option(3, &[]);
+    for message in [update().build(), query.build()] {
+        let mut scene = Scene::new(&[]);
+        let old = key.sign(message, now_s() - 1_000).unwrap();
+        let (heard, last) = scene.responses(40, &old);
+        let shortened = scene.limited("shortened");
+        assert!(heard == 40 && (30..=40 - BURST as usize).contains(&shortened), "{shortened} of {heard}");
+        // It is the same error, and never one that a client could take for success.
+        assert_eq!((u16::from(last[3] & 15), last[2] & 2), (Rcode::NOTAUTH.0, 0));
+        // Six octets are the server's time (RFC 8945 5.2.3).
+        assert!(last.len() <= old.len() + 6, "{} octets for {}", last.len(), old.len());
+    }
+    let mut scene = Scene::new(&[]);
+    let old = key.sign(update().option(10, &[9; 8]).build(), now_s() - 1_000).unwrap();
+    scene.responses(40, &old);
+    assert!(scene.limited("badcookie") >= 30);
+}
+
+/// RFC 7873 5.2.3; an UPDATE gets no TC, which has the RCODE of success.
+#[test]
+fn beyond_the_limit_an_update_with_a_cookie_is_told_a_good_one_and_one_without_nothing() {
+    let update = || MessageBuilder::update(7, name("test.").as_ref()).option(10, &[9; 8]).build();
+    let strangers = [client_key("key.", b"another"), client_key("nobody.", SECRET)];
+    let signed = strangers.iter().map(|key| key.sign(update(), now_s()).unwrap());
+    for message in std::iter::once(update()).chain(signed) {
+        let mut scene = Scene::new(&[]);
+        let (heard, last) = scene.responses(40, &message);
+        let bad = scene.limited("badcookie");
+        assert!(heard == 40 && (30..=40 - BURST as usize).contains(&bad), "{bad} of {heard}");
+        assert!(last.len() <= message.len() + 16, "{} octets for {}", last.len(), message.len());
+        let parsed = wire::parse::Message::parse(&last).unwrap();
+        assert_eq!(parsed.edns().unwrap().option(10).unwrap().len(), 24);
+        assert_eq!(last[3] & 15, BADCOOKIE_LOW);
+    }
 }

@@ -1,0 +1,93 @@
+//! What the limit makes of the responses of an update thread: over UDP, where anybody can claim any address, and can
+//! send once more what he saw somebody else send.
+//!
+//! ```text
+//!   an UPDATE that is verified                     -> not counted
+//!   a cookie that proves the address, or exempt    -> not counted
+//!   a query that is verified                       -> counts as the same without a key does
+//!   an error of TSIG, and an UPDATE without it     -> counts with all that are such
+//!
+//!   beyond, every `slip`th:  with a cookie         -> BADCOOKIE, with a good one
+//!                            a query               -> TC
+//!                            an error with a MAC   -> the error, without options
+//!   beyond, the others                             -> nothing
+//! ```
+//! Whatever goes out is signed as what it replaces would have been. An UPDATE gets no TC: its RCODE is that of success,
+//! and clients of UPDATE do not look at more. Who shows neither key nor cookie would hear the same over TCP: nothing
+//! goes in place of that.
+
+use super::{Submit, UpdateThread, now_s};
+use crate::listen::{Reply, Transport};
+use crate::service::cookies::Standing;
+use crate::service::counters::Limited;
+use crate::service::limiter::Verdict;
+use crate::service::response::ResponseHead;
+use replica::update::Signer;
+use wire::NameRef;
+use wire::number::Rcode;
+use wire::parse::Request;
+use zone::answer::{AnswerKind, Bare};
+
+impl<S: Submit + 'static> UpdateThread<S> {
+    /// What becomes of a response of this kind, about this name or about all; it is counted, if it counts.
+    pub(super) fn judge(
+        &mut self,
+        request: &Request<'_>,
+        reply: &Reply,
+        kind: AnswerKind,
+        name: Option<NameRef<'_>>,
+    ) -> Verdict {
+        let address = reply.peer().ip();
+        if reply.transport() != Transport::Udp || self.standing_of(request, reply).0 == Standing::Proven {
+            return Verdict::Send;
+        }
+        let now_us = self.started_at.elapsed().as_micros() as u64;
+        match &mut self.limiter {
+            Some(limiter) if !limiter.is_exempt(address) => {
+                let keys = limiter.keys_of(address, kind, name);
+                limiter.judge(keys, now_us)
+            }
+            _ => Verdict::Send,
+        }
+    }
+
+    /// The same of an error of TSIG, and of the refusal of an UPDATE without it: one account for all of them, since
+    /// whoever forges chooses which of them it is.
+    pub(super) fn judge_error(&mut self, request: &Request<'_>, reply: &Reply) -> Verdict {
+        self.judge(request, reply, AnswerKind::Refused, None)
+    }
+
+    /// Sends what goes in place of a response that is beyond the limit.
+    pub(super) fn send_beyond(
+        &mut self,
+        request: &Request<'_>,
+        verdict: Verdict,
+        instead: Option<Bare>,
+        signer: Option<&Signer>,
+        reply: Reply,
+    ) {
+        let (standing, cookie) = self.standing_of(request, &reply);
+        let (how, bare, cookie) = match (verdict, standing, instead) {
+            (Verdict::Slip, Standing::Unproven, _) => {
+                (Limited::BadCookie, Bare { rcode: Rcode::BADCOOKIE, ..Bare::default() }, cookie)
+            }
+            (Verdict::Slip, _, Some(bare)) if bare.truncated => (Limited::Truncated, bare, None),
+            (Verdict::Slip, _, Some(bare)) => (Limited::Shortened, bare, None),
+            _ => {
+                self.count(&reply).limited(Limited::Dropped);
+                return reply.give_up();
+            }
+        };
+        let counters = self.count(&reply);
+        counters.limited(how);
+        counters.response(bare.rcode);
+        if bare.truncated {
+            counters.truncated.one();
+        }
+        let head = ResponseHead::new(request, reply.transport(), cookie).without_nsid();
+        match head.compose(bare, &self.service, signer, now_s(), &mut self.out) {
+            Some(len) => reply.send(self.out[..len].to_vec()),
+            None => reply.give_up(),
+        }
+    }
+}
