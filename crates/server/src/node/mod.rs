@@ -192,12 +192,18 @@ impl Counters {
 
     /// The counters of one more update thread.
     fn update_thread(&mut self) -> (UpdateCounters, Arc<ListenCounters>) {
-        let (counters, listen) = (UpdateCounters::default(), Arc::<ListenCounters>::default());
+        let counters = UpdateCounters::default();
         for transport in Transport::ALL {
             self.workers[transport as usize].push(counters.of(transport).clone());
         }
+        (counters, self.thread())
+    }
+
+    /// Those of one more thread that may meet a bug of ours.
+    fn thread(&mut self) -> Arc<ListenCounters> {
+        let listen = Arc::<ListenCounters>::default();
         self.listen.push(listen.clone());
-        (counters, listen)
+        listen
     }
 
     fn into_metrics(self, desk: Desk, transfers: Arc<Transfers>) -> NodeMetrics {

@@ -79,7 +79,8 @@ pub(super) fn updates(
     queues: Vec<Receiver<Work>>,
 ) -> Result<Arc<Transfers>, Problem> {
     let transfers = Arc::new(Transfers::new(config.dns.transfer, handle.shared.zone_memory.clone()));
-    let (asker, workers) = Asker::new(&service.desk, &counters.external);
+    let listen = counters.thread();
+    let (asker, workers) = Asker::new(&service.desk, &counters.external, &listen);
     for (index, worker) in workers.into_iter().enumerate() {
         let work = move || {
             give_way(PACKET_NICE_STEP);

@@ -10,6 +10,7 @@ mod turns;
 
 use super::deferred::{Deferred, Desk};
 use crate::limits::{EXTERNAL_LOG_MS, EXTERNAL_THREADS, EXTERNAL_TURN_MS, EXTERNAL_WAIT_MS};
+use crate::listen::counters::ListenCounters;
 use crate::metrics::Counter;
 use crate::metrics::text::{Kind, Page};
 use replica::io::KeyAlgorithm;
@@ -18,6 +19,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use turns::{Turn, Turns};
@@ -114,13 +116,14 @@ impl Asker {
     pub(crate) fn new(
         desk: &Desk,
         counters: &Arc<ExternalCounters>,
+        listen: &Arc<ListenCounters>,
     ) -> (Self, Vec<impl FnOnce() + Send + 'static + use<>>) {
         let turns = Arc::<Turns<_>>::default();
         let complaint = Arc::<Mutex<Option<Instant>>>::default();
         let worker = |_| {
             let (turns, complaint) = (turns.clone(), complaint.clone());
-            let (desk, counters) = (desk.clone(), counters.clone());
-            move || Worker { turns, complaint, desk, counters }.run()
+            let (desk, counters, listen) = (desk.clone(), counters.clone(), listen.clone());
+            move || Worker { turns, complaint, desk, counters, listen }.run()
         };
         let workers = (0..EXTERNAL_THREADS).map(worker).collect::<Vec<_>>();
         (Self { turns, counters: counters.clone() }, workers)
@@ -141,13 +144,20 @@ struct Worker {
     complaint: Arc<Mutex<Option<Instant>>>,
     desk: Desk,
     counters: Arc<ExternalCounters>,
+    listen: Arc<ListenCounters>,
 }
 
 impl Worker {
     fn run(self) {
         loop {
             let (turn, ask) = self.turns.take();
-            self.answer(*ask);
+            let reply = ask.message.reply.clone();
+            // A panic is a bug of ours; it costs the message that met it, never the thread nor its turn. Its client
+            // waits for no response.
+            if catch_unwind(AssertUnwindSafe(|| self.answer(*ask))).is_err() {
+                self.listen.panics.one_shared();
+                reply.give_up();
+            }
             self.turns.end(&turn);
         }
     }
@@ -238,6 +248,8 @@ fn request(question: &Question, who: &Who) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::EXTERNAL_THREADS_PER_SOCKET_MAX;
+    use crate::listen::{Late, Reply, Transport};
     use replica::policy::SocketPath;
     use std::os::unix::net::UnixListener;
     use std::thread::JoinHandle;
@@ -269,6 +281,30 @@ mod tests {
 
     fn soon() -> Instant {
         Instant::now() + Duration::from_millis(300)
+    }
+
+    #[test]
+    fn a_panic_costs_one_message_and_not_the_thread() {
+        // There is no thread that a message could go back to: whoever brings it panics.
+        let (desk, listen) = (Desk::new(0).0, Arc::<ListenCounters>::default());
+        let (asker, workers) = Asker::new(&desk, &Arc::default(), &listen);
+        std::thread::spawn(workers.into_iter().next().unwrap());
+        // More than may ask the same daemon at one time.
+        for _ in 0..=EXTERNAL_THREADS_PER_SOCKET_MAX {
+            let (connection, mut late) = tokio::sync::mpsc::channel(1);
+            let peer = ([192, 0, 2, 1], 1).into();
+            let reply = Reply::Stream { peer, transport: Transport::Tcp, transfers: false, connection };
+            let message = Deferred { octets: Vec::new(), reply, received_at: Instant::now() };
+            let questions = vec![question("/nonexistent/socket")];
+            let ask = Ask { thread: 0, message, asked: Asked::default(), questions, who: who(true) };
+            assert!(asker.ask(Box::new(ask)).is_ok());
+            let start = Instant::now();
+            while !matches!(late.try_recv(), Ok(Late::Close)) {
+                assert!(start.elapsed() < Duration::from_secs(5), "its client waits: {}", listen.panics.get());
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        assert_eq!(listen.panics.get(), EXTERNAL_THREADS_PER_SOCKET_MAX as u64 + 1);
     }
 
     #[test]

@@ -87,7 +87,7 @@ impl Scene {
         let mut keys = KeyTable::default();
         keys.insert(key).unwrap();
         let rights = Rights::default().with_keys(keys, Vec::new());
-        let (asker, _) = Asker::new(&service.desk, &Arc::default());
+        let (asker, _) = Asker::new(&service.desk, &Arc::default(), &Arc::default());
         let socket = sockets::udp("127.0.0.1:0".parse().unwrap(), Sharing::Alone).unwrap();
         let client = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         client.connect(socket.local_addr().unwrap()).unwrap();
