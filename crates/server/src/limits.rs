@@ -29,6 +29,10 @@ pub(crate) const TCP_CONNECTIONS_PER_CLIENT_MAX: usize = 2_048;
 /// Silence after which a connection is closed, and the time in which a slow reader has to take something of what waits
 /// for it (RFC 7766 6.2.3).
 pub(crate) const TCP_IDLE_MS: u64 = 10_000;
+/// Octets a second that a client has to take while something waits for it.
+pub(crate) const DRAIN_BYTES_PER_SECOND_MIN: u64 = 4 << 10;
+/// Time over which that counts, in times of the silence above.
+pub(crate) const DRAIN_WINDOW_IDLES: u32 = 3;
 /// Requests of one connection that are being answered; reading stops until one is done (RFC 7766 6.2.1.1).
 pub(crate) const TCP_PIPELINE_MAX: usize = 128;
 /// Octets of responses that wait for a connection's client to read them.

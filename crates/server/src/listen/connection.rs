@@ -6,6 +6,7 @@ mod late;
 
 use super::counters::Cut;
 use super::desk::{Desk, Panicked};
+use super::drain::Drain;
 use super::framing::{Inbound, Outbound};
 use super::memory::Share;
 use super::turn::{Turn, give_way};
@@ -50,8 +51,9 @@ pub(crate) struct Connection<'d, R, S> {
     is_ending: bool,
     /// When the last request was taken or the last response was done.
     active_at: Instant,
-    /// When octets last went out, or began to wait.
+    /// When octets last went out, or began to wait; and whether they go out fast enough.
     wrote_at: Instant,
+    drain: Drain,
 }
 
 impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
@@ -72,6 +74,7 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
             is_ending: false,
             active_at: now,
             wrote_at: now,
+            drain: Drain::new(desk.limits.idle),
         }
     }
 
@@ -153,8 +156,8 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
     fn deadline(&self) -> Instant {
         let limits = &self.desk.limits;
         match (self.is_writing(), self.is_waited_on()) {
-            (true, true) => self.wrote_at + limits.idle,
-            (true, false) => self.wrote_at + limits.patience(),
+            (true, true) => self.drain.or_earlier(self.wrote_at + limits.idle),
+            (true, false) => self.drain.or_earlier(self.wrote_at + limits.patience()),
             // RFC 7766 3: to a server a connection is idle "when it has sent responses to all the queries it has
             // received". What is deferred has a time limit of its own, which comes first.
             (false, true) => self.active_at + limits.waiting_time(),
@@ -218,9 +221,15 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
             turn.answered();
             self.active_at = now;
             if is_first {
-                self.wrote_at = now;
+                self.begin_to_wait(now);
             }
         }
+    }
+
+    /// Takes note that there will be something for the client to take, and was not.
+    fn begin_to_wait(&mut self, now: Instant) {
+        self.wrote_at = now;
+        self.drain.begin(now);
     }
 
     fn read(&mut self, context: &mut Context<'_>) -> Poll<Result<(), End>> {
@@ -257,6 +266,7 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
                     self.is_flush_due = true;
                     self.wrote_at = Instant::now();
                     self.active_at = self.wrote_at;
+                    self.drain.took(count, self.wrote_at);
                 }
                 Poll::Pending => return Ok(()),
             }
@@ -265,9 +275,10 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
             match Pin::new(&mut self.stream).poll_flush(context) {
                 Poll::Ready(Ok(())) => self.is_flush_due = false,
                 Poll::Ready(Err(_)) => return Err(End::Closed),
-                Poll::Pending => {}
+                Poll::Pending => return Ok(()),
             }
         }
+        self.drain.end();
         Ok(())
     }
 
@@ -279,7 +290,7 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
         };
         let now = Instant::now();
         if !self.is_writing() {
-            self.wrote_at = now;
+            self.begin_to_wait(now);
         }
         self.outbound.push(&message);
         self.active_at = now;

@@ -2,6 +2,7 @@
 
 use super::clients::{Clients, Place};
 use super::counters::{AllConnections, ConnectionCounters, Cut, ListenCounters};
+use super::drain::Drain;
 use super::handshake_rate::HandshakeRate;
 use super::memory::{Memory, Share};
 use super::{Action, PinnedResponder, Reply, Responder, Transport};
@@ -116,7 +117,14 @@ pub(crate) struct Held {
     share: RefCell<Share>,
     /// When octets last left for the client.
     moved_at: Cell<Instant>,
+    /// Whether they leave fast enough.
+    drain: Cell<Drain>,
+    /// Parts that have something for the client to take.
+    waiting_count: Cell<usize>,
 }
+
+/// One of those parts.
+struct Waits<'h>(&'h Held);
 
 /// What one exchange holds of it; given back when dropped.
 pub(crate) struct Holding<'h> {
@@ -131,8 +139,15 @@ pub(crate) struct Holding<'h> {
 pub(crate) struct OutOfMemory;
 
 impl Held {
-    pub(crate) fn new(share: Share) -> Rc<Self> {
-        Rc::new(Self { octets: Cell::new(0), share: RefCell::new(share), moved_at: Cell::new(Instant::now()) })
+    /// Of a connection that may be silent for so long.
+    pub(crate) fn new(share: Share, idle: Duration) -> Rc<Self> {
+        Rc::new(Self {
+            octets: Cell::new(0),
+            share: RefCell::new(share),
+            moved_at: Cell::new(Instant::now()),
+            drain: Cell::new(Drain::new(idle)),
+            waiting_count: Cell::new(0),
+        })
     }
 
     #[cfg(test)]
@@ -154,23 +169,68 @@ impl Held {
         is_granted.then_some(()).ok_or(OutOfMemory)
     }
 
-    /// Takes note that octets left for the client.
+    /// Takes note that something waits for the client, in one more part.
+    pub(crate) fn begin_to_wait(&self) {
+        self.waiting_count.set(self.waiting_count.get() + 1);
+        self.note(|drain| drain.begin(Instant::now()));
+    }
+
+    /// Takes note that nothing waits in one of these parts any more.
+    pub(crate) fn end_to_wait(&self) {
+        self.waiting_count.set(self.waiting_count.get() - 1);
+        if self.waiting_count.get() == 0 {
+            self.note(Drain::end);
+        }
+    }
+
+    /// Takes note that so many octets left for the client.
+    pub(crate) fn took(&self, octets: usize) {
+        let now = Instant::now();
+        self.moved_at.set(now);
+        self.note(|drain| drain.took(octets, now));
+    }
+
+    /// Takes note that the client lets octets leave.
     pub(crate) fn moved(&self) {
         self.moved_at.set(Instant::now());
     }
 
-    /// Waits for a future as long as octets leave, each within a time of those before: `None` when none did. They may
-    /// be those of other exchanges, behind which this one has to wait for its client to read.
+    fn note(&self, what: impl FnOnce(&mut Drain)) {
+        let mut drain = self.drain.get();
+        what(&mut drain);
+        self.drain.set(drain);
+    }
+
+    /// How fast they leave.
+    pub(super) const fn drain(&self) -> Drain {
+        self.drain.get()
+    }
+
+    /// Waits for a future as long as octets leave, each within a time of those before, and fast enough: `None` when
+    /// they did not. They may be those of other exchanges, behind which this one has to wait for its client to read.
     pub(crate) async fn while_moving<T>(&self, patience: Duration, future: impl Future<Output = T>) -> Option<T> {
+        self.begin_to_wait();
+        let _waits = Waits(self);
         let mut future = pin!(future);
         let mut since = Instant::now();
         loop {
-            match tokio::time::timeout_at(since + patience, future.as_mut()).await {
-                Ok(output) => return Some(output),
-                Err(_) if self.moved_at.get() <= since => return None,
-                Err(_) => since = self.moved_at.get(),
+            let look = self.drain().or_earlier(since + patience);
+            if let Ok(output) = tokio::time::timeout_at(look, future.as_mut()).await {
+                return Some(output);
             }
+            let now = Instant::now();
+            let stands = since + patience <= now && self.moved_at.get() <= since;
+            if stands || self.drain().is_over(now) {
+                return None;
+            }
+            since = since.max(self.moved_at.get());
         }
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.end_to_wait();
     }
 }
 
@@ -298,7 +358,7 @@ mod tests {
     #[test]
     fn what_the_exchanges_of_a_connection_hold_is_added_up() {
         let limits = limits();
-        let held = Held::new(share(&limits, "192.0.2.1"));
+        let held = Held::new(share(&limits, "192.0.2.1"), limits.idle);
         let (mut one, mut other) = (held.holding(0).unwrap(), held.holding(100).unwrap());
         assert!(one.set(CONNECTION_MEMORY_FREE_BYTES).is_ok() && other.set(900).is_ok());
         assert_eq!((held.octets(), limits.memory.taken()), (CONNECTION_MEMORY_FREE_BYTES + 1_000, 1_000));
@@ -355,7 +415,8 @@ mod tests {
     fn who_waits_is_given_up_when_nothing_moves_any_more() {
         const PATIENCE: Duration = Duration::from_millis(400);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let held = Held::new(share(&limits(), "192.0.2.1"));
+        let limits = limits();
+        let held = Held::new(share(&limits, "192.0.2.1"), limits.idle);
         runtime.block_on(async {
             let start = Instant::now();
             let others = async {

@@ -48,7 +48,7 @@ where
     R: Responder + 'static,
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let held = Held::new(share);
+    let held = Held::new(share, desk.limits.idle);
     let stalls = Stalls::new(held.clone());
     let turns = Rc::<Turns>::default();
     let greeting = builder().handshake(Watched::new(stream, stalls.clone(), turns.clone()));
@@ -220,8 +220,8 @@ impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
     fn deadline(&self) -> Instant {
         match (self.goodbye_until, self.stalls.since()) {
             (Some(until), _) => until,
-            (None, Some(since)) => since + self.desk.limits.patience(),
-            (None, None) => self.active_at + self.desk.limits.patience(),
+            (None, Some(since)) => self.held.drain().or_earlier(since + self.desk.limits.patience()),
+            (None, None) => self.held.drain().or_earlier(self.active_at + self.desk.limits.patience()),
         }
     }
 
@@ -234,7 +234,7 @@ impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
         if self.goodbye_until.is_some() {
             return Some(Cut::Idle);
         }
-        if self.stalls.since().is_some() {
+        if self.stalls.since().is_some() || self.held.drain().is_over(now) {
             return Some(Cut::SlowReader);
         }
         if self.waiting.is_empty() {

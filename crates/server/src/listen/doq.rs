@@ -153,7 +153,7 @@ struct Client<'d, R> {
 
 impl<'d, R: Responder + 'static> Client<'d, R> {
     fn new(desk: &'d Rc<Desk<R>>, share: Share, connection: Connection, peer: SocketAddr) -> Self {
-        let held = Held::new(share);
+        let held = Held::new(share, desk.limits.idle);
         let unacknowledged = Unacknowledged::new(held.clone());
         let (turns, waiting, active_at) = (Rc::default(), JoinSet::new(), Instant::now());
         Self { desk, connection, peer, held, turns, waiting, unacknowledged, active_at }

@@ -19,6 +19,7 @@ pub(crate) mod udp;
 // Connections: a runtime for each core; what they share, and how many there may be.
 pub(crate) mod clients;
 pub(crate) mod desk;
+mod drain;
 #[cfg(test)]
 mod echo;
 #[cfg(test)]

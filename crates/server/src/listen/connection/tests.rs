@@ -4,15 +4,17 @@ use super::*;
 use crate::config::Tcp;
 use crate::limits::UPDATE_FORGET_MS;
 use crate::listen::counters::{AllConnections, ConnectionCounters, ListenCounters};
-use crate::listen::desk::ConnectionLimits;
+use crate::listen::desk::{ConnectionLimits, Open};
 use crate::listen::sockets::{self, Sharing};
 use crate::listen::tcp::{Spoken, TcpService};
 use crate::listen::{PinnedResponder, Transport};
 use crate::stop::Stop;
 use std::io::{Read, Write};
 use std::net::{TcpListener as StdListener, TcpStream as StdStream};
+use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 /// Messages that wait, with where their responses go.
@@ -311,6 +313,52 @@ fn a_client_that_does_not_read_is_cut() {
     let all: Vec<u8> = (0..1_000).flat_map(|_| framed(b"b")).collect();
     let _ = stream.write_all(&all);
     server.wait_for("the cut", |server| server.connections.cuts(Cut::SlowReader) == 1);
+}
+
+/// How a connection ended whose client asks for large messages and takes so many octets every 50 ms; `None` when it was
+/// still there after two seconds.
+fn read_at(octets: usize) -> Option<End> {
+    let limits = Tcp { idle_ms: 200, ..Tcp::default() };
+    let limits = ConnectionLimits::new(&limits, &[]);
+    let desk = Desk::new(
+        Transport::Tcp,
+        Echo { deferred: Arc::default() },
+        &limits,
+        &AllConnections::default(),
+        Arc::default(),
+    );
+    let desk = Rc::new(desk);
+    let open = Open::enter(&desk, [192, 0, 2, 1].into()).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        // What is between the two ends is next to nothing.
+        let (mut client, server) = tokio::io::duplex(64);
+        let peer = SocketAddr::from(([192, 0, 2, 1], 1));
+        let mut connection = Connection::new(&desk, open.share(), server, peer, false);
+        let mut alarm = Box::pin(tokio::time::sleep_until(desk.limits.look_at(connection.deadline())));
+        let serving = poll_fn(|context| connection.poll(context, alarm.as_mut()));
+        let reading = async {
+            client.write_all(&framed(b"b").repeat(8)).await.unwrap();
+            loop {
+                let mut piece = vec![0; octets];
+                client.read_exact(&mut piece).await.unwrap();
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        tokio::select! {
+            end = serving => Some(end),
+            () = reading => None,
+            () = tokio::time::sleep(Duration::from_secs(2)) => None,
+        }
+    })
+}
+
+#[test]
+fn a_client_that_takes_an_octet_now_and_then_is_cut() {
+    assert_eq!(read_at(1), Some(End::Cut(Cut::SlowReader)));
+    // 2,000 octets a second, and 16,000.
+    assert_eq!(read_at(100), Some(End::Cut(Cut::SlowReader)));
+    assert_eq!(read_at(800), None);
 }
 
 #[test]

@@ -84,13 +84,18 @@ impl Stalls {
     fn take(&self, octets: usize) {
         let inside = self.inside.get();
         if inside > 0 {
-            self.held.moved();
+            self.held.took(octets);
             let _granted = self.set(inside.saturating_sub(octets));
         }
     }
 
     fn set(&self, octets: usize) -> Result<(), OutOfMemory> {
         let from = self.inside.replace(octets);
+        match (from, octets) {
+            (0, 1..) => self.held.begin_to_wait(),
+            (1.., 0) => self.held.end_to_wait(),
+            _ => {}
+        }
         self.held.change(from, octets)
     }
 

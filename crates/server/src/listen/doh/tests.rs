@@ -12,7 +12,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, mpsc};
-use tokio::io::ReadBuf;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
@@ -132,6 +132,51 @@ fn requests_count_until_their_refusals_have_left() {
 /// A frame of HTTP/2 (RFC 9113 4.1).
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&(payload.len() as u32).to_be_bytes()[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// What a client of HTTP/2 says that asks for large messages, with a window this wide for each.
+fn asks_for_large(count: u32, window: u32) -> Vec<u8> {
+    let settings = [&[0, 4][..], &window.to_be_bytes()].concat();
+    let target = b"/dns-query?dns=AABi";
+    let headers = [&[0x82, 0x87, 0x04, target.len() as u8], &target[..]].concat();
+    let mut octets = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), frame(4, 0, 0, &settings)].concat();
+    octets.extend(frame(8, 0, 0, &0x7FFF_0000_u32.to_be_bytes()));
+    (0..count).for_each(|index| octets.extend(frame(1, 5, 2 * index + 1, &headers)));
+    octets
+}
+
+/// Whatever it is that it takes little of: what the stream has, or what its windows let leave.
+#[test]
+fn a_client_that_takes_an_octet_now_and_then_is_cut() {
+    /// Octets between the two ends, the window of a stream, octets that are read and by which the windows grow.
+    const CASES: [(usize, u32, usize, u32, bool); 4] = [
+        (64, 0x7FFF_FFFF, 1, 0, true),
+        (64, 0x7FFF_FFFF, 100, 0, true),
+        (1 << 20, 0, 1 << 20, 1, true),
+        (1_000, 0x7FFF_FFFF, 1_000, 0, false),
+    ];
+    for (between, window, octets, grows, is_cut) in CASES {
+        run(async {
+            let (connections, tcp) = (AllConnections::default(), Tcp { idle_ms: 200, ..Tcp::default() });
+            let desk = Desk::new(Transport::Doh, Echo, &ConnectionLimits::new(&tcp, &[]), &connections, Arc::default());
+            let (desk, peer) = (Rc::new(desk), SocketAddr::from(([192, 0, 2, 1], 1)));
+            let open = Open::enter(&desk, peer.ip()).unwrap();
+            let (mut client, server) = tokio::io::duplex(between);
+            let serving = tokio::task::spawn_local(async move { serve(desk, open.share(), server, peer).await });
+            client.write_all(&asks_for_large(4, window)).await.unwrap();
+            let start = Instant::now();
+            let mut piece = vec![0; octets];
+            while start.elapsed() < Duration::from_secs(2) && client.read(&mut piece).await.is_ok_and(|count| count > 0)
+            {
+                if grows > 0 {
+                    let _ = client.write_all(&frame(8, 0, 1, &grows.to_be_bytes())).await;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            let cuts = connections.of(Transport::Doh).cuts(Cut::SlowReader);
+            assert_eq!((serving.is_finished(), cuts), (is_cut, u64::from(is_cut)), "{between} {window} {octets}");
+        });
+    }
 }
 
 /// A client that says one thing without end, quicker than anybody listens, and takes what it is told.

@@ -172,7 +172,7 @@ async fn write<R>(desk: &Desk<R>, out: &mut Out, framed: Vec<u8>, holding: &mut 
             let Ok(count) = out.send.write(rest).await else { return };
             rest = &rest[count..];
             out.octets += count;
-            held.moved();
+            held.took(count);
         }
     };
     held.while_moving(desk.limits.idle, written).await.map_or(Exchange::Slow, |()| Exchange::Done)

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 type Certificate = rcgen::CertifiedKey<rcgen::KeyPair>;
 
 async fn serve_all(certificate: &Certificate, desk: Desk<Echo>, listens: oneshot::Sender<SocketAddr>) {
-    let dir = crate::test_dir("doq-flood");
+    let dir = crate::test_dir(&format!("doq-{:?}", std::thread::current().id()));
     let (cert_file, key_file) = (dir.path().join("cert.pem"), dir.path().join("key.pem"));
     std::fs::write(&cert_file, certificate.cert.pem()).unwrap();
     std::fs::write(&key_file, certificate.signing_key.serialize_pem()).unwrap();
@@ -27,6 +27,14 @@ async fn serve_all(certificate: &Certificate, desk: Desk<Echo>, listens: oneshot
 }
 
 async fn connect(certificate: CertificateDer<'static>, address: SocketAddr) -> Connection {
+    connect_with(quinn::TransportConfig::default(), certificate, address).await
+}
+
+async fn connect_with(
+    transport: quinn::TransportConfig,
+    certificate: CertificateDer<'static>,
+    address: SocketAddr,
+) -> Connection {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(certificate).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -34,7 +42,8 @@ async fn connect(certificate: CertificateDer<'static>, address: SocketAddr) -> C
         rustls::ClientConfig::builder_with_provider(provider).with_protocol_versions(&[&rustls::version::TLS13]);
     let mut tls = builder.unwrap().with_root_certificates(roots).with_no_client_auth();
     tls.alpn_protocols = vec![b"doq".to_vec()];
-    let config = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
+    let mut config = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
+    config.transport_config(Arc::new(transport));
     let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
     endpoint.connect_with(config, address, "localhost").unwrap().await.unwrap()
 }
@@ -81,6 +90,32 @@ fn who_waits_for_the_server_is_not_silent() {
         assert!(start.elapsed() < LATE_AFTER + Duration::from_secs(3), "after {:?}", start.elapsed());
     });
     assert_eq!(cuts(), 1);
+}
+
+#[test]
+fn a_client_that_takes_an_octet_now_and_then_is_cut() {
+    let certificate = Arc::new(rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap());
+    // Octets that are read every 50 ms: 160 and 16,000 a second.
+    for (octets, is_cut) in [(8u32, true), (800, false)] {
+        let (theirs, shown) = (certificate.clone(), certificate.cert.der().clone());
+        let serve = async move |desk, listens| serve_all(&theirs, desk, listens).await;
+        let server = Server::start(Transport::Doq, &Tcp { idle_ms: 200, ..Tcp::default() }, serve);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut transport = quinn::TransportConfig::default();
+            transport.stream_receive_window(octets.into());
+            let connection = connect_with(transport, shown, server.address).await;
+            let (mut send, mut receive) = connection.open_bi().await.unwrap();
+            send.write_all(&[0, 3, 0, 0, LARGE]).await.unwrap();
+            send.finish().unwrap();
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_secs(2) && receive.read_chunk(octets as usize, true).await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            let cuts = server.connections.of(Transport::Doq).cuts(Cut::SlowReader);
+            assert_eq!((connection.close_reason().is_some(), cuts), (is_cut, u64::from(is_cut)), "{octets} octets");
+        });
+    }
 }
 
 /// What QUIC keeps until it is acknowledged counts as what the connection holds, whether or not all of it was written.
