@@ -2,19 +2,22 @@
 
 use crate::problem::{Exit, Problem};
 use std::io::Read;
+use std::pin::pin;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Notify;
 
 /// Shared by all who wait for the order and all who may give it.
 #[derive(Clone, Default, Debug)]
-pub(crate) struct Stop(Arc<(Mutex<bool>, Condvar)>);
+pub(crate) struct Stop(Arc<(Mutex<bool>, Condvar, Notify)>);
 
 impl Stop {
     /// Gives the order.
     pub(crate) fn order(&self) {
         *self.0.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = true;
         self.0.1.notify_all();
+        self.0.2.notify_waiters();
     }
 
     pub(crate) fn is_ordered(&self) -> bool {
@@ -33,6 +36,16 @@ impl Stop {
             ordered = self.0.1.wait_timeout(ordered, left).unwrap_or_else(std::sync::PoisonError::into_inner).0;
         }
         *ordered
+    }
+
+    /// Waits for the order in a task.
+    pub(crate) async fn ordered(&self) {
+        let mut notified = pin!(self.0.2.notified());
+        // An order that is given from here on is heard of.
+        notified.as_mut().enable();
+        if !self.is_ordered() {
+            notified.await;
+        }
     }
 
     /// Lets SIGINT (Ctrl-C) and SIGTERM give the order.
@@ -78,7 +91,15 @@ mod tests {
         assert!(!stop.wait(Duration::from_millis(1)) && !stop.is_ordered());
         let other = stop.clone();
         let waiter = std::thread::spawn(move || other.wait(Duration::from_secs(10)));
+        let (other, later) = (stop.clone(), stop.clone());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let task = std::thread::spawn(move || {
+            runtime.block_on(other.ordered());
+            // Nor does who comes later wait.
+            runtime.block_on(later.ordered());
+        });
         stop.order();
         assert!(waiter.join().unwrap() && stop.is_ordered());
+        task.join().unwrap();
     }
 }

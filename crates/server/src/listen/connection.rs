@@ -80,6 +80,8 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
 
     /// Answers until the connection ends, and counts why it did.
     pub(crate) async fn run(mut self) {
+        let goodbye = &self.desk.goodbye;
+        let _hears = poll_fn(|context| Poll::Ready(goodbye.enter(context))).await;
         let mut alarm = pin!(tokio::time::sleep_until(self.desk.limits.look_at(self.deadline())));
         let end = poll_fn(|context| self.poll(context, alarm.as_mut())).await;
         if let End::Cut(why) = end {
@@ -106,6 +108,9 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
                 Poll::Ready(Err(end)) => return Poll::Ready(end),
                 Poll::Pending => break,
             }
+        }
+        if self.desk.goodbye.is_said() && !self.is_writing() && !self.is_waited_on() {
+            return Poll::Ready(End::Closed);
         }
         self.inbound.release();
         if !self.share.set(self.memory()) {

@@ -3,6 +3,7 @@
 use super::clients::{Clients, Place};
 use super::counters::{AllConnections, ConnectionCounters, Cut, ListenCounters};
 use super::drain::Drain;
+use super::goodbye::Goodbye;
 use super::handshake_rate::HandshakeRate;
 use super::memory::{Memory, Share};
 use super::{Action, PinnedResponder, Reply, Responder, Transport};
@@ -293,6 +294,8 @@ pub(crate) struct Desk<R> {
     pub(crate) limits: ConnectionLimits,
     pub(crate) connections: Arc<ConnectionCounters>,
     pub(crate) counters: Arc<ListenCounters>,
+    /// Said when the node stops.
+    pub(crate) goodbye: Rc<Goodbye>,
     work: RefCell<Work<R>>,
 }
 
@@ -315,7 +318,8 @@ impl<R: Responder> Desk<R> {
         counters: Arc<ListenCounters>,
     ) -> Self {
         let work = RefCell::new(Work { responder, out: vec![0; DATAGRAM_OCTETS_MAX] });
-        Self { transport, limits: limits.clone(), connections: connections.of(transport).clone(), counters, work }
+        let (limits, connections, goodbye) = (limits.clone(), connections.of(transport).clone(), Rc::default());
+        Self { transport, limits, connections, counters, goodbye, work }
     }
 
     /// Answers one message from the newest version: `take` gets the response, `reply` says where one goes that has to

@@ -141,12 +141,17 @@ impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
     }
 
     async fn run(mut self) -> Option<Cut> {
+        let desk = self.desk.clone();
+        let _hears = poll_fn(|context| Poll::Ready(desk.goodbye.enter(context))).await;
         let mut alarm = pin!(tokio::time::sleep_until(self.desk.limits.look_at(self.deadline())));
         poll_fn(|context| self.poll(context, alarm.as_mut())).await
     }
 
     /// Does what can be done; ready with the reason when the connection is over: `None` when its client ended it.
     fn poll(&mut self, context: &mut Context<'_>, mut alarm: Pin<&mut Sleep>) -> Poll<Option<Cut>> {
+        if self.desk.goodbye.is_said() && self.goodbye_until.is_none() {
+            self.say_goodbye();
+        }
         loop {
             while let Poll::Ready(Some(ended)) = self.waiting.poll_join_next(context) {
                 self.ended(ended.unwrap_or(Exchange::Done));
@@ -165,7 +170,10 @@ impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
                 Poll::Ready(Some(Err(error))) => {
                     return Poll::Ready(cut_of(&error));
                 }
-                Poll::Ready(None) => return Poll::Ready(self.goodbye_until.map(|_| Cut::Idle)),
+                Poll::Ready(None) => {
+                    let was_silent = self.goodbye_until.is_some() && !self.desk.goodbye.is_said();
+                    return Poll::Ready(was_silent.then_some(Cut::Idle));
+                }
                 Poll::Pending => break,
             }
         }
@@ -212,6 +220,13 @@ impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
         }
     }
 
+    /// Takes no more requests; what was taken is answered. RFC 9113 9.1: say so, so that the client knows which of them
+    /// were taken.
+    fn say_goodbye(&mut self) {
+        self.connection.graceful_shutdown();
+        self.goodbye_until = Some(Instant::now() + Duration::from_millis(HTTP_GOODBYE_MS));
+    }
+
     /// A client may take back requests, but not make a habit of it.
     const fn has_too_many_resets(&self) -> bool {
         self.reset_count > HTTP_RESETS_MAX && self.reset_count > self.request_count / 2
@@ -238,9 +253,7 @@ impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
             return Some(Cut::SlowReader);
         }
         if self.waiting.is_empty() {
-            // RFC 9113 9.1: say so, so that the client knows which of its requests were taken.
-            self.connection.graceful_shutdown();
-            self.goodbye_until = Some(now + Duration::from_millis(HTTP_GOODBYE_MS));
+            self.say_goodbye();
             context.waker().wake_by_ref();
         } else {
             // A request that waits has a time limit of its own.

@@ -161,7 +161,8 @@ impl<'d, R: Responder + 'static> Client<'d, R> {
 
     /// Answers until the connection ends: the client closes it, is silent for too long, or breaks a rule.
     async fn run(mut self) {
-        let connection = self.connection.clone();
+        let (connection, goodbye) = (self.connection.clone(), self.desk.goodbye.clone());
+        let _hears = poll_fn(|context| Poll::Ready(goodbye.enter(context))).await;
         let mut accept = Box::pin(connection.accept_bi());
         let mut alarm = pin!(tokio::time::sleep_until(self.desk.limits.look_at(self.deadline())));
         let end = poll_fn(|context| {
@@ -183,6 +184,10 @@ impl<'d, R: Responder + 'static> Client<'d, R> {
                     Poll::Pending => {
                         if self.unacknowledged.poll(context) {
                             self.active_at = Instant::now();
+                        }
+                        if goodbye.is_said() && self.waiting.is_empty() && self.unacknowledged.is_over() {
+                            self.connection.close(code::NO_ERROR, b"");
+                            return Poll::Ready(None);
                         }
                         return Poll::Pending;
                     }

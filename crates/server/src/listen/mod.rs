@@ -24,6 +24,7 @@ mod drain;
 mod echo;
 #[cfg(test)]
 mod flood;
+pub(crate) mod goodbye;
 mod handshake_rate;
 mod memory;
 mod turn;

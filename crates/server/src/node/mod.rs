@@ -150,6 +150,8 @@ struct Node {
     cookies: SecretSource,
     connections: AllConnections,
     drops: Arc<SocketDrops>,
+    /// Cut off when all connections have ended.
+    streams_ended: Option<Receiver<()>>,
     started_at: Instant,
     handle: ReplicaHandle,
     stop_workers: Stop,
@@ -283,6 +285,7 @@ impl Node {
             cookies: guards.secrets,
             connections,
             drops,
+            streams_ended: None,
             started_at,
             handle,
             stop_workers,
@@ -320,7 +323,9 @@ impl Node {
         if let Some(tls) = tls {
             threads::certificate(tls, &self.stop_workers)?;
         }
-        streams::start(tls, sockets.streams, workers, &self.connections, &self.stop_workers)
+        let ended = streams::start(tls, sockets.streams, workers, &self.connections, &self.stop_workers)?;
+        self.streams_ended = Some(ended);
+        Ok(())
     }
 
     /// Hands over, lets the disk finish, and ends all threads.
@@ -331,9 +336,16 @@ impl Node {
         // A port that nobody reads any more must not be held open.
         self.drops.forget();
         self.stop_workers.order();
+        // Clients are told while the disk finishes.
+        let told_until = Instant::now() + streams::ENDED;
+        let wait_for_streams = || {
+            let left = told_until.saturating_duration_since(Instant::now());
+            self.streams_ended.iter().for_each(|ended| _ = ended.recv_timeout(left));
+        };
         if ended.is_err() {
             // Nothing is lost by that: what was acknowledged is durable.
             tracing::warn!("the replica did not hand over in time");
+            wait_for_streams();
             return Ok(());
         }
         for runtime in self.runtimes {
@@ -343,6 +355,7 @@ impl Node {
         for writer in self.writers {
             let _ = writer.join();
         }
+        wait_for_streams();
         Ok(())
     }
 }

@@ -5,24 +5,33 @@ use super::sockets::StreamSockets;
 use super::system::give_way;
 use super::threads::{runtime_failed, spawn};
 use crate::limits::PACKET_NICE_STEP;
-use crate::listen::Transport;
 use crate::listen::counters::AllConnections;
 use crate::listen::desk::Desk;
 use crate::listen::doq::DoqService;
+use crate::listen::goodbye::Goodbye;
 use crate::listen::handshake::Handshake;
 use crate::listen::tcp::{Spoken, TcpService};
+use crate::listen::{Responder, Transport};
 use crate::problem::Problem;
 use crate::stop::Stop;
 use crate::tls::public::PublicTls;
-use quinn::{Endpoint, EndpointConfig, TokioRuntime};
+use quinn::{Endpoint, EndpointConfig, ServerConfig, TokioRuntime};
 use std::net::{TcpListener, UdpSocket};
+use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
-/// How often a runtime looks for the order to stop.
-const STOP_LOOK: Duration = Duration::from_millis(100);
-/// How long QUIC clients may take to hear that the server ends.
-const GOODBYE: Duration = Duration::from_millis(50);
+/// How long connections may take to tell their clients that the node stops.
+const GOODBYE: Duration = Duration::from_millis(100);
+/// How often it is looked whether all have.
+const GOODBYE_LOOK: Duration = Duration::from_millis(5);
+/// How long what QUIC says at last may take to leave.
+const LAST_WORDS: Duration = Duration::from_millis(50);
+/// How long all of that may take, of all runtimes.
+pub(super) const ENDED: Duration = Duration::from_millis(190);
 
 /// What one runtime answers with: a worker for each transport, so that each has its counters.
 pub(super) struct StreamWorkers {
@@ -37,75 +46,105 @@ pub(super) struct EncryptedWorkers {
     pub(super) doq: Worker,
 }
 
-/// Starts all of them.
+/// Starts all of them; what comes back is cut off when all have told their clients that they stop.
 pub(super) fn start(
     tls: Option<&Arc<PublicTls>>,
     sockets: Vec<StreamSockets>,
     workers: Vec<StreamWorkers>,
     connections: &AllConnections,
     stop: &Stop,
-) -> Result<(), Problem> {
+) -> Result<Receiver<()>, Problem> {
+    let (running, ended) = channel::<()>();
     for (index, (sockets, workers)) in sockets.into_iter().zip(workers).enumerate() {
         let (connections, tls, stop) = (connections.clone(), tls.cloned(), stop.clone());
+        let running = running.clone();
         // One for all: it is that of the service.
         let limits = workers.tcp.responder.service.connections.clone();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(runtime_failed)?;
         let serve = move || {
             give_way(PACKET_NICE_STEP);
-            let desk = |transport, Worker { responder, listen }| {
-                Desk::new(transport, responder, &limits, &connections, listen)
+            let mut serving = Serving::default();
+            let desk = |serving: &mut Serving, transport, Worker { responder, listen }| {
+                let desk = Desk::new(transport, responder, &limits, &connections, listen);
+                serving.goodbyes.push(desk.goodbye.clone());
+                desk
             };
             tokio::task::LocalSet::new().block_on(&runtime, async move {
-                accept(TcpService::new(desk(Transport::Tcp, workers.tcp), Spoken::Plain), sockets.tcp);
-                let mut endpoints = Vec::new();
+                let tcp = desk(&mut serving, Transport::Tcp, workers.tcp);
+                serving.accept(TcpService::new(tcp, Spoken::Plain), sockets.tcp);
                 if let (Some(tls), Some(workers)) = (tls, workers.encrypted) {
+                    let dot = desk(&mut serving, Transport::Dot, workers.dot);
                     let spoken = Spoken::Tls(Handshake::dot(tls.dot.clone()));
-                    accept(TcpService::new(desk(Transport::Dot, workers.dot), spoken), sockets.dot);
+                    serving.accept(TcpService::new(dot, spoken), sockets.dot);
+                    let doh = desk(&mut serving, Transport::Doh, workers.doh);
                     let spoken = Spoken::Http(Handshake::http(tls.doh.clone()));
-                    accept(TcpService::new(desk(Transport::Doh, workers.doh), spoken), sockets.doh);
-                    endpoints = quic(&DoqService::new(desk(Transport::Doq, workers.doq)), &tls, sockets.doq);
+                    serving.accept(TcpService::new(doh, spoken), sockets.doh);
+                    let doq = desk(&mut serving, Transport::Doq, workers.doq);
+                    serving.quic(&DoqService::new(doq), &tls.doq, sockets.doq);
                 }
-                while !stop.is_ordered() {
-                    tokio::time::sleep(STOP_LOOK).await;
-                }
-                // Listeners and connections end with the tasks that hold them; the kernel tells TCP clients, not those
-                // of QUIC.
-                for endpoint in &endpoints {
-                    // DOQ_NO_ERROR (RFC 9250 8.4).
-                    endpoint.close(0u32.into(), b"");
-                }
-                for endpoint in endpoints {
-                    let _told = tokio::time::timeout(GOODBYE, endpoint.wait_idle()).await;
-                }
+                stop.ordered().await;
+                serving.end().await;
+                drop(running);
             });
         };
         spawn(format!("tcp-{index}"), serve)?;
     }
-    Ok(())
+    Ok(ended)
 }
 
-fn accept<R: crate::listen::Responder + 'static>(service: std::rc::Rc<TcpService<R>>, listeners: Vec<TcpListener>) {
-    for listener in listeners {
-        match tokio::net::TcpListener::from_std(listener) {
-            Ok(listener) => drop(tokio::task::spawn_local(service.clone().accept(listener))),
-            Err(error) => tracing::error!(%error, "a listener cannot be used"),
+/// What one runtime serves with.
+#[derive(Default)]
+struct Serving {
+    goodbyes: Vec<Rc<Goodbye>>,
+    accepting: Vec<JoinHandle<()>>,
+    endpoints: Vec<Endpoint>,
+}
+
+impl Serving {
+    fn accept<R: Responder + 'static>(&mut self, service: Rc<TcpService<R>>, listeners: Vec<TcpListener>) {
+        for listener in listeners {
+            match tokio::net::TcpListener::from_std(listener) {
+                Ok(listener) => self.accepting.push(tokio::task::spawn_local(service.clone().accept(listener))),
+                Err(error) => tracing::error!(%error, "a listener cannot be used"),
+            }
         }
     }
-}
 
-fn quic<R: crate::listen::Responder + 'static>(
-    service: &std::rc::Rc<DoqService<R>>,
-    tls: &PublicTls,
-    sockets: Vec<UdpSocket>,
-) -> Vec<Endpoint> {
-    let endpoint = |socket| {
-        Endpoint::new(EndpointConfig::default(), Some(tls.doq.clone()), socket, Arc::new(TokioRuntime))
-            .inspect_err(|error| tracing::error!(%error, "a socket cannot be used for QUIC"))
-            .ok()
-    };
-    let endpoints: Vec<Endpoint> = sockets.into_iter().filter_map(endpoint).collect();
-    for endpoint in &endpoints {
-        tokio::task::spawn_local(service.clone().accept(endpoint.clone()));
+    fn quic<R: Responder + 'static>(
+        &mut self,
+        service: &Rc<DoqService<R>>,
+        server: &ServerConfig,
+        sockets: Vec<UdpSocket>,
+    ) {
+        for socket in sockets {
+            let config = EndpointConfig::default();
+            match Endpoint::new(config, Some(server.clone()), socket, Arc::new(TokioRuntime)) {
+                Ok(endpoint) => {
+                    tokio::task::spawn_local(service.clone().accept(endpoint.clone()));
+                    self.endpoints.push(endpoint);
+                }
+                Err(error) => tracing::error!(%error, "a socket cannot be used for QUIC"),
+            }
+        }
     }
-    endpoints
+
+    /// Lets nobody in any more, and has the clients told that nothing more comes: with close_notify, GOAWAY, or
+    /// CONNECTION_CLOSE. Who is not done by then, or takes nothing, is left; the kernel tells clients of TCP.
+    async fn end(self) {
+        self.accepting.iter().for_each(JoinHandle::abort);
+        self.endpoints.iter().for_each(|endpoint| endpoint.set_server_config(None));
+        self.goodbyes.iter().for_each(|goodbye| goodbye.say());
+        let until = Instant::now() + GOODBYE;
+        while !self.goodbyes.iter().all(|goodbye| goodbye.is_done()) && Instant::now() < until {
+            tokio::time::sleep(GOODBYE_LOOK).await;
+        }
+        // DOQ_NO_ERROR (RFC 9250 8.4).
+        self.endpoints.iter().for_each(|endpoint| endpoint.close(0u32.into(), b""));
+        let idle = async {
+            for endpoint in &self.endpoints {
+                endpoint.wait_idle().await;
+            }
+        };
+        let _told = tokio::time::timeout(LAST_WORDS, idle).await;
+    }
 }

@@ -8,6 +8,8 @@ mod early_data;
 mod long_answers;
 // The certificate changes under open connections.
 mod renewal;
+// The node stops under them.
+mod goodbye;
 // Clients that want to do harm.
 mod floods;
 mod handshake_rate;

@@ -43,6 +43,11 @@ impl Unacknowledged {
         Self { held, sent: VecDeque::new(), octets: 0, first_ends: None }
     }
 
+    /// Whether all of them are acknowledged now; nobody is woken when that changes.
+    pub(super) fn is_over(&self) -> bool {
+        self.sent.iter().all(Sent::is_over)
+    }
+
     /// Takes a response that was sent whole.
     pub(super) fn add(&mut self, stream: SendStream, octets: usize) -> Result<(), OutOfMemory> {
         self.sent.push_back(Sent { stream, octets });

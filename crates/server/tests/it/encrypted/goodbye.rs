@@ -1,0 +1,64 @@
+//! What clients hear of a node that is told to stop: that it ends, and that nothing was cut off.
+
+use super::floods::frame;
+use super::query;
+use super::unread::{WIDE, gets};
+use crate::support::cluster::Cluster;
+use crate::support::encrypted::{Doq, QuicError, TlsStream, ask, tls, trust};
+use std::io::{Read, Write};
+use std::sync::Arc;
+use std::time::Instant;
+use wire::number::Rtype;
+
+/// Kinds of frames (RFC 9113 6).
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
+
+/// The next frame of HTTP/2: kind, flags and payload; `None` at the end that the server said.
+fn next_frame(stream: &mut TlsStream) -> std::io::Result<Option<(u8, u8, Vec<u8>)>> {
+    let mut head = [0; 9];
+    if stream.read(&mut head[..1])? == 0 {
+        return Ok(None);
+    }
+    stream.read_exact(&mut head[1..])?;
+    let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+    stream.read_exact(&mut payload)?;
+    Ok(Some((head[3], head[4], payload)))
+}
+
+#[test]
+fn clients_are_told_that_a_node_stops() {
+    let mut cluster = Cluster::start_encrypted("goodbye", 1);
+    let good = query("www.example.test.", Rtype::A).build();
+    let mut dot = tls(cluster.dot(1), &Arc::new(trust(&cluster, &["dot"]))).unwrap();
+    ask(&mut dot, &good).unwrap();
+    let mut doh = tls(cluster.doh(1), &Arc::new(trust(&cluster, &["h2"]))).unwrap();
+    doh.write_all(&gets(&good, 1, WIDE)).unwrap();
+    // DATA that ends the response.
+    while !matches!(next_frame(&mut doh).unwrap(), Some((0, 1, _))) {}
+    let doq = Doq::connect(cluster.dot(1), trust(&cluster, &["doq"])).unwrap();
+    doq.ask(&good).unwrap();
+
+    let https = std::thread::spawn(move || {
+        let mut reasons = Vec::new();
+        loop {
+            match next_frame(&mut doh) {
+                // The last stream, and the reason (RFC 9113 6.8).
+                Ok(Some((GOAWAY, _, payload))) => reasons.push(payload[4..8].to_vec()),
+                Ok(Some((PING, 0, payload))) => doh.write_all(&frame(PING, 1, 0, &payload)).unwrap(),
+                Ok(Some(_)) => {}
+                end => return (reasons, end.map(|_| ()).map_err(|error| error.to_string())),
+            }
+        }
+    });
+    let start = Instant::now();
+    cluster.end("TERM");
+    println!("it stopped within {:?}", start.elapsed());
+    // RFC 8446 6.1: close_notify; the end of TCP alone is an error of the client's library.
+    assert_eq!(dot.read(&mut [0]).map_err(|error| error.to_string()), Ok(0));
+    let (reasons, end) = https.join().unwrap();
+    assert!(!reasons.is_empty() && reasons.iter().all(|reason| *reason == [0; 4]), "{reasons:?}");
+    assert_eq!(end, Ok(()));
+    // DOQ_NO_ERROR (RFC 9250 8.4).
+    assert_eq!(QuicError::from(doq.wait(doq.connection.closed())), QuicError::Closed(0, String::new()));
+}
