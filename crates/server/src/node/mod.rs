@@ -323,8 +323,8 @@ impl Node {
         if let Some(tls) = tls {
             threads::certificate(tls, &self.stop_workers)?;
         }
-        let ended = streams::start(tls, sockets.streams, workers, &self.connections, &self.stop_workers)?;
-        self.streams_ended = Some(ended);
+        let (node, stop) = (self.config.id, &self.stop_workers);
+        self.streams_ended = Some(streams::start(node, tls, sockets.streams, workers, &self.connections, stop)?);
         Ok(())
     }
 

@@ -16,7 +16,7 @@ use crate::problem::Problem;
 use crate::stop::Stop;
 use crate::tls::public::PublicTls;
 use quinn::{Endpoint, EndpointConfig, ServerConfig, TokioRuntime};
-use std::net::{TcpListener, UdpSocket};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -48,6 +48,7 @@ pub(super) struct EncryptedWorkers {
 
 /// Starts all of them; what comes back is cut off when all have told their clients that they stop.
 pub(super) fn start(
+    node: u32,
     tls: Option<&Arc<PublicTls>>,
     sockets: Vec<StreamSockets>,
     workers: Vec<StreamWorkers>,
@@ -80,7 +81,12 @@ pub(super) fn start(
                     let spoken = Spoken::Http(Handshake::http(tls.doh.clone()));
                     serving.accept(TcpService::new(doh, spoken), sockets.doh);
                     let doq = desk(&mut serving, Transport::Doq, workers.doq);
-                    serving.quic(&DoqService::new(doq), &tls.doq, sockets.doq);
+                    serving.quic(
+                        &DoqService::new(doq),
+                        |address| tls.endpoint(node, address, index),
+                        &tls.doq,
+                        sockets.doq,
+                    );
                 }
                 stop.ordered().await;
                 serving.end().await;
@@ -113,12 +119,16 @@ impl Serving {
     fn quic<R: Responder + 'static>(
         &mut self,
         service: &Rc<DoqService<R>>,
+        config: impl Fn(SocketAddr) -> EndpointConfig,
         server: &ServerConfig,
         sockets: Vec<UdpSocket>,
     ) {
         for socket in sockets {
-            let config = EndpointConfig::default();
-            match Endpoint::new(config, Some(server.clone()), socket, Arc::new(TokioRuntime)) {
+            let address = socket.local_addr();
+            let endpoint = address.and_then(|address| {
+                Endpoint::new(config(address), Some(server.clone()), socket, Arc::new(TokioRuntime))
+            });
+            match endpoint {
                 Ok(endpoint) => {
                     tokio::task::spawn_local(service.clone().accept(endpoint.clone()));
                     self.endpoints.push(endpoint);

@@ -10,10 +10,12 @@ use crate::limits::{
     QUIC_STREAM_WINDOW_BYTES, QUIC_STREAMS_MAX, QUIC_WINDOW_BYTES,
 };
 use quinn::crypto::rustls::QuicServerConfig;
-use quinn::{TransportConfig, VarInt};
-use ring::hkdf;
+use quinn::{EndpointConfig, TransportConfig, VarInt};
+use quinn_proto::HashedConnectionIdGenerator;
+use ring::{hkdf, hmac};
 use rustls::{ServerConfig, SupportedProtocolVersion, version::TLS12, version::TLS13};
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +25,8 @@ pub(crate) struct PublicTls {
     pub(crate) dot: Arc<ServerConfig>,
     pub(crate) doh: Arc<ServerConfig>,
     pub(crate) doq: quinn::ServerConfig,
+    /// What the keys of endpoints follow from.
+    endpoints: hkdf::Prk,
 }
 
 impl PublicTls {
@@ -53,8 +57,28 @@ impl PublicTls {
             // RFC 9113 9.2 allows TLS 1.2 with few of its ciphers; every client of HTTP/2 has 1.3.
             doh: Arc::new(server(&[&TLS13], b"h2")?),
             doq: quic(doq, data_key, idle)?,
+            endpoints: hkdf::Salt::new(hkdf::HKDF_SHA256, b"catamaran quic endpoint key 1").extract(data_key),
             certificate,
         })
+    }
+
+    /// What an endpoint of QUIC tells clients by whose connections it does not know: those of the endpoint that a node
+    /// had at this address, with this number, before it was killed (RFC 9000 10.3).
+    ///
+    /// Each endpoint has keys of its own. RFC 9000 21.11: one that answers for connections of another that is alive
+    /// would give whoever sees their IDs what ends them.
+    pub(crate) fn endpoint(&self, node: u32, address: SocketAddr, number: usize) -> EndpointConfig {
+        let place = format!("{node} {number} {address}");
+        let key = |what: &[u8]| -> hmac::Key {
+            let info = [what, b" ", place.as_bytes()];
+            self.endpoints.expand(&info, hmac::HMAC_SHA256).expect("a key of HMAC is short enough").into()
+        };
+        let mut config = EndpointConfig::new(Arc::new(key(b"reset")));
+        // It answers about IDs only that it could have given out itself.
+        let ids = hmac::sign(&key(b"ids"), b"");
+        let ids = u64::from_be_bytes(*ids.as_ref().first_chunk().expect("eight of 32 octets"));
+        config.cid_generator(move || Box::new(HashedConnectionIdGenerator::from_key(ids)));
+        config
     }
 }
 

@@ -15,13 +15,26 @@ use tokio::sync::oneshot;
 type Certificate = rcgen::CertifiedKey<rcgen::KeyPair>;
 
 async fn serve_all(certificate: &Certificate, desk: Desk<Echo>, listens: oneshot::Sender<SocketAddr>) {
+    serve_at("127.0.0.1:0".parse().unwrap(), 0, certificate, desk, listens).await;
+}
+
+/// As the endpoint of this number.
+async fn serve_at(
+    address: SocketAddr,
+    number: usize,
+    certificate: &Certificate,
+    desk: Desk<Echo>,
+    listens: oneshot::Sender<SocketAddr>,
+) {
     let dir = crate::test_dir(&format!("doq-{:?}", std::thread::current().id()));
     let (cert_file, key_file) = (dir.path().join("cert.pem"), dir.path().join("key.pem"));
     std::fs::write(&cert_file, certificate.cert.pem()).unwrap();
     std::fs::write(&key_file, certificate.signing_key.serialize_pem()).unwrap();
     let tls = Tls { cert_file, key_file, dot: vec![], doh: vec![], doq: vec![], versions: vec![Version::Tls13] };
     let tls = PublicTls::load(&tls, &[7; 32], desk.limits.idle, Arc::default()).unwrap();
-    let endpoint = Endpoint::server(tls.doq, "127.0.0.1:0".parse().unwrap()).unwrap();
+    let socket = std::net::UdpSocket::bind(address).unwrap();
+    let config = tls.endpoint(1, socket.local_addr().unwrap(), number);
+    let endpoint = Endpoint::new(config, Some(tls.doq), socket, Arc::new(quinn::TokioRuntime)).unwrap();
     listens.send(endpoint.local_addr().unwrap()).unwrap();
     DoqService::new(desk).accept(endpoint).await;
 }
@@ -115,6 +128,35 @@ fn a_client_that_takes_an_octet_now_and_then_is_cut() {
             let cuts = server.connections.of(Transport::Doq).cuts(Cut::SlowReader);
             assert_eq!((connection.close_reason().is_some(), cuts), (is_cut, u64::from(is_cut)), "{octets} octets");
         });
+    }
+}
+
+/// RFC 9000 10.3: what the client sent to the server that is gone tells it so.
+#[test]
+fn a_client_hears_at_once_that_its_server_began_anew() {
+    let certificate = Arc::new(rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap());
+    let start = |address: SocketAddr, number: usize| {
+        let certificate = certificate.clone();
+        let serve = async move |desk, listens| serve_at(address, number, &certificate, desk, listens).await;
+        Server::start(Transport::Doq, &Tcp::default(), serve)
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    // RFC 9000 21.11: another endpoint has another key, or whoever sees a connection could have it reset by sending to
+    // an endpoint that does not know it.
+    for (number, is_told) in [(3, true), (4, false)] {
+        let server = start("127.0.0.1:0".parse().unwrap(), 3);
+        let address = server.address;
+        let connection = runtime.block_on(connect(certificate.cert.der().clone(), address));
+        let message = vec![0, 0, 7];
+        assert_eq!(runtime.block_on(ask(connection.clone(), message.clone())), Some(message.clone()));
+        // It ends as by `kill -9`: nothing is said.
+        drop(server);
+        let _server = start(address, number);
+        let ended = runtime.block_on(async {
+            let _asked = tokio::time::timeout(Duration::from_millis(300), ask(connection.clone(), message)).await;
+            connection.close_reason()
+        });
+        assert_eq!(ended == Some(ConnectionError::Reset), is_told, "{number}: {ended:?}");
     }
 }
 

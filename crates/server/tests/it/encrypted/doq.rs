@@ -1,7 +1,7 @@
 //! DNS over QUIC (RFC 9250).
 
 use super::{KEEPALIVE, query};
-use crate::support::cluster::{Cluster, wait_for};
+use crate::support::cluster::{Cluster, kill, wait_for};
 use crate::support::encrypted::{Doq, QuicError, framed, trust};
 use crate::support::message::{describe, sign};
 use std::time::Instant;
@@ -63,6 +63,31 @@ fn each_rule_of_a_stream() {
         receive.stop(3u32.into()).unwrap();
     });
     assert!(doq.ask(&good).is_ok());
+}
+
+/// RFC 9000 10.3: a node that is killed says nothing, and knows nothing of its clients when it is back.
+#[test]
+fn a_client_hears_at_once_that_its_node_was_killed_and_is_back() {
+    let mut cluster = Cluster::start_encrypted("doq-killed", 1);
+    // Some runtimes: each client comes to the one that it came to before.
+    cluster.end("TERM");
+    cluster.configure(1, "udp_workers = 0", "udp_workers = 3");
+    cluster.resume_encrypted();
+    let good = query("www.example.test.", Rtype::A).build();
+    let clients: Vec<Doq> = (0..8).map(|_| Doq::connect(cluster.dot(1), trust(&cluster, &["doq"])).unwrap()).collect();
+    assert!(clients.iter().all(|doq| doq.ask(&good).is_ok()));
+    let pid = cluster.pid(1).unwrap();
+    kill("KILL", pid);
+    // `up` ends with its only node.
+    cluster.end("TERM");
+    cluster.resume_encrypted();
+    let start = Instant::now();
+    for doq in &clients {
+        let ended = doq.wait(doq.connection.closed());
+        assert_eq!(ended, quinn::ConnectionError::Reset, "after {:?}", start.elapsed());
+    }
+    println!("all have heard of it after {:?}", start.elapsed());
+    assert!(start.elapsed() < std::time::Duration::from_secs(8));
 }
 
 /// RFC 9250 4.2: the client must end the stream behind its query, and the server may wait for that. A client that does
