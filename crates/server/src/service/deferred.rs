@@ -404,7 +404,9 @@ impl<S: Submit + 'static> UpdateThread<S> {
         };
         match place {
             Ok(place) => {
-                let pending = Pending { head: self.head(request, &reply), signer, reply, early, place };
+                let is_proven = self.standing_of(request, &reply).0 == Standing::Proven;
+                let head = self.head(request, &reply);
+                let pending = Pending { head, signer, reply, is_proven, early, place };
                 self.waiting.put(request_id, pending, received_at);
             }
             Err(reason) => {
@@ -475,6 +477,9 @@ impl<S: Submit + 'static> UpdateThread<S> {
     }
 
     fn outcome(&mut self, request_id: u64, verdict: Verdict) {
+        if verdict == Verdict::BadTime && !self.may_say_bad_time(request_id) {
+            return;
+        }
         self.waiting.finish(request_id, verdict, &self.counters, &self.service, now_s(), &mut self.out);
     }
 

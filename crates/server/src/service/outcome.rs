@@ -18,6 +18,8 @@ pub(super) struct Pending {
     pub(super) head: ResponseHead,
     pub(super) signer: Signer,
     pub(super) reply: Reply,
+    /// The client has shown that its address is its own.
+    pub(super) is_proven: bool,
     /// What this node would have said, had the update not to be known to the replica first.
     pub(super) early: Option<Refused>,
     /// Its place among those of its key.
@@ -34,6 +36,11 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
+    #[cfg(test)]
+    pub(super) fn ids(&self) -> Vec<u64> {
+        self.pending.keys().copied().collect()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.pending.len()
     }
@@ -54,6 +61,23 @@ impl Waiting {
         self.pending.get(&id).map(|pending| pending.reply.clone())
     }
 
+    /// Where the response to an update goes, if its client has not shown that it is there.
+    pub(super) fn claimed(&self, id: u64) -> Option<Reply> {
+        self.pending.get(&id).filter(|pending| !pending.is_proven).map(|pending| pending.reply.clone())
+    }
+
+    /// Has the response to an update be no longer than it must.
+    pub(super) fn shorten(&mut self, id: u64) {
+        if let Some(pending) = self.pending.remove(&id) {
+            self.pending.insert(id, Pending { head: pending.head.without_nsid(), ..pending });
+        }
+    }
+
+    /// Lets go of an update whose client is told nothing.
+    pub(super) fn leave(&mut self, id: u64) {
+        self.pending.remove(&id);
+    }
+
     /// Tells a client how its update ended.
     pub(super) fn finish(
         &mut self,
@@ -65,7 +89,7 @@ impl Waiting {
         out: &mut [u8],
     ) {
         // One that was forgotten: its client has been given up.
-        let Some(Pending { head, mut signer, reply, early, place }) = self.pending.remove(&id) else { return };
+        let Some(Pending { head, mut signer, reply, early, place, .. }) = self.pending.remove(&id) else { return };
         // Who hears the outcome may send the next one.
         drop(place);
         let counters = counters.of(reply.transport());

@@ -2,7 +2,7 @@
 //! send once more what he saw somebody else send.
 //!
 //! ```text
-//!   an UPDATE that is verified                     -> not counted
+//!   the outcome of an UPDATE that is verified      -> not counted, but for BADTIME: it came before, from elsewhere
 //!   a cookie that proves the address, or exempt    -> not counted
 //!   a query that is verified                       -> counts as the same without a key does
 //!   an error of TSIG, and an UPDATE without it     -> counts with all that are such
@@ -19,7 +19,7 @@
 use super::{Submit, UpdateThread, now_s};
 use crate::listen::{Reply, Transport};
 use crate::service::cookies::Standing;
-use crate::service::counters::Limited;
+use crate::service::counters::{Limited, UpdateEnd};
 use crate::service::limiter::Verdict;
 use crate::service::response::ResponseHead;
 use replica::update::Signer;
@@ -37,10 +37,18 @@ impl<S: Submit + 'static> UpdateThread<S> {
         kind: AnswerKind,
         name: Option<NameRef<'_>>,
     ) -> Verdict {
-        let address = reply.peer().ip();
-        if reply.transport() != Transport::Udp || self.standing_of(request, reply).0 == Standing::Proven {
+        match self.standing_of(request, reply).0 {
+            Standing::Proven => Verdict::Send,
+            _ => self.judge_claimed(reply, kind, name),
+        }
+    }
+
+    /// The same where the client has not shown that the address is its own.
+    fn judge_claimed(&mut self, reply: &Reply, kind: AnswerKind, name: Option<NameRef<'_>>) -> Verdict {
+        if reply.transport() != Transport::Udp {
             return Verdict::Send;
         }
+        let address = reply.peer().ip();
         let now_us = self.started_at.elapsed().as_micros() as u64;
         match &mut self.limiter {
             Some(limiter) if !limiter.is_exempt(address) => {
@@ -55,6 +63,26 @@ impl<S: Submit + 'static> UpdateThread<S> {
     /// whoever forges chooses which of them it is.
     pub(super) fn judge_error(&mut self, request: &Request<'_>, reply: &Reply) -> Verdict {
         self.judge(request, reply, AnswerKind::Refused, None)
+    }
+
+    /// Whether the client of an update that came before from another address is told so: anybody can send it from the
+    /// address of somebody else.
+    pub(super) fn may_say_bad_time(&mut self, request_id: u64) -> bool {
+        let Some(reply) = self.waiting.claimed(request_id) else { return true };
+        let limited = match self.judge_claimed(&reply, AnswerKind::Refused, None) {
+            Verdict::Send => return true,
+            Verdict::Slip => {
+                self.waiting.shorten(request_id);
+                Limited::Shortened
+            }
+            Verdict::Drop => {
+                self.waiting.leave(request_id);
+                self.count(&reply).update_ended(UpdateEnd::BadTime);
+                Limited::Dropped
+            }
+        };
+        self.count(&reply).limited(limited);
+        limited != Limited::Dropped
     }
 
     /// Sends what goes in place of a response that is beyond the limit.

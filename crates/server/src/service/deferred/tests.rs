@@ -300,6 +300,27 @@ fn an_error_to_who_has_the_key_is_limited_as_any_error_is() {
     assert!(scene.limited("badcookie") >= 30);
 }
 
+/// Who has seen an update go by can send it from the address of somebody else: it is a repeat, and BADTIME.
+#[test]
+fn that_an_update_came_before_from_elsewhere_is_limited() {
+    let mut scene = Scene::new(&[]);
+    let update = MessageBuilder::update(7, name("test.").as_ref()).edns(1232, false).option(3, &[]);
+    let update = client_key("key.", SECRET).sign(update.build(), now_s()).unwrap();
+    let ended = |scene: &mut Scene, verdict: Verdict| {
+        scene.responses(40, &update);
+        // The ids of a thread that is the only one are counted from one.
+        let ids = scene.thread.waiting.ids();
+        ids.into_iter().for_each(|id| scene.thread.outcome(id, verdict));
+        let mut buffer = [0; 1_232];
+        std::iter::from_fn(|| scene.client.recv(&mut buffer).ok()).count()
+    };
+    assert_eq!((ended(&mut scene, Verdict::BadTime), scene.thread.waiting.len()), (40, 0));
+    let shortened = scene.limited("shortened");
+    assert!((30..=40 - BURST as usize).contains(&shortened), "{shortened}");
+    // Nothing is left of what is limited, and outcomes are not.
+    assert_eq!((ended(&mut scene, Verdict::Answer(Rcode::NOERROR)), scene.limited("shortened")), (40, shortened));
+}
+
 /// RFC 7873 5.2.3; an UPDATE gets no TC, which has the RCODE of success.
 #[test]
 fn beyond_the_limit_an_update_with_a_cookie_is_told_a_good_one_and_one_without_nothing() {
