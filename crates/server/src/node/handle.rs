@@ -2,8 +2,9 @@
 
 use super::removal::Removal;
 use super::rights::Rights;
+use super::turn::{Brought, Turn};
 use super::zone_memory::ZoneMemory;
-use crate::limits::{ADMIN_PENDING_MAX, UPDATES_PENDING_MAX, UPDATES_SHARE_MAX};
+use crate::limits::{ADMIN_PENDING_MAX, FRAME_AT_ONCE_MAX, UPDATES_PENDING_MAX, UPDATES_SHARE_MAX};
 use crate::metrics::Gauge;
 use crate::peer::PeerEvents;
 use crate::service::counters::Refusal;
@@ -33,6 +34,8 @@ pub(crate) enum Event {
     Secrets(Name, oneshot::Sender<Option<Secrets>>),
     /// What it serves, held.
     Freeze(Box<dyn FnOnce(Frozen) + Send>),
+    /// Another thread had a turn, and more is to be done.
+    GoOn,
 }
 
 /// The secrets of a key, the newest first, and when it is written down that they were asked for.
@@ -76,6 +79,8 @@ pub(crate) struct Shared {
     pub(crate) admins: Gauge,
     /// Events that wait.
     pub(crate) waiting: Gauge,
+    /// Who has the replica.
+    pub(super) turn: Turn,
     rights: RwLock<Arc<Rights>>,
     /// Who belongs to the cluster, for the connections between nodes.
     pub(super) membership: watch::Sender<Arc<Membership>>,
@@ -142,6 +147,15 @@ impl ReplicaHandle {
             self.shared.waiting.leave();
         }
         sent
+    }
+
+    /// Carries an event out at once, on this thread, where nothing else is under way or waits; else sends it.
+    pub(crate) fn bring(&self, event: Event) -> bool {
+        match self.shared.turn.bring(event, &self.shared.waiting) {
+            Brought::Done => true,
+            Brought::GoOn => self.send(Event::GoOn),
+            Brought::NotNow(event) => self.send(event),
+        }
     }
 
     /// Has a command carried out. `Busy` when too many wait.
@@ -219,7 +233,13 @@ impl Submit for ReplicaHandle {
 
 impl PeerEvents for ReplicaHandle {
     fn frame(&self, from: NodeId, frame: Vec<u8>, permit: OwnedSemaphorePermit) {
-        self.send(Event::Frame(from, frame, permit));
+        let is_small = frame.len() <= FRAME_AT_ONCE_MAX;
+        let event = Event::Frame(from, frame, permit);
+        if is_small {
+            self.bring(event)
+        } else {
+            self.send(event)
+        };
     }
 
     fn connected(&self, id: NodeId, boot_id: u64) {

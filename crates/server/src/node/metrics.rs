@@ -103,6 +103,8 @@ impl NodeMetrics {
             &[
                 ("raft_role_changes", "Changes of role, term or leader.", self.replica.role_changes.get()),
                 ("raft_proposals_dropped", "Batches that raft did not take.", replica.proposals_dropped),
+                ("replica_events", "Events of the replica.", self.replica.events.get()),
+                ("replica_events_brought", "Of them, carried out by who brought them.", self.replica.brought.get()),
                 ("published", "Times that queries were shown something newer.", self.replica.published.get()),
                 ("checkpoints_written", "Checkpoints written.", replica.checkpoints_written),
                 ("checkpoints_abandoned", "Checkpoints given up half-way.", replica.checkpoints_abandoned),

@@ -39,6 +39,7 @@ pub(crate) mod rights;
 pub(crate) mod data_keys;
 mod rounds;
 pub(crate) mod trust_keeper;
+mod turn;
 // The disk of the replica.
 mod direct;
 pub(crate) mod disk;
@@ -271,6 +272,7 @@ impl Node {
             checkpoints_written: 0,
             put_off: Default::default(),
             audited_through: None,
+            is_over: false,
         };
         let (connections, drops, started_at) = (counters.connections.clone(), counters.drops.clone(), Instant::now());
         let metrics = counters.into_metrics(desk, transfers);

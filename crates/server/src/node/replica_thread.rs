@@ -1,4 +1,4 @@
-//! The thread that owns the replica: events in, outputs carried out in their order.
+//! The thread of the replica: events in, outputs carried out in their order. See [`super::turn`].
 
 use super::audit_log::AuditQueue;
 use super::disk::DiskWork;
@@ -33,6 +33,8 @@ const GIVE_BACK_AFTER: Duration = Duration::from_millis(500);
 pub(crate) struct ReplicaCounters {
     pub(crate) ticks: Counter,
     pub(crate) events: Counter,
+    /// Of them, those that another thread carried out in its turn.
+    pub(crate) brought: Counter,
     pub(crate) published: Counter,
     pub(crate) role_changes: Counter,
     /// Time that one round of events and outputs took.
@@ -46,7 +48,7 @@ pub(crate) struct DiskQueues {
     pub(crate) reads: Sender<DiskWork>,
 }
 
-/// The thread's possessions.
+/// The thread's possessions, which whoever has a turn works with.
 pub(crate) struct ReplicaThread {
     pub(crate) replica: Replica,
     pub(crate) audit: AuditQueue,
@@ -72,6 +74,8 @@ pub(crate) struct ReplicaThread {
     pub(crate) put_off: [Vec<Output>; 3],
     /// What was published in this round: the audit log is told when it has the records up to there.
     pub(crate) audited_through: Option<u64>,
+    /// The replica has stopped.
+    pub(crate) is_over: bool,
 }
 
 /// Those who asked the replica for something and wait.
@@ -84,13 +88,6 @@ pub(crate) struct Asking {
     last_request: u64,
 }
 
-/// Whether the thread goes on.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Go {
-    On,
-    Stop,
-}
-
 /// What the replica still has to do.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Work {
@@ -100,40 +97,63 @@ enum Work {
 
 impl ReplicaThread {
     /// Works until the replica has stopped, as [`Input::Stop`] asked it to.
-    pub(crate) fn run(mut self, events: &Receiver<Event>) {
+    pub(crate) fn run(self, events: &Receiver<Event>) {
         self.publish_keys();
         self.publish_policies();
+        let shared = self.shared.clone();
+        shared.turn.open(self);
         let mut rounds = Rounds::new(Duration::from_millis(TICK_MS), Instant::now());
         let mut work = Work::None;
         loop {
             let wait = if work == Work::More { Duration::ZERO } else { rounds.wait(Instant::now()) };
             let event = events.recv_timeout(wait);
-            let start = Instant::now();
-            let mut taken = 0;
-            match event {
-                // What else waits shares the round: proposals become one batch.
-                Ok(event) => {
-                    for event in std::iter::once(event).chain(events.try_iter().take(REPLICA_BATCH_COUNT)) {
-                        self.take(event);
-                        taken += 1;
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
-            }
-            if rounds.is_tick_due(Instant::now(), taken, self.shared.waiting.get() as usize) {
-                self.counters.ticks.one();
-                self.replica.handle(Input::Tick, system::now());
-                self.expiry.tick(&self.replica);
-                self.give_back_when_quiet();
-                self.shared.zone_memory.set(&self.replica.zones().stats());
-            }
-            work = match self.carry_out_some() {
-                (Go::Stop, _) => return,
-                (Go::On, work) => work,
+            let mut turn = shared.turn.take();
+            let Some(thread) = turn.as_mut() else { return };
+            work = match (event, thread.is_over) {
+                (Ok(event), false) => thread.round(Some(event), events, &mut rounds),
+                (Err(RecvTimeoutError::Timeout), false) => thread.round(None, events, &mut rounds),
+                (Err(RecvTimeoutError::Disconnected), _) | (_, true) => Work::None,
             };
-            self.counters.round_time.record(start.elapsed());
+            if thread.is_over {
+                // What it possesses ends with it, when nobody waits for its turn any more.
+                let over = turn.take();
+                drop(turn);
+                return drop(over);
+            }
         }
+    }
+
+    fn round(&mut self, event: Option<Event>, events: &Receiver<Event>, rounds: &mut Rounds) -> Work {
+        let start = Instant::now();
+        // What else waits shares the round: proposals become one batch.
+        let mut taken = 0;
+        if let Some(event) = event {
+            for event in std::iter::once(event).chain(events.try_iter().take(REPLICA_BATCH_COUNT)) {
+                self.shared.waiting.leave();
+                self.take(event);
+                taken += 1;
+            }
+        }
+        if rounds.is_tick_due(Instant::now(), taken, self.shared.waiting.get() as usize) {
+            self.counters.ticks.one();
+            self.replica.handle(Input::Tick, system::now());
+            self.expiry.tick(&self.replica);
+            self.give_back_when_quiet();
+            self.shared.zone_memory.set(&self.replica.zones().stats());
+        }
+        let work = self.carry_out_some();
+        self.counters.round_time.record(start.elapsed());
+        work
+    }
+
+    /// Carries out one event in the turn of another thread; whether this one has to go on.
+    pub(super) fn work_off(&mut self, event: Event) -> bool {
+        let start = Instant::now();
+        self.counters.brought.one();
+        self.take(event);
+        let work = self.carry_out_some();
+        self.counters.round_time.record(start.elapsed());
+        self.is_over || work == Work::More
     }
 
     /// A zone that was imported leaves as much memory unused in this thread as it passed through it. Where zones come
@@ -151,9 +171,9 @@ impl ReplicaThread {
     }
 
     fn take(&mut self, event: Event) {
-        self.shared.waiting.leave();
         self.counters.events.one();
         match event {
+            Event::GoOn => {}
             Event::Input(input) => self.replica.handle(input, system::now()),
             Event::Frame(from, frame, permit) => {
                 self.replica.handle(Input::Peer { from, frame }, system::now());
@@ -183,11 +203,11 @@ impl ReplicaThread {
     /// answers it, then the peers, the log, the audit log, checkpoints. The order among the outputs of one kind stays;
     /// the replica lets nothing be sent before what it rests on is on the disk, so nothing else depends on it. All
     /// other outputs keep their place: one that hangs up on a peer comes after what that peer is to be told.
-    fn carry_out_some(&mut self) -> (Go, Work) {
+    fn carry_out_some(&mut self) -> Work {
         for _ in 0..REPLICA_OUTPUTS_COUNT {
             let Some(output) = self.replica.poll() else {
                 self.carry_out_rest();
-                return (Go::On, Work::None);
+                return Work::None;
             };
             match output {
                 // A checkpoint waits for the audit log, which has to know first what it is about.
@@ -200,16 +220,16 @@ impl ReplicaThread {
                 | Output::Send { .. } => self.carry_out(output),
                 output => {
                     self.carry_out_rest();
-                    let is_end = matches!(output, Output::Stopped);
+                    self.is_over = matches!(output, Output::Stopped);
                     self.carry_out(output);
-                    if is_end {
-                        return (Go::Stop, Work::None);
+                    if self.is_over {
+                        return Work::None;
                     }
                 }
             }
         }
         self.carry_out_rest();
-        (Go::On, Work::More)
+        Work::More
     }
 
     fn carry_out_rest(&mut self) {

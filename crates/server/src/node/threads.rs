@@ -32,6 +32,7 @@ use crate::service::serving::ServingReader;
 use crate::service::transfer::Transfers;
 use crate::stop::Stop;
 use crate::tls::public::PublicTls;
+use replica::disk::DiskQueue;
 use replica::io::{Input, Member, Membership};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -153,11 +154,14 @@ fn disks(
         let (sender, queue) = channel();
         let handle = handle.clone();
         let done = move |done| {
-            let input = match done {
-                DiskDone::Persisted(queue, ticket) => Input::Persisted { queue, ticket },
-                DiskDone::Read(ticket, octets) => Input::FileRead { ticket, octets },
+            match done {
+                // A client waits for it, perhaps; and until it is known nothing else goes to the log.
+                DiskDone::Persisted(queue @ DiskQueue::Log, ticket) => {
+                    handle.bring(Event::Input(Input::Persisted { queue, ticket }))
+                }
+                DiskDone::Persisted(queue, ticket) => handle.send(Event::Input(Input::Persisted { queue, ticket })),
+                DiskDone::Read(ticket, octets) => handle.send(Event::Input(Input::FileRead { ticket, octets })),
             };
-            handle.send(Event::Input(input));
         };
         writers.push(spawn(name.to_owned(), move || writer.run(&queue, done))?);
         Ok(sender)
@@ -225,14 +229,18 @@ pub(super) fn replica(thread: ReplicaThread, events: Receiver<Event>) -> Result<
         // Dropped when the thread ends, however it ends.
         let _ended: Sender<()> = ended.clone();
         if std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || thread.run(&events))).is_err() {
-            // The replica's state is unknown now. Peers see the reset and go on without this node.
-            eprintln!("catamaran: the replica panicked, which is a bug; aborting");
-            std::process::abort();
+            replica_panicked();
         }
         let _ = ended.send(());
     };
     spawn("replica".into(), work)?;
     Ok(replica_ended)
+}
+
+/// The replica's state is unknown now. Peers see the reset and go on without this node.
+pub(super) fn replica_panicked() -> ! {
+    eprintln!("catamaran: the replica panicked, which is a bug; aborting");
+    std::process::abort();
 }
 
 /// Keeps this node's certificate and what it accepts.

@@ -253,6 +253,27 @@ fn an_update_as_long_as_a_message_can_be_is_taken_whole() {
 }
 
 #[test]
+fn an_update_that_comes_alone_is_carried_out_by_the_threads_that_bring_it() {
+    let cluster = Cluster::start("alone", 3, &[]);
+    let brought = |id| cluster.metric(id, "catamaran_replica_events_brought_total");
+    let before = cluster.ids().map(|id| (id, brought(id))).collect::<Vec<_>>();
+    let mut names = Vec::new();
+    for number in 0..30 {
+        let owner = format!("alone-{number}.example.test.");
+        let message = add(&cluster.client_key(), &owner);
+        let response = exchange(Transport::Udp, cluster.dns(1 + number % 3), &message, SILENCE).unwrap();
+        assert_eq!(rcode(&message, &response), 0);
+        names.push(owner);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_on_every_node(&cluster, &names);
+    // Word of the disk, and frames, where not a tick or another of them was under way.
+    for (id, before) in before {
+        assert!(brought(id) >= before + 30, "node {id}: {before}, {}", brought(id));
+    }
+}
+
+#[test]
 fn a_repeat_is_answered_and_changes_nothing() {
     let cluster = Cluster::start("repeat", 3, &[]);
     let message = add(&cluster.client_key(), "repeat.example.test.");
