@@ -1,9 +1,9 @@
 //! The replica belongs to whichever thread has a turn: its own, which has ticks and a queue; or one that comes with a
 //! single event while nothing waits.
 //!
-//! A frame of a peer, or word of the disk, that comes alone would only wake the replica's thread, which finds its caches
-//! cold, perhaps on a core that has to wake up too. So who brings it carries it out at once. Under load there is always
-//! something in the queue, or a turn under way, and everything goes through the queue: batches are made there.
+//! A frame of a peer, or word of the disk, that comes alone would only wake the replica's thread, which finds its
+//! caches cold, perhaps on a core that has to wake up too. So who brings it carries it out at once. Under load there is
+//! always something in the queue, or a turn under way, and everything goes through the queue: batches are made there.
 
 use super::handle::Event;
 use super::replica_thread::ReplicaThread;
