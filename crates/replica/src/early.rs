@@ -84,10 +84,14 @@ impl Replica {
     /// the rule of raft for an entry of the leader's term, counted by another than the leader.
     fn commit_early(&mut self) {
         let Some(heard) = self.early.heard.as_ref().filter(|heard| heard.term == self.driver.term()) else { return };
+        let index = heard.index.min(self.driver.persisted_index());
+        if index <= self.driver.commit() {
+            return;
+        }
         let pair = [self.driver.id(), self.driver.leader().unwrap_or(raft::INVALID_ID)];
         if self.driver.settled_voters().as_ref() != Some(&heard.voters) || !self.driver.is_majority(&pair) {
             return;
         }
-        self.driver.commit_early(heard.term, heard.index.min(self.driver.persisted_index()));
+        self.driver.commit_early(heard.term, index);
     }
 }

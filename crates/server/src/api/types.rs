@@ -45,6 +45,35 @@ pub(crate) struct StatusJson {
     pub(crate) uptime_ms: u64,
 }
 
+#[cfg(test)]
+impl StatusJson {
+    /// A leader that is well, alone.
+    pub(crate) fn of_a_leader() -> Self {
+        Self {
+            node: 1,
+            raft_id: 1,
+            pid: 1,
+            version: "0".into(),
+            feature_level: 2,
+            role: "leader".into(),
+            term: 7,
+            leader: Some(1),
+            commit_index: 120,
+            applied_index: 120,
+            serving: "yes".into(),
+            dns: true,
+            staleness_ms: 0,
+            state_hash: "0".repeat(32),
+            authorities: 1,
+            data_key: 1,
+            data_key_changes: false,
+            members: Vec::new(),
+            zones: Vec::new(),
+            uptime_ms: 1,
+        }
+    }
+}
+
 /// Nodes before that all had.
 const fn has_dns() -> bool {
     true

@@ -109,11 +109,10 @@ impl ReplicaThread {
             let event = events.recv_timeout(wait);
             let mut turn = shared.turn.take();
             let Some(thread) = turn.as_mut() else { return };
-            work = match (event, thread.is_over) {
-                (Ok(event), false) => thread.round(Some(event), events, &mut rounds),
-                (Err(RecvTimeoutError::Timeout), false) => thread.round(None, events, &mut rounds),
-                (Err(RecvTimeoutError::Disconnected), _) | (_, true) => Work::None,
-            };
+            thread.is_over |= matches!(event, Err(RecvTimeoutError::Disconnected));
+            if !thread.is_over {
+                work = thread.round(event.ok(), events, &mut rounds);
+            }
             if thread.is_over {
                 // What it possesses ends with it, when nobody waits for its turn any more.
                 let over = turn.take();

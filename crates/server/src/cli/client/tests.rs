@@ -81,7 +81,7 @@ fn serve(stream: &TcpStream, says: Says, seen: &Mutex<Vec<String>>) {
             return;
         }
         let (status, body) = if first.starts_with("GET /v1/status") {
-            (200, serde_json::to_string(&status_of_a_node()).unwrap())
+            (200, serde_json::to_string(&StatusJson::of_a_leader()).unwrap())
         } else {
             seen.lock().unwrap_or_else(PoisonError::into_inner).push(first.replace(" HTTP/1.1\r\n", ""));
             match says {
@@ -93,31 +93,6 @@ fn serve(stream: &TcpStream, says: Says, seen: &Mutex<Vec<String>>) {
         if (&*stream).write_all((head + &body).as_bytes()).is_err() {
             return;
         }
-    }
-}
-
-fn status_of_a_node() -> StatusJson {
-    StatusJson {
-        node: 1,
-        raft_id: 1,
-        pid: 1,
-        version: "0".into(),
-        feature_level: 2,
-        role: "leader".into(),
-        term: 7,
-        leader: Some(1),
-        commit_index: 120,
-        applied_index: 120,
-        serving: "yes".into(),
-        dns: true,
-        staleness_ms: 0,
-        state_hash: "0".repeat(32),
-        authorities: 1,
-        data_key: 1,
-        data_key_changes: false,
-        members: Vec::new(),
-        zones: Vec::new(),
-        uptime_ms: 1,
     }
 }
 

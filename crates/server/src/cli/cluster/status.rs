@@ -131,31 +131,13 @@ mod tests {
     #[test]
     fn a_table_names_every_member_and_what_it_is() {
         let status = StatusJson {
-            node: 1,
-            raft_id: 1,
-            pid: 1,
-            version: "0".into(),
-            feature_level: 2,
-            role: "leader".into(),
-            term: 7,
-            leader: Some(1),
-            commit_index: 120,
-            applied_index: 120,
-            serving: "yes".into(),
-            dns: true,
-            staleness_ms: 0,
-            state_hash: "0".repeat(32),
-            authorities: 1,
-            data_key: 1,
-            data_key_changes: false,
             members: vec![
                 member(1, "voter", Some(120), None),
                 member(2, "voter", Some(118), Some(40)),
                 member(3, "voter", None, None),
                 member(4, "learner", Some(20), Some(70_000)),
             ],
-            zones: Vec::new(),
-            uptime_ms: 0,
+            ..StatusJson::of_a_leader()
         };
         let expected = "\
 leader node 1, term 7, 3 voters of which 1 may fail, feature level 2
