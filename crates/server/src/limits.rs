@@ -224,6 +224,9 @@ pub(crate) const PEER_FRAME_BYTES_MAX: usize = replica::limits::FRAME_OCTETS_MAX
 /// Octets of a frame that the thread which read it may carry out itself: what is larger, or brings much, keeps it from
 /// reading others.
 pub(crate) const FRAME_AT_ONCE_MAX: usize = 16 << 10;
+/// Octets of an UPDATE, or of what is signed, that a packet worker may carry out itself when it comes alone: what is
+/// larger takes longer than to wake an update thread.
+pub(crate) const DATAGRAM_AT_ONCE_MAX: usize = 512;
 /// Octets of frames that wait for one lane of one peer; more are dropped, raft sends again.
 pub(crate) const PEER_LANE_BYTES_MAX: usize = 64 << 20;
 /// Frames that wait for one lane of one peer.

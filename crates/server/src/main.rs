@@ -19,6 +19,7 @@ mod memory;
 mod metrics;
 mod problem;
 mod stop;
+mod turn;
 // What the user says.
 mod cli;
 // What is read at start.

@@ -13,6 +13,7 @@ use crate::limits::{
     CONNECTION_DOH_BYTES, CONNECTION_DOQ_BYTES, CONNECTION_DOT_BYTES, CONNECTION_TCP_BYTES, DATAGRAM_OCTETS_MAX,
     DEFERRED_MS_MAX, HANDSHAKE_MS, HANDSHAKES_MAX, HANDSHAKES_PER_CLIENT_MAX,
 };
+use crate::turn::Company;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -337,7 +338,7 @@ impl<R: Responder> Desk<R> {
         let action = catch_unwind(AssertUnwindSafe(|| {
             let mut pinned = responder.pin();
             match pinned.respond(octets, peer, self.transport, out) {
-                Action::Defer => pinned.defer(octets, reply(), out),
+                Action::Defer => pinned.defer(octets, reply(), Company::Others, out),
                 action => action,
             }
         }));

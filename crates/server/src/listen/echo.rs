@@ -4,6 +4,7 @@ use super::counters::{AllConnections, ListenCounters};
 use super::desk::{ConnectionLimits, Desk};
 use super::{Action, PinnedResponder, Reply, Responder, Transport};
 use crate::config::Tcp;
+use crate::turn::Company;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -47,7 +48,7 @@ impl PinnedResponder for Echo {
         Action::Respond(if octets.ends_with(&[LARGE]) { out.len() } else { octets.len() })
     }
 
-    fn defer(&mut self, octets: &[u8], reply: Reply, _out: &mut [u8]) -> Action {
+    fn defer(&mut self, octets: &[u8], reply: Reply, _company: Company, _out: &mut [u8]) -> Action {
         let octets = octets.to_vec();
         std::thread::spawn(move || {
             std::thread::sleep(LATE_AFTER);

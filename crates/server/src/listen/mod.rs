@@ -39,6 +39,7 @@ mod doh;
 pub(crate) mod doq;
 
 use crate::limits::{TCP_PIPELINE_MAX, TRANSFER_QUEUE_MAX, TRANSFERS_MAX};
+use crate::turn::Company;
 use batch::BatchSocket;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -102,7 +103,7 @@ pub(crate) trait PinnedResponder {
     }
 
     /// Takes a message over for the update threads; gives the response that says it could not (SERVFAIL).
-    fn defer(&mut self, octets: &[u8], reply: Reply, out: &mut [u8]) -> Action;
+    fn defer(&mut self, octets: &[u8], reply: Reply, company: Company, out: &mut [u8]) -> Action;
 
     /// These datagrams come next: what their responses are made from may be looked up for all of them at once.
     fn prepare<'m>(&mut self, messages: impl Iterator<Item = &'m [u8]>);

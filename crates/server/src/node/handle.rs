@@ -1,8 +1,8 @@
 //! How the other threads talk to the replica thread.
 
 use super::removal::Removal;
+use super::replica_thread::{ReplicaThread, Work};
 use super::rights::Rights;
-use super::turn::{Brought, Turn};
 use super::zone_memory::ZoneMemory;
 use crate::limits::{ADMIN_PENDING_MAX, FRAME_AT_ONCE_MAX, UPDATES_PENDING_MAX, UPDATES_SHARE_MAX};
 use crate::metrics::Gauge;
@@ -10,6 +10,7 @@ use crate::peer::PeerEvents;
 use crate::service::counters::Refusal;
 use crate::service::deferred::{Flow, Submit};
 use crate::service::shares::{Place, Shares};
+use crate::turn::Turn;
 use replica::io::{AdminCommand, AdminError, AdminReply, Input, Membership, NodeId, ReadIndexError, UpdateRequest};
 use replica::{Status, Trust};
 use std::sync::mpsc::Sender;
@@ -80,7 +81,7 @@ pub(crate) struct Shared {
     /// Events that wait.
     pub(crate) waiting: Gauge,
     /// Who has the replica.
-    pub(super) turn: Turn,
+    pub(super) turn: Turn<ReplicaThread>,
     rights: RwLock<Arc<Rights>>,
     /// Who belongs to the cluster, for the connections between nodes.
     pub(super) membership: watch::Sender<Arc<Membership>>,
@@ -151,10 +152,11 @@ impl ReplicaHandle {
 
     /// Carries an event out at once, on this thread, where nothing else is under way or waits; else sends it.
     pub(crate) fn bring(&self, event: Event) -> bool {
-        match self.shared.turn.bring(event, &self.shared.waiting) {
-            Brought::Done => true,
-            Brought::GoOn => self.send(Event::GoOn),
-            Brought::NotNow(event) => self.send(event),
+        match self.shared.turn.bring(event, &self.shared.waiting, ReplicaThread::work_off) {
+            Ok(Work::None) => true,
+            // The replica's own thread goes on with what follows from it.
+            Ok(Work::More) => self.send(Event::GoOn),
+            Err(event) => self.send(event),
         }
     }
 

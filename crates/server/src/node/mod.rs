@@ -39,7 +39,6 @@ pub(crate) mod rights;
 pub(crate) mod data_keys;
 mod rounds;
 pub(crate) mod trust_keeper;
-mod turn;
 // The disk of the replica.
 mod direct;
 pub(crate) mod disk;

@@ -1,4 +1,4 @@
-//! The thread of the replica: events in, outputs carried out in their order. See [`super::turn`].
+//! The thread of the replica: events in, outputs carried out in their order. See [`crate::turn`].
 
 use super::audit_log::AuditQueue;
 use super::disk::DiskWork;
@@ -15,10 +15,12 @@ use crate::peer::links::Links;
 use crate::service::deferred::Desk;
 use crate::service::serving::ServingState;
 use crate::stop::Stop;
+use crate::turn::Company;
 use replica::Replica;
 use replica::disk::DiskQueue;
 use replica::io::{AdminError, AdminReply, Input, Output, ReadIndexError};
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
@@ -90,7 +92,7 @@ pub(crate) struct Asking {
 
 /// What the replica still has to do.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Work {
+pub(super) enum Work {
     None,
     More,
 }
@@ -145,14 +147,18 @@ impl ReplicaThread {
         work
     }
 
-    /// Carries out one event in the turn of another thread; whether this one has to go on.
-    pub(super) fn work_off(&mut self, event: Event) -> bool {
+    /// Carries out one event in the turn of another thread; says what is left for this one.
+    pub(super) fn work_off(&mut self, event: Event) -> Work {
         let start = Instant::now();
         self.counters.brought.one();
-        self.take(event);
-        let work = self.carry_out_some();
+        // A panic ends the process, whichever thread meets it.
+        let carried_out = catch_unwind(AssertUnwindSafe(|| {
+            self.take(event);
+            self.carry_out_some()
+        }));
+        let work = carried_out.unwrap_or_else(|_| super::threads::replica_panicked());
         self.counters.round_time.record(start.elapsed());
-        self.is_over || work == Work::More
+        if self.is_over { Work::More } else { work }
     }
 
     /// A zone that was imported leaves as much memory unused in this thread as it passed through it. Where zones come
@@ -254,7 +260,9 @@ impl ReplicaThread {
             Output::ReadFile(read) => drop(self.disks.reads.send(DiskWork::Read(read))),
             Output::UpdateDone { request_id, verdict } => {
                 self.shared.updates.leave();
-                self.desk.outcome(request_id, verdict);
+                // It is the last that waits here, and nothing waits for the replica.
+                let is_alone = self.shared.updates.get() == 0 && self.shared.waiting.get() == 0;
+                self.desk.outcome(request_id, verdict, if is_alone { Company::Alone } else { Company::Others });
             }
             Output::AdminDone { request_id, result } => {
                 if let Some(done) = self.asking.admins.remove(&request_id) {

@@ -10,6 +10,7 @@ use crate::limits::PADDING_BLOCK_OCTETS;
 use crate::listen::desk::ConnectionLimits;
 use crate::listen::{Action, PinnedResponder, Reply, Responder, Transport};
 use crate::node::readers::Zones;
+use crate::turn::Company;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
@@ -168,10 +169,10 @@ impl PinnedResponder for PinnedQueryResponder<'_> {
         }
     }
 
-    fn defer(&mut self, octets: &[u8], reply: Reply, out: &mut [u8]) -> Action {
+    fn defer(&mut self, octets: &[u8], reply: Reply, company: Company, out: &mut [u8]) -> Action {
         let (peer, transport) = (reply.peer(), reply.transport());
         let deferred = Deferred { octets: octets.to_vec(), reply, received_at: Instant::now() };
-        if self.service.desk.put(deferred) {
+        if self.service.desk.put(deferred, company) {
             self.counters.deferred.one();
             return Action::Defer;
         }
@@ -547,7 +548,9 @@ mod tests {
         let mut pinned = responder.pin();
         assert_eq!(pinned.respond(&update, peer, Transport::Tcp, &mut out), Action::Defer);
         // The receiving end of the desk is gone: nothing can be put down.
-        let Action::Respond(len) = pinned.defer(&update, reply.clone(), &mut out) else { panic!("no response") };
+        let Action::Respond(len) = pinned.defer(&update, reply.clone(), Company::Others, &mut out) else {
+            panic!("no response")
+        };
         assert_eq!((&out[..2], out[3] & 0x0F, len), (&[0, 77][..], 2, 12 + 5));
         // One that nobody works off fills up: half of it by one network, all of it by many.
         let (desk, _queues) = Desk::new(1);
@@ -555,7 +558,7 @@ mod tests {
             let Reply::Stream { transport, connection, .. } = reply.clone() else { unreachable!("made above") };
             let peer = SocketAddr::from(([10, (network >> 8) as u8, network as u8, 1], 5));
             let reply = Reply::Stream { peer, transport, transfers: true, connection };
-            desk.put(Deferred { octets: update.clone(), reply, received_at: Instant::now() })
+            desk.put(Deferred { octets: update.clone(), reply, received_at: Instant::now() }, Company::Others)
         };
         assert!((0..UPDATE_QUEUE_MAX / 2).all(|_| put(0)) && !put(0));
         assert_eq!(desk.waiting(), UPDATE_QUEUE_MAX as u64 / 2);

@@ -9,8 +9,12 @@
 //! A client's requests all go to the same thread, so they reach the replica in the order in which they came. What goes
 //! over UDP is limited, but for updates that are verified.
 
+// Where work is put down, and who works it off.
+mod desk;
 // What becomes of responses beyond the limit.
 mod guard;
+
+pub(crate) use desk::{Deferred, Desk, Work};
 
 use super::answer::{Client, Service, answer_query};
 use super::cookies::{COOKIE_OCTETS, Cookies, Standing};
@@ -20,23 +24,20 @@ use super::limiter::{Limiter, Verdict as Limit};
 use super::outcome::{Pending, Waiting};
 use super::response::ResponseHead;
 use super::serving::ServingReader;
-use super::shares::{Place, Shares, network};
+use super::shares::Place;
 use super::transfer;
-use crate::limits::{
-    DATAGRAM_OCTETS_MAX, DESK_SHARE_MAX, TICK_MS, UPDATE_FORGET_MS, UPDATE_QUEUE_MAX, UPDATES_PENDING_MAX,
-};
+use crate::limits::{DATAGRAM_OCTETS_MAX, UPDATE_FORGET_MS, UPDATES_PENDING_MAX};
 use crate::listen::{Reply, Transport};
-use crate::metrics::Gauge;
 use crate::node::readers::Zones;
 use crate::node::rights::Rights;
+use desk::Clerk;
 use replica::io::{Serving, UpdateRequest, Verdict, Verified};
 use replica::policy::{External, Question, Requestor};
 use replica::update::{Authenticated, Signer, authenticate, prescan};
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::net::IpAddr;
+use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use wire::name::Name;
 use wire::number::{Class, Opcode, Rcode};
@@ -45,85 +46,6 @@ use zone::answer::{AnswerKind, Bare};
 use zone::lookup::ancestor;
 use zone::record::ZoneId;
 use zone::set::Zone;
-
-/// A message that a packet worker passed on.
-pub(crate) struct Deferred {
-    pub(crate) octets: Vec<u8>,
-    pub(crate) reply: Reply,
-    pub(crate) received_at: Instant,
-}
-
-/// What an update thread gets.
-pub(crate) enum Work {
-    /// A message.
-    Message(Deferred),
-    /// A message again, with what daemons said about it.
-    Asked(Deferred, Asked),
-    /// The outcome of an update, by its request id.
-    Outcome(u64, Verdict),
-}
-
-/// Where work is put down. One queue for each thread; all of them share one bound, and networks share the places.
-#[derive(Clone)]
-pub(crate) struct Desk {
-    queues: Vec<Sender<Work>>,
-    waiting: Arc<Gauge>,
-    shares: Arc<Shares>,
-}
-
-impl Desk {
-    /// A desk, and what each of its threads works off.
-    pub(crate) fn new(threads: usize) -> (Self, Vec<Receiver<Work>>) {
-        let (queues, receivers) = (0..threads).map(|_| channel()).unzip();
-        (Self { queues, waiting: Arc::default(), shares: Arc::default() }, receivers)
-    }
-
-    /// Puts a message down; false when too many wait, or too many of this network while half of the places are taken.
-    pub(crate) fn put(&self, message: Deferred) -> bool {
-        let address = message.reply.peer().ip();
-        let is_crowded = self.waiting.get() >= UPDATE_QUEUE_MAX as u64 / 2;
-        if !self.shares.enter(&network(address), is_crowded.then_some(DESK_SHARE_MAX)) {
-            return false;
-        }
-        if !self.waiting.enter(UPDATE_QUEUE_MAX) {
-            self.shares.leave(&network(address));
-            return false;
-        }
-        let mut hasher = DefaultHasher::new();
-        message.reply.peer().ip().hash(&mut hasher);
-        message.reply.peer().port().hash(&mut hasher);
-        let queue = hasher.finish() as usize % self.queues.len();
-        let sent = self.queues[queue].send(Work::Message(message)).is_ok();
-        if !sent {
-            self.taken(address);
-        }
-        sent
-    }
-
-    /// A message of this address waits no more.
-    fn taken(&self, address: IpAddr) {
-        self.waiting.leave();
-        self.shares.leave(&network(address));
-    }
-
-    /// Brings a message back to the thread that had daemons asked about it.
-    pub(crate) fn asked(&self, thread: u64, message: Deferred, asked: Asked) {
-        // A thread that is gone has no client left to tell.
-        let _ = self.queues[(thread % self.queues.len() as u64) as usize].send(Work::Asked(message, asked));
-    }
-
-    /// Passes an outcome to the thread that waits for it: its number is in the id.
-    pub(crate) fn outcome(&self, request_id: u64, verdict: Verdict) {
-        let queue = (request_id % self.queues.len() as u64) as usize;
-        // A thread that is gone has no client left to tell.
-        let _ = self.queues[queue].send(Work::Outcome(request_id, verdict));
-    }
-
-    /// Messages that wait.
-    pub(crate) fn waiting(&self) -> u64 {
-        self.waiting.get()
-    }
-}
 
 /// Whose updates share places with one another: those of a key in a zone, as at the leader. What this node would refuse
 /// has the share of its key alone: zones that nobody granted would be as many shares as one likes.
@@ -186,27 +108,32 @@ enum Early {
     Form(Refused),
 }
 
+impl<S: Submit + 'static> Clerk for UpdateThread<S> {
+    fn work_off(&mut self, work: Work) {
+        match work {
+            Work::Message(message) => {
+                self.service.desk.taken(message.reply.peer().ip());
+                self.guarded_message(message, Asked::default());
+            }
+            Work::Asked(message, asked) => self.guarded_message(message, asked),
+            Work::Outcome(request_id, verdict) => {
+                let reply = self.waiting.reply(request_id);
+                self.guarded(reply, |thread| thread.outcome(request_id, verdict));
+            }
+            Work::Nothing => {}
+        }
+        self.waiting.forget(Instant::now(), Duration::from_millis(UPDATE_FORGET_MS));
+        self.zones.offline();
+    }
+}
+
 impl<S: Submit + 'static> UpdateThread<S> {
     /// Works until all that put work down are gone.
     pub(crate) fn run(mut self, work: &Receiver<Work>) {
         self.out.resize(DATAGRAM_OCTETS_MAX, 0);
-        loop {
-            self.zones.offline();
-            match work.recv_timeout(Duration::from_millis(100 * TICK_MS)) {
-                Ok(Work::Message(message)) => {
-                    self.service.desk.taken(message.reply.peer().ip());
-                    self.guarded_message(message, Asked::default());
-                }
-                Ok(Work::Asked(message, asked)) => self.guarded_message(message, asked),
-                Ok(Work::Outcome(request_id, verdict)) => {
-                    let reply = self.waiting.reply(request_id);
-                    self.guarded(reply, |thread| thread.outcome(request_id, verdict));
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
-            }
-            self.waiting.forget(Instant::now(), Duration::from_millis(UPDATE_FORGET_MS));
-        }
+        self.zones.offline();
+        let (index, desk) = (self.index, self.service.desk.clone());
+        desk.work_off(index, Box::new(self), work);
     }
 
     fn guarded_message(&mut self, message: Deferred, asked: Asked) {

@@ -9,6 +9,7 @@ use crate::listen::sockets::{self, Sharing};
 use crate::listen::tcp::{Spoken, TcpService};
 use crate::listen::{PinnedResponder, Transport};
 use crate::stop::Stop;
+use crate::turn::Company;
 use std::io::{Read, Write};
 use std::net::{TcpListener as StdListener, TcpStream as StdStream};
 use std::rc::Rc;
@@ -55,7 +56,7 @@ impl PinnedResponder for &mut Echo {
         }
     }
 
-    fn defer(&mut self, octets: &[u8], reply: Reply, _out: &mut [u8]) -> Action {
+    fn defer(&mut self, octets: &[u8], reply: Reply, _company: Company, _out: &mut [u8]) -> Action {
         self.deferred.lock().unwrap().push((octets.to_vec(), reply));
         Action::Defer
     }

@@ -3,8 +3,9 @@
 use super::batch::{Batch, BatchSocket, Taken, wait};
 use super::counters::ListenCounters;
 use super::{Action, PinnedResponder, Reply, Responder};
-use crate::limits::{UDP_BATCH_COUNT, UDP_WAIT_MS};
+use crate::limits::{DATAGRAM_AT_ONCE_MAX, UDP_BATCH_COUNT, UDP_WAIT_MS};
 use crate::stop::Stop;
+use crate::turn::Company;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use wire::parse::DropReason;
@@ -76,7 +77,9 @@ impl<R: Responder> UdpWorker<R> {
                 match pinned.respond_prepared(at, received.octets, received.peer, out)? {
                     Action::Defer => {
                         let reply = Reply::Udp { socket: socket.clone(), peer: received.peer, local: received.local };
-                        Some(pinned.defer(received.octets, reply, out))
+                        let is_alone = count == 1 && received.octets.len() <= DATAGRAM_AT_ONCE_MAX;
+                        let company = if is_alone { Company::Alone } else { Company::Others };
+                        Some(pinned.defer(received.octets, reply, company, out))
                     }
                     action => Some(action),
                 }

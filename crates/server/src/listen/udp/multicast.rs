@@ -5,6 +5,7 @@ use crate::listen::batch::BatchSocket;
 use crate::listen::sockets::{self, Sharing};
 use crate::listen::{Action, PinnedResponder, Reply, Responder, Transport};
 use crate::stop::Stop;
+use crate::turn::Company;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -31,7 +32,7 @@ impl PinnedResponder for &mut Echo {
         self.0.lock().unwrap().push(reason);
     }
 
-    fn defer(&mut self, _octets: &[u8], _reply: Reply, _out: &mut [u8]) -> Action {
+    fn defer(&mut self, _octets: &[u8], _reply: Reply, _company: Company, _out: &mut [u8]) -> Action {
         Action::Silent
     }
 

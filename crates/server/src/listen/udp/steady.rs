@@ -16,6 +16,7 @@ use crate::service::deferred::Desk;
 use crate::service::limiter::Limiter;
 use crate::service::serving::{ServingReader, ServingState};
 use crate::stop::Stop;
+use crate::turn::Company;
 use replica::io::Serving;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -70,8 +71,8 @@ impl PinnedResponder for WatchedBatch<'_> {
         self.0.settle(index, octets, peer, out)
     }
 
-    fn defer(&mut self, octets: &[u8], reply: Reply, out: &mut [u8]) -> Action {
-        self.0.defer(octets, reply, out)
+    fn defer(&mut self, octets: &[u8], reply: Reply, company: Company, out: &mut [u8]) -> Action {
+        self.0.defer(octets, reply, company, out)
     }
 
     fn prepare<'m>(&mut self, messages: impl Iterator<Item = &'m [u8]>) {

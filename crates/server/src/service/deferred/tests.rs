@@ -12,6 +12,7 @@ use crate::node::readers::Readers;
 use crate::service::answer::AnswerOptions;
 use crate::service::cookies::SecretSource;
 use crate::service::counters::{TransportCounters, write};
+use crate::service::shares::Shares;
 use replica::io::KeyAlgorithm;
 use replica::update::client::ClientKey;
 use replica::update::{KeyTable, TsigKey};
@@ -198,22 +199,19 @@ fn a_panic_costs_one_message_and_its_client_does_not_wait() {
     let panics = scene.thread.listen.clone();
     let key = client_key("key.", SECRET);
     let update = |id: u16| MessageBuilder::update(id, name("test.").as_ref()).build();
-    let (queue, work) = channel();
     let peer = scene.client.local_addr().unwrap();
-    let put = |octets: Vec<u8>| {
+    let mut put = |octets: Vec<u8>| {
         let (connection, late) = tokio::sync::mpsc::channel(4);
         let reply = Reply::Stream { peer, transport: Transport::Tcp, transfers: true, connection };
         let message = Deferred { octets, reply, received_at: Instant::now() };
-        queue.send(Work::Asked(message, Asked::default())).unwrap();
+        scene.thread.work_off(Work::Asked(message, Asked::default()));
         late
     };
     let mut submitting = put(key.sign(update(1), now_s()).unwrap());
     let mut ending = put(key.sign(update(2), now_s()).unwrap());
-    // The ids of a thread that is the only one are counted from one.
-    queue.send(Work::Outcome(2, Verdict::Answer(Rcode::NOERROR))).unwrap();
     let mut behind = put(update(3));
-    drop(queue);
-    scene.thread.run(&work);
+    // The ids of a thread that is the only one are counted from one.
+    scene.thread.work_off(Work::Outcome(2, Verdict::Answer(Rcode::NOERROR)));
     let given_up = [&mut submitting, &mut ending].map(|late| matches!(late.try_recv(), Ok(Late::Close)));
     assert_eq!((given_up, panics.panics.get()), ([true; 2], 2));
     assert!(matches!(behind.try_recv(), Ok(Late::Message(_))), "the thread goes on");
