@@ -1,6 +1,7 @@
 //! What clients of DNS over TLS, HTTPS and QUIC agree on with this node.
 
 use super::certificate::{Certificate, CertificateCounters};
+use super::connection_ids::ConnectionIds;
 use super::quic::QuicTls;
 use super::tickets::Tickets;
 use crate::config::tls::{Tls, Version};
@@ -11,7 +12,6 @@ use crate::limits::{
 };
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{EndpointConfig, TransportConfig, VarInt};
-use quinn_proto::HashedConnectionIdGenerator;
 use ring::{hkdf, hmac};
 use rustls::{ServerConfig, SupportedProtocolVersion, version::TLS12, version::TLS13};
 use std::io;
@@ -75,9 +75,8 @@ impl PublicTls {
         };
         let mut config = EndpointConfig::new(Arc::new(key(b"reset")));
         // It answers about IDs only that it could have given out itself.
-        let ids = hmac::sign(&key(b"ids"), b"");
-        let ids = u64::from_be_bytes(*ids.as_ref().first_chunk().expect("eight of 32 octets"));
-        config.cid_generator(move || Box::new(HashedConnectionIdGenerator::from_key(ids)));
+        let ids = ConnectionIds::new(key(b"ids"));
+        config.cid_generator(move || Box::new(ids.clone()));
         config
     }
 }

@@ -1,0 +1,85 @@
+//! IDs of QUIC connections, which an endpoint can tell from what others made up.
+
+use quinn::ConnectionId;
+use quinn_proto::{ConnectionIdGenerator, InvalidCid};
+use ring::hmac;
+use ring::rand::{SecureRandom, SystemRandom};
+use std::time::Duration;
+
+/// Octets at random. An ID that a client is told with RETRY is not in any table: when a connection has the same one, or
+/// gets it before that client comes back, the client's packets go to that connection and its handshake comes to
+/// nothing. quinn's own IDs that can be told have three such octets, so among a thousand connections that were asked
+/// to come back it happened to one of a few thousand.
+const RANDOM_OCTETS: usize = 6;
+/// Octets that follow from those and from the key.
+const CHECK_OCTETS: usize = 2;
+const OCTETS: usize = RANDOM_OCTETS + CHECK_OCTETS;
+
+/// Makes IDs that show, to who has the key, that they were made with it.
+#[derive(Clone)]
+pub(super) struct ConnectionIds {
+    key: hmac::Key,
+    random: SystemRandom,
+}
+
+impl ConnectionIds {
+    pub(super) fn new(key: hmac::Key) -> Self {
+        Self { key, random: SystemRandom::new() }
+    }
+
+    fn check(&self, random: &[u8]) -> [u8; CHECK_OCTETS] {
+        *hmac::sign(&self.key, random).as_ref().first_chunk().expect("two of 32 octets")
+    }
+}
+
+impl ConnectionIdGenerator for ConnectionIds {
+    fn generate_cid(&mut self) -> ConnectionId {
+        let mut octets = [0; OCTETS];
+        let (random, check) = octets.split_at_mut(RANDOM_OCTETS);
+        self.random.fill(random).expect("the system gives random octets");
+        check.copy_from_slice(&self.check(random));
+        ConnectionId::new(&octets)
+    }
+
+    fn validate(&self, id: &ConnectionId) -> Result<(), InvalidCid> {
+        let (random, check) = id.split_at_checked(RANDOM_OCTETS).ok_or(InvalidCid)?;
+        if check == self.check(random) { Ok(()) } else { Err(InvalidCid) }
+    }
+
+    fn cid_len(&self) -> usize {
+        OCTETS
+    }
+
+    fn cid_lifetime(&self) -> Option<Duration> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    fn ids(secret: &[u8]) -> ConnectionIds {
+        ConnectionIds::new(hmac::Key::new(hmac::HMAC_SHA256, secret))
+    }
+
+    #[test]
+    fn none_comes_twice() {
+        let mut ids = ids(b"key");
+        // Of 24 bits at random it would be some three hundred.
+        let mut seen = HashSet::new();
+        let twice = (0..100_000).filter(|_| !seen.insert(ids.generate_cid())).count();
+        assert_eq!(twice, 0);
+    }
+
+    #[test]
+    fn those_of_another_key_are_told() {
+        let (mut ours, others) = (ids(b"ours"), ids(b"theirs"));
+        let made: Vec<_> = (0..100).map(|_| ours.generate_cid()).collect();
+        assert!(made.iter().all(|id| ids(b"ours").validate(id).is_ok()));
+        // One in 65,536 is taken for its own.
+        assert!(made.iter().filter(|id| others.validate(id).is_ok()).count() < 3);
+        assert!(ours.validate(&ConnectionId::new(&[1; 5])).is_err() && ours.validate(&ConnectionId::new(&[])).is_err());
+    }
+}
