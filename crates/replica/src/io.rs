@@ -312,6 +312,8 @@ pub enum AdminCommand {
     RollKey {
         /// Its name.
         name: Name,
+        /// The algorithm that the secret is for; a key keeps the one that it has.
+        algorithm: KeyAlgorithm,
         /// The new secret; leaves this replica sealed only.
         secret: Vec<u8>,
         /// Fresh random octets that seal the secret.

@@ -258,7 +258,10 @@ impl Simulation {
             12 => Some((self.set_policy(salt), None)),
             // Once in a run: a command that comes true late does nothing more then.
             13 if self.administrator.is_rolled => Some((AdminCommand::RetireKey { name: name(KEY) }, None)),
-            13 => Some((AdminCommand::RollKey { name: name(KEY), secret: SECRETS[1].to_vec(), nonce }, None)),
+            13 => {
+                let (algorithm, secret) = (KeyAlgorithm::HmacSha256, SECRETS[1].to_vec());
+                Some((AdminCommand::RollKey { name: name(KEY), algorithm, secret, nonce }, None))
+            }
             10 => Some((AdminCommand::TransferLeader { to: Some(member) }, None)),
             _ => Some((AdminCommand::TransferLeader { to: None }, None)),
         }

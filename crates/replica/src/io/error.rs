@@ -15,6 +15,8 @@ pub enum AdminError {
     KeyExists,
     /// The key has two secrets already.
     KeyRolling,
+    /// The secret is for another algorithm than that of the key.
+    KeyOfAnotherAlgorithm,
     /// No such key.
     KeyUnknown,
     /// No such member.

@@ -173,6 +173,7 @@ fn flow_of(command: &Command) -> FlowId {
         },
         Command::Settings(_)
         | Command::ZoneSet { .. }
+        | Command::KeyRoll { .. }
         | Command::NodeAdd { .. }
         | Command::NodeRemove { .. }
         | Command::TransferLeader { .. }

@@ -54,15 +54,10 @@ impl From<AdminError> for ApiError {
             | AdminError::ZoneInvalid
             | AdminError::ImportUnderWay
             | AdminError::ImportGivenUp => return Self::of_zones(error),
-            AdminError::KeyExists => (
-                S::CONFLICT,
-                "a key of that name exists with another secret",
-                "remove it first, or choose another name",
-            ),
-            AdminError::KeyRolling => {
-                (S::CONFLICT, "the key has two secrets already", "`catamaran key retire` makes the older one void")
-            }
-            AdminError::KeyUnknown => (S::NOT_FOUND, "there is no such key", "see `catamaran key list`"),
+            AdminError::KeyExists
+            | AdminError::KeyRolling
+            | AdminError::KeyUnknown
+            | AdminError::KeyOfAnotherAlgorithm => return Self::of_rights(error),
             AdminError::NodeUnknown
             | AdminError::NodeExists
             | AdminError::NodeVotes
@@ -135,6 +130,29 @@ impl ApiError {
                 S::UNPROCESSABLE_ENTITY,
                 "the records are no zone: it needs one SOA, at its apex, and no owner outside",
                 "see `catamaran zone check FILE`",
+            ),
+        };
+        Self::new(status, error, hint)
+    }
+
+    /// What stands against a change of keys.
+    fn of_rights(error: AdminError) -> Self {
+        use StatusCode as S;
+        let (status, error, hint) = match error {
+            AdminError::KeyExists => (
+                S::CONFLICT,
+                "a key of that name exists with another secret",
+                "remove it first, or choose another name",
+            ),
+            AdminError::KeyRolling => {
+                (S::CONFLICT, "the key has two secrets already", "`catamaran key retire` makes the older one void")
+            }
+            AdminError::KeyUnknown => (S::NOT_FOUND, "there is no such key", "see `catamaran key list`"),
+            // Of a secret for another algorithm; all others are told apart by the caller.
+            _ => (
+                S::CONFLICT,
+                "the key is of another algorithm",
+                "a key keeps the one that `catamaran key list` shows: make another key to change it",
             ),
         };
         Self::new(status, error, hint)
