@@ -2,13 +2,15 @@
 
 use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::entry::{
-    Body, Entry, SettingsChange, decode_algorithm, decode_options_change, encode_algorithm, encode_options_change,
+    Body, Entry, SettingsChange, decode_algorithm, decode_options_change, decode_policy, encode_algorithm,
+    encode_options_change, encode_policy,
 };
 use crate::io::{AdminError, KeyAlgorithm, NodeId, OptionsChange, Transport};
 use crate::limits::{ADDRESS_OCTETS_MAX, ENTRY_OCTETS_MAX, SECRET_OCTETS_MAX, UPDATE_OCTETS_MAX};
-use crate::policy::External;
+use crate::policy::{External, Policy, Revision};
 use crate::secrets::Sealed;
 use crate::update::SecretId;
+use std::sync::Arc;
 use wire::name::Name;
 use wire::number::Rcode;
 use zone::ZoneId;
@@ -37,6 +39,15 @@ pub(crate) enum Command {
         algorithm: KeyAlgorithm,
         /// The new secret, sealed.
         secret: Sealed,
+    },
+    /// Set who may write what, where the rules are those that the administrator started from. Of feature level 2.
+    PolicySet {
+        /// Where; `None` is in all zones.
+        zone: Option<ZoneId>,
+        /// The rules.
+        policy: Arc<Policy>,
+        /// Those that he started from.
+        expected: Revision,
     },
     /// Make a member; the leader chooses its id.
     NodeAdd {
@@ -120,7 +131,8 @@ impl Command {
             Self::Update(UpdateCommand { taken: Some(_), .. })
             | Self::Everywhere { .. }
             | Self::ZoneSet { .. }
-            | Self::KeyRoll { .. } => 2,
+            | Self::KeyRoll { .. }
+            | Self::PolicySet { .. } => 2,
             Self::Update(_) | Self::NodeAdd { .. } | Self::NodeRemove { .. } | Self::TransferLeader { .. } => 1,
         }
     }
@@ -186,6 +198,11 @@ impl Command {
                 encode_algorithm(*algorithm, out);
                 secret.encode(out);
             }
+            Self::PolicySet { zone, policy, expected } => {
+                out.u8(15);
+                encode_policy(zone.as_ref(), policy, out);
+                out.u64(expected.0);
+            }
         }
     }
 
@@ -235,6 +252,10 @@ impl Command {
                 algorithm: decode_algorithm(from)?,
                 secret: Sealed::decode(from, SECRET_OCTETS_MAX)?,
             },
+            15 => {
+                let ((zone, policy), expected) = (decode_policy(from)?, Revision(from.u64()?));
+                Self::PolicySet { zone, policy: Arc::new(policy), expected }
+            }
             _ => return Err(DecodeError::Unknown),
         })
     }
@@ -283,7 +304,7 @@ impl Answer {
 
 /// The numbers of errors on the wire: their places here, from one. A new one goes last, and only to those who asked for
 /// something that came with it.
-const ERRORS: [AdminError; 30] = [
+const ERRORS: [AdminError; 31] = [
     AdminError::ZoneExists,
     AdminError::ZoneUnknown,
     AdminError::ZoneChanged,
@@ -315,6 +336,7 @@ const ERRORS: [AdminError; 30] = [
     AdminError::ImportUnderWay,
     AdminError::ImportGivenUp,
     AdminError::KeyOfAnotherAlgorithm,
+    AdminError::PolicyChanged,
 ];
 
 fn error_number(error: AdminError) -> u8 {

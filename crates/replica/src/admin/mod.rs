@@ -193,7 +193,10 @@ impl Replica {
             }
             AdminCommand::RetireKey { name } => SettingsChange::KeyRetire { name: canonical(name) },
             AdminCommand::RemoveKey { name } => SettingsChange::KeyRemove { name: canonical(name) },
-            AdminCommand::SetPolicy { zone, policy } => SettingsChange::PolicySet { zone, policy },
+            AdminCommand::SetPolicy { zone, policy, expected: None } => SettingsChange::PolicySet { zone, policy },
+            AdminCommand::SetPolicy { zone, policy, expected: Some(expected) } => {
+                return Ok(Command::PolicySet { zone, policy, expected });
+            }
             AdminCommand::Grant { key, zone, right } => SettingsChange::Grant { key: canonical(key), zone, right },
             AdminCommand::Revoke { key, zone, right } => SettingsChange::Revoke { key: canonical(key), zone, right },
             // The others are not about rights.

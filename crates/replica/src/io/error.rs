@@ -17,6 +17,8 @@ pub enum AdminError {
     KeyRolling,
     /// The secret is for another algorithm than that of the key.
     KeyOfAnotherAlgorithm,
+    /// The rules are others than those that the caller started from.
+    PolicyChanged,
     /// No such key.
     KeyUnknown,
     /// No such member.

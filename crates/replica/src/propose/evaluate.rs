@@ -8,7 +8,7 @@ use crate::entry::{Body, Entry, SettingsChange, SettingsEntry, UpdateEntry, Zone
 use crate::io::{AckOption, AdminError, NodeId, Transport, ZoneOptions};
 use crate::limits::{ENTRY_OCTETS_MAX, EVERYWHERE_WAIT_MS, EVERYWHERE_WAITING_MAX};
 use crate::machine::{Machine, Misfit, Prepared, StageError, carry_out, zone_work};
-use crate::policy::Requestor;
+use crate::policy::{Policy, Requestor, Revision};
 use crate::raft::Driver;
 use crate::report::{HEARD_MS, Reports};
 use crate::rotation::Rotation;
@@ -18,6 +18,7 @@ use crate::succession::successor;
 use crate::update::{self, Evaluated as Outcome};
 use core::net::Ipv6Addr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use wire::name::Name;
 use wire::number::Rcode;
 use wire::parse::{Parsed, parse_request};
@@ -88,6 +89,7 @@ impl Evaluator<'_> {
                 }
                 _ => self.administrators(origin, SettingsChange::KeyRoll { name, secret }),
             },
+            Command::PolicySet { zone, policy, expected } => self.policy(origin, zone, policy, expected),
             Command::NodeAdd { node, address, token } => {
                 let id = self.machine.settings.next_id(node);
                 let taken = |number| self.machine.settings.members().iter().any(|member| member.id as u32 == number);
@@ -367,6 +369,18 @@ impl Evaluator<'_> {
         let Some(key) = self.machine.settings.keys().get(name) else { return Ok(false) };
         let opened = |sealed| self.data_key.open(sealed, &secret_context(name)).ok_or(AdminError::DataKeyOld);
         Ok(opened(&key.secret)? == opened(secret)?)
+    }
+
+    /// Rules that were made from those that are expected, and take the place of no others.
+    fn policy(&mut self, origin: Origin, zone: Option<ZoneId>, policy: Arc<Policy>, expected: Revision) -> Step {
+        let settings = &self.machine.settings;
+        let found = settings.policies().get(&zone).cloned().unwrap_or_default().revision();
+        let change = SettingsChange::PolicySet { zone, policy };
+        // Whoever has set the same, or removed the zone, is no conflict.
+        if found != expected && settings.check(&change, self.head.time_ms) == Ok(true) {
+            return Step::Answer(Answer::Refused(AdminError::PolicyChanged));
+        }
+        self.settings(origin, change, None)
     }
 
     fn unchanged(&self) -> Step {

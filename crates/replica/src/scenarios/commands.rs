@@ -77,7 +77,7 @@ fn rules_that_were_replaced_do_not_come_back() {
     let mut cluster = Cluster::with_zone(3);
     let set = |rules: &str| {
         let policy = Arc::new(parse_policy(rules).unwrap());
-        AdminCommand::SetPolicy { zone: Some(zone_id("example.test.")), policy }
+        AdminCommand::SetPolicy { zone: Some(zone_id("example.test.")), policy, expected: None }
     };
     let stricter = "grant key. name a1.example.test. A;";
     let leader = second_stands(&mut cluster, set("grant key. zonesub ANY;"), set(stricter));
@@ -360,6 +360,49 @@ fn below_its_feature_level_a_key_that_the_node_knows_is_there_already() {
     assert_eq!(cluster.admin[&request], Ok(AdminReply::Unchanged));
     let request = cluster.admin(follower, roll(9));
     assert_eq!(cluster.admin[&request], Err(AdminError::LevelTooLow));
+}
+
+const RULES: [&str; 3] = ["", "grant key. zonesub A;", "grant key. zonesub TXT;"];
+
+/// These rules for the zone, made from those.
+fn set_rules(to: usize, from: usize) -> AdminCommand {
+    let [policy, base] = [to, from].map(|number| parse_policy(RULES[number]).unwrap());
+    let zone = Some(zone_id("example.test."));
+    AdminCommand::SetPolicy { zone, policy: Arc::new(policy), expected: Some(base.revision()) }
+}
+
+#[test]
+fn of_two_who_change_the_same_rules_at_once_the_later_is_refused() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    // Each node takes its command before it knows of the other.
+    cluster.way_ms = 20;
+    let requests = [1, 2].map(|rules| cluster.admin((leader + rules as u64) % 3 + 1, set_rules(rules, 0)));
+    cluster.run(1_000);
+    let said = requests.map(|request| cluster.admin[&request].clone());
+    let there = 1 + said.iter().position(Result::is_ok).unwrap();
+    assert_eq!(said[2 - there], Err(AdminError::PolicyChanged));
+    for id in cluster.alive() {
+        let (policies, _) = cluster.replica(id).policies();
+        assert_eq!(*policies[&Some(zone_id("example.test."))], parse_policy(RULES[there]).unwrap());
+    }
+    // From what is there; and what is there already, from whatever.
+    let other = 3 - there;
+    assert_eq!(cluster.admin_ok(leader, set_rules(other, there)), AdminReply::Done);
+    assert_eq!(cluster.admin_ok(leader, set_rules(other, there)), AdminReply::Unchanged);
+    assert_eq!(cluster.admin_ok(leader, set_rules(0, other)), AdminReply::Done);
+    cluster.assert_same();
+}
+
+#[test]
+fn rules_are_compared_with_what_the_leader_has() {
+    let (_, said) = at_a_node_that_lags(vec![set_rules(1, 0)], set_rules(2, 0));
+    assert_eq!(said, Err(AdminError::PolicyChanged));
+    let (_, said) = at_a_node_that_lags(vec![set_rules(1, 0)], set_rules(2, 1));
+    assert_eq!(said, Ok(AdminReply::Done));
+    let gone = AdminCommand::RemoveZone { zone: zone_id("example.test.") };
+    let (_, said) = at_a_node_that_lags(vec![set_rules(1, 0), gone], set_rules(2, 1));
+    assert_eq!(said, Err(AdminError::ZoneUnknown));
 }
 
 fn is_forward(frame: &[u8]) -> bool {

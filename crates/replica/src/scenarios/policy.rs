@@ -11,7 +11,7 @@ use zone::Record;
 
 fn set(cluster: &mut Cluster, id: u64, zone: Option<&str>, rules: &str) -> AdminReply {
     let policy = Arc::new(parse_policy(rules).unwrap());
-    cluster.admin_ok(id, AdminCommand::SetPolicy { zone: zone.map(zone_id), policy })
+    cluster.admin_ok(id, AdminCommand::SetPolicy { zone: zone.map(zone_id), policy, expected: None })
 }
 
 /// Three members; `key.` is granted nothing beside what rules say.

@@ -57,7 +57,8 @@ impl From<AdminError> for ApiError {
             AdminError::KeyExists
             | AdminError::KeyRolling
             | AdminError::KeyUnknown
-            | AdminError::KeyOfAnotherAlgorithm => return Self::of_rights(error),
+            | AdminError::KeyOfAnotherAlgorithm
+            | AdminError::PolicyChanged => return Self::of_rights(error),
             AdminError::NodeUnknown
             | AdminError::NodeExists
             | AdminError::NodeVotes
@@ -135,7 +136,7 @@ impl ApiError {
         Self::new(status, error, hint)
     }
 
-    /// What stands against a change of keys.
+    /// What stands against a change of keys or rules.
     fn of_rights(error: AdminError) -> Self {
         use StatusCode as S;
         let (status, error, hint) = match error {
@@ -148,11 +149,16 @@ impl ApiError {
                 (S::CONFLICT, "the key has two secrets already", "`catamaran key retire` makes the older one void")
             }
             AdminError::KeyUnknown => (S::NOT_FOUND, "there is no such key", "see `catamaran key list`"),
-            // Of a secret for another algorithm; all others are told apart by the caller.
-            _ => (
+            AdminError::KeyOfAnotherAlgorithm => (
                 S::CONFLICT,
                 "the key is of another algorithm",
                 "a key keeps the one that `catamaran key list` shows: make another key to change it",
+            ),
+            // Of rules that others changed; all others are told apart by the caller.
+            _ => (
+                S::CONFLICT,
+                "the rules there are not those of the revision that was expected: another has changed them",
+                "`catamaran policy show` prints them with their revision: put your change into those, and expect that",
             ),
         };
         Self::new(status, error, hint)
