@@ -1,11 +1,16 @@
 //! What a replica asks of the leader, be it itself or another, and what the leader says to it.
 
 use crate::codec::{DecodeError, Decoder, Encoder};
-use crate::entry::{Body, Entry, SettingsChange, decode_options_change, encode_options_change};
-use crate::io::{AdminError, NodeId, OptionsChange, Transport};
-use crate::limits::{ADDRESS_OCTETS_MAX, ENTRY_OCTETS_MAX, UPDATE_OCTETS_MAX};
-use crate::policy::External;
+use crate::entry::{
+    Body, Entry, SettingsChange, decode_algorithm, decode_options_change, decode_policy, encode_algorithm,
+    encode_options_change, encode_policy,
+};
+use crate::io::{AdminError, KeyAlgorithm, NodeId, OptionsChange, Transport};
+use crate::limits::{ADDRESS_OCTETS_MAX, ENTRY_OCTETS_MAX, SECRET_OCTETS_MAX, UPDATE_OCTETS_MAX};
+use crate::policy::{External, Policy, Revision};
+use crate::secrets::Sealed;
 use crate::update::SecretId;
+use std::sync::Arc;
 use wire::name::Name;
 use wire::number::Rcode;
 use zone::ZoneId;
@@ -25,6 +30,24 @@ pub(crate) enum Command {
         zone: ZoneId,
         /// Those that are named.
         change: OptionsChange,
+    },
+    /// Give a TSIG key another secret, if its algorithm is this one. Of feature level 2.
+    KeyRoll {
+        /// Its name, canonical.
+        name: Name,
+        /// What the secret is for.
+        algorithm: KeyAlgorithm,
+        /// The new secret, sealed.
+        secret: Sealed,
+    },
+    /// Set who may write what, where the rules are those that the administrator started from. Of feature level 2.
+    PolicySet {
+        /// Where; `None` is in all zones.
+        zone: Option<ZoneId>,
+        /// The rules.
+        policy: Arc<Policy>,
+        /// Those that he started from.
+        expected: Revision,
     },
     /// Make a member; the leader chooses its id.
     NodeAdd {
@@ -105,7 +128,11 @@ impl Command {
         match self {
             Self::Propose(body) => body.feature_level(),
             Self::Settings(change) => change.feature_level(),
-            Self::Update(UpdateCommand { taken: Some(_), .. }) | Self::Everywhere { .. } | Self::ZoneSet { .. } => 2,
+            Self::Update(UpdateCommand { taken: Some(_), .. })
+            | Self::Everywhere { .. }
+            | Self::ZoneSet { .. }
+            | Self::KeyRoll { .. }
+            | Self::PolicySet { .. } => 2,
             Self::Update(_) | Self::NodeAdd { .. } | Self::NodeRemove { .. } | Self::TransferLeader { .. } => 1,
         }
     }
@@ -165,6 +192,17 @@ impl Command {
                 out.zone_id(zone);
                 encode_options_change(*change, out);
             }
+            Self::KeyRoll { name, algorithm, secret } => {
+                out.u8(14);
+                out.name(name);
+                encode_algorithm(*algorithm, out);
+                secret.encode(out);
+            }
+            Self::PolicySet { zone, policy, expected } => {
+                out.u8(15);
+                encode_policy(zone.as_ref(), policy, out);
+                out.u64(expected.0);
+            }
         }
     }
 
@@ -209,6 +247,15 @@ impl Command {
             6 => Self::TransferLeader { to: Some(from.u64()?).filter(|&id| id != 0) },
             11 => Self::Everywhere { index: from.u64()? },
             13 => Self::ZoneSet { zone: from.zone_id()?, change: decode_options_change(from)? },
+            14 => Self::KeyRoll {
+                name: from.name()?,
+                algorithm: decode_algorithm(from)?,
+                secret: Sealed::decode(from, SECRET_OCTETS_MAX)?,
+            },
+            15 => {
+                let ((zone, policy), expected) = (decode_policy(from)?, Revision(from.u64()?));
+                Self::PolicySet { zone, policy: Arc::new(policy), expected }
+            }
             _ => return Err(DecodeError::Unknown),
         })
     }
@@ -257,7 +304,7 @@ impl Answer {
 
 /// The numbers of errors on the wire: their places here, from one. A new one goes last, and only to those who asked for
 /// something that came with it.
-const ERRORS: [AdminError; 29] = [
+const ERRORS: [AdminError; 31] = [
     AdminError::ZoneExists,
     AdminError::ZoneUnknown,
     AdminError::ZoneChanged,
@@ -288,6 +335,8 @@ const ERRORS: [AdminError; 29] = [
     // Of these two the node that was asked tells by itself; leaders say `Busy` and `ZoneChanged`, as they always did.
     AdminError::ImportUnderWay,
     AdminError::ImportGivenUp,
+    AdminError::KeyOfAnotherAlgorithm,
+    AdminError::PolicyChanged,
 ];
 
 fn error_number(error: AdminError) -> u8 {

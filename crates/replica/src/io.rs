@@ -15,7 +15,7 @@ mod error;
 
 pub use crate::admin::{Contents, Replacement};
 use crate::disk::{DiskJob, DiskQueue, ReadFile};
-use crate::policy::{External, Policy};
+use crate::policy::{External, Policy, Revision};
 pub use crate::replica::Membership;
 use crate::secrets::DataKey;
 use crate::update::SecretId;
@@ -312,6 +312,8 @@ pub enum AdminCommand {
     RollKey {
         /// Its name.
         name: Name,
+        /// The algorithm that the secret is for; a key keeps the one that it has.
+        algorithm: KeyAlgorithm,
         /// The new secret; leaves this replica sealed only.
         secret: Vec<u8>,
         /// Fresh random octets that seal the secret.
@@ -328,6 +330,8 @@ pub enum AdminCommand {
         zone: Option<ZoneId>,
         /// The rules; an empty policy leaves none.
         policy: Arc<Policy>,
+        /// Which rules they are made from: others that are there stay, unless they say the same.
+        expected: Option<Revision>,
     },
     /// Removes a TSIG key with its grants.
     RemoveKey {

@@ -11,6 +11,7 @@ use replica::io::{
     AckOption, AdminCommand, AdminError, AdminReply, Contents, Input, KeyAlgorithm, NodeId, Replacement, Right,
     SerialPolicyOption, StaleOption, ZoneOptions,
 };
+use replica::policy::Revision;
 use replica::policy::text::parse_policy;
 use std::sync::Arc;
 use wire::number::Rtype;
@@ -255,23 +256,33 @@ impl Simulation {
                 let votes = salt % 3 != 0 || self.membership.has_dead();
                 Some((AdminCommand::SetVote { id: member, votes }, None))
             }
-            12 => Some((self.set_policy(salt), None)),
+            12 => Some((self.set_policy(to, salt), None)),
             // Once in a run: a command that comes true late does nothing more then.
             13 if self.administrator.is_rolled => Some((AdminCommand::RetireKey { name: name(KEY) }, None)),
-            13 => Some((AdminCommand::RollKey { name: name(KEY), secret: SECRETS[1].to_vec(), nonce }, None)),
+            13 => {
+                let (algorithm, secret) = (KeyAlgorithm::HmacSha256, SECRETS[1].to_vec());
+                Some((AdminCommand::RollKey { name: name(KEY), algorithm, secret, nonce }, None))
+            }
             10 => Some((AdminCommand::TransferLeader { to: Some(member) }, None)),
             _ => Some((AdminCommand::TransferLeader { to: None }, None)),
         }
     }
 
-    fn set_policy(&mut self, salt: u8) -> AdminCommand {
+    fn set_policy(&mut self, to: NodeId, salt: u8) -> AdminCommand {
         self.administrator.policy = u64::from(salt) % POLICIES;
         let rules = match self.administrator.policy {
             0 => String::new(),
             policy => updates::rules_of(policy),
         };
         let policy = parse_policy(&rules).expect("the simulator's own rules are rules");
-        AdminCommand::SetPolicy { zone: Some(main_zone()), policy: Arc::new(policy) }
+        let expected = salt.is_multiple_of(3).then(|| self.known_rules(to));
+        AdminCommand::SetPolicy { zone: Some(main_zone()), policy: Arc::new(policy), expected }
+    }
+
+    /// The rules that a member shows, which may be old ones.
+    fn known_rules(&self, member: NodeId) -> Revision {
+        let known = self.machines[&member].replica.as_ref().map(|replica| replica.policies().0).unwrap_or_default();
+        known.get(&Some(main_zone())).cloned().unwrap_or_default().revision()
     }
 
     /// A member says what became of a command.

@@ -127,23 +127,13 @@ impl Replica {
                 return Ok(());
             }
             AdminCommand::RemoveZone { zone } => Command::Settings(SettingsChange::ZoneRemove { zone }),
-            AdminCommand::AddKey { name, algorithm, secret, nonce } => {
-                Command::Settings(self.key_add(&name, algorithm, &secret, nonce)?)
-            }
-            AdminCommand::RollKey { name, secret, nonce } => Command::Settings(self.key_roll(&name, &secret, nonce)?),
-            AdminCommand::RetireKey { name } => {
-                Command::Settings(SettingsChange::KeyRetire { name: name.as_ref().to_canonical() })
-            }
-            AdminCommand::SetPolicy { zone, policy } => Command::Settings(SettingsChange::PolicySet { zone, policy }),
-            AdminCommand::RemoveKey { name } => {
-                Command::Settings(SettingsChange::KeyRemove { name: name.as_ref().to_canonical() })
-            }
-            AdminCommand::Grant { key, zone, right } => {
-                Command::Settings(SettingsChange::Grant { key: key.as_ref().to_canonical(), zone, right })
-            }
-            AdminCommand::Revoke { key, zone, right } => {
-                Command::Settings(SettingsChange::Revoke { key: key.as_ref().to_canonical(), zone, right })
-            }
+            AdminCommand::AddKey { .. }
+            | AdminCommand::RollKey { .. }
+            | AdminCommand::RetireKey { .. }
+            | AdminCommand::RemoveKey { .. }
+            | AdminCommand::SetPolicy { .. }
+            | AdminCommand::Grant { .. }
+            | AdminCommand::Revoke { .. } => self.rights_command(command)?,
             AdminCommand::AddNode { .. }
             | AdminCommand::Join { .. }
             | AdminCommand::RemoveNode { .. }
@@ -187,6 +177,31 @@ impl Replica {
         let known = self.machine.settings.zones().get(&zone).ok_or(Err(AdminError::ZoneUnknown))?;
         let options = change.of(*known);
         Ok(Command::Settings(SettingsChange::ZoneOptions { zone, options }))
+    }
+
+    /// What a change of keys, and of what they may, asks of the leader.
+    fn rights_command(&self, command: AdminCommand) -> Result<Command, Result<AdminReply, AdminError>> {
+        let canonical = |name: Name| name.as_ref().to_canonical();
+        Ok(Command::Settings(match command {
+            AdminCommand::AddKey { name, algorithm, secret, nonce } => {
+                self.key_add(&name, algorithm, &secret, nonce)?
+            }
+            AdminCommand::RollKey { name, algorithm, secret, nonce } => {
+                let name = canonical(name);
+                let secret = self.seal_key(&name, &secret, nonce)?;
+                return Ok(Command::KeyRoll { name, algorithm, secret });
+            }
+            AdminCommand::RetireKey { name } => SettingsChange::KeyRetire { name: canonical(name) },
+            AdminCommand::RemoveKey { name } => SettingsChange::KeyRemove { name: canonical(name) },
+            AdminCommand::SetPolicy { zone, policy, expected: None } => SettingsChange::PolicySet { zone, policy },
+            AdminCommand::SetPolicy { zone, policy, expected: Some(expected) } => {
+                return Ok(Command::PolicySet { zone, policy, expected });
+            }
+            AdminCommand::Grant { key, zone, right } => SettingsChange::Grant { key: canonical(key), zone, right },
+            AdminCommand::Revoke { key, zone, right } => SettingsChange::Revoke { key: canonical(key), zone, right },
+            // The others are not about rights.
+            _ => return Err(Err(AdminError::Malformed)),
+        }))
     }
 
     /// What a change of the members, of their votes or of who leads asks of the leader, and what is waited for.
@@ -235,7 +250,8 @@ impl Replica {
         self.wait(command, Purpose::Admin(step), wait_ms);
     }
 
-    /// Seals the secret; a key that is there already with the same secret is no change, whatever seals it.
+    /// Seals the secret. Whether the key is there already is the leader's to say: what is known here may be old. Below
+    /// the level at which every leader can, a key that is known here with the same secret is no change.
     fn key_add(
         &self,
         name: &Name,
@@ -243,35 +259,25 @@ impl Replica {
         secret: &[u8],
         nonce: [u8; 12],
     ) -> Result<SettingsChange, Result<AdminReply, AdminError>> {
-        if secret.is_empty() || secret.len() > SECRET_OCTETS_MAX {
-            return Err(Err(AdminError::Malformed));
-        }
         let name = name.as_ref().to_canonical();
-        if let Some(old) = self.machine.settings.keys().get(&name) {
-            let same = old.algorithm == algorithm && self.open_secret(&name, &old.secret).as_deref() == Some(secret);
-            return Err(if same { Ok(AdminReply::Unchanged) } else { Err(AdminError::KeyExists) });
+        let settings = &self.machine.settings;
+        if settings.feature_level() < 2
+            && let Some(old) = settings.keys().get(&name)
+            && old.algorithm == algorithm
+            && self.open_secret(&name, &old.secret).as_deref() == Some(secret)
+        {
+            return Err(Ok(AdminReply::Unchanged));
         }
-        let secret = self.seal(nonce, &secret_context(&name), secret)?;
+        let secret = self.seal_key(&name, secret, nonce)?;
         Ok(SettingsChange::KeyAdd { name, algorithm, secret })
     }
 
-    /// Seals the secret. The key whose newest secret it is already is not rolled again.
-    fn key_roll(
-        &self,
-        name: &Name,
-        secret: &[u8],
-        nonce: [u8; 12],
-    ) -> Result<SettingsChange, Result<AdminReply, AdminError>> {
+    /// Seals the secret of a TSIG key.
+    fn seal_key(&self, name: &Name, secret: &[u8], nonce: [u8; 12]) -> Result<Sealed, Result<AdminReply, AdminError>> {
         if secret.is_empty() || secret.len() > SECRET_OCTETS_MAX {
             return Err(Err(AdminError::Malformed));
         }
-        let name = name.as_ref().to_canonical();
-        let Some(old) = self.machine.settings.keys().get(&name) else { return Err(Err(AdminError::KeyUnknown)) };
-        if self.open_secret(&name, &old.secret).as_deref() == Some(secret) {
-            return Err(Ok(AdminReply::Unchanged));
-        }
-        let secret = self.seal(nonce, &secret_context(&name), secret)?;
-        Ok(SettingsChange::KeyRoll { name, secret })
+        self.seal(nonce, &secret_context(name), secret)
     }
 
     /// Seals the key of an authority.

@@ -104,7 +104,9 @@ impl Waiter {
             Command::Propose(body) => matches!(body, Body::ImportBegin(_) | Body::ImportChunk(_)),
             // Levels and numbers only rise, and what a member says of itself it says until it stands there.
             Command::Settings(SettingsChange::FeatureLevel { .. } | SettingsChange::Trust(_)) => true,
-            Command::Settings(_) | Command::ZoneSet { .. } => false,
+            Command::Settings(_) | Command::ZoneSet { .. } | Command::KeyRoll { .. } | Command::PolicySet { .. } => {
+                false
+            }
             // It changes nothing.
             Command::Everywhere { .. } => true,
             Command::NodeAdd { .. } | Command::NodeRemove { .. } | Command::TransferLeader { .. } => false,

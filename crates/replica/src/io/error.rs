@@ -15,6 +15,10 @@ pub enum AdminError {
     KeyExists,
     /// The key has two secrets already.
     KeyRolling,
+    /// The secret is for another algorithm than that of the key.
+    KeyOfAnotherAlgorithm,
+    /// The rules are others than those that the caller started from.
+    PolicyChanged,
     /// No such key.
     KeyUnknown,
     /// No such member.

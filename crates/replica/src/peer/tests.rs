@@ -3,11 +3,14 @@
 use super::*;
 use crate::command::{Taken, UpdateCommand};
 use crate::entry::{Body, SettingsChange, StageId};
-use crate::io::{AckOption, AdminError, OptionsChange, SerialPolicyOption, StaleOption, Transport};
-use crate::policy::{External, Question, SocketPath};
+use crate::io::{AckOption, AdminError, KeyAlgorithm, OptionsChange, SerialPolicyOption, StaleOption, Transport};
+use crate::policy::text::parse_policy;
+use crate::policy::{External, Policy, Question, SocketPath};
+use crate::secrets::Sealed;
 use crate::update::SecretId;
 use ::raft::eraftpb::{ConfState, Entry, EntryType, Snapshot};
 use proptest::prelude::*;
+use std::sync::Arc;
 use wire::number::{Rcode, Rtype};
 use zone::ZoneId;
 
@@ -111,18 +114,25 @@ fn frames() -> Vec<Frame> {
         Frame::ReadIndex { token: 1 },
     ];
     frames.extend(commands.map(|command| Frame::Forward { token: 7, term: None, command }));
-    frames.extend(zone_sets().map(|command| Frame::Forward { token: 7, term: Some(3), command }));
+    frames.extend(decided().map(|command| Frame::Forward { token: 7, term: Some(3), command }));
     frames.extend(answers.map(|answer| Frame::Answer { token: 7, answer }));
     frames
 }
 
-fn zone_sets() -> [Command; 2] {
+/// What the leader decides by what it holds.
+fn decided() -> impl Iterator<Item = Command> {
     let (zone, nothing) = (ZoneId { view: 0, apex: "example.test.".parse().unwrap() }, OptionsChange::default());
-    [
+    let secret = Sealed { data_key_number: 1, nonce: [2; 12], octets: vec![3; 48] };
+    let roll = Command::KeyRoll { name: "key.".parse().unwrap(), algorithm: KeyAlgorithm::HmacSha384, secret };
+    let policy = Arc::new(parse_policy("grant key. zonesub A;").unwrap());
+    let set = |zone| Command::PolicySet { zone, policy: policy.clone(), expected: Policy::default().revision() };
+    let others = [roll, set(None), set(Some(zone.clone()))];
+    let options = [
         OptionsChange { stale: Some(StaleOption::Expire), ..nothing },
         OptionsChange { serial_policy: Some(SerialPolicyOption::Increment), ack: Some(AckOption::AllLive), ..nothing },
     ]
-    .map(|change| Command::ZoneSet { zone: zone.clone(), change })
+    .map(|change| Command::ZoneSet { zone: zone.clone(), change });
+    options.into_iter().chain(others)
 }
 
 #[test]

@@ -18,6 +18,8 @@ pub use rule::{Effect, Identity, KeyLimits, Rule, RuleType, Scope};
 // Rules in their order.
 mod table;
 pub use table::{Policy, PolicyError};
+mod revision;
+pub use revision::Revision;
 
 // What others say.
 mod external;

@@ -8,16 +8,18 @@ use crate::entry::{Body, Entry, SettingsChange, SettingsEntry, UpdateEntry, Zone
 use crate::io::{AckOption, AdminError, NodeId, Transport, ZoneOptions};
 use crate::limits::{ENTRY_OCTETS_MAX, EVERYWHERE_WAIT_MS, EVERYWHERE_WAITING_MAX};
 use crate::machine::{Machine, Misfit, Prepared, StageError, carry_out, zone_work};
-use crate::policy::Requestor;
+use crate::policy::{Policy, Requestor, Revision};
 use crate::raft::Driver;
 use crate::report::{HEARD_MS, Reports};
 use crate::rotation::Rotation;
-use crate::secrets::DataKey;
-use crate::state::Known;
+use crate::secrets::{DataKey, Sealed};
+use crate::state::{Known, secret_context};
 use crate::succession::successor;
 use crate::update::{self, Evaluated as Outcome};
 use core::net::Ipv6Addr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use wire::name::Name;
 use wire::number::Rcode;
 use wire::parse::{Parsed, parse_request};
 use zone::ZoneId;
@@ -81,6 +83,13 @@ impl Evaluator<'_> {
                 }
                 None => Step::Answer(Answer::Refused(AdminError::ZoneUnknown)),
             },
+            Command::KeyRoll { name, algorithm, secret } => match self.machine.settings.keys().get(&name) {
+                Some(key) if key.algorithm != algorithm => {
+                    Step::Answer(Answer::Refused(AdminError::KeyOfAnotherAlgorithm))
+                }
+                _ => self.administrators(origin, SettingsChange::KeyRoll { name, secret }),
+            },
+            Command::PolicySet { zone, policy, expected } => self.policy(origin, zone, policy, expected),
             Command::NodeAdd { node, address, token } => {
                 let id = self.machine.settings.next_id(node);
                 let taken = |number| self.machine.settings.members().iter().any(|member| member.id as u32 == number);
@@ -311,7 +320,7 @@ impl Evaluator<'_> {
     pub(super) fn settings(&mut self, origin: Origin, change: SettingsChange, joined: Option<NodeId>) -> Step {
         match self.machine.settings.check(&change, self.head.time_ms) {
             Ok(true) => {}
-            Ok(false) => return Step::Answer(Answer::Done { index: self.machine.applied.0 }),
+            Ok(false) => return self.unchanged(),
             Err(error) => return Step::Answer(Answer::Refused(error)),
         }
         let body = Body::Settings(SettingsEntry { epoch: self.machine.settings.epoch(), change });
@@ -338,8 +347,44 @@ impl Evaluator<'_> {
                     None => self.settings(origin, change, None),
                 }
             }
+            SettingsChange::KeyAdd { ref name, algorithm, ref secret } => match self.is_newest(name, secret) {
+                Ok(true) if self.machine.settings.keys()[name].algorithm == algorithm => self.unchanged(),
+                Ok(_) => self.settings(origin, change, None),
+                Err(error) => Step::Answer(Answer::Refused(error)),
+            },
+            SettingsChange::KeyRoll { ref name, ref secret } => match self.is_newest(name, secret) {
+                Ok(true) => self.unchanged(),
+                Ok(false) => self.settings(origin, change, None),
+                Err(error) => Step::Answer(Answer::Refused(error)),
+            },
             change => self.settings(origin, change, None),
         }
+    }
+
+    /// Whether this is the newest secret of the key already, whatever seals the two.
+    ///
+    /// # Errors
+    /// No data key here opens them.
+    fn is_newest(&self, name: &Name, secret: &Sealed) -> Result<bool, AdminError> {
+        let Some(key) = self.machine.settings.keys().get(name) else { return Ok(false) };
+        let opened = |sealed| self.data_key.open(sealed, &secret_context(name)).ok_or(AdminError::DataKeyOld);
+        Ok(opened(&key.secret)? == opened(secret)?)
+    }
+
+    /// Rules that were made from those that are expected, and take the place of no others.
+    fn policy(&mut self, origin: Origin, zone: Option<ZoneId>, policy: Arc<Policy>, expected: Revision) -> Step {
+        let settings = &self.machine.settings;
+        let found = settings.policies().get(&zone).cloned().unwrap_or_default().revision();
+        let change = SettingsChange::PolicySet { zone, policy };
+        // Whoever has set the same, or removed the zone, is no conflict.
+        if found != expected && settings.check(&change, self.head.time_ms) == Ok(true) {
+            return Step::Answer(Answer::Refused(AdminError::PolicyChanged));
+        }
+        self.settings(origin, change, None)
+    }
+
+    fn unchanged(&self) -> Step {
+        Step::Answer(Answer::Done { index: self.machine.applied.0 })
     }
 
     /// Before a zone gets `ack = all-live` every member that answers holds a lease, so that none has to fall silent;
@@ -361,7 +406,7 @@ impl Evaluator<'_> {
     fn take_vote(&mut self, origin: Origin, id: NodeId, to: Option<NodeId>, change: SettingsChange) -> Step {
         match self.machine.settings.check(&change, self.head.time_ms) {
             Ok(true) => {}
-            Ok(false) => return Step::Answer(Answer::Done { index: self.machine.applied.0 }),
+            Ok(false) => return self.unchanged(),
             Err(error) => return Step::Answer(Answer::Refused(error)),
         }
         let settings = &self.machine.settings;

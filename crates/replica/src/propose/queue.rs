@@ -173,6 +173,8 @@ fn flow_of(command: &Command) -> FlowId {
         },
         Command::Settings(_)
         | Command::ZoneSet { .. }
+        | Command::KeyRoll { .. }
+        | Command::PolicySet { .. }
         | Command::NodeAdd { .. }
         | Command::NodeRemove { .. }
         | Command::TransferLeader { .. }

@@ -68,8 +68,7 @@ fn a_backup_becomes_another_cluster() {
     let request = cluster.update_octets(2, octets.clone(), "192.0.2.200:4000");
     cluster.settle();
     cluster.assert_done(request);
-    let roll = AdminCommand::RollKey { name: name("key."), secret: vec![4; 32], nonce: [2; 12] };
-    assert_eq!(cluster.admin_ok(1, roll), AdminReply::Done);
+    assert_eq!(cluster.admin_ok(1, roll_key(&[4; 32], 2)), AdminReply::Done);
     cluster.admin_ok(1, AdminCommand::CreateToken { digest: [1; 32], expires_wall_ms: u64::MAX, is_learner: true });
     let authority = TrustCommand::AddAuthority { number: 1, certificate: vec![0x30], key: vec![5], nonce: [3; 12] };
     cluster.admin_ok(2, AdminCommand::Trust(authority));

@@ -22,6 +22,12 @@ use zone::set::StoreConfig;
 use zone::{Record, ZoneId};
 
 pub(super) const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
+
+/// Another secret for the key that a cluster begins with.
+pub(super) fn roll_key(secret: &[u8], nonce: u8) -> AdminCommand {
+    let (algorithm, secret) = (KeyAlgorithm::HmacSha256, secret.to_vec());
+    AdminCommand::RollKey { name: name("key."), algorithm, secret, nonce: [nonce; 12] }
+}
 const START_WALL_MS: u64 = 1_700_000_000_000;
 
 /// One machine: its disk stays when its process dies.

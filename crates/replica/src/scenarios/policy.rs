@@ -11,7 +11,7 @@ use zone::Record;
 
 fn set(cluster: &mut Cluster, id: u64, zone: Option<&str>, rules: &str) -> AdminReply {
     let policy = Arc::new(parse_policy(rules).unwrap());
-    cluster.admin_ok(id, AdminCommand::SetPolicy { zone: zone.map(zone_id), policy })
+    cluster.admin_ok(id, AdminCommand::SetPolicy { zone: zone.map(zone_id), policy, expected: None })
 }
 
 /// Three members; `key.` is granted nothing beside what rules say.
@@ -170,7 +170,7 @@ fn the_address_counts_that_the_node_saw_which_took_the_update() {
 fn either_secret_signs_while_a_key_is_rolled() {
     let (mut cluster, leader, follower) = cluster();
     set(&mut cluster, leader, None, "grant key. zonesub A;");
-    let roll = |secret: &[u8]| AdminCommand::RollKey { name: name("key."), secret: secret.to_vec(), nonce: [9; 12] };
+    let roll = |secret: &[u8]| roll_key(secret, 9);
     let old = add(&address(1), 1, cluster.now.wall_ms);
     let request = cluster.update_octets(follower, old.clone(), "192.0.2.200:4000");
     cluster.settle();
@@ -244,7 +244,7 @@ fn what_a_daemon_said_to_the_node_that_took_an_update_goes_with_it() {
 /// when the node reaches it again.
 #[test]
 fn a_signature_counts_only_while_the_leader_knows_its_secret() {
-    let roll = |secret: &[u8]| AdminCommand::RollKey { name: name("key."), secret: secret.to_vec(), nonce: [2; 12] };
+    let roll = |secret: &[u8]| roll_key(secret, 2);
     let retire = || AdminCommand::RetireKey { name: name("key.") };
     let remove = || AdminCommand::RemoveKey { name: name("key.") };
     let add = || AdminCommand::AddKey {

@@ -54,15 +54,11 @@ impl From<AdminError> for ApiError {
             | AdminError::ZoneInvalid
             | AdminError::ImportUnderWay
             | AdminError::ImportGivenUp => return Self::of_zones(error),
-            AdminError::KeyExists => (
-                S::CONFLICT,
-                "a key of that name exists with another secret",
-                "remove it first, or choose another name",
-            ),
-            AdminError::KeyRolling => {
-                (S::CONFLICT, "the key has two secrets already", "`catamaran key retire` makes the older one void")
-            }
-            AdminError::KeyUnknown => (S::NOT_FOUND, "there is no such key", "see `catamaran key list`"),
+            AdminError::KeyExists
+            | AdminError::KeyRolling
+            | AdminError::KeyUnknown
+            | AdminError::KeyOfAnotherAlgorithm
+            | AdminError::PolicyChanged => return Self::of_rights(error),
             AdminError::NodeUnknown
             | AdminError::NodeExists
             | AdminError::NodeVotes
@@ -135,6 +131,34 @@ impl ApiError {
                 S::UNPROCESSABLE_ENTITY,
                 "the records are no zone: it needs one SOA, at its apex, and no owner outside",
                 "see `catamaran zone check FILE`",
+            ),
+        };
+        Self::new(status, error, hint)
+    }
+
+    /// What stands against a change of keys or rules.
+    fn of_rights(error: AdminError) -> Self {
+        use StatusCode as S;
+        let (status, error, hint) = match error {
+            AdminError::KeyExists => (
+                S::CONFLICT,
+                "a key of that name exists with another secret",
+                "remove it first, or choose another name",
+            ),
+            AdminError::KeyRolling => {
+                (S::CONFLICT, "the key has two secrets already", "`catamaran key retire` makes the older one void")
+            }
+            AdminError::KeyUnknown => (S::NOT_FOUND, "there is no such key", "see `catamaran key list`"),
+            AdminError::KeyOfAnotherAlgorithm => (
+                S::CONFLICT,
+                "the key is of another algorithm",
+                "a key keeps the one that `catamaran key list` shows: make another key to change it",
+            ),
+            // Of rules that others changed; all others are told apart by the caller.
+            _ => (
+                S::CONFLICT,
+                "the rules there are not those of the revision that was expected: another has changed them",
+                "`catamaran policy show` prints them with their revision: put your change into those, and expect that",
             ),
         };
         Self::new(status, error, hint)

@@ -1,6 +1,7 @@
 //! `/v1/keys`
 
 use super::Api;
+use super::consistent::Consistency;
 use super::error::ApiError;
 use super::types::{DoneJson, GrantJson, KeyJson};
 use crate::files::key_file::Algorithm;
@@ -22,7 +23,11 @@ pub(super) struct KeyQuery {
     name: String,
 }
 
-pub(super) async fn list(State(api): State<Arc<Api>>) -> Json<Vec<KeyJson>> {
+pub(super) async fn list(
+    State(api): State<Arc<Api>>,
+    query: Result<Query<Consistency>, QueryRejection>,
+) -> Result<Json<Vec<KeyJson>>, ApiError> {
+    query?.wait(&api).await?;
     let rights = api.handle.shared().rights();
     let keys = rights.statuses().into_iter().map(|key| KeyJson {
         name: key.name.to_string(),
@@ -38,7 +43,7 @@ pub(super) async fn list(State(api): State<Arc<Api>>) -> Json<Vec<KeyJson>> {
             })
             .collect(),
     });
-    Json(keys.collect())
+    Ok(Json(keys.collect()))
 }
 
 /// The secrets of a key in clear, the newest first: one object of the list's form for each. It is audited first.
@@ -154,20 +159,12 @@ pub(super) async fn roll(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<DoneJson>, ApiError> {
     let (key, name, algorithm) = parse_key(&body?)?;
-    let rights = api.handle.shared().rights();
-    let known = rights.status(&name).ok_or(AdminError::KeyUnknown)?;
-    if known.algorithm != wire_algorithm(algorithm) {
-        return Err(bad(
-            format!("the key is one of {}", mnemonic(known.algorithm)),
-            "a key keeps its algorithm: make another key to change it",
-        ));
-    }
     let secret = key
         .secret
         .as_deref()
         .ok_or_else(|| bad("the new secret is missing".to_owned(), "name, algorithm and secret"))?;
     let (secret, nonce) = secret_and_nonce(secret)?;
-    changed(&api, AdminCommand::RollKey { name, secret, nonce }).await
+    changed(&api, AdminCommand::RollKey { name, algorithm: wire_algorithm(algorithm), secret, nonce }).await
 }
 
 /// Makes the older of two secrets void.

@@ -3,6 +3,7 @@
 use super::Api;
 use super::error::ApiError;
 use super::types::{DecisionJson, DoneJson};
+use crate::cli::client::POLICY_REVISION;
 use crate::node::rights::Rights;
 use axum::Json;
 use axum::body::Bytes;
@@ -46,27 +47,38 @@ pub(super) struct CheckQuery {
     tcp: Option<String>,
 }
 
+/// Which policy is set, and which rules it was made from.
+#[derive(Deserialize)]
+pub(super) struct SetQuery {
+    #[serde(flatten)]
+    of: PolicyQuery,
+    expect: Option<String>,
+}
+
 pub(super) async fn show(
     State(api): State<Arc<Api>>,
     query: Result<Query<PolicyQuery>, QueryRejection>,
 ) -> Result<impl IntoResponse, ApiError> {
     let zone = query?.id()?;
-    let text = api.handle.shared().rights().policy(zone.as_ref()).map(ToString::to_string);
-    Ok(([("content-type", "text/plain; charset=utf-8")], text.unwrap_or_default()))
+    let policy = api.handle.shared().rights().policy(zone.as_ref()).cloned().unwrap_or_default();
+    let (revision, kind) = (policy.revision().to_string(), "text/plain; charset=utf-8".to_owned());
+    Ok(([(POLICY_REVISION, revision), ("content-type", kind)], policy.to_string()))
 }
 
 pub(super) async fn set(
     State(api): State<Arc<Api>>,
-    query: Result<Query<PolicyQuery>, QueryRejection>,
+    query: Result<Query<SetQuery>, QueryRejection>,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<DoneJson>, ApiError> {
-    let zone = query?.id()?;
+    let SetQuery { of, expect } = query?.0;
+    let zone = of.id()?;
+    let expected = expect.map(|text| text.parse().map_err(|why| bad(format!("`{text}` is no revision"), why)));
     let wrong =
         |why: String| ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, why, "correct the rules; nothing was changed");
     let body = body?;
     let text = std::str::from_utf8(&body).map_err(|_| wrong("the rules are not UTF-8".to_owned()))?;
     let policy = parse_policy(text).map_err(|error| wrong(error.to_string()))?;
-    let command = AdminCommand::SetPolicy { zone, policy: Arc::new(policy) };
+    let command = AdminCommand::SetPolicy { zone, policy: Arc::new(policy), expected: expected.transpose()? };
     super::keys::changed(&api, command).await
 }
 

@@ -1,19 +1,27 @@
 //! Who may ask what, from where. What the handlers do is tested with real processes (`tests/it/commands.rs`).
 
 use super::*;
+use crate::files::data_key::DataKeys;
 use crate::limits::AT_WAITING_MAX;
-use crate::node::handle::Shared;
+use crate::node::handle::{Event, Shared};
 use crate::node::readers::Readers;
 use crate::service::deferred::Desk;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::{Request, StatusCode};
+use replica::io::{AdminCommand, AdminError, AdminReply, ReadIndexError, TrustCommand};
+use replica::{Authority, Trust};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use tower::ServiceExt;
 use zone::set::{StoreConfig, ZoneSet, ZoneSetConfig};
 
 /// An API whose replica is gone: a request that may pass gets 503, or what needs no replica.
 fn api(dir: &std::path::Path) -> Arc<Api> {
-    let (events, _) = std::sync::mpsc::channel();
+    api_before(dir, channel().0, Arc::default())
+}
+
+/// An API whose replica gets these events.
+fn api_before(dir: &std::path::Path, events: Sender<Event>, shared: Arc<Shared>) -> Arc<Api> {
     let store = StoreConfig { huge_pages: false, ..StoreConfig::default() };
     let zones = ZoneSet::new(ZoneSetConfig { store }).unwrap();
     let metrics = NodeMetrics {
@@ -36,7 +44,7 @@ fn api(dir: &std::path::Path) -> Arc<Api> {
         started_at: Instant::now(),
         has_dns: true,
         token: Token::load_or_make(&dir.join("api.token")).unwrap(),
-        handle: ReplicaHandle::new(events, Arc::<Shared>::default()),
+        handle: ReplicaHandle::new(events, shared),
         serving: Arc::default(),
         limits: Arc::default(),
         metrics,
@@ -55,6 +63,11 @@ fn api(dir: &std::path::Path) -> Arc<Api> {
 }
 
 fn ask(api: &Arc<Api>, from: &str, method: &str, path: &str, authorization: Option<&str>) -> StatusCode {
+    answer(api, from, method, path, authorization).0
+}
+
+/// What is answered, with its body.
+fn answer(api: &Arc<Api>, from: &str, method: &str, path: &str, authorization: Option<&str>) -> (StatusCode, String) {
     let mut request = Request::builder().method(method).uri(path);
     if let Some(authorization) = authorization {
         request = request.header("authorization", authorization);
@@ -63,7 +76,11 @@ fn ask(api: &Arc<Api>, from: &str, method: &str, path: &str, authorization: Opti
     let from: SocketAddr = from.parse().unwrap();
     request.extensions_mut().insert(ConnectInfo(from));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(router(api.clone()).oneshot(request)).unwrap().status()
+    runtime.block_on(async {
+        let response = router(api.clone()).oneshot(request).await.unwrap();
+        let (status, body) = (response.status(), response.into_body());
+        (status, String::from_utf8(axum::body::to_bytes(body, usize::MAX).await.unwrap().to_vec()).unwrap())
+    })
 }
 
 #[test]
@@ -115,4 +132,63 @@ fn changes_and_secrets_need_the_token_everywhere() {
     assert_eq!(ask(&api, "192.0.2.1:5", "GET", "/v1/zones/none.test.", None), StatusCode::UNAUTHORIZED);
     assert_eq!(ask(&api, "127.0.0.1:5", "GET", "/", None), StatusCode::NOT_FOUND);
     assert_eq!(ask(&api, "127.0.0.1:5", "PUT", "/healthz", None), StatusCode::METHOD_NOT_ALLOWED);
+}
+
+/// What nodes know each other by after this many rotations.
+fn rotated(times: u32) -> Arc<Trust> {
+    let authorities = vec![Authority { number: 1, certificate: Vec::new(), key: None }];
+    Arc::new(Trust { authorities, renewal: times, data_key: 1 + times, ..Trust::default() })
+}
+
+/// The replica of a node that has not heard of the last rotation: a read brings it, where a leader confirms it. Gives
+/// the numbers of what was asked of it.
+fn lagging(shared: &Shared, events: &Receiver<Event>, has_leader: bool) -> Vec<u32> {
+    let mut numbers = Vec::new();
+    for event in events {
+        match event {
+            Event::ReadIndex(done) if has_leader => {
+                shared.trust.send_replace(rotated(2));
+                done.send(Ok(9)).unwrap();
+            }
+            Event::ReadIndex(done) => done.send(Err(ReadIndexError::TimedOut)).unwrap(),
+            // Another asks for the same, a moment earlier.
+            Event::Admin(AdminCommand::Trust(TrustCommand::Renew { number }), done) => {
+                numbers.push(number);
+                done.send(Ok(AdminReply::Unchanged)).unwrap();
+            }
+            Event::Admin(AdminCommand::Trust(TrustCommand::BeginDataKey { number, .. }), done) => {
+                numbers.push(number);
+                done.send(Err(AdminError::RotationBusy)).unwrap();
+            }
+            _ => panic!("nothing else is asked"),
+        }
+    }
+    numbers
+}
+
+/// The number that a node takes must be one that nothing has yet: else it says that it ordered what was done long ago.
+#[test]
+fn a_rotation_has_the_number_after_the_last_also_at_a_node_that_lags() {
+    let dir = crate::test_dir("api-rotation");
+    for (path, number) in [("/v1/certificates", 3), ("/v1/data-key", 4)] {
+        for has_leader in [true, false] {
+            let (sender, events) = channel();
+            let shared = Arc::<Shared>::default();
+            let api = api_before(dir.path(), sender, shared.clone());
+            api.data_key_file.save(&DataKeys::first([7; 32])).unwrap();
+            shared.trust.send_replace(rotated(1));
+            let replica = std::thread::spawn(move || lagging(&shared, &events, has_leader));
+            let token = api.token.authorization();
+            let (status, body) = answer(&api, "127.0.0.1:5", "POST", path, Some(&token));
+            drop(api);
+            let asked = replica.join().unwrap();
+            if has_leader {
+                assert_eq!((status, asked), (StatusCode::OK, vec![number]), "{path}: {body}");
+                assert_eq!(body, format!("{{\"number\":{number}}}"));
+            } else {
+                assert_eq!((status, asked), (StatusCode::SERVICE_UNAVAILABLE, Vec::new()), "{path}: {body}");
+                assert!(body.contains("nothing was done"), "{path}: {body}");
+            }
+        }
+    }
 }

@@ -1,5 +1,8 @@
 //! `POST /v1/certificates`: every node gets itself a new certificate. `POST /v1/authority`: the next step towards
 //! another authority. `POST /v1/data-key`: another data key.
+//!
+//! Each is a step from what the cluster has come to, so it is looked at after a leader with a majority has confirmed
+//! that this node knows all of it. Who finds the step done then was overtaken by another who asked for the same.
 
 use super::Api;
 use super::error::ApiError;
@@ -13,7 +16,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use replica::Trust;
-use replica::io::{AdminCommand, AdminError, Standing, TrustCommand};
+use replica::io::{AdminCommand, AdminError, ReadIndexError, Standing, TrustCommand};
 use serde::Deserialize;
 use std::io;
 use std::sync::Arc;
@@ -25,14 +28,13 @@ pub(super) struct StepQuery {
 }
 
 pub(super) async fn renew(State(api): State<Arc<Api>>) -> Result<Json<RenewalJson>, ApiError> {
-    let trust = api.trust()?;
-    let number = trust.renewal + 1;
+    let number = api.trust().await?.renewal + 1;
     api.handle.admin(AdminCommand::Trust(TrustCommand::Renew { number })).await?;
     Ok(Json(RenewalJson { number }))
 }
 
 pub(super) async fn begin_data_key(State(api): State<Arc<Api>>) -> Result<Json<RenewalJson>, ApiError> {
-    let trust = api.trust()?;
+    let trust = api.trust().await?;
     // One that is under way is gone on with.
     if let Some((number, _)) = trust.next_data_key {
         return Ok(Json(RenewalJson { number }));
@@ -40,8 +42,11 @@ pub(super) async fn begin_data_key(State(api): State<Arc<Api>>) -> Result<Json<R
     let failed = |error: io::Error| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string(), "try again");
     let command = begin(&trust, &api.data_key_file).map_err(failed)?;
     let number = trust.data_key + 1;
-    api.handle.admin(AdminCommand::Trust(command)).await?;
-    Ok(Json(RenewalJson { number }))
+    match api.handle.admin(AdminCommand::Trust(command)).await {
+        // Busy: another has begun with one meanwhile.
+        Ok(_) | Err(AdminError::RotationBusy) => Ok(Json(RenewalJson { number })),
+        Err(error) => Err(error.into()),
+    }
 }
 
 pub(super) async fn step(
@@ -49,7 +54,7 @@ pub(super) async fn step(
     query: Result<Query<StepQuery>, QueryRejection>,
 ) -> Result<Json<AuthorityStepJson>, ApiError> {
     let begin = query?.begin == Some(true);
-    let trust = api.trust()?;
+    let trust = api.trust().await?;
     let newest = trust.authorities.iter().map(|of| of.number).max().unwrap_or(0);
     let (command, did, waits_for) = match trust.authorities.iter().find(|of| of.number != newest) {
         None if !begin => return Ok(Json(AuthorityStepJson { did: None, waits_for: Vec::new(), done: true })),
@@ -93,8 +98,18 @@ fn behind(trust: &Trust, is_so: impl Fn(&Standing) -> bool) -> Vec<u64> {
 }
 
 impl Api {
-    /// What nodes know each other by, where the cluster has it in its state.
-    fn trust(&self) -> Result<Arc<Trust>, ApiError> {
+    /// What nodes know each other by now, where the cluster has it in its state.
+    async fn trust(&self) -> Result<Arc<Trust>, ApiError> {
+        let late = |error| match error {
+            ReadIndexError::TimedOut => {
+                let what =
+                    "no leader with a majority confirmed in time that this node has everything; nothing was done";
+                let hint = "ask another node; see `catamaran status` whether this one lags, or nobody leads";
+                ApiError::new(StatusCode::SERVICE_UNAVAILABLE, what, hint)
+            }
+            ReadIndexError::Busy => error.into(),
+        };
+        self.handle.read_index().await.ok_or_else(ApiError::ending)?.map_err(late)?;
         let trust = self.handle.shared().trust.borrow().clone();
         if !trust.authorities.is_empty() {
             return Ok(trust);

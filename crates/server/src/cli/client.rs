@@ -51,8 +51,8 @@ pub(crate) struct Client {
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) body: Vec<u8>,
-    /// Hash of the zone that the body shows, where it shows one.
-    pub(crate) zone_hash: Option<String>,
+    /// Which version the body shows: the hash of a zone, or the revision of rules.
+    pub(crate) version: Option<String>,
 }
 
 impl Client {
@@ -150,7 +150,7 @@ impl Client {
             if !status.is_success() {
                 let limit = crate::limits::API_BODY_BYTES_MAX as u64;
                 let body = response.body_mut().with_config().limit(limit).read_to_vec().unwrap_or_default();
-                let answer = Answer { status, body, zone_hash: None };
+                let answer = Answer { status, body, version: None };
                 if status == StatusCode::SERVICE_UNAVAILABLE {
                     last = error_of(&answer).error;
                     continue;
@@ -221,10 +221,11 @@ impl Client {
             let request = request.body(body).map_err(ureq::Error::from)?;
             self.agent.run(self.agent.configure_request(request).timeout_global(wait).build())?
         };
-        let zone_hash = response.headers().get(ZONE_HASH).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let field = |name| response.headers().get(name)?.to_str().ok().map(str::to_owned);
+        let version = [ZONE_HASH, POLICY_REVISION].into_iter().find_map(field);
         let limit = crate::limits::API_ZONE_BYTES_MAX as u64;
         let body = response.body_mut().with_config().limit(limit).read_to_vec()?;
-        Ok(Answer { status: response.status(), body, zone_hash })
+        Ok(Answer { status: response.status(), body, version })
     }
 }
 
@@ -236,6 +237,9 @@ pub(crate) const RECORDS_TYPE: &str = "application/vnd.catamaran.records";
 
 /// Field that carries the hash of an exported zone.
 pub(crate) const ZONE_HASH: &str = "catamaran-zone-hash";
+
+/// Field that carries the revision of shown rules.
+pub(crate) const POLICY_REVISION: &str = "catamaran-policy-revision";
 
 /// Why a node gave no answer.
 #[derive(Debug)]

@@ -88,7 +88,7 @@ fn roll(name: Option<&str>, file: Option<&Path>, target: &Target) -> Result<Tsig
         Some(file) => TsigKey::load(file)?,
         None => {
             let name = parse_name(name.unwrap_or_default())?;
-            let keys: Vec<KeyJson> = client.get_json("/v1/keys")?;
+            let keys: Vec<KeyJson> = client.get_json("/v1/keys?consistent=1")?;
             let known = keys.iter().find(|key| key.name.eq_ignore_ascii_case(&name.to_string()));
             let known = known.ok_or_else(|| {
                 Problem::new(Exit::Refused, format!("key {name} was not rolled"), "there is no such key")

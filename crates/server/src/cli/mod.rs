@@ -103,6 +103,8 @@ Examples:
   catamaran policy set example.org rules
   catamaran policy set --all-zones rules
   catamaran policy set example.org -             reads standard input; nothing removes all rules
+  catamaran policy set example.org rules --expect 0f3ab5c27d9e6418
+                                                 is refused when another has changed them since `policy show`
 
 The rules are those of BIND's update-policy; the first that matches decides:
   grant dhcp zonesub A(4) AAAA(4) TXT DHCID;     up to four addresses of each kind at a name
@@ -612,6 +614,9 @@ pub(crate) enum PolicyCommand {
         /// File with the rules; `-` is standard input.
         #[arg(required = true)]
         file: PathBuf,
+        /// Set them only if the rules there are those of this revision, which `policy show` prints.
+        #[arg(long, value_name = "REVISION")]
+        expect: Option<String>,
         #[command(flatten)]
         target: Target,
     },

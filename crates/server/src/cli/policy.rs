@@ -1,6 +1,6 @@
 //! `policy`: set, show, check, import.
 
-use super::client::{Client, query};
+use super::client::{Answer, Client, query};
 use super::named_conf::{self, ZonePolicy};
 use super::{PolicyCommand, Target};
 use crate::api::types::{DecisionJson, DoneJson, ZoneJson};
@@ -15,7 +15,7 @@ use wire::Name;
 
 pub(crate) fn run(command: &PolicyCommand) -> Result<(), Problem> {
     match command {
-        PolicyCommand::Set { zone, file, target, .. } => set(zone.as_deref(), file, target),
+        PolicyCommand::Set { zone, file, expect, target, .. } => set(zone.as_deref(), file, expect.as_deref(), target),
         PolicyCommand::Show { zone, target } => show(zone.as_deref(), target),
         PolicyCommand::Check { key, name, rtype, source, tcp, target } => {
             check([key, name, rtype], source.as_ref(), *tcp, target)
@@ -24,7 +24,7 @@ pub(crate) fn run(command: &PolicyCommand) -> Result<(), Problem> {
     }
 }
 
-fn set(zone: Option<&str>, file: &Path, target: &Target) -> Result<(), Problem> {
+fn set(zone: Option<&str>, file: &Path, expect: Option<&str>, target: &Target) -> Result<(), Problem> {
     let zone = zone.map(parse_name).transpose()?;
     let text = read(file)?;
     // Said with the file's name, and before any node is asked.
@@ -34,7 +34,7 @@ fn set(zone: Option<&str>, file: &Path, target: &Target) -> Result<(), Problem> 
             .at(format!("{}:{line}:{column}", file.display()))
             .hint("see `catamaran policy set --help`")
     })?;
-    let changed = put(&Client::find(target)?, zone.as_ref(), &text)?;
+    let changed = put(&Client::find(target)?, zone.as_ref(), expect, &text)?;
     print(&format!("{} {}", of(zone.as_ref()), if changed { "set" } else { "are so already" }))
 }
 
@@ -52,9 +52,12 @@ fn read(file: &Path) -> Result<String, Problem> {
     String::from_utf8(octets).map_err(|_| cannot("they are not UTF-8".to_owned()))
 }
 
-fn put(client: &Client, zone: Option<&Name>, text: &str) -> Result<bool, Problem> {
+/// `expect` is the revision of the rules that these were made from.
+fn put(client: &Client, zone: Option<&Name>, expect: Option<&str>, text: &str) -> Result<bool, Problem> {
+    let mark = if zone.is_some() { '&' } else { '?' };
+    let expect = expect.map(|revision| format!("{mark}{}", query("expect", revision))).unwrap_or_default();
     let answer = client
-        .change("PUT", &path(zone), text.as_bytes())
+        .change("PUT", &(path(zone) + &expect), text.as_bytes())
         .map_err(|problem| problem.of(format!("{} were not set", of(zone))))?;
     let done: DoneJson = serde_json::from_slice(&answer.body)
         .map_err(|error| Problem::new(Exit::Failed, "the answer cannot be read", error))?;
@@ -81,10 +84,12 @@ fn show(zone: Option<&str>, target: &Target) -> Result<(), Problem> {
     };
     let mut shown = false;
     for zone in &zones {
-        let text = String::from_utf8_lossy(&client.get(&path(zone.as_ref()))?.body).into_owned();
-        if !text.is_empty() {
-            shown = true;
-            print(&format!("# {}\n{}", of(zone.as_ref()), text.trim_end()))?;
+        let Answer { body, version, .. } = client.get(&path(zone.as_ref()))?;
+        let text = String::from_utf8_lossy(&body);
+        shown |= !text.is_empty();
+        if !text.is_empty() || zones.len() == 1 {
+            let revision = version.map(|revision| format!(", revision {revision}")).unwrap_or_default();
+            print(format!("# {}{revision}\n{text}", of(zone.as_ref())).trim_end())?;
         }
     }
     if shown { Ok(()) } else { print("# there are no rules: only what `key list` shows is granted") }
@@ -155,7 +160,7 @@ fn import(file: &Path, only: &[String], dry_run: bool, target: &Target) -> Resul
             continue;
         }
         // Each is a change of its own.
-        let changed = put(&client, Some(&policy.zone), text).map_err(|problem| {
+        let changed = put(&client, Some(&policy.zone), None, text).map_err(|problem| {
             let before = if set.is_empty() { "none".to_owned() } else { format!("those of {}", set.join(", ")) };
             let what = format!("the policy of {} was not set; {before} before it were", policy.zone);
             let place = format!("the policy of {}; {before} before it were set", policy.zone);

@@ -82,7 +82,7 @@ fn replace(file: &str, yes: bool, target: &Target) -> Result<(), Problem> {
     let zone = read(file)?;
     let client = Client::find(target)?;
     let now = client.get(&path(&zone.apex))?;
-    let base = now.zone_hash.clone().unwrap_or_default();
+    let base = now.version.clone().unwrap_or_default();
     let text = zone.text();
     let difference = Difference::between(&String::from_utf8_lossy(&now.body), &text);
     if difference.is_empty() {

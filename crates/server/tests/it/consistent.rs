@@ -55,7 +55,7 @@ fn without_a_majority_a_consistent_read_is_refused_in_time_and_others_go_on() {
     let token = cluster.token();
     kill("KILL", cluster.pid(leader).unwrap());
     kill("KILL", cluster.pid(other).unwrap());
-    for path in [ZONES, EXPORT, "/v1/status?consistent=1"] {
+    for path in [ZONES, EXPORT, "/v1/status?consistent=1", "/v1/keys?consistent=1"] {
         let start = Instant::now();
         let answer = http::request(cluster.api(alone), "GET", path, Some(&token), b"").unwrap();
         let took = start.elapsed();

@@ -43,7 +43,21 @@ fn what_rules_say_holds_through_each_node() {
     assert_eq!(done(&cluster, &["policy", "set", "example.test", &file]), "the rules of example.test. set\n");
     assert!(done(&cluster, &["policy", "set", "example.test", &file]).contains("are so already"));
     let shown = done(&cluster, &["policy", "show"]);
-    assert!(shown.contains("# the rules of example.test.\ngrant \"dhcp.\" zonesub A(2) TXT;\n"), "{shown}");
+    let head = shown.strip_prefix("# the rules of example.test., revision ").unwrap().split_at(16);
+    assert!(head.1.starts_with("\ngrant \"dhcp.\" zonesub A(2) TXT;\n"), "{shown}");
+    // Who started from these is refused once another has changed them.
+    let set = |rules: &str, expect: &str| {
+        cluster.run(&["policy", "set", "example.test", &scratch.file("others", rules), "--expect", expect])
+    };
+    let more = format!("{rules}grant dhcp zonesub DHCID;");
+    assert!(set(&more, head.0).status.success());
+    let refused = set(&format!("{rules}grant dhcp zonesub MX;"), head.0);
+    assert!(refused.status.code() == Some(5) && text(&refused).contains("another has changed them"), "{refused:?}");
+    assert!(text(&refused).contains("the rules of example.test. were not set"), "{refused:?}");
+    assert!(done(&cluster, &["policy", "show", "example.test"]).contains("DHCID"));
+    let wrong = set(&more, "7");
+    assert!(wrong.status.code() == Some(3) && text(&wrong).contains("`7` is no revision"), "{wrong:?}");
+    done(&cluster, &["policy", "set", "example.test", &file]);
     // They count on every node at once, also on one that has not heard of them yet.
     for id in cluster.ids() {
         for (key, line, is_granted) in [
