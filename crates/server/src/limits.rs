@@ -179,6 +179,8 @@ pub(crate) const SHARE_SLOTS: usize = 4_096;
 pub(crate) const UPDATE_THREADS_MAX: usize = 4;
 /// Time after which the node forgets an update that got no outcome: it stays silent (UDP) or closes (TCP).
 pub(crate) const UPDATE_FORGET_MS: u64 = 10_000;
+/// Of those that are done, or are forgotten, so many are cleared away with each piece of work.
+pub(crate) const UPDATES_FORGET_COUNT: usize = 64;
 /// Time that a connection whose client is silent stays while it waits for a response: all that is deferred has ended by
 /// then, unless the response got lost.
 pub(crate) const DEFERRED_MS_MAX: u64 = UPDATE_FORGET_MS + 2_000;

@@ -47,10 +47,11 @@ pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
     let (ours, certificate) = Server::ours(&zone, &options.folder)?;
     let (mut servers, mut rows) = (vec![ours], Vec::new());
     for name in NAMES.into_iter().skip(1).filter(|name| options.servers.iter().any(|one| one == name)) {
-        match Server::peer(name, &zone, &options.folder, &certificate)? {
-            Some(server) => servers.push(server),
-            None => rows.push(absent("all", name, "it is not installed".into())),
+        let peers = Server::peer(name, &zone, &options.folder, &certificate)?;
+        if peers.is_empty() {
+            rows.push(absent("all", name, "it is not installed".into()));
         }
+        servers.extend(peers);
     }
     for server in &servers {
         if let Some(udp) = server.address(Transport::Udp) {

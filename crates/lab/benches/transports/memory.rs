@@ -25,9 +25,6 @@ pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
     for &transport in &options.transports {
         for name in NAMES.into_iter().filter(|&name| is_measured(name, options)) {
             let Some(server) = start(name, &zone, options, transport, &certificate)? else { continue };
-            if server.address(transport).is_none() {
-                continue;
-            }
             let what = format!("memory of each of {} connections, {transport}", thousands(connections as f64));
             match of_one(options, &zone, &server, transport, connections) {
                 Ok((octets, note)) => {
@@ -73,7 +70,8 @@ fn start(
     if name == OURS {
         return Server::ours(zone, &folder).map(|(server, _)| Some(server));
     }
-    Server::peer(name, zone, &folder, certificate)
+    let peers = Server::peer(name, zone, &folder, certificate)?;
+    Ok(peers.into_iter().find(|peer| peer.address(transport).is_some()))
 }
 
 /// Octets for each connection while all are open and asked in turn.

@@ -36,12 +36,11 @@ enum Process {
     Peer(Child),
 }
 
-/// Where it answers: over TCP, and over what else it has.
-#[derive(Clone, Copy)]
+/// Where it answers.
+#[derive(Clone, Copy, Default)]
 struct Ports {
-    dns: SocketAddr,
-    /// At the same address.
-    has_udp: bool,
+    udp: Option<SocketAddr>,
+    tcp: Option<SocketAddr>,
     dot: Option<SocketAddr>,
     doh: Option<SocketAddr>,
     doq: Option<SocketAddr>,
@@ -70,19 +69,21 @@ impl Server {
         let node = own.cluster().join("node-1");
         let certificate = Certificate { chain: node.join("dns.pem"), key: node.join("dns.key") };
         let (dot, doh) = (own.dot(), own.doh());
-        let ports = Ports { dns: own.dns(), has_udp: true, dot: Some(dot), doh: Some(doh), doq: Some(dot) };
+        let dns = Some(own.dns());
+        let ports = Ports { udp: dns, tcp: dns, dot: Some(dot), doh: Some(doh), doq: Some(dot) };
         Ok((Self { name: OURS, process: Process::Own(own), ports }, certificate))
     }
 
-    /// One of the others; `None`, said plainly, when it is not installed.
+    /// One of the others; none, said plainly, when it is not installed. Unbound is one for each transport: it counts
+    /// files for as many connections as are let in on each of its ports.
     pub(crate) fn peer(
         name: &'static str,
         zone: &Zone,
         folder: &Path,
         certificate: &Certificate,
-    ) -> Result<Option<Self>, String> {
+    ) -> Result<Vec<Self>, String> {
         if name == ECHO {
-            return Self::echo().map(Some);
+            return Ok(vec![Self::echo()?]);
         }
         let (program, arguments): (&str, &[&str]) = match name {
             "knot" => ("knotd", &["-c"]),
@@ -94,48 +95,60 @@ impl Server {
         let mut folders = path.split(':').chain(["/usr/sbin"]);
         if !folders.any(|folder| Path::new(folder).join(program).is_file()) {
             eprintln!("skipped: {name} is not installed");
-            return Ok(None);
+            return Ok(Vec::new());
         }
-        let folder = folder.join(name);
-        std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let [dns, dot, doh] = free_addresses()?;
-        let here = Here { folder: &folder, zone, certificate, dns, dot, doh };
-        let (text, ports) = match name {
-            "knot" => (here.knot(), Ports { dns, has_udp: true, dot: None, doh: None, doq: None }),
-            "nsd" => (here.nsd(), Ports { dns, has_udp: true, dot: Some(dot), doh: None, doq: None }),
-            "bind" => (here.bind(), Ports { dns, has_udp: true, dot: Some(dot), doh: Some(doh), doq: None }),
-            _ => (here.unbound(), Ports { dns, has_udp: true, dot: Some(dot), doh: Some(doh), doq: None }),
+        let here = Here { folder: &folder.join(name), zone, certificate, dns, dot, doh };
+        let plain = Ports { udp: Some(dns), tcp: Some(dns), ..Ports::default() };
+        let (dot, doh) = (Some(dot), Some(doh));
+        let parts = match name {
+            "knot" => vec![(here.knot(), plain)],
+            "nsd" => vec![(here.nsd(), Ports { dot, ..plain })],
+            "bind" => vec![(here.bind(), Ports { dot, doh, ..plain })],
+            _ => vec![
+                (here.unbound(here.dns), plain),
+                // It answers over UDP there, too.
+                (here.unbound(here.dot), Ports { udp: dot, dot, ..Ports::default() }),
+                (here.unbound(here.doh), Ports { udp: doh, doh, ..Ports::default() }),
+            ],
         };
-        let config = folder.join("config");
-        std::fs::write(&config, text).map_err(|error| format!("{}: {error}", config.display()))?;
-        let mut command = Command::new(program);
+        std::fs::create_dir_all(here.folder).map_err(|error| format!("{}: {error}", here.folder.display()))?;
         let system = ["/usr/sbin", &path].join(":");
-        command.args(arguments).arg(&config).current_dir(&folder).env("PATH", system);
-        let output = folder.join("output");
-        let log = File::create(&output).map_err(|error| format!("{}: {error}", output.display()))?;
+        let start = |(index, (text, ports)): (usize, (String, Ports))| {
+            let config = here.folder.join(format!("config-{index}"));
+            std::fs::write(&config, text).map_err(|error| format!("{}: {error}", config.display()))?;
+            let mut command = Command::new(program);
+            command.args(arguments).arg(&config).current_dir(here.folder).env("PATH", &system);
+            Self::start(name, command, &here.folder.join(format!("output-{index}")), ports)
+        };
+        parts.into_iter().enumerate().map(start).collect()
+    }
+
+    fn start(name: &'static str, mut command: Command, output: &Path, ports: Ports) -> Result<Self, String> {
+        let log = File::create(output).map_err(|error| format!("{}: {error}", output.display()))?;
         let twin = log.try_clone().map_err(|error| error.to_string())?;
         command.stdin(Stdio::null()).stdout(log).stderr(twin);
         let child = on_cores(&[SERVER_CORE], || command.spawn()).map_err(|error| format!("{name}: {error}"))?;
         let mut server = Self { name, process: Process::Peer(child), ports };
-        server.wait(&output)?;
+        server.wait(output)?;
         // Some bind their threads to cores of their own choice.
         server.pids().into_iter().for_each(|pid| bind_process(pid, SERVER_CORE));
-        Ok(Some(server))
+        Ok(server)
     }
 
     /// The bare loop over TCP, on the same core.
     fn echo() -> Result<Self, String> {
         let server = machine::Server::start(role(Some(SERVER_CORE), &["echo"]))?;
-        let dns = server.address.parse().map_err(|_| format!("the echo printed {}", server.address))?;
-        let ports = Ports { dns, has_udp: false, dot: None, doh: None, doq: None };
+        let tcp = server.address.parse().map_err(|_| format!("the echo printed {}", server.address))?;
+        let ports = Ports { tcp: Some(tcp), ..Ports::default() };
         Ok(Self { name: ECHO, process: Process::Echo(server), ports })
     }
 
     /// Where it answers over this; `None` when it does not.
     pub(crate) fn address(&self, transport: Transport) -> Option<SocketAddr> {
         match transport {
-            Transport::Udp => self.ports.has_udp.then_some(self.ports.dns),
-            Transport::Tcp => Some(self.ports.dns),
+            Transport::Udp => self.ports.udp,
+            Transport::Tcp => self.ports.tcp,
             Transport::Dot => self.ports.dot,
             Transport::Doh => self.ports.doh,
             Transport::Doq => self.ports.doq,
@@ -160,10 +173,10 @@ impl Server {
     /// Until it listens on each of its ports, and answers.
     fn wait(&mut self, output: &Path) -> Result<(), String> {
         let ports = self.ports;
-        let streams = [Some(ports.dns), ports.dot, ports.doh];
+        let streams = [ports.tcp, ports.dot, ports.doh];
         let listens = || streams.into_iter().flatten().all(|address| TcpStream::connect(address).is_ok());
         let until = Instant::now() + READY_MAX;
-        while !(listens() && answers(ports.dns)) {
+        while !(listens() && ports.udp.is_none_or(answers)) {
             let has_ended = match &mut self.process {
                 Process::Peer(child) => !matches!(child.try_wait(), Ok(None)),
                 Process::Own(_) | Process::Echo(_) => false,
@@ -242,12 +255,14 @@ impl Here<'_> {
 
     fn nsd(&self) -> String {
         let (folder, ip) = (self.folder.display(), self.dns.ip());
+        // Once half of them are taken it bears no more than 200 ms of silence.
+        let places = 2 * CONNECTIONS_MAX;
         let Certificate { chain, key } = self.certificate;
         format!(
             "server:\n  ip-address: {ip}@{}\n  ip-address: {ip}@{dot}\n  server-count: 1\n  username: \"\"\n\
              \x20 chroot: \"\"\n  zonesdir: \"{folder}\"\n  database: \"\"\n  zonelistfile: \"{folder}/zone.list\"\n\
              \x20 xfrdfile: \"{folder}/xfrd.state\"\n  xfrdir: \"{folder}\"\n  pidfile: \"{folder}/nsd.pid\"\n\
-             \x20 minimal-responses: yes\n  rrl-ratelimit: 0\n  tcp-count: {CONNECTIONS_MAX}\n  tcp-timeout: 120\n\
+             \x20 minimal-responses: yes\n  rrl-ratelimit: 0\n  tcp-count: {places}\n  tcp-timeout: 120\n\
              \x20 tls-port: {dot}\n  tls-service-key: \"{}\"\n  tls-service-pem: \"{}\"\n\
              remote-control:\n  control-enable: no\nzone:\n  name: \"{APEX}\"\n  zonefile: \"{}\"\n",
             self.dns.port(),
@@ -284,23 +299,23 @@ impl Here<'_> {
     }
 
     /// No authoritative server, but it serves a zone that it holds (`auth-zone`) without asking anybody.
-    fn unbound(&self) -> String {
-        let (folder, ip) = (self.folder.display(), self.dns.ip());
+    fn unbound(&self, address: SocketAddr) -> String {
+        let (folder, ip, port) = (self.folder.display(), address.ip(), address.port());
         let (dot, doh) = (self.dot.port(), self.doh.port());
         let Certificate { chain, key } = self.certificate;
-        // For each interface; a buffer for each connection is made at start, and a file counted.
-        let connections = CONNECTIONS_MAX.min(files_max().saturating_sub(FILES_OTHER) / 3);
+        // A buffer for each connection is made at start, and a file counted. The more of them are taken the less
+        // silence it bears, so where files end at 20,000 it does not keep 15,000.
+        let connections = (2 * CONNECTIONS_MAX).min(files_max().saturating_sub(FILES_OTHER));
         format!(
             "server:\n  directory: \"{folder}\"\n  chroot: \"\"\n  username: \"\"\n  pidfile: \"\"\n  use-syslog: no\n\
              \x20 logfile: \"\"\n  verbosity: 0\n  num-threads: 1\n  module-config: \"iterator\"\n\
-             \x20 interface: {ip}@{}\n  interface: {ip}@{dot}\n  interface: {ip}@{doh}\n\
+             \x20 interface: {ip}@{port}\n\
              \x20 tls-port: {dot}\n  https-port: {doh}\n  tls-service-key: \"{}\"\n  tls-service-pem: \"{}\"\n\
              \x20 incoming-num-tcp: {connections}\n  tcp-idle-timeout: 60000\n  msg-buffer-size: 4096\n\
              \x20 outgoing-range: 64\n  num-queries-per-thread: 16000\n  http-max-streams: 100\n\
              \x20 access-control: 127.0.0.0/8 allow\n\
              remote-control:\n  control-enable: no\n\
              auth-zone:\n  name: \"{APEX}\"\n  zonefile: \"{}\"\n  for-downstream: yes\n  for-upstream: no\n",
-            self.dns.port(),
             key.display(),
             chain.display(),
             self.zone.file.display(),

@@ -56,7 +56,7 @@ pub(crate) enum Action {
     Silent,
     /// The response is in the buffer, so many octets of it.
     Respond(usize),
-    /// It takes longer than a packet worker may take: UPDATE, or signed.
+    /// It takes longer than a packet worker may take while others wait: UPDATE, or signed.
     Defer,
 }
 
@@ -102,7 +102,8 @@ pub(crate) trait PinnedResponder {
         Action::Silent
     }
 
-    /// Takes a message over for the update threads; gives the response that says it could not (SERVFAIL).
+    /// Takes a message over for the update threads, or carries it out where it is alone; gives the response that says
+    /// it could not (SERVFAIL).
     fn defer(&mut self, octets: &[u8], reply: Reply, company: Company, out: &mut [u8]) -> Action;
 
     /// These datagrams come next: what their responses are made from may be looked up for all of them at once.

@@ -123,7 +123,10 @@ impl Shared {
     }
 
     pub(super) fn set_rights(&self, rights: Rights) {
-        *self.rights.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rights);
+        let rights = Arc::new(rights);
+        let before = std::mem::replace(&mut *self.rights.write().unwrap_or_else(PoisonError::into_inner), rights);
+        // A hundred thousand keys take a while to go, and packet workers look at the new ones.
+        drop(before);
     }
 
     pub(crate) fn rights(&self) -> Arc<Rights> {

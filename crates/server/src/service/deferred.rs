@@ -6,7 +6,8 @@
 //!                                        --> UPDATE: prescan --> replica ... outcome --> sign, send
 //!                                                    where rules want it, daemons are asked before, elsewhere
 //! ```
-//! A client's requests all go to the same thread, so they reach the replica in the order in which they came. What goes
+//! A client's requests all go to the same of them, so they reach the replica in the order in which they came; one that
+//! comes alone, and an outcome, are worked off by who brings them, with what is that thread's. What goes
 //! over UDP is limited, but for updates that are verified.
 
 // Where work is put down, and who works it off.
@@ -26,7 +27,7 @@ use super::response::ResponseHead;
 use super::serving::ServingReader;
 use super::shares::Place;
 use super::transfer;
-use crate::limits::{DATAGRAM_OCTETS_MAX, UPDATE_FORGET_MS, UPDATES_PENDING_MAX};
+use crate::limits::{DATAGRAM_OCTETS_MAX, UPDATE_FORGET_MS, UPDATES_FORGET_COUNT, UPDATES_PENDING_MAX};
 use crate::listen::{Reply, Transport};
 use crate::node::readers::Zones;
 use crate::node::rights::Rights;
@@ -110,6 +111,8 @@ enum Early {
 
 impl<S: Submit + 'static> Clerk for UpdateThread<S> {
     fn work_off(&mut self, work: Work) {
+        // Behind one that waits long many are done: who carries out one piece is not kept by all of them.
+        let mut most = UPDATES_FORGET_COUNT;
         match work {
             Work::Message(message) => {
                 self.service.desk.taken(message.reply.peer().ip());
@@ -120,15 +123,15 @@ impl<S: Submit + 'static> Clerk for UpdateThread<S> {
                 let reply = self.waiting.reply(request_id);
                 self.guarded(reply, |thread| thread.outcome(request_id, verdict));
             }
-            Work::Nothing => {}
+            Work::Nothing => most = usize::MAX,
         }
-        self.waiting.forget(Instant::now(), Duration::from_millis(UPDATE_FORGET_MS));
+        self.waiting.forget(Instant::now(), Duration::from_millis(UPDATE_FORGET_MS), most);
         self.zones.offline();
     }
 }
 
 impl<S: Submit + 'static> UpdateThread<S> {
-    /// Works until all that put work down are gone.
+    /// Works until the process ends.
     pub(crate) fn run(mut self, work: &Receiver<Work>) {
         self.out.resize(DATAGRAM_OCTETS_MAX, 0);
         self.zones.offline();

@@ -125,8 +125,9 @@ impl Waiting {
     }
 
     /// Gives up what has waited too long: the replica answers sooner, unless it is gone.
-    pub(super) fn forget(&mut self, now: Instant, limit: Duration) {
-        while let Some((at, id)) = self.ages.front().copied() {
+    pub(super) fn forget(&mut self, now: Instant, limit: Duration, most: usize) {
+        for _ in 0..most {
+            let Some((at, id)) = self.ages.front().copied() else { return };
             let is_done = !self.pending.contains_key(&id);
             if !is_done && now.saturating_duration_since(at) < limit {
                 break;

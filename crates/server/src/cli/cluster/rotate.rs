@@ -33,15 +33,23 @@ pub(super) fn certificates(patience: Duration, target: &Target) -> Result<(), Pr
 /// Another authority, step by step; goes on where it was left.
 pub(super) fn authority(patience: Duration, target: &Target) -> Result<(), Problem> {
     let client = Client::find(target)?;
-    let mut path = "/v1/authority?begin=true";
+    let mut has_begun = false;
     loop {
-        let mut step = AuthorityStepJson::default();
+        let (mut step, mut without_leader) = (AuthorityStepJson::default(), None);
         let moved = within(patience, || {
-            step = change(&client, path)?;
+            // What was begun is gone on with; another one is not begun behind it.
+            match change(&client, if has_begun { "/v1/authority" } else { "/v1/authority?begin=true" }) {
+                Err(problem) if has_begun && problem.exit == Exit::Unreachable => {
+                    without_leader = Some(problem.why);
+                    return Ok(false);
+                }
+                answer => (step, without_leader) = (answer?, None),
+            }
             Ok(step.did.is_some() || step.done)
         })?;
         if !moved {
-            return Err(Problem::new(Exit::Unreachable, "the rotation is not finished", waiting(&step.waits_for))
+            let why = without_leader.unwrap_or_else(|| waiting(&step.waits_for));
+            return Err(Problem::new(Exit::Unreachable, "the rotation is not finished", why)
                 .hint("start the node or remove it, then run this again: it goes on with the next step"));
         }
         if let Some(did) = &step.did {
@@ -50,8 +58,7 @@ pub(super) fn authority(patience: Duration, target: &Target) -> Result<(), Probl
         if step.done {
             return Ok(());
         }
-        // What was begun is gone on with; another one is not begun behind it.
-        path = "/v1/authority";
+        has_begun = true;
     }
 }
 

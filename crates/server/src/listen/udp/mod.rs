@@ -38,7 +38,7 @@ impl<R: Responder> UdpWorker<R> {
             // Sockets are served in turn, a batch each, until none has anything: no socket starves another.
             while ready != 0 {
                 for index in 0..self.sockets.len() {
-                    if ready & 1 << index != 0 && !self.serve(&mut batch, index) {
+                    if ready & 1 << index != 0 && !self.serve(&mut batch, index, ready == 1 << index) {
                         ready &= !(1 << index);
                     }
                 }
@@ -49,8 +49,8 @@ impl<R: Responder> UdpWorker<R> {
         }
     }
 
-    /// Serves one batch; says whether the socket may have more.
-    fn serve(&mut self, batch: &mut Batch, index: usize) -> bool {
+    /// Serves one batch of a socket, which may be the only one that has any; says whether it may have more.
+    fn serve(&mut self, batch: &mut Batch, index: usize, is_only: bool) -> bool {
         let socket = &self.sockets[index];
         let Taken { count, may_have_more } = match batch.receive(socket) {
             Ok(taken) => taken,
@@ -77,7 +77,7 @@ impl<R: Responder> UdpWorker<R> {
                 match pinned.respond_prepared(at, received.octets, received.peer, out)? {
                     Action::Defer => {
                         let reply = Reply::Udp { socket: socket.clone(), peer: received.peer, local: received.local };
-                        let is_alone = count == 1 && received.octets.len() <= DATAGRAM_AT_ONCE_MAX;
+                        let is_alone = is_only && count == 1 && received.octets.len() <= DATAGRAM_AT_ONCE_MAX;
                         let company = if is_alone { Company::Alone } else { Company::Others };
                         Some(pinned.defer(received.octets, reply, company, out))
                     }

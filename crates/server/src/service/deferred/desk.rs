@@ -32,7 +32,7 @@ pub(crate) enum Work {
     Nothing,
 }
 
-/// Carries work out. Whoever brings it may have to, so nothing in it waits.
+/// Carries work out. Whoever brings it may have to, so nothing in it waits but for a lock that is held for a moment.
 pub(super) trait Clerk: Send {
     /// Carries out one piece.
     fn work_off(&mut self, work: Work);
@@ -126,7 +126,7 @@ impl Desk {
         let _ = self.queues[queue].put(Work::Outcome(request_id, verdict), company);
     }
 
-    /// The work of one of the threads, until all that put work down are gone.
+    /// The work of one of the threads, until the process ends: who works has a desk to put work down on.
     pub(super) fn work_off(&self, thread: u64, clerk: Box<dyn Clerk>, work: &Receiver<Work>) {
         let queue = &self.queues[thread as usize];
         queue.clerk.open(clerk);
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!([next(), next(), next(), next()], [(other, 1), (other, 2), (other, 0), (other, 3)]);
         assert_eq!(desk.waiting(), 0);
         // The thread says what it did while it has its turn still.
-        std::thread::sleep(Duration::from_millis(50));
+        drop(desk.queues[0].clerk.take());
         assert!(desk.put(message(4), Company::Alone));
         assert_eq!((heard.try_recv(), desk.waiting()), (Ok((own, 4)), 0));
         desk.outcome(5, Verdict::Unknown, Company::Alone);
