@@ -2,7 +2,7 @@
 
 use super::cluster::*;
 use crate::io::{FatalReason, Input, Role, Serving};
-use crate::limits::CONTACT_NOTE_MS;
+use crate::limits::{CAMPAIGN_RANK_MS, CONTACT_NOTE_MS};
 use crate::peer::Frame;
 use raft::eraftpb::MessageType;
 
@@ -47,6 +47,23 @@ fn a_killed_leader_is_replaced_at_once_by_evidence_and_rank() {
     assert_eq!(cluster.now.monotonic_ms, before);
     let request = cluster.add(new, &address(1));
     cluster.assert_done(request);
+}
+
+#[test]
+fn the_next_in_rank_campaigns_when_the_first_does_not_win() {
+    let mut cluster = Cluster::new(5);
+    let leader = cluster.elect();
+    let rest: Vec<_> = cluster.alive().into_iter().filter(|&id| id != leader).collect();
+    // The first hears that the leader is gone, and nothing else; nor is it heard.
+    for &id in &rest {
+        cluster.cut.extend([(rest[0], id), (id, rest[0])]);
+    }
+    cluster.kill(leader);
+    cluster.settle();
+    cluster.run(CAMPAIGN_RANK_MS - 10);
+    assert_eq!(cluster.leader(), None);
+    cluster.run(10);
+    assert_eq!(cluster.leader(), Some(rest[1]));
 }
 
 #[test]

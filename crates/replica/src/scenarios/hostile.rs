@@ -7,6 +7,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use raft::eraftpb::{ConfState, Entry, EntryType, Message, MessageType, Snapshot};
 
+/// Kinds of frames, which are numbered from one.
+const FRAME_KINDS: usize = 16;
+
 const KINDS: [MessageType; 10] = [
     MessageType::MsgAppend,
     MessageType::MsgAppendResponse,
@@ -125,7 +128,7 @@ proptest! {
         for (place, mut frame) in frames.into_iter().enumerate() {
             if frame.len() > 4 {
                 frame[0] = 1;
-                frame[1] = 1 + (place % 11) as u8;
+                frame[1] = 1 + (place % FRAME_KINDS) as u8;
                 frame[2..4].fill(0);
             }
             cluster.input(1, Input::Peer { from: 3, frame });

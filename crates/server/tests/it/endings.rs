@@ -2,7 +2,7 @@
 
 use crate::support::cluster::{Cluster, PATIENCE, wait_for};
 use crate::support::dns::{Transport, exchange};
-use crate::support::nodes::{cluster_of_nodes, data, serve_in_vain};
+use crate::support::nodes::{Nodes, cluster_of_nodes, data, said, serve_in_vain};
 use crate::updates::{Stream, add, assert_on_every_node, is_there, rcode, socket};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -124,4 +124,20 @@ fn a_node_whose_disk_went_back_in_time_ends_and_does_not_vote_again() {
             wait_for(owner, || is_there(&socket, cluster.dns(id), owner).then_some(()));
         }
     }
+}
+
+/// While it lives: that another leads once it is gone would follow from its end, too.
+#[test]
+fn a_leader_that_is_told_to_stop_has_another_lead_first() {
+    let mut cluster = Cluster::start("hand-over", 3, &[]);
+    assert_eq!(cluster.end("TERM"), Some(0));
+    let mut nodes = Nodes::default();
+    cluster.ids().for_each(|id| nodes.start_heard(&cluster, id));
+    cluster.settle();
+    let leader = nodes.leader(&cluster);
+    let term = cluster.status(leader).unwrap()["term"].as_u64().unwrap();
+    nodes.stop(leader);
+    let said = said(&cluster, leader);
+    let (_, after) = said.split_once("stopping").unwrap_or_else(|| panic!("{said}"));
+    assert!(after.contains(&format!("role=Follower term={}", term + 1)), "{said}");
 }

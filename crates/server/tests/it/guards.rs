@@ -18,8 +18,8 @@ fn count(said: &str, part: &str) -> usize {
     said.lines().filter(|line| line.starts_with(";;") && line.contains(part)).count()
 }
 
-/// A node that listens at our end of a namespace's link too, with one worker and other limits.
-fn start(
+/// A node that listens at our end of a namespace's link too, or wherever, with one worker and other limits.
+pub(crate) fn start(
     test: &str,
     here: impl Into<IpAddr>,
     arguments: &[&str],

@@ -1,10 +1,13 @@
 //! Packet workers as the kernel sees them: what precedence they have, which sockets, and what was dropped before they
 //! saw it.
 
+use crate::guards;
 use crate::support::cluster::{Cluster, kill, wait_for};
 use crate::support::message::name;
+use crate::support::netns::Namespace;
+use crate::support::tools::has;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 use wire::builder::MessageBuilder;
 use wire::number::Rtype;
@@ -138,5 +141,36 @@ fn each_worker_has_a_socket_of_its_own_and_its_share_of_the_flows() {
             let (_, from) = socket.recv_from(&mut octets).unwrap_or_else(|error| panic!("flow {client}: {error}"));
             assert_eq!((from, octets[3] & 0x0F, octets[7]), (server, 0, 1));
         }
+    }
+}
+
+/// RFC 2181 4.1: from the address that was asked. On loopback there is one address of IPv6, from which the kernel would
+/// answer anyway; here are two, of which it would choose one.
+#[test]
+fn who_listens_on_every_address_of_ipv6_answers_from_the_one_that_was_asked() {
+    if !has("dig") || !has("nsupdate") {
+        return;
+    }
+    let Some(namespace) = Namespace::make() else { return };
+    let Some((here, _there)) = namespace.add_ipv6() else { return };
+    let mut segments = here.segments();
+    segments[7] = 9;
+    let second = Ipv6Addr::from(segments);
+    namespace.add_near_address(second);
+    let (cluster, _nodes, server) = guards::start("every-address", Ipv6Addr::UNSPECIFIED, &[], &[]);
+    let questions = cluster.dir.join("questions");
+    std::fs::write(&questions, "example.test. SOA\n".repeat(3)).unwrap();
+    for address in [here, second] {
+        // `dig` takes no answer from elsewhere.
+        let said = namespace.dig(SocketAddr::from((address, server.port())), &["+notcp"], &questions);
+        assert_eq!(said.matches("status: NOERROR").count(), 3, "{address}: {said}");
+        // An outcome is sent by another thread than the one that received the update.
+        let script = cluster.dir.join("script");
+        let update = format!("server {address} {}\nupdate add n.example.test 60 A 192.0.2.1\nsend\n", server.port());
+        std::fs::write(&script, update).unwrap();
+        let key = cluster.dir.join("update.key");
+        let mut nsupdate = namespace.command("nsupdate");
+        let output = nsupdate.args(["-t", "5", "-k"]).args([&key, &script]).output().unwrap();
+        assert!(output.status.success(), "{address}: {}", String::from_utf8_lossy(&output.stderr));
     }
 }

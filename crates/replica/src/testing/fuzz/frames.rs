@@ -136,7 +136,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
 /// Frames of our own kinds.
 fn others() -> Vec<Frame> {
     use crate::command::{Answer, Command, Taken, UpdateCommand};
-    use crate::peer::{Report, ReportAck};
+    use crate::peer::{Durable, LeaseAsk, LeaseGrant, Report, ReportAck};
     let update = UpdateCommand {
         external: Default::default(),
         identity: [3; 16],
@@ -150,6 +150,7 @@ fn others() -> Vec<Frame> {
     vec![
         Frame::Forward { token: 7, term: None, command: Command::Update(update) },
         Frame::Forward { token: 8, term: None, command: Command::NodeRemove { id: 3 } },
+        Frame::Forward { token: 8, term: Some(2), command: Command::NodeRemove { id: 3 } },
         Frame::Forward { token: 9, term: None, command: Command::TransferLeader { to: Some(2) } },
         Frame::Answer { token: 7, answer: Answer::Proposed { index: 5, term: 2 } },
         Frame::Report(Report { term: 2, sequence: 1, commit: 1, hash_index: 1, hash: 5 }),
@@ -166,5 +167,10 @@ fn others() -> Vec<Frame> {
         Frame::ReadIndexAnswer { token: 1, index: 2 },
         Frame::SnapshotResult { ok: false },
         Frame::Checkpoint(super::transfer::seeds().remove(0)),
+        Frame::LeaseAsk(LeaseAsk { boot_id: 1, at_ms: 1, answers: true }),
+        Frame::LeaseGrant(LeaseGrant { boot_id: 1, at_ms: 1, since: 1 }),
+        Frame::Applied { index: 2 },
+        Frame::Everywhere { index: 1, of_rotation: true },
+        Frame::Durable(Durable { term: 2, index: 2, voters: vec![1, 2, 3] }),
     ]
 }

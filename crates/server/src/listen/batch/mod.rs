@@ -345,6 +345,8 @@ mod tests {
         }
     }
 
+    /// That of IPv6 would answer from there anyway, on loopback; with two addresses it is a test of real processes
+    /// (`tests/it/packets.rs`).
     #[test]
     fn a_wildcard_socket_answers_from_the_address_it_was_asked_at() {
         for (listen, ask) in [("0.0.0.0:0", "127.0.0.7"), ("[::]:0", "::1")] {

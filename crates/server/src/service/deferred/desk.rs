@@ -190,6 +190,40 @@ mod tests {
         Deferred { octets: Vec::new(), reply, received_at: Instant::now() }
     }
 
+    /// Waits for another to work at the same time.
+    struct Together(Arc<std::sync::Barrier>);
+
+    impl Clerk for Together {
+        fn work_off(&mut self, work: Work) {
+            if matches!(work, Work::Message(_)) {
+                self.0.wait();
+            }
+        }
+    }
+
+    #[test]
+    fn messages_of_several_clients_are_worked_off_side_by_side() {
+        let (desk, queues) = Desk::new(2);
+        let together = Arc::new(std::sync::Barrier::new(3));
+        for (index, queue) in queues.into_iter().enumerate() {
+            let (desk, clerk) = (desk.clone(), Box::new(Together(together.clone())));
+            std::thread::spawn(move || desk.work_off(index as u64, clerk, &queue));
+        }
+        // Where those of the first client wait; another's go elsewhere.
+        let waits = |desk: &Desk| desk.queues.iter().map(|queue| queue.waiting.get()).collect::<Vec<_>>();
+        let held: Vec<_> = desk.queues.iter().map(|queue| queue.clerk.take()).collect();
+        assert!(desk.put(message(1), Company::Others) && desk.put(message(1), Company::Others));
+        assert_eq!(waits(&desk).iter().max(), Some(&2), "a client's go to one thread");
+        let other = (2..100).find(|&port| {
+            assert!(desk.put(message(port), Company::Others));
+            waits(&desk).iter().all(|&count| count > 0)
+        });
+        assert!(other.is_some());
+        drop(held);
+        // Both threads are in the midst of a message.
+        together.wait();
+    }
+
     #[test]
     fn what_is_alone_is_carried_out_by_who_brings_it_and_the_rest_in_order_by_the_thread() {
         let (desk, mut queues) = Desk::new(1);

@@ -66,6 +66,11 @@ impl Namespace {
         Some((here, there))
     }
 
+    /// Gives our end one more address of the network that it has.
+    pub(crate) fn add_near_address(&self, address: Ipv6Addr) {
+        assert!(ip(&["addr", "add", &format!("{address}/64"), "dev", &self.near, "nodad"]), "{address}");
+    }
+
     /// Gives the other end one more address of IPv6, of whatever network.
     pub(crate) fn add_far_address(&self, address: Ipv6Addr) {
         self.ip(&format!("addr add {address}/128 dev {} nodad", self.far));

@@ -43,10 +43,21 @@ impl Nodes {
         assert!(self.0.insert(id, child).is_none(), "node {id} runs already");
     }
 
-    /// As [`Nodes::start`]; it panics when it applies an update that adds a record with this in the name of its owner.
+    /// As [`Nodes::start`]; [`said`] has its log.
+    pub(crate) fn start_heard(&mut self, cluster: &Cluster, id: u64) {
+        self.start_command(cluster, id, serve(&config(cluster, id)));
+    }
+
+    /// As [`Nodes::start_heard`]; it panics when it applies an update that adds a record with this in the name of its
+    /// owner.
     pub(crate) fn start_to_panic(&mut self, cluster: &Cluster, id: u64, label: &str) {
-        let said = File::create(said(cluster, id)).unwrap();
-        let child = serve(&config(cluster, id)).env(PANIC_AT, label).stderr(said).spawn().unwrap();
+        let mut command = serve(&config(cluster, id));
+        command.env(PANIC_AT, label);
+        self.start_command(cluster, id, command);
+    }
+
+    fn start_command(&mut self, cluster: &Cluster, id: u64, mut command: Command) {
+        let child = command.stderr(File::create(file_of_said(cluster, id)).unwrap()).spawn().unwrap();
         assert!(self.0.insert(id, child).is_none(), "node {id} runs already");
     }
 
@@ -54,7 +65,7 @@ impl Nodes {
     pub(crate) fn ended(&mut self, cluster: &Cluster, id: u64) -> (ExitStatus, String) {
         let status = wait_for("the end of the node", || self.0.get_mut(&id).unwrap().try_wait().unwrap());
         self.0.remove(&id);
-        (status, std::fs::read_to_string(said(cluster, id)).unwrap_or_default())
+        (status, said(cluster, id))
     }
 
     /// kill -9, and the process is gone.
@@ -99,7 +110,12 @@ pub(crate) fn resident_kib(pid: u32) -> u64 {
 /// Read by builds with debug assertions alone.
 const PANIC_AT: &str = "CATAMARAN_TEST_PANIC_AT";
 
-fn said(cluster: &Cluster, id: u64) -> PathBuf {
+/// What a node said that is heard, or was to panic.
+pub(crate) fn said(cluster: &Cluster, id: u64) -> String {
+    std::fs::read_to_string(file_of_said(cluster, id)).unwrap_or_default()
+}
+
+fn file_of_said(cluster: &Cluster, id: u64) -> PathBuf {
     cluster.dir.join(format!("node-{id}/said"))
 }
 
