@@ -4,6 +4,7 @@ use super::Options;
 use super::machine::pinned;
 use super::own::Own;
 use super::sides::APEX;
+use lab::engine::Transport;
 use lab::report::Run;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -88,12 +89,16 @@ fn updates(options: &Options, own: &Own, round: u64, seconds: u64) -> Result<u64
     // Before the generator, which is never idle: behind it they would come a few times a second, hundreds at once. What
     // it takes from the generator shows in the send lag.
     let mut command = scheduled("nice", &["-n", "-10"], &pinned(options.writer_core, &options.catlab));
-    command.args(["load", "--quiet", "--workers", "1", "--transport", "tcp", "--server", &own.dns().to_string()]);
+    let transport = options.updates_over.label();
+    command.args(["load", "--quiet", "--workers", "1", "--transport", transport, "--server", &own.dns().to_string()]);
     command.arg("--tsig").arg(own.cluster().join("update.key"));
     command.args(["--update-zone", APEX, "--name", &format!("q{{n}}.{APEX}"), "--names", &options.names.to_string()]);
     command.args(["--names-each", &options.names_each.to_string()]);
     command.args(["--seed", &(round + 1).to_string(), "--rate", &format!("{rate:.0}")]);
-    command.args(["--duration", &format!("{seconds}s"), "--connections", &WRITERS.to_string(), "--lag-limit", "10s"]);
+    command.args(["--duration", &format!("{seconds}s"), "--lag-limit", "10s"]);
+    if options.updates_over != Transport::Udp {
+        command.args(["--connections", &WRITERS.to_string()]);
+    }
     command.arg("--out").arg(&out).stdout(Stdio::null());
     let output = command.output().map_err(|error| format!("catlab: {error}"))?;
     if !matches!(output.status.code(), Some(0 | 1)) {

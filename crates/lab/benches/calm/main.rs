@@ -29,13 +29,14 @@ mod table;
 
 use conclusion::Beginning;
 use disturbance::Kind;
+use lab::engine::Transport;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 const HELP: &str = "\
 cargo xtask bench calm [--rounds N] [--queries N] [--rate N] [--sides updates,load,transfer] [--names N]
-                       [--changes N] [--names-each N] [--server-cores N,..] [--tool-core N] [--writer-core N]
-                       [--keep FOLDER] [--write DOCUMENT]
+                       [--changes N] [--names-each N] [--updates-over udp] [--server-cores N,..] [--tool-core N]
+                       [--writer-core N] [--keep FOLDER] [--write DOCUMENT]
 
   --rounds N        turns of each side, still and disturbed by turns (5)
   --queries N       queries of each side, over all of its turns (5000000)
@@ -44,6 +45,8 @@ cargo xtask bench calm [--rounds N] [--queries N] [--rate N] [--sides updates,lo
   --names N         how many names the zone has, and each that comes and goes (1000000)
   --changes N       names that change while a side is disturbed by updates (100000)
   --names-each N    names in each of these updates (10)
+  --updates-over T  what these updates come over (tcp); over udp the packet workers themselves check those that come
+                    alone and are short: --names-each 1
   --server-cores L  those of the server; all but the others' otherwise
   --tool-core N     that of the generator (0)
   --writer-core N   that of what disturbs; the last one where there are four or more, the generator's otherwise
@@ -64,6 +67,7 @@ pub(crate) struct Options {
     names: u64,
     changes: u64,
     names_each: u64,
+    updates_over: Transport,
     server_cores: Vec<usize>,
     tool_core: usize,
     writer_core: usize,
@@ -87,6 +91,7 @@ impl Options {
             names: 1_000_000,
             changes: 100_000,
             names_each: 10,
+            updates_over: Transport::Tcp,
             server_cores: Vec::new(),
             tool_core: 0,
             writer_core: if cores >= 4 { cores - 1 } else { 0 },
@@ -104,6 +109,7 @@ impl Options {
                 "--names" => options.names = given.number()?.clamp(1_000, 10_000_000),
                 "--changes" => options.changes = given.number()?.max(1),
                 "--names-each" => options.names_each = given.number()?.clamp(1, 50),
+                "--updates-over" => options.updates_over = given.value.parse()?,
                 "--server-cores" => {
                     server_cores = Some(given.numbers()?.into_iter().map(|core| core as usize).collect::<Vec<_>>());
                 }
