@@ -17,6 +17,12 @@ pub(crate) enum Company {
     Others,
 }
 
+impl Company {
+    pub(crate) const fn of(is_alone: bool) -> Self {
+        if is_alone { Self::Alone } else { Self::Others }
+    }
+}
+
 /// Who has the possession.
 pub(crate) struct Turn<T>(Mutex<Option<T>>);
 

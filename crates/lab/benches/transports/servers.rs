@@ -255,7 +255,7 @@ impl Here<'_> {
 
     fn nsd(&self) -> String {
         let (folder, ip) = (self.folder.display(), self.dns.ip());
-        // Once half of them are taken it bears no more than 200 ms of silence.
+        // Of 15,000 it kept 10,948 with as many places as the others have.
         let places = 2 * CONNECTIONS_MAX;
         let Certificate { chain, key } = self.certificate;
         format!(

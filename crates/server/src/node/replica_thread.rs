@@ -262,7 +262,7 @@ impl ReplicaThread {
                 self.shared.updates.leave();
                 // It is the last that waits here, and nothing waits for the replica.
                 let is_alone = self.shared.updates.get() == 0 && self.shared.waiting.get() == 0;
-                self.desk.outcome(request_id, verdict, if is_alone { Company::Alone } else { Company::Others });
+                self.desk.outcome(request_id, verdict, Company::of(is_alone));
             }
             Output::AdminDone { request_id, result } => {
                 if let Some(done) = self.asking.admins.remove(&request_id) {

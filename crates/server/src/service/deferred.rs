@@ -133,7 +133,6 @@ impl<S: Submit + 'static> Clerk for UpdateThread<S> {
 impl<S: Submit + 'static> UpdateThread<S> {
     /// Works until the process ends.
     pub(crate) fn run(mut self, work: &Receiver<Work>) {
-        self.out.resize(DATAGRAM_OCTETS_MAX, 0);
         self.zones.offline();
         let (index, desk) = (self.index, self.service.desk.clone());
         desk.work_off(index, Box::new(self), work);

@@ -78,8 +78,7 @@ impl<R: Responder> UdpWorker<R> {
                     Action::Defer => {
                         let reply = Reply::Udp { socket: socket.clone(), peer: received.peer, local: received.local };
                         let is_alone = is_only && count == 1 && received.octets.len() <= DATAGRAM_AT_ONCE_MAX;
-                        let company = if is_alone { Company::Alone } else { Company::Others };
-                        Some(pinned.defer(received.octets, reply, company, out))
+                        Some(pinned.defer(received.octets, reply, Company::of(is_alone), out))
                     }
                     action => Some(action),
                 }
