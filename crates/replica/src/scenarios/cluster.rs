@@ -218,6 +218,13 @@ impl Cluster {
         }
     }
 
+    /// Nothing reaches this one any more, nor comes from it, and nobody is told.
+    pub(super) fn cut_off(&mut self, id: NodeId) {
+        for other in self.machines.keys().copied().filter(|&other| other != id) {
+            self.cut.extend([(id, other), (other, id)]);
+        }
+    }
+
     /// Power is lost: what was not synced arrives in part, the same part each time.
     pub(super) fn lose_power(&mut self, id: NodeId) {
         self.kill(id);

@@ -55,9 +55,7 @@ fn the_next_in_rank_campaigns_when_the_first_does_not_win() {
     let leader = cluster.elect();
     let rest: Vec<_> = cluster.alive().into_iter().filter(|&id| id != leader).collect();
     // The first hears that the leader is gone, and nothing else; nor is it heard.
-    for &id in &rest {
-        cluster.cut.extend([(rest[0], id), (id, rest[0])]);
-    }
+    cluster.cut_off(rest[0]);
     cluster.kill(leader);
     cluster.settle();
     cluster.run(CAMPAIGN_RANK_MS - 10);
@@ -87,10 +85,7 @@ fn another_boot_id_is_evidence_too() {
 fn a_partitioned_leader_is_replaced_by_the_time_limit() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
-    for id in cluster.alive() {
-        cluster.cut.insert((leader, id));
-        cluster.cut.insert((id, leader));
-    }
+    cluster.cut_off(leader);
     // Gone, and nobody refused a connection: no evidence.
     for id in cluster.alive().into_iter().filter(|&id| id != leader) {
         cluster.input(id, Input::PeerGone { id: leader, refused: false });

@@ -377,10 +377,7 @@ fn without_a_majority_the_client_hears_nothing_or_the_truth() {
     let leader = cluster.elect();
     let followers: Vec<_> = cluster.alive().into_iter().filter(|&id| id != leader).collect();
     // The leader is alone: what it proposes may survive it, so its client must not hear SERVFAIL.
-    for &id in &followers {
-        cluster.cut.insert((leader, id));
-        cluster.cut.insert((id, leader));
-    }
+    cluster.cut_off(leader);
     let proposed = cluster.add(leader, &address(1));
     cluster.run(3_000);
     assert_eq!(cluster.verdict(proposed), Some(Verdict::Unknown));
@@ -477,10 +474,7 @@ fn heads_of_a_deposed_leader_are_dropped() {
     let mut cluster = Cluster::with_zone(3);
     let old = cluster.elect();
     let followers: Vec<_> = cluster.alive().into_iter().filter(|&id| id != old).collect();
-    for &id in &followers {
-        cluster.cut.insert((old, id));
-        cluster.cut.insert((id, old));
-    }
+    cluster.cut_off(old);
     // Three on the head of the old leader, none of them committed; each builds on the one before.
     for last in 1..=3 {
         cluster.add(old, &address(last));
