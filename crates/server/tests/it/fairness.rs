@@ -1,5 +1,6 @@
 //! One key sends as much as it can, another ten updates a second: nothing of the second is refused, and it does not
-//! wait for all that the first has sent. The same for two zones of one key.
+//! wait for all that the first has sent. The same for two zones of one key, and beside a zone of many records that is
+//! being added.
 //!
 //! A leader has thousands of updates in flight before the others wait in its queue, more than the clients of this test
 //! have on their way: it shows that nothing on the way of an update is long beside a flood. That the queue itself is
@@ -12,6 +13,7 @@ use crate::support::http;
 use crate::support::message::{name, now_s};
 use replica::io::KeyAlgorithm;
 use replica::update::client::{ClientKey, UpdateBuilder};
+use std::fmt::Write as _;
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -108,6 +110,57 @@ fn a_key_that_sends_little_is_heard_beside_one_that_sends_all_it_can() {
 #[test]
 fn a_zone_keeps_its_latency_beside_one_of_the_same_key_that_is_flooded() {
     others_are_heard_beside_a_flood("fair-zones", "much", CALM);
+}
+
+/// Records of the zone that is added meanwhile: more than a hundred chunks, each of which is an entry of the log.
+const IMPORTED: usize = 1_000_000;
+
+#[test]
+fn small_updates_are_done_at_once_while_a_large_zone_is_added() {
+    let scratch = crate::support::cluster::Scratch::new("fair-import");
+    let cluster = Cluster::start("fair-import", 3, &[]);
+    let mut large = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.53\n".to_owned();
+    for number in 0..IMPORTED {
+        writeln!(large, "host-{number} A 192.0.{}.{}", number >> 8 & 255, number & 255).unwrap();
+    }
+    let large = scratch.file("large", &large);
+    let little = key(&cluster, "little");
+    let rules = scratch.file("rules", "grant little zonesub A;\n");
+    assert!(cluster.run(&["policy", "set", FLOODED, &rules]).status.success());
+    cluster.settle();
+    let leader = cluster.leader();
+    let node = cluster.ids().find(|&id| id != leader).unwrap();
+    let applied = || cluster.status(leader).and_then(|status| status["applied_index"].as_u64()).unwrap();
+    let mut stream = connect(cluster.dns(node));
+    let mut one = |number| {
+        let start = Instant::now();
+        send(&mut stream, &update(&little, FLOODED, &format!("i{number}"), number));
+        let response = read_tcp(&mut stream).unwrap_or_else(|error| panic!("update {number} is starved: {error}"));
+        assert_eq!(rcode(&response), Rcode::NOERROR, "update {number}");
+        start.elapsed()
+    };
+    let mut quiet: Vec<Duration> = (0..UPDATES as u64).map(&mut one).collect();
+    let mut beside = Vec::new();
+    std::thread::scope(|scope| {
+        let adding = scope.spawn(|| cluster.run(&["zone", "add", &format!("large.test.={large}")]));
+        let (mut number, mut before) = (UPDATES as u64, applied());
+        while !adding.is_finished() {
+            let took = one(number);
+            let after = applied();
+            // An entry is the update's own; the program reads and sends the file before there are others.
+            if after > before + 1 {
+                beside.push(took);
+            }
+            (number, before) = (number + 1, after);
+        }
+        let added = adding.join().unwrap();
+        assert!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr));
+    });
+    [&mut quiet, &mut beside].into_iter().for_each(|times| times.sort_unstable());
+    assert!(beside.len() >= UPDATES / 4, "only {} updates while records were taken", beside.len());
+    let (quiet, delayed) = (quiet[quiet.len() / 2], beside[beside.len() / 2]);
+    println!("{} beside the import: {delayed:?} in the median, {:?} at worst", beside.len(), beside[beside.len() - 1]);
+    assert!(delayed <= quiet + DELAY_MAX, "{delayed:?} beside the import, {quiet:?} without");
 }
 
 /// Through a follower as through the leader: both queues are on the way then.
