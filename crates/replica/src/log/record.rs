@@ -194,7 +194,8 @@ pub(crate) fn has_unwritten_sector(octets: &[u8]) -> bool {
 
 /// Whether all octets are zero.
 pub(crate) fn is_unwritten(octets: &[u8]) -> bool {
-    octets.iter().all(|octet| *octet == 0)
+    // Looked at in pieces, without a branch for each octet: a segment is read to its end at each start.
+    octets.chunks(64).all(|piece| piece.iter().fold(0, |all, octet| all | octet) == 0)
 }
 
 /// Calls `each` with every entry of an intact record.

@@ -45,6 +45,11 @@ impl Reader {
         (reader, opened.name)
     }
 
+    /// Octets that were not read yet, as far as that is known.
+    pub(super) fn octets_left(&self) -> usize {
+        self.input.octets_left()
+    }
+
     /// What the tokens of the last entry point into.
     pub(super) fn octets(&self) -> &[u8] {
         &self.buffer

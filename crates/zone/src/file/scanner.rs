@@ -106,6 +106,11 @@ impl<'s> Scanner<'s> {
         }
     }
 
+    /// Octets that were not read yet of the file that is open, as far as that is known.
+    pub(super) fn octets_left(&self) -> usize {
+        self.files.last().map_or(0, |file| file.reader.octets_left())
+    }
+
     /// The next record; `None` behind the last one.
     ///
     /// After an error in a record the next call goes on behind it. After an error that makes the rest meaningless (a

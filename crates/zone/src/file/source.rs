@@ -25,6 +25,11 @@ pub trait Input {
     /// # Errors
     /// The reason in words.
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize, String>;
+
+    /// How many octets there are still; 0 where that is not known.
+    fn octets_left(&self) -> usize {
+        0
+    }
 }
 
 /// Octets in memory as input, and as a source that has no other file.
@@ -49,6 +54,10 @@ impl Input for Slice {
         buffer[..len].copy_from_slice(&rest[..len]);
         self.at += len;
         Ok(len)
+    }
+
+    fn octets_left(&self) -> usize {
+        self.octets.len() - self.at
     }
 }
 

@@ -7,6 +7,9 @@ use wire::number::Rtype;
 /// Octets between owner and rdata: type, TTL, length of the rdata.
 const FIXED_OCTETS: usize = 2 + 4 + 2;
 
+/// Octets of a short record, of which a list has room for as many as fit before it grows.
+const OCTETS_EXPECTED: usize = 24;
+
 /// Records one behind the other in one block of octets: what a zone of a million names is loaded with.
 ///
 /// Each is its owner in wire form, its type (2 octets), its TTL (4), the length of its rdata (2) and its rdata, names
@@ -56,7 +59,7 @@ impl RecordList {
     /// Takes octets that are whole records; `None` when they are not. What rdata holds is not looked at.
     #[must_use]
     pub fn from_octets(octets: Vec<u8>) -> Option<Self> {
-        let (mut starts, mut rest) = (Vec::new(), octets.as_slice());
+        let (mut starts, mut rest) = (Vec::with_capacity(octets.len() / OCTETS_EXPECTED), octets.as_slice());
         while !rest.is_empty() {
             let at = octets.len() - rest.len();
             let (record, behind) = RecordRef::split_from(rest)?;
