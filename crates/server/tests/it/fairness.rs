@@ -7,7 +7,7 @@
 //! shared, whoever came first, is shown where it can be made long: `propose::queue` and `scenarios::updates` of the
 //! replica.
 
-use crate::support::cluster::{Cluster, wait_for};
+use crate::support::cluster::{Cluster, Scratch, wait_for};
 use crate::support::dns::read_tcp;
 use crate::support::http;
 use crate::support::message::{name, now_s};
@@ -87,15 +87,22 @@ fn flood(stream: &mut TcpStream, key: &ClientKey, which: usize, done: &AtomicU64
     }
 }
 
+/// Sends an update and waits until it is done; gives how long that took.
+fn timed(stream: &mut TcpStream, key: &ClientKey, zone: &str, owner: &str, number: u64) -> Duration {
+    let start = Instant::now();
+    send(stream, &update(key, zone, owner, number));
+    let response = read_tcp(stream).unwrap_or_else(|error| panic!("update {number} is starved: {error}"));
+    assert_eq!(rcode(&response), Rcode::NOERROR, "update {number} of {zone}");
+    start.elapsed()
+}
+
 /// One update after the other; each is done. Gives how long each took, and what `count` rose by meanwhile.
 fn updates(to: SocketAddr, key: &ClientKey, zone: &str, label: &str, count: &AtomicU64) -> Vec<(Duration, u64)> {
     let mut stream = connect(to);
     let one = |number| {
-        let (before, start) = (count.load(SeqCst), Instant::now());
-        send(&mut stream, &update(key, zone, &format!("{label}{number}"), number));
-        let response = read_tcp(&mut stream).unwrap_or_else(|error| panic!("update {number} is starved: {error}"));
-        let took = (start.elapsed(), count.load(SeqCst) - before);
-        assert_eq!(rcode(&response), Rcode::NOERROR, "update {number} of {zone}");
+        let before = count.load(SeqCst);
+        let time = timed(&mut stream, key, zone, &format!("{label}{number}"), number);
+        let took = (time, count.load(SeqCst) - before);
         std::thread::sleep(PAUSE);
         took
     };
@@ -117,7 +124,7 @@ const IMPORTED: usize = 1_000_000;
 
 #[test]
 fn small_updates_are_done_at_once_while_a_large_zone_is_added() {
-    let scratch = crate::support::cluster::Scratch::new("fair-import");
+    let scratch = Scratch::new("fair-import");
     let cluster = Cluster::start("fair-import", 3, &[]);
     let mut large = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.53\n".to_owned();
     for number in 0..IMPORTED {
@@ -132,13 +139,7 @@ fn small_updates_are_done_at_once_while_a_large_zone_is_added() {
     let node = cluster.ids().find(|&id| id != leader).unwrap();
     let applied = || cluster.status(leader).and_then(|status| status["applied_index"].as_u64()).unwrap();
     let mut stream = connect(cluster.dns(node));
-    let mut one = |number| {
-        let start = Instant::now();
-        send(&mut stream, &update(&little, FLOODED, &format!("i{number}"), number));
-        let response = read_tcp(&mut stream).unwrap_or_else(|error| panic!("update {number} is starved: {error}"));
-        assert_eq!(rcode(&response), Rcode::NOERROR, "update {number}");
-        start.elapsed()
-    };
+    let mut one = |number| timed(&mut stream, &little, FLOODED, &format!("i{number}"), number);
     let mut quiet: Vec<Duration> = (0..UPDATES as u64).map(&mut one).collect();
     let mut beside = Vec::new();
     std::thread::scope(|scope| {
@@ -165,7 +166,7 @@ fn small_updates_are_done_at_once_while_a_large_zone_is_added() {
 
 /// Through a follower as through the leader: both queues are on the way then.
 fn others_are_heard_beside_a_flood(cluster: &str, own: &str, zone: &str) {
-    let scratch = crate::support::cluster::Scratch::new(cluster);
+    let scratch = Scratch::new(cluster);
     let cluster = Cluster::start(cluster, 3, &[]);
     let calm = scratch.file("calm", "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.53\n");
     assert!(cluster.run(&["zone", "add", &format!("{CALM}={calm}")]).status.success());
