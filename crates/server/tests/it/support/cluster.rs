@@ -253,10 +253,21 @@ impl Drop for Cluster {
     }
 }
 
-/// Sends a signal to one process.
+/// Sends a signal to one process; all threads of one that is to stop have done so when this returns.
 pub(crate) fn kill(signal: &str, pid: u32) {
     let done = Command::new("kill").args([format!("-{signal}"), pid.to_string()]).status().unwrap();
     assert!(done.success(), "kill -{signal} {pid}");
+    if signal == "STOP" {
+        // The others go on until one thread has had a core to take the signal.
+        wait_for("all threads to stop", || stands_still(pid).then_some(()));
+    }
+}
+
+/// Whether no thread of a process runs, or can (proc_pid_stat(5)).
+fn stands_still(pid: u32) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let mut stats = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("stat")).ok());
+    stats.all(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't', 'Z', 'X'])))
 }
 
 /// Tries until there is a result.
