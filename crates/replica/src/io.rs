@@ -107,6 +107,8 @@ pub enum Input {
         /// All of them.
         keys: DataKey,
     },
+    /// The machine had nothing else to do after [`Output::AwaitLeisure`].
+    Leisure,
     /// The process is about to stop: a leader hands over first. [`Output::Stopped`] answers.
     Stop,
 }
@@ -661,6 +663,9 @@ pub enum Output {
     Disk(DiskJob),
     /// Read from disk.
     ReadFile(ReadFile),
+    /// Say [`Input::Leisure`] once, as soon as no thread of the machine wants to run but those that give way to all. A
+    /// piece of long work waits for it, for a while; it need not be answered.
+    AwaitLeisure,
     /// Answer the client of an UPDATE.
     UpdateDone {
         /// From [`UpdateRequest::request_id`].

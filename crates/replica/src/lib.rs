@@ -35,6 +35,7 @@ mod config;
 mod early;
 mod failover;
 mod forward;
+mod leisure;
 mod propose;
 mod reads;
 mod replica;

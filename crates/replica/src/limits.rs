@@ -75,6 +75,8 @@ pub const HASH_RING_MAX: usize = 8_192;
 pub const SIDE_BY_SIDE_MAX: usize = 16;
 /// Octets of records in one import chunk.
 pub const IMPORT_CHUNK_OCTETS_MAX: usize = 256 << 10;
+/// Octets of records in an import chunk that this version makes: what takes one or two milliseconds.
+pub const IMPORT_CHUNK_OCTETS: usize = 64 << 10;
 /// Chunks of one import.
 pub const IMPORT_CHUNKS_MAX: u32 = 1 << 20;
 /// Chunks of one import that are proposed and not applied, so that updates interleave.
@@ -134,6 +136,9 @@ pub const READ_WAIT_MS: u64 = 2_500;
 /// How far the serials of a restored cluster jump ahead: by more updates than a backup is old, and by little of the
 /// half of all serials that is newer (RFC 1982 3.1).
 pub const RESTORE_SERIAL_GAP: u32 = 1 << 16;
+
+/// Time after which a piece of long work is done although the machine was never without other work.
+pub const LEISURE_WAIT_MS: u64 = 50;
 
 /// How long an administrator waits for a checkpoint that is to be written now.
 pub const CHECKPOINT_WAIT_MS: u64 = 600_000;

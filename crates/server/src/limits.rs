@@ -19,6 +19,10 @@ pub(crate) const PACKET_NICE_STEP: i32 = 5;
 /// The same of work that is long and that nobody waits for in particular, where it cannot be idle: transfers, backups,
 /// zone files.
 pub(crate) const BULK_NICE_STEP: i32 = 15;
+/// On cores that have time the thread that gives way to all others runs within this many microseconds.
+pub(crate) const LEISURE_AT_ONCE_US: u64 = 500;
+/// Between two pieces of long work on cores that have not, while clients are answered.
+pub(crate) const LEISURE_PACE_MS: u64 = 20;
 /// Addresses a node listens on.
 pub(crate) const LISTEN_ADDRESSES_MAX: usize = 64;
 

@@ -5,6 +5,9 @@ use crate::machine::Machine;
 use crate::simulation::{Event, Simulation};
 use replica::io::{FatalReason, NodeId, Output, ReadIndexError, Role, Serving};
 
+/// How long a machine may have other things to do: longer than a replica waits.
+const LEISURE_US_MAX: u64 = 80_000;
+
 impl Simulation {
     pub(crate) fn carry_out(&mut self, id: NodeId, output: Output) -> Checked {
         let now_us = self.events.now_us();
@@ -28,6 +31,7 @@ impl Simulation {
                 let pending = self.machine(id).disk.read_later(now_us, read);
                 self.events.at(pending.at_us, Event::Disk { id, pending });
             }
+            Output::AwaitLeisure => self.leisure_follows(id),
             Output::UpdateDone { request_id, verdict } => self.update_done(id, request_id, verdict)?,
             Output::AdminDone { request_id, result } => self.command_done(id, request_id, result),
             Output::ReadIndexDone { request_id, result } => self.read_done(id, request_id, result)?,
@@ -70,6 +74,13 @@ impl Simulation {
             | Output::ZonesChanged { .. } => {}
         }
         Ok(())
+    }
+
+    /// At once, after a while, or too late.
+    fn leisure_follows(&mut self, id: NodeId) {
+        let in_us = self.rng.below(LEISURE_US_MAX);
+        let boot = self.machines[&id].boot;
+        self.events.after(in_us, Event::Leisure { id, boot });
     }
 
     fn read_done(&mut self, id: NodeId, request_id: u64, result: Result<u64, ReadIndexError>) -> Checked {

@@ -25,6 +25,8 @@ pub(crate) enum Event {
     Tick { id: NodeId, boot: u64 },
     /// A process works on what came in.
     Wake { id: NodeId, boot: u64 },
+    /// A machine has nothing else to do.
+    Leisure { id: NodeId, boot: u64 },
     /// A frame arrives.
     Frame(Delivery<Lane>),
     /// A disk has done something.
@@ -234,6 +236,12 @@ impl Simulation {
                 if machine.is_alive(boot) {
                     machine.is_woken = false;
                     return self.poll(id);
+                }
+                Ok(())
+            }
+            Event::Leisure { id, boot } => {
+                if self.machine(id).is_alive(boot) {
+                    self.deliver(id, Input::Leisure);
                 }
                 Ok(())
             }

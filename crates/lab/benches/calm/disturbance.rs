@@ -6,16 +6,17 @@ use super::own::Own;
 use super::sides::APEX;
 use lab::engine::Transport;
 use lab::report::Run;
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Connections that updates come over.
 const WRITERS: usize = 4;
-/// Zones that come and go in one turn, at most.
-const ZONES_MAX: usize = 1_000;
+/// Zones that come or go in one turn, or transfers, at most.
+const STEPS_MAX: usize = 1_000;
 /// An update in a hundred may be sent later than this; what is later comes in bursts, microseconds.
 const LATE_US_MAX: f64 = 5_000.0;
 /// The zone that comes and goes.
@@ -53,7 +54,8 @@ impl FromStr for Kind {
     }
 }
 
-/// What was done meanwhile: updates acknowledged, zones added and removed, transfers that ended.
+/// What was done meanwhile: names changed by updates that were acknowledged, zones added or removed, transfers. What
+/// ends after the turn does not count.
 pub(crate) fn disturb(
     kind: Kind,
     options: &Options,
@@ -67,12 +69,12 @@ pub(crate) fn disturb(
         Kind::Updates => updates(options, own, round, seconds),
         Kind::Load => {
             let arguments = format!("{VISITOR}={}", zone.display());
-            repeat(stop, || {
-                one(options, own.command(&["zone", "add", &arguments]))?;
-                one(options, own.command(&["zone", "remove", VISITOR, "--yes"]))
+            repeat(stop, |step| match step % 2 {
+                0 => one(options, own.command(&["zone", "add", &arguments])),
+                _ => one(options, own.command(&["zone", "remove", VISITOR, "--yes"])),
             })
         }
-        Kind::Transfer => repeat(stop, || {
+        Kind::Transfer => repeat(stop, |_| {
             let server = own.dns();
             let mut dig = Command::new("dig");
             dig.arg(format!("@{}", server.ip())).args(["-p", &server.port().to_string(), "-k"]);
@@ -112,31 +114,56 @@ fn updates(options: &Options, own: &Own, round: u64, seconds: u64) -> Result<u64
     Ok(run.figures().rcodes.get("NOERROR").copied().unwrap_or(0) * options.names_each)
 }
 
-/// Again and again until the turn is over; gives how often.
-fn repeat(stop: &AtomicBool, mut one: impl FnMut() -> Result<(), String>) -> Result<u64, String> {
-    let mut count = 0;
-    while !stop.load(Ordering::Relaxed) && count < ZONES_MAX as u64 {
-        one()?;
-        count += 1;
+/// One step after the other until the turn is over, and then on to an even number: whatever comes has gone again. Gives
+/// how many steps ended in time.
+///
+/// A program that has ended is waited for only after the turn: where another process looks at it, the kernel may take
+/// seconds to remove it from /proc (a loop of `d_walk` on behalf of who waits, as long as those it waits for have no
+/// core), and would take them from the server.
+fn repeat(stop: &AtomicBool, mut step: impl FnMut(u64) -> Result<Step, String>) -> Result<u64, String> {
+    let (mut steps, mut in_time) = (Vec::new(), 0);
+    while steps.len() % 2 == 1 || !stop.load(Ordering::Relaxed) && steps.len() < STEPS_MAX {
+        steps.push(step(steps.len() as u64)?);
+        in_time += u64::from(!stop.load(Ordering::Relaxed));
         std::thread::sleep(Duration::from_millis(50));
     }
-    Ok(count)
+    while !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    steps.into_iter().try_for_each(Step::conclude)?;
+    Ok(in_time)
 }
 
-fn one(options: &Options, command: Command) -> Result<(), String> {
+/// A program that has said all that it had to say.
+struct Step {
+    child: Child,
+    shown: String,
+    errors: String,
+}
+
+impl Step {
+    fn conclude(mut self) -> Result<(), String> {
+        let status = self.child.wait().map_err(|error| format!("{}: {error}", self.shown))?;
+        if status.success() { Ok(()) } else { Err(format!("{}: {}", self.shown, self.errors)) }
+    }
+}
+
+/// Runs a program until it closes its standard error, which is when it ends.
+fn one(options: &Options, command: Command) -> Result<Step, String> {
     let mut command = bound(options, &command);
     let shown = format!("{command:?}");
-    let output = command.output().map_err(|error| format!("{shown}: {error}"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(format!("{shown}: {}", String::from_utf8_lossy(&output.stderr)))
+    let wrong = |error: std::io::Error| format!("{shown}: {error}");
+    let mut child = command.stderr(Stdio::piped()).spawn().map_err(wrong)?;
+    let mut errors = String::new();
+    let mut stderr = child.stderr.take().expect("it is piped");
+    stderr.read_to_string(&mut errors).map_err(wrong)?;
+    Ok(Step { child, shown, errors })
 }
 
-/// The same on the writer's core, behind everything else there. SCHED_IDLE gives way to the generator at once, a low
-/// priority at the next tick of the kernel's clock, up to 4 ms later, in which queries would be sent late.
+/// The same on the client's core, behind everything else there: SCHED_IDLE takes what is left, and gives way at once.
+/// (A low priority would give way at the next tick of the kernel's clock, up to 4 ms later.)
 fn bound(options: &Options, command: &Command) -> Command {
-    let mut bound = pinned(options.writer_core, Path::new(command.get_program()));
+    let mut bound = pinned(options.client_core, Path::new(command.get_program()));
     bound.args(command.get_args());
     scheduled("chrt", &["-i", "0"], &bound)
 }

@@ -23,6 +23,7 @@ mod machine;
 #[expect(dead_code, reason = "what only the other benches want")]
 mod own;
 mod sides;
+mod stops;
 #[path = "../support/table.rs"]
 #[expect(dead_code, reason = "what only the other benches want")]
 mod table;
@@ -36,7 +37,7 @@ use std::process::ExitCode;
 const HELP: &str = "\
 cargo xtask bench calm [--rounds N] [--queries N] [--rate N] [--sides updates,load,transfer] [--names N]
                        [--changes N] [--names-each N] [--updates-over udp] [--server-cores N,..] [--tool-core N]
-                       [--writer-core N] [--keep FOLDER] [--write DOCUMENT]
+                       [--writer-core N] [--client-core N] [--keep FOLDER] [--write DOCUMENT]
 
   --rounds N        turns of each side, still and disturbed by turns (5)
   --queries N       queries of each side, over all of its turns (5000000)
@@ -49,7 +50,9 @@ cargo xtask bench calm [--rounds N] [--queries N] [--rate N] [--sides updates,lo
                     alone and are short: --names-each 1
   --server-cores L  those of the server; all but the others' otherwise
   --tool-core N     that of the generator (0)
-  --writer-core N   that of what disturbs; the last one where there are four or more, the generator's otherwise
+  --writer-core N   that of the updates' sender; the last one where there are four or more, the generator's otherwise
+  --client-core N   that of `zone add` and `dig`, which are idle threads there; the same where there are four or more, a
+                    core of the server otherwise: the generator leaves nothing of its own
   --keep DIR        write every second of each side there, a row each with p50, p99, p99.9, p99.99 and the slowest:
                     updates-still.csv, updates-disturbed.csv, and so on; a relative path counts from the root of the
                     workspace
@@ -71,6 +74,7 @@ pub(crate) struct Options {
     server_cores: Vec<usize>,
     tool_core: usize,
     writer_core: usize,
+    client_core: usize,
     /// For every second of each side.
     keep: Option<PathBuf>,
     document: Option<PathBuf>,
@@ -80,6 +84,15 @@ pub(crate) struct Options {
 }
 
 impl Options {
+    /// All that something of the bench runs on.
+    fn cores(&self) -> Vec<usize> {
+        let mut cores = self.server_cores.clone();
+        cores.extend([self.tool_core, self.writer_core, self.client_core]);
+        cores.sort_unstable();
+        cores.dedup();
+        cores
+    }
+
     fn parse(words: impl Iterator<Item = String>) -> Result<Self, String> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let mut server_cores = None;
@@ -95,6 +108,7 @@ impl Options {
             server_cores: Vec::new(),
             tool_core: 0,
             writer_core: if cores >= 4 { cores - 1 } else { 0 },
+            client_core: cores - 1,
             keep: None,
             document: None,
             folder: command::folder("calm"),
@@ -115,6 +129,7 @@ impl Options {
                 }
                 "--tool-core" => options.tool_core = given.number()? as usize,
                 "--writer-core" => options.writer_core = given.number()? as usize,
+                "--client-core" => options.client_core = given.number()? as usize,
                 "--keep" => options.keep = Some(command::root().join(&given.value)),
                 "--write" => options.document = Some(given.value.into()),
                 _ => return Err(format!("unknown option {}\n{HELP}", given.word)),
@@ -127,7 +142,19 @@ impl Options {
 }
 
 fn main() -> ExitCode {
-    command::run("calm", Options::parse(std::env::args().skip(1)), |options| &options.folder, bench)
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let [word, file] = words.as_slice()
+        && word == stops::WORD
+    {
+        return match stops::watch(file) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("{file}: {error}");
+                ExitCode::from(2)
+            }
+        };
+    }
+    command::run("calm", Options::parse(words.into_iter()), |options| &options.folder, bench)
 }
 
 /// Gives whether every budget was met.

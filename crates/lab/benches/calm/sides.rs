@@ -4,8 +4,9 @@ use super::Options;
 use super::disturbance::{Kind, disturb};
 use super::every_second;
 use super::load;
-use super::machine::pinned;
+use super::machine::{Meter, pinned};
 use super::own::Own;
+use super::stops::{STOP_MIN, Stops, Unstopped, Watch};
 use super::table::{Row, Verdict, spread, thousands};
 use lab::report::Run;
 use lab::report::regression::{QuantileRatio, Since, compare_quantile, compare_seconds};
@@ -15,6 +16,7 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// The zone's apex.
 pub(crate) const APEX: &str = "example.";
@@ -28,14 +30,20 @@ const PROBE_SECONDS: u64 = 3;
 /// Shorter turns have too few whole seconds.
 const SECONDS_MIN: u64 = 3;
 
+/// A server that takes less of a core in this time than that has come to rest.
+const SETTLE: Duration = Duration::from_secs(1);
+const SETTLED_SHARE: f64 = 0.05;
+const SETTLE_TRIES_MAX: usize = 120;
+
 /// Of the updates that were to come so many must have been acknowledged, and of the queries so many must count.
 const UPDATES_SHARE_MIN: f64 = 0.95;
 const QUERIES_SHARE_MIN: f64 = 0.95;
+const QUERIES_MIN: f64 = 5e6;
 /// What is above the quantile that is judged.
 const QUANTILE_LEFT: f64 = 1e-4;
 
-/// The row that is judged.
-const JUDGED: &str = "p99.99";
+/// The quantile that is judged.
+const JUDGED: f64 = 0.9999;
 /// How two sides are compared.
 type Compare = fn(&[Run], &[Run], f64, Since, u64) -> Result<QuantileRatio, String>;
 
@@ -66,6 +74,13 @@ pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
     };
     let seconds = (options.queries as f64 / rate / options.rounds as f64).ceil().max(SECONDS_MIN as f64) as u64;
     eprintln!("{} queries/s, turns of {seconds} s", thousands(rate));
+    let watch = match Watch::start(&options.cores(), &options.folder) {
+        Ok(watch) => Some(watch),
+        Err(reason) => {
+            eprintln!("stops of the machine are not watched for, and are in all figures: {reason}");
+            None
+        }
+    };
     let mut rows = Vec::new();
     for &kind in &options.sides {
         let [mut still, mut disturbed] = [Side::default(), Side::default()];
@@ -80,7 +95,11 @@ pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
         if let Some(folder) = &options.keep {
             keep(folder, kind, [&still, &disturbed])?;
         }
-        rows.extend(figures(options, kind, rate, &still, &disturbed)?);
+        let stops = watch.as_ref().map(Watch::stops).transpose()?;
+        rows.extend(figures(options, kind, rate, &still, &disturbed, stops.as_ref())?);
+    }
+    if let Some(watch) = watch {
+        watch.end();
     }
     Ok(rows)
 }
@@ -97,17 +116,19 @@ fn turn(
     rate: f64,
     side: &mut Side,
 ) -> Result<(), String> {
+    settle(own)?;
     let checkpoints = own.metric("catamaran_checkpoints_written_total ")?;
     let stop = AtomicBool::new(false);
-    let (run, done) = std::thread::scope(|scope| {
+    let (run, done, written) = std::thread::scope(|scope| {
         let stop = &stop;
         let writer = what.map(|kind| scope.spawn(move || disturb(kind, options, own, zone, round, seconds, stop)));
         let run = queries(options, own, seconds, &["--rate", &format!("{rate:.0}")], round);
         stop.store(true, Ordering::Relaxed);
+        let written = own.metric("catamaran_checkpoints_written_total ");
         let done = writer.map_or(Ok(0), |writer| writer.join().expect("what disturbs does not panic"));
-        (run, done)
+        (run, done, written)
     });
-    let (run, done) = (run?, done?);
+    let (run, done, written) = (run?, done?, written?);
     let figures = run.figures();
     if figures.unexpected + figures.mismatched + figures.stray > 0 {
         return Err(format!("wrong answers: {figures:?}"));
@@ -121,10 +142,22 @@ fn turn(
         quantile(0.9999),
         figures.timed_out
     );
-    side.checkpoints += own.metric("catamaran_checkpoints_written_total ")? - checkpoints;
+    side.checkpoints += written - checkpoints;
     side.done += done;
     side.runs.push(run);
     Ok(())
+}
+
+/// Waits until the server has nothing left to do of what was before.
+fn settle(own: &Own) -> Result<(), String> {
+    for _ in 0..SETTLE_TRIES_MAX {
+        let meter = Meter::start(own.pids());
+        std::thread::sleep(SETTLE);
+        if meter.stop().server < SETTLED_SHARE {
+            return Ok(());
+        }
+    }
+    Err("the server does not come to rest".into())
 }
 
 /// Every second of both sides, each in a file.
@@ -178,13 +211,81 @@ fn make_zone(folder: &Path, names: u64) -> Result<PathBuf, String> {
 }
 
 /// What one kind of disturbance did to latency.
-fn figures(options: &Options, kind: Kind, rate: f64, still: &Side, disturbed: &Side) -> Result<Vec<Row>, String> {
-    let done = match kind {
+fn figures(
+    options: &Options,
+    kind: Kind,
+    rate: f64,
+    still: &Side,
+    disturbed: &Side,
+    stops: Option<&Stops>,
+) -> Result<Vec<Row>, String> {
+    let done = done(options, kind, disturbed);
+    let lost = |side: &Side| side.runs.iter().map(|run| run.figures().timed_out).sum::<u64>();
+    let lag = |side: &Side| {
+        let of = side.runs.iter().map(|run| run.total.send_lag.quantile(0.9999) as f64 / 1e3);
+        spread(&of.collect::<Vec<_>>()).0
+    };
+    let told = |queries: [u64; 2]| {
+        format!(
+            "{} and {} queries at {}/s; {} and {} lost; send lag p99.99 {:.0} and {:.0} us; {done}",
+            thousands(queries[0] as f64),
+            thousands(queries[1] as f64),
+            thousands(rate),
+            lost(still),
+            lost(disturbed),
+            lag(still),
+            lag(disturbed)
+        )
+    };
+    let judged = |what: &str, compared: QuantileRatio, note: String| {
+        let verdict = judge(options, kind, [still, disturbed], compared.queries, compared.interval);
+        Row { budget: format!("<= {RATIO_MAX}"), verdict, note, ..row(kind, what, compared) }
+    };
+    let mut rows = worst_seconds(kind, still, disturbed);
+    let compared = [
+        ("p50", 0.5, Since::Planned, compare_quantile as Compare),
+        ("p99", 0.99, Since::Planned, compare_quantile),
+        ("p99.9", 0.999, Since::Planned, compare_quantile),
+        ("p99.99", JUDGED, Since::Planned, compare_quantile),
+        ("p99.99 from the sending on", JUDGED, Since::Sent, compare_quantile),
+        ("p99.99 of the second in the middle", JUDGED, Since::Planned, compare_seconds),
+        ("p99.99 of the second in the middle, from the sending on", JUDGED, Since::Sent, compare_seconds),
+    ];
+    for (what, quantile, since, compare) in compared {
+        let compared = compare(&still.runs, &disturbed.runs, quantile, since, 1)?;
+        rows.push(if what == "p99.99" && stops.is_none() {
+            judged(what, compared, told(compared.queries))
+        } else {
+            row(kind, what, compared)
+        });
+    }
+    if let Some(stops) = stops {
+        let what = "p99.99 without stops of the machine";
+        let [a, b] = [still, disturbed].map(|side| stops.leave_out(&side.runs));
+        let left_out = left_out([(still, &a), (disturbed, &b)]);
+        rows.push(match compare_quantile(&a.runs, &b.runs, JUDGED, Since::Planned, 1) {
+            Ok(compared) => judged(what, compared, format!("{}; {left_out}", told(compared.queries))),
+            // Too few are left.
+            Err(reason) => Row {
+                what: format!("{}: {what}", kind.label()),
+                figure: "-".into(),
+                budget: format!("<= {RATIO_MAX}"),
+                verdict: Verdict::Absent,
+                note: format!("{reason}; {left_out}"),
+            },
+        });
+    }
+    Ok(rows)
+}
+
+/// What went on beside the queries.
+fn done(options: &Options, kind: Kind, disturbed: &Side) -> String {
+    match kind {
         Kind::Updates => {
             format!("{} names changed, {} in each update", thousands(disturbed.done as f64), options.names_each)
         }
         Kind::Load => format!(
-            "{} zones of {} names added and removed, {:.0} checkpoints written",
+            "{} times a zone of {} names was added or removed, {:.0} checkpoints written",
             disturbed.done,
             thousands(options.names as f64),
             disturbed.checkpoints
@@ -192,51 +293,30 @@ fn figures(options: &Options, kind: Kind, rate: f64, still: &Side, disturbed: &S
         Kind::Transfer => {
             format!("{} transfers of {} names", disturbed.done, thousands(options.names as f64))
         }
-    };
-    let lost = |side: &Side| side.runs.iter().map(|run| run.figures().timed_out).sum::<u64>();
-    let lag = |side: &Side| {
-        let of = side.runs.iter().map(|run| run.total.send_lag.quantile(0.9999) as f64 / 1e3);
-        spread(&of.collect::<Vec<_>>()).0
-    };
-    let mut rows = worst_seconds(kind, still, disturbed);
-    let compared = [
-        ("p50", 0.5, Since::Planned, compare_quantile as Compare),
-        ("p99", 0.99, Since::Planned, compare_quantile),
-        ("p99.9", 0.999, Since::Planned, compare_quantile),
-        (JUDGED, 0.9999, Since::Planned, compare_quantile),
-        ("p99.99 from the sending on", 0.9999, Since::Sent, compare_quantile),
-        ("p99.99 of the second in the middle", 0.9999, Since::Planned, compare_seconds),
-        ("p99.99 of the second in the middle, from the sending on", 0.9999, Since::Sent, compare_seconds),
-    ];
-    for (name, quantile, since, compare) in compared {
-        let compared = compare(&still.runs, &disturbed.runs, quantile, since, 1)?;
-        let QuantileRatio { a_us, b_us, ratio, interval: [low, high], queries } = compared;
-        let is_judged = name == JUDGED;
-        let verdict =
-            if is_judged { judge(options, kind, [still, disturbed], queries, [low, high]) } else { Verdict::Informs };
-        let note = if is_judged {
-            format!(
-                "{} and {} queries at {}/s; {} and {} lost; send lag p99.99 {:.0} and {:.0} us; {done}",
-                thousands(queries[0] as f64),
-                thousands(queries[1] as f64),
-                thousands(rate),
-                lost(still),
-                lost(disturbed),
-                lag(still),
-                lag(disturbed)
-            )
-        } else {
-            String::new()
-        };
-        rows.push(Row {
-            what: format!("{}: {name}", kind.label()),
-            figure: format!("{a_us:.0} us, {b_us:.0} us with it: {ratio:.2} (95 % interval {low:.2} to {high:.2})"),
-            budget: if is_judged { format!("<= {RATIO_MAX}") } else { String::new() },
-            verdict,
-            note,
-        });
     }
-    Ok(rows)
+}
+
+/// How many seconds of both sides are left out, and for what.
+fn left_out(sides: [(&Side, &Unstopped); 2]) -> String {
+    let seconds = |side: &Side| side.runs.iter().map(|run| run.sending().count()).sum::<usize>();
+    let [still, disturbed] = sides.map(|(side, without)| format!("{} of {}", without.seconds_left_out, seconds(side)));
+    let [longest, longest_disturbed] = sides.map(|(_, without)| without.longest_ms);
+    format!(
+        "{still} and {disturbed} seconds left out for stops of {} ms or more, the longest {longest:.0} and \
+         {longest_disturbed:.0} ms",
+        STOP_MIN.as_millis()
+    )
+}
+
+fn row(kind: Kind, what: &str, compared: QuantileRatio) -> Row {
+    let QuantileRatio { a_us, b_us, ratio, interval: [low, high], .. } = compared;
+    Row {
+        what: format!("{}: {what}", kind.label()),
+        figure: format!("{a_us:.0} us, {b_us:.0} us with it: {ratio:.2} (95 % interval {low:.2} to {high:.2})"),
+        budget: String::new(),
+        verdict: Verdict::Informs,
+        note: String::new(),
+    }
 }
 
 /// The interval says whether the budget is met; nothing does when the disturbance did not take place as it should
@@ -255,7 +335,7 @@ fn judge(
         Kind::Transfer => disturbed.done > 0,
     };
     // Whole seconds are compared: the first and the last of a turn may be left out.
-    let are_enough = queries.into_iter().all(|count| count as f64 >= QUERIES_SHARE_MIN * options.queries as f64);
+    let are_enough = queries.into_iter().all(|count| count as f64 >= QUERIES_SHARE_MIN * QUERIES_MIN);
     let lost = still.runs.iter().map(|run| run.figures().timed_out).sum::<u64>() as f64;
     let has_latency = lost < QUANTILE_LEFT * queries[0] as f64;
     match interval {

@@ -6,7 +6,7 @@
 
 use super::difference::{difference, sort};
 use crate::io::AdminError;
-use crate::limits::{IMPORT_CHUNK_OCTETS_MAX, IMPORT_CHUNKS_MAX};
+use crate::limits::{IMPORT_CHUNK_OCTETS, IMPORT_CHUNK_OCTETS_MAX, IMPORT_CHUNKS_MAX};
 use crate::update::serial;
 use std::collections::VecDeque;
 use wire::number::{Rtype, Serial};
@@ -49,8 +49,12 @@ impl Contents {
     }
 
     /// Number of chunks that did not leave yet.
-    pub(super) fn chunk_count(&self) -> u32 {
+    pub(crate) fn chunk_count(&self) -> u32 {
         self.ends.len() as u32
+    }
+
+    pub(super) fn has_chunks(&self) -> bool {
+        !self.ends.is_empty()
     }
 
     /// Takes the next chunk.
@@ -129,7 +133,7 @@ fn chunk_ends(records: &RecordList) -> VecDeque<usize> {
     let (mut ends, mut octets) = (VecDeque::new(), 0);
     for index in 0..records.len() {
         let more = records.octets_of(index);
-        if octets + more > IMPORT_CHUNK_OCTETS_MAX && octets > 0 {
+        if octets + more > IMPORT_CHUNK_OCTETS && octets > 0 {
             ends.push_back(index);
             octets = 0;
         }

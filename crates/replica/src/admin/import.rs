@@ -25,6 +25,13 @@ pub(crate) struct Import {
     has_begun: bool,
 }
 
+impl Import {
+    /// Whether the next chunk may be proposed; updates interleave with an import.
+    fn may_go_on(&self) -> bool {
+        self.has_begun && self.in_flight < IMPORT_CHUNKS_IN_FLIGHT_MAX && self.contents.has_chunks()
+    }
+}
+
 type Refusal = Result<AdminReply, AdminError>;
 
 impl Replica {
@@ -126,7 +133,7 @@ impl Replica {
                 return self.admin_done(request_id, Ok(AdminReply::Done));
             }
         }
-        self.continue_import(request_id);
+        self.commit_import_when_whole(request_id);
     }
 
     fn import_failed(&mut self, request_id: u64, kind: StepKind, error: AdminError) {
@@ -165,27 +172,32 @@ impl Replica {
         self.wait(Command::Propose(Body::ImportAbandon(stage)), Purpose::Admin(step), ADMIN_WAIT_MS);
     }
 
-    fn continue_import(&mut self, request_id: u64) {
-        loop {
-            let Some(import) = self.admin.imports.get_mut(&request_id) else { return };
-            if import.in_flight >= IMPORT_CHUNKS_IN_FLIGHT_MAX {
-                return;
-            }
-            let stage = import.stage;
-            let Some(records) = import.contents.pop_chunk() else {
-                if import.in_flight == 0 {
-                    let commit = ImportCommit { stage, digest: import.digest, policy_epoch: 0 };
-                    self.import_step(request_id, StepKind::ImportCommit, Body::ImportCommit(commit));
-                }
-                return;
-            };
+    /// Whether a chunk of some import may be proposed now.
+    pub(crate) fn has_chunks_to_propose(&self) -> bool {
+        self.admin.imports.values().any(Import::may_go_on)
+    }
+
+    /// Proposes the next chunk of each import.
+    pub(crate) fn continue_imports(&mut self) {
+        let going_on = self.admin.imports.iter().filter(|(_, import)| import.may_go_on());
+        for request_id in going_on.map(|(&request_id, _)| request_id).collect::<Vec<_>>() {
+            let Some(import) = self.admin.imports.get_mut(&request_id) else { continue };
+            let Some(records) = import.contents.pop_chunk() else { continue };
             import.digest = chunk_digest(import.digest, &records);
             import.in_flight += 1;
-            assert!(import.in_flight <= IMPORT_CHUNKS_IN_FLIGHT_MAX, "updates interleave with an import");
-            let chunk_index = import.next_chunk;
+            let (stage, chunk_index) = (import.stage, import.next_chunk);
             import.next_chunk += 1;
             let chunk = Body::ImportChunk(ImportChunk { stage, chunk_index, records });
             self.import_step(request_id, StepKind::ImportChunk, chunk);
+        }
+    }
+
+    /// Commits an import of which every chunk is there.
+    fn commit_import_when_whole(&mut self, request_id: u64) {
+        let Some(import) = self.admin.imports.get(&request_id) else { return };
+        if import.in_flight == 0 && !import.contents.has_chunks() {
+            let commit = ImportCommit { stage: import.stage, digest: import.digest, policy_epoch: 0 };
+            self.import_step(request_id, StepKind::ImportCommit, Body::ImportCommit(commit));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::WRITING_FILE;
 use super::format::{CheckpointHeader, HEADER_BYTES, Manifest, Section, Table};
-use super::limits::{BLOCK_BYTES_MAX, BLOCKS_MAX, ITEM_BYTES_MAX, UNSYNCED_BYTES_MAX};
+use super::limits::{BLOCK_BYTES_MAX, BLOCKS_MAX, ITEM_BYTES_MAX, PIECE_BYTES, UNSYNCED_BYTES_MAX};
 use crate::disk::{DiskJob, DiskOp, DiskQueue, Tickets};
 
 /// The state as items, in an order that does not change; from a frozen version, so that updates go on.
@@ -21,6 +21,35 @@ pub enum Written {
     More,
     /// The checkpoint is durable under its name.
     Whole(Box<(Manifest, Table)>),
+}
+
+/// What [`CheckpointWriter::poll_piece`] did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// A job for the disk is ready.
+    Job(DiskJob),
+    /// A part of a block.
+    Part,
+    /// Nothing: a job is under way, or it is over.
+    None,
+}
+
+impl Piece {
+    /// The job, if it is one.
+    pub fn into_job(self) -> Option<DiskJob> {
+        match self {
+            Self::Job(job) => Some(job),
+            Self::Part | Self::None => None,
+        }
+    }
+}
+
+/// Where a block stands after some items.
+enum Block {
+    Whole(u64, Vec<u8>),
+    Part,
+    /// No item is left.
+    End,
 }
 
 /// Writes one checkpoint.
@@ -73,8 +102,22 @@ impl CheckpointWriter {
     /// # Panics
     /// When an item is larger than [`ITEM_BYTES_MAX`], or the state larger than [`BLOCKS_MAX`] blocks.
     pub fn poll(&mut self, items: &mut dyn CheckpointItems, tickets: &mut Tickets) -> Option<DiskJob> {
+        loop {
+            match self.poll_piece(items, tickets) {
+                Piece::Job(job) => return Some(job),
+                Piece::Part => {}
+                Piece::None => return None,
+            }
+        }
+    }
+
+    /// The same in pieces, each of which takes items for [`PIECE_BYTES`] and one more at most.
+    ///
+    /// # Panics
+    /// As [`CheckpointWriter::poll`].
+    pub fn poll_piece(&mut self, items: &mut dyn CheckpointItems, tickets: &mut Tickets) -> Piece {
         if self.under_way.is_some() {
-            return None;
+            return Piece::None;
         }
         let mut ops = Vec::new();
         match self.stage {
@@ -83,15 +126,17 @@ impl CheckpointWriter {
                 ops.push(self.write(0, self.header.encode()));
                 self.stage = Stage::Blocks;
             }
-            Stage::Blocks => {
-                if let Some((offset, block)) = self.next_block(items) {
+            Stage::Blocks => match self.next_block(items) {
+                Block::Part => return Piece::Part,
+                Block::Whole(offset, block) => {
                     self.unsynced_bytes += block.len() as u64;
                     ops.push(self.write(offset, block));
                     if self.unsynced_bytes >= UNSYNCED_BYTES_MAX {
                         self.unsynced_bytes = 0;
                         ops.push(DiskOp::Sync { file: WRITING_FILE.into() });
                     }
-                } else {
+                }
+                Block::End => {
                     let manifest = Manifest::new(self.header.clone(), &self.table);
                     ops.push(self.write(manifest.table_offset(), self.table.octets().to_vec()));
                     ops.push(self.write(manifest.trailer_offset(), manifest.encode_trailer()));
@@ -100,12 +145,12 @@ impl CheckpointWriter {
                     ops.push(DiskOp::SyncDir);
                     self.stage = Stage::Last(Box::new(manifest));
                 }
-            }
-            Stage::Last(_) => return None,
+            },
+            Stage::Last(_) => return Piece::None,
         }
         let ticket = tickets.draw();
         self.under_way = Some(ticket);
-        Some(DiskJob { queue: DiskQueue::Bulk, ticket, ops })
+        Piece::Job(DiskJob { queue: DiskQueue::Bulk, ticket, ops })
     }
 
     /// Takes the answer to a job.
@@ -127,8 +172,9 @@ impl CheckpointWriter {
         DiskOp::Write { file: WRITING_FILE.into(), offset, octets }
     }
 
-    /// Fills a block; gives where it goes. `None` when no item is left.
-    fn next_block(&mut self, items: &mut dyn CheckpointItems) -> Option<(u64, Vec<u8>)> {
+    /// Fills a block; gives where it goes.
+    fn next_block(&mut self, items: &mut dyn CheckpointItems) -> Block {
+        let mut taken = 0;
         loop {
             self.item.clear();
             let section = items.next_item(&mut self.item);
@@ -140,8 +186,12 @@ impl CheckpointWriter {
                 self.block.extend_from_slice(&(self.item.len() as u32).to_be_bytes());
                 self.block.extend_from_slice(&self.item);
             }
-            if done.is_some() || section.is_none() {
-                return done;
+            taken += self.item.len();
+            match done {
+                Some((offset, block)) => return Block::Whole(offset, block),
+                None if section.is_none() => return Block::End,
+                None if taken >= PIECE_BYTES => return Block::Part,
+                None => {}
             }
         }
     }

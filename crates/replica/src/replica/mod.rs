@@ -27,6 +27,7 @@ use crate::early::Early;
 use crate::failover::Evidence;
 use crate::forward::{SeenForwards, Waiters};
 use crate::io::{FatalReason, Input, NodeId, Now, Output, Role, Serving};
+use crate::leisure::Leisure;
 use crate::log::{Log, Repair};
 use crate::machine::Machine;
 use crate::propose::{Head, OpenedKeys};
@@ -81,6 +82,7 @@ pub struct Replica {
     pub(crate) rotation: Rotation,
     pub(crate) evidence: Evidence,
     pub(crate) transfers: Transfers,
+    pub(crate) leisure: Leisure,
     pub(crate) counters: Counters,
     pub(crate) serving: Serving,
     pub(crate) fenced: bool,
@@ -139,6 +141,7 @@ impl Replica {
             rotation: Rotation::default(),
             evidence: Evidence::default(),
             transfers: Transfers::default(),
+            leisure: Leisure::default(),
             counters: Counters::default(),
             serving: Serving::No,
             fenced: false,
@@ -215,6 +218,7 @@ impl Replica {
                 self.out.push_back(Output::KeysChanged { keys: None });
                 self.out.push_back(Output::TrustChanged);
             }
+            Input::Leisure => self.handle_leisure(),
             Input::Stop => self.handle_stop(),
         }
         self.note_role();
@@ -234,12 +238,16 @@ impl Replica {
     /// Moves everything that can move.
     fn work(&mut self) {
         self.note_role();
+        let is_at_leisure = self.take_leisure();
+        if is_at_leisure {
+            self.continue_imports();
+        }
         // A batch leaves before the next is evaluated: it is on its way meanwhile, and who comes meanwhile has a turn.
         while self.propose_waiting() && self.out.is_empty() {
             self.work_raft();
         }
         self.work_raft();
-        self.drive_transfers();
+        self.drive_transfers(is_at_leisure);
         self.poll_log();
     }
 

@@ -33,6 +33,7 @@ impl Replica {
         self.tick_reports();
         self.tick_reads();
         self.tick_stop();
+        self.tick_leisure();
         if self.ticks.is_multiple_of(WAITERS_TICKS) {
             self.tick_waiters();
             self.tick_held();

@@ -40,6 +40,8 @@ pub(super) struct Machine {
     pub(super) hung: Option<Vec<DiskJob>>,
     /// Jobs of a bulk queue that hangs.
     pub(super) bulk_hung: Option<Vec<DiskJob>>,
+    /// It never has leisure.
+    pub(super) is_busy: bool,
     /// Jobs that write a checkpoint of its own, while they hang.
     pub(super) writing_hung: Option<Vec<DiskJob>>,
     /// Reads, while they hang.
@@ -298,6 +300,8 @@ impl Cluster {
                 Some(hung) => hung.push(read),
                 None => self.read(id, &read),
             },
+            Output::AwaitLeisure if machine.is_busy => {}
+            Output::AwaitLeisure => self.input(id, Input::Leisure),
             Output::UpdateDone { request_id, verdict } => {
                 assert!(self.verdicts.insert(request_id, verdict).is_none(), "one verdict for each request");
             }

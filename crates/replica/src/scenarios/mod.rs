@@ -11,6 +11,7 @@ mod early;
 mod elections;
 mod hostile;
 mod imports;
+mod leisure;
 mod membership;
 mod memory;
 mod message_of_death;

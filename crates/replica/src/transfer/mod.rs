@@ -129,23 +129,31 @@ impl Replica {
         self.transfers.server.offer(manifest, table);
     }
 
-    /// Begins a checkpoint when one is due, and moves those under way.
-    pub(crate) fn drive_transfers(&mut self) {
+    /// Whether there is something of a checkpoint to be written that the disk was not given yet.
+    pub(crate) fn has_checkpoint_to_write(&self) -> bool {
+        let writing = self.transfers.writer.as_ref();
+        writing.is_some_and(|writing| writing.state.is_some() && !writing.writer.is_under_way())
+    }
+
+    /// Begins a checkpoint when one is due, and moves those under way; the one that is being written by one piece at
+    /// leisure, or a block when it would be late otherwise.
+    pub(crate) fn drive_transfers(&mut self, is_at_leisure: bool) {
         self.begin_checkpoint_when_due();
+        let mut is_urgent = false;
         if let Some(writing) = &self.transfers.writer {
             // Other zones that a leader's checkpoint brought count from zero; those before let nothing go any more.
             let held = self.machine.zones.let_go_bytes().saturating_sub(writing.begun_let_go);
-            let is_late = self.driver.log().is_checkpoint_late(writing.begun_bytes, held, self.transfers.given_up);
+            let (log, begun, given_up) = (self.driver.log(), writing.begun_bytes, self.transfers.given_up);
+            let is_late = log.is_checkpoint_late(begun, held, given_up);
+            is_urgent = log.is_checkpoint_urgent(begun, held, given_up);
             if is_late && writing.state.is_some() {
                 self.transfers.given_up += 1;
                 self.abandon_checkpoint();
             }
         }
-        if let Some(writing) = &mut self.transfers.writer
-            && let Some(state) = &mut writing.state
-            && let Some(job) = writing.writer.poll(state, &mut self.tickets)
-        {
-            self.out.push_back(Output::Disk(job));
+        // One that has just begun was not there when leisure was asked for.
+        if is_urgent || is_at_leisure || self.take_leisure() {
+            self.write_checkpoint(is_urgent);
         }
         while let Some(output) = self.transfers.server.poll(&mut self.tickets) {
             match output {
@@ -158,6 +166,16 @@ impl Replica {
             }
         }
         self.drive_incoming();
+    }
+
+    fn write_checkpoint(&mut self, is_urgent: bool) {
+        let Some(writing) = &mut self.transfers.writer else { return };
+        let Some(state) = &mut writing.state else { return };
+        let job = match is_urgent {
+            true => writing.writer.poll(state, &mut self.tickets),
+            false => writing.writer.poll_piece(state, &mut self.tickets).into_job(),
+        };
+        self.out.extend(job.map(Output::Disk));
     }
 
     fn begin_checkpoint_when_due(&mut self) {

@@ -48,6 +48,8 @@ pub(crate) struct DiskQueues {
     pub(crate) log: Sender<DiskWork>,
     pub(crate) bulk: Sender<DiskWork>,
     pub(crate) reads: Sender<DiskWork>,
+    /// To the thread that gives way to all others, and says so when it runs.
+    pub(crate) leisure: Sender<Instant>,
 }
 
 /// The thread's possessions, which whoever has a turn works with.
@@ -216,6 +218,7 @@ impl ReplicaThread {
             };
             match output {
                 // A checkpoint waits for the audit log, which has to know first what it is about.
+                Output::AwaitLeisure => self.put_off[2].push(output),
                 Output::Disk(ref job) => self.put_off[if job.queue == DiskQueue::Log { 0 } else { 2 }].push(output),
                 Output::Audited { .. } | Output::AuditGap { .. } => self.put_off[1].push(output),
                 Output::Published { .. }
@@ -257,6 +260,7 @@ impl ReplicaThread {
                 // A writer ends only by aborting the process.
                 let _ = queue.send(DiskWork::Job(job));
             }
+            Output::AwaitLeisure => drop(self.disks.leisure.send(Instant::now())),
             Output::ReadFile(read) => drop(self.disks.reads.send(DiskWork::Read(read))),
             Output::UpdateDone { request_id, verdict } => {
                 self.shared.updates.leave();

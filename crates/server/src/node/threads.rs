@@ -6,6 +6,7 @@ use super::disk::{DiskDone, DiskWork, Writer};
 use super::guards::Guards;
 use super::handle::{Event, ReplicaHandle};
 use super::identity::Identity;
+use super::leisure;
 use super::readers::Zones;
 use super::replica_thread::{DiskQueues, ReplicaThread};
 use super::system::give_way;
@@ -150,7 +151,7 @@ fn disks(
     audit: AuditBarrier,
 ) -> Result<(DiskQueues, Vec<JoinHandle<()>>), Problem> {
     let mut writers = Vec::new();
-    let mut start = |name: &str, writer: Writer| -> Result<Sender<DiskWork>, Problem> {
+    let mut start = |name: &str, nice_step: i32, writer: Writer| -> Result<Sender<DiskWork>, Problem> {
         let (sender, queue) = channel();
         let handle = handle.clone();
         let done = move |done| {
@@ -163,15 +164,22 @@ fn disks(
                 DiskDone::Read(ticket, octets) => handle.send(Event::Input(Input::FileRead { ticket, octets })),
             };
         };
-        writers.push(spawn(name.to_owned(), move || writer.run(&queue, done))?);
+        let work = move || {
+            give_way(nice_step);
+            writer.run(&queue, done);
+        };
+        writers.push(spawn(name.to_owned(), work)?);
         Ok(sender)
     };
-    let disks = DiskQueues {
-        log: start("log", Writer::of_log(&config.dir, counters.log_sync.clone()))?,
-        bulk: start("bulk", Writer::of_checkpoints(&config.dir, counters.bulk_sync.clone(), audit))?,
-        reads: start("reads", Writer::new(&config.dir, counters.bulk_sync.clone()))?,
-    };
-    Ok((disks, writers))
+    let log = start("log", 0, Writer::of_log(&config.dir, counters.log_sync.clone()))?;
+    let bulk = Writer::of_checkpoints(&config.dir, counters.bulk_sync.clone(), audit);
+    // Nobody waits for these as clients do for their answers; a spare segment of the log must be there in time.
+    let bulk = start("bulk", PACKET_NICE_STEP, bulk)?;
+    let reads = start("reads", PACKET_NICE_STEP, Writer::new(&config.dir, counters.bulk_sync.clone()))?;
+    let (leisure, asked) = channel();
+    let (handle, workers) = (handle.clone(), counters.workers.concat());
+    writers.push(spawn("leisure".into(), move || leisure::run(&asked, &handle, &workers))?);
+    Ok((DiskQueues { log, bulk, reads, leisure }, writers))
 }
 
 pub(super) fn peers(

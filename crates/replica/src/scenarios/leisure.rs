@@ -1,0 +1,91 @@
+//! Long work in pieces, while the machine has time and while it has none.
+
+use super::cluster::*;
+use crate::admin::Contents;
+use crate::io::{AdminCommand, AdminReply, ZoneOptions};
+use crate::limits::{IMPORT_CHUNK_OCTETS, LEISURE_WAIT_MS};
+use crate::log::LogConfig;
+use wire::number::Rtype;
+use zone::Record;
+
+/// A zone of some chunks.
+fn add_large_zone() -> AdminCommand {
+    let apex = "large.test.";
+    let mut all = records(apex, 1);
+    all.extend((0..8_000u32).map(|number| Record {
+        owner: name(&format!("host-{number}.{apex}")),
+        rtype: Rtype::TXT,
+        ttl: 60,
+        rdata: [20; 21].into(),
+    }));
+    let contents = Contents::new(&zone_id(apex), all).unwrap();
+    assert!(contents.chunk_count() >= 5, "chunks of {IMPORT_CHUNK_OCTETS} octets: {}", contents.chunk_count());
+    AdminCommand::AddZone { zone: zone_id(apex), options: ZoneOptions::default(), contents }
+}
+
+/// Ticks until the command is done, 10 ms each.
+fn ms_until_done(cluster: &mut Cluster, request: u64) -> u64 {
+    let mut ms = 0;
+    while !cluster.admin.contains_key(&request) {
+        cluster.run(10);
+        ms += 10;
+        assert!(ms < 60_000, "it never ends");
+    }
+    assert_eq!(cluster.admin[&request], Ok(AdminReply::Done));
+    ms
+}
+
+#[test]
+fn an_import_waits_for_leisure_between_its_chunks_and_not_for_ever() {
+    let add = add_large_zone();
+    let AdminCommand::AddZone { contents, .. } = &add else { unreachable!() };
+    let chunks = u64::from(contents.chunk_count());
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    cluster.run(100);
+    let request = cluster.admin(leader, add.clone());
+    assert_eq!(ms_until_done(&mut cluster, request), 0, "with leisure it waits for no clock");
+    let removed = AdminCommand::RemoveZone { zone: zone_id("large.test.") };
+    assert_eq!(cluster.admin_ok(leader, removed), AdminReply::Done);
+
+    cluster.machines.get_mut(&leader).unwrap().is_busy = true;
+    cluster.run(100);
+    let request = cluster.admin(leader, add);
+    let ms = ms_until_done(&mut cluster, request);
+    let least = (chunks - 1) * LEISURE_WAIT_MS;
+    assert!((least..=least + chunks * 10).contains(&ms), "{ms} ms for {chunks} chunks");
+    // What others do does not wait for it.
+    let update = cluster.add(leader, &address(1));
+    cluster.assert_done(update);
+}
+
+#[test]
+fn a_checkpoint_waits_for_leisure_until_it_would_be_late() {
+    const LATE_BYTES: u64 = 1 << 15;
+    let log = LogConfig { bytes_while_checkpoint: LATE_BYTES, checkpoint_due_bytes: u64::MAX, ..LogConfig::default() };
+    let mut cluster = Cluster::with_log(1, log);
+    cluster.prepare();
+    assert_eq!(cluster.admin_ok(1, add_large_zone()), AdminReply::Done);
+    cluster.run(100);
+    cluster.machines.get_mut(&1).unwrap().is_busy = true;
+    let written = |cluster: &Cluster| cluster.replica(1).status().counters.checkpoints_written;
+    let before = written(&cluster);
+    let request = cluster.admin(1, AdminCommand::Checkpoint);
+    cluster.run(200);
+    assert_eq!(written(&cluster), before, "a few pieces were written, and not all");
+    // So much is logged meanwhile that the checkpoint would be given up before long.
+    let bytes = |cluster: &Cluster| cluster.replica(1).driver.log().bytes_after_checkpoint();
+    let (begun, began_ms, mut last) = (bytes(&cluster), cluster.now.monotonic_ms, 0);
+    while written(&cluster) == before {
+        last = bytes(&cluster) - begun;
+        assert!(last <= LATE_BYTES / 4 + 1_024, "{last} octets");
+        let octet = 1 + (last / 512 % 200) as u8;
+        let update = cluster.add(1, &address(octet));
+        cluster.assert_done(update);
+    }
+    let took_ms = cluster.now.monotonic_ms - began_ms;
+    assert!(last >= LATE_BYTES / 8 && took_ms < 5 * LEISURE_WAIT_MS, "{last} octets, {took_ms} ms");
+    cluster.run(100);
+    assert!(matches!(cluster.admin[&request], Ok(AdminReply::Checkpoint { .. })));
+    assert_eq!(cluster.replica(1).status().counters.checkpoints_abandoned, 0);
+}
