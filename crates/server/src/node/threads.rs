@@ -178,7 +178,8 @@ fn disks(
     let reads = start("reads", PACKET_NICE_STEP, Writer::new(&config.dir, counters.bulk_sync.clone()))?;
     let (leisure, asked) = channel();
     let (handle, workers) = (handle.clone(), counters.workers.concat());
-    writers.push(spawn("leisure".into(), move || leisure::run(&asked, &handle, &workers))?);
+    // Nobody waits for its end, which on cores that are full would take a while.
+    spawn("leisure".into(), move || leisure::run(&asked, &handle, &workers))?;
     Ok((DiskQueues { log, bulk, reads, leisure }, writers))
 }
 

@@ -22,15 +22,18 @@ const FLOWS: usize = 256;
 /// Queries that one of them asks then: their answers fit the buffer that a client has without asking for one.
 const AGAIN: usize = 64;
 
-/// The name and the nice value of each thread (proc(5): field 19 of `stat`).
-fn threads(pid: u32) -> Vec<(String, i64)> {
+/// SCHED_IDLE (sched(7)).
+const IDLE: i64 = 5;
+
+/// The name, the nice value and the scheduling policy of each thread (proc(5): fields 19 and 41 of `stat`).
+fn threads(pid: u32) -> Vec<(String, i64, i64)> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
     // One that has ended meanwhile is none.
     let stats = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("stat")).ok());
     let thread = |stat: String| {
         let (head, rest) = stat.rsplit_once(") ").unwrap();
-        let nice = rest.split(' ').nth(16).unwrap().parse().unwrap();
-        (head.split_once('(').unwrap().1.to_owned(), nice)
+        let field = |number: usize| rest.split(' ').nth(number - 3).unwrap().parse().unwrap();
+        (head.split_once('(').unwrap().1.to_owned(), field(19), field(41))
     };
     stats.map(thread).collect()
 }
@@ -39,16 +42,20 @@ fn threads(pid: u32) -> Vec<(String, i64)> {
 fn threads_that_answer_queries_give_way_to_the_replica() {
     let cluster = Cluster::start_encrypted("nice", 1);
     let threads = threads(cluster.pid(1).unwrap());
-    let (_, usual) = *threads.iter().find(|(name, _)| name == "replica").unwrap();
+    let (_, usual, _) = *threads.iter().find(|(name, ..)| name == "replica").unwrap();
     let mut lowered = 0;
-    for (name, nice) in &threads {
-        let answers = ["udp-", "tcp-", "update-", "external-", "api"].iter().any(|start| name.starts_with(start));
+    for (name, nice, policy) in &threads {
+        // And those that write and read what no client waits for.
+        let lower = ["udp-", "tcp-", "update-", "external-", "api", "bulk", "reads"];
+        let answers = lower.iter().any(|start| name.starts_with(start));
         lowered += usize::from(answers);
+        // Threads of the API that read zone files are idle ones, too.
+        assert!((*policy == IDLE) == (name == "leisure") || name == "api", "{name}: {threads:?}");
         // 19 is the lowest. Threads of the API that read zone files give way to the others.
         let wanted = if answers { [5, if name == "api" { 15 } else { 5 }] } else { [0, 0] };
         assert!(wanted.iter().any(|step| (usual + step).min(19) == *nice), "{name}: {threads:?}");
     }
-    assert!(lowered >= 2, "{threads:?}");
+    assert!(lowered >= 4 && threads.iter().any(|(name, ..)| name == "leisure"), "{threads:?}");
 }
 
 #[test]
@@ -111,7 +118,7 @@ fn each_worker_has_a_socket_of_its_own_and_its_share_of_the_flows() {
     cluster.resume(&[]);
     let (pid, server) = (cluster.pid(1).unwrap(), cluster.dns(1));
     let workers: BTreeSet<String> =
-        threads(pid).into_iter().map(|(name, _)| name).filter(|name| name.starts_with("udp-")).collect();
+        threads(pid).into_iter().map(|(name, ..)| name).filter(|name| name.starts_with("udp-")).collect();
     assert_eq!(workers.len(), WORKERS, "{workers:?}");
     assert_eq!(waiting(pid, server).values().copied().collect::<Vec<_>>(), [0; WORKERS]);
 
