@@ -75,7 +75,7 @@ pub const HASH_RING_MAX: usize = 8_192;
 pub const SIDE_BY_SIDE_MAX: usize = 16;
 /// Octets of records in one import chunk.
 pub const IMPORT_CHUNK_OCTETS_MAX: usize = 256 << 10;
-/// Octets of records in an import chunk that this version makes: what takes one or two milliseconds.
+/// Octets of records in an import chunk that this version makes: a piece of long work.
 pub const IMPORT_CHUNK_OCTETS: usize = 64 << 10;
 /// Chunks of one import.
 pub const IMPORT_CHUNKS_MAX: u32 = 1 << 20;

@@ -35,10 +35,9 @@ const SETTLE: Duration = Duration::from_secs(1);
 const SETTLED_SHARE: f64 = 0.05;
 const SETTLE_TRIES_MAX: usize = 120;
 
-/// Of the updates that were to come so many must have been acknowledged, and of the queries so many must count.
+/// Of the updates that were to come so many must have been acknowledged, and of the queries of a side so many count.
 const UPDATES_SHARE_MIN: f64 = 0.95;
-const QUERIES_SHARE_MIN: f64 = 0.95;
-const QUERIES_MIN: f64 = 5e6;
+const QUERIES_MIN: u64 = 5_000_000;
 /// What is above the quantile that is judged.
 const QUANTILE_LEFT: f64 = 1e-4;
 
@@ -335,7 +334,7 @@ fn judge(
         Kind::Transfer => disturbed.done > 0,
     };
     // Whole seconds are compared: the first and the last of a turn may be left out.
-    let are_enough = queries.into_iter().all(|count| count as f64 >= QUERIES_SHARE_MIN * QUERIES_MIN);
+    let are_enough = queries.into_iter().all(|count| count >= QUERIES_MIN);
     let lost = still.runs.iter().map(|run| run.figures().timed_out).sum::<u64>() as f64;
     let has_latency = lost < QUANTILE_LEFT * queries[0] as f64;
     match interval {

@@ -4,7 +4,7 @@
 //! was woken late. What the server or the tool does cannot hold it up: a hypervisor that takes the core away does, and
 //! a kernel that does not let go of it.
 
-use super::machine::{Server, pinned};
+use super::machine::{Server, role};
 use lab::report::Run;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// This program with this word, a file and nothing else watches the core that it was put on.
-pub(crate) const WORD: &str = "watch-stops";
+/// The role of this program, with a file, that watches the core that it was put on.
+pub(crate) const ROLE: &str = "watch-stops";
 /// How long it sleeps.
 const SLEEP: Duration = Duration::from_millis(1);
 /// From this on it is a stop.
@@ -32,12 +32,11 @@ impl Watch {
     /// # Errors
     /// Where a program may have no real-time priority.
     pub(crate) fn start(cores: &[usize], folder: &Path) -> Result<Self, String> {
-        let this = std::env::current_exe().map_err(|error| error.to_string())?;
         let watcher = |&core: &usize| {
             let file = folder.join(format!("stops-{core}"));
-            let pinned = pinned(core, &this);
+            let watch = role(Some(core), &[ROLE, &file.to_string_lossy()]);
             let mut command = Command::new("chrt");
-            command.args(["-f", PRIORITY]).arg(pinned.get_program()).args(pinned.get_args()).arg(WORD).arg(&file);
+            command.args(["-f", PRIORITY]).arg(watch.get_program()).args(watch.get_args());
             Ok((Server::start(command)?, file))
         };
         Ok(Self { watchers: cores.iter().map(watcher).collect::<Result<_, String>>()? })

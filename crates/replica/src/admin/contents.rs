@@ -53,10 +53,6 @@ impl Contents {
         self.ends.len() as u32
     }
 
-    pub(super) fn has_chunks(&self) -> bool {
-        !self.ends.is_empty()
-    }
-
     /// Takes the next chunk.
     pub(super) fn pop_chunk(&mut self) -> Option<RecordList> {
         let end = self.ends.pop_front()?;

@@ -28,7 +28,7 @@ pub(crate) struct Import {
 impl Import {
     /// Whether the next chunk may be proposed; updates interleave with an import.
     fn may_go_on(&self) -> bool {
-        self.has_begun && self.in_flight < IMPORT_CHUNKS_IN_FLIGHT_MAX && self.contents.has_chunks()
+        self.has_begun && self.in_flight < IMPORT_CHUNKS_IN_FLIGHT_MAX && self.contents.chunk_count() > 0
     }
 }
 
@@ -195,7 +195,7 @@ impl Replica {
     /// Commits an import of which every chunk is there.
     fn commit_import_when_whole(&mut self, request_id: u64) {
         let Some(import) = self.admin.imports.get(&request_id) else { return };
-        if import.in_flight == 0 && !import.contents.has_chunks() {
+        if import.in_flight == 0 && import.contents.chunk_count() == 0 {
             let commit = ImportCommit { stage: import.stage, digest: import.digest, policy_epoch: 0 };
             self.import_step(request_id, StepKind::ImportCommit, Body::ImportCommit(commit));
         }

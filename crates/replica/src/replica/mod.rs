@@ -238,6 +238,7 @@ impl Replica {
     /// Moves everything that can move.
     fn work(&mut self) {
         self.note_role();
+        self.begin_checkpoint_when_due();
         let is_at_leisure = self.take_leisure();
         if is_at_leisure {
             self.continue_imports();

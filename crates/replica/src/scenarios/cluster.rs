@@ -101,6 +101,18 @@ pub(super) fn soa(apex: &str, serial: u32) -> Record {
     Record { owner: name(apex), rtype: Rtype::SOA, ttl: 300, rdata: rdata.into() }
 }
 
+/// A zone with so many hosts, each with a text.
+pub(super) fn large_zone(apex: &str, serial: u32, hosts: u32) -> Vec<Record> {
+    let mut all = records(apex, serial);
+    all.extend((0..hosts).map(|number| Record {
+        owner: name(&format!("host-{number}.{apex}")),
+        rtype: Rtype::TXT,
+        ttl: 60,
+        rdata: [20; 21].into(),
+    }));
+    all
+}
+
 /// The smallest zone.
 pub(super) fn records(apex: &str, serial: u32) -> Vec<Record> {
     let ns = Record { owner: name(apex), rtype: Rtype::NS, ttl: 300, rdata: name("ns.invalid.").octets().into() };

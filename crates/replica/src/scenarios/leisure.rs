@@ -5,20 +5,11 @@ use crate::admin::Contents;
 use crate::io::{AdminCommand, AdminReply, ZoneOptions};
 use crate::limits::{IMPORT_CHUNK_OCTETS, LEISURE_WAIT_MS};
 use crate::log::LogConfig;
-use wire::number::Rtype;
-use zone::Record;
 
 /// A zone of some chunks.
 fn add_large_zone() -> AdminCommand {
     let apex = "large.test.";
-    let mut all = records(apex, 1);
-    all.extend((0..8_000u32).map(|number| Record {
-        owner: name(&format!("host-{number}.{apex}")),
-        rtype: Rtype::TXT,
-        ttl: 60,
-        rdata: [20; 21].into(),
-    }));
-    let contents = Contents::new(&zone_id(apex), all).unwrap();
+    let contents = Contents::new(&zone_id(apex), large_zone(apex, 1, 8_000)).unwrap();
     assert!(contents.chunk_count() >= 5, "chunks of {IMPORT_CHUNK_OCTETS} octets: {}", contents.chunk_count());
     AdminCommand::AddZone { zone: zone_id(apex), options: ZoneOptions::default(), contents }
 }

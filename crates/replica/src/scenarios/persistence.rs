@@ -207,14 +207,7 @@ fn a_big_zone_is_imported_in_chunks_and_replaced_at_once() {
 fn an_import_survives_the_leaders_that_it_meets() {
     let mut cluster = Cluster::with_zone(3);
     let apex = "big.test.";
-    let mut all = records(apex, 7);
-    all.extend((0..40_000u32).map(|number| Record {
-        owner: name(&format!("host-{number}.{apex}")),
-        rtype: Rtype::TXT,
-        ttl: 60,
-        rdata: vec![20; 21].into(),
-    }));
-    let contents = Contents::new(&zone_id(apex), all).unwrap();
+    let contents = Contents::new(&zone_id(apex), large_zone(apex, 7, 40_000)).unwrap();
     let leader = cluster.elect();
     let others: Vec<_> = cluster.alive().into_iter().filter(|&id| id != leader).collect();
     // Nothing commits: two of three disks hang while the first steps are on their way.

@@ -135,10 +135,9 @@ impl Replica {
         writing.is_some_and(|writing| writing.state.is_some() && !writing.writer.is_under_way())
     }
 
-    /// Begins a checkpoint when one is due, and moves those under way; the one that is being written by one piece at
-    /// leisure, or a block when it would be late otherwise.
+    /// Moves the checkpoints under way; the one that is being written by one piece at leisure, or a block when it would
+    /// be late otherwise.
     pub(crate) fn drive_transfers(&mut self, is_at_leisure: bool) {
-        self.begin_checkpoint_when_due();
         let mut is_urgent = false;
         if let Some(writing) = &self.transfers.writer {
             // Other zones that a leader's checkpoint brought count from zero; those before let nothing go any more.
@@ -151,8 +150,7 @@ impl Replica {
                 self.abandon_checkpoint();
             }
         }
-        // One that has just begun was not there when leisure was asked for.
-        if is_urgent || is_at_leisure || self.take_leisure() {
+        if is_urgent || is_at_leisure {
             self.write_checkpoint(is_urgent);
         }
         while let Some(output) = self.transfers.server.poll(&mut self.tickets) {
@@ -178,7 +176,7 @@ impl Replica {
         self.out.extend(job.map(Output::Disk));
     }
 
-    fn begin_checkpoint_when_due(&mut self) {
+    pub(crate) fn begin_checkpoint_when_due(&mut self) {
         let newest = self.driver.log().checkpoint().index;
         if let Some(wanted) = self.driver.take_checkpoint_wanted() {
             self.transfers.wanted = Some(wanted);

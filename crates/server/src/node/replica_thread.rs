@@ -217,8 +217,8 @@ impl ReplicaThread {
                 return Work::None;
             };
             match output {
-                // A checkpoint waits for the audit log, which has to know first what it is about.
                 Output::AwaitLeisure => self.put_off[2].push(output),
+                // A checkpoint waits for the audit log, which has to know first what it is about.
                 Output::Disk(ref job) => self.put_off[if job.queue == DiskQueue::Log { 0 } else { 2 }].push(output),
                 Output::Audited { .. } | Output::AuditGap { .. } => self.put_off[1].push(output),
                 Output::Published { .. }
