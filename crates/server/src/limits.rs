@@ -21,8 +21,12 @@ pub(crate) const PACKET_NICE_STEP: i32 = 5;
 pub(crate) const BULK_NICE_STEP: i32 = 15;
 /// On cores that have time the thread that gives way to all others runs within this many microseconds.
 pub(crate) const LEISURE_AT_ONCE_US: u64 = 500;
-/// Between two pieces of long work on cores that have not, while clients are answered.
+/// Between two pieces of long work on cores that have not, while clients are answered; and while many are, anyway.
 pub(crate) const LEISURE_PACE_MS: u64 = 20;
+/// Messages a second, for each core, from which on many clients are answered: a tenth of the core.
+pub(crate) const LEISURE_MANY_PER_S: u64 = 20_000;
+/// They are counted over at least so long.
+pub(crate) const LEISURE_WINDOW_MS: u64 = 10;
 /// Addresses a node listens on.
 pub(crate) const LISTEN_ADDRESSES_MAX: usize = 64;
 

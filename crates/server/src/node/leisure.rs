@@ -3,11 +3,13 @@
 //!
 //! On a core that answers half of what it can, a moment in which nobody wants to run comes every few milliseconds:
 //! taken each time, such pieces would fill the core, and queries wait. So where it had to wait for a core and clients
-//! were answered meanwhile, it lets some time go by.
+//! were answered meanwhile, it lets some time go by. It does so too where many clients are answered, though it had not
+//! to wait: to Linux, who gives way to all is one of very little weight, and a turn falls to it now and then while the
+//! thread that answers wants to run. Each piece that this begins would lead to the next.
 
 use super::handle::{Event, ReplicaHandle};
 use super::system::give_way_to_all;
-use crate::limits::{LEISURE_AT_ONCE_US, LEISURE_PACE_MS};
+use crate::limits::{LEISURE_AT_ONCE_US, LEISURE_MANY_PER_S, LEISURE_PACE_MS, LEISURE_WINDOW_MS};
 use crate::service::counters::WorkerCounters;
 use replica::io::Input;
 use std::sync::Arc;
@@ -15,17 +17,55 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 /// Works until the other end of `asked` is gone; each message is the time at which the replica asked.
-pub(super) fn run(asked: &Receiver<Instant>, handle: &ReplicaHandle, workers: &[Arc<WorkerCounters>]) {
+/// `cores` are those that the process may use.
+pub(super) fn run(asked: &Receiver<Instant>, handle: &ReplicaHandle, workers: &[Arc<WorkerCounters>], cores: usize) {
     give_way_to_all();
-    let messages = || workers.iter().map(|worker| worker.received.get()).fold(0, u64::wrapping_add);
-    let mut seen = messages();
+    let mut clients = Clients::new(workers, cores, Instant::now());
     while let Ok(since) = asked.recv() {
-        let has_waited = since.elapsed() > Duration::from_micros(LEISURE_AT_ONCE_US);
-        let before = std::mem::replace(&mut seen, messages());
-        if has_waited && before != seen {
+        let now = Instant::now();
+        let has_waited = now - since > Duration::from_micros(LEISURE_AT_ONCE_US);
+        let (some, many) = clients.look(now);
+        if many || has_waited && some {
             std::thread::sleep(Duration::from_millis(LEISURE_PACE_MS));
         }
         handle.send(Event::Input(Input::Leisure));
+    }
+}
+
+/// Who is answered, by the messages that the threads that answer have counted.
+struct Clients<'a> {
+    workers: &'a [Arc<WorkerCounters>],
+    cores: usize,
+    seen: u64,
+    window: (Instant, u64),
+    are_many: bool,
+}
+
+impl<'a> Clients<'a> {
+    fn new(workers: &'a [Arc<WorkerCounters>], cores: usize, now: Instant) -> Self {
+        let mut clients = Self { workers, cores, seen: 0, window: (now, 0), are_many: false };
+        clients.seen = clients.messages();
+        clients.window.1 = clients.seen;
+        clients
+    }
+
+    /// All messages so far; round at 64 bits.
+    fn messages(&self) -> u64 {
+        self.workers.iter().map(|worker| worker.received.get()).fold(0, u64::wrapping_add)
+    }
+
+    /// Whether there were messages since the last look, and whether there are many of them.
+    fn look(&mut self, now: Instant) -> (bool, bool) {
+        let messages = self.messages();
+        let before = std::mem::replace(&mut self.seen, messages);
+        let (begin, first) = self.window;
+        let millis = (now - begin).as_millis();
+        if millis >= LEISURE_WINDOW_MS.into() {
+            let many = u128::from(LEISURE_MANY_PER_S) * self.cores as u128 * millis / 1_000;
+            self.are_many = u128::from(messages.wrapping_sub(first)) >= many.max(1);
+            self.window = (now, messages);
+        }
+        (before != messages, self.are_many)
     }
 }
 
@@ -43,7 +83,7 @@ mod tests {
         let handle = ReplicaHandle::new(events, Arc::default());
         let thread = {
             let workers = workers.clone();
-            thread::spawn(move || run(&asked, &handle, &workers))
+            thread::spawn(move || run(&asked, &handle, &workers, 1))
         };
         // The first word: from here on it has seen what was counted before.
         ask.send(Instant::now()).unwrap();
@@ -56,6 +96,24 @@ mod tests {
         drop(ask);
         thread.join().unwrap();
         took
+    }
+
+    #[test]
+    fn many_is_counted_a_second_and_for_each_core() {
+        let workers = [Arc::<WorkerCounters>::default(), Arc::default()];
+        let start = Instant::now();
+        let mut clients = Clients::new(&workers, 2, start);
+        let at = |millis| start + Duration::from_millis(millis);
+        let receive = |count| (0..count).for_each(|_| workers[0].received.one());
+        assert_eq!(clients.look(at(1_000)), (false, false));
+        // By whichever thread, over a tenth of a second.
+        let many = 2 * LEISURE_MANY_PER_S / 10;
+        receive(many);
+        assert_eq!(clients.look(at(1_100)), (true, true));
+        // Until there is a window of that length again, it is as it was.
+        assert_eq!(clients.look(at(1_100 + LEISURE_WINDOW_MS - 1)), (false, true));
+        receive(many - 1);
+        assert_eq!(clients.look(at(1_200)), (true, false));
     }
 
     #[test]

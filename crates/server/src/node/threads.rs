@@ -35,6 +35,7 @@ use crate::stop::Stop;
 use crate::tls::public::PublicTls;
 use replica::disk::DiskQueue;
 use replica::io::{Input, Member, Membership};
+use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -178,8 +179,9 @@ fn disks(
     let reads = start("reads", PACKET_NICE_STEP, Writer::new(&config.dir, counters.bulk_sync.clone()))?;
     let (leisure, asked) = channel();
     let (handle, workers) = (handle.clone(), counters.workers.concat());
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     // Nobody waits for its end, which on cores that are full would take a while.
-    spawn("leisure".into(), move || leisure::run(&asked, &handle, &workers))?;
+    spawn("leisure".into(), move || leisure::run(&asked, &handle, &workers, cores))?;
     Ok((DiskQueues { log, bulk, reads, leisure }, writers))
 }
 
