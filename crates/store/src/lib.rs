@@ -65,7 +65,7 @@ mod view;
 pub use iter::Leaves;
 pub use key::{Alphabet, Key, LeafKey};
 pub use ledger::Full;
-pub use mapping::ReserveError;
+pub use mapping::{MemoryAhead, ReserveError};
 pub use path::{Path, Trail};
 pub use reader::{Frozen, Pinned, Reader};
 pub use store::{Stats, Store, StoreConfig};

@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use crate::arena::{Arena, Owned, SLACK_GRANULES};
 use crate::limits::{COMMIT_STEP_BYTES, MERGE_GRANULES_MIN, MERGE_SHARE, RELEASE_BYTES_MIN, RUN_GRANULES_MIN};
-use crate::mapping::Mapping;
+use crate::mapping::{HUGE_PAGE_BYTES, Mapping};
 use crate::vertex::{GRANULE_BYTES, Word};
 
 const EXACT: usize = 31;
 const CLASS_COUNT: usize = 256;
+const PAGE_GRANULES: usize = HUGE_PAGE_BYTES / GRANULE_BYTES;
 
 /// The greatest class whose blocks fit in `granules`.
 fn class_of(granules: usize) -> usize {
@@ -149,7 +150,20 @@ impl Space {
         let handle = self.tail as u32;
         self.tail += granules;
         self.used += granules;
+        if handle as usize / PAGE_GRANULES != self.tail / PAGE_GRANULES {
+            self.begin_page();
+        }
         Some(handle)
+    }
+
+    /// The tail has come to another huge page. The one behind it is to be usable, so that it can be touched before it
+    /// is used; where there is no memory for it, who takes it will be told. Where free blocks are to be merged before the
+    /// arena grows, it waits for that.
+    fn begin_page(&mut self) {
+        self.mapping.set_used(self.tail * GRANULE_BYTES);
+        if self.tail + 2 * PAGE_GRANULES > self.committed && !self.is_merge_due() {
+            self.commit(self.tail + 2 * PAGE_GRANULES);
+        }
     }
 
     /// Takes a block out of any free block that is big enough.
@@ -191,9 +205,11 @@ impl Space {
     /// Makes room for `granules` at the tail. False when the reserve does not have it or the operating system refuses.
     pub(crate) fn grow(&mut self, granules: usize) -> bool {
         let need = self.tail + granules + SLACK_GRANULES;
-        if need > self.reserved {
-            return false;
-        }
+        need <= self.reserved && self.commit(need)
+    }
+
+    /// Makes at least so many granules usable, or all that are reserved. False when the operating system refuses.
+    fn commit(&mut self, need: usize) -> bool {
         let step = COMMIT_STEP_BYTES / GRANULE_BYTES;
         let committed = need.next_multiple_of(step).min(self.reserved);
         if !self.mapping.commit(self.committed * GRANULE_BYTES, committed * GRANULE_BYTES) {

@@ -8,7 +8,7 @@ use crate::edit::{self, Scratch};
 use crate::key::{Key, LeafKey};
 use crate::ledger::{Full, Ledger};
 use crate::limits::{RECLAIM_STEP_MAX, RESERVE_BYTES_MAX, RESERVE_BYTES_MIN};
-use crate::mapping::{Mapping, ReserveError};
+use crate::mapping::{Mapping, MemoryAhead, ReserveError};
 use crate::qsbr::Domain;
 use crate::reader::{Frozen, Reader, Shared};
 use crate::tree::{Tree, Version};
@@ -218,6 +218,11 @@ impl<K: LeafKey> Store<K> {
     /// some 200 octets.
     pub fn reader(&self) -> Reader<K> {
         Reader::new(Arc::clone(&self.shared))
+    }
+
+    /// What touches this store's memory before the writer does, to be moved to its thread.
+    pub fn memory_ahead(&self) -> MemoryAhead {
+        MemoryAhead::new(Arc::downgrade(&self.shared.mapping))
     }
 
     /// Keeps the published version, to be read on any thread.

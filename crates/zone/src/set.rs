@@ -25,7 +25,7 @@ pub use crate::record::RecordRef;
 pub use edit::Edit;
 pub use error::{ApplyError, ContentFault, ImportError, RecordFault, ZoneError};
 pub use records::Records;
-pub use store::{Full, ReserveError, Stats, StoreConfig, Version};
+pub use store::{Full, MemoryAhead, ReserveError, Stats, StoreConfig, Version};
 pub use version::{Frozen, SetVersion, ZoneReader};
 pub use zone::Zone;
 pub use zone_record::Denial;
@@ -59,6 +59,12 @@ impl ZoneSet {
     #[must_use]
     pub fn reader(&self) -> ZoneReader {
         ZoneReader::new(self.store.reader())
+    }
+
+    /// What touches the arena's memory before changes do, on another thread.
+    #[must_use]
+    pub fn memory_ahead(&self) -> MemoryAhead {
+        self.store.memory_ahead()
     }
 
     /// Holds the published version for as long as the result lives, while changes go on.

@@ -13,22 +13,46 @@ use crate::limits::{LEISURE_AT_ONCE_US, LEISURE_MANY_PER_S, LEISURE_PACE_MS, LEI
 use crate::service::counters::WorkerCounters;
 use replica::io::Input;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
+use zone::set::MemoryAhead;
 
-/// Works until the other end of `asked` is gone; each message is the time at which the replica asked.
-/// `cores` are those that the process may use.
-pub(super) fn run(asked: &Receiver<Instant>, handle: &ReplicaHandle, workers: &[Arc<WorkerCounters>], cores: usize) {
+/// How often the memory that zones come to next is looked at while nothing is asked for: changes use it too.
+const MEMORY_AHEAD_EVERY: Duration = Duration::from_secs(1);
+
+/// What the replica's thread says to it.
+pub(super) enum Word {
+    /// When the replica asked for leisure.
+    Asked(Instant),
+    /// The memory of the zones, which are other ones from now on.
+    Zones(MemoryAhead),
+}
+
+/// Works until the other end of `words` is gone. `cores` are those that the process may use.
+///
+/// In between it touches the memory that zones come to next, so that the replica does not wait for the kernel.
+pub(super) fn run(words: &Receiver<Word>, handle: &ReplicaHandle, workers: &[Arc<WorkerCounters>], cores: usize) {
     give_way_to_all();
     let mut clients = Clients::new(workers, cores, Instant::now());
-    while let Ok(since) = asked.recv() {
-        let now = Instant::now();
-        let has_waited = now - since > Duration::from_micros(LEISURE_AT_ONCE_US);
-        let (some, many) = clients.look(now);
-        if many || has_waited && some {
-            std::thread::sleep(Duration::from_millis(LEISURE_PACE_MS));
+    let mut memory: Option<MemoryAhead> = None;
+    loop {
+        match words.recv_timeout(MEMORY_AHEAD_EVERY) {
+            Ok(Word::Asked(since)) => {
+                let now = Instant::now();
+                let has_waited = now - since > Duration::from_micros(LEISURE_AT_ONCE_US);
+                let (some, many) = clients.look(now);
+                if many || has_waited && some {
+                    std::thread::sleep(Duration::from_millis(LEISURE_PACE_MS));
+                }
+                handle.send(Event::Input(Input::Leisure));
+            }
+            Ok(Word::Zones(others)) => memory = Some(others),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
         }
-        handle.send(Event::Input(Input::Leisure));
+        if let Some(memory) = &mut memory {
+            memory.touch();
+        }
     }
 }
 
@@ -86,11 +110,11 @@ mod tests {
             thread::spawn(move || run(&asked, &handle, &workers, 1))
         };
         // The first word: from here on it has seen what was counted before.
-        ask.send(Instant::now()).unwrap();
+        ask.send(Word::Asked(Instant::now())).unwrap();
         assert!(matches!(heard.recv().unwrap(), Event::Input(Input::Leisure)));
         (0..messages).for_each(|_| workers[1].received.one());
         let begin = Instant::now();
-        ask.send(begin.checked_sub(waited).unwrap()).unwrap();
+        ask.send(Word::Asked(begin.checked_sub(waited).unwrap())).unwrap();
         assert!(matches!(heard.recv().unwrap(), Event::Input(Input::Leisure)));
         let took = begin.elapsed();
         drop(ask);

@@ -5,6 +5,7 @@ use super::disk::DiskWork;
 use super::ending::Ending;
 use super::expiry::ExpiryClock;
 use super::handle::{Event, ReplicaHandle, Secrets, Shared, WithZones};
+use super::leisure;
 use super::readers::Readers;
 use super::rights::Rights;
 use super::rounds::Rounds;
@@ -49,7 +50,7 @@ pub(crate) struct DiskQueues {
     pub(crate) bulk: Sender<DiskWork>,
     pub(crate) reads: Sender<DiskWork>,
     /// To the thread that gives way to all others, and says so when it runs.
-    pub(crate) leisure: Sender<Instant>,
+    pub(super) leisure: Sender<leisure::Word>,
 }
 
 /// The thread's possessions, which whoever has a turn works with.
@@ -104,6 +105,7 @@ impl ReplicaThread {
     pub(crate) fn run(self, events: &Receiver<Event>) {
         self.publish_keys();
         self.publish_policies();
+        self.tell_memory();
         let shared = self.shared.clone();
         shared.turn.open(self);
         let mut rounds = Rounds::new(Duration::from_millis(TICK_MS), Instant::now());
@@ -260,7 +262,7 @@ impl ReplicaThread {
                 // A writer ends only by aborting the process.
                 let _ = queue.send(DiskWork::Job(job));
             }
-            Output::AwaitLeisure => drop(self.disks.leisure.send(Instant::now())),
+            Output::AwaitLeisure => drop(self.disks.leisure.send(leisure::Word::Asked(Instant::now()))),
             Output::ReadFile(read) => drop(self.disks.reads.send(DiskWork::Read(read))),
             Output::UpdateDone { request_id, verdict } => {
                 self.shared.updates.leave();
@@ -308,7 +310,10 @@ impl ReplicaThread {
                 self.expiry.zones_changed(&self.replica, zones);
                 self.zones_changed = Some(Instant::now());
             }
-            Output::ZonesReplaced => self.readers.renew(|| self.replica.zone_reader()),
+            Output::ZonesReplaced => {
+                self.readers.renew(|| self.replica.zone_reader());
+                self.tell_memory();
+            }
             Output::ServingChanged { serving } => {
                 tracing::info!(?serving, "serving changed");
                 self.serving.set(serving);
@@ -325,6 +330,13 @@ impl ReplicaThread {
         self.counters.published.one();
         self.shared.published.send_replace(index);
         self.audited_through = Some(index);
+    }
+
+    /// The zones lie where they did not lie before.
+    fn tell_memory(&self) {
+        let memory = self.replica.zones().memory_ahead();
+        // That thread ends only when this one is gone.
+        let _ = self.disks.leisure.send(leisure::Word::Zones(memory));
     }
 
     fn publish_keys(&self) {
