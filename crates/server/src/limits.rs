@@ -16,6 +16,8 @@ pub(crate) const UDP_SOCKET_BUFFER_BYTES: usize = 4 << 20;
 pub(crate) const UDP_WORKERS_MAX: usize = 64;
 /// By how much threads that answer queries lower themselves (`nice`), so that the replica has its time in a flood.
 pub(crate) const PACKET_NICE_STEP: i32 = 5;
+/// The same of the thread that serves the API: a zone file that comes over it takes nothing from queries.
+pub(crate) const API_NICE_STEP: i32 = 10;
 /// The same of work that is long and that nobody waits for in particular, where it cannot be idle: transfers, backups,
 /// zone files.
 pub(crate) const BULK_NICE_STEP: i32 = 15;

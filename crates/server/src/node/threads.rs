@@ -15,7 +15,7 @@ use super::{Counters, Worker};
 use crate::api::{Api, JoinOffer};
 use crate::config::Config;
 use crate::files::layout::audit_of;
-use crate::limits::{DATAGRAM_OCTETS_MAX, PACKET_NICE_STEP};
+use crate::limits::{API_NICE_STEP, DATAGRAM_OCTETS_MAX, PACKET_NICE_STEP};
 use crate::listen::batch::BatchSocket;
 use crate::listen::udp::UdpWorker;
 use crate::peer::LaneRuntimes;
@@ -267,7 +267,7 @@ pub(super) fn api(listener: std::net::TcpListener, api: Api, keeper: TrustKeeper
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .thread_name("api")
-        .on_thread_start(|| give_way(PACKET_NICE_STEP))
+        .on_thread_start(|| give_way(API_NICE_STEP))
         .enable_all()
         .build()
         .map_err(runtime_failed)?;
