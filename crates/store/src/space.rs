@@ -157,8 +157,8 @@ impl Space {
     }
 
     /// The tail has come to another huge page. The one behind it is to be usable, so that it can be touched before it
-    /// is used; where there is no memory for it, who takes it will be told. Where free blocks are to be merged before the
-    /// arena grows, it waits for that.
+    /// is used; where there is no memory for it, who takes it will be told. Where free blocks are to be merged before
+    /// the arena grows, it waits for that.
     fn begin_page(&mut self) {
         self.mapping.set_used(self.tail * GRANULE_BYTES);
         if self.tail + 2 * PAGE_GRANULES > self.committed && !self.is_merge_due() {

@@ -310,10 +310,7 @@ impl ReplicaThread {
                 self.expiry.zones_changed(&self.replica, zones);
                 self.zones_changed = Some(Instant::now());
             }
-            Output::ZonesReplaced => {
-                self.readers.renew(|| self.replica.zone_reader());
-                self.tell_memory();
-            }
+            Output::ZonesReplaced => self.zones_replaced(),
             Output::ServingChanged { serving } => {
                 tracing::info!(?serving, "serving changed");
                 self.serving.set(serving);
@@ -330,6 +327,11 @@ impl ReplicaThread {
         self.counters.published.one();
         self.shared.published.send_replace(index);
         self.audited_through = Some(index);
+    }
+
+    fn zones_replaced(&self) {
+        self.readers.renew(|| self.replica.zone_reader());
+        self.tell_memory();
     }
 
     /// The zones lie where they did not lie before.
