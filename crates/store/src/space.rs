@@ -306,6 +306,19 @@ mod tests {
         assert!(class_of(1 << 32) < CLASS_COUNT);
     }
 
+    #[test]
+    fn the_page_behind_the_one_in_use_is_usable() {
+        let mapping = Arc::new(Mapping::reserve(32 << 20, false).expect("address space"));
+        let mut space = Space::new(mapping);
+        assert!(space.grow(1));
+        let granules = round_up((1 << 20) / GRANULE_BYTES);
+        for count in 0..27 {
+            assert!(space.take(granules).is_some(), "it was usable in time: block {count}");
+            let behind = (space.tail / PAGE_GRANULES + 2) * PAGE_GRANULES;
+            assert!(space.committed >= behind.min(space.reserved), "block {count}");
+        }
+    }
+
     proptest! {
         #[test]
         fn blocks_never_overlap_and_all_come_back(
