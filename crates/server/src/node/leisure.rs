@@ -44,15 +44,20 @@ pub(super) fn run(words: &Receiver<Word>, handle: &ReplicaHandle, workers: &[Arc
                 if many || has_waited && some {
                     std::thread::sleep(Duration::from_millis(LEISURE_PACE_MS));
                 }
+                // Before the next piece, which would come to that page first where there is one core, and touch it too.
+                touch(&mut memory);
                 handle.send(Event::Input(Input::Leisure));
             }
             Ok(Word::Zones(others)) => memory = Some(others),
-            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Timeout) => touch(&mut memory),
             Err(RecvTimeoutError::Disconnected) => return,
         }
-        if let Some(memory) = &mut memory {
-            memory.touch();
-        }
+    }
+}
+
+fn touch(memory: &mut Option<MemoryAhead>) {
+    if let Some(memory) = memory {
+        memory.touch();
     }
 }
 
