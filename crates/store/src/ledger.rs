@@ -109,6 +109,11 @@ impl Ledger {
         self.space.arena()
     }
 
+    /// See [`Space::commit_ahead`].
+    pub(crate) fn commit_ahead(&mut self) {
+        self.space.commit_ahead();
+    }
+
     pub(crate) fn space(&self) -> &Space {
         &self.space
     }

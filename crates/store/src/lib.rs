@@ -27,7 +27,7 @@
 //! allocation.
 //!
 //! This is the only crate of the core with `unsafe`: `mapping.rs` gets the addresses, `arena.rs` argues reads and
-//! writes, and `batch.rs` calls what is compiled for an instruction that it has asked the processor for.
+//! writes, `ahead.rs` touches what comes next, and `batch.rs` calls what is compiled for an instruction that it has asked the processor for.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 #[cfg(not(target_pointer_width = "64"))]
@@ -36,6 +36,7 @@ compile_error!("the arena reserves up to 32 GiB of addresses: a 64-bit target is
 pub mod limits;
 
 // What is kept: keys, blocks, and the addresses they lie at.
+mod ahead;
 mod arena;
 mod key;
 mod mapping;
@@ -62,10 +63,11 @@ mod iter;
 mod path;
 mod view;
 
+pub use ahead::MemoryAhead;
 pub use iter::Leaves;
 pub use key::{Alphabet, Key, LeafKey};
 pub use ledger::Full;
-pub use mapping::{MemoryAhead, ReserveError};
+pub use mapping::ReserveError;
 pub use path::{Path, Trail};
 pub use reader::{Frozen, Pinned, Reader};
 pub use store::{Stats, Store, StoreConfig};

@@ -1,8 +1,6 @@
 //! Address space from the operating system: reserved whole, usable step by step.
 
 use std::ptr::NonNull;
-use std::sync::Weak;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The operating system did not give the address space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,10 +26,6 @@ pub(crate) const HUGE_PAGE_BYTES: usize = 2 << 20;
 pub(crate) struct Mapping {
     base: NonNull<u8>,
     bytes: usize,
-    has_huge_pages: bool,
-    /// Up to where the octets are usable, and up to where they are used, for [`MemoryAhead`].
-    committed: AtomicUsize,
-    used: AtomicUsize,
     #[cfg(not(miri))]
     whole: (NonNull<u8>, usize),
 }
@@ -61,8 +55,7 @@ impl Mapping {
             // SAFETY: the range lies in the mapping just made. The advice may fail without harm: pages stay small.
             unsafe { libc::madvise(base.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
         }
-        let (committed, used) = Default::default();
-        Ok(Self { base, bytes, has_huge_pages: huge_pages, committed, used, whole: (whole, whole_bytes) })
+        Ok(Self { base, bytes, whole: (whole, whole_bytes) })
     }
 
     /// Makes the octets `from..to` (multiples of the page size) readable and writable; they are zero. False when the
@@ -70,14 +63,9 @@ impl Mapping {
     pub(crate) fn commit(&self, from: usize, to: usize) -> bool {
         assert!(from <= to && to <= self.bytes);
         // SAFETY: the range lies in the mapping, and nothing in it has been handed out yet.
-        let is_done = unsafe {
+        unsafe {
             libc::mprotect(self.base.as_ptr().add(from).cast(), to - from, libc::PROT_READ | libc::PROT_WRITE) == 0
-        };
-        if is_done {
-            // Whoever sees it may touch them.
-            self.committed.store(to, Ordering::Release);
         }
-        is_done
     }
 
     /// Gives the memory behind `from..to` back; the octets are zero when they are next touched. Rounds inward to huge
@@ -113,13 +101,12 @@ impl Mapping {
         std::alloc::Layout::from_size_align(bytes, 4096).expect("the size is bounded by RESERVE_BYTES_MAX")
     }
 
-    pub(crate) fn reserve(bytes: usize, huge_pages: bool) -> Result<Self, ReserveError> {
+    pub(crate) fn reserve(bytes: usize, _huge_pages: bool) -> Result<Self, ReserveError> {
         let bytes = bytes.min(32 << 20);
         // SAFETY: the size is not zero.
         let base = unsafe { std::alloc::alloc_zeroed(Self::layout(bytes)) };
         let base = NonNull::new(base).ok_or(ReserveError { bytes, os_error: 0 })?;
-        let (committed, used) = Default::default();
-        Ok(Self { base, bytes, has_huge_pages: huge_pages, committed, used })
+        Ok(Self { base, bytes })
     }
 
     pub(crate) fn commit(&self, from: usize, to: usize) -> bool {
@@ -150,67 +137,6 @@ impl Mapping {
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
-
-    /// Says that what begins at `used` is the next to be used.
-    pub(crate) fn set_used(&self, used: usize) {
-        self.used.store(used, Ordering::Relaxed);
-    }
-
-    /// Where the huge page begins that lies behind the one that is being filled, if it is usable and not before
-    /// `touched`.
-    fn page_ahead(&self, touched: usize) -> Option<usize> {
-        let filled = self.used.load(Ordering::Relaxed) / HUGE_PAGE_BYTES;
-        let page = (filled + 1) * HUGE_PAGE_BYTES;
-        let is_usable = page + HUGE_PAGE_BYTES <= self.committed.load(Ordering::Acquire);
-        // What has not filled one page may never need another.
-        (self.has_huge_pages && filled > 0 && is_usable && page >= touched).then_some(page)
-    }
-}
-
-/// Has the kernel back the store's memory shortly before it is used, on another thread than the writer's.
-///
-/// Whoever first touches a huge page waits until the kernel has zeroed all of it: a tenth of a millisecond, or several
-/// on a virtual machine whose hypervisor has to find that memory first.
-pub struct MemoryAhead {
-    // Not to keep what the store has left.
-    mapping: Weak<Mapping>,
-    /// Up to where pages were touched here.
-    touched: usize,
-}
-
-impl MemoryAhead {
-    pub(crate) fn new(mapping: Weak<Mapping>) -> Self {
-        Self { mapping, touched: 0 }
-    }
-
-    /// Touches the page behind the one that is being filled, unless it was touched here before. Whether it did.
-    ///
-    /// Meanwhile the kernel lets nobody change what may be done with that memory, so the writer waits when it makes
-    /// more of it usable: that is a page or more away.
-    pub fn touch(&mut self) -> bool {
-        let Some(mapping) = self.mapping.upgrade() else { return false };
-        let Some(page) = mapping.page_ahead(self.touched) else { return false };
-        // SAFETY: the page is committed, and stays so as long as the mapping does.
-        unsafe { touch(mapping.base.add(page)) };
-        self.touched = page + HUGE_PAGE_BYTES;
-        true
-    }
-}
-
-/// Writes what is there already: to the kernel a write, to whoever writes there meanwhile nothing.
-///
-/// # Safety
-/// The address may be written to.
-unsafe fn touch(at: NonNull<u8>) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: the processor reads and writes the octet as one step, so it is the same after as before, whoever else
-    // writes it. Rust has nothing of that kind: its atomics may not be mixed with the writer's plain writes.
-    unsafe {
-        std::arch::asm!("lock or byte ptr [{at}], 0", at = in(reg) at.as_ptr(), options(nostack));
-    }
-    // Elsewhere the writer touches first, as it would anyway.
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = at;
 }
 
 #[cfg(test)]
@@ -252,27 +178,6 @@ mod tests {
             assert_eq!(last.read(), 7);
         }
         assert_eq!(mapping.bytes(), 1 << 20);
-    }
-
-    #[test]
-    fn the_page_behind_the_one_in_use_is_touched_once() {
-        const PAGE: usize = HUGE_PAGE_BYTES;
-        let mapping = std::sync::Arc::new(Mapping::reserve(8 * PAGE, true).expect("some megabytes are to be had"));
-        let mut ahead = MemoryAhead::new(std::sync::Arc::downgrade(&mapping));
-        assert!(!ahead.touch(), "nothing is usable");
-        assert!(mapping.commit(0, 4 * PAGE));
-        let steps = [(PAGE - 1, false, 0), (PAGE, true, 3), (2 * PAGE - 1, false, 3), (2 * PAGE + 1, true, 4)];
-        for (used, is_touched, through) in steps {
-            mapping.set_used(used);
-            assert_eq!(ahead.touch(), is_touched, "with {used} in use");
-            assert_eq!(ahead.touched, through * PAGE, "with {used} in use");
-        }
-        mapping.set_used(3 * PAGE);
-        assert!(!ahead.touch(), "what comes next is not usable");
-        // SAFETY: the octets were committed, and the mapping is this test's own.
-        assert_eq!(unsafe { mapping.base().add(2 * PAGE).read() }, 0);
-        drop(mapping);
-        assert!(!ahead.touch(), "it keeps nothing");
     }
 
     #[test]

@@ -150,20 +150,7 @@ impl Space {
         let handle = self.tail as u32;
         self.tail += granules;
         self.used += granules;
-        if handle as usize / PAGE_GRANULES != self.tail / PAGE_GRANULES {
-            self.begin_page();
-        }
         Some(handle)
-    }
-
-    /// The tail has come to another huge page. The one behind it is to be usable, so that it can be touched before it
-    /// is used; where there is no memory for it, who takes it will be told. Where free blocks are to be merged before
-    /// the arena grows, it waits for that.
-    fn begin_page(&mut self) {
-        self.mapping.set_used(self.tail * GRANULE_BYTES);
-        if self.tail + 2 * PAGE_GRANULES > self.committed && !self.is_merge_due() {
-            self.commit(self.tail + 2 * PAGE_GRANULES);
-        }
     }
 
     /// Takes a block out of any free block that is big enough.
@@ -206,6 +193,16 @@ impl Space {
     pub(crate) fn grow(&mut self, granules: usize) -> bool {
         let need = self.tail + granules + SLACK_GRANULES;
         need <= self.reserved && self.commit(need)
+    }
+
+    /// Makes the huge page behind the one that the tail is in usable, so that it can be touched before it is used
+    /// ([`crate::MemoryAhead`]). Where there is no memory for it, who takes it will be told; where free blocks are to be
+    /// merged before the arena grows, it waits for that.
+    pub(crate) fn commit_ahead(&mut self) {
+        let behind = ((self.tail / PAGE_GRANULES + 2) * PAGE_GRANULES).min(self.reserved);
+        if behind > self.committed && !self.is_merge_due() {
+            self.commit(behind);
+        }
     }
 
     /// Makes at least so many granules usable, or all that are reserved. False when the operating system refuses.
@@ -310,12 +307,12 @@ mod tests {
     fn the_page_behind_the_one_in_use_is_usable() {
         let mapping = Arc::new(Mapping::reserve(32 << 20, false).expect("address space"));
         let mut space = Space::new(mapping);
-        assert!(space.grow(1));
         let granules = round_up((1 << 20) / GRANULE_BYTES);
-        for count in 0..27 {
-            assert!(space.take(granules).is_some(), "it was usable in time: block {count}");
+        for count in 0..31 {
+            space.commit_ahead();
             let behind = (space.tail / PAGE_GRANULES + 2) * PAGE_GRANULES;
             assert!(space.committed >= behind.min(space.reserved), "block {count}");
+            assert!(space.take(granules).is_some(), "it was usable in time: block {count}");
         }
     }
 

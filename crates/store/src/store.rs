@@ -4,11 +4,12 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::ahead::MemoryAhead;
 use crate::edit::{self, Scratch};
 use crate::key::{Key, LeafKey};
 use crate::ledger::{Full, Ledger};
 use crate::limits::{RECLAIM_STEP_MAX, RESERVE_BYTES_MAX, RESERVE_BYTES_MIN};
-use crate::mapping::{Mapping, MemoryAhead, ReserveError};
+use crate::mapping::{Mapping, ReserveError};
 use crate::qsbr::Domain;
 use crate::reader::{Frozen, Reader, Shared};
 use crate::tree::{Tree, Version};
@@ -79,7 +80,7 @@ impl<K: LeafKey> Store<K> {
         let mapping = Arc::new(Mapping::reserve(bytes, config.huge_pages)?);
         let domain = Arc::new(Domain::new(Tree::EMPTY.to_bits()));
         let ledger = Ledger::new(Arc::clone(&mapping), Arc::clone(&domain));
-        let shared = Arc::new(Shared { mapping, domain, committed: AtomicUsize::new(0) });
+        let shared = Arc::new(Shared { mapping, domain, committed: AtomicUsize::new(0), tail: AtomicUsize::new(0) });
         Ok(Self { ledger, shared, scratch: Scratch::default(), key: Key::new(), keys: PhantomData })
     }
 
@@ -175,7 +176,10 @@ impl<K: LeafKey> Store<K> {
     /// Makes the newest sealed version up to `up_to` the one that readers find; those before it are done with too.
     /// Nothing happens if there is none. Then frees some of what no reader holds any more.
     pub fn publish(&mut self, up_to: Version) {
-        self.shared.committed.store(self.ledger.space().committed(), Ordering::Relaxed);
+        self.ledger.commit_ahead();
+        let space = self.ledger.space();
+        self.shared.committed.store(space.committed(), Ordering::Relaxed);
+        self.shared.tail.store(space.tail(), Ordering::Release);
         self.ledger.publish(up_to);
     }
 
@@ -222,7 +226,7 @@ impl<K: LeafKey> Store<K> {
 
     /// What touches this store's memory before the writer does, to be moved to its thread.
     pub fn memory_ahead(&self) -> MemoryAhead {
-        MemoryAhead::new(Arc::downgrade(&self.shared.mapping))
+        MemoryAhead::new(Arc::downgrade(&self.shared))
     }
 
     /// Keeps the published version, to be read on any thread.

@@ -91,7 +91,7 @@ impl<'a> Clients<'a> {
         let millis = (now - begin).as_millis();
         if millis >= LEISURE_WINDOW_MS.into() {
             let many = u128::from(LEISURE_MANY_PER_S) * self.cores as u128 * millis / 1_000;
-            self.are_many = u128::from(messages.wrapping_sub(first)) >= many.max(1);
+            self.are_many = u128::from(messages.wrapping_sub(first)) >= many;
             self.window = (now, messages);
         }
         (before != messages, self.are_many)

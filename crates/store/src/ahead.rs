@@ -1,0 +1,96 @@
+//! Memory that is touched before it is used.
+
+use std::ptr::NonNull;
+use std::sync::Weak;
+use std::sync::atomic::Ordering;
+
+use crate::mapping::HUGE_PAGE_BYTES;
+use crate::reader::Shared;
+use crate::vertex::GRANULE_BYTES;
+
+/// Has the kernel back the store's memory shortly before it is used, on another thread than the writer's.
+///
+/// Whoever first touches a huge page waits until the kernel has zeroed all of it: 0.2 ms, or 6 on a virtual machine
+/// whose hypervisor has to find that memory first.
+pub struct MemoryAhead {
+    // Not to keep what the store has left.
+    shared: Weak<Shared>,
+    /// Up to where pages were touched here.
+    touched: usize,
+}
+
+impl MemoryAhead {
+    pub(crate) fn new(shared: Weak<Shared>) -> Self {
+        Self { shared, touched: 0 }
+    }
+
+    /// Touches the huge page behind the one that was being filled when a version was last published, unless it was
+    /// touched here before. Whether it did.
+    ///
+    /// Meanwhile the kernel lets nobody change what may be done with that memory, so the writer waits when it makes
+    /// more of it usable: that is a page or more away.
+    pub fn touch(&mut self) -> bool {
+        let Some(shared) = self.shared.upgrade() else { return false };
+        let filled = shared.tail.load(Ordering::Acquire) * GRANULE_BYTES / HUGE_PAGE_BYTES;
+        let page = (filled + 1) * HUGE_PAGE_BYTES;
+        let committed = shared.committed.load(Ordering::Relaxed) * GRANULE_BYTES;
+        // What has not filled one page may never need another.
+        if filled == 0 || page < self.touched || page + HUGE_PAGE_BYTES > committed {
+            return false;
+        }
+        // SAFETY: the page was committed before that was said, and stays so as long as the mapping does.
+        unsafe { touch(shared.mapping.base().add(page)) };
+        self.touched = page + HUGE_PAGE_BYTES;
+        true
+    }
+}
+
+/// Writes what is there already: to the kernel a write, to whoever writes there meanwhile nothing.
+///
+/// # Safety
+/// The address may be written to.
+unsafe fn touch(at: NonNull<u8>) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: the processor reads and writes the octet as one step, so it is the same after as before, whoever else
+    // writes it. Rust has nothing of that kind: its atomics may not be mixed with the writer's plain writes.
+    unsafe {
+        std::arch::asm!("lock or byte ptr [{at}], 0", at = in(reg) at.as_ptr(), options(nostack));
+    }
+    // Elsewhere the writer touches first, as it would anyway.
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = at;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mapping::Mapping;
+    use crate::qsbr::Domain;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+
+    #[test]
+    fn the_page_behind_the_one_in_use_is_touched_once() {
+        const PAGE: usize = HUGE_PAGE_BYTES / GRANULE_BYTES;
+        let mapping = Arc::new(Mapping::reserve(8 * HUGE_PAGE_BYTES, true).expect("some megabytes are to be had"));
+        assert!(mapping.commit(0, 4 * HUGE_PAGE_BYTES));
+        let (domain, [committed, tail]) = (Arc::new(Domain::new(0)), [0, 0].map(AtomicUsize::new));
+        let shared = Arc::new(Shared { mapping, domain, committed, tail });
+        let mut ahead = MemoryAhead::new(Arc::downgrade(&shared));
+        shared.tail.store(PAGE, Ordering::Relaxed);
+        assert!(!ahead.touch(), "nothing is usable");
+        shared.committed.store(4 * PAGE, Ordering::Relaxed);
+        let steps = [(PAGE - 1, false, 0), (PAGE, true, 3), (2 * PAGE - 1, false, 3), (2 * PAGE + 1, true, 4)];
+        for (tail, is_touched, through) in steps {
+            shared.tail.store(tail, Ordering::Relaxed);
+            assert_eq!(ahead.touch(), is_touched, "with {tail} in use");
+            assert_eq!(ahead.touched, through * HUGE_PAGE_BYTES, "with {tail} in use");
+        }
+        shared.tail.store(3 * PAGE, Ordering::Relaxed);
+        assert!(!ahead.touch(), "what comes next is not usable");
+        // SAFETY: the octets were committed, and the mapping is this test's own.
+        assert_eq!(unsafe { shared.mapping.base().add(2 * HUGE_PAGE_BYTES).read() }, 0);
+        drop(shared);
+        assert!(!ahead.touch(), "it keeps nothing");
+    }
+}
