@@ -27,7 +27,8 @@
 //! allocation.
 //!
 //! This is the only crate of the core with `unsafe`: `mapping.rs` gets the addresses, `arena.rs` argues reads and
-//! writes, `ahead.rs` touches what comes next, and `batch.rs` calls what is compiled for an instruction that it has asked the processor for.
+//! writes, `ahead.rs` touches what comes next, and `batch.rs` calls what is compiled for an instruction that it has
+//! asked the processor for.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 #[cfg(not(target_pointer_width = "64"))]

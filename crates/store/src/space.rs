@@ -196,8 +196,8 @@ impl Space {
     }
 
     /// Makes the huge page behind the one that the tail is in usable, so that it can be touched before it is used
-    /// ([`crate::MemoryAhead`]). Where there is no memory for it, who takes it will be told; where free blocks are to be
-    /// merged before the arena grows, it waits for that.
+    /// ([`crate::MemoryAhead`]). Where there is no memory for it, who takes it will be told; where free blocks are to
+    /// be merged before the arena grows, it waits for that.
     pub(crate) fn commit_ahead(&mut self) {
         let behind = ((self.tail / PAGE_GRANULES + 2) * PAGE_GRANULES).min(self.reserved);
         if behind > self.committed && !self.is_merge_due() {
