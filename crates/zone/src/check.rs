@@ -38,9 +38,13 @@ pub struct Checked {
 /// # Errors
 /// The findings, when at least one of them is an error.
 pub fn check(loaded: Loaded) -> Result<Checked, Findings> {
+    let groups = Groups::new(&loaded.apex, &loaded.records);
+    check_groups(loaded, groups)
+}
+
+fn check_groups(loaded: Loaded, groups: Groups) -> Result<Checked, Findings> {
     let Loaded { apex, mut records, places, .. } = loaded;
     let mut findings = Findings::default();
-    let groups = Groups::new(&apex, &records);
     for &index in groups.outside() {
         findings.add(FindingKind::OutsideZone, records.get(index as usize), places.get(index as usize));
     }

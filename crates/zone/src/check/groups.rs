@@ -35,14 +35,41 @@ struct Names {
     /// How often one was looked for without the table.
     searches: Cell<usize>,
     slots: OnceCell<Vec<u64>>,
-    /// The number that was given last.
-    before: u32,
 }
 
 impl Names {
-    fn new(is_sorted: bool, owners_max: usize) -> Self {
-        let slots = if is_sorted { OnceCell::new() } else { vec![0; (owners_max * 2).next_power_of_two()].into() };
-        Self { firsts: Vec::new(), is_sorted, searches: Cell::new(0), slots, before: 0 }
+    /// None yet; they will come in canonical order.
+    fn sorted(owners_max: usize) -> Self {
+        let firsts = Vec::with_capacity(owners_max);
+        Self { firsts, is_sorted: true, searches: Cell::new(0), slots: OnceCell::new() }
+    }
+
+    /// The owners of records in the order of their first record; the records are brought together by owner.
+    fn gathered(inside: &mut Vec<u32>, records: &RecordList) -> Self {
+        let mut slots = vec![0; (inside.len() * 2).next_power_of_two()];
+        let mut names = Self { firsts: Vec::new(), is_sorted: false, searches: Cell::new(0), slots: OnceCell::new() };
+        let mut before: Option<(NameRef<'_>, u32)> = None;
+        let mut numbered = Vec::with_capacity(inside.len());
+        for &index in &*inside {
+            let name = records.get(index as usize).owner;
+            let number = match before.filter(|(before, _)| before.octets() == name.octets()) {
+                Some((_, number)) => number,
+                None => {
+                    let (slot, tag) = names.slot(&slots, records, name);
+                    if slots[slot] == 0 {
+                        names.firsts.push(index);
+                        slots[slot] = tag | names.firsts.len() as u64;
+                    }
+                    slots[slot] as u32 - 1
+                }
+            };
+            before = Some((name, number));
+            numbered.push((number, index));
+        }
+        numbered.sort_by_key(|&(number, _)| number);
+        *inside = numbered.into_iter().map(|(_, index)| index).collect();
+        names.slots = slots.into();
+        names
     }
 
     /// The table of owners that were sorted.
@@ -78,33 +105,6 @@ impl Names {
         }
         let slots = self.slots.get_or_init(|| self.table(records));
         (slots[self.slot(slots, records, name).0] as u32).checked_sub(1)
-    }
-
-    /// The number of the owner of a record, a new one if need be. Of sorted owners it is the last one or one behind it:
-    /// the one before, unless the name is another than that of the record before.
-    fn number(&mut self, records: &RecordList, index: u32, name: NameRef<'_>, before: Option<NameRef<'_>>) -> u32 {
-        if before.is_some_and(|before| before.octets() == name.octets()) {
-            return self.before;
-        }
-        self.before = match self.slots.take() {
-            None => {
-                if before != Some(name) {
-                    self.firsts.push(index);
-                }
-                self.firsts.len() as u32 - 1
-            }
-            Some(mut slots) => {
-                let (slot, tag) = self.slot(&slots, records, name);
-                if slots[slot] == 0 {
-                    self.firsts.push(index);
-                    slots[slot] = tag | self.firsts.len() as u64;
-                }
-                let number = slots[slot] as u32 - 1;
-                self.slots = slots.into();
-                number
-            }
-        };
-        self.before
     }
 }
 
@@ -188,41 +188,73 @@ pub(super) struct Groups {
     rrsets: Vec<u32>,
     /// Where in `rrsets` each owner begins, and the last one ends.
     owners: Vec<u32>,
+    /// Numbers of the owners of which anything might be found.
+    remarkable: Vec<u32>,
     outside: Vec<u32>,
     apex: Option<u32>,
 }
 
 impl Groups {
     pub(super) fn new(apex: &Name, records: &RecordList) -> Self {
-        let (mut inside, outside, runs) = split(apex, records);
-        let mut names = Names::new(sort(&mut inside, &runs, records), records.len());
-        let mut keyed = Vec::with_capacity(inside.len());
-        let mut before: Option<NameRef<'_>> = None;
-        for index in inside {
-            let record = records.get(index as usize);
-            let owner = names.number(records, index, record.owner, before);
-            before = Some(record.owner);
-            keyed.push((u64::from(owner) << 32 | u64::from(kind(record)), index));
+        let (mut order, outside, runs) = split(apex, records);
+        let is_sorted = sort(&mut order, &runs, records);
+        let names = if is_sorted { Names::sorted(order.len()) } else { Names::gathered(&mut order, records) };
+        let room = order.len() + 1;
+        let mut groups = Self {
+            names,
+            order,
+            rrsets: Vec::with_capacity(room),
+            owners: Vec::with_capacity(room),
+            remarkable: Vec::new(),
+            outside,
+            apex: None,
+        };
+        let mut from = 0;
+        while from < groups.order.len() {
+            from = groups.take_owner(records, from);
         }
-        // Stable, and next to nothing for what is sorted.
-        keyed.sort_by_key(|&(key, _)| key);
-        let (mut rrsets, mut owners) =
-            (Vec::with_capacity(keyed.len() + 1), Vec::with_capacity(names.firsts.len() + 1));
-        let mut last = None;
-        for (at, &(key, _)) in keyed.iter().enumerate() {
-            if last.is_none_or(|last: u64| last >> 32 != key >> 32) {
-                owners.push(rrsets.len() as u32);
-            }
-            if last != Some(key) {
-                rrsets.push(at as u32);
-            }
-            last = Some(key);
+        groups.owners.push(groups.rrsets.len() as u32);
+        groups.rrsets.push(groups.order.len() as u32);
+        groups.apex = groups.names.find(records, apex.as_ref());
+        groups
+    }
+
+    /// Groups the records of the owner that comes first from a place on, and says where the next one begins.
+    fn take_owner(&mut self, records: &RecordList, from: usize) -> usize {
+        let record = |index: u32| records.get(index as usize);
+        let kind_of = |index: &u32| kind(record(*index));
+        let (first, number) = (self.order[from], self.owners.len() as u32);
+        let name = record(first).owner;
+        let is_own = |index: &&u32| {
+            let other = record(**index).owner;
+            other.octets() == name.octets() || other == name
+        };
+        let until = from + 1 + self.order[from + 1..].iter().take_while(is_own).count();
+        if self.names.is_sorted {
+            self.names.firsts.push(first);
         }
-        owners.push(rrsets.len() as u32);
-        rrsets.push(keyed.len() as u32);
-        let order = keyed.into_iter().map(|(_, index)| index).collect();
-        let apex = names.find(records, apex.as_ref());
-        Self { names, order, rrsets, owners, outside, apex }
+        self.owners.push(self.rrsets.len() as u32);
+        let own = &mut self.order[from..until];
+        if !own.is_sorted_by_key(kind_of) {
+            // Stable: of an RRset as in the file.
+            own.sort_by_cached_key(kind_of);
+        }
+        let (mut last, mut is_remarkable) = (None, false);
+        for (at, &index) in (from..).zip(&*own) {
+            let record = record(index);
+            let kind = kind(record);
+            if last == Some(kind) {
+                is_remarkable = true;
+            } else {
+                self.rrsets.push(at as u32);
+                is_remarkable |= is_remarkable_alone(record.rtype);
+            }
+            last = Some(kind);
+        }
+        if is_remarkable {
+            self.remarkable.push(number);
+        }
+        until
     }
 
     /// Numbers of records outside of the zone.
@@ -233,6 +265,12 @@ impl Groups {
     /// The numbers of all owners.
     pub(super) fn owners(&self) -> Range<u32> {
         0..self.names.firsts.len() as u32
+    }
+
+    /// The numbers of the owners that have to be looked at: of others, which have one record each of types that may
+    /// stand anywhere, nothing can be found but that a name above occludes them.
+    pub(super) fn remarkable(&self) -> impl Iterator<Item = u32> {
+        self.remarkable.iter().copied()
     }
 
     pub(super) fn owner_name<'r>(&self, records: &'r RecordList, owner: u32) -> NameRef<'r> {
@@ -287,6 +325,31 @@ fn kind(record: RecordRef<'_>) -> u32 {
     match (record.rtype, record.rdata.first_chunk::<2>()) {
         (Rtype::RRSIG, Some(covered)) => u32::from(Rtype::RRSIG.0) << 16 | u32::from(u16::from_be_bytes(*covered)),
         (rtype, _) => u32::from(rtype.0) << 16,
+    }
+}
+
+/// Whether something may be found of a single record of this type, with others of that kind at its owner. Each type that
+/// `owners`, `rrsets` or `targets` name is one.
+const fn is_remarkable_alone(rtype: Rtype) -> bool {
+    matches!(
+        rtype,
+        Rtype::SOA
+            | Rtype::NS
+            | Rtype::CNAME
+            | Rtype::DNAME
+            | Rtype::DS
+            | Rtype::MX
+            | Rtype::SRV
+            | Rtype::NSEC3
+            | Rtype::NSEC3PARAM
+    )
+}
+
+#[cfg(test)]
+impl Groups {
+    /// The same, where every owner is looked at.
+    pub(super) fn all_remarkable(self) -> Self {
+        Self { remarkable: self.owners().collect(), ..self }
     }
 }
 

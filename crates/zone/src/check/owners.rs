@@ -28,7 +28,7 @@ pub(super) fn check(apex: &Name, records: &RecordList, groups: &Groups, places: 
     }
     let mut above = vec![Above::Nothing; groups.owners().len()];
     let mut has_any = false;
-    for owner in groups.owners() {
+    for owner in groups.remarkable() {
         above[owner as usize] = check_owner(owner, owner == apex_number, records, groups, places, findings);
         has_any |= above[owner as usize] != Above::Nothing;
     }

@@ -11,7 +11,7 @@ use wire::rdata::{rdata_eq, rdata_lowercase};
 /// Sets one TTL for each RRset; says which records are duplicates.
 pub(super) fn check(records: &mut RecordList, groups: &Groups, places: &[Place], findings: &mut Findings) -> Vec<bool> {
     let mut dropped = Vec::new();
-    for owner in groups.owners() {
+    for owner in groups.remarkable() {
         for rrset in groups.rrsets(owner) {
             let first = records.get(rrset[0] as usize);
             if matches!(first.rtype, Rtype::NSEC3 | Rtype::NSEC3PARAM) {

@@ -9,7 +9,7 @@ use wire::number::Rtype;
 use wire::rdata::rdata_names;
 
 pub(super) fn check(records: &RecordList, groups: &Groups, places: &[Place], findings: &mut Findings) {
-    for owner in groups.owners() {
+    for owner in groups.remarkable() {
         for rrset in groups.rrsets(owner) {
             let rtype = records.get(rrset[0] as usize).rtype;
             if !matches!(rtype, Rtype::NS | Rtype::MX | Rtype::SRV) {

@@ -164,3 +164,63 @@ fn the_order_of_a_file_changes_nothing() {
         assert_eq!(found(&shuffled), nearly_sorted, "every {step}th line");
     }
 }
+
+/// Owners that are passed over have nothing to be found, whatever stands beside them.
+mod what_is_passed_over {
+    use super::super::{Groups, check, check_groups};
+    use crate::file::{LoadOptions, Slice, load};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    const RECORDS: [&str; 22] = [
+        "A 192.0.2.1",
+        "A 192.0.2.2",
+        "5 A 192.0.2.2",
+        "AAAA 2001:db8::1",
+        "TXT x",
+        "CNAME a",
+        "CNAME b",
+        "DNAME c.",
+        "NS a",
+        "NS ns.b",
+        "DS 1 8 200 00",
+        "MX 1 c",
+        "MX 0 .",
+        "SRV 1 1 1 a.b",
+        "SOA ns h 1 2 3 4 5",
+        "SOA ns h 2 2 3 4 5",
+        "NSEC a A",
+        "RRSIG A 8 2 5 20300101000000 20200101000000 1 example. AAEC",
+        "RRSIG CNAME 8 2 5 20300101000000 20200101000000 1 example. AAEC",
+        "NSEC3PARAM 1 0 151 -",
+        "NSEC3PARAM 1 0 150 -",
+        "KEY 256 3 8 AAEC",
+    ];
+
+    fn line() -> impl Strategy<Value = String> {
+        let owners = ["@", "a", "A", "b", "a.b", "*.b", "ns.b", "c", "x.c", "other."];
+        let owner = prop::sample::select(owners.to_vec());
+        (owner, prop::sample::select(RECORDS.to_vec())).prop_map(|(owner, record)| format!("{owner} {record}"))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1_000))]
+        #[test]
+        fn nothing_is_missed(lines in vec(line(), 0..12), has_apex in prop::bool::weighted(0.9)) {
+            let apex = if has_apex { "@ SOA ns h 1 2 3 4 5\n@ NS a\n" } else { "" };
+            let text = format!("$TTL 100\n{apex}{}\n", lines.join("\n"));
+            let origin = "example.".parse().unwrap();
+            let load = || load(&mut Slice::new(text.clone().into_bytes()), Some(&origin), &LoadOptions::default());
+            let loaded = load().unwrap();
+            let groups = Groups::new(&loaded.apex, &loaded.records).all_remarkable();
+            match (check(load().unwrap()), check_groups(loaded, groups)) {
+                (Ok(quick), Ok(whole)) => {
+                    prop_assert_eq!(quick.findings, whole.findings);
+                    prop_assert_eq!(quick.records, whole.records);
+                }
+                (Err(quick), Err(whole)) => prop_assert_eq!(quick, whole),
+                (quick, whole) => prop_assert!(false, "{quick:?} and {whole:?}"),
+            }
+        }
+    }
+}
