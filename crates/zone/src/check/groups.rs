@@ -328,8 +328,8 @@ fn kind(record: RecordRef<'_>) -> u32 {
     }
 }
 
-/// Whether something may be found of a single record of this type, with others of that kind at its owner. Each type that
-/// `owners`, `rrsets` or `targets` name is one.
+/// Whether something may be found of a single record of this type where all others are single too. Each type that
+/// `owners`, `rrsets` or `targets` look at is one.
 const fn is_remarkable_alone(rtype: Rtype) -> bool {
     matches!(
         rtype,
