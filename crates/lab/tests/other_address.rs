@@ -83,5 +83,8 @@ fn a_server_that_never_answers_from_its_own_address_is_no_dead_one() {
     let (server, folder) = (Crooked::start(1), Folder::new("only-elsewhere"));
     let (run, text) = load(&server, &folder, &[]);
     assert_eq!((run.figures().answered, run.figures().other_address), (0, 1_500), "{text}");
-    assert!(text.contains("INVALID    not one answer came from the address that was asked; 1500 came"), "{text}");
+    // A machine that does other things too is one more reason.
+    let why = text.lines().find(|line| line.starts_with("INVALID "));
+    let told = "not one answer came from the address that was asked; 1500 came";
+    assert!(why.is_some_and(|why| why.contains(told)), "{text}");
 }

@@ -15,6 +15,8 @@ use std::time::Duration;
 const NODES: u64 = 5;
 /// Entries that they miss.
 const ENTRIES: u64 = 100_000;
+/// How long they are away, at least, by the budget.
+const MINUTES: u64 = 10;
 /// How soon they must be like the others.
 const BACK_MAX: Duration = Duration::from_secs(10);
 /// How often a leader gave its office away since its disk did not answer: a term that begins while nodes are away may
@@ -34,7 +36,8 @@ pub(crate) fn away(options: &Options) -> Result<Vec<Row>, String> {
     hosts.kill(killed)?;
     let index = |id: u64| hosts.status(id).and_then(|status| status["applied_index"].as_u64());
     let from = index(before.node).ok_or("the leader does not answer")?;
-    let seconds = options.minutes * 60;
+    let minutes = options.minutes.unwrap_or(MINUTES);
+    let seconds = minutes * 60;
     let servers: Vec<String> = stay.iter().map(|&id| hosts.dns(id).to_string()).collect();
     let mut command = Command::new(&options.catlab);
     command.args(["load", "--quiet", "--workers", "1", "--i-own-this-target", "--server", &servers.join(",")]);
@@ -71,13 +74,15 @@ pub(crate) fn away(options: &Options) -> Result<Vec<Row>, String> {
     for time in times {
         let (how, time) = time?;
         rows.push(Row {
-            what: format!("{how} for {} min: like the others again", options.minutes),
+            what: format!("{how} for {minutes} min: like the others again"),
             figure: format!("{:.2} s, {since} new terms, {meanwhile} before that", time.as_secs_f64()),
-            budget: format!("<= {:.0} s, 0", BACK_MAX.as_secs_f64()),
-            verdict: match missed {
-                _ if lost > 0 => Verdict::Missed,
-                _ if missed < ENTRIES => Verdict::Absent,
-                _ => Verdict::of(time <= BACK_MAX && since + meanwhile == 0),
+            budget: format!("<= {:.0} s, 0, after {MINUTES} min", BACK_MAX.as_secs_f64()),
+            verdict: match lost {
+                1.. => Verdict::Missed,
+                0 if missed < ENTRIES => Verdict::Absent,
+                0 if time > BACK_MAX || since + meanwhile > 0 => Verdict::Missed,
+                0 if minutes < MINUTES => Verdict::Absent,
+                0 => Verdict::Met,
             },
             note: format!(
                 "{} entries missed, of {NODES} nodes; {} acknowledged, {lost} lost; \

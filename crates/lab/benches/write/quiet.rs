@@ -13,6 +13,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// How long, at least, by the budget.
+const MINUTES: u64 = 60;
 /// Nodes of the cluster.
 const NODES: u64 = 3;
 /// Names that are updated, again and again: the zone grows no further.
@@ -54,7 +56,7 @@ fn start_tools(options: &Options, servers: &str, key: &Path) -> Result<[Tool; 2]
     let load = |name: &str, words: &[&str]| -> Result<Tool, String> {
         let mut command = Command::new(&options.catlab);
         command.args(["load", "--quiet", "--workers", "1", "--server", servers, "--closed-loop"]);
-        command.args(["--duration", &format!("{}s", options.minutes * 60), "--lag-limit", "10s"]).args(words);
+        command.args(["--duration", &format!("{}s", minutes(options) * 60), "--lag-limit", "10s"]).args(words);
         Tool::start(command, &options.folder.join(name))
     };
     let (in_flight, names, added) = (options.in_flight.to_string(), options.names.to_string(), NAMES.to_string());
@@ -67,6 +69,10 @@ fn start_tools(options: &Options, servers: &str, key: &Path) -> Result<[Tool; 2]
     Ok([load("queries", &query)?, load("updates", &[&update[..], &signed].concat())?])
 }
 
+fn minutes(options: &Options) -> u64 {
+    options.minutes.unwrap_or(MINUTES)
+}
+
 /// Gives whether the term has stayed, and whether all that was acknowledged is there.
 pub(crate) fn saturated(options: &Options) -> Result<Vec<Row>, String> {
     let zone = make_zone(&options.folder, options.names)?;
@@ -74,7 +80,7 @@ pub(crate) fn saturated(options: &Options) -> Result<Vec<Row>, String> {
     let key = own.cluster().join("update.key");
     let nodes: Vec<SocketAddr> = (1..=NODES).map(|node| own.dns_of(node)).collect();
     let servers = nodes.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
-    let seconds = options.minutes * 60;
+    let seconds = minutes(options) * 60;
     let before = term(&own)?;
     let first = contents(nodes[0], &key, APEX)?.serial;
     let meter = Meter::start(own.pids());
@@ -108,12 +114,13 @@ pub(crate) fn saturated(options: &Options) -> Result<Vec<Row>, String> {
     // Cores that were not busy show nothing of what busy cores do.
     let verdict = match after.max(highest) - before {
         _ if used.idle > IDLE_MAX => Verdict::Absent,
+        0.0 if minutes(options) < MINUTES => Verdict::Absent,
         terms => Verdict::of(terms == 0.0),
     };
     let of_terms = Row {
-        what: format!("{} min with all cores saturated, {NODES} nodes: terms that began", options.minutes),
+        what: format!("{} min with all cores saturated, {NODES} nodes: terms that began", minutes(options)),
         figure: format!("{:.0}", after.max(highest) - before),
-        budget: "0".into(),
+        budget: format!("0 in {MINUTES} min"),
         verdict,
         note: format!(
             "{}/s updates acknowledged, {} in all, {lost} lost, {unanswered} unanswered; {}/s queries answered; \
