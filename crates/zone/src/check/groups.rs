@@ -225,10 +225,7 @@ impl Groups {
         let kind_of = |index: &u32| kind(record(*index));
         let (first, number) = (self.order[from], self.owners.len() as u32);
         let name = record(first).owner;
-        let is_own = |index: &&u32| {
-            let other = record(**index).owner;
-            other.octets() == name.octets() || other == name
-        };
+        let is_own = |index: &&u32| record(**index).owner == name;
         let until = from + 1 + self.order[from + 1..].iter().take_while(is_own).count();
         if self.names.is_sorted {
             self.names.firsts.push(first);
