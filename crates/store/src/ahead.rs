@@ -24,24 +24,35 @@ impl MemoryAhead {
         Self { shared, touched: 0 }
     }
 
+    /// Whether there is a page for [`Self::touch`].
+    #[must_use]
+    pub fn is_due(&self) -> bool {
+        self.shared.upgrade().is_some_and(|shared| self.next(&shared).is_some())
+    }
+
     /// Touches the huge page behind the one that was being filled when a version was last published, unless it was
     /// touched here before. Whether it did.
     ///
     /// Meanwhile the kernel lets nobody change what may be done with that memory, so the writer waits when it makes
-    /// more of it usable: that is a page or more away.
+    /// more of it usable. A thread that gets a core only when nobody else wants it must not do this: preempted in the
+    /// middle, it keeps the writer waiting for as long as the cores are busy.
     pub fn touch(&mut self) -> bool {
         let Some(shared) = self.shared.upgrade() else { return false };
-        let filled = shared.tail.load(Ordering::Acquire) * GRANULE_BYTES / HUGE_PAGE_BYTES;
-        let page = (filled + 1) * HUGE_PAGE_BYTES;
-        let committed = shared.committed.load(Ordering::Relaxed) * GRANULE_BYTES;
-        // What has not filled one page may never need another.
-        if filled == 0 || page < self.touched || page + HUGE_PAGE_BYTES > committed {
-            return false;
-        }
+        let Some(page) = self.next(&shared) else { return false };
         // SAFETY: the page was committed before that was said, and stays so as long as the mapping does.
         unsafe { touch(shared.mapping.base().add(page)) };
         self.touched = page + HUGE_PAGE_BYTES;
         true
+    }
+
+    /// Where the page begins that is to be touched next.
+    fn next(&self, shared: &Shared) -> Option<usize> {
+        let filled = shared.tail.load(Ordering::Acquire) * GRANULE_BYTES / HUGE_PAGE_BYTES;
+        let page = (filled + 1) * HUGE_PAGE_BYTES;
+        let committed = shared.committed.load(Ordering::Relaxed) * GRANULE_BYTES;
+        // What has not filled one page may never need another.
+        let is_due = filled > 0 && page >= self.touched && page + HUGE_PAGE_BYTES <= committed;
+        is_due.then_some(page)
     }
 }
 
@@ -83,6 +94,7 @@ mod tests {
         let steps = [(PAGE - 1, false, 0), (PAGE, true, 3), (2 * PAGE - 1, false, 3), (2 * PAGE + 1, true, 4)];
         for (tail, is_touched, through) in steps {
             shared.tail.store(tail, Ordering::Relaxed);
+            assert_eq!(ahead.is_due(), is_touched, "with {tail} in use");
             assert_eq!(ahead.touch(), is_touched, "with {tail} in use");
             assert_eq!(ahead.touched, through * HUGE_PAGE_BYTES, "with {tail} in use");
         }

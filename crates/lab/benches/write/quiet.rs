@@ -1,4 +1,6 @@
-//! No election when nothing is wrong: queries and updates in closed loops keep every core busy, for minutes or an hour.
+//! No election when nothing is wrong: queries and updates in closed loops keep every core busy, for minutes or an hour,
+//! and every second minute other programs that want all of each core do so too. Beside those a thread that takes only
+//! what others leave gets nothing for seconds: nobody may wait for one.
 
 use super::Options;
 use super::lost::{contents, count_lost_steps};
@@ -11,6 +13,9 @@ use lab::report::Run;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long, at least, by the budget.
@@ -27,6 +32,8 @@ const LOOK: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How much longer than told a tool may take: of an hour it has much to write down, and there is no idle core.
 const END_MAX: Duration = Duration::from_secs(900);
+/// How long other programs want the cores, and then do not.
+const OTHERS: Duration = Duration::from_secs(60);
 /// Between two lines about how it goes.
 const TELL: Duration = Duration::from_secs(60);
 
@@ -88,12 +95,18 @@ pub(crate) fn saturated(options: &Options) -> Result<Vec<Row>, String> {
     let (start, mut told) = (Instant::now(), Instant::now());
     let until = start + Duration::from_secs(seconds) + END_MAX;
     let (mut highest, mut silent, mut looks) = (before, 0, 0);
+    // The first minute is one of those: zones grow then.
+    let mut others = Some(Others::start());
     while queries.is_running()? | updates.is_running()? {
         match terms(&own) {
             Some(terms) => highest = terms.into_iter().fold(highest, f64::max),
             None => silent += 1,
         }
         looks += 1;
+        let are_wanted = (start.elapsed().as_secs() / OTHERS.as_secs()).is_multiple_of(2);
+        if are_wanted != others.is_some() {
+            others = are_wanted.then(Others::start);
+        }
         if told.elapsed() >= TELL {
             told = Instant::now();
             eprintln!("{} s: {:.0} terms have begun", start.elapsed().as_secs(), highest - before);
@@ -103,6 +116,7 @@ pub(crate) fn saturated(options: &Options) -> Result<Vec<Row>, String> {
         }
         std::thread::sleep(LOOK);
     }
+    drop(others);
     let used = meter.stop();
     let (queries, updates) = (queries.read()?, updates.read()?);
     let after = term(&own)?;
@@ -132,6 +146,39 @@ pub(crate) fn saturated(options: &Options) -> Result<Vec<Row>, String> {
         ),
     };
     Ok(vec![of_terms, lost_updates(lost)])
+}
+
+/// Others who want all of each core, at the priority that programs have.
+struct Others {
+    is_over: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Others {
+    fn start() -> Self {
+        let is_over = Arc::<AtomicBool>::default();
+        let spin = |_| {
+            let is_over = is_over.clone();
+            std::thread::spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            })
+        };
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let threads = (0..cores).map(spin).collect();
+        Self { is_over, threads }
+    }
+}
+
+impl Drop for Others {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            // One that panicked is over too.
+            let _ended = thread.join();
+        }
+    }
 }
 
 /// A run of `catlab load` that goes on.

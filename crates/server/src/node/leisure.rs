@@ -1,5 +1,5 @@
-//! The thread that gives way to all others. It tells the replica when nobody else wants to run, so that long work (the
-//! chunks of an import, the blocks of a checkpoint) goes on piece by piece between the answers to clients.
+//! Tells the replica when nobody else wants to run ([`IdleThread`]), so that long work (the chunks of an import, the
+//! blocks of a checkpoint) goes on piece by piece between the answers to clients.
 //!
 //! On a core that answers half of what it can, a moment in which nobody wants to run comes every few milliseconds:
 //! taken each time, such pieces would fill the core, and queries wait. So where it had to wait for a core and clients
@@ -8,17 +8,20 @@
 //! thread that answers wants to run. Each piece that this begins would lead to the next.
 
 use super::handle::{Event, ReplicaHandle};
-use super::system::give_way_to_all;
+use super::idle::IdleThread;
 use crate::limits::{LEISURE_AT_ONCE_US, LEISURE_MANY_PER_S, LEISURE_PACE_MS, LEISURE_WINDOW_MS};
 use crate::service::counters::WorkerCounters;
 use replica::io::Input;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::thread;
 use std::time::{Duration, Instant};
 use zone::set::MemoryAhead;
 
 /// How often the memory that zones come to next is looked at while nothing is asked for: changes use it too.
 const MEMORY_AHEAD_EVERY: Duration = Duration::from_secs(1);
+/// How often it is looked, while nobody else gives way, whether there is still somebody to tell.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// What the replica's thread says to it.
 pub(super) enum Word {
@@ -30,34 +33,85 @@ pub(super) enum Word {
 
 /// Works until the other end of `words` is gone. `cores` are those that the process may use.
 ///
-/// In between it touches the memory that zones come to next, so that the replica does not wait for the kernel.
-pub(super) fn run(words: &Receiver<Word>, handle: &ReplicaHandle, workers: &[Arc<WorkerCounters>], cores: usize) {
-    give_way_to_all();
+/// In between it touches the memory that zones come to next, so that the replica does not wait for the kernel. It does
+/// so when nobody else wants to run, and not as one who gives way: the replica may come to need what the kernel locks.
+pub(super) fn run(
+    words: &Receiver<Word>,
+    idle: IdleThread,
+    handle: &ReplicaHandle,
+    workers: &[Arc<WorkerCounters>],
+    cores: usize,
+) {
     let mut clients = Clients::new(workers, cores, Instant::now());
-    let mut memory: Option<MemoryAhead> = None;
+    let mut leisure = Leisure { words, idle, memory: None, asked: None };
     loop {
-        match words.recv_timeout(MEMORY_AHEAD_EVERY) {
+        let word = match leisure.asked.take() {
+            Some(since) => Ok(Word::Asked(since)),
+            None => words.recv_timeout(MEMORY_AHEAD_EVERY),
+        };
+        match word {
             Ok(Word::Asked(since)) => {
+                if !leisure.wait() {
+                    return;
+                }
                 let now = Instant::now();
                 let has_waited = now - since > Duration::from_micros(LEISURE_AT_ONCE_US);
                 let (some, many) = clients.look(now);
                 if many || has_waited && some {
-                    std::thread::sleep(Duration::from_millis(LEISURE_PACE_MS));
+                    thread::sleep(Duration::from_millis(LEISURE_PACE_MS));
+                    if !leisure.wait() {
+                        return;
+                    }
                 }
                 // Before the next piece, which would come to that page first where there is one core, and touch it too.
-                touch(&mut memory);
+                leisure.touch();
                 handle.send(Event::Input(Input::Leisure));
             }
-            Ok(Word::Zones(others)) => memory = Some(others),
-            Err(RecvTimeoutError::Timeout) => touch(&mut memory),
+            Ok(Word::Zones(others)) => leisure.memory = Some(others),
+            Err(RecvTimeoutError::Timeout) if leisure.memory.as_ref().is_some_and(MemoryAhead::is_due) => {
+                if !leisure.wait() {
+                    return;
+                }
+                leisure.touch();
+            }
+            Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
     }
 }
 
-fn touch(memory: &mut Option<MemoryAhead>) {
-    if let Some(memory) = memory {
-        memory.touch();
+struct Leisure<'a> {
+    words: &'a Receiver<Word>,
+    idle: IdleThread,
+    memory: Option<MemoryAhead>,
+    /// When the replica asked while it was waited: it is told once.
+    asked: Option<Instant>,
+}
+
+impl Leisure<'_> {
+    /// Waits until nobody else wants to run; false when there is nobody to tell any more.
+    fn wait(&mut self) -> bool {
+        self.idle.ask();
+        loop {
+            thread::park_timeout(LOOK_EVERY);
+            if self.idle.has_run() {
+                return true;
+            }
+            loop {
+                match self.words.try_recv() {
+                    Ok(Word::Asked(since)) => self.asked = Some(since),
+                    Ok(Word::Zones(others)) => self.memory = Some(others),
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => return false,
+                }
+            }
+        }
+    }
+
+    fn touch(&mut self) {
+        if let Some(memory) = &mut self.memory {
+            memory.touch();
+        }
     }
 }
 
@@ -102,7 +156,6 @@ impl<'a> Clients<'a> {
 mod tests {
     use super::*;
     use std::sync::mpsc::channel;
-    use std::thread;
 
     /// How long word of leisure takes that was asked for so long ago, after so many messages of clients.
     fn word_after(waited: Duration, messages: u64) -> Duration {
@@ -112,7 +165,7 @@ mod tests {
         let handle = ReplicaHandle::new(events, Arc::default());
         let thread = {
             let workers = workers.clone();
-            thread::spawn(move || run(&asked, &handle, &workers, 1))
+            thread::spawn(move || run(&asked, IdleThread::start().unwrap(), &handle, &workers, 1))
         };
         // The first word: from here on it has seen what was counted before.
         ask.send(Word::Asked(Instant::now())).unwrap();

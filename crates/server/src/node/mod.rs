@@ -19,6 +19,7 @@
 // Who this node is, and how it ends when it is a member no more, or cannot go on.
 pub(crate) mod ending;
 pub(crate) mod identity;
+mod idle;
 mod leisure;
 mod removal;
 // Getting all sockets.

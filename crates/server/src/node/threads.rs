@@ -6,6 +6,7 @@ use super::disk::{DiskDone, DiskWork, Writer};
 use super::guards::Guards;
 use super::handle::{Event, ReplicaHandle};
 use super::identity::Identity;
+use super::idle::IdleThread;
 use super::leisure;
 use super::readers::Zones;
 use super::replica_thread::{DiskQueues, ReplicaThread};
@@ -181,7 +182,8 @@ fn disks(
     let (handle, workers) = (handle.clone(), counters.workers.concat());
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     // Nobody waits for its end, which on cores that are full would take a while.
-    spawn("leisure".into(), move || leisure::run(&asked, &handle, &workers, cores))?;
+    let idle = IdleThread::start()?;
+    spawn("leisure".into(), move || leisure::run(&asked, idle, &handle, &workers, cores))?;
     Ok((DiskQueues { log, bulk, reads, leisure }, writers))
 }
 

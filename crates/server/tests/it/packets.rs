@@ -50,7 +50,7 @@ fn threads_that_answer_queries_give_way_to_the_replica() {
         let answers = lower.iter().any(|start| name.starts_with(start));
         lowered += usize::from(answers);
         // Threads of the API that read zone files are idle ones, too.
-        assert!((*policy == IDLE) == (name == "leisure") || name == "api", "{name}: {threads:?}");
+        assert!((*policy == IDLE) == (name == "idle") || name == "api", "{name}: {threads:?}");
         let wanted = match name.as_str() {
             "api" => 10,
             _ if answers => 5,
@@ -59,7 +59,7 @@ fn threads_that_answer_queries_give_way_to_the_replica() {
         // 19 is the lowest.
         assert_eq!((usual + wanted).min(19), *nice, "{name}: {threads:?}");
     }
-    assert!(lowered >= 4 && threads.iter().any(|(name, ..)| name == "leisure"), "{threads:?}");
+    assert!(lowered >= 4 && threads.iter().any(|(name, ..)| name == "idle"), "{threads:?}");
 }
 
 #[test]
