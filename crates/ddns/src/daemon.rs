@@ -37,8 +37,10 @@ pub struct Manner {
 pub enum Ended {
     /// It was told to stop, or has done what it was to do once.
     Done,
-    /// Of one run: a name is another's, or the servers refuse.
+    /// Of one run: the servers refuse, or a name is an alias.
     Refused(String),
+    /// Of one run: a name has records of somebody else.
+    Anothers(String),
     /// Of one run: no server, or no probe, answers.
     Unreachable(String),
     /// It cannot run: what it wanted, which file or address it is about, and why.
@@ -305,6 +307,7 @@ impl Daemon {
     fn verdict(&self) -> Option<Ended> {
         let mut unreachable = None;
         let mut refused = None;
+        let mut anothers = None;
         for (name, standing) in self.machine.standings(self.clock.now()) {
             match standing {
                 Standing::Busy => return None,
@@ -312,13 +315,17 @@ impl Daemon {
                 Standing::Troubled(trouble @ Trouble::Unreachable(_)) => {
                     unreachable = Some(format!("{name}: {}", explain(&trouble)));
                 }
+                Standing::Troubled(trouble @ Trouble::Anothers(_)) if !self.manner.take_over && !is_alias(&trouble) => {
+                    anothers = Some(format!("{name}: {}", explain(&trouble)));
+                }
                 Standing::Troubled(trouble) => refused = Some(format!("{name}: {}", explain(&trouble))),
             }
         }
         if let Some(family) = self.machine.without_outside().next() {
             unreachable.get_or_insert(format!("no outside address of {} was found", family.label()));
         }
-        let ended = refused.map(Ended::Refused).or(unreachable.map(Ended::Unreachable));
+        let ended =
+            refused.map(Ended::Refused).or(anothers.map(Ended::Anothers)).or(unreachable.map(Ended::Unreachable));
         Some(ended.unwrap_or(Ended::Done))
     }
 }
@@ -368,6 +375,11 @@ fn describe(update: &Update) -> String {
         format!("{rtype} from {} to {}", list(&change.from), list(&change.to))
     });
     format!("{}, TTL {}", changes.collect::<Vec<_>>().join("; "), update.ttl)
+}
+
+/// Nobody can take an alias over.
+const fn is_alias(trouble: &Trouble) -> bool {
+    matches!(trouble, Trouble::Anothers(seen) if seen.is_alias)
 }
 
 fn explain(trouble: &Trouble) -> String {

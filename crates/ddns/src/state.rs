@@ -30,6 +30,9 @@ pub struct SavedName {
     pub confirmed_at_s: u64,
     /// Updates that were sent and may have been carried out.
     pub attempts: Vec<Attempt>,
+    /// Since when a family that has records has been without any address, in seconds of 1970.
+    #[serde(default)]
+    pub gone_since_s: PerFamily<Option<u64>>,
 }
 
 /// An update whose outcome was not known when this was written.

@@ -147,8 +147,8 @@ pub(super) struct NameTask {
     /// `saved` is to be written before anything is sent.
     pub(super) is_dirty: bool,
     wanted: PerFamily<Wanted>,
-    /// Since when a family has been without any address.
-    gone_since_ms: PerFamily<Option<u64>>,
+    /// When the records of a family go that is without any address.
+    withdraw_at_ms: PerFamily<Option<u64>>,
     phase: Phase,
     rest: Option<Rest>,
     /// What the next update takes for there, if it is not what is remembered.
@@ -189,7 +189,7 @@ impl NameTask {
             saved,
             is_dirty: false,
             wanted: PerFamily { ipv4: Wanted::Unknown, ipv6: Wanted::Unknown },
-            gone_since_ms: PerFamily::default(),
+            withdraw_at_ms: PerFamily::default(),
             phase: Phase::Idle,
             rest: None,
             base: None,
@@ -206,12 +206,36 @@ impl NameTask {
 
     /// Takes up what a family shall have; says whether that is news.
     pub(super) fn want(&mut self, family: Family, wanted: Wanted, now: Now) -> bool {
-        let is_gone = matches!(&wanted, Wanted::Set(addresses) if addresses.is_empty());
-        let since = &mut self.gone_since_ms[family];
-        *since = if is_gone { since.or(Some(now.ms)) } else { None };
+        let is_gone = match &wanted {
+            Wanted::Unknown => None,
+            Wanted::Leave => Some(false),
+            Wanted::Set(addresses) => Some(addresses.is_empty()),
+        };
+        self.note_gone(family, is_gone, now);
         let is_news = self.wanted[family] != wanted;
         self.wanted[family] = wanted;
         is_news
+    }
+
+    /// A process that ends before the time is up leaves behind since when the address is gone (`--once`).
+    fn note_gone(&mut self, family: Family, is_gone: Option<bool>, now: Now) {
+        let known_s = self.saved.gone_since_s[family];
+        let since_s = match is_gone {
+            None => known_s,
+            Some(false) => None,
+            Some(true) => known_s.or_else(|| (!self.saved.confirmed[family].is_empty()).then_some(now.unix_s)),
+        };
+        self.is_dirty |= since_s != known_s;
+        self.saved.gone_since_s[family] = since_s;
+        let at_ms = &mut self.withdraw_at_ms[family];
+        *at_ms = if is_gone == Some(true) {
+            // A clock that went back says nothing of when that was.
+            let passed_s = now.unix_s.saturating_sub(since_s.unwrap_or(now.unix_s));
+            let left_s = self.config.withdraw_after_s.saturating_sub(passed_s);
+            at_ms.or(Some(now.ms.saturating_add(left_s.saturating_mul(1_000))))
+        } else {
+            None
+        };
     }
 
     pub(super) fn standing(&self, world: &View<'_>) -> Standing {
@@ -333,7 +357,7 @@ impl NameTask {
 
     /// When the records of a family without addresses go.
     fn withdraw_ms(&self, family: Family) -> Option<u64> {
-        self.gone_since_ms[family].map(|since| since.saturating_add(self.config.withdraw_after_s.saturating_mul(1_000)))
+        self.withdraw_at_ms[family]
     }
 
     fn need(&self, target: &PerFamily<Option<Addresses>>, world: &View<'_>) -> Need {

@@ -578,6 +578,29 @@ fn a_record_that_went_missing_is_found_out_and_written_again() {
 }
 
 #[test]
+fn what_went_before_a_restart_is_withdrawn_when_its_time_is_up() {
+    let mut lab = Lab::new(1);
+    lab.set_addresses(&["192.0.2.1", "2001:db8::1"]);
+    lab.set_addresses(&["192.0.2.1"]);
+    // As from cron: one process after the other, none of which lives as long as that takes.
+    for _ in 0..2 {
+        lab.pass(4_000);
+        lab.restart();
+        assert_eq!((lab.updates.len(), lab.standing()), (1, Standing::Settled));
+    }
+    lab.now = Now { ms: START.ms, unix_s: START.unix_s + 9 };
+    lab.restart();
+    assert_eq!(lab.updates.len(), 1);
+    lab.now.unix_s += 1;
+    lab.restart();
+    assert_eq!((lab.updates.len(), lab.zone.ipv6.0.len(), lab.standing()), (2, 0, Standing::Settled));
+    // One that came back has all of its time again when it goes.
+    lab.set_addresses(&["192.0.2.1", "2001:db8::1"]);
+    lab.pass(1_000);
+    assert_eq!(lab.disk.names["home.example.test."].gone_since_s.ipv6, None);
+}
+
+#[test]
 fn a_restart_changes_nothing_and_asks_nobody() {
     let mut lab = Lab::new(1);
     lab.set_addresses(&["192.0.2.1", "2001:db8::1"]);

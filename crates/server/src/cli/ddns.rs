@@ -95,7 +95,8 @@ fn load_key(file: &Path) -> Result<ClientKey, Problem> {
 fn problem(ended: Ended) -> Result<(), Problem> {
     Err(match ended {
         Ended::Done => return Ok(()),
-        Ended::Refused(why) => Problem::new(Exit::Refused, "a name does not have what it shall have", why)
+        Ended::Refused(why) => Problem::new(Exit::Refused, "a name does not have what it shall have", why),
+        Ended::Anothers(why) => Problem::new(Exit::Refused, "a name does not have what it shall have", why)
             .hint("if the records there are yours to replace, once: --take-over"),
         Ended::Unreachable(why) => Problem::new(Exit::Unreachable, "a name may not have what it shall have", why),
         Ended::Failed(what, place, error) => Problem::new(Exit::Failed, what, error).at(place),
