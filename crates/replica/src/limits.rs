@@ -147,6 +147,8 @@ pub const CHECKPOINT_WAIT_MS: u64 = 600_000;
 pub const LOG_FETCHES_WANTED_MAX: usize = 64;
 /// The drawn election time limits end below this, in ticks.
 pub const ELECTION_TICK_MAX: usize = 60;
+/// A learner that has heard nothing of a leader for so many ticks knows of none: by then voters would have another.
+pub const LEARNER_SILENCE_TICKS: usize = 2 * ELECTION_TICK_MAX;
 
 /// A leader whose oldest unwritten entry is older hands over.
 pub const DISK_HUNG_TRANSFER_MS: u64 = 500;

@@ -259,6 +259,8 @@ pub(crate) const DATA_KEY_LOST_LOOKS: u32 = 30;
 pub(crate) const PEER_RETRY_MS_MIN: u64 = 10;
 /// Longest pause before a peer is dialled again.
 pub(crate) const PEER_RETRY_MS_MAX: u64 = 500;
+/// A peer that hangs up on the greeting so often, one time after the other, is not on its way down.
+pub(crate) const PEER_HANG_UPS: u64 = 30;
 /// Time that TCP has for it: it was not lost on the way, or not by a network that is far away.
 pub(crate) const PEER_CONNECT_MS: u64 = 900;
 /// Time a connection to a peer has to be set up, TLS and greeting included.

@@ -64,6 +64,9 @@ pub(crate) struct Problem {
     pub(crate) is_unknown: bool,
 }
 
+/// What is said of a change that no leader took.
+pub(crate) const NO_LEADER: &str = "no leader took it; nothing was done";
+
 /// What is said of a change when that is so.
 pub(crate) const NOBODY_KNOWS: &str = "nobody knows whether it was done";
 

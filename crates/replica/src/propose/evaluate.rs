@@ -1,6 +1,6 @@
 //! One command, evaluated on the head.
 
-use super::membership::{can_decide, has_caught_up, is_changing, is_to_vote};
+use super::membership::{answers, can_decide, has_caught_up, is_changing, is_to_vote};
 use super::opened::OpenedKeys;
 use super::{Evaluated, Head, InFlight, Origin};
 use crate::command::{Answer, Command, Taken, UpdateCommand};
@@ -92,11 +92,19 @@ impl Evaluator<'_> {
             Command::PolicySet { zone, policy, expected } => self.policy(origin, zone, policy, expected),
             Command::NodeAdd { node, address, token } => {
                 let id = self.machine.settings.next_id(node);
-                let taken = |number| self.machine.settings.members().iter().any(|member| member.id as u32 == number);
-                if node.is_some_and(taken) {
+                let members = self.machine.settings.members();
+                let taken = |number| members.iter().any(|member| member.id as u32 == number);
+                // Where two are to be reached at one address the wrong one answers; one that is gone has left its own
+                // to who comes in its place. The token stays good.
+                let is_there = |id| answers(self.driver, self.reports, self.now_ms, id);
+                let is_used = members.iter().any(|member| member.address == address && is_there(member.id));
+                let is_taken = node.is_some_and(taken);
+                let change = SettingsChange::MemberAdd { id, address, token };
+                // Who has no token that is good is told that alone.
+                if is_taken || is_used && self.machine.settings.check(&change, self.head.time_ms).is_ok() {
                     return Step::Answer(Answer::Refused(AdminError::NodeExists));
                 }
-                self.settings(origin, SettingsChange::MemberAdd { id, address, token }, Some(id))
+                self.settings(origin, change, Some(id))
             }
             Command::NodeRemove { id } => self.take_vote(origin, id, None, SettingsChange::MemberRemove { id }),
             Command::TransferLeader { to } => self.transfer(to),

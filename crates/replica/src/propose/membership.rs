@@ -111,8 +111,12 @@ fn can_spare(driver: &Driver, reports: &Reports, now_ms: u64, voters: &[NodeId],
 
 /// Whether so many of these voters answer this leader that they are a majority of them.
 pub(super) fn can_decide(driver: &Driver, reports: &Reports, now_ms: u64, voters: &[NodeId]) -> bool {
-    let answers = |&&id: &&NodeId| id == driver.id() || reports.was_heard_within(id, HEARD_MS, now_ms);
-    voters.iter().filter(answers).count() > voters.len() / 2
+    voters.iter().filter(|&&id| answers(driver, reports, now_ms, id)).count() > voters.len() / 2
+}
+
+/// Whether this leader hears a member, or is it.
+pub(super) fn answers(driver: &Driver, reports: &Reports, now_ms: u64, id: NodeId) -> bool {
+    id == driver.id() || reports.was_heard_within(id, HEARD_MS, now_ms)
 }
 
 /// Whether a member answers, and lacks little of the log.

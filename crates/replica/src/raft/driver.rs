@@ -4,7 +4,7 @@ use super::conf_change::{ConfChange, sorted};
 use super::guard::{Guard, guard, is_restoring};
 use super::storage::{FetchWanted, LogStorage};
 use crate::io::NodeId;
-use crate::limits::ELECTION_TICK_MAX;
+use crate::limits::{ELECTION_TICK_MAX, LEARNER_SILENCE_TICKS};
 use crate::log::{CheckpointRef, Log};
 use ::raft::eraftpb::{ConfChangeV2, ConfState, Entry, EntryType, Message, MessageType, Snapshot};
 use ::raft::{Config, RawNode, ReadOnlyOption, ReadState, SnapshotStatus, StateRole};
@@ -276,6 +276,12 @@ impl Driver {
         }
         self.node.tick();
         self.draw();
+        // A learner campaigns for nobody, so nothing else ends what it believes of a leader that is silent: one that
+        // stepped down without a majority has no successor to tell of.
+        let raft = &mut self.node.raft;
+        if !raft.promotable() && raft.election_elapsed > LEARNER_SILENCE_TICKS {
+            raft.leader_id = raft::INVALID_ID;
+        }
     }
 
     /// Time passes for a member that must not campaign: what it heard of a leader ages as everywhere, so that it votes

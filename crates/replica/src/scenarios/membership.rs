@@ -5,7 +5,7 @@ use crate::Replica;
 use crate::io::{AdminCommand, AdminError, AdminReply, Input, Serving};
 
 fn join(cluster: &mut Cluster, at: u64, digest: [u8; 32]) -> u64 {
-    let address = "[::1]:7099".to_owned();
+    let address = format!("[::1]:{}", 7100 + cluster.machines.len());
     let AdminReply::Joined { id } = cluster.admin_ok(at, AdminCommand::Join { digest, address }) else {
         panic!("not joined")
     };
@@ -239,12 +239,41 @@ fn a_learner_answers_and_never_votes() {
     assert_eq!(cluster.leader(), None);
     assert_eq!(cluster.replica(learner).status().term, term);
     assert_eq!(cluster.replica(learner).serving(), Serving::Yes);
+    // And it knows of no leader, where the last one lives and has stepped down.
+    assert_eq!(cluster.replica(learner).status().leader, None);
     let request = cluster.add(learner, &address(2));
     assert_eq!(cluster.verdict(request), None);
     cluster.start(dead[0]);
-    cluster.elect();
+    let leader = cluster.elect();
     cluster.run(1_000);
+    assert_eq!(cluster.replica(learner).status().leader, Some(leader));
     cluster.assert_same();
+}
+
+#[test]
+fn an_address_is_one_members_as_long_as_that_one_is_there() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let other = [1, 2, 3].into_iter().find(|&id| id != leader).unwrap();
+    let expires_wall_ms = cluster.now.wall_ms + 60_000;
+    let digest = [9; 32];
+    cluster.admin_ok(leader, AdminCommand::CreateToken { digest, expires_wall_ms, is_learner: true });
+    let member = |cluster: &Cluster, id| {
+        let members = cluster.replica(leader).status().members;
+        members.into_iter().find(|member| member.member.id == id).unwrap().member.address
+    };
+    for id in [leader, other] {
+        let address = member(&cluster, id);
+        let request = cluster.admin(leader, AdminCommand::Join { digest, address });
+        cluster.run(200);
+        assert_eq!(cluster.admin[&request], Err(AdminError::NodeExists));
+    }
+    // The machine of one that is gone may come back as another member, with the token that was good all the time.
+    cluster.kill(other);
+    cluster.run(5_000);
+    let address = member(&cluster, other);
+    let reply = cluster.admin_ok(leader, AdminCommand::Join { digest, address });
+    assert!(matches!(reply, AdminReply::Joined { .. }), "{reply:?}");
 }
 
 #[test]

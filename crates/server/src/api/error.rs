@@ -1,7 +1,7 @@
 //! Errors as JSON, with a hint.
 
 use super::types::ErrorJson;
-use crate::problem::NOBODY_KNOWS;
+use crate::problem::{NO_LEADER, NOBODY_KNOWS};
 use axum::Json;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::http::{StatusCode, header};
@@ -87,11 +87,9 @@ impl From<AdminError> for ApiError {
                 (S::SERVICE_UNAVAILABLE, "the data key is being replaced just now", "try again in a second")
             }
             AdminError::Busy => (S::SERVICE_UNAVAILABLE, "too many commands wait", "try again in a second"),
-            AdminError::NotProposed => (
-                S::SERVICE_UNAVAILABLE,
-                "no leader took it; nothing was done",
-                "more than half of the nodes must run; see `catamaran status`",
-            ),
+            AdminError::NotProposed => {
+                (S::SERVICE_UNAVAILABLE, NO_LEADER, "more than half of the nodes must run; see `catamaran status`")
+            }
             AdminError::Unknown => (S::GATEWAY_TIMEOUT, NOBODY_KNOWS, "look before you try again"),
             AdminError::LevelTooLow => (
                 S::CONFLICT,
@@ -173,7 +171,11 @@ impl ApiError {
                 "there is no such node, or it has no vote where one is needed",
                 "see `catamaran cluster status`",
             ),
-            AdminError::NodeExists => (S::CONFLICT, "the node number is in use", "choose another"),
+            AdminError::NodeExists => (
+                S::CONFLICT,
+                "another node has that number, or that address for the others",
+                "choose another; see `catamaran cluster status`",
+            ),
             AdminError::MembershipBusy => {
                 (S::CONFLICT, "another change of membership is not finished", "try again in a few seconds")
             }
@@ -233,7 +235,7 @@ impl From<QueryRejection> for ApiError {
         Self::new(
             rejection.status(),
             rejection.body_text(),
-            "name the zone or key in the query, as in ?zone=example.org.",
+            "a parameter of the query is missing or wrong; ?zone=example.org. names a zone, ?at=17 a serial",
         )
     }
 }

@@ -17,6 +17,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 pub(crate) fn run(args: &InitArgs) -> Result<(), Problem> {
+    reachable(args.peer)?;
     let (files, config) = prepare(args)?;
     first_state::make(&config.clone().based(files.dir()))?;
     finish(&files, &config)?;
@@ -48,6 +49,15 @@ pub(super) fn prepare(args: &InitArgs) -> Result<(NodeLayout, Config), Problem> 
 pub(super) fn finish(files: &NodeLayout, config: &Config) -> Result<(), Problem> {
     let written = write_atomic(&files.config(), config.to_text().as_bytes(), Readers::All);
     written.map_err(|error| unmade(files.dir(), error))
+}
+
+/// Other nodes connect to this address, and it is what they are told.
+pub(super) fn reachable(peer: SocketAddr) -> Result<(), Problem> {
+    if !peer.ip().is_unspecified() && peer.port() != 0 {
+        return Ok(());
+    }
+    Err(Problem::new(Exit::Usage, format!("--peer {peer} is no address for other nodes"), "they cannot connect to it")
+        .hint("name an address of this machine that the others reach, and a port"))
 }
 
 fn unmade(dir: &Path, error: io::Error) -> Problem {

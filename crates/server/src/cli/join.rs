@@ -9,12 +9,13 @@ use crate::files::token::Token;
 use crate::files::{Readers, write_atomic};
 use crate::limits::{ADMIN_WAIT_MS, TOKEN_TEXT_OCTETS_MAX};
 use crate::node::first_state;
-use crate::peer::join::{JoinGrant, JoinToken, ask};
+use crate::peer::join::{JoinGrant, JoinToken, NotJoined, ask};
 use crate::peer::node_number;
 use crate::problem::{Exit, Problem};
 use std::fs::File;
 use std::io::{self, Read};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 pub(crate) fn run(args: &JoinArgs) -> Result<(), Problem> {
@@ -29,23 +30,50 @@ pub(crate) fn run(args: &JoinArgs) -> Result<(), Problem> {
             .at(args.dir.display())
             .hint("choose another --dir"));
     }
+    super::init::reachable(peer)?;
+    // Before the token is used up.
+    try_directory(&args.dir)?;
     let failed = |error: io::Error| Problem::new(Exit::Failed, "cannot join", error);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let wait = Duration::from_millis(2 * ADMIN_WAIT_MS);
-    let grant = runtime.block_on(ask(&token, peer, wait)).map_err(|why| {
-        Problem::new(Exit::Refused, "the cluster did not let this node in", why).hint(
-            "make a new token with `catamaran cluster add`: each is good for one node and one hour, and for the \
-                 cluster that made it and no other",
-        )
+    let grant = runtime.block_on(ask(&token, peer, wait)).map_err(not_joined)?;
+    let number = node_number(grant.id);
+    let files = layout.node(number);
+    let config = save(args, &layout, &grant, peer).map_err(|error| {
+        Problem::new(Exit::Failed, "the node's files cannot be made", error).at(args.dir.display()).hint(format!(
+            "the token is used and the cluster waits for node {number}: `catamaran cluster remove {number}`, and join \
+             with a new token"
+        ))
     })?;
-    let files = layout.node(node_number(grant.id));
-    let config = save(args, &layout, &grant, peer)
-        .map_err(|error| Problem::new(Exit::Failed, "the node's files cannot be made", error).at(args.dir.display()))?;
     first_state::make(&config.clone().based(files.dir()))?;
     super::init::finish(&files, &config)?;
-    let (program, number, config) = (super::program(), node_number(grant.id), files.config());
+    let (program, config) = (super::program(), files.config());
     println!("joined as node {number}; run it with:\n  {program} serve --config {}", config.display());
     Ok(())
+}
+
+fn not_joined(why: NotJoined) -> Problem {
+    let what = "the cluster did not let this node in";
+    match why {
+        NotJoined::Unreachable(why) => Problem::new(Exit::Unreachable, what, why)
+            .hint("the token is as good as before: try again when that node runs and the cluster has a leader"),
+        NotJoined::Unknown(why) => Problem::unknown(why)
+            .hint("look first (`catamaran cluster status`): remove the node if it is there, and make a new token"),
+        NotJoined::Refused(why) => Problem::new(Exit::Refused, what, why).hint(
+            "if it is the token, make a new one with `catamaran cluster add`: each is good for one node and one hour, \
+             and for the cluster that made it and no other",
+        ),
+    }
+}
+
+/// Makes the directory, and a file in it for a moment.
+fn try_directory(dir: &Path) -> Result<(), Problem> {
+    let probe = dir.join(".catamaran-join");
+    let tried = std::fs::create_dir_all(dir).and_then(|()| std::fs::write(&probe, [])).and_then(|()| {
+        // One that stays harms nobody.
+        std::fs::remove_file(&probe)
+    });
+    tried.map_err(|error| Problem::new(Exit::Failed, "the node's files cannot be made", error).at(dir.display()))
 }
 
 /// The text of the token, wherever it stands.

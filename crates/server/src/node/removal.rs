@@ -54,7 +54,8 @@ impl Removal {
         Err(Problem::new(
             Exit::Removed,
             format!("node {node} was removed from the cluster"),
-            "`catamaran cluster remove` took it out; it answers nobody any more, and its directory is of no more use",
+            "`catamaran cluster remove` or `replace` took it out; it answers nobody any more, and its directory is of \
+             no more use",
         )
         .hint("to have the machine back in the cluster, `catamaran join` it in a new directory"))
     }

@@ -3,7 +3,7 @@
 use super::frame::{Hello, REMOVED, Welcome};
 use super::outlet::Outlet;
 use super::{PeerCounters, PeerEvents, node_number, silence};
-use crate::limits::{PEER_CONNECT_MS, PEER_HANDSHAKE_MS, PEER_RETRY_MS_MAX, PEER_RETRY_MS_MIN};
+use crate::limits::{PEER_CONNECT_MS, PEER_HANDSHAKE_MS, PEER_HANG_UPS, PEER_RETRY_MS_MAX, PEER_RETRY_MS_MIN};
 use crate::tls::session::{self, CurrentTls};
 use replica::io::Lane;
 use std::io;
@@ -38,6 +38,7 @@ impl<E: PeerEvents> Dialler<E> {
     pub(crate) async fn run(self) {
         let mut seen = Seen::Nothing;
         let mut pause_ms = PEER_RETRY_MS_MIN;
+        let (mut said, mut hung_up) = (String::new(), 0u64);
         loop {
             let limit = Duration::from_millis(PEER_HANDSHAKE_MS);
             match tokio::time::timeout(limit, self.connect())
@@ -62,6 +63,19 @@ impl<E: PeerEvents> Dialler<E> {
                         self.events.gone(self.hello.to, refused);
                     }
                     seen = Seen::Gone { refused };
+                    // One that answers and is not who it shall be stays so: that is said once.
+                    hung_up = if error.kind() == io::ErrorKind::ConnectionAborted { hung_up + 1 } else { 0 };
+                    let is_other = hung_up > PEER_HANG_UPS
+                        || matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::PermissionDenied);
+                    if is_other && self.is_evidence() && said != error.to_string() {
+                        said = error.to_string();
+                        tracing::warn!(
+                            to = self.hello.to,
+                            address = self.address,
+                            said,
+                            "a peer is not who it shall be"
+                        );
+                    }
                     tracing::debug!(to = self.hello.to, lane = ?self.hello.lane, %error, "peer cannot be reached");
                 }
             }
@@ -87,7 +101,13 @@ impl<E: PeerEvents> Dialler<E> {
         let connector = TlsConnector::from(self.tls.get().client);
         let mut stream = connector.connect(session::server_name(node_number(self.hello.to)), stream).await?;
         self.hello.write(&mut stream).await?;
-        let welcome = Welcome::read(&mut stream).await?;
+        let welcome = Welcome::read(&mut stream).await.map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => io::Error::new(
+                io::ErrorKind::ConnectionAborted,
+                "it hangs up where it should greet: it is of another cluster, or on its way down",
+            ),
+            _ => error,
+        })?;
         if welcome.id == REMOVED {
             self.events.told_removed(self.hello.to);
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, "this node was removed from the cluster"));

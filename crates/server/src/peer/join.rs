@@ -14,6 +14,7 @@ use crate::files::token::Token;
 use crate::limits::{JOIN_MESSAGE_BYTES_MAX, PEER_HANDSHAKE_MS};
 use crate::node::handle::{ReplicaHandle, WithZones};
 use crate::node::trust_keeper::{ca_key_of, roots_text};
+use crate::problem::{NO_LEADER, NOBODY_KNOWS};
 use crate::tls::authority::{Authority, to_pem};
 use crate::tls::session;
 use replica::io::{AdminCommand, AdminReply};
@@ -191,11 +192,27 @@ impl JoinDesk {
     }
 }
 
+/// Why a node did not get in.
+#[derive(Debug)]
+pub(crate) enum NotJoined {
+    /// Nobody answers, or no leader: the token is as good as before.
+    Unreachable(String),
+    /// The cluster, or the node itself, does not want to.
+    Refused(String),
+    /// The node that was asked did not say what became of it.
+    Unknown(String),
+}
+
 /// The joiner's side. `wait` covers the change of membership.
-pub(crate) async fn ask(token: &JoinToken, own_address: SocketAddr, wait: Duration) -> Result<JoinGrant, String> {
+///
+/// # Errors
+/// Why there is no grant.
+pub(crate) async fn ask(token: &JoinToken, own_address: SocketAddr, wait: Duration) -> Result<JoinGrant, NotJoined> {
+    use NotJoined::{Refused, Unknown, Unreachable};
     let failed = |error: io::Error| format!("{}: {error}", token.address);
-    let ca = data_encoding::BASE64.decode(token.ca.as_bytes()).map_err(|_| "the token is damaged")?;
-    let client = session::joiner(CertificateDer::from(ca)).map_err(|error| format!("the token is damaged: {error}"))?;
+    let damaged = |why: &str| Refused(format!("the token is damaged{why}"));
+    let ca = data_encoding::BASE64.decode(token.ca.as_bytes()).map_err(|_| damaged(""))?;
+    let client = session::joiner(CertificateDer::from(ca)).map_err(|error| damaged(&format!(": {error}")))?;
     let limit = Duration::from_millis(PEER_HANDSHAKE_MS);
     let connect = async {
         let stream = TcpStream::connect(token.address).await?;
@@ -203,16 +220,17 @@ pub(crate) async fn ask(token: &JoinToken, own_address: SocketAddr, wait: Durati
         tokio_rustls::TlsConnector::from(client).connect(name, stream).await
     };
     let late = |_| format!("{}: no answer in time", token.address);
-    let mut stream = tokio::time::timeout(limit, connect).await.map_err(late)?.map_err(|error| {
+    let connected = tokio::time::timeout(limit, connect).await.map_err(|elapsed| Unreachable(late(elapsed)))?;
+    let mut stream = connected.map_err(|error| {
         let of_tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
         if !matches!(of_tls, Some(rustls::Error::InvalidCertificate(_))) {
-            return failed(error);
+            return Unreachable(failed(error));
         }
-        format!(
+        Refused(format!(
             "{}: who answers there is not of the cluster that made the token, or that has replaced its authority since \
              ({error})",
             token.address,
-        )
+        ))
     })?;
     let exchange = async {
         super::frame::write_magic(&mut stream).await?;
@@ -225,7 +243,12 @@ pub(crate) async fn ask(token: &JoinToken, own_address: SocketAddr, wait: Durati
         write(&mut stream, &request).await?;
         read::<Result<JoinGrant, String>>(&mut stream).await
     };
-    tokio::time::timeout(wait, exchange).await.map_err(late)?.map_err(failed)?
+    let answer = tokio::time::timeout(wait, exchange).await.map_err(|elapsed| Unknown(late(elapsed)))?;
+    answer.map_err(|error| Unknown(failed(error)))?.map_err(|reason| match reason.as_str() {
+        NO_LEADER => Unreachable(reason),
+        NOBODY_KNOWS => Unknown(reason),
+        _ => Refused(reason),
+    })
 }
 
 pub(super) async fn read<T: DeserializeOwned>(from: &mut (impl AsyncRead + Unpin)) -> io::Result<T> {
