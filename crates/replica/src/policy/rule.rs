@@ -1,5 +1,6 @@
 //! What a rule says: who, where, which types. The rules are BIND's, and so is their text.
 
+use super::decide::is_never_written;
 use super::external::SocketPath;
 use core::fmt;
 use core::num::NonZeroU16;
@@ -162,6 +163,13 @@ impl Rule {
         let named = |wanted: Rtype| self.types.iter().find(|named| named.rtype == wanted);
         // A type that is named beside ANY has its own maximum.
         named(rtype).or_else(|| named(Rtype::ANY)).map(|named| named.records_max)
+    }
+
+    /// A type that the rule grants although no rule can ([`is_never_written`]).
+    #[must_use]
+    pub fn grants_in_vain(&self) -> Option<RuleType> {
+        let mut types = self.types.iter().copied();
+        if self.effect == Effect::Grant { types.find(|named| is_never_written(named.rtype)) } else { None }
     }
 }
 

@@ -15,6 +15,8 @@ use std::time::Duration;
 use ureq::http::{HeaderMap, Request, StatusCode};
 use zone::RecordList;
 
+/// Where the token comes from that changes need.
+const TOKENS: &str = "name the directory of the cluster with --dir, or the file of the token with --token-file";
 /// Longest wait for a connection.
 const CONNECT_MS: u64 = 1_000;
 /// Longest wait for the answer to a question.
@@ -65,10 +67,18 @@ impl Client {
         };
         let token_file = target.token_file.clone().unwrap_or_else(|| layout.api_token());
         // Questions go without a token; a change without one is refused by the node, which says so.
-        let token = Token::load(&token_file).ok();
-        if token.is_none() && target.token_file.is_some() {
-            return Err(Problem::new(Exit::Input, "the token cannot be read", "there is none").at(token_file.display()));
-        }
+        let may_lack = |error: &std::io::Error| {
+            target.token_file.is_none() && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied)
+        };
+        let token = match Token::load(&token_file) {
+            Ok(token) => Some(token),
+            Err(error) if may_lack(&error) => None,
+            Err(error) => {
+                return Err(Problem::new(Exit::Input, "the token cannot be read", error)
+                    .at(token_file.display())
+                    .hint(TOKENS));
+            }
+        };
         Ok(Self::new(nodes, token.as_ref()))
     }
 
@@ -175,6 +185,8 @@ impl Client {
 
     fn first_of(&self, method: &str, path: &str, body: Body<'_>, wait_ms: u64) -> Result<Answer, Problem> {
         let mut last = "it has no nodes".to_owned();
+        // What a node answered says more than that another one did not.
+        let mut said = None;
         for &node in &self.nodes {
             // A change may take long, and a node that does nothing at all is not waited for so long.
             if wait_ms == CHANGE_MS
@@ -186,7 +198,7 @@ impl Client {
             match self.call(node, method, path, body, wait_ms) {
                 Ok(answer) if answer.status.is_success() => return Ok(answer),
                 // Another node may know the leader that this one does not, or still be within its limits.
-                Ok(answer) if answer.status == StatusCode::SERVICE_UNAVAILABLE => last = error_of(&answer).error,
+                Ok(answer) if answer.status == StatusCode::SERVICE_UNAVAILABLE => said = Some(error_of(&answer).error),
                 Ok(answer) => return Err(refusal(path, &answer).at(node)),
                 Err(Broken::Unknown(why)) if method != "GET" => {
                     return Err(unknown(path, format!("the node did not answer: {why}")).at(node));
@@ -194,8 +206,11 @@ impl Client {
                 Err(broken) => last = format!("{node}: {}", broken.why()),
             }
         }
-        Err(Problem::new(Exit::Unreachable, "no node of the cluster could do it", last)
-            .hint("see `catamaran status`; start the cluster with `catamaran up`"))
+        let hint = match said {
+            Some(_) => "see `catamaran status`: changes need more than half of the voters",
+            None => "see `catamaran status`; start the cluster with `catamaran up`",
+        };
+        Err(Problem::new(Exit::Unreachable, "no node of the cluster could do it", said.unwrap_or(last)).hint(hint))
     }
 
     fn call(
@@ -301,6 +316,9 @@ fn refusal(path: &str, answer: &Answer) -> Problem {
         _ => Exit::Failed,
     };
     let problem = Problem::new(exit, "the cluster refused", error.error);
+    if answer.status == StatusCode::UNAUTHORIZED {
+        return problem.hint(TOKENS);
+    }
     if error.hint.is_empty() { problem } else { problem.hint(error.hint) }
 }
 

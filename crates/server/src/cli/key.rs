@@ -2,7 +2,7 @@
 
 use super::client::{Client, query};
 use super::{GrantArgs, KeyCommand, RightArgs, Target};
-use crate::api::types::{GrantJson, KeyJson};
+use crate::api::types::{DoneJson, GrantJson, KeyJson};
 use crate::files::key_file::{Algorithm, TsigKey};
 use crate::problem::{Exit, Problem};
 use std::io::Write;
@@ -144,6 +144,7 @@ fn change_grants(method: &str, args: &GrantArgs, what: &str) -> Result<(), Probl
     let key = parse_name(&args.name)?;
     let zones = args.zones.iter().map(|zone| parse_name(zone)).collect::<Result<Vec<_>, _>>()?;
     let zones = if zones.is_empty() { vec![None] } else { zones.into_iter().map(Some).collect() };
+    let mut not_there = Vec::new();
     for right in args.rights.names() {
         for zone in &zones {
             let of_zone = zone.as_ref().map(|zone| format!("&{}", query("zone", &zone.to_string())));
@@ -153,12 +154,23 @@ fn change_grants(method: &str, args: &GrantArgs, what: &str) -> Result<(), Probl
                 query("right", right),
                 of_zone.unwrap_or_default()
             );
-            client.change(method, &path, &[])?;
+            let answer = client.change(method, &path, &[])?;
+            let done: DoneJson = serde_json::from_slice(&answer.body)
+                .map_err(|error| Problem::new(Exit::Failed, "the answer cannot be read", error))?;
             let place = zone.as_ref().map_or_else(|| "all zones".to_owned(), ToString::to_string);
-            print(&format!("key {key} {what} {right} on {place}"))?;
+            match (done.changed, method) {
+                (true, _) => print(&format!("key {key} {what} {right} on {place}"))?,
+                (false, "POST") => print(&format!("key {key} {what} {right} on {place} already"))?,
+                (false, _) => not_there.push(format!("{right} on {place}")),
+            }
         }
     }
-    Ok(())
+    if not_there.is_empty() {
+        return Ok(());
+    }
+    let what = format!("key {key} had no grant of {}", not_there.join(", "));
+    Err(Problem::new(Exit::Refused, what, "a grant is taken back as it was made, for all zones or for one")
+        .hint("`catamaran key list` shows what it is granted"))
 }
 
 fn retire(name: &str, target: &Target) -> Result<(), Problem> {

@@ -3,11 +3,13 @@
 use super::client::{Answer, Client, query};
 use super::named_conf::{self, ZonePolicy};
 use super::{PolicyCommand, Target};
-use crate::api::types::{DecisionJson, DoneJson, ZoneJson};
+use crate::api::types::{DecisionJson, DoneJson, KeyJson, ZoneJson};
 use crate::files::read_bounded;
 use crate::limits::API_POLICY_BYTES_MAX;
 use crate::problem::{Exit, Problem};
 use replica::policy::text::parse_policy;
+use replica::policy::{Effect, Identity};
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::IpAddr;
 use std::path::Path;
@@ -28,12 +30,15 @@ fn set(zone: Option<&str>, file: &Path, expect: Option<&str>, target: &Target) -
     let zone = zone.map(parse_name).transpose()?;
     let text = read(file)?;
     // Said with the file's name, and before any node is asked.
-    parse_policy(&text).map_err(|error| {
+    let policy = parse_policy(&text).map_err(|error| {
         let (line, column) = (error.line, error.column);
         Problem::new(Exit::Input, "the rules cannot be read", error.what)
             .at(format!("{}:{line}:{column}", file.display()))
             .hint("see `catamaran policy set --help`")
     })?;
+    for (rule, rtype) in policy.rules().iter().filter_map(|rule| Some((rule, rule.grants_in_vain()?))) {
+        eprintln!("warning: `{rule}` grants no {rtype}: records of DNSSEC are for who signs the zone");
+    }
     let changed = put(&Client::find(target)?, zone.as_ref(), expect, &text)?;
     print(&format!("{} {}", of(zone.as_ref()), if changed { "set" } else { "are so already" }))
 }
@@ -145,6 +150,10 @@ fn import(file: &Path, only: &[String], dry_run: bool, target: &Target) -> Resul
         return Err(Problem::new(Exit::Input, format!("zone {missing} has no policy"), "there is none in the file")
             .at(file.display()));
     }
+    if wanted.is_empty() {
+        let file = file.display();
+        eprintln!("warning: {file} says of no primary zone of class IN who may update it; nothing was changed");
+    }
     if dry_run {
         for (policy, text) in wanted.iter().zip(&texts) {
             print(&format!("# {}, from {}\n{}", of(Some(&policy.zone)), policy.place, text.trim_end()))?;
@@ -153,6 +162,7 @@ fn import(file: &Path, only: &[String], dry_run: bool, target: &Target) -> Resul
     }
     let client = Client::find(target)?;
     let served: Vec<ZoneJson> = client.get_json("/v1/zones")?;
+    warn_of_unknown_keys(&wanted, &client)?;
     let mut set: Vec<String> = Vec::new();
     for (policy, text) in wanted.iter().zip(&texts) {
         if !served.iter().any(|zone| zone.zone.eq_ignore_ascii_case(&policy.zone.to_string())) {
@@ -168,6 +178,19 @@ fn import(file: &Path, only: &[String], dry_run: bool, target: &Target) -> Resul
         })?;
         set.push(policy.zone.to_string());
         print(&format!("{} {}", of(Some(&policy.zone)), if changed { "set" } else { "are so already" }))?;
+    }
+    Ok(())
+}
+
+/// Keys come over by themselves (`key add --file`); until then rules about them grant nothing.
+fn warn_of_unknown_keys(policies: &[&ZonePolicy], client: &Client) -> Result<(), Problem> {
+    let known: Vec<KeyJson> = client.get_json("/v1/keys")?;
+    let rules = policies.iter().filter_map(|policy| policy.rules.as_ref().ok()).flat_map(|policy| policy.rules());
+    let of_keys = rules.filter(|rule| rule.effect == Effect::Grant && !rule.scope.is_of_address());
+    let exact = of_keys.filter_map(|rule| if let Identity::Exact(name) = &rule.identity { Some(name) } else { None });
+    let named: BTreeSet<String> = exact.map(ToString::to_string).collect();
+    for name in named.iter().filter(|name| !known.iter().any(|key| key.name.eq_ignore_ascii_case(name))) {
+        eprintln!("warning: there is no key {name} yet: bring it with `catamaran key add --file FILE`");
     }
     Ok(())
 }

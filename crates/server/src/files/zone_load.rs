@@ -62,8 +62,11 @@ fn finish(loaded: Result<Loaded, FileErrors>, file: &str) -> Result<LoadedZone, 
     let loaded = loaded.map_err(|errors| {
         let problem = refused(file, errors.all().iter().map(ToString::to_string));
         // The file may well be right where its origin is known from elsewhere, as in named.conf.
-        let lacks_origin = matches!(errors.first().reason, Reason::Text(TextError::OriginMissing));
-        if lacks_origin { problem.hint(format!("name its origin: `ORIGIN={file}`")) } else { problem }
+        match errors.first().reason {
+            Reason::Text(TextError::OriginMissing) => problem.hint(format!("name its origin: `ORIGIN={file}`")),
+            Reason::Source(_) => problem.hint("name a zone file that can be read; see also its $INCLUDE lines"),
+            _ => problem,
+        }
     })?;
     check(loaded, file)
 }

@@ -10,6 +10,7 @@ use replica::io::Verdict;
 use replica::update::Signer;
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
+use wire::compose::ede;
 use wire::number::Rcode;
 use zone::answer::Bare;
 
@@ -96,7 +97,11 @@ impl Waiting {
         let mut extended = None;
         let (rcode, end) = match verdict {
             Verdict::Answer(Rcode::NOERROR) => (Rcode::NOERROR, Some(UpdateEnd::Done)),
-            Verdict::Answer(rcode) => (rcode, Some(UpdateEnd::Failed)),
+            Verdict::Answer(rcode) => {
+                // What the leader refuses it refuses for what the key may: by a rule, or by a limit.
+                extended = (rcode == Rcode::REFUSED).then_some(ede::PROHIBITED);
+                (rcode, Some(UpdateEnd::Failed))
+            }
             Verdict::BadTime => {
                 signer.set_bad_time();
                 (Rcode::NOTAUTH, Some(UpdateEnd::BadTime))

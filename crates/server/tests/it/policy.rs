@@ -207,8 +207,10 @@ fn a_grant_is_taken_back_on_all_nodes_and_the_key_stays() {
     let said = done(&cluster, &["key", "grant", "k", "--transfer", "--zone", "example.test"]);
     assert_eq!(said, "key k. is granted transfer on example.test.\n");
     assert!(cluster.ids().all(transfer));
-    // The grant for all zones is another one.
-    done(&cluster, &["key", "revoke", "k", "--transfer"]);
+    // The grant for all zones is another one, and it is not there.
+    let other = cluster.run(&["key", "revoke", "k", "--transfer"]);
+    assert_eq!(other.status.code(), Some(5), "{}", text(&other));
+    assert!(text(&other).contains("had no grant of transfer on all zones"), "{}", text(&other));
     assert!(cluster.ids().all(transfer));
     let said = done(&cluster, &["key", "revoke", "k", "--transfer", "--zone", "example.test"]);
     assert_eq!(said, "key k. is no longer granted transfer on example.test.\n");

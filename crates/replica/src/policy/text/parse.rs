@@ -61,7 +61,7 @@ fn parse_external(socket_at: &Token, text: &str, tokens: &mut Tokens<'_>) -> Res
     let Some(socket) = text.strip_prefix("local:").and_then(SocketPath::new) else {
         return Err(socket_at.error(format!(
             "`external` wants `local:` and the absolute path of a socket, of at most {SOCKET_PATH_OCTETS_MAX} octets, \
-             in the place of a key: as in \"local:/run/auth.sock\""
+             without spaces, quotes and backslashes, in the place of a key: as in \"local:/run/auth.sock\""
         )));
     };
     let (token, name) = tokens.expect_word("`*`")?;
@@ -132,6 +132,9 @@ fn scan_type(word: &str) -> Option<Rtype> {
 }
 
 fn parse_name(token: &Token, text: &str) -> Result<Name, TextError> {
+    if text == "@" {
+        return Err(token.error("`@` is no name here: write the zone's own, or `.`, which is what named takes it for"));
+    }
     match text.parse::<Name>() {
         Ok(name) => Ok(name.as_ref().to_canonical()),
         Err(_) => Err(token.error(format!("`{text}` is no name"))),

@@ -19,6 +19,8 @@ struct Parser<'s, S> {
     /// `allow-update` outside of zones, for those that do not say anything themselves: of the view that is being read,
     /// or else of all of them.
     default: Option<Rules>,
+    /// Whether zones are of class IN where they name none: those of a view have its class.
+    is_internet: bool,
 }
 
 struct Found {
@@ -27,9 +29,19 @@ struct Found {
     rules: Option<Rules>,
 }
 
+/// What the block of a zone says, with the files that it includes.
+#[derive(Default)]
+struct ZoneBlock {
+    rules: Option<Rules>,
+    /// It is of a type that takes no updates itself, or stands in another view.
+    is_of_others: bool,
+    /// Where it takes the rest from a template.
+    template: Option<String>,
+}
+
 /// Reads a file with what it includes.
 pub(super) fn parse<S: Sources>(file: &Path, sources: &mut S) -> At<Vec<ZonePolicy>> {
-    let mut parser = Parser { sources, zones: Vec::new(), default: None };
+    let mut parser = Parser { sources, zones: Vec::new(), default: None, is_internet: true };
     parser.file(file, 0)?;
     let Parser { zones, default, .. } = parser;
     let mut policies = Vec::<ZonePolicy>::new();
@@ -48,7 +60,7 @@ pub(super) fn parse<S: Sources>(file: &Path, sources: &mut S) -> At<Vec<ZonePoli
 
 impl<S: Sources> Parser<'_, S> {
     fn file(&mut self, file: &Path, depth: usize) -> At<()> {
-        let text = self.sources.text(file).map_err(|why| (file.display().to_string(), why))?;
+        let text = self.text(file)?;
         let mut tokens = Tokens::new(&text);
         self.statements(file, &mut tokens, depth, false)
     }
@@ -82,9 +94,12 @@ impl<S: Sources> Parser<'_, S> {
             // A zone in two views is an error of that zone. What a view says of updates is for its own zones, wherever
             // in it they stand, and goes before what `options` says.
             "view" => {
-                open(tokens).map_err(at)?;
+                tokens.expect_word("the name of a view").map_err(at)?;
+                let is_internet = open(tokens, true).map_err(at)?;
+                let of_outside = std::mem::replace(&mut self.is_internet, is_internet);
                 let (before, first) = (self.default.take(), self.zones.len());
                 self.statements(file, tokens, depth + 1, true)?;
+                self.is_internet = of_outside;
                 if let Some(of_view) = std::mem::replace(&mut self.default, before) {
                     let silent = self.zones[first..].iter_mut().filter(|zone| zone.rules.is_none());
                     silent.for_each(|zone| zone.rules = Some(of_view.clone()));
@@ -92,10 +107,10 @@ impl<S: Sources> Parser<'_, S> {
                 Ok(())
             }
             "options" => {
-                open(tokens).map_err(at)?;
+                open(tokens, true).map_err(at)?;
                 self.statements(file, tokens, depth + 1, true)
             }
-            "zone" => self.zone(file, tokens),
+            "zone" => self.zone(file, tokens, depth),
             "allow-update" => {
                 self.default = Some(acl(tokens).map_err(at)?.map_err(at));
                 Ok(())
@@ -104,36 +119,78 @@ impl<S: Sources> Parser<'_, S> {
         }
     }
 
-    fn zone(&mut self, file: &Path, tokens: &mut Tokens<'_>) -> At<()> {
+    fn zone(&mut self, file: &Path, tokens: &mut Tokens<'_>, depth: usize) -> At<()> {
         let at = |error: TextError| placed(file, error);
         let (token, text) = tokens.expect_word("the name of a zone").map_err(at)?;
         let zone: Name = text.parse().map_err(|_| at(token.error(format!("`{text}` is no name"))))?;
         let place = format!("{}:{}:{}", file.display(), token.line, token.column);
-        let is_internet = open_zone(tokens).map_err(at)?;
-        let (mut rules, mut is_primary) = (None, true);
-        loop {
-            let token = tokens.expect("`}`").map_err(at)?;
-            let word = match &token.kind {
-                TokenKind::Close => break,
-                TokenKind::End => continue,
-                TokenKind::Word(word) => word.to_ascii_lowercase(),
-                TokenKind::Open => return Err(at(token.error("want a statement, found `{`"))),
-            };
-            match word.as_str() {
-                "type" => {
-                    let (_, kind) = tokens.expect_word("a type of zone").map_err(at)?;
-                    is_primary = ["primary", "master"].contains(&kind.to_ascii_lowercase().as_str());
-                }
-                "update-policy" => rules = Some(update_policy(&token, tokens).map_err(at)?.map_err(at)),
-                // `update-policy` and `allow-update` exclude each other.
-                "allow-update" => rules = Some(acl(tokens).map_err(at)?.map_err(at)),
-                _ => skip(tokens).map_err(at)?,
-            }
+        let is_internet = open(tokens, self.is_internet).map_err(at)?;
+        let mut block = ZoneBlock::default();
+        self.zone_statements(file, tokens, depth + 1, true, &mut block)?;
+        let ZoneBlock { mut rules, is_of_others, template } = block;
+        if let (None, Some(place)) = (&rules, template) {
+            let why = "templates are not read: write into the zone what the template says of updates";
+            rules = Some(Err((place, why.to_owned())));
         }
-        if is_primary && is_internet {
+        if is_internet && !is_of_others {
             self.zones.push(Found { zone: zone.as_ref().to_canonical(), place, rules });
         }
         Ok(())
+    }
+
+    /// Statements of a zone: of a file that it includes, or of its block up to the closing brace.
+    fn zone_statements(
+        &mut self,
+        file: &Path,
+        tokens: &mut Tokens<'_>,
+        depth: usize,
+        in_block: bool,
+        block: &mut ZoneBlock,
+    ) -> At<()> {
+        let at = |error: TextError| placed(file, error);
+        loop {
+            let Some(token) = tokens.next_token().map_err(at)? else {
+                return if in_block { Err(at(tokens.error_here("a block is not closed"))) } else { Ok(()) };
+            };
+            if depth > DEPTH_MAX {
+                return Err(at(token.error("files include each other too deep")));
+            }
+            let word = match &token.kind {
+                TokenKind::Close if in_block => return Ok(()),
+                TokenKind::End => continue,
+                TokenKind::Word(word) => word.to_ascii_lowercase(),
+                _ => return Err(at(token.error(format!("want a statement, found `{}`", token.shown())))),
+            };
+            match word.as_str() {
+                "include" => {
+                    let (_, name) = tokens.expect_word("a file name").map_err(at)?;
+                    let included = included(file, &name);
+                    let text = self.text(&included)?;
+                    self.zone_statements(&included, &mut Tokens::new(&text), depth + 1, false, block)?;
+                }
+                "type" => {
+                    let (_, kind) = tokens.expect_word("a type of zone").map_err(at)?;
+                    block.is_of_others = !["primary", "master"].contains(&kind.to_ascii_lowercase().as_str());
+                }
+                // The zone is that of another view, and what it says stands there.
+                "in-view" => {
+                    block.is_of_others = true;
+                    skip(tokens).map_err(at)?;
+                }
+                "template" => {
+                    block.template = Some(format!("{}:{}:{}", file.display(), token.line, token.column));
+                    skip(tokens).map_err(at)?;
+                }
+                "update-policy" => block.rules = Some(update_policy(&token, tokens).map_err(at)?.map_err(at)),
+                // `update-policy` and `allow-update` exclude each other.
+                "allow-update" => block.rules = Some(acl(tokens).map_err(at)?.map_err(at)),
+                _ => skip(tokens).map_err(at)?,
+            }
+        }
+    }
+
+    fn text(&mut self, file: &Path) -> At<String> {
+        self.sources.text(file).map_err(|why| (file.display().to_string(), why))
     }
 }
 
@@ -141,26 +198,13 @@ fn placed(file: &Path, error: TextError) -> (String, String) {
     (format!("{}:{}:{}", file.display(), error.line, error.column), error.what)
 }
 
-/// Goes behind the opening brace of a zone; gives whether it is one of class IN, which it is where no class is named.
-fn open_zone(tokens: &mut Tokens<'_>) -> Result<bool, TextError> {
-    let mut is_internet = true;
+/// Goes behind the next opening brace; gives whether what is opened is of class IN, which the word before it says.
+fn open(tokens: &mut Tokens<'_>, mut is_internet: bool) -> Result<bool, TextError> {
     loop {
         let token = tokens.expect("`{`")?;
         match &token.kind {
             TokenKind::Open => return Ok(is_internet),
-            TokenKind::Word(class) => is_internet = class.eq_ignore_ascii_case("in"),
-            _ => return Err(token.error(format!("want `{{`, found `{}`", token.shown()))),
-        }
-    }
-}
-
-/// Goes behind the next opening brace: what stands before it is a name or a class.
-fn open(tokens: &mut Tokens<'_>) -> Result<(), TextError> {
-    loop {
-        let token = tokens.expect("`{`")?;
-        match token.kind {
-            TokenKind::Open => return Ok(()),
-            TokenKind::Word(_) => {}
+            TokenKind::Word(class) => is_internet = ["in", "internet"].contains(&class.to_ascii_lowercase().as_str()),
             _ => return Err(token.error(format!("want `{{`, found `{}`", token.shown()))),
         }
     }
@@ -203,7 +247,14 @@ fn update_policy(word: &Token, tokens: &mut Tokens<'_>) -> Result<Result<Vec<Rul
         }
         let before = tokens.clone();
         match parse_rule(&token, tokens) {
-            Ok(rule) => rules.push(rule),
+            Ok(rule) => {
+                if let Some(rtype) = rule.grants_in_vain() {
+                    fault.get_or_insert(token.error(format!(
+                        "no rule can grant {rtype} here: records of DNSSEC are for who signs the zone"
+                    )));
+                }
+                rules.push(rule);
+            }
             Err(error) => {
                 fault.get_or_insert(error);
                 // Behind the rule, wherever in it reading stopped.
@@ -218,7 +269,7 @@ fn update_policy(word: &Token, tokens: &mut Tokens<'_>) -> Result<Result<Vec<Rul
 
 /// `{ key NAME; ... }`: such keys may write everything.
 fn acl(tokens: &mut Tokens<'_>) -> Result<Result<Vec<Rule>, TextError>, TextError> {
-    open(tokens)?;
+    open(tokens, true)?;
     let (mut rules, mut fault) = (Vec::new(), None);
     loop {
         let token = tokens.expect("`}`")?;

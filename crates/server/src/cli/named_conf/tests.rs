@@ -64,6 +64,37 @@ fn zones_come_out_with_their_rules_and_the_rest_is_passed_over() {
 }
 
 #[test]
+fn a_zone_has_what_it_includes_and_nothing_of_a_template_unread() {
+    let text = "options { allow-update { key all; }; };\n\
+                zone a { type primary; include \"a.rules\"; };\n\
+                zone b { type primary; template t; };\n\
+                zone c { template t; update-policy { grant k name c A; }; };\n";
+    let rules = "update-policy { grant k name x.a A; };\ninclude \"more\";";
+    let files = [("etc/named.conf", text), ("etc/a.rules", rules), ("etc/more", "file \"x\"; type primary;")];
+    let zones = read(&files).unwrap();
+    assert_eq!(zones[0].rules.as_ref().unwrap().to_string().trim_end(), "grant \"k.\" name \"x.a.\" A;");
+    let (place, why) = zones[1].rules.as_ref().unwrap_err();
+    assert!(place == "etc/named.conf:3:24" && why.starts_with("templates are not read"), "{place} {why}");
+    assert_eq!(zones[2].rules.as_ref().unwrap().to_string().trim_end(), "grant \"k.\" name \"c.\" A;");
+    let (place, why) = read(&files[..1]).unwrap_err();
+    assert_eq!((place.as_str(), why.as_str()), ("etc/a.rules", "there is no such file"));
+    let endless = [("etc/named.conf", "zone a { include \"z\"; };"), ("etc/z", "include \"z\";")];
+    assert!(read(&endless).unwrap_err().1.contains("too deep"));
+    let open = [("etc/named.conf", "zone a { include \"z\"; };"), ("etc/z", "file x; }")];
+    assert!(read(&open).unwrap_err().1.starts_with("want a statement, found `}`"));
+}
+
+#[test]
+fn a_zone_of_another_view_or_class_is_not_taken_for_one() {
+    let text = "options { allow-update { none; }; };\n\
+                view a { zone o { type primary; update-policy { grant k name x.o A; }; }; };\n\
+                view b { allow-update { key k; }; zone o { in-view a; }; };\n\
+                view c CH { zone o { type primary; update-policy { grant k zonesub A; }; }; };\n\
+                view d IN { zone p { allow-update { key k; }; }; zone q CHAOS { allow-update { key k; }; }; };\n";
+    assert_eq!(shown(text), ["o. grant \"k.\" name \"x.o.\" A;", "p. grant \"k.\" zonesub ANY;"]);
+}
+
+#[test]
 fn what_cannot_be_taken_over_is_an_error_of_its_zone_with_line_and_column() {
     let text = "zone a { update-policy local; };\n\
                 zone b { allow-update { 192.0.2.1; key k; }; };\n\
@@ -71,7 +102,10 @@ fn what_cannot_be_taken_over_is_an_error_of_its_zone_with_line_and_column() {
                 }; };\n\
                 zone d { allow-update { { key a; }; }; };\n\
                 zone e { update-policy { grant k zonesub; }; };\n\
-                zone f { update-policy { grant \"local:/run/auth.sock\" external * CNAME; }; };\n";
+                zone f { update-policy { grant \"local:/run/auth.sock\" external * CNAME; }; };\n\
+                zone g { update-policy {\n grant k zonesub A;\n grant k zonesub DNSKEY; }; };\n\
+                zone h { update-policy { deny k subdomain @ A; }; };\n\
+                zone i { update-policy { deny k zonesub DNSKEY; }; };\n";
     let shown = shown(text);
     let starts = [
         "a. etc/named.conf:1:10 `update-policy local`",
@@ -80,6 +114,9 @@ fn what_cannot_be_taken_over_is_an_error_of_its_zone_with_line_and_column() {
         "d. etc/named.conf:7:25 only `key NAME`",
         "e. grant \"k.\" zonesub;",
         "f. grant \"local:/run/auth.sock\" external * CNAME;",
+        "g. etc/named.conf:12:2 no rule can grant DNSKEY",
+        "h. etc/named.conf:13:43 `@` is no name",
+        "i. deny \"k.\" zonesub DNSKEY;",
     ];
     assert_eq!(shown.len(), starts.len());
     for (shown, start) in shown.iter().zip(starts) {

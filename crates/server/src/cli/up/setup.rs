@@ -9,6 +9,7 @@ use crate::files::key_file::TsigKey;
 use crate::files::zone_load::{LoadedZone, load};
 use crate::files::zone_source::ZoneArgument;
 use crate::problem::{Exit, Problem};
+use std::net::SocketAddr;
 
 /// What is served when no zone is named.
 const BUILT_IN: &str = include_str!("example.test.zone");
@@ -74,7 +75,7 @@ pub(crate) fn apply(client: &Client, plan: &Plan, zones: Vec<ZoneToServe>) -> Re
     }
     crate::memory::give_back();
     let all: Vec<ZoneJson> = client.get_json("/v1/zones")?;
-    lines.extend(to_try(plan, &all));
+    lines.extend(to_try(plan, &all, client.nodes()));
     Ok(Done { lines, probes: all.into_iter().take(PROBES_MAX).map(|zone| zone.zone).collect() })
 }
 
@@ -114,17 +115,19 @@ fn grant_update_key(client: &Client, plan: &Plan) -> Result<(), Problem> {
 }
 
 /// Commands that work as they are printed.
-fn to_try(plan: &Plan, zones: &[ZoneJson]) -> Vec<String> {
+fn to_try(plan: &Plan, zones: &[ZoneJson], members: &[SocketAddr]) -> Vec<String> {
     let key = plan.layout.update_key();
     let mut lines = vec!["try:".to_owned()];
     let Some(first) = zones.first() else { return Vec::new() };
     lines.push(format!("  dig @127.0.0.1 -p {} {} SOA", plan.ports.dns, first.zone));
     if let Some(zone) = zones.iter().find(|zone| !zone.presigned) {
         let new = if zone.zone == "." { "new.".to_owned() } else { format!("new.{}", zone.zone) };
-        let last = plan.nodes.last().map_or(plan.ports.dns, |node| node.dns.port());
+        let mut ports = plan.nodes.iter().filter(|node| members.contains(&node.api)).map(|node| node.dns.port());
+        let first_port = ports.next().unwrap_or(plan.ports.dns);
+        let last = ports.next_back().unwrap_or(first_port);
         lines.push(format!(
             "  printf 'server 127.0.0.1 {}\\nzone {}\\nupdate add {new} 60 A 192.0.2.1\\nsend\\n' | nsupdate -k {}",
-            plan.nodes[0].dns.port(),
+            first_port,
             zone.zone,
             key.display()
         ));
