@@ -255,7 +255,7 @@ impl NameTask {
     pub(super) fn wake_ms(&self, world: &View<'_>) -> Option<u64> {
         let now = world.now;
         let gone =
-            Family::ALL.into_iter().filter_map(|family| self.withdraw_ms(family)).filter(|at| *at > now.ms).min();
+            Family::ALL.into_iter().filter_map(|family| self.withdraw_at_ms[family]).filter(|at| *at > now.ms).min();
         let Some(target) = self.target(now).filter(|_| matches!(self.phase, Phase::Idle)) else { return gone };
         let rested_ms = self.rest.as_ref().filter(|rest| rest.target == target).map_or(now.ms, |rest| rest.until_ms);
         let next = match self.need(&target, world) {
@@ -338,7 +338,7 @@ impl NameTask {
             target[family] = match &self.wanted[family] {
                 Wanted::Unknown => return None,
                 Wanted::Leave => None,
-                Wanted::Set(_) if self.withdraw_ms(family).is_some_and(|at| at > now.ms) => None,
+                Wanted::Set(_) if self.withdraw_at_ms[family].is_some_and(|at| at > now.ms) => None,
                 Wanted::Set(addresses) => Some(addresses.clone()),
             };
         }
@@ -353,11 +353,6 @@ impl NameTask {
     /// When the next update may go.
     fn paced_ms(&self) -> u64 {
         if self.is_first() { self.pace.next_ms() } else { 0 }
-    }
-
-    /// When the records of a family without addresses go.
-    fn withdraw_ms(&self, family: Family) -> Option<u64> {
-        self.withdraw_at_ms[family]
     }
 
     fn need(&self, target: &PerFamily<Option<Addresses>>, world: &View<'_>) -> Need {

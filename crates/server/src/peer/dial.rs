@@ -65,8 +65,7 @@ impl<E: PeerEvents> Dialler<E> {
                     seen = Seen::Gone { refused };
                     // One that answers and is not who it shall be stays so: that is said once.
                     hung_up = if error.kind() == io::ErrorKind::ConnectionAborted { hung_up + 1 } else { 0 };
-                    let is_other = hung_up > PEER_HANG_UPS
-                        || matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::PermissionDenied);
+                    let is_other = hung_up > PEER_HANG_UPS || error.kind() == io::ErrorKind::InvalidData;
                     if is_other && self.is_evidence() && said != error.to_string() {
                         said = error.to_string();
                         tracing::warn!(
