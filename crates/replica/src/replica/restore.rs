@@ -66,6 +66,8 @@ pub struct Restored {
     pub zone_count: usize,
     /// TSIG keys.
     pub key_count: usize,
+    /// It is from the directory of a member that had been removed: what the others did since is not in it.
+    pub was_removed: bool,
 }
 
 /// Who founds the new cluster.
@@ -134,7 +136,7 @@ impl Replica {
         founder: Founder<'_>,
     ) -> Result<(Restored, Founding), RestoreFailure> {
         let machine = restore(disk, &backup.0, founder.config)?;
-        found(machine, founder)
+        found(machine, founder, false)
     }
 
     /// The same, from the directory of a member whose cluster has lost its majority: everything that is in its log,
@@ -158,11 +160,16 @@ impl Replica {
         // What a majority acknowledged may be here without this member having heard so.
         // The audit log of the old cluster stays with it; that of the new one begins with this.
         replay(disk, &log, &mut machine, &mut members, log.last_index(), &mut |_| {})?;
-        found(machine, founder)
+        let was_removed = machine.settings.members().iter().all(|member| member.id != old.id);
+        found(machine, founder, was_removed)
     }
 }
 
-fn found(mut machine: Machine, mut founder: Founder<'_>) -> Result<(Restored, Founding), RestoreFailure> {
+fn found(
+    mut machine: Machine,
+    mut founder: Founder<'_>,
+    was_removed: bool,
+) -> Result<(Restored, Founding), RestoreFailure> {
     let config = founder.config;
     let (cluster, known) = (machine.settings.feature_level(), config.feature_level);
     if cluster > known {
@@ -176,6 +183,7 @@ fn found(mut machine: Machine, mut founder: Founder<'_>) -> Result<(Restored, Fo
         founded: index + 1,
         zone_count: machine.settings.zones().len(),
         key_count: machine.settings.keys().len(),
+        was_removed,
     };
     machine.step_serials(RESTORE_SERIAL_GAP).map_err(|zone| RestoreFailure::Zone(zone.apex))?;
     machine.forget_history();

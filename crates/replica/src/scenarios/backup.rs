@@ -192,3 +192,21 @@ fn the_last_member_founds_another_cluster_with_all_that_it_has() {
     let foreign = Replica::recover(&disk, &cluster.config(leader), founder(&config, &old_key, &mut nonce)).err();
     assert_eq!(foreign, Some(RestoreFailure::Open(OpenError::Foreign)));
 }
+
+#[test]
+fn the_directory_of_a_member_that_was_removed_says_so() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let mut others = cluster.alive().into_iter().filter(|&id| id != leader);
+    let (gone, left) = (others.next().unwrap(), others.next().unwrap());
+    assert_eq!(cluster.admin_ok(leader, AdminCommand::RemoveNode { id: gone }), AdminReply::Done);
+    cluster.run(300);
+    let (config, old_key) = (new_config(&cluster), DataKey::new(1, &OLD_KEY));
+    for (id, was_removed) in [(gone, true), (left, false), (leader, false)] {
+        cluster.kill(id);
+        let (old, disk, mut nonce) = (cluster.config(id), cluster.machines[&id].disk.clone(), || [3; 12]);
+        let (told, _) = Replica::recover(&disk, &old, founder(&config, &old_key, &mut nonce)).unwrap();
+        assert_eq!(told.was_removed, was_removed, "member {id}");
+        assert_eq!(told.members.contains(&id), !was_removed, "member {id}");
+    }
+}

@@ -3,22 +3,28 @@
 use super::StatusArgs;
 use super::client::Client;
 use crate::api::types::StatusJson;
+use crate::files::cluster_json::ClusterJson;
+use crate::files::layout::Layout;
 use crate::problem::{Exit, Problem};
 use std::io::Write;
 use std::net::SocketAddr;
 
 pub(crate) fn run(args: &StatusArgs) -> Result<(), Problem> {
     let client = Client::find(&args.target)?;
-    let answers: Vec<(SocketAddr, Result<StatusJson, String>)> =
+    let answers: Vec<(SocketAddr, Answer)> =
         client.nodes().iter().map(|&node| (node, client.status(node, true))).collect();
     let mut out = std::io::stdout().lock();
     let written = if args.json {
         let found: Vec<&StatusJson> = answers.iter().filter_map(|(_, answer)| answer.as_ref().ok()).collect();
         serde_json::to_string_pretty(&found).map_err(std::io::Error::from).and_then(|text| writeln!(out, "{text}"))
     } else {
+        let known = ClusterJson::load(&Layout::new(&args.target.dir).cluster_json()).ok();
         answers
             .iter()
-            .try_for_each(|(node, answer)| writeln!(out, "{}", line(*node, answer)))
+            .try_for_each(|(node, answer)| match removed(*node, answer, &answers, known.as_ref()) {
+                Some(number) => writeln!(out, "node {number}: removed from the cluster; its directory is left"),
+                None => writeln!(out, "{}", line(*node, answer)),
+            })
             .and_then(|()| zones(&mut out, &answers))
     };
     written.map_err(|error| Problem::new(Exit::Failed, "the answer cannot be printed", error))?;
@@ -31,7 +37,23 @@ pub(crate) fn run(args: &StatusArgs) -> Result<(), Problem> {
     }
 }
 
-fn line(node: SocketAddr, answer: &Result<StatusJson, String>) -> String {
+type Answer = Result<StatusJson, String>;
+
+/// The number of this node if it does not answer because it is no member any more, as one says that hears a leader.
+/// `up` keeps what it knows of such a node.
+fn removed(
+    node: SocketAddr,
+    answer: &Answer,
+    answers: &[(SocketAddr, Answer)],
+    known: Option<&ClusterJson>,
+) -> Option<u64> {
+    let number = known?.nodes.iter().find(|of| answer.is_err() && of.api == node)?.id;
+    let told = answers.iter().filter_map(|(_, answer)| answer.as_ref().ok()).filter(|status| status.leader.is_some());
+    let newest = told.max_by_key(|status| status.applied_index)?;
+    newest.members.iter().all(|member| member.node != number).then_some(number)
+}
+
+fn line(node: SocketAddr, answer: &Answer) -> String {
     match answer {
         Err(why) => format!("{node}: does not answer ({why})"),
         Ok(status) => format!(
@@ -52,7 +74,7 @@ fn line(node: SocketAddr, answer: &Result<StatusJson, String>) -> String {
 }
 
 /// The zones, as the node that applied most has them.
-fn zones(out: &mut impl Write, answers: &[(SocketAddr, Result<StatusJson, String>)]) -> std::io::Result<()> {
+fn zones(out: &mut impl Write, answers: &[(SocketAddr, Answer)]) -> std::io::Result<()> {
     let best = answers.iter().filter_map(|(_, answer)| answer.as_ref().ok()).max_by_key(|status| status.applied_index);
     for zone in best.into_iter().flat_map(|status| &status.zones) {
         writeln!(out, "{}", super::zone::line(zone))?;

@@ -70,7 +70,7 @@ impl Restored {
         assert_eq!((&gap["gap_after"], index, &made["action"]), (&0.into(), through + 1, &action.into()), "{lines:?}");
         let uid = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap());
         let subject = made["subject"].as_str().unwrap();
-        let wanted = format!("old={old} new={} through={through} nodes=1,2,3 from={from} uid={uid}", self.cluster_id());
+        let wanted = format!("old={old} new={} through={through} {from} uid={uid}", self.cluster_id());
         assert!(subject.starts_with(&wanted), "{subject}\n{wanted}");
         assert_ne!(old, self.cluster_id());
         let now_ms = crate::support::message::now_s() * 1_000;
@@ -167,7 +167,7 @@ fn a_cluster_is_restored_as_another() {
 
     let made = new.make(&["restore", &file, "--data-key", &key]);
     assert!(made.status.success() && text(&made).contains("1 zones"), "{}", text(&made));
-    new.assert_audited("cluster restore", "backup", &id_in(&cluster.dir));
+    new.assert_audited("cluster restore", "nodes=1,2,3 from=backup", &id_in(&cluster.dir));
     new.start();
     assert!(new.has("before.example.test") && new.has("www.example.test") && !new.has("after.example.test"));
     // Secondaries of the old cluster may have seen `after`: what they see now is newer.
@@ -181,7 +181,7 @@ fn a_cluster_is_restored_as_another() {
     let last = wait_for("the line of the update", || new.audit().into_iter().rfind(|line| line.get("key").is_some()));
     let made: Vec<_> = new.audit().into_iter().filter(|line| line["action"] == "cluster restore").collect();
     assert!(made.len() == 1 && made[0]["index"].as_u64() < last["index"].as_u64(), "{:?}", new.audit());
-    new.assert_audited("cluster restore", "backup", &id_in(&cluster.dir));
+    new.assert_audited("cluster restore", "nodes=1,2,3 from=backup", &id_in(&cluster.dir));
     let status = http::get(new.api, "/v1/status").unwrap().json().unwrap();
     assert_eq!(status["members"].as_array().unwrap().len(), 1);
 }
@@ -225,17 +225,35 @@ fn the_last_node_founds_a_new_cluster() {
     let damaged = Restored::new(&scratch, "damaged");
     let made = damaged.make(&["recover", &config, "--accept-loss", "--accept-damage"]);
     assert!(made.status.success(), "{}", text(&made));
-    damaged.assert_audited("cluster recover", "node-3 accepted=damage", &id_in(&cluster.dir));
+    damaged.assert_audited("cluster recover", "nodes=1,2,3 from=node-3 accepted=damage", &id_in(&cluster.dir));
     std::fs::remove_file(&quarantined).unwrap();
 
     let made = new.make(&["recover", &config, "--accept-loss"]);
     assert!(made.status.success() && text(&made).contains("cannot join"), "{}", text(&made));
-    new.assert_audited("cluster recover", "node-3", &id_in(&cluster.dir));
+    new.assert_audited("cluster recover", "nodes=1,2,3 from=node-3", &id_in(&cluster.dir));
     new.start();
     assert!(new.has("kept.example.test"));
     assert_eq!(new.serial(), before + 65_536);
     add(new.dns, &cluster, "anew");
     assert!(new.has("anew.example.test"));
+}
+
+#[test]
+fn a_node_that_had_been_removed_founds_a_new_cluster_only_when_told_so() {
+    let cluster = Cluster::start("recover-removed", 3, &[]);
+    let scratch = Scratch::new("recover-removed");
+    let removed = cluster.run(&["cluster", "remove", "3"]);
+    assert!(removed.status.success(), "{}", text(&removed));
+    cluster.wait_for_line("node 3 was removed from the cluster");
+    let config = cluster.dir.join("node-3/catamaran.toml").to_str().unwrap().to_owned();
+    let new = Restored::new(&scratch, "new");
+    let refused = new.make(&["recover", &config, "--accept-loss"]);
+    assert_eq!(refused.status.code(), Some(5), "{}", text(&refused));
+    assert!(text(&refused).contains("this node had been removed from its cluster"), "{}", text(&refused));
+    assert!(!std::fs::exists(&new.dir).unwrap());
+    let made = new.make(&["recover", &config, "--accept-loss", "--accept-damage"]);
+    assert!(made.status.success(), "{}", text(&made));
+    new.assert_audited("cluster recover", "nodes=1,2 from=node-3 accepted=removed", &id_in(&cluster.dir));
 }
 
 /// All records of the zone, by the API of a node of the cluster that lies there.

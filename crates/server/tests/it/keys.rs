@@ -12,7 +12,7 @@ use wire::Rtype;
 use wire::builder::MessageBuilder;
 
 /// The key in what `key add` printed.
-fn client_key(text: &str) -> ClientKey {
+pub(crate) fn client_key(text: &str) -> ClientKey {
     let quoted: Vec<&str> = text.split('"').collect();
     let secret = data_encoding::BASE64.decode(quoted[3].as_bytes()).unwrap();
     ClientKey::new(name(quoted[1]).as_ref(), KeyAlgorithm::HmacSha256, &secret).unwrap()

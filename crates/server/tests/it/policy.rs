@@ -1,9 +1,15 @@
 //! Update policies by command and over the wire, through each node.
 
+use crate::keys::client_key;
 use crate::support::cluster::{Cluster, Scratch, wait_for};
+use crate::support::dns::{Transport, exchange};
+use crate::support::message::{describe, name, sign};
 use crate::support::tools::{dig, has, nsupdate};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Output;
+use std::time::Duration;
+use wire::Rtype;
+use wire::builder::MessageBuilder;
 
 mod external;
 mod named;
@@ -21,6 +27,16 @@ fn done(cluster: &Cluster, arguments: &[&str]) -> String {
 /// Makes a key that is granted nothing, and its file.
 fn key(cluster: &Cluster, scratch: &Scratch, name: &str) -> PathBuf {
     PathBuf::from(scratch.file(&format!("{name}.key"), &done(cluster, &["key", "add", name])))
+}
+
+/// A third address of a name that may have two: the leader refuses it, when it has counted them, and RFC 8914 says why.
+fn assert_prohibited(cluster: &Cluster, id: u64, key: &Path) {
+    let owner = name(&format!("h{id}.example.test."));
+    let third = MessageBuilder::update(0, name("example.test.").as_ref());
+    let third = third.add(owner.as_ref(), Rtype::A, 60, &[192, 0, 2, 4]).edns(1232, false).build();
+    let third = sign(&client_key(&std::fs::read_to_string(key).unwrap()), third, 0);
+    let response = exchange(Transport::Udp, cluster.dns(id), &third, Duration::from_secs(5)).unwrap();
+    assert_eq!(describe(&third, &response), "REFUSED, question, opt, ede 18, tsig noerror, mac");
 }
 
 #[test]
@@ -79,6 +95,7 @@ fn what_rules_say_holds_through_each_node() {
             assert_eq!(said.is_ok(), is_granted, "node {id}: {line}: {said:?}");
             assert!(said.is_ok() || said.as_ref().unwrap_err().contains("REFUSED"), "{said:?}");
         }
+        assert_prohibited(&cluster, id, &dhcp);
     }
     cluster.settle();
     for id in cluster.ids() {

@@ -92,6 +92,8 @@ fn a_removed_node_leaves_the_shared_port_to_the_others_and_ends() {
     let log = std::fs::read_to_string(cluster.dir.join(format!("node-{gone}/node.log"))).unwrap();
     assert!(log.contains(&format!("error: node {gone} was removed from the cluster")), "{log}");
     assert!(!cluster.lines().iter().any(|line| line.contains("started again")), "a removed node is not started again");
+    let status = String::from_utf8(cluster.run(&["status"]).stdout).unwrap();
+    assert!(status.contains(&format!("node {gone}: removed from the cluster")), "{status}");
 
     // It finds the same when it is started again, and the cluster resumes without it.
     assert_eq!(cluster.end("INT"), Some(0));

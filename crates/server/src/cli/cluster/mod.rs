@@ -117,7 +117,7 @@ Examples:
 For when more than half of the voters are gone for good. What only they had is lost, acknowledged or not: compare
 `applied` in the last `catamaran status` of the nodes that are left, and take the one that is furthest. Its directory is
 only read. The nodes that are gone cannot come back into the new cluster. A node that was ended because of its data
-(exit code 9) is taken with --accept-damage only: any other that is left is better.";
+(exit code 9), or had been removed, is taken with --accept-damage only: any other that is left is better.";
 
 /// `cluster ...`
 #[derive(Subcommand, Debug)]
@@ -212,7 +212,8 @@ pub(crate) enum ClusterCommand {
         /// What the lost nodes acknowledged and this one has not is lost.
         #[arg(long, required = true)]
         accept_loss: bool,
-        /// Take it also if it was ended since its log lacks, or contradicts, what the cluster had acknowledged.
+        /// Take it also if it had been removed from the cluster, or was ended since its log lacks, or contradicts, what
+        /// the cluster had acknowledged.
         #[arg(long)]
         accept_damage: bool,
         #[command(flatten)]

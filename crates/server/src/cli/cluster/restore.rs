@@ -27,6 +27,8 @@ struct Made {
     action: &'static str,
     /// What its state is from.
     from: String,
+    /// Whether that may be a node that had been removed from its cluster.
+    accepts_removed: bool,
 }
 
 pub(super) fn restore(file: &Path, key_file: &Path, args: &InitArgs) -> Result<(), Problem> {
@@ -34,7 +36,7 @@ pub(super) fn restore(file: &Path, key_file: &Path, args: &InitArgs) -> Result<(
     let (disk, name) = source(file)?;
     let damaged = |error| Problem::new(Exit::Input, "that is no backup", error).at(file.display());
     let backup = Backup::open(&disk, &name).map_err(damaged)?;
-    let made = Made { action: "cluster restore", from: "backup".to_owned() };
+    let made = Made { action: "cluster restore", from: "backup".to_owned(), accepts_removed: false };
     found(args, &old_key, &made, |founder| Replica::restore(&disk, &backup, founder))
 }
 
@@ -53,7 +55,8 @@ pub(super) fn recover(config: &Path, accept_damage: bool, args: &InitArgs) -> Re
     let disk = StartReads::new(&old.dir);
     let (old_config, old_key) = (replica_config(&old, &identity), ring(&identity.data_keys, &old.data_key_file)?);
     let accepted = if damage.is_some() { " accepted=damage" } else { "" };
-    let made = Made { action: "cluster recover", from: format!("node-{}{accepted}", node_number(old_config.id)) };
+    let from = format!("node-{}{accepted}", node_number(old_config.id));
+    let made = Made { action: "cluster recover", from, accepts_removed: accept_damage };
     found(args, &old_key, &made, |founder| Replica::recover(&disk, &old_config, founder))
 }
 
@@ -145,6 +148,11 @@ fn fill(
         Problem::new(Exit::Failed, "the new state cannot be written", error).at(config.dir.display())
     };
     random.map_err(failed)?;
+    if restored.was_removed && !made.accepts_removed {
+        let why = "what the others did since is not in it";
+        return Err(Problem::new(Exit::Refused, "this node had been removed from its cluster", why)
+            .hint("take a node that is left, or a backup; if it is all that is left, add --accept-damage"));
+    }
     // Before there is a state that a node could start with: no such cluster is without its record.
     let log = audit_of(&config.dir);
     audit_log::begin(&log, made.record(&restored, new_config.cluster_id)).map_err(failed)?;
@@ -161,10 +169,11 @@ impl Made {
         let [old, new] = [restored.cluster_id, new].map(cluster_id::to_text);
         let nodes: Vec<String> = restored.members.iter().map(|&id| node_number(id).to_string()).collect();
         let subject = format!(
-            "old={old} new={new} through={} nodes={} from={} {}",
+            "old={old} new={new} through={} nodes={} from={}{} {}",
             restored.applied.0,
             nodes.join(","),
             self.from,
+            if restored.was_removed { " accepted=removed" } else { "" },
             who(),
         );
         ActionRecord { index: restored.founded, time_ms: system::now().wall_ms, action: self.action, subject }
