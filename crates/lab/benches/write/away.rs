@@ -27,7 +27,8 @@ const AFTER: Duration = Duration::from_secs(3);
 
 pub(crate) fn away(options: &Options) -> Result<Vec<Row>, String> {
     let zone = make_zone(&options.folder, options.names)?;
-    let mut hosts = Hosts::start(&options.folder, &zone, NODES)?;
+    // Another cluster than that of the faults, which may have been before it.
+    let mut hosts = Hosts::start(&options.folder.join("away"), &zone, NODES)?;
     let before = hosts.settle()?;
     let mut others = hosts.ids().filter(|&id| id != before.node);
     let (cut, killed) = (others.next().ok_or("no node")?, others.next().ok_or("no node")?);

@@ -47,12 +47,13 @@ struct Node {
 }
 
 impl Hosts {
-    /// Starts so many nodes with the zone of this file.
+    /// Starts so many nodes with the zone of this file; the folder is theirs alone.
     ///
     /// # Errors
     /// When there can be no namespaces, or they do not become a cluster.
     pub(crate) fn start(folder: &Path, zone: &Path, count: u64) -> Result<Self, String> {
         let program = Kind::Catamaran.program().ok_or("catamaran is neither beside this program nor in the path")?;
+        std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let net = Net::make(folder, count)?;
         let node = |id: u64| {
             let dir = folder.join(format!("host-{id}"));

@@ -64,7 +64,8 @@ cargo xtask bench write [--only PARTS] [--rounds N] [--seconds N] [--names N] [-
   --only PARTS    some of closed (updates a second), open (how long each takes), queries (at a fixed rate, during the
                   closed loop), kills (kill -9), partitions (a node and the others do not reach each other), one-way
                   (in one direction), away (nodes that miss 100,000 entries), quiet (no election with all cores
-                  saturated); closed,open unless given. kills, partitions, one-way and away take root and nftables
+                  saturated), or all; closed,open unless given. kills, partitions, one-way and away take root and
+                  nftables
   --rounds N      turns of each server, in one order and then in the other (4)
   --seconds N     length of a turn of the closed loop (10)
   --names N       names that the zone has before (10000)
@@ -166,6 +167,9 @@ impl Options {
             // A client has an ID for each of its messages.
             "--update-rate" => self.update_rate = given.number()?.clamp(1, 2_000),
             "--minutes" => self.minutes = Some(given.number()?.clamp(1, 600)),
+            "--only" if given.value == "all" => {
+                self.parts = GROUPS.iter().flat_map(|(_, parts)| *parts).map(|&part| part.to_owned()).collect();
+            }
             "--only" => self.parts = given.some_of(&GROUPS.map(|(_, parts)| parts).concat())?,
             "--servers" => {
                 let names = given.some_of(&Side::ALL.map(Side::name))?;
