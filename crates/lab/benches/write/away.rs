@@ -47,7 +47,9 @@ pub(crate) fn away(options: &Options) -> Result<Vec<Row>, String> {
     let rate = ENTRIES.div_ceil(seconds) + 1;
     command.args(["--rate", &rate.to_string(), "--duration", &format!("{seconds}s"), "--lag-limit", "10s"]);
     let (run, _) = load::run(&mut command, &options.folder.join("run"), Vec::new())?;
-    let acknowledged = run.figures().rcodes.get("NOERROR").copied().unwrap_or(0);
+    let figures = run.figures();
+    let acknowledged = figures.rcodes.get("NOERROR").copied().unwrap_or(0);
+    let unanswered = figures.sent - figures.rcodes.values().sum::<u64>().min(figures.sent);
     let missed = index(before.node).ok_or("the leader does not answer")? - from;
     // The nodes that stay were not started again, so each has counted since the beginning.
     let handed_over =
@@ -80,13 +82,15 @@ pub(crate) fn away(options: &Options) -> Result<Vec<Row>, String> {
             budget: format!("<= {:.0} s, 0, after {MINUTES} min", BACK_MAX.as_secs_f64()),
             verdict: match lost {
                 1.. => Verdict::Missed,
-                0 if missed < ENTRIES => Verdict::Absent,
+                // One of those may be done, and stand for one that was lost.
+                0 if missed < ENTRIES || unanswered > 0 => Verdict::Absent,
                 0 if time > BACK_MAX || since + meanwhile > 0 => Verdict::Missed,
                 0 if minutes < MINUTES => Verdict::Absent,
                 0 => Verdict::Met,
             },
             note: format!(
-                "{} entries missed, of {NODES} nodes; {} acknowledged, {lost} lost; \
+                "{} entries missed, of {NODES} nodes; {} acknowledged, {lost} lost, \
+                 {unanswered} unanswered; \
                  {handed_over} leaders gave way for their disk",
                 thousands(missed as f64),
                 thousands(acknowledged as f64)

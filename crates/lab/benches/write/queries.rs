@@ -72,7 +72,7 @@ pub(crate) fn during_updates(options: &Options) -> Result<Vec<Row>, String> {
         });
     }
     rows.push(without_an_answer([&still, &disturbed].map(Turns::timed_out)));
-    rows.push(lost_updates(disturbed.lost));
+    rows.push(lost_updates(disturbed.lost, disturbed.unanswered));
     Ok(rows)
 }
 

@@ -145,7 +145,7 @@ pub(crate) fn saturated(options: &Options) -> Result<Vec<Row>, String> {
             used.account()
         ),
     };
-    Ok(vec![of_terms, lost_updates(lost)])
+    Ok(vec![of_terms, lost_updates(lost, unanswered)])
 }
 
 /// Others who want all of each core, at the priority that programs have.

@@ -7,9 +7,14 @@ pub(crate) fn without_an_answer([still, disturbed]: [u64; 2]) -> Row {
     none("queries without an answer", format!("{still}, {disturbed} with updates"), still + disturbed)
 }
 
-/// Acknowledged updates that some node does not have.
-pub(crate) fn lost_updates(count: u64) -> Row {
-    none("acknowledged updates lost", count.to_string(), count)
+/// Acknowledged updates that some node does not have. Those that are there are counted, so each without an answer that was
+/// done may stand for one that was lost: with some of them, that none is missing shows nothing.
+pub(crate) fn lost_updates(count: u64, unanswered: u64) -> Row {
+    let row = none("acknowledged updates lost", count.to_string(), count);
+    match (count, unanswered) {
+        (0, 1..) => Row { verdict: Verdict::Absent, note: format!("{unanswered} without an answer"), ..row },
+        _ => row,
+    }
 }
 
 fn none(what: &str, figure: String, count: u64) -> Row {

@@ -4,9 +4,11 @@ mod peers;
 mod probes;
 
 use crate::support::cluster::{CATAMARAN, Cluster, Scratch, kill, wait_for};
+use crate::support::http;
 use crate::support::netns::Namespace;
 use crate::support::nodes::{Nodes, config};
 use crate::support::tools::{dig, has, nsupdate};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -49,6 +51,12 @@ fn write_config_for(key: &Path, scratch: &Scratch, servers: &[String], more: &st
     PathBuf::from(scratch.file("ddns.toml", &text))
 }
 
+/// The sum of a metric on a page.
+fn sum(page: &str, name: &str) -> u64 {
+    let lines = page.lines().filter(|line| line.starts_with(&format!("catamaran_ddns_{name}")));
+    lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+}
+
 /// Runs it to its end.
 pub(crate) fn run(namespace: &Namespace, config: &Path, arguments: &[&str]) -> Output {
     namespace.command(CATAMARAN).arg("ddns").arg("--config").arg(config).args(arguments).output().unwrap()
@@ -71,9 +79,7 @@ impl Running {
 
     /// The sum of a metric, once there is one.
     fn metric(&self, name: &str) -> Option<u64> {
-        let page = std::fs::read_to_string(&self.metrics).ok()?;
-        let lines = page.lines().filter(|line| line.starts_with(&format!("catamaran_ddns_{name}")));
-        Some(lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum())
+        Some(sum(&std::fs::read_to_string(&self.metrics).ok()?, name))
     }
 
     fn wait_until_settled(&self) {
@@ -211,6 +217,41 @@ fn an_address_that_flaps_gives_few_updates() {
     let updates = serial(&cluster) - before;
     assert!((1..=5 + start.elapsed().as_secs() / 5).contains(&updates), "{updates} in {:?}", start.elapsed());
     drop(ddns);
+}
+
+#[test]
+fn metrics_are_served_where_the_configuration_says() {
+    if !can_test() {
+        return;
+    }
+    let Some(namespace) = Namespace::make() else { return };
+    let scratch = Scratch::new("ddns-metrics");
+    let (cluster, _nodes) = start("ddns-metrics", 1, &namespace);
+    namespace.add_interface("wan");
+    namespace.ip("addr add 198.51.100.1/24 dev wan");
+    let file = write_config(&cluster, &scratch, &[server(&cluster, &namespace, 1)], "");
+    let place = SocketAddr::from((namespace.there, 9_153));
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, format!("metrics_listen = \"{place}\"\n{text}")).unwrap();
+    let ddns = Running::start(&namespace, &file);
+    ddns.wait_until_settled();
+    let answer = http::get(place, "/metrics").unwrap();
+    assert_eq!(answer.status, 200);
+    assert!(answer.head.to_lowercase().contains("content-type: text/plain; version=0.0.4"), "{}", answer.head);
+    assert_eq!(sum(&answer.text(), "updates_total"), 1, "{}", answer.text());
+    assert_eq!(ddns.metric("updates_total"), Some(1), "the file says the same");
+    assert_eq!(http::get(place, "/updates").unwrap().status, 404);
+    // It counts on.
+    namespace.ip("addr add 198.51.100.2/24 dev wan");
+    wait_on(&cluster, &[1], "A", &["198.51.100.1", "198.51.100.2"]);
+    let page = || Some(http::get(place, "/metrics").ok()?.text());
+    wait_for("the count", || (sum(&page()?, "updates_total") == 2).then_some(()));
+    // Nobody else may have the port: it says so, and ends before anything is sent.
+    let second = format!("metrics_listen = \"{place}\"\nstate_file = \"second.json\"\n{text}");
+    let second = scratch.file("second.toml", &second.replace("metrics_file = \"metrics\"\n", ""));
+    let ended = run(&namespace, Path::new(&second), &[]);
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(!ended.status.success() && said.contains("metrics cannot be served"), "{said}");
 }
 
 #[test]
