@@ -43,14 +43,17 @@ fn a_budget_that_nobody_measured_is_not_met() {
 
 #[test]
 fn one_query_without_an_answer_misses_the_budget_of_full_updates() {
-    let are_met = |still, disturbed, lost| {
-        let rows = [unanswered::without_an_answer([still, disturbed]), unanswered::lost_updates(lost)];
-        Budgets::of(&rows).are_met()
+    let budgets = |still, disturbed, lost, unanswered| {
+        let rows = [unanswered::without_an_answer([still, disturbed]), unanswered::lost_updates(lost, unanswered)];
+        Budgets::of(&rows)
     };
-    assert!(are_met(0, 0, 0));
-    assert!(!are_met(0, 1, 0));
-    assert!(!are_met(1, 0, 0));
-    assert!(!are_met(0, 0, 1));
+    assert!(budgets(0, 0, 0, 0).are_met());
+    for (still, disturbed, lost) in [(0, 1, 0), (1, 0, 0), (0, 0, 1)] {
+        assert!(!budgets(still, disturbed, lost, 0).are_met());
+    }
+    // One that was done without an answer counts like one that was lost.
+    assert_eq!(budgets(0, 0, 0, 1).to_string(), "0 budgets not met, 1 not measured");
+    assert_eq!(budgets(0, 0, 1, 1).to_string(), "1 budgets not met, 0 not measured");
 }
 
 #[test]

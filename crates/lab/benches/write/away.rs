@@ -8,6 +8,7 @@ use super::lost::names;
 use super::net::Cut;
 use super::sides::{APEX, make_zone};
 use super::table::{Row, Verdict, thousands};
+use lab::report::Run;
 use std::process::Command;
 use std::time::Duration;
 
@@ -25,6 +26,18 @@ const HANDED_OVER: &str = "catamaran_disk_hung_transfers_total";
 /// A term that begins late counts as well.
 const AFTER: Duration = Duration::from_secs(3);
 
+/// As many updates as they are to miss, through the nodes that stay, spread over this time.
+fn update_through(options: &Options, hosts: &Hosts, stay: &[u64], seconds: u64) -> Result<Run, String> {
+    let servers: Vec<String> = stay.iter().map(|&id| hosts.dns(id).to_string()).collect();
+    let mut command = Command::new(&options.catlab);
+    command.args(["load", "--quiet", "--workers", "1", "--i-own-this-target", "--server", &servers.join(",")]);
+    command.arg("--tsig").arg(&hosts.key).args(["--update-zone", APEX, "--name", &format!("u{{n}}.{APEX}")]);
+    command.args(["--names", "1000000000", "--popularity", "sequential", "--types", "A", "--timeout", "5s"]);
+    let rate = ENTRIES.div_ceil(seconds) + 1;
+    command.args(["--rate", &rate.to_string(), "--duration", &format!("{seconds}s"), "--lag-limit", "10s"]);
+    Ok(load::run(&mut command, &options.folder.join("run"), Vec::new())?.0)
+}
+
 pub(crate) fn away(options: &Options) -> Result<Vec<Row>, String> {
     let zone = make_zone(&options.folder, options.names)?;
     // Another cluster than that of the faults, which may have been before it.
@@ -38,15 +51,7 @@ pub(crate) fn away(options: &Options) -> Result<Vec<Row>, String> {
     let index = |id: u64| hosts.status(id).and_then(|status| status["applied_index"].as_u64());
     let from = index(before.node).ok_or("the leader does not answer")?;
     let minutes = options.minutes.unwrap_or(MINUTES);
-    let seconds = minutes * 60;
-    let servers: Vec<String> = stay.iter().map(|&id| hosts.dns(id).to_string()).collect();
-    let mut command = Command::new(&options.catlab);
-    command.args(["load", "--quiet", "--workers", "1", "--i-own-this-target", "--server", &servers.join(",")]);
-    command.arg("--tsig").arg(&hosts.key).args(["--update-zone", APEX, "--name", &format!("u{{n}}.{APEX}")]);
-    command.args(["--names", "1000000000", "--popularity", "sequential", "--types", "A", "--timeout", "5s"]);
-    let rate = ENTRIES.div_ceil(seconds) + 1;
-    command.args(["--rate", &rate.to_string(), "--duration", &format!("{seconds}s"), "--lag-limit", "10s"]);
-    let (run, _) = load::run(&mut command, &options.folder.join("run"), Vec::new())?;
+    let run = update_through(options, &hosts, &stay, minutes * 60)?;
     let figures = run.figures();
     let acknowledged = figures.rcodes.get("NOERROR").copied().unwrap_or(0);
     let unanswered = figures.sent - figures.rcodes.values().sum::<u64>().min(figures.sent);
@@ -89,9 +94,8 @@ pub(crate) fn away(options: &Options) -> Result<Vec<Row>, String> {
                 0 => Verdict::Met,
             },
             note: format!(
-                "{} entries missed, of {NODES} nodes; {} acknowledged, {lost} lost, \
-                 {unanswered} unanswered; \
-                 {handed_over} leaders gave way for their disk",
+                "{} entries missed, of {NODES} nodes; {} acknowledged, {lost} lost, {unanswered} \
+                 unanswered; {handed_over} leaders gave way for their disk",
                 thousands(missed as f64),
                 thousands(acknowledged as f64)
             ),

@@ -7,8 +7,8 @@ pub(crate) fn without_an_answer([still, disturbed]: [u64; 2]) -> Row {
     none("queries without an answer", format!("{still}, {disturbed} with updates"), still + disturbed)
 }
 
-/// Acknowledged updates that some node does not have. Those that are there are counted, so each without an answer that was
-/// done may stand for one that was lost: with some of them, that none is missing shows nothing.
+/// Acknowledged updates that some node does not have. Those that are there are counted, so each without an answer that
+/// was done may stand for one that was lost: with some of them, that none is missing shows nothing.
 pub(crate) fn lost_updates(count: u64, unanswered: u64) -> Row {
     let row = none("acknowledged updates lost", count.to_string(), count);
     match (count, unanswered) {

@@ -8,13 +8,15 @@ use crate::update::{Authenticated, KeyTable, TsigKey, authenticate};
 use wire::parse::{Parsed, parse_request};
 
 const NOW_S: u64 = TIME_MS / 1_000;
-const ALGORITHMS: [KeyAlgorithm; 2] = [KeyAlgorithm::HmacSha256, KeyAlgorithm::HmacSha512];
+/// A key for each algorithm; two of them are those that updates of other targets are signed with.
+const KEYED: [(&str, KeyAlgorithm); 3] =
+    [(KEYS[0], KeyAlgorithm::HmacSha256), (KEYS[1], KeyAlgorithm::HmacSha512), ("third.", KeyAlgorithm::HmacSha384)];
 
 fn keys() -> KeyTable {
     let mut keys = KeyTable::new();
-    for (key, algorithm) in KEYS.into_iter().zip(ALGORITHMS) {
+    for (key, algorithm) in KEYED {
         let key = TsigKey::new(name(key).as_ref(), algorithm, &[SECRET]).expect("a key");
-        assert!(keys.insert(key).is_ok(), "room for two keys");
+        assert!(keys.insert(key).is_ok(), "room for three keys");
     }
     keys
 }
@@ -52,7 +54,7 @@ pub fn tsig(octets: &[u8]) {
 
 pub(super) fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
-    for (key, algorithm) in KEYS.into_iter().zip(ALGORITHMS) {
+    for (key, algorithm) in KEYED {
         let key = ClientKey::new(name(key).as_ref(), algorithm, SECRET).expect("a key");
         seeds.extend(messages().into_iter().map(|message| key.sign(message, NOW_S).expect("room for a MAC")));
     }

@@ -140,15 +140,16 @@ impl Client {
             let all: Vec<u64> = cluster.ids().collect();
             let first = wait_until_one_is_there(&cluster, &all, &owners, "TXT");
             let second = &owners[1 - first];
-            if kills {
-                let (leader, survivors) = kill_the_leader(&cluster, &mut nodes);
-                wait_until_there(&cluster, survivors, second, "TXT");
-                nodes.start(&cluster, leader);
-            }
-            wait_until_there(&cluster, cluster.ids(), second, "TXT");
+            // It stays dead until the client has removed its records, so that the removal meets that too.
+            let killed = kills.then(|| kill_the_leader(&cluster, &mut nodes));
+            let alive = killed.as_ref().map_or(all, |(_, survivors)| survivors.clone());
+            wait_until_there(&cluster, alive, second, "TXT");
             let code = client.child.wait().unwrap().code();
             assert_eq!(code, Some(0), "round {round}: {}", client.said());
             assert!(client.said().contains(self.success), "{}", client.said());
+            if let Some((leader, _)) = killed {
+                nodes.start(&cluster, leader);
+            }
             owners.iter().for_each(|owner| wait_until_gone(&cluster, owner, "TXT"));
             let certificate = scratch.path().join((self.certificate)(&names[0]));
             assert!(certificate.exists(), "{}", certificate.display());
