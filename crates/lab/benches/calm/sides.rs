@@ -67,12 +67,12 @@ pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
         // As soon as there is as much log as the last checkpoint was large.
         &[("[api]", "[log]\ncheckpoint_bytes = 65536\n\n[api]")],
     )?;
-    let rate = match options.rate {
-        Some(rate) => rate,
-        None => limit(options, &own)? / 2.0,
-    };
+    let limit = limit(options, &own)?;
+    let rate = options.rate.unwrap_or(limit / 2.0);
     let seconds = (options.queries as f64 / rate / options.rounds as f64).ceil().max(SECONDS_MIN as f64) as u64;
-    eprintln!("{} queries/s, turns of {seconds} s", thousands(rate));
+    let offered =
+        format!("{}/s, {:.0} % of {}/s in a closed loop", thousands(rate), rate / limit * 100.0, thousands(limit));
+    eprintln!("queries at {offered}, turns of {seconds} s");
     let watch = match Watch::start(&options.cores(), &options.folder) {
         Ok(watch) => Some(watch),
         Err(reason) => {
@@ -95,7 +95,7 @@ pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
             keep(folder, kind, [&still, &disturbed])?;
         }
         let stops = watch.as_ref().map(Watch::stops).transpose()?;
-        rows.extend(figures(options, kind, rate, &still, &disturbed, stops.as_ref())?);
+        rows.extend(figures(options, kind, &offered, &still, &disturbed, stops.as_ref())?);
     }
     if let Some(watch) = watch {
         watch.end();
@@ -213,7 +213,7 @@ fn make_zone(folder: &Path, names: u64) -> Result<PathBuf, String> {
 fn figures(
     options: &Options,
     kind: Kind,
-    rate: f64,
+    offered: &str,
     still: &Side,
     disturbed: &Side,
     stops: Option<&Stops>,
@@ -226,10 +226,9 @@ fn figures(
     };
     let told = |queries: [u64; 2]| {
         format!(
-            "{} and {} queries at {}/s; {} and {} lost; send lag p99.99 {:.0} and {:.0} us; {done}",
+            "{} and {} queries at {offered}; {} and {} lost; send lag p99.99 {:.0} and {:.0} us; {done}",
             thousands(queries[0] as f64),
             thousands(queries[1] as f64),
-            thousands(rate),
             lost(still),
             lost(disturbed),
             lag(still),
