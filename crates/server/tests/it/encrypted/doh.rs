@@ -1,13 +1,24 @@
 //! DNS over HTTPS (RFC 8484).
 
+use super::floods::frame;
+use super::goodbye::next_frame;
 use super::query;
-use crate::support::cluster::Cluster;
+use crate::support::cluster::{Cluster, wait_for};
 use crate::support::encrypted::{Doh, framed, tls, trust};
 use crate::support::message::{describe, sign};
 use rustls::{AlertDescription, Error};
 use std::io::{Read, Write};
 use std::sync::Arc;
 use wire::number::Rtype;
+
+/// Octets of headers that the server takes, as HTTP/2 counts them.
+const HEADERS_MAX: usize = 16 << 10;
+/// Kinds of frames (RFC 9113 6).
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const GOAWAY: u8 = 7;
 
 const TYPE: (&str, &str) = ("content-type", "application/dns-message");
 
@@ -52,12 +63,94 @@ fn each_rule_has_its_status() {
             assert_eq!(answer.header("allow"), "GET, POST");
         }
     }
-    // Headers of 16 KiB and more.
-    let long = "x".repeat(17 << 10);
-    let answer = doh.request("GET", &good, &[("x-long", &long)], None);
-    assert!(answer.as_ref().map_or(true, |answer| answer.status == 431), "{answer:?}");
-    assert_eq!(doh.get(&message).unwrap().status, 200, "the connection goes on");
     assert_eq!(cluster.metric(1, "catamaran_http_bad_requests_total"), 16);
+}
+
+/// RFC 9113 10.5.1: what the server takes of headers it says (6.5.2), and a request with more gets 431 (RFC 6585 5).
+/// The connection goes on, as what it keeps of headers is right all the same, unless there is far more of it.
+#[test]
+fn headers_that_are_too_long_have_their_status_and_far_too_long_ones_end_the_connection() {
+    let cluster = Cluster::start_encrypted("doh-headers", 1);
+    let connect = || Doh::connect(cluster.doh(1), trust(&cluster, &["h2"]));
+    let (mut doh, mut another) = (connect(), connect());
+    let message = query("www.example.test.", Rtype::A).build();
+    let target = format!("/dns-query?dns={}", data_encoding::BASE64URL_NOPAD.encode(&message));
+    let authority = format!("localhost:{}", cluster.doh(1).port());
+    // Name and value of each field, and 32 octets.
+    let method = |method: &str| 7 + method.len() + 32;
+    let others = (10 + authority.len() + 32) + (7 + 5 + 32) + (6 + 32);
+    let get = HEADERS_MAX - others - method("GET") - (5 + target.len() + 32);
+    let post =
+        HEADERS_MAX - others - method("POST") - (5 + "/dns-query".len() + 32) - (TYPE.0.len() + TYPE.1.len() + 32);
+    for round in 0..20 {
+        for (octets, status) in [(get - 1, 200), (get + 1, 431), (HEADERS_MAX, 431), (3 * HEADERS_MAX, 431)] {
+            let answer = doh.request("GET", &target, &[("x-long", &"x".repeat(octets))], None).unwrap();
+            assert_eq!(answer.status, status, "{octets} octets in round {round}: {answer:?}");
+            assert_eq!(answer.body.is_empty(), status == 431);
+        }
+        // Nor is what comes behind them read: in all far more than a connection may send unasked.
+        for (octets, status) in [(post - 1, 413), (post + 1, 431)] {
+            let long = "x".repeat(octets);
+            let answer = doh.request("POST", "/dns-query", &[TYPE, ("x-long", &long)], Some(vec![0; 65_536])).unwrap();
+            assert_eq!(answer.status, status, "{octets} octets in round {round}: {answer:?}");
+        }
+        assert_eq!(doh.get(&message).unwrap().status, 200, "the connection goes on");
+    }
+    let cut = || cluster.metric(1, "catamaran_connections_cut_total");
+    assert_eq!(cut(), 0);
+    let long = "x".repeat(4 * HEADERS_MAX + 1);
+    let error = doh.request("GET", &target, &[("x-long", &long)], None).unwrap_err();
+    assert_eq!((error.is_go_away(), error.reason()), (true, Some(h2::Reason::ENHANCE_YOUR_CALM)), "{error:?}");
+    assert!(doh.get(&message).is_err(), "the connection is over");
+    assert_eq!(another.get(&message).unwrap().status, 200, "others go on");
+    assert_eq!(connect().get(&message).unwrap().status, 200);
+    wait_for("the counter", || (cut() == 1).then_some(()));
+    assert_eq!(cluster.metric(1, "catamaran_connections_cut_total{transport=\"doh\",reason=\"excess\"}"), 1);
+}
+
+/// RFC 7541 7.1.3: few octets that stand for many, as each of them repeats what was said once.
+#[test]
+fn headers_that_grow_when_they_are_unpacked_count_as_what_they_become() {
+    const REPEATED: usize = 4_000;
+    /// END_HEADERS without END_STREAM and with it (RFC 9113 6.2).
+    const UNENDED: u8 = 0x4;
+    const WHOLE: u8 = 0x5;
+    let cluster = Cluster::start_encrypted("doh-packed", 1);
+    let config = Arc::new(trust(&cluster, &["h2"]));
+    // GET, https, a path, and a field `x` that is remembered, its length in seven bits and more (RFC 7541 5.1).
+    let length = [0x7F, ((REPEATED - 127) % 128) as u8 | 0x80, ((REPEATED - 127) / 128) as u8];
+    let head = [&[0x82, 0x87, 0x04, 1, b'/', 0x40, 1, b'x'][..], &length, &[b'y'; REPEATED]].concat();
+    let mut others = Doh::connect(cluster.doh(1), trust(&cluster, &["h2"]));
+    let message = query("www.example.test.", Rtype::A).build();
+    for (times, flags, wanted) in [
+        // No such path: a head, and a body that says so.
+        (2, WHOLE, vec![(HEADERS, 0x4), (DATA, 0x1)]),
+        // A head and no more; what may come behind the request is not waited for.
+        (4, UNENDED, vec![(HEADERS, WHOLE), (RST_STREAM, 0)]),
+        (15, UNENDED, vec![(HEADERS, WHOLE), (RST_STREAM, 0)]),
+        (16, UNENDED, vec![(GOAWAY, 0)]),
+        (10_000, UNENDED, vec![(GOAWAY, 0)]),
+    ] {
+        let mut stream = tls(cluster.doh(1), &config).unwrap();
+        let preface = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), frame(SETTINGS, 0, 0, &[])].concat();
+        // The first that is remembered is number 62.
+        let block = [&head[..], &vec![0x80 | 62; times]].concat();
+        stream.write_all(&[preface, frame(HEADERS, flags, 1, &block)].concat()).unwrap();
+        let mut came = Vec::new();
+        while came.len() < wanted.len() {
+            match next_frame(&mut stream) {
+                Ok(Some((kind, flags, _))) if [HEADERS, DATA, RST_STREAM, GOAWAY].contains(&kind) => {
+                    came.push((kind, flags));
+                }
+                Ok(Some(_)) => {}
+                end => panic!("{times} times: {end:?} behind {came:?}"),
+            }
+        }
+        assert_eq!(came, wanted, "{times} times");
+        assert_eq!(others.get(&message).unwrap().status, 200, "others go on");
+    }
+    let cut = "catamaran_connections_cut_total{transport=\"doh\",reason=\"excess\"}";
+    wait_for("the counter", || (cluster.metric(1, cut) == 2).then_some(()));
 }
 
 #[test]

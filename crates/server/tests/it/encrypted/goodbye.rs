@@ -15,7 +15,7 @@ const PING: u8 = 6;
 const GOAWAY: u8 = 7;
 
 /// The next frame of HTTP/2: kind, flags and payload; `None` at the end that the server said.
-fn next_frame(stream: &mut TlsStream) -> std::io::Result<Option<(u8, u8, Vec<u8>)>> {
+pub(super) fn next_frame(stream: &mut TlsStream) -> std::io::Result<Option<(u8, u8, Vec<u8>)>> {
     let mut head = [0; 9];
     if stream.read(&mut head[..1])? == 0 {
         return Ok(None);
