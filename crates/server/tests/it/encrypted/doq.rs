@@ -9,6 +9,8 @@ use wire::number::{Opcode, Rtype};
 
 /// DOQ_PROTOCOL_ERROR (RFC 9250 8.4).
 const PROTOCOL_ERROR: u64 = 2;
+/// STREAM_LIMIT_ERROR (RFC 9000 20.1).
+const STREAM_LIMIT_ERROR: u64 = 4;
 /// Where the alerts of TLS begin (RFC 9001 4.8).
 const CRYPTO_ERROR: u64 = 0x100;
 
@@ -63,6 +65,33 @@ fn each_rule_of_a_stream() {
         receive.stop(3u32.into()).unwrap();
     });
     assert!(doq.ask(&good).is_ok());
+}
+
+/// RFC 9250 4.3.3: a client that opens one is in error, and its connection is closed. No such stream is allowed
+/// (RFC 9000 4.6), so it is QUIC that closes it, with an error of its own, before any of DNS could be.
+#[test]
+fn a_stream_of_one_direction_ends_the_connection() {
+    let cluster = Cluster::start_encrypted("doq-one-way", 1);
+    let good = query("www.example.test.", Rtype::A).build();
+    let other = Doq::connect(cluster.dot(1), trust(&cluster, &["doq"])).unwrap();
+    let asked = || cluster.metric(1, "catamaran_requests_total{transport=\"doq\"}");
+    let cut = || cluster.metric(1, "catamaran_connections_cut_total{transport=\"doq\",reason=\"protocol\"}");
+    for (turn, (what, octets)) in [("a query", framed(&good)), ("nothing", Vec::new())].into_iter().enumerate() {
+        let doq = Doq::connect_unruly(cluster.dot(1), trust(&cluster, &["doq"])).unwrap();
+        assert!(doq.ask(&good).is_ok(), "before a stream with {what}");
+        let before = asked();
+        doq.wait(async {
+            let mut stream = doq.connection.open_uni().await.unwrap();
+            stream.write_all(&octets).await.unwrap();
+            stream.finish().unwrap();
+        });
+        let ended = QuicError::from(doq.wait(doq.connection.closed()));
+        assert_eq!(ended, QuicError::Transport(STREAM_LIMIT_ERROR), "{what}");
+        wait_for("the counter", || (cut() == 1 + turn as u64).then_some(()));
+        assert_eq!(asked(), before, "{what} was not looked at");
+        assert!(other.ask(&good).is_ok(), "others go on");
+    }
+    assert_eq!(cluster.metric(1, "catamaran_panics_total"), 0);
 }
 
 /// RFC 9000 10.3: a node that is killed says nothing, and knows nothing of its clients when it is back.

@@ -1,6 +1,7 @@
 //! Clients of DNS over TLS, HTTPS and QUIC, made of the libraries, so that a test may break every rule.
 
 use super::cluster::Cluster;
+use super::unruly::Unruly;
 use bytes::Bytes;
 use http::{HeaderMap, Request};
 use quinn::crypto::rustls::QuicClientConfig;
@@ -274,9 +275,18 @@ impl From<ConnectionError> for QuicError {
 
 impl Doq {
     pub(crate) fn connect(to: SocketAddr, tls: ClientConfig) -> Result<Self, QuicError> {
+        Self::connect_with(to, Arc::new(QuicClientConfig::try_from(tls).unwrap()))
+    }
+
+    /// A client that can open streams of one direction, though no server here allows it.
+    pub(crate) fn connect_unruly(to: SocketAddr, tls: ClientConfig) -> Result<Self, QuicError> {
+        Self::connect_with(to, Arc::new(Unruly(Arc::new(QuicClientConfig::try_from(tls).unwrap()))))
+    }
+
+    fn connect_with(to: SocketAddr, crypto: Arc<dyn quinn::crypto::ClientConfig>) -> Result<Self, QuicError> {
         let runtime = runtime();
         let (endpoint, connection) = runtime.block_on(async {
-            let endpoint = Self::endpoint(tls);
+            let endpoint = Self::endpoint(crypto);
             let connecting = endpoint.connect(to, "localhost").unwrap();
             let connection = tokio::time::timeout(WAIT, connecting).await.expect("a handshake in time")?;
             Ok::<_, QuicError>((endpoint, connection))
@@ -289,7 +299,7 @@ impl Doq {
     pub(crate) fn connect_early(to: SocketAddr, tls: ClientConfig, octets: &[u8]) -> (Self, bool) {
         let runtime = runtime();
         let (endpoint, connection, is_accepted) = runtime.block_on(async {
-            let endpoint = Self::endpoint(tls);
+            let endpoint = Self::endpoint(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
             let connecting = endpoint.connect(to, "localhost").unwrap();
             let (connection, accepted) = connecting.into_0rtt().expect("the client believes that it may");
             let (mut send, _receive) = connection.open_bi().await.unwrap();
@@ -301,10 +311,9 @@ impl Doq {
         (Self { runtime, _endpoint: endpoint, connection }, is_accepted)
     }
 
-    fn endpoint(tls: ClientConfig) -> quinn::Endpoint {
-        let crypto = QuicClientConfig::try_from(tls).unwrap();
+    fn endpoint(crypto: Arc<dyn quinn::crypto::ClientConfig>) -> quinn::Endpoint {
         let mut endpoint = quinn::Endpoint::client(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
-        let mut config = quinn::ClientConfig::new(Arc::new(crypto));
+        let mut config = quinn::ClientConfig::new(crypto);
         let mut transport = quinn::TransportConfig::default();
         transport.keep_alive_interval(Some(Duration::from_secs(1)));
         // What the tests read they read at once.

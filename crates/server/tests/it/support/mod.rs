@@ -12,3 +12,4 @@ pub(crate) mod nodes;
 pub(crate) mod open_files;
 pub(crate) mod relay;
 pub(crate) mod tools;
+pub(crate) mod unruly;
