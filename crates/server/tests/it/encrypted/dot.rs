@@ -2,7 +2,7 @@
 
 use super::query;
 use crate::support::cluster::{CATAMARAN, Cluster, wait_for};
-use crate::support::encrypted::{Doq, WAIT, ask, framed, read_message, tls, trust, trust_tls12};
+use crate::support::encrypted::{Doh, Doq, WAIT, ask, framed, read_message, tls, trust, trust_tls12};
 use crate::support::message::{describe, sign};
 use rustls::{AlertDescription, Error, HandshakeKind};
 use std::io::{ErrorKind, Read, Write};
@@ -119,16 +119,26 @@ fn a_session_resumes_on_every_node() {
     assert_eq!(kinds[1..], [HandshakeKind::Resumed; 3]);
     let resumed = |id| cluster.metric(id, "catamaran_handshakes_resumed_total");
     assert_eq!([1, 2, 3].map(resumed), [1, 1, 1]);
+    let over = |transport| {
+        let of = |id, what| cluster.metric(id, &format!("catamaran_handshakes_{what}{{transport=\"{transport}\"}}"));
+        [1, 2, 3].map(|id| (of(id, "total"), of(id, "resumed_total")))
+    };
+    assert_eq!(over("dot"), [(2, 1), (1, 1), (1, 1)]);
     // Over QUIC with tickets of its own: those of one protocol are none of another's.
     let config = trust(&cluster, &["doq"]);
     for id in [1, 2, 3, 1] {
         let doq = Doq::connect(cluster.dot(id), config.clone()).unwrap();
         assert!(doq.ask(&message).is_ok());
     }
-    assert_eq!([1, 2, 3].map(resumed), [2, 2, 2]);
-    let over_quic = |id| cluster.metric(id, "catamaran_handshakes_resumed_total{transport=\"doq\"}");
-    assert_eq!([1, 2, 3].map(over_quic), [1, 1, 1]);
-    assert_eq!(cluster.metric(1, "catamaran_handshakes_total{transport=\"doq\"}"), 2);
+    assert_eq!(over("doq"), [(2, 1), (1, 1), (1, 1)]);
+    // Over HTTPS too, and what is asked then is answered.
+    let config = trust(&cluster, &["h2"]);
+    for id in [1, 2, 3, 1] {
+        let mut doh = Doh::connect(cluster.doh(id), config.clone());
+        assert_eq!(doh.get(&message).unwrap().status, 200);
+    }
+    assert_eq!(over("doh"), [(2, 1), (1, 1), (1, 1)]);
+    assert_eq!([1, 2, 3].map(resumed), [3, 3, 3]);
 }
 
 #[test]
