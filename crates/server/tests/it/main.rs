@@ -10,7 +10,8 @@ mod hostile;
 mod metrics;
 mod order_of_answers;
 mod scenarios;
-// What packet workers ask of the kernel, and what it says of them.
+// How long datagrams are; what packet workers ask of the kernel, and what it says of them.
+mod datagrams;
 mod packets;
 mod steady;
 // `up`: its contract, and what must hold when nodes die.
