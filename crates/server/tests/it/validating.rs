@@ -2,7 +2,6 @@
 
 use crate::support::cluster::{Cluster, Scratch};
 use crate::support::tools::has;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 const ZONE: &str = "$TTL 300
@@ -49,9 +48,7 @@ fn sign(scratch: &Scratch, zone: &str, denial: &[&str]) -> (String, String) {
 
 #[test]
 fn delv_validates_every_kind_of_answer() {
-    let signs = Path::new("/usr/bin/dnssec-signzone").exists() && Path::new("/usr/bin/dnssec-keygen").exists();
-    if !has("delv") || !signs {
-        println!("skipped: dnssec-signzone is not installed");
+    if !["delv", "dnssec-signzone", "dnssec-keygen"].into_iter().all(has) {
         return;
     }
     let scratch = Scratch::new("delv");

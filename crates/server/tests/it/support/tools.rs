@@ -63,6 +63,7 @@ fn package(tool: &str) -> &'static str {
     match tool {
         "strace" => "strace",
         "systemd-analyze" => "systemd",
+        _ if tool.starts_with("dnssec-") => "bind9-utils",
         _ if tool.starts_with('k') => "knot-dnsutils",
         _ => "bind9-dnsutils",
     }
