@@ -5,7 +5,7 @@ use super::query;
 use super::unread::add_texts;
 use crate::support::cluster::{Cluster, wait_for};
 use crate::support::encrypted::{Doh, TlsStream, tls, trust};
-use crate::support::nodes::resident_kib;
+use crate::support::nodes::Growth;
 use std::io::{Read, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -55,7 +55,7 @@ fn get(index: u32, message: &[u8]) -> Vec<u8> {
     frame(1, 0x5, 2 * index + 1, &[&[0x82, 0x87, 0x04, target.len() as u8], target.as_bytes()].concat())
 }
 
-/// Opens connections that say this; gives by how many KiB the node grew.
+/// Opens connections that say this; gives by how many KiB the node grew at most.
 fn growth(cluster: &Cluster, count: usize, said: &[u8]) -> u64 {
     let config = Arc::new(trust(cluster, &["h2"]));
     let pid = cluster.pid(1).unwrap();
@@ -77,13 +77,12 @@ fn growth(cluster: &Cluster, count: usize, said: &[u8]) -> u64 {
     // What the first one costs is nothing that each costs.
     drop(connect());
     wait_for("no connection", || (cluster.metric(1, "catamaran_connections_open") == 0).then_some(()));
-    let before = resident_kib(pid);
+    let growth = Growth::start(pid);
     let open: Vec<TlsStream> = (0..count).map(|_| connect()).collect();
     std::thread::sleep(Duration::from_millis(200));
-    let grown = resident_kib(pid).saturating_sub(before);
     assert_eq!(cluster.metric(1, "catamaran_connections_open"), count as u64, "they are still open");
     drop(open);
-    grown
+    growth.peak_kib()
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::support::dns::{Transport, exchange};
 use crate::support::encrypted::{Doh, Doq, WAIT, ask, framed, read_message, tcp_from, tls, trust};
 use crate::support::legitimate::{Legitimate, Phase, RATE, in_turn};
 use crate::support::message::{name, sign};
-use crate::support::nodes::resident_kib;
+use crate::support::nodes::Growth;
 use crate::support::tools::is_full;
 use rustls::client::Resumption;
 use std::io::{Read, Write};
@@ -243,11 +243,11 @@ fn who_asks_over_udp_keeps_the_rate_whatever_others_send() {
     std::thread::sleep(STILL);
     let mut grown = Vec::new();
     for (_, attack) in ATTACKS {
-        let before = resident_kib(pid);
+        let growth = Growth::start(pid);
         legitimate.next();
         attack(&cluster);
         legitimate.next();
-        grown.push(resident_kib(pid).saturating_sub(before));
+        grown.push(growth.peak_kib());
         std::thread::sleep(STILL);
     }
     let phases = legitimate.finish();
@@ -257,7 +257,7 @@ fn who_asks_over_udp_keeps_the_rate_whatever_others_send() {
     assert!(rate >= RATE / 2.0, "{rate:.0} answers/s are no load: {still:?}");
     for (((what, _), phase), grown) in ATTACKS.into_iter().zip(phases[1..].iter().step_by(2)).zip(grown) {
         let left = phase.rate() / rate;
-        println!("{what}: {left:.3} of that, {} of {} answered, {grown} KiB more", phase.answered, phase.asked);
+        println!("{what}: {left:.3} of that, {} of {} answered, {grown} KiB more at most", phase.answered, phase.asked);
         assert!(left >= LEFT_MIN, "{what}: {left:.3} of {rate:.0} answers/s are left: {phase:?}");
         assert!(phase.share() >= LEFT_MIN * share, "{what}: {phase:?}");
         assert!(grown < GROWTH_KIB_MAX, "{what}: {grown} KiB more");

@@ -6,7 +6,7 @@ use crate::support::cluster::{Cluster, wait_for};
 use crate::support::dns::{Transport, exchange};
 use crate::support::encrypted::{Doq, QuicError, TlsStream, WAIT, framed, tls, tls_over, trust};
 use crate::support::message::{name, sign};
-use crate::support::nodes::resident_kib;
+use crate::support::nodes::Growth;
 use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -53,7 +53,7 @@ pub(super) const WIDE: u32 = 0x7FFF_0000;
 pub(super) struct Patience {
     pub(super) cluster: Cluster,
     pub(super) message: Vec<u8>,
-    before_kib: u64,
+    growth: Growth,
 }
 
 impl Patience {
@@ -63,16 +63,16 @@ impl Patience {
         cluster.configure(1, "idle_ms = 10000", "idle_ms = 1500");
         cluster.resume_encrypted();
         add_texts(&cluster, "big.example.test.", 200);
-        let before_kib = resident_kib(cluster.pid(1).unwrap());
-        Self { cluster, message: query("big.example.test.", Rtype::TXT).build(), before_kib }
+        let growth = Growth::start(cluster.pid(1).unwrap());
+        Self { cluster, message: query("big.example.test.", Rtype::TXT).build(), growth }
     }
 
-    /// Waits until so many connections of a transport were cut off, and looks at memory.
+    /// Waits until so many connections of a transport were cut off, and looks at what memory was at most.
     pub(super) fn cut(&self, transport: &str, count: u64) {
         let series = format!("catamaran_connections_cut_total{{transport=\"{transport}\",reason=\"slow_reader\"}}");
         wait_for("the cut", || (self.cluster.metric(1, &series) == count).then_some(()));
-        let (before, after) = (self.before_kib, resident_kib(self.cluster.pid(1).unwrap()));
-        assert!(after < before + GROWTH_KIB_MAX, "{before} KiB grew to {after} KiB");
+        let (before, grown) = (self.growth.before_kib, self.growth.peak_kib());
+        assert!(grown < GROWTH_KIB_MAX, "{before} KiB grew by {grown} KiB");
     }
 }
 

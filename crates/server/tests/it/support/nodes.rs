@@ -102,8 +102,32 @@ impl Drop for Nodes {
 
 /// The resident memory of a process.
 pub(crate) fn resident_kib(pid: u32) -> u64 {
+    status_kib(pid, "VmRSS:")
+}
+
+/// By how much the resident memory of a process has grown at most, at any moment since one.
+pub(crate) struct Growth {
+    pid: u32,
+    pub(crate) before_kib: u64,
+}
+
+impl Growth {
+    pub(crate) fn start(pid: u32) -> Self {
+        // proc_pid_clear_refs(5): the peak begins anew. A kernel without that tells the one since the process began,
+        // which is no less.
+        let _ = std::fs::write(format!("/proc/{pid}/clear_refs"), "5");
+        Self { pid, before_kib: resident_kib(pid) }
+    }
+
+    pub(crate) fn peak_kib(&self) -> u64 {
+        status_kib(self.pid, "VmHWM:").saturating_sub(self.before_kib)
+    }
+}
+
+/// A number of octets that the kernel tells of a process (proc_pid_status(5)).
+fn status_kib(pid: u32, field: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    let line = status.lines().find(|line| line.starts_with(field)).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
