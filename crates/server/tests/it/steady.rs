@@ -1,23 +1,80 @@
 //! What packet workers ask of the kernel while they do nothing but answer.
 
 use crate::support::cluster::Cluster;
+use crate::support::dns::{Transport, exchange};
 use crate::support::message::name;
 use crate::support::tools::{Watched, has, may_watch, nsupdate};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 use wire::builder::MessageBuilder;
 use wire::number::Rtype;
+use wire::parse::{Message, Section};
 
+const COOKIE: u16 = 10;
+const WAIT: Duration = Duration::from_secs(10);
 /// How long the workers are watched.
 const WATCHED: Duration = Duration::from_secs(2);
 
+/// What a zone that is signed is asked by who wants to see signatures, and some of the types that answer and authority
+/// section have then.
+const OF_SIGNED: [(&str, Rtype, &[Rtype]); 12] = [
+    ("www.signed.test.", Rtype::A, &[Rtype::A, Rtype::RRSIG]),
+    ("signed.test.", Rtype::DNSKEY, &[Rtype::DNSKEY, Rtype::RRSIG]),
+    ("signed.test.", Rtype::NSEC, &[Rtype::NSEC, Rtype::RRSIG]),
+    ("alias.signed.test.", Rtype::A, &[Rtype::CNAME, Rtype::A, Rtype::RRSIG]),
+    // No such type, no such name, an empty non-terminal.
+    ("www.signed.test.", Rtype::MX, &[Rtype::SOA, Rtype::NSEC, Rtype::RRSIG]),
+    ("nothing.signed.test.", Rtype::A, &[Rtype::SOA, Rtype::NSEC, Rtype::RRSIG]),
+    ("wild.signed.test.", Rtype::A, &[Rtype::SOA, Rtype::NSEC, Rtype::RRSIG]),
+    // A wildcard, and a type that it has not.
+    ("any.wild.signed.test.", Rtype::TXT, &[Rtype::TXT, Rtype::NSEC, Rtype::RRSIG]),
+    ("any.wild.signed.test.", Rtype::A, &[Rtype::SOA, Rtype::NSEC, Rtype::RRSIG]),
+    // Delegations to a zone that is not signed, and to one that is.
+    ("www.below.signed.test.", Rtype::A, &[Rtype::NS, Rtype::NSEC, Rtype::RRSIG]),
+    ("www.safe.signed.test.", Rtype::A, &[Rtype::NS, Rtype::DS, Rtype::RRSIG]),
+    ("www.short.signed.test.", Rtype::A, &[Rtype::DNAME, Rtype::CNAME, Rtype::A, Rtype::RRSIG]),
+];
+
+/// They are answered so.
+fn messages_of_signed(server: SocketAddr) -> Vec<Vec<u8>> {
+    let ask = |(owner, rtype, wanted): (&str, Rtype, &[Rtype])| {
+        let query = MessageBuilder::query(7, name(owner).as_ref(), rtype).edns(1232, true).build();
+        let response = exchange(Transport::Udp, server, &query, WAIT).unwrap();
+        let message = Message::parse(&response).unwrap();
+        let sections = [Section::Answer, Section::Authority].into_iter();
+        let types: BTreeSet<Rtype> =
+            sections.flat_map(|section| message.records(section)).map(|record| record.unwrap().rtype).collect();
+        assert!(wanted.iter().all(|rtype| types.contains(rtype)), "{owner} {rtype:?}: {types:?}");
+        query
+    };
+    OF_SIGNED.map(ask).into()
+}
+
+/// A query with a cookie that the server gave, and with one that it did not (RFC 7873 5.2).
+fn messages_with_cookies(server: SocketAddr) -> Vec<Vec<u8>> {
+    let with = |owner: &str, cookie: &[u8]| {
+        MessageBuilder::query(8, name(owner).as_ref(), Rtype::A).edns(1232, false).option(COOKIE, cookie).build()
+    };
+    let given = |cookie: &[u8]| {
+        let response = exchange(Transport::Udp, server, &with("www.example.test.", cookie), WAIT).unwrap();
+        Message::parse(&response).unwrap().edns().unwrap().option(COOKIE).unwrap().to_vec()
+    };
+    let good = given(&[1; 8]);
+    assert_eq!((good.len(), given(&good)), (24, good.clone()), "what is good goes back as it came");
+    vec![
+        with("www.example.test.", &good),
+        with("nothing.example.test.", &good),
+        with("www.example.test.", &[&good[..23], &[!good[23]]].concat()),
+    ]
+}
+
 /// One of each kind of message that a worker answers by itself, as those under which it allocates nothing
 /// (`src/listen/udp/steady.rs`).
-fn messages() -> Vec<Vec<u8>> {
+fn messages(server: SocketAddr) -> Vec<Vec<u8>> {
     let ask = |text: &str, rtype| MessageBuilder::query(7, name(text).as_ref(), rtype).edns(1232, false).build();
     let www = || MessageBuilder::query(8, name("www.example.test.").as_ref(), Rtype::A);
-    vec![
+    let mut messages = vec![
         ask("www.example.test.", Rtype::A),
         www().build(),
         ask("www.example.test.", Rtype::MX),
@@ -31,7 +88,14 @@ fn messages() -> Vec<Vec<u8>> {
         www().edns(1232, false).option(10, &[1; 8]).build(),
         b"\x00\x01\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\xFF".to_vec(),
         b"short".to_vec(),
-    ]
+        ask("www.short.example.test.", Rtype::A),
+        ask("nothing.short.example.test.", Rtype::A),
+        ask("wild.example.test.", Rtype::TXT),
+        ask("below.example.test.", Rtype::DS),
+    ];
+    messages.extend(messages_of_signed(server));
+    messages.extend(messages_with_cookies(server));
+    messages
 }
 
 /// The names of the packet workers' threads, by their numbers.
@@ -63,18 +127,22 @@ fn packet_workers_receive_send_and_wait_for_more_and_never_for_another_thread() 
         return;
     }
     let cluster = Cluster::start("steady", 1, &[]);
-    // A delegation, and a name with more than fits a datagram.
+    // A delegation, a name with more than fits a datagram, names below another, and a zone that is signed.
     let many: String = (0..80).map(|last| format!("update add many.example.test. 60 A 10.0.0.{last}\n")).collect();
     let below = "update add below.example.test. 60 NS ns.below.example.test.\n\
-                 update add ns.below.example.test. 60 A 192.0.2.3\n";
+                 update add ns.below.example.test. 60 A 192.0.2.3\n\
+                 update add short.example.test. 60 DNAME example.test.\n";
     nsupdate(cluster.dns(1), &cluster.update_key(), &format!("zone example.test.\n{many}{below}")).unwrap();
+    let signed = concat!("signed.test=", env!("CARGO_MANIFEST_DIR"), "/tests/it/signed.zone");
+    let added = cluster.run(&["zone", "add", signed]);
+    assert!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr));
     let pid = cluster.pid(1).unwrap();
     let workers = workers(pid);
     assert!(!workers.is_empty());
     // Several sockets, so that each worker gets some.
     let clients: Vec<UdpSocket> = (0..16).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
     clients.iter().for_each(|client| client.set_nonblocking(true).unwrap());
-    let messages = messages();
+    let messages = messages(cluster.dns(1));
     let ask = |lasting: Duration| {
         let until = Instant::now() + lasting;
         // RCODE, and whether it is truncated, of what came back.

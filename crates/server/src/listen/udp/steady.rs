@@ -4,6 +4,7 @@ use super::UdpWorker;
 use crate::allocations;
 use crate::config::Tcp;
 use crate::config::rate_limit::RateLimit;
+use crate::files::zone_load::load_text;
 use crate::listen::Transport;
 use crate::listen::batch::BatchSocket;
 use crate::listen::desk::ConnectionLimits;
@@ -23,11 +24,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use wire::builder::MessageBuilder;
-use wire::parse::DropReason;
+use wire::parse::{DropReason, Message};
 use wire::{Name, Rtype};
 use zone::answer::Batch;
 use zone::record::{Record, ZoneId};
 use zone::set::{StoreConfig, ZoneSet, ZoneSetConfig};
+
+const COOKIE: u16 = 10;
+const CLIENT_COOKIE: [u8; 8] = [1; 8];
 
 /// Tells how much its thread has allocated whenever a batch begins.
 struct Watched {
@@ -84,7 +88,8 @@ fn name(text: &str) -> Name {
     text.parse().unwrap()
 }
 
-/// A zone with a delegation, an alias, a wildcard and a name with more than fits.
+/// A zone with a delegation, an alias, a wildcard, names below another and a name with more than fits; and one that is
+/// signed.
 fn zones() -> ZoneSet {
     let apex = name("example.test.");
     let id = ZoneId { view: 0, apex: apex.clone() };
@@ -97,6 +102,7 @@ fn zones() -> ZoneSet {
         record("ns.example.test.", Rtype::A, &[192, 0, 2, 1]),
         record("alias.example.test.", Rtype::CNAME, &target("ns.example.test.")),
         record("*.wild.example.test.", Rtype::A, &[192, 0, 2, 2]),
+        record("short.example.test.", Rtype::DNAME, &target("example.test.")),
         record("below.example.test.", Rtype::NS, &target("ns.below.example.test.")),
         record("ns.below.example.test.", Rtype::A, &[192, 0, 2, 3]),
     ];
@@ -106,16 +112,44 @@ fn zones() -> ZoneSet {
     let mut edit = set.edit();
     edit.add_records(&id, &records).unwrap();
     edit.commit_stage(&id).unwrap();
+    let signed = load_text(include_str!("../../../tests/it/signed.zone"), "signed.zone").unwrap();
+    let id = ZoneId { view: 0, apex: signed.apex };
+    edit.add_records(&id, signed.records.iter()).unwrap();
+    edit.commit_stage(&id).unwrap();
     let version = edit.seal();
     set.publish(version);
     set
 }
 
-/// One of each kind of message that a worker answers by itself.
-fn messages() -> Vec<Vec<u8>> {
+/// What a zone that is signed is asked by who wants to see signatures: what is there, what is not, wildcards,
+/// delegations to zones that are signed and are not, names below another.
+const OF_SIGNED: [(&str, Rtype); 14] = [
+    ("www.signed.test.", Rtype::A),
+    ("www.signed.test.", Rtype::ANY),
+    ("signed.test.", Rtype::DNSKEY),
+    ("signed.test.", Rtype::NSEC),
+    ("alias.signed.test.", Rtype::A),
+    ("www.signed.test.", Rtype::MX),
+    ("nothing.signed.test.", Rtype::A),
+    ("wild.signed.test.", Rtype::A),
+    ("any.wild.signed.test.", Rtype::TXT),
+    ("any.wild.signed.test.", Rtype::A),
+    ("www.below.signed.test.", Rtype::A),
+    ("www.safe.signed.test.", Rtype::A),
+    ("safe.signed.test.", Rtype::DS),
+    ("www.short.signed.test.", Rtype::A),
+];
+
+/// One of each kind of message that a worker answers by itself; of cookies one that it gave to this client, and one
+/// that it did not.
+fn messages(given: &[u8]) -> Vec<Vec<u8>> {
     let ask = |text: &str, rtype| MessageBuilder::query(7, name(text).as_ref(), rtype).edns(1232, false).build();
-    let cookie = MessageBuilder::query(8, name("ns.example.test.").as_ref(), Rtype::A);
-    vec![
+    let with_cookie = |text: &str, cookie: &[u8]| {
+        MessageBuilder::query(8, name(text).as_ref(), Rtype::A).edns(1232, false).option(COOKIE, cookie).build()
+    };
+    let of_signed =
+        |(text, rtype): (&str, Rtype)| MessageBuilder::query(9, name(text).as_ref(), rtype).edns(1232, true).build();
+    let mut messages = vec![
         ask("ns.example.test.", Rtype::A),
         MessageBuilder::query(7, name("ns.example.test.").as_ref(), Rtype::A).build(),
         ask("ns.example.test.", Rtype::MX),
@@ -126,10 +160,36 @@ fn messages() -> Vec<Vec<u8>> {
         ask("many.example.test.", Rtype::A),
         ask("example.test.", Rtype::ANY),
         ask("elsewhere.test.", Rtype::A),
-        cookie.edns(1232, false).option(10, &[1; 8]).build(),
+        ask("www.short.example.test.", Rtype::A),
+        ask("ns.short.example.test.", Rtype::A),
+        ask("wild.example.test.", Rtype::A),
+        ask("below.example.test.", Rtype::DS),
+        with_cookie("ns.example.test.", &CLIENT_COOKIE),
+        with_cookie("ns.example.test.", given),
+        with_cookie("nothing.example.test.", given),
+        with_cookie("ns.example.test.", &[&given[..23], &[!given[23]]].concat()),
         b"\x00\x01\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\xFF".to_vec(),
         b"short".to_vec(),
-    ]
+    ];
+    messages.extend(OF_SIGNED.map(of_signed));
+    messages
+}
+
+/// The cookie that a server gives to this client, which shows then that it is good.
+fn cookie(client: &UdpSocket, server: SocketAddr) -> Vec<u8> {
+    let mut given = CLIENT_COOKIE.to_vec();
+    for _ in 0..2 {
+        let query = MessageBuilder::query(8, name("ns.example.test.").as_ref(), Rtype::A);
+        let query = query.edns(1232, false).option(COOKIE, &given).build();
+        client.send_to(&query, server).unwrap();
+        let mut response = [0; 1_232];
+        let len = client.recv(&mut response).unwrap();
+        let message = Message::parse(&response[..len]).unwrap();
+        let cookie = message.edns().unwrap().option(COOKIE).unwrap();
+        assert!(given.len() == CLIENT_COOKIE.len() || given == cookie, "what is good goes back as it came");
+        given = cookie.to_vec();
+    }
+    given
 }
 
 #[test]
@@ -166,8 +226,9 @@ fn a_warm_worker_allocates_nothing() {
     let thread = std::thread::spawn(move || worker.run(&theirs));
 
     let clients: Vec<UdpSocket> = (0..4).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
-    let messages = messages();
-    let mut sent = 0;
+    clients[0].set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let messages = messages(&cookie(&clients[0], server));
+    let mut sent = counters.received.get();
     let mut ask = |rounds: usize| {
         for round in 0..rounds {
             let client = &clients[round % clients.len()];
