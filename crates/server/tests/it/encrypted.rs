@@ -13,6 +13,7 @@ mod goodbye;
 // Clients that want to do harm.
 mod floods;
 mod handshake_rate;
+mod idle;
 mod parked;
 mod rates;
 mod unread;

@@ -1,0 +1,157 @@
+//! Very many connections over TLS, HTTPS and QUIC that say nothing: none is cut off for it, others keep their rate, and
+//! what they cost is no more than what they are counted as.
+
+use super::floods::frame;
+use super::goodbye::next_frame;
+use super::query;
+use crate::support::cluster::Cluster;
+use crate::support::encrypted::{TlsStream, WAIT, ask, framed, tls_from, trust};
+use crate::support::legitimate::{Legitimate, RATE, in_turn};
+use crate::support::nodes::Growth;
+use crate::support::open_files::may_open;
+use quinn::crypto::rustls::QuicClientConfig;
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+use wire::number::Rtype;
+
+/// Connections of each kind.
+const EACH: usize = 1_000;
+/// Files that this process has open then: all of QUIC is one.
+const FILES: u64 = 2 * EACH as u64 + 500;
+/// Clients, one for each kind: one alone may not have so many.
+const OVER_TLS: Ipv4Addr = Ipv4Addr::new(127, 0, 2, 1);
+const OVER_HTTPS: Ipv4Addr = Ipv4Addr::new(127, 0, 2, 2);
+const OVER_QUIC: Ipv4Addr = Ipv4Addr::new(127, 0, 2, 3);
+/// Handshakes of QUIC at once: beyond 64 each client would be asked twice.
+const AT_ONCE: usize = 20;
+/// What a connection of each kind is counted as.
+const KIB_EACH: u64 = 32 + 60 + 48;
+/// How long others are looked at, before and beside them.
+const LOOKED_AT: Duration = Duration::from_secs(2);
+/// The rate that is left to them.
+const LEFT_MIN: f64 = 0.9;
+
+/// Connections of HTTP/2 whose servers have said their first word, so that all is made that is kept of each.
+fn https(cluster: &Cluster) -> Vec<TlsStream> {
+    let config = Arc::new(trust(cluster, &["h2"]));
+    let preface = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), frame(4, 0, 0, &[])].concat();
+    let connect = |_| {
+        let mut stream = tls_from(OVER_HTTPS, cluster.doh(1), &config).unwrap();
+        stream.write_all(&preface).unwrap();
+        next_frame(&mut stream).unwrap().expect("SETTINGS");
+        stream
+    };
+    (0..EACH).map(connect).collect()
+}
+
+/// Connections of QUIC that send nothing, not even what keeps them awake.
+struct Quic {
+    runtime: Runtime,
+    _endpoint: quinn::Endpoint,
+    connections: Vec<quinn::Connection>,
+}
+
+impl Quic {
+    fn start(cluster: &Cluster) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let crypto = QuicClientConfig::try_from(trust(cluster, &["doq"])).unwrap();
+        let to = cluster.dot(1);
+        let (endpoint, connections) = runtime.block_on(async {
+            let mut endpoint = quinn::Endpoint::client(SocketAddr::from((OVER_QUIC, 0))).unwrap();
+            endpoint.set_default_client_config(quinn::ClientConfig::new(Arc::new(crypto)));
+            let mut connections = Vec::new();
+            while connections.len() < EACH {
+                let connecting: Vec<_> = (0..AT_ONCE).map(|_| endpoint.connect(to, "localhost").unwrap()).collect();
+                for connecting in connecting {
+                    connections.push(tokio::time::timeout(WAIT, connecting).await.unwrap().unwrap());
+                }
+            }
+            (endpoint, connections)
+        });
+        Self { runtime, _endpoint: endpoint, connections }
+    }
+
+    /// Asks over each; gives how many are answered.
+    fn answered(&self, message: &[u8]) -> usize {
+        let ask = async |connection: &quinn::Connection| {
+            let (mut send, mut receive) = connection.open_bi().await.ok()?;
+            send.write_all(&framed(message)).await.ok()?;
+            send.finish().ok()?;
+            receive.read_to_end(1_000).await.ok().filter(|octets| octets.len() > 12)
+        };
+        self.runtime.block_on(async {
+            let mut answered = 0;
+            for connection in &self.connections {
+                answered +=
+                    usize::from(tokio::time::timeout(WAIT, ask(connection)).await.is_ok_and(|got| got.is_some()));
+            }
+            answered
+        })
+    }
+}
+
+/// Asks over a connection of HTTP/2; says whether a response with a body comes back.
+fn is_answered(stream: &mut TlsStream, message: &[u8]) -> bool {
+    let target = format!("/dns-query?dns={}", data_encoding::BASE64URL_NOPAD.encode(message));
+    let head = [&[0x82, 0x87, 0x04, target.len() as u8], target.as_bytes()].concat();
+    if stream.write_all(&frame(1, 0x5, 1, &head)).is_err() {
+        return false;
+    }
+    loop {
+        match next_frame(stream) {
+            // DATA that ends the stream.
+            Ok(Some((0, 1, payload))) => return payload.len() > 12,
+            Ok(Some(_)) => {}
+            Ok(None) | Err(_) => return false,
+        }
+    }
+}
+
+#[test]
+fn who_asks_over_udp_does_not_mind_a_thousand_idle_connections_of_each_kind() {
+    if !may_open(FILES) {
+        return;
+    }
+    let _turn = in_turn();
+    let mut cluster = Cluster::start_encrypted("idle", 1);
+    cluster.end("TERM");
+    // Long enough for what follows, on the slowest machine.
+    cluster.configure(1, "idle_ms = 10000", "idle_ms = 120000");
+    cluster.resume_encrypted();
+    let message = query("www.example.test.", Rtype::A).build();
+    let growth = Growth::start(cluster.pid(1).unwrap());
+    let legitimate = Legitimate::start(cluster.dns(1), message.clone());
+    std::thread::sleep(LOOKED_AT);
+    legitimate.next();
+
+    let config = Arc::new(trust(&cluster, &["dot"]));
+    let mut over_tls: Vec<TlsStream> =
+        (0..EACH).map(|_| tls_from(OVER_TLS, cluster.dot(1), &config).unwrap()).collect();
+    let mut over_https = https(&cluster);
+    let over_quic = Quic::start(&cluster);
+    legitimate.next();
+    std::thread::sleep(LOOKED_AT);
+    let phases = legitimate.finish();
+    assert!(cluster.metric(1, "catamaran_connections_open") >= 3 * EACH as u64);
+
+    let still = phases[0];
+    assert!(still.rate() >= RATE / 2.0, "{:.0} answers/s are no load: {still:?}", still.rate());
+    for (what, phase) in [("while they come", phases[1]), ("while they are idle", phases[2])] {
+        let left = phase.rate() / still.rate();
+        println!("{left:.3} of {:.0} answers/s are left {what}: {} of {}", still.rate(), phase.answered, phase.asked);
+        assert!(left >= LEFT_MIN && phase.share() >= LEFT_MIN * still.share(), "{left:.3} are left {what}: {phase:?}");
+    }
+    let (before, grown, bound) = (growth.before_kib, growth.peak_kib(), EACH as u64 * KIB_EACH);
+    println!("{before} KiB grew by {grown} KiB of {bound} KiB");
+    assert!(grown < bound, "{before} KiB grew by {grown} KiB, more than {bound} KiB");
+
+    // They are what they were: each is answered.
+    assert!(over_tls.iter_mut().all(|stream| ask(stream, &message).is_ok()));
+    assert!(over_https.iter_mut().all(|stream| is_answered(stream, &message)));
+    assert_eq!(over_quic.answered(&message), EACH);
+    assert_eq!(cluster.metric(1, "catamaran_connections_cut_total"), 0);
+    assert_eq!(cluster.metric(1, "catamaran_panics_total"), 0);
+}
