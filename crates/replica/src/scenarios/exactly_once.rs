@@ -44,8 +44,11 @@ fn cases(wall_ms: u64) -> Vec<Case> {
     let put = |builder: UpdateBuilder, record: &Record| {
         signed(builder.add(record.owner.as_ref(), record.ttl, record.rtype, &record.rdata))
     };
-    let delete = |record: &Record| signed(ours().delete_rrset(record.owner.as_ref(), record.rtype));
+    let delete =
+        |builder: UpdateBuilder, record: &Record| signed(builder.delete_rrset(record.owner.as_ref(), record.rtype));
     let owner = |record: &Record| record.owner.clone();
+    let rrset = |record: &Record| ours().require_rrset(owner(record).as_ref(), Rtype::A);
+    let no_rrset = |record: &Record| ours().require_no_rrset(owner(record).as_ref(), Rtype::A);
     let there = [1, 2, 3, 4, THERE].map(address);
     let new = [10, 11, 12, 13].map(address);
     let marker = address(20);
@@ -53,22 +56,13 @@ fn cases(wall_ms: u64) -> Vec<Case> {
     let elsewhere = Record { owner: name("www.other.test."), ..address(1) };
     let key = Record { rtype: Rtype::DNSKEY, rdata: [1, 0, 3, 13, 1, 2, 3, 4].into(), ..address(1) };
     vec![
-        case(put(ours(), &new[0]), Rcode::NOERROR, true, Some(delete(&new[0]))),
-        case(delete(&there[0]), Rcode::NOERROR, true, Some(put(ours(), &there[0]))),
-        case(put(ours(), &there[1]), Rcode::NOERROR, false, Some(delete(&there[1]))),
-        case(delete(&new[1]), Rcode::NOERROR, false, Some(put(ours(), &new[1]))),
-        case(
-            put(ours().require_rrset(owner(&new[2]).as_ref(), Rtype::A), &marker),
-            Rcode::NXRRSET,
-            false,
-            Some(put(ours(), &new[2])),
-        ),
-        case(
-            put(ours().require_no_rrset(owner(&there[2]).as_ref(), Rtype::A), &marker),
-            Rcode::YXRRSET,
-            false,
-            Some(delete(&there[2])),
-        ),
+        // Done twice with nothing in between, these would not be done the second time.
+        case(put(no_rrset(&new[0]), &new[0]), Rcode::NOERROR, true, Some(delete(ours(), &new[0]))),
+        case(delete(rrset(&there[0]), &there[0]), Rcode::NOERROR, true, Some(put(ours(), &there[0]))),
+        case(put(ours(), &there[1]), Rcode::NOERROR, false, Some(delete(ours(), &there[1]))),
+        case(delete(ours(), &new[1]), Rcode::NOERROR, false, Some(put(ours(), &new[1]))),
+        case(put(rrset(&new[2]), &marker), Rcode::NXRRSET, false, Some(put(ours(), &new[2]))),
+        case(put(no_rrset(&there[2]), &marker), Rcode::YXRRSET, false, Some(delete(ours(), &there[2]))),
         case(
             put(ours().require_name(owner(&new[3]).as_ref()), &marker),
             Rcode::NXDOMAIN,
@@ -79,7 +73,7 @@ fn cases(wall_ms: u64) -> Vec<Case> {
             put(ours().require_no_name(owner(&there[3]).as_ref()), &marker),
             Rcode::YXDOMAIN,
             false,
-            Some(delete(&there[3])),
+            Some(delete(ours(), &there[3])),
         ),
         // These depend on nothing that an update changes.
         case(put(ours(), &elsewhere), Rcode::NOTZONE, false, None),
