@@ -4,7 +4,7 @@
 use super::Options;
 use super::hosts::Hosts;
 use super::load;
-use super::lost::names;
+use super::lost::{counts, names};
 use super::net::Cut;
 use super::sides::{APEX, make_zone};
 use super::table::{Row, Verdict, thousands};
@@ -52,9 +52,7 @@ pub(crate) fn away(options: &Options) -> Result<Vec<Row>, String> {
     let from = index(before.node).ok_or("the leader does not answer")?;
     let minutes = options.minutes.unwrap_or(MINUTES);
     let run = update_through(options, &hosts, &stay, minutes * 60)?;
-    let figures = run.figures();
-    let acknowledged = figures.rcodes.get("NOERROR").copied().unwrap_or(0);
-    let unanswered = figures.sent - figures.rcodes.values().sum::<u64>().min(figures.sent);
+    let (acknowledged, unanswered) = counts(&run);
     let missed = index(before.node).ok_or("the leader does not answer")? - from;
     // The nodes that stay were not started again, so each has counted since the beginning.
     let handed_over =

@@ -2,6 +2,7 @@
 
 use super::Options;
 use super::load;
+use super::lost::counts;
 use super::machine::Used;
 use super::sides::{APEX, Running, Side};
 use super::table::{Row, Verdict, spread, thousands};
@@ -184,8 +185,7 @@ fn turn(
     if figures.mismatched + figures.stray + figures.duplicate > 0 {
         return Err(format!("wrong answers: {figures:?}"));
     }
-    let acknowledged = figures.rcodes.get("NOERROR").copied().unwrap_or(0);
-    let unanswered = figures.sent - figures.rcodes.values().sum::<u64>().min(figures.sent);
+    let (acknowledged, unanswered) = counts(&run);
     let lost = running.count_lost(PREFIX, acknowledged, unanswered)?;
     for (rcode, count) in figures.rcodes.iter().filter(|(rcode, _)| *rcode != "NOERROR") {
         *turns.refused.entry(rcode.clone()).or_default() += count;

@@ -1,6 +1,7 @@
 //! Whether what was acknowledged is there: the whole zone, from every node.
 
 use super::sides::{APEX, Running};
+use lab::report::Run;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -9,6 +10,13 @@ use std::time::{Duration, Instant};
 
 /// How long a node may be behind the one that acknowledged.
 const BEHIND_MAX: Duration = Duration::from_secs(20);
+
+/// How many updates were acknowledged, and how many got no answer at all.
+pub(crate) fn counts(run: &Run) -> (u64, u64) {
+    let figures = run.figures();
+    let acknowledged = figures.rcodes.get("NOERROR").copied().unwrap_or(0);
+    (acknowledged, figures.sent - figures.rcodes.values().sum::<u64>().min(figures.sent))
+}
 
 /// Every update had a name of its own, so the names that are on all nodes count the updates that were done. As many as
 /// were acknowledged must be among them; any more were done without their client hearing of it, and there can be no

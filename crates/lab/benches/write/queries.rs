@@ -2,7 +2,7 @@
 
 use super::Options;
 use super::load;
-use super::lost::count_lost;
+use super::lost::{count_lost, counts};
 use super::sides::{APEX, Running, Side};
 use super::table::{Row, Verdict, spread, thousands};
 use super::unanswered::{lost_updates, without_an_answer};
@@ -135,9 +135,7 @@ fn turn(options: &Options, running: &Running, is_disturbed: bool, round: u64, tu
         thousands(rate)
     );
     if let Some(updates) = updates {
-        let figures = updates.figures();
-        let acknowledged = figures.rcodes.get("NOERROR").copied().unwrap_or(0);
-        let unanswered = figures.sent - figures.rcodes.values().sum::<u64>().min(figures.sent);
+        let (acknowledged, unanswered) = counts(&updates);
         turns.lost += count_lost(running, PREFIX, acknowledged, unanswered)?;
         turns.updates.push(rate);
         turns.acknowledged += acknowledged;

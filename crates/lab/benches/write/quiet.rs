@@ -3,7 +3,7 @@
 //! what others leave gets nothing for seconds: nobody may wait for one.
 
 use super::Options;
-use super::lost::{contents, count_lost_steps};
+use super::lost::{contents, count_lost_steps, counts};
 use super::machine::Meter;
 use super::own::Own;
 use super::sides::{APEX, make_zone};
@@ -120,9 +120,7 @@ pub(crate) fn saturated(options: &Options) -> Result<Vec<Row>, String> {
     let used = meter.stop();
     let (queries, updates) = (queries.read()?, updates.read()?);
     let after = term(&own)?;
-    let figures = updates.figures();
-    let acknowledged = figures.rcodes.get("NOERROR").copied().unwrap_or(0);
-    let unanswered = figures.sent - figures.rcodes.values().sum::<u64>().min(figures.sent);
+    let (acknowledged, unanswered) = counts(&updates);
     let lost = count_lost_steps(&nodes, &key, first, acknowledged, unanswered)?;
     let rate = |count: u64| thousands(count as f64 / seconds as f64);
     // Cores that were not busy show nothing of what busy cores do.
