@@ -68,6 +68,12 @@ pub enum Input {
         /// Whether connecting again was refused: nobody listens there, the process is gone.
         refused: bool,
     },
+    /// A member that this replica knows says that this id, of which nothing is known here, is a member: the shell asked
+    /// it. A replica that knows nobody yet takes the word of whoever it joined through.
+    PeerVouched {
+        /// Who is a member.
+        id: NodeId,
+    },
     /// A peer says that this member was removed, and that raft counts it no more. Who was away while it happened hears
     /// of it only so: it is sent nothing any more.
     ToldRemoved {
@@ -468,6 +474,18 @@ pub enum TrustCommand {
         /// What it says.
         standing: Standing,
     },
+    /// A member may show this key too.
+    AddPin {
+        /// The member.
+        id: NodeId,
+        /// SHA-256 of the key's SubjectPublicKeyInfo.
+        pin: [u8; 32],
+    },
+    /// The member that was asked shows this key from now on, and no other of it is accepted any more.
+    UsePin {
+        /// SHA-256 of the key's SubjectPublicKeyInfo.
+        pin: [u8; 32],
+    },
 }
 
 impl core::fmt::Debug for TrustCommand {
@@ -481,6 +499,8 @@ impl core::fmt::Debug for TrustCommand {
             Self::UseDataKey { number } => write!(f, "UseDataKey({number})"),
             Self::Reseal { nonces } => write!(f, "Reseal({})", nonces.len()),
             Self::Stand { standing } => write!(f, "Stand({standing:?})"),
+            Self::AddPin { id, .. } => write!(f, "AddPin({id})"),
+            Self::UsePin { .. } => write!(f, "UsePin"),
         }
     }
 }

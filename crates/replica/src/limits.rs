@@ -30,6 +30,8 @@ pub const SECRET_OCTETS_MAX: usize = 512;
 pub const KEYS_MAX: usize = 100_000;
 /// Grants of all keys.
 pub const GRANTS_MAX: usize = 1_000_000;
+/// Keys that a member may show in its certificate: the one in use, and the next while it renews.
+pub const PINS_PER_MEMBER_MAX: usize = 2;
 /// Authorities whose certificates are accepted: the one that issues, and one that comes or goes.
 pub const AUTHORITIES_MAX: usize = 2;
 /// Octets of an authority's certificate.

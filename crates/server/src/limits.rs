@@ -267,8 +267,20 @@ pub(crate) const PEER_CONNECT_MS: u64 = 900;
 pub(crate) const PEER_HANDSHAKE_MS: u64 = 3_000;
 /// Time without an acknowledgement after which a connection to or from a peer ends.
 pub(crate) const PEER_SILENT_MS: u64 = 5_000;
-/// Inbound connections from peers, those in their handshake included.
-pub(crate) const PEER_CONNECTIONS_MAX: usize = 256;
+/// Connections from peers that have not shown yet whom they are from, all together and from one address.
+pub(crate) const PEER_PENDING_MAX: usize = 256;
+pub(crate) const PEER_PENDING_PER_ADDRESS_MAX: usize = 32;
+/// Handshakes on the port for peers that one address may begin: each costs a signature, on the thread of heartbeats.
+pub(crate) const PEER_HANDSHAKES_PER_SECOND: u32 = 200;
+pub(crate) const PEER_HANDSHAKES_BURST: u32 = 400;
+/// Requests of members beside their lanes that are answered at a time, and questions whether an id is a member's.
+pub(crate) const PEER_REQUESTS_MAX: usize = 32;
+/// How long a member may take to say whether another is one.
+pub(crate) const PEER_VOUCH_MS: u64 = 1_000;
+/// Nodes that join at a time.
+pub(crate) const JOINS_MAX: usize = 4;
+/// What a node that joins may send: a secret, an address and a number.
+pub(crate) const JOIN_REQUEST_BYTES_MAX: usize = 1 << 10;
 /// Octets of what a joining node says and is told.
 pub(crate) const JOIN_MESSAGE_BYTES_MAX: usize = 64 << 10;
 /// Members of a cluster that `up` starts.

@@ -67,6 +67,9 @@ pub(crate) struct Problem {
 /// What is said of a change that no leader took.
 pub(crate) const NO_LEADER: &str = "no leader took it; nothing was done";
 
+/// What is said of a join token that does not let a node in.
+pub(crate) const TOKEN_REFUSED: &str = "the token is unknown, used or expired";
+
 /// What is said of a change when that is so.
 pub(crate) const NOBODY_KNOWS: &str = "nobody knows whether it was done";
 

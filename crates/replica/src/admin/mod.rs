@@ -7,7 +7,7 @@ mod idle;
 mod import;
 
 use crate::command::Command;
-use crate::entry::{DataKeyChange, Resealed, SettingsChange, TrustChange};
+use crate::entry::{DataKeyChange, PinChange, Resealed, SettingsChange, TrustChange};
 use crate::forward::Purpose;
 use crate::io::{
     AckOption, AdminCommand, AdminError, AdminReply, KeyAlgorithm, NodeId, OptionsChange, Output, TrustCommand,
@@ -301,6 +301,8 @@ impl Replica {
                 TrustChange::DataKey(DataKeyChange::Reseal { secrets: self.resealed(nonces)? })
             }
             TrustCommand::Stand { standing } => TrustChange::Standing { id: self.driver.id(), standing },
+            TrustCommand::AddPin { id, pin } => TrustChange::Pin { id, change: PinChange::Add(pin) },
+            TrustCommand::UsePin { pin } => TrustChange::Pin { id: self.driver.id(), change: PinChange::Only(pin) },
         })
     }
 

@@ -20,7 +20,7 @@ pub use settings::{SettingsChange, SettingsEntry};
 pub(crate) use settings::{
     decode_algorithm, decode_grant, decode_policy, encode_algorithm, encode_grant, encode_policy,
 };
-pub use trust::{DataKeyChange, Resealed, SecretPlace, TrustChange};
+pub use trust::{DataKeyChange, PinChange, Resealed, SecretPlace, TrustChange};
 pub(crate) use trust::{decode_standing, encode_standing};
 pub use update::{UpdateEntry, ZoneChange};
 

@@ -1,9 +1,9 @@
 //! Changes of the settings: zones, keys, grants, members, tokens, feature level.
 //!
 //! Numbers that are set aside: 11 to 19 for update policy and keys, 20 to 29 for updates and their rotation (20 to 22
-//! are taken), 30 to 39 for membership and what members know each other by (all are taken). Items of a checkpoint: 9 to
+//! are taken), 30 to 49 for membership and what members know each other by (to 41 taken). Items of a checkpoint: 9 to
 //! 14 for policy and keys, 15 to 19 for the others, of which 17 to 19 are of the rotation, 30 to 39 for what members
-//! know each other by (30 to 33 are taken).
+//! know each other by (30 to 34 are taken).
 
 use super::import::{decode_options, encode_options, options_level};
 use super::trust::{self, TrustChange};
@@ -158,7 +158,7 @@ pub enum SettingsChange {
 }
 
 /// Number of the node, and how often it was made anew.
-fn node_of(id: NodeId) -> String {
+pub(super) fn node_of(id: NodeId) -> String {
     format!("{}.{}", id as u32, id >> 32)
 }
 
@@ -193,7 +193,8 @@ impl SettingsChange {
             | Self::MemberRemove { .. }
             | Self::TokenAdd { .. }
             | Self::FeatureLevel { .. } => 1,
-            Self::MemberRole { .. } | Self::LearnerTokenAdd { .. } | Self::MemberReplace { .. } | Self::Trust(_) => 2,
+            Self::MemberRole { .. } | Self::LearnerTokenAdd { .. } | Self::MemberReplace { .. } => 2,
+            Self::Trust(change) => change.feature_level(),
             Self::RotationIn { .. } | Self::RotationOut { .. } | Self::AllLiveKnown { .. } => 2,
         }
     }

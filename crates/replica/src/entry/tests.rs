@@ -182,6 +182,8 @@ fn trust_samples() -> Vec<(&'static str, Body)> {
         ("data_key_use", TrustChange::DataKey(DataKeyChange::Use { number: 2 })),
         ("reseal", TrustChange::DataKey(DataKeyChange::Reseal { secrets: vec![resealed, of_authority] })),
         ("standing", TrustChange::Standing { id: 4, standing }),
+        ("pin_add", TrustChange::Pin { id: 4, change: PinChange::Add([6; 32]) }),
+        ("pin_only", TrustChange::Pin { id: 4, change: PinChange::Only([7; 32]) }),
     ];
     changes.into_iter().map(|(label, change)| (label, settings(SettingsChange::Trust(change)))).collect()
 }
@@ -240,7 +242,7 @@ proptest! {
     }
 
     #[test]
-    fn altered_entries_never_panic(sample in 0usize..38, at in any::<prop::sample::Index>(), octet in any::<u8>()) {
+    fn altered_entries_never_panic(sample in 0usize..40, at in any::<prop::sample::Index>(), octet in any::<u8>()) {
         let (_, body) = samples().swap_remove(sample);
         let mut octets = Entry { group: 0, time_ms: 9, body }.encode();
         let at = at.index(octets.len());

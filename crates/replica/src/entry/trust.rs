@@ -1,6 +1,7 @@
 //! Changes of what members know each other by, and of what they keep secrets with: authorities, certificates, data
 //! keys.
 
+use super::settings::node_of;
 use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::io::{NodeId, Standing};
 use crate::limits::{AUTHORITY_KEY_OCTETS_MAX, CERTIFICATE_OCTETS_MAX, RESEALED_MAX, SECRET_OCTETS_MAX};
@@ -43,11 +44,27 @@ pub enum TrustChange {
         /// What.
         standing: Standing,
     },
+    /// Which keys a member may show in its certificate. Feature level 3.
+    Pin {
+        /// The member.
+        id: NodeId,
+        /// What changes.
+        change: PinChange,
+    },
+}
+
+/// Which keys a member may show, each told by the SHA-256 of its SubjectPublicKeyInfo (RFC 5280 4.1.2.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PinChange {
+    /// This one too, beside the one that it shows now.
+    Add([u8; 32]),
+    /// This one and no other.
+    Only([u8; 32]),
 }
 
 /// Numbers of these changes among those of the settings.
 pub(super) const FIRST: u8 = 33;
-pub(super) const LAST: u8 = 39;
+pub(super) const LAST: u8 = 41;
 
 impl TrustChange {
     pub(super) fn encode(&self, out: &mut Encoder) {
@@ -76,7 +93,21 @@ impl TrustChange {
                 out.u64(*id);
                 encode_standing(standing, out);
             }
+            Self::Pin { id, change } => {
+                let (kind, pin) = match change {
+                    PinChange::Add(pin) => (40, pin),
+                    PinChange::Only(pin) => (LAST, pin),
+                };
+                out.u8(kind);
+                out.u64(*id);
+                out.fixed(pin);
+            }
         }
+    }
+
+    /// See [`SettingsChange::feature_level`](super::SettingsChange::feature_level).
+    pub(super) const fn feature_level(&self) -> u32 {
+        if matches!(self, Self::Pin { .. }) { 3 } else { 2 }
     }
 
     /// What it does and to what, for the audit log. No secret, no digest of one.
@@ -91,6 +122,15 @@ impl TrustChange {
             Self::DataKey(DataKeyChange::Use { number }) => ("data key use", number.to_string()),
             // Steps that members take by themselves.
             Self::DataKey(DataKeyChange::Reseal { .. }) | Self::Standing { .. } => return None,
+            Self::Pin { id, change } => {
+                let (what, pin) = match change {
+                    PinChange::Add(pin) => ("node key add", pin),
+                    PinChange::Only(pin) => ("node key use", pin),
+                };
+                // Of a public key: no secret.
+                let digits: String = pin.iter().map(|byte| format!("{byte:02x}")).collect();
+                (what, format!("{} {digits}", node_of(*id)))
+            }
         })
     }
 
@@ -104,8 +144,10 @@ impl TrustChange {
             34 => Self::AuthorityUse { number: from.u32()? },
             35 => Self::AuthorityRemove { number: from.u32()? },
             36 => Self::Renew { number: from.u32()? },
-            38 | LAST => Self::DataKey(DataKeyChange::decode(kind, from)?),
+            38 | 39 => Self::DataKey(DataKeyChange::decode(kind, from)?),
             37 => Self::Standing { id: from.u64()?, standing: decode_standing(from)? },
+            40 => Self::Pin { id: from.u64()?, change: PinChange::Add(from.array()?) },
+            LAST => Self::Pin { id: from.u64()?, change: PinChange::Only(from.array()?) },
             _ => return Err(DecodeError::Unknown),
         })
     }
@@ -170,7 +212,7 @@ impl DataKeyChange {
                 out.u32(*number);
             }
             Self::Reseal { secrets } => {
-                out.u8(LAST);
+                out.u8(39);
                 out.count(secrets.len());
                 secrets.iter().for_each(|resealed| resealed.encode(out));
             }
@@ -178,7 +220,7 @@ impl DataKeyChange {
     }
 
     fn decode(kind: u8, from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
-        if kind == LAST {
+        if kind == 39 {
             let count = from.count(RESEALED_MAX, RESEALED_OCTETS_MIN)?;
             return Ok(Self::Reseal { secrets: (0..count).map(|_| Resealed::decode(from)).collect::<Result<_, _>>()? });
         }

@@ -321,7 +321,8 @@ impl Machine {
                 effect.policies = true;
                 effect.trust = true;
             }
-            SettingsChange::TokenAdd { .. } | SettingsChange::LearnerTokenAdd { .. } => {}
+            // The port for peers answers joiners only while there are tokens.
+            SettingsChange::TokenAdd { .. } | SettingsChange::LearnerTokenAdd { .. } => effect.trust = true,
             // The lease of this member follows by itself.
             SettingsChange::RotationIn { .. }
             | SettingsChange::RotationOut { .. }

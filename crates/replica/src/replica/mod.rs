@@ -207,6 +207,7 @@ impl Replica {
             Input::Peer { from, frame } => self.handle_frame(from, &frame),
             Input::PeerConnected { id, boot_id } => self.handle_connected(id, boot_id),
             Input::PeerGone { id, refused } => self.handle_gone(id, refused),
+            Input::PeerVouched { .. } => {}
             Input::ToldRemoved { by } => self.handle_told_removed(by),
             Input::Persisted { queue, ticket } => self.handle_persisted(queue, ticket),
             Input::FileRead { ticket, octets } => self.handle_file_read(ticket, octets),

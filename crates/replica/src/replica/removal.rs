@@ -28,6 +28,18 @@ pub struct Membership {
 }
 
 impl Membership {
+    /// Whether nothing is known yet: a member that joins has no state before the leader sends it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.counted.is_empty()
+    }
+
+    /// Whether this is a member, or raft still counts it.
+    #[must_use]
+    pub fn is_member(&self, id: NodeId) -> bool {
+        self.counted.contains(&id)
+    }
+
     /// Whether this was a member once and is counted no more. That is for ever: ids never come back.
     #[must_use]
     pub fn is_out(&self, id: NodeId) -> bool {

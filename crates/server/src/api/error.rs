@@ -1,7 +1,7 @@
 //! Errors as JSON, with a hint.
 
 use super::types::ErrorJson;
-use crate::problem::{NO_LEADER, NOBODY_KNOWS};
+use crate::problem::{NO_LEADER, NOBODY_KNOWS, TOKEN_REFUSED};
 use axum::Json;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::http::{StatusCode, header};
@@ -75,9 +75,7 @@ impl From<AdminError> for ApiError {
                 "this node's state is not what the majority has",
                 "ask another node; keep this one's directory for a bug report",
             ),
-            AdminError::TokenInvalid => {
-                (S::FORBIDDEN, "the token is unknown, used or expired", "make a new one with `catamaran cluster add`")
-            }
+            AdminError::TokenInvalid => (S::FORBIDDEN, TOKEN_REFUSED, "make a new one with `catamaran cluster add`"),
             AdminError::TooLarge => (
                 S::PAYLOAD_TOO_LARGE,
                 "it is larger than a limit allows",

@@ -25,7 +25,7 @@ mod echo;
 #[cfg(test)]
 mod flood;
 pub(crate) mod goodbye;
-mod handshake_rate;
+pub(crate) mod handshake_rate;
 mod memory;
 mod turn;
 // TCP, and TLS on it.

@@ -7,6 +7,7 @@ use super::handle::{Event, ReplicaHandle, WithZones};
 use crate::files::data_key::{self, DataKeyFile, DataKeys, Key};
 use crate::files::token::fill_random;
 use crate::limits::DATA_KEY_LOST_LOOKS;
+use crate::peer::admission::Admission;
 use crate::peer::data_keys::ask;
 use crate::tls::session::CurrentTls;
 use replica::Trust;
@@ -23,11 +24,12 @@ pub(super) struct DataKeyKeeper {
     given: BTreeMap<u32, Key>,
     /// Looks in a row at which the next key was nowhere to be had.
     lost_looks: u32,
+    admission: Admission,
 }
 
 impl DataKeyKeeper {
-    pub(super) const fn new(own: NodeId, file: DataKeyFile, given: BTreeMap<u32, Key>) -> Self {
-        Self { own, file, given, lost_looks: 0 }
+    pub(super) const fn new(own: NodeId, file: DataKeyFile, given: BTreeMap<u32, Key>, admission: Admission) -> Self {
+        Self { own, file, given, lost_looks: 0, admission }
     }
 
     /// Gets the keys that are wanted, and forgets those that open nothing any more. Gives the number up to which they
@@ -72,7 +74,7 @@ impl DataKeyKeeper {
             return Some(*key);
         }
         for member in trust.members.iter().filter(|member| member.id != self.own) {
-            match ask(tls, self.own, member, number).await {
+            match ask(tls, &self.admission, self.own, member, number).await {
                 Ok(key) if is_it(&key) => return Some(key),
                 Ok(_) => {}
                 Err(why) => tracing::debug!(member = member.id, number, why, "a data key is not to be had there"),

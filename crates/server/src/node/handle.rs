@@ -259,8 +259,16 @@ impl PeerEvents for ReplicaHandle {
         self.send(Event::Input(Input::ToldRemoved { by }));
     }
 
+    fn vouched(&self, id: NodeId) {
+        self.send(Event::Input(Input::PeerVouched { id }));
+    }
+
     fn membership(&self) -> watch::Receiver<Arc<Membership>> {
         self.shared.membership.subscribe()
+    }
+
+    fn trust(&self) -> watch::Receiver<Arc<Trust>> {
+        self.shared.trust.subscribe()
     }
 }
 

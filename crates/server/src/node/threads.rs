@@ -19,12 +19,13 @@ use crate::files::layout::audit_of;
 use crate::limits::{API_NICE_STEP, DATAGRAM_OCTETS_MAX, PACKET_NICE_STEP};
 use crate::listen::batch::BatchSocket;
 use crate::listen::udp::UdpWorker;
-use crate::peer::LaneRuntimes;
 use crate::peer::accept::Acceptor;
+use crate::peer::admission::Admission;
 use crate::peer::data_keys::KeyDesk;
 use crate::peer::frame::Welcome;
 use crate::peer::join::JoinDesk;
 use crate::peer::links::Links;
+use crate::peer::{LaneRuntimes, PeerEvents};
 use crate::problem::{Exit, Problem};
 use crate::service::answer::Service;
 use crate::service::cookies::file::SharedSecrets;
@@ -201,6 +202,7 @@ pub(super) fn peers(
     let (quick, bulk) = (start("peers")?, start("peers-bulk")?);
     let runtimes = LaneRuntimes { quick: quick.handle().clone(), bulk: bulk.handle().clone() };
     let (own, events) = (config.raft_id(), Arc::new(handle.clone()));
+    let admission = admission(config, handle);
     let welcome = Welcome { id: own, boot_id: identity.boot_id };
     let join = JoinDesk {
         handle: handle.clone(),
@@ -212,12 +214,20 @@ pub(super) fn peers(
     let keys = KeyDesk { handle: handle.clone(), data_key_file: config.data_key() };
     let (tls, counters) = (&identity.tls, &counters.peer);
     let desks = Some((join, keys));
-    let acceptor = Acceptor::new(tls.clone(), welcome, events.clone(), counters.clone(), desks, runtimes.clone());
+    let acceptor = Acceptor::new(
+        tls.clone(),
+        welcome,
+        events.clone(),
+        counters.clone(),
+        admission.clone(),
+        desks,
+        runtimes.clone(),
+    );
     let entered = quick.enter();
     let listener = tokio::net::TcpListener::from_std(listener).map_err(runtime_failed)?;
     drop(entered);
     quick.spawn(acceptor.run(listener));
-    let mut links = Links::new(own, identity.boot_id, tls.clone(), runtimes, events, counters.clone());
+    let mut links = Links::new(own, identity.boot_id, tls.clone(), admission, runtimes, events, counters.clone());
     links.set_members(&members(config), &Membership::default());
     Ok(([quick, bulk], links))
 }
@@ -229,6 +239,11 @@ pub(super) fn join_offer(config: &Config, identity: &Identity) -> JoinOffer {
         ca_file: config.peer.ca_file.clone(),
         tls: Some(identity.tls.clone()),
     }
+}
+
+/// Whom this node takes for a member.
+fn admission(config: &Config, handle: &ReplicaHandle) -> Admission {
+    Admission::new(handle.membership(), handle.trust(), members(config))
 }
 
 /// The members as the configuration has them.
@@ -260,7 +275,8 @@ pub(super) fn replica_panicked() -> ! {
 pub(super) fn trust_keeper(config: &Config, identity: &Identity, handle: &ReplicaHandle) -> TrustKeeper {
     let (files, tls) = (identity.peer_files.clone(), identity.tls.clone());
     let local = config.dns.tls.as_ref().map(|tls| (tls.cert_file.clone(), tls.key_file.clone()));
-    let keys = DataKeyKeeper::new(config.raft_id(), config.data_key(), identity.data_keys.keys.clone());
+    let (own, admission) = (config.raft_id(), admission(config, handle));
+    let keys = DataKeyKeeper::new(own, config.data_key(), identity.data_keys.keys.clone(), admission);
     TrustKeeper::new(config.raft_id(), files, local, tls, keys, handle.clone())
 }
 

@@ -2,8 +2,8 @@
 //! certificate is replaced in time, and the others are told how far it is.
 //!
 //! The key of the issuing authority is in the cluster's state, and every node can open it: a node issues its own
-//! certificate, also one that was away until its old one ended. New connections begin with what is new; those that are
-//! open go on, so nothing here ever ends one.
+//! certificate, also one that was away until its old one ended. From feature level 3 on the state pins the key that each
+//! node shows: connections that show another one are cut, also those that are open.
 
 use super::data_keys::DataKeyKeeper;
 use super::handle::ReplicaHandle;
@@ -11,7 +11,6 @@ use crate::files::token::fill_random;
 use crate::files::watch::Watch;
 use crate::files::{Readers, read_bounded, write_atomic};
 use crate::limits::{SMALL_FILE_BYTES_MAX, TRUST_COMMAND_MS, TRUST_LOOK_MS};
-use crate::peer::node_number;
 use crate::tls::authority::{Authority, NodeCertificate, to_pem};
 use crate::tls::session::{CurrentTls, PeerFiles};
 use crate::tls::validity::{is_due, is_issued_by};
@@ -29,6 +28,8 @@ const STEP: &str = "catamaran authorities, step ";
 
 /// The feature level from which on the authorities are in the cluster's state.
 const TRUST_LEVEL: u32 = 2;
+/// The feature level from which on the cluster's state pins the keys of members.
+pub(crate) const PIN_LEVEL: u32 = 3;
 
 /// One node's.
 pub(crate) struct TrustKeeper {
@@ -42,6 +43,8 @@ pub(crate) struct TrustKeeper {
     watch: Watch<3>,
     /// The last order to renew that was followed.
     renewal: u32,
+    /// The order that the next certificate was made for.
+    next_renewal: Option<u32>,
     /// The last problem that was told, so that it is told once.
     told: Option<String>,
 }
@@ -56,7 +59,7 @@ impl TrustKeeper {
         handle: ReplicaHandle,
     ) -> Self {
         let watch = Watch::new([files.ca.clone(), files.cert.clone(), files.key.clone()]);
-        Self { own, files, local, tls, keys, handle, watch, renewal: 0, told: None }
+        Self { own, files, local, tls, keys, handle, watch, renewal: 0, next_renewal: None, told: None }
     }
 
     /// Works for ever.
@@ -100,7 +103,7 @@ impl TrustKeeper {
             return Ok(());
         }
         let written = self.accept(trust, &issuer, &text);
-        self.renew(trust, &issuer)?;
+        self.renew(trust, &issuer).await?;
         self.renew_local(trust, &issuer)?;
         // Who could not write it does not say that it accepts it: it would not after a restart.
         written?;
@@ -160,20 +163,86 @@ impl TrustKeeper {
     }
 
     /// Gets this node another certificate where it wants one.
-    fn renew(&mut self, trust: &Trust, issuer: &Authority) -> io::Result<()> {
-        let tls = self.tls.get();
-        // Who has never said anything follows no order that was given before.
+    async fn renew(&mut self, trust: &Trust, issuer: &Authority) -> io::Result<()> {
+        // A node that has never said anything follows no order that was given before.
         let followed = trust.standings.get(&self.own).map_or(trust.renewal, |standing| standing.renewal);
         self.renewal = self.renewal.max(followed);
-        let now_s = now_s(trust);
-        let is_good = tls.is_of(&issuer.cert_der()) && !is_due(tls.expires_s(), now_s);
-        if is_good && self.renewal >= trust.renewal {
+        if trust.feature_level >= PIN_LEVEL {
+            return self.renew_pinned(trust, issuer).await;
+        }
+        if self.is_good(trust, issuer) && self.renewal >= trust.renewal {
             return Ok(());
         }
-        let NodeCertificate { cert_pem, key_pem } = issuer.issue_at(node_number(self.own), now_s)?;
+        let NodeCertificate { cert_pem, key_pem } = issuer.issue_at(self.own, now_s(trust))?;
         self.files.save(&cert_pem, &key_pem)?;
-        self.tls.set(self.files.load_with(roots_of(trust))?);
+        self.show(trust)?;
         self.renewal = trust.renewal;
+        Ok(())
+    }
+
+    /// Where the cluster pins keys, a node shows a new one only once every member that has applied its registration
+    /// accepts it; then the one before is accepted no more, by anybody. Whenever the node ends, the key in its files is
+    /// one that the cluster accepts.
+    async fn renew_pinned(&mut self, trust: &Trust, issuer: &Authority) -> io::Result<()> {
+        let no_key = || io::Error::other("the certificate of this node cannot be read");
+        let own = self.tls.get().own_pin().ok_or_else(no_key)?;
+        let pins = trust.pins.get(&self.own).map_or(&[][..], Vec::as_slice);
+        if pins.is_empty() {
+            return self.command(TrustCommand::AddPin { id: self.own, pin: own }).await;
+        }
+        if let Some(next) = self.files.load_next(&roots_of(trust)) {
+            let pin = next.own_pin().ok_or_else(no_key)?;
+            if !next.is_of(&issuer.cert_der()) {
+                // Another authority issues by now.
+                return self.files.forget_next();
+            }
+            if !pins.contains(&pin) {
+                return self.command(TrustCommand::AddPin { id: self.own, pin }).await;
+            }
+            self.files.use_next()?;
+            self.show(trust)?;
+            return self.command(TrustCommand::UsePin { pin }).await;
+        }
+        if !pins.contains(&own) {
+            return Err(io::Error::other(
+                "the cluster does not accept the key of this node: another took its place, or the directory is an \
+                 older copy",
+            ));
+        }
+        if pins != [own] {
+            return self.command(TrustCommand::UsePin { pin: own }).await;
+        }
+        if let Some(number) = self.next_renewal.take() {
+            self.renewal = self.renewal.max(number);
+        }
+        let now_s = now_s(trust);
+        if self.tls.get().expires_s() <= now_s {
+            // Nobody lets this node in to register another key: it keeps the one that is pinned.
+            let key_pem = read_bounded(&self.files.key, SMALL_FILE_BYTES_MAX)?;
+            let made = issuer.issue_for_key(self.own, &String::from_utf8_lossy(&key_pem), now_s)?;
+            self.files.save(&made.cert_pem, &made.key_pem)?;
+            return self.show(trust);
+        }
+        if self.is_good(trust, issuer) && self.renewal >= trust.renewal {
+            return Ok(());
+        }
+        let NodeCertificate { cert_pem, key_pem } = issuer.issue_at(self.own, now_s)?;
+        self.files.save_next(&cert_pem, &key_pem)?;
+        self.next_renewal = Some(trust.renewal);
+        let made = self.files.load_next(&roots_of(trust)).and_then(|next| next.own_pin()).ok_or_else(no_key)?;
+        self.command(TrustCommand::AddPin { id: self.own, pin: made }).await
+    }
+
+    /// Whether the node's certificate is of the authority that issues, names the member, and has time left.
+    fn is_good(&self, trust: &Trust, issuer: &Authority) -> bool {
+        let tls = self.tls.get();
+        let is_named = trust.feature_level < PIN_LEVEL || tls.names_member(self.own);
+        is_named && tls.is_of(&issuer.cert_der()) && !is_due(tls.expires_s(), now_s(trust))
+    }
+
+    /// New connections begin with what is in the files.
+    fn show(&self, trust: &Trust) -> io::Result<()> {
+        self.tls.set(self.files.load_with(roots_of(trust))?);
         tracing::info!(authority = trust.issuer, "new connections between nodes show a new certificate");
         Ok(())
     }

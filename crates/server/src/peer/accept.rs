@@ -1,24 +1,36 @@
-//! Connections from peers: each is checked, then read frame by frame.
+//! Connections from peers: each shows first whom it is from, is checked, and is then read frame by frame.
+//!
+//! A stranger gets as far as the handshake. It holds one of few places for at most [`PEER_HANDSHAKE_MS`], and takes
+//! none of a member's.
 
+use super::admission::{Admission, Refusal};
 use super::data_keys::KeyDesk;
-use super::frame::{Greeting, Hello, REMOVED, Welcome, read_len};
+use super::frame::{Greeting, Hello, KEY_REFUSED, REMOVED, Welcome, read_len};
 use super::join::JoinDesk;
-use super::{LaneRuntimes, PeerCounters, PeerEvents, lane_octet, node_number, silence};
+use super::member_connections::{MemberConnections, MemberPlace};
+use super::pending::{Pending, PendingPlace};
+use super::{LaneRuntimes, PeerCounters, PeerEvents, lane_octet, node_number, silence, vouch};
+use crate::config::Tcp;
 use crate::limits::{
-    ADMIN_WAIT_MS, PEER_CONNECTIONS_MAX, PEER_FRAME_BYTES_MAX, PEER_HANDSHAKE_MS, PEER_INBOUND_BYTES_MAX,
+    JOINS_MAX, PEER_FRAME_BYTES_MAX, PEER_HANDSHAKE_MS, PEER_HANDSHAKES_BURST, PEER_HANDSHAKES_PER_SECOND,
+    PEER_INBOUND_BYTES_MAX, PEER_REQUESTS_MAX,
 };
-use crate::tls::session::{self, CurrentTls};
+use crate::listen::handshake_rate::{Address, HandshakeRate};
+use crate::tls::peer_identity::PeerIdentity;
+use crate::tls::session::CurrentTls;
 use replica::io::{Lane, NodeId};
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// Octets read from TLS at once.
+/// Bytes read from TLS at once.
 const READ_BYTES: usize = 64 << 10;
 
 /// What the accepting side needs.
@@ -28,11 +40,26 @@ pub(crate) struct Acceptor<E> {
     pub(crate) welcome: Welcome,
     pub(crate) events: Arc<E>,
     pub(crate) counters: Arc<PeerCounters>,
+    admission: Admission,
     /// Lets nodes join, and gives members data keys.
     desks: Option<(JoinDesk, KeyDesk)>,
     runtimes: LaneRuntimes,
     /// Inbound budgets of the three lanes: a checkpoint on its way never holds up a heartbeat.
     budgets: [Arc<Semaphore>; 3],
+    rate: HandshakeRate,
+    pending: Pending,
+    members: MemberConnections,
+    /// Nodes that join, and requests of members that are no lane.
+    joins: Semaphore,
+    requests: Semaphore,
+}
+
+/// A connection behind its handshake and greeting.
+struct Greeted {
+    stream: TlsStream<TcpStream>,
+    greeting: Greeting,
+    /// `None` where it showed no certificate.
+    identity: Option<PeerIdentity>,
 }
 
 impl<E: PeerEvents> Acceptor<E> {
@@ -41,31 +68,36 @@ impl<E: PeerEvents> Acceptor<E> {
         welcome: Welcome,
         events: Arc<E>,
         counters: Arc<PeerCounters>,
+        admission: Admission,
         desks: Option<(JoinDesk, KeyDesk)>,
         runtimes: LaneRuntimes,
     ) -> Self {
         const { assert!(PEER_INBOUND_BYTES_MAX >= PEER_FRAME_BYTES_MAX) };
-        let budgets = std::array::from_fn(|_| Arc::new(Semaphore::new(PEER_INBOUND_BYTES_MAX)));
-        Self { tls, welcome, events, counters, desks, runtimes, budgets }
+        let (per_second, burst) = (PEER_HANDSHAKES_PER_SECOND, PEER_HANDSHAKES_BURST);
+        let rate = Tcp { handshakes_per_second: per_second, handshakes_burst: burst, ..Tcp::default() };
+        Self {
+            tls,
+            welcome,
+            events,
+            counters,
+            admission,
+            desks,
+            runtimes,
+            budgets: std::array::from_fn(|_| Arc::new(Semaphore::new(PEER_INBOUND_BYTES_MAX))),
+            rate: HandshakeRate::new(&rate, &[]),
+            pending: Pending::default(),
+            members: MemberConnections::default(),
+            joins: Semaphore::new(JOINS_MAX),
+            requests: Semaphore::new(PEER_REQUESTS_MAX),
+        }
     }
 
     /// Accepts for ever.
     pub(crate) async fn run(self, listener: TcpListener) {
         let this = Arc::new(self);
-        let places = Arc::new(Semaphore::new(PEER_CONNECTIONS_MAX));
         loop {
-            let place = places.clone().acquire_owned().await.expect("the semaphore is never closed");
             match listener.accept().await {
-                Ok((stream, address)) => {
-                    let this = this.clone();
-                    tokio::spawn(async move {
-                        if let Err(error) = this.serve(stream).await {
-                            this.counters.refused.one_shared();
-                            tracing::debug!(%address, %error, "connection from a peer ended");
-                        }
-                        drop(place);
-                    });
-                }
+                Ok((stream, address)) => this.clone().begin(stream, address.ip().to_canonical()),
                 Err(error) => {
                     // Out of file handles, most likely; a pause keeps the processor free to close some.
                     tracing::warn!(%error, "cannot accept a peer");
@@ -75,40 +107,73 @@ impl<E: PeerEvents> Acceptor<E> {
         }
     }
 
-    async fn serve(self: &Arc<Self>, stream: TcpStream) -> io::Result<()> {
-        let limit = Duration::from_millis(PEER_HANDSHAKE_MS);
-        let (mut stream, greeting) =
-            tokio::time::timeout(limit, self.greet(stream)).await.map_err(io::Error::from)??;
+    /// Gives the connection a task of its own, if its address has not begun too many.
+    fn begin(self: Arc<Self>, stream: TcpStream, address: IpAddr) {
+        if !self.rate.take(address, Address::Shown) {
+            self.counters.refused.one_shared();
+            return;
+        }
+        let (pending, place) = (self.pending.clone(), self.pending.enter(address));
+        let ticket = place.ticket();
+        let task = tokio::spawn(async move {
+            if let Err(error) = self.serve(stream, place).await {
+                self.counters.refused.one_shared();
+                tracing::debug!(%address, %error, "connection from a peer ended");
+            }
+        });
+        pending.set_task(ticket, task.abort_handle());
+    }
+
+    async fn serve(self: &Arc<Self>, stream: TcpStream, place: PendingPlace) -> io::Result<()> {
+        let deadline = Instant::now() + Duration::from_millis(PEER_HANDSHAKE_MS);
+        let Greeted { mut stream, greeting, identity } = timeout_at(deadline, self.greet(stream)).await??;
         let desks = || self.desks.as_ref().ok_or(io::ErrorKind::Unsupported);
         let hello = match greeting {
             Greeting::Lane(hello) => hello,
             Greeting::Join => {
-                // A change of membership takes as long as an administrator's command may.
-                let limit = Duration::from_millis(ADMIN_WAIT_MS + PEER_HANDSHAKE_MS);
-                return tokio::time::timeout(limit, desks()?.0.serve(&mut stream)).await.map_err(io::Error::from)?;
+                return desks()?.0.serve(&mut stream, &self.admission, &self.joins, (deadline, place)).await;
             }
             Greeting::DataKey => {
-                return tokio::time::timeout(limit, desks()?.1.serve(&mut stream)).await.map_err(io::Error::from)?;
+                let _place = self.requests.try_acquire().map_err(|_| io::ErrorKind::WouldBlock)?;
+                let identity = identity.as_ref();
+                return timeout_at(deadline, desks()?.1.serve(&mut stream, &self.admission, identity)).await?;
+            }
+            Greeting::Vouch => {
+                let _place = self.requests.try_acquire().map_err(|_| io::ErrorKind::WouldBlock)?;
+                let own = self.welcome.id;
+                let served = vouch::serve(&mut stream, &self.admission, own, identity.as_ref());
+                return timeout_at(deadline, served).await?;
             }
         };
-        let this = self.clone();
-        let read = async move {
-            let mut membership = this.events.membership();
-            tokio::select! {
-                done = this.read_all(stream, hello) => done,
-                // It dials again and is told then.
-                _ = membership.wait_for(|membership| membership.is_out(hello.from)) => {
-                    Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("{} was removed", hello.from)))
-                }
-            }
-        };
+        let identity = identity.ok_or_else(|| denied("no certificate".into()))?;
+        timeout_at(deadline, self.admit(&mut stream, hello, &identity)).await??;
+        drop(place);
+        let place = self.members.enter(hello.from, hello.lane);
+        let read = self.clone().read_member(stream, hello, identity, place);
         match hello.lane {
             Lane::Heartbeat | Lane::Normal => read.await,
             Lane::Bulk => self.runtimes.bulk.spawn(read).await.map_err(io::Error::other)?,
         }
     }
 
-    /// Reads frames until the connection ends.
+    /// Reads frames until the connection ends, the member connects again, or it is no member any more.
+    async fn read_member(
+        self: Arc<Self>,
+        stream: TlsStream<TcpStream>,
+        hello: Hello,
+        identity: PeerIdentity,
+        place: MemberPlace,
+    ) -> io::Result<()> {
+        tokio::select! {
+            done = self.read_all(stream, hello) => done,
+            () = place.replaced() => Ok(()),
+            // It dials again and is told then.
+            refusal = self.admission.revoked(hello.from, &identity) => {
+                Err(denied(format!("{}: {refusal}", hello.from)))
+            }
+        }
+    }
+
     async fn read_all(&self, stream: TlsStream<TcpStream>, hello: Hello) -> io::Result<()> {
         let mut stream = BufReader::with_capacity(READ_BYTES, stream);
         let budget = &self.budgets[usize::from(lane_octet(hello.lane))];
@@ -123,31 +188,52 @@ impl<E: PeerEvents> Acceptor<E> {
     }
 
     /// TLS and the greeting.
-    async fn greet(&self, stream: TcpStream) -> io::Result<(TlsStream<TcpStream>, Greeting)> {
+    async fn greet(&self, stream: TcpStream) -> io::Result<Greeted> {
         silence::prepare(&stream)?;
         let mut stream = TlsAcceptor::from(self.tls.get().server).accept(stream).await?;
-        let hello = match Hello::read(&mut stream).await? {
-            Greeting::Lane(hello) => hello,
-            other => return Ok((stream, other)),
+        let identity = PeerIdentity::of(stream.get_ref().1.peer_certificates());
+        let greeting = Hello::read(&mut stream).await?;
+        Ok(Greeted { stream, greeting, identity })
+    }
+
+    /// Welcomes a member; tells another why not, where its operator can do something about it.
+    async fn admit(&self, stream: &mut TlsStream<TcpStream>, hello: Hello, identity: &PeerIdentity) -> io::Result<()> {
+        if hello.to != self.welcome.id || !is_other_node(hello.from, self.welcome.id) {
+            return Err(denied(format!("{} dialled {} here", hello.from, hello.to)));
+        }
+        let refusal = match self.admission.check(hello.from, identity) {
+            Ok(()) => return self.welcome.write(stream).await,
+            Err(Refusal::Unknown) if self.is_vouched(hello.from, identity).await => {
+                return self.welcome.write(stream).await;
+            }
+            Err(refusal) => refusal,
         };
-        let wrong = |why: String| Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
-        if hello.to != self.welcome.id {
-            return wrong(format!("{} was dialled here", hello.to));
-        }
-        if !is_other_node(hello.from, self.welcome.id)
-            || !session::is_node(stream.get_ref().1.peer_certificates(), node_number(hello.from))
-        {
-            return wrong(format!("the certificate is not that of {}", hello.from));
-        }
-        if self.events.membership().borrow().is_out(hello.from) {
-            Welcome { id: REMOVED, ..self.welcome }.write(&mut stream).await?;
+        let told = match refusal {
+            Refusal::Removed => Some(REMOVED),
+            Refusal::OtherKey => Some(KEY_REFUSED),
+            Refusal::OtherName | Refusal::Unknown => None,
+        };
+        if let Some(id) = told {
+            Welcome { id, ..self.welcome }.write(stream).await?;
             // Flushed as a whole before the end: without it the dialler may see a reset and not the words.
             stream.shutdown().await?;
-            return wrong(format!("{} was removed", hello.from));
         }
-        self.welcome.write(&mut stream).await?;
-        Ok((stream, Greeting::Lane(hello)))
+        Err(denied(format!("{}: {refusal}", hello.from)))
     }
+
+    /// Whether a member that is known here says that this is one too.
+    async fn is_vouched(&self, id: NodeId, identity: &PeerIdentity) -> bool {
+        let Ok(_place) = self.requests.try_acquire() else { return false };
+        let is_member = vouch::ask_all(&self.tls, self.welcome.id, &self.admission, id, identity).await;
+        if is_member {
+            self.events.vouched(id);
+        }
+        is_member
+    }
+}
+
+fn denied(why: String) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, why)
 }
 
 const fn is_other_node(from: NodeId, own: NodeId) -> bool {

@@ -5,14 +5,15 @@
 //!   member:  length(4)  Result<the key in base64, reason> (JSON)
 //! ```
 
+use super::admission::Admission;
 use super::join::{read, write};
 use super::node_number;
 use crate::files::data_key::{self, DataKeyFile, Key};
 use crate::limits::PEER_HANDSHAKE_MS;
 use crate::node::handle::ReplicaHandle;
-use crate::tls::session::{CurrentTls, is_node, server_name};
+use crate::tls::peer_identity::PeerIdentity;
+use crate::tls::session::{CurrentTls, server_name};
 use replica::io::{Member, NodeId};
-use rustls::pki_types::CertificateDer;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::time::Duration;
@@ -38,22 +39,30 @@ pub(crate) struct KeyDesk {
 }
 
 impl KeyDesk {
-    /// Answers one member.
-    pub(super) async fn serve(&self, stream: &mut TlsStream<TcpStream>) -> io::Result<()> {
+    /// Answers one member, which showed `identity`.
+    pub(super) async fn serve(
+        &self,
+        stream: &mut TlsStream<TcpStream>,
+        admission: &Admission,
+        identity: Option<&PeerIdentity>,
+    ) -> io::Result<()> {
         let request: KeyRequest = read(stream).await?;
-        let result = self.find(&request, stream.get_ref().1.peer_certificates());
+        let result = self.find(&request, admission, identity);
         write(stream, &result).await
     }
 
-    fn find(&self, request: &KeyRequest, certs: Option<&[CertificateDer<'_>]>) -> Result<String, String> {
+    fn find(
+        &self,
+        request: &KeyRequest,
+        admission: &Admission,
+        identity: Option<&PeerIdentity>,
+    ) -> Result<String, String> {
+        let identity = identity.ok_or("no certificate")?;
+        admission.check(request.from, identity).map_err(|refusal| format!("{}: {refusal}", request.from))?;
         let trust = self.handle.shared().trust.borrow().clone();
-        let is_member = trust.members.iter().any(|member| member.id == request.from);
         // One that the cluster has not heard of may be for when the asker is gone.
         if request.number > trust.next_data_key.map_or(trust.data_key, |(next, _)| next) {
             return Err("the cluster knows of no such key".into());
-        }
-        if !is_member || !is_node(certs, node_number(request.from)) {
-            return Err(format!("{} is no member, or not who it says", request.from));
         }
         let keys = self.data_key_file.load().map_err(|error| error.to_string())?.keys;
         keys.get(&request.number).map(|key| data_encoding::BASE64.encode(key)).ok_or_else(|| "it is not here".into())
@@ -61,11 +70,18 @@ impl KeyDesk {
 }
 
 /// Asks one member.
-pub(crate) async fn ask(tls: &CurrentTls, own: NodeId, member: &Member, number: u32) -> Result<Key, String> {
+pub(crate) async fn ask(
+    tls: &CurrentTls,
+    admission: &Admission,
+    own: NodeId,
+    member: &Member,
+    number: u32,
+) -> Result<Key, String> {
     let exchange = async {
         let stream = TcpStream::connect(&member.address).await?;
         let connector = TlsConnector::from(tls.get().client);
         let mut stream = connector.connect(server_name(node_number(member.id)), stream).await?;
+        admission.check_server(member.id, stream.get_ref().1.peer_certificates())?;
         super::frame::write_magic(&mut stream).await?;
         stream.write_u8(KEY_LANE).await?;
         write(&mut stream, &KeyRequest { from: own, number }).await?;

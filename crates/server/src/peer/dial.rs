@@ -1,9 +1,11 @@
 //! One lane to one peer: dials, greets, sends what the replica gives, dials again.
 
-use super::frame::{Hello, REMOVED, Welcome};
+use super::admission::Admission;
+use super::frame::{Hello, KEY_REFUSED, REMOVED, Welcome};
 use super::outlet::Outlet;
 use super::{PeerCounters, PeerEvents, node_number, silence};
 use crate::limits::{PEER_CONNECT_MS, PEER_HANDSHAKE_MS, PEER_HANG_UPS, PEER_RETRY_MS_MAX, PEER_RETRY_MS_MIN};
+use crate::tls::peer_identity::PeerIdentity;
 use crate::tls::session::{self, CurrentTls};
 use replica::io::Lane;
 use std::io;
@@ -17,12 +19,21 @@ use tokio_rustls::client::TlsStream;
 /// What a dialler needs.
 pub(crate) struct Dialler<E> {
     pub(crate) tls: Arc<CurrentTls>,
+    pub(crate) admission: Admission,
     pub(crate) address: String,
     pub(crate) hello: Hello,
     pub(crate) events: Arc<E>,
     pub(crate) counters: Arc<PeerCounters>,
     /// What is to be sent.
     pub(crate) outlet: Arc<Outlet>,
+}
+
+/// A connection that stands.
+struct Connected {
+    stream: TlsStream<TcpStream>,
+    welcome: Welcome,
+    /// What the other side showed.
+    identity: PeerIdentity,
 }
 
 /// What the other side was last seen to be.
@@ -45,13 +56,13 @@ impl<E: PeerEvents> Dialler<E> {
                 .await
                 .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
             {
-                Ok((stream, welcome)) => {
+                Ok(Connected { stream, welcome, identity }) => {
                     seen = Seen::Connected;
                     pause_ms = PEER_RETRY_MS_MIN;
                     if self.is_evidence() {
                         self.events.connected(self.hello.to, welcome.boot_id);
                     }
-                    if self.send_all(stream).await.is_ok() {
+                    if self.send_all(stream, &identity).await.is_ok() {
                         return;
                     }
                     // Dial again at once: whether that is refused tells whether the process is gone.
@@ -91,7 +102,7 @@ impl<E: PeerEvents> Dialler<E> {
         matches!(self.hello.lane, Lane::Heartbeat)
     }
 
-    async fn connect(&self) -> io::Result<(TlsStream<TcpStream>, Welcome)> {
+    async fn connect(&self) -> io::Result<Connected> {
         // What the network loses meanwhile is sent again after a second and after three (RFC 6298 2): dialled anew, it
         // is there sooner once the network is.
         let limit = Duration::from_millis(PEER_CONNECT_MS);
@@ -99,6 +110,7 @@ impl<E: PeerEvents> Dialler<E> {
         silence::prepare(&stream)?;
         let connector = TlsConnector::from(self.tls.get().client);
         let mut stream = connector.connect(session::server_name(node_number(self.hello.to)), stream).await?;
+        let identity = self.admission.check_server(self.hello.to, stream.get_ref().1.peer_certificates())?;
         self.hello.write(&mut stream).await?;
         let welcome = Welcome::read(&mut stream).await.map_err(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => io::Error::new(
@@ -111,15 +123,22 @@ impl<E: PeerEvents> Dialler<E> {
             self.events.told_removed(self.hello.to);
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, "this node was removed from the cluster"));
         }
+        if welcome.id == KEY_REFUSED {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the cluster does not accept the key of this node: another took its place, or the directory is an older \
+                 copy. If the node itself did not renew it, remove the node (`catamaran cluster remove`) and join anew",
+            ));
+        }
         if welcome.id != self.hello.to {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "another incarnation of the peer answers there"));
         }
         self.counters.dialled.one_shared();
-        Ok((stream, welcome))
+        Ok(Connected { stream, welcome, identity })
     }
 
     /// Sends until the connection ends (an error) or the lane is closed.
-    async fn send_all(&self, stream: TlsStream<TcpStream>) -> io::Result<()> {
+    async fn send_all(&self, stream: TlsStream<TcpStream>, identity: &PeerIdentity) -> io::Result<()> {
         let (mut read, write) = tokio::io::split(stream);
         let mut nothing = [0; 1];
         self.outlet.open(Box::new(write));
@@ -127,6 +146,10 @@ impl<E: PeerEvents> Dialler<E> {
             ended = self.outlet.write_all() => ended,
             // An acceptor sends nothing after its greeting: octets here are as bad as the end.
             _ = read.read(&mut nothing) => Err(io::ErrorKind::ConnectionReset.into()),
+            // The other end shows another key by now, if it still is the member.
+            refusal = self.admission.revoked(self.hello.to, identity) => {
+                Err(io::Error::new(io::ErrorKind::PermissionDenied, refusal.to_string()))
+            }
         };
         self.outlet.shut();
         ended

@@ -5,7 +5,8 @@
 //!   acceptor: "catamaran-peer\0\x01"  id(8)  boot_id(8)
 //!   dialler:  ( length(4)  octets(length) )*
 //! ```
-//! An id of 0 from the acceptor says that the dialler was removed from the cluster; the connection ends there.
+//! An id of 0 from the acceptor says that the dialler was removed from the cluster, one with all bits set that its key
+//! is not the one that the cluster's state pins; the connection ends there.
 //! Numbers are big-endian. A node that asks to join says something else: see [`super::join`].
 //! The last octet of the first word is the version of this format.
 
@@ -35,7 +36,12 @@ pub(crate) enum Greeting {
     Join,
     /// A member asks for a data key.
     DataKey,
+    /// A member asks whether another is one.
+    Vouch,
 }
+
+/// Stands for [`Welcome::id`] when the dialler's key was replaced, or is not its own: no id of a node has all bits set.
+pub(crate) const KEY_REFUSED: NodeId = NodeId::MAX;
 
 /// Stands for [`Welcome::id`] when the dialler was removed: ids of nodes are never zero.
 pub(crate) const REMOVED: NodeId = 0;
@@ -68,6 +74,7 @@ impl Hello {
         let lane = match from.read_u8().await? {
             super::join::JOIN_LANE => return Ok(Greeting::Join),
             super::data_keys::KEY_LANE => return Ok(Greeting::DataKey),
+            super::vouch::VOUCH_LANE => return Ok(Greeting::Vouch),
             octet => lane_from(octet).ok_or_else(|| invalid("an unknown lane"))?,
         };
         Ok(Greeting::Lane(Self {

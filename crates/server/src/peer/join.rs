@@ -6,19 +6,23 @@
 //!   member:  length(4)  Result<JoinGrant, reason> (JSON)
 //! ```
 
+use super::admission::Admission;
 use super::frame::{append, read_len};
+use super::pending::PendingPlace;
 use crate::api::error::ApiError;
 use crate::files::cluster_id;
 use crate::files::data_key::{DataKeyFile, Key};
 use crate::files::token::Token;
-use crate::limits::{JOIN_MESSAGE_BYTES_MAX, PEER_HANDSHAKE_MS};
+use crate::limits::{ADMIN_WAIT_MS, JOIN_MESSAGE_BYTES_MAX, JOIN_REQUEST_BYTES_MAX, PEER_HANDSHAKE_MS};
 use crate::node::handle::{ReplicaHandle, WithZones};
-use crate::node::trust_keeper::{ca_key_of, roots_text};
-use crate::problem::{NO_LEADER, NOBODY_KNOWS};
-use crate::tls::authority::{Authority, to_pem};
+use crate::node::trust_keeper::{PIN_LEVEL, ca_key_of, roots_text};
+use crate::problem::{NO_LEADER, NOBODY_KNOWS, TOKEN_REFUSED};
+use crate::tls::authority::{Authority, NodeCertificate, to_pem};
+use crate::tls::peer_identity::PeerIdentity;
 use crate::tls::session;
-use replica::io::{AdminCommand, AdminReply};
+use replica::io::{AdminCommand, AdminReply, NodeId, TrustCommand};
 use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::io;
 use std::net::SocketAddr;
@@ -26,6 +30,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{Instant, timeout_at};
 
 /// The octet in the place of a lane that asks to join.
 pub(super) const JOIN_LANE: u8 = 0xFF;
@@ -125,14 +131,47 @@ pub(crate) struct JoinDesk {
 }
 
 impl JoinDesk {
-    /// Answers one joiner.
-    pub(super) async fn serve(&self, stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) -> io::Result<()> {
-        let request: JoinRequest = read(stream).await?;
-        let result = self.admit(&request).await;
+    /// Answers one joiner. It holds its place among the strangers until its token is known to be good; what follows is
+    /// a change of membership, which takes as long as an administrator's command may.
+    pub(super) async fn serve(
+        &self,
+        stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+        admission: &Admission,
+        joins: &Semaphore,
+        (deadline, place): (Instant, PendingPlace),
+    ) -> io::Result<()> {
+        let request = timeout_at(deadline, read_at_most::<JoinRequest>(stream, JOIN_REQUEST_BYTES_MAX)).await??;
+        let result = match Self::check(&request, admission, joins) {
+            Ok(_joining) => {
+                drop(place);
+                let limit = Duration::from_millis(ADMIN_WAIT_MS + PEER_HANDSHAKE_MS);
+                tokio::time::timeout(limit, self.admit(&request)).await?
+            }
+            Err(reason) => Err(reason),
+        };
         if let Err(reason) = &result {
             tracing::warn!(address = request.address, reason, "a node was not let in");
         }
-        write(stream, &result).await
+        timeout_at(deadline.max(Instant::now() + Duration::from_millis(PEER_HANDSHAKE_MS)), write(stream, &result))
+            .await?
+    }
+
+    /// What needs no leader: nothing is proposed for a stranger without a token.
+    fn check<'s>(
+        request: &JoinRequest,
+        admission: &Admission,
+        joins: &'s Semaphore,
+    ) -> Result<SemaphorePermit<'s>, String> {
+        if !admission.has_tokens() {
+            return Err("no join token is open: make one with `catamaran cluster add`".into());
+        }
+        if !admission.knows_token(&digest(&request.secret)) {
+            return Err(TOKEN_REFUSED.into());
+        }
+        if request.address.parse::<SocketAddr>().is_err() {
+            return Err("the address for peers is not an IP address and a port".into());
+        }
+        joins.try_acquire().map_err(|_| "other nodes are joining at the moment; try again".into())
     }
 
     /// Who issues, and the text of all authorities that are accepted: those in the cluster's state, or, before they
@@ -154,6 +193,17 @@ impl JoinDesk {
         Ok(Issuer { authority, ca_pem, is_renewed: false })
     }
 
+    /// Has the cluster pin the key that a new member gets, before it gets it: nobody else can register one for it.
+    async fn pin(&self, id: NodeId, issued: &NodeCertificate) -> Result<(), String> {
+        if self.handle.shared().trust.borrow().feature_level < PIN_LEVEL {
+            return Ok(());
+        }
+        let cert = CertificateDer::from_pem_slice(issued.cert_pem.as_bytes()).map_err(|error| error.to_string())?;
+        let identity = PeerIdentity::of(Some(&[cert])).ok_or("the certificate that was issued cannot be read")?;
+        let command = AdminCommand::Trust(TrustCommand::AddPin { id, pin: identity.pin });
+        self.handle.admin(command).await.map(|_| ()).map_err(|error| ApiError::from(error).into_reason())
+    }
+
     async fn admit(&self, request: &JoinRequest) -> Result<JoinGrant, String> {
         let Issuer { authority, ca_pem, is_renewed } = self.issuer()?;
         let stopping = "the node is stopping";
@@ -165,9 +215,9 @@ impl JoinDesk {
             return Err("the cluster gave no number".into());
         };
         let failed = |error: io::Error| error.to_string();
-        let node = super::node_number(id);
-        let issued = if is_renewed { authority.issue(node) } else { authority.issue_without_end(node) };
+        let issued = if is_renewed { authority.issue(id) } else { authority.issue_without_end(id) };
         let issued = issued.map_err(failed)?;
+        self.pin(id, &issued).await?;
         let keys = self.data_key_file.load().map_err(failed)?;
         let current = self.handle.shared().trust.borrow().data_key;
         let base64 = |key: &Key| data_encoding::BASE64.encode(key);
@@ -252,7 +302,11 @@ pub(crate) async fn ask(token: &JoinToken, own_address: SocketAddr, wait: Durati
 }
 
 pub(super) async fn read<T: DeserializeOwned>(from: &mut (impl AsyncRead + Unpin)) -> io::Result<T> {
-    let len = read_len(from).await?.filter(|len| *len <= JOIN_MESSAGE_BYTES_MAX);
+    read_at_most(from, JOIN_MESSAGE_BYTES_MAX).await
+}
+
+async fn read_at_most<T: DeserializeOwned>(from: &mut (impl AsyncRead + Unpin), bytes_max: usize) -> io::Result<T> {
+    let len = read_len(from).await?.filter(|len| *len <= bytes_max);
     let mut octets = vec![0; len.ok_or(io::ErrorKind::InvalidData)?];
     from.read_exact(&mut octets).await?;
     Ok(serde_json::from_slice(&octets)?)

@@ -1,5 +1,6 @@
 //! The lanes to all peers, kept in step with the members of the cluster.
 
+use super::admission::Admission;
 use super::dial::Dialler;
 use super::frame::Hello;
 use super::outlet::Outlet;
@@ -15,6 +16,7 @@ pub(crate) struct Links<E> {
     own: NodeId,
     boot_id: u64,
     tls: Arc<CurrentTls>,
+    admission: Admission,
     runtimes: LaneRuntimes,
     events: Arc<E>,
     counters: Arc<PeerCounters>,
@@ -44,11 +46,12 @@ impl<E: PeerEvents> Links<E> {
         own: NodeId,
         boot_id: u64,
         tls: Arc<CurrentTls>,
+        admission: Admission,
         runtimes: LaneRuntimes,
         events: Arc<E>,
         counters: Arc<PeerCounters>,
     ) -> Self {
-        Self { own, boot_id, tls, runtimes, events, counters, peers: BTreeMap::new() }
+        Self { own, boot_id, tls, admission, runtimes, events, counters, peers: BTreeMap::new() }
     }
 
     /// Dials who is new or moved; hangs up on who is out. One that was removed and is still counted by raft is talked
@@ -97,6 +100,7 @@ impl<E: PeerEvents> Links<E> {
         let outlet = Arc::new(Outlet::new(self.counters.clone()));
         let dialler = Dialler {
             tls: self.tls.clone(),
+            admission: self.admission.clone(),
             address: member.address.clone(),
             hello: Hello { lane, from: self.own, to: member.id, boot_id: self.boot_id },
             events: self.events.clone(),
@@ -115,6 +119,7 @@ mod tests {
     use crate::peer::frame::Welcome;
     use crate::tls::authority::Authority;
     use crate::tls::session::PeerFiles;
+    use replica::Trust;
     use std::sync::mpsc::{Receiver, Sender as StdSender, channel};
     use std::time::Duration;
     use tokio::runtime::Runtime;
@@ -126,13 +131,14 @@ mod tests {
         Connected(NodeId, u64),
         Gone(NodeId, bool),
         ToldRemoved(NodeId),
+        Vouched(NodeId),
     }
 
-    struct Events(StdSender<Event>, watch::Sender<Arc<Membership>>);
+    struct Events(StdSender<Event>, watch::Sender<Arc<Membership>>, watch::Sender<Arc<Trust>>);
 
     impl Events {
         fn new(events: StdSender<Event>) -> Self {
-            Self(events, watch::Sender::default())
+            Self(events, watch::Sender::default(), watch::Sender::default())
         }
     }
 
@@ -149,8 +155,14 @@ mod tests {
         fn told_removed(&self, by: NodeId) {
             let _ = self.0.send(Event::ToldRemoved(by));
         }
+        fn vouched(&self, id: NodeId) {
+            let _ = self.0.send(Event::Vouched(id));
+        }
         fn membership(&self) -> watch::Receiver<Arc<Membership>> {
             self.1.subscribe()
+        }
+        fn trust(&self) -> watch::Receiver<Arc<Trust>> {
+            self.2.subscribe()
         }
     }
 
@@ -170,6 +182,18 @@ mod tests {
         Arc::new(CurrentTls::new(files.load().unwrap()))
     }
 
+    /// Of nodes that have just joined: they know each other from their configuration.
+    fn admission(events: &Events) -> Admission {
+        let members = [1, 2, 3].map(|id| Member { id, address: format!("127.0.0.1:{id}") });
+        Admission::new(events.membership(), events.trust(), members.to_vec())
+    }
+
+    /// The sending side of node 1.
+    fn links(tls: Arc<CurrentTls>, runtime: &Runtime, send: StdSender<Event>) -> Links<Events> {
+        let events = Arc::new(Events::new(send));
+        Links::new(1, 5, tls, admission(&events), both(runtime), events, Arc::default())
+    }
+
     /// Node `id` accepting on a free port.
     fn accept(tls: &Arc<CurrentTls>, id: NodeId, boot_id: u64, port: u16) -> (Runtime, u16, Receiver<Event>) {
         let runtime = runtime();
@@ -177,14 +201,10 @@ mod tests {
         let listener =
             crate::listen::sockets::tcp(([127, 0, 0, 1], port).into(), crate::listen::sockets::Sharing::Alone).unwrap();
         let port = listener.local_addr().unwrap().port();
-        let acceptor = Acceptor::new(
-            tls.clone(),
-            Welcome { id, boot_id },
-            Arc::new(Events::new(send)),
-            Arc::default(),
-            None,
-            both(&runtime),
-        );
+        let events = Arc::new(Events::new(send));
+        let admission = admission(&events);
+        let welcome = Welcome { id, boot_id };
+        let acceptor = Acceptor::new(tls.clone(), welcome, events, Arc::default(), admission, None, both(&runtime));
         runtime.spawn(async move { acceptor.run(tokio::net::TcpListener::from_std(listener).unwrap()).await });
         (runtime, port, receive)
     }
@@ -200,7 +220,7 @@ mod tests {
         let (server, port, inbound) = accept(&two, 2, 77, 0);
         let client = runtime();
         let (send, events) = channel();
-        let mut links = Links::new(1, 5, one, both(&client), Arc::new(Events::new(send)), Arc::default());
+        let mut links = links(one, &client, send);
         let member = Member { id: 2, address: format!("127.0.0.1:{port}") };
         links.set_members(&[Member { id: 1, address: "127.0.0.1:1".into() }, member], &Membership::default());
         assert_eq!(next(&events), Event::Connected(2, 77));
@@ -235,7 +255,7 @@ mod tests {
         let (_server, port, inbound) = accept(&two, 2, 77, 0);
         let client = runtime();
         let (send, events) = channel();
-        let mut links = Links::new(1, 5, one, both(&client), Arc::new(Events::new(send)), Arc::default());
+        let mut links = links(one, &client, send);
         links.set_members(&[Member { id: 2, address: format!("127.0.0.1:{port}") }], &Membership::default());
         assert_eq!(next(&events), Event::Connected(2, 77));
         let arrives = |links: &mut Links<Events>, frame: &[u8], limit_ms| {
@@ -261,7 +281,7 @@ mod tests {
         let client = runtime();
         let (send, events) = channel();
         // Node 3's certificate, but it calls itself 1.
-        let mut links = Links::new(1, 5, three, both(&client), Arc::new(Events::new(send)), Arc::default());
+        let mut links = links(three, &client, send);
         links.set_members(&[Member { id: 2, address: format!("127.0.0.1:{port}") }], &Membership::default());
         assert_eq!(next(&events), Event::Gone(2, false));
         links.send(2, Lane::Normal, vec![1, 2, 3]);

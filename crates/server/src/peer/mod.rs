@@ -5,15 +5,20 @@
 //! heartbeat connection, and whether dialling again is refused, is its own evidence about the peer.
 
 pub(crate) mod accept;
+pub(crate) mod admission;
 pub(crate) mod data_keys;
 pub(crate) mod dial;
 pub(crate) mod frame;
 pub(crate) mod join;
 pub(crate) mod links;
+mod member_connections;
 pub(crate) mod outlet;
+mod pending;
 mod silence;
+mod vouch;
 
 use crate::metrics::Counter;
+use replica::Trust;
 use replica::io::{Lane, Membership, NodeId};
 use std::sync::Arc;
 use tokio::runtime::Handle;
@@ -34,8 +39,12 @@ pub(crate) trait PeerEvents: Send + Sync + 'static {
     fn gone(&self, id: NodeId, refused: bool);
     /// A peer says that this node was removed from the cluster.
     fn told_removed(&self, by: NodeId);
+    /// A member that this node knows vouches for one that it does not know.
+    fn vouched(&self, id: NodeId);
     /// Who belongs to the cluster; changes when members do.
     fn membership(&self) -> watch::Receiver<Arc<Membership>>;
+    /// What members know each other by.
+    fn trust(&self) -> watch::Receiver<Arc<Trust>>;
 }
 
 /// Where connections are served: each runtime has one thread, since an update passes here four times before it is
@@ -66,7 +75,7 @@ pub(crate) struct PeerCounters {
     pub(crate) dropped: Counter,
     /// Frames received.
     pub(crate) received: Counter,
-    /// Connections refused: wrong certificate, greeting or frame.
+    /// Connections refused: wrong certificate, greeting or frame, or more than a stranger may open.
     pub(crate) refused: Counter,
     /// Connections made.
     pub(crate) dialled: Counter,

@@ -2,9 +2,11 @@
 
 use crate::files::{Readers, read_bounded, write_atomic};
 use crate::limits::SMALL_FILE_BYTES_MAX;
+use crate::peer::node_number;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
 };
+use replica::io::NodeId;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use std::io;
@@ -75,25 +77,31 @@ impl Authority {
         self.issuer.key().serialize_pem()
     }
 
-    /// A fresh key and its certificate for node `id`.
-    pub(crate) fn issue(&self, id: u64) -> io::Result<NodeCertificate> {
+    /// A fresh key and its certificate for a member.
+    pub(crate) fn issue(&self, id: NodeId) -> io::Result<NodeCertificate> {
         self.issue_at(id, SystemTime::now().duration_since(UNIX_EPOCH).map_err(io::Error::other)?.as_secs())
     }
 
     /// The same at a time, in seconds since 1970.
-    pub(crate) fn issue_at(&self, id: u64, now_s: u64) -> io::Result<NodeCertificate> {
-        self.sign(vec![super::node_name(id)], both_sides(), Some(now_s + LIFE.as_secs()))
+    pub(crate) fn issue_at(&self, id: NodeId, now_s: u64) -> io::Result<NodeCertificate> {
+        self.sign(names(id), both_sides(), Some(now_s + LIFE.as_secs()), fresh()?)
     }
 
-    /// The same for good, where nobody would renew it.
-    pub(crate) fn issue_without_end(&self, id: u64) -> io::Result<NodeCertificate> {
-        self.sign(vec![super::node_name(id)], both_sides(), None)
+    /// Another certificate for the key that a member has.
+    pub(crate) fn issue_for_key(&self, id: NodeId, key_pem: &str, now_s: u64) -> io::Result<NodeCertificate> {
+        let key = KeyPair::from_pem(key_pem).map_err(io::Error::other)?;
+        self.sign(names(id), both_sides(), Some(now_s + LIFE.as_secs()), key)
+    }
+
+    /// A fresh key and a certificate for good, where nobody would renew it.
+    pub(crate) fn issue_without_end(&self, id: NodeId) -> io::Result<NodeCertificate> {
+        self.sign(names(id), both_sides(), None, fresh()?)
     }
 
     /// A fresh key and a certificate for clients on this machine. It is of no use between nodes: it names none of them,
     /// and may not be shown by a client.
     pub(crate) fn issue_local(&self) -> io::Result<NodeCertificate> {
-        self.sign(LOCAL_NAMES.map(str::to_owned).to_vec(), vec![ExtendedKeyUsagePurpose::ServerAuth], None)
+        self.sign(LOCAL_NAMES.map(str::to_owned).to_vec(), vec![ExtendedKeyUsagePurpose::ServerAuth], None, fresh()?)
     }
 
     fn sign(
@@ -101,8 +109,8 @@ impl Authority {
         names: Vec<String>,
         usages: Vec<ExtendedKeyUsagePurpose>,
         expires_s: Option<u64>,
+        key_pair: KeyPair,
     ) -> io::Result<NodeCertificate> {
-        let key_pair = KeyPair::generate().map_err(io::Error::other)?;
         let first = names.first().cloned().unwrap_or_default();
         let mut params = CertificateParams::new(names).map_err(io::Error::other)?;
         params.distinguished_name = rcgen::DistinguishedName::new();
@@ -116,6 +124,15 @@ impl Authority {
         let cert = params.signed_by(&key_pair, &self.issuer).map_err(io::Error::other)?;
         Ok(NodeCertificate { cert_pem: cert.pem(), key_pem: key_pair.serialize_pem() })
     }
+}
+
+fn fresh() -> io::Result<KeyPair> {
+    KeyPair::generate().map_err(io::Error::other)
+}
+
+/// What a certificate calls a member.
+fn names(id: NodeId) -> Vec<String> {
+    vec![super::node_name(node_number(id)), super::member_name(id)]
 }
 
 fn both_sides() -> Vec<ExtendedKeyUsagePurpose> {

@@ -2,6 +2,7 @@
 
 // Mutual TLS between nodes: an authority made with the cluster, a certificate for each node.
 pub(crate) mod authority;
+pub(crate) mod peer_identity;
 pub(crate) mod session;
 pub(crate) mod validity;
 // Towards clients: the certificate of the operator, sessions that resume on any node.
@@ -11,7 +12,15 @@ pub(crate) mod public;
 pub(crate) mod quic;
 mod tickets;
 
-/// The name in a node's certificate; both sides of a connection check it.
-pub(crate) fn node_name(id: u64) -> String {
-    format!("node-{id}.catamaran.internal")
+use crate::peer::node_number;
+use replica::io::NodeId;
+
+/// A name in a node's certificate: its number. Both sides of a connection check it.
+pub(crate) fn node_name(number: u64) -> String {
+    format!("node-{number}.catamaran.internal")
+}
+
+/// Another name there: the whole id of the member. A number that is given again is given to another member.
+pub(crate) fn member_name(id: NodeId) -> String {
+    format!("{}{}-{}.catamaran.internal", peer_identity::MEMBER, node_number(id), id >> 32)
 }

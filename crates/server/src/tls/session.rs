@@ -1,8 +1,10 @@
 //! rustls configurations: both sides show a certificate of an authority of the cluster, TLS 1.3 only.
 
+use super::peer_identity::PeerIdentity;
 use super::validity::{expires_s, is_issued_by};
 use crate::files::{Readers, read_bounded, write_atomic};
 use crate::limits::SMALL_FILE_BYTES_MAX;
+use replica::io::NodeId;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore, ServerConfig, server::WebPkiClientVerifier, version::TLS13};
@@ -64,6 +66,44 @@ impl PeerFiles {
         std::fs::rename(self.new_key(), &self.key)
     }
 
+    /// Keeps a certificate and its key beside those in use, until the cluster accepts that key.
+    pub(crate) fn save_next(&self, cert_pem: &str, key_pem: &str) -> io::Result<()> {
+        let next = self.next();
+        write_atomic(&next.key, key_pem.as_bytes(), Readers::Owner)?;
+        write_atomic(&next.cert, cert_pem.as_bytes(), Readers::All)
+    }
+
+    /// The next certificate and its key, if there are both and they fit together.
+    pub(crate) fn load_next(&self, roots: &[CertificateDer<'static>]) -> Option<PeerTls> {
+        self.next().load_with(roots.to_vec()).ok()
+    }
+
+    /// The next certificate and its key take the place of those in use.
+    pub(crate) fn use_next(&self) -> io::Result<()> {
+        let next = self.next();
+        let [cert, key] = [&next.cert, &next.key].map(|file| read_bounded(file, SMALL_FILE_BYTES_MAX));
+        self.save(&String::from_utf8_lossy(&cert?), &String::from_utf8_lossy(&key?))?;
+        self.forget_next()
+    }
+
+    /// Removes the next certificate and its key.
+    pub(crate) fn forget_next(&self) -> io::Result<()> {
+        let next = self.next();
+        for file in [&next.cert, &next.key] {
+            match std::fs::remove_file(file) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn next(&self) -> Self {
+        let [cert, key] =
+            [(&self.cert, "pem-next"), (&self.key, "key-next")].map(|(file, end)| file.with_extension(end));
+        Self { ca: self.ca.clone(), cert, key }
+    }
+
     fn new_key(&self) -> PathBuf {
         self.key.with_extension("key-new")
     }
@@ -117,6 +157,17 @@ impl PeerTls {
         Ok(Self { client: Arc::new(client), server: Arc::new(server), roots, own })
     }
 
+    /// The pin of the key that this node shows.
+    pub(crate) fn own_pin(&self) -> Option<[u8; 32]> {
+        PeerIdentity::of(Some(std::slice::from_ref(&self.own))).map(|identity| identity.pin)
+    }
+
+    /// Whether the node's own certificate names this member, with its incarnation.
+    pub(crate) fn names_member(&self, id: NodeId) -> bool {
+        let names = webpki::EndEntityCert::try_from(&self.own);
+        names.is_ok_and(|cert| cert.valid_dns_names().any(|name| name == super::member_name(id)))
+    }
+
     /// The authorities whose certificates are accepted.
     pub(crate) fn roots(&self) -> &[CertificateDer<'static>] {
         &self.roots
@@ -162,17 +213,14 @@ pub(crate) fn server_name(id: u64) -> ServerName<'static> {
     ServerName::try_from(super::node_name(id)).expect("digits and fixed labels are a DNS name")
 }
 
-/// Whether the certificate that the other side showed is that of node `id`.
-pub(crate) fn is_node(certs: Option<&[CertificateDer<'_>]>, id: u64) -> bool {
-    let Some(cert) = certs.and_then(<[_]>::first) else { return false };
-    webpki::EndEntityCert::try_from(cert)
-        .is_ok_and(|cert| cert.verify_is_valid_for_subject_name(&server_name(id)).is_ok())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::tls::authority::{Authority, to_pem};
+
+    fn is_node(certs: Option<&[CertificateDer<'_>]>, id: u64) -> bool {
+        PeerIdentity::of(certs).is_some_and(|identity| identity.is_about(id))
+    }
 
     fn files(dir: &Path, authorities: &[&Authority], id: u64) -> PeerFiles {
         let made = authorities[0].issue(id).unwrap();

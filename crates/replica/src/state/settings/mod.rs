@@ -3,6 +3,7 @@
 mod check;
 mod data_key;
 mod items;
+mod pins;
 mod rotation;
 #[cfg(test)]
 mod tests;
@@ -151,6 +152,11 @@ impl Settings {
     #[cfg(test)]
     pub(crate) const fn pretend_feature_level(&mut self, level: u32) {
         self.feature_level = level;
+    }
+
+    /// The join tokens that are not used up.
+    pub(crate) fn token_digests(&self) -> impl Iterator<Item = [u8; 32]> {
+        self.tokens.keys().copied()
     }
 
     pub(crate) const fn feature_level(&self) -> u32 {

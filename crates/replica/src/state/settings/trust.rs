@@ -7,6 +7,7 @@
 
 use super::Settings;
 use super::data_key::DataKeyNumbers;
+use super::pins::Pins;
 use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::entry::{TrustChange, decode_standing, encode_standing};
 use crate::io::{AdminError, NodeId, Standing};
@@ -33,6 +34,8 @@ pub(crate) struct Trust {
     /// The last order to renew certificates.
     renewal: u32,
     standings: BTreeMap<NodeId, Standing>,
+    /// The keys that members may show.
+    pins: Pins,
     /// Which data key seals.
     pub(super) data_key: DataKeyNumbers,
 }
@@ -52,6 +55,10 @@ impl Trust {
 
     pub(crate) const fn standings(&self) -> &BTreeMap<NodeId, Standing> {
         &self.standings
+    }
+
+    pub(crate) const fn pins(&self) -> &Pins {
+        &self.pins
     }
 
     fn next_number(&self) -> u32 {
@@ -85,6 +92,7 @@ impl Trust {
             TrustChange::Standing { id, standing } => {
                 self.standings.insert(*id, *standing);
             }
+            TrustChange::Pin { id, change } => self.pins.apply(*id, change),
         }
     }
 
@@ -94,7 +102,8 @@ impl Trust {
         }
     }
 
-    /// Items of a checkpoint: 30 the authorities, 31 the numbers, 32 the members, 33 the data keys.
+    /// Items of a checkpoint: 30 the authorities, 31 the numbers, 32 the members, 33 the data keys, 34
+    /// the pins of members.
     pub(super) fn encode_items(&self, mut each: impl FnMut(u8, &dyn Fn(&mut Encoder))) {
         for (&number, authority) in &self.authorities {
             each(30, &|out| {
@@ -127,6 +136,7 @@ impl Trust {
                 encode_standing(standing, out);
             });
         }
+        self.pins.encode_items(|write| each(34, write));
     }
 
     fn restore(&mut self, kind: u8, from: &mut Decoder<'_>) -> Result<(), DecodeError> {
@@ -146,6 +156,7 @@ impl Trust {
                 let next = if from.bool()? { Some((from.u32()?, from.array()?)) } else { None };
                 self.data_key = DataKeyNumbers { current, next, is_due };
             }
+            34 => self.pins.restore(from)?,
             _ => return Err(DecodeError::Unknown),
         }
         Ok(())
@@ -180,7 +191,7 @@ impl Settings {
         if let TrustChange::DataKey(change) = change {
             return self.apply_data_key(change);
         }
-        if let TrustChange::Standing { id, .. } = change
+        if let TrustChange::Standing { id, .. } | TrustChange::Pin { id, .. } = change
             && !self.is_member(*id)
         {
             return;
@@ -188,8 +199,12 @@ impl Settings {
         self.with_trust(|trust| trust.apply(change));
     }
 
+    /// What a member said of itself and the keys that it may show, when it is none any more.
     pub(super) fn forget_standing(&mut self, id: NodeId) {
-        self.with_trust(|trust| trust.standings.remove(&id));
+        self.with_trust(|trust| {
+            trust.standings.remove(&id);
+            trust.pins.forget(id);
+        });
     }
 
     /// Of another cluster from now on, which makes its own; this data key of it seals.
@@ -227,7 +242,10 @@ impl Settings {
             TrustChange::AuthorityRemove { number } if *number >= trust.issuer => Err(AdminError::RotationBusy),
             TrustChange::AuthorityRemove { .. } => when_ready(self.all_stand(|of| of.issued_by == trust.issuer)),
             TrustChange::Renew { number } => Ok(*number > trust.renewal),
-            TrustChange::Standing { id, .. } if !self.is_member(*id) => Err(AdminError::NodeUnknown),
+            TrustChange::Standing { id, .. } | TrustChange::Pin { id, .. } if !self.is_member(*id) => {
+                Err(AdminError::NodeUnknown)
+            }
+            TrustChange::Pin { id, change } => Ok(trust.pins.is_news(*id, change)),
             TrustChange::Standing { id, standing } => Ok(trust.standings.get(id) != Some(standing)),
         }
     }

@@ -1,0 +1,126 @@
+//! Which connections between nodes are accepted: those of members, by the certificate that the cluster's state pins.
+//!
+//! A certificate of the cluster's authority is not enough: a node that was removed still has one, and every member can
+//! issue more.
+
+use crate::tls::peer_identity::PeerIdentity;
+use replica::Trust;
+use replica::io::{Member, Membership, NodeId};
+use rustls::pki_types::CertificateDer;
+use std::io;
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// What this node knows of the members, always as of now.
+#[derive(Clone)]
+pub(crate) struct Admission {
+    membership: watch::Receiver<Arc<Membership>>,
+    trust: watch::Receiver<Arc<Trust>>,
+    /// The members in the configuration: all that a node knows that has just joined, until it has a state.
+    first_members: Arc<Vec<Member>>,
+}
+
+/// Why a connection is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Refusal {
+    /// It was a member once. Ids never come back.
+    Removed,
+    /// The certificate is not about this member.
+    OtherName,
+    /// The certificate is about this member and shows a key that was replaced, or that was never its own.
+    OtherKey,
+    /// The state of this node knows of no such member. A node that was away may not know it yet.
+    Unknown,
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Removed => "it was removed from the cluster",
+            Self::OtherName => "its certificate is not about this member",
+            Self::OtherKey => "its certificate shows a key that is not the member's, or no longer",
+            Self::Unknown => "no such member is known here",
+        })
+    }
+}
+
+impl Admission {
+    pub(crate) fn new(
+        membership: watch::Receiver<Arc<Membership>>,
+        trust: watch::Receiver<Arc<Trust>>,
+        first_members: Vec<Member>,
+    ) -> Self {
+        Self { membership, trust, first_members: Arc::new(first_members) }
+    }
+
+    /// Whether the other side of a connection, which shows `identity`, is the member `id`.
+    pub(crate) fn check(&self, id: NodeId, identity: &PeerIdentity) -> Result<(), Refusal> {
+        let (membership, trust) = (self.membership.borrow().clone(), self.trust.borrow().clone());
+        if membership.is_out(id) {
+            return Err(Refusal::Removed);
+        }
+        if !identity.is_about(id) {
+            return Err(Refusal::OtherName);
+        }
+        // A member of an older build registers its key as soon as the feature level is 3.
+        if trust.pins.get(&id).is_some_and(|pins| !pins.contains(&identity.pin)) {
+            return Err(Refusal::OtherKey);
+        }
+        let is_first = || membership.is_empty() && self.first_members.iter().any(|member| member.id == id);
+        if membership.is_member(id) || is_first() { Ok(()) } else { Err(Refusal::Unknown) }
+    }
+
+    /// Whether the other side of a connection that this node dialled is the member that it means to talk to.
+    ///
+    /// # Errors
+    /// `PermissionDenied` with the reason.
+    pub(crate) fn check_server(&self, id: NodeId, certs: Option<&[CertificateDer<'_>]>) -> io::Result<PeerIdentity> {
+        let refused = |why: &dyn std::fmt::Display| io::Error::new(io::ErrorKind::PermissionDenied, why.to_string());
+        let identity = PeerIdentity::of(certs).ok_or_else(|| refused(&"no certificate"))?;
+        match self.check(id, &identity) {
+            // The address of a member is dialled by what the state says, or the configuration before there is one.
+            Ok(()) | Err(Refusal::Unknown) => Ok(identity),
+            Err(refusal) => Err(refused(&refusal)),
+        }
+    }
+
+    /// Waits until an admitted connection is to be cut: the member was removed, or its key was replaced. `Unknown` cuts
+    /// nothing: another member vouched for it.
+    pub(crate) async fn revoked(&self, id: NodeId, identity: &PeerIdentity) -> Refusal {
+        let (mut membership, mut trust) = (self.membership.clone(), self.trust.clone());
+        loop {
+            membership.mark_unchanged();
+            trust.mark_unchanged();
+            match self.check(id, identity) {
+                Ok(()) | Err(Refusal::Unknown) => {}
+                Err(refusal) => return refusal,
+            }
+            let changed = async {
+                tokio::select! {
+                    changed = membership.changed() => changed,
+                    changed = trust.changed() => changed,
+                }
+            };
+            if changed.await.is_err() {
+                // The node is ending; so are its connections.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Whether join tokens are open: else nobody is to ask.
+    pub(crate) fn has_tokens(&self) -> bool {
+        !self.trust.borrow().join_tokens.is_empty()
+    }
+
+    /// Whether a join token with this digest is open.
+    pub(crate) fn knows_token(&self, digest: &[u8; 32]) -> bool {
+        self.trust.borrow().join_tokens.contains(digest)
+    }
+
+    /// The members that this node knows, and where to reach them.
+    pub(super) fn members(&self) -> Vec<Member> {
+        let members = self.trust.borrow().members.clone();
+        if members.is_empty() { self.first_members.to_vec() } else { members }
+    }
+}
