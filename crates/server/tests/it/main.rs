@@ -20,6 +20,8 @@ mod up;
 mod certificates;
 mod data_key;
 mod members;
+// What stolen certificates open, and what strangers can do to nodes.
+mod stolen_identity;
 // A voter that answers no queries, and two sites that do.
 mod removed;
 mod two_sites;

@@ -4,6 +4,8 @@ pub(crate) mod closed_loop;
 pub(crate) mod cluster;
 pub(crate) mod dns;
 pub(crate) mod encrypted;
+pub(crate) mod frames;
+pub(crate) mod hostile_peer;
 pub(crate) mod http;
 pub(crate) mod legitimate;
 pub(crate) mod message;

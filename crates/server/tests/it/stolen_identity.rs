@@ -1,0 +1,257 @@
+//! What the certificate and key of a node open once the node was removed, or its key was replaced: nothing.
+
+use crate::members::Joined;
+use crate::support::cluster::{Cluster, PATIENCE, Scratch, wait_for};
+use crate::support::frames::{self, Claim, of_each_kind};
+use crate::support::hostile_peer::{
+    BULK, DATA_KEY, HEARTBEAT, HostilePeer, Identity, JOIN, KEY_REFUSED, NORMAL, REMOVED, VOUCH, connect_from,
+    peer_address,
+};
+use crate::support::nodes::cluster_of_nodes;
+use replica::entry::{Body, Entry, SettingsChange, SettingsEntry};
+use replica::io::Right;
+use serde_json::Value;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Node 4 once more, in an incarnation that was never given.
+const NEVER_GIVEN: u64 = 1 << 32 | 4;
+
+const SOURCE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 66);
+
+/// Runs a command, which must do; gives what it printed.
+fn done(cluster: &Cluster, words: &[&str]) -> String {
+    let output = cluster.run(words);
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+/// What an attack must not change on a node: its term, what it has applied, and its state.
+fn state(cluster: &Cluster, id: u64) -> [Value; 4] {
+    let status = cluster.status(id).unwrap_or_else(|| panic!("node {id} answers nothing"));
+    ["term", "applied_index", "state_hash", "serving"].map(|field| status[field].clone())
+}
+
+/// An entry that grants a key all zones.
+fn grant_of_everything(epoch: u64) -> Vec<u8> {
+    let change = SettingsChange::Grant { key: "thief.".parse().unwrap(), zone: None, right: Right::Update };
+    Entry { group: 0, time_ms: 1_900_000_000_000, body: Body::Settings(SettingsEntry { epoch, change }) }.encode()
+}
+
+/// Forged appends and heartbeats of a leader of the next term, and a frame of every other kind.
+fn forged(cluster: &Cluster, from: u64, to: u64) -> Vec<(String, Vec<u8>)> {
+    let status = cluster.status(to).unwrap();
+    let number = |field: &str| status[field].as_u64().unwrap();
+    let (term, index) = (number("term") + 1, number("applied_index"));
+    let claim = Claim { from, to, term, index, commit: index + 1 };
+    let entries = (0..40).map(|epoch| (term, index + 1 + epoch, grant_of_everything(epoch))).collect::<Vec<_>>();
+    let append = Claim { commit: index + 40, ..claim };
+    let mut forged = of_each_kind(claim);
+    forged.push(("an append".into(), frames::raft(frames::APPEND, append, &entries)));
+    let lie = Claim { commit: 1_000_000_000, ..claim };
+    forged.push(("a heartbeat".into(), frames::raft(frames::HEARTBEAT, lie, &[])));
+    forged
+}
+
+/// Says all of it to a node, as `from`, on each lane; gives what the node said to the greetings.
+fn say_everything(cluster: &Cluster, identity: &Identity, from: u64, to: u64) -> Vec<Option<u64>> {
+    let frames = forged(cluster, from, to);
+    [HEARTBEAT, NORMAL, BULK]
+        .map(|lane| {
+            let mut peer = HostilePeer::connect(cluster, to, SOURCE, Some(identity)).unwrap();
+            peer.greet(lane, from, to).unwrap();
+            // It does not wait to be welcomed.
+            for (_, frame) in &frames {
+                if peer.send(frame).is_err() {
+                    break;
+                }
+            }
+            peer.welcome().ok()
+        })
+        .to_vec()
+}
+
+#[test]
+fn a_removed_node_changes_nothing_whatever_it_calls_itself() {
+    let cluster = Cluster::start("stolen-removed", 3, &[]);
+    cluster.settle();
+    let token = done(&cluster, &["cluster", "add"]);
+    let joined = Joined::start(&cluster, 4, &token);
+    wait_for("node 4 to be a voter", || {
+        let status = cluster.status(1)?;
+        let members = status["members"].as_array()?;
+        (members.iter().any(|member| member["node"] == 4 && member["voter"] == true)).then_some(())
+    });
+    let folder = cluster.dir.join("joined-4/node-4");
+    let identity = Identity::stolen(&folder);
+    done(&cluster, &["cluster", "remove", "4"]);
+    drop(joined);
+    cluster.settle();
+    let before = cluster.ids().map(|id| state(&cluster, id)).collect::<Vec<_>>();
+
+    for to in cluster.ids() {
+        assert_eq!(say_everything(&cluster, &identity, 4, to), [Some(REMOVED); 3], "as itself, at {to}");
+        for from in [NEVER_GIVEN, 9, to % 3 + 1, 7 << 32 | (to % 3 + 1)] {
+            assert_eq!(say_everything(&cluster, &identity, from, to), [None; 3], "as {from}, at {to}");
+        }
+    }
+    // An election takes less, and so does a node that ends.
+    std::thread::sleep(Duration::from_secs(2));
+    let after = cluster.ids().map(|id| state(&cluster, id)).collect::<Vec<_>>();
+    assert_eq!(after, before);
+    for id in cluster.ids() {
+        assert!(!cluster.dir.join(format!("node-{id}/data/quarantined")).exists(), "node {id}");
+    }
+    assert!(!done(&cluster, &["key", "list"]).contains("thief"));
+    // Nor is it told a data key, nor who is a member.
+    for (request, json) in requests(4) {
+        let mut peer = HostilePeer::connect(&cluster, 1, SOURCE, Some(&identity)).unwrap();
+        peer.greet(request, 0, 0).unwrap();
+        peer.send(json.as_bytes()).unwrap();
+        let answer = peer.answer().unwrap();
+        assert!(answer.contains("Err") && answer.contains("removed"), "{answer}");
+    }
+    done(&cluster, &["key", "add", "late", "--update", "--zone", "example.test"]);
+}
+
+/// What a member may ask beside its lanes: a data key, and whether another is a member.
+fn requests(from: u64) -> [(u8, String); 2] {
+    let vouch =
+        format!(r#"{{"from":{from},"about":9,"names":["node-9.catamaran.internal"],"pin":"{}"}}"#, "0".repeat(64));
+    [(DATA_KEY, format!(r#"{{"from":{from},"number":1}}"#)), (VOUCH, vouch)]
+}
+
+/// What node 1 says to node 2 under this identity: to a lane, and to the request for the data key of this number.
+fn opens(cluster: &Cluster, identity: &Identity, data_key: u64) -> (Option<u64>, String) {
+    let mut lane = HostilePeer::connect(cluster, 1, SOURCE, Some(identity)).unwrap();
+    lane.greet(BULK, 2, 1).unwrap();
+    let welcome = lane.welcome().ok();
+    let mut keys = HostilePeer::connect(cluster, 1, SOURCE, Some(identity)).unwrap();
+    keys.greet(DATA_KEY, 0, 0).unwrap();
+    keys.send(format!(r#"{{"from":2,"number":{data_key}}}"#).as_bytes()).unwrap();
+    (welcome, keys.answer().unwrap_or_default())
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for name in ["node.pem", "node.key"] {
+        std::fs::copy(from.join(name), to.join(name)).unwrap();
+    }
+}
+
+#[test]
+fn a_key_that_was_rotated_opens_nothing_and_open_connections_are_cut() {
+    let cluster = Cluster::start("stolen-rotated", 3, &[]);
+    cluster.settle();
+    let (node, thief) = (cluster.dir.join("node-2"), Scratch::new("stolen-rotated"));
+    copy(&node, thief.path());
+    let stolen = Identity::stolen(thief.path());
+    let (welcome, data_key) = opens(&cluster, &stolen, 1);
+    assert_eq!(welcome, Some(1), "until it is replaced, the key is that of node 2");
+    assert!(data_key.contains("Ok"), "{data_key}");
+    let term = state(&cluster, 1)[0].clone();
+    let mut open = HostilePeer::connect(&cluster, 1, SOURCE, Some(&stolen)).unwrap();
+    open.greet(BULK, 2, 1).unwrap();
+    assert_eq!(open.welcome().unwrap(), 1);
+
+    done(&cluster, &["cluster", "rotate", "--wait", "40"]);
+    assert!(open.is_cut_within(Duration::from_secs(5)), "its connection goes on");
+    let (welcome, data_key) = opens(&cluster, &stolen, 1);
+    assert_eq!(welcome, Some(KEY_REFUSED));
+    assert!(data_key.contains("Err"), "{data_key}");
+    done(&cluster, &["cluster", "rotate", "--data-key", "--wait", "40"]);
+    let (welcome, data_key) = opens(&cluster, &stolen, 2);
+    assert_eq!(welcome, Some(KEY_REFUSED));
+    assert!(data_key.contains("Err") && !data_key.contains("Ok"), "{data_key}");
+    // A thief of a data key can issue certificates of the authority, in any name, and they open nothing.
+    let issued = Identity::issued(&cluster, &["node-2", "member-2-0"]);
+    let (welcome, data_key) = opens(&cluster, &issued, 2);
+    assert_eq!(welcome, Some(KEY_REFUSED));
+    assert!(data_key.contains("Err"), "{data_key}");
+    // What the node itself shows now is good.
+    let own = Identity::stolen(&node);
+    assert_eq!(opens(&cluster, &own, 2).0, Some(1));
+    cluster.settle();
+    assert_eq!(state(&cluster, 1)[0], term, "a rotation takes no election");
+}
+
+/// Strangers that connect to a node again and again until told to stop: one says nothing at all, the other asks to join
+/// and then says nothing. Each connection stays open.
+struct Strangers {
+    stop: Arc<AtomicBool>,
+    /// Those that asked to join, whatever became of it.
+    joins: Arc<AtomicUsize>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Strangers {
+    /// Silent ones come 40 times a second to each node, the others as fast as they are let in.
+    fn start(cluster: &Cluster) -> Self {
+        let mut strangers = Self { stop: Arc::default(), joins: Arc::default(), threads: Vec::new() };
+        for to in cluster.ids() {
+            for source in [SOURCE, Ipv4Addr::LOCALHOST] {
+                let (address, ca) = (peer_address(cluster, to), cluster.dir.join("ca.pem"));
+                let (stop, joins) = (strangers.stop.clone(), strangers.joins.clone());
+                let until = Instant::now() + 2 * PATIENCE;
+                let attack = move || {
+                    let (mut silent, mut joining) = (Vec::new(), Vec::new());
+                    while !stop.load(Ordering::Relaxed) && Instant::now() < until {
+                        std::thread::sleep(Duration::from_millis(if source == SOURCE { 1 } else { 25 }));
+                        let Ok(stream) = connect_from(source, address) else { continue };
+                        if source == SOURCE {
+                            let mut peer = HostilePeer::over(stream, to, &ca, None).unwrap();
+                            peer.wait_at_most(Duration::from_millis(500));
+                            // The node may have hung up already, or let it wait.
+                            let _ = peer.greet(JOIN, 0, 0);
+                            joining.push(peer);
+                        } else {
+                            silent.push(stream);
+                        }
+                        joins.fetch_add(usize::from(source == SOURCE), Ordering::Relaxed);
+                    }
+                };
+                strangers.threads.push(std::thread::spawn(attack));
+            }
+        }
+        strangers
+    }
+
+    fn joins(&self) -> usize {
+        self.joins.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Strangers {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[test]
+fn strangers_on_the_port_for_peers_keep_no_node_out() {
+    let (cluster, mut nodes) = cluster_of_nodes("stolen-strangers");
+    nodes.leader(&cluster);
+    let strangers = Strangers::start(&cluster);
+    // 300 at each node, for which one pool of 256 has no room.
+    wait_for("the strangers", || (strangers.joins() >= 3 * 300).then_some(()));
+    // One node starts again, then two at once: each is back soon, with the last of what the cluster has decided.
+    for ids in [&[3][..], &[1, 2]] {
+        ids.iter().for_each(|&id| nodes.kill(id));
+        let started = Instant::now();
+        ids.iter().for_each(|&id| nodes.start(&cluster, id));
+        cluster.settle();
+        done(&cluster, &["key", "add", &format!("late-{}", ids[0]), "--update", "--zone", "example.test"]);
+        cluster.settle();
+        let took = started.elapsed();
+        assert!(took < Duration::from_secs(10), "{ids:?} took {took:?}");
+    }
+    drop(strangers);
+    cluster.ids().for_each(|id| nodes.stop(id));
+}

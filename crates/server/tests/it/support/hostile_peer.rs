@@ -1,0 +1,176 @@
+//! A peer that speaks the frames of nodes under any certificate, and says whatever it likes.
+
+use crate::support::cluster::Cluster;
+use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What comes before everything else.
+const MAGIC: &[u8; 16] = b"catamaran-peer\0\x01";
+/// What stands for a lane of a member: those of its own, and those of requests.
+pub(crate) const HEARTBEAT: u8 = 0;
+pub(crate) const NORMAL: u8 = 1;
+pub(crate) const BULK: u8 = 2;
+pub(crate) const JOIN: u8 = 0xFF;
+pub(crate) const DATA_KEY: u8 = 0xFE;
+pub(crate) const VOUCH: u8 = 0xFD;
+
+/// What an acceptor says in the place of its id.
+pub(crate) const REMOVED: u64 = 0;
+pub(crate) const KEY_REFUSED: u64 = u64::MAX;
+
+/// How long an answer is waited for.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// A certificate and its key.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    cert: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+}
+
+impl Clone for Identity {
+    fn clone(&self) -> Self {
+        Self { cert: self.cert.clone(), key: self.key.clone_key() }
+    }
+}
+
+impl Identity {
+    /// What lies in a node's folder: stolen.
+    pub(crate) fn stolen(node: &Path) -> Self {
+        Self {
+            cert: CertificateDer::pem_file_iter(node.join("node.pem")).unwrap().map(Result::unwrap).collect(),
+            key: PrivateKeyDer::from_pem_file(node.join("node.key")).unwrap(),
+        }
+    }
+
+    /// Issued by the key of the cluster's authority, which every member can open, with a key of the thief's own.
+    pub(crate) fn issued(cluster: &Cluster, names: &[&str]) -> Self {
+        Self::signed(&std::fs::read_to_string(cluster.dir.join("ca.key")).unwrap(), names)
+    }
+
+    /// Issued by another authority, of the same name.
+    pub(crate) fn foreign(names: &[&str]) -> Self {
+        Self::signed(&KeyPair::generate().unwrap().serialize_pem(), names)
+    }
+
+    fn signed(authority_key: &str, names: &[&str]) -> Self {
+        let mut authority = CertificateParams::default();
+        authority.distinguished_name = DistinguishedName::new();
+        authority.distinguished_name.push(DnType::CommonName, "catamaran cluster");
+        let names: Vec<String> = names.iter().map(|name| format!("{name}.catamaran.internal")).collect();
+        let mut params = CertificateParams::new(names).unwrap();
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        let key = KeyPair::generate().unwrap();
+        let issuer = Issuer::new(authority, KeyPair::from_pem(authority_key).unwrap());
+        let cert = params.signed_by(&key, &issuer).unwrap().der().clone();
+        Self { cert: vec![cert], key: PrivatePkcs8KeyDer::from(key.serialize_der()).into() }
+    }
+}
+
+/// One connection to a node's port for peers.
+pub(crate) struct HostilePeer(StreamOwned<ClientConnection, TcpStream>);
+
+impl HostilePeer {
+    /// Connects to node `to` from one of the loopback addresses; without an identity it shows no certificate.
+    pub(crate) fn connect(
+        cluster: &Cluster,
+        to: u64,
+        source: Ipv4Addr,
+        identity: Option<&Identity>,
+    ) -> io::Result<Self> {
+        Self::over(connect_from(source, peer_address(cluster, to))?, to, &cluster.dir.join("ca.pem"), identity)
+    }
+
+    /// The same over a connection that stands, to node `to`, whose authorities are in the file `ca`.
+    pub(crate) fn over(stream: TcpStream, to: u64, ca: &Path, identity: Option<&Identity>) -> io::Result<Self> {
+        let mut roots = RootCertStore::empty();
+        for root in CertificateDer::pem_file_iter(ca).unwrap() {
+            roots.add(root.unwrap()).unwrap();
+        }
+        let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .with_root_certificates(roots);
+        let client = match identity {
+            Some(identity) => builder.with_client_auth_cert(identity.cert.clone(), identity.key.clone_key()).unwrap(),
+            None => builder.with_no_client_auth(),
+        };
+        let name = format!("node-{to}.catamaran.internal").try_into().unwrap();
+        let tls = ClientConnection::new(Arc::new(client), name).unwrap();
+        stream.set_read_timeout(Some(ANSWER))?;
+        stream.set_write_timeout(Some(ANSWER))?;
+        Ok(Self(StreamOwned::new(tls, stream)))
+    }
+
+    /// Says which lane this is, whom it is from and to; of a request, only which it is.
+    pub(crate) fn greet(&mut self, lane: u8, from: u64, to: u64) -> io::Result<()> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.push(lane);
+        if lane <= BULK {
+            for number in [from, to, 0x4242] {
+                bytes.extend(number.to_be_bytes());
+            }
+        }
+        self.0.write_all(&bytes)
+    }
+
+    /// The id that the acceptor names; an error where it hangs up.
+    pub(crate) fn welcome(&mut self) -> io::Result<u64> {
+        let mut welcome = [0; 32];
+        self.0.read_exact(&mut welcome)?;
+        Ok(u64::from_be_bytes(welcome[16..24].try_into().unwrap()))
+    }
+
+    /// Sends a frame, or a request, with its length.
+    pub(crate) fn send(&mut self, frame: &[u8]) -> io::Result<()> {
+        self.0.write_all(&(frame.len() as u32).to_be_bytes())?;
+        self.0.write_all(frame)?;
+        self.0.flush()
+    }
+
+    /// The answer to a request, as text.
+    pub(crate) fn answer(&mut self) -> io::Result<String> {
+        let mut len = [0; 4];
+        self.0.read_exact(&mut len)?;
+        let mut text = vec![0; (u32::from_be_bytes(len) as usize).min(1 << 16)];
+        self.0.read_exact(&mut text)?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+
+    /// How long an answer of the node is waited for.
+    pub(crate) fn wait_at_most(&mut self, limit: Duration) {
+        self.0.sock.set_read_timeout(Some(limit)).unwrap();
+    }
+
+    /// Whether the node hangs up within this time.
+    pub(crate) fn is_cut_within(&mut self, limit: Duration) -> bool {
+        self.wait_at_most(limit);
+        match self.0.read(&mut [0; 1]) {
+            Ok(count) => count == 0,
+            Err(error) => !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut),
+        }
+    }
+}
+
+/// A TCP connection from one of the loopback addresses.
+pub(crate) fn connect_from(source: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
+    socket.bind(&SocketAddr::from((source, 0)).into())?;
+    socket.connect_timeout(&to.into(), ANSWER)?;
+    Ok(socket.into())
+}
+
+/// Where its peers connect to a node.
+pub(crate) fn peer_address(cluster: &Cluster, id: u64) -> SocketAddr {
+    let status = cluster.ids().find_map(|id| cluster.status(id)).unwrap();
+    let members = status["members"].as_array().unwrap();
+    let member = members.iter().find(|member| member["node"] == id).unwrap();
+    member["address"].as_str().unwrap().parse().unwrap()
+}
