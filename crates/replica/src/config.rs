@@ -1,6 +1,6 @@
 //! What a replica is started with.
 
-use crate::io::NodeId;
+use crate::io::{Doubt, NodeId};
 use crate::limits::{
     HISTORY_COUNT_MAX, HISTORY_OCTETS_MAX, HISTORY_TOTAL_OCTETS_MAX, SESSION_COUNT_MAX, START_STALE_AFTER_MS,
 };
@@ -45,6 +45,9 @@ pub struct ReplicaConfig {
     pub start_stale_after_ms: u64,
     /// Whether clients ask this member: one that nobody asks is waited for by no update.
     pub answers_queries: bool,
+    /// What a leader said against this member's log before the process before this one ended because of it, unless that
+    /// was cleared up since.
+    pub doubt: Option<Doubt>,
     /// For tests, in builds with debug assertions alone: applying an update panics when it adds a record with these
     /// octets in the name of its owner.
     pub panics_at: Option<Vec<u8>>,
@@ -71,6 +74,7 @@ impl ReplicaConfig {
             audit_after: u64::MAX,
             start_stale_after_ms: START_STALE_AFTER_MS,
             answers_queries: true,
+            doubt: None,
             panics_at: None,
         }
     }

@@ -61,7 +61,11 @@ impl Replica {
         let Some((at_ms, term)) = self.evidence.campaign else { return };
         if self.driver.leader().is_some() || self.driver.term() != term {
             self.evidence.campaign = None;
-        } else if self.now.monotonic_ms >= at_ms && !self.is_fenced() && !self.driver.is_restoring() {
+        } else if self.now.monotonic_ms >= at_ms
+            && !self.driver.is_restoring()
+            && !self.is_fenced()
+            && !self.is_doubted()
+        {
             self.evidence.campaign = None;
             self.driver.campaign();
         }

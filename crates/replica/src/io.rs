@@ -16,7 +16,7 @@ mod error;
 pub use crate::admin::{Contents, Replacement};
 use crate::disk::{DiskJob, DiskQueue, ReadFile};
 use crate::policy::{External, Policy, Revision};
-pub use crate::replica::Membership;
+pub use crate::replica::{ContradictedLog, Doubt, MemberState, Membership};
 use crate::secrets::DataKey;
 use crate::update::SecretId;
 use core::net::{IpAddr, SocketAddr};
@@ -54,6 +54,12 @@ pub enum Input {
         /// One whole frame, without its length prefix.
         frame: Vec<u8>,
     },
+    /// A member that this replica knows says that this id, of which nothing is known here, is a member: the shell asked
+    /// it. A replica that knows nobody yet takes the word of whoever it joined through.
+    PeerVouched {
+        /// Who is a member.
+        id: NodeId,
+    },
     /// The heartbeat connection to a peer stands, and the peer named its boot.
     PeerConnected {
         /// The peer.
@@ -67,12 +73,6 @@ pub enum Input {
         id: NodeId,
         /// Whether connecting again was refused: nobody listens there, the process is gone.
         refused: bool,
-    },
-    /// A member that this replica knows says that this id, of which nothing is known here, is a member: the shell asked
-    /// it. A replica that knows nobody yet takes the word of whoever it joined through.
-    PeerVouched {
-        /// Who is a member.
-        id: NodeId,
     },
     /// A peer says that this member was removed, and that raft counts it no more. Who was away while it happened hears
     /// of it only so: it is sent nothing any more.
@@ -645,10 +645,11 @@ pub struct Member {
 pub enum FatalReason {
     /// A write of the log hung for longer than `DISK_HUNG_ABORT_MS`.
     DiskHung,
-    /// A peer says that this member acknowledged entries which it does not have: its disk lost them.
-    LogLost,
-    /// A committed entry differs from what the leader has at its index.
-    LogDiverged,
+    /// A leader said again and again that this member acknowledged entries which it does not have: its disk lost them,
+    /// or the leader lies. Another start is right: see [`ReplicaConfig::doubt`](crate::ReplicaConfig::doubt).
+    LogLost(ContradictedLog),
+    /// A leader sent again and again another entry than the one that is committed here; the same.
+    LogDiverged(ContradictedLog),
     /// An entry of a version that this software does not know was committed.
     EntryUnknown,
     /// The arena of the zones is full at a committed entry. What was committed is known on disk by now, so a start
@@ -785,6 +786,9 @@ pub enum Output {
     },
     /// What [`Input::Stop`] asked for is done: nothing more is waited for.
     Stopped,
+    /// A leader has brought the log to where it holds all that [`ReplicaConfig::doubt`](crate::ReplicaConfig::doubt)
+    /// was about: the next start needs to know nothing of that.
+    DoubtCleared,
     /// This replica cannot go on.
     Fatal {
         /// Why.

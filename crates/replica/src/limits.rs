@@ -18,6 +18,17 @@ pub const ENTRY_CONTEXT_OCTETS_MAX: usize = 512;
 pub const RAFT_NUMBER_MAX: u64 = 1 << 62;
 /// Members in one configuration, learners included.
 pub const MEMBERS_MAX: usize = 64;
+/// Peers that a replica hears by the word of a member alone, because it does not know them yet.
+pub const VOUCHED_PEERS_MAX: usize = MEMBERS_MAX;
+/// How long a member hears no leader before it believes one that it knows without a vote: that one may have got its
+/// vote while this member was away, and be the only one that can lead.
+pub const LEADERLESS_MS: u64 = 3_000;
+/// How often the leader of a term must contradict this member's log before the member ends.
+pub const CONTRADICTIONS_MIN: u32 = 5;
+/// How long it must go on with that: some twenty heartbeats.
+pub const CONTRADICTED_MS: u64 = 1_000;
+/// How long a contradiction counts that is not repeated.
+pub const CONTRADICTION_KEPT_MS: u64 = 1_000;
 /// Voters of whom two are a majority: a follower commits with its leader (`docs/decisions/0022`).
 pub const EARLY_VOTERS_MAX: usize = 3;
 /// Entries that a learner may lag behind and still become a voter.
@@ -170,6 +181,8 @@ pub const REPORT_MS: u64 = 50;
 pub const SUCCESSOR_HEARD_MS: u64 = 4 * REPORT_MS;
 /// How long a member may answer for zones of `ack = all-live` after it asked the leader whether it may.
 pub const LEASE_MS: u64 = 1_000;
+/// Questions for a lease that a member remembers: one a report, for as long as an answer is good.
+pub const LEASES_ASKED_MAX: usize = (2 * LEASE_MS / REPORT_MS) as usize;
 /// How long the leader takes a member to be answering after the last such question that it granted: the lease, and as
 /// much as the clocks of two machines may differ in their rate.
 pub const LEASE_GUARD_MS: u64 = LEASE_MS + LEASE_MS / 10;

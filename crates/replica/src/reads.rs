@@ -42,6 +42,8 @@ struct OwnRead {
     deadline_ms: u64,
     /// When whoever leads was asked last; `None` when nobody was, or raft forgot it.
     asked_ms: Option<u64>,
+    /// Who was asked so far: their answers count.
+    asked: Vec<NodeId>,
     index: Option<u64>,
 }
 
@@ -86,15 +88,16 @@ impl Replica {
         let token = self.reads.next_context;
         self.reads.next_context = token.wrapping_add(1);
         let deadline_ms = self.now.monotonic_ms + READ_WAIT_MS;
-        self.reads.own.insert(token, OwnRead { reader, deadline_ms, asked_ms: None, index: None });
+        self.reads.own.insert(token, OwnRead { reader, deadline_ms, asked_ms: None, asked: Vec::new(), index: None });
         self.ask_read(token);
     }
 
     /// Asks whoever leads. Not asked yet when nobody does, or its first entry is not committed.
     fn ask_read(&mut self, token: u64) {
+        let leader = self.driver.leader().filter(|_| !self.driver.is_leader());
         let is_asked = if self.driver.is_leader() {
             self.confirm_read(Asker::Own(token))
-        } else if let Some(leader) = self.driver.leader() {
+        } else if let Some(leader) = leader {
             self.send(leader, &Frame::ReadIndex { token });
             true
         } else {
@@ -102,6 +105,7 @@ impl Replica {
         };
         if let Some(read) = self.reads.own.get_mut(&token) {
             read.asked_ms = is_asked.then_some(self.now.monotonic_ms);
+            read.asked.extend(leader.filter(|leader| !read.asked.contains(leader)));
         }
     }
 
@@ -138,7 +142,17 @@ impl Replica {
         }
     }
 
-    pub(crate) fn handle_read_answer(&mut self, token: u64, index: u64) {
+    /// The answer of a peer: it counts when that was asked.
+    pub(crate) fn handle_peer_read_answer(&mut self, from: NodeId, token: u64, index: u64) {
+        match self.reads.own.get(&token) {
+            Some(read) if read.asked.contains(&from) => self.handle_read_answer(token, index),
+            Some(_) => self.refuse(),
+            // It came late.
+            None => {}
+        }
+    }
+
+    fn handle_read_answer(&mut self, token: u64, index: u64) {
         if let Some(read) = self.reads.own.get_mut(&token) {
             // Whatever question it answers, that came after the read: the first that is known will do.
             read.index.get_or_insert(index);

@@ -199,7 +199,7 @@ impl Replica {
     }
 
     pub(crate) fn handle_report_ack(&mut self, from: NodeId, ack: ReportAck) {
-        if ack.term != self.driver.term() || !self.driver.is_leader() {
+        if ack.term != self.driver.term() || !self.driver.is_leader() || !self.driver.counts(from) {
             return;
         }
         // On a long way an answer meets later reports; one that comes again, or was overtaken, says nothing new.

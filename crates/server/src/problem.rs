@@ -22,8 +22,10 @@ pub(crate) enum Exit {
     Removed = 7,
     /// This software cannot apply an entry that the cluster has committed: a start alone comes to the same entry.
     Unappliable = 8,
-    /// The node's data is damaged, or has lost what the node answered for: it must not vote on it.
+    /// The node's data is damaged: it must not vote on it.
     Quarantined = 9,
+    /// A leader said again and again that the node's log lacks or contradicts what is committed. Another start is right.
+    Contradicted = 10,
 }
 
 impl Exit {
@@ -45,7 +47,8 @@ Exit codes:
   6  an address or a directory is in use
   7  the node was removed from its cluster
   8  this software cannot apply what the cluster has committed
-  9  the node's data is damaged or has lost something, and the node must be replaced";
+  9  the node's data is damaged, and the node must be replaced
+ 10  a leader says that the node's log lacks or contradicts what is committed";
 
 /// An error for a person.
 #[derive(Debug)]

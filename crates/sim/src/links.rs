@@ -1,7 +1,8 @@
 //! Who sees whom come and go: the connections of each member to each other one, as the daemon dials them.
 
 use crate::simulation::{Event, Simulation};
-use replica::io::{Input, NodeId};
+use replica::Replica;
+use replica::io::{Input, MemberState, NodeId};
 use std::collections::BTreeMap;
 
 /// All connections, by who dialled and whom.
@@ -114,6 +115,21 @@ impl Simulation {
         }
     }
 
+    /// Whether a member that `to` knows, and reaches, knows `from` for a member. One that knows nobody yet asks whoever
+    /// it joined through.
+    pub(crate) fn is_vouched_for(&self, to: NodeId, from: NodeId) -> bool {
+        let Some(membership) = self.machines[&to].replica.as_ref().map(Replica::membership) else { return false };
+        let knows_nobody = membership.members().next().is_none();
+        membership.standing(from) == MemberState::Unknown
+            && self.machines.values().filter(|machine| ![from, to].contains(&machine.id)).any(|machine| {
+                let id = machine.id;
+                let is_cut = self.network.is_cut(id, to) || self.network.is_cut(to, id);
+                let is_asked = !is_cut && !machine.is_paused && (knows_nobody || membership.is_member(id));
+                let knows = |replica: &Replica| replica.membership().is_member(from);
+                is_asked && machine.replica.as_ref().is_some_and(knows)
+            })
+    }
+
     pub(crate) fn dial(&mut self, from: NodeId, to: NodeId, boot: u64) {
         let Some(Link::Down { seen }) = self.links.0.get(&(from, to)).copied() else { return };
         if !self.machines[&from].is_alive(boot) {
@@ -129,6 +145,16 @@ impl Simulation {
                 return;
             }
             let (boot, boot_id) = (peer.boot, peer.boot_id);
+            if !replica.admits(from) {
+                if !self.is_vouched_for(to, from) {
+                    // It is hung up on; it dials again.
+                    let in_us = self.rng.between(DIAL_PAUSE_US.0, DIAL_PAUSE_US.1);
+                    self.events.after(in_us, Event::Dial { from, to, boot: self.machines[&from].boot });
+                    return;
+                }
+                self.trace.note(self.events.now_us(), to, "vouched", &[from], &[]);
+                self.deliver(to, Input::PeerVouched { id: from });
+            }
             self.links.0.insert((from, to), Link::Up { boot });
             self.trace.note(self.events.now_us(), from, "connected", &[to, boot_id], &[]);
             self.deliver(from, Input::PeerConnected { id: to, boot_id });

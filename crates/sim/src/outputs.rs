@@ -71,6 +71,7 @@ impl Simulation {
             | Output::TrustChanged
             | Output::Audited { .. }
             | Output::AuditGap { .. }
+            | Output::DoubtCleared
             | Output::ZonesChanged { .. } => {}
         }
         Ok(())

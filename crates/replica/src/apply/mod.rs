@@ -140,6 +140,7 @@ impl Replica {
             self.seen_forwards.retain(|id| settings.is_member(id));
             let members = settings.members();
             self.out.push_back(Output::PeersChanged { members });
+            self.forget_vouched();
             self.note_removal();
         }
     }

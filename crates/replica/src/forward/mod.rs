@@ -149,7 +149,7 @@ impl Replica {
         // Of what may not be sent again while nobody knows it is known once that term is over.
         let is_of_term = !waiter.may_repeat() && waiter.is_for_log() && self.machine.settings.feature_level() >= 2;
         let term = is_of_term.then(|| self.driver.term());
-        let attempt = self.waiters.attempt(token);
+        let attempt = self.waiters.attempt(token, leader);
         if leader == own {
             let is_queued = self.head.enqueue(Origin { peer: None, token: attempt }, command);
             self.sent(token, leader, attempt, None);
@@ -165,6 +165,16 @@ impl Replica {
     fn sent(&mut self, token: u64, leader: NodeId, attempt: u64, term: Option<u64>) {
         if let Some(waiter) = self.waiters.get_mut(token) {
             waiter.sent(leader, attempt, self.now.monotonic_ms, term);
+        }
+    }
+
+    /// What a peer says of an attempt at a command of ours; only the one that it went to knows.
+    pub(crate) fn handle_peer_answer(&mut self, from: NodeId, attempt: u64, answer: Answer) {
+        match self.waiters.is_to_answer(attempt) {
+            Some(leader) if leader == from => self.handle_answer(attempt, answer),
+            Some(_) => self.refuse(),
+            // It is answered.
+            None => {}
         }
     }
 

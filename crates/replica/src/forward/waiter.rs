@@ -138,9 +138,9 @@ pub(crate) struct Waiters {
     /// All of them, by the time at which they are given up.
     deadlines: BTreeSet<(u64, u64)>,
     identities: BTreeMap<Identity, u64>,
-    /// Attempts that were not answered, and whose they are. Each is answered once: what is counted of it is counted
+    /// Attempts that were not answered, whose they are, and who is to answer. Each is answered once: what is counted of it is counted
     /// once, even if its answer comes again.
-    attempts: BTreeMap<u64, u64>,
+    attempts: BTreeMap<u64, (u64, NodeId)>,
     next_token: u64,
     /// The latest term of an entry that was applied.
     applied_term: u64,
@@ -172,16 +172,21 @@ impl Waiters {
         self.draw()
     }
 
-    /// The number of a new attempt for `token`, which its answer names.
-    pub(crate) fn attempt(&mut self, token: u64) -> u64 {
+    /// The number of a new attempt for `token`, which the answer of that leader names.
+    pub(crate) fn attempt(&mut self, token: u64, leader: NodeId) -> u64 {
         let attempt = self.draw();
-        self.attempts.insert(attempt, token);
+        self.attempts.insert(attempt, (token, leader));
         attempt
+    }
+
+    /// Who is to answer an attempt, unless it is answered.
+    pub(crate) fn is_to_answer(&self, attempt: u64) -> Option<NodeId> {
+        self.attempts.get(&attempt).map(|&(_, leader)| leader)
     }
 
     /// An attempt is answered: whose it is, unless it was answered before or nobody waits for it any more.
     pub(crate) fn answered(&mut self, attempt: u64) -> Option<u64> {
-        self.attempts.remove(&attempt)
+        self.attempts.remove(&attempt).map(|(token, _)| token)
     }
 
     pub(crate) fn insert(&mut self, command: Command, purpose: Purpose, deadline_ms: u64) -> u64 {

@@ -1,7 +1,7 @@
 //! `RawNode` with its contract kept.
 
 use super::conf_change::{ConfChange, sorted};
-use super::guard::{Guard, guard, is_restoring};
+use super::guard::{Contradiction, Guard, Senders, guard, is_restoring};
 use super::storage::{FetchWanted, LogStorage};
 use crate::io::NodeId;
 use crate::limits::{ELECTION_TICK_MAX, LEARNER_SILENCE_TICKS};
@@ -80,6 +80,8 @@ pub(crate) struct Driver {
     node: RawNode<LogStorage>,
     seed: u64,
     waiting: VecDeque<Waiting>,
+    /// What is known of those who send messages.
+    pub(crate) senders: Senders,
     #[cfg(test)]
     drops_next: bool,
 }
@@ -98,6 +100,7 @@ impl Driver {
             node,
             seed,
             waiting: VecDeque::new(),
+            senders: Senders::default(),
             #[cfg(test)]
             drops_next: false,
         };
@@ -231,6 +234,11 @@ impl Driver {
         self.node.raft.promotable()
     }
 
+    /// Whether raft counts an id: as a voter of either half of a configuration, or as a learner.
+    pub(crate) fn counts(&self, id: NodeId) -> bool {
+        self.node.raft.prs().get(id).is_some()
+    }
+
     /// The configuration, sorted.
     pub(crate) fn conf_state(&self) -> ConfState {
         sorted(self.node.raft.prs().conf().to_conf_state())
@@ -298,14 +306,23 @@ impl Driver {
         is_restoring(&self.node)
     }
 
+    /// What a message that came from `from` is worth; nothing changes by the question.
+    pub(crate) fn judge(&self, from: NodeId, message: &Message) -> Guard {
+        guard(&self.node, &self.senders, from, message)
+    }
+
     /// Steps a message that came from `from`, unless it must not be.
-    pub(crate) fn step(&mut self, from: NodeId, message: Message) -> Guard {
-        let guard = guard(&self.node, from, &message);
-        if guard == Guard::Step {
-            // What raft refuses here (a response of somebody who is no member) is nobody's loss.
-            let _ = self.node.step(message);
-            self.draw();
+    pub(crate) fn step(&mut self, from: NodeId, mut message: Message) -> Guard {
+        let guard = self.judge(from, &message);
+        match guard {
+            Guard::Step => {}
+            // The leader is heard; what it says of this log is not taken.
+            Guard::Contradicts(Contradiction::Lost { .. }) => message.commit = self.commit(),
+            Guard::Ignore | Guard::Drop | Guard::Contradicts(Contradiction::Diverged { .. }) => return guard,
         }
+        // What raft refuses here is nobody's loss.
+        let _ = self.node.step(message);
+        self.draw();
         guard
     }
 

@@ -15,7 +15,7 @@ pub(crate) use conf_change::{ConfChange, ConfTracker, decode_conf_change};
 #[cfg(test)]
 use driver::ProposeError;
 pub(crate) use driver::{Driver, is_conf_change};
-pub(crate) use guard::Guard;
+pub(crate) use guard::{Contradiction, Guard};
 pub(crate) use storage::{FetchWanted, LogStorage};
 
 #[cfg(test)]

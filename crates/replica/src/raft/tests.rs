@@ -4,7 +4,6 @@ mod unreleased;
 
 use super::*;
 use crate::disk::Tickets;
-use crate::io::FatalReason;
 use crate::log::{CheckpointRef, Log, LogConfig, LogId, Persisted};
 use ::raft::StateRole;
 use ::raft::eraftpb::{ConfState, Entry, Message, MessageType, Snapshot};
@@ -310,25 +309,25 @@ fn reads_are_refused_before_the_first_commit_of_a_term() {
 }
 
 #[test]
-fn what_a_correct_leader_never_sends_means_quarantine() {
+fn what_a_correct_leader_never_sends_contradicts_the_log() {
     let mut group = Group::new(&[1, 2, 3]);
     group.elect(1);
     let follower = group.0.get_mut(&2).unwrap();
     let (term, last) = (follower.term(), follower.last_index());
     let mut heartbeat = message(MessageType::MsgHeartbeat, 1, 2, term);
     heartbeat.commit = last + 1;
-    assert_eq!(follower.step(1, heartbeat), Guard::Quarantine(FatalReason::LogLost));
+    assert_eq!(follower.step(1, heartbeat), Guard::Contradicts(Contradiction::Lost { index: last + 1 }));
     // Another entry where one is committed.
     let mut append = message(MessageType::MsgAppend, 1, 2, term + 5);
     append.index = last - 1;
     append.log_term = 1;
     append.set_entries(vec![Entry { index: last, term: term + 5, ..Entry::default() }].into());
-    assert_eq!(follower.step(1, append), Guard::Quarantine(FatalReason::LogDiverged));
+    assert_eq!(follower.step(1, append), Guard::Contradicts(Contradiction::Diverged { index: last }));
     // A log that ends in an older term than what is committed.
     let mut append = message(MessageType::MsgAppend, 1, 2, term + 5);
     append.index = last + 7;
     append.log_term = 1;
-    assert_eq!(follower.step(1, append), Guard::Quarantine(FatalReason::LogDiverged));
+    assert_eq!(follower.step(1, append), Guard::Contradicts(Contradiction::Diverged { index: last }));
 }
 
 #[test]

@@ -11,6 +11,11 @@ use raft::eraftpb::{Message, MessageType};
 
 impl Replica {
     pub(super) fn handle_frame(&mut self, from: NodeId, octets: &[u8]) {
+        // Whatever somebody says that is no member, and be it about the membership: raft would believe it.
+        if !self.admits(from) {
+            self.counters.non_member_frames += 1;
+            return;
+        }
         // Nothing is promised on a log that may be lost again.
         if !self.driver.log().is_durable() {
             return;
@@ -49,29 +54,48 @@ impl Replica {
                     self.reply(origin, if is_known { Answer::Overloaded } else { Answer::NotProposed });
                 }
             }
-            Frame::Answer { token, answer } => self.handle_answer(token, answer),
+            Frame::Answer { token, answer } => self.handle_peer_answer(from, token, answer),
             Frame::Report(report) => self.handle_report(from, report),
             Frame::ReportAck(ack) => self.handle_report_ack(from, ack),
             Frame::HashVerdict { index, hash } => self.handle_hash_verdict(from, index, hash),
             Frame::ReadIndex { token } => self.handle_peer_read(from, token),
-            Frame::ReadIndexAnswer { token, index } => self.handle_read_answer(token, index),
+            Frame::ReadIndexAnswer { token, index } => self.handle_peer_read_answer(from, token, index),
             Frame::SnapshotResult { ok } => self.handle_snapshot_result(from, ok),
             Frame::Checkpoint(octets) => self.handle_checkpoint_frame(from, &octets),
             Frame::LeaseAsk(ask) => self.handle_lease_ask(from, ask),
-            Frame::LeaseGrant(grant) => self.handle_lease_grant(grant),
+            Frame::LeaseGrant(grant) => self.handle_lease_grant(from, grant),
             Frame::Applied { index } => self.handle_applied_at(from, index),
-            Frame::Everywhere { index, of_rotation } => self.handle_everywhere(index, of_rotation),
+            Frame::Everywhere { index, of_rotation } => self.handle_peer_everywhere(from, index, of_rotation),
             Frame::Durable(durable) => self.handle_durable(from, durable),
         }
     }
 
     /// Gives raft a message, if it may see it.
     pub(crate) fn step(&mut self, from: NodeId, message: Message) {
-        match self.driver.step(from, message) {
-            Guard::Step => {}
-            Guard::Drop => self.machine.alarms.messages_refused += 1,
-            Guard::Quarantine(reason) => self.fatal(reason),
+        if self.withholds_vote(&message) {
+            return;
         }
+        let term = message.term;
+        let guard = self.driver.step(from, message);
+        self.note_guard(from, term, guard);
+    }
+
+    /// Counts what a correct member does not send.
+    pub(crate) fn note_guard(&mut self, from: NodeId, term: u64, guard: Guard) {
+        match guard {
+            Guard::Step => {}
+            Guard::Ignore => self.counters.messages_ignored += 1,
+            Guard::Drop => self.refuse(),
+            Guard::Contradicts(what) => {
+                self.refuse();
+                self.note_contradiction(from, term, what);
+            }
+        }
+    }
+
+    /// Counts a frame that its sender, a member, has no business to send.
+    pub(crate) const fn refuse(&mut self) {
+        self.machine.alarms.messages_refused += 1;
     }
 
     /// Tells an origin what became of its command.

@@ -5,7 +5,9 @@
 //!   poll()             --> evaluate and propose what waits --> raft --> apply --> log, checkpoints --> outputs
 //! ```
 
+mod admission;
 mod disk;
+mod doubt;
 mod founding;
 mod frames;
 mod open;
@@ -14,10 +16,11 @@ mod restore;
 mod stop;
 mod tick;
 
+pub use doubt::{ContradictedLog, Doubt};
 pub use founding::Founding;
 pub use open::OpenError;
-pub use removal::Membership;
 pub(crate) use removal::Removal;
+pub use removal::{MemberState, Membership};
 pub use restore::{Backup, Founder, RestoreFailure, Restored};
 
 use crate::admin::AdminJobs;
@@ -36,6 +39,7 @@ use crate::reads::Reads;
 use crate::report::Reports;
 use crate::rotation::Rotation;
 use crate::transfer::Transfers;
+use doubt::Doubts;
 use raft::StateRole;
 use raft::eraftpb::ConfState;
 use std::collections::VecDeque;
@@ -61,6 +65,12 @@ pub struct Counters {
     pub updates_overloaded: u64,
     /// Forwarded commands whose frame came again, and was not taken again.
     pub forwards_repeated: u64,
+    /// Frames of ids that are no members, or not yet known to be: they were not looked at.
+    pub non_member_frames: u64,
+    /// Messages of members that raft did not see: they came late, or from one that has no vote as far as is known here.
+    pub messages_ignored: u64,
+    /// Votes that were not given because this member's log may lack what it acknowledged.
+    pub votes_withheld: u64,
 }
 
 /// One member of a cluster.
@@ -101,6 +111,10 @@ pub struct Replica {
     unwritten_ms: VecDeque<u64>,
     /// Time that was lived through since the start, in steps from tick to tick.
     pub(crate) lived_ms: u64,
+    /// When a leader was known last, in time lived through.
+    pub(crate) led_ms: u64,
+    /// What leaders say against this member's log.
+    pub(crate) doubts: Doubts,
     /// When the last tick was.
     ticked_ms: u64,
     role: (StateRole, u64, Option<NodeId>),
@@ -123,6 +137,7 @@ impl Replica {
         let role = (driver.role(), driver.term(), driver.leader());
         // Tokens and contexts of a process before this one must not come again.
         let first_token = config.boot_id;
+        let doubts = Doubts::new(config.doubt);
         Self {
             config,
             now,
@@ -155,6 +170,8 @@ impl Replica {
             fetches: Vec::new(),
             unwritten_ms: VecDeque::new(),
             lived_ms: 0,
+            led_ms: 0,
+            doubts,
             ticked_ms: now.monotonic_ms,
             role,
             ticks: 0,
@@ -205,9 +222,9 @@ impl Replica {
         match input {
             Input::Tick => self.tick(),
             Input::Peer { from, frame } => self.handle_frame(from, &frame),
+            Input::PeerVouched { id } => self.handle_vouched(id),
             Input::PeerConnected { id, boot_id } => self.handle_connected(id, boot_id),
             Input::PeerGone { id, refused } => self.handle_gone(id, refused),
-            Input::PeerVouched { .. } => {}
             Input::ToldRemoved { by } => self.handle_told_removed(by),
             Input::Persisted { queue, ticket } => self.handle_persisted(queue, ticket),
             Input::FileRead { ticket, octets } => self.handle_file_read(ticket, octets),

@@ -27,6 +27,17 @@ pub struct Membership {
     incarnations: BTreeMap<u32, u32>,
 }
 
+/// What an id is to a cluster, as far as one replica knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberState {
+    /// A member, or one whose removal is decided and that raft still counts.
+    Member,
+    /// It was never given to anybody: nothing is known of it.
+    Unknown,
+    /// It was a member, and is none for ever.
+    Out,
+}
+
 impl Membership {
     /// Whether nothing is known yet: a member that joins has no state before the leader sends it.
     #[must_use]
@@ -34,10 +45,26 @@ impl Membership {
         self.counted.is_empty()
     }
 
-    /// Whether this is a member, or raft still counts it.
+    /// Whether this is a member, or is still counted by raft while it is removed.
     #[must_use]
     pub fn is_member(&self, id: NodeId) -> bool {
         self.counted.contains(&id)
+    }
+
+    /// What this id is. One that is unknown here may be a member that came while this replica was away; a member that
+    /// this replica knows can tell, see [`crate::io::Input::PeerVouched`].
+    #[must_use]
+    pub fn standing(&self, id: NodeId) -> MemberState {
+        match (self.is_member(id), self.is_out(id)) {
+            (true, _) => MemberState::Member,
+            (false, true) => MemberState::Out,
+            (false, false) => MemberState::Unknown,
+        }
+    }
+
+    /// All members, and those that raft still counts.
+    pub fn members(&self) -> impl Iterator<Item = NodeId> {
+        self.counted.iter().copied()
     }
 
     /// Whether this was a member once and is counted no more. That is for ever: ids never come back.
@@ -95,7 +122,7 @@ impl Replica {
 }
 
 /// Whether an id was a member's, at any time.
-fn was_given(incarnations: &BTreeMap<u32, u32>, id: NodeId) -> bool {
+pub(super) fn was_given(incarnations: &BTreeMap<u32, u32>, id: NodeId) -> bool {
     let (node, incarnation) = (id as u32, (id >> 32) as u32);
     incarnations.get(&node).is_some_and(|&next| incarnation < next)
 }

@@ -22,8 +22,10 @@ impl Replica {
         if !self.driver.log().is_durable() {
             return;
         }
+        self.note_leaderless();
+        self.tick_doubts();
         // One that is fenced does not campaign, and must not keep others from it either.
-        if self.fenced && !self.driver.is_leader() {
+        if (self.fenced || self.is_doubted()) && !self.driver.is_leader() {
             self.driver.tick_without_campaign();
         } else {
             self.driver.tick();

@@ -116,7 +116,7 @@ impl Replica {
 
     /// A member shows everything up to an index, which it says before the next report.
     pub(crate) fn handle_applied_at(&mut self, from: NodeId, index: u64) {
-        if self.driver.has_applied_own_term() {
+        if self.driver.has_applied_own_term() && self.driver.counts(from) && index <= self.driver.last_index() {
             let shown = self.rotation.lead.shown.entry(from).or_default();
             *shown = index.max(*shown);
             self.find_everywhere();

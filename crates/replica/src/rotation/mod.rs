@@ -23,15 +23,18 @@ pub(crate) use held::Held;
 use lead::Lead;
 
 use crate::io::{AckOption, NodeId, Output, Serving};
-use crate::limits::LEASE_MS;
+use crate::limits::{LEASE_MS, LEASES_ASKED_MAX};
 use crate::peer::{Frame, LeaseAsk, LeaseGrant};
 use crate::replica::Replica;
+use std::collections::VecDeque;
 use zone::ZoneId;
 
 /// What a replica knows of the rotation, besides the settings.
 #[derive(Debug, Default)]
 pub(crate) struct Rotation {
     lease: Lease,
+    /// Who was asked for a lease of late, and when.
+    asked: VecDeque<(NodeId, u64)>,
     /// What the shell was told last.
     lease_told_ms: u64,
     /// All in the rotation show everything up to here.
@@ -59,6 +62,10 @@ impl Replica {
         }
         let answers = self.answers_queries();
         let ask = LeaseAsk { boot_id: self.config.boot_id, at_ms: self.now.monotonic_ms, answers };
+        if self.rotation.asked.len() >= LEASES_ASKED_MAX {
+            self.rotation.asked.pop_front();
+        }
+        self.rotation.asked.push_back((leader, ask.at_ms));
         self.send(leader, &Frame::LeaseAsk(ask));
     }
 
@@ -67,10 +74,10 @@ impl Replica {
         self.config.answers_queries && !self.is_fenced() && !self.is_removed()
     }
 
-    /// Who grants it does not matter: what stands in it was true, and stays so.
-    pub(crate) fn handle_lease_grant(&mut self, grant: LeaseGrant) {
+    /// What stands in it was true, and stays so, if the leader that was asked says it.
+    pub(crate) fn handle_lease_grant(&mut self, from: NodeId, grant: LeaseGrant) {
         let is_own = grant.boot_id == self.config.boot_id && grant.at_ms <= self.now.monotonic_ms;
-        if is_own {
+        if is_own && self.rotation.asked.contains(&(from, grant.at_ms)) {
             self.take_lease(grant.since, grant.at_ms + LEASE_MS);
         }
     }
@@ -110,6 +117,13 @@ impl Replica {
             } else if let Some(leader) = self.driver.leader() {
                 self.send(leader, &Frame::Applied { index: last });
             }
+        }
+    }
+
+    /// Only the leader knows that.
+    pub(crate) fn handle_peer_everywhere(&mut self, from: NodeId, index: u64, of_rotation: bool) {
+        if self.driver.leader() == Some(from) {
+            self.handle_everywhere(index, of_rotation);
         }
     }
 

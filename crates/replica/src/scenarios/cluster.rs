@@ -2,8 +2,8 @@
 
 use crate::disk::{DiskJob, DiskOp, DiskQueue, DiskRead, ReadFile};
 use crate::io::{
-    AdminCommand, AdminError, AdminReply, Contents, FatalReason, Input, KeyAlgorithm, Member, NodeId, Now, Output,
-    ReadIndexError, Right, Serving, Transport, UpdateRequest, Verdict, ZoneOptions,
+    AdminCommand, AdminError, AdminReply, Contents, Doubt, FatalReason, Input, KeyAlgorithm, Member, MemberState,
+    NodeId, Now, Output, ReadIndexError, Right, Serving, Transport, UpdateRequest, Verdict, ZoneOptions,
 };
 use crate::log::LogConfig;
 use crate::peer::Frame;
@@ -50,6 +50,8 @@ pub(super) struct Machine {
     /// Whether raft has ceased to count it, once it knows that it was removed.
     pub(super) removed: Option<bool>,
     pub(super) fatal: Option<FatalReason>,
+    /// What the next start is told of the log.
+    pub(super) doubt: Option<Doubt>,
     pub(super) is_stopped: bool,
     /// What the audit log of the member holds.
     pub(super) audited: Vec<Audited>,
@@ -195,6 +197,7 @@ impl Cluster {
         config.session_count_max = self.session_count_max;
         let last = self.machines.get(&id).and_then(|machine| machine.audited.last()).map_or(0, Audited::last_index);
         config.audit_after = last;
+        config.doubt = self.machines.get(&id).and_then(|machine| machine.doubt);
         config
     }
 
@@ -282,6 +285,7 @@ impl Cluster {
             while let Some((_, (from, to, frame))) = self.frames.pop_front_if(|&mut (at_ms, _)| at_ms <= now_ms) {
                 moved = true;
                 if self.alive().contains(&to) && !self.cut.contains(&(from, to)) && !(self.lose)(&frame) {
+                    self.vouch(to, from);
                     self.input(to, Input::Peer { from, frame });
                 }
             }
@@ -290,6 +294,24 @@ impl Cluster {
             }
         }
         panic!("the cluster never comes to rest");
+    }
+
+    /// What a shell does before it takes frames from an id that its replica does not know: it asks a member that the
+    /// replica knows; one that knows nobody asks whoever it joined through.
+    pub(super) fn vouch(&mut self, to: NodeId, from: NodeId) {
+        if self.replica(to).admits(from) {
+            return;
+        }
+        let membership = self.replica(to).membership();
+        let is_asked = |&id: &NodeId| {
+            let is_reached = !self.cut.contains(&(id, to)) && !self.cut.contains(&(to, id));
+            let is_known = membership.is_member(id) || membership.members().next().is_none();
+            ![from, to].contains(&id) && is_reached && is_known
+        };
+        let knows = |id: NodeId| self.replica(id).membership().is_member(from);
+        if membership.standing(from) == MemberState::Unknown && self.alive().into_iter().filter(is_asked).any(knows) {
+            self.input(to, Input::PeerVouched { id: from });
+        }
     }
 
     fn carry_out(&mut self, id: NodeId, output: Output) {
@@ -326,7 +348,13 @@ impl Cluster {
             Output::Audited { records } => machine.audited.extend(records.into_iter().map(Audited::Update)),
             Output::AuditGap { after, to } => machine.audited.push(Audited::Gap(after, to)),
             Output::ServingChanged { serving } => machine.serving = Some(serving),
-            Output::Fatal { reason } => machine.fatal = Some(reason),
+            Output::Fatal { reason } => {
+                machine.fatal = Some(reason);
+                if let FatalReason::LogLost(said) | FatalReason::LogDiverged(said) = reason {
+                    machine.doubt = Some(said.doubt);
+                }
+            }
+            Output::DoubtCleared => machine.doubt = None,
             Output::Stopped => machine.is_stopped = true,
             Output::Removed { is_out } => machine.removed = Some(is_out),
             Output::ZonesReplaced => machine.zones_replaced += 1,

@@ -114,7 +114,7 @@ proptest! {
         let fatal = cluster.machines[&2].fatal;
         prop_assert!(matches!(
             fatal,
-            None | Some(FatalReason::LogLost | FatalReason::LogDiverged | FatalReason::EntryUnknown)
+            None | Some(FatalReason::LogLost(_) | FatalReason::LogDiverged(_) | FatalReason::EntryUnknown)
         ), "{:?}", fatal);
     }
 

@@ -8,6 +8,7 @@ use crate::io::{FatalReason, NodeId, Output};
 use crate::log::CheckpointRef;
 use crate::machine::{Machine, Restore, RestoreError, SettingsEffect};
 use crate::peer::Frame;
+use crate::raft::Guard;
 use crate::replica::Replica;
 use raft::eraftpb::{Message, Snapshot};
 
@@ -63,6 +64,11 @@ impl Transfers {
 impl Replica {
     /// Takes a message that announces a checkpoint. Raft sees it once the checkpoint is durable here.
     pub(crate) fn handle_snapshot_message(&mut self, from: NodeId, mut message: Message) {
+        // Only from a leader: nothing is fetched, and nothing given up, because another says so.
+        let guard = self.driver.judge(from, &message);
+        if guard != Guard::Step {
+            return self.note_guard(from, message.term, guard);
+        }
         let metadata = message.get_snapshot().get_metadata();
         let is_news = message.term >= self.driver.term() && metadata.index > self.driver.commit();
         let manifest = Manifest::decode(&message.get_snapshot().data);

@@ -326,9 +326,10 @@ impl Replica {
     }
 
     /// A member said what became of a checkpoint; raft always hears it, or it would wait for ever.
+    /// One that was sent none, or of which that was said already, says it in vain.
     pub(crate) fn handle_snapshot_result(&mut self, from: NodeId, ok: bool) {
-        self.transfers.sent.remove(&from);
-        if self.driver.is_leader() {
+        let was_sent = self.transfers.sent.remove(&from).is_some();
+        if was_sent && self.driver.is_leader() {
             self.driver.report_snapshot(from, ok);
         }
     }

@@ -15,6 +15,7 @@
 //!   DIR/node-1/data.lock     held by the running node
 //!   DIR/node-1/data.booted   there once the node has data of its own
 //!   DIR/node-1/data.quarantined  why the node must not vote on its data
+//!   DIR/node-1/data.doubt    what a leader said against the node's log, until that is cleared up
 //!   DIR/node-1/data.audit    who updated what; data.audit.1 to .7 are older
 //! ```
 
@@ -150,7 +151,12 @@ pub(crate) fn booted_of(data: &Path) -> PathBuf {
     data.with_extension("booted")
 }
 
-/// There once the cluster has shown that the node's data lost or changed what the node answered for.
+/// There while the node's log may lack what the node answered for, by the word of a leader.
+pub(crate) fn doubt_of(data: &Path) -> PathBuf {
+    data.with_extension("doubt")
+}
+
+/// There where older software, or an operator, has decided that the node must not vote on its data.
 pub(crate) fn quarantined_of(data: &Path) -> PathBuf {
     data.with_extension("quarantined")
 }

@@ -4,11 +4,12 @@
 //! Either way the process ends here and now, as by `kill -9`: nothing that a destructor would do may follow. What the
 //! node acknowledged is on its disk or at the others.
 
-use super::system;
+use super::{doubt, system};
 use crate::files::layout::quarantined_of;
-use crate::files::{Readers, read_bounded, write_atomic};
+use crate::files::read_bounded;
+use crate::peer::node_number;
 use crate::problem::{Exit, Problem};
-use replica::io::FatalReason;
+use replica::io::{ContradictedLog, Doubt, FatalReason};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +19,12 @@ pub(super) const REPLACE: &str = "the node must not vote on this data: remove th
 /// What to do about what this software does not know.
 pub(super) const NEWER: &str =
     "nothing is damaged: keep the directory, and start the node with the software that the other nodes run";
+/// What to do when a leader contradicts the log.
+const CONTRADICTED: &str = "start it again: it stores what it is sent, but votes for nobody who may lack what it may \
+                            have lost, until another leader has brought its log that far. If it ends so again and again, \
+                            and the other nodes are sound, its disk lost data: remove the node (`catamaran cluster \
+                            remove`) and let a new one join. If that leader is not to be trusted, remove that one, and the \
+                            file data.doubt beside the data";
 /// A reason that was written down is a sentence or two.
 const REASON_BYTES_MAX: u64 = 1_024;
 
@@ -35,18 +42,28 @@ impl Ending {
 
     /// Says why, and ends the process; peers see the reset.
     pub(crate) fn end(&self, reason: FatalReason) -> ! {
-        let Told { exit, why, hint } = told(reason);
+        let Told { exit, why, hint, doubt } = told(reason);
         tracing::error!(?reason, "this node cannot go on");
         let what = format!("node {} cannot go on", self.node);
         let problem = Problem::new(exit.unwrap_or(Exit::Failed), what, &why).at(self.dir.display()).hint(hint);
         eprintln!("{problem}");
         let Some(exit) = exit else { std::process::abort() };
-        if exit == Exit::Quarantined
-            && let Err(error) = quarantine(&self.dir, &why)
+        if let Some(doubt) = doubt
+            && let Err(error) = doubt::write(&self.dir, doubt, &why)
         {
             tracing::error!(%error, "it cannot be written down: do not start this node again");
         }
         system::exit_at_once(exit)
+    }
+
+    /// A leader has brought the log to where it holds all that was said to be missing.
+    pub(crate) fn doubt_cleared(&self) {
+        match doubt::clear(&self.dir) {
+            Ok(()) => {
+                tracing::info!("the log holds what a leader had said it lacks; this node votes and campaigns again")
+            }
+            Err(error) => tracing::error!(%error, "the file about what the log may lack cannot be removed"),
+        }
     }
 }
 
@@ -56,10 +73,12 @@ struct Told {
     exit: Option<Exit>,
     why: String,
     hint: &'static str,
+    /// What the next start must know of the log.
+    doubt: Option<Doubt>,
 }
 
 fn told(reason: FatalReason) -> Told {
-    let told = |exit, why: &str, hint| Told { exit, why: why.to_owned(), hint };
+    let told = |exit, why: &str, hint| Told { exit, why: why.to_owned(), hint, doubt: None };
     match reason {
         FatalReason::DiskHung => told(
             None,
@@ -81,6 +100,7 @@ fn told(reason: FatalReason) -> Told {
             why: format!("this software panicked at entry {index}, which the cluster committed; aborting"),
             hint: "this is a bug, please report it. Start it again: a start comes to the same entry, and says what to \
                    do if it panics there again",
+            doubt: None,
         },
         FatalReason::CarryOutPanicked => told(
             None,
@@ -91,24 +111,32 @@ fn told(reason: FatalReason) -> Told {
         FatalReason::EntryUnknown => {
             told(Some(Exit::Unappliable), "the cluster has committed what this software does not know", NEWER)
         }
-        FatalReason::LogLost => told(
-            Some(Exit::Quarantined),
-            "entries that the node answered for to the leader are not in its log: the disk lost them, or an older copy \
-             of the directory was put in its place",
-            REPLACE,
+        FatalReason::LogLost(said) => contradicted(
+            said,
+            &format!(
+                "acknowledged entries up to {}, and its log ends with {}: the disk lost them, or an older copy of the \
+                 directory was put in its place, or node {} lies",
+                said.index,
+                said.last_index,
+                node_number(said.by)
+            ),
         ),
-        FatalReason::LogDiverged => told(
-            Some(Exit::Quarantined),
-            "the log holds another entry than the cluster has committed at the same index",
-            REPLACE,
+        FatalReason::LogDiverged(said) => contradicted(
+            said,
+            &format!("has another entry {} than the cluster has committed: a bug, or it lies", said.index),
         ),
     }
 }
 
-/// Writes down that the data must not be voted on. Another leader might not notice, and take the node's word for what
-/// it does not have.
-fn quarantine(dir: &Path, why: &str) -> io::Result<()> {
-    write_atomic(&quarantined_of(dir), why.as_bytes(), Readers::All)
+/// What is said, and noted for the next start, when a leader contradicted the log.
+fn contradicted(said: ContradictedLog, what: &str) -> Told {
+    let ContradictedLog { by, term, count, doubt, .. } = said;
+    Told {
+        exit: Some(Exit::Contradicted),
+        why: format!("node {}, the leader of term {term}, said {count} times that this node {what}", node_number(by)),
+        hint: CONTRADICTED,
+        doubt: Some(doubt),
+    }
 }
 
 /// Why the data must not be voted on, if that was written down.
@@ -133,9 +161,14 @@ mod tests {
         (FatalReason::ApplyPanicked { index: 77 }, None),
         (FatalReason::CarryOutPanicked, None),
         (FatalReason::EntryUnknown, Some(Exit::Unappliable)),
-        (FatalReason::LogLost, Some(Exit::Quarantined)),
-        (FatalReason::LogDiverged, Some(Exit::Quarantined)),
+        (FatalReason::LogLost(said(false)), Some(Exit::Contradicted)),
+        (FatalReason::LogDiverged(said(true)), Some(Exit::Contradicted)),
     ];
+
+    const fn said(is_diverged: bool) -> ContradictedLog {
+        let doubt = Doubt { term: 5, index: 1_000, is_diverged };
+        ContradictedLog { by: 1 << 32 | 4, term: 5, index: 1_000, last_index: 60, count: 21, doubt }
+    }
 
     const CHILD: &str = "CATAMARAN_TEST_ENDING";
 
@@ -162,15 +195,24 @@ mod tests {
             assert_eq!(output.status.code(), exit.map(|exit| exit as i32), "{reason:?}: {said}");
             let signal = if exit.is_none() { Some(libc::SIGABRT) } else { None };
             assert_eq!(output.status.signal(), signal, "{reason:?}");
-            assert_eq!(Exit::is_final(output.status.code()), exit.is_some(), "{reason:?}");
+            assert_eq!(Exit::is_final(output.status.code()), exit == Some(Exit::Unappliable), "{reason:?}");
             for part in ["error: node 3 cannot go on", &format!("where: {}", data.display()), "why: ", "try: "] {
                 assert!(said.contains(part), "{reason:?}: {said}");
             }
-            let is_quarantined = exit == Some(Exit::Quarantined);
-            assert_eq!(said.contains("catamaran cluster remove"), is_quarantined, "{reason:?}: {said}");
-            let why = quarantined(&data).unwrap();
-            assert_eq!(why.is_some(), is_quarantined, "{reason:?}");
-            assert!(why.is_none_or(|why| said.contains(&why)), "{reason:?}");
+            // Nothing is written that keeps the node from a start; what a leader said is noted, with its numbers.
+            assert_eq!(quarantined(&data).unwrap(), None, "{reason:?}");
+            let written = doubt::read(&data).unwrap();
+            let expected = match reason {
+                FatalReason::LogLost(said) | FatalReason::LogDiverged(said) => Some(said.doubt),
+                _ => None,
+            };
+            assert_eq!(written.as_ref().map(|written| written.doubt), expected, "{reason:?}");
+            assert!(written.is_none_or(|written| said.contains(&written.why)), "{reason:?}");
+            if expected.is_some() {
+                for part in ["node 4, the leader of term 5, said 21 times", "1000", "data.doubt"] {
+                    assert!(said.contains(part), "{reason:?}: {said}");
+                }
+            }
         }
     }
 

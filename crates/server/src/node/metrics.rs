@@ -113,6 +113,13 @@ impl NodeMetrics {
                 ("disk_hung_transfers", "Leaderships handed over: the disk hung.", replica.disk_hung_transfers),
                 ("updates_overloaded", "Updates refused because the leader had no room.", replica.updates_overloaded),
                 ("forwards_repeated", "Forwarded commands that came again.", replica.forwards_repeated),
+                ("non_member_frames", "Frames of ids that are no members.", replica.non_member_frames),
+                (
+                    "raft_messages_ignored",
+                    "Messages of members that came late or without a vote.",
+                    replica.messages_ignored,
+                ),
+                ("raft_votes_withheld", "Votes withheld: the log may lack something.", replica.votes_withheld),
                 ("peer_sent", "Frames sent to peers.", self.peer.sent.get()),
                 ("peer_dropped", "Frames dropped: lane full or down.", self.peer.dropped.get()),
                 ("peer_received", "Frames received from peers.", self.peer.received.get()),

@@ -17,6 +17,7 @@
 //! the replica has its time first.
 
 // Who this node is, and how it ends when it is a member no more, or cannot go on.
+pub(crate) mod doubt;
 pub(crate) mod ending;
 pub(crate) mod identity;
 mod idle;

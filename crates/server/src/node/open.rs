@@ -2,11 +2,12 @@
 
 use super::audit_log::last_index;
 use super::disk::StartReads;
+use super::doubt;
 use super::ending::{NEWER, REPLACE, quarantined};
 use super::identity::Identity;
 use super::system;
 use crate::config::Config;
-use crate::files::layout::audit_of;
+use crate::files::layout::{audit_of, doubt_of};
 use crate::problem::{Exit, Problem};
 use replica::checkpoint::CheckpointError;
 use replica::disk::{DiskError, DiskRead};
@@ -26,7 +27,12 @@ pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, Prob
         return Err(failed("it is gone: the node has had data before, and voted on it".into())
             .hint("restore the directory; or remove the node (`catamaran cluster remove`), and let a new one join"));
     }
-    let opened = Replica::open(&disk, replica_config(config, identity), system::now());
+    let mut replica = replica_config(config, identity);
+    if let Some(written) = doubt::read(&config.dir).map_err(|error| unreadable_doubt(config, &error))? {
+        tracing::warn!(why = written.why, "this node votes for nobody who may lack what its log may have lost");
+        replica.doubt = Some(written.doubt);
+    }
+    let opened = Replica::open(&disk, replica, system::now());
     for repair in opened.iter().flat_map(Replica::repairs) {
         tracing::warn!(%repair, "the log was put right");
     }
@@ -35,6 +41,13 @@ pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, Prob
         let problem = Problem { exit, ..failed(error.to_string()) };
         if let Some(hint) = hint { problem.hint(hint) } else { problem }
     })
+}
+
+fn unreadable_doubt(config: &Config, error: &std::io::Error) -> Problem {
+    let file = doubt_of(&config.dir);
+    Problem::new(Exit::Input, "cannot read what the node's log may lack", error.to_string())
+        .at(file.display())
+        .hint("the node wrote this file when a leader contradicted its log; remove it if that is cleared up")
 }
 
 /// How the process ends, and what to do. An exit code that nothing starts again is for what another start of this

@@ -319,6 +319,7 @@ impl ReplicaThread {
             Output::Everywhere { index, of_rotation } => self.shared.set_everywhere(index, of_rotation),
             // There is nothing to do but to end.
             Output::Stopped => {}
+            Output::DoubtCleared => self.ending.doubt_cleared(),
             Output::Fatal { reason } => self.ending.end(reason),
         }
     }

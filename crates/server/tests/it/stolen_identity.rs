@@ -255,3 +255,31 @@ fn strangers_on_the_port_for_peers_keep_no_node_out() {
     drop(strangers);
     cluster.ids().for_each(|id| nodes.stop(id));
 }
+
+#[test]
+fn a_node_that_was_away_follows_a_leader_that_it_never_heard_of() {
+    let (cluster, mut nodes) = cluster_of_nodes("stolen-away");
+    let away = nodes.leader(&cluster) % 3 + 1;
+    nodes.stop(away);
+    let join = |id| {
+        let token = done(&cluster, &["cluster", "add"]);
+        let joined = Joined::start(&cluster, id, &token);
+        wait_for("it to be a voter", || {
+            let status = cluster.ids().find_map(|id| cluster.status(id))?;
+            let members = status["members"].as_array()?;
+            members.iter().any(|member| member["node"] == id && member["voter"] == true).then_some(())
+        });
+        joined
+    };
+    let joined = [4, 5].map(join);
+    done(&cluster, &["cluster", "transfer-leader", "4"]);
+    done(&cluster, &["key", "add", "meanwhile", "--update", "--zone", "example.test"]);
+    nodes.start(&cluster, away);
+    let status = wait_for("it to follow", || {
+        cluster.status(away).filter(|status| status["serving"] == "yes" && status["leader"] == 4)
+    });
+    let newest = joined[0].status().unwrap();
+    assert!(status["applied_index"].as_u64() >= Some(newest["applied_index"].as_u64().unwrap() - 5), "{status}");
+    assert!(done(&cluster, &["key", "list"]).contains("meanwhile"));
+    cluster.ids().for_each(|id| nodes.stop(id));
+}

@@ -9,6 +9,7 @@ use crate::files::layout::{Layout, audit_of};
 use crate::files::token::fill_random;
 use crate::node::audit_log;
 use crate::node::disk::StartReads;
+use crate::node::doubt;
 use crate::node::ending::quarantined;
 use crate::node::first_state;
 use crate::node::identity::Identity;
@@ -46,7 +47,8 @@ pub(super) fn recover(config: &Path, accept_damage: bool, args: &InitArgs) -> Re
     let identity = Identity::load(&old)?;
     let unreadable =
         |error: io::Error| Problem::new(Exit::Input, "the old state cannot be taken over", error).at(old.dir.display());
-    let damage = quarantined(&old.dir).map_err(unreadable)?;
+    let doubt = doubt::read(&old.dir).map_err(unreadable)?.map(|written| written.why);
+    let damage = quarantined(&old.dir).map_err(unreadable)?.or(doubt);
     if let Some(why) = damage.as_ref().filter(|_| !accept_damage) {
         return Err(Problem::new(Exit::Quarantined, "this node was ended because of its data", why)
             .at(old.dir.display())

@@ -1,0 +1,48 @@
+//! Which ids are heard at all: members alone.
+//!
+//! A member that was away may not know those that came since, nor does a new one know anybody. Its shell asks a member
+//! that it knows, and says so: what is vouched for is heard until what this replica applies says more of it.
+
+use super::Replica;
+use super::removal::was_given;
+use crate::io::{MemberState, NodeId};
+use crate::limits::{LEADERLESS_MS, VOUCHED_PEERS_MAX};
+
+impl Replica {
+    /// Whether frames of this id are looked at: it is a member as far as is known here, or vouched for and unknown.
+    #[must_use]
+    pub fn admits(&self, id: NodeId) -> bool {
+        let settings = &self.machine.settings;
+        let is_member = settings.is_member(id) || self.driver.counts(id);
+        let is_vouched = || self.driver.senders.vouched.contains(&id) && !was_given(settings.incarnations(), id);
+        id != self.driver.id() && (is_member || is_vouched())
+    }
+
+    /// A member says that this id is one too.
+    pub(super) fn handle_vouched(&mut self, id: NodeId) {
+        if self.admits(id) || id == self.driver.id() || self.membership().standing(id) != MemberState::Unknown {
+            return;
+        }
+        let vouched = &mut self.driver.senders.vouched;
+        if vouched.len() >= VOUCHED_PEERS_MAX {
+            vouched.remove(0);
+        }
+        vouched.push(id);
+    }
+
+    /// Who the members are is known better now: of those that were vouched for the unknown remain.
+    pub(crate) fn forget_vouched(&mut self) {
+        if !self.driver.senders.vouched.is_empty() {
+            let membership = self.membership();
+            self.driver.senders.vouched.retain(|&id| membership.standing(id) == MemberState::Unknown);
+        }
+    }
+
+    /// Notes how long nobody has led, as far as this member heard.
+    pub(super) fn note_leaderless(&mut self) {
+        if self.driver.leader().is_some() {
+            self.led_ms = self.lived_ms;
+        }
+        self.driver.senders.is_leaderless = self.lived_ms - self.led_ms >= LEADERLESS_MS;
+    }
+}

@@ -1,0 +1,166 @@
+//! A leader contradicts this member's log: it counts on entries that this member does not have, or has others where
+//! these are committed. An honest leader never does that, unless this member's disk lost what it acknowledged.
+//!
+//! ```text
+//!   contradiction --> dropped and counted; no vote is given or asked for while it is repeated
+//!   ... again and again, by the leader of one term --> the process ends; the shell notes the doubt
+//!   next start with the doubt --> stores and acknowledges; votes only for logs that hold what this one may lack
+//!   a leader has brought the log that far --> the doubt is cleared
+//! ```
+//!
+//! A message alone does nothing that lasts: whoever sends it may lie. The doubt keeps what the contradiction is about
+//! when it is true: a log that lost what was acknowledged helps to elect nobody who lacks it (raft paper 5.4.1).
+
+use super::Replica;
+use crate::io::{FatalReason, NodeId, Output};
+use crate::limits::{CONTRADICTED_MS, CONTRADICTION_KEPT_MS, CONTRADICTIONS_MIN};
+use crate::raft::Contradiction;
+use raft::eraftpb::{Message, MessageType};
+
+/// What a log may lack: entries up to an index, acknowledged in or before a term.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Doubt {
+    /// The term of the leader that contradicted the log.
+    pub term: u64,
+    /// The last entry that the log may lack, or the one that may be another.
+    pub index: u64,
+    /// Whether an entry is there and may be another.
+    pub is_diverged: bool,
+}
+
+/// What a leader said against this member's log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContradictedLog {
+    /// The leader.
+    pub by: NodeId,
+    /// Its term.
+    pub term: u64,
+    /// The entry that is missing, or another, as the leader has it.
+    pub index: u64,
+    /// The last entry of the log.
+    pub last_index: u64,
+    /// How often it was said.
+    pub count: u32,
+    /// What the next start must know.
+    pub doubt: Doubt,
+}
+
+/// What speaks against this member's log.
+#[derive(Debug)]
+pub(crate) struct Doubts {
+    /// From before the start.
+    kept: Option<Doubt>,
+    /// What the leader of this term says now.
+    said: Option<Said>,
+}
+
+/// One leader's contradictions, in one term.
+#[derive(Clone, Copy, Debug)]
+struct Said {
+    by: NodeId,
+    doubt: Doubt,
+    count: u32,
+    first_ms: u64,
+    last_ms: u64,
+}
+
+impl Doubt {
+    /// Whether a candidate with this last entry has at least what this log may lack: a vote for it is one that a whole
+    /// log would have given. The log that was lost ended at or before this place, or the leader would have said more.
+    const fn lets_vote(&self, log_term: u64, index: u64) -> bool {
+        log_term > self.term || (log_term == self.term && index >= self.index)
+    }
+
+    /// What holds for both.
+    fn and(self, other: Self) -> Self {
+        let (term, index) = (self.term, self.index).max((other.term, other.index));
+        Self { term, index, is_diverged: self.is_diverged || other.is_diverged }
+    }
+}
+
+impl Doubts {
+    pub(super) const fn new(kept: Option<Doubt>) -> Self {
+        Self { kept, said: None }
+    }
+
+    fn all(&self) -> impl Iterator<Item = Doubt> {
+        [self.kept, self.said.map(|said| said.doubt)].into_iter().flatten()
+    }
+}
+
+impl Replica {
+    /// Whether this member must not campaign, because its log may lack what it acknowledged.
+    pub(crate) const fn is_doubted(&self) -> bool {
+        self.doubts.kept.is_some() || self.doubts.said.is_some()
+    }
+
+    /// Whether a message asks for a vote, or to campaign, and this member's log is not good enough for that.
+    pub(super) fn withholds_vote(&mut self, message: &Message) -> bool {
+        let withholds = match message.get_msg_type() {
+            MessageType::MsgTimeoutNow => self.is_doubted(),
+            MessageType::MsgRequestVote | MessageType::MsgRequestPreVote => {
+                !self.doubts.all().all(|doubt| doubt.lets_vote(message.log_term, message.index))
+            }
+            _ => false,
+        };
+        self.counters.votes_withheld += u64::from(withholds);
+        withholds
+    }
+
+    /// A message of this term contradicts the log. It counts when it comes from the leader of the term.
+    pub(super) fn note_contradiction(&mut self, by: NodeId, term: u64, what: Contradiction) {
+        if self.driver.leader() != Some(by) || self.driver.term() != term {
+            return;
+        }
+        let (index, is_diverged) = match what {
+            Contradiction::Lost { index } => (index, false),
+            Contradiction::Diverged { index } => (index, true),
+        };
+        let (doubt, now_ms) = (Doubt { term, index, is_diverged }, self.lived_ms);
+        let is_same = |said: &Said| {
+            (said.by, said.doubt.term, said.doubt.is_diverged) == (by, term, is_diverged)
+                && said.last_ms + CONTRADICTION_KEPT_MS >= now_ms
+        };
+        let said = match self.doubts.said.filter(is_same) {
+            Some(said) => {
+                Said { doubt: said.doubt.and(doubt), count: said.count.saturating_add(1), last_ms: now_ms, ..said }
+            }
+            None => Said { by, doubt, count: 1, first_ms: now_ms, last_ms: now_ms },
+        };
+        self.doubts.said = Some(said);
+        if said.count < CONTRADICTIONS_MIN || now_ms < said.first_ms + CONTRADICTED_MS {
+            return;
+        }
+        let contradicted = ContradictedLog {
+            by,
+            term,
+            index: said.doubt.index,
+            last_index: self.driver.last_index(),
+            count: said.count,
+            doubt: self.doubts.kept.map_or(said.doubt, |kept| kept.and(said.doubt)),
+        };
+        let reason = if is_diverged { FatalReason::LogDiverged } else { FatalReason::LogLost };
+        self.fatal(reason(contradicted));
+    }
+
+    /// Forgets what nobody repeats, and clears what was noted before the start once the log is known to be whole.
+    pub(super) fn tick_doubts(&mut self) {
+        let now_ms = self.lived_ms;
+        self.doubts.said = self.doubts.said.filter(|said| said.last_ms + CONTRADICTION_KEPT_MS >= now_ms);
+        if self.doubts.kept.is_some_and(|doubt| self.is_made_good(doubt)) {
+            self.doubts.kept = None;
+            self.out.push_back(Output::DoubtCleared);
+        }
+    }
+
+    /// Whether the log holds what it may have lacked: entries up to there were brought and are committed; or a leader
+    /// of a later term, which has all that was ever committed (raft paper 5.4.3), has brought an entry of its own term
+    /// and all before it. What was acknowledged in an older term, and is not in that log, no leader counts any more.
+    fn is_made_good(&self, doubt: Doubt) -> bool {
+        let held = self.driver.commit().min(self.driver.persisted_index());
+        let term = self.driver.term();
+        let is_of_later_leader = self.driver.leader().is_some() && term > doubt.term;
+        let by_later_leader = is_of_later_leader && self.driver.log().term(held).is_ok_and(|of| of == term);
+        by_later_leader || (!doubt.is_diverged && held >= doubt.index)
+    }
+}

@@ -1,0 +1,100 @@
+//! What a leader said against the node's log, in a file beside the data: the next start votes for nobody who may lack
+//! what this log may have lost. The node removes the file once a leader has brought its log that far; an operator may,
+//! after a look at it, when the leader lied.
+
+use crate::files::layout::doubt_of;
+use crate::files::{Readers, read_bounded, write_atomic};
+use replica::io::Doubt;
+use std::io;
+use std::path::Path;
+
+/// A line of numbers, and a sentence or two.
+const DOUBT_BYTES_MAX: u64 = 2_048;
+/// What the line of numbers begins with.
+const MAGIC: &str = "doubt";
+
+/// What was written down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WrittenDoubt {
+    pub(crate) doubt: Doubt,
+    pub(crate) why: String,
+}
+
+/// Writes it down.
+///
+/// # Errors
+/// When the file cannot be written.
+pub(super) fn write(dir: &Path, doubt: Doubt, why: &str) -> io::Result<()> {
+    let kind = if doubt.is_diverged { "diverged" } else { "lost" };
+    let text = format!("{MAGIC} term={} index={} kind={kind}\n{why}\n", doubt.term, doubt.index);
+    write_atomic(&doubt_of(dir), text.as_bytes(), Readers::All)
+}
+
+/// What was written down, if anything was.
+///
+/// # Errors
+/// When the file cannot be read, or is none that this software wrote.
+pub(crate) fn read(dir: &Path) -> io::Result<Option<WrittenDoubt>> {
+    let octets = match read_bounded(&doubt_of(dir), DOUBT_BYTES_MAX) {
+        Ok(octets) => octets,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let text = String::from_utf8_lossy(&octets);
+    parse(&text).map(Some).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "its first line is not readable"))
+}
+
+fn parse(text: &str) -> Option<WrittenDoubt> {
+    let (numbers, why) = text.split_once('\n')?;
+    let mut words = numbers.split(' ');
+    let mut word = |name: &str| words.next()?.strip_prefix(name);
+    word(MAGIC).filter(|rest| rest.is_empty())?;
+    let term = word("term=")?.parse().ok()?;
+    let index = word("index=")?.parse().ok()?;
+    let is_diverged = match word("kind=")? {
+        "lost" => false,
+        "diverged" => true,
+        _ => return None,
+    };
+    Some(WrittenDoubt { doubt: Doubt { term, index, is_diverged }, why: why.trim_end().to_owned() })
+}
+
+/// It is cleared up.
+///
+/// # Errors
+/// When the file cannot be removed.
+pub(super) fn clear(dir: &Path) -> io::Result<()> {
+    match std::fs::remove_file(doubt_of(dir)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_until_it_is_cleared() {
+        let dir = crate::test_dir("doubt");
+        let data = dir.path().join("data");
+        assert_eq!(read(&data).unwrap(), None);
+        clear(&data).unwrap();
+        for is_diverged in [false, true] {
+            let doubt = Doubt { term: 7, index: 1 << 40, is_diverged };
+            write(&data, doubt, "node 1 said so").unwrap();
+            assert_eq!(read(&data).unwrap(), Some(WrittenDoubt { doubt, why: "node 1 said so".into() }));
+        }
+        clear(&data).unwrap();
+        assert_eq!(read(&data).unwrap(), None);
+        for text in [
+            "",
+            "doubt term=1 index=2 kind=lost",
+            "doubts term=1 index=2 kind=lost\n",
+            "doubt term=-1 index=2 kind=lost\n",
+        ] {
+            std::fs::write(doubt_of(&data), text).unwrap();
+            assert!(read(&data).is_err(), "{text}");
+        }
+    }
+}
