@@ -11,7 +11,9 @@ use crate::service::counters::Refusal;
 use crate::service::deferred::{Flow, Submit};
 use crate::service::shares::{Place, Shares};
 use crate::turn::Turn;
-use replica::io::{AdminCommand, AdminError, AdminReply, Input, Membership, NodeId, ReadIndexError, UpdateRequest};
+use replica::io::{
+    AdminCommand, AdminError, AdminReply, Input, Member, Membership, NodeId, ReadIndexError, UpdateRequest,
+};
 use replica::{Status, Trust};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -23,6 +25,8 @@ use zone::set::Frozen;
 pub(crate) enum Event {
     /// Something for the replica as it is.
     Input(Input),
+    /// A member that this node does not know, by the word of one that it knows.
+    Vouched(Member),
     /// A frame of a peer, with its share of the inbound budget.
     Frame(NodeId, Vec<u8>, OwnedSemaphorePermit),
     /// A command of an administrator.
@@ -259,8 +263,8 @@ impl PeerEvents for ReplicaHandle {
         self.send(Event::Input(Input::ToldRemoved { by }));
     }
 
-    fn vouched(&self, id: NodeId) {
-        self.send(Event::Input(Input::PeerVouched { id }));
+    fn vouched(&self, member: Member) {
+        self.send(Event::Vouched(member));
     }
 
     fn membership(&self) -> watch::Receiver<Arc<Membership>> {

@@ -184,6 +184,10 @@ impl ReplicaThread {
         match event {
             Event::GoOn => {}
             Event::Input(input) => self.replica.handle(input, system::now()),
+            Event::Vouched(member) => {
+                self.links.add(&member);
+                self.replica.handle(Input::PeerVouched { id: member.id }, system::now());
+            }
             Event::Frame(from, frame, permit) => {
                 self.replica.handle(Input::Peer { from, frame }, system::now());
                 drop(permit);

@@ -18,7 +18,7 @@ use crate::limits::{
 use crate::listen::handshake_rate::{Address, HandshakeRate};
 use crate::tls::peer_identity::PeerIdentity;
 use crate::tls::session::CurrentTls;
-use replica::io::{Lane, NodeId};
+use replica::io::{Lane, Member, NodeId};
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -224,9 +224,10 @@ impl<E: PeerEvents> Acceptor<E> {
     /// Whether a member that is known here says that this is one too.
     async fn is_vouched(&self, id: NodeId, identity: &PeerIdentity) -> bool {
         let Ok(_place) = self.requests.try_acquire() else { return false };
-        let is_member = vouch::ask_all(&self.tls, self.welcome.id, &self.admission, id, identity).await;
-        if is_member {
-            self.events.vouched(id);
+        let address = vouch::ask_all(&self.tls, self.welcome.id, &self.admission, id, identity).await;
+        let is_member = address.is_some();
+        if let Some(address) = address {
+            self.events.vouched(Member { id, address });
         }
         is_member
     }

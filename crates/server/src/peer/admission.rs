@@ -118,6 +118,11 @@ impl Admission {
         self.trust.borrow().join_tokens.contains(digest)
     }
 
+    /// Where the peers of a member connect to it.
+    pub(super) fn address_of(&self, id: NodeId) -> Option<String> {
+        self.members().into_iter().find(|member| member.id == id).map(|member| member.address)
+    }
+
     /// The members that this node knows, and where to reach them.
     pub(super) fn members(&self) -> Vec<Member> {
         let members = self.trust.borrow().members.clone();

@@ -61,11 +61,15 @@ impl<E: PeerEvents> Links<E> {
             Some(member) => member.address == peer.address,
             None => !membership.is_out(*id),
         });
-        for member in members.iter().filter(|member| member.id != self.own) {
-            if !self.peers.contains_key(&member.id) {
-                let lanes = [Lane::Heartbeat, Lane::Normal, Lane::Bulk].map(|lane| self.dial(member, lane));
-                self.peers.insert(member.id, Peer { address: member.address.clone(), lanes });
-            }
+        members.iter().for_each(|member| self.add(member));
+    }
+
+    /// Dials a member, if it is another one and new. It may be known by the word of a member only: its leader gets an
+    /// answer that way.
+    pub(crate) fn add(&mut self, member: &Member) {
+        if member.id != self.own && !self.peers.contains_key(&member.id) {
+            let lanes = [Lane::Heartbeat, Lane::Normal, Lane::Bulk].map(|lane| self.dial(member, lane));
+            self.peers.insert(member.id, Peer { address: member.address.clone(), lanes });
         }
     }
 
@@ -155,8 +159,8 @@ mod tests {
         fn told_removed(&self, by: NodeId) {
             let _ = self.0.send(Event::ToldRemoved(by));
         }
-        fn vouched(&self, id: NodeId) {
-            let _ = self.0.send(Event::Vouched(id));
+        fn vouched(&self, member: Member) {
+            let _ = self.0.send(Event::Vouched(member.id));
         }
         fn membership(&self) -> watch::Receiver<Arc<Membership>> {
             self.1.subscribe()

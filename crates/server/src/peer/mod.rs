@@ -19,7 +19,7 @@ mod vouch;
 
 use crate::metrics::Counter;
 use replica::Trust;
-use replica::io::{Lane, Membership, NodeId};
+use replica::io::{Lane, Member, Membership, NodeId};
 use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -40,7 +40,7 @@ pub(crate) trait PeerEvents: Send + Sync + 'static {
     /// A peer says that this node was removed from the cluster.
     fn told_removed(&self, by: NodeId);
     /// A member that this node knows vouches for one that it does not know.
-    fn vouched(&self, id: NodeId);
+    fn vouched(&self, member: Member);
     /// Who belongs to the cluster; changes when members do.
     fn membership(&self) -> watch::Receiver<Arc<Membership>>;
     /// What members know each other by.

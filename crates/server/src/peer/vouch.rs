@@ -36,10 +36,13 @@ struct VouchRequest {
 }
 
 /// What a member knows of an id and its certificate.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Vouched {
-    Member,
+    /// A member, and where its peers connect to it.
+    Member {
+        address: String,
+    },
     Refused,
     Unknown,
 }
@@ -64,21 +67,21 @@ fn find(request: &VouchRequest, admission: &Admission, own: NodeId) -> Vouched {
     let pin = data_encoding::HEXLOWER.decode(request.pin.as_bytes()).ok().and_then(|pin| pin.try_into().ok());
     let Some(pin) = pin.filter(|_| request.about != own) else { return Vouched::Refused };
     match admission.check(request.about, &PeerIdentity::claimed(request.names.clone(), pin)) {
-        Ok(()) => Vouched::Member,
+        Ok(()) => admission.address_of(request.about).map_or(Vouched::Unknown, |address| Vouched::Member { address }),
         Err(Refusal::Unknown) => Vouched::Unknown,
         Err(_) => Vouched::Refused,
     }
 }
 
 /// Asks all members that this node knows, side by side. One that knows better refuses for all: a member that is behind
-/// itself may still count a member that was removed.
+/// itself may still count a member that was removed. Gives where to reach it.
 pub(super) async fn ask_all(
     tls: &CurrentTls,
     own: NodeId,
     admission: &Admission,
     about: NodeId,
     identity: &PeerIdentity,
-) -> bool {
+) -> Option<String> {
     let others = admission.members().into_iter().filter(|member| member.id != own && member.id != about);
     let mut asked = tokio::task::JoinSet::new();
     for member in others {
@@ -95,15 +98,15 @@ pub(super) async fn ask_all(
             answer.await.ok().and_then(Result::ok)
         });
     }
-    let mut is_member = false;
+    let mut found = None;
     while let Some(answer) = asked.join_next().await {
         match answer.ok().flatten() {
-            Some(Vouched::Refused) => return false,
-            Some(Vouched::Member) => is_member = true,
+            Some(Vouched::Refused) => return None,
+            Some(Vouched::Member { address }) => found = Some(address),
             Some(Vouched::Unknown) | None => {}
         }
     }
-    is_member
+    found
 }
 
 async fn ask(
