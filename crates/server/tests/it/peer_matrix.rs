@@ -1,0 +1,234 @@
+//! Everyone who may knock on the port for peers, with every claim, on every lane of every kind of node, held to a small
+//! reference of what is allowed; and a frame of each kind from all who are not.
+
+use crate::members::Joined;
+use crate::support::cluster::{Cluster, Scratch, wait_for};
+use crate::support::frames::{Claim, of_each_kind};
+use crate::support::hostile_peer::{
+    BULK, DATA_KEY, HEARTBEAT, HostilePeer, Identity, JOIN, KEY_REFUSED, NORMAL, REMOVED, VOUCH, connect_from,
+    peer_address,
+};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+/// A voter whose key was rotated, a node that was removed, a learner, and a number that was never given.
+const ROTATED: u64 = 2;
+const GONE: u64 = 4;
+const LEARNER: u64 = 5;
+const NEVER: u64 = 9;
+
+/// A lane that does not exist.
+const NO_LANE: u8 = 0x42;
+
+/// Who knocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Who {
+    /// No certificate.
+    Stranger,
+    /// A certificate of an authority that only has the same name.
+    Foreigner,
+    /// What a removed node had.
+    Removed,
+    /// What a voter showed before its key was rotated.
+    RotatedOut,
+    /// A certificate for a voter with a key of the thief's own, by the key of the cluster's authority.
+    Issued,
+    /// The same for a number that was never given.
+    IssuedForNobody,
+    /// The same without the name of any node.
+    IssuedWithoutNode,
+    /// What the voter shows now.
+    Voter,
+    /// What the learner shows now.
+    Learner,
+}
+
+const ALL: [Who; 9] = [
+    Who::Stranger,
+    Who::Foreigner,
+    Who::Removed,
+    Who::RotatedOut,
+    Who::Issued,
+    Who::IssuedForNobody,
+    Who::IssuedWithoutNode,
+    Who::Voter,
+    Who::Learner,
+];
+
+/// What a node does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Outcome {
+    HangsUp,
+    /// It says which of these ids stands for it.
+    Says(u64),
+    /// It answers a request, with a refusal or not.
+    Refuses,
+    Answers,
+}
+
+/// The reference: what a node does that is met so.
+fn allowed(who: Who, claim: u64, lane: u8, to: u64) -> Outcome {
+    let number = claim & 0xFFFF_FFFF;
+    // What the certificate is about, and whether the cluster pins the key in it.
+    let (about, is_pinned) = match who {
+        Who::Stranger | Who::Foreigner | Who::IssuedWithoutNode => (None, false),
+        Who::Removed => (Some(GONE), false),
+        Who::RotatedOut | Who::Issued => (Some(ROTATED), false),
+        Who::IssuedForNobody => (Some(NEVER), false),
+        Who::Voter => (Some(ROTATED), true),
+        Who::Learner => (Some(LEARNER), true),
+    };
+    let is_member = about == Some(claim) && is_pinned;
+    match lane {
+        _ if who == Who::Foreigner => Outcome::HangsUp,
+        JOIN => Outcome::Refuses,
+        DATA_KEY | VOUCH if is_member => Outcome::Answers,
+        DATA_KEY | VOUCH => Outcome::Refuses,
+        HEARTBEAT | NORMAL | BULK if who == Who::Stranger || number == to || claim == 0 => Outcome::HangsUp,
+        HEARTBEAT | NORMAL | BULK if claim == GONE => Outcome::Says(REMOVED),
+        HEARTBEAT | NORMAL | BULK if is_member => Outcome::Says(to),
+        HEARTBEAT | NORMAL | BULK if about == Some(claim) && claim != NEVER => Outcome::Says(KEY_REFUSED),
+        _ => Outcome::HangsUp,
+    }
+}
+
+/// Where a node is met.
+struct Door {
+    to: u64,
+    address: SocketAddr,
+    /// The file with the authorities of its cluster.
+    ca: PathBuf,
+    /// The number of the data key in use.
+    data_key: u64,
+}
+
+/// Knocks once, and sees what comes of it.
+fn met(door: &Door, identity: Option<&Identity>, claim: u64, lane: u8, case: u32) -> Outcome {
+    let to = door.to;
+    // Addresses enough that none begins too many handshakes.
+    let source = Ipv4Addr::from(u32::from(Ipv4Addr::new(127, 1, 0, 1)) + case / 50);
+    let stream = connect_from(source, door.address).unwrap();
+    let Ok(mut peer) = HostilePeer::over(stream, to, &door.ca, identity) else { return Outcome::HangsUp };
+    if peer.greet(lane, claim, to).is_err() {
+        return Outcome::HangsUp;
+    }
+    if lane > BULK && lane != NO_LANE {
+        let pin = "0".repeat(64);
+        let request = match lane {
+            JOIN => r#"{"secret":"guessed","address":"127.0.0.1:1","feature_level":9}"#.to_owned(),
+            DATA_KEY => format!(r#"{{"from":{claim},"number":{}}}"#, door.data_key),
+            _ => format!(r#"{{"from":{claim},"about":{NEVER},"names":[],"pin":"{pin}"}}"#),
+        };
+        let answered = peer.send(request.as_bytes()).and_then(|()| peer.answer());
+        return match answered {
+            Ok(answer) if answer.contains("Err") => Outcome::Refuses,
+            Ok(_) => Outcome::Answers,
+            Err(_) => Outcome::HangsUp,
+        };
+    }
+    // Those that are no members do not wait to be welcomed.
+    if allowed_to_speak(identity, claim) {
+        let claim = Claim { from: claim, to, term: 1 << 20, index: 1 << 20, commit: 1 << 30 };
+        for (_, frame) in of_each_kind(claim) {
+            if peer.send(&frame).is_err() {
+                break;
+            }
+        }
+    }
+    peer.welcome().map_or(Outcome::HangsUp, Outcome::Says)
+}
+
+/// A member may say what it likes: what it says here would be lies of a member, which are another question.
+fn allowed_to_speak(identity: Option<&Identity>, claim: u64) -> bool {
+    identity.is_none() || ![ROTATED, LEARNER].contains(&claim)
+}
+
+/// Runs a command, which must do.
+fn done(cluster: &Cluster, words: &[&str]) -> String {
+    let output = cluster.run(words);
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+fn keep(node: &Path, scratch: &Scratch) -> Identity {
+    for name in ["node.pem", "node.key"] {
+        std::fs::copy(node.join(name), scratch.path().join(name)).unwrap();
+    }
+    Identity::stolen(scratch.path())
+}
+
+#[test]
+fn only_members_speak_on_the_port_for_peers() {
+    let cluster = Cluster::start("matrix", 3, &[]);
+    cluster.settle();
+    let gone = Joined::start(&cluster, GONE, &done(&cluster, &["cluster", "add"]));
+    wait_for("node 4 to answer", || gone.answers().then_some(()));
+    let learner = Joined::start(&cluster, LEARNER, &done(&cluster, &["cluster", "add", "--learner"]));
+    wait_for("the learner to answer", || learner.answers().then_some(()));
+    let node = |id: u64| match id {
+        GONE | LEARNER => cluster.dir.join(format!("joined-{id}/node-{id}")),
+        _ => cluster.dir.join(format!("node-{id}")),
+    };
+    let removed = Identity::stolen(&node(GONE));
+    let scratch = Scratch::new("matrix");
+    let rotated_out = keep(&node(ROTATED), &scratch);
+    done(&cluster, &["cluster", "remove", "4"]);
+    drop(gone);
+    done(&cluster, &["cluster", "rotate", "--wait", "40"]);
+    cluster.settle();
+    let identity = |who| match who {
+        Who::Stranger => None,
+        Who::Foreigner => Some(Identity::foreign(&["node-2", "member-2-0"])),
+        Who::Removed => Some(removed.clone()),
+        Who::RotatedOut => Some(rotated_out.clone()),
+        Who::Issued => Some(Identity::issued(&cluster, &["node-2", "member-2-0"])),
+        Who::IssuedForNobody => Some(Identity::issued(&cluster, &["node-9"])),
+        Who::IssuedWithoutNode => Some(Identity::issued(&cluster, &["localhost"])),
+        Who::Voter => Some(Identity::stolen(&node(ROTATED))),
+        Who::Learner => Some(Identity::stolen(&node(LEARNER))),
+    };
+    // That of the removed node goes, which it knows.
+    let data_key = wait_for("another data key", || {
+        let status = cluster.status(1)?;
+        (status["data_key"] == 2 && status["data_key_changes"] == false).then_some(2)
+    });
+    let term = |id| cluster.status(id).unwrap()["term"].clone();
+    let before: Vec<_> = cluster.ids().map(term).collect();
+    let identities = ALL.map(|who| (who, identity(who)));
+    let knock = |to| {
+        let door = Door { to, address: peer_address(&cluster, to), ca: cluster.dir.join("ca.pem"), data_key };
+        let (mut cases, mut wrong) = (0, Vec::new());
+        for (who, identity) in &identities {
+            for claim in [0, 1, ROTATED, GONE, LEARNER, NEVER, 1 << 32 | GONE, 1 << 32 | ROTATED] {
+                for lane in [HEARTBEAT, NORMAL, BULK, JOIN, DATA_KEY, VOUCH, NO_LANE] {
+                    let expected = allowed(*who, claim, lane, to);
+                    let met = met(&door, identity.as_ref(), claim, lane, cases);
+                    if met != expected {
+                        wrong.push(format!("{who:?} as {claim:#x} on {lane:#x} at {to}: {met:?}, not {expected:?}"));
+                    }
+                    cases += 1;
+                }
+            }
+        }
+        (cases, wrong)
+    };
+    let (cases, wrong) = std::thread::scope(|scope| {
+        let doors = [1, 2, 3, LEARNER].map(|to| {
+            scope.spawn({
+                let knock = &knock;
+                move || knock(to)
+            })
+        });
+        doors
+            .into_iter()
+            .map(|door| door.join().unwrap())
+            .fold((0, Vec::new()), |(cases, wrong), (more, other)| (cases + more, [wrong, other].concat()))
+    });
+    assert!(wrong.is_empty(), "{} of {cases} cases:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(cases >= 2_000, "{cases} cases");
+    // None of it changed anything.
+    let after: Vec<_> = cluster.ids().map(term).collect();
+    assert_eq!(after, before);
+    cluster.settle();
+    done(&cluster, &["key", "add", "late", "--update", "--zone", "example.test"]);
+}
