@@ -1,7 +1,7 @@
 //! Entries to records: directives, what a record leaves out, files within files.
 
 use super::error::{FileError, Place, Reason, Warning, WarningKind};
-use super::generate::{GenerateError, Range, expand, rhs_template};
+use super::generate::{Budget, GenerateError, Range, expand, rhs_template};
 use super::reader::{Entry, Reader};
 use super::source::Source;
 use crate::limits::{FILE_RECORDS_MAX, INCLUDE_DEPTH_MAX, INCLUDE_FILES_MAX, TTL_MAX, WARNINGS_MAX};
@@ -46,6 +46,7 @@ pub struct Scanner<'s> {
     tokens: Vec<Token>,
     ttl: Ttl,
     generating: Option<Generating>,
+    generate_budget: Budget,
     records_left: usize,
     warnings: Vec<Warning>,
     warning_count: usize,
@@ -94,6 +95,7 @@ impl<'s> Scanner<'s> {
             tokens: Vec::new(),
             ttl: Ttl { default: options.ttl, last: None, is_warned: false },
             generating: None,
+            generate_budget: Budget::new(),
             records_left: options.records_max,
             warnings: Vec::new(),
             warning_count: 0,
@@ -373,6 +375,7 @@ impl<'s> Scanner<'s> {
             return Err(GenerateError::RhsMany.into());
         }
         let ttl = self.ttl(head.ttl, None, place)?;
+        self.generate_budget.take_range(range)?;
         self.generating = Some(Generating { range, lhs, rhs, rtype: head.rtype, ttl, place });
         Ok(())
     }
@@ -389,7 +392,8 @@ impl<'s> Scanner<'s> {
             }
             // What is wrong with one is wrong with most of them: one error is enough.
             Err(reason) => {
-                if reason == Reason::RecordsMany {
+                if matches!(&reason, Reason::RecordsMany) || matches!(&reason, Reason::Generate(why) if why.is_budget())
+                {
                     self.files.clear();
                 }
                 Err(self.error(generating.place, reason))
@@ -411,6 +415,7 @@ impl<'s> Scanner<'s> {
         }
         self.rdata.clear();
         scan_rdata(generating.rtype, &mut Words::new(&text, &self.tokens), origin, &mut self.rdata)?;
+        self.generate_budget.take_bytes(self.owner.len() + self.rdata.len())?;
         let owner = NameRef::from_octets(&self.owner).map_err(TextError::Name)?;
         out.push(RecordRef { owner, rtype: generating.rtype, ttl: generating.ttl, rdata: &self.rdata });
         Ok(())
