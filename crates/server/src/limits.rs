@@ -287,8 +287,15 @@ pub(crate) const REPLICA_OUTPUTS_COUNT: usize = 4_096;
 /// Inputs that wait when a process goes on after a pause and are handled before its one tick; some 40 ms of work.
 pub(crate) const EVENTS_BEFORE_TICK_MAX: usize = 4_096;
 
-/// Octets of a zone file as it lies on disk, and after decompression.
+/// Bytes of all files of a zone as they lie on disk.
 pub(crate) const ZONE_FILE_BYTES_MAX: u64 = 4 << 30;
+/// Bytes that those of them decompress to that are compressed: the API takes no larger zone.
+pub(crate) const DECOMPRESSED_BYTES_MAX: u64 = API_ZONE_BYTES_MAX as u64;
+/// How many times their size they may decompress to, beyond a few that any may: real zones shrink to a tenth or so, those
+/// with generated names to a thirtieth.
+pub(crate) const DECOMPRESSED_RATIO_MAX: u64 = 100;
+/// So many bytes any file may decompress to.
+pub(crate) const DECOMPRESSED_BYTES_FREE: u64 = 32 << 20;
 /// KiB of what was unpacked that an xz file may refer back to: four times what `xz -9` wants.
 pub(crate) const XZ_MEMORY_KIB_MAX: u32 = 256 << 10;
 /// Octets of a configuration, key or token file.

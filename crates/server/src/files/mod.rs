@@ -9,6 +9,7 @@ pub(crate) mod layout;
 pub(crate) mod token;
 mod wrapping;
 // What is read from elsewhere.
+mod decompress;
 pub(crate) mod zone_load;
 pub(crate) mod zone_source;
 // What is read again when it changes.

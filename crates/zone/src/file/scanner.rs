@@ -4,7 +4,9 @@ use super::error::{FileError, Place, Reason, Warning, WarningKind};
 use super::generate::{Budget, GenerateError, Range, expand, rhs_template};
 use super::reader::{Entry, Reader};
 use super::source::Source;
-use crate::limits::{FILE_RECORDS_MAX, INCLUDE_DEPTH_MAX, INCLUDE_FILES_MAX, TTL_MAX, WARNINGS_MAX};
+use crate::limits::{
+    FILE_RECORDS_BYTES_MAX, FILE_RECORDS_MAX, INCLUDE_DEPTH_MAX, INCLUDE_FILES_MAX, TTL_MAX, WARNINGS_MAX,
+};
 use crate::record::{Record, RecordList, RecordRef};
 use crate::text::token::{Step, Token, Word, tokenize};
 use crate::text::words::Words;
@@ -19,11 +21,13 @@ pub struct LoadOptions {
     pub ttl: Option<u32>,
     /// How many records may be read at most.
     pub records_max: usize,
+    /// How many bytes the records may take, as a [`RecordList`] holds them.
+    pub bytes_max: usize,
 }
 
 impl Default for LoadOptions {
     fn default() -> Self {
-        Self { ttl: None, records_max: FILE_RECORDS_MAX }
+        Self { ttl: None, records_max: FILE_RECORDS_MAX, bytes_max: FILE_RECORDS_BYTES_MAX }
     }
 }
 

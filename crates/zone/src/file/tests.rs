@@ -167,6 +167,13 @@ fn loading_is_bounded() {
         assert_eq!(errors.first().reason, Reason::RecordsMany);
     }
 
+    // An owner of 250 bytes that lines leave out is in each record.
+    let owner = ["x".repeat(60).as_str(); 4].join(".");
+    let text = format!("{owner}. 1 A 1.1.1.1\n{}", " 1 A 1.1.1.2\n".repeat(10_000));
+    let options = LoadOptions { bytes_max: 1 << 20, ..LoadOptions::default() };
+    let errors = load(&mut files(&[("zone", &text)]), Some(&"example.".parse().unwrap()), &options).unwrap_err();
+    assert_eq!(errors.to_string(), "zone:4034: the records take more than 1048576 bytes of memory");
+
     // One line of text makes no more than the budget of the whole file, `$INCLUDE` or not.
     let range = |count: u64| format!("$GENERATE 1-{count} a$ 1 A 1.1.1.1\n");
     let whole = zone_whole(&range(GENERATE_RECORDS_MAX)).unwrap();
@@ -247,7 +254,7 @@ fn generate_is_bind_s() {
 /// Reads to the end, whatever comes.
 fn drain(octets: &[u8]) -> usize {
     let mut source = Slice::new(octets.to_vec());
-    let options = LoadOptions { ttl: Some(1), records_max: 1000 };
+    let options = LoadOptions { ttl: Some(1), records_max: 1000, ..LoadOptions::default() };
     let origin = "example.".parse().unwrap();
     let mut scanner = Scanner::new(&mut source, Some(&origin), &options).unwrap();
     let mut count = 0;
@@ -274,7 +281,7 @@ proptest! {
         // What is read is the same, in whatever pieces it comes.
         let whole = drain(text.as_bytes());
         let mut source = Files([("zone", text)].into());
-        let options = LoadOptions { ttl: Some(1), records_max: 1000 };
+        let options = LoadOptions { ttl: Some(1), records_max: 1000, ..LoadOptions::default() };
         let origin = "example.".parse().unwrap();
         let mut scanner = Scanner::new(&mut source, Some(&origin), &options).unwrap();
         let pieces = core::iter::from_fn(|| scanner.next_record()).count();
