@@ -201,8 +201,23 @@ pub(crate) const ADMIN_PENDING_MAX: usize = 64;
 pub(crate) const ADMIN_WAIT_MS: u64 = 30_000;
 /// Octets of a zone file that the API takes.
 pub(crate) const API_ZONE_BYTES_MAX: usize = 1 << 30;
-/// Connections to the API; more wait in the kernel's queue.
+/// Connections to the API over TCP; for one more the idlest ends.
 pub(crate) const API_CONNECTIONS_MAX: usize = 128;
+/// Those of them of one client: an IPv4 address, an IPv6 /64, this machine.
+pub(crate) const API_CONNECTIONS_PER_CLIENT_MAX: usize = API_CONNECTIONS_MAX / 4;
+/// Connections to the API over the node's Unix socket.
+pub(crate) const API_SOCKET_CONNECTIONS_MAX: usize = 32;
+/// Time that the head of a request has, the silence before it counted.
+pub(crate) const API_HEAD_MS: u64 = 5_000;
+/// Bytes of it, and its header fields.
+pub(crate) const API_HEAD_BYTES_MAX: usize = 64 << 10;
+pub(crate) const API_HEADERS_MAX: usize = 64;
+/// Time that a client has to take something of a response that waits for it.
+pub(crate) const API_WRITE_MS: u64 = 10_000;
+/// Bytes of the kernel's table of TCP sockets that a command reads.
+pub(crate) const LISTENERS_BYTES_MAX: u64 = 64 << 20;
+/// Names in `api.hosts`.
+pub(crate) const API_HOSTS_MAX: usize = 64;
 /// Silence of both sides after which a connection to the API ends: longer than any request may take, so that a change
 /// that is being made is not cut off.
 pub(crate) const API_SILENCE_MS: u64 = 1_000_000;
