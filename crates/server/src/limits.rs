@@ -201,8 +201,23 @@ pub(crate) const ADMIN_PENDING_MAX: usize = 64;
 pub(crate) const ADMIN_WAIT_MS: u64 = 30_000;
 /// Octets of a zone file that the API takes.
 pub(crate) const API_ZONE_BYTES_MAX: usize = 1 << 30;
-/// Connections to the API; more wait in the kernel's queue.
+/// Connections to the API over TCP; for one more the idlest ends.
 pub(crate) const API_CONNECTIONS_MAX: usize = 128;
+/// Those of them of one client: an IPv4 address, an IPv6 /64, this machine.
+pub(crate) const API_CONNECTIONS_PER_CLIENT_MAX: usize = API_CONNECTIONS_MAX / 4;
+/// Connections to the API over the node's Unix socket.
+pub(crate) const API_SOCKET_CONNECTIONS_MAX: usize = 32;
+/// Time that the head of a request has, the silence before it counted.
+pub(crate) const API_HEAD_MS: u64 = 5_000;
+/// Bytes of it, and its header fields.
+pub(crate) const API_HEAD_BYTES_MAX: usize = 64 << 10;
+pub(crate) const API_HEADERS_MAX: usize = 64;
+/// Time that a client has to take something of a response that waits for it.
+pub(crate) const API_WRITE_MS: u64 = 10_000;
+/// Bytes of the kernel's table of TCP sockets that a command reads.
+pub(crate) const LISTENERS_BYTES_MAX: u64 = 64 << 20;
+/// Names in `api.hosts`.
+pub(crate) const API_HOSTS_MAX: usize = 64;
 /// Silence of both sides after which a connection to the API ends: longer than any request may take, so that a change
 /// that is being made is not cut off.
 pub(crate) const API_SILENCE_MS: u64 = 1_000_000;
@@ -299,8 +314,15 @@ pub(crate) const REPLICA_OUTPUTS_COUNT: usize = 4_096;
 /// Inputs that wait when a process goes on after a pause and are handled before its one tick; some 40 ms of work.
 pub(crate) const EVENTS_BEFORE_TICK_MAX: usize = 4_096;
 
-/// Octets of a zone file as it lies on disk, and after decompression.
+/// Bytes of all files of a zone as they lie on disk.
 pub(crate) const ZONE_FILE_BYTES_MAX: u64 = 4 << 30;
+/// Bytes that those of them decompress to that are compressed: the API takes no larger zone.
+pub(crate) const DECOMPRESSED_BYTES_MAX: u64 = API_ZONE_BYTES_MAX as u64;
+/// How many times their size they may decompress to, beyond a few that any may: real zones shrink to a tenth or so, those
+/// with generated names to a thirtieth.
+pub(crate) const DECOMPRESSED_RATIO_MAX: u64 = 100;
+/// So many bytes any file may decompress to.
+pub(crate) const DECOMPRESSED_BYTES_FREE: u64 = 32 << 20;
 /// KiB of what was unpacked that an xz file may refer back to: four times what `xz -9` wants.
 pub(crate) const XZ_MEMORY_KIB_MAX: u32 = 256 << 10;
 /// Octets of a configuration, key or token file.
@@ -332,3 +354,7 @@ pub(crate) const EXTERNAL_WAITING_MAX: usize = 1_024;
 pub(crate) const EXTERNAL_PER_SOCKET_MAX: usize = 512;
 /// Time between two lines of the log that say that a daemon does not answer.
 pub(crate) const EXTERNAL_LOG_MS: u64 = 10_000;
+/// Log lines a second from one place in the code that a stranger or a weak client can cause.
+pub(crate) const LOG_LINES_PER_SECOND_MAX: u32 = 5;
+/// Bytes of text from the network in a log line.
+pub(crate) const LOG_UNTRUSTED_BYTES_MAX: usize = 100;

@@ -11,8 +11,13 @@ pub const ENTRY_TOKENS_MAX: usize = 64 * 1024;
 pub const INCLUDE_FILES_MAX: usize = 10_000;
 /// Records that one zone file may hold, those of `$INCLUDE` and `$GENERATE` counted.
 pub const FILE_RECORDS_MAX: usize = 100_000_000;
-/// Records that one `$GENERATE` may make.
-pub const GENERATE_RECORDS_MAX: u64 = 10_000_000;
+/// Bytes of the records of one zone file, owners uncompressed, unless the caller allows less.
+pub const FILE_RECORDS_BYTES_MAX: usize = 64 << 30;
+/// Records that all `$GENERATE` of a zone file may make: those of four IPv4 /16. A line of text makes them, so they are
+/// bounded apart from those that are written out.
+pub const GENERATE_RECORDS_MAX: u64 = 1 << 18;
+/// Bytes of owners and rdata of these records.
+pub const GENERATE_BYTES_MAX: usize = 16 << 20;
 /// Octets of one number that a `$GENERATE` writes; the bound is BIND's.
 pub const GENERATE_NUMBER_OCTETS_MAX: usize = 127;
 /// Octets of one text that a `$GENERATE` makes from its template.

@@ -2,33 +2,57 @@
 
 use super::Api;
 use super::error::ApiError;
-use axum::extract::{ConnectInfo, Request, State};
+use axum::extract::{Extension, Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Only with the token.
-pub(super) async fn token(State(api): State<Arc<Api>>, request: Request, next: Next) -> Result<Response, ApiError> {
-    if has_token(&api, &request) { Ok(next.run(request).await) } else { Err(unauthorized()) }
+/// Where a request comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Peer {
+    /// Over TCP, to this address of ours.
+    Tcp { remote: IpAddr, local: Option<IpAddr> },
+    /// Over the node's socket, from a process of this user.
+    Socket { uid: Option<u32> },
+}
+
+impl Peer {
+    fn is_local(self) -> bool {
+        match self {
+            Self::Tcp { remote, .. } => remote.to_canonical().is_loopback(),
+            Self::Socket { .. } => true,
+        }
+    }
+
+    /// Whether it can read the token's file anyway.
+    fn is_owner(self, api: &Api) -> bool {
+        matches!(self, Self::Socket { uid: Some(uid) } if uid == 0 || uid == api.uid)
+    }
+}
+
+/// Only with the token, or from the node's own user over the socket.
+pub(super) async fn token(
+    State(api): State<Arc<Api>>,
+    Extension(peer): Extension<Peer>,
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    if peer.is_owner(&api) || has_token(&api, &request) { Ok(next.run(request).await) } else { Err(unauthorized()) }
 }
 
 /// From this machine, or with the token.
 pub(super) async fn local_or_token(
     State(api): State<Arc<Api>>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    Extension(peer): Extension<Peer>,
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
-    if peer.ip().to_canonical().is_loopback() || has_token(&api, &request) {
-        Ok(next.run(request).await)
-    } else {
-        Err(unauthorized())
-    }
+    if peer.is_local() || has_token(&api, &request) { Ok(next.run(request).await) } else { Err(unauthorized()) }
 }
 
-fn has_token(api: &Api, request: &Request) -> bool {
+pub(super) fn has_token(api: &Api, request: &Request) -> bool {
     request.headers().get(header::AUTHORIZATION).is_some_and(|field| api.token.is_in(field.as_bytes()))
 }
 

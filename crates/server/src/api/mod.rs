@@ -32,6 +32,9 @@
 //! With `consistent=1` an answer shows all that was acknowledged, by any node, before the question came: the node waits
 //! until it has it. Without a majority that is 503 after 2.5 s.
 //!
+//! Over the node's Unix socket, its own user and root need no token. Over TCP a request without the token must name the
+//! node as `localhost`, by an address that it listens on or by a name in `api.hosts`.
+//!
 //! Every error is JSON: `{"error": what, "hint": what to do}`.
 
 pub(crate) mod types;
@@ -39,9 +42,11 @@ pub(crate) mod types;
 mod at_serial;
 mod audit;
 pub(crate) mod backup;
+mod connections;
 mod consistent;
 pub(crate) mod error;
 mod guard;
+mod hosts;
 mod keys;
 mod listener;
 mod nodes;
@@ -63,10 +68,9 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
-use axum::serve::ListenerExt;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
+use tokio::net::{TcpListener, UnixListener};
 
 /// What all handlers share.
 pub(crate) struct Api {
@@ -75,6 +79,10 @@ pub(crate) struct Api {
     /// Whether the node has addresses for clients.
     pub(crate) has_dns: bool,
     pub(crate) token: Token,
+    /// Who the node runs as.
+    pub(crate) uid: u32,
+    /// By what names it may be asked.
+    pub(crate) hosts: Hosts,
     pub(crate) handle: ReplicaHandle,
     pub(crate) serving: Arc<ServingState>,
     pub(crate) limits: Arc<ZoneLimits>,
@@ -91,6 +99,7 @@ pub(crate) struct Api {
     pub(crate) join: tokens::JoinOffer,
 }
 
+pub(crate) use hosts::Hosts;
 pub(crate) use tokens::JoinOffer;
 
 /// All routes.
@@ -123,17 +132,17 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .merge(zone)
         .merge(policy)
         .route_layer(from_fn_with_state(api.clone(), guard::token));
-    open.merge(guarded).fallback(error::no_such_path).method_not_allowed_fallback(error::no_such_method).with_state(api)
+    let all = open.merge(guarded).fallback(error::no_such_path).method_not_allowed_fallback(error::no_such_method);
+    all.layer(from_fn_with_state(api.clone(), hosts::check)).with_state(api)
 }
 
 /// Serves until the runtime ends.
-pub(crate) async fn serve(listener: tokio::net::TcpListener, api: Arc<Api>) {
-    let service = router(api).into_make_service_with_connect_info::<SocketAddr>();
-    // Tapping tells handlers the peer's address, whatever the listener is.
-    let listener = listener::Bounded::new(listener).tap_io(|_| ());
-    if let Err(error) = axum::serve(listener, service).await {
-        tracing::error!(%error, "the API has ended");
+pub(crate) async fn serve(tcp: TcpListener, socket: Option<UnixListener>, api: Arc<Api>) {
+    let router = router(api);
+    if let Some(socket) = socket {
+        tokio::spawn(listener::socket(socket, router.clone()));
     }
+    listener::tcp(tcp, router).await;
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@ use crate::node::handle::{Event, Shared};
 use crate::node::readers::Readers;
 use crate::service::deferred::Desk;
 use axum::body::Body;
-use axum::extract::ConnectInfo;
 use axum::http::{Request, StatusCode};
 use replica::io::{AdminCommand, AdminError, AdminReply, ReadIndexError, TrustCommand};
 use replica::{Authority, Trust};
@@ -44,6 +43,8 @@ fn api_before(dir: &std::path::Path, events: Sender<Event>, shared: Arc<Shared>)
         started_at: Instant::now(),
         has_dns: true,
         token: Token::load_or_make(&dir.join("api.token")).unwrap(),
+        uid: 4_711,
+        hosts: Hosts::new("192.0.2.1".parse().unwrap(), &["node.example".to_owned()]),
         handle: ReplicaHandle::new(events, shared),
         serving: Arc::default(),
         limits: Arc::default(),
@@ -68,13 +69,13 @@ fn ask(api: &Arc<Api>, from: &str, method: &str, path: &str, authorization: Opti
 
 /// What is answered, with its body.
 fn answer(api: &Arc<Api>, from: &str, method: &str, path: &str, authorization: Option<&str>) -> (StatusCode, String) {
-    let mut request = Request::builder().method(method).uri(path);
+    let mut request = Request::builder().method(method).uri(path).header("host", "localhost");
     if let Some(authorization) = authorization {
         request = request.header("authorization", authorization);
     }
     let mut request = request.body(Body::empty()).unwrap();
-    let from: SocketAddr = from.parse().unwrap();
-    request.extensions_mut().insert(ConnectInfo(from));
+    let from: std::net::SocketAddr = from.parse().unwrap();
+    request.extensions_mut().insert(guard::Peer::Tcp { remote: from.ip(), local: None });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let response = router(api.clone()).oneshot(request).await.unwrap();
@@ -97,6 +98,79 @@ fn what_is_open_on_this_machine_needs_the_token_from_elsewhere() {
             assert_eq!(ask(&api, remote, "GET", path, Some("Bearer x")), StatusCode::UNAUTHORIZED);
             assert_eq!(ask(&api, remote, "GET", path, Some(&token)), StatusCode::SERVICE_UNAVAILABLE);
         }
+    }
+}
+
+/// What is said to a request of `peer` with these header fields.
+fn ask_with(api: &Arc<Api>, peer: guard::Peer, method: &str, path: &str, fields: &[(&str, &str)]) -> StatusCode {
+    let mut request = Request::builder().method(method).uri(path);
+    for (name, value) in fields {
+        request = request.header(*name, *value);
+    }
+    let mut request = request.body(Body::empty()).unwrap();
+    request.extensions_mut().insert(peer);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async { router(api.clone()).oneshot(request).await.unwrap().status() })
+}
+
+#[test]
+fn a_request_names_the_node_once_and_by_one_of_its_names() {
+    let dir = crate::test_dir("api-hosts");
+    let api = api(dir.path());
+    let token = api.token.authorization();
+    let peer = guard::Peer::Tcp { remote: "127.0.0.1".parse().unwrap(), local: "192.0.2.9".parse().ok() };
+    let ask = |fields: &[(&str, &str)]| ask_with(&api, peer, "GET", "/v1/zones", fields);
+    for host in
+        ["localhost", "localhost:8053", "127.0.0.1:8053", "[::1]:8053", "192.0.2.1", "192.0.2.9:1", "NODE.example."]
+    {
+        assert_eq!(ask(&[("host", host)]), StatusCode::SERVICE_UNAVAILABLE, "{host}");
+    }
+    for host in ["evil.example", "evil.example:8053", "localhost.evil.example", "192.0.2.7"] {
+        assert_eq!(ask(&[("host", host)]), StatusCode::MISDIRECTED_REQUEST, "{host}");
+        assert_eq!(ask(&[("host", host), ("authorization", "Bearer x")]), StatusCode::MISDIRECTED_REQUEST, "{host}");
+        assert_eq!(ask(&[("host", host), ("authorization", &token)]), StatusCode::SERVICE_UNAVAILABLE, "{host}");
+    }
+    for fields in [&[][..], &[("host", "localhost"), ("host", "localhost")], &[("host", "a b")], &[("host", "")]] {
+        assert_eq!(ask(fields), StatusCode::BAD_REQUEST, "{fields:?}");
+    }
+    // The host of an absolute target counts.
+    let status = ask_with(&api, peer, "GET", "http://evil.example/v1/zones", &[("host", "localhost")]);
+    assert_eq!(status, StatusCode::MISDIRECTED_REQUEST);
+    assert_eq!(ask_with(&api, peer, "GET", "/nowhere", &[("host", "evil.example")]), StatusCode::MISDIRECTED_REQUEST);
+}
+
+#[test]
+fn a_page_of_another_site_changes_nothing() {
+    let dir = crate::test_dir("api-origin");
+    let api = api(dir.path());
+    let token = api.token.authorization();
+    let peer = guard::Peer::Tcp { remote: "127.0.0.1".parse().unwrap(), local: None };
+    for (name, value, is_refused) in [
+        ("origin", "http://evil.example", true),
+        ("origin", "null", true),
+        ("origin", "http://localhost:9999", true),
+        ("origin", "http://localhost:8053", false),
+        ("sec-fetch-site", "cross-site", true),
+        ("sec-fetch-site", "same-site", true),
+        ("sec-fetch-site", "same-origin", false),
+        ("sec-fetch-site", "none", false),
+    ] {
+        let fields = [("host", "localhost:8053"), ("authorization", token.as_str()), (name, value)];
+        let status = ask_with(&api, peer, "DELETE", "/v1/keys?name=a", &fields);
+        let wanted = if is_refused { StatusCode::FORBIDDEN } else { StatusCode::SERVICE_UNAVAILABLE };
+        assert_eq!(status, wanted, "{name}: {value}");
+        assert_eq!(ask_with(&api, peer, "GET", "/v1/keys", &fields), StatusCode::OK, "reading is the token's matter");
+    }
+}
+
+#[test]
+fn over_the_socket_the_node_s_own_user_needs_no_token() {
+    let dir = crate::test_dir("api-socket");
+    let api = api(dir.path());
+    for (uid, passes) in [(Some(0), true), (Some(api.uid), true), (Some(4_712), false), (None, false)] {
+        let ask = |path| ask_with(&api, guard::Peer::Socket { uid }, "GET", path, &[("host", "any.example")]);
+        assert_eq!(ask("/v1/keys"), if passes { StatusCode::OK } else { StatusCode::UNAUTHORIZED }, "{uid:?}");
+        assert_eq!(ask("/v1/status"), StatusCode::SERVICE_UNAVAILABLE, "{uid:?}");
     }
 }
 

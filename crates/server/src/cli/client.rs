@@ -1,18 +1,26 @@
 //! The API's client, for the commands that talk to a cluster.
 
+// How a node is reached, and by whom.
+pub(crate) mod connect;
+mod listeners;
+
 use super::Target;
 use crate::api::types::{ErrorJson, StatusJson};
 use crate::config::Config;
 use crate::files::cluster_json::ClusterJson;
-use crate::files::layout::Layout;
+use crate::files::layout::{Layout, NodeLayout, socket_of};
 use crate::files::token::Token;
+use crate::limits::API_HEAD_MS;
 use crate::problem::{Exit, NOBODY_KNOWS, Problem};
+use connect::Ways;
 use serde::de::DeserializeOwned;
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 use ureq::http::{HeaderMap, Request, StatusCode};
+use ureq::unversioned::resolver::DefaultResolver;
 use zone::RecordList;
 
 /// Where the token comes from that changes need.
@@ -26,11 +34,11 @@ const STATUS_MS: u64 = 1_000;
 /// Longest wait for a change to be made; a large zone takes its time.
 const CHANGE_MS: u64 = 900_000;
 
-/// The APIs that a directory tells of: those of the cluster that `up` runs there, else of the nodes that `init` or
-/// `join` made there.
-fn nodes_of(layout: &Layout) -> Result<Vec<SocketAddr>, Problem> {
+/// The APIs that a directory tells of, and their sockets: those of the cluster that `up` runs there, else of the nodes that
+/// `init` or `join` made there.
+fn nodes_of(layout: &Layout) -> Result<Vec<(SocketAddr, PathBuf)>, Problem> {
     let error = match ClusterJson::load(&layout.cluster_json()) {
-        Ok(cluster) => return Ok(cluster.nodes.iter().map(|node| node.api).collect()),
+        Ok(cluster) => return Ok(cluster.nodes.iter().map(|node| (node.api, socket(&layout.node(node.id)))).collect()),
         Err(error) => error,
     };
     let configs = layout.configs();
@@ -39,7 +47,13 @@ fn nodes_of(layout: &Layout) -> Result<Vec<SocketAddr>, Problem> {
             .at(layout.cluster_json().display())
             .hint("name the cluster's directory with --dir or a node with --api; `catamaran up` starts one"));
     }
-    configs.iter().map(|config| Ok(Config::load(config)?.api.listen)).collect()
+    let node = |config: &PathBuf| Config::load(config).map(|config| (config.api.listen, config.api_socket()));
+    configs.iter().map(node).collect()
+}
+
+/// Where the API of a node is on this machine, as far as its configuration can be read.
+pub(crate) fn socket(node: &NodeLayout) -> PathBuf {
+    Config::load(&node.config()).map_or_else(|_| socket_of(&node.data()), |config| config.api_socket())
 }
 
 /// One cluster, by the addresses of its nodes' APIs.
@@ -61,10 +75,21 @@ impl Client {
     /// Finds nodes and token.
     pub(crate) fn find(target: &Target) -> Result<Self, Problem> {
         let layout = Layout::new(&target.dir);
-        let nodes = match target.api {
-            Some(address) => vec![address],
+        let known = match target.api {
+            Some(address) => {
+                // If it is one of the directory's, its socket is known too.
+                let known = nodes_of(&layout).unwrap_or_default();
+                let known = known.into_iter().find(|(api, _)| *api == address);
+                vec![known.map_or_else(|| (address, PathBuf::new()), |known| known)]
+            }
             None => nodes_of(&layout)?,
         };
+        let nodes = known.iter().map(|(api, _)| *api).collect();
+        let mut ways = Ways::of(&target.dir, known.into_iter().collect());
+        if target.api.is_some() && target.token_file.is_some() {
+            // Who names both knows who gets what.
+            ways.users = None;
+        }
         let token_file = target.token_file.clone().unwrap_or_else(|| layout.api_token());
         // Questions go without a token; a change without one is refused by the node, which says so.
         let may_lack = |error: &std::io::Error| {
@@ -79,17 +104,21 @@ impl Client {
                     .hint(TOKENS));
             }
         };
-        Ok(Self::new(nodes, token.as_ref()))
+        Ok(Self::new(nodes, ways, token.as_ref()))
     }
 
-    pub(crate) fn new(nodes: Vec<SocketAddr>, token: Option<&Token>) -> Self {
-        let agent = ureq::Agent::new_with_config(
+    pub(crate) fn new(nodes: Vec<SocketAddr>, ways: Ways, token: Option<&Token>) -> Self {
+        let agent = ureq::Agent::with_parts(
             ureq::Agent::config_builder()
                 .http_status_as_error(false)
                 .proxy(None)
                 .max_redirects(0)
                 .timeout_connect(Some(Duration::from_millis(CONNECT_MS)))
+                // A node ends a connection that is silent for longer.
+                .max_idle_age(Duration::from_millis(API_HEAD_MS / 2))
                 .build(),
+            ways,
+            DefaultResolver::default(),
         );
         Self { nodes, authorization: token.map(Token::authorization), agent }
     }
@@ -99,7 +128,7 @@ impl Client {
         let file = plan.layout.api_token();
         let token = Token::load(&file)
             .map_err(|error| Problem::new(Exit::Failed, "the API token cannot be read", error).at(file.display()))?;
-        Ok(Self::new(nodes, Some(&token)))
+        Ok(Self::new(nodes, plan.ways(), Some(&token)))
     }
 
     pub(crate) fn nodes(&self) -> &[SocketAddr] {

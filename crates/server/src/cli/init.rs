@@ -112,7 +112,7 @@ pub(crate) fn config(
             transfer: Transfer::default(),
             tls: None,
         },
-        api: Api { listen: api, token_file: "../api.token".into() },
+        api: Api { listen: api, token_file: "../api.token".into(), socket: None, hosts: Vec::new() },
         peer: Peer {
             listen: peer,
             ca_file: "../ca.pem".into(),

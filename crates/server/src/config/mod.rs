@@ -7,9 +7,10 @@ pub(crate) mod tls;
 pub(crate) mod transfer;
 
 use crate::files::data_key::DataKeyFile;
+use crate::files::layout::socket_of;
 use crate::limits::{
-    CHECKPOINT_BYTES_MIN, CONNECTIONS_MEMORY_BYTES_MIN, LISTEN_ADDRESSES_MAX, RATE_LIMIT_MAX, SMALL_FILE_BYTES_MAX,
-    UDP_PAYLOAD_DEFAULT, UDP_RESPONSE_OCTETS_MAX, UDP_WORKERS_MAX,
+    API_HOSTS_MAX, CHECKPOINT_BYTES_MIN, CONNECTIONS_MEMORY_BYTES_MIN, LISTEN_ADDRESSES_MAX, RATE_LIMIT_MAX,
+    SMALL_FILE_BYTES_MAX, UDP_PAYLOAD_DEFAULT, UDP_RESPONSE_OCTETS_MAX, UDP_WORKERS_MAX,
 };
 use crate::problem::{Exit, Problem};
 use rate_limit::RateLimit;
@@ -127,6 +128,12 @@ pub(crate) struct Api {
     pub(crate) listen: SocketAddr,
     /// File with the bearer token that changes need.
     pub(crate) token_file: PathBuf,
+    /// The Unix socket of the API, for the command line on this machine; beside the data by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) socket: Option<PathBuf>,
+    /// Names by which the API may be asked over TCP, beside its addresses and localhost.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) hosts: Vec<String>,
 }
 
 /// The `[peer]` table.
@@ -228,7 +235,7 @@ const TABLES: &[(&str, &[&str])] = &[
     ),
     ("dns.transfer", Transfer::KEYS),
     ("dns.tls", Tls::KEYS),
-    ("api", &["listen", "token_file"]),
+    ("api", &["listen", "token_file", "socket", "hosts"]),
     ("peer", &["listen", "ca_file", "cert_file", "key_file", "members"]),
     ("peer.members", &["id", "address"]),
     ("log", &["checkpoint_bytes", "keep_entries", "keep_bytes"]),
@@ -264,7 +271,8 @@ impl Config {
         ] {
             *path = base.join(&*path);
         }
-        for file in [&mut self.wrapping_key_file, &mut self.dns.cookie_secrets_file].into_iter().flatten() {
+        let optional = [&mut self.wrapping_key_file, &mut self.dns.cookie_secrets_file, &mut self.api.socket];
+        for file in optional.into_iter().flatten() {
             *file = base.join(&*file);
         }
         if let Some(tls) = &mut self.dns.tls {
@@ -306,6 +314,11 @@ impl Config {
     /// The file of the data keys, and what wraps them.
     pub(crate) fn data_key(&self) -> DataKeyFile {
         DataKeyFile::new(&self.data_key_file, self.wrapping_key_file.as_deref())
+    }
+
+    /// The Unix socket of the API.
+    pub(crate) fn api_socket(&self) -> PathBuf {
+        self.api.socket.clone().unwrap_or_else(|| socket_of(&self.dir))
     }
 
     /// This node as raft knows it.
@@ -353,6 +366,9 @@ impl Config {
         self.dns.tls.as_ref().map_or(Ok(()), Tls::check)?;
         self.dns.rate_limit.check()?;
         self.dns.transfer.check()?;
+        if self.api.hosts.len() > API_HOSTS_MAX {
+            return Err(("hosts", format!("`api.hosts` takes at most {API_HOSTS_MAX} names")));
+        }
         if self.log.checkpoint_bytes < CHECKPOINT_BYTES_MIN {
             return Err(("checkpoint_bytes", format!("`checkpoint_bytes` must be {CHECKPOINT_BYTES_MIN} or more")));
         }
@@ -444,6 +460,8 @@ versions = ["1.2", "1.3"]
 [api]
 listen = "127.0.0.1:8054"
 token_file = "../api.token"
+socket = "s"
+hosts = ["node-1.example"]
 [peer]
 listen = "127.0.0.1:21001"
 ca_file = "../ca.pem"
@@ -508,7 +526,7 @@ held_bytes_max = 9
         assert!(text.contains("unknown key `udp_paylaod` in [dns]"), "{text}");
         assert!(text.contains("did you mean `udp_payload`?"), "{text}");
         let text = error(&GOOD.replace("address =", "adress ="));
-        assert!(text.contains("n.toml:39") && text.contains("`address`"), "{text}");
+        assert!(text.contains("n.toml:41") && text.contains("`address`"), "{text}");
         let text = error(&GOOD.replace("[api]", "[apis]"));
         assert!(text.contains("n.toml:29") && text.contains("`api`"), "{text}");
         let text = error(&GOOD.replace("nsid", "zzzzzzzzzzzzzzzz"));
@@ -535,20 +553,20 @@ held_bytes_max = 9
         for (from, to, line, why) in [
             ("udp_payload = 1232", "udp_payload = 100", 10, "512 to 4096"),
             ("id = 1\ninc", "id = 0\ninc", 1, "1 or more"),
-            ("id = 1\naddress", "id = 7\naddress", 37, "not among the members"),
+            ("id = 1\naddress", "id = 7\naddress", 39, "not among the members"),
             ("127.0.0.1:8054", "localhost:8054", 30, "socket address"),
             ("idle_ms = 3", "idle_ms = 0", 15, "1 or more"),
-            ("checkpoint_bytes = 65536", "checkpoint_bytes = 1", 41, "65536 or more"),
+            ("checkpoint_bytes = 65536", "checkpoint_bytes = 1", 43, "65536 or more"),
             ("127.0.0.1:443", "127.0.0.1:853", 26, "for both `dot` and `doh`"),
             ("[\"1.2\", \"1.3\"]", "[]", 28, "needs"),
             ("[\"1.2\", \"1.3\"]", "[\"1.1\"]", 28, "1.2"),
             ("udp_workers = 2", "udp_workers = ", 9, ""),
             ("handshakes_burst = 2", "handshakes_burst = 0", 21, "1 to 100000000"),
             ("memory_bytes_max = 1048576", "memory_bytes_max = 1000", 19, "1048576 or more"),
-            ("all_burst = 8", "all_burst = 0", 48, "1 to 100000000"),
-            ("all_per_second = 7", "all_per_second = 100000001", 47, "at most 100000000"),
-            ("held_bytes_max = 9", "held_bytes_max = 0", 56, "1 or more"),
-            ("bytes_per_second_min = 7", "bytes_per_second_min = 0", 54, "1 or more"),
+            ("all_burst = 8", "all_burst = 0", 50, "1 to 100000000"),
+            ("all_per_second = 7", "all_per_second = 100000001", 49, "at most 100000000"),
+            ("held_bytes_max = 9", "held_bytes_max = 0", 58, "1 or more"),
+            ("bytes_per_second_min = 7", "bytes_per_second_min = 0", 56, "1 or more"),
         ] {
             let text = error(&GOOD.replace(from, to));
             assert!(text.contains(&format!("n.toml:{line}\n")) && text.contains(why), "{to}: {text}");

@@ -16,6 +16,7 @@
 //!   DIR/node-1/data.booted   there once the node has data of its own
 //!   DIR/node-1/data.quarantined  why the node must not vote on its data
 //!   DIR/node-1/data.doubt    what a leader said against the node's log, until that is cleared up
+//!   DIR/node-1/data.sock     the API for the command line on this machine; it stays when the node stops
 //!   DIR/node-1/data.audit    who updated what; data.audit.1 to .7 are older
 //! ```
 
@@ -139,6 +140,11 @@ pub(crate) fn lock_of(data: &Path) -> PathBuf {
 /// What tells a cluster from others lies beside the certificate of its authority.
 pub(crate) fn cluster_id_of(ca_file: &Path) -> PathBuf {
     ca_file.with_file_name("cluster.id")
+}
+
+/// The Unix socket of a node's API.
+pub(crate) fn socket_of(data: &Path) -> PathBuf {
+    data.with_extension("sock")
 }
 
 /// The audit log of a node.

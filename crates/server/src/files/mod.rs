@@ -6,9 +6,11 @@ pub(crate) mod cluster_json;
 pub(crate) mod data_key;
 pub(crate) mod key_file;
 pub(crate) mod layout;
+pub(crate) mod local_socket;
 pub(crate) mod token;
 mod wrapping;
 // What is read from elsewhere.
+mod decompress;
 pub(crate) mod zone_load;
 pub(crate) mod zone_source;
 // What is read again when it changes.

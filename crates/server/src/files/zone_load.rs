@@ -1,6 +1,8 @@
 //! Zone files to records, with `$INCLUDE` from disk and errors as `file:line: reason`.
 
-use super::zone_source::{self, ZoneArgument};
+use super::decompress::{Budget, ZoneReader};
+use super::zone_source::ZoneArgument;
+use crate::limits::API_ZONE_BYTES_MAX;
 use crate::problem::{Exit, Problem};
 use std::path::{Path, PathBuf};
 use wire::Name;
@@ -37,8 +39,8 @@ pub(crate) fn print_line(record: RecordRef<'_>, out: &mut String) {
 
 /// Reads a file from disk.
 pub(crate) fn load(argument: &ZoneArgument) -> Result<LoadedZone, Problem> {
-    let mut source = Disk { file: argument.file.clone() };
-    let loaded = zone::file::load(&mut source, argument.origin.as_ref(), &LoadOptions::default());
+    let mut source = Disk { file: argument.file.clone(), budget: Budget::default() };
+    let loaded = zone::file::load(&mut source, argument.origin.as_ref(), &options());
     finish(loaded, &argument.file.display().to_string())
 }
 
@@ -55,7 +57,12 @@ pub(crate) fn load_records(octets: Vec<u8>) -> Result<LoadedZone, Problem> {
 /// Reads a zone file from memory; it includes nothing.
 pub(crate) fn load_text(text: &str, name: &str) -> Result<LoadedZone, Problem> {
     let mut source = Named { name: name.to_owned(), octets: text.as_bytes().to_vec() };
-    finish(zone::file::load(&mut source, None, &LoadOptions::default()), name)
+    finish(zone::file::load(&mut source, None, &options()), name)
+}
+
+/// No zone may take more memory than a node accepts.
+fn options() -> LoadOptions {
+    LoadOptions { bytes_max: API_ZONE_BYTES_MAX, ..LoadOptions::default() }
 }
 
 fn finish(loaded: Result<Loaded, FileErrors>, file: &str) -> Result<LoadedZone, Problem> {
@@ -107,6 +114,7 @@ fn serial_of(rdata: &[u8]) -> Option<u32> {
 /// Files on disk, compressed or not; a relative `$INCLUDE` counts from the directory of the file that it stands in.
 struct Disk {
     file: PathBuf,
+    budget: Budget,
 }
 
 impl Source for Disk {
@@ -117,8 +125,8 @@ impl Source for Disk {
                 from.and_then(|from| Path::new(from).parent()).map_or_else(|| PathBuf::from(name), |dir| dir.join(name))
             }
         };
-        let octets = zone_source::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok(Opened { name: path.display().to_string(), input: Box::new(Slice::new(octets)) })
+        let input = ZoneReader::open(&path, &self.budget).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Opened { name: path.display().to_string(), input: Box::new(input) })
     }
 }
 

@@ -55,8 +55,8 @@ pub(crate) mod system;
 // What the zones take of it, for those who hold versions.
 pub(crate) mod zone_memory;
 
-use crate::api::Api;
 use crate::api::backup::Backups;
+use crate::api::{Api, Hosts};
 use crate::config::Config;
 use crate::files::layout::audit_of;
 use crate::limits::{AT_WAITING_MAX, UPDATE_THREADS_MAX};
@@ -279,7 +279,8 @@ impl Node {
         let (connections, drops, started_at) = (counters.connections.clone(), counters.drops.clone(), Instant::now());
         let metrics = counters.into_metrics(desk, transfers);
         let api = api_of(config, identity, &handle, (&serving, limits), metrics, api_reader);
-        let api = threads::api(sockets.api, api, threads::trust_keeper(config, identity, &handle))?;
+        let api =
+            threads::api((sockets.api, sockets.api_local), api, threads::trust_keeper(config, identity, &handle))?;
         Ok(Self {
             config: config.clone(),
             serving,
@@ -378,6 +379,8 @@ fn api_of(
         started_at: Instant::now(),
         has_dns: config.answers_queries(),
         token: identity.token.clone(),
+        uid: system::uid(),
+        hosts: Hosts::new(config.api.listen.ip(), &config.api.hosts),
         handle: handle.clone(),
         serving: serving.clone(),
         limits,

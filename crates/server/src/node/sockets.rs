@@ -3,10 +3,12 @@
 
 use crate::config::Config;
 use crate::config::tls::Tls;
+use crate::files::local_socket;
 use crate::listen::batch::BatchSocket;
 use crate::listen::sockets::{Sharing, problem, tcp, udp};
 use crate::problem::{Exit, Problem};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
 /// How long a node waits for a process that was just killed to let go of its addresses.
@@ -19,6 +21,8 @@ const RUNTIME_FILES: usize = 4;
 pub(super) struct Sockets {
     pub(super) peer: TcpListener,
     pub(super) api: TcpListener,
+    /// The node does without where it cannot be made.
+    pub(super) api_local: Option<UnixListener>,
 }
 
 /// The sockets for clients.
@@ -59,7 +63,12 @@ impl Sockets {
         let alone = |address| {
             patiently(deadline, || tcp(address, Sharing::Alone).map_err(|error| problem(address, "TCP", &error)))
         };
-        Ok(Self { peer: alone(config.peer.listen)?, api: alone(config.api.listen)? })
+        let path = config.api_socket();
+        let local = local_socket::bind(&path).inspect_err(|error| {
+            let path = path.display();
+            tracing::warn!(%path, %error, "the API has no Unix socket: name another place with `socket` in [api]");
+        });
+        Ok(Self { peer: alone(config.peer.listen)?, api: alone(config.api.listen)?, api_local: local.ok() })
     }
 }
 

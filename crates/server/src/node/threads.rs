@@ -285,7 +285,11 @@ pub(super) fn trust_keeper(config: &Config, identity: &Identity, handle: &Replic
 }
 
 /// The keeper of certificates is here too: a sync of its files keeps no heartbeat waiting.
-pub(super) fn api(listener: std::net::TcpListener, api: Api, keeper: TrustKeeper) -> Result<Runtime, Problem> {
+pub(super) fn api(
+    (tcp, local): (std::net::TcpListener, Option<std::os::unix::net::UnixListener>),
+    api: Api,
+    keeper: TrustKeeper,
+) -> Result<Runtime, Problem> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .thread_name("api")
@@ -294,9 +298,10 @@ pub(super) fn api(listener: std::net::TcpListener, api: Api, keeper: TrustKeeper
         .build()
         .map_err(runtime_failed)?;
     let entered = runtime.enter();
-    let listener = tokio::net::TcpListener::from_std(listener).map_err(runtime_failed)?;
+    let tcp = tokio::net::TcpListener::from_std(tcp).map_err(runtime_failed)?;
+    let local = local.map(tokio::net::UnixListener::from_std).transpose().map_err(runtime_failed)?;
     drop(entered);
     runtime.spawn(keeper.run());
-    runtime.spawn(crate::api::serve(listener, Arc::new(api)));
+    runtime.spawn(crate::api::serve(tcp, local, Arc::new(api)));
     Ok(runtime)
 }

@@ -73,5 +73,6 @@ mod secondaries;
 mod slow_secondaries;
 // The client that keeps names on addresses that change, in a namespace of its own.
 mod ddns;
-// The commands that talk to a cluster.
+// The commands that talk to a cluster, and what strangers can do to the API that they use.
+mod api_exposure;
 mod commands;

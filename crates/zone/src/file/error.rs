@@ -50,6 +50,8 @@ pub enum Reason {
     Generate(GenerateError),
     /// More records than the bound allows.
     RecordsMany,
+    /// More bytes of records than the caller allows.
+    BytesMany(usize),
     /// No SOA record, so no apex.
     SoaMissing,
 }
@@ -135,6 +137,7 @@ impl fmt::Display for Reason {
             Self::RtypeMeta => "this type cannot be in a zone",
             Self::Generate(error) => return write!(f, "$GENERATE: {error}"),
             Self::RecordsMany => "more records than are allowed",
+            Self::BytesMany(bytes_max) => return write!(f, "the records take more than {bytes_max} bytes of memory"),
             Self::SoaMissing => "no SOA record",
         })
     }

@@ -3,7 +3,7 @@
 //! No RFC describes it. What is odd here is odd there: text behind the range is ignored, an offset holds for all `$`
 //! behind it, `$$` is a dollar sign, and the right-hand side is one word whose quotes only hold it together.
 
-use crate::limits::{GENERATE_NUMBER_OCTETS_MAX, GENERATE_RECORDS_MAX, GENERATE_TEXT_MAX};
+use crate::limits::{GENERATE_BYTES_MAX, GENERATE_NUMBER_OCTETS_MAX, GENERATE_RECORDS_MAX, GENERATE_TEXT_MAX};
 use crate::text::token::Word;
 use core::fmt;
 
@@ -12,8 +12,10 @@ use core::fmt;
 pub enum GenerateError {
     /// The range is none: `START-STOP` or `START-STOP/STEP`, all below 2^31, START not beyond STOP, STEP not 0.
     Range,
-    /// More records than the bound allows.
+    /// More records than the bound allows for all `$GENERATE` of a zone file.
     RecordsMany,
+    /// Their owners and rdata have more bytes than the bound allows.
+    BytesMany,
     /// What stands in `${...}`.
     Format,
     /// A number beyond 2^31 - 1.
@@ -32,7 +34,12 @@ impl fmt::Display for GenerateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Range => "bad range",
-            Self::RecordsMany => "more records than are allowed",
+            Self::RecordsMany => {
+                return write!(f, "all $GENERATE of a zone file make at most {GENERATE_RECORDS_MAX} records");
+            }
+            Self::BytesMany => {
+                return write!(f, "all $GENERATE of a zone file make at most {GENERATE_BYTES_MAX} bytes of records");
+            }
             Self::Format => "bad ${OFFSET,WIDTH,BASE}",
             Self::NumberHigh => "number is out of range",
             Self::Long => "number or text is too long",
@@ -68,11 +75,44 @@ impl Range {
         if stop < start || step == 0 {
             return Err(GenerateError::Range);
         }
-        let (start, stop, step) = (start.into(), stop.into(), step.into());
-        if (stop - start) / step >= GENERATE_RECORDS_MAX {
-            return Err(GenerateError::RecordsMany);
-        }
-        Ok(Self { next: start, stop, step })
+        Ok(Self { next: start.into(), stop: stop.into(), step: step.into() })
+    }
+
+    /// How many numbers it has.
+    const fn count(self) -> u64 {
+        (self.stop - self.next) / self.step + 1
+    }
+}
+
+/// What the `$GENERATE` of a zone file may still make.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Budget {
+    records: u64,
+    bytes: usize,
+}
+
+impl Budget {
+    pub(super) const fn new() -> Self {
+        Self { records: GENERATE_RECORDS_MAX, bytes: GENERATE_BYTES_MAX }
+    }
+
+    /// Takes the records of a whole range, before the first of them is made.
+    pub(super) fn take_range(&mut self, range: Range) -> Result<(), GenerateError> {
+        self.records = self.records.checked_sub(range.count()).ok_or(GenerateError::RecordsMany)?;
+        Ok(())
+    }
+
+    /// Takes the bytes of one record.
+    pub(super) fn take_bytes(&mut self, bytes: usize) -> Result<(), GenerateError> {
+        self.bytes = self.bytes.checked_sub(bytes).ok_or(GenerateError::BytesMany)?;
+        Ok(())
+    }
+}
+
+impl GenerateError {
+    /// Whether it is the budget that is at an end: there is no point in reading on.
+    pub(super) const fn is_budget(self) -> bool {
+        matches!(self, Self::RecordsMany | Self::BytesMany)
     }
 }
 
@@ -327,6 +367,19 @@ mod tests {
         for text in ["", "1", "2-1", "1-2/0", "1-2/", "-1-2", "0-2147483648/2147483647", "a-b"] {
             assert_eq!(numbers(text), Err(GenerateError::Range), "{text}");
         }
-        assert_eq!(numbers("0-2147483647"), Err(GenerateError::RecordsMany));
+        assert_eq!(numbers("0-2147483647"), Ok(vec![0, 1, 2, 3]), "the budget refuses it");
+    }
+
+    #[test]
+    fn the_budget_is_that_of_all_ranges_together() {
+        let range = |text: &str| Range::scan(text.as_bytes()).unwrap();
+        let half = format!("1-{}", GENERATE_RECORDS_MAX / 2);
+        let mut budget = Budget::new();
+        assert_eq!(budget.take_range(range("0-2147483647")), Err(GenerateError::RecordsMany));
+        assert_eq!(budget.take_range(range(&half)), Ok(()));
+        assert_eq!(budget.take_range(range("0-2147483647/2147483647")), Ok(()));
+        assert_eq!(budget.take_range(range(&half)), Err(GenerateError::RecordsMany));
+        assert_eq!(budget.take_bytes(GENERATE_BYTES_MAX), Ok(()));
+        assert_eq!(budget.take_bytes(1), Err(GenerateError::BytesMany));
     }
 }

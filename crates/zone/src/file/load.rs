@@ -62,6 +62,11 @@ pub fn load(source: &mut dyn Source, origin: Option<&Name>, options: &LoadOption
     let (mut places, mut errors) = (Vec::with_capacity(records_expected), Vec::new());
     while let Some(result) = scanner.next_into(&mut records) {
         match result {
+            Ok(place) if records.octets().len() > options.bytes_max => {
+                records = RecordList::new();
+                errors.push(scanner.error(place, Reason::BytesMany(options.bytes_max)));
+                break;
+            }
             Ok(place) if errors.is_empty() => places.push(place),
             Ok(_) => records = RecordList::new(),
             Err(error) => {

@@ -1,10 +1,12 @@
 //! Entries to records: directives, what a record leaves out, files within files.
 
 use super::error::{FileError, Place, Reason, Warning, WarningKind};
-use super::generate::{GenerateError, Range, expand, rhs_template};
+use super::generate::{Budget, GenerateError, Range, expand, rhs_template};
 use super::reader::{Entry, Reader};
 use super::source::Source;
-use crate::limits::{FILE_RECORDS_MAX, INCLUDE_DEPTH_MAX, INCLUDE_FILES_MAX, TTL_MAX, WARNINGS_MAX};
+use crate::limits::{
+    FILE_RECORDS_BYTES_MAX, FILE_RECORDS_MAX, INCLUDE_DEPTH_MAX, INCLUDE_FILES_MAX, TTL_MAX, WARNINGS_MAX,
+};
 use crate::record::{Record, RecordList, RecordRef};
 use crate::text::token::{Step, Token, Word, tokenize};
 use crate::text::words::Words;
@@ -19,11 +21,13 @@ pub struct LoadOptions {
     pub ttl: Option<u32>,
     /// How many records may be read at most.
     pub records_max: usize,
+    /// How many bytes the records may take, as a [`RecordList`] holds them.
+    pub bytes_max: usize,
 }
 
 impl Default for LoadOptions {
     fn default() -> Self {
-        Self { ttl: None, records_max: FILE_RECORDS_MAX }
+        Self { ttl: None, records_max: FILE_RECORDS_MAX, bytes_max: FILE_RECORDS_BYTES_MAX }
     }
 }
 
@@ -46,6 +50,7 @@ pub struct Scanner<'s> {
     tokens: Vec<Token>,
     ttl: Ttl,
     generating: Option<Generating>,
+    generate_budget: Budget,
     records_left: usize,
     warnings: Vec<Warning>,
     warning_count: usize,
@@ -94,6 +99,7 @@ impl<'s> Scanner<'s> {
             tokens: Vec::new(),
             ttl: Ttl { default: options.ttl, last: None, is_warned: false },
             generating: None,
+            generate_budget: Budget::new(),
             records_left: options.records_max,
             warnings: Vec::new(),
             warning_count: 0,
@@ -373,6 +379,7 @@ impl<'s> Scanner<'s> {
             return Err(GenerateError::RhsMany.into());
         }
         let ttl = self.ttl(head.ttl, None, place)?;
+        self.generate_budget.take_range(range)?;
         self.generating = Some(Generating { range, lhs, rhs, rtype: head.rtype, ttl, place });
         Ok(())
     }
@@ -389,7 +396,8 @@ impl<'s> Scanner<'s> {
             }
             // What is wrong with one is wrong with most of them: one error is enough.
             Err(reason) => {
-                if reason == Reason::RecordsMany {
+                if matches!(&reason, Reason::RecordsMany) || matches!(&reason, Reason::Generate(why) if why.is_budget())
+                {
                     self.files.clear();
                 }
                 Err(self.error(generating.place, reason))
@@ -411,6 +419,7 @@ impl<'s> Scanner<'s> {
         }
         self.rdata.clear();
         scan_rdata(generating.rtype, &mut Words::new(&text, &self.tokens), origin, &mut self.rdata)?;
+        self.generate_budget.take_bytes(self.owner.len() + self.rdata.len())?;
         let owner = NameRef::from_octets(&self.owner).map_err(TextError::Name)?;
         out.push(RecordRef { owner, rtype: generating.rtype, ttl: generating.ttl, rdata: &self.rdata });
         Ok(())

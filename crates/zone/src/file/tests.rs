@@ -1,7 +1,7 @@
 //! Whole files: directives, what records leave out, errors and where they are, and that everything ends.
 
 use super::{Input, LoadOptions, Opened, Reason, Scanner, Slice, Source, WarningKind, load};
-use crate::limits::INCLUDE_DEPTH_MAX;
+use crate::limits::{GENERATE_BYTES_MAX, GENERATE_RECORDS_MAX, INCLUDE_DEPTH_MAX};
 use crate::text::{TextError, print_record};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -167,6 +167,28 @@ fn loading_is_bounded() {
         assert_eq!(errors.first().reason, Reason::RecordsMany);
     }
 
+    // An owner of 250 bytes that lines leave out is in each record.
+    let owner = ["x".repeat(60).as_str(); 4].join(".");
+    let text = format!("{owner}. 1 A 1.1.1.1\n{}", " 1 A 1.1.1.2\n".repeat(10_000));
+    let options = LoadOptions { bytes_max: 1 << 20, ..LoadOptions::default() };
+    let errors = load(&mut files(&[("zone", &text)]), Some(&"example.".parse().unwrap()), &options).unwrap_err();
+    assert_eq!(errors.first().reason, Reason::BytesMany(1 << 20), "{errors}");
+
+    // One line of text makes no more than the budget of the whole file, `$INCLUDE` or not.
+    let range = |count: u64| format!("$GENERATE 1-{count} a$ 1 A 1.1.1.1\n");
+    let whole = zone_whole(&range(GENERATE_RECORDS_MAX)).unwrap();
+    assert_eq!(whole.records.len() as u64, GENERATE_RECORDS_MAX);
+    let error = format!("$GENERATE: all $GENERATE of a zone file make at most {GENERATE_RECORDS_MAX} records");
+    assert_eq!(zone(&range(10_000_000)).unwrap_err(), [format!("zone:1: {error}")]);
+    let twice = range(GENERATE_RECORDS_MAX / 2 + 1);
+    let mut source = files(&[("zone", &format!("{twice}$INCLUDE more\n")), ("more", &twice)]);
+    assert_eq!(lines(&mut source, "example.").unwrap_err(), [format!("more:1: {error}")]);
+    let strings = "${0,120,d}".repeat(30);
+    let long = format!("a 1 A 1.1.1.1\n$GENERATE 1-200000 a$ 1 TYPE65400 \"\\# 1800 {strings}\"\n");
+    let error =
+        format!("zone:2: $GENERATE: all $GENERATE of a zone file make at most {GENERATE_BYTES_MAX} bytes of records");
+    assert_eq!(zone(&long).unwrap_err(), [error]);
+
     let long = format!("a 1 TXT ({}\n )\n", "\n x".repeat(600_000));
     assert_eq!(zone_whole(&long).unwrap_err().first().reason, Reason::Text(TextError::EntryLong));
     let many_errors = "a\n".repeat(1000);
@@ -232,7 +254,7 @@ fn generate_is_bind_s() {
 /// Reads to the end, whatever comes.
 fn drain(octets: &[u8]) -> usize {
     let mut source = Slice::new(octets.to_vec());
-    let options = LoadOptions { ttl: Some(1), records_max: 1000 };
+    let options = LoadOptions { ttl: Some(1), records_max: 1000, ..LoadOptions::default() };
     let origin = "example.".parse().unwrap();
     let mut scanner = Scanner::new(&mut source, Some(&origin), &options).unwrap();
     let mut count = 0;
@@ -259,7 +281,7 @@ proptest! {
         // What is read is the same, in whatever pieces it comes.
         let whole = drain(text.as_bytes());
         let mut source = Files([("zone", text)].into());
-        let options = LoadOptions { ttl: Some(1), records_max: 1000 };
+        let options = LoadOptions { ttl: Some(1), records_max: 1000, ..LoadOptions::default() };
         let origin = "example.".parse().unwrap();
         let mut scanner = Scanner::new(&mut source, Some(&origin), &options).unwrap();
         let pieces = core::iter::from_fn(|| scanner.next_record()).count();

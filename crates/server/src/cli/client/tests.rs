@@ -17,7 +17,7 @@ fn a_cluster_that_is_not_there_is_named_with_a_hint() {
     let problem = Client::find(&target).err().unwrap();
     assert_eq!(problem.exit, Exit::Unreachable);
     assert!(problem.to_string().contains("cluster.json") && problem.to_string().contains("--dir"));
-    let client = Client::new(vec![nobody()], None);
+    let client = Client::new(vec![nobody()], Ways::default(), None);
     assert_eq!(client.get("/v1/status").err().unwrap().exit, Exit::Unreachable);
 }
 
@@ -99,7 +99,7 @@ fn serve(stream: &TcpStream, says: Says, seen: &Mutex<Vec<String>>) {
 /// The first node says this, the second one does as asked.
 fn two(says: Says) -> ([FakeNode; 2], Client) {
     let nodes = [FakeNode::start(says), FakeNode::start(Says::Status(200, ""))];
-    let client = Client::new(nodes.iter().map(|node| node.api).collect(), None);
+    let client = Client::new(nodes.iter().map(|node| node.api).collect(), Ways::default(), None);
     (nodes, client)
 }
 
@@ -135,7 +135,7 @@ fn a_change_that_no_node_has_yet_goes_to_the_next_node() {
     let ([first, second], client) = two(Says::Status(503, "no leader took it; nothing was done"));
     assert!(client.change("DELETE", "/v1/keys?name=a.", &[]).is_ok());
     assert_eq!((first.asked().len(), second.asked().len()), (1, 1));
-    let client = Client::new(vec![nobody(), second.api], None);
+    let client = Client::new(vec![nobody(), second.api], Ways::default(), None);
     assert!(client.change("DELETE", "/v1/keys?name=a.", &[]).is_ok());
     assert_eq!(second.asked().len(), 2);
 }

@@ -2,6 +2,8 @@
 
 use super::ports::{Ports, on_loopback};
 use crate::cli::UpArgs;
+use crate::cli::client::connect::Ways;
+use crate::cli::client::socket;
 use crate::config::tls::Tls;
 use crate::config::{Config, Dns, Member};
 use crate::files::cluster_json::ClusterJson;
@@ -99,6 +101,12 @@ impl Plan {
         UP_READY_MS + self.nodes.iter().map(octets_of).sum::<u64>() / UP_OCTETS_A_MS
     }
 
+    /// How its nodes are reached.
+    pub(crate) fn ways(&self) -> Ways {
+        let socket = |node: &PlannedNode| (node.api, socket(&self.layout.node(node.id)));
+        Ways::of(self.layout.dir(), self.nodes.iter().map(socket).collect())
+    }
+
     /// What `cluster.json` says.
     pub(crate) fn cluster_json(&self, leader: Option<u64>, pid: impl Fn(u64) -> Option<u32>) -> ClusterJson {
         let node = |node: &PlannedNode| crate::files::cluster_json::NodeJson {
@@ -186,6 +194,8 @@ impl Plan {
                 let tls = self.tls(node, kept.dns.tls.as_ref(), has_ipv6);
                 config.dns = Dns { listen: config.dns.listen, tls, ..kept.dns.clone() };
                 config.log = kept.log.clone();
+                config.api.socket = kept.api.socket.clone();
+                config.api.hosts = kept.api.hosts.clone();
                 config.wrapping_key_file = kept.wrapping_key_file.clone();
             }
             configs.push(config);

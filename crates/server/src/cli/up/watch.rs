@@ -24,7 +24,7 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) fn new(plan: &Plan) -> Self {
-        let client = Client::new(plan.nodes.iter().map(|node| node.api).collect(), None);
+        let client = Client::new(plan.nodes.iter().map(|node| node.api).collect(), plan.ways(), None);
         Self { plan: plan.clone(), client, statuses: BTreeMap::new(), written: None, said: None }
     }
 

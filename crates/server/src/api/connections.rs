@@ -1,0 +1,197 @@
+//! How many connections to the API there may be, and which ends when there are too many.
+//!
+//! No client has more than its share. At a limit the connection that has been idle longest ends, and the new one is let
+//! in: who holds connections without using them keeps nobody out. A connection whose request is being answered is never
+//! ended for another.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+use tokio::sync::Notify;
+
+/// All connections of one listener.
+pub(super) struct Connections {
+    open: Mutex<Open>,
+    total_max: usize,
+    per_client_max: usize,
+    started_at: Instant,
+}
+
+#[derive(Default)]
+struct Open {
+    next: u64,
+    places: BTreeMap<u64, Arc<Activity>>,
+}
+
+/// What is known of one connection.
+pub(super) struct Activity {
+    client: IpAddr,
+    /// Milliseconds from the start to the last byte that went either way.
+    last_ms: AtomicU64,
+    /// Requests that are being answered.
+    requests: AtomicU32,
+    evicted: Notify,
+    started_at: Instant,
+}
+
+/// A connection's place; given back when dropped.
+pub(super) struct Place {
+    connections: Arc<Connections>,
+    number: u64,
+    pub(super) activity: Arc<Activity>,
+}
+
+/// A request that is being answered; until it is dropped its connection is not idle.
+pub(super) struct Busy(Arc<Activity>);
+
+impl Connections {
+    pub(super) fn new(total_max: usize, per_client_max: usize) -> Arc<Self> {
+        Arc::new(Self { open: Mutex::default(), total_max, per_client_max, started_at: Instant::now() })
+    }
+
+    /// A place for a connection from `address`. `None` when there is none and all others are being answered.
+    pub(super) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+        let client = client_of(address);
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = open.places.values().filter(|place| place.client == client).count();
+        if own >= self.per_client_max {
+            open.evict(|place| place.client == client)?;
+        } else if open.places.len() >= self.total_max {
+            open.evict(|_| true)?;
+        }
+        let activity = Arc::new(Activity {
+            client,
+            last_ms: AtomicU64::new(0),
+            requests: AtomicU32::new(0),
+            evicted: Notify::new(),
+            started_at: self.started_at,
+        });
+        activity.touch();
+        let number = open.next;
+        open.next += 1;
+        open.places.insert(number, activity.clone());
+        Some(Place { connections: self.clone(), number, activity })
+    }
+
+    fn leave(&self, number: u64) {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).places.remove(&number);
+    }
+}
+
+impl Open {
+    /// Ends the connection that has been idle longest among some; `None` if none of them is idle.
+    fn evict(&mut self, among: impl Fn(&Activity) -> bool) -> Option<()> {
+        let idle = self.places.iter().filter(|(_, place)| place.requests.load(Relaxed) == 0 && among(place));
+        let (&number, _) = idle.min_by_key(|(number, place)| (place.last_ms.load(Relaxed), **number))?;
+        // It gives its place back here, or the limit would not hold until its task has run.
+        let place = self.places.remove(&number)?;
+        place.evicted.notify_one();
+        Some(())
+    }
+}
+
+impl Activity {
+    /// A byte went either way.
+    pub(super) fn touch(&self) {
+        self.last_ms.store(self.started_at.elapsed().as_millis() as u64, Relaxed);
+    }
+
+    /// A request has come.
+    pub(super) fn begin(self: &Arc<Self>) -> Busy {
+        self.requests.fetch_add(1, Relaxed);
+        Busy(self.clone())
+    }
+
+    /// Returns when the connection is to end for the sake of another.
+    pub(super) async fn evicted(&self) {
+        self.evicted.notified().await;
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.touch();
+        self.0.requests.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.connections.leave(self.number);
+    }
+}
+
+/// Whose connections count together: an IPv4 address, an IPv6 /64, this machine.
+fn client_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        address if address.is_loopback() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V4(address) => address.into(),
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn enter(connections: &Arc<Connections>, address: &str) -> Option<Place> {
+        connections.enter(address.parse().unwrap())
+    }
+
+    fn is_evicted(place: &Place) -> bool {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let wait = async { tokio::time::timeout(std::time::Duration::from_millis(1), place.activity.evicted()).await };
+        runtime.block_on(wait).is_ok()
+    }
+
+    fn idle_since(place: &Place, ms: u64) {
+        place.activity.last_ms.store(ms, Relaxed);
+    }
+
+    #[test]
+    fn a_client_at_its_share_loses_the_connection_that_was_idle_longest() {
+        let connections = Connections::new(8, 2);
+        let [first, second] = [(); 2].map(|()| enter(&connections, "192.0.2.1").unwrap());
+        let other = enter(&connections, "192.0.2.2").unwrap();
+        idle_since(&first, 5);
+        idle_since(&second, 4);
+        idle_since(&other, 1);
+        let third = enter(&connections, "192.0.2.1").unwrap();
+        assert!(is_evicted(&second) && !is_evicted(&first) && !is_evicted(&third) && !is_evicted(&other));
+        drop(second);
+        // Those that are being answered stay; then there is no place.
+        let busy = (first.activity.begin(), third.activity.begin());
+        assert!(enter(&connections, "192.0.2.1").is_none() && enter(&connections, "192.0.2.2").is_some());
+        drop(busy.0);
+        assert!(enter(&connections, "192.0.2.1").is_some() && is_evicted(&first));
+    }
+
+    #[test]
+    fn when_all_places_are_taken_the_idlest_of_all_goes() {
+        let connections = Connections::new(3, 2);
+        let places: Vec<Place> =
+            ["192.0.2.1", "192.0.2.2", "2001:db8::1"].iter().map(|one| enter(&connections, one).unwrap()).collect();
+        places.iter().zip([7, 3, 5]).for_each(|(place, ms)| idle_since(place, ms));
+        let fourth = enter(&connections, "192.0.2.9").unwrap();
+        assert_eq!(places.iter().map(is_evicted).collect::<Vec<_>>(), [false, true, false]);
+        drop(places);
+        drop(fourth);
+        let all: Vec<_> = (1..=9).map(|last| enter(&connections, &format!("192.0.2.{last}")).unwrap()).collect();
+        assert_eq!(connections.open.lock().unwrap().places.len(), 3);
+        drop(all);
+        assert!(connections.open.lock().unwrap().places.is_empty());
+    }
+
+    #[test]
+    fn clients_are_addresses_networks_and_this_machine() {
+        let of = |text: &str| client_of(text.parse().unwrap());
+        assert_eq!(of("127.0.0.1"), of("127.3.4.5"));
+        assert_eq!(of("127.0.0.1"), of("::1"));
+        assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
+        assert_ne!(of("192.0.2.2"), of("192.0.2.1"));
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+    }
+}

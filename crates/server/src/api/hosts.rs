@@ -1,0 +1,127 @@
+//! Which node a request is for. A browser can be made to send requests to a node that it can reach: by a name that an
+//! attacker points at the node (DNS rebinding), or from a page of another site. Both tell in a header field.
+
+use super::Api;
+use super::error::ApiError;
+use super::guard::{Peer, has_token};
+use axum::extract::{Extension, Request, State};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, Method, StatusCode, Version, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// By what names the API may be asked.
+pub(crate) struct Hosts {
+    /// `api.listen`.
+    listen: IpAddr,
+    /// `api.hosts`, in lower case.
+    names: Vec<String>,
+}
+
+impl Hosts {
+    pub(crate) fn new(listen: IpAddr, names: &[String]) -> Self {
+        let names = names.iter().map(|name| bare(name).to_ascii_lowercase()).collect();
+        Self { listen: listen.to_canonical(), names }
+    }
+
+    /// Whether a request that came to the address `local` may name this host.
+    fn allow(&self, host: &str, local: Option<IpAddr>) -> bool {
+        let host = bare(host).to_ascii_lowercase();
+        match host.parse::<IpAddr>().map(|address| address.to_canonical()) {
+            Ok(address) if address.is_loopback() => true,
+            // An API that listens on all addresses is asked by the one that the connection came to.
+            Ok(address) if address == self.listen || Some(address) == local.map(|local| local.to_canonical()) => true,
+            _ => host == "localhost" || self.names.contains(&host),
+        }
+    }
+}
+
+/// A name without its last dot, an address without brackets.
+fn bare(host: &str) -> &str {
+    let host = host.strip_suffix('.').unwrap_or(host);
+    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
+}
+
+/// Refuses what is for another host, and what another site's page wants changed.
+pub(super) async fn check(
+    State(api): State<Arc<Api>>,
+    Extension(peer): Extension<Peer>,
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    let host = host_of(&request)?;
+    if let (Peer::Tcp { local, .. }, Some(host)) = (peer, &host)
+        && !api.hosts.allow(host.host(), local)
+        // No attacker's page has the token.
+        && !has_token(&api, &request)
+    {
+        // RFC 9110 15.5.20: the request was directed at a server that is not configured for it.
+        return Err(ApiError::new(
+            StatusCode::MISDIRECTED_REQUEST,
+            "this node is not known by that name",
+            "ask it by an address that it listens on; or name it with `hosts` in [api], or send the token",
+        ));
+    }
+    if !matches!(*request.method(), Method::GET | Method::HEAD) && is_cross_site(request.headers(), host.as_ref()) {
+        return Err(ApiError::new(
+            StatusCode::FORBIDDEN,
+            "a page of another site wants this changed",
+            "send it from the command line, or without the header fields Origin and Sec-Fetch-Site",
+        ));
+    }
+    Ok(next.run(request).await)
+}
+
+/// Which host the request names; none may be named before HTTP/1.1.
+fn host_of(request: &Request) -> Result<Option<Authority>, ApiError> {
+    let mut fields = request.headers().get_all(header::HOST).iter();
+    let (field, is_one) = (fields.next(), fields.next().is_none());
+    // RFC 9112 3.2: 400 to "any HTTP/1.1 request message that lacks a Host header field and to any request message that
+    // contains more than one Host header field line or a Host header field with an invalid field value".
+    let bad = || {
+        ApiError::new(StatusCode::BAD_REQUEST, "the request needs one Host header field", "name the node in it, once")
+    };
+    if !is_one || field.is_none() && request.version() == Version::HTTP_11 {
+        return Err(bad());
+    }
+    let named = field.map(|field| Authority::try_from(field.as_bytes())).transpose().map_err(|_| bad())?;
+    if named.as_ref().is_some_and(|named| named.as_str().contains('@')) {
+        return Err(bad());
+    }
+    // RFC 9112 3.2.2: the host in a request target of absolute form counts, and the field does not.
+    Ok(request.uri().authority().cloned().or(named))
+}
+
+/// Whether a browser says that a page of another site asks.
+fn is_cross_site(headers: &HeaderMap, host: Option<&Authority>) -> bool {
+    let is_other_origin = headers.get_all(header::ORIGIN).iter().any(|origin| {
+        let authority =
+            origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, authority)| authority);
+        authority.is_none_or(|origin| host.is_none_or(|host| !origin.eq_ignore_ascii_case(host.as_str())))
+    });
+    let fetch = headers.get("sec-fetch-site").map(|site| site.as_bytes());
+    is_other_origin || fetch.is_some_and(|site| !matches!(site, b"same-origin" | b"none"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_this_machine_the_listener_s_and_the_configured() {
+        let hosts = Hosts::new("192.0.2.1".parse().unwrap(), &["Node-1.Example.".to_owned(), "[2001:db8::7]".into()]);
+        let local = Some("192.0.2.2".parse().unwrap());
+        for host in ["localhost", "LOCALHOST.", "127.0.0.1", "127.9.9.9", "[::1]", "192.0.2.1", "192.0.2.2"] {
+            assert!(hosts.allow(host, local), "{host}");
+        }
+        for host in ["node-1.example", "NODE-1.example.", "[2001:db8::7]", "[::ffff:192.0.2.1]"] {
+            assert!(hosts.allow(host, local), "{host}");
+        }
+        for host in ["evil.example", "127.0.0.1.evil.example", "localhost.evil", "192.0.2.3", "", "example", "0.0.0.0"]
+        {
+            assert!(!hosts.allow(host, local), "{host}");
+        }
+    }
+}

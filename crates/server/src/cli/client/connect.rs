@@ -1,0 +1,138 @@
+//! How the API's client gets to a node, and that no stranger gets its token.
+//!
+//! A node that the command line knows by its directory is asked over its Unix socket. Where there is no such file, as with
+//! older software, the node is asked over TCP if the process that listens there is of a user that can read the token
+//! anyway: root, the owner of the directory, or the caller.
+
+use super::listeners;
+use crate::files::local_socket;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use ureq::Error;
+use ureq::unversioned::transport::{
+    Buffers, ConnectionDetails, Connector, Either, LazyBuffers, NextTimeout, TcpConnector, Transport,
+};
+
+/// How nodes are reached.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ways {
+    /// The sockets of nodes that are known by their directory.
+    pub(crate) sockets: BTreeMap<SocketAddr, PathBuf>,
+    /// Users whose processes may have the token over TCP; whoever listens, where the caller has named node and token.
+    pub(crate) users: Option<Vec<u32>>,
+}
+
+impl Ways {
+    /// What may be believed about a cluster whose files are in `dir`.
+    pub(crate) fn of(dir: &Path, sockets: BTreeMap<SocketAddr, PathBuf>) -> Self {
+        let owner = std::fs::metadata(dir).map(|dir| dir.uid());
+        let users = [0, crate::node::system::uid()].into_iter().chain(owner);
+        Self { sockets, users: Some(users.collect()) }
+    }
+
+    /// Refuses a listener on this machine that is not of one of the users. What is on other machines cannot be seen.
+    fn check(&self, address: SocketAddr) -> io::Result<()> {
+        let Some(users) = &self.users else { return Ok(()) };
+        let listeners = listeners::users(address)
+            .map_err(|error| refused(format!("cannot see who listens on {address}, so it gets no token: {error}")))?;
+        match listeners.iter().find(|user| !users.contains(user)) {
+            Some(user) => Err(refused(format!(
+                "a process of user {user} listens on {address}, which is no node of yours; it got no token"
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// As when nobody listens: the node has nothing of the request.
+fn refused(why: String) -> io::Error {
+    io::Error::new(ErrorKind::ConnectionRefused, why)
+}
+
+impl Connector for Ways {
+    type Out = Either<UnixTransport, <TcpConnector as Connector>::Out>;
+
+    fn connect(&self, details: &ConnectionDetails, chained: Option<()>) -> Result<Option<Self::Out>, Error> {
+        let Some(&address) = details.addrs.first() else { return Err(Error::HostNotFound) };
+        // A socket that is there and refuses is that of a node that does not run.
+        if let Some(path) = self.sockets.get(&address).filter(|path| path.symlink_metadata().is_ok()) {
+            let wait = details.timeout.not_zero().map(|wait| *wait);
+            let stream = local_socket::connect(path, wait).map_err(|error| match error.kind() {
+                ErrorKind::WouldBlock => Error::Timeout(details.timeout.reason),
+                kind => Error::Io(io::Error::new(kind, format!("{}: {error}", path.display()))),
+            })?;
+            let buffers = LazyBuffers::new(details.config.input_buffer_size(), details.config.output_buffer_size());
+            return Ok(Some(Either::A(UnixTransport { stream, buffers })));
+        }
+        self.check(address)?;
+        let stream = TcpConnector::default().connect(details, chained)?;
+        // And again, or a listener could take the node's place between the look and the connection.
+        self.check(address)?;
+        Ok(stream.map(Either::B))
+    }
+}
+
+/// HTTP over a Unix socket.
+pub(crate) struct UnixTransport {
+    stream: UnixStream,
+    buffers: LazyBuffers,
+}
+
+impl fmt::Debug for UnixTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("UnixTransport").field(&self.stream).finish()
+    }
+}
+
+impl Transport for UnixTransport {
+    fn buffers(&mut self) -> &mut dyn Buffers {
+        &mut self.buffers
+    }
+
+    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
+        let timeout = timeout.for_write();
+        self.stream.set_write_timeout(wait(timeout)?)?;
+        let output = &self.buffers.output()[..amount];
+        self.stream.write_all(output).map_err(|error| timed_out(error, timeout))
+    }
+
+    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
+        let timeout = timeout.for_read();
+        self.stream.set_read_timeout(wait(timeout)?)?;
+        let input = self.buffers.input_append_buf();
+        let amount = loop {
+            match self.stream.read(input) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                done => break done.map_err(|error| timed_out(error, timeout))?,
+            }
+        };
+        self.buffers.input_appended(amount);
+        Ok(amount > 0)
+    }
+
+    fn is_open(&mut self) -> bool {
+        // Nothing is to be read between two responses, not even the end.
+        let look = |stream: &mut UnixStream| stream.read(&mut [0]);
+        let seen = self.stream.set_nonblocking(true).and_then(|()| look(&mut self.stream));
+        let is_open = seen.is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
+        self.stream.set_nonblocking(false).is_ok() && is_open
+    }
+}
+
+/// How long a call may wait.
+fn wait(timeout: NextTimeout) -> Result<Option<Duration>, Error> {
+    if timeout.after.is_zero() { Err(Error::Timeout(timeout.reason)) } else { Ok(timeout.not_zero().map(|wait| *wait)) }
+}
+
+fn timed_out(error: io::Error, timeout: NextTimeout) -> Error {
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => Error::Timeout(timeout.reason),
+        _ => error.into(),
+    }
+}
