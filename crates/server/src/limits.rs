@@ -105,6 +105,15 @@ pub(crate) const RATE_LIMIT_BURST: u32 = 125;
 pub(crate) const RATE_LIMIT_ALL_PER_SECOND: u32 = 32 * RATE_LIMIT_PER_SECOND;
 /// So many may go at once.
 pub(crate) const RATE_LIMIT_ALL_BURST: u32 = 32 * RATE_LIMIT_BURST;
+/// How many bits shorter than a network the wider ones of IPv4 are (/20 and /18 around a /24), and how many times as
+/// much they get.
+pub(crate) const RATE_LIMIT_WIDER_IPV4: [(u8, f64); 2] = [(4, 4.0), (6, 8.0)];
+/// The same of IPv6: /48 and /32 around a /56.
+pub(crate) const RATE_LIMIT_WIDER_IPV6: [(u8, f64); 2] = [(8, 2.0), (24, 16.0)];
+/// Responses a second over UDP that go to one address, whatever they are: twice those that are alike.
+pub(crate) const RATE_LIMIT_ADDRESS_PER_SECOND: u32 = 2 * RATE_LIMIT_PER_SECOND;
+/// So many may go at once.
+pub(crate) const RATE_LIMIT_ADDRESS_BURST: u32 = 2 * RATE_LIMIT_BURST;
 /// The most that an operator can set for any of them.
 pub(crate) const RATE_LIMIT_MAX: u32 = 100_000_000;
 /// Kinds of response that a worker remembers, four to a cache line of 64 octets; the least busy are forgotten.
