@@ -36,6 +36,11 @@ pub(crate) const LISTEN_ADDRESSES_MAX: usize = 64;
 pub(crate) const TCP_CONNECTIONS_MAX: usize = 16_384;
 /// Connections of one client (RFC 7766 6.2.2 lets a server limit them).
 pub(crate) const TCP_CONNECTIONS_PER_CLIENT_MAX: usize = 2_048;
+/// Connections that were evicted and have not ended yet; while there are more, newcomers are refused. Each ends as soon
+/// as its task is polled.
+pub(crate) const EVICTED_MAX: usize = 1_024;
+/// Connections that are looked at to find an idle one: so many that the idlest of them is among the idlest of all.
+pub(crate) const EVICTION_LOOK_MAX: usize = 64;
 /// Silence after which a connection is closed, and the time in which a slow reader has to take something of what waits
 /// for it (RFC 7766 6.2.3).
 pub(crate) const TCP_IDLE_MS: u64 = 10_000;
