@@ -334,3 +334,7 @@ pub(crate) const EXTERNAL_WAITING_MAX: usize = 1_024;
 pub(crate) const EXTERNAL_PER_SOCKET_MAX: usize = 512;
 /// Time between two lines of the log that say that a daemon does not answer.
 pub(crate) const EXTERNAL_LOG_MS: u64 = 10_000;
+/// Log lines a second from one place in the code that a stranger or a weak client can cause.
+pub(crate) const LOG_LINES_PER_SECOND_MAX: u32 = 5;
+/// Bytes of text from the network in a log line.
+pub(crate) const LOG_UNTRUSTED_BYTES_MAX: usize = 100;

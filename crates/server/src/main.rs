@@ -15,6 +15,7 @@ mod accounts;
 #[cfg(test)]
 mod allocations;
 mod limits;
+mod log_limit;
 mod memory;
 mod metrics;
 mod problem;

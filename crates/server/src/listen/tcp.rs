@@ -51,7 +51,7 @@ impl<R: Responder + 'static> TcpService<R> {
                 }
                 Err(error) => {
                     // Out of file handles, most likely: connections that end give some back.
-                    tracing::warn!(%error, "cannot accept a connection");
+                    crate::warn_limited!(%error, "cannot accept a connection");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             }

@@ -16,6 +16,7 @@ use super::serving::ServingNow;
 use super::shares::network;
 use crate::limits::{DATAGRAM_OCTETS_MAX, TCP_IDLE_MS, TRANSFER_LOOK_MS, TRANSFER_QUEUE_MAX, TRANSFERS_MAX};
 use crate::listen::{Late, Reply};
+use crate::log_limit::untrusted;
 use crate::node::readers::Zones;
 use crate::node::rights::Rights;
 use crate::node::system::give_way_to_all;
@@ -189,7 +190,7 @@ impl Job {
         let reply = self.reply.clone();
         let spawned = std::thread::Builder::new().name("transfer".into()).spawn(move || self.run(&frozen));
         if let Err(error) = spawned {
-            tracing::error!(%error, "no thread for a transfer");
+            crate::error_limited!(%error, "no thread for a transfer");
             reply.give_up();
         }
     }
@@ -207,7 +208,7 @@ impl Job {
         if let Err(Broken::GivenUp(why)) = sent {
             self.running.transfers.gave_up(why);
             let (peer, zone) = (self.reply.peer(), self.wanted.zone.apex.to_string());
-            tracing::warn!(%peer, zone, reason = why.label(), "a transfer was given up");
+            crate::warn_limited!(%peer, zone = %untrusted(&zone), reason = why.label(), "a transfer was given up");
         }
         if sent.is_err() {
             self.reply.give_up();

@@ -30,7 +30,7 @@ impl<R: Responder> UdpWorker<R> {
             let mut ready = match wait(&self.sockets, UDP_WAIT_MS) {
                 Ok(ready) => ready,
                 Err(error) => {
-                    tracing::error!(%error, "cannot wait for datagrams");
+                    crate::error_limited!(%error, "cannot wait for datagrams");
                     std::thread::sleep(std::time::Duration::from_millis(10));
                     continue;
                 }
