@@ -36,6 +36,11 @@ pub(crate) const LISTEN_ADDRESSES_MAX: usize = 64;
 pub(crate) const TCP_CONNECTIONS_MAX: usize = 16_384;
 /// Connections of one client (RFC 7766 6.2.2 lets a server limit them).
 pub(crate) const TCP_CONNECTIONS_PER_CLIENT_MAX: usize = 2_048;
+/// Connections that were evicted and have not ended yet; while there are more, newcomers are refused. Each ends as soon
+/// as its task is polled.
+pub(crate) const EVICTED_MAX: usize = 1_024;
+/// Connections that are looked at to find an idle one: so many that the idlest of them is among the idlest of all.
+pub(crate) const EVICTION_LOOK_MAX: usize = 64;
 /// Silence after which a connection is closed, and the time in which a slow reader has to take something of what waits
 /// for it (RFC 7766 6.2.3).
 pub(crate) const TCP_IDLE_MS: u64 = 10_000;
@@ -105,6 +110,15 @@ pub(crate) const RATE_LIMIT_BURST: u32 = 125;
 pub(crate) const RATE_LIMIT_ALL_PER_SECOND: u32 = 32 * RATE_LIMIT_PER_SECOND;
 /// So many may go at once.
 pub(crate) const RATE_LIMIT_ALL_BURST: u32 = 32 * RATE_LIMIT_BURST;
+/// How many bits shorter than a network the wider ones of IPv4 are (/20 and /18 around a /24), and how many times as
+/// much they get.
+pub(crate) const RATE_LIMIT_WIDER_IPV4: [(u8, f64); 2] = [(4, 4.0), (6, 8.0)];
+/// The same of IPv6: /48 and /32 around a /56.
+pub(crate) const RATE_LIMIT_WIDER_IPV6: [(u8, f64); 2] = [(8, 2.0), (24, 16.0)];
+/// Responses a second over UDP that go to one address, whatever they are: twice those that are alike.
+pub(crate) const RATE_LIMIT_ADDRESS_PER_SECOND: u32 = 2 * RATE_LIMIT_PER_SECOND;
+/// So many may go at once.
+pub(crate) const RATE_LIMIT_ADDRESS_BURST: u32 = 2 * RATE_LIMIT_BURST;
 /// The most that an operator can set for any of them.
 pub(crate) const RATE_LIMIT_MAX: u32 = 100_000_000;
 /// Kinds of response that a worker remembers, four to a cache line of 64 octets; the least busy are forgotten.

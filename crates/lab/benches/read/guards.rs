@@ -87,6 +87,8 @@ pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
         "limited",
         &[
             ("exempt = [\"127.0.0.0/8\", \"::1/128\"]", "exempt = []"),
+            ("address_per_second = 100", "address_per_second = 100000000"),
+            ("address_burst = 250", "address_burst = 100000000"),
             ("all_per_second = 1600", "all_per_second = 100000000"),
             ("all_burst = 4000", "all_burst = 100000000"),
         ],

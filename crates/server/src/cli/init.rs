@@ -103,7 +103,8 @@ pub(crate) fn config(
             listen: dns,
             udp_workers: 0,
             udp_payload: UDP_PAYLOAD_DEFAULT,
-            nsid: Some(format!("node-{id}")),
+            // It would tell strangers which node they met; who wants that sets it.
+            nsid: None,
             chaos_id: None,
             chaos_version: None,
             cookie_secrets_file: None,

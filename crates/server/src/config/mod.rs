@@ -483,6 +483,8 @@ slip = 2
 exempt = ["10.0.0.0/8"]
 ipv4_prefix = 32
 ipv6_prefix = 64
+address_per_second = 9
+address_burst = 10
 [dns.transfer]
 bytes_per_second_min = 7
 grace_ms = 8
@@ -565,8 +567,9 @@ held_bytes_max = 9
             ("memory_bytes_max = 1048576", "memory_bytes_max = 1000", 19, "1048576 or more"),
             ("all_burst = 8", "all_burst = 0", 50, "1 to 100000000"),
             ("all_per_second = 7", "all_per_second = 100000001", 49, "at most 100000000"),
-            ("held_bytes_max = 9", "held_bytes_max = 0", 58, "1 or more"),
-            ("bytes_per_second_min = 7", "bytes_per_second_min = 0", 56, "1 or more"),
+            ("address_burst = 10", "address_burst = 0", 56, "1 to 100000000"),
+            ("held_bytes_max = 9", "held_bytes_max = 0", 60, "1 or more"),
+            ("bytes_per_second_min = 7", "bytes_per_second_min = 0", 58, "1 or more"),
         ] {
             let text = error(&GOOD.replace(from, to));
             assert!(text.contains(&format!("n.toml:{line}\n")) && text.contains(why), "{to}: {text}");

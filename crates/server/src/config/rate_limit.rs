@@ -2,8 +2,8 @@
 
 use super::subnet::Subnet;
 use crate::limits::{
-    RATE_LIMIT_ALL_BURST, RATE_LIMIT_ALL_PER_SECOND, RATE_LIMIT_BURST, RATE_LIMIT_EXEMPT_MAX, RATE_LIMIT_MAX,
-    RATE_LIMIT_PER_SECOND,
+    RATE_LIMIT_ADDRESS_BURST, RATE_LIMIT_ADDRESS_PER_SECOND, RATE_LIMIT_ALL_BURST, RATE_LIMIT_ALL_PER_SECOND,
+    RATE_LIMIT_BURST, RATE_LIMIT_EXEMPT_MAX, RATE_LIMIT_MAX, RATE_LIMIT_PER_SECOND,
 };
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,12 @@ pub(crate) struct RateLimit {
     pub(crate) per_second: u32,
     /// So many may go at once, after silence.
     pub(crate) burst: u32,
-    /// Responses a second, whatever they are; 0 is no limit.
+    /// Responses a second to one address, whatever they are; 0 is no limit.
+    pub(crate) address_per_second: u32,
+    /// So many may go at once, after silence.
+    pub(crate) address_burst: u32,
+    /// Responses a second to one network, whatever they are, and a few times as many to the wider ones around it; 0 is
+    /// no limit.
     pub(crate) all_per_second: u32,
     /// So many may go at once, after silence.
     pub(crate) all_burst: u32,
@@ -36,6 +41,8 @@ impl Default for RateLimit {
         Self {
             per_second: RATE_LIMIT_PER_SECOND,
             burst: RATE_LIMIT_BURST,
+            address_per_second: RATE_LIMIT_ADDRESS_PER_SECOND,
+            address_burst: RATE_LIMIT_ADDRESS_BURST,
             all_per_second: RATE_LIMIT_ALL_PER_SECOND,
             all_burst: RATE_LIMIT_ALL_BURST,
             slip: 1,
@@ -48,17 +55,33 @@ impl Default for RateLimit {
 
 impl RateLimit {
     /// Its keys, for the search for the nearest one.
-    pub(super) const KEYS: &[&str] =
-        &["per_second", "burst", "all_per_second", "all_burst", "slip", "exempt", "ipv4_prefix", "ipv6_prefix"];
+    pub(super) const KEYS: &[&str] = &[
+        "per_second",
+        "burst",
+        "address_per_second",
+        "address_burst",
+        "all_per_second",
+        "all_burst",
+        "slip",
+        "exempt",
+        "ipv4_prefix",
+        "ipv6_prefix",
+    ];
 
     /// What types cannot say; names the key at fault.
     pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
-        for (key, rate) in [("per_second", self.per_second), ("all_per_second", self.all_per_second)] {
+        for (key, rate) in [
+            ("per_second", self.per_second),
+            ("address_per_second", self.address_per_second),
+            ("all_per_second", self.all_per_second),
+        ] {
             if rate > RATE_LIMIT_MAX {
                 return Err((key, format!("`{key}` must be at most {RATE_LIMIT_MAX}")));
             }
         }
-        for (key, burst) in [("burst", self.burst), ("all_burst", self.all_burst)] {
+        for (key, burst) in
+            [("burst", self.burst), ("address_burst", self.address_burst), ("all_burst", self.all_burst)]
+        {
             if !(1..=RATE_LIMIT_MAX).contains(&burst) {
                 return Err((key, format!("`{key}` must be 1 to {RATE_LIMIT_MAX}")));
             }

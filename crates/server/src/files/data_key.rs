@@ -3,8 +3,8 @@
 //! ```text
 //!   catamaran-data-key 3 wrapped TEXT   one of the next two, wrapped by the key of this node: what is written
 //!   catamaran-data-key 1 plain KEY      version of the file, how the key is kept, and the first key in base64
-//!   catamaran-data-key 2 plain CLIENTS  once the first key was replaced: what cookies and tickets follow from,
-//!   NUMBER KEY                          and a line for each key
+//!   catamaran-data-key 2 plain CLIENTS  once the first key was replaced: what cookies and tickets of older software
+//!   NUMBER KEY                          follow from, and a line for each key
 //!   KEY                                 version 0
 //! ```
 //!
@@ -45,8 +45,8 @@ pub(crate) type Key = [u8; DATA_KEY_OCTETS];
 pub(crate) struct DataKeys {
     /// The keys that seal secrets, by number: the one in use, one that is to be, those that still open something.
     pub(crate) keys: BTreeMap<u32, Key>,
-    /// What cookies and tickets follow from. It stays when the others are replaced: nodes that start at different times
-    /// agree on it.
+    /// What cookies and tickets of older software follow from, which is kept for it: it stays when the keys are
+    /// replaced. Ours follow from the keys ([`client_secret`]).
     pub(crate) clients: Key,
 }
 
@@ -59,10 +59,7 @@ impl fmt::Debug for DataKeys {
 impl DataKeys {
     /// The first key of a cluster.
     pub(crate) fn first(key: Key) -> Self {
-        let source = hmac::Key::new(hmac::HMAC_SHA256, &key);
-        let tag = hmac::sign(&source, b"catamaran cookies and tickets 1");
-        let clients = tag.as_ref().try_into().expect("SHA-256 has 32 octets");
-        Self { keys: BTreeMap::from([(1, key)]), clients }
+        Self { keys: BTreeMap::from([(1, key)]), clients: client_secret(&key) }
     }
 
     /// For the replica.
@@ -76,6 +73,14 @@ impl DataKeys {
     fn is_first(&self) -> bool {
         self.keys.len() == 1 && self.keys.get(&1).is_some_and(|key| Self::first(*key) == *self)
     }
+}
+
+/// What cookies, tickets and address tokens follow from while this data key is held. Of the first key it is what older
+/// software takes for all of them.
+pub(crate) fn client_secret(key: &Key) -> Key {
+    let source = hmac::Key::new(hmac::HMAC_SHA256, key);
+    let tag = hmac::sign(&source, b"catamaran cookies and tickets 1");
+    tag.as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
 
 /// What tells a key from any other, without telling the key.

@@ -1,25 +1,50 @@
 //! How many connections each client has (RFC 7766 6.2.2), over all transports that have connections, and what it takes
 //! of memory.
+//!
+//! While there are free places nobody is counted out but by the limit of one client. When all are taken, a client that
+//! has fewer than others gets in: the idlest connection of the client with the most is evicted. So however many
+//! addresses an attacker has, none of them keeps more than any other client could have.
 
+mod seat;
+
+use crate::limits::{EVICTED_MAX, EVICTION_LOOK_MAX};
 use crate::metrics::Gauge;
-use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+pub(super) use seat::Seat;
+use std::collections::{BTreeSet, HashMap};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// Counts connections, of all and of each client.
 pub(crate) struct Clients {
     /// Places that are taken. Changed under the lock of the others, read by whoever asks how crowded it is.
     total: AtomicUsize,
-    of: Mutex<HashMap<IpAddr, Client>>,
+    table: Mutex<Table>,
     connections_max: usize,
     per_client_max: usize,
+    started_at: Instant,
+}
+
+/// Who has which places.
+struct Table {
+    of: HashMap<IpAddr, Client>,
+    /// Clients that have places, by how many they have.
+    by_count: BTreeSet<(usize, IpAddr)>,
+    /// Connections that were evicted and have not ended yet.
+    evicted_count: usize,
+    /// Where the next search for an idle connection begins, among clients with as many and among places of one.
+    next_client: IpAddr,
+    next_place: usize,
 }
 
 /// What one of them has.
 #[derive(Default)]
 struct Client {
-    count: usize,
+    seats: Vec<Arc<Seat>>,
+    /// Those, and evicted ones that have not ended yet.
+    alive_count: usize,
     octets: Arc<Gauge>,
 }
 
@@ -27,12 +52,21 @@ struct Client {
 pub(crate) struct Place {
     clients: Arc<Clients>,
     client: IpAddr,
+    seat: Arc<Seat>,
     octets: Arc<Gauge>,
 }
 
 impl Clients {
     pub(crate) fn new(connections_max: usize, per_client_max: usize) -> Arc<Self> {
-        Arc::new(Self { total: AtomicUsize::new(0), of: Mutex::default(), connections_max, per_client_max })
+        let table = Table {
+            of: HashMap::new(),
+            by_count: BTreeSet::new(),
+            evicted_count: 0,
+            next_client: Ipv4Addr::UNSPECIFIED.into(),
+            next_place: 0,
+        };
+        let (total, table) = (AtomicUsize::new(0), Mutex::new(table));
+        Arc::new(Self { total, table, connections_max, per_client_max, started_at: Instant::now() })
     }
 
     /// Places that are taken.
@@ -45,18 +79,92 @@ impl Clients {
         self.count() > self.connections_max - self.connections_max.div_ceil(4)
     }
 
-    /// A place for a connection from `address`, if it may have one.
+    /// A place for a connection from `address`, if it may have one: that of another, if need be.
     pub(crate) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
         let client = client_of(address);
-        let mut of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = of.get(&client).map_or(0, |own| own.count);
-        if self.count() >= self.connections_max || own >= self.per_client_max {
+        let mut table = self.table();
+        let own = table.of.get(&client).map_or(0, |own| own.seats.len());
+        if own >= self.per_client_max {
             return None;
         }
-        self.total.fetch_add(1, Relaxed);
-        let own = of.entry(client).or_default();
-        own.count += 1;
-        Some(Place { clients: self.clone(), client, octets: own.octets.clone() })
+        match self.count() >= self.connections_max {
+            true if !table.evict_for(own) => return None,
+            true => {}
+            false => drop(self.total.fetch_add(1, Relaxed)),
+        }
+        let seat = Arc::new(Seat::new(self.started_at));
+        let theirs = table.of.entry(client).or_default();
+        theirs.seats.push(seat.clone());
+        theirs.alive_count += 1;
+        let octets = theirs.octets.clone();
+        table.recount(client, own, own + 1);
+        Some(Place { clients: self.clone(), client, seat, octets })
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn leave(&self, client: IpAddr, seat: &Arc<Seat>) {
+        let mut table = self.table();
+        let Some(theirs) = table.of.get_mut(&client) else { return };
+        theirs.alive_count -= 1;
+        let (count, is_gone) = (theirs.seats.len(), theirs.alive_count == 0);
+        match theirs.seats.iter().position(|other| Arc::ptr_eq(other, seat)) {
+            Some(index) => {
+                theirs.seats.swap_remove(index);
+                table.recount(client, count, count - 1);
+                self.total.fetch_sub(1, Relaxed);
+            }
+            None => table.evicted_count -= 1,
+        }
+        if is_gone {
+            table.of.remove(&client);
+        }
+    }
+}
+
+impl Table {
+    fn recount(&mut self, client: IpAddr, from: usize, to: usize) {
+        self.by_count.remove(&(from, client));
+        if to > 0 {
+            self.by_count.insert((to, client));
+        }
+    }
+
+    /// Frees a place for a client that has so many; false when nobody has more than it would have then. One that has
+    /// none always gets in.
+    fn evict_for(&mut self, own: usize) -> bool {
+        let Some(&(most, _)) = self.by_count.last() else { return false };
+        // The other must not be left with fewer than the newcomer gets: otherwise two would take turns for ever.
+        if (own > 0 && own + 1 >= most) || self.evicted_count >= EVICTED_MAX {
+            return false;
+        }
+        let Some((client, index)) = self.idlest(most) else { return false };
+        let Some(theirs) = self.of.get_mut(&client) else { return false };
+        theirs.seats.swap_remove(index).evict();
+        self.recount(client, most, most - 1);
+        self.evicted_count += 1;
+        true
+    }
+
+    /// The place whose connection was idle for the longest time, among some of the clients with the most. The next
+    /// search goes on behind this one, so that all are looked at in time.
+    fn idlest(&mut self, most: usize) -> Option<(IpAddr, usize)> {
+        let behind = self.by_count.range((most, self.next_client)..);
+        let clients = behind.chain(self.by_count.range((most, Ipv4Addr::UNSPECIFIED.into())..(most, self.next_client)));
+        let (of, first) = (&self.of, self.next_place);
+        let places = clients.flat_map(|(_, client)| {
+            let seats = of.get(client).map_or(&[][..], |theirs| &theirs.seats);
+            let indices = (0..seats.len()).map(move |index| (first + index) % seats.len());
+            indices.map(move |index| (seats[index].active_ms(), *client, index))
+        });
+        let looked_at = places.take(EVICTION_LOOK_MAX);
+        let mut last = self.next_client;
+        let found = looked_at.inspect(|(_, client, _)| last = *client).min_by_key(|(active_ms, ..)| *active_ms);
+        self.next_client = last;
+        self.next_place = self.next_place.wrapping_add(EVICTION_LOOK_MAX);
+        found.map(|(_, client, index)| (client, index))
     }
 }
 
@@ -65,18 +173,21 @@ impl Place {
     pub(super) const fn octets(&self) -> &Arc<Gauge> {
         &self.octets
     }
+
+    /// What is known of how idle it is.
+    pub(super) const fn seat(&self) -> &Arc<Seat> {
+        &self.seat
+    }
+
+    /// Does the connection's work; `None` when its place was given to another.
+    pub(super) async fn unless_evicted<T>(&self, work: Pin<&mut impl Future<Output = T>>) -> Option<T> {
+        self.seat.unless_evicted(work).await
+    }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut of = self.clients.of.lock().unwrap_or_else(PoisonError::into_inner);
-        self.clients.total.fetch_sub(1, Relaxed);
-        if let Some(own) = of.get_mut(&self.client) {
-            own.count -= 1;
-            if own.count == 0 {
-                of.remove(&self.client);
-            }
-        }
+        self.clients.leave(self.client, &self.seat);
     }
 }
 
@@ -94,22 +205,4 @@ pub(super) fn client_of(address: IpAddr) -> IpAddr {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn both_limits_hold_and_places_come_back() {
-        let clients = Clients::new(3, 2);
-        let ip = |text: &str| text.parse::<IpAddr>().unwrap();
-        let first = clients.enter(ip("2001:db8::1")).unwrap();
-        let _second = clients.enter(ip("2001:db8:0:ff::2")).unwrap();
-        assert!(clients.enter(ip("2001:db8:0:12::3")).is_none(), "the same /56");
-        assert!(!clients.is_crowded(), "two of three");
-        let _third = clients.enter(ip("192.0.2.1")).unwrap();
-        assert!(clients.is_crowded());
-        assert!(clients.enter(ip("192.0.2.2")).is_none(), "three in all");
-        drop(first);
-        assert!(clients.enter(ip("192.0.2.2")).is_some());
-        assert_eq!((clients.of.lock().unwrap().len(), clients.count()), (2, 2));
-    }
-}
+mod tests;

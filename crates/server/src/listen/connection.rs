@@ -225,6 +225,7 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
             }
             turn.answered();
             self.active_at = now;
+            self.share.active(now);
             if is_first {
                 self.begin_to_wait(now);
             }

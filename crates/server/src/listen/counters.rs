@@ -19,6 +19,8 @@ pub(crate) struct ListenCounters {
 pub(crate) enum Cut {
     /// It was not let in: too many connections, of the node or of the client.
     OverLimit,
+    /// All places were taken, and its place went to a client that had fewer.
+    Evicted,
     /// Nothing was asked for too long (RFC 7766 6.2.3).
     Idle,
     /// The client does not read; or, over HTTPS or QUIC, does not end a query that it began.
@@ -32,11 +34,13 @@ pub(crate) enum Cut {
 }
 
 impl Cut {
-    const ALL: [Self; 6] = [Self::OverLimit, Self::Idle, Self::SlowReader, Self::Memory, Self::Protocol, Self::Excess];
+    const ALL: [Self; 7] =
+        [Self::OverLimit, Self::Evicted, Self::Idle, Self::SlowReader, Self::Memory, Self::Protocol, Self::Excess];
 
     const fn label(self) -> &'static str {
         match self {
             Self::OverLimit => "over_limit",
+            Self::Evicted => "evicted",
             Self::Idle => "idle",
             Self::SlowReader => "slow_reader",
             Self::Memory => "memory",
@@ -51,6 +55,8 @@ impl Cut {
 pub(crate) enum HandshakeFailure {
     /// Too many were under way, of the node or of the client.
     OverLimit,
+    /// All places were taken, and its place went to a client that had fewer.
+    Evicted,
     /// The client began too many, one after the other.
     OverRate,
     /// It took too long.
@@ -64,12 +70,13 @@ pub(crate) enum HandshakeFailure {
 }
 
 impl HandshakeFailure {
-    const ALL: [Self; 6] =
-        [Self::OverLimit, Self::OverRate, Self::TimedOut, Self::Alpn, Self::Broken, Self::Unacceptable];
+    const ALL: [Self; 7] =
+        [Self::OverLimit, Self::Evicted, Self::OverRate, Self::TimedOut, Self::Alpn, Self::Broken, Self::Unacceptable];
 
     const fn label(self) -> &'static str {
         match self {
             Self::OverLimit => "over_limit",
+            Self::Evicted => "evicted",
             Self::OverRate => "over_rate",
             Self::TimedOut => "timed_out",
             Self::Alpn => "alpn",

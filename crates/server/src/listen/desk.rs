@@ -18,7 +18,7 @@ use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -159,6 +159,7 @@ impl Held {
 
     /// The part of one exchange, which is counted as so many octets whatever else it holds.
     pub(crate) fn holding(&self, base: usize) -> Result<Holding<'_>, OutOfMemory> {
+        self.share.borrow().active(Instant::now());
         let mut holding = Holding { held: self, base, octets: 0 };
         holding.set(0)?;
         Ok(holding)
@@ -274,6 +275,15 @@ impl<R> Open<R> {
         desk.connections.accepted.one_shared();
         desk.connections.open.enter(usize::MAX);
         Ok(Self { desk: desk.clone(), place })
+    }
+
+    /// Does the connection's work, until its place is given to another; says whether it was.
+    pub(crate) async fn unless_evicted(&self, work: Pin<&mut impl Future<Output = ()>>) -> bool {
+        let is_evicted = self.place.unless_evicted(work).await.is_none();
+        if is_evicted {
+            self.desk.connections.cut(Cut::Evicted);
+        }
+        is_evicted
     }
 
     /// What the connection may hold beside that.

@@ -21,6 +21,7 @@ use crate::limits::QUIC_HALF_OPEN_MAX;
 use crate::tls::quic::Handshake;
 use exchange::{Ended, Exchange, exchange};
 use quinn::{Connection, ConnectionError, Endpoint, Incoming, VarInt};
+use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -92,21 +93,30 @@ impl<R: Responder + 'static> DoqService<R> {
         };
         let service = self.clone();
         tokio::task::spawn_local(async move {
-            if let Some(connection) = service.handshake(incoming, handshake).await {
-                Client::new(&service.desk, open.share(), connection, peer).run().await;
+            // Its client hears why it ended, if it was evicted.
+            let current = RefCell::new(None);
+            let work = pin!(async {
+                if let Some(connection) = service.handshake(incoming, handshake).await {
+                    current.replace(Some(connection.clone()));
+                    Client::new(&service.desk, open.share(), connection, peer).run().await;
+                }
+            });
+            let is_evicted = open.unless_evicted(work).await;
+            if let Some(connection) = current.take().filter(|_| is_evicted) {
+                connection.close(code::EXCESSIVE_LOAD, b"");
             }
         });
     }
 
-    async fn handshake(&self, incoming: Incoming, _place: Place) -> Option<Connection> {
+    async fn handshake(&self, incoming: Incoming, place: Place) -> Option<Connection> {
         let counters = &self.desk.connections;
         let peer = incoming.remote_address();
         let outcome = match incoming.accept() {
-            Ok(connecting) => self.desk.limits.in_time(connecting).await,
-            Err(error) => Some(Err(error)),
+            Ok(connecting) => place.unless_evicted(pin!(self.desk.limits.in_time(connecting))).await,
+            Err(error) => Some(Some(Err(error))),
         };
         let why = match outcome {
-            Some(Ok(connection)) => {
+            Some(Some(Ok(connection))) => {
                 counters.handshakes.one_shared();
                 let data = connection.handshake_data().and_then(|data| data.downcast::<Handshake>().ok());
                 if data.is_some_and(|data| data.resumed) {
@@ -114,11 +124,12 @@ impl<R: Responder + 'static> DoqService<R> {
                 }
                 return Some(connection);
             }
-            Some(Err(error)) => {
+            Some(Some(Err(error))) => {
                 tracing::debug!(%peer, %error, "handshake of QUIC failed");
                 reason(&error)
             }
-            None => HandshakeFailure::TimedOut,
+            Some(None) => HandshakeFailure::TimedOut,
+            None => HandshakeFailure::Evicted,
         };
         counters.handshake_failed(why);
         None

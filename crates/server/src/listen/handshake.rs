@@ -7,6 +7,7 @@ use crate::limits::TLS_WRITE_BUFFER_BYTES;
 use rustls::{Error, HandshakeKind, ProtocolVersion, ServerConfig};
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
@@ -56,18 +57,23 @@ impl Handshake {
             failed(HandshakeFailure::OverRate, &"too many, one after the other");
             return None;
         }
-        let Some(_place) = desk.limits.handshakes.enter(peer.ip()) else {
+        let Some(place) = desk.limits.handshakes.enter(peer.ip()) else {
             failed(HandshakeFailure::OverLimit, &"too many at once");
             return None;
         };
-        let mut stream = match desk.limits.in_time(self.acceptor.accept(stream)).await {
-            Some(Ok(stream)) => stream,
-            Some(Err(error)) => {
+        let accepting = pin!(desk.limits.in_time(self.acceptor.accept(stream)));
+        let mut stream = match place.unless_evicted(accepting).await {
+            Some(Some(Ok(stream))) => stream,
+            Some(Some(Err(error))) => {
                 failed(reason(&error), &error);
                 return None;
             }
-            None => {
+            Some(None) => {
                 failed(HandshakeFailure::TimedOut, &"too slow");
+                return None;
+            }
+            None => {
+                failed(HandshakeFailure::Evicted, &"its place went to another client");
                 return None;
             }
         };

@@ -1,10 +1,11 @@
 //! Octets of memory that all connections hold together, and each client of them.
 
-use super::clients::Place;
+use super::clients::{Place, Seat};
 use super::desk::ConnectionLimits;
 use crate::limits::CONNECTION_MEMORY_FREE_BYTES;
 use crate::metrics::Gauge;
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// Octets of a common bound.
 pub(crate) struct Memory {
@@ -52,13 +53,20 @@ impl Memory {
 pub(crate) struct Share {
     memory: Arc<Memory>,
     client: Arc<Gauge>,
+    seat: Arc<Seat>,
     held: usize,
 }
 
 impl Share {
     /// That of a connection in this place; none yet.
     pub(super) fn new(limits: &ConnectionLimits, place: &Place) -> Self {
-        Self { memory: limits.memory.clone(), client: place.octets().clone(), held: 0 }
+        let (memory, client, seat) = (limits.memory.clone(), place.octets().clone(), place.seat().clone());
+        Self { memory, client, seat, held: 0 }
+    }
+
+    /// Takes note that the client asks for something: when all places are taken, idle connections make room first.
+    pub(super) fn active(&self, now: Instant) {
+        self.seat.active(now.into_std());
     }
 
     /// Says how much the connection holds now; false when all of them together would hold too much, or its client. Few

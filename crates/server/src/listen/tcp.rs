@@ -6,6 +6,7 @@ use super::desk::{Desk, Open};
 use super::doh;
 use super::handshake::{Handshake, Protocol};
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -62,13 +63,14 @@ impl<R: Responder + 'static> TcpService<R> {
         let service = self.clone();
         match &self.spoken {
             Spoken::Plain => drop(tokio::task::spawn_local(async move {
-                Connection::new(&service.desk, open.share(), stream, peer, true).run().await;
+                let work = pin!(Connection::new(&service.desk, open.share(), stream, peer, true).run());
+                open.unless_evicted(work).await;
             })),
             Spoken::Tls(_) => drop(tokio::task::spawn_local(async move {
-                service.tls(&open, stream, peer).await;
+                open.unless_evicted(pin!(service.tls(&open, stream, peer))).await;
             })),
             Spoken::Http(_) => drop(tokio::task::spawn_local(async move {
-                service.http(&open, stream, peer).await;
+                open.unless_evicted(pin!(service.http(&open, stream, peer))).await;
             })),
         }
     }

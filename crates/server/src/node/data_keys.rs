@@ -9,12 +9,14 @@ use crate::files::token::fill_random;
 use crate::limits::DATA_KEY_LOST_LOOKS;
 use crate::peer::admission::Admission;
 use crate::peer::data_keys::ask;
+use crate::tls::client_secrets::ClientSecrets;
 use crate::tls::session::CurrentTls;
 use replica::Trust;
 use replica::io::{Input, NodeId, Role, TrustCommand};
 use replica::limits::RESEALED_MAX;
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
 
 /// One node's.
 pub(super) struct DataKeyKeeper {
@@ -22,14 +24,22 @@ pub(super) struct DataKeyKeeper {
     file: DataKeyFile,
     /// Those that the replica has.
     given: BTreeMap<u32, Key>,
+    /// What clients are given follows from them.
+    clients: Arc<ClientSecrets>,
     /// Looks in a row at which the next key was nowhere to be had.
     lost_looks: u32,
     admission: Admission,
 }
 
 impl DataKeyKeeper {
-    pub(super) const fn new(own: NodeId, file: DataKeyFile, given: BTreeMap<u32, Key>, admission: Admission) -> Self {
-        Self { own, file, given, lost_looks: 0, admission }
+    pub(super) const fn new(
+        own: NodeId,
+        file: DataKeyFile,
+        given: BTreeMap<u32, Key>,
+        clients: Arc<ClientSecrets>,
+        admission: Admission,
+    ) -> Self {
+        Self { own, file, given, clients, lost_looks: 0, admission }
     }
 
     /// Gets the keys that are wanted, and forgets those that open nothing any more. Gives the number up to which they
@@ -65,6 +75,7 @@ impl DataKeyKeeper {
             handle.send(Event::Input(Input::DataKeys { keys: ring }));
             self.given = keys.keys.clone();
         }
+        self.clients.set(&keys.keys, trust.data_key);
         Ok(held(trust, &keys))
     }
 

@@ -1,6 +1,5 @@
 //! What tells a client from whoever claims to be one: cookies and the rate limit, made for each thread.
 
-use super::identity::Identity;
 use crate::config::Config;
 use crate::config::rate_limit::RateLimit;
 use crate::files::token::fill_random;
@@ -8,6 +7,7 @@ use crate::problem::{Exit, Problem};
 use crate::service::cookies::file::SharedSecrets;
 use crate::service::cookies::{Cookies, SecretSource};
 use crate::service::limiter::Limiter;
+use crate::tls::client_secrets::ClientSecrets;
 use std::sync::Arc;
 
 /// See the module.
@@ -19,10 +19,10 @@ pub(super) struct Guards {
 }
 
 impl Guards {
-    pub(super) fn new(config: &Config, identity: &Identity) -> Result<Self, Problem> {
+    pub(super) fn new(config: &Config, clients: &Arc<ClientSecrets>) -> Result<Self, Problem> {
         let mut secret = [0; 16];
         fill_random(&mut secret).map_err(|error| Problem::new(Exit::Failed, "no random octets", error))?;
-        Ok(Self { secrets: cookie_secrets(config, identity)?, rate_limit: config.dns.rate_limit.clone(), secret })
+        Ok(Self { secrets: cookie_secrets(config, clients)?, rate_limit: config.dns.rate_limit.clone(), secret })
     }
 
     pub(super) fn cookies(&self) -> Cookies {
@@ -36,9 +36,9 @@ impl Guards {
 }
 
 /// Those of the operator, or those of the cluster.
-fn cookie_secrets(config: &Config, identity: &Identity) -> Result<SecretSource, Problem> {
+fn cookie_secrets(config: &Config, clients: &Arc<ClientSecrets>) -> Result<SecretSource, Problem> {
     let Some(file) = &config.dns.cookie_secrets_file else {
-        return Ok(SecretSource::cluster(&identity.data_keys.clients));
+        return Ok(SecretSource::Cluster(clients.clone()));
     };
     let loaded = SharedSecrets::load(file).map(|secrets| SecretSource::File(Arc::new(secrets)));
     loaded.map_err(|error| {

@@ -75,6 +75,7 @@ use crate::service::serving::{ServingReader, ServingState, ZoneLimits};
 use crate::service::transfer::Transfers;
 use crate::stop::Stop;
 use crate::tls::certificate::CertificateCounters;
+use crate::tls::client_secrets::ClientSecrets;
 use crate::tls::public::PublicTls;
 use audit_log::AuditCounters;
 use drops::SocketDrops;
@@ -242,9 +243,10 @@ impl Node {
         let (serving, limits) = <(Arc<ServingState>, Arc<ZoneLimits>)>::default();
         let (mut counters, stop_workers) = (Counters::default(), Stop::default());
         let reader = || (readers.add(replica.zone_reader()), ServingReader::new(serving.clone(), limits.clone()));
-        let (count, guards) = (sockets::worker_count(config), Guards::new(config, identity)?);
+        let clients = ClientSecrets::new(&identity.data_keys.keys);
+        let (count, guards) = (sockets::worker_count(config), Guards::new(config, &clients)?);
         let transfers = threads::updates(config, &service, reader, &guards, &handle, &mut counters, desk_queues)?;
-        let ((api_reader, _), tls) = (reader(), public_tls(config, identity, &counters)?);
+        let ((api_reader, _), tls) = (reader(), public_tls(config, &clients, &counters)?);
         let worker = |transport| {
             let (counters, listen) = counters.worker(transport);
             let (service, (zones, serving)) = (service.clone(), reader());
@@ -279,8 +281,8 @@ impl Node {
         let (connections, drops, started_at) = (counters.connections.clone(), counters.drops.clone(), Instant::now());
         let metrics = counters.into_metrics(desk, transfers);
         let api = api_of(config, identity, &handle, (&serving, limits), metrics, api_reader);
-        let api =
-            threads::api((sockets.api, sockets.api_local), api, threads::trust_keeper(config, identity, &handle))?;
+        let keeper = threads::trust_keeper(config, identity, clients, &handle);
+        let api = threads::api((sockets.api, sockets.api_local), api, keeper)?;
         Ok(Self {
             config: config.clone(),
             serving,
@@ -413,10 +415,14 @@ fn workers(
 }
 
 /// What clients of the encrypted transports agree on with the node, if there are any.
-fn public_tls(config: &Config, identity: &Identity, counters: &Counters) -> Result<Option<Arc<PublicTls>>, Problem> {
+fn public_tls(
+    config: &Config,
+    clients: &Arc<ClientSecrets>,
+    counters: &Counters,
+) -> Result<Option<Arc<PublicTls>>, Problem> {
     let Some(tls) = config.dns.tls.as_ref().filter(|tls| tls.is_open()) else { return Ok(None) };
     let idle = Duration::from_millis(config.dns.tcp.idle_ms);
-    let loaded = PublicTls::load(tls, &identity.data_keys.clients, idle, counters.certificate.clone());
+    let loaded = PublicTls::load(tls, clients, idle, counters.certificate.clone());
     loaded.map(|tls| Some(Arc::new(tls))).map_err(|error| {
         Problem::new(Exit::Input, "the certificate for clients cannot be used", error)
             .at(tls.cert_file.display())

@@ -34,6 +34,7 @@ use crate::service::external::Asker;
 use crate::service::serving::ServingReader;
 use crate::service::transfer::Transfers;
 use crate::stop::Stop;
+use crate::tls::client_secrets::ClientSecrets;
 use crate::tls::public::PublicTls;
 use replica::disk::DiskQueue;
 use replica::io::{Input, Member, Membership};
@@ -276,11 +277,16 @@ pub(super) fn replica_panicked() -> ! {
 }
 
 /// Keeps this node's certificate and what it accepts.
-pub(super) fn trust_keeper(config: &Config, identity: &Identity, handle: &ReplicaHandle) -> TrustKeeper {
+pub(super) fn trust_keeper(
+    config: &Config,
+    identity: &Identity,
+    clients: Arc<ClientSecrets>,
+    handle: &ReplicaHandle,
+) -> TrustKeeper {
     let (files, tls) = (identity.peer_files.clone(), identity.tls.clone());
     let local = config.dns.tls.as_ref().map(|tls| (tls.cert_file.clone(), tls.key_file.clone()));
     let (own, admission) = (config.raft_id(), admission(config, handle));
-    let keys = DataKeyKeeper::new(own, config.data_key(), identity.data_keys.keys.clone(), admission);
+    let keys = DataKeyKeeper::new(own, config.data_key(), identity.data_keys.keys.clone(), clients, admission);
     TrustKeeper::new(config.raft_id(), files, local, tls, keys, handle.clone())
 }
 

@@ -384,23 +384,20 @@ impl<S: Submit + 'static> UpdateThread<S> {
         if verdict != Limit::Send {
             return self.send_beyond(request, verdict, Some(COME_BY_TCP), Some(&signer), reply);
         }
-        let admitted = transfer::admit(&mut self.zones, &wanted, key, rights, self.serving.now());
-        let refused = match admitted {
-            Err(refused) => Some(refused),
-            // A response of one message takes no place among those that run.
-            Ok(()) if !reply.takes_transfers() => None,
-            Ok(()) if self.transfers.enter() => None,
-            Ok(()) => Some(Refused { rcode: Rcode::SERVFAIL, reason: Refusal::TransfersMax }),
-        };
-        if let Some(refused) = refused {
+        if let Err(refused) = transfer::admit(&mut self.zones, &wanted, key, rights, self.serving.now()) {
             return self.refuse(request, &refused, Some(&signer), reply);
         }
-        self.count(&reply).response(Rcode::NOERROR);
+        // A response of one message takes no place among those that run.
         if !reply.takes_transfers() {
+            self.count(&reply).response(Rcode::NOERROR);
             return self.current_soa(request, &wanted, &signer, reply);
         }
+        let Some(running) = transfer::Running::enter(&self.transfers, key, &reply) else {
+            let refused = Refused { rcode: Rcode::SERVFAIL, reason: Refusal::TransfersMax };
+            return self.refuse(request, &refused, Some(&signer), reply);
+        };
+        self.count(&reply).response(Rcode::NOERROR);
         let (service, head) = (self.service.clone(), self.head(request, &reply));
-        let running = transfer::Running::new(self.transfers.clone());
         let job = transfer::Job::new(service, head, wanted, signer, reply, running);
         self.submit.freeze(Box::new(move |frozen| job.start(frozen)));
     }

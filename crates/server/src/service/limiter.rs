@@ -2,8 +2,9 @@
 //! and how many in all.
 //!
 //! Alike are responses of one kind that are about the same name; all names that do not exist in a zone, all below one
-//! delegation, and all that one wildcard makes are the same here, since whoever forges queries can make up names. Who
-//! goes round names that exist meets the other limit, which is far higher: a network may have many resolvers.
+//! delegation, and all that one wildcard makes are the same here, since whoever forges queries can make up names. A
+//! client that asks for many names that exist meets the other limits: one for its address, and one for each of the
+//! prefixes that it is in ([`prefixes`]). The shorter a prefix, the more resolvers it may have, and the higher its rate.
 //!
 //! ```text
 //!   exempt network, or a cookie that proves the address   -> not counted
@@ -22,10 +23,13 @@
 //! The responses of a batch are held until all are made; then their accounts are fetched side by side, and each is
 //! judged.
 
+mod prefixes;
+
 use crate::accounts::{Accounts, Rate};
 use crate::config::rate_limit::RateLimit;
 use crate::config::subnet::{Subnet, masked};
 use crate::limits::{RATE_LIMIT_NETWORKS, UDP_BATCH_COUNT};
+use prefixes::{PREFIX_COUNT, Prefixes};
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
 use std::net::IpAddr;
@@ -48,8 +52,9 @@ pub(crate) enum Verdict {
 pub(crate) struct Keys {
     /// Of responses that are alike.
     alike: u64,
-    /// Of all that go to the network.
-    network: u64,
+    /// Of all that go to the address, and to each network around it.
+    prefixes: [u64; PREFIX_COUNT],
+    is_ipv6: bool,
 }
 
 /// A response that is made and not yet counted.
@@ -59,12 +64,11 @@ struct Held {
     answered: Answered,
 }
 
-/// What is known of a network: the hash that its responses begin with, and the account of all of them.
+/// What is known of a network: the hash that its responses begin with.
 #[derive(Clone)]
 struct Network {
     bits: u128,
     begun: SipHasher13,
-    all: u64,
 }
 
 impl Network {
@@ -72,7 +76,7 @@ impl Network {
         let mut begun = keyed;
         begun.write_u64((bits >> 64) as u64);
         begun.write_u64(bits as u64);
-        Self { bits, begun, all: begun.finish() }
+        Self { bits, begun }
     }
 }
 
@@ -81,8 +85,8 @@ pub(crate) struct Limiter {
     accounts: Accounts,
     /// Of responses that are alike.
     alike: Rate,
-    /// Of all that go to one network.
-    all: Option<Rate>,
+    /// Of all that go to one address or network.
+    all: Prefixes,
     /// So that nobody can make two responses collide on purpose.
     keyed: SipHasher13,
     exempt: Vec<Subnet>,
@@ -98,15 +102,15 @@ pub(crate) struct Limiter {
 impl Limiter {
     /// For one of `workers`; `None` when there is no limit.
     pub(crate) fn new(config: &RateLimit, workers: usize, secret: [u8; 16]) -> Option<Self> {
-        let rate = |per_second, burst| {
-            let share = |whole| f64::from(whole) / workers as f64;
-            (per_second > 0).then(|| Rate::new(share(per_second), share(burst)))
-        };
+        if config.per_second == 0 {
+            return None;
+        }
+        let share = |whole| f64::from(whole) / workers as f64;
         let keyed = SipHasher13::new_with_key(&secret);
-        rate(config.per_second, config.burst).map(|alike| Self {
+        Some(Self {
             accounts: Accounts::new(),
-            alike,
-            all: rate(config.all_per_second, config.all_burst),
+            alike: Rate::new(share(config.per_second), share(config.burst)),
+            all: Prefixes::new(config, workers, keyed),
             networks: vec![Network::new(keyed, 0); RATE_LIMIT_NETWORKS],
             keyed,
             exempt: config.exempt.clone(),
@@ -125,18 +129,15 @@ impl Limiter {
     /// The accounts of a response of this kind about this name, or about all below it.
     pub(crate) fn keys_of(&mut self, address: IpAddr, kind: AnswerKind, name: Option<NameRef<'_>>) -> Keys {
         let address = address.to_canonical();
-        let network = match masked(address, self.prefixes[usize::from(address.is_ipv6())]) {
-            // No network of IPv6 has such addresses: they were made canonical.
-            IpAddr::V4(network) => network.to_ipv6_mapped(),
-            IpAddr::V6(network) => network,
-        };
-        let network = self.network(u128::from(network));
-        let (mut hasher, all) = (network.begun, network.all);
+        let is_ipv6 = address.is_ipv6();
+        let prefixes = self.all.keys_of(address);
+        let network = bits_of(masked(address, self.prefixes[usize::from(is_ipv6)]));
+        let mut hasher = self.network(network).begun;
         // How long the name is makes what is hashed another for each.
         let name_len = name.map_or(0, |name| name.octets().len());
         hasher.write_u64(u64::from(kind as u8) | (name_len as u64) << 8);
         name.into_iter().flat_map(NameRef::lower_words).for_each(|word| hasher.write_u64(word));
-        Keys { alike: hasher.finish(), network: all }
+        Keys { alike: hasher.finish(), prefixes, is_ipv6 }
     }
 
     /// What is known of the network with these bits; it is worked out when it is not the last one at its place. Who
@@ -164,8 +165,9 @@ impl Limiter {
     /// Counts a response, at a time in microseconds.
     pub(crate) fn judge(&mut self, keys: Keys, now_us: u64) -> Verdict {
         let is_within = self.accounts.take(keys.alike, self.alike, now_us)
-            // What is held back counts to the network no more than what it never asked for.
-            && self.all.is_none_or(|all| self.accounts.take(keys.network, all, now_us));
+            // What is held back for being alike, or for its address, counts to no network: whoever forges one address
+            // takes little from its neighbours.
+            && self.all.take(&mut self.accounts, keys.prefixes, keys.is_ipv6, now_us);
         if is_within {
             return Verdict::Send;
         }
@@ -181,14 +183,23 @@ impl Limiter {
     /// Has the accounts of what is held at hand: a bit for each.
     pub(crate) fn fetch_held(&self, places: u64) {
         let held = self.held.iter().enumerate().filter(|(index, _)| places & 1 << index != 0);
-        // Those of networks are few, and used for each response: they stay at hand by themselves.
-        self.accounts.fetch(held.filter_map(|(_, held)| held.map(|held| held.keys.alike)));
+        // Those of wide networks are few, and used for each response: they stay at hand by themselves.
+        let keys = held.filter_map(|(_, held)| held.map(|held| [held.keys.alike, held.keys.prefixes[0]]));
+        self.accounts.fetch(keys.flatten());
     }
 
     /// Counts a response that is held, and lets it go.
     pub(crate) fn judge_held(&mut self, index: usize, now_us: u64) -> Option<(Verdict, Answered)> {
         let Held { keys, answered } = self.held[index].take()?;
         Some((self.judge(keys, now_us), answered))
+    }
+}
+
+/// An address as a number. No network of IPv6 has the numbers of IPv4: addresses are canonical.
+fn bits_of(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => u128::from(address.to_ipv6_mapped()),
+        IpAddr::V6(address) => u128::from(address),
     }
 }
 
@@ -246,7 +257,8 @@ mod tests {
             .collect();
         let mut all = |_| -> Vec<u64> {
             let keys = addresses.iter().map(|address| limiter.keys_of(*address, AnswerKind::NoData, None));
-            keys.map(|keys| keys.network).collect()
+            // That of the network; the one of IPv6 stands behind that of its /64.
+            keys.map(|keys| keys.prefixes[1 + usize::from(keys.is_ipv6)]).collect()
         };
         let (first, again) = (all(0), all(1));
         assert_eq!(first, again);

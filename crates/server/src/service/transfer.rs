@@ -5,12 +5,15 @@
 
 // How long it may take.
 mod pace;
+// Who has the places.
+mod slots;
 
 use super::answer::Service;
 use super::counters::Refusal;
 use super::deferred::{Refused, now_s};
 use super::response::ResponseHead;
 use super::serving::ServingNow;
+use super::shares::network;
 use crate::limits::{DATAGRAM_OCTETS_MAX, TCP_IDLE_MS, TRANSFER_LOOK_MS, TRANSFER_QUEUE_MAX, TRANSFERS_MAX};
 use crate::listen::{Late, Reply};
 use crate::log_limit::untrusted;
@@ -21,6 +24,7 @@ pub(crate) use pace::Transfers;
 use pace::{GivenUp, Pace};
 use replica::io::{Right, Serving, Verified};
 use replica::update::{SequenceSigner, Signer};
+use slots::Slot;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Sender;
@@ -120,27 +124,25 @@ pub(super) fn current_soa(
     Some(composer.finish(edns.as_ref()))
 }
 
-impl Transfers {
-    /// Takes a place among those that run, if there is one.
-    pub(super) fn enter(&self) -> bool {
-        self.running.enter(TRANSFERS_MAX)
-    }
+/// A transfer's place among those that run; given back when dropped.
+pub(super) struct Running {
+    transfers: Arc<Transfers>,
+    slot: Arc<Slot>,
 }
 
-/// A transfer's place among those that run; given back when dropped.
-pub(super) struct Running(Arc<Transfers>);
-
 impl Running {
-    /// Takes over a place that was entered before.
-    pub(super) const fn new(entered: Arc<Transfers>) -> Self {
+    /// Takes a place, if this key and client have not had their share.
+    pub(super) fn enter(transfers: &Arc<Transfers>, key: &Verified, reply: &Reply) -> Option<Self> {
         const { assert!(TRANSFERS_MAX > 0) };
-        Self(entered)
+        let key = key.key_name.as_ref().to_canonical();
+        let slot = transfers.slots.enter(&key, network(reply.peer().ip()), Instant::now())?;
+        Some(Self { transfers: transfers.clone(), slot })
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.0.running.leave();
+        self.transfers.slots.leave(&self.slot);
     }
 }
 
@@ -179,7 +181,7 @@ impl Job {
         reply: Reply,
         running: Running,
     ) -> Self {
-        let pace = Pace::new(running.0.clone(), Instant::now());
+        let pace = Pace::new(running.transfers.clone(), Instant::now());
         Self { service, head, wanted, signer: signer.into(), reply, pace, running }
     }
 
@@ -204,7 +206,7 @@ impl Job {
             None => Err(Broken::Gone),
         };
         if let Err(Broken::GivenUp(why)) = sent {
-            self.running.0.gave_up(why);
+            self.running.transfers.gave_up(why);
             let (peer, zone) = (self.reply.peer(), self.wanted.zone.apex.to_string());
             crate::warn_limited!(%peer, zone = %untrusted(&zone), reason = why.label(), "a transfer was given up");
         }
@@ -317,6 +319,7 @@ impl<'j> Stream<'j> {
         let late = if is_last { Late::Message(out) } else { Late::Part(out, self.share()?) };
         self.connection.try_send(late).map_err(|_| Broken::Gone)?;
         self.sent_octets += len as u64;
+        self.job.running.slot.sent(self.sent_octets);
         Ok(())
     }
 
@@ -326,6 +329,9 @@ impl<'j> Stream<'j> {
         let look = Duration::from_millis(TRANSFER_LOOK_MS);
         loop {
             let now = Instant::now();
+            if self.job.running.slot.is_evicted() {
+                return Err(GivenUp::Evicted.into());
+            }
             self.job.pace.check(self.sent_octets, now)?;
             if now > silent_at {
                 return Err(GivenUp::Slow.into());

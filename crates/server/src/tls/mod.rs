@@ -7,6 +7,7 @@ pub(crate) mod session;
 pub(crate) mod validity;
 // Towards clients: the certificate of the operator, sessions that resume on any node.
 pub(crate) mod certificate;
+pub(crate) mod client_secrets;
 mod connection_ids;
 pub(crate) mod public;
 pub(crate) mod quic;

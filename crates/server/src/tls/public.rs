@@ -1,16 +1,17 @@
 //! What clients of DNS over TLS, HTTPS and QUIC agree on with this node.
 
 use super::certificate::{Certificate, CertificateCounters};
+use super::client_secrets::ClientSecrets;
 use super::connection_ids::ConnectionIds;
 use super::quic::QuicTls;
 use super::tickets::Tickets;
 use crate::config::tls::{Tls, Version};
-use crate::files::data_key::DATA_KEY_OCTETS;
 use crate::limits::{
     DEFERRED_MS_MAX, QUIC_HALF_OPEN_MAX, QUIC_INCOMING_BYTES, QUIC_INCOMING_TOTAL_BYTES, QUIC_SEND_BYTES,
     QUIC_STREAM_WINDOW_BYTES, QUIC_STREAMS_MAX, QUIC_WINDOW_BYTES,
 };
 use quinn::crypto::rustls::QuicServerConfig;
+use quinn::crypto::{AeadKey, HandshakeTokenKey};
 use quinn::{EndpointConfig, TransportConfig, VarInt};
 use ring::{hkdf, hmac};
 use rustls::{ServerConfig, SupportedProtocolVersion, version::TLS12, version::TLS13};
@@ -25,7 +26,7 @@ pub(crate) struct PublicTls {
     pub(crate) dot: Arc<ServerConfig>,
     pub(crate) doh: Arc<ServerConfig>,
     pub(crate) doq: quinn::ServerConfig,
-    /// What the keys of endpoints follow from.
+    /// What the keys of endpoints follow from; those of an endpoint stay as long as it lives.
     endpoints: hkdf::Prk,
 }
 
@@ -33,12 +34,12 @@ impl PublicTls {
     /// Reads the certificate; `idle` is the silence after which a connection of QUIC ends on which nobody waits.
     pub(crate) fn load(
         tls: &Tls,
-        data_key: &[u8; DATA_KEY_OCTETS],
+        secrets: &Arc<ClientSecrets>,
         idle: Duration,
         counters: Arc<CertificateCounters>,
     ) -> io::Result<Self> {
         let certificate = Arc::new(Certificate::load(&tls.cert_file, &tls.key_file, counters)?);
-        let tickets = Arc::new(Tickets::new(data_key));
+        let tickets = Arc::new(Tickets::new(secrets.clone()));
         let versions: Vec<_> = tls.versions.iter().map(|version| of_rustls(*version)).collect();
         let server = |versions: &[&'static SupportedProtocolVersion], protocol: &[u8]| {
             let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -56,8 +57,8 @@ impl PublicTls {
             dot: Arc::new(server(&versions, b"dot")?),
             // RFC 9113 9.2 allows TLS 1.2 with few of its ciphers; every client of HTTP/2 has 1.3.
             doh: Arc::new(server(&[&TLS13], b"h2")?),
-            doq: quic(doq, data_key, idle)?,
-            endpoints: hkdf::Salt::new(hkdf::HKDF_SHA256, b"catamaran quic endpoint key 1").extract(data_key),
+            doq: quic(doq, secrets.clone(), idle)?,
+            endpoints: hkdf::Salt::new(hkdf::HKDF_SHA256, b"catamaran quic endpoint key 1").extract(&secrets.first()),
             certificate,
         })
     }
@@ -88,7 +89,17 @@ const fn of_rustls(version: Version) -> &'static SupportedProtocolVersion {
     }
 }
 
-fn quic(tls: ServerConfig, data_key: &[u8], idle: Duration) -> io::Result<quinn::ServerConfig> {
+/// The keys of address tokens. A token is good for seconds: one of the secret before is as good as none.
+struct AddressTokens(Arc<ClientSecrets>);
+
+impl HandshakeTokenKey for AddressTokens {
+    fn aead_from_hkdf(&self, random_bytes: &[u8]) -> Box<dyn AeadKey> {
+        let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, b"catamaran quic token key 1");
+        salt.extract(&self.0.first()).aead_from_hkdf(random_bytes)
+    }
+}
+
+fn quic(tls: ServerConfig, secrets: Arc<ClientSecrets>, idle: Duration) -> io::Result<quinn::ServerConfig> {
     // A client that waits for a response has nothing to send. `listen::doq` ends the connections of the others sooner.
     let silence = idle.max(Duration::from_millis(DEFERRED_MS_MAX));
     let mut transport = TransportConfig::default();
@@ -105,8 +116,7 @@ fn quic(tls: ServerConfig, data_key: &[u8], idle: Duration) -> io::Result<quinn:
         .mtu_discovery_config(None);
     let crypto = Arc::new(QuicServerConfig::try_from(tls).map_err(io::Error::other)?);
     // All nodes and runtimes take the address tokens of each other (RFC 9000 8.1.3).
-    let tokens = hkdf::Salt::new(hkdf::HKDF_SHA256, b"catamaran quic token key 1").extract(data_key);
-    let mut config = quinn::ServerConfig::new(Arc::new(QuicTls(crypto)), Arc::new(tokens));
+    let mut config = quinn::ServerConfig::new(Arc::new(QuicTls(crypto)), Arc::new(AddressTokens(secrets)));
     config
         .transport_config(Arc::new(transport))
         .migration(false)

@@ -1,21 +1,24 @@
 //! Tickets with which a client resumes a session of TLS (RFC 8446 4.6.1, RFC 5077), on any node of the cluster.
 //!
-//! The keys follow from the cluster's data key and the time, so all nodes have the same and none is ever sent:
+//! The keys follow from a secret of the cluster ([`super::client_secrets`]) and the time, so all nodes have the same and
+//! none is ever sent:
 //!
 //! ```text
-//!   key of a period = HMAC-SHA256(data key, label, number of the period)
+//!   key of a period = HMAC-SHA256(secret, label, number of the period)
 //!   ticket          = number of the period, nonce, ChaCha20-Poly1305 of the session
 //! ```
-//! A ticket is good in the period in which it was made and the next. Early data is never taken, so a ticket that is
+//! A ticket is good in the period in which it was made and the next, unless its secret is retired before. Early data is never taken, so a ticket that is
 //! sent again, here or to another node, does nothing again (RFC 8446 8). Under TLS 1.3 a resumed session has an
-//! exchange of keys of its own: who learns the data key cannot read what was recorded.
+//! exchange of keys of its own: who learns the secret cannot read what was recorded.
 
-use crate::files::data_key::DATA_KEY_OCTETS;
+use super::client_secrets::ClientSecrets;
+use crate::files::data_key::Key;
 use crate::limits::{TICKET_OCTETS_MAX, TICKET_PERIOD_S};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::hmac;
 use rustls::server::ProducesTickets;
 use std::fmt;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Octets of the number of a period.
@@ -23,8 +26,7 @@ const PERIOD_OCTETS: usize = 4;
 
 /// Makes tickets and opens them.
 pub(crate) struct Tickets {
-    /// Makes the keys.
-    source: hmac::Key,
+    secrets: Arc<ClientSecrets>,
     now_s: fn() -> u64,
 }
 
@@ -35,10 +37,10 @@ impl fmt::Debug for Tickets {
 }
 
 impl Tickets {
-    /// The tickets of a cluster with this data key.
-    pub(crate) fn new(data_key: &[u8; DATA_KEY_OCTETS]) -> Self {
+    /// The tickets of a cluster with these secrets.
+    pub(crate) fn new(secrets: Arc<ClientSecrets>) -> Self {
         let now_s = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        Self { source: hmac::Key::new(hmac::HMAC_SHA256, data_key), now_s }
+        Self { secrets, now_s }
     }
 
     fn period(&self) -> u32 {
@@ -46,8 +48,8 @@ impl Tickets {
         ((self.now_s)() / TICKET_PERIOD_S) as u32
     }
 
-    fn key(&self, period: u32) -> Option<LessSafeKey> {
-        let mut context = hmac::Context::with_key(&self.source);
+    fn key(secret: &Key, period: u32) -> Option<LessSafeKey> {
+        let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, secret));
         context.update(b"catamaran tls ticket key 1");
         context.update(&period.to_be_bytes());
         UnboundKey::new(&CHACHA20_POLY1305, context.sign().as_ref()).ok().map(LessSafeKey::new)
@@ -69,7 +71,8 @@ impl ProducesTickets for Tickets {
         crate::files::token::fill_random(&mut nonce).ok()?;
         let mut sealed = plain.to_vec();
         let unique = Nonce::assume_unique_for_key(nonce);
-        self.key(u32::from_be_bytes(period))?.seal_in_place_append_tag(unique, Aad::from(period), &mut sealed).ok()?;
+        let key = Self::key(&self.secrets.first(), u32::from_be_bytes(period))?;
+        key.seal_in_place_append_tag(unique, Aad::from(period), &mut sealed).ok()?;
         Some([&period[..], &nonce, &sealed].concat())
     }
 
@@ -85,10 +88,12 @@ impl ProducesTickets for Tickets {
         if !matches!(age, 0 | 1 | u32::MAX) {
             return None;
         }
-        let mut octets = sealed.to_vec();
-        let nonce = Nonce::assume_unique_for_key(*nonce);
-        let plain = self.key(made_in)?.open_in_place(nonce, Aad::from(*period), &mut octets).ok()?;
-        Some(plain.to_vec())
+        self.secrets.get().iter().find_map(|secret| {
+            let mut octets = sealed.to_vec();
+            let nonce = Nonce::assume_unique_for_key(*nonce);
+            let plain = Self::key(secret, made_in)?.open_in_place(nonce, Aad::from(*period), &mut octets).ok()?;
+            Some(plain.to_vec())
+        })
     }
 }
 
@@ -97,7 +102,23 @@ mod tests {
     use super::*;
 
     fn at(data_key: u8, now_s: fn() -> u64) -> Tickets {
-        Tickets { now_s, ..Tickets::new(&[data_key; DATA_KEY_OCTETS]) }
+        Tickets { now_s, ..Tickets::new(ClientSecrets::of_key(&[data_key; 32])) }
+    }
+
+    #[test]
+    fn a_ticket_is_good_until_its_data_key_is_retired() {
+        let keys = |numbers: &[u32]| numbers.iter().map(|number| (*number, [*number as u8; 32])).collect();
+        let secrets = ClientSecrets::new(&keys(&[1]));
+        let tickets = Tickets::new(secrets.clone());
+        let old = tickets.encrypt(b"a session").unwrap();
+        let opens = |ticket: &[u8]| tickets.decrypt(ticket).is_some();
+        secrets.set(&keys(&[1, 2]), 2);
+        let new = tickets.encrypt(b"a session").unwrap();
+        assert!(opens(&old) && opens(&new));
+        secrets.set(&keys(&[2]), 2);
+        assert!(!opens(&old) && opens(&new));
+        // A node that has not heard yet that the cluster uses it.
+        assert!(Tickets::new(ClientSecrets::new(&keys(&[1, 2]))).decrypt(&new).is_some());
     }
 
     #[test]

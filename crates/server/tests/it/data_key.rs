@@ -131,6 +131,17 @@ fn no_key_of_another_cluster_goes_beside_a_backup(cluster: &Cluster) {
     assert!(!foreign.exists() && !other.path().join("backup.key").exists());
 }
 
+/// Has the cluster use another data key, with this number, and waits until no node holds the one before.
+pub(crate) fn rotate_data_key(cluster: &Cluster, number: u64) {
+    done(&cluster.dir, &["cluster", "rotate", "--data-key", "--wait", "40"]);
+    for id in cluster.ids() {
+        let alone = format!("the data keys of this node have changed numbers=[{number}]");
+        let log = cluster.dir.join(format!("node-{id}/node.log"));
+        let is_alone = || std::fs::read_to_string(&log).unwrap().contains(&alone).then_some(());
+        wait_for("the old data key to be retired", is_alone);
+    }
+}
+
 #[test]
 fn a_node_starts_with_the_key_that_wraps_its_data_key_and_not_without() {
     let scratch = Scratch::new("wrapping-key");

@@ -12,6 +12,7 @@ mod renewal;
 mod goodbye;
 // Clients that want to do harm.
 mod floods;
+mod full_pool;
 mod handshake_rate;
 mod idle;
 mod parked;

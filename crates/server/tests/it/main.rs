@@ -10,6 +10,7 @@ mod hostile;
 mod metrics;
 mod order_of_answers;
 mod scenarios;
+mod spoofed_addresses;
 // How long datagrams are; what packet workers ask of the kernel, and what it says of them.
 mod datagrams;
 mod packets;

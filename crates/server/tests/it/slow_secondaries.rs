@@ -1,14 +1,16 @@
-//! Secondaries that take a zone slowly, while it changes: what they keep in memory is bounded.
+//! Secondaries that take a zone slowly, while it changes: what they keep in memory is bounded, and they leave room for
+//! others.
 
-use crate::support::cluster::{Cluster, Scratch, wait_for};
+use crate::support::cluster::{Cluster, Scratch, key_of, wait_for};
 use crate::support::dns::{Transport, exchange};
 use crate::support::encrypted::framed;
 use crate::support::http;
 use crate::support::message::{name, sign};
+use replica::update::client::ClientKey;
 use std::fmt::Write as _;
 use std::io::{Read, Write as _};
-use std::net::TcpStream;
-use std::time::Duration;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
 use wire::builder::MessageBuilder;
 use wire::number::Rtype;
 
@@ -33,19 +35,45 @@ fn start(test: &str, limits: &[(&str, &str)]) -> Cluster {
 
 /// Asks for the zone, with a socket that takes next to nothing by itself.
 fn begin_slowly(cluster: &Cluster) -> TcpStream {
+    begin(cluster, slow_socket(cluster, Ipv4Addr::LOCALHOST))
+}
+
+/// A connection from one of this machine's addresses that takes next to nothing by itself.
+fn slow_socket(cluster: &Cluster, from: Ipv4Addr) -> TcpStream {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(4_096).unwrap();
+    socket.bind(&SocketAddr::from((from, 0)).into()).unwrap();
     socket.connect(&cluster.dns(1).into()).unwrap();
-    begin(cluster, socket.into())
+    socket.into()
+}
+
+/// A request for the zone.
+fn request(key: &ClientKey) -> Vec<u8> {
+    let query = MessageBuilder::query(1, name("large.test.").as_ref(), Rtype::AXFR).build();
+    framed(&sign(key, query, 0))
 }
 
 /// Asks for the zone.
-fn begin(cluster: &Cluster, mut stream: TcpStream) -> TcpStream {
-    let query = MessageBuilder::query(1, name("large.test.").as_ref(), Rtype::AXFR).build();
-    stream.write_all(&framed(&sign(&cluster.client_key(), query, 0))).unwrap();
+fn begin(cluster: &Cluster, stream: TcpStream) -> TcpStream {
+    begin_with(&cluster.client_key(), stream)
+}
+
+/// Asks for the zone with a key.
+fn begin_with(key: &ClientKey, mut stream: TcpStream) -> TcpStream {
+    stream.write_all(&request(key)).unwrap();
     // It has begun, and holds its version.
     stream.read_exact(&mut [0; 1_024]).unwrap();
     stream
+}
+
+/// Reads all of the zone.
+fn take_whole(mut stream: TcpStream) {
+    let query = MessageBuilder::query(2, name("large.test.").as_ref(), Rtype::SOA).build();
+    stream.write_all(&framed(&query)).unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut octets = Vec::new();
+    stream.read_to_end(&mut octets).unwrap();
+    assert!(octets.len() > NAMES * 200, "{} octets", octets.len());
 }
 
 fn given_up(cluster: &Cluster, reason: &str) -> u64 {
@@ -123,12 +151,52 @@ fn a_secondary_that_does_not_keep_its_rate_is_cut_off() {
     });
     assert_eq!(cluster.metric(1, "catamaran_transfers_running"), 0);
     // One that keeps it gets all.
-    let mut stream = begin(&cluster, TcpStream::connect(cluster.dns(1)).unwrap());
-    let query = MessageBuilder::query(2, name("large.test.").as_ref(), Rtype::SOA).build();
-    stream.write_all(&framed(&query)).unwrap();
-    stream.shutdown(std::net::Shutdown::Write).unwrap();
-    let mut octets = Vec::new();
-    stream.read_to_end(&mut octets).unwrap();
-    assert!(octets.len() > NAMES * 200, "{} octets", octets.len());
+    take_whole(begin(&cluster, TcpStream::connect(cluster.dns(1)).unwrap()));
     assert_eq!(given_up(&cluster, "slow"), 1);
+}
+
+/// Slow transfers of one key, far more than there are places.
+const GREEDY: usize = 40;
+/// Places of a node.
+const PLACES: u64 = 16;
+/// Time in which another gets the whole zone, though all places are taken.
+const SOON: Duration = Duration::from_secs(20);
+
+/// Has the key of `up` take all places, and hold them.
+fn take_all_places(cluster: &Cluster) -> Vec<TcpStream> {
+    let asked = |_| {
+        let mut stream = slow_socket(cluster, Ipv4Addr::LOCALHOST);
+        stream.write_all(&request(&cluster.client_key())).unwrap();
+        stream
+    };
+    let slow: Vec<TcpStream> = (0..GREEDY).map(asked).collect();
+    let refused = "catamaran_rejects_total{transport=\"tcp\",reason=\"transfers_max\"}";
+    wait_for("an answer to each", || (cluster.metric(1, refused) == GREEDY as u64 - PLACES).then_some(()));
+    assert_eq!((cluster.metric(1, "catamaran_transfers_running"), given_up(cluster, "evicted")), (PLACES, 0));
+    slow
+}
+
+#[test]
+fn a_key_that_holds_all_transfers_gives_one_to_another_key() {
+    let cluster = start("greedy-key", &[]);
+    let made = cluster.run(&["key", "add", "other", "--transfer", "--zone", "large.test"]);
+    assert!(made.status.success(), "{made:?}");
+    let other = key_of(str::from_utf8(&made.stdout).unwrap());
+    let _slow = take_all_places(&cluster);
+    let begun = Instant::now();
+    take_whole(begin_with(&other, TcpStream::connect(cluster.dns(1)).unwrap()));
+    println!("the other key had its zone after {:?}", begun.elapsed());
+    assert!(begun.elapsed() < SOON);
+    assert_eq!(given_up(&cluster, "evicted"), 1, "one made room, and no more");
+    wait_for("its end", || (cluster.metric(1, "catamaran_transfers_running") == PLACES - 1).then_some(()));
+}
+
+#[test]
+fn a_client_that_holds_all_transfers_of_a_key_gives_one_to_another_client_of_it() {
+    let cluster = start("greedy-client", &[]);
+    let _slow = take_all_places(&cluster);
+    // Another network of loopback.
+    let _other = begin(&cluster, slow_socket(&cluster, Ipv4Addr::new(127, 0, 9, 1)));
+    wait_for("the end of one", || (given_up(&cluster, "evicted") == 1).then_some(()));
+    wait_for("its place", || (cluster.metric(1, "catamaran_transfers_running") == PLACES).then_some(()));
 }

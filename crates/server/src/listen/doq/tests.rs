@@ -5,6 +5,7 @@ use crate::config::Tcp;
 use crate::config::tls::{Tls, Version};
 use crate::listen::echo::{Echo, LARGE, LATE, LATE_AFTER, Server};
 use crate::listen::{Transport, flood};
+use crate::tls::client_secrets::ClientSecrets;
 use crate::tls::public::PublicTls;
 use quinn::crypto::rustls::QuicClientConfig;
 use rustls::pki_types::CertificateDer;
@@ -31,7 +32,7 @@ async fn serve_at(
     std::fs::write(&cert_file, certificate.cert.pem()).unwrap();
     std::fs::write(&key_file, certificate.signing_key.serialize_pem()).unwrap();
     let tls = Tls { cert_file, key_file, dot: vec![], doh: vec![], doq: vec![], versions: vec![Version::Tls13] };
-    let tls = PublicTls::load(&tls, &[7; 32], desk.limits.idle, Arc::default()).unwrap();
+    let tls = PublicTls::load(&tls, &ClientSecrets::of_key(&[7; 32]), desk.limits.idle, Arc::default()).unwrap();
     let socket = std::net::UdpSocket::bind(address).unwrap();
     let config = tls.endpoint(1, socket.local_addr().unwrap(), number);
     let endpoint = Endpoint::new(config, Some(tls.doq), socket, Arc::new(quinn::TokioRuntime)).unwrap();

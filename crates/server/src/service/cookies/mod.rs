@@ -3,7 +3,7 @@
 //! Every node accepts the cookies of every other. Without a file of the operator's the secrets follow from the
 //! cluster's data key and the day, so that they change by themselves and nothing is to be agreed: each node makes
 //! cookies with the secret of today and accepts those of yesterday and tomorrow, so a new one is known everywhere long
-//! before it is used.
+//! before it is used. With another data key they are others ([`crate::tls::client_secrets`]).
 //!
 //! A client with a bad cookie gets its answer, and a new cookie (RFC 7873 5.2.3 to 5.2.5 leave that to the server). A
 //! good one spares it the rate limit.
@@ -15,7 +15,7 @@ mod secret;
 
 pub(crate) use secret::COOKIE_OCTETS;
 
-use crate::files::data_key::DATA_KEY_OCTETS;
+use crate::tls::client_secrets::ClientSecrets;
 use file::SharedSecrets;
 use ring::hmac;
 use secret::CookieSecret;
@@ -43,8 +43,8 @@ pub(crate) enum Standing {
 /// Where secrets come from.
 #[derive(Clone)]
 pub(crate) enum SecretSource {
-    /// The cluster's data key.
-    Cluster(hmac::Key),
+    /// The cluster's data keys.
+    Cluster(Arc<ClientSecrets>),
     /// The operator.
     File(Arc<SharedSecrets>),
 }
@@ -58,18 +58,19 @@ impl fmt::Debug for SecretSource {
     }
 }
 
+#[cfg(test)]
 impl SecretSource {
     /// That of a cluster with this data key.
-    pub(crate) fn cluster(data_key: &[u8; DATA_KEY_OCTETS]) -> Self {
-        Self::Cluster(hmac::Key::new(hmac::HMAC_SHA256, data_key))
+    pub(crate) fn cluster(data_key: &[u8; 32]) -> Self {
+        Self::Cluster(ClientSecrets::of_key(data_key))
     }
 }
 
 /// What one thread makes and checks cookies with.
 pub(crate) struct Cookies {
     source: SecretSource,
-    /// Of the period, or of the file, that `secrets` are from.
-    version: Option<u64>,
+    /// Of the keys and the period, or of the file, that `secrets` are from.
+    version: Option<(u64, u64)>,
     /// The first makes cookies; all are accepted.
     secrets: Vec<CookieSecret>,
 }
@@ -82,16 +83,20 @@ impl Cookies {
     /// Takes up what has changed.
     fn refresh(&mut self, now_s: u64) {
         match &self.source {
-            SecretSource::Cluster(key) => {
+            SecretSource::Cluster(shared) => {
                 let period = now_s / PERIOD_S;
-                if self.version != Some(period) {
+                let version = (shared.version(), period);
+                if self.version != Some(version) {
                     let periods = [period, period.wrapping_sub(1), period + 1];
-                    self.secrets = periods.iter().map(|&period| CookieSecret::derive(key, period)).collect();
-                    self.version = Some(period);
+                    let keys = shared.get();
+                    let keys = keys.iter().map(|key| hmac::Key::new(hmac::HMAC_SHA256, key));
+                    let secrets = keys.flat_map(|key| periods.map(|period| CookieSecret::derive(&key, period)));
+                    self.secrets = secrets.collect();
+                    self.version = Some(version);
                 }
             }
             SecretSource::File(shared) => {
-                let version = shared.version();
+                let version = (shared.version(), 0);
                 if self.version != Some(version) {
                     self.secrets = shared.get();
                     self.version = Some(version);
@@ -133,6 +138,7 @@ fn joined(cookie: &Cookie<'_>) -> Option<[u8; COOKIE_OCTETS]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::data_key::DATA_KEY_OCTETS;
 
     const CLIENT: [u8; 8] = [3; 8];
 
@@ -174,6 +180,25 @@ mod tests {
             let (standing, renewed) = cluster(1).judge(&cookie, address(), taker_s);
             assert!(standing == Standing::Proven && renewed != Some(made));
         }
+    }
+
+    #[test]
+    fn a_cookie_is_good_until_its_data_key_is_retired() {
+        let keys = |numbers: &[u32]| numbers.iter().map(|number| (*number, [*number as u8; 32])).collect();
+        let secrets = ClientSecrets::new(&keys(&[1]));
+        let mut node = Cookies::new(SecretSource::Cluster(secrets.clone()));
+        let now = 1_800_000_000;
+        let (_, made) = node.judge(&Cookie { client: CLIENT, server: &[] }, address(), now);
+        let made = made.unwrap();
+        let mut standing = || node.judge(&Cookie { client: CLIENT, server: &made[8..] }, address(), now);
+        assert_eq!(standing(), (Standing::Proven, Some(made)));
+        secrets.set(&keys(&[1, 2]), 1);
+        assert_eq!(standing(), (Standing::Proven, Some(made)), "one that is to be used");
+        secrets.set(&keys(&[1, 2]), 2);
+        let (still, renewed) = standing();
+        assert!(still == Standing::Proven && renewed != Some(made));
+        secrets.set(&keys(&[2]), 2);
+        assert_eq!(standing(), (Standing::Unproven, renewed));
     }
 
     #[test]

@@ -4,9 +4,10 @@
 //! runs all that updates of any zone let go stays: a client that reads slowly would make a node with many updates grow
 //! without end. So the client has to keep a rate, and what its transfer keeps is bounded.
 
+use super::slots::Slots;
 use crate::config::transfer::Transfer;
+use crate::metrics::Counter;
 use crate::metrics::text::{Kind, Page};
-use crate::metrics::{Counter, Gauge};
 use crate::node::zone_memory::ZoneMemory;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,15 +19,18 @@ pub(crate) enum GivenUp {
     Slow,
     /// It kept too much of former versions in memory.
     Memory,
+    /// Another key, or another client of its key, had fewer: the slowest made room.
+    Evicted,
 }
 
 impl GivenUp {
-    pub(crate) const ALL: [Self; 2] = [Self::Slow, Self::Memory];
+    pub(crate) const ALL: [Self; 3] = [Self::Slow, Self::Memory, Self::Evicted];
 
     pub(crate) const fn label(self) -> &'static str {
         match self {
             Self::Slow => "slow",
             Self::Memory => "memory",
+            Self::Evicted => "evicted",
         }
     }
 }
@@ -34,7 +38,7 @@ impl GivenUp {
 /// All transfers of a node.
 #[derive(Default, Debug)]
 pub(crate) struct Transfers {
-    pub(super) running: Gauge,
+    pub(super) slots: Slots,
     given_up: [Counter; GivenUp::ALL.len()],
     limits: Transfer,
     memory: Arc<ZoneMemory>,
@@ -42,7 +46,7 @@ pub(crate) struct Transfers {
 
 impl Transfers {
     pub(crate) fn new(limits: Transfer, memory: Arc<ZoneMemory>) -> Self {
-        Self { running: Gauge::default(), given_up: Default::default(), limits, memory }
+        Self { slots: Slots::default(), given_up: Default::default(), limits, memory }
     }
 
     pub(super) fn gave_up(&self, why: GivenUp) {
@@ -50,7 +54,12 @@ impl Transfers {
     }
 
     pub(crate) fn write(&self, page: &mut Page) {
-        page.single("catamaran_transfers_running", Kind::Gauge, "Transfers that are under way.", self.running.get());
+        page.single(
+            "catamaran_transfers_running",
+            Kind::Gauge,
+            "Transfers that are under way.",
+            self.slots.count() as u64,
+        );
         let help = "Transfers that the server ended, by reason.";
         let mut family = page.family("catamaran_transfers_given_up_total", Kind::Counter, help);
         for why in GivenUp::ALL {

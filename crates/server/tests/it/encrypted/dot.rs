@@ -1,10 +1,11 @@
 //! DNS over TLS (RFC 7858).
 
 use super::query;
+use crate::data_key::rotate_data_key;
 use crate::support::cluster::{CATAMARAN, Cluster, wait_for};
 use crate::support::encrypted::{Doh, Doq, WAIT, ask, framed, read_message, tls, trust, trust_tls12};
 use crate::support::message::{describe, sign};
-use rustls::{AlertDescription, Error, HandshakeKind};
+use rustls::{AlertDescription, ClientConfig, Error, HandshakeKind};
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
@@ -139,6 +140,29 @@ fn a_session_resumes_on_every_node() {
     }
     assert_eq!(over("doh"), [(2, 1), (1, 1), (1, 1)]);
     assert_eq!([1, 2, 3].map(resumed), [3, 3, 3]);
+}
+
+#[test]
+fn a_session_of_before_a_new_data_key_is_not_resumed() {
+    let cluster = Cluster::start_encrypted("dot-retired", 3);
+    let message = query("www.example.test.", Rtype::A).build();
+    let kind = |id: u64, config: &Arc<ClientConfig>| {
+        let mut stream = tls(cluster.dot(id), config).unwrap();
+        assert!(ask(&mut stream, &message).is_ok());
+        stream.conn.handshake_kind().unwrap()
+    };
+    // Each has tickets of its own, from node 1.
+    let clients = [(); 3].map(|()| Arc::new(trust(&cluster, &["dot"])));
+    clients.iter().for_each(|client| assert_eq!(kind(1, client), HandshakeKind::Full));
+    clients.iter().for_each(|client| assert_eq!(kind(2, client), HandshakeKind::Resumed));
+    rotate_data_key(&cluster, 2);
+    for (id, client) in (1..).zip(&clients) {
+        assert_eq!(kind(id, client), HandshakeKind::Full, "whoever has the old key can open no ticket of now");
+        // What node `id` gave is good everywhere.
+        cluster.ids().for_each(|id| assert_eq!(kind(id, client), HandshakeKind::Resumed));
+    }
+    // QUIC works as before; its address tokens follow from the new key.
+    assert!(Doq::connect(cluster.dot(2), trust(&cluster, &["doq"])).unwrap().ask(&message).is_ok());
 }
 
 #[test]

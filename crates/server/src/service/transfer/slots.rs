@@ -1,0 +1,166 @@
+//! Who has the places of transfers. While there are free ones nobody is counted out. When all are taken, a key that has
+//! fewer than others gets in: the slowest transfer of the key with the most is evicted. Clients that share a key share
+//! its places in the same way.
+
+use crate::limits::{TRANSFER_RATE_MIN, TRANSFERS_MAX};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+use wire::Name;
+
+/// The places of a node.
+#[derive(Default, Debug)]
+pub(super) struct Slots(Mutex<Taken>);
+
+#[derive(Default, Debug)]
+struct Taken {
+    slots: Vec<Arc<Slot>>,
+    /// Transfers that were evicted and have not ended yet.
+    evicted_count: usize,
+}
+
+/// One place: who has it, and how fast its transfer is.
+#[derive(Debug)]
+pub(super) struct Slot {
+    key: Name,
+    /// A network, as that of the rate limit.
+    client: IpAddr,
+    started_at: Instant,
+    sent_bytes: AtomicU64,
+    is_evicted: AtomicBool,
+}
+
+impl Slot {
+    /// Takes note of what the connection took, all in all.
+    pub(super) fn sent(&self, bytes: u64) {
+        self.sent_bytes.store(bytes, Relaxed);
+    }
+
+    /// Whether the place was given to another transfer.
+    pub(super) fn is_evicted(&self) -> bool {
+        self.is_evicted.load(Relaxed)
+    }
+
+    /// Bytes a second since it began. One that has just begun is not slow yet.
+    fn rate(&self, now: Instant) -> f64 {
+        let elapsed = now.saturating_duration_since(self.started_at).as_secs_f64();
+        (self.sent_bytes.load(Relaxed) + TRANSFER_RATE_MIN) as f64 / elapsed.max(f64::EPSILON)
+    }
+}
+
+impl Slots {
+    /// Takes a place, that of another if need be; `None` when this key and client have their share.
+    pub(super) fn enter(&self, key: &Name, client: IpAddr, now: Instant) -> Option<Arc<Slot>> {
+        let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if taken.slots.len() >= TRANSFERS_MAX {
+            // An evicted transfer looks up within 250 ms. Until then it holds memory, so their number is bounded too.
+            if taken.evicted_count >= TRANSFERS_MAX {
+                return None;
+            }
+            let index = victim(&taken.slots, key, client, now)?;
+            taken.slots.swap_remove(index).is_evicted.store(true, Relaxed);
+            taken.evicted_count += 1;
+        }
+        let (sent_bytes, is_evicted) = (AtomicU64::new(0), AtomicBool::new(false));
+        let slot = Arc::new(Slot { key: key.clone(), client, started_at: now, sent_bytes, is_evicted });
+        taken.slots.push(slot.clone());
+        Some(slot)
+    }
+
+    /// Gives a place back.
+    pub(super) fn leave(&self, slot: &Arc<Slot>) {
+        let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match taken.slots.iter().position(|other| Arc::ptr_eq(other, slot)) {
+            Some(index) => drop(taken.slots.swap_remove(index)),
+            None => taken.evicted_count -= 1,
+        }
+    }
+
+    /// Transfers under way, the evicted ones that have not ended yet among them.
+    pub(super) fn count(&self) -> usize {
+        let taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.slots.len() + taken.evicted_count
+    }
+}
+
+/// The place that a transfer of this key and client may take over.
+fn victim(slots: &[Arc<Slot>], key: &Name, client: IpAddr, now: Instant) -> Option<usize> {
+    let of_key = |key: &Name| slots.iter().filter(|slot| slot.key == *key).count();
+    let of_client = |key: &Name, client| slots.iter().filter(|slot| slot.key == *key && slot.client == client).count();
+    // It must leave the other with no fewer than it gets itself: otherwise two would take turns for ever.
+    let richest = slots.iter().map(|slot| &slot.key).max_by_key(|key| of_key(key))?;
+    let from = if of_key(key) + 1 < of_key(richest) { richest } else { key };
+    let busiest = slots.iter().filter(|slot| slot.key == *from).max_by_key(|slot| of_client(from, slot.client))?.client;
+    if from == key && of_client(key, client) + 1 >= of_client(key, busiest) {
+        return None;
+    }
+    let theirs = slots.iter().enumerate().filter(|(_, slot)| slot.key == *from && slot.client == busiest);
+    theirs.min_by(|(_, one), (_, other)| one.rate(now).total_cmp(&other.rate(now))).map(|(index, _)| index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn key(text: &str) -> Name {
+        text.parse().unwrap()
+    }
+
+    fn client(last: u8) -> IpAddr {
+        IpAddr::from([192, 0, last, 0])
+    }
+
+    /// All places, taken by one key.
+    fn full(slots: &Slots, now: Instant, client_of: impl Fn(usize) -> IpAddr) -> Vec<Arc<Slot>> {
+        (0..TRANSFERS_MAX).map(|index| slots.enter(&key("greedy."), client_of(index), now).unwrap()).collect()
+    }
+
+    #[test]
+    fn the_slowest_of_the_key_with_the_most_makes_room() {
+        let (slots, start) = (Slots::default(), Instant::now());
+        let greedy = full(&slots, start, |_| client(1));
+        greedy.iter().enumerate().for_each(|(index, slot)| slot.sent(if index == 5 { 10 } else { 1_000_000 }));
+        let now = start + Duration::from_secs(100);
+        assert!(slots.enter(&key("greedy."), client(1), now).is_none(), "it has them all");
+        let other = slots.enter(&key("other."), client(2), now).unwrap();
+        assert!(greedy[5].is_evicted() && greedy.iter().filter(|slot| slot.is_evicted()).count() == 1);
+        assert_eq!(slots.count(), TRANSFERS_MAX + 1, "the evicted one has not ended");
+        slots.leave(&greedy[5]);
+        slots.leave(&other);
+        assert_eq!(slots.count(), TRANSFERS_MAX - 1);
+    }
+
+    #[test]
+    fn keys_end_up_with_equal_shares_and_do_not_take_turns() {
+        let (slots, now) = (Slots::default(), Instant::now());
+        let _greedy = full(&slots, now, |_| client(1));
+        let more = std::iter::from_fn(|| slots.enter(&key("other."), client(2), now)).take(100);
+        assert_eq!(more.collect::<Vec<_>>().len(), TRANSFERS_MAX / 2);
+        assert!(slots.enter(&key("greedy."), client(1), now).is_none());
+        assert!(slots.enter(&key("other."), client(2), now).is_none());
+    }
+
+    #[test]
+    fn clients_of_one_key_share_its_places() {
+        let (slots, now) = (Slots::default(), Instant::now());
+        let shared = full(&slots, now, |index| client(u8::from(index < 3)));
+        let other = slots.enter(&key("greedy."), client(9), now);
+        assert!(other.is_some());
+        assert!(shared[..3].iter().all(|slot| !slot.is_evicted()), "the client with the most gives");
+    }
+
+    #[test]
+    fn what_was_evicted_and_has_not_ended_is_bounded() {
+        let (slots, now) = (Slots::default(), Instant::now());
+        let _greedy = full(&slots, now, |_| client(1));
+        let entered = (0..200).filter(|number| {
+            let slot = slots.enter(&key(&format!("k{number}.")), client(2), now);
+            // It ends at once and comes again, under another name.
+            slot.inspect(|slot| slots.leave(slot)).is_some()
+        });
+        entered.for_each(drop);
+        assert!(slots.count() <= 2 * TRANSFERS_MAX);
+    }
+}

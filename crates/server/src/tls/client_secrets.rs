@@ -1,0 +1,110 @@
+//! What cookies, TLS tickets and address tokens of QUIC follow from: a secret for each data key that this node holds.
+//!
+//! ```text
+//!   secret of a data key = HMAC-SHA256(data key, label)
+//!
+//!   made with      the data key that the cluster uses: all members held it before it was used
+//!   accepted from  all data keys that are here: one that is to be used, and the one before until it seals nothing
+//! ```
+//! So `cluster rotate --data-key`, and the removal of a node, replace them in a running cluster: seconds later what
+//! follows from the old key is refused, and a node that was removed can make none of it.
+
+use crate::files::data_key::{Key, client_secret};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The secrets of a node, for all of its threads: each has what it needs of them, and looks at one number.
+pub(crate) struct ClientSecrets {
+    version: AtomicU64,
+    secrets: Mutex<Arc<[Key]>>,
+}
+
+impl fmt::Debug for ClientSecrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ClientSecrets(..)")
+    }
+}
+
+impl ClientSecrets {
+    /// Of a node that starts. It does not know yet which of its keys the cluster uses: all members accept the first.
+    pub(crate) fn new(keys: &BTreeMap<u32, Key>) -> Arc<Self> {
+        let in_use = keys.keys().next().copied().unwrap_or(0);
+        Arc::new(Self { version: AtomicU64::new(0), secrets: Mutex::new(secrets_of(keys, in_use)) })
+    }
+
+    /// Of a test.
+    #[cfg(test)]
+    pub(crate) fn of_key(key: &Key) -> Arc<Self> {
+        Self::new(&BTreeMap::from([(1, *key)]))
+    }
+
+    /// Takes over the data keys that are here, and which of them the cluster uses.
+    pub(crate) fn set(&self, keys: &BTreeMap<u32, Key>, in_use: u32) {
+        let new = secrets_of(keys, in_use);
+        let mut secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+        if !new.is_empty() && *secrets != new {
+            *secrets = new;
+            self.version.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Changes when they do.
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// All that are accepted; what is made is made with the first.
+    pub(crate) fn get(&self) -> Arc<[Key]> {
+        self.secrets.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The one that things are made with.
+    pub(crate) fn first(&self) -> Key {
+        self.get().first().copied().unwrap_or_default()
+    }
+}
+
+/// That of the key in use comes first; without it, that of the newest.
+fn secrets_of(keys: &BTreeMap<u32, Key>, in_use: u32) -> Arc<[Key]> {
+    let maker = keys.get_key_value(&in_use).or_else(|| keys.last_key_value());
+    let others = keys.iter().rev().filter(|(number, _)| maker.is_none_or(|(first, _)| first != *number));
+    maker.into_iter().chain(others).map(|(_, key)| client_secret(key)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(numbers: &[u32]) -> BTreeMap<u32, Key> {
+        numbers.iter().map(|number| (*number, [*number as u8; 32])).collect()
+    }
+
+    fn held(secrets: &ClientSecrets) -> Vec<u8> {
+        let known: Vec<(u8, Key)> = (1..9).map(|number| (number, client_secret(&[number; 32]))).collect();
+        let number = |secret: &Key| known.iter().find(|(_, other)| other == secret).unwrap().0;
+        secrets.get().iter().map(number).collect()
+    }
+
+    #[test]
+    fn the_key_in_use_makes_them_and_all_that_are_here_are_accepted() {
+        let secrets = ClientSecrets::new(&keys(&[1]));
+        assert_eq!((held(&secrets), secrets.version()), (vec![1], 0));
+        for (numbers, in_use, expected, version) in [
+            (&[1, 2][..], 1, &[1, 2][..], 1),
+            (&[1, 2], 1, &[1, 2], 1),
+            (&[1, 2], 2, &[2, 1], 2),
+            (&[2], 2, &[2], 3),
+            // A node whose state is behind its file.
+            (&[2, 3], 1, &[3, 2], 4),
+            // Nothing is no news.
+            (&[], 1, &[3, 2], 4),
+        ] {
+            secrets.set(&keys(numbers), in_use);
+            assert_eq!((held(&secrets), secrets.version()), (expected.to_vec(), version));
+        }
+        assert_eq!(held(&ClientSecrets::new(&keys(&[4, 5]))), [4, 5], "at the start the older one is safe");
+        assert_eq!(format!("{secrets:?}"), "ClientSecrets(..)");
+    }
+}
