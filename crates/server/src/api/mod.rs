@@ -57,8 +57,8 @@ mod tokens;
 mod trust;
 mod zones;
 
+use crate::files::api_token::ApiToken;
 use crate::files::data_key::DataKeyFile;
-use crate::files::token::Token;
 use crate::limits::{API_BODY_BYTES_MAX, API_POLICY_BYTES_MAX, API_ZONE_BYTES_MAX};
 use crate::node::handle::ReplicaHandle;
 use crate::node::metrics::NodeMetrics;
@@ -78,7 +78,7 @@ pub(crate) struct Api {
     pub(crate) started_at: Instant,
     /// Whether the node has addresses for clients.
     pub(crate) has_dns: bool,
-    pub(crate) token: Token,
+    pub(crate) token: ApiToken,
     /// Who the node runs as.
     pub(crate) uid: u32,
     /// By what names it may be asked.

@@ -1,6 +1,7 @@
 //! Who may ask what, from where. What the handlers do is tested with real processes (`tests/it/commands.rs`).
 
 use super::*;
+use crate::files::api_token::ApiToken;
 use crate::files::data_key::DataKeys;
 use crate::limits::AT_WAITING_MAX;
 use crate::node::handle::{Event, Shared};
@@ -42,7 +43,7 @@ fn api_before(dir: &std::path::Path, events: Sender<Event>, shared: Arc<Shared>)
         node: 1,
         started_at: Instant::now(),
         has_dns: true,
-        token: Token::load_or_make(&dir.join("api.token")).unwrap(),
+        token: api_token(dir),
         uid: 4_711,
         hosts: Hosts::new("192.0.2.1".parse().unwrap(), &["node.example".to_owned()]),
         handle: ReplicaHandle::new(events, shared),
@@ -88,7 +89,7 @@ fn answer(api: &Arc<Api>, from: &str, method: &str, path: &str, authorization: O
 fn what_is_open_on_this_machine_needs_the_token_from_elsewhere() {
     let dir = crate::test_dir("api");
     let api = api(dir.path());
-    let token = api.token.authorization();
+    let token = format!("Bearer {}", api.token.reveal());
     for path in ["/healthz", "/metrics", "/v1/status", "/v1/zones"] {
         for local in ["127.0.0.1:5", "127.9.9.9:5", "[::1]:5", "[::ffff:127.0.0.1]:5"] {
             assert_eq!(ask(&api, local, "GET", path, None), StatusCode::SERVICE_UNAVAILABLE, "{path} from {local}");
@@ -117,7 +118,7 @@ fn ask_with(api: &Arc<Api>, peer: guard::Peer, method: &str, path: &str, fields:
 fn a_request_names_the_node_once_and_by_one_of_its_names() {
     let dir = crate::test_dir("api-hosts");
     let api = api(dir.path());
-    let token = api.token.authorization();
+    let token = format!("Bearer {}", api.token.reveal());
     let peer = guard::Peer::Tcp { remote: "127.0.0.1".parse().unwrap(), local: "192.0.2.9".parse().ok() };
     let ask = |fields: &[(&str, &str)]| ask_with(&api, peer, "GET", "/v1/zones", fields);
     for host in
@@ -143,7 +144,7 @@ fn a_request_names_the_node_once_and_by_one_of_its_names() {
 fn a_page_of_another_site_changes_nothing() {
     let dir = crate::test_dir("api-origin");
     let api = api(dir.path());
-    let token = api.token.authorization();
+    let token = format!("Bearer {}", api.token.reveal());
     let peer = guard::Peer::Tcp { remote: "127.0.0.1".parse().unwrap(), local: None };
     for (name, value, is_refused) in [
         ("origin", "http://evil.example", true),
@@ -178,7 +179,7 @@ fn over_the_socket_the_node_s_own_user_needs_no_token() {
 fn changes_and_secrets_need_the_token_everywhere() {
     let dir = crate::test_dir("api-token");
     let api = api(dir.path());
-    let token = api.token.authorization();
+    let token = format!("Bearer {}", api.token.reveal());
     let zone = "/v1/zone?zone=example.test.";
     for (method, path, passed) in [
         ("GET", zone, StatusCode::SERVICE_UNAVAILABLE),
@@ -252,7 +253,7 @@ fn a_rotation_has_the_number_after_the_last_also_at_a_node_that_lags() {
             api.data_key_file.save(&DataKeys::first([7; 32])).unwrap();
             shared.trust.send_replace(rotated(1));
             let replica = std::thread::spawn(move || lagging(&shared, &events, has_leader));
-            let token = api.token.authorization();
+            let token = format!("Bearer {}", api.token.reveal());
             let (status, body) = answer(&api, "127.0.0.1:5", "POST", path, Some(&token));
             drop(api);
             let asked = replica.join().unwrap();
@@ -265,4 +266,10 @@ fn a_rotation_has_the_number_after_the_last_also_at_a_node_that_lags() {
             }
         }
     }
+}
+
+fn api_token(dir: &std::path::Path) -> ApiToken {
+    let file = dir.join("api.token");
+    crate::files::token::Token::load_or_make(&file).unwrap();
+    ApiToken::load(&file).unwrap()
 }

@@ -1,6 +1,7 @@
 //! Files that people and other programs read: written whole or not at all, secrets for the owner only.
 
 // What lies in DIR.
+pub(crate) mod api_token;
 pub(crate) mod cluster_id;
 pub(crate) mod cluster_json;
 pub(crate) mod data_key;

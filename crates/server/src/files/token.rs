@@ -19,13 +19,16 @@ impl Token {
     /// Reads the token, or makes one (mode 0600).
     pub(crate) fn load_or_make(path: &Path) -> io::Result<Self> {
         match Self::load(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let token = Self(random_text()?);
-                Self::save(path, &token.0)?;
-                Ok(token)
-            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::replace(path),
             done => done,
         }
+    }
+
+    /// Puts a fresh token into the file, in the place of any other.
+    pub(crate) fn replace(path: &Path) -> io::Result<Self> {
+        let token = Self(random_text()?);
+        Self::save(path, &token.0)?;
+        Ok(token)
     }
 
     /// Reads the token.

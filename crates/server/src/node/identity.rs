@@ -1,8 +1,9 @@
 //! Who this node is: its files of secrets and certificates, and its hold on its directory.
 
 use crate::config::Config;
+use crate::files::api_token::ApiToken;
 use crate::files::data_key::DataKeys;
-use crate::files::token::{Token, fill_random};
+use crate::files::token::fill_random;
 use crate::files::{cluster_id, layout};
 use crate::problem::{Exit, Problem};
 use crate::tls::session::{CurrentTls, PeerFiles};
@@ -24,7 +25,7 @@ pub(crate) struct Identity {
     /// What connections between nodes begin with, and where it is from.
     pub(crate) tls: Arc<CurrentTls>,
     pub(crate) peer_files: PeerFiles,
-    pub(crate) token: Token,
+    pub(crate) token: ApiToken,
     pub(crate) data_keys: DataKeys,
     /// The cluster, told by its first authority: nodes of two clusters never take each other for their own.
     pub(crate) cluster_id: [u8; 16],
@@ -68,7 +69,8 @@ impl Identity {
                 .map(|tls| Arc::new(CurrentTls::new(tls)))
                 .map_err(unreadable("certificate or key", &peer.cert_file))?,
             peer_files,
-            token: Token::load(&config.api.token_file).map_err(unreadable("the API token", &config.api.token_file))?,
+            token: ApiToken::load(&config.api.token_file)
+                .map_err(unreadable("the API token", &config.api.token_file))?,
             data_keys,
             cluster_id,
             boot_id: random()?,

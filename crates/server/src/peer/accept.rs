@@ -18,6 +18,7 @@ use crate::limits::{
 use crate::listen::handshake_rate::{Address, HandshakeRate};
 use crate::tls::peer_identity::PeerIdentity;
 use crate::tls::session::CurrentTls;
+use crate::warn_limited;
 use replica::io::{Lane, Member, NodeId};
 use std::io;
 use std::net::IpAddr;
@@ -100,7 +101,7 @@ impl<E: PeerEvents> Acceptor<E> {
                 Ok((stream, address)) => this.clone().begin(stream, address.ip().to_canonical()),
                 Err(error) => {
                     // Out of file handles, most likely; a pause keeps the processor free to close some.
-                    tracing::warn!(%error, "cannot accept a peer");
+                    warn_limited!(%error, "cannot accept a peer");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             }

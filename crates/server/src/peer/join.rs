@@ -10,16 +10,18 @@ use super::admission::Admission;
 use super::frame::{append, read_len};
 use super::pending::PendingPlace;
 use crate::api::error::ApiError;
+use crate::files::api_token::ApiToken;
 use crate::files::cluster_id;
 use crate::files::data_key::{DataKeyFile, Key};
-use crate::files::token::Token;
 use crate::limits::{ADMIN_WAIT_MS, JOIN_MESSAGE_BYTES_MAX, JOIN_REQUEST_BYTES_MAX, PEER_HANDSHAKE_MS};
+use crate::log_limit::untrusted;
 use crate::node::handle::{ReplicaHandle, WithZones};
 use crate::node::trust_keeper::{PIN_LEVEL, ca_key_of, roots_text};
 use crate::problem::{NO_LEADER, NOBODY_KNOWS, TOKEN_REFUSED};
 use crate::tls::authority::{Authority, NodeCertificate, to_pem};
 use crate::tls::peer_identity::PeerIdentity;
 use crate::tls::session;
+use crate::warn_limited;
 use replica::io::{AdminCommand, AdminReply, NodeId, TrustCommand};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -127,7 +129,7 @@ pub(crate) struct JoinDesk {
     pub(crate) ca_cert: PathBuf,
     pub(crate) cluster_id: [u8; 16],
     pub(crate) data_key_file: DataKeyFile,
-    pub(crate) api_token: Token,
+    pub(crate) api_token: ApiToken,
 }
 
 impl JoinDesk {
@@ -150,7 +152,7 @@ impl JoinDesk {
             Err(reason) => Err(reason),
         };
         if let Err(reason) = &result {
-            tracing::warn!(address = request.address, reason, "a node was not let in");
+            warn_limited!(address = %untrusted(&request.address), reason, "a node was not let in");
         }
         timeout_at(deadline.max(Instant::now() + Duration::from_millis(PEER_HANDSHAKE_MS)), write(stream, &result))
             .await?
@@ -231,7 +233,7 @@ impl JoinDesk {
             data_key: keys.keys.get(&current).map(base64).ok_or("this node does not hold the data key")?,
             data_keys: keys.keys.iter().map(|(number, key)| (*number, base64(key))).collect(),
             clients: base64(&keys.clients),
-            api_token: self.api_token.reveal().to_owned(),
+            api_token: self.api_token.reveal(),
             members: members
                 .into_iter()
                 .map(|of| of.member)

@@ -23,6 +23,7 @@ mod data_key;
 mod members;
 // What stolen certificates open, and what strangers can do to nodes.
 mod peer_matrix;
+mod runbooks;
 mod stolen_identity;
 // A voter that answers no queries, and two sites that do.
 mod removed;

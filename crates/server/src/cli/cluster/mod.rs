@@ -85,8 +85,9 @@ Examples:
   catamaran cluster rotate                every node gets itself a new certificate
   catamaran cluster rotate --authority    another authority issues them, and the old one is accepted no more
   catamaran cluster rotate --data-key     another key seals secrets in log, checkpoints and backups
+  catamaran cluster rotate --api-token    another token opens the API; copy its file to the other machines
 
-No node restarts, and open connections go on. A new authority comes in steps, each of which waits until every node is
+No node restarts. Once a node shows its new key the others refuse the old one and cut connections that show it. A new authority comes in steps, each of which waits until every node is
 ready for it: where that breaks off, run the command again, and it goes on. The data key is replaced by itself when a
 node is removed; backups made before open with the one before: keep it with them. A node that is not trusted any more
 may know all of them: remove it, rotate the authority, then the data key.";
@@ -228,6 +229,9 @@ pub(crate) enum ClusterCommand {
         /// Replace the key that seals secrets in log, checkpoints and backups.
         #[arg(long)]
         data_key: bool,
+        /// Put another API token into the file that this command reads; the nodes of this machine take it at once.
+        #[arg(long, conflicts_with_all = ["authority", "data_key"])]
+        api_token: bool,
         /// How long nodes have for each step.
         #[arg(long, value_name = "SECONDS", default_value_t = 30)]
         wait: u64,
@@ -257,7 +261,8 @@ pub(crate) fn run(command: &ClusterCommand) -> Result<(), Problem> {
         ClusterCommand::Recover { config, accept_loss: _, accept_damage, new } => {
             restore::recover(config, *accept_damage, new)
         }
-        ClusterCommand::Rotate { authority, data_key, wait, target } => {
+        ClusterCommand::Rotate { api_token: true, target, .. } => rotate::api_token(target),
+        ClusterCommand::Rotate { authority, data_key, api_token: false, wait, target } => {
             let rotate = match (authority, data_key) {
                 (true, _) => rotate::authority,
                 (_, true) => rotate::data_key,

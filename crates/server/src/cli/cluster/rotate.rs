@@ -4,6 +4,8 @@ use super::super::Target;
 use super::super::client::Client;
 use super::status::{newest, numbers};
 use crate::api::types::{AuthorityStepJson, MemberJson, RenewalJson};
+use crate::files::layout::Layout;
+use crate::files::token::Token;
 use crate::problem::{Exit, Problem};
 use serde::de::DeserializeOwned;
 use std::io::Write;
@@ -79,6 +81,24 @@ pub(super) fn data_key(patience: Duration, target: &Target) -> Result<(), Proble
     let why = if behind.is_empty() { "secrets are still being sealed anew".to_owned() } else { waiting(&behind) };
     Err(Problem::new(Exit::Unreachable, "the data key is not replaced yet", why)
         .hint("start the node or remove it: it goes on by itself, as `catamaran cluster status --json` shows"))
+}
+
+/// Another API token, on this machine.
+pub(super) fn api_token(target: &Target) -> Result<(), Problem> {
+    let file = target.token_file.clone().unwrap_or_else(|| Layout::new(&target.dir).api_token());
+    let failed = |error: std::io::Error| {
+        Problem::new(Exit::Input, "cannot replace the API token", error)
+            .at(file.display())
+            .hint("run this where the token is, as the user that the node runs as; or name the file with --token-file")
+    };
+    // A token is replaced, never put where none is: that would be the wrong directory.
+    Token::load(&file).map_err(failed)?;
+    Token::replace(&file).map_err(failed)?;
+    say(&format!(
+        "another token is in {}: the nodes that read this file accept no other from now on. Copy it over the file of \
+         each other machine, and to those that use the API",
+        file.display()
+    ))
 }
 
 fn waiting(nodes: &[u64]) -> String {

@@ -1,0 +1,94 @@
+//! The API token of a node, read again when its file changes: a token that leaked is replaced without a restart.
+
+use super::token::Token;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The token that a node accepts now. Copies share it.
+#[derive(Clone, Debug)]
+pub(crate) struct ApiToken(Arc<File>);
+
+#[derive(Debug)]
+struct File {
+    path: PathBuf,
+    current: Mutex<Current>,
+}
+
+#[derive(Debug)]
+struct Current {
+    token: Token,
+    stamp: Stamp,
+}
+
+/// What tells a file from the one before it: its number, its size, and when it was changed.
+type Stamp = Option<(u64, u64, i64, i64)>;
+
+impl ApiToken {
+    /// Reads the token for the first time.
+    pub(crate) fn load(path: &Path) -> io::Result<Self> {
+        // A file that changes in between is read once more.
+        let stamp = stamp(path);
+        let current = Mutex::new(Current { token: Token::load(path)?, stamp });
+        Ok(Self(Arc::new(File { path: path.to_owned(), current })))
+    }
+
+    /// Whether an Authorization field carries the token that is in the file now.
+    pub(crate) fn is_in(&self, authorization: &[u8]) -> bool {
+        self.now().is_in(authorization)
+    }
+
+    /// The secret itself, for a node that joins.
+    pub(crate) fn reveal(&self) -> String {
+        self.now().reveal().to_owned()
+    }
+
+    fn now(&self) -> Token {
+        // The pair is whole between any two statements.
+        let mut current = self.0.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = stamp(&self.0.path);
+        if stamp != current.stamp {
+            match Token::load(&self.0.path) {
+                Ok(token) => {
+                    tracing::info!(file = %self.0.path.display(), "the API token has changed");
+                    current.token = token;
+                }
+                // Without a file there is no way to replace the token but this one: the old one stays.
+                Err(error) => {
+                    tracing::error!(file = %self.0.path.display(), %error, "cannot read the API token; the one before stays");
+                }
+            }
+            current.stamp = stamp;
+        }
+        current.token.clone()
+    }
+}
+
+fn stamp(path: &Path) -> Stamp {
+    let data = std::fs::metadata(path).ok()?;
+    Some((data.ino(), data.len(), data.mtime(), data.mtime_nsec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_token_of_the_file_is_the_one_that_counts() {
+        let dir = crate::test_dir("api-token");
+        let path = dir.path().join("api.token");
+        let first = Token::load_or_make(&path).unwrap();
+        let live = ApiToken::load(&path).unwrap();
+        let accepts = |token: &Token| live.is_in(token.authorization().as_bytes());
+        assert!(accepts(&first));
+        let second = Token::replace(&path).unwrap();
+        assert!(accepts(&second) && !accepts(&first));
+        assert_eq!(live.reveal(), second.reveal());
+        // What is no token does not take its place, and does not open the API to all.
+        std::fs::write(&path, "short").unwrap();
+        assert!(accepts(&second) && !live.is_in(b"Bearer short"));
+        std::fs::remove_file(&path).unwrap();
+        assert!(accepts(&second));
+    }
+}

@@ -1,0 +1,132 @@
+//! The runbooks of docs/operating.md for what was stolen: their commands are run as they stand there, and then the
+//! stolen things are tried again.
+
+use crate::members::Joined;
+use crate::support::cluster::{Cluster, wait_for};
+use crate::support::dns::{Transport, exchange};
+use crate::support::hostile_peer::{BULK, DATA_KEY, HostilePeer, Identity};
+use crate::support::http;
+use crate::updates::{add, rcode};
+use replica::io::KeyAlgorithm;
+use replica::update::client::ClientKey;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+const NOERROR: u8 = 0;
+const NOTAUTH: u8 = 9;
+
+/// The commands of a runbook: the lines of its section that begin with a prompt.
+fn runbook(title: &str) -> Vec<Vec<String>> {
+    let text = include_str!("../../../../docs/operating.md");
+    let section = text.split(&format!("### {title}\n")).nth(1).unwrap_or_else(|| panic!("no runbook `{title}`"));
+    let section = section.split("\n## ").next().unwrap().split("\n### ").next().unwrap();
+    let commands = section.lines().filter_map(|line| line.strip_prefix("$ catamaran "));
+    commands.map(|line| line.split_whitespace().map(str::to_owned).collect()).collect()
+}
+
+/// Runs a runbook, which must do, with these words in the place of those in capitals; gives what each command printed.
+fn follow(cluster: &Cluster, title: &str, places: &[(&str, &str)]) -> Vec<String> {
+    let commands = runbook(title);
+    assert!(!commands.is_empty());
+    let word =
+        |word: &String| places.iter().find(|(place, _)| place == word).map_or(word.clone(), |(_, by)| (*by).into());
+    let run = |words: &Vec<String>| {
+        let words: Vec<String> = words.iter().map(word).collect();
+        let output = cluster.run(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    commands.iter().map(run).collect()
+}
+
+/// The key in the text that `key add` and `key roll` print.
+fn key_in(text: &str) -> ClientKey {
+    let quoted: Vec<&str> = text.split('"').collect();
+    let name: wire::Name = quoted[1].parse().unwrap();
+    let secret = data_encoding::BASE64.decode(quoted[3].as_bytes()).unwrap();
+    ClientKey::new(name.as_ref(), KeyAlgorithm::HmacSha256, &secret).unwrap()
+}
+
+/// The RCODE that an update with this key gets.
+fn tried(cluster: &Cluster, key: &ClientKey, owner: &str) -> u8 {
+    let message = add(key, owner);
+    let response = exchange(Transport::Tcp, cluster.dns(1), &message, Duration::from_secs(10)).unwrap();
+    rcode(&message, &response)
+}
+
+/// Whether a token opens the API of a node, over TCP as a thief would.
+fn opens_api(cluster: &Cluster, id: u64, token: &str) -> bool {
+    http::request(cluster.api(id), "GET", "/v1/keys", Some(token), &[]).unwrap().status == 200
+}
+
+fn done(cluster: &Cluster, words: &[&str]) -> String {
+    let output = cluster.run(words);
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+#[test]
+fn after_a_node_was_stolen_nothing_that_it_had_opens_anything() {
+    let cluster = Cluster::start("runbook-node", 3, &[]);
+    cluster.settle();
+    let joined = Joined::start(&cluster, 4, &done(&cluster, &["cluster", "add"]));
+    wait_for("node 4 to answer", || joined.answers().then_some(()));
+    let folder = cluster.dir.join("joined-4");
+    let identity = Identity::stolen(&folder.join("node-4"));
+    let token = std::fs::read_to_string(folder.join("api.token")).unwrap().trim().to_owned();
+    assert!(opens_api(&cluster, 1, &token), "it is the token of the cluster");
+    // With the data key that the node held the thief opens the authority's key, and issues what it likes.
+    let forged: Vec<_> =
+        (1..=4).map(|id| Identity::issued(&cluster, &[&format!("node-{id}"), &format!("member-{id}-0")])).collect();
+
+    follow(&cluster, "A node was stolen", &[("NODE", "4")]);
+    drop(joined);
+    for to in cluster.ids() {
+        for identity in forged.iter().chain([&identity]) {
+            for from in [1, 2, 3, 4, 1 << 32 | 4] {
+                let source = Ipv4Addr::new(127, 0, 0, 70 + from as u8);
+                let welcome = HostilePeer::connect(&cluster, to, source, Some(identity)).and_then(|mut peer| {
+                    peer.greet(BULK, from, to)?;
+                    peer.welcome()
+                });
+                assert!(!welcome.as_ref().is_ok_and(|id| *id == to), "as {from} at {to}: {welcome:?}");
+                let keys = HostilePeer::connect(&cluster, to, source, Some(identity)).and_then(|mut peer| {
+                    peer.greet(DATA_KEY, 0, 0)?;
+                    peer.send(format!(r#"{{"from":{from},"number":2}}"#).as_bytes())?;
+                    peer.answer()
+                });
+                assert!(!keys.as_ref().is_ok_and(|keys| keys.contains("Ok")), "as {from} at {to}: {keys:?}");
+            }
+        }
+        assert!(!opens_api(&cluster, to, &token), "the token at {to}");
+        assert!(opens_api(&cluster, to, &cluster.token()), "the new token at {to}");
+    }
+    cluster.settle();
+}
+
+#[test]
+fn after_a_key_leaked_its_old_secret_signs_nothing() {
+    let cluster = Cluster::start("runbook-key", 3, &[]);
+    cluster.settle();
+    let leaked = key_in(&done(&cluster, &["key", "add", "leaked", "--update", "--zone", "example.test"]));
+    assert_eq!(tried(&cluster, &leaked, "before.example.test."), NOERROR);
+    let said = follow(&cluster, "A key leaked", &[("KEY", "leaked")]);
+    let new = key_in(&said[0]);
+    // The node that was asked may not show the last change yet.
+    wait_for("the old secret to be void", || {
+        (tried(&cluster, &leaked, "after.example.test.") == NOTAUTH).then_some(())
+    });
+    assert_eq!(tried(&cluster, &new, "after.example.test."), NOERROR);
+}
+
+#[test]
+fn after_a_token_leaked_it_opens_no_api() {
+    let cluster = Cluster::start("runbook-token", 3, &[]);
+    cluster.settle();
+    let leaked = cluster.token();
+    assert!(cluster.ids().all(|id| opens_api(&cluster, id, &leaked)));
+    follow(&cluster, "A token leaked", &[]);
+    assert!(cluster.ids().all(|id| !opens_api(&cluster, id, &leaked)), "no node takes it once more");
+    assert!(cluster.ids().all(|id| opens_api(&cluster, id, &cluster.token())));
+    done(&cluster, &["key", "list"]);
+}
