@@ -6,8 +6,8 @@ use crate::test::PROFILE;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// The last commit of feature level 1 (docs/decisions/0013). Another one is pinned when a level is released.
-const COMMIT: &str = "20bee7d2a54d4a2bb36521c978f469c72560db73";
+/// The last commit of feature level 2 (docs/decisions/0013). Another one is pinned when a level is released.
+const COMMIT: &str = "a117470898dc4e9eb5a9bab6207c1d83a97b95be";
 /// Tells the test where the program is.
 const VARIABLE: &str = "CATAMARAN_PREVIOUS";
 

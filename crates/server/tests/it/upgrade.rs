@@ -1,6 +1,6 @@
 //! Two builds in one cluster: nodes go over to this software and back while clients go on.
 //!
-//! The build before is of commit 20bee7d2a54d, the last one of feature level 1 (`docs/decisions/0013`): whatever comes
+//! The build before is of commit a117470898dc, the last one of feature level 2 (`docs/decisions/0013`): whatever comes
 //! after it must live beside it until `cluster upgrade`. `cargo xtask test --full` builds it into `target/peers`;
 //! without it the test is skipped, and fails with `--full`.
 
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 fn previous() -> Option<PathBuf> {
     let path = std::env::var_os("CATAMARAN_PREVIOUS").map(PathBuf::from).filter(|path| path.exists());
     if path.is_none() && is_full("the build before this one") {
-        missing("the build before this one", "a clone that has commit 20bee7d2a54d (git fetch --unshallow)");
+        missing("the build before this one", "a clone that has commit a117470898dc (git fetch --unshallow)");
     }
     path
 }
@@ -81,15 +81,26 @@ fn nodes_go_over_to_this_software_and_back_and_over_again_and_nothing_is_lost() 
     let this = Path::new(CATAMARAN);
     let mut mixed = Mixed::new(&previous);
     mixed.replace_all(this);
-    assert_eq!(mixed.levels(), Some(vec![1; 3]), "it rises when somebody says so");
+    assert_eq!(mixed.levels(), Some(vec![2; 3]), "it rises when somebody says so");
     // Checkpoints and logs of this software are there by now: the one before reads them.
     let written = mixed.cluster.metric(1, "catamaran_checkpoints_written_total");
     assert!(written >= 1, "{written} checkpoints written by node 1 in this build");
     mixed.replace_all(&previous);
     mixed.replace_all(this);
+    let keys = |mixed: &Mixed| -> Vec<String> {
+        let key = |id| std::fs::read_to_string(mixed.cluster.dir.join(format!("node-{id}/node.key"))).unwrap();
+        mixed.cluster.ids().map(key).collect()
+    };
+    let before = keys(&mixed);
     let upgraded = mixed.cluster.run(&["cluster", "upgrade"]);
     assert!(upgraded.status.success(), "{}", String::from_utf8_lossy(&upgraded.stderr));
-    wait_for("the level of all nodes", || (mixed.levels()? == [2, 2, 2]).then_some(()));
+    wait_for("the level of all nodes", || (mixed.levels()? == [3, 3, 3]).then_some(()));
+    // From then on the state pins the keys of nodes; each shows another one, in a certificate that names the member.
+    wait_for("another key of each node", || {
+        keys(&mixed).iter().zip(&before).all(|(now, then)| now != then).then_some(())
+    });
+    let rotated = mixed.cluster.run(&["cluster", "rotate", "--wait", "40"]);
+    assert!(rotated.status.success(), "{}", String::from_utf8_lossy(&rotated.stderr));
     mixed.replace(2, this);
     let alarms: u64 = mixed.cluster.ids().map(|id| mixed.cluster.metric(id, "catamaran_alarms_total")).sum();
     assert_eq!(alarms, 0);
