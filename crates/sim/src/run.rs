@@ -125,6 +125,9 @@ impl Simulation {
             let in_us = self.rng.below(500_000);
             self.events.after(in_us, event);
         }
+        if self.setup.is_attacked {
+            self.events.after(0, Event::Hostile);
+        }
         let start_us = self.events.now_us();
         let (least_us, most_us) = (start_us + self.setup.chaos_us, start_us + CHAOS_US_MAX);
         self.run_until(least_us)?;

@@ -109,12 +109,12 @@ const fn is_possible_campaign(message: &Message) -> bool {
 /// What only the leader of a term sends. There is one in a term: raft paper 5.2.
 fn guard_leader(node: &RawNode<LogStorage>, senders: &Senders, message: &Message) -> Guard {
     let raft = &node.raft;
-    let is_other = raft.leader_id != INVALID_ID && raft.leader_id != message.from;
-    if message.term == raft.term && is_other {
-        return Guard::Drop;
-    }
-    if !senders.may_lead(node, message.from) {
-        return Guard::Ignore;
+    let known = Some(raft.leader_id).filter(|&id| message.term == raft.term && id != INVALID_ID);
+    match known {
+        Some(leader) if leader == message.from => {}
+        Some(_) => return Guard::Drop,
+        None if senders.may_lead(node, message.from) => {}
+        None => return Guard::Ignore,
     }
     match message.get_msg_type() {
         // A leader's heartbeat carries no more than this member acknowledged (R/raft_log.rs:286 panics).
