@@ -162,7 +162,6 @@ impl Simulation {
                     self.events.after(in_us, Event::Dial { from, to, boot: self.machines[&from].boot });
                     return;
                 }
-                self.trace.note(self.events.now_us(), to, "vouched", &[from], &[]);
                 self.deliver(to, Input::PeerVouched { id: from });
             }
             self.links.0.insert((from, to), Link::Up { boot });

@@ -4,9 +4,11 @@ mod backup;
 mod chaos;
 mod cluster;
 
+mod admission;
 mod all_live;
 mod audit;
 mod commands;
+mod doubt;
 mod early;
 mod elections;
 mod exactly_once;
