@@ -259,7 +259,8 @@ mod tests {
         let mut count = Count::default();
         for seed in 1..=200 {
             count.add(&run(seed, 5, false).unwrap().count);
-            let seen = [count.joined, count.removed, count.machines_dead, count.policy_granted, count.policy_refused];
+            let members = [count.joined, count.removed, count.machines_dead, count.frames_forged];
+            let seen = [members[0], members[1], members[2], members[3], count.policy_granted, count.policy_refused];
             if seen.iter().all(|&seen| seen > 0) {
                 return;
             }

@@ -14,6 +14,7 @@ mod elections;
 mod exactly_once;
 mod hostile;
 mod imports;
+mod impostors;
 mod leisure;
 mod membership;
 mod memory;
