@@ -16,7 +16,7 @@ use ::raft::{INVALID_ID, RawNode, StateRole};
 pub(crate) enum Guard {
     /// Step it.
     Step,
-    /// Drop it: it came late, or its sender got its vote without this member's knowledge, as happens to correct members.
+    /// Drop it: it came late, or its sender has no vote as far as is known here. That happens to correct members.
     Ignore,
     /// Drop it and count it: no correct member sends it to this one.
     Drop,
