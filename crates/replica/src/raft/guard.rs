@@ -134,7 +134,8 @@ fn guard_response(node: &RawNode<LogStorage>, message: &Message) -> Guard {
     if raft.state != StateRole::Leader {
         return Guard::Ignore;
     }
-    let Some(progress) = raft.prs().get(message.from) else { return Guard::Drop };
+    // One that went a moment ago answers what it was sent before.
+    let Some(progress) = raft.prs().get(message.from) else { return Guard::Ignore };
     if message.term > raft.term {
         // A member that is in a later term says so to the leader of this one, by this kind of message alone
         // (R/raft.rs:1395).

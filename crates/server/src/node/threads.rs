@@ -232,7 +232,7 @@ pub(super) fn join_offer(config: &Config, identity: &Identity) -> JoinOffer {
 }
 
 /// The members as the configuration has them.
-fn members(config: &Config) -> Vec<Member> {
+pub(super) fn members(config: &Config) -> Vec<Member> {
     config.peer.members.iter().map(|member| Member { id: member.id, address: member.address.to_string() }).collect()
 }
 
