@@ -24,7 +24,8 @@ pub(crate) enum Exit {
     Unappliable = 8,
     /// The node's data is damaged: it must not vote on it.
     Quarantined = 9,
-    /// A leader said again and again that the node's log lacks or contradicts what is committed. Another start is right.
+    /// A leader said again and again that the node's log lacks or contradicts what is committed. It may be started
+    /// again.
     Contradicted = 10,
 }
 

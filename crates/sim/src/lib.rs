@@ -35,6 +35,8 @@ mod outputs;
 mod links;
 // What goes wrong.
 mod faults;
+// Who lies.
+mod hostile;
 // Who sends updates.
 mod clients;
 // What they send.

@@ -1,5 +1,6 @@
 //! Who sees whom come and go: the connections of each member to each other one, as the daemon dials them.
 
+use crate::machine::Machine;
 use crate::simulation::{Event, Simulation};
 use replica::Replica;
 use replica::io::{Input, MemberState, NodeId};
@@ -115,19 +116,28 @@ impl Simulation {
         }
     }
 
-    /// Whether a member that `to` knows, and reaches, knows `from` for a member. One that knows nobody yet asks whoever
-    /// it joined through.
-    pub(crate) fn is_vouched_for(&self, to: NodeId, from: NodeId) -> bool {
+    /// Whether a member takes connections of an id: it is a member there, or is vouched for.
+    pub(crate) fn is_welcome(&self, to: NodeId, from: NodeId) -> bool {
+        let replica = self.machines[&to].replica.as_ref();
+        replica.is_some_and(|replica| replica.admits(from)) || self.is_vouched_for(to, from)
+    }
+
+    /// Whether a member that `to` knows, and reaches, knows `from` for a member, and none knows it for one that was
+    /// removed. One that knows nobody yet asks whoever it joined through.
+    fn is_vouched_for(&self, to: NodeId, from: NodeId) -> bool {
         let Some(membership) = self.machines[&to].replica.as_ref().map(Replica::membership) else { return false };
+        if membership.standing(from) != MemberState::Unknown {
+            return false;
+        }
         let knows_nobody = membership.members().next().is_none();
-        membership.standing(from) == MemberState::Unknown
-            && self.machines.values().filter(|machine| ![from, to].contains(&machine.id)).any(|machine| {
-                let id = machine.id;
-                let is_cut = self.network.is_cut(id, to) || self.network.is_cut(to, id);
-                let is_asked = !is_cut && !machine.is_paused && (knows_nobody || membership.is_member(id));
-                let knows = |replica: &Replica| replica.membership().is_member(from);
-                is_asked && machine.replica.as_ref().is_some_and(knows)
-            })
+        let is_asked = |machine: &&Machine| {
+            let id = machine.id;
+            let is_cut = self.network.is_cut(id, to) || self.network.is_cut(to, id);
+            ![from, to].contains(&id) && !is_cut && !machine.is_paused && (knows_nobody || membership.is_member(id))
+        };
+        let asked = self.machines.values().filter(is_asked).filter_map(|machine| machine.replica.as_ref());
+        let answers: Vec<_> = asked.map(|replica| replica.membership().standing(from)).collect();
+        answers.contains(&MemberState::Member) && !answers.contains(&MemberState::Out)
     }
 
     pub(crate) fn dial(&mut self, from: NodeId, to: NodeId, boot: u64) {
@@ -146,13 +156,12 @@ impl Simulation {
             }
             let (boot, boot_id) = (peer.boot, peer.boot_id);
             if !replica.admits(from) {
-                if !self.is_vouched_for(to, from) {
+                if !self.is_welcome(to, from) {
                     // It is hung up on; it dials again.
                     let in_us = self.rng.between(DIAL_PAUSE_US.0, DIAL_PAUSE_US.1);
                     self.events.after(in_us, Event::Dial { from, to, boot: self.machines[&from].boot });
                     return;
                 }
-                self.trace.note(self.events.now_us(), to, "vouched", &[from], &[]);
                 self.deliver(to, Input::PeerVouched { id: from });
             }
             self.links.0.insert((from, to), Link::Up { boot });

@@ -99,6 +99,7 @@ impl Sum {
         let Count { joined, removed, machines_dead, policy_granted, policy_refused, .. } = self.count;
         println!("{policy_granted} granted by a policy alone, {policy_refused} by none");
         println!("{joined} machines joined, {removed} members were removed, {machines_dead} machines died for good");
+        println!("{} frames forged by those who are no members", self.count.frames_forged);
         println!("{leader_changes} leader changes, {crashes} crashes, {crashes_with_loss} with lost un-synced writes");
         println!("{partitions} partitions, {checkpoints_installed} checkpoints installed by members that lagged");
         println!("recovered within {} ms after the last fault at worst", self.count.recovery_ms);

@@ -125,6 +125,9 @@ impl Simulation {
             let in_us = self.rng.below(500_000);
             self.events.after(in_us, event);
         }
+        if self.setup.is_attacked {
+            self.events.after(0, Event::Hostile);
+        }
         let start_us = self.events.now_us();
         let (least_us, most_us) = (start_us + self.setup.chaos_us, start_us + CHAOS_US_MAX);
         self.run_until(least_us)?;
@@ -256,7 +259,8 @@ mod tests {
         let mut count = Count::default();
         for seed in 1..=200 {
             count.add(&run(seed, 5, false).unwrap().count);
-            let seen = [count.joined, count.removed, count.machines_dead, count.policy_granted, count.policy_refused];
+            let members = [count.joined, count.removed, count.machines_dead, count.frames_forged];
+            let seen = [members[0], members[1], members[2], members[3], count.policy_granted, count.policy_refused];
             if seen.iter().all(|&seen| seen > 0) {
                 return;
             }

@@ -35,6 +35,8 @@ pub(crate) struct Setup {
     pub(crate) all_live: bool,
     /// Whether members join, go, and die for good.
     pub(crate) changes_members: bool,
+    /// Whether somebody who is no member sends frames; then members go, so that one of them may have been one.
+    pub(crate) is_attacked: bool,
     /// Parts of a million by which clocks are too fast or too slow at most.
     pub(crate) rate_error_ppm: u64,
     /// Milliseconds that wall clocks are off at most.
@@ -65,6 +67,7 @@ impl Setup {
         };
         let quickest_us = rng.between(1_000, 20_000);
         let other = &mut Rng::new(seed).fork("all-live");
+        let is_attacked = Rng::new(seed).fork("hostile").happens(333_333);
         Self {
             seed,
             members,
@@ -74,7 +77,8 @@ impl Setup {
             session_count_max: if forgets { 400 } else { 100_000 },
             start_stale_after_ms: if rng.happens(500_000) { 1_000 } else { 5_000 },
             all_live: other.happens(350_000),
-            changes_members: Rng::new(seed).fork("members").happens(300_000),
+            changes_members: Rng::new(seed).fork("members").happens(300_000) || is_attacked,
+            is_attacked,
             rate_error_ppm: if other.happens(500_000) { RATE_ERROR_PPM_MAX } else { RATE_ERROR_PPM },
             // A table that forgets refuses those whose clocks are behind.
             wall_error_ms: if forgets { 500 } else { rng.between(0, 100_000) },

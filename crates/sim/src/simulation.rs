@@ -5,6 +5,7 @@ use crate::clients::{Clients, Request, Response};
 use crate::clock::{Events, MachineClock};
 use crate::disk::{Finished, Pending, SimDisk};
 use crate::faults::Fault;
+use crate::hostile::Hostile;
 use crate::invariants::{Checked, Invariants, Violation};
 use crate::links::Links;
 use crate::machine::Machine;
@@ -49,6 +50,8 @@ pub(crate) enum Event {
     Read,
     /// Something goes wrong.
     Fault,
+    /// Somebody who is no member says something.
+    Hostile,
     /// Something that went wrong ends.
     Mend(Fault),
     /// A machine starts its process.
@@ -98,6 +101,8 @@ pub struct Count {
     pub frames_reordered: u64,
     /// Frames that came twice.
     pub frames_repeated: u64,
+    /// Frames that somebody made up who is no member.
+    pub frames_forged: u64,
     /// Milliseconds from the end of the faults until each member took an update.
     pub recovery_ms: u64,
 }
@@ -124,6 +129,7 @@ impl Count {
         self.frames += other.frames;
         self.frames_reordered += other.frames_reordered;
         self.frames_repeated += other.frames_repeated;
+        self.frames_forged += other.frames_forged;
         self.recovery_ms += other.recovery_ms;
     }
 }
@@ -138,6 +144,7 @@ pub(crate) struct Simulation {
     pub(crate) clients: Clients,
     pub(crate) administrator: Administrator,
     pub(crate) membership: Membership,
+    pub(crate) hostile: Hostile,
     pub(crate) oracle: Oracle,
     pub(crate) invariants: Invariants,
     pub(crate) trace: Trace,
@@ -173,6 +180,7 @@ impl Simulation {
             clients: Clients::new(&setup, rng.fork("clients")),
             administrator: Administrator::new(rng.fork("administrator")),
             membership: Membership::default(),
+            hostile: Hostile::new(setup.seed),
             oracle: Oracle::default(),
             invariants: Invariants::new(rng.fork("invariants")),
             trace: Trace::new(is_printed),
@@ -284,6 +292,7 @@ impl Simulation {
                 Ok(())
             }
             Event::Fault => self.fault(),
+            Event::Hostile => self.lie(),
             Event::Mend(fault) => self.mend(fault),
             Event::Restart(id) => self.start(id),
             Event::Join(id) => self.begin_joining(id),

@@ -138,8 +138,8 @@ pub(crate) struct Waiters {
     /// All of them, by the time at which they are given up.
     deadlines: BTreeSet<(u64, u64)>,
     identities: BTreeMap<Identity, u64>,
-    /// Attempts that were not answered, whose they are, and who is to answer. Each is answered once: what is counted of it is counted
-    /// once, even if its answer comes again.
+    /// Attempts that were not answered, whose they are, and who is to answer. Each is answered once: what is counted of
+    /// it is counted once, even if its answer comes again.
     attempts: BTreeMap<u64, (u64, NodeId)>,
     next_token: u64,
     /// The latest term of an entry that was applied.

@@ -16,7 +16,7 @@ use ::raft::{INVALID_ID, RawNode, StateRole};
 pub(crate) enum Guard {
     /// Step it.
     Step,
-    /// Drop it: it came late, or its sender got its vote without this member's knowledge, as happens to correct members.
+    /// Drop it: it came late, or its sender has no vote as far as is known here. That happens to correct members.
     Ignore,
     /// Drop it and count it: no correct member sends it to this one.
     Drop,
@@ -109,12 +109,12 @@ const fn is_possible_campaign(message: &Message) -> bool {
 /// What only the leader of a term sends. There is one in a term: raft paper 5.2.
 fn guard_leader(node: &RawNode<LogStorage>, senders: &Senders, message: &Message) -> Guard {
     let raft = &node.raft;
-    let is_other = raft.leader_id != INVALID_ID && raft.leader_id != message.from;
-    if message.term == raft.term && is_other {
-        return Guard::Drop;
-    }
-    if !senders.may_lead(node, message.from) {
-        return Guard::Ignore;
+    let known = Some(raft.leader_id).filter(|&id| message.term == raft.term && id != INVALID_ID);
+    match known {
+        Some(leader) if leader == message.from => {}
+        Some(_) => return Guard::Drop,
+        None if senders.may_lead(node, message.from) => {}
+        None => return Guard::Ignore,
     }
     match message.get_msg_type() {
         // A leader's heartbeat carries no more than this member acknowledged (R/raft_log.rs:286 panics).
@@ -134,7 +134,8 @@ fn guard_response(node: &RawNode<LogStorage>, message: &Message) -> Guard {
     if raft.state != StateRole::Leader {
         return Guard::Ignore;
     }
-    let Some(progress) = raft.prs().get(message.from) else { return Guard::Drop };
+    // One that went a moment ago answers what it was sent before.
+    let Some(progress) = raft.prs().get(message.from) else { return Guard::Ignore };
     if message.term > raft.term {
         // A member that is in a later term says so to the leader of this one, by this kind of message alone
         // (R/raft.rs:1395).

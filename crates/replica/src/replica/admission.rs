@@ -38,9 +38,17 @@ impl Replica {
         }
     }
 
-    /// Notes how long nobody has led, as far as this member heard.
+    /// A message of the leader came.
+    pub(super) fn note_led(&mut self, from: NodeId) {
+        if self.driver.leader() == Some(from) {
+            self.led_ms = self.lived_ms;
+        }
+    }
+
+    /// Notes how long nobody has led, as far as this member heard. One that does not campaign may remember a leader that
+    /// is long gone.
     pub(super) fn note_leaderless(&mut self) {
-        if self.driver.leader().is_some() {
+        if self.driver.is_leader() {
             self.led_ms = self.lived_ms;
         }
         self.driver.senders.is_leaderless = self.lived_ms - self.led_ms >= LEADERLESS_MS;

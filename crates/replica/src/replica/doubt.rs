@@ -65,8 +65,8 @@ struct Said {
 }
 
 impl Doubt {
-    /// Whether a candidate with this last entry has at least what this log may lack: a vote for it is one that a whole
-    /// log would have given. The log that was lost ended at or before this place, or the leader would have said more.
+    /// Whether a candidate with this last entry has at least what this log may lack: a whole log that ends at the
+    /// claimed place would have given the vote too.
     const fn lets_vote(&self, log_term: u64, index: u64) -> bool {
         log_term > self.term || (log_term == self.term && index >= self.index)
     }

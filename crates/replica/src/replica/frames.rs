@@ -75,8 +75,11 @@ impl Replica {
         if self.withholds_vote(&message) {
             return;
         }
-        let term = message.term;
+        let (term, is_of_leader) = (message.term, is_of_leader(&message));
         let guard = self.driver.step(from, message);
+        if is_of_leader && matches!(guard, Guard::Step | Guard::Contradicts(_)) {
+            self.note_led(from);
+        }
         self.note_guard(from, term, guard);
     }
 
@@ -129,6 +132,11 @@ impl Replica {
             }
         }
     }
+}
+
+/// Whether only a leader sends such a message.
+fn is_of_leader(message: &Message) -> bool {
+    matches!(message.get_msg_type(), MessageType::MsgAppend | MessageType::MsgHeartbeat | MessageType::MsgSnapshot)
 }
 
 /// Cuts an append message to size: raft batches what waits for one member into one message.

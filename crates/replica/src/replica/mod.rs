@@ -111,7 +111,7 @@ pub struct Replica {
     unwritten_ms: VecDeque<u64>,
     /// Time that was lived through since the start, in steps from tick to tick.
     pub(crate) lived_ms: u64,
-    /// When a leader was known last, in time lived through.
+    /// When a leader was heard last, in time lived through.
     pub(crate) led_ms: u64,
     /// What leaders say against this member's log.
     pub(crate) doubts: Doubts,

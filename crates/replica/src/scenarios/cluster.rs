@@ -296,6 +296,12 @@ impl Cluster {
         panic!("the cluster never comes to rest");
     }
 
+    /// What is on its way from one to the other.
+    pub(super) fn on_the_way(&self, from: NodeId, to: NodeId) -> Vec<Frame> {
+        let sent = self.frames.iter().filter(|(_, sent)| (sent.0, sent.1) == (from, to));
+        sent.map(|(_, sent)| Frame::decode(&sent.2).unwrap().1).collect()
+    }
+
     /// What a shell does before it takes frames from an id that its replica does not know: it asks a member that the
     /// replica knows; one that knows nobody asks whoever it joined through.
     pub(super) fn vouch(&mut self, to: NodeId, from: NodeId) {

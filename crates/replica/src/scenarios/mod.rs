@@ -4,14 +4,17 @@ mod backup;
 mod chaos;
 mod cluster;
 
+mod admission;
 mod all_live;
 mod audit;
 mod commands;
+mod doubt;
 mod early;
 mod elections;
 mod exactly_once;
 mod hostile;
 mod imports;
+mod impostors;
 mod leisure;
 mod membership;
 mod memory;

@@ -2,6 +2,8 @@
 
 // A disk that forgets what was not synced.
 mod disk;
+// Frames that a liar makes up.
+pub mod forge;
 // What others' octets are thrown at.
 pub mod fuzz;
 // The table of repeats, for figures.

@@ -1,5 +1,6 @@
 //! The end of a node whose replica cannot go on: what, where, why and what to do; and then an abort where another start
 //! can help or looks closer, an exit code of its own where it cannot, so that nothing starts the node over and over.
+//! What a peer said never forbids a start: the next one is told of it ([`super::doubt`]), and goes on.
 //!
 //! Either way the process ends here and now, as by `kill -9`: nothing that a destructor would do may follow. What the
 //! node acknowledged is on its disk or at the others.
@@ -21,10 +22,10 @@ pub(super) const NEWER: &str =
     "nothing is damaged: keep the directory, and start the node with the software that the other nodes run";
 /// What to do when a leader contradicts the log.
 const CONTRADICTED: &str = "start it again: it stores what it is sent, but votes for nobody who may lack what it may \
-                            have lost, until another leader has brought its log that far. If it ends so again and again, \
-                            and the other nodes are sound, its disk lost data: remove the node (`catamaran cluster \
-                            remove`) and let a new one join. If that leader is not to be trusted, remove that one, and the \
-                            file data.doubt beside the data";
+                            have lost. Another leader (`catamaran cluster transfer-leader`) brings its log that far, \
+                            and clears that up. If it ends so later too, its disk loses data: remove the node \
+                            (`catamaran cluster remove`) and let a new one join. If the leader lied, remove that node, \
+                            and the file data.doubt beside the data";
 /// A reason that was written down is a sentence or two.
 const REASON_BYTES_MAX: u64 = 1_024;
 

@@ -234,8 +234,20 @@ impl Counters {
     }
 }
 
+/// A node that has no state of its own yet knows nobody: it takes the word of the node that it joined through, which
+/// its configuration has.
+fn vouch_for_members(config: &Config, replica: &mut Replica) {
+    if replica.membership().members().next().is_none() {
+        for member in threads::members(config) {
+            replica.handle(Input::PeerVouched { id: member.id }, system::now());
+        }
+    }
+}
+
 impl Node {
     fn start(config: &Config, identity: &Identity, sockets: Sockets, replica: Replica) -> Result<Self, Problem> {
+        let mut replica = replica;
+        vouch_for_members(config, &mut replica);
         let (events, event_queue) = channel();
         let handle = ReplicaHandle::new(events, Arc::default());
         let (desk, desk_queues) = Desk::new(update_threads());

@@ -252,7 +252,7 @@ fn admission(config: &Config, handle: &ReplicaHandle) -> Admission {
 }
 
 /// The members as the configuration has them.
-fn members(config: &Config) -> Vec<Member> {
+pub(super) fn members(config: &Config) -> Vec<Member> {
     config.peer.members.iter().map(|member| Member { id: member.id, address: member.address.to_string() }).collect()
 }
 

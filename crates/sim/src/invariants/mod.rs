@@ -16,9 +16,10 @@ use std::fmt;
 /// A promise that was not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which; the file of that name says what it promises. Three have no file: `members_stay_sound` (a member starts
-    /// from its own disk and goes on), `the_cluster_recovers` (within `RECOVERY_MS_MAX` after the last fault) and
-    /// `policies_hold_when_told` (`policies.rs`: what no policy grants that may be in force is refused, nothing else).
+    /// Which; the file of that name says what it promises. Four have no file: `members_stay_sound` (a member starts
+    /// from its own disk and goes on), `strangers_are_refused` (`hostile.rs`), `the_cluster_recovers` (within
+    /// `RECOVERY_MS_MAX` after the last fault) and `policies_hold_when_told` (`policies.rs`: what no policy grants that
+    /// may be in force is refused, nothing else).
     pub invariant: &'static str,
     /// What was found.
     pub what: String,

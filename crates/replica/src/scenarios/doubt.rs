@@ -1,0 +1,164 @@
+//! A leader contradicts a member's log: whatever it says, nothing lasting comes of a message alone; and a log that did
+//! lose what it acknowledged helps to elect nobody who lacks it.
+
+use super::cluster::*;
+use crate::io::{Doubt, FatalReason, Input, NodeId};
+use crate::peer::Frame;
+use raft::eraftpb::{Entry, Message, MessageType};
+
+fn heartbeat(cluster: &Cluster, from: NodeId, to: NodeId, commit: u64) -> Input {
+    let term = cluster.replica(to).status().term;
+    let mut message = Message { from, to, term, commit, ..Message::default() };
+    message.set_msg_type(MessageType::MsgHeartbeat);
+    Input::Peer { from, frame: Frame::Raft(Box::new(message)).encode(0) }
+}
+
+/// Another entry where one is committed.
+fn other_entry(cluster: &Cluster, from: NodeId, to: NodeId) -> Input {
+    let status = cluster.replica(to).status();
+    let mut message = Message { from, to, term: status.term, index: status.commit_index - 1, ..Message::default() };
+    message.set_msg_type(MessageType::MsgAppend);
+    message.set_entries(vec![Entry { index: status.commit_index, term: 1, ..Entry::default() }].into());
+    message.log_term = 1;
+    Input::Peer { from, frame: Frame::Raft(Box::new(message)).encode(0) }
+}
+
+#[test]
+fn a_contradiction_that_is_not_repeated_by_the_leader_changes_nothing() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let (follower, other) = (leader % 3 + 1, (leader + 1) % 3 + 1);
+    let before = cluster.replica(follower).status();
+    // Once by the leader; again and again by one that does not lead.
+    let once = heartbeat(&cluster, leader, follower, 1_000_000_000);
+    cluster.input(follower, once);
+    assert!(cluster.replica(follower).is_doubted());
+    for _ in 0..60 {
+        for input in [heartbeat(&cluster, other, follower, 1_000_000_000), other_entry(&cluster, other, follower)] {
+            cluster.input(follower, input);
+        }
+        cluster.run(50);
+    }
+    let after = cluster.replica(follower).status();
+    assert_eq!(cluster.machines[&follower].fatal, None);
+    assert!(!cluster.replica(follower).is_doubted());
+    assert_eq!((after.term, after.commit_index, after.role), (before.term, before.commit_index, before.role));
+    assert_eq!(after.alarms.messages_refused, 121);
+    // It votes and leads as before.
+    cluster.kill(leader);
+    cluster.elect();
+    let request = cluster.add(follower, &address(1));
+    cluster.run(200);
+    cluster.assert_done(request);
+}
+
+/// A leader that lies again and again: the member ends, says what was claimed, and starts again.
+#[test]
+fn a_leader_that_lies_ends_a_member_that_starts_again() {
+    for is_diverged in [false, true] {
+        let mut cluster = Cluster::with_zone(3);
+        let leader = cluster.elect();
+        let follower = leader % 3 + 1;
+        let (term, last_index) =
+            (cluster.replica(follower).status().term, cluster.replica(follower).status().last_index);
+        let mut rounds = 0;
+        while cluster.machines[&follower].fatal.is_none() && rounds < 100 {
+            let lie = match is_diverged {
+                false => heartbeat(&cluster, leader, follower, 1_000_000_000),
+                true => other_entry(&cluster, leader, follower),
+            };
+            cluster.input(follower, lie);
+            cluster.run(50);
+            rounds += 1;
+        }
+        assert!((20..30).contains(&rounds), "{rounds}");
+        let said = match (cluster.machines[&follower].fatal, is_diverged) {
+            (Some(FatalReason::LogLost(said)), false) | (Some(FatalReason::LogDiverged(said)), true) => said,
+            (other, _) => panic!("{other:?}"),
+        };
+        let index = if is_diverged { last_index } else { 1_000_000_000 };
+        assert_eq!((said.by, said.term, said.last_index, said.index), (leader, term, last_index, index));
+        assert_eq!(said.doubt, Doubt { term, index, is_diverged });
+        // It starts, stores what it is sent, and makes a majority with the leader.
+        cluster.kill(follower);
+        cluster.machines.get_mut(&follower).unwrap().fatal = None;
+        cluster.start(follower);
+        cluster.run(2_000);
+        let other = (leader + 1) % 3 + 1;
+        cluster.kill(other);
+        let request = cluster.add(leader, &address(1));
+        cluster.run(200);
+        cluster.assert_done(request);
+        cluster.start(other);
+        cluster.run(500);
+        // Another leader clears it up.
+        assert!(cluster.replica(follower).is_doubted());
+        cluster.admin_ok(leader, crate::io::AdminCommand::TransferLeader { to: Some(other) });
+        cluster.run(1_000);
+        assert_eq!((cluster.leader(), cluster.machines[&follower].doubt), (Some(other), None));
+        assert!(!cluster.replica(follower).is_doubted());
+        cluster.kill(other);
+        cluster.elect();
+    }
+}
+
+/// The victim's disk goes back in time while the third is cut off: what was acknowledged is at the leader alone. The
+/// leader shows the victim that it lost something, and then is away.
+fn a_disk_that_went_back() -> (Cluster, NodeId, NodeId, NodeId) {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let (victim, third) = (leader % 3 + 1, (leader + 1) % 3 + 1);
+    let older = cluster.machines[&victim].disk.clone();
+    cluster.cut_off(third);
+    for last in 1..=5 {
+        let request = cluster.add(leader, &address(last));
+        cluster.run(100);
+        cluster.assert_done(request);
+    }
+    cluster.kill(victim);
+    cluster.machines.get_mut(&victim).unwrap().disk = older;
+    cluster.start(victim);
+    cluster.run(3_000);
+    let fatal = cluster.machines[&victim].fatal;
+    assert!(matches!(fatal, Some(FatalReason::LogLost(said)) if said.by == leader), "{fatal:?}");
+    cluster.kill(victim);
+    cluster.machines.get_mut(&victim).unwrap().fatal = None;
+    (cluster, leader, victim, third)
+}
+
+#[test]
+fn a_log_that_lost_what_it_acknowledged_elects_nobody_who_lacks_it() {
+    let (mut cluster, leader, victim, third) = a_disk_that_went_back();
+    cluster.kill(leader);
+    cluster.cut.clear();
+    cluster.start(victim);
+    cluster.run(10_000);
+    assert_eq!(cluster.leader(), None, "the third lacks what was acknowledged");
+    assert!(cluster.replica(victim).status().counters.votes_withheld > 0);
+    // The one that has it is elected, by the victim's vote too.
+    cluster.cut_off(third);
+    cluster.start(leader);
+    cluster.run(3_000);
+    assert_eq!(cluster.leader(), Some(leader));
+    cluster.cut.clear();
+    cluster.run(2_000);
+    for id in cluster.alive() {
+        assert!((1..=5).all(|last| cluster.has(id, &address(last))), "{id}");
+    }
+    assert!(cluster.machines[&victim].doubt.is_none() && !cluster.replica(victim).is_doubted());
+    cluster.kill(leader);
+    cluster.elect();
+}
+
+/// What the doubt is for: without it the same log elects the one that lacks what was acknowledged, and it is lost.
+#[test]
+fn without_the_doubt_what_was_acknowledged_would_be_lost() {
+    let (mut cluster, leader, victim, third) = a_disk_that_went_back();
+    cluster.kill(leader);
+    cluster.cut.clear();
+    cluster.machines.get_mut(&victim).unwrap().doubt = None;
+    cluster.start(victim);
+    cluster.run(10_000);
+    assert!(cluster.leader().is_some());
+    assert!(!cluster.has(third, &address(5)));
+}

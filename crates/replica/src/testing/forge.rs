@@ -1,0 +1,221 @@
+//! Frames that a liar makes up: of every kind, with numbers that fit the member they are for, or that never can.
+
+use super::Choose;
+use crate::checkpoint::{CheckpointHeader, Manifest, Part, Section, Table, TransferFrame};
+use crate::command::{Answer, Command};
+use crate::entry::{Body, Entry as LogEntry, SettingsChange, SettingsEntry};
+use crate::io::{NodeId, Right};
+use crate::peer::{Durable, Frame, LeaseAsk, LeaseGrant, Report, ReportAck};
+use crate::replica::Replica;
+use raft::eraftpb::{ConfState, Entry, Message, MessageType, Snapshot};
+use wire::name::Name;
+
+/// What a frame claims to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForgedKind {
+    /// A message of raft; see `RAFT_KINDS`.
+    Raft(u8),
+    /// The place of one of our own kinds; see `forge_own`.
+    Own(u8),
+    /// Octets without a meaning.
+    Octets,
+}
+
+const RAFT_KINDS: [MessageType; 10] = [
+    MessageType::MsgAppend,
+    MessageType::MsgAppendResponse,
+    MessageType::MsgRequestVote,
+    MessageType::MsgRequestVoteResponse,
+    MessageType::MsgSnapshot,
+    MessageType::MsgHeartbeat,
+    MessageType::MsgHeartbeatResponse,
+    MessageType::MsgTimeoutNow,
+    MessageType::MsgRequestPreVote,
+    MessageType::MsgRequestPreVoteResponse,
+];
+const OWN_KINDS: u8 = 15;
+/// The commit index with which one forged heartbeat once ended a cluster.
+const FAR_INDEX: u64 = 1_000_000_000;
+
+/// Whom a frame is for, whom it claims to be from, and what a liar may know of the receiver.
+#[derive(Clone, Copy, Debug)]
+pub struct Aim {
+    /// The sender that the frame claims.
+    pub from: NodeId,
+    /// The receiver.
+    pub to: NodeId,
+    /// Its term.
+    pub term: u64,
+    /// Its commit index.
+    pub commit: u64,
+    /// The term of its last entry, or one near it.
+    pub last_term: u64,
+    /// The last entry of its log.
+    pub last_index: u64,
+    /// The cluster.
+    pub cluster: [u8; 16],
+    /// What its settings count as their changes: an entry that names another changes nothing.
+    pub epoch: u64,
+}
+
+impl Aim {
+    /// What a liar that has read a replica's log and settings knows.
+    #[must_use]
+    pub fn at(replica: &Replica, from: NodeId) -> Self {
+        let (driver, settings) = (&replica.driver, &replica.machine.settings);
+        let last_index = driver.last_index();
+        Self {
+            from,
+            to: driver.id(),
+            term: driver.term(),
+            commit: driver.commit(),
+            last_term: driver.log().term(last_index).unwrap_or(0),
+            last_index,
+            cluster: settings.cluster_id(),
+            epoch: settings.epoch(),
+        }
+    }
+}
+
+impl ForgedKind {
+    /// Every kind.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let raft = (0..RAFT_KINDS.len() as u8).map(Self::Raft);
+        raft.chain((0..OWN_KINDS).map(Self::Own)).chain([Self::Octets])
+    }
+}
+
+/// Makes up a frame. With numbers that are all the first to be chosen it is the most harmful of its kind: it fits the
+/// receiver's log, and is of its next term.
+///
+/// # Panics
+/// Never: what it encodes is within bounds.
+pub fn forge(kind: ForgedKind, aim: &Aim, choose: Choose<'_>) -> Vec<u8> {
+    match kind {
+        ForgedKind::Raft(place) => {
+            let message = forge_message(RAFT_KINDS[usize::from(place)], aim, choose);
+            Frame::Raft(Box::new(message)).encode(0)
+        }
+        ForgedKind::Own(place) => forge_own(place, aim, choose).encode(0),
+        ForgedKind::Octets => {
+            let len = choose(80);
+            (0..len).map(|_| choose(256) as u8).collect()
+        }
+    }
+}
+
+/// One of these, the first when zero is drawn.
+fn one_of<const N: usize>(of: [u64; N], choose: Choose<'_>) -> u64 {
+    of[choose(N as u64) as usize]
+}
+
+fn any_term(aim: &Aim, choose: Choose<'_>) -> u64 {
+    let any = 1 + choose(1 << 20);
+    one_of([aim.term + 1, aim.term.max(1), aim.term + 1_000, any], choose)
+}
+
+fn any_index(aim: &Aim, choose: Choose<'_>) -> u64 {
+    let any = choose(aim.last_index + 10);
+    one_of([aim.last_index, aim.commit, any, FAR_INDEX], choose)
+}
+
+fn forge_message(kind: MessageType, aim: &Aim, choose: Choose<'_>) -> Message {
+    let term = any_term(aim, choose);
+    let mut message = Message { from: aim.from, to: aim.to, term, ..Message::default() };
+    message.set_msg_type(kind);
+    message.index = any_index(aim, choose);
+    message.log_term = one_of([aim.last_term, 0, aim.term, term - 1], choose);
+    message.commit = match kind {
+        MessageType::MsgHeartbeat => one_of([FAR_INDEX, aim.last_index, aim.commit + 1, 0], choose),
+        MessageType::MsgRequestVote | MessageType::MsgRequestPreVote => one_of([0, aim.commit, message.index], choose),
+        _ => one_of([message.index + 1, aim.commit, 0, FAR_INDEX], choose),
+    };
+    message.commit_term = one_of([0, aim.last_term], choose);
+    message.reject_hint = one_of([0, aim.last_index], choose);
+    match kind {
+        MessageType::MsgAppend => {
+            let count = 1 + choose(3);
+            let data = granting_everything(aim.epoch);
+            let entry =
+                |place| Entry { index: message.index + place, term, data: data.clone().into(), ..Entry::default() };
+            message.set_entries((1..=count).map(entry).collect::<Vec<_>>().into());
+        }
+        MessageType::MsgSnapshot => message.set_snapshot(forge_snapshot(aim, choose)),
+        MessageType::MsgRequestVote if choose(2) == 0 => message.context = b"CampaignTransfer".to_vec().into(),
+        MessageType::MsgRequestVoteResponse | MessageType::MsgRequestPreVoteResponse => {
+            message.term = one_of([aim.term.max(1), aim.term + 1, term], choose);
+            message.reject = choose(2) == 1;
+        }
+        MessageType::MsgAppendResponse => message.reject = choose(2) == 1,
+        MessageType::MsgTimeoutNow => message.term = one_of([aim.term.max(1), term], choose),
+        _ => {}
+    }
+    message
+}
+
+/// An entry by which a key may write to all zones.
+fn granting_everything(epoch: u64) -> Vec<u8> {
+    let key: Name = "key.".parse().expect("a name");
+    let change = SettingsChange::Grant { key, zone: None, right: Right::UpdateApex };
+    LogEntry { group: 0, time_ms: 1, body: Body::Settings(SettingsEntry { epoch, change }) }.encode()
+}
+
+fn forge_snapshot(aim: &Aim, choose: Choose<'_>) -> Snapshot {
+    let members = ConfState { voters: vec![aim.from, aim.to], ..ConfState::default() };
+    let index = one_of([aim.last_index + 10, aim.commit.max(1), FAR_INDEX], choose);
+    let header = CheckpointHeader {
+        cluster: aim.cluster,
+        group: 0,
+        index,
+        term: aim.term.max(1),
+        feature_level: 2,
+        members: members.clone(),
+    };
+    let mut table = Table::new();
+    table.push(Section(1), b"a block");
+    let mut snapshot = Snapshot { data: Manifest::new(header, &table).encode().into(), ..Snapshot::default() };
+    let metadata = snapshot.mut_metadata();
+    (metadata.index, metadata.term) = (index, aim.term.max(1));
+    metadata.set_conf_state(members);
+    snapshot
+}
+
+fn forge_own(place: u8, aim: &Aim, choose: Choose<'_>) -> Frame {
+    let (term, index) = (one_of([aim.term, aim.term + 1], choose), any_index(aim, choose));
+    let (token, hash) = (choose(1 << 40), u128::from(choose(u64::MAX)));
+    // What was asked of others is named by numbers that count on from a boot id.
+    match place {
+        0 => Frame::Forward { token, term: None, command: Command::NodeRemove { id: aim.to } },
+        1 => Frame::Forward { token, term: Some(term), command: Command::TransferLeader { to: Some(aim.from) } },
+        2 => Frame::Answer { token, answer: Answer::Proposed { index, term } },
+        3 => Frame::Report(Report { term, sequence: u64::MAX >> 1, commit: index, hash_index: index, hash }),
+        4 => Frame::ReportAck(ReportAck {
+            term,
+            sequence: 1 + choose(20),
+            applied: FAR_INDEX,
+            feature_level: 99,
+            hash_index: aim.commit,
+            hash: Some(hash),
+        }),
+        5 => Frame::HashVerdict { index: aim.commit, hash },
+        6 => Frame::ReadIndex { token },
+        7 => Frame::ReadIndexAnswer { token, index: 0 },
+        8 => Frame::SnapshotResult { ok: choose(2) == 0 },
+        9 => {
+            let checkpoint = [choose(256) as u8; 32];
+            let frame = match choose(3) {
+                0 => TransferFrame::Get { checkpoint, part: Part::Data, from: 0, count: 8 },
+                1 => TransferFrame::Block { checkpoint, part: Part::Table, number: 0, octets: vec![5; 40] },
+                _ => TransferFrame::Gone { checkpoint },
+            };
+            let mut octets = Vec::new();
+            frame.encode(&mut octets);
+            Frame::Checkpoint(octets)
+        }
+        10 => Frame::LeaseAsk(LeaseAsk { boot_id: token, at_ms: choose(1 << 20), answers: true }),
+        11 => Frame::LeaseGrant(LeaseGrant { boot_id: token, at_ms: choose(1 << 20), since: index }),
+        12 => Frame::Applied { index: FAR_INDEX },
+        13 => Frame::Everywhere { index: FAR_INDEX, of_rotation: choose(2) == 0 },
+        _ => Frame::Durable(Durable { term, index, voters: vec![aim.from.min(aim.to), aim.from.max(aim.to)] }),
+    }
+}

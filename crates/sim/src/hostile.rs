@@ -1,0 +1,94 @@
+//! Somebody who is no member, or no more, and says whatever it likes: with the id of a member that was removed, with
+//! an incarnation that was never given to the node number of a member, or with an id that nobody knows.
+//!
+//! What is said goes through the check that guards connections, or past it, as if that had failed: the replica has to
+//! refuse it by itself. A removal holds at a member once that has applied it; before, its frames are a member's.
+
+use crate::invariants::Checked;
+use crate::rng::Rng;
+use crate::simulation::{Event, Simulation};
+use replica::io::{Input, NodeId};
+use replica::testing::forge::{Aim, ForgedKind, forge};
+
+/// Time between two rounds of frames.
+const PAUSE_US: (u64, u64) = (1_000, 60_000);
+/// Frames of one round.
+const FRAMES_MAX: u64 = 4;
+/// Nobody ever had it.
+const NEVER_KNOWN: NodeId = 0x00C0_FFEE;
+
+/// The liar.
+#[derive(Debug)]
+pub(crate) struct Hostile {
+    rng: Rng,
+    kinds: Vec<ForgedKind>,
+}
+
+impl Hostile {
+    /// One with a source of chance of its own: what it draws changes nothing else.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { rng: Rng::new(seed).fork("forged"), kinds: ForgedKind::all().collect() }
+    }
+}
+
+impl Simulation {
+    /// Says something to somebody, and is refused.
+    pub(crate) fn lie(&mut self) -> Checked {
+        if !self.has_faults {
+            return Ok(());
+        }
+        for _ in 0..=self.hostile.rng.below(FRAMES_MAX) {
+            let alive = self.alive();
+            let (Some(&to), Some(from)) = (self.hostile.rng.pick(&alive), self.false_id()) else { continue };
+            if !self.machines[&to].is_paused {
+                self.lie_to(to, from)?;
+            }
+        }
+        let in_us = self.hostile.rng.between(PAUSE_US.0, PAUSE_US.1);
+        self.events.after(in_us, Event::Hostile);
+        Ok(())
+    }
+
+    /// An id that no running member takes for a member's.
+    fn false_id(&mut self) -> Option<NodeId> {
+        let gone: Vec<_> = self.machines.values().filter(|machine| machine.is_gone).map(|machine| machine.id).collect();
+        let members = self.ids();
+        let rng = &mut self.hostile.rng;
+        let id = match rng.below(4) {
+            0 | 1 if !gone.is_empty() => *rng.pick(&gone)?,
+            0..=2 => 1 << 32 | *rng.pick(&members)?,
+            _ => NEVER_KNOWN,
+        };
+        let mut replicas = self.machines.values().filter_map(|machine| machine.replica.as_ref());
+        replicas.all(|replica| !replica.membership().is_member(id) && !replica.admits(id)).then_some(id)
+    }
+
+    fn lie_to(&mut self, to: NodeId, from: NodeId) -> Checked {
+        let Self { hostile, machines, .. } = self;
+        let Some(replica) = &machines[&to].replica else { return Ok(()) };
+        let Some(&kind) = hostile.rng.pick(&hostile.kinds) else { return Ok(()) };
+        let is_through_links = hostile.rng.happens(250_000);
+        let frame = forge(kind, &Aim::at(replica, from), &mut |bound| hostile.rng.below(bound));
+        let before = replica.brief_status();
+        self.count.frames_forged += 1;
+        let is_welcome = self.is_welcome(to, from);
+        if is_welcome {
+            return Err(self.violation("strangers_are_refused", format!("{from} is welcome at {to}")));
+        }
+        if is_through_links {
+            return Ok(());
+        }
+        self.trace.note(self.events.now_us(), to, "forged", &[from], &frame);
+        self.deliver(to, Input::Peer { from, frame });
+        let Some(replica) = &self.machines[&to].replica else { return Ok(()) };
+        let after = replica.brief_status();
+        let is_counted = after.counters.non_member_frames == before.counters.non_member_frames + 1;
+        let is_same = (after.role, after.term, after.leader, after.commit_index, after.last_index, after.state_hash)
+            == (before.role, before.term, before.leader, before.commit_index, before.last_index, before.state_hash);
+        if !is_counted || !is_same || after.fatal != before.fatal || after.alarms != before.alarms {
+            let what = format!("{to} took {kind:?} of {from}: {before:?} became {after:?}");
+            return Err(self.violation("strangers_are_refused", what));
+        }
+        Ok(())
+    }
+}
