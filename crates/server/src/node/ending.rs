@@ -108,7 +108,7 @@ fn told(reason: FatalReason) -> Told {
 /// Writes down that the data must not be voted on. Another leader might not notice, and take the node's word for what
 /// it does not have.
 fn quarantine(dir: &Path, why: &str) -> io::Result<()> {
-    write_atomic(&quarantined_of(dir), why.as_bytes(), Readers::All)
+    write_atomic(&quarantined_of(dir), why.as_bytes(), Readers::Owner)
 }
 
 /// Why the data must not be voted on, if that was written down.
