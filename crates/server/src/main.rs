@@ -19,6 +19,7 @@ mod log_limit;
 mod memory;
 mod metrics;
 mod problem;
+mod protect;
 mod stop;
 mod turn;
 // What the user says.
@@ -53,6 +54,7 @@ static ALLOCATOR: allocations::Counting<mimalloc::MiMalloc> = allocations::Count
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
     log_to_stderr(cli.log);
+    protect::protect();
     let result = match &cli.command {
         cli::Command::Up(args) => cli::up::run(args),
         cli::Command::Serve(args) => cli::serve::run(args),

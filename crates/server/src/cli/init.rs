@@ -6,6 +6,7 @@ use crate::config::transfer::Transfer;
 use crate::config::{Api, Config, Dns, Log, Member, Peer, Tcp};
 use crate::files::data_key::DataKeyFile;
 use crate::files::layout::{Layout, NodeLayout};
+use crate::files::tighten;
 use crate::files::token::Token;
 use crate::files::{Readers, write_atomic};
 use crate::limits::UDP_PAYLOAD_DEFAULT;
@@ -47,7 +48,7 @@ pub(super) fn prepare(args: &InitArgs) -> Result<(NodeLayout, Config), Problem> 
 
 /// Writes the configuration.
 pub(super) fn finish(files: &NodeLayout, config: &Config) -> Result<(), Problem> {
-    let written = write_atomic(&files.config(), config.to_text().as_bytes(), Readers::All);
+    let written = write_atomic(&files.config(), config.to_text().as_bytes(), Readers::Owner);
     written.map_err(|error| unmade(files.dir(), error))
 }
 
@@ -66,6 +67,7 @@ fn unmade(dir: &Path, error: io::Error) -> Problem {
 
 fn make_files(args: &InitArgs, layout: &Layout, files: &NodeLayout) -> io::Result<Config> {
     std::fs::create_dir_all(files.data())?;
+    tighten::cluster(&args.dir);
     let authority = Authority::load_or_make(&layout.ca_cert(), &layout.ca_key())?;
     Token::load_or_make(&layout.api_token())?;
     let wrapping = absolute(args.wrapping_key.as_deref())?;

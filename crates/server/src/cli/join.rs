@@ -5,6 +5,7 @@ use crate::config::{Config, Member};
 use crate::files::cluster_id;
 use crate::files::data_key::{self, DataKeyFile, DataKeys};
 use crate::files::layout::{Layout, cluster_id_of};
+use crate::files::tighten;
 use crate::files::token::Token;
 use crate::files::{Readers, write_atomic};
 use crate::limits::{ADMIN_WAIT_MS, TOKEN_TEXT_OCTETS_MAX};
@@ -93,6 +94,7 @@ fn token_of(args: &JoinArgs) -> Result<String, Problem> {
 fn save(args: &JoinArgs, layout: &Layout, grant: &JoinGrant, peer: SocketAddr) -> io::Result<Config> {
     let files = layout.node(node_number(grant.id));
     std::fs::create_dir_all(files.data())?;
+    tighten::cluster(&args.dir);
     let key =
         |text: &str| data_key::from_base64(text.as_bytes()).ok_or_else(|| io::Error::other("the data key is damaged"));
     let mut keys = DataKeys::first(key(&grant.data_key)?);

@@ -1,31 +1,55 @@
 //! `key`: add, list, grant, revoke, roll, retire, show, remove.
 
+// Where secrets go.
+mod out;
+
 use super::client::{Client, query};
 use super::{GrantArgs, KeyCommand, RightArgs, Target};
 use crate::api::types::{DoneJson, GrantJson, KeyJson};
 use crate::files::key_file::{Algorithm, TsigKey};
 use crate::problem::{Exit, Problem};
+use out::KeyOut;
 use std::io::Write;
 use std::path::Path;
 use wire::Name;
 
 pub(crate) fn run(command: &KeyCommand) -> Result<(), Problem> {
     match command {
-        KeyCommand::Add { name, file, algorithm, zones, rights, target } => {
+        KeyCommand::Add { name, file, algorithm, zones, rights, out, target } => {
             let key = make(name.as_deref(), file.as_deref(), algorithm)?;
-            add(&key, zones, rights, target)?;
-            if file.is_none() { print(key.to_text().trim_end()) } else { Ok(()) }
+            hand_out(&key, out.as_deref(), file.is_none(), || add(&key, zones, rights, target))
         }
         KeyCommand::List { target } => list(target),
-        KeyCommand::Roll { name, file, target } => {
-            let key = roll(name.as_deref(), file.as_deref(), target)?;
-            if file.is_none() { print(key.to_text().trim_end()) } else { Ok(()) }
+        KeyCommand::Roll { name, file, out, target } => {
+            let client = Client::find(target)?;
+            let key = rolled(name.as_deref(), file.as_deref(), &client)?;
+            hand_out(&key, out.as_deref(), file.is_none(), || roll(&key, &client))
         }
-        KeyCommand::Show { name, secret: _, target } => show(name, target),
+        KeyCommand::Show { name, secret: _, out, target } => show(name, out.as_deref(), target),
         KeyCommand::Grant(args) => change_grants("POST", args, "is granted"),
         KeyCommand::Revoke(args) => change_grants("DELETE", args, "is no longer granted"),
         KeyCommand::Retire { name, target } => retire(name, target),
         KeyCommand::Remove { name, target } => remove(name, target),
+    }
+}
+
+/// Has the cluster take a key, and gives it to the user: in a file, or on the terminal if we made it.
+fn hand_out(
+    key: &TsigKey,
+    out: Option<&Path>,
+    is_made: bool,
+    give: impl FnOnce() -> Result<(), Problem>,
+) -> Result<(), Problem> {
+    match out {
+        Some(file) => {
+            let file_out = KeyOut::begin(file, key)?;
+            file_out.end(give())?;
+            print(&format!("key {}: its secret is in {}", key.name, file.display()))
+        }
+        None => {
+            give()?;
+            if is_made { print(key.to_text().trim_end()) } else { Ok(()) }
+        }
     }
 }
 
@@ -82,10 +106,9 @@ fn list(target: &Target) -> Result<(), Problem> {
 }
 
 /// A new secret for the algorithm that the key has.
-fn roll(name: Option<&str>, file: Option<&Path>, target: &Target) -> Result<TsigKey, Problem> {
-    let client = Client::find(target)?;
-    let key = match file {
-        Some(file) => TsigKey::load(file)?,
+fn rolled(name: Option<&str>, file: Option<&Path>, client: &Client) -> Result<TsigKey, Problem> {
+    match file {
+        Some(file) => TsigKey::load(file),
         None => {
             let name = parse_name(name.unwrap_or_default())?;
             let keys: Vec<KeyJson> = client.get_json("/v1/keys?consistent=1")?;
@@ -94,9 +117,12 @@ fn roll(name: Option<&str>, file: Option<&Path>, target: &Target) -> Result<Tsig
                 Problem::new(Exit::Refused, format!("key {name} was not rolled"), "there is no such key")
                     .hint("see `catamaran key list`")
             })?;
-            make(Some(&known.name), None, &known.algorithm)?
+            make(Some(&known.name), None, &known.algorithm)
         }
-    };
+    }
+}
+
+fn roll(key: &TsigKey, client: &Client) -> Result<(), Problem> {
     let body = KeyJson {
         name: key.name.to_string(),
         algorithm: key.algorithm.mnemonic().to_owned(),
@@ -106,17 +132,16 @@ fn roll(name: Option<&str>, file: Option<&Path>, target: &Target) -> Result<Tsig
     };
     let body =
         serde_json::to_vec(&body).map_err(|error| Problem::new(Exit::Failed, "the key cannot be sent", error))?;
-    client
-        .change("PUT", "/v1/keys", &body)
-        .map_err(|problem| problem.of(format!("key {} was not rolled", key.name)))?;
-    Ok(key)
+    let rolled = client.change("PUT", "/v1/keys", &body);
+    rolled.map(|_| ()).map_err(|problem| problem.of(format!("key {} was not rolled", key.name)))
 }
 
 /// Key files, the newest secret first.
-fn show(name: &str, target: &Target) -> Result<(), Problem> {
+fn show(name: &str, out: Option<&Path>, target: &Target) -> Result<(), Problem> {
     let name = parse_name(name)?;
     let path = format!("/v1/keys/secret?{}", query("name", &name.to_string()));
     let keys: Vec<KeyJson> = Client::find(target)?.get_json(&path)?;
+    let mut shown = String::new();
     for (number, key) in keys.iter().enumerate() {
         let algorithm = Algorithm::from_mnemonic(&key.algorithm);
         let secret = key.secret.as_ref().and_then(|secret| data_encoding::BASE64.decode(secret.as_bytes()).ok());
@@ -129,13 +154,19 @@ fn show(name: &str, target: &Target) -> Result<(), Problem> {
         };
         let text = TsigKey { name: name.clone(), algorithm, secret }.to_text();
         if number == 0 {
-            print(text.trim_end())?;
+            shown.push_str(&text);
         } else {
-            print("# The secret before, good until `catamaran key retire`:")?;
-            text.trim_end().lines().try_for_each(|line| print(&format!("# {line}")))?;
+            shown.push_str("# The secret before, good until `catamaran key retire`:\n");
+            text.lines().for_each(|line| shown.push_str(&format!("# {line}\n")));
         }
     }
-    Ok(())
+    match out {
+        Some(file) => {
+            out::write_for(file, &name, &shown)?;
+            print(&format!("key {name}: its secret is in {}", file.display()))
+        }
+        None => print(shown.trim_end()),
+    }
 }
 
 /// Makes grants, or takes them back, one after the other.

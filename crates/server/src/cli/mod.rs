@@ -87,7 +87,7 @@ Examples:
 
 const KEY_EXAMPLES: &str = "\
 Examples:
-  catamaran key add dhcp --update --zone example.org > dhcp.key
+  catamaran key add dhcp --update --zone example.org --out dhcp.key
   catamaran key list
   catamaran key remove dhcp";
 
@@ -338,11 +338,11 @@ Examples:
 
 const KEY_ADD_EXAMPLES: &str = "\
 Examples:
-  catamaran key add dhcp --update --zone example.org > dhcp.key
+  catamaran key add dhcp --update --zone example.org --out dhcp.key
   catamaran key add backup --transfer
   catamaran key add --file old.key --update --transfer
 
-Prints the key file for `nsupdate -k`. Without --zone the key is granted on all zones.";
+Prints the key file for `nsupdate -k`, or writes it with --out. Without --zone the key is granted on all zones.";
 
 const KEY_LIST_EXAMPLES: &str = "\
 Examples:
@@ -350,14 +350,14 @@ Examples:
 
 const KEY_SHOW_EXAMPLES: &str = "\
 Examples:
-  catamaran key show dhcp --secret > dhcp.key";
+  catamaran key show dhcp --secret --out dhcp.key";
 
 const KEY_ROLL_EXAMPLES: &str = "\
 Examples:
-  catamaran key roll dhcp > dhcp.key
+  catamaran key roll dhcp --out dhcp.key
   catamaran key roll --file new.key
 
-Prints the key file with the new secret. The older secret is good until `catamaran key retire`.";
+Prints the key file with the new secret, or writes it with --out. The older secret is good until `catamaran key retire`.";
 
 const KEY_GRANT_EXAMPLES: &str = "\
 Examples:
@@ -543,6 +543,9 @@ pub(crate) enum KeyCommand {
         zones: Vec<String>,
         #[command(flatten)]
         rights: RightArgs,
+        /// Write the secret to this file (mode 0600) instead of the terminal, as `nsupdate -k` reads it.
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
         #[command(flatten)]
         target: Target,
     },
@@ -561,6 +564,9 @@ pub(crate) enum KeyCommand {
         /// Take the new secret from this file instead of making one.
         #[arg(long, value_name = "FILE", conflicts_with = "name")]
         file: Option<PathBuf>,
+        /// Write the secret to this file (mode 0600) instead of the terminal, as `nsupdate -k` reads it.
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
         #[command(flatten)]
         target: Target,
     },
@@ -572,6 +578,9 @@ pub(crate) enum KeyCommand {
         /// Say that the secret is what is wanted.
         #[arg(long, required = true)]
         secret: bool,
+        /// Write the secret to this file (mode 0600) instead of the terminal, as `nsupdate -k` reads it.
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
         #[command(flatten)]
         target: Target,
     },

@@ -2,11 +2,13 @@
 
 use super::ServeArgs;
 use crate::config::Config;
+use crate::files::tighten;
 use crate::problem::Problem;
 use crate::stop::Stop;
 
 pub(crate) fn run(args: &ServeArgs) -> Result<(), Problem> {
     let config = Config::load(&args.config)?;
+    tighten::node(&args.config, &config.dir);
     let stop = Stop::default();
     stop.on_signals()?;
     if args.stop_with_stdin {

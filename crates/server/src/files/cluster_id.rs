@@ -24,7 +24,7 @@ pub(crate) fn load_or_make(path: &Path, authority: &[u8]) -> io::Result<[u8; 16]
 
 /// Writes it.
 pub(crate) fn save(path: &Path, id: [u8; 16]) -> io::Result<()> {
-    write_atomic(path, format!("{}\n", to_text(id)).as_bytes(), Readers::All)
+    write_atomic(path, format!("{}\n", to_text(id)).as_bytes(), Readers::Owner)
 }
 
 /// As people and tokens have it.

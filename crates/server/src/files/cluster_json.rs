@@ -40,7 +40,7 @@ impl ClusterJson {
     pub(crate) fn save(&self, path: &Path) -> io::Result<()> {
         let mut text = serde_json::to_string_pretty(self)?;
         text.push('\n');
-        write_atomic(path, text.as_bytes(), Readers::All)
+        write_atomic(path, text.as_bytes(), Readers::Owner)
     }
 
     pub(crate) fn load(path: &Path) -> io::Result<Self> {

@@ -8,6 +8,8 @@ pub(crate) mod data_key;
 pub(crate) mod key_file;
 pub(crate) mod layout;
 pub(crate) mod local_socket;
+// Who may read it.
+pub(crate) mod tighten;
 pub(crate) mod token;
 mod wrapping;
 // What is read from elsewhere.
@@ -17,15 +19,15 @@ pub(crate) mod zone_source;
 // What is read again when it changes.
 pub(crate) mod watch;
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 /// Who may read a file that is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Readers {
-    /// Everyone the umask allows.
+    /// Everyone (mode 0644): certificates.
     All,
     /// The owner only (mode 0600).
     Owner,
@@ -50,6 +52,8 @@ pub(crate) fn write_atomic(path: &Path, octets: &[u8], readers: Readers) -> io::
     // A left-over of a crash may have another mode.
     let _ = std::fs::remove_file(&new);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&new)?;
+    // Whatever the umask.
+    file.set_permissions(Permissions::from_mode(mode))?;
     file.write_all(octets)?;
     file.sync_all()?;
     std::fs::rename(&new, path)?;
@@ -60,7 +64,6 @@ pub(crate) fn write_atomic(path: &Path, octets: &[u8], readers: Readers) -> io::
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn files_are_replaced_whole_with_the_mode_asked_for() {

@@ -43,7 +43,7 @@ pub(crate) fn write(dir: &Path, ops: impl IntoIterator<Item = Vec<DiskOp>>) -> i
     let mut writer = Writer::new(dir, Arc::<DurationHistogram>::default());
     ops.into_iter().try_for_each(|ops| writer.execute_all(&ops))?;
     // Older software makes data anew where it misses this.
-    write_atomic(&booted_of(dir), b"", Readers::All)
+    write_atomic(&booted_of(dir), b"", Readers::Owner)
 }
 
 fn first_ops(config: &Config, identity: &Identity) -> Result<Vec<DiskOp>, OpenError> {

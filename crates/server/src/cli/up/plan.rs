@@ -10,6 +10,7 @@ use crate::files::cluster_json::ClusterJson;
 use crate::files::data_key::DataKeyFile;
 use crate::files::key_file::{Algorithm, TsigKey};
 use crate::files::layout::Layout;
+use crate::files::tighten;
 use crate::files::token::Token;
 use crate::files::{Readers, write_atomic};
 use crate::limits::{UP_OCTETS_A_MS, UP_READY_MS};
@@ -71,6 +72,7 @@ impl Plan {
         std::fs::create_dir_all(&dir).map_err(failed("the directory cannot be made"))?;
         let layout = Layout::new(&dir);
         let lock = lock(&layout)?;
+        tighten::cluster(&dir);
         let old = old_members(&layout)?;
         let count = node_count(args, old.len() as u64, &dir)?;
         let ports = Ports::of(args);
@@ -86,7 +88,7 @@ impl Plan {
             if !kept.contains_key(&node.id) {
                 first_state::make(&config.clone().based(files.dir()))?;
             }
-            let written = write_atomic(&files.config(), config.to_text().as_bytes(), Readers::All);
+            let written = write_atomic(&files.config(), config.to_text().as_bytes(), Readers::Owner);
             written.map_err(failed("the directory cannot be written"))?;
         }
         Ok(plan)

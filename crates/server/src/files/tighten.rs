@@ -1,0 +1,148 @@
+//! Files of older builds that others could read: log, checkpoints and configuration were 0644, directories 0755.
+//!
+//! Only what is ours is changed: what the layout of a cluster names, belongs to the user of this process, and is no
+//! symbolic link. Certificates stay as they are. A file of a secret was always 0600; an operator who opened one had a
+//! reason.
+
+use super::layout::Layout;
+use std::ffi::OsStr;
+use std::fs::{Metadata, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Bits of others than the owner.
+const OTHERS: u32 = 0o077;
+
+/// Tightens what a node has, its cluster's directory included where it has the usual layout; logs what it changed.
+/// `config` is the node's configuration, `data` its data.
+pub(crate) fn node(config: &Path, data: &Path) {
+    tighten(data);
+    let files = entries(data).iter().filter(|file| tighten_quietly(file)).count();
+    if files > 0 {
+        tracing::info!(data = %data.display(), files, "files of the node's data are for their owner only now");
+    }
+    // Lock, audit log and markers lie beside the data and begin with its name.
+    let stem = data.file_name().unwrap_or_default().as_encoded_bytes();
+    let is_beside = |file: &&PathBuf| {
+        let name = file.file_name().unwrap_or_default().as_encoded_bytes();
+        name.strip_prefix(stem).is_some_and(|rest| rest.starts_with(b"."))
+    };
+    entries(data.parent().unwrap_or(data)).iter().filter(is_beside).for_each(|file| tighten(file));
+    let Some(dir) = config.parent().filter(|dir| data.parent() == Some(dir)) else { return };
+    if !name(dir).as_encoded_bytes().starts_with(b"node-") {
+        return;
+    }
+    for file in ["catamaran.toml", "node.log"] {
+        tighten(&dir.join(file));
+    }
+    tighten(dir);
+    if let Some(dir) = dir.parent() {
+        cluster(dir);
+    }
+}
+
+/// Tightens the directory of a cluster, and what older builds left open in it.
+pub(crate) fn cluster(dir: &Path) {
+    let layout = Layout::new(dir);
+    for file in [layout.lock(), layout.cluster_json(), super::layout::cluster_id_of(&layout.ca_cert())] {
+        tighten(&file);
+    }
+    // A directory that has others in it is not the cluster's alone: /etc, /tmp, somebody's home.
+    let is_foreign = |entry: &PathBuf| entry.is_dir() && !name(entry).as_encoded_bytes().starts_with(b"node-");
+    match entries(dir).iter().find(|entry| is_foreign(entry)) {
+        None => tighten(dir),
+        Some(other) if is_open(dir) => tracing::warn!(
+            dir = %dir.display(), other = %other.display(),
+            "the cluster's directory has another one in it and stays readable by others: give the cluster its own"
+        ),
+        Some(_) => {}
+    }
+}
+
+fn tighten(path: &Path) {
+    let mode = path.symlink_metadata().map(|found| found.mode() & 0o7777).unwrap_or_default();
+    if tighten_quietly(path) {
+        let path = path.display();
+        tracing::info!(%path, "mode {:04o} is {:04o} now: it is for its owner only", mode, mode & !OTHERS);
+    }
+}
+
+/// Whether it was open and is not any more.
+fn tighten_quietly(path: &Path) -> bool {
+    let Ok(found) = path.symlink_metadata() else { return false };
+    let is_ours = found.uid() == crate::node::system::uid() && (found.is_file() || found.is_dir());
+    is_ours && is_open_to_others(&found) && {
+        let mode = found.mode() & 0o7777 & !OTHERS;
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).is_ok()
+    }
+}
+
+fn is_open(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|found| is_open_to_others(&found))
+}
+
+fn is_open_to_others(found: &Metadata) -> bool {
+    found.mode() & OTHERS != 0
+}
+
+fn entries(dir: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
+
+fn name(path: &Path) -> &OsStr {
+    path.file_name().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        path.symlink_metadata().unwrap().mode() & 0o777
+    }
+
+    fn open(dir: &Path, entries: &[&str]) {
+        for entry in entries {
+            let path = dir.join(entry);
+            if entry.ends_with('/') {
+                std::fs::create_dir_all(&path).unwrap();
+                std::fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+            } else {
+                std::fs::write(&path, "x").unwrap();
+                std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn what_older_builds_left_open_is_tightened_and_nothing_else() {
+        let dir = crate::test_dir("tighten");
+        let root = dir.path();
+        open(root, &["cluster.json", "lock", "ca.pem", "api.token", "node-1/", "node-1/data/", "elsewhere"]);
+        let node_files =
+            ["catamaran.toml", "node.log", "node.pem", "data.lock", "data.audit.1", "data/log-1", "database"];
+        open(&root.join("node-1"), &node_files);
+        std::os::unix::fs::symlink(root.join("elsewhere"), root.join("node-1/data/link")).unwrap();
+        std::fs::set_permissions(root, Permissions::from_mode(0o755)).unwrap();
+        node(&root.join("node-1/catamaran.toml"), &root.join("node-1/data"));
+        let closed = ["cluster.json", "lock", "node-1/catamaran.toml", "node-1/node.log", "node-1/data.lock"];
+        for file in closed.iter().chain(&["node-1/data.audit.1", "node-1/data/log-1"]) {
+            assert_eq!(mode(&root.join(file)), 0o600, "{file}");
+        }
+        for dir in ["", "node-1", "node-1/data"] {
+            assert_eq!(mode(&root.join(dir)), 0o700, "{dir}");
+        }
+        for file in ["ca.pem", "api.token", "node-1/node.pem", "node-1/database", "elsewhere"] {
+            assert_eq!(mode(&root.join(file)), 0o644, "{file}");
+        }
+        // A directory with others in it is not ours alone.
+        open(root, &["other/"]);
+        std::fs::set_permissions(root, Permissions::from_mode(0o755)).unwrap();
+        cluster(root);
+        assert_eq!((mode(root), mode(&root.join("other"))), (0o755, 0o755));
+        // Nor is one that a node's configuration lies beside.
+        open(&root.join("other"), &["catamaran.toml", "data/"]);
+        node(&root.join("other/catamaran.toml"), &root.join("other/data"));
+        assert_eq!((mode(&root.join("other")), mode(&root.join("other/data"))), (0o755, 0o700));
+    }
+}
