@@ -69,15 +69,20 @@ pub(crate) const CONNECTION_TURN_US: u64 = 1_000;
 pub(crate) const CONNECTIONS_MEMORY_BYTES_MAX: usize = 1 << 30;
 /// The least that an operator can set: some connections of each kind.
 pub(crate) const CONNECTIONS_MEMORY_BYTES_MIN: usize = 1 << 20;
+/// How often each runtime looks whether most of what connections took is free again.
+pub(crate) const CONNECTIONS_LOOK_MS: u64 = 1_000;
+/// Bytes that are free again from which on they are given back to the operating system.
+pub(crate) const CONNECTIONS_GIVE_BACK_BYTES_MIN: usize = 4 << 20;
 /// Octets of messages that are counted with the connection that they wait on; those beyond are counted as they come.
 pub(crate) const CONNECTION_MEMORY_FREE_BYTES: usize = 4 << 10;
 /// What a connection is counted as: its state when it is idle (1.6, 11, 48 and 39 KiB were measured,
-/// docs/experiments/transports.md), the octets above, and under TLS what is on its way out.
+/// docs/experiments/transports.md), the octets above, and under TLS what is on its way out, or the beginning of a record
+/// whose end does not come (30 KiB with it).
 pub(crate) const CONNECTION_TCP_BYTES: usize = 8 << 10;
 /// The same over TLS.
 pub(crate) const CONNECTION_DOT_BYTES: usize = 32 << 10;
-/// The same over HTTPS.
-pub(crate) const CONNECTION_DOH_BYTES: usize = 60 << 10;
+/// The same over HTTPS, with the beginning of a block of headers: a record and a block are 40 KiB beside an idle state.
+pub(crate) const CONNECTION_DOH_BYTES: usize = 92 << 10;
 /// The same over QUIC.
 pub(crate) const CONNECTION_DOQ_BYTES: usize = 48 << 10;
 
@@ -155,6 +160,9 @@ pub(crate) const HTTP_GOODBYE_MS: u64 = 1_000;
 pub(crate) const QUIC_STREAMS_MAX: u32 = 100;
 /// What a query is counted as while it waits, beside its message: its state, its task, and what QUIC keeps of a stream.
 pub(crate) const QUIC_EXCHANGE_BYTES: usize = 3 << 10;
+/// What a query is counted as beside that while its end has not come: what QUIC keeps of a stream with gaps, a window of
+/// data, or half of that which its datagrams take in memory beside the data.
+pub(crate) const QUIC_GAPS_BYTES: usize = 64 << 10;
 /// Octets that a QUIC client may send unasked, on one stream: the longest message, and one octet more to see that there
 /// is more.
 pub(crate) const QUIC_STREAM_WINDOW_BYTES: u32 = (MESSAGE_PREFIX_OCTETS + DATAGRAM_OCTETS_MAX + 1) as u32;

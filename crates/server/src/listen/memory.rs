@@ -43,7 +43,7 @@ impl Memory {
         self.taken.take(octets);
     }
 
-    #[cfg(test)]
+    /// Bytes that are taken now.
     pub(super) fn taken(&self) -> usize {
         self.taken.get() as usize
     }

@@ -20,6 +20,7 @@ pub(crate) mod udp;
 pub(crate) mod clients;
 pub(crate) mod desk;
 mod drain;
+pub(crate) mod ebb;
 #[cfg(test)]
 mod echo;
 #[cfg(test)]

@@ -8,6 +8,7 @@ use crate::limits::PACKET_NICE_STEP;
 use crate::listen::counters::AllConnections;
 use crate::listen::desk::Desk;
 use crate::listen::doq::DoqService;
+use crate::listen::ebb;
 use crate::listen::goodbye::Goodbye;
 use crate::listen::handshake::Handshake;
 use crate::listen::tcp::{Spoken, TcpService};
@@ -62,6 +63,7 @@ pub(super) fn start(
         // One for all: it is that of the service.
         let limits = workers.tcp.responder.service.connections.clone();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(runtime_failed)?;
+        let memory = limits.memory.clone();
         let serve = move || {
             give_way(PACKET_NICE_STEP);
             let mut serving = Serving::default();
@@ -71,6 +73,7 @@ pub(super) fn start(
                 desk
             };
             tokio::task::LocalSet::new().block_on(&runtime, async move {
+                drop(tokio::task::spawn_local(ebb::give_back_after_floods(memory)));
                 let tcp = desk(&mut serving, Transport::Tcp, workers.tcp);
                 serving.accept(TcpService::new(tcp, Spoken::Plain), sockets.tcp);
                 if let (Some(tls), Some(workers)) = (tls, workers.encrypted) {

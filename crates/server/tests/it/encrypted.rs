@@ -14,6 +14,7 @@ mod goodbye;
 mod floods;
 mod full_pool;
 mod handshake_rate;
+mod held_back;
 mod idle;
 mod parked;
 mod rates;

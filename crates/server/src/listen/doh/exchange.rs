@@ -245,14 +245,17 @@ async fn send(
 ) -> Result<(), Missing> {
     let mut stream = respond.send_response(response, body.is_none())?;
     let Some(mut rest) = body else { return Ok(()) };
-    let mut unsent = stalls.unsent();
-    holding.set(rest.len())?;
-    unsent.set(rest.len());
+    let (mut unsent, whole) = (stalls.unsent(), rest.len());
+    // All of its memory stays until the last piece of it is given away, so all of it counts until then.
+    holding.set(whole)?;
+    unsent.set(whole);
     loop {
         stream.reserve_capacity(rest.len());
         let piece = rest.split_to(granted(&mut stream, rest.len()).await?);
         let is_last = rest.is_empty();
-        holding.set(rest.len())?;
+        // A piece would keep that memory for as long as HTTP/2 has it: it is a copy, unless it is all there is.
+        let piece = if piece.len() == whole { piece } else { Bytes::copy_from_slice(&piece) };
+        holding.set(if is_last { 0 } else { whole })?;
         unsent.set(rest.len());
         stalls.give(piece.len())?;
         stream.send_data(piece, is_last)?;

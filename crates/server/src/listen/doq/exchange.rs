@@ -5,10 +5,13 @@ use super::super::turn::Turns;
 use super::super::{Action, Late, Reply, Responder};
 use super::code;
 use super::stream::{extend, frame, message};
-use crate::limits::{QUIC_EXCHANGE_BYTES, TRANSFER_QUEUE_MAX};
+use crate::limits::{QUIC_EXCHANGE_BYTES, QUIC_GAPS_BYTES, TRANSFER_QUEUE_MAX};
 use quinn::{RecvStream, SendStream};
+use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
 use tokio::sync::mpsc;
 
 /// Responses that may wait for one stream: the parts of a transfer, and its end.
@@ -104,14 +107,24 @@ async fn answer<R: Responder>(
 
 /// Reads a stream to its end.
 async fn read(receive: &mut RecvStream, octets: &mut Vec<u8>, holding: &mut Holding<'_>) -> Result<(), Exchange> {
+    let mut hold = |bytes| holding.set(bytes).map_err(|OutOfMemory| Exchange::OutOfMemory);
     loop {
-        match receive.read_chunk(usize::MAX, true).await {
+        let mut next = pin!(receive.read_chunk(usize::MAX, true));
+        let chunk = match poll_fn(|context| Poll::Ready(next.as_mut().poll(context))).await {
+            Poll::Ready(chunk) => chunk,
+            // Most queries come whole. Of others QUIC may keep parts that it cannot give out yet.
+            Poll::Pending => {
+                hold(octets.len() + QUIC_GAPS_BYTES)?;
+                next.await
+            }
+        };
+        match chunk {
             Ok(Some(chunk)) => extend(octets, &chunk.bytes).map_err(Exchange::Broken)?,
-            Ok(None) => return Ok(()),
+            Ok(None) => return hold(octets.len()),
             // The client took it back, or is gone.
             Err(_) => return Err(Exchange::Done),
         }
-        holding.set(octets.len()).map_err(|OutOfMemory| Exchange::OutOfMemory)?;
+        hold(octets.len())?;
     }
 }
 

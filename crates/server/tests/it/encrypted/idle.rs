@@ -28,7 +28,7 @@ const OVER_QUIC: Ipv4Addr = Ipv4Addr::new(127, 0, 2, 3);
 /// Handshakes of QUIC at once: beyond 64 each client would be asked twice.
 const AT_ONCE: usize = 20;
 /// What a connection of each kind is counted as.
-const KIB_EACH: u64 = 32 + 60 + 48;
+const KIB_EACH: u64 = 32 + 92 + 48;
 /// How long others are looked at, before and beside them.
 const LOOKED_AT: Duration = Duration::from_secs(2);
 /// The rate that is left to them.
