@@ -32,7 +32,8 @@ mod away;
 mod disks;
 // Nodes that cannot go on: how they end, and what a start says.
 mod endings;
-// The units that start nodes and clients.
+// What a node gives up before it serves anyone; the units that start nodes and clients.
+mod sandbox;
 mod units;
 // Two builds in one cluster.
 mod upgrade;

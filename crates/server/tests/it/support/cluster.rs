@@ -195,11 +195,7 @@ impl Cluster {
 
     /// The key in `update.key`.
     pub(crate) fn client_key(&self) -> ClientKey {
-        let text = std::fs::read_to_string(self.update_key()).unwrap();
-        let quoted: Vec<&str> = text.split('"').collect();
-        let name: wire::Name = quoted[1].parse().unwrap();
-        let secret = data_encoding::BASE64.decode(quoted[3].as_bytes()).unwrap();
-        ClientKey::new(name.as_ref(), KeyAlgorithm::HmacSha256, &secret).unwrap()
+        client_key_in(&std::fs::read_to_string(self.update_key()).unwrap())
     }
 
     /// Waits until all nodes have applied the same index; gives the hash that they all have then.
@@ -251,6 +247,14 @@ impl Drop for Cluster {
         }
         let _ = std::fs::remove_dir_all(&self.dir);
     }
+}
+
+/// The key in the text of a key file.
+pub(crate) fn client_key_in(text: &str) -> ClientKey {
+    let quoted: Vec<&str> = text.split('"').collect();
+    let name: wire::Name = quoted[1].parse().unwrap();
+    let secret = data_encoding::BASE64.decode(quoted[3].as_bytes()).unwrap();
+    ClientKey::new(name.as_ref(), KeyAlgorithm::HmacSha256, &secret).unwrap()
 }
 
 /// Sends a signal to one process; all threads of one that is to stop have done so when this returns.
