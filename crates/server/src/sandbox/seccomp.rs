@@ -45,8 +45,9 @@ pub(super) fn install(families: &[libc::c_int]) -> io::Result<Enforced> {
     // Of two filters the stricter answer counts: what is only tried is allowed by the second, for the first to refuse.
     let tried: Rules = tried().map(|call| (call, Vec::new())).collect();
     let allowed = compile(allowed(families).map_err(io::Error::other)?, eperm, SeccompAction::Allow)?;
-    load(&compile(tried, SeccompAction::Allow, enosys)?)?;
-    load(&allowed)?;
+    // Each new thread tries `clone3`: no line in the kernel's log is worth that.
+    load(&compile(tried, SeccompAction::Allow, enosys)?, 0)?;
+    load(&allowed, libc::SECCOMP_FILTER_FLAG_LOG)?;
     Ok(Enforced::Fully)
 }
 
@@ -111,13 +112,11 @@ fn compile(rules: Rules, otherwise: SeccompAction, matching: SeccompAction) -> i
     BpfProgram::try_from(filter).map_err(io::Error::other)
 }
 
-/// With all threads, lines in the kernel's log about what is refused, and without the slower branches that older
-/// kernels give to those with a filter: nothing here runs code of strangers. Kernels before 4.17 do not know the
-/// latter two.
-fn load(program: &[sock_filter]) -> io::Result<()> {
+/// For all threads, and without the slower branches that older kernels give to those with a filter: nothing here runs
+/// code of strangers. Kernels before 4.17 know neither that nor `log`, lines in the kernel's log.
+fn load(program: &[sock_filter], log: libc::c_ulong) -> io::Result<()> {
     let all = libc::SECCOMP_FILTER_FLAG_TSYNC;
-    let more = libc::SECCOMP_FILTER_FLAG_LOG | libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW;
-    load_with(program, all | more).or_else(|_| load_with(program, all))
+    load_with(program, all | log | libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW).or_else(|_| load_with(program, all))
 }
 
 fn load_with(program: &[sock_filter], flags: libc::c_ulong) -> io::Result<()> {

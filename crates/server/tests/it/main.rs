@@ -54,6 +54,8 @@ mod consistent;
 mod all_live;
 // Updates that are refused: each form, each reason, no trace on any node.
 mod refused_updates;
+// Names in rdata of updates that are compressed: in which types, and what answers make of them.
+mod compression;
 // Who may write what: rules, and BIND under the same rules.
 mod policy;
 // Keys, and who is shown their secrets.
