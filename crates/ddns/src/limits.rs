@@ -75,6 +75,10 @@ pub const MESSAGE_OCTETS_MAX: usize = 65_535;
 pub const PROBE_MS: u64 = 3_000;
 /// Octets of a page that a probe reads.
 pub const PAGE_BYTES_MAX: u64 = 16 << 10;
+/// Bytes of the head of a probe's answer over HTTP.
+pub const HEAD_BYTES_MAX: usize = 16 << 10;
+/// Characters that are shown of where a page is instead.
+pub const LOCATION_SHOWN_MAX: usize = 200;
 /// Octets of certificates of authorities.
 pub const AUTHORITIES_BYTES_MAX: u64 = 4 << 20;
 

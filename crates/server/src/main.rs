@@ -36,6 +36,8 @@ mod api;
 // The replica and its peers.
 mod node;
 mod peer;
+// What the process gives up before it serves anyone.
+mod sandbox;
 
 use clap::Parser;
 use std::process::ExitCode;

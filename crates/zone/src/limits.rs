@@ -27,7 +27,14 @@ pub const FILE_ERRORS_MAX: usize = 100;
 /// Warnings that are kept in full; beyond it only their count grows.
 pub const WARNINGS_MAX: usize = 1_000;
 /// Additional hash iterations of NSEC3 that are served (RFC 9276 3.2; each negative answer costs up to three hashes).
+/// Zones that older software took may have so many: what is applied must be the same on all nodes.
 pub const NSEC3_ITERATIONS_MAX: u16 = 150;
+/// Additional hash iterations of NSEC3 in a zone that is loaded. RFC 9276 3.1 wants none; BIND and PowerDNS take zones
+/// with more for unsigned.
+pub const NSEC3_ITERATIONS_LOADED_MAX: u16 = 50;
+/// Bytes of the salt in a zone that is loaded. RFC 9276 3.1 wants none. A hash, so much salt and the padding are one
+/// block of SHA-1 (20 + 32 + 9 of 64 bytes); the longest salt would be five for each iteration.
+pub const NSEC3_SALT_LOADED_BYTES_MAX: usize = 32;
 /// Records of one RRset that can be answered: more do not fit into a message of 65,535 octets (an A record behind a
 /// compressed owner takes 16). This is a bound for warnings, not for loading.
 pub const RRSET_RECORDS_MAX: usize = 4_000;

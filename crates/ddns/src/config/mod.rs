@@ -9,7 +9,7 @@ use std::fmt;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use text::{NameText, OutsideText, ProbeText, SourceText, Text};
+use text::{NameText, OutsideText, ProbeText, SandboxText, SourceText, Text};
 use toml::Spanned;
 use wire::Name;
 use wire::number::{Class, Rtype};
@@ -31,6 +31,8 @@ pub struct Config {
     pub metrics_listen: Option<SocketAddr>,
     /// Servers are asked so often whether the records are still there; 0 is never.
     pub check_period_s: u64,
+    /// Whether the process gives up what it does not need.
+    pub sandbox: bool,
     /// The names.
     pub names: Vec<NameConfig>,
     /// How the outside address is found.
@@ -217,6 +219,7 @@ impl Config {
             metrics_file: text.metrics_file,
             metrics_listen: text.metrics_listen,
             check_period_s,
+            sandbox: text.sandbox == SandboxText::On,
             names,
             outside: understand_outside(text.outside)?,
         })
@@ -357,7 +360,7 @@ state_file = "s.json"
 metrics_file = "m.prom"
 metrics_listen = "127.0.0.1:9153"
 check_period_s = 600
-
+sandbox = "off"
 [[name]]
 name = "home.example.test"
 ttl = 120
@@ -420,6 +423,7 @@ stun = "stun.example"
         assert_eq!((name.ttl, name.private, name.temporary, name.withdraw_after_s), (60, false, false, 60));
         assert_eq!(name.sources, PerFamily { ipv4: Source::Interface, ipv6: Source::Interface });
         assert_eq!((config.check_period_s, config.state_file.to_str()), (3_600, Some("state.json")));
+        assert!(config.sandbox && !Config::parse(GOOD).unwrap().sandbox);
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub(super) const TABLES: &[(&str, &[&str])] = &[
             "metrics_file",
             "metrics_listen",
             "check_period_s",
+            "sandbox",
             "name",
             "outside",
         ],

@@ -18,9 +18,20 @@ pub(super) struct Text {
     pub(super) metrics_listen: Option<SocketAddr>,
     #[serde(default = "an_hour")]
     pub(super) check_period_s: Spanned<u64>,
+    #[serde(default)]
+    pub(super) sandbox: SandboxText,
     pub(super) name: Spanned<Vec<NameText>>,
     #[serde(default)]
     pub(super) outside: OutsideText,
+}
+
+/// Whether the process gives up what it does not need.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum SandboxText {
+    #[default]
+    On,
+    Off,
 }
 
 /// A `[[name]]`.

@@ -1,7 +1,7 @@
 //! A page with the address of its reader in it: alone, or among other text.
 
 use crate::address::Family;
-use crate::limits::{AUTHORITIES_BYTES_MAX, PAGE_BYTES_MAX, PROBE_MS};
+use crate::limits::{AUTHORITIES_BYTES_MAX, HEAD_BYTES_MAX, LOCATION_SHOWN_MAX, PAGE_BYTES_MAX, PROBE_MS};
 use std::io::Read;
 use std::net::IpAddr;
 use std::path::Path;
@@ -20,15 +20,29 @@ pub(super) fn ask(url: &str, family: Family, authorities: &Path) -> Result<IpAdd
         .ip_family(ip_family)
         // A proxy would be seen in our place.
         .proxy(None)
-        .max_redirects(2)
+        // A page elsewhere may be one that only this machine can reach: whoever answers must not choose it.
+        .max_redirects(0)
+        .max_response_header_size(HEAD_BYTES_MAX)
         .user_agent(concat!("catamaran-ddns/", env!("CARGO_PKG_VERSION")))
         .timeout_global(Some(Duration::from_millis(PROBE_MS)));
     let config = if url.starts_with("https:") { config.tls_config(trust(authorities)?) } else { config };
     let response = ureq::Agent::new_with_config(config.build()).get(url).call().map_err(|error| error.to_string())?;
+    if response.status().is_redirection() {
+        return Err(redirected(&response));
+    }
     let mut page = Vec::new();
     let body = response.into_body().into_reader();
     body.take(PAGE_BYTES_MAX).read_to_end(&mut page).map_err(|error| error.to_string())?;
     find(&page, family).ok_or_else(|| format!("no {} address on the page", family.label()))
+}
+
+/// Says where the page is now, as far as that can be shown: the text is a stranger's.
+fn redirected(response: &ureq::http::Response<ureq::Body>) -> String {
+    let to = response.headers().get(ureq::http::header::LOCATION).and_then(|to| to.to_str().ok()).unwrap_or("nowhere");
+    let to: String = to.chars().filter(char::is_ascii_graphic).take(LOCATION_SHOWN_MAX).collect();
+    format!(
+        "the page is elsewhere, which is not followed: {to}; name that address in the configuration if you trust it"
+    )
 }
 
 /// Who is trusted to say whose page it is.
@@ -67,6 +81,7 @@ fn find(page: &[u8], family: Family) -> Option<IpAddr> {
 mod tests {
     use super::*;
     use std::io::Write;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// Serves one page over TLS to who connects; gives its port and the certificate of its authority.
     fn serve_over_tls(page: &'static str) -> (u16, String) {
@@ -114,6 +129,47 @@ mod tests {
         assert!(refused.to_lowercase().contains("certificate"), "{refused}");
         assert!(ask(&url, Family::V4, &file("none.pem", "nothing")).unwrap_err().contains("no certificate"));
         std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    /// Serves one response to each that connects; says how many did.
+    fn serve(response: String) -> (u16, Arc<AtomicUsize>) {
+        let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let (port, count) = (listener.local_addr().unwrap().port(), Arc::<AtomicUsize>::default());
+        let theirs = count.clone();
+        // It ends with the process.
+        std::thread::spawn(move || {
+            while let Ok((mut stream, _)) = listener.accept() {
+                theirs.fetch_add(1, Ordering::Relaxed);
+                let _ = stream.read(&mut [0; 1_024]);
+                let _ = stream.write_all(response.as_bytes());
+            }
+        });
+        (port, count)
+    }
+
+    #[test]
+    fn no_probe_is_led_elsewhere() {
+        let page = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n192.0.2.1".to_owned();
+        let (inside, visits) = serve(page);
+        let ask = |port| ask(&format!("http://127.0.0.1:{port}/"), Family::V4, Path::new("none"));
+        assert_eq!(ask(inside), Ok("192.0.2.1".parse().unwrap()), "the page itself is one that is read");
+        for status in ["301 Moved Permanently", "302 Found", "303 See Other", "307 Temporary Redirect"] {
+            let to = format!("http://127.0.0.1:{inside}/");
+            let (outside, asked) = serve(format!("HTTP/1.1 {status}\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n"));
+            let refused = ask(outside).unwrap_err();
+            assert!(refused.contains("not followed") && refused.contains(&to), "{refused}");
+            assert_eq!((asked.load(Ordering::Relaxed), visits.load(Ordering::Relaxed)), (1, 1), "{status}");
+        }
+    }
+
+    #[test]
+    fn an_answer_without_end_is_cut() {
+        let endless = format!("HTTP/1.1 200 OK\r\n\r\n{}192.0.2.1", "x ".repeat(PAGE_BYTES_MAX as usize));
+        let (port, _) = serve(endless);
+        let ask = |port| ask(&format!("http://127.0.0.1:{port}/"), Family::V4, Path::new("none"));
+        assert!(ask(port).unwrap_err().contains("no ipv4 address"), "what is beyond the bound is not read");
+        let head = format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n192.0.2.1", "x".repeat(HEAD_BYTES_MAX));
+        assert!(ask(serve(head).0).is_err());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 use wire::name::{Name, NameRef};
 use wire::number::Rtype;
-use zone::limits::NSEC3_ITERATIONS_MAX;
+use zone::limits::{NSEC3_ITERATIONS_LOADED_MAX, NSEC3_SALT_LOADED_BYTES_MAX};
 
 /// TTL of what is made, where nothing says another.
 const MADE_TTL: u32 = 3_600;
@@ -96,17 +96,18 @@ impl Repair<'_> {
         self.drop_all(dropped, "is at or below a zone cut or a DNAME, and no glue");
     }
 
-    /// NSEC3 that hashes so often that servers refuse the zone (RFC 9276 3.2).
+    /// NSEC3 that hashes so often, or so much, that servers refuse the zone (RFC 9276 3.2).
     fn drop_costly_chains(&mut self) {
         let is_costly = |rdata: &[u8]| {
-            let iterations = rdata.get(2..4).map_or(0, |octets| u16::from_be_bytes([octets[0], octets[1]]));
-            iterations > NSEC3_ITERATIONS_MAX
+            let &[_, _, high, low, salt_bytes, ..] = rdata else { return false };
+            u16::from_be_bytes([high, low]) > NSEC3_ITERATIONS_LOADED_MAX
+                || usize::from(salt_bytes) > NSEC3_SALT_LOADED_BYTES_MAX
         };
         let chains = self.draft.rrsets.iter().filter(|((_, kind), held)| {
             matches!(kind.rtype, Rtype::NSEC3 | Rtype::NSEC3PARAM) && held.rdatas.iter().any(|rdata| is_costly(rdata))
         });
         let costly = chains.map(|(key, _)| key.clone()).collect();
-        self.drop_all(costly, "has more iterations than servers take");
+        self.drop_all(costly, "has more iterations or salt than servers take");
     }
 
     /// Signatures without what they cover prove nothing.

@@ -121,5 +121,6 @@ pub(super) async fn status(
         members,
         zones: super::zones::describe_all(&api, &zones),
         uptime_ms: u64::try_from(api.started_at.elapsed().as_millis()).unwrap_or(u64::MAX),
+        sandbox: Some(crate::sandbox::state()),
     }))
 }

@@ -1,5 +1,6 @@
 //! What goes over the API, as JSON; the server and the command line both use these.
 
+use crate::sandbox::SandboxState;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -43,6 +44,9 @@ pub(crate) struct StatusJson {
     pub(crate) members: Vec<MemberJson>,
     pub(crate) zones: Vec<ZoneJson>,
     pub(crate) uptime_ms: u64,
+    /// What the process has given up; absent in what older software says.
+    #[serde(default)]
+    pub(crate) sandbox: Option<SandboxState>,
 }
 
 #[cfg(test)]
@@ -70,6 +74,7 @@ impl StatusJson {
             members: Vec::new(),
             zones: Vec::new(),
             uptime_ms: 1,
+            sandbox: None,
         }
     }
 }

@@ -2,12 +2,14 @@
 
 use crate::files::key_file::{Algorithm, TsigKey};
 use crate::problem::{Exit, Problem};
+use crate::sandbox;
 use crate::stop::Stop;
 use clap::Args;
 use ddns::config::{Config, ConfigError};
 use ddns::{Daemon, Ended, Manner};
 use replica::io::KeyAlgorithm;
 use replica::update::client::ClientKey;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -53,7 +55,13 @@ pub(crate) fn run(args: &DdnsArgs) -> Result<(), Problem> {
     let config = Config::load(&args.config, writable.as_deref()).map_err(|error| wrong(&args.config, error))?;
     let key = load_key(&config.key_file)?;
     let manner = Manner { is_once: args.once, is_dry_run: args.dry_run, take_over: args.take_over };
+    let (is_confined, metrics) = (config.sandbox, config.metrics_listen);
+    let written: Vec<PathBuf> = [config.state_file.clone()].into_iter().chain(config.metrics_file.clone()).collect();
     let daemon = Daemon::new(config, key, manner).map_err(|ended| problem(ended).expect_err("it has not begun"))?;
+    if is_confined {
+        // Before the first thread: a thread that ran already would keep what the others give up.
+        sandbox::enter_as_ddns(written.iter().map(PathBuf::as_path), metrics);
+    }
     let stop = Stop::default();
     stop.on_signals()?;
     let stopper = daemon.stopper();
@@ -81,6 +89,7 @@ fn wrong(file: &Path, error: ConfigError) -> Problem {
 }
 
 fn load_key(file: &Path) -> Result<ClientKey, Problem> {
+    check_readers(file)?;
     let key = TsigKey::load(file)?;
     let algorithm = match key.algorithm {
         Algorithm::HmacSha256 => KeyAlgorithm::HmacSha256,
@@ -90,6 +99,23 @@ fn load_key(file: &Path) -> Result<ClientKey, Problem> {
     ClientKey::new(key.name.as_ref(), algorithm, &key.secret).map_err(|error| {
         Problem::new(Exit::Input, "the key file cannot be used", format!("{error:?}")).at(file.display())
     })
+}
+
+/// Refuses a key that others on this machine can read, as OpenSSH does. What its owner shares with a group or by an
+/// access list, as systemd does with credentials, is the owner's business: then the owner is another user.
+fn check_readers(file: &Path) -> Result<(), Problem> {
+    const OTHERS: u32 = 0o007;
+    const GROUP_AND_OTHERS: u32 = 0o077;
+    // What cannot be looked at cannot be read either, and reading says why.
+    let (Ok(data), Ok(own)) = (std::fs::metadata(file), std::fs::metadata("/proc/self")) else { return Ok(()) };
+    let refused = if data.uid() == own.uid() { GROUP_AND_OTHERS } else { OTHERS };
+    // A pipe or a terminal is nobody's to read twice.
+    if !data.is_file() || data.mode() & refused == 0 {
+        return Ok(());
+    }
+    let why = format!("other users may read or change it (mode {:04o})", data.mode() & 0o7777);
+    let hint = format!("`chmod 600 {}`; and make another key if somebody may have read it", file.display());
+    Err(Problem::new(Exit::Input, "the key file cannot be used", why).at(file.display()).hint(hint))
 }
 
 fn problem(ended: Ended) -> Result<(), Problem> {

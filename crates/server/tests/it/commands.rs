@@ -5,6 +5,7 @@ use crate::support::dns::{Transport, exchange};
 use crate::support::http;
 use crate::support::message::{describe, name};
 use crate::support::tools::{dig, has, nsupdate};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 use wire::Rtype;
@@ -124,6 +125,27 @@ fn zone_check_names_file_line_and_reason() {
     let said = text(&Command::new(CATAMARAN).args(["zone", "check", &nameless]).output().unwrap());
     assert!(said.contains(":1: relative name without an origin"), "{said}");
     assert!(said.contains(&format!("try:   name its origin: `ORIGIN={nameless}`")), "{said}");
+}
+
+#[test]
+fn a_key_that_others_can_read_is_refused() {
+    let scratch = Scratch::new("key-readers");
+    // Where it is read, it is found to have no secret: the command ends either way.
+    let key = scratch.file("home.key", "key home { algorithm hmac-sha256; };\n");
+    let config = "zone = \"example.test\"\nservers = [\"127.0.0.1:1\"]\nkey_file = \"home.key\"\n\
+                  [[name]]\nname = \"home.example.test\"\ninterfaces = [\"none\"]\n";
+    let config = scratch.file("ddns.toml", config);
+    let says_so = |mode: u32| {
+        std::fs::set_permissions(&key, PermissionsExt::from_mode(mode)).unwrap();
+        let output = Command::new(CATAMARAN).args(["ddns", "--config", &config, "--dry-run"]).output().unwrap();
+        let said = text(&output);
+        assert_eq!(output.status.code(), Some(3), "{mode:o}: {said}");
+        let is_refused = said.contains("other users may read");
+        assert_eq!(is_refused, said.contains("chmod 600"), "{mode:o}: {said}");
+        is_refused
+    };
+    assert!([0o644, 0o640, 0o604, 0o620].into_iter().all(says_so));
+    assert!(![0o600, 0o400].into_iter().any(says_so));
 }
 
 #[test]

@@ -37,7 +37,8 @@ mod away;
 mod disks;
 // Nodes that cannot go on: how they end, and what a start says.
 mod endings;
-// The units that start nodes and clients.
+// What a node gives up before it serves anyone; the units that start nodes and clients.
+mod sandbox;
 mod units;
 // Two builds in one cluster.
 mod upgrade;
@@ -58,6 +59,8 @@ mod consistent;
 mod all_live;
 // Updates that are refused: each form, each reason, no trace on any node.
 mod refused_updates;
+// Names in rdata of updates that are compressed: in which types, and what answers make of them.
+mod compression;
 // Who may write what: rules, and BIND under the same rules.
 mod policy;
 // Keys, and who is shown their secrets.

@@ -2,12 +2,11 @@
 //! stolen things are tried again.
 
 use crate::members::Joined;
-use crate::support::cluster::{Cluster, wait_for};
+use crate::support::cluster::{Cluster, key_of, wait_for};
 use crate::support::dns::{Transport, exchange};
 use crate::support::hostile_peer::{BULK, DATA_KEY, HostilePeer, Identity};
 use crate::support::http;
 use crate::updates::{add, rcode};
-use replica::io::KeyAlgorithm;
 use replica::update::client::ClientKey;
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -37,14 +36,6 @@ fn follow(cluster: &Cluster, title: &str, places: &[(&str, &str)]) -> Vec<String
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
     commands.iter().map(run).collect()
-}
-
-/// The key in the text that `key add` and `key roll` print.
-fn key_in(text: &str) -> ClientKey {
-    let quoted: Vec<&str> = text.split('"').collect();
-    let name: wire::Name = quoted[1].parse().unwrap();
-    let secret = data_encoding::BASE64.decode(quoted[3].as_bytes()).unwrap();
-    ClientKey::new(name.as_ref(), KeyAlgorithm::HmacSha256, &secret).unwrap()
 }
 
 /// The RCODE that an update with this key gets.
@@ -108,10 +99,10 @@ fn after_a_node_was_stolen_nothing_that_it_had_opens_anything() {
 fn after_a_key_leaked_its_old_secret_signs_nothing() {
     let cluster = Cluster::start("runbook-key", 3, &[]);
     cluster.settle();
-    let leaked = key_in(&done(&cluster, &["key", "add", "leaked", "--update", "--zone", "example.test"]));
+    let leaked = key_of(&done(&cluster, &["key", "add", "leaked", "--update", "--zone", "example.test"]));
     assert_eq!(tried(&cluster, &leaked, "before.example.test."), NOERROR);
     let said = follow(&cluster, "A key leaked", &[("KEY", "leaked")]);
-    let new = key_in(&said[0]);
+    let new = key_of(&said[0]);
     // The node that was asked may not show the last change yet.
     wait_for("the old secret to be void", || {
         (tried(&cluster, &leaked, "after.example.test.") == NOTAUTH).then_some(())

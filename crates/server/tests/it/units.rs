@@ -1,4 +1,7 @@
-//! The units that we ship: `systemd-analyze verify` has nothing to say of them, and the pages show what they are.
+//! The units that we ship: `systemd-analyze verify` has nothing to say of them, they expose little, they run under
+//! systemd, and the pages show what they are.
+
+mod started;
 
 use crate::support::cluster::{CATAMARAN, Scratch};
 use crate::support::tools::has;
@@ -45,6 +48,31 @@ fn systemd_takes_the_units_as_they_are() {
         // A word that it does not know is seen.
         let wrong = unit(name).replace("NoNewPrivileges=yes", "NoNewPrivilege=yes");
         assert!(verify(&scratch, name, &wrong).contains("NoNewPrivilege"), "{name}");
+    }
+}
+
+/// How exposed a service of this unit is, as systemd counts it: 0.0 to 10.0.
+fn exposure(scratch: &Scratch, name: &str, text: &str) -> f64 {
+    let file = scratch.file(name, &text.replace(INSTALLED, CATAMARAN));
+    let output = Command::new("systemd-analyze").args(["security", "--offline=yes", &file]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let level = said.split_once("Overall exposure level for ").and_then(|(_, rest)| rest.split(' ').nth(1));
+    level.and_then(|level| level.parse().ok()).unwrap_or_else(|| panic!("{name}: {said}"))
+}
+
+#[test]
+fn services_of_the_units_are_hardly_exposed() {
+    const EXPOSURE_MAX: f64 = 2.0;
+    if !has("systemd-analyze") {
+        return;
+    }
+    let scratch = Scratch::new("units-exposure");
+    for (name, _) in UNITS {
+        let text = unit(name);
+        let level = exposure(&scratch, name, &text);
+        assert!(level <= EXPOSURE_MAX, "{name}: {level}");
+        // Less of it is seen.
+        assert!(exposure(&scratch, name, &text.replace("SystemCallFilter=", "#")) > EXPOSURE_MAX, "{name}");
     }
 }
 

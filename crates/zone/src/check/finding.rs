@@ -1,7 +1,7 @@
 //! What checking finds.
 
 use crate::file::Place;
-use crate::limits::{NSEC3_ITERATIONS_MAX, RRSET_RECORDS_MAX, WARNINGS_MAX};
+use crate::limits::{NSEC3_ITERATIONS_LOADED_MAX, NSEC3_SALT_LOADED_BYTES_MAX, RRSET_RECORDS_MAX, WARNINGS_MAX};
 use crate::record::RecordRef;
 use crate::text::{print_name, print_rtype};
 use core::fmt;
@@ -38,6 +38,8 @@ pub enum FindingKind {
     DnameMany,
     /// Error: NSEC3 with so many iterations that an answer would take too long (RFC 9276 3.2).
     Nsec3Iterations,
+    /// Error: NSEC3 with so long a salt that each iteration would hash more than one block.
+    Nsec3Salt,
     /// Warning: no NS at the apex (RFC 1034 4.2.1). BIND refuses, Knot and NSD serve.
     NsMissing,
     /// Warning: a record that is not in the zone; it is left out.
@@ -84,7 +86,12 @@ impl fmt::Display for FindingKind {
             Self::CnameMany => "more than one CNAME",
             Self::DnameMany => "more than one DNAME",
             Self::Nsec3Iterations => {
-                return write!(f, "more than {NSEC3_ITERATIONS_MAX} iterations of NSEC3 (RFC 9276)");
+                const MOST: u16 = NSEC3_ITERATIONS_LOADED_MAX;
+                return write!(f, "more than {MOST} iterations of NSEC3; sign with 0 (RFC 9276 3.1)");
+            }
+            Self::Nsec3Salt => {
+                const MOST: usize = NSEC3_SALT_LOADED_BYTES_MAX;
+                return write!(f, "more than {MOST} bytes of NSEC3 salt; sign with none (RFC 9276 3.1)");
             }
             Self::NsMissing => "no NS at the apex",
             Self::OutsideZone => "outside of the zone, left out",

@@ -3,7 +3,7 @@
 use super::finding::{FindingKind, Findings};
 use super::groups::Groups;
 use crate::file::Place;
-use crate::limits::{NSEC3_ITERATIONS_MAX, PAIRS_MAX, RRSET_RECORDS_MAX};
+use crate::limits::{NSEC3_ITERATIONS_LOADED_MAX, NSEC3_SALT_LOADED_BYTES_MAX, PAIRS_MAX, RRSET_RECORDS_MAX};
 use crate::record::RecordList;
 use wire::number::Rtype;
 use wire::rdata::{rdata_eq, rdata_lowercase};
@@ -15,7 +15,7 @@ pub(super) fn check(records: &mut RecordList, groups: &Groups, places: &[Place],
         for rrset in groups.rrsets(owner) {
             let first = records.get(rrset[0] as usize);
             if matches!(first.rtype, Rtype::NSEC3 | Rtype::NSEC3PARAM) {
-                check_iterations(records, rrset, places, findings);
+                check_hashing(records, rrset, places, findings);
             }
             if rrset.len() > 1 {
                 drop_duplicates(records, rrset, places, findings, &mut dropped);
@@ -30,13 +30,17 @@ pub(super) fn check(records: &mut RecordList, groups: &Groups, places: &[Place],
     dropped
 }
 
-/// RFC 9276 3.2 lets a server refuse what takes too much work; 150 is what most validators take.
-fn check_iterations(records: &RecordList, rrset: &[u32], places: &[Place], findings: &mut Findings) {
+/// RFC 9276 3.2 lets a server refuse what takes too much work: an answer that a name does not exist takes three hashes.
+fn check_hashing(records: &RecordList, rrset: &[u32], places: &[Place], findings: &mut Findings) {
     for &index in rrset {
         let record = records.get(index as usize);
-        let iterations = record.rdata.get(2..4).map_or(0, |octets| u16::from_be_bytes([octets[0], octets[1]]));
-        if iterations > NSEC3_ITERATIONS_MAX {
+        // RFC 5155 3.2, 4.2: algorithm, flags, iterations, length of the salt, salt.
+        let &[_, _, high, low, salt_bytes, ..] = record.rdata else { continue };
+        if u16::from_be_bytes([high, low]) > NSEC3_ITERATIONS_LOADED_MAX {
             findings.add(FindingKind::Nsec3Iterations, record, places.get(index as usize));
+        }
+        if usize::from(salt_bytes) > NSEC3_SALT_LOADED_BYTES_MAX {
+            findings.add(FindingKind::Nsec3Salt, record, places.get(index as usize));
         }
     }
 }

@@ -32,10 +32,24 @@ fn what_refuses_a_zone() {
         ("a CNAME b\na CNAME c\n", "5: a.example. CNAME: more than one CNAME"),
         ("a DNAME b\na DNAME c\n", "5: a.example. DNAME: more than one DNAME"),
         ("@ CNAME b\n", "2: example. SOA: CNAME and other data"),
-        ("@ NSEC3PARAM 1 0 151 -\n", "5: example. NSEC3PARAM: more than 150 iterations of NSEC3 (RFC 9276)"),
+        (
+            "@ NSEC3PARAM 1 0 51 -\n",
+            "5: example. NSEC3PARAM: more than 50 iterations of NSEC3; sign with 0 (RFC 9276 3.1)",
+        ),
         (
             "2t7b4g4vsa5smi47k61mv5bv1a22bojr NSEC3 1 0 2500 - 2t7b4g4vsa5smi47k61mv5bv1a22bojr A\n",
-            "5: 2t7b4g4vsa5smi47k61mv5bv1a22bojr.example. NSEC3: more than 150 iterations of NSEC3 (RFC 9276)",
+            "5: 2t7b4g4vsa5smi47k61mv5bv1a22bojr.example. NSEC3: more than 50 iterations of NSEC3; sign with 0 (RFC 9276 3.1)",
+        ),
+        (
+            &format!("@ NSEC3PARAM 1 0 0 {}\n", "ab".repeat(33)),
+            "5: example. NSEC3PARAM: more than 32 bytes of NSEC3 salt; sign with none (RFC 9276 3.1)",
+        ),
+        (
+            &format!(
+                "2t7b4g4vsa5smi47k61mv5bv1a22bojr NSEC3 1 0 0 {} 2t7b4g4vsa5smi47k61mv5bv1a22bojr A\n",
+                "ab".repeat(255)
+            ),
+            "5: 2t7b4g4vsa5smi47k61mv5bv1a22bojr.example. NSEC3: more than 32 bytes of NSEC3 salt; sign with none (RFC 9276 3.1)",
         ),
     ] {
         assert_eq!(said(checked(text).unwrap_err().errors()), [error], "{text}");
@@ -43,6 +57,13 @@ fn what_refuses_a_zone() {
     assert_eq!(said(bare("a A 1.2.3.4\n").unwrap_err().errors()), ["0: example. SOA: no SOA at the apex"]);
     assert_eq!(said(bare("@ NS a.\n").unwrap_err().errors()), ["0: example. SOA: no SOA at the apex"]);
     assert!(bare("").is_err());
+}
+
+#[test]
+fn hashing_that_costs_little_is_served() {
+    for text in ["@ NSEC3PARAM 1 0 50 -\n", &format!("@ NSEC3PARAM 1 0 50 {}\n", "ab".repeat(32))] {
+        assert!(checked(text).is_ok(), "{text}");
+    }
 }
 
 #[test]
@@ -81,7 +102,7 @@ fn what_is_as_it_should_be() {
         "a MX 1 x.d\nd DNAME y.\n",
         "a MX 1 other.test.\n",
         "d DNAME x.\n",
-        "@ NSEC3PARAM 1 0 150 -\n",
+        "@ NSEC3PARAM 1 0 50 -\n",
         // Signatures of one owner have the TTLs of what they cover.
         concat!(
             "a 5 RRSIG A 8 2 5 20300101000000 20200101000000 1 example. AAEC\na 6 RRSIG TXT 8 2 6 2030010100",
@@ -192,8 +213,8 @@ mod what_is_passed_over {
         "NSEC a A",
         "RRSIG A 8 2 5 20300101000000 20200101000000 1 example. AAEC",
         "RRSIG CNAME 8 2 5 20300101000000 20200101000000 1 example. AAEC",
-        "NSEC3PARAM 1 0 151 -",
-        "NSEC3PARAM 1 0 150 -",
+        "NSEC3PARAM 1 0 51 -",
+        "NSEC3PARAM 1 0 50 -",
         "KEY 256 3 8 AAEC",
     ];
 
