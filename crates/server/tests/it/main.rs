@@ -24,6 +24,7 @@ mod members;
 // What stolen certificates open, and what strangers can do to nodes.
 mod peer_matrix;
 mod runbooks;
+mod siege;
 mod stolen_identity;
 // A voter that answers no queries, and two sites that do.
 mod removed;

@@ -1,21 +1,18 @@
 //! What the certificate and key of a node open once the node was removed, or its key was replaced: nothing.
 
 use crate::members::Joined;
-use crate::support::cluster::{Cluster, PATIENCE, Scratch, wait_for};
+use crate::support::cluster::{Cluster, Scratch, wait_for};
 use crate::support::frames::{self, Claim, of_each_kind};
 use crate::support::hostile_peer::{
-    BULK, DATA_KEY, HEARTBEAT, HostilePeer, Identity, JOIN, KEY_REFUSED, NORMAL, REMOVED, VOUCH, connect_from,
-    peer_address,
+    BULK, DATA_KEY, HEARTBEAT, HostilePeer, Identity, KEY_REFUSED, NORMAL, REMOVED, VOUCH,
 };
 use crate::support::nodes::cluster_of_nodes;
+use crate::support::strangers::Strangers;
 use replica::entry::{Body, Entry, SettingsChange, SettingsEntry};
 use replica::io::Right;
 use serde_json::Value;
 use std::net::Ipv4Addr;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Node 4 once more, in an incarnation that was never given.
@@ -177,61 +174,6 @@ fn a_key_that_was_rotated_opens_nothing_and_open_connections_are_cut() {
     assert_eq!(opens(&cluster, &own, 2).0, Some(1));
     cluster.settle();
     assert_eq!(state(&cluster, 1)[0], term, "a rotation takes no election");
-}
-
-/// Strangers that connect to a node again and again until told to stop: one says nothing at all, the other asks to join
-/// and then says nothing. Each connection stays open.
-struct Strangers {
-    stop: Arc<AtomicBool>,
-    /// Those that asked to join, whatever became of it.
-    joins: Arc<AtomicUsize>,
-    threads: Vec<JoinHandle<()>>,
-}
-
-impl Strangers {
-    /// Silent ones come 40 times a second to each node, the others as fast as they are let in.
-    fn start(cluster: &Cluster) -> Self {
-        let mut strangers = Self { stop: Arc::default(), joins: Arc::default(), threads: Vec::new() };
-        for to in cluster.ids() {
-            for source in [SOURCE, Ipv4Addr::LOCALHOST] {
-                let (address, ca) = (peer_address(cluster, to), cluster.dir.join("ca.pem"));
-                let (stop, joins) = (strangers.stop.clone(), strangers.joins.clone());
-                let until = Instant::now() + 2 * PATIENCE;
-                let attack = move || {
-                    let (mut silent, mut joining) = (Vec::new(), Vec::new());
-                    while !stop.load(Ordering::Relaxed) && Instant::now() < until {
-                        std::thread::sleep(Duration::from_millis(if source == SOURCE { 1 } else { 25 }));
-                        let Ok(stream) = connect_from(source, address) else { continue };
-                        if source == SOURCE {
-                            let mut peer = HostilePeer::over(stream, to, &ca, None).unwrap();
-                            peer.wait_at_most(Duration::from_millis(500));
-                            // The node may have hung up already, or let it wait.
-                            let _ = peer.greet(JOIN, 0, 0);
-                            joining.push(peer);
-                        } else {
-                            silent.push(stream);
-                        }
-                        joins.fetch_add(usize::from(source == SOURCE), Ordering::Relaxed);
-                    }
-                };
-                strangers.threads.push(std::thread::spawn(attack));
-            }
-        }
-        strangers
-    }
-
-    fn joins(&self) -> usize {
-        self.joins.load(Ordering::Relaxed)
-    }
-}
-
-impl Drop for Strangers {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
-        }
-    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ pub(crate) mod netns;
 pub(crate) mod nodes;
 pub(crate) mod open_files;
 pub(crate) mod relay;
+pub(crate) mod strangers;
 pub(crate) mod systemd;
 pub(crate) mod tools;
 pub(crate) mod unruly;

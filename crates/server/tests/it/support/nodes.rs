@@ -68,6 +68,11 @@ impl Nodes {
         (status, said(cluster, id))
     }
 
+    /// The process of a node that runs.
+    pub(crate) fn pid(&self, id: u64) -> u32 {
+        self.0[&id].id()
+    }
+
     /// kill -9, and the process is gone.
     pub(crate) fn kill(&mut self, id: u64) {
         let mut child = self.0.remove(&id).unwrap();

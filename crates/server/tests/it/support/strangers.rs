@@ -1,0 +1,67 @@
+//! Strangers on the port for peers.
+
+use super::cluster::{Cluster, PATIENCE};
+use super::hostile_peer::{HostilePeer, JOIN, connect_from, peer_address};
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Where those come from that ask to join.
+const TALKING: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 66);
+
+/// Strangers that connect to a node again and again until told to stop: one says nothing at all, the other asks to join
+/// and then says nothing. Each connection stays open.
+pub(crate) struct Strangers {
+    stop: Arc<AtomicBool>,
+    /// Those that asked to join, whatever became of it.
+    joins: Arc<AtomicUsize>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Strangers {
+    /// Silent ones come 40 times a second to each node, the others as fast as they are let in.
+    pub(crate) fn start(cluster: &Cluster) -> Self {
+        let mut strangers = Self { stop: Arc::default(), joins: Arc::default(), threads: Vec::new() };
+        for to in cluster.ids() {
+            for source in [TALKING, Ipv4Addr::LOCALHOST] {
+                let (address, ca) = (peer_address(cluster, to), cluster.dir.join("ca.pem"));
+                let (stop, joins) = (strangers.stop.clone(), strangers.joins.clone());
+                let until = Instant::now() + 2 * PATIENCE;
+                let attack = move || {
+                    let (mut silent, mut joining) = (Vec::new(), Vec::new());
+                    while !stop.load(Ordering::Relaxed) && Instant::now() < until {
+                        std::thread::sleep(Duration::from_millis(if source == TALKING { 1 } else { 25 }));
+                        let Ok(stream) = connect_from(source, address) else { continue };
+                        if source == TALKING {
+                            let mut peer = HostilePeer::over(stream, to, &ca, None).unwrap();
+                            peer.wait_at_most(Duration::from_millis(500));
+                            // The node may have hung up already, or let it wait.
+                            let _ = peer.greet(JOIN, 0, 0);
+                            joining.push(peer);
+                        } else {
+                            silent.push(stream);
+                        }
+                        joins.fetch_add(usize::from(source == TALKING), Ordering::Relaxed);
+                    }
+                };
+                strangers.threads.push(std::thread::spawn(attack));
+            }
+        }
+        strangers
+    }
+
+    pub(crate) fn joins(&self) -> usize {
+        self.joins.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Strangers {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
