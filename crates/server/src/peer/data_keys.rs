@@ -55,7 +55,8 @@ impl KeyDesk {
         if !is_member || !is_node(certs, node_number(request.from)) {
             return Err(format!("{} is no member, or not who it says", request.from));
         }
-        let keys = self.data_key_file.load().map_err(|error| error.to_string())?.keys;
+        let loaded = self.data_key_file.load().map_err(|error| error.to_string())?;
+        let keys = &loaded.keys;
         keys.get(&request.number).map(|key| data_encoding::BASE64.encode(key)).ok_or_else(|| "it is not here".into())
     }
 }
