@@ -5,6 +5,7 @@ use crate::codec::{DecodeError, Decoder, Encoder};
 use core::fmt;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use std::collections::BTreeMap;
+use zeroize::Zeroizing;
 
 /// Octets that sealing adds.
 const TAG_OCTETS: usize = 16;
@@ -106,14 +107,16 @@ impl DataKey {
         Some(Sealed { data_key_number: number, nonce, octets })
     }
 
-    /// Opens what [`DataKey::seal`] made; `None` under another key, for another context, or when it was altered.
+    /// Opens what [`DataKey::seal`] made, into memory that is overwritten when it is dropped; `None` under another key, for another context, or when it was altered.
     #[must_use]
-    pub fn open(&self, sealed: &Sealed, context: &[u8]) -> Option<Vec<u8>> {
+    pub fn open(&self, sealed: &Sealed, context: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         let key = self.keys.get(&sealed.data_key_number)?;
-        let mut octets = sealed.octets.clone();
+        // In one block from the beginning to the end: a copy would stay in memory.
+        let mut octets = Zeroizing::new(sealed.octets.clone());
         let nonce = Nonce::assume_unique_for_key(sealed.nonce);
-        let plain = key.open_in_place(nonce, Aad::from(context), &mut octets).ok()?;
-        Some(plain.to_vec())
+        let length = key.open_in_place(nonce, Aad::from(context), &mut octets).ok()?.len();
+        octets.truncate(length);
+        Some(octets)
     }
 }
 
@@ -125,7 +128,7 @@ mod tests {
     fn opens_only_what_it_sealed() {
         let key = DataKey::new(1, &[7; 32]);
         let sealed = key.seal([9; 12], b"tsig a.", b"secret");
-        assert_eq!(key.open(&sealed, b"tsig a.").as_deref(), Some(&b"secret"[..]));
+        assert_eq!(key.open(&sealed, b"tsig a.").unwrap().as_slice(), b"secret");
         assert_eq!(key.open(&sealed, b"tsig b."), None);
         assert_eq!(DataKey::new(1, &[8; 32]).open(&sealed, b"tsig a."), None);
         assert_eq!(DataKey::new(2, &[7; 32]).open(&sealed, b"tsig a."), None);
@@ -133,7 +136,7 @@ mod tests {
         altered.octets[0] ^= 1;
         assert_eq!(key.open(&altered, b"tsig a."), None);
         let both = DataKey::new(1, &[7; 32]).with(2, &[6; 32]);
-        assert_eq!((both.newest(), both.open(&sealed, b"tsig a.").as_deref()), (2, Some(&b"secret"[..])));
+        assert_eq!((both.newest(), both.open(&sealed, b"tsig a.").unwrap().as_slice()), (2, &b"secret"[..]));
         let anew = both.seal([9; 12], b"tsig a.", b"secret");
         assert_eq!((anew.data_key_number, key.open(&anew, b"tsig a.")), (2, None));
         assert_eq!(key.seal_under(2, [9; 12], b"", b"secret"), None);

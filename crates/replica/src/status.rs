@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::name::Name;
 use wire::number::Serial;
+use zeroize::Zeroizing;
 use zone::{Changeset, ZoneId};
 
 /// A replica's view of itself and of its cluster.
@@ -234,7 +235,7 @@ impl Replica {
 
     /// The secrets of a key in clear, the newest first: for an administrator who asks for them.
     #[must_use]
-    pub fn secrets(&self, name: &Name) -> Option<Vec<Vec<u8>>> {
+    pub fn secrets(&self, name: &Name) -> Option<Vec<Zeroizing<Vec<u8>>>> {
         self.machine.settings.keys().get(name)?.secrets(name, &self.config.data_key)
     }
 

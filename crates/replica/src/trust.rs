@@ -73,7 +73,7 @@ impl Replica {
         let authorities = trust.authorities().iter().map(|(&number, authority)| Authority {
             number,
             certificate: authority.certificate.clone(),
-            key: self.config.data_key.open(&authority.key, &authority_context(number)),
+            key: self.config.data_key.open(&authority.key, &authority_context(number)).map(|key| key.to_vec()),
         });
         Trust {
             feature_level: settings.feature_level(),

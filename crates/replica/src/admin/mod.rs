@@ -24,6 +24,7 @@ use idle::IdleStages;
 use import::Import;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::name::Name;
+use zeroize::Zeroizing;
 use zone::ZoneId;
 
 /// A step of an administrator's command.
@@ -264,7 +265,7 @@ impl Replica {
         if settings.feature_level() < 2
             && let Some(old) = settings.keys().get(&name)
             && old.algorithm == algorithm
-            && self.open_secret(&name, &old.secret).as_deref() == Some(secret)
+            && self.open_secret(&name, &old.secret).is_some_and(|opened| *opened == *secret)
         {
             return Err(Ok(AdminReply::Unchanged));
         }
@@ -324,7 +325,7 @@ impl Replica {
         if secrets.is_empty() { Err(Ok(AdminReply::Unchanged)) } else { Ok(secrets) }
     }
 
-    pub(crate) fn open_secret(&self, name: &Name, secret: &crate::Sealed) -> Option<Vec<u8>> {
+    pub(crate) fn open_secret(&self, name: &Name, secret: &crate::Sealed) -> Option<Zeroizing<Vec<u8>>> {
         self.config.data_key.open(secret, &secret_context(name))
     }
 

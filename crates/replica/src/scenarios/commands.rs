@@ -297,7 +297,7 @@ fn remove_first_key() -> AdminCommand {
 fn a_node_that_lags_adds_a_key_that_is_gone() {
     let (cluster, said) = at_a_node_that_lags(vec![remove_first_key()], add_first_key(SECRET));
     assert_eq!(said, Ok(AdminReply::Done));
-    assert_eq!(cluster.replica(1).secrets(&name("key.")), Some(vec![SECRET.to_vec()]));
+    assert_eq!(cluster.replica(1).secrets(&name("key.")), Some(vec![SECRET.to_vec().into()]));
 }
 
 #[test]
@@ -320,7 +320,10 @@ fn a_node_that_lags_rolls_a_key_from_the_secret_that_it_has() {
     let others = vec![remove_first_key(), add_first_key(b"another")];
     let (cluster, said) = at_a_node_that_lags(others, roll_key(SECRET, 8));
     assert_eq!(said, Ok(AdminReply::Done));
-    assert_eq!(cluster.replica(1).secrets(&name("key.")), Some(vec![SECRET.to_vec(), b"another".to_vec()]));
+    assert_eq!(
+        cluster.replica(1).secrets(&name("key.")),
+        Some(vec![SECRET.to_vec().into(), b"another".to_vec().into()])
+    );
     let (_, said) = at_a_node_that_lags(vec![roll(11)], roll_key(&[11; 32], 8));
     assert_eq!(said, Ok(AdminReply::Unchanged));
     let (_, said) = at_a_node_that_lags(vec![roll(11)], roll_key(SECRET, 8));

@@ -15,6 +15,7 @@ use replica::io::{AdminCommand, AdminError, AdminReply, KeyAlgorithm, Right};
 use serde::Deserialize;
 use std::sync::Arc;
 use wire::Name;
+use zeroize::Zeroizing;
 use zone::record::ZoneId;
 
 /// Which key.
@@ -59,7 +60,7 @@ pub(super) async fn show_secret(
         let error = "it cannot be written down that the secret was asked for".to_owned();
         return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, error, "look at the disk of the audit log"));
     }
-    let of = |secret: &Vec<u8>| KeyJson {
+    let of = |secret: &Zeroizing<Vec<u8>>| KeyJson {
         name: name.to_string(),
         algorithm: mnemonic(known.algorithm).to_owned(),
         secret: Some(data_encoding::BASE64.encode(secret)),

@@ -21,6 +21,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use ureq::http::{HeaderMap, Request, StatusCode};
 use ureq::unversioned::resolver::DefaultResolver;
+use zeroize::Zeroizing;
 use zone::RecordList;
 
 /// Where the token comes from that changes need.
@@ -59,7 +60,7 @@ pub(crate) fn socket(node: &NodeLayout) -> PathBuf {
 /// One cluster, by the addresses of its nodes' APIs.
 pub(crate) struct Client {
     nodes: Vec<SocketAddr>,
-    authorization: Option<String>,
+    authorization: Option<Zeroizing<String>>,
     agent: ureq::Agent,
 }
 
@@ -80,7 +81,7 @@ impl Client {
                 // If it is one of the directory's, its socket is known too.
                 let known = nodes_of(&layout).unwrap_or_default();
                 let known = known.into_iter().find(|(api, _)| *api == address);
-                vec![known.map_or_else(|| (address, PathBuf::new()), |known| known)]
+                vec![known.unwrap_or_else(|| (address, PathBuf::new()))]
             }
             None => nodes_of(&layout)?,
         };
@@ -178,7 +179,7 @@ impl Client {
             }
             let mut request = Request::builder().uri(format!("http://{node}{path}"));
             if let Some(authorization) = &self.authorization {
-                request = request.header("authorization", authorization);
+                request = request.header("authorization", authorization.as_str());
             }
             let failed = |why: String| Problem::new(Exit::Failed, "the answer broke off", why).at(node);
             let request = request.body(()).map_err(|error| failed(error.to_string()))?;
@@ -255,7 +256,7 @@ impl Client {
             request = request.header("content-type", kind);
         }
         if let Some(authorization) = &self.authorization {
-            request = request.header("authorization", authorization);
+            request = request.header("authorization", authorization.as_str());
         }
         let wait = Some(Duration::from_millis(wait_ms));
         let mut response = if method == "GET" || method == "DELETE" {

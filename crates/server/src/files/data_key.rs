@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use zeroize::{Zeroize, Zeroizing};
 
 /// Octets of the key (ChaCha20-Poly1305, RFC 8439 2.8).
 pub(crate) const DATA_KEY_OCTETS: usize = 32;
@@ -48,6 +49,14 @@ pub(crate) struct DataKeys {
     /// What cookies and tickets of older software follow from, which is kept for it: it stays when the keys are
     /// replaced. Ours follow from the keys ([`client_secret`]).
     pub(crate) clients: Key,
+}
+
+/// Overwrites them in memory.
+impl Drop for DataKeys {
+    fn drop(&mut self) {
+        self.keys.values_mut().for_each(Zeroize::zeroize);
+        self.clients.zeroize();
+    }
 }
 
 impl fmt::Debug for DataKeys {
@@ -128,7 +137,7 @@ impl DataKeyFile {
 
     /// Reads the keys.
     pub(crate) fn load(&self) -> io::Result<DataKeys> {
-        let text = read_bounded(&self.path, SMALL_FILE_BYTES_MAX)?;
+        let text = Zeroizing::new(read_bounded(&self.path, SMALL_FILE_BYTES_MAX)?);
         let Some(wrapped) = text.strip_prefix(FORM_WRAPPED.as_bytes()) else {
             return from_text(&text);
         };
@@ -149,14 +158,14 @@ impl DataKeyFile {
             let wrapping = self.wrapping.display();
             io::Error::new(error.kind(), format!("the key that wraps it, {wrapping}: {error}"))
         })?;
-        let text = format!("{FORM_WRAPPED}{}\n", wrapping::wrap(&key, to_text(keys).as_bytes())?);
+        let text = format!("{FORM_WRAPPED}{}\n", wrapping::wrap(&key, Zeroizing::new(to_text(keys)).as_bytes())?);
         write_atomic(&self.path, text.as_bytes(), Readers::Owner)
     }
 }
 
 /// Writes the keys in clear: for a copy that other machines can read.
 pub(crate) fn save_plain(path: &Path, keys: &DataKeys) -> io::Result<()> {
-    write_atomic(path, to_text(keys).as_bytes(), Readers::Owner)
+    write_atomic(path, Zeroizing::new(to_text(keys)).as_bytes(), Readers::Owner)
 }
 
 /// A key as text has it.
@@ -293,7 +302,7 @@ mod tests {
         assert_eq!((&read, read.clients), (&keys, first.clients));
         let ring = read.to_replica().unwrap();
         let sealed = DataKey::new(2, &keys.keys[&2]).seal([1; 12], b"c", b"secret");
-        assert_eq!(ring.open(&sealed, b"c").as_deref(), Some(&b"secret"[..]));
+        assert_eq!(ring.open(&sealed, b"c").unwrap().as_slice(), b"secret");
         assert_eq!(first.to_replica().unwrap().open(&sealed, b"c"), None);
         for damaged in [&text[..text.len() - 9], &text.replace("\n2 ", "\nx "), &text.replace("\n2 ", "\n2")] {
             std::fs::write(file.path(), damaged).unwrap();

@@ -5,6 +5,7 @@ use crate::problem::{Exit, Problem};
 use std::io;
 use std::path::Path;
 use wire::name::Name;
+use zeroize::Zeroize;
 
 /// Octets of a secret that we make: as many as the hash gives (RFC 8945 6: no shorter).
 const SECRET_OCTETS: usize = 32;
@@ -46,6 +47,13 @@ pub(crate) struct TsigKey {
     pub(crate) name: Name,
     pub(crate) algorithm: Algorithm,
     pub(crate) secret: Vec<u8>,
+}
+
+/// Overwrites the secret in memory.
+impl Drop for TsigKey {
+    fn drop(&mut self) {
+        self.secret.zeroize();
+    }
 }
 
 impl std::fmt::Debug for TsigKey {

@@ -5,15 +5,16 @@ use crate::limits::SMALL_FILE_BYTES_MAX;
 use ring::rand::{SecureRandom, SystemRandom};
 use std::io;
 use std::path::Path;
+use zeroize::Zeroizing;
 
 /// Octets of randomness in a token.
 const TOKEN_OCTETS: usize = 32;
 /// Shortest token that is accepted from a file.
 const TOKEN_CHARS_MIN: usize = 16;
 
-/// A secret that is compared in constant time and never printed.
+/// A secret that is compared in constant time, never printed, and overwritten when it is dropped.
 #[derive(Clone)]
-pub(crate) struct Token(String);
+pub(crate) struct Token(Zeroizing<String>);
 
 impl Token {
     /// Reads the token, or makes one (mode 0600).
@@ -26,15 +27,15 @@ impl Token {
 
     /// Puts a fresh token into the file, in the place of any other.
     pub(crate) fn replace(path: &Path) -> io::Result<Self> {
-        let token = Self(random_text()?);
+        let token = Self(Zeroizing::new(random_text()?));
         Self::save(path, &token.0)?;
         Ok(token)
     }
 
     /// Reads the token.
     pub(crate) fn load(path: &Path) -> io::Result<Self> {
-        let octets = read_bounded(path, SMALL_FILE_BYTES_MAX)?;
-        let text = String::from_utf8_lossy(&octets).trim().to_owned();
+        let octets = Zeroizing::new(read_bounded(path, SMALL_FILE_BYTES_MAX)?);
+        let text = Zeroizing::new(std::str::from_utf8(&octets).unwrap_or_default().trim().to_owned());
         if text.len() < TOKEN_CHARS_MIN || !text.bytes().all(|octet| octet.is_ascii_graphic()) {
             return Err(io::Error::other(format!("no token in it: want {TOKEN_CHARS_MIN} or more visible characters")));
         }
@@ -57,12 +58,12 @@ impl Token {
 
     /// Writes the token's file, for the owner only.
     pub(crate) fn save(path: &Path, text: &str) -> io::Result<()> {
-        write_atomic(path, format!("{text}\n").as_bytes(), Readers::Owner)
+        write_atomic(path, Zeroizing::new(format!("{text}\n")).as_bytes(), Readers::Owner)
     }
 
     /// The value of an Authorization field.
-    pub(crate) fn authorization(&self) -> String {
-        format!("Bearer {}", self.0)
+    pub(crate) fn authorization(&self) -> Zeroizing<String> {
+        Zeroizing::new(format!("Bearer {}", *self.0))
     }
 }
 
@@ -103,7 +104,7 @@ mod tests {
             "Bearer ",
             "Basic abc",
             &field[..field.len() - 1],
-            &format!("{field}x"),
+            &format!("{}x", *field),
             &field.to_uppercase(),
         ] {
             assert!(!again.is_in(wrong.as_bytes()), "{wrong}");

@@ -15,6 +15,7 @@ use data_encoding::BASE64;
 use replica::{DataKey, Sealed};
 use std::io;
 use std::path::Path;
+use zeroize::Zeroizing;
 
 /// What the file begins with.
 const FORM: &str = "catamaran-wrapping-key 1 ";
@@ -26,14 +27,14 @@ const CONTEXT: &[u8] = b"catamaran data.key";
 const NONCE_OCTETS: usize = 12;
 
 /// Reads the key.
-pub(super) fn load(path: &Path) -> io::Result<Key> {
-    let text = read_bounded(path, SMALL_FILE_BYTES_MAX)?;
+pub(super) fn load(path: &Path) -> io::Result<Zeroizing<Key>> {
+    let text = Zeroizing::new(read_bounded(path, SMALL_FILE_BYTES_MAX)?);
     let wrong = || io::Error::other(format!("no key in {}: want `{FORM}` and 32 octets in base64", path.display()));
-    text.strip_prefix(FORM.as_bytes()).and_then(from_base64).ok_or_else(wrong)
+    text.strip_prefix(FORM.as_bytes()).and_then(from_base64).map(Zeroizing::new).ok_or_else(wrong)
 }
 
 /// Reads the key, or makes it (mode 0600). Of several nodes that share a directory one makes it.
-pub(super) fn load_or_make(path: &Path) -> io::Result<Key> {
+pub(super) fn load_or_make(path: &Path) -> io::Result<Zeroizing<Key>> {
     match load(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         done => return done,
@@ -41,7 +42,8 @@ pub(super) fn load_or_make(path: &Path) -> io::Result<Key> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".made-{}", std::process::id()));
     let made = path.with_file_name(name);
-    write_atomic(&made, format!("{FORM}{}\n", BASE64.encode(&make()?)).as_bytes(), Readers::Owner)?;
+    let text = Zeroizing::new(format!("{FORM}{}\n", BASE64.encode(&*Zeroizing::new(make()?))));
+    write_atomic(&made, text.as_bytes(), Readers::Owner)?;
     let linked = std::fs::hard_link(&made, path);
     std::fs::remove_file(&made)?;
     match linked {
@@ -59,7 +61,7 @@ pub(super) fn wrap(key: &Key, plain: &[u8]) -> io::Result<String> {
 }
 
 /// What [`wrap`] wrapped; `None` under another key, or when it was altered.
-pub(super) fn unwrap(key: &Key, wrapped: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn unwrap(key: &Key, wrapped: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
     let octets = BASE64.decode(wrapped.trim_ascii()).ok()?;
     let (nonce, octets) = octets.split_first_chunk::<NONCE_OCTETS>()?;
     DataKey::new(0, key).open(&Sealed { data_key_number: 0, nonce: *nonce, octets: octets.to_vec() }, CONTEXT)

@@ -19,6 +19,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
 use wire::Name;
+use zeroize::Zeroizing;
 use zone::set::Frozen;
 
 /// What the replica thread gets.
@@ -45,7 +46,7 @@ pub(crate) enum Event {
 
 /// The secrets of a key, the newest first, and when it is written down that they were asked for.
 pub(crate) struct Secrets {
-    pub(crate) secrets: Vec<Vec<u8>>,
+    pub(crate) secrets: Vec<Zeroizing<Vec<u8>>>,
     pub(crate) written: oneshot::Receiver<bool>,
 }
 

@@ -64,7 +64,8 @@ impl KeyDesk {
         if request.number > trust.next_data_key.map_or(trust.data_key, |(next, _)| next) {
             return Err("the cluster knows of no such key".into());
         }
-        let keys = self.data_key_file.load().map_err(|error| error.to_string())?.keys;
+        let loaded = self.data_key_file.load().map_err(|error| error.to_string())?;
+        let keys = &loaded.keys;
         keys.get(&request.number).map(|key| data_encoding::BASE64.encode(key)).ok_or_else(|| "it is not here".into())
     }
 }

@@ -24,6 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use wire::name::Name;
 use wire::number::Serial;
+use zeroize::Zeroizing;
 use zone::ZoneId;
 
 /// A TSIG key as the cluster holds it.
@@ -39,7 +40,7 @@ pub(crate) struct KeyEntry {
 
 impl KeyEntry {
     /// Its secrets in clear, the newest first; `None` when no data key here opens them.
-    pub(crate) fn secrets(&self, name: &Name, data_key: &DataKey) -> Option<Vec<Vec<u8>>> {
+    pub(crate) fn secrets(&self, name: &Name, data_key: &DataKey) -> Option<Vec<Zeroizing<Vec<u8>>>> {
         let sealed = [Some(&self.secret), self.previous.as_ref()].into_iter().flatten();
         sealed.map(|secret| data_key.open(secret, &secret_context(name))).collect()
     }
@@ -47,7 +48,7 @@ impl KeyEntry {
     /// The key to verify with.
     pub(crate) fn open(&self, name: &Name, data_key: &DataKey) -> Option<TsigKey> {
         let secrets = self.secrets(name, data_key)?;
-        let secrets: Vec<_> = secrets.iter().map(Vec::as_slice).collect();
+        let secrets: Vec<_> = secrets.iter().map(|secret| secret.as_slice()).collect();
         TsigKey::new(name.as_ref(), self.algorithm, &secrets).ok()
     }
 }

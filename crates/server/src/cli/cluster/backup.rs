@@ -102,7 +102,7 @@ fn load_keys(target: &Target) -> Result<DataKeys, Problem> {
 
 /// These data keys, and those that came since they were read.
 fn with_newer(mut keys: DataKeys, target: &Target) -> Result<DataKeys, Problem> {
-    keys.keys.extend(load_keys(target)?.keys);
+    keys.keys.extend(&load_keys(target)?.keys);
     Ok(keys)
 }
 
