@@ -76,8 +76,8 @@ pub(crate) const CONNECTIONS_GIVE_BACK_BYTES_MIN: usize = 4 << 20;
 /// Octets of messages that are counted with the connection that they wait on; those beyond are counted as they come.
 pub(crate) const CONNECTION_MEMORY_FREE_BYTES: usize = 4 << 10;
 /// What a connection is counted as: its state when it is idle (1.6, 11, 48 and 39 KiB were measured,
-/// docs/experiments/transports.md), the octets above, and under TLS what is on its way out, or the beginning of a record
-/// whose end does not come (30 KiB with it).
+/// docs/experiments/transports.md), the octets above, and under TLS what is on its way out, or the beginning of a
+/// record whose end does not come (30 KiB with it).
 pub(crate) const CONNECTION_TCP_BYTES: usize = 8 << 10;
 /// The same over TLS.
 pub(crate) const CONNECTION_DOT_BYTES: usize = 32 << 10;
@@ -160,8 +160,8 @@ pub(crate) const HTTP_GOODBYE_MS: u64 = 1_000;
 pub(crate) const QUIC_STREAMS_MAX: u32 = 100;
 /// What a query is counted as while it waits, beside its message: its state, its task, and what QUIC keeps of a stream.
 pub(crate) const QUIC_EXCHANGE_BYTES: usize = 3 << 10;
-/// What a query is counted as beside that while its end has not come: what QUIC keeps of a stream with gaps, a window of
-/// data, or half of that which its datagrams take in memory beside the data.
+/// What a query is counted as beside that while its end has not come: QUIC may keep a window of data behind a gap, or
+/// half as much of the datagrams around little data.
 pub(crate) const QUIC_GAPS_BYTES: usize = 64 << 10;
 /// Octets that a QUIC client may send unasked, on one stream: the longest message, and one octet more to see that there
 /// is more.

@@ -4,7 +4,8 @@
 //! Alike are responses of one kind that are about the same name; all names that do not exist in a zone, all below one
 //! delegation, and all that one wildcard makes are the same here, since whoever forges queries can make up names. A
 //! client that asks for many names that exist meets the other limits: one for its address, and one for each of the
-//! prefixes that it is in ([`prefixes`]). The shorter a prefix, the more resolvers it may have, and the higher its rate.
+//! prefixes that it is in ([`prefixes`]). The shorter a prefix, the more resolvers it may have, and the higher its
+//! rate.
 //!
 //! ```text
 //!   exempt network, or a cookie that proves the address   -> not counted

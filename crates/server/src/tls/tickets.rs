@@ -1,15 +1,16 @@
 //! Tickets with which a client resumes a session of TLS (RFC 8446 4.6.1, RFC 5077), on any node of the cluster.
 //!
-//! The keys follow from a secret of the cluster ([`super::client_secrets`]) and the time, so all nodes have the same and
-//! none is ever sent:
+//! The keys follow from a secret of the cluster ([`super::client_secrets`]) and the time, so all nodes have the same
+//! and none is ever sent:
 //!
 //! ```text
 //!   key of a period = HMAC-SHA256(secret, label, number of the period)
 //!   ticket          = number of the period, nonce, ChaCha20-Poly1305 of the session
 //! ```
-//! A ticket is good in the period in which it was made and the next, unless its secret is retired before. Early data is never taken, so a ticket that is
-//! sent again, here or to another node, does nothing again (RFC 8446 8). Under TLS 1.3 a resumed session has an
-//! exchange of keys of its own: who learns the secret cannot read what was recorded.
+//! A ticket is good in the period in which it was made and the next, unless its secret is retired before.
+//! Early data is never taken, so a ticket that is sent again, here or to another node, does nothing again (RFC 8446 8).
+//! Under TLS 1.3 a resumed session has an exchange of keys of its own: who learns the secret cannot read what was
+//! recorded.
 
 use super::client_secrets::ClientSecrets;
 use crate::files::data_key::Key;

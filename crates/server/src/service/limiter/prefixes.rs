@@ -70,8 +70,8 @@ impl Prefixes {
         std::array::from_fn(|index| family[index].map_or(0, |prefix| self.key(bits & prefix.mask, index)))
     }
 
-    /// Two multiplications whose halves are folded into one word, with secrets in both: a few instructions, where a hash
-    /// for each prefix would take hundreds.
+    /// Two multiplications whose halves are folded into one word, with secrets in both: a few instructions, where a
+    /// hash for each prefix would take hundreds.
     fn key(&self, bits: u128, index: usize) -> u64 {
         let fold = |one: u64, other: u64| {
             let product = u128::from(one) * u128::from(other);

@@ -71,22 +71,25 @@ fn what_is_held_back_below_dns_is_counted() {
         stream.write_all(&headers_without_end()).unwrap();
         stream
     };
-    let kinds: [(&str, &dyn Fn(usize) -> TlsStream, u64); 2] = [("TLS", &over_tls, 32), ("HTTPS", &over_https, 92)];
-    for (what, connect, counted_kib) in kinds {
-        // What the first ones cost is nothing that each costs.
-        drop((0..10).map(connect).collect::<Vec<_>>());
-        wait_for("no connection", || (cluster.metric(1, "catamaran_connections_open") == 0).then_some(()));
-        let growth = Growth::start(cluster.pid(1).unwrap());
-        let mut open: Vec<TlsStream> = (0..EACH).map(connect).collect();
-        open.iter_mut().for_each(|stream| stream.sock.write_all(&record_without_end()).unwrap());
-        std::thread::sleep(TAKEN_IN);
-        let grown = growth.peak_kib();
-        println!("{what}: {:.1} of {counted_kib} KiB each", grown as f64 / EACH as f64);
-        assert!(grown > EACH as u64 * counted_kib / 4, "they hold back what costs memory: {grown} KiB");
-        assert!(grown <= EACH as u64 * counted_kib, "{what}: {grown} KiB for {EACH}");
-        drop(open);
-        given_back(&cluster, &growth, grown);
-    }
+    costs_no_more(&cluster, "TLS", over_tls, 32);
+    costs_no_more(&cluster, "HTTPS", over_https, 92);
+}
+
+/// Opens connections that each hold back the end of a record: none takes more than what it is counted as.
+fn costs_no_more(cluster: &Cluster, what: &str, connect: impl Fn(usize) -> TlsStream, counted_kib: u64) {
+    // What the first ones cost is nothing that each costs.
+    drop((0..10).map(&connect).collect::<Vec<_>>());
+    wait_for("no connection", || (cluster.metric(1, "catamaran_connections_open") == 0).then_some(()));
+    let growth = Growth::start(cluster.pid(1).unwrap());
+    let mut open: Vec<TlsStream> = (0..EACH).map(connect).collect();
+    open.iter_mut().for_each(|stream| stream.sock.write_all(&record_without_end()).unwrap());
+    std::thread::sleep(TAKEN_IN);
+    let grown = growth.peak_kib();
+    println!("{what}: {:.1} of {counted_kib} KiB each", grown as f64 / EACH as f64);
+    assert!(grown > EACH as u64 * counted_kib / 4, "they hold back what costs memory: {grown} KiB");
+    assert!(grown <= EACH as u64 * counted_kib, "{what}: {grown} KiB for {EACH}");
+    drop(open);
+    given_back(cluster, &growth, grown);
 }
 
 #[test]
