@@ -1,7 +1,7 @@
 //! What an applied entry leaves for who asks later.
 
 use crate::entry::{Body, Entry};
-use crate::io::{ActionRecord, AuditRecord, UpdateRecord};
+use crate::io::{ActionRecord, AuditNames, AuditRecord, UpdateRecord};
 use crate::machine::Applied;
 use core::net::Ipv6Addr;
 
@@ -13,6 +13,7 @@ pub(crate) fn record_of(index: u64, entry: &Entry, applied: &Applied) -> Option<
         (Applied::Misfit { .. } | Applied::Full, _) => None,
         (_, Body::Update(update)) => {
             let change = update.change.as_ref()?;
+            let records = change.changeset.deleted.iter().chain(&change.changeset.added);
             Some(AuditRecord::Update(UpdateRecord {
                 index,
                 time_ms,
@@ -23,6 +24,7 @@ pub(crate) fn record_of(index: u64, entry: &Entry, applied: &Applied) -> Option<
                 serial_to: change.changeset.serial_to,
                 deleted_count: change.changeset.deleted.len(),
                 added_count: change.changeset.added.len(),
+                names: AuditNames::of(records.map(|record| (record.owner.as_ref(), record.rtype))),
             }))
         }
         (_, Body::Settings(settings)) => {

@@ -122,5 +122,6 @@ pub(crate) fn config(
             members,
         },
         log: Log::default(),
+        audit: Default::default(),
     }
 }

@@ -187,7 +187,7 @@ impl Plan {
                 config.dns = Dns { listen: config.dns.listen, tls, ..kept.dns.clone() };
                 config.log = kept.log.clone();
                 config.wrapping_key_file = kept.wrapping_key_file.clone();
-                config.sandbox = kept.sandbox;
+                (config.sandbox, config.audit) = (kept.sandbox, kept.audit);
             }
             configs.push(config);
         }
