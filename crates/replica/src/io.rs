@@ -14,8 +14,8 @@
 mod error;
 
 pub use crate::admin::{Contents, Replacement};
+pub use crate::apply::AuditNames;
 use crate::disk::{DiskJob, DiskQueue, ReadFile};
-use crate::limits::{AUDIT_NAMES_BYTES_MAX, AUDIT_NAMES_MAX};
 use crate::policy::{External, Policy, Revision};
 pub use crate::replica::Membership;
 use crate::secrets::DataKey;
@@ -23,8 +23,8 @@ use crate::update::SecretId;
 use core::net::{IpAddr, SocketAddr};
 pub use error::{AdminError, ReadIndexError};
 use std::sync::Arc;
-use wire::name::{Name, NameRef};
-use wire::number::{Rcode, Rtype, Serial};
+use wire::name::Name;
+use wire::number::{Rcode, Serial};
 use zone::ZoneId;
 
 /// Milliseconds of monotonic time between two [`Input::Tick`].
@@ -557,35 +557,6 @@ pub struct UpdateRecord {
     pub added_count: usize,
     /// Whose records went or came.
     pub names: AuditNames,
-}
-
-/// Owners and types that an update is about, as many as a line of an audit log has room for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AuditNames {
-    /// Each once, in the order in which they come.
-    pub names: Vec<(Name, Rtype)>,
-    /// There are others.
-    pub has_more: bool,
-}
-
-impl AuditNames {
-    /// The first of them, up to the bounds; the SOA, which every change has, is not one.
-    #[must_use]
-    pub fn of<'n>(all: impl Iterator<Item = (NameRef<'n>, Rtype)>) -> Self {
-        let (mut kept, mut bytes) = (Self::default(), 0);
-        for (owner, rtype) in all.filter(|(_, rtype)| *rtype != Rtype::SOA) {
-            if kept.names.iter().any(|(name, of)| *of == rtype && name.as_ref() == owner) {
-                continue;
-            }
-            bytes += owner.octets().len();
-            if kept.names.len() == AUDIT_NAMES_MAX || bytes > AUDIT_NAMES_BYTES_MAX {
-                kept.has_more = true;
-                break;
-            }
-            kept.names.push((owner.to_name(), rtype));
-        }
-        kept
-    }
 }
 
 /// What an [`AdminCommand`] led to; it is applied here when this comes out.

@@ -118,7 +118,7 @@ impl Line {
         }
     }
 
-    /// The line as it is written, without its end: `prev` is the digest of the line before, and becomes that of this one.
+    /// The line as it is written, without its end: `prev` is the digest of the line before, and becomes its own.
     pub(super) fn chain(&self, prev: &mut LineDigest) -> io::Result<Vec<u8>> {
         let mut bytes = serde_json::to_vec(self)?;
         // An object of at least one field: its end gives way to one more.

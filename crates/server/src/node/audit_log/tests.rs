@@ -64,7 +64,8 @@ fn each_index_is_written_once_over_restarts_and_crashes() {
         text.lines().next(),
         Some(
             "{\"index\":5,\"time_ms\":1700000000123,\"key\":\"dhcp.\",\"source\":\"192.0.2.7\",\
-             \"zone\":\"example.org.\",\"serial_from\":5,\"serial_to\":6,\"deleted\":1,\"added\":2,\"names\":[\"a.example.org. A\"]}"
+             \"zone\":\"example.org.\",\"serial_from\":5,\"serial_to\":6,\"deleted\":1,\"added\":2,\
+             \"names\":[\"a.example.org. A\"]}"
         )
     );
     assert_eq!(read_last(&path, 2).unwrap().lines().count(), 2);
@@ -273,7 +274,8 @@ fn what_is_refused_has_a_line_with_who_and_what() {
     let lines: Vec<_> = text.lines().collect();
     assert!((20..30).contains(&(lines.len() - 1)), "{} lines of strangers", lines.len() - 1);
     let wanted = "{\"after\":0,\"time_ms\":7,\"refused\":\"not_granted\",\"attempt\":\"update\",\"key\":\"dhcp.\",\
-                  \"source\":\"192.0.2.7\",\"zone\":\"example.org.\",\"names\":[\"www.example.org. TYPE65280\"],\"more\":true}";
+                  \"source\":\"192.0.2.7\",\"zone\":\"example.org.\",\
+                  \"names\":[\"www.example.org. TYPE65280\"],\"more\":true}";
     assert_eq!(*lines.last().unwrap(), wanted);
     assert_eq!(verify(&files_of(&path), None).unwrap().lines, lines.len() as u64);
     assert_eq!((last_index(&path), counters.waiting.get()), (0, 0));

@@ -1,8 +1,8 @@
 //! Whether an audit log is as it was written: each line has the digest of the one before, over all its files.
 //!
-//! An edited line does not have the digest that the next one names; where lines or whole files were taken out of the
-//! middle, or put in, two do not fit either. What was cut off at the end is seen against a digest that was noted before,
-//! elsewhere; the oldest lines go as files are rotated.
+//! An edited line does not have the digest that the next one names; where lines or files were taken out of the middle,
+//! or put in, two do not fit either. What was cut off at the end is seen against a digest that was noted elsewhere; the
+//! oldest lines go as files are rotated.
 
 use super::file::numbered;
 use super::line::{LineDigest, digest_of};
