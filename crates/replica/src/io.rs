@@ -14,6 +14,7 @@
 mod error;
 
 pub use crate::admin::{Contents, Replacement};
+pub use crate::apply::AuditNames;
 use crate::disk::{DiskJob, DiskQueue, ReadFile};
 use crate::policy::{External, Policy, Revision};
 pub use crate::replica::{ContradictedLog, Doubt, MemberState, Membership};
@@ -574,6 +575,8 @@ pub struct UpdateRecord {
     pub deleted_count: usize,
     /// Records that came, the SOA counted in.
     pub added_count: usize,
+    /// Whose records went or came.
+    pub names: AuditNames,
 }
 
 /// What an [`AdminCommand`] led to; it is applied here when this comes out.

@@ -49,6 +49,10 @@ pub const AUTHORITIES_MAX: usize = 2;
 pub const CERTIFICATE_OCTETS_MAX: usize = 8 << 10;
 /// Octets of an authority's private key.
 pub const AUTHORITY_KEY_OCTETS_MAX: usize = 4 << 10;
+/// Owners and types that the audit record of one update names.
+pub const AUDIT_NAMES_MAX: usize = 8;
+/// Bytes of the names of those owners.
+pub const AUDIT_NAMES_BYTES_MAX: usize = 512;
 /// Secrets that one entry seals anew.
 pub const RESEALED_MAX: usize = 1_024;
 /// Data keys that a member holds: the one in use, the next one, and those before that something is sealed by.

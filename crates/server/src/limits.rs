@@ -247,10 +247,19 @@ pub(crate) const API_SILENCE_MS: u64 = 1_000_000;
 pub(crate) const TOKEN_TEXT_OCTETS_MAX: u64 = 4 << 10;
 /// Records that wait for the audit log; more are lost to it, and that is written down.
 pub(crate) const AUDIT_WAITING_MAX: usize = 100_000;
-/// Octets of one file of the audit log after which the next begins.
-pub(crate) const AUDIT_FILE_BYTES_MAX: u64 = 64 << 20;
-/// Files of the audit log.
+/// Bytes of all files of the audit log, unless the configuration says otherwise, and the least that it may say.
+pub(crate) const AUDIT_BYTES_MAX: u64 = 1 << 30;
+pub(crate) const AUDIT_BYTES_MIN: u64 = 1 << 20;
+/// Files of the audit log, of the same size.
 pub(crate) const AUDIT_FILES_MAX: usize = 8;
+/// Bytes of one of its files that a request for the last lines may read.
+pub(crate) const AUDIT_READ_BYTES_MAX: u64 = 64 << 20;
+/// Lines a second about attempts that were refused, and so many at once after silence: of clients that showed no
+/// right key, and of those that did.
+pub(crate) const AUDIT_STRANGERS_PER_SECOND: u32 = 1;
+pub(crate) const AUDIT_STRANGERS_BURST: u32 = 20;
+pub(crate) const AUDIT_KEYS_PER_SECOND: u32 = 10;
+pub(crate) const AUDIT_KEYS_BURST: u32 = 100;
 /// Octets of the longest line: two names of 1,004 characters in text, an address, numbers.
 pub(crate) const AUDIT_LINE_BYTES_MAX: usize = 8 << 10;
 /// Time after which what was written to the audit log is on the disk.

@@ -66,6 +66,7 @@ fn main() -> ExitCode {
         cli::Command::Zone(command) => cli::zone::run(command),
         cli::Command::Key(command) => cli::key::run(command),
         cli::Command::Policy(command) => cli::policy::run(command),
+        cli::Command::Audit(command) => cli::audit::run(command),
         cli::Command::Cluster(command) => cli::cluster::run(command),
         cli::Command::Ddns(args) => cli::ddns::run(args),
     };

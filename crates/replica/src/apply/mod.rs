@@ -2,6 +2,7 @@
 
 mod audit;
 
+pub use audit::AuditNames;
 pub(crate) use audit::record_of;
 
 use crate::command::Answer;

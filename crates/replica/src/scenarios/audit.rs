@@ -42,7 +42,8 @@ fn every_member_audits_each_effective_update_once() {
     assert_eq!(first.len(), 5);
     let serials: Vec<_> = first.iter().map(|record| (record.serial_from.unwrap().0, record.serial_to.0)).collect();
     assert_eq!(serials, [(1, 2), (2, 3), (3, 4), (4, 5), (5, 6)]);
-    let UpdateRecord { key, source, zone, deleted_count, added_count, .. } = &first[0];
+    let UpdateRecord { key, source, zone, deleted_count, added_count, names, .. } = &first[0];
+    assert_eq!((&names.names[..], names.has_more), (&[(address(1).owner, Rtype::A)][..], false));
     assert_eq!((key.to_string(), source.to_canonical().to_string()), ("key.".to_owned(), "192.0.2.200".to_owned()));
     assert_eq!((zone, *deleted_count, *added_count), (&zone_id("example.test."), 1, 2));
     for id in [2, 3] {

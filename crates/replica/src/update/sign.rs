@@ -41,6 +41,12 @@ pub struct Signer {
 }
 
 impl Signer {
+    /// The key that the client named, as it wrote it.
+    #[must_use]
+    pub fn key_name(&self) -> wire::name::NameRef<'_> {
+        self.key_name.as_ref()
+    }
+
     /// Octets to keep free behind a message for [`Signer::sign`].
     #[must_use]
     pub fn reserve_octets(&self) -> usize {

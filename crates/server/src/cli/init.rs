@@ -125,5 +125,6 @@ pub(crate) fn config(
             members,
         },
         log: Log::default(),
+        audit: Default::default(),
     }
 }

@@ -7,6 +7,7 @@ pub(crate) mod init;
 pub(crate) mod join;
 pub(crate) mod serve;
 // Talking to a cluster through its API.
+pub(crate) mod audit;
 pub(crate) mod client;
 pub(crate) mod cluster;
 pub(crate) mod difference;
@@ -66,6 +67,9 @@ pub(crate) enum Command {
     /// Say which key may write what, and ask what is said.
     #[command(subcommand, after_help = POLICY_EXAMPLES)]
     Policy(PolicyCommand),
+    /// Check the audit log of a node.
+    #[command(subcommand, after_help = audit::EXAMPLES)]
+    Audit(audit::AuditCommand),
     /// Who belongs to the cluster, who votes, who leads.
     #[command(subcommand, after_help = cluster::EXAMPLES)]
     Cluster(cluster::ClusterCommand),

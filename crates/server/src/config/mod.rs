@@ -1,5 +1,6 @@
 //! What is local to one node, in TOML. Everything else (zones, keys, grants) is replicated state.
 
+pub(crate) mod audit;
 pub(crate) mod nearest;
 pub(crate) mod rate_limit;
 pub(crate) mod sandbox;
@@ -14,6 +15,7 @@ use crate::limits::{
     SMALL_FILE_BYTES_MAX, UDP_PAYLOAD_DEFAULT, UDP_RESPONSE_OCTETS_MAX, UDP_WORKERS_MAX,
 };
 use crate::problem::{Exit, Problem};
+use audit::Audit;
 use rate_limit::RateLimit;
 use replica::log::LogConfig;
 use sandbox::Sandbox;
@@ -54,6 +56,9 @@ pub(crate) struct Config {
     /// How much of the log is kept; for small disks.
     #[serde(default, skip_serializing_if = "Log::is_default")]
     pub(crate) log: Log,
+    /// How much of the audit log is kept.
+    #[serde(default, skip_serializing_if = "Audit::is_default")]
+    pub(crate) audit: Audit,
 }
 
 /// The `[dns]` table.
@@ -223,6 +228,7 @@ const TABLES: &[(&str, &[&str])] = &[
             "api",
             "peer",
             "log",
+            "audit",
         ],
     ),
     (
@@ -259,6 +265,7 @@ const TABLES: &[(&str, &[&str])] = &[
     ("peer", &["listen", "ca_file", "cert_file", "key_file", "members"]),
     ("peer.members", &["id", "address"]),
     ("log", &["checkpoint_bytes", "keep_entries", "keep_bytes"]),
+    ("audit", Audit::KEYS),
 ];
 
 const fn udp_payload_default() -> u16 {
@@ -389,6 +396,7 @@ impl Config {
         if self.api.hosts.len() > API_HOSTS_MAX {
             return Err(("hosts", format!("`api.hosts` takes at most {API_HOSTS_MAX} names")));
         }
+        self.audit.check()?;
         if self.log.checkpoint_bytes < CHECKPOINT_BYTES_MIN {
             return Err(("checkpoint_bytes", format!("`checkpoint_bytes` must be {CHECKPOINT_BYTES_MIN} or more")));
         }
@@ -510,6 +518,8 @@ address_burst = 10
 bytes_per_second_min = 7
 grace_ms = 8
 held_bytes_max = 9
+[audit]
+bytes_max = 1048577
 "#;
 
     fn error(text: &str) -> String {
@@ -595,6 +605,7 @@ held_bytes_max = 9
             ("all_per_second = 7", "all_per_second = 100000001", "at most 100000000"),
             ("address_burst = 10", "address_burst = 0", "1 to 100000000"),
             ("held_bytes_max = 9", "held_bytes_max = 0", "1 or more"),
+            ("bytes_max = 1048577", "bytes_max = 1048575", "1048576 or more"),
             ("bytes_per_second_min = 7", "bytes_per_second_min = 0", "1 or more"),
         ] {
             let text = error(&GOOD.replace(from, to));

@@ -3,19 +3,25 @@
 //!
 //! ```text
 //!   {"index":812,"time_ms":1700000000123,"key":"dhcp.","source":"192.0.2.7","zone":"example.org.",
-//!    "serial_from":41,"serial_to":42,"deleted":1,"added":2}
-//!   {"index":813,"time_ms":1700000000456,"action":"key add","subject":"dhcp."}
-//!   {"after":813,"time_ms":1700000000789,"action":"key show","subject":"dhcp."}
+//!    "serial_from":41,"serial_to":42,"deleted":1,"added":2,"names":["a.example.org. A"],"prev":"..."}
+//!   {"index":813,"time_ms":1700000000456,"action":"key add","subject":"dhcp.","prev":"..."}
+//!   {"after":813,"time_ms":1700000000789,"action":"key show","subject":"dhcp.","prev":"..."}
+//!   {"after":813,"time_ms":1700000000999,"refused":"not_granted","attempt":"update","key":"acme.",
+//!    "source":"192.0.2.8","zone":"example.org.","names":["www.example.org. A"],"prev":"..."}
 //!   {"gap_after":900,"gap_to":1000}
 //!   {"through":1012}
 //! ```
-//! Every node writes the same lines, each once and in order of their index, over restarts too; what a node did not
-//! apply one by one, because it took a checkpoint, or had no room for, is a gap, and stands in the files of the others.
-//! `through` says that nothing is missing up to there; what was asked of this node alone has `after`, the index that
-//! its file had come to. A thread of its own writes: nothing waits for this disk but a checkpoint, before it takes the
-//! place of entries from which lines could be written once more.
+//! Every node writes the same lines, but for `prev`, each once and in order of their index, over restarts too; what a
+//! node did not apply one by one, because it took a checkpoint, or had no room for, is a gap, and stands in the files
+//! of the others. `through` says that nothing is missing up to there; what was asked of this node alone has `after`, the
+//! index that its file had come to. `prev` is the digest of the line before ([`verify`]). A thread of its own writes:
+//! nothing waits for this disk but a checkpoint, before it takes the place of entries from which lines could be written
+//! once more.
 
 mod file;
+mod line;
+pub(crate) mod refused;
+pub(crate) mod verify;
 
 use file::AuditFile;
 pub(crate) use file::{begin, last_index, read_last};
@@ -23,6 +29,7 @@ pub(crate) use file::{begin, last_index, read_last};
 use crate::limits::{AUDIT_MARK_MS, AUDIT_SYNC_MS, AUDIT_WAITING_MAX};
 use crate::metrics::text::{Kind, Page};
 use crate::metrics::{Counter, Gauge};
+use refused::Attempt;
 use replica::io::AuditRecord;
 use std::path::Path;
 use std::sync::Arc;
@@ -39,6 +46,8 @@ pub(crate) enum AuditWork {
     Records(Vec<AuditRecord>),
     /// Something that was asked of this node alone; who asked is told when it stands there.
     Local { time_ms: u64, action: &'static str, subject: String, written: oneshot::Sender<bool> },
+    /// Something that this node refused, and how many others before it have no line.
+    Refused(Box<Attempt>, u64),
     /// Behind this index nothing is known up to that one, which is in it.
     Gap { after: u64, to: u64 },
     /// What was put before has to be on the disk; the other end of this is dropped then.
@@ -98,6 +107,11 @@ impl AuditQueue {
     pub(crate) fn new(last: u64, counters: Arc<AuditCounters>) -> (Self, Receiver<AuditWork>) {
         let (work, receiver) = channel();
         (Self { work, counters, seen: last, gap: None }, receiver)
+    }
+
+    /// For the threads that refuse.
+    pub(crate) fn refusals(&self) -> refused::Sink {
+        refused::Sink { work: self.work.clone(), counters: self.counters.clone() }
     }
 
     /// For who has to know that what was put is on the disk.
@@ -172,8 +186,8 @@ impl AuditQueue {
 }
 
 /// Writes until the queue is gone. Lines are with the kernel at once, and on the disk a second later at most.
-pub(crate) fn run(path: &Path, work: &Receiver<AuditWork>, counters: &AuditCounters) {
-    let mut file = AuditFile::open(path);
+pub(crate) fn run(path: &Path, bytes_max: u64, work: &Receiver<AuditWork>, counters: &AuditCounters) {
+    let mut file = AuditFile::open(path, bytes_max);
     let mut is_dirty = false;
     let (mut synced_at, mut marked_at) = (Instant::now(), Instant::now());
     loop {
@@ -223,6 +237,12 @@ fn write(file: &mut AuditFile, work: AuditWork, counters: &AuditCounters) {
             file.flush();
             // Who asked may have gone away.
             let _ = written.send(done);
+        }
+        AuditWork::Refused(attempt, unsaid) => {
+            counters.waiting.leave();
+            if !file.refused(&attempt, unsaid) {
+                counters.lost.one_shared();
+            }
         }
         AuditWork::Gap { after, to } => {
             counters.waiting.leave();

@@ -1,5 +1,6 @@
 //! How the other threads talk to the replica thread.
 
+use super::audit_log::refused::RefusedLog;
 use super::removal::Removal;
 use super::replica_thread::{ReplicaThread, Work};
 use super::rights::Rights;
@@ -100,6 +101,8 @@ pub(crate) struct Shared {
     pub(crate) zone_memory: Arc<ZoneMemory>,
     /// Whether this node does.
     pub(crate) removal: Removal,
+    /// What is refused, for the audit log.
+    pub(crate) refusals: RefusedLog,
 }
 
 /// Indexes up to which others show everything.
@@ -234,6 +237,10 @@ impl Submit for ReplicaHandle {
 
     fn rights(&self) -> Arc<Rights> {
         self.shared.rights()
+    }
+
+    fn refusals(&self) -> Option<&RefusedLog> {
+        Some(&self.shared.refusals)
     }
 
     fn freeze(&self, then: Box<dyn FnOnce(Frozen) + Send>) {

@@ -387,7 +387,8 @@ impl Node {
         for runtime in self.runtimes {
             runtime.shutdown_background();
         }
-        // The replica's end closed the writers' queues; they finish what is in them.
+        // The replica's end closed the writers' queues, and this the last one; they finish what is in them.
+        self.handle.shared.refusals.disconnect();
         for writer in self.writers {
             let _ = writer.join();
         }

@@ -61,6 +61,7 @@ pub(super) fn writers(
     counters: &Counters,
 ) -> Result<(DiskQueues, AuditQueue, Vec<JoinHandle<()>>), Problem> {
     let (audit, writer) = audit(config, counters)?;
+    handle.shared.refusals.connect(audit.refusals());
     let (disks, mut writers) = disks(config, handle, counters, audit.barrier())?;
     writers.push(writer);
     Ok((disks, audit, writers))
@@ -69,9 +70,9 @@ pub(super) fn writers(
 /// Starts the thread that writes the audit log.
 fn audit(config: &Config, counters: &Counters) -> Result<(AuditQueue, JoinHandle<()>), Problem> {
     let path = audit_of(&config.dir);
-    let counters = counters.audit.clone();
+    let (counters, bytes_max) = (counters.audit.clone(), config.audit.bytes_max);
     let (queue, work) = AuditQueue::new(audit_log::last_index(&path), counters.clone());
-    let writer = spawn("audit".to_owned(), move || audit_log::run(&path, &work, &counters))?;
+    let writer = spawn("audit".to_owned(), move || audit_log::run(&path, bytes_max, &work, &counters))?;
     Ok((queue, writer))
 }
 

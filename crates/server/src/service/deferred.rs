@@ -14,6 +14,7 @@
 mod desk;
 // What becomes of responses beyond the limit.
 mod guard;
+mod refusals;
 
 pub(crate) use desk::{Deferred, Desk, Work};
 
@@ -22,13 +23,14 @@ use super::cookies::{COOKIE_OCTETS, Cookies, Standing};
 use super::counters::{Refusal, UpdateCounters, WorkerCounters};
 use super::external::{Ask, Asked, Asker, Who};
 use super::limiter::{Limiter, Verdict as Limit};
-use super::outcome::{Pending, Waiting};
+use super::outcome::{Pending, Tried, Waiting};
 use super::response::ResponseHead;
 use super::serving::ServingReader;
 use super::shares::Place;
 use super::transfer;
 use crate::limits::{DATAGRAM_OCTETS_MAX, UPDATE_FORGET_MS, UPDATES_FORGET_COUNT, UPDATES_PENDING_MAX};
 use crate::listen::{Reply, Transport};
+use crate::node::audit_log::refused::RefusedLog;
 use crate::node::readers::Zones;
 use crate::node::rights::Rights;
 use desk::Clerk;
@@ -65,6 +67,10 @@ pub(crate) trait Submit: Send + Sync {
     fn submit(&self, request: UpdateRequest, flow: &Flow) -> Result<Place, Refusal>;
     /// Keys and grants as they are now.
     fn rights(&self) -> Arc<Rights>;
+    /// Where what is refused is written down, if it is.
+    fn refusals(&self) -> Option<&RefusedLog> {
+        None
+    }
     /// The published version of all zones, held as long as the caller likes.
     fn freeze(&self, then: Box<dyn FnOnce(zone::set::Frozen) + Send>);
 }
@@ -161,6 +167,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
         match authenticate(&request, &rights.keys, now_s()) {
             Authenticated::Rejected { rcode, reason, signer } => {
                 self.count(&reply).tsig_reject_for(reason);
+                self.note_stranger(&request, &reply, reason.label(), signer.as_ref());
                 // Who gets a MAC has shown one: the key is right, its time or its length is not.
                 let is_signed = signer.as_ref().is_some_and(Signer::is_signing);
                 match self.judge_error(&request, &reply) {
@@ -175,6 +182,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
                 // Unsigned queries never come here; an unsigned UPDATE is refused, but for what is said about its zone.
                 let refused = self.admit_update(&request, None, &rights);
                 let refused = refused.err().unwrap_or(Refused { rcode: Rcode::REFUSED, reason: Refusal::Unsigned });
+                self.note_stranger(&request, &reply, refused.reason.label(), None);
                 match self.judge_error(&request, &reply) {
                     Limit::Send => self.refuse(&request, &refused, None, reply),
                     verdict => {
@@ -327,6 +335,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
             refused_for: zone.filter(|_| early.is_some()),
             external,
         };
+        let names = early.map(|_| refusals::names_of(request)).unwrap_or_default();
         let place = match self.waiting.len() < UPDATES_PENDING_MAX {
             true => self.submit.submit(update, &flow),
             false => Err(Refusal::QueueFull),
@@ -335,7 +344,8 @@ impl<S: Submit + 'static> UpdateThread<S> {
             Ok(place) => {
                 let is_proven = self.standing_of(request, &reply).0 == Standing::Proven;
                 let head = self.head(request, &reply);
-                let pending = Pending { head, signer, reply, is_proven, early, place };
+                let tried = Tried { key: flow.key, names };
+                let pending = Pending { head, signer, reply, is_proven, early, place, tried };
                 self.waiting.put(request_id, pending, received_at);
             }
             Err(reason) => {
@@ -406,6 +416,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
         if verdict == Verdict::BadTime && !self.may_say_bad_time(request_id) {
             return;
         }
+        self.note_outcome(request_id, &verdict);
         self.waiting.finish(request_id, verdict, &self.counters, &self.service, now_s(), &mut self.out);
     }
 
@@ -438,29 +449,6 @@ impl<S: Submit + 'static> UpdateThread<S> {
             Some(Ok(len)) => reply.send(self.out[..len].to_vec()),
             // Removed since it was admitted.
             Some(Err(_)) | None => self.error(request, Rcode::SERVFAIL, None, Some(signer), reply),
-        }
-    }
-
-    /// Sends an error that has a reason, and counts it.
-    fn refuse(&mut self, request: &Request<'_>, refused: &Refused, signer: Option<&Signer>, reply: Reply) {
-        self.count(&reply).refuse_for(refused.reason);
-        self.error(request, refused.rcode, refused.reason.extended(), signer, reply);
-    }
-
-    /// Sends an error, signed where there is something to sign with.
-    fn error(
-        &mut self,
-        request: &Request<'_>,
-        rcode: Rcode,
-        extended: Option<u16>,
-        signer: Option<&Signer>,
-        reply: Reply,
-    ) {
-        self.count(&reply).response(rcode);
-        let (head, bare) = (self.head(request, &reply), Bare { rcode, extended, ..Bare::default() });
-        match head.compose(bare, &self.service, signer, now_s(), &mut self.out) {
-            Some(len) => reply.send(self.out[..len].to_vec()),
-            None => reply.give_up(),
         }
     }
 }

@@ -6,10 +6,11 @@ use super::deferred::Refused;
 use super::response::ResponseHead;
 use super::shares::Place;
 use crate::listen::Reply;
-use replica::io::Verdict;
+use replica::io::{AuditNames, Verdict};
 use replica::update::Signer;
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
+use wire::Name;
 use wire::compose::ede;
 use wire::number::Rcode;
 use zone::answer::Bare;
@@ -25,6 +26,15 @@ pub(super) struct Pending {
     pub(super) early: Option<Refused>,
     /// Its place among those of its key.
     pub(super) place: Place,
+    /// For the audit log, should it be refused.
+    pub(super) tried: Tried,
+}
+
+/// Who tried what.
+pub(super) struct Tried {
+    pub(super) key: Name,
+    /// None where this node saw no reason to refuse it.
+    pub(super) names: AuditNames,
 }
 
 /// The updates of one thread.
@@ -60,6 +70,11 @@ impl Waiting {
     /// Where the response to an update goes, if it still waits.
     pub(super) fn reply(&self, id: u64) -> Option<Reply> {
         self.pending.get(&id).map(|pending| pending.reply.clone())
+    }
+
+    /// What is known of an update, if it still waits.
+    pub(super) fn pending(&self, id: u64) -> Option<&Pending> {
+        self.pending.get(&id)
     }
 
     /// Where the response to an update goes, if its client has not shown that it is there.

@@ -1,10 +1,17 @@
 //! The audit log of real nodes: the same lines on all of them, each once, whatever happens to the processes.
 
-use crate::support::cluster::{Cluster, kill, wait_for};
+use crate::support::cluster::{CATAMARAN, Cluster, Scratch, client_key_in, kill, wait_for};
+use crate::support::dns::{SILENCE, Transport, exchange};
 use crate::support::http;
+use crate::support::message::name;
 use crate::support::nodes::Nodes;
 use crate::support::tools::{has, nsupdate};
+use crate::updates::{add, rcode};
 use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+use wire::Rtype;
+use wire::builder::MessageBuilder;
 
 /// The updates in a node's file, by index.
 fn updates(cluster: &Cluster, id: u64) -> Vec<Value> {
@@ -12,7 +19,12 @@ fn updates(cluster: &Cluster, id: u64) -> Vec<Value> {
     let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
     let lines: Vec<Value> = whole.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(lines.iter().all(|line| line.get("gap_after").is_none()), "node {id}: {text}");
-    lines.into_iter().filter(|line| line.get("serial_to").is_some()).collect()
+    // Each is bound to the line before, which on another node is another one.
+    let unbound = |mut line: Value| {
+        assert!(line.as_object_mut().unwrap().remove("prev").is_some());
+        line
+    };
+    lines.into_iter().filter(|line| line.get("serial_to").is_some()).map(unbound).collect()
 }
 
 #[test]
@@ -54,4 +66,68 @@ fn nodes_write_the_same_lines_also_when_one_is_killed() {
     assert_eq!(http::get(cluster.api(1), "/v1/audit").unwrap().status, 401);
     let said = http::request(cluster.api(1), "GET", "/v1/audit?lines=3", Some(&cluster.token()), b"").unwrap();
     assert!(said.status == 200 && said.text().lines().count() == 3, "{}", said.text());
+}
+
+fn verify(file: &Path, more: &[&str]) -> (Option<i32>, String) {
+    let output: Output = Command::new(CATAMARAN).args(["audit", "verify"]).arg(file).args(more).output().unwrap();
+    let said = [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat();
+    (output.status.code(), said)
+}
+
+#[test]
+fn what_was_changed_and_who_was_refused_stand_in_the_log_which_shows_when_it_was_edited() {
+    let cluster = Cluster::start("audit-chain", 1, &[]);
+    let (dns, scratch) = (cluster.dns(1), Scratch::new("audit-chain"));
+    let file = cluster.dir.join("node-1/data.audit");
+    let log = || std::fs::read_to_string(&file).unwrap_or_default();
+    let line = |part: &str| {
+        let text = wait_for(part, || log().lines().find(|line| line.contains(part)).map(str::to_owned));
+        serde_json::from_str::<Value>(&text).unwrap()
+    };
+    let send = |message: Vec<u8>| rcode(&message, &exchange(Transport::Tcp, dns, &message, SILENCE).unwrap());
+    // What is done: whose records.
+    assert_eq!(send(add(&cluster.client_key(), "done.example.test.")), 0);
+    assert_eq!(line("\"serial_to\"")["names"], serde_json::json!(["done.example.test. A"]));
+    // A key without a grant, one that nobody knows, and a message without any.
+    let made = cluster.run(&["key", "add", "nothing"]);
+    let key = client_key_in(&String::from_utf8(made.stdout).unwrap());
+    assert_eq!(send(add(&key, "denied.example.test.")), 5);
+    let denied = line("denied.example.test.");
+    assert_eq!((&denied["refused"], &denied["key"]), (&Value::from("not_granted"), &Value::from("nothing.")));
+    assert_eq!((&denied["source"], &denied["zone"]), (&Value::from("127.0.0.1"), &Value::from("example.test.")));
+    let unknown =
+        "key \"stranger\" { algorithm hmac-sha256; secret \"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\"; };";
+    assert_eq!(send(add(&client_key_in(unknown), "stranger.example.test.")), 9);
+    assert_eq!(line("stranger.example.test.")["refused"], "tsig_bad_key");
+    let unsigned = MessageBuilder::update(7, name("example.test.").as_ref());
+    let unsigned = unsigned.add(name("unsigned.example.test.").as_ref(), Rtype::A, 60, &[192, 0, 2, 1]).build();
+    assert_eq!(send(unsigned.clone()), 5);
+    assert_eq!(line("unsigned.example.test.")["refused"], "unsigned");
+    // A flood of strangers leaves few lines, and takes none from what keys are refused.
+    (0..500).for_each(|_| _ = send(unsigned.clone()));
+    assert_eq!(send(add(&key, "later.example.test.")), 5);
+    line("later.example.test.");
+    let strangers = log().lines().filter(|line| line.contains("\"unsigned\"")).count();
+    assert!((2..200).contains(&strangers), "{strangers}");
+    // The chain: whole over a restart, and with a digest to note.
+    let mut cluster = cluster;
+    cluster.end("TERM");
+    let (code, said) = verify(&file, &[]);
+    assert!(code == Some(0) && said.contains("from the first that was written"), "{said}");
+    let noted = said.split("last:").nth(1).unwrap().trim().to_owned();
+    cluster.resume(&[]);
+    assert_eq!(send(add(&cluster.client_key(), "again.example.test.")), 0);
+    line("again.example.test.");
+    cluster.end("TERM");
+    let (code, said) = verify(&file, &["--noted", &noted]);
+    assert_eq!(code, Some(0), "{said}");
+    let text = log();
+    let other = |what: &str, text: String, more: &[&str]| {
+        let (code, said) = verify(Path::new(&scratch.file("data.audit", &text)), more);
+        assert!(code == Some(5) && said.contains("not whole"), "{what}: {code:?} {said}");
+    };
+    other("edited", text.replacen("\"nothing.\"", "\"another.\"", 1), &[]);
+    other("taken out", text.lines().filter(|line| !line.contains("denied")).map(|l| format!("{l}\n")).collect(), &[]);
+    let early = text.lines().take(2).map(|line| format!("{line}\n")).collect();
+    other("cut off", early, &["--noted", &noted]);
 }

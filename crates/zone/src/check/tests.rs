@@ -38,7 +38,8 @@ fn what_refuses_a_zone() {
         ),
         (
             "2t7b4g4vsa5smi47k61mv5bv1a22bojr NSEC3 1 0 2500 - 2t7b4g4vsa5smi47k61mv5bv1a22bojr A\n",
-            "5: 2t7b4g4vsa5smi47k61mv5bv1a22bojr.example. NSEC3: more than 50 iterations of NSEC3; sign with 0 (RFC 9276 3.1)",
+            "5: 2t7b4g4vsa5smi47k61mv5bv1a22bojr.example. NSEC3: \
+             more than 50 iterations of NSEC3; sign with 0 (RFC 9276 3.1)",
         ),
         (
             &format!("@ NSEC3PARAM 1 0 0 {}\n", "ab".repeat(33)),
@@ -49,7 +50,8 @@ fn what_refuses_a_zone() {
                 "2t7b4g4vsa5smi47k61mv5bv1a22bojr NSEC3 1 0 0 {} 2t7b4g4vsa5smi47k61mv5bv1a22bojr A\n",
                 "ab".repeat(255)
             ),
-            "5: 2t7b4g4vsa5smi47k61mv5bv1a22bojr.example. NSEC3: more than 32 bytes of NSEC3 salt; sign with none (RFC 9276 3.1)",
+            "5: 2t7b4g4vsa5smi47k61mv5bv1a22bojr.example. NSEC3: \
+             more than 32 bytes of NSEC3 salt; sign with none (RFC 9276 3.1)",
         ),
     ] {
         assert_eq!(said(checked(text).unwrap_err().errors()), [error], "{text}");

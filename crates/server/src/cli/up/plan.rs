@@ -199,7 +199,7 @@ impl Plan {
                 config.api.socket = kept.api.socket.clone();
                 config.api.hosts = kept.api.hosts.clone();
                 config.wrapping_key_file = kept.wrapping_key_file.clone();
-                config.sandbox = kept.sandbox;
+                (config.sandbox, config.audit) = (kept.sandbox, kept.audit);
             }
             configs.push(config);
         }

@@ -1,88 +1,24 @@
 //! The files: `PATH`, and `PATH.1` to `PATH.7`, the newest first.
 
+use super::line::{Line, LineDigest, digest_of};
+use super::refused::Attempt;
 use crate::files::{Readers, write_atomic};
-use crate::limits::{AUDIT_FILE_BYTES_MAX, AUDIT_FILES_MAX, AUDIT_LINE_BYTES_MAX};
+use crate::limits::{AUDIT_FILES_MAX, AUDIT_LINE_BYTES_MAX, AUDIT_READ_BYTES_MAX};
 use replica::io::{ActionRecord, AuditRecord};
-use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-
-/// One line.
-#[derive(Serialize, Deserialize)]
-#[serde(untagged)]
-enum Line {
-    Gap {
-        gap_after: u64,
-        gap_to: u64,
-    },
-    Through {
-        through: u64,
-    },
-    /// Asked of this node alone, behind what it had applied then.
-    Local {
-        after: u64,
-        time_ms: u64,
-        action: String,
-        subject: String,
-    },
-    Action {
-        index: u64,
-        time_ms: u64,
-        action: String,
-        subject: String,
-    },
-    Update {
-        index: u64,
-        time_ms: u64,
-        key: String,
-        source: String,
-        zone: String,
-        serial_from: Option<u32>,
-        serial_to: u32,
-        deleted: usize,
-        added: usize,
-    },
-}
-
-impl Line {
-    const fn last_index(&self) -> u64 {
-        match self {
-            Self::Gap { gap_to, .. } => *gap_to,
-            Self::Through { through } => *through,
-            Self::Update { index, .. } | Self::Action { index, .. } => *index,
-            Self::Local { after, .. } => *after,
-        }
-    }
-
-    fn of(record: &AuditRecord) -> Self {
-        let record = match record {
-            AuditRecord::Update(record) => record,
-            AuditRecord::Action(ActionRecord { index, time_ms, action, subject }) => {
-                let (action, subject) = ((*action).to_owned(), subject.clone());
-                return Self::Action { index: *index, time_ms: *time_ms, action, subject };
-            }
-        };
-        Self::Update {
-            index: record.index,
-            time_ms: record.time_ms,
-            key: record.key.to_string(),
-            source: record.source.to_canonical().to_string(),
-            zone: record.zone.apex.to_string(),
-            serial_from: record.serial_from.map(|serial| serial.0),
-            serial_to: record.serial_to.0,
-            deleted: record.deleted_count,
-            added: record.added_count,
-        }
-    }
-}
 
 /// The files as they are written.
 pub(super) struct AuditFile {
     path: PathBuf,
     file: Option<BufWriter<File>>,
     octets: u64,
+    /// Bytes of all files.
+    bytes_max: u64,
+    /// Digest of the last line.
+    prev: LineDigest,
     /// The last index that a line tells of.
     last: u64,
     /// The last index that a line should tell of, and does not.
@@ -91,8 +27,17 @@ pub(super) struct AuditFile {
 }
 
 impl AuditFile {
-    pub(super) fn open(path: &Path) -> Self {
-        let mut audit = Self { path: path.to_owned(), file: None, octets: 0, last: 0, lost_to: None, is_broken: false };
+    pub(super) fn open(path: &Path, bytes_max: u64) -> Self {
+        let mut audit = Self {
+            path: path.to_owned(),
+            file: None,
+            octets: 0,
+            bytes_max,
+            prev: [0; 32],
+            last: 0,
+            lost_to: None,
+            is_broken: false,
+        };
         audit.attempt(Self::append);
         audit
     }
@@ -115,6 +60,16 @@ impl AuditFile {
             }
             let (action, subject) = (action.to_owned(), subject.to_owned());
             audit.put(&Line::Local { after: audit.last, time_ms, action, subject })
+        })
+    }
+
+    /// What this node refused.
+    pub(super) fn refused(&mut self, attempt: &Attempt, unsaid: u64) -> bool {
+        self.attempt(|audit| {
+            if audit.file.is_none() {
+                audit.append()?;
+            }
+            audit.put(&Line::of_attempt(audit.last, attempt, unsaid))
         })
     }
 
@@ -146,10 +101,10 @@ impl AuditFile {
     }
 
     fn put(&mut self, line: &Line) -> io::Result<()> {
-        if self.octets >= AUDIT_FILE_BYTES_MAX {
+        if self.octets >= self.bytes_max / AUDIT_FILES_MAX as u64 {
             self.rotate()?;
         }
-        let mut octets = serde_json::to_vec(line)?;
+        let mut octets = line.chain(&mut self.prev)?;
         octets.push(b'\n');
         self.file.as_mut().ok_or(io::ErrorKind::NotFound)?.write_all(&octets)?;
         self.octets += octets.len() as u64;
@@ -199,6 +154,7 @@ impl AuditFile {
         file.seek(SeekFrom::Start(whole))?;
         self.octets = whole;
         self.last = last_index(&self.path);
+        self.prev = newest_line(&self.path).map_or([0; 32], |line| digest_of(&line));
         self.file = Some(BufWriter::new(file));
         Ok(())
     }
@@ -213,7 +169,23 @@ impl AuditFile {
                 _ => {}
             }
         }
+        self.remove_beyond()?;
         self.append()
+    }
+
+    /// Removes the oldest, where all together are too large: files may be of a time when more was allowed.
+    fn remove_beyond(&self) -> io::Result<()> {
+        let mut bytes = 0;
+        for number in 1..AUDIT_FILES_MAX {
+            let file = numbered(&self.path, number);
+            let Ok(data) = std::fs::metadata(&file) else { continue };
+            bytes += data.len();
+            // The newest but one stays whatever its size: its last line binds the next one.
+            if number > 1 && bytes > self.bytes_max {
+                std::fs::remove_file(file)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -227,16 +199,16 @@ pub(crate) fn begin(path: &Path, made: ActionRecord) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
     }
     let gap = Line::Gap { gap_after: 0, gap_to: made.index.saturating_sub(1) };
-    let mut octets = Vec::new();
+    let (mut octets, mut prev) = (Vec::new(), [0; 32]);
     for line in [gap, Line::of(&AuditRecord::Action(made))] {
-        serde_json::to_writer(&mut octets, &line)?;
+        octets.extend(line.chain(&mut prev)?);
         octets.push(b'\n');
     }
     write_atomic(path, &octets, Readers::Owner)
 }
 
 /// `PATH` itself, or `PATH.NUMBER`.
-fn numbered(path: &Path, number: usize) -> PathBuf {
+pub(super) fn numbered(path: &Path, number: usize) -> PathBuf {
     match number {
         0 => path.to_owned(),
         number => {
@@ -266,21 +238,26 @@ fn tail(file: &mut File, len: u64, octets_max: u64) -> io::Result<Vec<u8>> {
 
 /// The last index that an audit log tells of; zero when there is none.
 pub(crate) fn last_index(path: &Path) -> u64 {
-    // A file that was just rotated away may have left an empty one.
-    (0..2).find_map(|number| last_line(&numbered(path, number))).map_or(0, |line| line.last_index())
+    let line = newest_line(path).and_then(|line| serde_json::from_slice::<Line>(&line).ok());
+    line.map_or(0, |line| line.last_index())
 }
 
-fn last_line(path: &Path) -> Option<Line> {
+/// The last whole line. A file that was just rotated away may have left an empty one.
+fn newest_line(path: &Path) -> Option<Vec<u8>> {
+    (0..2).find_map(|number| last_line(&numbered(path, number)))
+}
+
+fn last_line(path: &Path) -> Option<Vec<u8>> {
     let mut file = File::open(path).ok()?;
     let whole = whole_octets(&mut file).ok()?;
     let tail = tail(&mut file, whole, AUDIT_LINE_BYTES_MAX as u64).ok()?;
-    let lines = std::str::from_utf8(&tail).ok()?;
-    serde_json::from_str(lines.lines().next_back()?).ok()
+    let lines = tail.strip_suffix(b"\n")?;
+    lines.rsplit(|octet| *octet == b'\n').next().map(<[u8]>::to_vec)
 }
 
 /// The last `count` lines, the oldest first, as far as the two newest files have them.
 pub(crate) fn read_last(path: &Path, count: usize) -> io::Result<String> {
-    let octets_max = (count as u64).saturating_mul(AUDIT_LINE_BYTES_MAX as u64).min(AUDIT_FILE_BYTES_MAX);
+    let octets_max = (count as u64).saturating_mul(AUDIT_LINE_BYTES_MAX as u64).min(AUDIT_READ_BYTES_MAX);
     let mut lines = Vec::new();
     for number in [1, 0] {
         match File::open(numbered(path, number)) {

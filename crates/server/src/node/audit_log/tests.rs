@@ -1,13 +1,17 @@
 //! The audit log over restarts, crashes, rotation, and a queue that is full.
 
 use super::file::{AuditFile, begin, last_index, read_last};
+use super::refused::{Attempt, RefusedLog, Who};
+use super::verify::{files_of, verify};
 use super::{AuditCounters, AuditQueue, AuditWork, run};
-use crate::limits::{AUDIT_FILE_BYTES_MAX, AUDIT_FILES_MAX, AUDIT_WAITING_MAX};
-use replica::io::{ActionRecord, AuditRecord, UpdateRecord};
+use crate::limits::{AUDIT_FILES_MAX, AUDIT_WAITING_MAX};
+use replica::io::{ActionRecord, AuditNames, AuditRecord, UpdateRecord};
 use std::io::Write;
 use std::sync::Arc;
-use wire::Serial;
+use wire::number::{Rtype, Serial};
 use zone::record::ZoneId;
+
+const BYTES_MAX: u64 = 8 << 20;
 
 fn record(index: u64) -> AuditRecord {
     AuditRecord::Update(UpdateRecord {
@@ -20,14 +24,21 @@ fn record(index: u64) -> AuditRecord {
         serial_to: Serial(index as u32 + 1),
         deleted_count: 1,
         added_count: 2,
+        names: AuditNames { names: vec![("a.example.org.".parse().unwrap(), Rtype::A)], has_more: false },
     })
+}
+
+/// What stands in the file, without the digests.
+fn unbound(text: &str) -> String {
+    let line = |line: &str| format!("{}}}\n", line.split(",\"prev\":").next().unwrap());
+    text.lines().map(line).collect()
 }
 
 #[test]
 fn each_index_is_written_once_over_restarts_and_crashes() {
     let dir = crate::test_dir("audit");
     let path = dir.path().join("audit.log");
-    let mut file = AuditFile::open(&path);
+    let mut file = AuditFile::open(&path, BYTES_MAX);
     for index in [5, 6, 9] {
         assert!(file.record(&record(index)));
     }
@@ -35,7 +46,7 @@ fn each_index_is_written_once_over_restarts_and_crashes() {
     // A crash leaves part of a line.
     std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"index\":10,\"ti").unwrap();
     assert_eq!(last_index(&path), 9);
-    let mut file = AuditFile::open(&path);
+    let mut file = AuditFile::open(&path, BYTES_MAX);
     // Applied again after the start, and then something new.
     for index in [6, 9, 10] {
         assert!(file.record(&record(index)));
@@ -44,7 +55,8 @@ fn each_index_is_written_once_over_restarts_and_crashes() {
     file.gap(15, 18);
     assert!(file.record(&record(21)));
     file.sync();
-    let text = std::fs::read_to_string(&path).unwrap();
+    let bound = std::fs::read_to_string(&path).unwrap();
+    let text = unbound(&bound);
     let indexes: Vec<_> = text.lines().map(|line| line.split([':', ',', '}']).nth(1).unwrap()).collect();
     assert_eq!(indexes, ["5", "6", "9", "10", "10", "21"]);
     assert_eq!(text.lines().nth(4), Some("{\"gap_after\":10,\"gap_to\":20}"));
@@ -52,11 +64,12 @@ fn each_index_is_written_once_over_restarts_and_crashes() {
         text.lines().next(),
         Some(
             "{\"index\":5,\"time_ms\":1700000000123,\"key\":\"dhcp.\",\"source\":\"192.0.2.7\",\
-             \"zone\":\"example.org.\",\"serial_from\":5,\"serial_to\":6,\"deleted\":1,\"added\":2}"
+             \"zone\":\"example.org.\",\"serial_from\":5,\"serial_to\":6,\"deleted\":1,\"added\":2,\
+             \"names\":[\"a.example.org. A\"]}"
         )
     );
     assert_eq!(read_last(&path, 2).unwrap().lines().count(), 2);
-    assert!(read_last(&path, 100).unwrap() == text);
+    assert!(read_last(&path, 100).unwrap() == bound);
     assert_eq!(last_index(&dir.path().join("none")), 0);
 }
 
@@ -64,15 +77,15 @@ fn each_index_is_written_once_over_restarts_and_crashes() {
 fn what_one_node_was_asked_stands_between_and_hides_no_index() {
     let dir = crate::test_dir("audit-local");
     let path = dir.path().join("audit.log");
-    let mut file = AuditFile::open(&path);
+    let mut file = AuditFile::open(&path, BYTES_MAX);
     assert!(file.record(&record(5)));
     assert!(file.local(7, "key show", "dhcp.") && file.local(8, "key show", "acme."));
     file.sync();
     assert_eq!(last_index(&path), 5);
-    let mut file = AuditFile::open(&path);
+    let mut file = AuditFile::open(&path, BYTES_MAX);
     assert!(file.record(&record(5)) && file.record(&record(6)));
     file.sync();
-    let text = std::fs::read_to_string(&path).unwrap();
+    let text = unbound(&std::fs::read_to_string(&path).unwrap());
     assert_eq!(text.lines().count(), 4, "{text}");
     assert_eq!(text.lines().nth(1).unwrap(), r#"{"after":5,"time_ms":7,"action":"key show","subject":"dhcp."}"#);
 }
@@ -85,9 +98,9 @@ fn files_are_rotated_and_the_oldest_goes() {
     for round in 0..AUDIT_FILES_MAX as u64 + 3 {
         // As if the file had been filled.
         let mut file = std::fs::OpenOptions::new().append(true).create(true).open(&path).unwrap();
-        file.set_len(AUDIT_FILE_BYTES_MAX - line.len() as u64).unwrap();
+        file.set_len(BYTES_MAX / AUDIT_FILES_MAX as u64 - line.len() as u64).unwrap();
         file.write_all(line.as_bytes()).unwrap();
-        let mut file = AuditFile::open(&path);
+        let mut file = AuditFile::open(&path, BYTES_MAX);
         assert!(file.record(&record(round + 1)));
         file.sync();
         assert_eq!(last_index(&path), round + 1);
@@ -114,8 +127,8 @@ fn what_has_no_room_is_a_gap_and_nobody_waits() {
     queue.put_gap(full + 5, full + 9);
     queue.through(full + 12);
     drop(queue);
-    run(&path, &work, &counters);
-    let text = std::fs::read_to_string(&path).unwrap();
+    run(&path, BYTES_MAX, &work, &counters);
+    let text = unbound(&std::fs::read_to_string(&path).unwrap());
     let lines: Vec<_> = text.lines().collect();
     assert_eq!(lines.len(), 4, "{text}");
     assert_eq!(lines[3], format!("{{\"through\":{}}}", full + 12));
@@ -138,8 +151,8 @@ fn nothing_is_called_whole_while_a_gap_is_not_written() {
     counters.waiting.take(AUDIT_WAITING_MAX);
     queue.through(2);
     drop(queue);
-    run(&path, &work, &counters);
-    assert_eq!(std::fs::read_to_string(&path).unwrap(), "{\"gap_after\":0,\"gap_to\":1}\n{\"through\":2}\n");
+    run(&path, BYTES_MAX, &work, &counters);
+    assert_eq!(unbound(&std::fs::read_to_string(&path).unwrap()), "{\"gap_after\":0,\"gap_to\":1}\n{\"through\":2}\n");
     assert_eq!(last_index(&path), 2);
 }
 
@@ -147,12 +160,12 @@ fn nothing_is_called_whole_while_a_gap_is_not_written() {
 fn a_disk_that_takes_nothing_is_counted_and_what_it_lost_is_not_passed_over() {
     let dir = crate::test_dir("audit-broken");
     let path = dir.path().join("missing").join("audit.log");
-    let mut file = AuditFile::open(&path);
+    let mut file = AuditFile::open(&path, BYTES_MAX);
     assert!(!file.record(&record(1)));
     std::fs::create_dir(dir.path().join("missing")).unwrap();
     assert!(file.record(&record(2)));
     file.sync();
-    let said = read_last(&path, 10).unwrap();
+    let said = unbound(&read_last(&path, 10).unwrap());
     assert!(said.starts_with("{\"gap_after\":0,\"gap_to\":1}\n{\"index\":2,"), "{said}");
 }
 
@@ -164,11 +177,11 @@ fn the_log_of_a_cluster_that_was_restored_begins_with_that() {
     begin(&path, made(41)).unwrap();
     assert_eq!(last_index(&path), 41, "a start tells of what is behind it");
     // What the founder applies next follows; what is there already is not written again.
-    let mut file = AuditFile::open(&path);
+    let mut file = AuditFile::open(&path, BYTES_MAX);
     file.gap(0, 41);
     assert!(file.record(&record(42)));
     file.sync();
-    let text = std::fs::read_to_string(&path).unwrap();
+    let text = unbound(&std::fs::read_to_string(&path).unwrap());
     let lines: Vec<_> = text.lines().collect();
     let wanted = [
         "{\"gap_after\":0,\"gap_to\":40}",
@@ -177,5 +190,93 @@ fn the_log_of_a_cluster_that_was_restored_begins_with_that() {
     assert_eq!((lines.len(), &lines[..2]), (3, &wanted[..]));
     assert_eq!(std::os::unix::fs::PermissionsExt::mode(&path.metadata().unwrap().permissions()) & 0o777, 0o600);
     assert_eq!(begin(&path, made(50)).unwrap_err().kind(), std::io::ErrorKind::AlreadyExists);
-    assert!(std::fs::read_to_string(&path).unwrap() == text, "it is never replaced");
+    assert!(unbound(&std::fs::read_to_string(&path).unwrap()) == text, "it is never replaced");
+}
+
+#[test]
+fn what_was_edited_or_taken_out_is_seen_over_all_files() {
+    let dir = crate::test_dir("audit-chain");
+    let path = dir.path().join("data.audit");
+    // A line of older software, which bound none.
+    std::fs::write(&path, "{\"through\":1}\n").unwrap();
+    // Small files, so that there are several; a restart in between.
+    for first in [2, 30, 60] {
+        let mut file = AuditFile::open(&path, 8 * 4_000);
+        (first..first + 28).for_each(|index| assert!(file.record(&record(index))));
+        file.sync();
+    }
+    let files = files_of(&path);
+    assert!(files.len() > 3 && files.last() == Some(&path), "{files:?}");
+    let whole = verify(&files, None).unwrap();
+    assert_eq!((whole.lines, whole.unbound, whole.has_begin, whole.is_cut), (84, 1, false, false));
+    assert!(verify(&files, whole.last).unwrap().has_noted && !verify(&files, Some([7; 32])).unwrap().has_noted);
+    // The oldest may be gone.
+    assert_eq!(verify(&files[1..], None).unwrap().unbound, 0);
+    let middle = &files[1];
+    let text = std::fs::read_to_string(middle).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let changed = |lines: &[&str]| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
+    let edited = text.replacen("192.0.2.7", "192.0.2.8", 1);
+    let removed = changed(&[&lines[..1], &lines[2..]].concat());
+    let swapped = changed(&[&[lines[1], lines[0]][..], &lines[2..]].concat());
+    let added = changed(&[&lines[..1], &lines[..1], &lines[1..]].concat());
+    let unbound_line = text.replacen(&format!("{}\n", lines[1]), "{\"through\":9}\n", 1);
+    let short = changed(&lines[..lines.len() - 1]);
+    for (what, other) in [
+        ("edited", edited),
+        ("removed", removed),
+        ("swapped", swapped),
+        ("added", added),
+        ("unbound", unbound_line),
+        ("short", short),
+        ("part of a line", text[..text.len() - 3].to_owned()),
+        ("no line", format!("hello\n{text}")),
+    ] {
+        std::fs::write(middle, other).unwrap();
+        assert!(verify(&files, None).is_err(), "{what}");
+    }
+    std::fs::write(middle, &text).unwrap();
+    assert!(verify(&files, None).is_ok());
+    std::fs::remove_file(middle).unwrap();
+    assert!(verify(&files_of(&path), None).is_err(), "a file that is gone");
+    // The end that is cut off is seen against what was noted.
+    let last = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, &last[..last.trim_end().rfind('\n').unwrap() + 1]).unwrap();
+    assert!(!verify(&files[2..], whole.last).unwrap().has_noted);
+}
+
+#[test]
+fn what_is_refused_has_a_line_with_who_and_what() {
+    let dir = crate::test_dir("audit-refused");
+    let path = dir.path().join("data.audit");
+    let counters = Arc::<AuditCounters>::default();
+    let (queue, work) = AuditQueue::new(0, counters.clone());
+    let refusals = RefusedLog::default();
+    let attempt = || Attempt {
+        time_ms: 7,
+        reason: "not_granted",
+        what: "update",
+        key: Some("dhcp.".parse().unwrap()),
+        source: "192.0.2.7".parse().unwrap(),
+        zone: Some("example.org.".parse().unwrap()),
+        names: AuditNames { names: vec![("www.example.org.".parse().unwrap(), Rtype(65_280))], has_more: true },
+    };
+    refusals.note(Who::Key, attempt);
+    refusals.connect(queue.refusals());
+    (0..500).for_each(|_| refusals.note(Who::Stranger, attempt));
+    refusals.note(Who::Key, attempt);
+    refusals.disconnect();
+    refusals.note(Who::Key, attempt);
+    drop(queue);
+    // It ends, since nobody can send any more.
+    run(&path, BYTES_MAX, &work, &counters);
+    let text = unbound(&std::fs::read_to_string(&path).unwrap());
+    let lines: Vec<_> = text.lines().collect();
+    assert!((20..30).contains(&(lines.len() - 1)), "{} lines of strangers", lines.len() - 1);
+    let wanted = "{\"after\":0,\"time_ms\":7,\"refused\":\"not_granted\",\"attempt\":\"update\",\"key\":\"dhcp.\",\
+                  \"source\":\"192.0.2.7\",\"zone\":\"example.org.\",\
+                  \"names\":[\"www.example.org. TYPE65280\"],\"more\":true}";
+    assert_eq!(*lines.last().unwrap(), wanted);
+    assert_eq!(verify(&files_of(&path), None).unwrap().lines, lines.len() as u64);
+    assert_eq!((last_index(&path), counters.waiting.get()), (0, 0));
 }

@@ -1,0 +1,86 @@
+//! `audit`: whether an audit log is as it was written.
+
+use crate::files::layout::audit_of;
+use crate::node::audit_log::verify::{Broken, Verified, files_of, verify};
+use crate::problem::{Exit, Problem};
+use clap::{Args, Subcommand};
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
+use std::path::PathBuf;
+
+/// Examples of `audit`.
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  catamaran audit verify /var/lib/catamaran/node-1/data.audit
+  catamaran audit verify --noted 4b5f... data.audit    also: is the line there whose digest was noted?
+  catamaran audit verify data.audit.2 data.audit.1     these files only, the oldest first";
+
+/// Arguments of `audit`.
+#[derive(Subcommand, Debug)]
+pub(crate) enum AuditCommand {
+    /// Check that no line of an audit log was edited or taken out; end with code 5 if one was.
+    Verify(VerifyArgs),
+}
+
+/// Arguments of `audit verify`.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct VerifyArgs {
+    /// The newest file, whose rotated ones are found beside it; or several, the oldest first.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Digest of a line that must be there, as an earlier run of this command gave it.
+    #[arg(long, value_name = "DIGEST")]
+    noted: Option<String>,
+}
+
+pub(crate) fn run(command: &AuditCommand) -> Result<(), Problem> {
+    let AuditCommand::Verify(VerifyArgs { files, noted }) = command;
+    let files = match &files[..] {
+        [file] if file.is_dir() => files_of(&audit_of(&file.join("data"))),
+        [file] if file.exists() => files_of_newest(file),
+        _ => files.clone(),
+    };
+    let noted = noted.as_deref().map(digest_in).transpose()?;
+    let found = verify(&files, noted).map_err(broken)?;
+    if noted.is_some() && !found.has_noted {
+        let why = "no line has the digest that was noted: lines were taken off the end, or it is of older files";
+        return Err(Problem::new(Exit::Refused, "the audit log is not whole", why));
+    }
+    println!("{}", in_words(&files, &found));
+    Ok(())
+}
+
+/// A file that is itself a rotated one stands for itself.
+fn files_of_newest(file: &std::path::Path) -> Vec<PathBuf> {
+    let is_rotated = file.extension().is_some_and(|end| end.as_encoded_bytes().iter().all(u8::is_ascii_digit));
+    if is_rotated { vec![file.to_owned()] } else { files_of(file) }
+}
+
+fn digest_in(text: &str) -> Result<[u8; 32], Problem> {
+    let digest = HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok().and_then(|digest| digest.try_into().ok());
+    digest.ok_or_else(|| Problem::new(Exit::Input, "`--noted` is no digest", "it has 64 hexadecimal digits"))
+}
+
+fn broken(Broken { file, line, why }: Broken) -> Problem {
+    if line == 0 {
+        return Problem::new(Exit::Input, "the audit log cannot be read", why).at(file.display());
+    }
+    Problem::new(Exit::Refused, "the audit log is not whole", why)
+        .at(format!("{}:{line}", file.display()))
+        .hint("hold it against those of the other nodes: they have the same lines, but for `prev`")
+}
+
+fn in_words(files: &[PathBuf], found: &Verified) -> String {
+    let mut text = format!("whole: {} lines in {} files", found.lines, files.len());
+    text.push_str(if found.has_begin { ", from the first that was written" } else { ", behind others that are gone" });
+    if found.unbound > 0 {
+        text.push_str(&format!("; {} lines of older software before them bind none", found.unbound));
+    }
+    if found.is_cut {
+        text.push_str("; the last line is not whole yet");
+    }
+    if let Some(last) = &found.last {
+        text.push_str(&format!("\nlast:  {}", HEXLOWER.encode(last)));
+    }
+    text
+}

@@ -1,0 +1,35 @@
+//! The `[audit]` table.
+
+use crate::limits::{AUDIT_BYTES_MAX, AUDIT_BYTES_MIN};
+use serde::{Deserialize, Serialize};
+
+/// How much of the audit log is kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Audit {
+    /// Bytes of all its files.
+    pub(crate) bytes_max: u64,
+}
+
+impl Default for Audit {
+    fn default() -> Self {
+        Self { bytes_max: AUDIT_BYTES_MAX }
+    }
+}
+
+impl Audit {
+    /// Its keys, for the search for the nearest one.
+    pub(super) const KEYS: &[&str] = &["bytes_max"];
+
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What types cannot say; names the key at fault.
+    pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
+        if self.bytes_max < AUDIT_BYTES_MIN {
+            return Err(("bytes_max", format!("`audit.bytes_max` must be {AUDIT_BYTES_MIN} or more")));
+        }
+        Ok(())
+    }
+}

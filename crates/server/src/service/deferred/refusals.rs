@@ -1,0 +1,120 @@
+//! What is refused: its client is told so, and the audit log by whom it was tried.
+
+use super::{Refused, Submit, UpdateThread, now_s};
+use crate::listen::Reply;
+use crate::node::audit_log::refused::{Attempt, Who};
+use crate::node::system;
+use crate::service::counters::Refusal;
+use replica::io::{AuditNames, Verdict};
+use replica::update::{Signer, Step, prescan};
+use wire::Name;
+use wire::name::NameRef;
+use wire::number::{Opcode, Rcode};
+use wire::parse::Request;
+use zone::answer::Bare;
+
+impl<S: Submit + 'static> UpdateThread<S> {
+    /// Sends an error that has a reason, and counts it.
+    pub(super) fn refuse(&mut self, request: &Request<'_>, refused: &Refused, signer: Option<&Signer>, reply: Reply) {
+        self.count(&reply).refuse_for(refused.reason);
+        self.note_refused(request, &reply, refused, signer);
+        self.error(request, refused.rcode, refused.reason.extended(), signer, reply);
+    }
+
+    /// Sends an error, signed where there is something to sign with.
+    pub(super) fn error(
+        &mut self,
+        request: &Request<'_>,
+        rcode: Rcode,
+        extended: Option<u16>,
+        signer: Option<&Signer>,
+        reply: Reply,
+    ) {
+        self.count(&reply).response(rcode);
+        let (head, bare) = (self.head(request, &reply), Bare { rcode, extended, ..Bare::default() });
+        match head.compose(bare, &self.service, signer, now_s(), &mut self.out) {
+            Some(len) => reply.send(self.out[..len].to_vec()),
+            None => reply.give_up(),
+        }
+    }
+
+    /// Refused before it was known whose it is. A node that cannot answer yet refuses nobody.
+    pub(super) fn note_stranger(
+        &self,
+        request: &Request<'_>,
+        reply: &Reply,
+        reason: &'static str,
+        signer: Option<&Signer>,
+    ) {
+        if reason != Refusal::NotServing.label() {
+            self.note(Who::Stranger, || attempt(request, reply, reason, signer));
+        }
+    }
+
+    /// Refused for what the key may; what there is no room for is refused to nobody in particular.
+    fn note_refused(&self, request: &Request<'_>, reply: &Reply, refused: &Refused, signer: Option<&Signer>) {
+        let is_for_key = matches!(
+            refused.reason,
+            Refusal::ZoneUnknown | Refusal::NotGranted | Refusal::Presigned | Refusal::Prescan
+        );
+        if is_for_key && signer.is_some() {
+            self.note(Who::Key, || attempt(request, reply, refused.reason.label(), signer));
+        }
+    }
+
+    /// Refused by the leader, or by this node and not known to the leader as one that was done.
+    pub(super) fn note_outcome(&self, request_id: u64, verdict: &Verdict) {
+        let Some(pending) = self.waiting.pending(request_id) else { return };
+        let reason = match (verdict, &pending.early) {
+            (Verdict::Refused, Some(refused)) => refused.reason.label(),
+            (Verdict::Refused, None) => Refusal::NotGranted.label(),
+            (Verdict::Answer(Rcode::REFUSED), _) => "rule_or_limit",
+            _ => return,
+        };
+        self.note(Who::Key, || Attempt {
+            time_ms: system::now().wall_ms,
+            reason,
+            what: "update",
+            key: Some(pending.tried.key.clone()),
+            source: pending.reply.peer().ip(),
+            zone: pending.head.question().and_then(zone_in),
+            names: pending.tried.names.clone(),
+        });
+    }
+
+    fn note(&self, who: Who, attempt: impl FnOnce() -> Attempt) {
+        if let Some(refusals) = self.submit.refusals() {
+            refusals.note(who, attempt);
+        }
+    }
+}
+
+/// What an UPDATE is about, as far as it is well formed.
+pub(super) fn names_of(request: &Request<'_>) -> AuditNames {
+    let Ok(parsed) = prescan(request) else { return AuditNames::default() };
+    let records = parsed.steps.iter().map(|step| match step {
+        Step::Add { owner, rtype, .. } | Step::DeleteRrset(owner, rtype) | Step::DeleteRecord(owner, rtype, _) => {
+            (owner.as_ref(), *rtype)
+        }
+        Step::DeleteName(owner) => (owner.as_ref(), wire::Rtype::ANY),
+    });
+    AuditNames::of(records)
+}
+
+fn attempt(request: &Request<'_>, reply: &Reply, reason: &'static str, signer: Option<&Signer>) -> Attempt {
+    let is_update = request.header.opcode == Opcode::UPDATE;
+    Attempt {
+        time_ms: system::now().wall_ms,
+        reason,
+        what: if is_update { "update" } else { "transfer" },
+        key: signer.map(|signer| signer.key_name().to_canonical()),
+        source: reply.peer().ip(),
+        zone: request.question.as_ref().map(|question| question.qname.to_canonical()),
+        names: if is_update { names_of(request) } else { AuditNames::default() },
+    }
+}
+
+/// The name that a question begins with; names of updates have been checked.
+fn zone_in(question: &[u8]) -> Option<Name> {
+    NameRef::split_from(question).ok().map(|(name, _)| name.to_canonical())
+}
