@@ -1,6 +1,6 @@
 //! The audit log of real nodes: the same lines on all of them, each once, whatever happens to the processes.
 
-use crate::support::cluster::{CATAMARAN, Cluster, Scratch, client_key_in, kill, wait_for};
+use crate::support::cluster::{CATAMARAN, Cluster, Scratch, key_of, kill, wait_for};
 use crate::support::dns::{SILENCE, Transport, exchange};
 use crate::support::http;
 use crate::support::message::name;
@@ -90,14 +90,14 @@ fn what_was_changed_and_who_was_refused_stand_in_the_log_which_shows_when_it_was
     assert_eq!(line("\"serial_to\"")["names"], serde_json::json!(["done.example.test. A"]));
     // A key without a grant, one that nobody knows, and a message without any.
     let made = cluster.run(&["key", "add", "nothing"]);
-    let key = client_key_in(&String::from_utf8(made.stdout).unwrap());
+    let key = key_of(&String::from_utf8(made.stdout).unwrap());
     assert_eq!(send(add(&key, "denied.example.test.")), 5);
     let denied = line("denied.example.test.");
     assert_eq!((&denied["refused"], &denied["key"]), (&Value::from("not_granted"), &Value::from("nothing.")));
     assert_eq!((&denied["source"], &denied["zone"]), (&Value::from("127.0.0.1"), &Value::from("example.test.")));
     let unknown =
         "key \"stranger\" { algorithm hmac-sha256; secret \"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\"; };";
-    assert_eq!(send(add(&client_key_in(unknown), "stranger.example.test.")), 9);
+    assert_eq!(send(add(&key_of(unknown), "stranger.example.test.")), 9);
     assert_eq!(line("stranger.example.test.")["refused"], "tsig_bad_key");
     let unsigned = MessageBuilder::update(7, name("example.test.").as_ref());
     let unsigned = unsigned.add(name("unsigned.example.test.").as_ref(), Rtype::A, 60, &[192, 0, 2, 1]).build();
