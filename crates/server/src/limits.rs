@@ -320,3 +320,14 @@ pub(crate) const EXTERNAL_WAITING_MAX: usize = 1_024;
 pub(crate) const EXTERNAL_PER_SOCKET_MAX: usize = 512;
 /// Time between two lines of the log that say that a daemon does not answer.
 pub(crate) const EXTERNAL_LOG_MS: u64 = 10_000;
+
+/// Bytes that the zones of a node may take, at least: room for some thousand records, and for what changes copy.
+pub(crate) const ZONES_MEMORY_BYTES_MIN: u64 = 16 << 20;
+/// One part in so many of the memory of the machine, or of its control group, is for zones unless the operator says
+/// otherwise: log, repeats, history and connections want some, and zones take more for a moment while they change.
+pub(crate) const ZONES_MEMORY_SHARE: u64 = 2;
+/// One part in so many of that may be taken by former versions of zones for a checkpoint, by those for each transfer,
+/// and by the newest entries of the log.
+pub(crate) const ZONES_HELD_SHARE: u64 = 4;
+/// Bytes that zones have copied since the last look from which on they are not quiet.
+pub(crate) const ZONES_QUIET_BYTES: u64 = 8 << 20;

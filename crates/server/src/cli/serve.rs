@@ -6,7 +6,8 @@ use crate::problem::Problem;
 use crate::stop::Stop;
 
 pub(crate) fn run(args: &ServeArgs) -> Result<(), Problem> {
-    let config = Config::load(&args.config)?;
+    let mut config = Config::load(&args.config)?;
+    config.zones.nodes_here = args.nodes_here;
     let stop = Stop::default();
     stop.on_signals()?;
     if args.stop_with_stdin {

@@ -5,6 +5,7 @@ pub(crate) mod rate_limit;
 pub(crate) mod subnet;
 pub(crate) mod tls;
 pub(crate) mod transfer;
+pub(crate) mod zones;
 
 use crate::files::data_key::DataKeyFile;
 use crate::limits::{
@@ -19,6 +20,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use tls::Tls;
 use transfer::Transfer;
+use zones::Zones;
 
 /// The configuration of one node.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -48,6 +50,9 @@ pub(crate) struct Config {
     /// How much of the log is kept; for small disks.
     #[serde(default, skip_serializing_if = "Log::is_default")]
     pub(crate) log: Log,
+    /// How much memory zones may take.
+    #[serde(default, skip_serializing_if = "Zones::is_default")]
+    pub(crate) zones: Zones,
 }
 
 /// The `[dns]` table.
@@ -184,20 +189,39 @@ impl Log {
         *self == Self::default()
     }
 
-    /// As the log of a replica wants it.
-    pub(crate) fn to_sizes(&self) -> LogConfig {
+    /// As the log of a replica wants it, where its newest entries may take so much memory, and so may former versions
+    /// of zones while a checkpoint is written.
+    pub(crate) fn to_sizes(&self, memory_bytes_max: u64) -> LogConfig {
+        let log = LogConfig::default();
         LogConfig {
+            held_while_checkpoint: log.held_while_checkpoint.min(memory_bytes_max),
+            tail_bytes: log.tail_bytes.min(memory_bytes_max.try_into().unwrap_or(usize::MAX)),
             checkpoint_due_bytes: self.checkpoint_bytes,
             entries_behind_checkpoint: self.keep_entries,
             bytes_behind_checkpoint: self.keep_bytes,
-            ..LogConfig::default()
+            ..log
         }
     }
 }
 
 /// Every table and its keys, for the search for the nearest one. A test holds it to the structs above.
 const TABLES: &[(&str, &[&str])] = &[
-    ("", &["id", "incarnation", "joined", "dir", "data_key_file", "wrapping_key_file", "dns", "api", "peer", "log"]),
+    (
+        "",
+        &[
+            "id",
+            "incarnation",
+            "joined",
+            "dir",
+            "data_key_file",
+            "wrapping_key_file",
+            "dns",
+            "api",
+            "peer",
+            "log",
+            "zones",
+        ],
+    ),
     (
         "dns",
         &[
@@ -232,6 +256,7 @@ const TABLES: &[(&str, &[&str])] = &[
     ("peer", &["listen", "ca_file", "cert_file", "key_file", "members"]),
     ("peer.members", &["id", "address"]),
     ("log", &["checkpoint_bytes", "keep_entries", "keep_bytes"]),
+    ("zones", Zones::KEYS),
 ];
 
 const fn udp_payload_default() -> u16 {
@@ -353,6 +378,7 @@ impl Config {
         self.dns.tls.as_ref().map_or(Ok(()), Tls::check)?;
         self.dns.rate_limit.check()?;
         self.dns.transfer.check()?;
+        self.zones.check()?;
         if self.log.checkpoint_bytes < CHECKPOINT_BYTES_MIN {
             return Err(("checkpoint_bytes", format!("`checkpoint_bytes` must be {CHECKPOINT_BYTES_MIN} or more")));
         }
@@ -469,6 +495,9 @@ ipv6_prefix = 64
 bytes_per_second_min = 7
 grace_ms = 8
 held_bytes_max = 9
+[zones]
+memory_bytes_max = 16777217
+key_growth_bytes_max = 10
 "#;
 
     fn error(text: &str) -> String {
@@ -548,6 +577,7 @@ held_bytes_max = 9
             ("all_burst = 8", "all_burst = 0", 48, "1 to 100000000"),
             ("all_per_second = 7", "all_per_second = 100000001", 47, "at most 100000000"),
             ("held_bytes_max = 9", "held_bytes_max = 0", 56, "1 or more"),
+            ("memory_bytes_max = 16777217", "memory_bytes_max = 5", 57, "16777216 or more"),
             ("bytes_per_second_min = 7", "bytes_per_second_min = 0", 54, "1 or more"),
         ] {
             let text = error(&GOOD.replace(from, to));

@@ -186,6 +186,7 @@ impl Plan {
                 let tls = self.tls(node, kept.dns.tls.as_ref(), has_ipv6);
                 config.dns = Dns { listen: config.dns.listen, tls, ..kept.dns.clone() };
                 config.log = kept.log.clone();
+                config.zones = kept.zones.clone();
                 config.wrapping_key_file = kept.wrapping_key_file.clone();
             }
             configs.push(config);
