@@ -10,6 +10,8 @@ pub(crate) mod message;
 pub(crate) mod netns;
 pub(crate) mod nodes;
 pub(crate) mod open_files;
+pub(crate) mod pipeline;
 pub(crate) mod relay;
+pub(crate) mod rss;
 pub(crate) mod tools;
 pub(crate) mod unruly;
