@@ -126,6 +126,11 @@ fn an_owner_has_so_many_bytes_and_what_came_in_larger_may_shrink() {
     assert_eq!(all.changeset.unwrap().deleted.len(), 1 + 50 * 30);
 }
 
+#[test]
+fn limits_are_counted_in_their_order() {
+    assert!(LimitReached::ALL.iter().enumerate().all(|(place, limit)| *limit as usize == place));
+}
+
 /// Every owner has an RRset of the same size.
 struct Endless {
     apex: Name,

@@ -328,6 +328,6 @@ pub(crate) const ZONES_MEMORY_BYTES_MIN: u64 = 16 << 20;
 pub(crate) const ZONES_MEMORY_SHARE: u64 = 2;
 /// One part in so many of that may be taken by former versions of zones for a checkpoint, by those for each transfer,
 /// and by the newest entries of the log.
-pub(crate) const ZONES_HELD_SHARE: u64 = 4;
+pub(crate) const ZONES_HELD_SHARE: u64 = 8;
 /// Bytes that zones have copied since the last look from which on they are not quiet.
 pub(crate) const ZONES_QUIET_BYTES: u64 = 8 << 20;

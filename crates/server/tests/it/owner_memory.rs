@@ -117,7 +117,8 @@ fn assert_bounded(cluster: &Cluster, other: &ClientKey, attack: impl FnOnce() + 
     pids.iter().for_each(|&pid| rss::forget_peak(pid));
     let times = beside(cluster, other, attack);
     let p99 = times[times.len() * 99 / 100];
-    let grown: Vec<u64> = pids.iter().zip(&before).map(|(&pid, &before)| rss::peak(pid) - before).collect();
+    let grown: Vec<u64> =
+        pids.iter().zip(&before).map(|(&pid, &before)| rss::peak(pid).saturating_sub(before)).collect();
     println!("grown by {grown:?} bytes at most; {} updates of another key, p99 {p99:?}", times.len());
     for (pid, grown) in pids.iter().zip(&grown) {
         assert!(*grown <= GROWTH_MAX, "process {pid} grew by {grown} bytes");
