@@ -19,7 +19,7 @@ use crate::disk::{DiskJob, DiskQueue, ReadFile};
 use crate::policy::{External, Policy, Revision};
 pub use crate::replica::{ContradictedLog, Doubt, MemberState, Membership};
 use crate::secrets::DataKey;
-use crate::update::SecretId;
+use crate::update::{LimitReached, SecretId};
 use core::net::{IpAddr, SocketAddr};
 pub use error::{AdminError, ReadIndexError};
 use std::sync::Arc;
@@ -114,6 +114,12 @@ pub enum Input {
         /// All of them.
         keys: DataKey,
     },
+    /// What the zones of this member may take in memory, in bytes; zero, and before this is said: no limit. The members
+    /// tell the leader, and it refuses growth before the smallest of them is full.
+    Memory {
+        /// How much.
+        limit_bytes: u64,
+    },
     /// The machine had nothing else to do after [`Output::AwaitLeisure`].
     Leisure,
     /// The process is about to stop: a leader hands over first. [`Output::Stopped`] answers.
@@ -174,10 +180,26 @@ pub enum Verdict {
     BadTime,
     /// SERVFAIL: this copy was certainly not proposed and never will be (RFC 2136 3.4.2).
     NotProposed,
+    /// The same, since the zones would grow and some member has no memory for that: it may be carried out later.
+    NoMemory,
+    /// REFUSED, durable as every outcome, since this limit would have been broken.
+    Limited(LimitReached),
     /// What the shell would have refused it with: this copy was not proposed, and no other was before.
     Refused,
     /// Nobody knows: silence over UDP, a closed connection over TCP.
     Unknown,
+}
+
+impl Verdict {
+    /// The verdict without what is only said to explain it.
+    #[must_use]
+    pub const fn plain(self) -> Self {
+        match self {
+            Self::Limited(_) => Self::Answer(Rcode::REFUSED),
+            Self::NoMemory => Self::NotProposed,
+            verdict => verdict,
+        }
+    }
 }
 
 /// Algorithm of a TSIG key (RFC 8945 6).

@@ -111,6 +111,28 @@ pub const IMPORT_IDLE_MS: u64 = 2 * ADMIN_WAIT_MS + ADMIN_WAIT_MS / 10;
 pub const PROPOSALS_IN_FLIGHT_MAX: usize = 4_096;
 /// Octets of their entries, below what raft takes before it drops proposals, by more than an entry.
 pub const PROPOSALS_IN_FLIGHT_OCTETS_MAX: usize = 32 << 20;
+/// Bytes that they have copied in the memory of zones: versions that are not applied keep what each of them copied. As
+/// many small updates as may be in flight take half of it.
+pub const COPIED_IN_FLIGHT_BYTES_MAX: u64 = 32 << 20;
+/// Bytes that a batch has copied when it ends: as many small updates as it may have take half of it.
+pub const BATCH_COPIED_BYTES_MAX: u64 = 8 << 20;
+/// Work of evaluation between two ticks, in bytes that are read and copied: some 5 ms, half of a tick. What is left
+/// waits in the queue, which is shared.
+pub const EVALUATION_WORK_MAX: u64 = 4 << 20;
+/// What an update costs of that at most without being counted: no number of small updates is held up.
+pub const EVALUATION_WORK_FREE: u64 = 16 << 10;
+/// What a record that an update reads costs beside its bytes.
+pub const EVALUATION_WORK_RECORD: u64 = 128;
+/// Bytes that applied entries may have copied before what they changed is published: versions between two that are
+/// published keep memory for nobody.
+pub const UNPUBLISHED_BYTES_MAX: u64 = 8 << 20;
+/// Keys in zones whose growth is counted at one time; the smallest are forgotten.
+pub const GROWTH_ACCOUNTS_MAX: usize = 10_000;
+/// Bytes of records by which one key may make one zone larger, unless the operator says otherwise: half a million names
+/// with an address and a DHCID. It is counted from the start of the leader's process.
+pub const KEY_GROWTH_BYTES_MAX: u64 = 64 << 20;
+/// Time between two reports of a member of the memory that its zones take.
+pub const MEMORY_REPORT_MS: u64 = 500;
 /// Entries proposed in one batch.
 pub const PROPOSAL_BATCH_MAX: usize = 1_024;
 /// Requests that wait at the leader for their evaluation.

@@ -56,6 +56,11 @@ impl Reports {
         self.heard.get(&id).is_some_and(|heard| heard.at_ms + within_ms >= now_ms)
     }
 
+    /// Whether a member lives, as far as this leader hears.
+    pub(crate) fn is_heard(&self, id: NodeId, now_ms: u64) -> bool {
+        self.was_heard_within(id, HEARD_MS, now_ms)
+    }
+
     /// Whether a member's state is known to be wrong: it is fenced and takes no leadership.
     pub(crate) fn is_differing(&self, id: NodeId) -> bool {
         self.differing.contains(&id)

@@ -2,6 +2,7 @@
 
 use crate::io::{FatalReason, Member, NodeId, Right, Role, Serving, Standing, ZoneOptions};
 use crate::machine::Alarms;
+use crate::memory::MemoryFigures;
 use crate::policy::{Policy, UpdateGrant};
 use crate::replica::{Counters, Replica};
 use crate::update::{KeyTable, TsigKey};
@@ -78,6 +79,8 @@ pub struct MemberStatus {
     pub feature_level: Option<u32>,
     /// How far it is with what members know each other by, in its own words.
     pub standing: Option<Standing>,
+    /// What its zones take in memory, as it last told the leader; unknown elsewhere.
+    pub memory: Option<MemoryFigures>,
 }
 
 /// One zone.
@@ -136,6 +139,7 @@ impl Replica {
                 } else {
                     heard.map(|heard| heard.feature_level)
                 },
+                memory: self.memory_of(member.id),
                 standing: settings.trust().standings().get(&member.id).copied(),
                 member,
             }

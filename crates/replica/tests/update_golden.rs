@@ -159,9 +159,9 @@ impl Script {
                     Ok(evaluated) => evaluated,
                     Err(denied) => return format!("=> REFUSED, {denied}\n"),
                 },
-                Err(rcode) => Evaluated { rcode, changeset: None, refusal: None },
+                Err(rcode) => Evaluated { rcode, changeset: None, refusal: None, work: 0 },
             },
-            Parsed::Reject(reject) => Evaluated { rcode: reject.rcode, changeset: None, refusal: None },
+            Parsed::Reject(reject) => Evaluated { rcode: reject.rcode, changeset: None, refusal: None, work: 0 },
             Parsed::Drop(reason) => panic!("{reason:?}"),
         };
         self.show(&evaluated)

@@ -44,7 +44,7 @@ fn run(zone: &impl ZoneRead, builder: UpdateBuilder) -> Evaluated {
     let Parsed::Request(request) = parse_request(&octets) else { panic!("no request") };
     match prescan(&request) {
         Ok(parsed) => evaluate(zone, &parsed, SerialPolicyOption::Increment, 0),
-        Err(rcode) => Evaluated { rcode, changeset: None, refusal: None },
+        Err(rcode) => Evaluated { rcode, changeset: None, refusal: None, work: 0 },
     }
 }
 
@@ -104,6 +104,33 @@ fn an_owner_has_so_many_rrsets() {
     refused(&run(&zone(vec![]), types(OWNER_RRSETS_MAX + 1)), LimitReached::OwnerRrsets);
 }
 
+#[test]
+fn an_owner_has_so_many_bytes_and_what_came_in_larger_may_shrink() {
+    let www = name("www.example.test");
+    let record = |rtype: u16, at: u8| {
+        let rdata = vec![at; 2_000].into();
+        Record { owner: www.clone(), rtype: Rtype(60_000 + rtype), ttl: 300, rdata }
+    };
+    let of = |types: u16| zone((0..types).flat_map(|rtype| (0..30).map(move |at| record(rtype, at))).collect());
+    let add = |rtype: u16| {
+        let add = |builder: UpdateBuilder, at: u8| builder.add(www.as_ref(), 300, Rtype(60_000 + rtype), &[at; 2_000]);
+        (0..30).fold(builder(), add)
+    };
+    assert_eq!(run(&of(3), add(3)).rcode, Rcode::NOERROR);
+    refused(&run(&of(4), add(4)), LimitReached::OwnerOctets);
+    // A zone file has brought more.
+    refused(&run(&of(50), add(50)), LimitReached::OwnerOctets);
+    let one = builder().delete_record(www.as_ref(), Rtype(60_007), &[3; 2_000]);
+    assert_eq!(run(&of(50), one).changeset.unwrap().deleted.len(), 2);
+    let all = run(&of(50), builder().delete_name(www.as_ref()));
+    assert_eq!(all.changeset.unwrap().deleted.len(), 1 + 50 * 30);
+}
+
+#[test]
+fn limits_are_counted_in_their_order() {
+    assert!(LimitReached::ALL.iter().enumerate().all(|(place, limit)| *limit as usize == place));
+}
+
 /// Every owner has an RRset of the same size.
 struct Endless {
     apex: Name,
@@ -143,6 +170,7 @@ fn what_one_update_reads_and_changes_is_bounded() {
     let of = |records, octets| Endless { apex: apex(), records, octets };
     refused(&run(&of(4_000, 4), deletes.clone()), LimitReached::TouchedRecords);
     refused(&run(&of(100, 60), deletes.clone()), LimitReached::ChangeOctets);
+    refused(&run(&of(50, 1_000), deletes.clone()), LimitReached::TouchedBytes);
     let evaluated = run(&of(100, 4), deletes);
     assert_eq!(evaluated.changeset.unwrap().deleted.len(), 1 + 90_000);
 }

@@ -389,3 +389,14 @@ pub(crate) const EXTERNAL_LOG_MS: u64 = 10_000;
 pub(crate) const LOG_LINES_PER_SECOND_MAX: u32 = 5;
 /// Bytes of text from the network in a log line.
 pub(crate) const LOG_UNTRUSTED_BYTES_MAX: usize = 100;
+
+/// Bytes that the zones of a node may take, at least: room for some thousand records, and for what changes copy.
+pub(crate) const ZONES_MEMORY_BYTES_MIN: u64 = 16 << 20;
+/// One part in so many of the memory of the machine, or of its control group, is for zones unless the operator says
+/// otherwise: log, repeats, history and connections want some, and zones take more for a moment while they change.
+pub(crate) const ZONES_MEMORY_SHARE: u64 = 2;
+/// One part in so many of that may be taken by former versions of zones for a checkpoint, by those for each transfer,
+/// and by the newest entries of the log.
+pub(crate) const ZONES_HELD_SHARE: u64 = 8;
+/// Bytes that zones have copied since the last look from which on they are not quiet.
+pub(crate) const ZONES_QUIET_BYTES: u64 = 8 << 20;

@@ -271,7 +271,7 @@ impl Simulation {
         };
         let number = request.update;
         self.trace.say(self.events.now_us(), || format!("{id} says {verdict:?} to update {number}"));
-        let says = match verdict {
+        let says = match verdict.plain() {
             Verdict::Answer(rcode) if request.is_stranger => {
                 let what = format!("{id} tells a stranger {rcode:?} about update {number}");
                 return Err(self.violation(invariant, what));
@@ -309,8 +309,8 @@ impl Simulation {
                     Says::NotDone
                 }
             }
-            // Silence.
-            Verdict::Unknown => return Ok(()),
+            // Silence; and what is never plain.
+            Verdict::Unknown | Verdict::NoMemory | Verdict::Limited(_) => return Ok(()),
         };
         self.respond(request, says);
         Ok(())

@@ -14,7 +14,7 @@ use crate::arena::{Arena, Owned};
 use crate::limits::{RECLAIM_STEP_MAX, VERSIONS_MAX};
 use crate::mapping::Mapping;
 use crate::qsbr::Domain;
-use crate::space::Space;
+use crate::space::{Release, Space};
 use crate::tree::{Tree, Version};
 use crate::vertex::{OPEN, Word};
 
@@ -79,6 +79,8 @@ pub(crate) struct Ledger {
     let_go_granules: u64,
     /// What was taken less what was let go, dropped trees left out; modulo 2^64.
     held_granules: u64,
+    /// All that was ever taken.
+    taken_granules: u64,
     /// Roots of parts of dropped trees whose grace period has passed: a stack, so that freeing can stop anywhere.
     falling: Vec<u32>,
     published: (Version, Tree),
@@ -99,6 +101,7 @@ impl Ledger {
             limbo_trees: 0,
             let_go_granules: 0,
             held_granules: 0,
+            taken_granules: 0,
             falling: Vec::new(),
             published: (Version(0), Tree::EMPTY),
             newest: Version(0),
@@ -130,6 +133,23 @@ impl Ledger {
     /// What changes of trees took less what they let go, modulo 2^64.
     pub(crate) fn held_granules(&self) -> u64 {
         self.held_granules
+    }
+
+    /// Granules that were ever taken.
+    pub(crate) fn taken_granules(&self) -> u64 {
+        self.taken_granules
+    }
+
+    /// Whether [`Ledger::release_free`] would give enough memory back to be worth its walk over the arena.
+    pub(crate) fn is_release_due(&self) -> bool {
+        self.space.is_release_due()
+    }
+
+    /// Gives the memory of free blocks back to the operating system, as far as they lie side by side.
+    pub(crate) fn release_free(&mut self) {
+        if self.space.is_release_due() {
+            self.merge(Release::AllOf);
+        }
     }
 
     /// Granules that published versions ever let go.
@@ -168,13 +188,14 @@ impl Ledger {
         let block = unsafe { Owned::assume(handle, mark) };
         self.arena().set_fresh(&block, granules);
         self.held_granules = self.held_granules.wrapping_add(granules as u64);
+        self.taken_granules += granules as u64;
         Ok(block)
     }
 
     #[cold]
     fn allocate_slowly(&mut self, granules: usize) -> Result<u32, Full> {
         if self.space.is_merge_due() {
-            self.merge();
+            self.merge(Release::HugePages);
             if let Some(handle) = self.space.take(granules) {
                 return Ok(handle);
             }
@@ -187,21 +208,21 @@ impl Ledger {
             return Ok(handle);
         }
         if self.space.is_merge_promising(granules) {
-            self.merge();
+            self.merge(Release::HugePages);
             return self.space.take_any(granules).ok_or(Full::Arena);
         }
         Err(Full::Arena)
     }
 
     /// Merges free blocks. What `born` of the open version lists may be free: such blocks may vanish into greater ones.
-    fn merge(&mut self) {
+    fn merge(&mut self, release: Release) {
         let arena = self.arena();
         self.open.born.retain(|handle| arena.word(*handle).is_marked());
         self.open.born.sort_unstable();
         self.open.born.dedup();
         let mut barriers: Vec<usize> = self.sealed.iter().map(|sealed| sealed.changes.start).collect();
         barriers.push(self.open.start);
-        self.space.merge(&barriers);
+        self.space.merge(&barriers, release);
     }
 
     fn is_open(&self, handle: u32, word: Word) -> bool {

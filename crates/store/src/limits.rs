@@ -52,5 +52,18 @@ pub(crate) const MERGE_GRANULES_MIN: usize = (4 << 20) / 8;
 /// over the whole arena, and a full arena is asked again and again.
 pub(crate) const MERGE_SHARE: usize = 256;
 
-/// Free runs of at least this many octets are given back to the operating system when free blocks are merged.
+/// Free runs of at least this many octets are given back to the operating system when free blocks are merged because
+/// the arena would grow.
 pub(crate) const RELEASE_BYTES_MIN: usize = 4 << 20;
+
+/// Bytes in free blocks from which on their memory is given back while nothing else is done.
+pub(crate) const RELEASE_FREE_BYTES_MIN: usize = 8 << 20;
+
+/// Bytes of an arena up to which that is done: it walks over all blocks, some 20 ms in an arena of this size.
+pub(crate) const RELEASE_WALK_BYTES_MAX: usize = 1 << 30;
+
+/// Free runs of at least this many bytes are given back then.
+pub(crate) const RELEASE_ALL_BYTES_MIN: usize = 256 << 10;
+
+/// They are given back in pieces of so many bytes: a multiple of every page size that is not huge.
+pub(crate) const RELEASE_PAGE_BYTES: usize = 64 << 10;

@@ -68,13 +68,13 @@ impl Mapping {
         }
     }
 
-    /// Gives the memory behind `from..to` back; the octets are zero when they are next touched. Rounds inward to huge
-    /// pages, so nothing outside the range changes.
+    /// Gives the memory behind `from..to` back; the octets are zero when they are next touched. Rounds inward to
+    /// multiples of `page_bytes`, so nothing outside the range changes.
     ///
     /// # Safety
     /// Nothing reads the range meanwhile, and nobody cares what is in it.
-    pub(crate) unsafe fn release(&self, from: usize, to: usize) {
-        let (from, to) = (from.next_multiple_of(HUGE_PAGE_BYTES), to / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES);
+    pub(crate) unsafe fn release(&self, from: usize, to: usize, page_bytes: usize) {
+        let (from, to) = (from.next_multiple_of(page_bytes), to / page_bytes * page_bytes);
         if from < to {
             assert!(to <= self.bytes);
             // SAFETY: the range lies in the mapping; the caller vouches that its contents are of no use to anyone.
@@ -116,7 +116,7 @@ impl Mapping {
 
     /// # Safety
     /// None; it has the contract of the other one.
-    pub(crate) unsafe fn release(&self, _from: usize, _to: usize) {}
+    pub(crate) unsafe fn release(&self, _from: usize, _to: usize, _page_bytes: usize) {}
 }
 
 #[cfg(miri)]

@@ -7,7 +7,10 @@
 use std::sync::Arc;
 
 use crate::arena::{Arena, Owned, SLACK_GRANULES};
-use crate::limits::{COMMIT_STEP_BYTES, MERGE_GRANULES_MIN, MERGE_SHARE, RELEASE_BYTES_MIN, RUN_GRANULES_MIN};
+use crate::limits::{
+    COMMIT_STEP_BYTES, MERGE_GRANULES_MIN, MERGE_SHARE, RELEASE_ALL_BYTES_MIN, RELEASE_BYTES_MIN,
+    RELEASE_FREE_BYTES_MIN, RELEASE_PAGE_BYTES, RELEASE_WALK_BYTES_MAX, RUN_GRANULES_MIN,
+};
 use crate::mapping::{HUGE_PAGE_BYTES, Mapping};
 use crate::vertex::{GRANULE_BYTES, Word};
 
@@ -82,6 +85,15 @@ impl Lists {
         self.stacks.iter_mut().for_each(Vec::clear);
         self.occupied = [0; CLASS_COUNT / 64];
     }
+}
+
+/// Which memory of free runs a merge gives back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Release {
+    /// Huge pages, of large runs: the others are soon used again, and stay quick to read.
+    HugePages,
+    /// As much as may be, also where a huge page is taken to pieces for it.
+    AllOf,
 }
 
 /// The space of one arena. All figures are in granules.
@@ -228,9 +240,16 @@ impl Space {
         self.free() >= granules && self.freed_since_merge >= self.reserved / MERGE_SHARE
     }
 
+    /// Whether much memory is free that nobody may need soon: enough for the walk of a merge to pay, in an arena in
+    /// which that walk is short.
+    pub(crate) fn is_release_due(&self) -> bool {
+        let worth = (RELEASE_FREE_BYTES_MIN / GRANULE_BYTES).max(self.tail / 4);
+        self.tail <= RELEASE_WALK_BYTES_MAX / GRANULE_BYTES && self.free() >= worth && self.freed_since_merge >= worth
+    }
+
     /// Merges neighbouring free blocks, never across a granule of `barriers` (ascending), and gives the memory of big
     /// runs back.
-    pub(crate) fn merge(&mut self, barriers: &[usize]) {
+    pub(crate) fn merge(&mut self, barriers: &[usize], release: Release) {
         self.lists.clear();
         self.freed_since_merge = 0;
         let mut barriers = barriers.iter().copied().peekable();
@@ -252,17 +271,23 @@ impl Space {
                 }
                 at += next.granules();
             }
-            self.put_run(start, at - start);
+            self.put_run(start, at - start, release);
         }
     }
 
-    fn put_run(&mut self, start: usize, granules: usize) {
+    fn put_run(&mut self, start: usize, granules: usize, release: Release) {
         // SAFETY: all of the run is free blocks: no tree holds any of it.
         self.arena.set_free(unsafe { Owned::assume(start as u32, 0) }, granules);
         self.lists.push(start as u32, granules);
-        if granules * GRANULE_BYTES >= RELEASE_BYTES_MIN {
+        let (bytes_min, page_bytes) = match release {
+            Release::HugePages => (RELEASE_BYTES_MIN, HUGE_PAGE_BYTES),
+            Release::AllOf => (RELEASE_ALL_BYTES_MIN, RELEASE_PAGE_BYTES),
+        };
+        if granules * GRANULE_BYTES >= bytes_min {
             // SAFETY: as above; the run's first word, which is read again, is left out.
-            unsafe { self.mapping.release((start + 1) * GRANULE_BYTES, (start + granules) * GRANULE_BYTES) };
+            unsafe {
+                self.mapping.release((start + 1) * GRANULE_BYTES, (start + granules) * GRANULE_BYTES, page_bytes)
+            };
         }
     }
 
@@ -316,6 +341,53 @@ mod tests {
         }
     }
 
+    /// Bytes of a mapping that are resident, by all areas that the kernel has of it.
+    #[cfg(all(target_os = "linux", not(miri)))]
+    fn resident_bytes(mapping: &Mapping) -> usize {
+        let smaps = std::fs::read_to_string("/proc/self/smaps").expect("a process may read about itself");
+        let first = mapping.base().addr().get();
+        let (mut is_ours, mut bytes) = (false, 0);
+        for line in smaps.lines() {
+            let from = line.split_once('-').and_then(|(from, _)| usize::from_str_radix(from, 16).ok());
+            if let Some(from) = from {
+                is_ours = (first..first + mapping.bytes()).contains(&from);
+            } else if let (true, Some(rest)) = (is_ours, line.strip_prefix("Rss:")) {
+                bytes += rest.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") << 10;
+            }
+        }
+        bytes
+    }
+
+    #[cfg(all(target_os = "linux", not(miri)))]
+    #[test]
+    fn free_memory_between_blocks_in_use_is_given_back() {
+        const BLOCK_BYTES: usize = 8_000;
+        let mapping = Arc::new(Mapping::reserve(64 << 20, false).expect("address space"));
+        let mut space = Space::new(Arc::clone(&mapping));
+        let granules = round_up(BLOCK_BYTES / GRANULE_BYTES);
+        let mut blocks = Vec::new();
+        for _ in 0..4_000 {
+            assert!(space.grow(granules));
+            let handle = space.take(granules).expect("there is room");
+            // SAFETY: fresh from the allocator.
+            let block = unsafe { Owned::assume(handle, 0) };
+            space.arena().set_fresh(&block, granules);
+            // SAFETY: the block is as long, and nobody else knows of it.
+            unsafe { mapping.base().add(handle as usize * GRANULE_BYTES + 8).write_bytes(7, BLOCK_BYTES - 8) };
+            blocks.push(block);
+        }
+        assert!(!space.is_release_due(), "nothing is free");
+        let held = resident_bytes(&mapping);
+        // One in a hundred stays.
+        blocks.into_iter().enumerate().filter(|(number, _)| number % 100 != 0).for_each(|(_, block)| space.give(block));
+        assert!(space.is_release_due());
+        space.merge(&[], Release::AllOf);
+        let left = resident_bytes(&mapping);
+        assert!(held > 30 << 20 && left < held / 5, "{held} bytes before, {left} after");
+        assert!(!space.is_release_due(), "once is enough");
+        assert_eq!(space.live_from(1).count(), 40);
+    }
+
     proptest! {
         #[test]
         fn blocks_never_overlap_and_all_come_back(
@@ -333,7 +405,7 @@ mod tests {
                 } else {
                     let granules = round_up(granules);
                     if choice % 16 == 1 {
-                        space.merge(&[100, 5000]);
+                        space.merge(&[100, 5000], Release::AllOf);
                     }
                     if let Some(handle) = space.take(granules).or_else(|| space.take_any(granules)) {
                         // SAFETY: fresh from the allocator.

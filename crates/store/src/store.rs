@@ -151,6 +151,22 @@ impl<K: LeafKey> Store<K> {
         self.ledger.held_granules().wrapping_mul(GRANULE_BYTES as u64)
     }
 
+    /// Bytes of all blocks that were ever taken: how much this grows over a change is what the change copied and wrote.
+    pub fn taken_bytes(&self) -> u64 {
+        self.ledger.taken_granules() * GRANULE_BYTES as u64
+    }
+
+    /// Whether [`Store::release_free`] would give much memory back.
+    pub fn is_release_due(&self) -> bool {
+        self.ledger.is_release_due()
+    }
+
+    /// Gives the memory of free blocks back to the operating system, if there is much of it. To be called while nothing
+    /// else is to be done: it walks over the arena.
+    pub fn release_free(&mut self) {
+        self.ledger.release_free();
+    }
+
     /// As [`Stats::let_go_bytes`].
     pub fn let_go_bytes(&self) -> u64 {
         self.ledger.let_go_granules() * GRANULE_BYTES as u64

@@ -392,3 +392,36 @@ fn a_tree_that_is_dropped_twice_is_found_out() {
     store.remove(tree, &key(&[1])).expect("room");
     publish(&mut store, Tree::EMPTY);
 }
+
+#[test]
+fn what_is_free_is_given_back_and_the_rest_is_as_it_was() {
+    const COUNT: u32 = 8_000;
+    // One leaf in so many stays, so that what is free is in pieces.
+    const KEPT: u32 = 400;
+    let mut store = store(256 << 20);
+    let mut tree = Tree::EMPTY;
+    for number in 0..COUNT {
+        tree = store.put(tree, &numbered(number, 8_000)).expect("room");
+    }
+    publish(&mut store, tree);
+    assert!(!store.is_release_due(), "nothing is free");
+    for number in (0..COUNT).filter(|number| number % KEPT != 0) {
+        tree = store.remove(tree, &key_of(number)).expect("room");
+    }
+    publish(&mut store, tree);
+    while store.reclaim() {}
+    let free = store.stats().free_bytes;
+    assert!(store.is_release_due() && free > 50 << 20, "{free}");
+    store.release_free();
+    assert!(!store.is_release_due(), "once is enough");
+    // What was given back is used again.
+    for number in (0..COUNT).filter(|number| number % 2 == 1) {
+        tree = store.put(tree, &numbered(number, 8_000)).expect("room");
+    }
+    publish(&mut store, tree);
+    for number in 0..COUNT {
+        let there = store.view().get(tree, &key_of(number)).map(<[u8]>::to_vec);
+        let is_kept = number % KEPT == 0 || number % 2 == 1;
+        assert_eq!(there, is_kept.then(|| numbered(number, 8_000)), "{number}");
+    }
+}

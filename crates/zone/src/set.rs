@@ -112,6 +112,24 @@ impl ZoneSet {
         self.store.reclaim()
     }
 
+    /// Bytes that all changes ever copied and wrote: how much this grows over a change is what the change took.
+    #[must_use]
+    pub fn taken_bytes(&self) -> u64 {
+        self.store.taken_bytes()
+    }
+
+    /// Whether [`ZoneSet::release_free`] would give much memory back.
+    #[must_use]
+    pub fn is_release_due(&self) -> bool {
+        self.store.is_release_due()
+    }
+
+    /// Gives memory that is free back to the operating system, if there is much of it. To be called while nothing else
+    /// is to be done.
+    pub fn release_free(&mut self) {
+        self.store.release_free();
+    }
+
     /// Octets of all that changes ever let go, zones that went included. Who holds a version keeps what is let go from
     /// then on.
     #[must_use]

@@ -4,6 +4,7 @@
 //! once it has itself applied the entry. An answer of SERVFAIL means that this copy was certainly not proposed (RFC
 //! 2136 3.4.2, `docs/decisions/0014`); when that is not certain the client hears nothing and repeats its octets.
 
+mod reason;
 mod seen;
 mod waiter;
 
@@ -208,7 +209,9 @@ impl Replica {
         let Some(waiter) = self.waiters.get(token) else { return };
         match waiter.purpose {
             Purpose::Update { .. } if waiter.is_certainly_not_proposed() => {
-                self.finish_update(token, Verdict::NotProposed);
+                // Of an update a leader says this for want of memory alone.
+                let is_short = error == AdminError::TooLarge;
+                self.finish_update(token, if is_short { Verdict::NoMemory } else { Verdict::NotProposed });
             }
             Purpose::Update { .. } => {}
             Purpose::Admin(step) => {
@@ -377,6 +380,7 @@ impl Replica {
         let Some(waiter) = self.waiters.remove(token) else { return };
         let signed = waiter.time_signed();
         let Purpose::Update { identity, clients } = waiter.purpose else { return };
+        let verdict = self.explained(verdict, &waiter.command);
         let message = if let Command::Update(update) = waiter.command { update.message } else { Default::default() };
         let executed_for = self.machine.sessions.get(&identity, signed).map(|session| session.source);
         for Client { request_id, source } in clients {

@@ -4,6 +4,7 @@
 //! not what it says, nothing is applied and an alarm counts it, on every replica alike. The part of an entry that
 //! concerns zones may have been carried out before, on the head of a leader; then its version is only published.
 
+mod growth;
 mod hash_ring;
 mod items;
 mod reset;
@@ -11,6 +12,7 @@ mod restore;
 mod stages;
 mod zones;
 
+pub(crate) use growth::{AccountId, GrowthAccounts};
 pub(crate) use hash_ring::HashRing;
 pub(crate) use items::FrozenState;
 pub(crate) use restore::{Restore, RestoreError, SettingsOnly, empty_machine};
@@ -22,6 +24,8 @@ pub(crate) use zones::{Misfit, carry_out, zone_work};
 use crate::entry::{
     Body, DataKeyChange, Entry, ImportPurpose, Resealed, SecretPlace, SettingsChange, TrustChange, UpdateEntry,
 };
+use crate::limits::UNPUBLISHED_BYTES_MAX;
+use crate::propose::growth_of;
 use crate::state::{History, Identity, Item, Sessions, Settings, item_hash};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use wire::name::Name;
@@ -37,6 +41,8 @@ pub(crate) struct Machine {
     pub(crate) sessions: Sessions,
     pub(crate) history: History,
     pub(crate) stages: Stages,
+    /// No part of what replicas hold alike.
+    pub(crate) growth: GrowthAccounts,
     /// Index and term of the entry that was applied last.
     pub(crate) applied: (u64, u64),
     /// The time of the entry that was applied last, in milliseconds since 1970.
@@ -47,6 +53,8 @@ pub(crate) struct Machine {
     pub(crate) alarms: Alarms,
     /// Newest version that is applied and not published yet.
     unpublished: Option<Version>,
+    /// What the zones had copied when they were published last.
+    published_taken: u64,
     /// Applying an entry panicked, or the entry did not fit in memory: the zones are what was published, and nothing
     /// touches what lies above that.
     is_broken: bool,
@@ -128,12 +136,14 @@ impl Machine {
             sessions,
             history,
             stages: Stages::default(),
+            growth: GrowthAccounts::default(),
             applied,
             time_ms: 0,
             zones_hash,
             hashes: HashRing::default(),
             alarms: Alarms::default(),
             unpublished: None,
+            published_taken: 0,
             is_broken: false,
             panics_at: None,
         };
@@ -244,6 +254,7 @@ impl Machine {
                 Ok(version) => {
                     self.unpublished = Some(version);
                     self.zones_hash = self.zones.head().state_hash();
+                    self.publish_when_much_is_copied();
                 }
                 Err(Misfit::Full) => return Applied::Full,
                 Err(Misfit::Base | Misfit::Content) => return self.misfit(body),
@@ -254,6 +265,8 @@ impl Machine {
         match body {
             Body::Update(update) => {
                 if let Some(change) = &update.change {
+                    let account = AccountId::new(&change.zone, &update.key_name);
+                    self.growth.note(account, growth_of(&change.changeset));
                     self.history.push(index, &change.zone, &change.changeset);
                 }
                 let UpdateEntry { identity, key_name, time_signed, source, rcode, .. } = update;
@@ -345,6 +358,13 @@ impl Machine {
         before.zone(zone).and_then(|zone| zone.serial())
     }
 
+    /// Each version that is not published keeps what it copied, and nobody needs those in between.
+    fn publish_when_much_is_copied(&mut self) {
+        if self.zones.taken_bytes() - self.published_taken >= UNPUBLISHED_BYTES_MAX {
+            self.publish();
+        }
+    }
+
     /// Shows everything that is applied to readers. Returns whether zones changed.
     pub(crate) fn publish(&mut self) -> bool {
         if self.is_broken {
@@ -353,6 +373,7 @@ impl Machine {
         let Some(version) = self.unpublished.take() else { return false };
         self.zones.publish(version);
         self.zones.reclaim();
+        self.published_taken = self.zones.taken_bytes();
         true
     }
 
@@ -361,6 +382,13 @@ impl Machine {
         self.publish();
         if !self.is_broken {
             self.zones.rewind();
+        }
+    }
+
+    /// See [`Replica::release_memory`](crate::Replica::release_memory).
+    pub(crate) fn release_memory(&mut self) {
+        if !self.is_broken {
+            self.zones.release_free();
         }
     }
 

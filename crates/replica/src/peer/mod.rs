@@ -17,6 +17,7 @@ use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::command::{Answer, Command};
 use crate::io::{Lane, NodeId};
 use crate::limits::{EARLY_VOTERS_MAX, FRAME_OCTETS_MAX};
+use crate::memory::MemoryFigures;
 use ::raft::eraftpb::{Message, MessageType};
 
 /// The version of frames that this software speaks.
@@ -121,6 +122,8 @@ pub(crate) enum Frame {
     Everywhere { index: u64, of_rotation: bool },
     /// How far the leader's own log is on stable storage.
     Durable(Durable),
+    /// What the zones of a member take in memory, and may take. Of feature level 3.
+    Memory(MemoryFigures),
 }
 
 /// See [`Frame::Durable`].
@@ -196,7 +199,8 @@ impl Frame {
             | Self::ReportAck(_)
             | Self::HashVerdict { .. }
             | Self::LeaseAsk(_)
-            | Self::LeaseGrant(_) => Lane::Heartbeat,
+            | Self::LeaseGrant(_)
+            | Self::Memory(_) => Lane::Heartbeat,
             Self::Forward { .. }
             | Self::Answer { .. }
             | Self::ReadIndex { .. }
@@ -275,6 +279,7 @@ impl Frame {
                 out.count(durable.voters.len());
                 durable.voters.iter().for_each(|&id| out.u64(id));
             }
+            Self::Memory(figures) => [figures.used_bytes, figures.limit_bytes].iter().for_each(|&bytes| out.u64(bytes)),
         }
         out.finish()
     }
@@ -313,6 +318,7 @@ impl Frame {
             13 => Self::Applied { index: from.u64()? },
             14 => Self::Everywhere { index: from.u64()?, of_rotation: from.bool()? },
             16 => Self::Durable(decode_durable(&mut from)?),
+            17 => Self::Memory(MemoryFigures { used_bytes: from.u64()?, limit_bytes: from.u64()? }),
             9 => return Ok((group, Self::Checkpoint(from.rest().to_vec()))),
             _ => return Err(DecodeError::Unknown),
         };
@@ -338,6 +344,7 @@ impl Frame {
             Self::Applied { .. } => 13,
             Self::Everywhere { .. } => 14,
             Self::Durable(_) => 16,
+            Self::Memory(_) => 17,
         }
     }
 }

@@ -4,6 +4,7 @@ use super::*;
 use crate::command::{Taken, UpdateCommand};
 use crate::entry::{Body, SettingsChange, StageId};
 use crate::io::{AckOption, AdminError, KeyAlgorithm, OptionsChange, SerialPolicyOption, StaleOption, Transport};
+use crate::memory::MemoryFigures;
 use crate::policy::text::parse_policy;
 use crate::policy::{External, Policy, Question, SocketPath};
 use crate::secrets::Sealed;
@@ -138,7 +139,8 @@ fn decided() -> impl Iterator<Item = Command> {
 #[test]
 fn every_frame_comes_back() {
     let durable = Frame::Durable(Durable { term: 4, index: 9, voters: vec![1, 2, 3] });
-    for frame in frames().into_iter().chain([durable]) {
+    let memory = Frame::Memory(MemoryFigures { used_bytes: 1, limit_bytes: 2 });
+    for frame in frames().into_iter().chain([durable, memory]) {
         let octets = frame.encode(3);
         assert_eq!(Frame::decode(&octets), Ok((3, frame.clone())));
         if !matches!(frame, Frame::Checkpoint(_)) {

@@ -5,7 +5,6 @@ use super::{Evaluated, Origin, Pending, Reply};
 use crate::command::{Answer, Command};
 use crate::entry::SettingsChange;
 use crate::io::{AdminError, FatalReason};
-use crate::limits::PROPOSAL_BATCH_MAX;
 use crate::replica::Replica;
 use raft::eraftpb::Entry;
 
@@ -36,6 +35,9 @@ impl Replica {
             rotation: &mut self.rotation,
             opened: &mut self.opened_keys,
             data_key: &self.config.data_key,
+            memory: &self.memory,
+            counters: &mut self.counters,
+            key_growth_max: i64::try_from(self.config.key_growth_bytes_max).unwrap_or(i64::MAX),
             now_ms: self.now.monotonic_ms,
             group: self.config.group,
             wall_ms: self.now.wall_ms,
@@ -44,7 +46,8 @@ impl Replica {
 
     /// Evaluates until the batch is full; whether there is a batch.
     fn evaluate_some(&mut self) -> bool {
-        while self.head.batch.len() < PROPOSAL_BATCH_MAX && self.head.has_room() {
+        let copied_max = self.memory.copied_in_flight_max();
+        while self.head.has_room(copied_max) {
             let Some((origin, command)) = self.head.queue.pop() else { break };
             if self.is_above_members(&command) {
                 self.reply(origin, Answer::Refused(AdminError::LevelTooLow));
@@ -108,11 +111,12 @@ impl Replica {
         };
         let term = self.driver.term();
         let batch = core::mem::take(&mut self.head.batch);
+        self.head.batch_copied = 0;
         let mut replies: Vec<Reply> = Vec::new();
         for (index, evaluated) in (first..).zip(batch) {
             self.proposed(index, term, &evaluated, &mut replies);
-            let Evaluated { identity, prepared, is_barrier, size, .. } = evaluated;
-            self.head.pending.push_back(Pending { index, term, identity, prepared, is_barrier, size });
+            let Evaluated { identity, prepared, is_barrier, size, copied, growth, .. } = evaluated;
+            self.head.pending.push_back(Pending { index, term, identity, prepared, is_barrier, size, copied, growth });
         }
         for (origin, answer) in replies {
             self.reply(origin, answer);

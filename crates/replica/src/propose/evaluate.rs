@@ -2,26 +2,26 @@
 
 use super::membership::{answers, can_decide, has_caught_up, is_changing, is_to_vote};
 use super::opened::OpenedKeys;
+use super::outcome::{Growth, Outcome, growth_of};
 use super::{Evaluated, Head, InFlight, Origin};
 use crate::command::{Answer, Command, Taken, UpdateCommand};
-use crate::entry::{Body, Entry, SettingsChange, SettingsEntry, UpdateEntry, ZoneChange};
-use crate::io::{AckOption, AdminError, NodeId, Transport, ZoneOptions};
-use crate::limits::{ENTRY_OCTETS_MAX, EVERYWHERE_WAIT_MS, EVERYWHERE_WAITING_MAX};
+use crate::entry::{Body, Entry, SettingsChange, SettingsEntry, UpdateEntry};
+use crate::io::{AckOption, AdminError, NodeId, ZoneOptions};
+use crate::limits::{ENTRY_OCTETS_MAX, EVERYWHERE_WAIT_MS, EVERYWHERE_WAITING_MAX, IMPORT_CHUNK_OCTETS};
 use crate::machine::{Machine, Misfit, Prepared, StageError, carry_out, zone_work};
-use crate::policy::{Policy, Requestor, Revision};
+use crate::memory::Memory;
+use crate::policy::{Policy, Revision};
 use crate::raft::Driver;
+use crate::replica::Counters;
 use crate::report::{HEARD_MS, Reports};
 use crate::rotation::Rotation;
 use crate::secrets::{DataKey, Sealed};
 use crate::state::{Known, secret_context};
 use crate::succession::successor;
-use crate::update::{self, Evaluated as Outcome};
-use core::net::Ipv6Addr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use wire::name::Name;
 use wire::number::Rcode;
-use wire::parse::{Parsed, parse_request};
 use zone::ZoneId;
 
 /// What became of a command.
@@ -57,6 +57,9 @@ pub(super) struct Evaluator<'r> {
     pub(super) rotation: &'r mut Rotation,
     pub(super) opened: &'r mut OpenedKeys,
     pub(super) data_key: &'r DataKey,
+    pub(super) memory: &'r Memory,
+    pub(super) counters: &'r mut Counters,
+    pub(super) key_growth_max: i64,
     pub(super) now_ms: u64,
     pub(super) group: u16,
     pub(super) wall_ms: u64,
@@ -130,11 +133,21 @@ impl Evaluator<'_> {
             in_flight.origins.push(origin);
             return Step::Attached;
         }
-        let (rcode, change) = match self.is_signed_by_a_secret_in_force(&update) {
+        let outcome = match self.is_signed_by_a_secret_in_force(&update) {
             Some(true) => self.guarded_outcome(&update),
-            Some(false) => (Rcode::REFUSED, None),
+            Some(false) => Outcome::from(Rcode::REFUSED),
             None => return Step::Answer(Answer::NotProposed),
         };
+        self.head.worked(outcome.work);
+        let Outcome { rcode, change, limit, growth, .. } = outcome;
+        if growth.is_some_and(Growth::is_more) && self.is_memory_short(0) {
+            self.counters.refused_for_memory += 1;
+            // Certainly not done, and not in the log either: once there is room the same message may be carried out.
+            return Step::Answer(Answer::Refused(AdminError::TooLarge));
+        }
+        if let Some(limit) = limit {
+            self.counters.limits_reached[limit as usize] += 1;
+        }
         let identity = update.identity;
         let key = self.machine.settings.keys().get(&update.key_name);
         let body = Body::Update(UpdateEntry {
@@ -150,7 +163,10 @@ impl Evaluator<'_> {
         let in_flight = InFlight { source: update.source, origins: vec![origin], place: None };
         self.head.in_flight.insert(update.identity, in_flight);
         match self.batch(None, &body, false, None) {
-            Ok(()) => Step::Batched,
+            Ok(()) => {
+                self.head.grows(growth);
+                Step::Batched
+            }
             Err(Unfit::Panicked) => self.update_panicked(body),
             Err(Unfit::Zones(Misfit::Full)) => {
                 self.head.in_flight.remove(&update.identity);
@@ -219,47 +235,6 @@ impl Evaluator<'_> {
         Err(self.head.in_flight.remove(&identity).map_or_else(Vec::new, |in_flight| in_flight.origins))
     }
 
-    /// As [`Evaluator::outcome`], also for a message that our own code panics at, which is a bug of ours. It must not
-    /// end this leader, because the next one would be sent it too. Evaluation reads and changes nothing, so everything
-    /// is as it was; and SERVFAIL goes into the log as any outcome does, so no leader evaluates the message again.
-    fn guarded_outcome(&mut self, update: &UpdateCommand) -> (Rcode, Option<ZoneChange>) {
-        let outcome = catch_unwind(AssertUnwindSafe(|| self.outcome(update)));
-        outcome.unwrap_or_else(|_| {
-            self.machine.alarms.evaluations_panicked += 1;
-            (Rcode::SERVFAIL, None)
-        })
-    }
-
-    /// What the client is told, and what changes.
-    fn outcome(&self, update: &UpdateCommand) -> (Rcode, Option<ZoneChange>) {
-        let Parsed::Request(request) = parse_request(&update.message) else { return (Rcode::FORMERR, None) };
-        let parsed = match update::prescan(&request) {
-            Ok(parsed) => parsed,
-            Err(rcode) => return (rcode, None),
-        };
-        #[cfg(test)]
-        assert!(!is_of_death(&update.message), "a test asks for it");
-        let id = ZoneId { view: 0, apex: parsed.apex.as_ref().to_canonical() };
-        // RFC 2136 3.1.2: not an apex that is served here.
-        let Some(&options) = self.machine.settings.zones().get(&id) else { return (Rcode::NOTAUTH, None) };
-        let Some(zone) = self.machine.zones.head().zone(&id) else { return (Rcode::NOTAUTH, None) };
-        let requestor = Requestor {
-            key: update.key_name.as_ref(),
-            source: Ipv6Addr::from(update.source).into(),
-            is_connected: update.taken.is_some_and(|taken| taken.transport == Transport::Tcp),
-        };
-        let rules = self.machine.settings.rules(&update.key_name, &id);
-        let judge = rules.judge(requestor).with_external(&update.external);
-        let Ok(permit) = judge.permit(&parsed, update.message.len(), Some(&zone)) else {
-            return (Rcode::REFUSED, None);
-        };
-        let now_s = self.head.time_ms / 1_000;
-        let Outcome { rcode, changeset, .. } =
-            update::evaluate_within(&permit, &zone, &parsed, options.serial_policy, now_s);
-        let change = changeset.map(|changeset| ZoneChange { zone: id, base_hash: zone.hash(), changeset });
-        (rcode, change)
-    }
-
     /// A body that the origin made: an import, or a difference.
     fn propose(&mut self, origin: Origin, mut body: Body) -> Step {
         match self.head.stages.check(&body) {
@@ -299,13 +274,21 @@ impl Evaluator<'_> {
                     }
                     _ => {}
                 }
+                // Known before anything is copied: all that it brings.
+                if self.is_memory_short(u64::from(begin.chunk_count) * IMPORT_CHUNK_OCTETS as u64) {
+                    return self.refused_for_memory();
+                }
             }
+            Body::ImportChunk(_) if self.is_memory_short(0) => return self.refused_for_memory(),
             Body::ImportCommit(commit) => {
                 commit.policy_epoch = self.machine.settings.epoch();
                 is_barrier = true;
             }
             Body::Change(change) if !self.machine.settings.zones().contains_key(&change.zone) => {
                 return Step::Answer(Answer::Refused(AdminError::ZoneUnknown));
+            }
+            Body::Change(change) if growth_of(&change.changeset) > 0 && self.is_memory_short(0) => {
+                return self.refused_for_memory();
             }
             // What only a leader makes.
             Body::Update(_) | Body::Settings(_) => return Step::Answer(Answer::Refused(AdminError::Malformed)),
@@ -493,6 +476,7 @@ impl Evaluator<'_> {
         // Members end at an entry that they cannot read.
         debug_assert_eq!(Entry::decode(&octets).map(|entry| entry.body).as_ref(), Ok(body), "read as it was written");
         let mut version = None;
+        let taken_before = self.machine.zones.taken_bytes();
         if let Some(work) = zone_work(body, &self.head.stages) {
             match catch_unwind(AssertUnwindSafe(|| carry_out(&mut self.machine.zones, work))) {
                 Ok(Ok(sealed)) => version = Some(sealed),
@@ -503,10 +487,24 @@ impl Evaluator<'_> {
         let prepared = Some(Prepared { version, zones_hash: self.machine.zones.head().state_hash() });
         self.head.stages.advance(body, 0);
         self.head.has_barrier |= is_barrier;
-        let size = octets.len();
+        let (size, copied) = (octets.len(), self.machine.zones.taken_bytes() - taken_before);
         self.head.octets += size;
+        self.head.copied += copied;
+        self.head.batch_copied += copied;
+        self.head.worked(copied);
         let identity = if let Body::Update(update) = body { Some(update.identity) } else { None };
-        let evaluated = Evaluated { origin, identity, octets, size, prepared, is_barrier, joined, feature_level };
+        let evaluated = Evaluated {
+            origin,
+            identity,
+            octets,
+            size,
+            copied,
+            growth: None,
+            prepared,
+            is_barrier,
+            joined,
+            feature_level,
+        };
         self.head.batch.push(evaluated);
         Ok(())
     }
@@ -517,7 +515,7 @@ impl Evaluator<'_> {
 pub(crate) const LABEL_OF_DEATH: &[u8] = b"message-of-death";
 
 #[cfg(test)]
-fn is_of_death(message: &[u8]) -> bool {
+pub(super) fn is_of_death(message: &[u8]) -> bool {
     message.windows(LABEL_OF_DEATH.len()).any(|octets| octets == LABEL_OF_DEATH)
 }
 

@@ -15,6 +15,8 @@ mod batch;
 mod evaluate;
 mod membership;
 mod opened;
+// What an UPDATE leads to.
+mod outcome;
 // What waits, and who is next.
 mod queue;
 
@@ -24,9 +26,14 @@ pub(crate) use opened::OpenedKeys;
 
 use crate::command::{Answer, Command};
 use crate::io::NodeId;
-use crate::limits::{PROPOSALS_IN_FLIGHT_MAX, PROPOSALS_IN_FLIGHT_OCTETS_MAX};
-use crate::machine::{Prepared, Stages};
+use crate::limits::{
+    BATCH_COPIED_BYTES_MAX, EVALUATION_WORK_FREE, EVALUATION_WORK_MAX, PROPOSAL_BATCH_MAX, PROPOSALS_IN_FLIGHT_MAX,
+    PROPOSALS_IN_FLIGHT_OCTETS_MAX,
+};
+use crate::machine::{AccountId, Prepared, Stages};
 use crate::state::Identity;
+use outcome::Growth;
+pub(crate) use outcome::growth_of;
 use queue::EvaluationQueue;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -62,6 +69,10 @@ pub(super) struct Evaluated {
     octets: Vec<u8>,
     /// How many these are, also when raft has them.
     size: usize,
+    /// Bytes that carrying it out copied in the memory of zones.
+    copied: u64,
+    /// By how much it makes a zone larger.
+    growth: Option<Growth>,
     /// `None` when it was made on zones that lack what is pending.
     prepared: Option<Prepared>,
     /// Nothing is evaluated after it before it is applied.
@@ -80,6 +91,9 @@ pub(super) struct Pending {
     prepared: Option<Prepared>,
     is_barrier: bool,
     size: usize,
+    /// See [`Evaluated::copied`].
+    copied: u64,
+    growth: Option<Growth>,
 }
 
 /// An UPDATE between its evaluation and its application.
@@ -99,6 +113,14 @@ pub(crate) struct Head {
     pending: VecDeque<Pending>,
     /// Octets of entries in the batch and pending.
     octets: usize,
+    /// Bytes that these have copied in the memory of zones.
+    copied: u64,
+    /// Bytes that those in the batch have.
+    batch_copied: u64,
+    /// By how much these make zones larger.
+    growing: BTreeMap<AccountId, i64>,
+    /// Work of evaluation since the last tick, see [`EVALUATION_WORK_MAX`].
+    work: u64,
     in_flight: BTreeMap<Identity, InFlight>,
     stages: Stages,
     /// Who waits for members to apply an index, and until when.
@@ -119,10 +141,40 @@ impl Head {
     }
 
     /// Whether the next command may be evaluated.
-    fn has_room(&self) -> bool {
-        let is_full =
-            self.uncommitted_count() >= PROPOSALS_IN_FLIGHT_MAX || self.octets >= PROPOSALS_IN_FLIGHT_OCTETS_MAX;
-        !self.has_barrier && !self.is_draining && !is_full
+    fn has_room(&self, copied_max: u64) -> bool {
+        let is_full = self.uncommitted_count() >= PROPOSALS_IN_FLIGHT_MAX
+            || self.octets >= PROPOSALS_IN_FLIGHT_OCTETS_MAX
+            || self.copied >= copied_max;
+        let is_batch_full = self.batch.len() >= PROPOSAL_BATCH_MAX || self.batch_copied >= BATCH_COPIED_BYTES_MAX;
+        !self.has_barrier && !self.is_draining && !is_full && !is_batch_full && self.work < EVALUATION_WORK_MAX
+    }
+
+    /// The newest of the batch makes a zone larger, or smaller.
+    fn grows(&mut self, growth: Option<Growth>) {
+        if let (Some(growth), Some(newest)) = (growth, self.batch.last_mut()) {
+            newest.growth = Some(growth);
+            *self.growing.entry(growth.account).or_default() += growth.bytes;
+        }
+    }
+
+    /// It does no longer: it is applied, or given up.
+    fn grown(&mut self, growth: Option<Growth>) {
+        let Some(Growth { account, bytes }) = growth else { return };
+        let Some(growing) = self.growing.get_mut(&account) else { return };
+        *growing -= bytes;
+        if *growing == 0 {
+            self.growing.remove(&account);
+        }
+    }
+
+    /// Counts the work of one evaluation.
+    fn worked(&mut self, work: u64) {
+        self.work += work.saturating_sub(EVALUATION_WORK_FREE);
+    }
+
+    /// Time has passed: as much may be evaluated as between any two ticks.
+    pub(crate) const fn tick(&mut self) {
+        self.work = 0;
     }
 
     /// Those who need not wait any more for members to apply an index, as `is_everywhere` says of it.
@@ -153,8 +205,11 @@ impl Head {
     /// Gives up what is evaluated and not in the log. Gives those whose commands that were.
     fn drop_batch(&mut self) -> Vec<Origin> {
         let mut origins = Vec::new();
-        for evaluated in self.batch.drain(..) {
+        self.batch_copied = 0;
+        for evaluated in core::mem::take(&mut self.batch) {
             self.octets -= evaluated.size;
+            self.copied -= evaluated.copied;
+            self.grown(evaluated.growth);
             origins.extend(evaluated.origin);
             let in_flight = evaluated.identity.and_then(|identity| self.in_flight.remove(&identity));
             origins.extend(in_flight.into_iter().flat_map(|in_flight| in_flight.origins));
@@ -171,6 +226,8 @@ impl Head {
         assert_eq!(front.term, term, "what a leader has proposed in its term stays where it is");
         let pending = self.pending.pop_front()?;
         self.octets -= pending.size;
+        self.copied -= pending.copied;
+        self.grown(pending.growth);
         if let Some(identity) = pending.identity {
             self.in_flight.remove(&identity);
         }

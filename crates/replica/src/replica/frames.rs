@@ -67,6 +67,7 @@ impl Replica {
             Frame::Applied { index } => self.handle_applied_at(from, index),
             Frame::Everywhere { index, of_rotation } => self.handle_peer_everywhere(from, index, of_rotation),
             Frame::Durable(durable) => self.handle_durable(from, durable),
+            Frame::Memory(figures) => self.handle_memory_of(from, figures),
         }
     }
 

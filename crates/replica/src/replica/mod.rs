@@ -33,12 +33,14 @@ use crate::io::{FatalReason, Input, NodeId, Now, Output, Role, Serving};
 use crate::leisure::Leisure;
 use crate::log::{Log, Repair};
 use crate::machine::Machine;
+use crate::memory::Memory;
 use crate::propose::{Head, OpenedKeys};
 use crate::raft::{Driver, FetchWanted, LogStorage};
 use crate::reads::Reads;
 use crate::report::Reports;
 use crate::rotation::Rotation;
 use crate::transfer::Transfers;
+use crate::update::LimitReached;
 use doubt::Doubts;
 use raft::StateRole;
 use raft::eraftpb::ConfState;
@@ -71,6 +73,11 @@ pub struct Counters {
     pub messages_ignored: u64,
     /// Votes that were not given because this member's log may lack what it acknowledged.
     pub votes_withheld: u64,
+    /// Updates and imports that this leader refused because the zones may not grow for want of memory.
+    pub refused_for_memory: u64,
+    /// Updates that this leader refused, by the limit that they would have broken, in the order of
+    /// [`LimitReached::ALL`].
+    pub limits_reached: [u64; LimitReached::ALL.len()],
 }
 
 /// One member of a cluster.
@@ -93,6 +100,7 @@ pub struct Replica {
     pub(crate) evidence: Evidence,
     pub(crate) transfers: Transfers,
     pub(crate) leisure: Leisure,
+    pub(crate) memory: Memory,
     pub(crate) counters: Counters,
     pub(crate) serving: Serving,
     pub(crate) fenced: bool,
@@ -119,6 +127,8 @@ pub struct Replica {
     ticked_ms: u64,
     role: (StateRole, u64, Option<NodeId>),
     ticks: u64,
+    /// Refused updates whose reason may still be looked for before the next tick.
+    pub(crate) explanations_left: u32,
     quiet_ticks: u64,
     /// Commit index in the newest record.
     recorded_commit: u64,
@@ -157,6 +167,7 @@ impl Replica {
             evidence: Evidence::default(),
             transfers: Transfers::default(),
             leisure: Leisure::default(),
+            memory: Memory::default(),
             counters: Counters::default(),
             serving: Serving::No,
             fenced: false,
@@ -175,6 +186,7 @@ impl Replica {
             ticked_ms: now.monotonic_ms,
             role,
             ticks: 0,
+            explanations_left: 0,
             quiet_ticks: 0,
             recorded_commit: applied,
             recorded_contact_ms,
@@ -236,6 +248,7 @@ impl Replica {
                 self.out.push_back(Output::KeysChanged { keys: None });
                 self.out.push_back(Output::TrustChanged);
             }
+            Input::Memory { limit_bytes } => self.handle_memory(limit_bytes),
             Input::Leisure => self.handle_leisure(),
             Input::Stop => self.handle_stop(),
         }
@@ -304,6 +317,7 @@ impl Replica {
             self.reset_rotation();
             self.reset_reads();
             self.reset_early();
+            self.reset_memory();
         }
         self.out.push_back(Output::RoleChanged { role: role_of(role.0), term: role.1, leader: role.2 });
         // A new leader: what waits goes there.

@@ -14,6 +14,8 @@ const QUIET_TICKS: u64 = 10;
 impl Replica {
     pub(super) fn tick(&mut self) {
         self.ticks += 1;
+        self.head.tick();
+        self.explanations_left = 1;
         self.lived_ms += self.now.monotonic_ms.saturating_sub(self.ticked_ms).min(LIVED_STEP_MS_MAX);
         self.ticked_ms = self.now.monotonic_ms;
         self.check_disk();
@@ -47,6 +49,7 @@ impl Replica {
             self.tick_transfers();
             self.serve_stale_when_due();
             self.abandon_idle_stages();
+            self.tick_memory();
         }
         self.quiet_ticks += 1;
         let log = self.driver.log();

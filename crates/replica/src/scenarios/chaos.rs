@@ -351,13 +351,14 @@ impl Chaos {
     fn verdict(&mut self, id: NodeId, request_id: u64, verdict: Verdict) {
         let place = self.owners[&request_id];
         let (record, _, _, acknowledged) = &mut self.sent[place];
-        match verdict {
+        match verdict.plain() {
             Verdict::Answer(rcode) => {
                 assert_eq!(rcode, Rcode::NOERROR);
                 *acknowledged = true;
                 assert!(self.cluster.has(id, record), "acknowledged means visible here");
             }
             Verdict::NotProposed | Verdict::Unknown => {}
+            Verdict::NoMemory | Verdict::Limited(_) => panic!("these are never plain"),
             Verdict::Refused => panic!("it was never refused"),
             Verdict::BadTime => panic!("the same client is told that it is another"),
         }

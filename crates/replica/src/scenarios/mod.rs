@@ -29,3 +29,4 @@ mod transfers;
 mod trust;
 mod two_sites;
 mod updates;
+mod zone_memory;

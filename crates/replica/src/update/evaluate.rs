@@ -6,8 +6,9 @@
 
 use super::prescan::{Parsed, Prerequisite, Step};
 use super::serial;
-use super::working::{LimitReached, Working, ZoneRead, comparable};
+use super::working::{LimitReached, Touched, Working, ZoneRead, comparable};
 use crate::io::SerialPolicyOption;
+use crate::limits::EVALUATION_WORK_RECORD;
 use crate::policy::Permit;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,6 +25,8 @@ pub struct Evaluated {
     pub changeset: Option<Changeset>,
     /// Why it was REFUSED, or SERVFAIL, where the RCODE alone does not say it.
     pub refusal: Option<Refusal>,
+    /// What it took to find out: bytes that were read of the zone, and what each record costs beside its bytes.
+    pub work: u64,
 }
 
 /// Why an UPDATE of good form was not carried out.
@@ -85,24 +88,28 @@ pub fn evaluate_within<Z: ZoneRead>(
     policy: SerialPolicyOption,
     now_s: u64,
 ) -> Evaluated {
-    match changeset(permit, zone, parsed, policy, now_s) {
-        Ok(changeset) => Evaluated { rcode: Rcode::NOERROR, changeset, refusal: None },
-        Err(Verdict { rcode, refusal }) => Evaluated { rcode, changeset: None, refusal },
+    let mut touched = Touched::default();
+    let outcome = changeset(permit, zone, parsed, policy, now_s, &mut touched);
+    let work = touched.bytes as u64 + touched.records as u64 * EVALUATION_WORK_RECORD;
+    match outcome {
+        Ok(changeset) => Evaluated { rcode: Rcode::NOERROR, changeset, refusal: None, work },
+        Err(Verdict { rcode, refusal }) => Evaluated { rcode, changeset: None, refusal, work },
     }
 }
 
-fn changeset<Z: ZoneRead>(
+fn changeset<'z, Z: ZoneRead>(
     permit: &Permit,
-    zone: &Z,
+    zone: &'z Z,
     parsed: &Parsed,
     policy: SerialPolicyOption,
     now_s: u64,
+    touched: &'z mut Touched,
 ) -> Result<Option<Changeset>, Verdict> {
     // Before any prerequisite: nobody may update the zone, and that says nothing about what it holds.
     if zone.is_presigned() {
         return Err(Verdict { rcode: Rcode::REFUSED, refusal: Some(Refusal::Presigned) });
     }
-    let mut working = Working::new(zone);
+    let mut working = Working::new(zone, touched);
     check_prerequisites(&mut working, parsed)?;
     if let Some(rcode) = parsed.step_fault {
         return Err(rcode.into());

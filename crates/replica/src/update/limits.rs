@@ -7,6 +7,8 @@ pub const UPDATE_RECORDS_MAX: usize = 1_000;
 /// Records that one update may read from the zone, deleted or not: a bound on the leader's time and memory for one
 /// update, whose owners may all hold large RRsets.
 pub const UPDATE_TOUCHED_RECORDS_MAX: usize = 100_000;
+/// Bytes of their rdata: twice what one owner of a zone file may have, so that it can be deleted.
+pub const UPDATE_TOUCHED_BYTES_MAX: usize = 16 << 20;
 /// Records of one RRset after an update; more could not be answered in one message (`zone::limits`).
 pub const RRSET_RECORDS_MAX: usize = 4_000;
 /// Octets of rdata of one RRset after an update, so that it fits a message of 65,535 octets with owner, types and TTLs
@@ -14,11 +16,11 @@ pub const RRSET_RECORDS_MAX: usize = 4_000;
 pub const RRSET_OCTETS_MAX: usize = 64_000;
 /// Octets that a record takes in a message beside its rdata: compressed owner, TYPE, CLASS, TTL, RDLENGTH.
 pub const RRSET_RECORD_OVERHEAD: usize = 12;
-/// RRsets of one owner after an update.
-pub const OWNER_RRSETS_MAX: usize = 256;
-/// Octets of all that one owner has after an update; well below what a zone can hold at one place
-/// (`zone::limits::LEAF_OCTETS_MAX`), so that a change that was made is a change that can be applied.
-pub const OWNER_OCTETS_MAX: usize = 4 << 20;
+/// RRsets of one owner after an update; BIND 9.20 has the same (`max-types-per-name`).
+pub const OWNER_RRSETS_MAX: usize = 100;
+/// Bytes of all that one owner has after an update: four RRsets of the largest size. Each change of an owner copies all
+/// that it has, so this bounds what a small update costs. Zone files may bring more (`zone::limits::LEAF_OCTETS_MAX`).
+pub const OWNER_OCTETS_MAX: usize = 256 << 10;
 /// Octets of rdata in the change that one update makes, what it deletes and what it adds together: it is one entry of
 /// the log.
 pub const CHANGE_OCTETS_MAX: usize = 4 << 20;

@@ -5,7 +5,7 @@
 
 use super::limits::{
     CHANGE_OCTETS_MAX, OWNER_OCTETS_MAX, OWNER_RRSETS_MAX, RRSET_OCTETS_MAX, RRSET_RECORD_OVERHEAD, RRSET_RECORDS_MAX,
-    UPDATE_TOUCHED_RECORDS_MAX,
+    UPDATE_TOUCHED_BYTES_MAX, UPDATE_TOUCHED_RECORDS_MAX,
 };
 use crate::policy::Permit;
 use std::collections::btree_map::Entry;
@@ -54,6 +54,8 @@ impl ZoneRead for Zone<'_> {
 pub enum LimitReached {
     /// [`UPDATE_TOUCHED_RECORDS_MAX`]
     TouchedRecords,
+    /// [`UPDATE_TOUCHED_BYTES_MAX`]
+    TouchedBytes,
     /// [`RRSET_RECORDS_MAX`]
     RrsetRecords,
     /// [`RRSET_OCTETS_MAX`]
@@ -70,6 +72,8 @@ pub enum LimitReached {
     KeyNameRecords,
     /// Records that the limit of a key lets the zone have.
     KeyZoneRecords,
+    /// Bytes by which a key may make a zone larger.
+    KeyGrowth,
 }
 
 impl LimitReached {
@@ -78,6 +82,7 @@ impl LimitReached {
     pub const fn label(self) -> &'static str {
         match self {
             Self::TouchedRecords => "update_touched_records",
+            Self::TouchedBytes => "update_touched_bytes",
             Self::RrsetRecords => "rrset_records",
             Self::RrsetOctets => "rrset_octets",
             Self::OwnerRrsets => "owner_rrsets",
@@ -86,8 +91,42 @@ impl LimitReached {
             Self::GrantedRrsetRecords => "granted_rrset_records",
             Self::KeyNameRecords => "key_name_records",
             Self::KeyZoneRecords => "key_zone_records",
+            Self::KeyGrowth => "key_growth",
         }
     }
+
+    /// Which limit it is, in a few words for the client.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::TouchedRecords => "the update concerns more than 100000 records",
+            Self::TouchedBytes => "the update concerns more than 16 MiB of records",
+            Self::RrsetRecords => "an RRset has at most 4000 records",
+            Self::RrsetOctets => "an RRset has at most 64000 bytes",
+            Self::OwnerRrsets => "a name has at most 100 types",
+            Self::OwnerOctets => "a name has at most 256 KiB of records",
+            Self::ChangeOctets => "an update changes at most 4 MiB of records",
+            Self::GrantedRrsetRecords => "the rule grants fewer records of this type at a name",
+            Self::KeyNameRecords => "the limit of the key on records at a name (policy: limit name-records)",
+            Self::KeyZoneRecords => "the limit of the key on records in the zone (policy: limit zone-records)",
+            Self::KeyGrowth => "the key has made the zone larger by zones.key_growth_bytes_max: delete, or raise it",
+        }
+    }
+
+    /// All of them, in their order.
+    pub const ALL: [Self; 11] = [
+        Self::TouchedRecords,
+        Self::TouchedBytes,
+        Self::RrsetRecords,
+        Self::RrsetOctets,
+        Self::OwnerRrsets,
+        Self::OwnerOctets,
+        Self::ChangeOctets,
+        Self::GrantedRrsetRecords,
+        Self::KeyNameRecords,
+        Self::KeyZoneRecords,
+        Self::KeyGrowth,
+    ];
 }
 
 /// Rdata of one RRset: as compared (names in lower case where RFC 4034 6.2 says so) to as stored.
@@ -233,6 +272,7 @@ impl Owner {
 
     /// What grew beyond a limit; what the zone brought along may stay, and shrink.
     fn check(&self) -> Result<(), LimitReached> {
+        self.rrsets.values().try_for_each(WorkingRrset::check)?;
         let rrsets = self.rtypes().count();
         if rrsets > self.rrsets_before.max(OWNER_RRSETS_MAX) {
             return Err(LimitReached::OwnerRrsets);
@@ -244,7 +284,7 @@ impl Owner {
         if now > OWNER_OCTETS_MAX && now > octets(|rrset| &rrset.before) {
             return Err(LimitReached::OwnerOctets);
         }
-        self.rrsets.values().try_for_each(WorkingRrset::check)
+        Ok(())
     }
 }
 
@@ -281,19 +321,40 @@ pub(super) struct Working<'z, Z> {
     zone: &'z Z,
     /// By name in lower case.
     owners: BTreeMap<Box<[u8]>, Owner>,
-    touched: usize,
+    touched: &'z mut Touched,
+}
+
+/// What was read of the zone.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(super) struct Touched {
+    /// Records.
+    pub(super) records: usize,
+    /// Bytes of their rdata.
+    pub(super) bytes: usize,
+}
+
+impl Touched {
+    fn count(&mut self, record: &RecordRef<'_>) -> Result<(), LimitReached> {
+        self.records += 1;
+        self.bytes += record.rdata.len();
+        match () {
+            () if self.records > UPDATE_TOUCHED_RECORDS_MAX => Err(LimitReached::TouchedRecords),
+            () if self.bytes > UPDATE_TOUCHED_BYTES_MAX => Err(LimitReached::TouchedBytes),
+            () => Ok(()),
+        }
+    }
 }
 
 impl<'z, Z: ZoneRead> Working<'z, Z> {
-    pub(super) const fn new(zone: &'z Z) -> Self {
-        Self { zone, owners: BTreeMap::new(), touched: 0 }
+    pub(super) const fn new(zone: &'z Z, touched: &'z mut Touched) -> Self {
+        Self { zone, owners: BTreeMap::new(), touched }
     }
 
     /// An owner, read from the zone when it is named first.
     pub(super) fn owner(&mut self, name: &Name) -> Result<&mut Owner, LimitReached> {
         let owner = match self.owners.entry(name.octets().to_ascii_lowercase().into()) {
             Entry::Occupied(occupied) => occupied.into_mut(),
-            Entry::Vacant(vacant) => vacant.insert(read_owner(self.zone, name, &mut self.touched)?),
+            Entry::Vacant(vacant) => vacant.insert(read_owner(self.zone, name, self.touched)?),
         };
         Ok(owner)
     }
@@ -363,12 +424,13 @@ impl<'z, Z: ZoneRead> Working<'z, Z> {
     }
 }
 
-/// Reads an owner with all that it has; `touched` counts records over the whole update.
-fn read_owner(zone: &impl ZoneRead, name: &Name, touched: &mut usize) -> Result<Owner, LimitReached> {
+/// Reads an owner with all that it has; `touched` counts over the whole update.
+fn read_owner(zone: &impl ZoneRead, name: &Name, touched: &mut Touched) -> Result<Owner, LimitReached> {
     let mut owner = Owner { name: name.clone(), rrsets: BTreeMap::new(), rrsets_before: 0, has_writer: false };
+    let mut result = Ok(());
     zone.records_at(name.as_ref(), &mut |record| {
-        *touched += 1;
-        if *touched > UPDATE_TOUCHED_RECORDS_MAX {
+        result = touched.count(&record);
+        if result.is_err() {
             return ControlFlow::Break(());
         }
         if owner.rrsets.is_empty() {
@@ -386,9 +448,7 @@ fn read_owner(zone: &impl ZoneRead, name: &Name, touched: &mut usize) -> Result<
         rrset.before.insert(key, stored);
         ControlFlow::Continue(())
     });
-    if *touched > UPDATE_TOUCHED_RECORDS_MAX {
-        return Err(LimitReached::TouchedRecords);
-    }
+    result?;
     for rrset in owner.rrsets.values_mut() {
         rrset.now = rrset.before.clone();
     }

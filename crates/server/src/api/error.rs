@@ -78,8 +78,9 @@ impl From<AdminError> for ApiError {
             AdminError::TokenInvalid => (S::FORBIDDEN, TOKEN_REFUSED, "make a new one with `catamaran cluster add`"),
             AdminError::TooLarge => (
                 S::PAYLOAD_TOO_LARGE,
-                "it is larger than a limit allows",
-                "make it smaller; the limits are in limits.rs",
+                "it is larger than a limit allows, or the zones of some node may not take more memory",
+                "see zone memory in `catamaran cluster status`; remove records or zones, or raise \
+                 zones.memory_bytes_max on that node",
             ),
             AdminError::DataKeyOld => {
                 (S::SERVICE_UNAVAILABLE, "the data key is being replaced just now", "try again in a second")

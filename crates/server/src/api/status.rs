@@ -3,7 +3,7 @@
 use super::Api;
 use super::consistent::Consistency;
 use super::error::ApiError;
-use super::types::{CertificateJson, HealthJson, MemberJson, StatusJson};
+use super::types::{CertificateJson, HealthJson, MemberJson, StatusJson, ZoneMemoryJson};
 use crate::node::handle::WithZones;
 use crate::peer::node_number;
 use crate::service::serving::label;
@@ -92,6 +92,9 @@ pub(super) async fn status(
                 renewal: standing.renewal,
                 data_key: standing.data_key,
             }),
+            zone_memory: of
+                .memory
+                .map(|memory| ZoneMemoryJson { used_bytes: memory.used_bytes, limit_bytes: memory.limit_bytes }),
         })
         .collect();
     Ok(Json(StatusJson {

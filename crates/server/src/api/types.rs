@@ -108,6 +108,18 @@ pub(crate) struct MemberJson {
     /// Its certificate between nodes, as it says; null until it has said.
     #[serde(default)]
     pub(crate) certificate: Option<CertificateJson>,
+    /// The memory that its zones take, as the leader heard; null elsewhere, and below feature level 3.
+    #[serde(default)]
+    pub(crate) zone_memory: Option<ZoneMemoryJson>,
+}
+
+/// The memory of a node's zones.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct ZoneMemoryJson {
+    /// Bytes in use, former versions included.
+    pub(crate) used_bytes: u64,
+    /// Bytes that they may use; the leader refuses growth at 80 % of the smallest.
+    pub(crate) limit_bytes: u64,
 }
 
 /// A node's certificate for connections between nodes.

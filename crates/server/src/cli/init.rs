@@ -3,6 +3,7 @@
 use super::InitArgs;
 use crate::config::rate_limit::RateLimit;
 use crate::config::transfer::Transfer;
+use crate::config::zones::Zones;
 use crate::config::{Api, Config, Dns, Log, Member, Peer, Tcp};
 use crate::files::data_key::DataKeyFile;
 use crate::files::layout::{Layout, NodeLayout};
@@ -126,5 +127,6 @@ pub(crate) fn config(
         },
         log: Log::default(),
         audit: Default::default(),
+        zones: Zones::default(),
     }
 }

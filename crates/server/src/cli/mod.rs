@@ -199,6 +199,9 @@ pub(crate) struct ServeArgs {
     /// Stop when standard input ends: so `up` stops its nodes, and so they never outlive it.
     #[arg(long)]
     pub(crate) stop_with_stdin: bool,
+    /// Nodes that share this machine: by default the zones of each take its share of the memory. `up` says it.
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    pub(crate) nodes_here: u64,
 }
 
 const INIT_EXAMPLES: &str = "\

@@ -7,7 +7,8 @@ use crate::problem::Problem;
 use crate::stop::Stop;
 
 pub(crate) fn run(args: &ServeArgs) -> Result<(), Problem> {
-    let config = Config::load(&args.config)?;
+    let mut config = Config::load(&args.config)?;
+    config.zones.nodes_here = args.nodes_here;
     tighten::node(&args.config, &config.dir);
     // Before the first thread: a thread that ran already would keep what the others give up.
     let node = crate::node::Prepared::new(config)?;

@@ -7,6 +7,7 @@ pub(crate) mod sandbox;
 pub(crate) mod subnet;
 pub(crate) mod tls;
 pub(crate) mod transfer;
+pub(crate) mod zones;
 
 use crate::files::data_key::DataKeyFile;
 use crate::files::layout::socket_of;
@@ -24,6 +25,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use tls::Tls;
 use transfer::Transfer;
+use zones::Zones;
 
 /// The configuration of one node.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -59,6 +61,9 @@ pub(crate) struct Config {
     /// How much of the audit log is kept.
     #[serde(default, skip_serializing_if = "Audit::is_default")]
     pub(crate) audit: Audit,
+    /// How much memory zones may take.
+    #[serde(default, skip_serializing_if = "Zones::is_default")]
+    pub(crate) zones: Zones,
 }
 
 /// The `[dns]` table.
@@ -201,13 +206,17 @@ impl Log {
         *self == Self::default()
     }
 
-    /// As the log of a replica wants it.
-    pub(crate) fn to_sizes(&self) -> LogConfig {
+    /// As the log of a replica wants it, where its newest entries may take so much memory, and so may former versions
+    /// of zones while a checkpoint is written.
+    pub(crate) fn to_sizes(&self, memory_bytes_max: u64) -> LogConfig {
+        let log = LogConfig::default();
         LogConfig {
+            held_while_checkpoint: log.held_while_checkpoint.min(memory_bytes_max),
+            tail_bytes: log.tail_bytes.min(memory_bytes_max.try_into().unwrap_or(usize::MAX)),
             checkpoint_due_bytes: self.checkpoint_bytes,
             entries_behind_checkpoint: self.keep_entries,
             bytes_behind_checkpoint: self.keep_bytes,
-            ..LogConfig::default()
+            ..log
         }
     }
 }
@@ -229,6 +238,7 @@ const TABLES: &[(&str, &[&str])] = &[
             "peer",
             "log",
             "audit",
+            "zones",
         ],
     ),
     (
@@ -266,6 +276,7 @@ const TABLES: &[(&str, &[&str])] = &[
     ("peer.members", &["id", "address"]),
     ("log", &["checkpoint_bytes", "keep_entries", "keep_bytes"]),
     ("audit", Audit::KEYS),
+    ("zones", Zones::KEYS),
 ];
 
 const fn udp_payload_default() -> u16 {
@@ -397,6 +408,7 @@ impl Config {
             return Err(("hosts", format!("`api.hosts` takes at most {API_HOSTS_MAX} names")));
         }
         self.audit.check()?;
+        self.zones.check()?;
         if self.log.checkpoint_bytes < CHECKPOINT_BYTES_MIN {
             return Err(("checkpoint_bytes", format!("`checkpoint_bytes` must be {CHECKPOINT_BYTES_MIN} or more")));
         }
@@ -520,6 +532,9 @@ grace_ms = 8
 held_bytes_max = 9
 [audit]
 bytes_max = 1048577
+[zones]
+memory_bytes_max = 16777217
+key_growth_bytes_max = 10
 "#;
 
     fn error(text: &str) -> String {
@@ -605,6 +620,7 @@ bytes_max = 1048577
             ("all_per_second = 7", "all_per_second = 100000001", "at most 100000000"),
             ("address_burst = 10", "address_burst = 0", "1 to 100000000"),
             ("held_bytes_max = 9", "held_bytes_max = 0", "1 or more"),
+            ("memory_bytes_max = 16777217", "memory_bytes_max = 5", "16777216 or more"),
             ("bytes_max = 1048577", "bytes_max = 1048575", "1048576 or more"),
             ("bytes_per_second_min = 7", "bytes_per_second_min = 0", "1 or more"),
         ] {

@@ -29,6 +29,11 @@ impl Transfer {
     /// Its keys, for the search for the nearest one.
     pub(super) const KEYS: &[&str] = &["bytes_per_second_min", "grace_ms", "held_bytes_max"];
 
+    /// The same, where a transfer may keep no more than so much.
+    pub(crate) fn within(self, held_bytes_max: u64) -> Self {
+        Self { held_bytes_max: self.held_bytes_max.min(held_bytes_max), ..self }
+    }
+
     /// What types cannot say; names the key at fault.
     pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
         if self.bytes_per_second_min == 0 {

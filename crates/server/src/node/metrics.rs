@@ -15,6 +15,7 @@ use crate::service::transfer::Transfers;
 use crate::tls::certificate::CertificateCounters;
 use replica::Status;
 use replica::io::{Role, Serving};
+use replica::update::LimitReached;
 use std::sync::Arc;
 
 /// Everything that counts.
@@ -133,6 +134,19 @@ impl NodeMetrics {
         for (of, standing) in status.members.iter().filter_map(|of| Some((of, of.standing?))) {
             let node = crate::peer::node_number(of.member.id).to_string();
             family.series(&[("node", &node)], standing.expires_s);
+        }
+        counters(
+            page,
+            &[(
+                "zone_growth_refused",
+                "Updates and imports refused by this leader: the zones may not grow for want of memory on a node.",
+                replica.refused_for_memory,
+            )],
+        );
+        let help = "Updates refused by this leader, by the limit that they would have broken.";
+        let mut family = page.family("catamaran_update_limits_total", Kind::Counter, help);
+        for (limit, count) in LimitReached::ALL.iter().zip(replica.limits_reached) {
+            family.series(&[("limit", limit.label())], count);
         }
         let alarms = &status.alarms;
         let mut family = page.family("catamaran_alarms_total", Kind::Counter, "Things that must never happen.");

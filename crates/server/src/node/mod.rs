@@ -53,6 +53,7 @@ mod guards;
 // Clocks, limits and precedence, of the system.
 pub(crate) mod system;
 // What the zones take of it, for those who hold versions.
+pub(crate) mod memory_size;
 pub(crate) mod zone_memory;
 
 use crate::api::backup::Backups;
@@ -302,6 +303,7 @@ impl Node {
             counters: counters.replica.clone(),
             asking: Default::default(),
             zones_changed: Some(Instant::now()),
+            zones_taken: 0,
             checkpoints_written: 0,
             put_off: Default::default(),
             audited_through: None,

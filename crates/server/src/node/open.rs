@@ -8,9 +8,11 @@ use super::identity::Identity;
 use super::system;
 use crate::config::Config;
 use crate::files::layout::{audit_of, doubt_of};
+use crate::limits::ZONES_HELD_SHARE;
 use crate::problem::{Exit, Problem};
 use replica::checkpoint::CheckpointError;
 use replica::disk::{DiskError, DiskRead};
+use replica::io::Input;
 use replica::{OpenError, Replica, ReplicaConfig, log};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -32,7 +34,10 @@ pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, Prob
         tracing::warn!(why = written.why, "this node votes for nobody who may lack what its log may have lost");
         replica.doubt = Some(written.doubt);
     }
-    let opened = Replica::open(&disk, replica, system::now());
+    let mut opened = Replica::open(&disk, replica, system::now());
+    if let Ok(replica) = &mut opened {
+        replica.handle(Input::Memory { limit_bytes: config.zones.memory_bytes() }, system::now());
+    }
     for repair in opened.iter().flat_map(Replica::repairs) {
         tracing::warn!(%repair, "the log was put right");
     }
@@ -88,7 +93,9 @@ pub(crate) fn replica_config(config: &Config, identity: &Identity) -> ReplicaCon
     let audit_after = last_index(&audit_of(&config.dir));
     let answers_queries = config.answers_queries();
     let panics_at = panics_at();
-    ReplicaConfig { log: config.log.to_sizes(), audit_after, answers_queries, panics_at, ..replica }
+    let log = config.log.to_sizes(config.zones.memory_bytes() / ZONES_HELD_SHARE);
+    let key_growth_bytes_max = config.zones.key_growth_bytes();
+    ReplicaConfig { log, audit_after, answers_queries, key_growth_bytes_max, panics_at, ..replica }
 }
 
 /// What a test of ours has this node panic at. Builds without debug assertions do not ask.

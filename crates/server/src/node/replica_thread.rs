@@ -10,7 +10,7 @@ use super::readers::Readers;
 use super::rights::Rights;
 use super::rounds::Rounds;
 use super::system;
-use crate::limits::{REPLICA_BATCH_COUNT, REPLICA_OUTPUTS_COUNT, TICK_MS};
+use crate::limits::{REPLICA_BATCH_COUNT, REPLICA_OUTPUTS_COUNT, TICK_MS, ZONES_QUIET_BYTES};
 use crate::metrics::{Counter, DurationHistogram};
 use crate::peer::links::Links;
 use crate::service::deferred::Desk;
@@ -73,6 +73,8 @@ pub(crate) struct ReplicaThread {
     /// When this thread began, zones last came, went or were replaced, or a checkpoint took entries out of memory,
     /// until the memory that this left is given back.
     pub(crate) zones_changed: Option<Instant>,
+    /// What zones had copied when they were last seen busy.
+    pub(crate) zones_taken: u64,
     /// Checkpoints that the replica has written.
     pub(crate) checkpoints_written: u64,
     /// Outputs of this round that wait for others: for the disk, for the audit log.
@@ -144,7 +146,7 @@ impl ReplicaThread {
             self.replica.handle(Input::Tick, system::now());
             self.expiry.tick(&self.replica);
             self.give_back_when_quiet();
-            self.shared.zone_memory.set(&self.replica.zones().stats());
+            self.shared.zone_memory.set(&self.replica.zones().stats(), self.replica.memory_figures());
         }
         let work = self.carry_out_some();
         self.counters.round_time.record(start.elapsed());
@@ -173,8 +175,18 @@ impl ReplicaThread {
             self.checkpoints_written = written;
             self.zones_changed = Some(Instant::now());
         }
+        // What changes leave free in the memory of zones: waited for as well, since the next ones would use it again.
+        let taken = self.replica.zones().taken_bytes();
+        if taken >= self.zones_taken.saturating_add(ZONES_QUIET_BYTES) || taken < self.zones_taken {
+            self.zones_taken = taken;
+            self.zones_changed = self.zones_changed.map(|_| Instant::now());
+        } else if self.replica.zones().is_release_due() {
+            self.zones_changed.get_or_insert_with(Instant::now);
+        }
         if self.zones_changed.is_some_and(|at| at.elapsed() >= GIVE_BACK_AFTER) {
             self.zones_changed = None;
+            self.zones_taken = taken;
+            self.replica.release_memory();
             crate::memory::give_back();
         }
     }

@@ -16,7 +16,7 @@ use super::{Counters, Worker};
 use crate::api::{Api, JoinOffer};
 use crate::config::Config;
 use crate::files::layout::audit_of;
-use crate::limits::{API_NICE_STEP, DATAGRAM_OCTETS_MAX, PACKET_NICE_STEP};
+use crate::limits::{API_NICE_STEP, DATAGRAM_OCTETS_MAX, PACKET_NICE_STEP, ZONES_HELD_SHARE};
 use crate::listen::batch::BatchSocket;
 use crate::listen::udp::UdpWorker;
 use crate::peer::accept::Acceptor;
@@ -85,7 +85,8 @@ pub(super) fn updates(
     counters: &mut Counters,
     queues: Vec<Receiver<Work>>,
 ) -> Result<Arc<Transfers>, Problem> {
-    let transfers = Arc::new(Transfers::new(config.dns.transfer, handle.shared.zone_memory.clone()));
+    let transfer = config.dns.transfer.within(config.zones.memory_bytes() / ZONES_HELD_SHARE);
+    let transfers = Arc::new(Transfers::new(transfer, handle.shared.zone_memory.clone()));
     let listen = counters.thread();
     let (asker, workers) = Asker::new(&service.desk, &counters.external, &listen);
     for (index, worker) in workers.into_iter().enumerate() {

@@ -1,6 +1,7 @@
 //! What the zones keep in memory, for those who are not the replica's thread.
 
 use crate::metrics::text::{Kind, Page};
+use replica::MemoryFigures;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use zone::set::Stats;
 
@@ -10,11 +11,13 @@ pub(crate) struct ZoneMemory {
     used: AtomicU64,
     limbo: AtomicU64,
     let_go: AtomicU64,
+    limit: AtomicU64,
 }
 
 impl ZoneMemory {
     /// What it is now. All zones at once may be others than before.
-    pub(crate) fn set(&self, stats: &Stats) {
+    pub(crate) fn set(&self, stats: &Stats, figures: MemoryFigures) {
+        self.limit.store(figures.limit_bytes, Relaxed);
         self.used.store(stats.used_bytes as u64, Relaxed);
         self.limbo.store(stats.limbo_bytes as u64, Relaxed);
         self.let_go.store(stats.let_go_bytes, Relaxed);
@@ -28,6 +31,8 @@ impl ZoneMemory {
     pub(super) fn write(&self, page: &mut Page) {
         let help = "Octets of zones in memory, former versions included.";
         page.single("catamaran_zone_bytes", Kind::Gauge, help, self.used.load(Relaxed));
+        let help = "Bytes that zones may take here: growth is refused at 80 % of the smallest of any node.";
+        page.single("catamaran_zone_bytes_max", Kind::Gauge, help, self.limit.load(Relaxed));
         let help = "Octets of former versions that somebody may still read: a transfer, or a checkpoint.";
         page.single("catamaran_zone_limbo_bytes", Kind::Gauge, help, self.limbo.load(Relaxed));
     }

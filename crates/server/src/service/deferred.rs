@@ -105,7 +105,7 @@ pub(super) struct Refused {
 }
 
 /// RFC 8945 5.3: question and TSIG with TC and RCODE 0, so that the client asks again over TCP.
-const COME_BY_TCP: Bare = Bare { rcode: Rcode::NOERROR, truncated: true, extended: None };
+const COME_BY_TCP: Bare = Bare { rcode: Rcode::NOERROR, truncated: true, extended: None, text: "" };
 
 /// Why an update that is signed is refused before the leader sees it.
 enum Early {

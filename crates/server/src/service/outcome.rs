@@ -15,6 +15,9 @@ use wire::compose::ede;
 use wire::number::Rcode;
 use zone::answer::Bare;
 
+/// What a client hears whose update would make the zones larger than a node has memory for.
+const NO_MEMORY: &str = "the memory for zones is used up: delete records, or raise zones.memory_bytes_max";
+
 /// What is kept of a request until its outcome is known.
 pub(super) struct Pending {
     pub(super) head: ResponseHead,
@@ -109,7 +112,7 @@ impl Waiting {
         // Who hears the outcome may send the next one.
         drop(place);
         let counters = counters.of(reply.transport());
-        let mut extended = None;
+        let (mut extended, mut text) = (None, "");
         let (rcode, end) = match verdict {
             Verdict::Answer(Rcode::NOERROR) => (Rcode::NOERROR, Some(UpdateEnd::Done)),
             Verdict::Answer(rcode) => {
@@ -121,7 +124,15 @@ impl Waiting {
                 signer.set_bad_time();
                 (Rcode::NOTAUTH, Some(UpdateEnd::BadTime))
             }
+            Verdict::Limited(limit) => {
+                (extended, text) = (Some(ede::PROHIBITED), limit.text());
+                (Rcode::REFUSED, Some(UpdateEnd::Failed))
+            }
             Verdict::NotProposed => (Rcode::SERVFAIL, Some(UpdateEnd::NotProposed)),
+            Verdict::NoMemory => {
+                (extended, text) = (Some(ede::OTHER), NO_MEMORY);
+                (Rcode::SERVFAIL, Some(UpdateEnd::NotProposed))
+            }
             Verdict::Refused => {
                 let refused = early.unwrap_or(Refused { rcode: Rcode::REFUSED, reason: Refusal::NotGranted });
                 counters.refuse_for(refused.reason);
@@ -137,7 +148,7 @@ impl Waiting {
             counters.update_ended(end);
         }
         counters.response(rcode);
-        let bare = Bare { rcode, extended, ..Bare::default() };
+        let bare = Bare { rcode, extended, text, ..Bare::default() };
         match head.compose(bare, service, Some(&signer), now_s, out) {
             Some(len) => reply.send(out[..len].to_vec()),
             None => reply.give_up(),

@@ -50,6 +50,9 @@ mod updates;
 // One key that sends very much, and another; and more updates than there is room for.
 mod fairness;
 mod full_queue;
+// What one key can make nodes keep in memory.
+mod owner_memory;
+mod zone_memory;
 // A cluster's state as a file, and another cluster made of it.
 mod backup;
 // The same update again: one outcome, one execution.

@@ -40,6 +40,8 @@ pub struct Bare {
     pub truncated: bool,
     /// An extended error, where there is an OPT for it (RFC 8914 2).
     pub extended: Option<u16>,
+    /// Text that goes with it.
+    pub text: &'static str,
 }
 
 /// Writes a response without records. Gives its octets: 0 when not even a header fits.
@@ -48,7 +50,7 @@ pub fn respond_bare(head: &Head<'_>, context: &AnswerContext<'_>, bare: Bare, ou
     let edns = head
         .edns
         .as_ref()
-        .map(|asked| EdnsOut { ede: [bare.extended.map(|code| (code, "")), None], ..context.edns_out(asked) });
+        .map(|asked| EdnsOut { ede: [bare.extended.map(|code| (code, bare.text)), None], ..context.edns_out(asked) });
     // Question and OPT are there whatever the client takes; options as far as it takes them.
     let opt_octets = edns.as_ref().map_or(0, |_| EdnsOut::FIXED_OCTETS);
     let octets_min = HEADER_OCTETS + head.question.map_or(0, <[u8]>::len) + opt_octets;

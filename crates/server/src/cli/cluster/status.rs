@@ -2,7 +2,7 @@
 
 use super::super::Target;
 use super::super::client::Client;
-use crate::api::types::{MemberJson, StatusJson};
+use crate::api::types::{MemberJson, StatusJson, ZoneMemoryJson};
 use crate::problem::{Exit, Problem};
 use crate::tls::validity::day_text;
 use std::io::Write;
@@ -44,11 +44,13 @@ fn table(status: &StatusJson) -> String {
     let leader = status.leader.map_or("none".to_owned(), |leader| format!("node {leader}"));
     let voters = status.members.iter().filter(|member| member.voter).count();
     let may_fail = voters.saturating_sub(1) / 2;
-    let mut rows =
-        vec![["node", "role", "address", "applied", "lag", "heard", "level", "certificate"].map(str::to_owned)];
+    let mut rows = vec![
+        ["node", "role", "address", "applied", "lag", "heard", "level", "certificate", "zone memory"]
+            .map(str::to_owned),
+    ];
     rows.extend(status.members.iter().map(|member| row(status, member)));
     let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
-    let widths: [usize; 8] = std::array::from_fn(width);
+    let widths: [usize; 9] = std::array::from_fn(width);
     let mut text = format!(
         "leader {leader}, term {}, {voters} voters of which {may_fail} may fail, feature level {}\n",
         status.term, status.feature_level
@@ -83,7 +85,7 @@ fn rotation(status: &StatusJson) -> String {
     }
 }
 
-fn row(status: &StatusJson, member: &MemberJson) -> [String; 8] {
+fn row(status: &StatusJson, member: &MemberJson) -> [String; 9] {
     let is_leader = status.leader == Some(member.node);
     let unknown = || "-".to_owned();
     [
@@ -100,7 +102,12 @@ fn row(status: &StatusJson, member: &MemberJson) -> [String; 8] {
         },
         member.feature_level.map_or_else(unknown, |level| level.to_string()),
         member.certificate.as_ref().map_or_else(unknown, |of| day_text(of.expires_s)),
+        member.zone_memory.as_ref().map_or_else(unknown, memory),
     ]
+}
+
+fn memory(of: &ZoneMemoryJson) -> String {
+    format!("{} of {} MiB", of.used_bytes.div_ceil(1 << 20), of.limit_bytes >> 20)
 }
 
 #[cfg(test)]
@@ -125,6 +132,7 @@ mod tests {
                 renewal: 0,
                 data_key: 1,
             }),
+            zone_memory: applied_index.map(|index| ZoneMemoryJson { used_bytes: index << 20, limit_bytes: 512 << 20 }),
         }
     }
 
@@ -141,11 +149,11 @@ mod tests {
         };
         let expected = "\
 leader node 1, term 7, 3 voters of which 1 may fail, feature level 2
-node  role     address         applied  lag  heard      level  certificate
-1     leader   192.0.2.1:5380  120      0    itself     2      2027-01-15
-2     voter    192.0.2.2:5380  118      2    40 ms ago  2      2027-01-15
-3     voter    192.0.2.3:5380  -        -    never      -      -
-4     learner  192.0.2.4:5380  20       100  70 s ago   2      2027-01-15
+node  role     address         applied  lag  heard      level  certificate  zone memory
+1     leader   192.0.2.1:5380  120      0    itself     2      2027-01-15   120 of 512 MiB
+2     voter    192.0.2.2:5380  118      2    40 ms ago  2      2027-01-15   118 of 512 MiB
+3     voter    192.0.2.3:5380  -        -    never      -      -            -
+4     learner  192.0.2.4:5380  20       100  70 s ago   2      2027-01-15   20 of 512 MiB
 ";
         assert_eq!(table(&status), expected);
         let elsewhere = StatusJson { node: 2, role: "follower".into(), ..status };

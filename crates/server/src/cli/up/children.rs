@@ -18,6 +18,8 @@ const LOG_TAIL_BYTES: u64 = 2_000;
 pub(crate) struct Children {
     nodes: Vec<Node>,
     supervise: bool,
+    /// Nodes of the cluster, all on this machine.
+    count: usize,
 }
 
 struct Node {
@@ -35,10 +37,10 @@ struct Node {
 impl Children {
     /// Starts all nodes.
     pub(crate) fn start(plan: &Plan, supervise: bool) -> Result<Self, Problem> {
-        let mut children = Self { nodes: Vec::new(), supervise };
+        let mut children = Self { nodes: Vec::new(), supervise, count: plan.nodes.len() };
         for planned in &plan.nodes {
             let files = plan.layout.node(planned.id);
-            let child = spawn(&files).map_err(|error| {
+            let child = spawn(&files, plan.nodes.len()).map_err(|error| {
                 Problem::new(Exit::Failed, format!("node {} cannot be started", planned.id), error)
                     .at(files.dir().display())
             })?;
@@ -79,7 +81,7 @@ impl Children {
                 node.restart_at = may_start.then(|| Instant::now() + Duration::from_millis(RESTART_MS));
             }
             if node.restart_at.is_some_and(|at| at <= Instant::now()) {
-                match spawn(&node.files) {
+                match spawn(&node.files, self.count) {
                     Ok(child) => {
                         lines.push(format!("node {} started again (pid {})", node.id, child.id()));
                         (node.child, node.ended, node.restart_at) = (Some(child), None, None);
@@ -168,13 +170,15 @@ impl Node {
     }
 }
 
-fn spawn(files: &NodeLayout) -> io::Result<Child> {
+fn spawn(files: &NodeLayout, count: usize) -> io::Result<Child> {
     let log = File::options().create(true).append(true).open(files.log())?;
     Command::new(std::env::current_exe()?)
         .arg("serve")
         .arg("--config")
         .arg(files.config())
         .arg("--stop-with-stdin")
+        .arg("--nodes-here")
+        .arg(count.to_string())
         .stdin(Stdio::piped())
         .stdout(log.try_clone()?)
         .stderr(log)

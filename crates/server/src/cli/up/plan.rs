@@ -198,6 +198,7 @@ impl Plan {
                 config.log = kept.log.clone();
                 config.api.socket = kept.api.socket.clone();
                 config.api.hosts = kept.api.hosts.clone();
+                config.zones = kept.zones.clone();
                 config.wrapping_key_file = kept.wrapping_key_file.clone();
                 (config.sandbox, config.audit) = (kept.sandbox, kept.audit);
             }

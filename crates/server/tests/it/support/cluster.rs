@@ -83,6 +83,15 @@ impl Cluster {
         std::fs::write(&file, text.replace(from, to)).unwrap();
     }
 
+    /// Adds a table to the configuration of each node; none of them runs.
+    pub(crate) fn configure_all(&self, table: &str) {
+        for id in self.ids() {
+            let file = self.dir.join(format!("node-{id}/catamaran.toml"));
+            let text = std::fs::read_to_string(&file).unwrap();
+            std::fs::write(&file, format!("{text}\n{table}")).unwrap();
+        }
+    }
+
     /// Starts `up` in the same directory.
     pub(crate) fn resume(&mut self, arguments: &[&str]) {
         self.resume_within(PATIENCE, arguments);

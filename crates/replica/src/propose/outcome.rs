@@ -1,0 +1,128 @@
+//! What an UPDATE leads to on the head: an RCODE, a change, and which limit was reached.
+
+use super::evaluate::{Evaluator, Step};
+use crate::command::{Answer, UpdateCommand};
+use crate::entry::ZoneChange;
+use crate::io::{AdminError, Transport};
+use crate::machine::AccountId;
+use crate::policy::Requestor;
+use crate::update::{self, LimitReached, Refusal};
+use core::net::Ipv6Addr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use wire::number::Rcode;
+use wire::parse::{Parsed, parse_request};
+use zone::{Changeset, Record, ZoneId};
+
+/// What a record takes in the memory of a zone beside its owner and its rdata.
+const RECORD_BYTES: i64 = 16;
+
+/// What an UPDATE leads to.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    /// What the client is told.
+    pub(super) rcode: Rcode,
+    /// What changes.
+    pub(super) change: Option<ZoneChange>,
+    /// Which limit it would have broken.
+    pub(super) limit: Option<LimitReached>,
+    /// By how much the zone grows, and for whom.
+    pub(super) growth: Option<Growth>,
+    /// See [`EVALUATION_WORK_MAX`](crate::limits::EVALUATION_WORK_MAX).
+    pub(super) work: u64,
+}
+
+/// By how much an update makes a zone larger.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Growth {
+    /// The key in the zone.
+    pub(super) account: AccountId,
+    /// Less than zero where it shrinks.
+    pub(super) bytes: i64,
+}
+
+impl Growth {
+    /// Whether the zone is larger afterwards.
+    pub(super) const fn is_more(self) -> bool {
+        self.bytes > 0
+    }
+}
+
+impl From<Rcode> for Outcome {
+    fn from(rcode: Rcode) -> Self {
+        Self { rcode, change: None, limit: None, growth: None, work: 0 }
+    }
+}
+
+/// Bytes that a change adds less those that it deletes.
+pub(crate) fn growth_of(changeset: &Changeset) -> i64 {
+    let bytes = |records: &[Record]| -> i64 {
+        records.iter().map(|of| (of.owner.octets().len() + of.rdata.len()) as i64 + RECORD_BYTES).sum()
+    };
+    bytes(&changeset.added) - bytes(&changeset.deleted)
+}
+
+impl Evaluator<'_> {
+    /// As [`Evaluator::outcome`], also for a message that our own code panics at, which is a bug of ours. It must not
+    /// end this leader, because the next one would be sent it too. Evaluation reads and changes nothing, so everything
+    /// is as it was; and SERVFAIL goes into the log as any outcome does, so no leader evaluates the message again.
+    pub(super) fn guarded_outcome(&mut self, update: &UpdateCommand) -> Outcome {
+        let outcome = catch_unwind(AssertUnwindSafe(|| self.outcome(update)));
+        outcome.unwrap_or_else(|_| {
+            self.machine.alarms.evaluations_panicked += 1;
+            Rcode::SERVFAIL.into()
+        })
+    }
+
+    /// What the client is told, and what changes.
+    fn outcome(&self, update: &UpdateCommand) -> Outcome {
+        let Parsed::Request(request) = parse_request(&update.message) else { return Rcode::FORMERR.into() };
+        let parsed = match update::prescan(&request) {
+            Ok(parsed) => parsed,
+            Err(rcode) => return rcode.into(),
+        };
+        #[cfg(test)]
+        assert!(!super::evaluate::is_of_death(&update.message), "a test asks for it");
+        let id = ZoneId { view: 0, apex: parsed.apex.as_ref().to_canonical() };
+        // RFC 2136 3.1.2: not an apex that is served here.
+        let Some(&options) = self.machine.settings.zones().get(&id) else { return Rcode::NOTAUTH.into() };
+        let Some(zone) = self.machine.zones.head().zone(&id) else { return Rcode::NOTAUTH.into() };
+        let requestor = Requestor {
+            key: update.key_name.as_ref(),
+            source: Ipv6Addr::from(update.source).into(),
+            is_connected: update.taken.is_some_and(|taken| taken.transport == Transport::Tcp),
+        };
+        let rules = self.machine.settings.rules(&update.key_name, &id);
+        let judge = rules.judge(requestor).with_external(&update.external);
+        let Ok(permit) = judge.permit(&parsed, update.message.len(), Some(&zone)) else {
+            return Rcode::REFUSED.into();
+        };
+        let now_s = self.head.time_ms / 1_000;
+        let evaluated = update::evaluate_within(&permit, &zone, &parsed, options.serial_policy, now_s);
+        let update::Evaluated { rcode, changeset, refusal, work } = evaluated;
+        let limit = if let Some(Refusal::Limit(limit)) = refusal { Some(limit) } else { None };
+        let Some(changeset) = changeset else { return Outcome { limit, work, ..rcode.into() } };
+        let account = AccountId::new(&id, &update.key_name);
+        let growth = Growth { account, bytes: growth_of(&changeset) };
+        if growth.is_more() && self.grown(account) + growth.bytes > self.key_growth_max {
+            return Outcome { limit: Some(LimitReached::KeyGrowth), work, ..Rcode::REFUSED.into() };
+        }
+        let change = ZoneChange { zone: id, base_hash: zone.hash(), changeset };
+        Outcome { rcode, change: Some(change), limit, growth: Some(growth), work }
+    }
+
+    /// By how much a key has made a zone larger, as applied and on the head.
+    fn grown(&self, account: AccountId) -> i64 {
+        self.machine.growth.bytes(account) + self.head.growing.get(&account).copied().unwrap_or(0)
+    }
+
+    /// Whether the zones may not grow, or not by that much, for want of memory here or at another member.
+    pub(super) fn is_memory_short(&self, more_bytes: u64) -> bool {
+        let used_bytes = self.machine.zones.stats().used_bytes as u64;
+        self.memory.is_short(used_bytes.saturating_add(more_bytes), |id| self.reports.is_heard(id, self.now_ms))
+    }
+
+    pub(super) fn refused_for_memory(&mut self) -> Step {
+        self.counters.refused_for_memory += 1;
+        Step::Answer(Answer::Refused(AdminError::TooLarge))
+    }
+}

@@ -1,0 +1,243 @@
+//! What zones take in memory: changes copy little at a time, keys have a quota, and nothing grows once a member has no
+//! room for more.
+
+use super::cluster::*;
+use crate::io::{AdminCommand, AdminError, Contents, Input, NodeId, Verdict, ZoneOptions};
+use crate::limits::{EVALUATION_WORK_MAX, MEMORY_REPORT_MS};
+use crate::update::LimitReached;
+use crate::update::client::UpdateBuilder;
+use crate::update::limits::OWNER_OCTETS_MAX;
+use wire::number::{Rcode, Rtype};
+use zone::Record;
+
+/// What the smallest member may take for its zones.
+const LIMIT: u64 = 512 << 10;
+
+fn update() -> UpdateBuilder {
+    static NEXT: core::sync::atomic::AtomicU16 = core::sync::atomic::AtomicU16::new(0);
+    let id = NEXT.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
+    UpdateBuilder::new(id, name("example.test.").as_ref())
+}
+
+fn send(cluster: &mut Cluster, id: NodeId, update: UpdateBuilder) -> u64 {
+    let message = sign(update.finish(), cluster.now.wall_ms);
+    cluster.update_octets(id, message, "192.0.2.200:4000")
+}
+
+/// The verdict on one update that is waited for.
+fn verdict(cluster: &mut Cluster, id: NodeId, update: UpdateBuilder) -> Verdict {
+    let request = send(cluster, id, update);
+    cluster.settle();
+    cluster.run(50);
+    cluster.verdict(request).unwrap()
+}
+
+fn owner(number: usize) -> wire::Name {
+    name(&format!("m{number}.example.test."))
+}
+
+fn add(number: usize) -> UpdateBuilder {
+    update().add(owner(number).as_ref(), 60, Rtype(65_280), &[7; 4_000])
+}
+
+fn delete(number: usize) -> UpdateBuilder {
+    update().delete_name(owner(number).as_ref())
+}
+
+const DONE: Verdict = Verdict::Answer(Rcode::NOERROR);
+
+/// Three members at a feature level, one of which, a follower, has little memory.
+fn with_small_member(level: u32) -> (Cluster, NodeId, NodeId) {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let small = leader % 3 + 1;
+    for id in [1, 2, 3] {
+        cluster.replica_mut(id).machine.settings.pretend_feature_level(level);
+        let limit_bytes = if id == small { LIMIT } else { 1 << 30 };
+        cluster.input(id, Input::Memory { limit_bytes });
+    }
+    cluster.run(2 * MEMORY_REPORT_MS);
+    (cluster, leader, small)
+}
+
+/// Adds until it is told that there is no memory; gives how many were added.
+fn fill(cluster: &mut Cluster, id: NodeId, from: usize) -> usize {
+    for number in from..from + 1_000 {
+        match verdict(cluster, id, add(number)) {
+            DONE => {}
+            told => {
+                assert_eq!(told, Verdict::NoMemory);
+                return number - from;
+            }
+        }
+    }
+    panic!("nobody is ever short of memory");
+}
+
+#[test]
+fn zones_do_not_grow_beyond_what_the_smallest_member_has_room_for() {
+    let (mut cluster, leader, small) = with_small_member(3);
+    let other = 6 - leader - small;
+    let count = fill(&mut cluster, other, 0);
+    let figures = cluster.replica(small).memory_figures();
+    assert!(figures.used_bytes >= figures.growth_max() && figures.used_bytes < LIMIT, "{figures:?}");
+    assert!(count > 20, "{count}");
+    // Told to all clients, wherever they ask; the leader counts it.
+    assert_eq!(verdict(&mut cluster, leader, add(count)), Verdict::NoMemory);
+    assert_eq!(cluster.replica(leader).status().counters.refused_for_memory, 2);
+    let of_small = cluster.replica(leader).status().members.into_iter().find(|of| of.member.id == small).unwrap();
+    assert_eq!(of_small.memory.unwrap().limit_bytes, LIMIT);
+    // Zones that would be added do not even begin, and a difference that grows is refused.
+    let contents = Contents::new(&zone_id("more.test."), large_zone("more.test.", 1, 3_000)).unwrap();
+    let zone = AdminCommand::AddZone { zone: zone_id("more.test."), options: ZoneOptions::default(), contents };
+    let request = cluster.admin(other, zone);
+    cluster.run(1_000);
+    assert_eq!(cluster.admin[&request], Err(AdminError::TooLarge));
+    // One for one takes no more, deleting takes less, and what was deleted leaves room.
+    let swap = update().delete_name(owner(0).as_ref()).add(owner(1_000).as_ref(), 60, Rtype(65_280), &[8; 3_990]);
+    assert_eq!(verdict(&mut cluster, other, swap), DONE);
+    for number in 1..8 {
+        assert_eq!(verdict(&mut cluster, other, delete(number)), DONE, "{number}");
+    }
+    cluster.run(2 * MEMORY_REPORT_MS);
+    assert_eq!(verdict(&mut cluster, other, add(2_000)), DONE);
+    // The next leader does the same.
+    cluster.kill(leader);
+    let next = cluster.elect();
+    cluster.run(2 * MEMORY_REPORT_MS);
+    fill(&mut cluster, next, 3_000);
+    let figures = cluster.replica(small).memory_figures();
+    assert!(figures.used_bytes >= figures.growth_max() && figures.used_bytes < LIMIT, "{figures:?}");
+    assert_eq!(verdict(&mut cluster, next, delete(9)), DONE);
+    cluster.run(1_000);
+    let alive = cluster.alive();
+    let hashes = alive.iter().map(|&id| cluster.replica(id).state_hash()).collect::<Vec<_>>();
+    assert_eq!(hashes[0], hashes[1]);
+}
+
+#[test]
+fn a_member_that_is_gone_holds_nothing_up_and_counts_again_when_it_is_back() {
+    let (mut cluster, leader, small) = with_small_member(3);
+    let count = fill(&mut cluster, leader, 0);
+    cluster.cut_off(small);
+    cluster.run(3_000);
+    assert_eq!(verdict(&mut cluster, leader, add(count)), DONE);
+    cluster.cut.clear();
+    cluster.run(3_000);
+    assert_eq!(verdict(&mut cluster, leader, add(count + 1)), Verdict::NoMemory);
+}
+
+#[test]
+fn below_its_feature_level_a_leader_knows_its_own_limit_alone() {
+    let (mut cluster, leader, small) = with_small_member(2);
+    for number in 0..150 {
+        assert_eq!(verdict(&mut cluster, small, add(number)), DONE, "{number}");
+    }
+    cluster.input(leader, Input::Memory { limit_bytes: LIMIT });
+    assert_eq!(verdict(&mut cluster, small, add(150)), Verdict::NoMemory);
+    assert_eq!(verdict(&mut cluster, small, delete(3)), DONE);
+    assert!([1, 2, 3].into_iter().all(|id| cluster.replica(id).status().alarms.frames_malformed == 0));
+}
+
+#[test]
+fn a_key_makes_a_zone_larger_by_its_quota_and_no_more() {
+    let mut cluster = Cluster::with_zone(3);
+    for id in [1, 2, 3] {
+        cluster.replica_mut(id).config.key_growth_bytes_max = 100_000;
+    }
+    let leader = cluster.elect();
+    let fill = |cluster: &mut Cluster, id| {
+        let count = (0..).take_while(|&number| verdict(cluster, id, add(number)) == DONE).count();
+        assert_eq!(verdict(cluster, id, add(count)), Verdict::Limited(LimitReached::KeyGrowth));
+        count
+    };
+    assert_eq!(fill(&mut cluster, leader % 3 + 1), 24);
+    let counters = cluster.replica(leader).status().counters;
+    assert_eq!(counters.limits_reached[LimitReached::KeyGrowth as usize], 2);
+    // A refusal is an outcome: everybody has applied it.
+    cluster.assert_same();
+    // Those who follow have counted what they applied.
+    cluster.kill(leader);
+    let next = cluster.elect();
+    assert_eq!(verdict(&mut cluster, next, add(24)), Verdict::Limited(LimitReached::KeyGrowth));
+    assert_eq!(verdict(&mut cluster, next, delete(0)), DONE);
+    assert_eq!(verdict(&mut cluster, next, add(24)), DONE);
+    cluster.run(1_000);
+    cluster.start(leader);
+    cluster.run(1_000);
+    cluster.assert_same();
+}
+
+/// Fills one owner up to its limit; gives how many octets it has.
+fn fill_owner(cluster: &mut Cluster, id: NodeId) -> usize {
+    let record = |rtype: u16, number: u8| Record {
+        owner: name("big.example.test."),
+        rtype: Rtype(65_280 + rtype),
+        ttl: 60,
+        rdata: vec![number; 2_000].into(),
+    };
+    let mut octets = 0;
+    for rtype in 0..10 {
+        let add = |update: UpdateBuilder, number| {
+            let Record { owner, rtype, ttl, rdata } = record(rtype, number);
+            update.add(owner.as_ref(), ttl, rtype, &rdata)
+        };
+        match verdict(cluster, id, (0..30).fold(update(), add)) {
+            DONE => octets += 30 * 2_000,
+            told => {
+                assert_eq!(told, Verdict::Limited(LimitReached::OwnerOctets));
+                return octets;
+            }
+        }
+    }
+    panic!("an owner may have everything");
+}
+
+/// The type of the small record beside them.
+const SMALL: Rtype = Rtype(65_279);
+
+/// A small change of the large owner.
+fn touch(number: u32) -> UpdateBuilder {
+    let owner = name("big.example.test.");
+    update().delete_rrset(owner.as_ref(), SMALL).add(owner.as_ref(), 60, SMALL, &number.to_be_bytes())
+}
+
+#[test]
+fn between_two_ticks_a_leader_copies_so_much_and_no_more() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let octets = fill_owner(&mut cluster, leader);
+    assert!(octets > OWNER_OCTETS_MAX / 2, "{octets}");
+    let before = cluster.serial(leader);
+    let requests: Vec<_> = (0..400).map(|number| send(&mut cluster, leader, touch(number))).collect();
+    cluster.settle();
+    let done = cluster.serial(leader) - before;
+    // Each is read and copied.
+    let most = EVALUATION_WORK_MAX as usize / (2 * octets) + 2;
+    assert!(done > 0 && done as usize <= most, "{done} updates of {octets} octets between two ticks");
+    cluster.run(2_000);
+    requests.into_iter().for_each(|request| cluster.assert_done(request));
+    cluster.assert_same();
+}
+
+#[test]
+fn a_member_that_catches_up_keeps_no_version_that_nobody_reads() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    fill_owner(&mut cluster, leader);
+    let behind = leader % 3 + 1;
+    cluster.cut_off(behind);
+    // Together they copy more than the arena of a member has.
+    for number in 0..400 {
+        let request = send(&mut cluster, leader, touch(number));
+        cluster.settle();
+        cluster.run(10);
+        cluster.assert_done(request);
+    }
+    cluster.cut.clear();
+    cluster.run(2_000);
+    assert_eq!(cluster.machines[&behind].fatal, None);
+    cluster.assert_same();
+    let stats = cluster.replica(behind).zones().stats();
+    assert!(stats.committed_bytes <= 48 << 20, "{stats:?}");
+}

@@ -1,0 +1,69 @@
+//! `[zones]`: how much memory the zones of this node may take.
+
+use crate::limits::{ZONES_MEMORY_BYTES_MIN, ZONES_MEMORY_SHARE};
+use crate::node::memory_size;
+use replica::limits::KEY_GROWTH_BYTES_MAX;
+use serde::{Deserialize, Serialize};
+
+/// The `[zones]` table.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Zones {
+    /// Bytes that the zones may take. The leader refuses growth at 80 % of the smallest node's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) memory_bytes_max: Option<u64>,
+    /// Bytes of records by which one key may make one zone larger while this node leads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) key_growth_bytes_max: Option<u64>,
+    /// Nodes that share this machine, and so what is the default for its memory. Said by the command line.
+    #[serde(skip)]
+    pub(crate) nodes_here: u64,
+}
+
+impl Zones {
+    pub(super) const KEYS: &'static [&'static str] = &["memory_bytes_max", "key_growth_bytes_max"];
+
+    pub(super) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What the zones may take: as configured, or half of the memory of the machine or control group, shared with the
+    /// other nodes there.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let share = || {
+            let here = memory_size::bytes_here().unwrap_or(u64::MAX);
+            (here / ZONES_MEMORY_SHARE / self.nodes_here.max(1)).max(ZONES_MEMORY_BYTES_MIN)
+        };
+        self.memory_bytes_max.unwrap_or_else(share)
+    }
+
+    /// By how much one key may make one zone larger: as configured, or a number that is more than most zones have, and
+    /// never more than a quarter of what all zones may take.
+    pub(crate) fn key_growth_bytes(&self) -> u64 {
+        self.key_growth_bytes_max.unwrap_or_else(|| KEY_GROWTH_BYTES_MAX.min(self.memory_bytes() / 4))
+    }
+
+    pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
+        if self.memory_bytes_max.is_some_and(|max| max < ZONES_MEMORY_BYTES_MIN) {
+            let least = ZONES_MEMORY_BYTES_MIN;
+            return Err(("zones", format!("`zones.memory_bytes_max` must be {least} or more")));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_on_one_machine_share_its_memory() {
+        let of = |nodes_here| Zones { nodes_here, ..Zones::default() }.memory_bytes();
+        assert_eq!((of(0), of(1) / of(3)), (of(1), 3));
+        assert_eq!(of(u64::MAX), ZONES_MEMORY_BYTES_MIN);
+        let configured = Zones { memory_bytes_max: Some(32 << 20), nodes_here: 3, ..Zones::default() };
+        assert_eq!((configured.memory_bytes(), configured.key_growth_bytes()), (32 << 20, 8 << 20));
+        assert_eq!(Zones { key_growth_bytes_max: Some(5), ..configured }.key_growth_bytes(), 5);
+        assert!(Zones { memory_bytes_max: Some(1), ..Zones::default() }.check().is_err());
+    }
+}

@@ -1,0 +1,143 @@
+//! Zones take the memory that they may, and no more: then nothing grows, everything else goes on.
+
+use crate::fairness::key;
+use crate::support::cluster::{Cluster, PATIENCE, Scratch, wait_for};
+use crate::support::http;
+use crate::support::message::name;
+use crate::support::pipeline::{Pipeline, extended_error, put, rcode, update_of};
+use crate::support::rss;
+use replica::update::client::{ClientKey, UpdateBuilder};
+use std::fmt::Write as _;
+use wire::Rtype;
+use wire::number::Rcode;
+
+const ZONE: &str = "example.test.";
+/// What the zones of each node may take.
+const LIMIT: u64 = 32 << 20;
+/// By so much more a node may grow: the log in memory, what is on its way, and what changes copy.
+const BESIDE_ZONES: u64 = 64 << 20;
+/// Octets of each name that is added.
+const NAME_OCTETS: usize = 50_000;
+
+/// A cluster whose nodes have this table, with keys that may write everything.
+fn start<const KEYS: usize>(test: &str, table: &str, keys: [&str; KEYS]) -> (Cluster, [ClientKey; KEYS]) {
+    let scratch = Scratch::new(test);
+    let mut cluster = Cluster::start(test, 3, &[]);
+    cluster.end("TERM");
+    cluster.configure_all(table);
+    cluster.resume(&[]);
+    let mut rules = String::new();
+    keys.iter().for_each(|key| writeln!(rules, "grant {key} zonesub ANY;").unwrap());
+    let keys = keys.map(|of| key(&cluster, of));
+    let rules = scratch.file("rules", &rules);
+    let set = cluster.run(&["policy", "set", ZONE, &rules]);
+    assert!(set.status.success(), "{}", String::from_utf8_lossy(&set.stderr));
+    cluster.settle();
+    (cluster, keys)
+}
+
+fn owner(number: usize) -> String {
+    format!("m{number}.example.test.")
+}
+
+fn add(number: usize) -> UpdateBuilder {
+    put(ZONE, number, &owner(number), Rtype(65_280), &[number as u8; NAME_OCTETS])
+}
+
+fn delete(number: usize) -> UpdateBuilder {
+    update_of(ZONE, number).delete_name(name(&owner(number)).as_ref())
+}
+
+#[test]
+fn zones_grow_to_their_limit_and_no_further() {
+    let table = format!("[zones]\nmemory_bytes_max = {LIMIT}\nkey_growth_bytes_max = 1000000000\n");
+    let (cluster, [filler]) = start("zone-memory", &table, ["filler"]);
+    let pids: Vec<u32> = cluster.ids().map(|id| cluster.pid(id).unwrap()).collect();
+    let before: Vec<u64> = pids.iter().map(|&pid| rss::resident(pid)).collect();
+    pids.iter().for_each(|&pid| rss::forget_peak(pid));
+    let leader = cluster.leader();
+    let node = cluster.ids().find(|&id| id != leader).unwrap();
+    let mut client = Pipeline::new(cluster.dns(node), &filler);
+    let most = 2 * LIMIT as usize / NAME_OCTETS;
+    let refused = (0..most).find_map(|number| {
+        let (response, _) = client.one(add(number));
+        (rcode(&response) != Rcode::NOERROR).then_some((number, response))
+    });
+    let (count, response) = refused.expect("the zones have a limit");
+    println!("{count} names of {NAME_OCTETS} octets");
+    assert!(count * NAME_OCTETS > LIMIT as usize / 2, "{count} names are far from the limit");
+    assert_eq!(rcode(&response), Rcode::SERVFAIL);
+    let (code, text) = extended_error(&response).unwrap();
+    assert!(code == 0 && text.contains("zones.memory_bytes_max"), "{code} {text}");
+    // All nodes live within their memory, and answer; whoever leads says how it is.
+    for ((pid, before), id) in pids.iter().zip(&before).zip(cluster.ids()) {
+        let grown = rss::peak(*pid).saturating_sub(*before);
+        println!("node {id} grew by {grown} bytes");
+        assert!(grown <= LIMIT + BESIDE_ZONES, "node {id} grew by {grown} bytes");
+        assert_eq!(cluster.metric(id, "catamaran_zone_bytes_max "), LIMIT);
+        assert!(crate::updates::is_there(&crate::updates::socket(), cluster.dns(id), "www.example.test."));
+    }
+    assert_eq!(cluster.ids().map(|id| cluster.pid(id).unwrap()).collect::<Vec<_>>(), pids, "nobody died");
+    assert!(cluster.metric(leader, "catamaran_zone_growth_refused_total ") > 0);
+    let status = cluster.status(leader).unwrap();
+    let own = status["members"].as_array().unwrap().iter().find(|of| of["node"] == leader).unwrap();
+    assert_eq!(own["zone_memory"]["limit_bytes"], LIMIT);
+    assert!(own["zone_memory"]["used_bytes"].as_u64().unwrap() >= LIMIT / 5 * 4, "{own}");
+    if status["feature_level"].as_u64().unwrap() >= 3 {
+        let members = status["members"].as_array().unwrap();
+        assert!(members.iter().all(|of| of["zone_memory"]["limit_bytes"] == LIMIT), "{members:?}");
+    }
+    let shown = cluster.run(&["cluster", "status"]);
+    assert!(String::from_utf8_lossy(&shown.stdout).contains(" of 32 MiB"), "{shown:?}");
+    // A zone that does not fit is not even begun.
+    let scratch = Scratch::new("zone-memory-large");
+    let mut large = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.53\n".to_owned();
+    (0..300_000).for_each(|number| writeln!(large, "host-{number} A 192.0.2.1").unwrap());
+    let added = cluster.run(&["zone", "add", &format!("large.test.={}", scratch.file("large", &large))]);
+    let told = String::from_utf8_lossy(&added.stderr);
+    assert!(!added.status.success() && told.contains("zones.memory_bytes_max"), "{told}");
+    // What goes is always taken, and makes room; its memory goes back to the system.
+    let full: Vec<u64> = pids.iter().map(|&pid| rss::resident(pid)).collect();
+    for number in 0..count {
+        assert_eq!(rcode(&client.one(delete(number)).0), Rcode::NOERROR, "{number}");
+    }
+    wait_for("room", || (rcode(&client.one(add(most)).0) == Rcode::NOERROR).then_some(()));
+    let given_back = || pids.iter().zip(&full).map(|(&pid, full)| full.saturating_sub(rss::resident(pid))).collect();
+    let start = std::time::Instant::now();
+    let mut bytes: Vec<u64> = given_back();
+    while bytes.iter().any(|&bytes| bytes < LIMIT / 2) {
+        assert!(start.elapsed() < PATIENCE, "of {full:?} bytes only {bytes:?} are given back");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        bytes = given_back();
+    }
+    println!("given back: {bytes:?} bytes");
+    cluster.settle();
+}
+
+#[test]
+fn a_key_that_has_used_its_quota_is_told_which_limit_that_is() {
+    let (cluster, [greedy, other]) =
+        start("key-growth", "[zones]\nkey_growth_bytes_max = 300000\n", ["greedy", "other"]);
+    let leader = cluster.leader();
+    for (round, id) in cluster.ids().enumerate() {
+        let mut client = Pipeline::new(cluster.dns(id), &greedy);
+        // Each node in turn: the quota is of the cluster, and each tells the reason.
+        let from = round * 100;
+        let refused = (from..from + 10).find_map(|number| {
+            let (response, _) = client.one(add(number));
+            (rcode(&response) != Rcode::NOERROR).then_some((number, response))
+        });
+        let (number, response) = refused.unwrap();
+        assert_eq!((number - from, rcode(&response)), (5, Rcode::REFUSED));
+        let (code, text) = extended_error(&response).unwrap();
+        assert!(code == 18 && text.contains("zones.key_growth_bytes_max"), "{code} {text}");
+        let mut others = Pipeline::new(cluster.dns(id), &other);
+        assert_eq!(rcode(&others.one(add(1_000 + round)).0), Rcode::NOERROR, "the quota is not of others");
+        for number in from..number {
+            assert_eq!(rcode(&client.one(delete(number)).0), Rcode::NOERROR, "{number}");
+        }
+    }
+    assert_eq!(cluster.metric(leader, "catamaran_update_limits_total{limit=\"key_growth\"}"), 3);
+    let page = http::get(cluster.api(leader), "/metrics").unwrap();
+    assert!(page.text().contains("catamaran_update_limits_total{limit=\"owner_octets\"} 0"));
+}
