@@ -162,7 +162,13 @@ impl Simulation {
                     self.events.after(in_us, Event::Dial { from, to, boot: self.machines[&from].boot });
                     return;
                 }
-                self.deliver(to, Input::PeerVouched { id: from });
+                // Nothing follows from it, so it wakes nobody.
+                let now_us = self.events.now_us();
+                let machine = self.machine(to);
+                let now = machine.now(now_us);
+                if let Some(replica) = &mut machine.replica {
+                    replica.handle(Input::PeerVouched { id: from }, now);
+                }
             }
             self.links.0.insert((from, to), Link::Up { boot });
             self.trace.note(self.events.now_us(), from, "connected", &[to, boot_id], &[]);

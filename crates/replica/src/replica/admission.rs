@@ -45,8 +45,8 @@ impl Replica {
         }
     }
 
-    /// Notes how long nobody has led, as far as this member heard. One that does not campaign may remember a leader that
-    /// is long gone.
+    /// Notes how long nobody has led, as far as this member heard. One that does not campaign may remember a leader
+    /// that is long gone.
     pub(super) fn note_leaderless(&mut self) {
         if self.driver.is_leader() {
             self.led_ms = self.lived_ms;

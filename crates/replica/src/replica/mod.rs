@@ -119,6 +119,8 @@ pub struct Replica {
     unwritten_ms: VecDeque<u64>,
     /// Time that was lived through since the start, in steps from tick to tick.
     pub(crate) lived_ms: u64,
+    /// The leader that was known last.
+    pub(crate) last_leader: Option<NodeId>,
     /// When a leader was heard last, in time lived through.
     pub(crate) led_ms: u64,
     /// What leaders say against this member's log.
@@ -181,6 +183,7 @@ impl Replica {
             fetches: Vec::new(),
             unwritten_ms: VecDeque::new(),
             lived_ms: 0,
+            last_leader: None,
             led_ms: 0,
             doubts,
             ticked_ms: now.monotonic_ms,
@@ -311,6 +314,7 @@ impl Replica {
         }
         let (was_leader, old_term) = (self.role.0 == StateRole::Leader, self.role.1);
         self.role = role;
+        self.last_leader = role.2.or(self.last_leader);
         if old_term != role.1 || was_leader != (role.0 == StateRole::Leader) {
             self.drop_head();
             self.reset_reports();

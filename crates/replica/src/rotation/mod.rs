@@ -120,9 +120,9 @@ impl Replica {
         }
     }
 
-    /// Only the leader knows that.
+    /// Only the leader knows that, or the last one while nobody is known to lead: its word may come late.
     pub(crate) fn handle_peer_everywhere(&mut self, from: NodeId, index: u64, of_rotation: bool) {
-        if self.driver.leader() == Some(from) {
+        if self.driver.leader().or(self.last_leader) == Some(from) {
             self.handle_everywhere(index, of_rotation);
         }
     }

@@ -217,11 +217,18 @@ fn the_last_node_founds_a_new_cluster() {
     assert_eq!((there.status.code(), text(&there).contains("files of a cluster")), (Some(5), true), "{}", text(&there));
     assert_eq!(std::fs::read(cluster.dir.join("ca.pem")).unwrap(), authority);
     let quarantined = cluster.dir.join("node-3/data.quarantined");
-    std::fs::write(&quarantined, "the log lacks what was acknowledged").unwrap();
-    let refused = new.make(&["recover", &config, "--accept-loss"]);
-    assert_eq!(refused.status.code(), Some(9), "{}", text(&refused));
-    assert!(text(&refused).contains("the log lacks what was acknowledged"), "{}", text(&refused));
-    assert!(!std::fs::exists(&new.dir).unwrap());
+    let doubt = cluster.dir.join("node-3/data.doubt");
+    let why = "the log lacks what was acknowledged";
+    for (file, words) in
+        [(&doubt, format!("doubt term=2 index=900 kind=lost\n{why}\n")), (&quarantined, why.to_owned())]
+    {
+        std::fs::write(file, words).unwrap();
+        let refused = new.make(&["recover", &config, "--accept-loss"]);
+        assert_eq!(refused.status.code(), Some(9), "{}", text(&refused));
+        assert!(text(&refused).contains(why), "{}", text(&refused));
+        assert!(!std::fs::exists(&new.dir).unwrap());
+    }
+    std::fs::remove_file(&doubt).unwrap();
     let damaged = Restored::new(&scratch, "damaged");
     let made = damaged.make(&["recover", &config, "--accept-loss", "--accept-damage"]);
     assert!(made.status.success(), "{}", text(&made));
