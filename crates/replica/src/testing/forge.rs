@@ -5,6 +5,7 @@ use crate::checkpoint::{CheckpointHeader, Manifest, Part, Section, Table, Transf
 use crate::command::{Answer, Command};
 use crate::entry::{Body, Entry as LogEntry, SettingsChange, SettingsEntry};
 use crate::io::{NodeId, Right};
+use crate::memory::MemoryFigures;
 use crate::peer::{Durable, Frame, LeaseAsk, LeaseGrant, Report, ReportAck};
 use crate::replica::Replica;
 use raft::eraftpb::{ConfState, Entry, Message, MessageType, Snapshot};
@@ -33,7 +34,7 @@ const RAFT_KINDS: [MessageType; 10] = [
     MessageType::MsgRequestPreVote,
     MessageType::MsgRequestPreVoteResponse,
 ];
-const OWN_KINDS: u8 = 15;
+const OWN_KINDS: u8 = 16;
 /// The commit index with which one forged heartbeat once ended a cluster.
 const FAR_INDEX: u64 = 1_000_000_000;
 
@@ -216,6 +217,7 @@ fn forge_own(place: u8, aim: &Aim, choose: Choose<'_>) -> Frame {
         11 => Frame::LeaseGrant(LeaseGrant { boot_id: token, at_ms: choose(1 << 20), since: index }),
         12 => Frame::Applied { index: FAR_INDEX },
         13 => Frame::Everywhere { index: FAR_INDEX, of_rotation: choose(2) == 0 },
+        14 => Frame::Memory(MemoryFigures { used_bytes: u64::MAX, limit_bytes: 1 }),
         _ => Frame::Durable(Durable { term, index, voters: vec![aim.from.min(aim.to), aim.from.max(aim.to)] }),
     }
 }
