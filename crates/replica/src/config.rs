@@ -2,8 +2,7 @@
 
 use crate::io::NodeId;
 use crate::limits::{
-    HISTORY_COUNT_MAX, HISTORY_OCTETS_MAX, HISTORY_TOTAL_OCTETS_MAX, KEY_GROWTH_BYTES_MAX, SESSION_COUNT_MAX,
-    START_STALE_AFTER_MS,
+    HISTORY_COUNT_MAX, HISTORY_OCTETS_MAX, HISTORY_TOTAL_OCTETS_MAX, SESSION_COUNT_MAX, START_STALE_AFTER_MS,
 };
 use crate::log::LogConfig;
 use crate::peer::FEATURE_LEVEL;
@@ -46,7 +45,8 @@ pub struct ReplicaConfig {
     pub start_stale_after_ms: u64,
     /// Whether clients ask this member: one that nobody asks is waited for by no update.
     pub answers_queries: bool,
-    /// Bytes of records by which one key may make one zone larger while this member leads.
+    /// Bytes of records by which one key may make one zone larger while this member leads, counted since its process
+    /// started.
     pub key_growth_bytes_max: u64,
     /// For tests, in builds with debug assertions alone: applying an update panics when it adds a record with these
     /// octets in the name of its owner.
@@ -74,7 +74,7 @@ impl ReplicaConfig {
             audit_after: u64::MAX,
             start_stale_after_ms: START_STALE_AFTER_MS,
             answers_queries: true,
-            key_growth_bytes_max: KEY_GROWTH_BYTES_MAX,
+            key_growth_bytes_max: u64::MAX,
             panics_at: None,
         }
     }
