@@ -2,8 +2,7 @@
 
 use crate::io::{Doubt, NodeId};
 use crate::limits::{
-    HISTORY_COUNT_MAX, HISTORY_OCTETS_MAX, HISTORY_TOTAL_OCTETS_MAX, KEY_GROWTH_BYTES_MAX, SESSION_COUNT_MAX,
-    START_STALE_AFTER_MS,
+    HISTORY_COUNT_MAX, HISTORY_OCTETS_MAX, HISTORY_TOTAL_OCTETS_MAX, SESSION_COUNT_MAX, START_STALE_AFTER_MS,
 };
 use crate::log::LogConfig;
 use crate::peer::FEATURE_LEVEL;
@@ -49,7 +48,8 @@ pub struct ReplicaConfig {
     /// What a leader said against this member's log before the process before this one ended because of it, unless that
     /// was cleared up since.
     pub doubt: Option<Doubt>,
-    /// Bytes of records by which one key may make one zone larger while this member leads.
+    /// Bytes of records by which one key may make one zone larger while this member leads, counted since its process
+    /// started.
     pub key_growth_bytes_max: u64,
     /// For tests, in builds with debug assertions alone: applying an update panics when it adds a record with these
     /// octets in the name of its owner.
@@ -78,7 +78,7 @@ impl ReplicaConfig {
             start_stale_after_ms: START_STALE_AFTER_MS,
             answers_queries: true,
             doubt: None,
-            key_growth_bytes_max: KEY_GROWTH_BYTES_MAX,
+            key_growth_bytes_max: u64::MAX,
             panics_at: None,
         }
     }

@@ -128,9 +128,6 @@ pub const EVALUATION_WORK_RECORD: u64 = 128;
 pub const UNPUBLISHED_BYTES_MAX: u64 = 8 << 20;
 /// Keys in zones whose growth is counted at one time; the smallest are forgotten.
 pub const GROWTH_ACCOUNTS_MAX: usize = 10_000;
-/// Bytes of records by which one key may make one zone larger, unless the operator says otherwise: half a million names
-/// with an address and a DHCID. It is counted from the start of the leader's process.
-pub const KEY_GROWTH_BYTES_MAX: u64 = 64 << 20;
 /// Time between two reports of a member of the memory that its zones take.
 pub const MEMORY_REPORT_MS: u64 = 500;
 /// Entries proposed in one batch.

@@ -398,5 +398,8 @@ pub(crate) const ZONES_MEMORY_SHARE: u64 = 2;
 /// One part in so many of that may be taken by former versions of zones for a checkpoint, by those for each transfer,
 /// and by the newest entries of the log.
 pub(crate) const ZONES_HELD_SHARE: u64 = 8;
+/// One part in so many of what zones may take is what one key may add to one zone, in bytes of records, unless the
+/// operator says otherwise: a key that goes wrong leaves room for others.
+pub(crate) const KEY_GROWTH_SHARE: u64 = 4;
 /// Bytes that zones have copied since the last look from which on they are not quiet.
 pub(crate) const ZONES_QUIET_BYTES: u64 = 8 << 20;

@@ -1,8 +1,7 @@
 //! `[zones]`: how much memory the zones of this node may take.
 
-use crate::limits::{ZONES_MEMORY_BYTES_MIN, ZONES_MEMORY_SHARE};
+use crate::limits::{KEY_GROWTH_SHARE, ZONES_MEMORY_BYTES_MIN, ZONES_MEMORY_SHARE};
 use crate::node::memory_size;
-use replica::limits::KEY_GROWTH_BYTES_MAX;
 use serde::{Deserialize, Serialize};
 
 /// The `[zones]` table.
@@ -37,10 +36,10 @@ impl Zones {
         self.memory_bytes_max.unwrap_or_else(share)
     }
 
-    /// By how much one key may make one zone larger: as configured, or a number that is more than most zones have, and
-    /// never more than a quarter of what all zones may take.
+    /// By how much one key may make one zone larger: as configured, or a share of what all zones may take, so that it
+    /// leaves room for others.
     pub(crate) fn key_growth_bytes(&self) -> u64 {
-        self.key_growth_bytes_max.unwrap_or_else(|| KEY_GROWTH_BYTES_MAX.min(self.memory_bytes() / 4))
+        self.key_growth_bytes_max.unwrap_or_else(|| self.memory_bytes() / KEY_GROWTH_SHARE)
     }
 
     pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
