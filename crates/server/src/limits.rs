@@ -170,7 +170,8 @@ pub(crate) const TRANSFER_LOOK_MS: u64 = 250;
 
 /// How long a request of the API waits for a zone to show a serial, at most.
 pub(crate) const AT_WAIT_MS_MAX: u64 = 30_000;
-/// Requests that wait so: half of what one client may have. The rest of its connections are for looks at how the node is.
+/// Requests that wait so: half of what one client may have. The rest of its connections are for looks at how the node
+/// is.
 pub(crate) const AT_WAITING_MAX: usize = API_CONNECTIONS_PER_CLIENT_MAX / 2;
 /// Time between two looks, at least.
 pub(crate) const AT_LOOK_MS: u64 = 5;
@@ -311,8 +312,8 @@ pub(crate) const EVENTS_BEFORE_TICK_MAX: usize = 4_096;
 pub(crate) const ZONE_FILE_BYTES_MAX: u64 = 4 << 30;
 /// Bytes that those of them decompress to that are compressed: the API takes no larger zone.
 pub(crate) const DECOMPRESSED_BYTES_MAX: u64 = API_ZONE_BYTES_MAX as u64;
-/// How many times their size they may decompress to, beyond a few that any may: real zones shrink to a tenth or so, those
-/// with generated names to a thirtieth.
+/// How many times their size they may decompress to, beyond what any file may: real zones shrink to a tenth or so,
+/// those with generated names to a thirtieth.
 pub(crate) const DECOMPRESSED_RATIO_MAX: u64 = 100;
 /// So many bytes any file may decompress to.
 pub(crate) const DECOMPRESSED_BYTES_FREE: u64 = 32 << 20;
