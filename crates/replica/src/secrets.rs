@@ -107,7 +107,8 @@ impl DataKey {
         Some(Sealed { data_key_number: number, nonce, octets })
     }
 
-    /// Opens what [`DataKey::seal`] made, into memory that is overwritten when it is dropped; `None` under another key, for another context, or when it was altered.
+    /// Opens what [`DataKey::seal`] made, into memory that is overwritten when it is dropped; `None` under another key,
+    /// for another context, or when it was altered.
     #[must_use]
     pub fn open(&self, sealed: &Sealed, context: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         let key = self.keys.get(&sealed.data_key_number)?;

@@ -192,8 +192,9 @@ pub(crate) const TRANSFER_LOOK_MS: u64 = 250;
 
 /// How long a request of the API waits for a zone to show a serial, at most.
 pub(crate) const AT_WAIT_MS_MAX: u64 = 30_000;
-/// Requests that wait so; the other connections are for those who look how the node is.
-pub(crate) const AT_WAITING_MAX: usize = API_CONNECTIONS_MAX / 2;
+/// Requests that wait so: half of what one client may have. The rest of its connections are for looks at how the node
+/// is.
+pub(crate) const AT_WAITING_MAX: usize = API_CONNECTIONS_PER_CLIENT_MAX / 2;
 /// Time between two looks, at least.
 pub(crate) const AT_LOOK_MS: u64 = 5;
 
@@ -224,11 +225,16 @@ pub(crate) const ADMIN_WAIT_MS: u64 = 30_000;
 /// Octets of a zone file that the API takes.
 pub(crate) const API_ZONE_BYTES_MAX: usize = 1 << 30;
 /// Connections to the API over TCP; for one more the idlest ends.
-pub(crate) const API_CONNECTIONS_MAX: usize = 128;
+pub(crate) const API_CONNECTIONS_MAX: usize = 256;
 /// Those of them of one client: an IPv4 address, an IPv6 /64, this machine.
 pub(crate) const API_CONNECTIONS_PER_CLIENT_MAX: usize = API_CONNECTIONS_MAX / 4;
 /// Connections to the API over the node's Unix socket.
 pub(crate) const API_SOCKET_CONNECTIONS_MAX: usize = 32;
+/// Silence after which a connection is idle, and may end for another.
+pub(crate) const API_IDLE_MS_MIN: u64 = 100;
+/// Time that a connection waits for a place, and between two looks for one.
+pub(crate) const API_PLACE_WAIT_MS: u64 = 2_000;
+pub(crate) const API_PLACE_LOOK_MS: u64 = 20;
 /// Time that the head of a request has, the silence before it counted.
 pub(crate) const API_HEAD_MS: u64 = 5_000;
 /// Bytes of it, and its header fields.
@@ -349,8 +355,8 @@ pub(crate) const EVENTS_BEFORE_TICK_MAX: usize = 4_096;
 pub(crate) const ZONE_FILE_BYTES_MAX: u64 = 4 << 30;
 /// Bytes that those of them decompress to that are compressed: the API takes no larger zone.
 pub(crate) const DECOMPRESSED_BYTES_MAX: u64 = API_ZONE_BYTES_MAX as u64;
-/// How many times their size they may decompress to, beyond a few that any may: real zones shrink to a tenth or so, those
-/// with generated names to a thirtieth.
+/// How many times their size they may decompress to, beyond what any file may: real zones shrink to a tenth or so,
+/// those with generated names to a thirtieth.
 pub(crate) const DECOMPRESSED_RATIO_MAX: u64 = 100;
 /// So many bytes any file may decompress to.
 pub(crate) const DECOMPRESSED_BYTES_FREE: u64 = 32 << 20;

@@ -14,6 +14,7 @@ const UNSAFE_PATHS: &[&str] = &[
     "crates/server/src/listen/batch/",
     "crates/server/src/allocations.rs",
     "crates/server/src/node/system.rs",
+    "crates/server/src/protect.rs",
     "crates/server/src/sandbox/seccomp.rs",
     "crates/server/src/sandbox/tests.rs",
     "crates/lab/src/engine/udp/batch.rs",

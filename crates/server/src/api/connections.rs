@@ -16,6 +16,8 @@ pub(super) struct Connections {
     open: Mutex<Open>,
     total_max: usize,
     per_client_max: usize,
+    /// Silence after which a connection counts as idle: a request may be on its way.
+    idle_ms_min: u64,
     started_at: Instant,
 }
 
@@ -47,19 +49,30 @@ pub(super) struct Place {
 pub(super) struct Busy(Arc<Activity>);
 
 impl Connections {
-    pub(super) fn new(total_max: usize, per_client_max: usize) -> Arc<Self> {
-        Arc::new(Self { open: Mutex::default(), total_max, per_client_max, started_at: Instant::now() })
+    pub(super) fn new(total_max: usize, per_client_max: usize, idle_ms_min: u64) -> Arc<Self> {
+        let (open, started_at) = (Mutex::default(), Instant::now());
+        Arc::new(Self { open, total_max, per_client_max, idle_ms_min, started_at })
     }
 
-    /// A place for a connection from `address`. `None` when there is none and all others are being answered.
+    /// A place for a connection from `address`. `None` when there is none and no other is idle.
     pub(super) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+        self.enter_for(address, self.idle_ms_min)
+    }
+
+    /// The same, where any connection without a request counts as idle.
+    pub(super) fn enter_at_once(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+        self.enter_for(address, 0)
+    }
+
+    fn enter_for(self: &Arc<Self>, address: IpAddr, idle_ms_min: u64) -> Option<Place> {
         let client = client_of(address);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let idle_since_ms = (self.started_at.elapsed().as_millis() as u64).checked_sub(idle_ms_min);
         let own = open.places.values().filter(|place| place.client == client).count();
         if own >= self.per_client_max {
-            open.evict(|place| place.client == client)?;
+            open.evict(idle_since_ms?, |place| place.client == client)?;
         } else if open.places.len() >= self.total_max {
-            open.evict(|_| true)?;
+            open.evict(idle_since_ms?, |_| true)?;
         }
         let activity = Arc::new(Activity {
             client,
@@ -81,9 +94,10 @@ impl Connections {
 }
 
 impl Open {
-    /// Ends the connection that has been idle longest among some; `None` if none of them is idle.
-    fn evict(&mut self, among: impl Fn(&Activity) -> bool) -> Option<()> {
-        let idle = self.places.iter().filter(|(_, place)| place.requests.load(Relaxed) == 0 && among(place));
+    /// Ends the connection that has been idle longest among some; `None` if none of them has been since that time.
+    fn evict(&mut self, since_ms: u64, among: impl Fn(&Activity) -> bool) -> Option<()> {
+        let is_idle = |place: &Activity| place.requests.load(Relaxed) == 0 && place.last_ms.load(Relaxed) <= since_ms;
+        let idle = self.places.iter().filter(|(_, place)| is_idle(place) && among(place));
         let (&number, _) = idle.min_by_key(|(number, place)| (place.last_ms.load(Relaxed), **number))?;
         // It gives its place back here, or the limit would not hold until its task has run.
         let place = self.places.remove(&number)?;
@@ -146,13 +160,15 @@ mod tests {
         runtime.block_on(wait).is_ok()
     }
 
+    /// `ms` is before now: both are counted from the start.
     fn idle_since(place: &Place, ms: u64) {
+        std::thread::sleep(std::time::Duration::from_millis(10));
         place.activity.last_ms.store(ms, Relaxed);
     }
 
     #[test]
     fn a_client_at_its_share_loses_the_connection_that_was_idle_longest() {
-        let connections = Connections::new(8, 2);
+        let connections = Connections::new(8, 2, 0);
         let [first, second] = [(); 2].map(|()| enter(&connections, "192.0.2.1").unwrap());
         let other = enter(&connections, "192.0.2.2").unwrap();
         idle_since(&first, 5);
@@ -169,8 +185,20 @@ mod tests {
     }
 
     #[test]
+    fn a_connection_that_has_just_come_is_not_idle_yet() {
+        let connections = Connections::new(1, 1, 60_000);
+        let first = enter(&connections, "192.0.2.1").unwrap();
+        assert!(enter(&connections, "192.0.2.1").is_none() && enter(&connections, "192.0.2.2").is_none());
+        assert!(!is_evicted(&first));
+        let second = connections.enter_at_once("192.0.2.2".parse().unwrap()).unwrap();
+        assert!(is_evicted(&first));
+        drop((first, second));
+        assert!(enter(&connections, "192.0.2.2").is_some());
+    }
+
+    #[test]
     fn when_all_places_are_taken_the_idlest_of_all_goes() {
-        let connections = Connections::new(3, 2);
+        let connections = Connections::new(3, 2, 0);
         let places: Vec<Place> =
             ["192.0.2.1", "192.0.2.2", "2001:db8::1"].iter().map(|one| enter(&connections, one).unwrap()).collect();
         places.iter().zip([7, 3, 5]).for_each(|(place, ms)| idle_since(place, ms));

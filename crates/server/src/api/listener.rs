@@ -7,7 +7,7 @@ use super::connections::{Activity, Connections, Place};
 use super::guard::Peer;
 use crate::limits::{
     API_CONNECTIONS_MAX, API_CONNECTIONS_PER_CLIENT_MAX, API_HEAD_BYTES_MAX, API_HEAD_MS, API_HEADERS_MAX,
-    API_SILENCE_MS, API_SOCKET_CONNECTIONS_MAX, API_WRITE_MS,
+    API_IDLE_MS_MIN, API_PLACE_LOOK_MS, API_PLACE_WAIT_MS, API_SILENCE_MS, API_SOCKET_CONNECTIONS_MAX, API_WRITE_MS,
 };
 use axum::Router;
 use axum::body::Body;
@@ -22,6 +22,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, Sleep};
 use tower::ServiceExt;
 
@@ -30,15 +31,15 @@ const PAUSE_MS: u64 = 50;
 
 /// Serves over TCP until the runtime ends.
 pub(super) async fn tcp(listener: TcpListener, router: Router) {
-    let connections = Connections::new(API_CONNECTIONS_MAX, API_CONNECTIONS_PER_CLIENT_MAX);
+    let door = Door::new(API_CONNECTIONS_MAX, API_CONNECTIONS_PER_CLIENT_MAX);
     loop {
         match listener.accept().await {
             Ok((stream, remote)) => {
-                // At a limit, and nobody is idle: the client sees the end at once.
-                let Some(place) = connections.enter(remote.ip()) else { continue };
                 let _ = stream.set_nodelay(true);
                 let local = stream.local_addr().ok().map(|local| local.ip());
-                tokio::spawn(serve(stream, Peer::Tcp { remote: remote.ip(), local }, place, router.clone()));
+                let peer = Peer::Tcp { remote: remote.ip(), local };
+                let router = router.clone();
+                door.admit(remote.ip(), move |place| serve(stream, peer, place, router));
             }
             Err(error) => pause(&error).await,
         }
@@ -48,16 +49,64 @@ pub(super) async fn tcp(listener: TcpListener, router: Router) {
 /// Serves over the node's socket until the runtime ends. Its places are its own: whatever comes over TCP, an
 /// administrator gets in.
 pub(super) async fn socket(listener: UnixListener, router: Router) {
-    let connections = Connections::new(API_SOCKET_CONNECTIONS_MAX, API_SOCKET_CONNECTIONS_MAX);
+    let door = Door::new(API_SOCKET_CONNECTIONS_MAX, API_SOCKET_CONNECTIONS_MAX);
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                let Some(place) = connections.enter(IpAddr::V4(Ipv4Addr::LOCALHOST)) else { continue };
                 let uid = stream.peer_cred().ok().map(|peer| peer.uid());
-                tokio::spawn(serve(stream, Peer::Socket { uid }, place, router.clone()));
+                let here = IpAddr::V4(Ipv4Addr::LOCALHOST);
+                let router = router.clone();
+                door.admit(here, move |place| serve(stream, Peer::Socket { uid }, place, router));
             }
             Err(error) => pause(&error).await,
         }
+    }
+}
+
+/// Where connections come in.
+struct Door {
+    connections: Arc<Connections>,
+    /// For those that wait until another ends or is idle.
+    waiting: Arc<Semaphore>,
+}
+
+impl Door {
+    fn new(total_max: usize, per_client_max: usize) -> Self {
+        let connections = Connections::new(total_max, per_client_max, API_IDLE_MS_MIN);
+        Self { connections, waiting: Arc::new(Semaphore::new(total_max)) }
+    }
+
+    /// Serves a connection in a task, once it has a place. Without one, it is dropped: the client sees the end.
+    fn admit<F: Future<Output = ()> + Send + 'static>(
+        &self,
+        address: IpAddr,
+        serve: impl FnOnce(Place) -> F + Send + 'static,
+    ) {
+        if let Some(place) = self.connections.enter(address) {
+            tokio::spawn(serve(place));
+            return;
+        }
+        // So many connections at once are no burst of requests.
+        let Ok(waits) = self.waiting.clone().try_acquire_owned() else {
+            if let Some(place) = self.connections.enter_at_once(address) {
+                tokio::spawn(serve(place));
+            }
+            return;
+        };
+        let connections = self.connections.clone();
+        tokio::spawn(async move {
+            let until = Instant::now() + Duration::from_millis(API_PLACE_WAIT_MS);
+            let place = loop {
+                tokio::time::sleep(Duration::from_millis(API_PLACE_LOOK_MS)).await;
+                match connections.enter(address) {
+                    Some(place) => break place,
+                    None if Instant::now() >= until => return,
+                    None => {}
+                }
+            };
+            drop(waits);
+            serve(place).await;
+        });
     }
 }
 
@@ -67,7 +116,7 @@ async fn pause(error: &io::Error) {
 }
 
 /// One connection, until it ends or has to.
-async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, peer: Peer, place: Place, router: Router) {
+async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, peer: Peer, place: Place, router: Router) {
     let activity = place.activity.clone();
     let answer = service_fn(|request: hyper::Request<hyper::body::Incoming>| {
         let (busy, router) = (activity.begin(), router.clone());

@@ -35,8 +35,8 @@ const STATUS_MS: u64 = 1_000;
 /// Longest wait for a change to be made; a large zone takes its time.
 const CHANGE_MS: u64 = 900_000;
 
-/// The APIs that a directory tells of, and their sockets: those of the cluster that `up` runs there, else of the nodes that
-/// `init` or `join` made there.
+/// The APIs that a directory tells of, and their sockets: those of the cluster that `up` runs there, else of the nodes
+/// that `init` or `join` made there.
 fn nodes_of(layout: &Layout) -> Result<Vec<(SocketAddr, PathBuf)>, Problem> {
     let error = match ClusterJson::load(&layout.cluster_json()) {
         Ok(cluster) => return Ok(cluster.nodes.iter().map(|node| (node.api, socket(&layout.node(node.id)))).collect()),

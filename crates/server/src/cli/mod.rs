@@ -364,7 +364,8 @@ Examples:
   catamaran key roll dhcp --out dhcp.key
   catamaran key roll --file new.key
 
-Prints the key file with the new secret, or writes it with --out. The older secret is good until `catamaran key retire`.";
+Prints the key file with the new secret, or writes it with --out. The older secret is good until
+`catamaran key retire`.";
 
 const KEY_GRANT_EXAMPLES: &str = "\
 Examples:

@@ -1,5 +1,5 @@
-//! Zone files as streams, decompressed where their first bytes say so, and bounded: a small file may decompress to a very
-//! large one.
+//! Zone files as streams, decompressed where their first bytes say so, and bounded: a small file may decompress to a
+//! very large one.
 //!
 //! The bounds hold for all files of a zone together, so `$INCLUDE` gets around none of them.
 

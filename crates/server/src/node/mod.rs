@@ -101,7 +101,7 @@ use streams::{EncryptedWorkers, StreamWorkers};
 /// Time after which a node that may not answer yet begins to say so.
 const LISTEN_AFTER_MS: u64 = 1_000;
 /// Files that a node opens beside those for clients: log, checkpoints, peers, the API.
-const OTHER_FILES: u64 = 512;
+const OTHER_FILES: u64 = 768;
 /// How long a stopping node waits for its replica to hand over, and for the disk.
 const STOP_MS: u64 = 4_000;
 

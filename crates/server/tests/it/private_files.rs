@@ -131,7 +131,8 @@ impl Drop for Ended {
     }
 }
 
-/// A node of its own that runs as another user, with core dumps wanted. `None` where only root can do that and we are not.
+/// A node of its own that runs as another user, with core dumps wanted. `None` where only root can do that and the test
+/// is not.
 fn node_of_another_user(scratch: &Scratch, port: u16, environment: &[(&str, &str)]) -> Option<Ended> {
     let dir = scratch.path().join(format!("of-{port}"));
     std::fs::create_dir(&dir).unwrap();

@@ -1,8 +1,8 @@
 //! How the API's client gets to a node, and that no stranger gets its token.
 //!
-//! A node that the command line knows by its directory is asked over its Unix socket. Where there is no such file, as with
-//! older software, the node is asked over TCP if the process that listens there is of a user that can read the token
-//! anyway: root, the owner of the directory, or the caller.
+//! A node that the command line knows by its directory is asked over its Unix socket. Where there is no such file, as
+//! with older software, the node is asked over TCP if the process that listens there is of a user that can read the
+//! token anyway: root, the owner of the directory, or the caller.
 
 use super::listeners;
 use crate::files::local_socket;
