@@ -84,7 +84,8 @@ const ROTATE_EXAMPLES: &str = "\
 Examples:
   catamaran cluster rotate                every node gets itself a new certificate
   catamaran cluster rotate --authority    another authority issues them, and the old one is accepted no more
-  catamaran cluster rotate --data-key     another key seals secrets in log, checkpoints and backups
+  catamaran cluster rotate --data-key     another key seals secrets in log, checkpoints and backups,
+                                          and makes DNS cookies and TLS tickets: older ones are refused
 
 No node restarts, and open connections go on. A new authority comes in steps, each of which waits until every node is
 ready for it: where that breaks off, run the command again, and it goes on. The data key is replaced by itself when a
@@ -225,7 +226,7 @@ pub(crate) enum ClusterCommand {
         /// Let another authority issue them; those of the old one are refused from then on.
         #[arg(long, conflicts_with = "data_key")]
         authority: bool,
-        /// Replace the key that seals secrets in log, checkpoints and backups.
+        /// Replace the key that seals secrets in log, checkpoints and backups, and that cookies and tickets follow from.
         #[arg(long)]
         data_key: bool,
         /// How long nodes have for each step.
