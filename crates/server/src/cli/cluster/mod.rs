@@ -226,7 +226,7 @@ pub(crate) enum ClusterCommand {
         /// Let another authority issue them; those of the old one are refused from then on.
         #[arg(long, conflicts_with = "data_key")]
         authority: bool,
-        /// Replace the key that seals secrets in log, checkpoints and backups, and that cookies and tickets follow from.
+        /// Replace the key that seals secrets in log, checkpoints and backups, and that makes cookies and tickets.
         #[arg(long)]
         data_key: bool,
         /// How long nodes have for each step.
