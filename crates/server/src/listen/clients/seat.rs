@@ -13,7 +13,7 @@ pub(in crate::listen) struct Seat {
     since: Instant,
     /// Where it is in the list of its client. Read and written under the lock of all of them.
     index: AtomicUsize,
-    /// When its client last asked for something, or connected, in milliseconds.
+    /// When its client last asked for something, took something or connected, in milliseconds.
     active_ms: AtomicU64,
     is_evicted: AtomicBool,
     /// What is woken when it is evicted.
@@ -34,7 +34,7 @@ impl Seat {
         seat
     }
 
-    /// Takes note that the client asks for something.
+    /// Takes note that the client asks for something, or takes it.
     pub(in crate::listen) fn active(&self, now: Instant) {
         self.active_ms.store(now.saturating_duration_since(self.since).as_millis() as u64, Ordering::Relaxed);
     }
