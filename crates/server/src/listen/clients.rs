@@ -92,7 +92,7 @@ impl Clients {
             true => {}
             false => drop(self.total.fetch_add(1, Relaxed)),
         }
-        let seat = Arc::new(Seat::new(self.started_at));
+        let seat = Arc::new(Seat::new(self.started_at, own));
         let theirs = table.of.entry(client).or_default();
         theirs.seats.push(seat.clone());
         theirs.alive_count += 1;
@@ -110,17 +110,27 @@ impl Clients {
         let Some(theirs) = table.of.get_mut(&client) else { return };
         theirs.alive_count -= 1;
         let (count, is_gone) = (theirs.seats.len(), theirs.alive_count == 0);
-        match theirs.seats.iter().position(|other| Arc::ptr_eq(other, seat)) {
-            Some(index) => {
-                theirs.seats.swap_remove(index);
-                table.recount(client, count, count - 1);
-                self.total.fetch_sub(1, Relaxed);
-            }
-            None => table.evicted_count -= 1,
+        if seat.is_evicted() {
+            table.evicted_count -= 1;
+        } else {
+            theirs.take_out(seat.index());
+            table.recount(client, count, count - 1);
+            self.total.fetch_sub(1, Relaxed);
         }
         if is_gone {
             table.of.remove(&client);
         }
+    }
+}
+
+impl Client {
+    /// Takes one out; the last one takes its place in the list.
+    fn take_out(&mut self, index: usize) -> Arc<Seat> {
+        let seat = self.seats.swap_remove(index);
+        if let Some(moved) = self.seats.get(index) {
+            moved.set_index(index);
+        }
+        seat
     }
 }
 
@@ -142,7 +152,7 @@ impl Table {
         }
         let Some((client, index)) = self.idlest(most) else { return false };
         let Some(theirs) = self.of.get_mut(&client) else { return false };
-        theirs.seats.swap_remove(index).evict();
+        theirs.take_out(index).evict();
         self.recount(client, most, most - 1);
         self.evicted_count += 1;
         true

@@ -272,6 +272,7 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
                     self.is_flush_due = true;
                     self.wrote_at = Instant::now();
                     self.active_at = self.wrote_at;
+                    self.share.active(self.wrote_at);
                     self.drain.took(count, self.wrote_at);
                 }
                 Poll::Pending => return Ok(()),

@@ -190,6 +190,7 @@ impl Held {
     pub(crate) fn took(&self, octets: usize) {
         let now = Instant::now();
         self.moved_at.set(now);
+        self.share.borrow().active(now);
         self.note(|drain| drain.took(octets, now));
     }
 

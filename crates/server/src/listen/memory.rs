@@ -64,7 +64,8 @@ impl Share {
         Self { memory, client, seat, held: 0 }
     }
 
-    /// Takes note that the client asks for something: when all places are taken, idle connections make room first.
+    /// Takes note that the client asks for something, or takes it: when all places are taken, idle connections make
+    /// room first.
     pub(super) fn active(&self, now: Instant) {
         self.seat.active(now.into_std());
     }

@@ -205,13 +205,17 @@ impl Job {
             // Removed since the transfer was admitted.
             None => Err(Broken::Gone),
         };
+        let Self { running, reply, wanted, .. } = self;
+        let transfers = running.transfers.clone();
+        // Its place is free before anybody hears that it ended.
+        drop(running);
         if let Err(Broken::GivenUp(why)) = sent {
-            self.running.transfers.gave_up(why);
-            let (peer, zone) = (self.reply.peer(), self.wanted.zone.apex.to_string());
+            transfers.gave_up(why);
+            let (peer, zone) = (reply.peer(), wanted.zone.apex.to_string());
             crate::warn_limited!(%peer, zone = %untrusted(&zone), reason = why.label(), "a transfer was given up");
         }
         if sent.is_err() {
-            self.reply.give_up();
+            reply.give_up();
         }
     }
 

@@ -8,6 +8,7 @@ mod cookies;
 mod guards;
 mod hostile;
 mod metrics;
+mod nsid;
 mod order_of_answers;
 mod scenarios;
 mod spoofed_addresses;

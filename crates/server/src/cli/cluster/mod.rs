@@ -82,15 +82,16 @@ answer; none is lost or refused.";
 
 const ROTATE_EXAMPLES: &str = "\
 Examples:
-  catamaran cluster rotate                every node gets itself a new certificate
-  catamaran cluster rotate --authority    another authority issues them, and the old one is accepted no more
-  catamaran cluster rotate --data-key     another key seals secrets in log, checkpoints and backups
+  catamaran cluster rotate                every node gets another key and certificate
+  catamaran cluster rotate --authority    another authority issues them; the old one is accepted no more
+  catamaran cluster rotate --data-key     another key seals secrets in log, checkpoints and backups,
+                                          and makes DNS cookies and TLS tickets
   catamaran cluster rotate --api-token    another token opens the API; copy its file to the other machines
 
-No node restarts. Once a node shows its new key the others refuse the old one and cut connections that show it. A new authority comes in steps, each of which waits until every node is
-ready for it: where that breaks off, run the command again, and it goes on. The data key is replaced by itself when a
-node is removed; backups made before open with the one before: keep it with them. A node that is not trusted any more
-may know all of them: remove it, rotate the authority, then the data key.";
+No node restarts. Once a node shows its new key, the others refuse the old one and cut connections that
+show it. A new authority comes in steps, each of which waits until every node is ready. If one is down, run
+the command again later: it goes on. The data key is also replaced when a node is removed; keep the old key
+with the backups that it opens. docs/operating.md says what to run when something was stolen.";
 
 const UPGRADE_EXAMPLES: &str = "\
 Examples:
@@ -226,7 +227,7 @@ pub(crate) enum ClusterCommand {
         /// Let another authority issue them; those of the old one are refused from then on.
         #[arg(long, conflicts_with = "data_key")]
         authority: bool,
-        /// Replace the key that seals secrets in log, checkpoints and backups.
+        /// Replace the key that seals secrets in log, checkpoints and backups, and that makes cookies and tickets.
         #[arg(long)]
         data_key: bool,
         /// Put another API token into the file that this command reads; the nodes of this machine take it at once.

@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Instant;
@@ -11,7 +11,9 @@ use std::time::Instant;
 /// answer, until all places are taken.
 pub(in crate::listen) struct Seat {
     since: Instant,
-    /// When its client last asked for something, or connected, in milliseconds.
+    /// Where it is in the list of its client. Read and written under the lock of all of them.
+    index: AtomicUsize,
+    /// When its client last asked for something, took something or connected, in milliseconds.
     active_ms: AtomicU64,
     is_evicted: AtomicBool,
     /// What is woken when it is evicted.
@@ -20,20 +22,37 @@ pub(in crate::listen) struct Seat {
 
 impl Seat {
     /// Of a connection that begins now; times count from `since`.
-    pub(super) fn new(since: Instant) -> Self {
-        let seat =
-            Self { since, active_ms: AtomicU64::new(0), is_evicted: AtomicBool::new(false), task: Mutex::default() };
+    pub(super) fn new(since: Instant, index: usize) -> Self {
+        let seat = Self {
+            since,
+            index: AtomicUsize::new(index),
+            active_ms: AtomicU64::new(0),
+            is_evicted: AtomicBool::new(false),
+            task: Mutex::default(),
+        };
         seat.active(Instant::now());
         seat
     }
 
-    /// Takes note that the client asks for something.
+    /// Takes note that the client asks for something, or takes it.
     pub(in crate::listen) fn active(&self, now: Instant) {
         self.active_ms.store(now.saturating_duration_since(self.since).as_millis() as u64, Ordering::Relaxed);
     }
 
     pub(super) fn active_ms(&self) -> u64 {
         self.active_ms.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn index(&self) -> usize {
+        self.index.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_index(&self, index: usize) {
+        self.index.store(index, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_evicted(&self) -> bool {
+        self.is_evicted.load(Ordering::Acquire)
     }
 
     /// Ends the connection, whatever it does now.
@@ -51,7 +70,7 @@ impl Seat {
             if !std::mem::replace(&mut is_known, true) {
                 *self.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.waker().clone());
             }
-            if self.is_evicted.load(Ordering::Acquire) {
+            if self.is_evicted() {
                 return Poll::Ready(None);
             }
             work.as_mut().poll(context).map(Some)

@@ -101,3 +101,20 @@ fn a_task_that_waits_hears_that_it_is_evicted() {
         assert_eq!(heard, Ok(None));
     });
 }
+
+#[test]
+fn places_end_in_any_order() {
+    let clients = Clients::new(100, 100);
+    let mut places: Vec<Place> = (0..60).map(|number| clients.enter(v4(number % 3)).unwrap()).collect();
+    let mut step = 7;
+    while !places.is_empty() {
+        step = step * 31 % 1_009;
+        drop(places.swap_remove(step % places.len()));
+        let table = clients.table();
+        let held: usize = table.of.values().map(|theirs| theirs.seats.len()).sum();
+        assert_eq!((held, clients.count()), (places.len(), places.len()));
+        for theirs in table.of.values() {
+            assert!(theirs.seats.iter().enumerate().all(|(index, seat)| seat.index() == index));
+        }
+    }
+}

@@ -2,9 +2,10 @@
 
 use super::query;
 use crate::support::cluster::{Cluster, wait_for};
-use crate::support::encrypted::{Doh, Doq, TlsStream, ask, tcp_from, tls, tls_from, trust};
+use crate::support::encrypted::{Doh, Doq, QuicError, TlsStream, ask, tcp_from, tls, tls_from, trust};
 use std::net::{Ipv4Addr, TcpStream};
 use std::sync::Arc;
+use std::time::Duration;
 use wire::number::Rtype;
 
 /// Addresses of the attacker, and connections of each.
@@ -14,10 +15,10 @@ const EACH: usize = 8;
 const PLACES: usize = ADDRESSES as usize * EACH;
 
 /// A node with so few places, that bears silence for long: places come back by eviction alone.
-fn start() -> Cluster {
-    let mut cluster = Cluster::start_encrypted("full-pool", 1);
+fn start(test: &str, places: usize) -> Cluster {
+    let mut cluster = Cluster::start_encrypted(test, 1);
     cluster.end("TERM");
-    cluster.configure(1, "connections_max = 16384", &format!("connections_max = {PLACES}"));
+    cluster.configure(1, "connections_max = 16384", &format!("connections_max = {places}"));
     cluster.configure(1, "idle_ms = 10000", "idle_ms = 600000");
     cluster.resume_encrypted();
     cluster
@@ -33,7 +34,7 @@ fn cut(cluster: &Cluster, reason: &str) -> u64 {
 
 #[test]
 fn sixteen_addresses_that_hold_all_places_keep_nobody_out() {
-    let cluster = start();
+    let cluster = start("full-pool", PLACES);
     let message = query("www.example.test.", Rtype::A).build();
     let dot = Arc::new(trust(&cluster, &["dot"]));
     let from = |number: u8| Ipv4Addr::new(127, 0, 1, number);
@@ -75,4 +76,22 @@ fn sixteen_addresses_that_hold_all_places_keep_nobody_out() {
         doq.ask(&message).unwrap();
     }
     assert!(open() <= PLACES);
+}
+
+#[test]
+fn a_client_of_quic_hears_that_its_connection_made_room() {
+    let cluster = start("full-quic", 3);
+    let message = query("www.example.test.", Rtype::A).build();
+    let connect = || Doq::connect(cluster.dot(1), trust(&cluster, &["doq"])).unwrap();
+    let [idle, busy, also_busy] = [connect(), connect(), connect()];
+    for doq in [&busy, &also_busy] {
+        // Times are in milliseconds.
+        std::thread::sleep(Duration::from_millis(20));
+        doq.ask(&message).unwrap();
+    }
+    let mut other = tcp_from(Ipv4Addr::new(127, 0, 1, 1), cluster.dns(1)).unwrap();
+    ask(&mut other, &message).unwrap();
+    let ended = idle.wait(idle.connection.closed());
+    assert_eq!(QuicError::from(ended), QuicError::Closed(4, String::new()), "DOQ_EXCESSIVE_LOAD");
+    assert!(busy.ask(&message).is_ok() && also_busy.ask(&message).is_ok());
 }
