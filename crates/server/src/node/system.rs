@@ -24,6 +24,12 @@ pub(crate) fn boot_ms() -> u64 {
     time.tv_sec as u64 * 1_000 + time.tv_nsec as u64 / 1_000_000
 }
 
+/// The user that the process acts as. The owner of `/proc/self` is root's where core dumps are off.
+pub(crate) fn effective_user() -> u32 {
+    // SAFETY: the call has no arguments and cannot fail.
+    unsafe { libc::geteuid() }
+}
+
 /// Ends the process here and now: no destructor runs, and no other thread goes on.
 pub(crate) fn exit_at_once(exit: Exit) -> ! {
     // SAFETY: it takes a number, touches nothing of ours, and does not return.
