@@ -31,8 +31,8 @@ pub struct Trust {
     pub time_ms: u64,
     /// What members said of themselves.
     pub standings: BTreeMap<NodeId, Standing>,
-    /// The keys that each member may show in its certificate, as SHA-256 of SubjectPublicKeyInfo: the one in use, and the
-    /// next while it renews. A member that is not here has registered none yet.
+    /// The keys that each member may show in its certificate, as SHA-256 of SubjectPublicKeyInfo: the one in use, and
+    /// the next while it renews. A member that is not here has registered none yet.
     pub pins: BTreeMap<NodeId, Vec<[u8; 32]>>,
     /// SHA-256 of the join tokens that are not used up; one that has expired may still be here.
     pub join_tokens: Vec<[u8; 32]>,

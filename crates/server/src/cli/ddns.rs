@@ -1,6 +1,7 @@
 //! `ddns`: the client that keeps names on changing addresses; all but the command line is in the crate `ddns`.
 
 use crate::files::key_file::{Algorithm, TsigKey};
+use crate::node::system::effective_user;
 use crate::problem::{Exit, Problem};
 use crate::sandbox;
 use crate::stop::Stop;
@@ -107,8 +108,8 @@ fn check_readers(file: &Path) -> Result<(), Problem> {
     const OTHERS: u32 = 0o007;
     const GROUP_AND_OTHERS: u32 = 0o077;
     // What cannot be looked at cannot be read either, and reading says why.
-    let (Ok(data), Ok(own)) = (std::fs::metadata(file), std::fs::metadata("/proc/self")) else { return Ok(()) };
-    let refused = if data.uid() == own.uid() { GROUP_AND_OTHERS } else { OTHERS };
+    let Ok(data) = std::fs::metadata(file) else { return Ok(()) };
+    let refused = if data.uid() == effective_user() { GROUP_AND_OTHERS } else { OTHERS };
     // A pipe or a terminal is nobody's to read twice.
     if !data.is_file() || data.mode() & refused == 0 {
         return Ok(());

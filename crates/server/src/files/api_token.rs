@@ -54,9 +54,9 @@ impl ApiToken {
                     tracing::info!(file = %self.0.path.display(), "the API token has changed");
                     current.token = token;
                 }
-                // Without a file there is no way to replace the token but this one: the old one stays.
                 Err(error) => {
-                    tracing::error!(file = %self.0.path.display(), %error, "cannot read the API token; the one before stays");
+                    let file = self.0.path.display();
+                    tracing::error!(%file, %error, "cannot read the API token; the old one stays");
                 }
             }
             current.stamp = stamp;

@@ -70,7 +70,7 @@ fn tighten(path: &Path) {
 /// Whether it was open and is not any more.
 fn tighten_quietly(path: &Path) -> bool {
     let Ok(found) = path.symlink_metadata() else { return false };
-    let is_ours = found.uid() == crate::node::system::uid() && (found.is_file() || found.is_dir());
+    let is_ours = found.uid() == crate::node::system::effective_user() && (found.is_file() || found.is_dir());
     is_ours && is_open_to_others(&found) && {
         let mode = found.mode() & 0o7777 & !OTHERS;
         std::fs::set_permissions(path, Permissions::from_mode(mode)).is_ok()

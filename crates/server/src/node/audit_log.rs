@@ -13,10 +13,10 @@
 //! ```
 //! Every node writes the same lines, but for `prev`, each once and in order of their index, over restarts too; what a
 //! node did not apply one by one, because it took a checkpoint, or had no room for, is a gap, and stands in the files
-//! of the others. `through` says that nothing is missing up to there; what was asked of this node alone has `after`, the
-//! index that its file had come to. `prev` is the digest of the line before ([`verify`]). A thread of its own writes:
-//! nothing waits for this disk but a checkpoint, before it takes the place of entries from which lines could be written
-//! once more.
+//! of the others. `through` says that nothing is missing up to there; what was asked of this node alone has `after`,
+//! the index that its file had come to. `prev` is the digest of the line before ([`verify`]). A thread of its own
+//! writes: nothing waits for this disk but a checkpoint, before it takes the place of entries from which lines could
+//! be written once more.
 
 mod file;
 mod line;

@@ -122,6 +122,17 @@ impl NodeMetrics {
                     replica.messages_ignored,
                 ),
                 ("raft_votes_withheld", "Votes withheld: the log may lack something.", replica.votes_withheld),
+            ],
+        );
+        self.peers(page, status);
+        refusals(page, replica);
+        alarms(page, &status.alarms);
+    }
+
+    fn peers(&self, page: &mut Page, status: &Status) {
+        counters(
+            page,
+            &[
                 ("peer_sent", "Frames sent to peers.", self.peer.sent.get()),
                 ("peer_dropped", "Frames dropped: lane full or down.", self.peer.dropped.get()),
                 ("peer_received", "Frames received from peers.", self.peer.received.get()),
@@ -135,28 +146,6 @@ impl NodeMetrics {
             let node = crate::peer::node_number(of.member.id).to_string();
             family.series(&[("node", &node)], standing.expires_s);
         }
-        counters(
-            page,
-            &[(
-                "zone_growth_refused",
-                "Updates and imports refused by this leader: the zones may not grow for want of memory on a node.",
-                replica.refused_for_memory,
-            )],
-        );
-        let help = "Updates refused by this leader, by the limit that they would have broken.";
-        let mut family = page.family("catamaran_update_limits_total", Kind::Counter, help);
-        for (limit, count) in LimitReached::ALL.iter().zip(replica.limits_reached) {
-            family.series(&[("limit", limit.label())], count);
-        }
-        let alarms = &status.alarms;
-        let mut family = page.family("catamaran_alarms_total", Kind::Counter, "Things that must never happen.");
-        family.series(&[("alarm", "entries_misfit")], alarms.entries_misfit);
-        family.series(&[("alarm", "evaluations_misfit")], alarms.evaluations_misfit);
-        family.series(&[("alarm", "evaluations_panicked")], alarms.evaluations_panicked);
-        family.series(&[("alarm", "carry_outs_panicked")], alarms.carry_outs_panicked);
-        family.series(&[("alarm", "hashes_differ")], alarms.hashes_differ);
-        family.series(&[("alarm", "frames_malformed")], alarms.frames_malformed);
-        family.series(&[("alarm", "messages_refused")], alarms.messages_refused);
     }
 
     fn queues(&self, page: &mut Page, shared: &Shared) {
@@ -180,4 +169,33 @@ fn gauges(page: &mut Page, all: &[(&str, &str, u64)]) {
     for (name, help, value) in all {
         page.single(&format!("catamaran_{name}"), Kind::Gauge, help, value);
     }
+}
+
+/// What this leader refused, and why.
+fn refusals(page: &mut Page, replica: &replica::Counters) {
+    counters(
+        page,
+        &[(
+            "zone_growth_refused",
+            "Updates and imports refused by this leader: the zones may not grow for want of memory on a node.",
+            replica.refused_for_memory,
+        )],
+    );
+    let help = "Updates refused by this leader, by the limit that they would have broken.";
+    let mut family = page.family("catamaran_update_limits_total", Kind::Counter, help);
+    for (limit, count) in LimitReached::ALL.iter().zip(replica.limits_reached) {
+        family.series(&[("limit", limit.label())], count);
+    }
+}
+
+/// What must never happen.
+fn alarms(page: &mut Page, alarms: &replica::Alarms) {
+    let mut family = page.family("catamaran_alarms_total", Kind::Counter, "Things that must never happen.");
+    family.series(&[("alarm", "entries_misfit")], alarms.entries_misfit);
+    family.series(&[("alarm", "evaluations_misfit")], alarms.evaluations_misfit);
+    family.series(&[("alarm", "evaluations_panicked")], alarms.evaluations_panicked);
+    family.series(&[("alarm", "carry_outs_panicked")], alarms.carry_outs_panicked);
+    family.series(&[("alarm", "hashes_differ")], alarms.hashes_differ);
+    family.series(&[("alarm", "frames_malformed")], alarms.frames_malformed);
+    family.series(&[("alarm", "messages_refused")], alarms.messages_refused);
 }

@@ -413,7 +413,7 @@ fn api_of(
         started_at: Instant::now(),
         has_dns: config.answers_queries(),
         token: identity.token.clone(),
-        uid: system::uid(),
+        uid: system::effective_user(),
         hosts: Hosts::new(config.api.listen.ip(), &config.api.hosts),
         handle: handle.clone(),
         serving: serving.clone(),

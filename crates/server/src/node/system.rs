@@ -24,9 +24,9 @@ pub(crate) fn boot_ms() -> u64 {
     time.tv_sec as u64 * 1_000 + time.tv_nsec as u64 / 1_000_000
 }
 
-/// The user that the process runs as.
-pub(crate) fn uid() -> u32 {
-    // SAFETY: the call has no arguments, and never fails.
+/// The user that the process acts as. The owner of `/proc/self` is root's where core dumps are off.
+pub(crate) fn effective_user() -> u32 {
+    // SAFETY: the call has no arguments and cannot fail.
     unsafe { libc::geteuid() }
 }
 

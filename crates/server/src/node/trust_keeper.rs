@@ -2,8 +2,8 @@
 //! certificate is replaced in time, and the others are told how far it is.
 //!
 //! The key of the issuing authority is in the cluster's state, and every node can open it: a node issues its own
-//! certificate, also one that was away until its old one ended. From feature level 3 on the state pins the key that each
-//! node shows: connections that show another one are cut, also those that are open.
+//! certificate, also one that was away until its old one ended. From feature level 3 on the state pins the key that
+//! each node shows: connections that show another one are cut, also those that are open.
 
 use super::data_keys::DataKeyKeeper;
 use super::handle::ReplicaHandle;

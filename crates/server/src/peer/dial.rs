@@ -126,8 +126,9 @@ impl<E: PeerEvents> Dialler<E> {
         if welcome.id == KEY_REFUSED {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
-                "the cluster does not accept the key of this node: another took its place, or the directory is an older \
-                 copy. If the node itself did not renew it, remove the node (`catamaran cluster remove`) and join anew",
+                "the cluster does not accept the key of this node: another key took its place, or the directory is \
+                 an older copy. If the node did not renew it itself, remove the node (`catamaran cluster remove`) \
+                 and let it join anew",
             ));
         }
         if welcome.id != self.hello.to {

@@ -4,6 +4,7 @@
 //! and its files belong to its user.
 
 use super::Enforced;
+use crate::node::system::effective_user;
 use caps::errors::CapsError;
 use caps::{CapSet, Capability, CapsHashSet};
 use std::net::SocketAddr;
@@ -23,8 +24,8 @@ pub(super) fn is_low(address: SocketAddr) -> bool {
 
 /// Root without capabilities may not read what belongs to others.
 pub(super) fn warn_of_other_owner(dir: &Path) {
-    let owner = |path: &Path| std::fs::metadata(path).map(|data| data.uid()).ok();
-    if let (Some(0), Some(uid @ 1..)) = (owner(Path::new("/proc/self")), owner(dir)) {
+    let owner = std::fs::metadata(dir).map(|data| data.uid());
+    if let (0, Ok(uid @ 1..)) = (effective_user(), owner) {
         let dir = dir.display();
         tracing::warn!(%dir, uid, "the node runs as root, but its directory is another user's: run it as that user");
     }

@@ -23,7 +23,7 @@ pub(super) const ALLOWED: &[i64] = &[
     libc::SYS_lseek, libc::SYS_newfstatat, libc::SYS_fstat, libc::SYS_statx, libc::SYS_statfs, libc::SYS_fstatfs,
     libc::SYS_getdents64, libc::SYS_readlinkat, libc::SYS_faccessat, libc::SYS_faccessat2, libc::SYS_mkdirat,
     libc::SYS_unlinkat, libc::SYS_renameat, libc::SYS_renameat2, libc::SYS_linkat, libc::SYS_fchmod,
-    libc::SYS_fchmodat, libc::SYS_fchmodat2, libc::SYS_umask, libc::SYS_getcwd, libc::SYS_utimensat,
+    libc::SYS_fchmodat, FCHMODAT2, libc::SYS_umask, libc::SYS_getcwd, libc::SYS_utimensat,
     libc::SYS_copy_file_range, libc::SYS_sendfile, libc::SYS_splice,
     // Memory.
     libc::SYS_mmap, libc::SYS_munmap, libc::SYS_mremap, libc::SYS_mprotect, libc::SYS_madvise, libc::SYS_mincore,
@@ -62,6 +62,9 @@ pub(super) const ALLOWED_LEGACY: &[i64] = &[];
 /// with `clone`; the others are the futexes of Linux 6.7, and all that is newer than Linux 6.10.
 pub(super) const TRIED: [RangeInclusive<i64>; 3] =
     [libc::SYS_clone3..=libc::SYS_clone3, FUTEX_WAKE..=FUTEX_WAKE + 2, NEWER..=NEWER + 48];
+
+/// `fchmodat2`, which the C library tries before `fchmodat`: as below, one number for all machines.
+const FCHMODAT2: i64 = 452;
 
 /// `futex_wake`, and after it `futex_wait` and `futex_requeue`: new calls have the same number on all machines.
 const FUTEX_WAKE: i64 = 454;

@@ -1,5 +1,5 @@
-//! The keys that members show in their certificates, pinned: a certificate with another key opens nothing, even one that
-//! the cluster's own authority issued. A member that renews has two pins for a moment: the key that it shows, and the
+//! The keys that members show in their certificates, pinned. A certificate with another key opens nothing, even if the
+//! cluster's own authority issued it. A member that renews has two pins for a moment: the key that it shows, and the
 //! next one.
 
 use crate::codec::{DecodeError, Decoder, Encoder};

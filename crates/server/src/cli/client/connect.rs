@@ -32,7 +32,7 @@ impl Ways {
     /// What may be believed about a cluster whose files are in `dir`.
     pub(crate) fn of(dir: &Path, sockets: BTreeMap<SocketAddr, PathBuf>) -> Self {
         let owner = std::fs::metadata(dir).map(|dir| dir.uid());
-        let users = [0, crate::node::system::uid()].into_iter().chain(owner);
+        let users = [0, crate::node::system::effective_user()].into_iter().chain(owner);
         Self { sockets, users: Some(users.collect()) }
     }
 

@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_listener_of_our_own_is_found() {
-        let own = crate::node::system::uid();
+        let own = crate::node::system::effective_user();
         for local in ["127.0.0.1:0", "[::1]:0"] {
             let Ok(listener) = TcpListener::bind(local) else { continue };
             let address = listener.local_addr().unwrap();

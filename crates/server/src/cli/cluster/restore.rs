@@ -20,7 +20,6 @@ use crate::problem::{Exit, Problem};
 use replica::io::ActionRecord;
 use replica::{Backup, DataKey, Founder, Founding, Replica, RestoreFailure, Restored};
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// What the audit log of the new cluster says of how it was made.
@@ -184,7 +183,7 @@ impl Made {
 
 /// Whose command this is, as far as the system says.
 fn who() -> String {
-    let uid = std::fs::metadata("/proc/self").map_or_else(|_| "unknown".to_owned(), |own| own.uid().to_string());
+    let uid = crate::node::system::effective_user();
     let sudo = std::env::var("SUDO_UID").ok().and_then(|uid| uid.parse::<u32>().ok());
     sudo.map_or_else(|| format!("uid={uid}"), |sudo| format!("uid={uid} sudo_uid={sudo}"))
 }
