@@ -22,11 +22,11 @@ pub use crate::replica::{ContradictedLog, Doubt, MemberState, Membership};
 use crate::secrets::DataKey;
 use crate::update::{LimitReached, SecretId};
 pub use audit::{ActionRecord, AuditRecord, UpdateRecord};
-use core::net::{IpAddr, SocketAddr};
+use core::net::SocketAddr;
 pub use error::{AdminError, ReadIndexError};
 use std::sync::Arc;
 use wire::name::Name;
-use wire::number::{Rcode, Serial};
+use wire::number::Rcode;
 use zone::ZoneId;
 
 /// Milliseconds of monotonic time between two [`Input::Tick`].

@@ -157,7 +157,7 @@ fn keep(node: &Path, scratch: &Scratch) -> Identity {
     Identity::stolen(scratch.path())
 }
 
-/// Everybody knocks at one node, with every claim and on every lane; gives how many did and what was not as it should be.
+/// Everybody knocks at one node, with every claim and on every lane; gives how often, and what was wrong.
 fn knock(identities: &[(Who, Option<Identity>)], door: &Door) -> (u32, Vec<String>) {
     let (to, mut cases, mut wrong) = (door.to, 0, Vec::new());
     for (who, identity) in identities {
@@ -217,8 +217,8 @@ fn only_members_speak_on_the_port_for_peers() {
     let (cases, wrong) = std::thread::scope(|scope| {
         let doors = [1, 2, 3, LEARNER].map(|to| {
             scope.spawn({
-                let knock = &knock;
-                move || knock(to)
+                let (identities, door) = (&identities, door(to));
+                move || knock(identities, &door)
             })
         });
         doors
