@@ -230,10 +230,6 @@ pub(super) fn peers(
     let listener = tokio::net::TcpListener::from_std(listener).map_err(runtime_failed)?;
     drop(entered);
     quick.spawn(acceptor.run(listener));
-    if config.joined {
-        // A node that has just joined knows the members by the word of the one that let it in.
-        members(config).into_iter().filter(|member| member.id != own).for_each(|member| handle.vouched(member));
-    }
     let mut links = Links::new(own, identity.boot_id, tls.clone(), admission, runtimes, events, counters.clone());
     links.set_members(&members(config), &Membership::default());
     Ok(([quick, bulk], links))
