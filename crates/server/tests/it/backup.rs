@@ -247,11 +247,18 @@ fn the_last_node_founds_a_new_cluster() {
 
 #[test]
 fn a_node_that_had_been_removed_founds_a_new_cluster_only_when_told_so() {
-    let cluster = Cluster::start("recover-removed", 3, &[]);
+    let mut cluster = Cluster::start("recover-removed", 3, &[]);
     let scratch = Scratch::new("recover-removed");
+    // The others get another data key, and under `up` all nodes share the file. A node on its own machine keeps it.
+    let keys = ["data.key", "wrapping.key"].map(|name| {
+        let file = cluster.dir.join(name);
+        (std::fs::read(&file).unwrap(), file)
+    });
     let removed = cluster.run(&["cluster", "remove", "3"]);
     assert!(removed.status.success(), "{}", text(&removed));
     cluster.wait_for_line("node 3 was removed from the cluster");
+    assert_eq!(cluster.end("TERM"), Some(0));
+    keys.iter().for_each(|(bytes, file)| std::fs::write(file, bytes).unwrap());
     let config = cluster.dir.join("node-3/catamaran.toml").to_str().unwrap().to_owned();
     let new = Restored::new(&scratch, "new");
     let refused = new.make(&["recover", &config, "--accept-loss"]);
