@@ -506,6 +506,11 @@ pub enum TrustCommand {
         /// SHA-256 of the key's SubjectPublicKeyInfo.
         pin: [u8; 32],
     },
+    /// The member that was asked has applied the pins of all members up to this version.
+    SeePins {
+        /// The version.
+        version: u32,
+    },
     /// The member that was asked shows this key from now on, and no other of it is accepted any more.
     UsePin {
         /// SHA-256 of the key's SubjectPublicKeyInfo.
@@ -525,6 +530,7 @@ impl core::fmt::Debug for TrustCommand {
             Self::Reseal { nonces } => write!(f, "Reseal({})", nonces.len()),
             Self::Stand { standing } => write!(f, "Stand({standing:?})"),
             Self::AddPin { id, .. } => write!(f, "AddPin({id})"),
+            Self::SeePins { version } => write!(f, "SeePins({version})"),
             Self::UsePin { .. } => write!(f, "UsePin"),
         }
     }

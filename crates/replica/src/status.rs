@@ -79,6 +79,8 @@ pub struct MemberStatus {
     pub feature_level: Option<u32>,
     /// How far it is with what members know each other by, in its own words.
     pub standing: Option<Standing>,
+    /// Whether it has applied the next key of every member; true while none has a next one.
+    pub has_seen_pins: bool,
     /// What its zones take in memory, as it last told the leader; unknown elsewhere.
     pub memory: Option<MemoryFigures>,
 }
@@ -141,6 +143,8 @@ impl Replica {
                 },
                 memory: self.memory_of(member.id),
                 standing: settings.trust().standings().get(&member.id).copied(),
+                has_seen_pins: settings.trust().pins().seen_by(member.id)
+                    >= settings.trust().pins().wanted().unwrap_or(0),
                 member,
             }
         });

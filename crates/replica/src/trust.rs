@@ -34,6 +34,12 @@ pub struct Trust {
     /// The keys that each member may show in its certificate, as SHA-256 of SubjectPublicKeyInfo: the one in use, and
     /// the next while it renews. A member that is not here has registered none yet.
     pub pins: BTreeMap<NodeId, Vec<[u8; 32]>>,
+    /// The version of the pins that every member is to have seen, while one of them has a next key.
+    pub pins_wanted: Option<u32>,
+    /// The members that have not seen it.
+    pub pins_unseen_by: Vec<NodeId>,
+    /// The members whose next key every member has seen: they may show it.
+    pub next_pins_seen: Vec<NodeId>,
     /// SHA-256 of the join tokens that are not used up; one that has expired may still be here.
     pub join_tokens: Vec<[u8; 32]>,
 }
@@ -75,6 +81,10 @@ impl Replica {
             certificate: authority.certificate.clone(),
             key: self.config.data_key.open(&authority.key, &authority_context(number)).map(|key| key.to_vec()),
         });
+        let ids = || settings.members().into_iter().map(|member| member.id);
+        let wanted = trust.pins().wanted().unwrap_or(0);
+        let unseen_by = ids().filter(|&id| trust.pins().seen_by(id) < wanted);
+        let next_seen = ids().filter(|&id| trust.pins().is_next_seen(id, ids()));
         Trust {
             feature_level: settings.feature_level(),
             members: settings.members(),
@@ -87,7 +97,10 @@ impl Replica {
             renewal: trust.renewal(),
             time_ms: self.machine.time_ms,
             standings: trust.standings().clone(),
-            pins: trust.pins().by_member().clone(),
+            pins: trust.pins().by_member().collect(),
+            pins_wanted: trust.pins().wanted(),
+            pins_unseen_by: unseen_by.collect(),
+            next_pins_seen: next_seen.collect(),
             join_tokens: settings.token_digests().collect(),
         }
     }

@@ -325,8 +325,8 @@ pub(crate) const PEER_PENDING_PER_ADDRESS_MAX: usize = 32;
 /// Handshakes on the port for peers that one address may begin: each costs a signature, on the thread of heartbeats.
 pub(crate) const PEER_HANDSHAKES_PER_SECOND: u32 = 200;
 pub(crate) const PEER_HANDSHAKES_BURST: u32 = 400;
-/// Requests of members beside their lanes that are answered at a time, and questions whether an id is a member's.
-pub(crate) const PEER_REQUESTS_MAX: usize = 32;
+/// Questions of this node whether an id is a member's, at a time.
+pub(crate) const PEER_QUESTIONS_MAX: usize = 32;
 /// How long a member may take to say whether another is one.
 pub(crate) const PEER_VOUCH_MS: u64 = 1_000;
 /// Nodes that join at a time.

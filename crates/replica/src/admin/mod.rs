@@ -303,6 +303,9 @@ impl Replica {
             }
             TrustCommand::Stand { standing } => TrustChange::Standing { id: self.driver.id(), standing },
             TrustCommand::AddPin { id, pin } => TrustChange::Pin { id, change: PinChange::Add(pin) },
+            TrustCommand::SeePins { version } => {
+                TrustChange::Pin { id: self.driver.id(), change: PinChange::Seen(version) }
+            }
             TrustCommand::UsePin { pin } => TrustChange::Pin { id: self.driver.id(), change: PinChange::Only(pin) },
         })
     }

@@ -1,9 +1,9 @@
 //! Changes of the settings: zones, keys, grants, members, tokens, feature level.
 //!
 //! Numbers that are set aside: 11 to 19 for update policy and keys, 20 to 29 for updates and their rotation (20 to 22
-//! are taken), 30 to 49 for membership and what members know each other by (to 41 taken). Items of a checkpoint: 9 to
+//! are taken), 30 to 49 for membership and what members know each other by (to 42 taken). Items of a checkpoint: 9 to
 //! 14 for policy and keys, 15 to 19 for the others, of which 17 to 19 are of the rotation, 30 to 39 for what members
-//! know each other by (30 to 34 are taken).
+//! know each other by (30 to 36 are taken).
 
 use super::import::{decode_options, encode_options, options_level};
 use super::trust::{self, TrustChange};

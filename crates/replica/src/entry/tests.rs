@@ -184,6 +184,7 @@ fn trust_samples() -> Vec<(&'static str, Body)> {
         ("standing", TrustChange::Standing { id: 4, standing }),
         ("pin_add", TrustChange::Pin { id: 4, change: PinChange::Add([6; 32]) }),
         ("pin_only", TrustChange::Pin { id: 4, change: PinChange::Only([7; 32]) }),
+        ("pin_seen", TrustChange::Pin { id: 4, change: PinChange::Seen(3) }),
     ];
     changes.into_iter().map(|(label, change)| (label, settings(SettingsChange::Trust(change)))).collect()
 }
@@ -242,7 +243,7 @@ proptest! {
     }
 
     #[test]
-    fn altered_entries_never_panic(sample in 0usize..40, at in any::<prop::sample::Index>(), octet in any::<u8>()) {
+    fn altered_entries_never_panic(sample in 0usize..41, at in any::<prop::sample::Index>(), octet in any::<u8>()) {
         let (_, body) = samples().swap_remove(sample);
         let mut octets = Entry { group: 0, time_ms: 9, body }.encode();
         let at = at.index(octets.len());

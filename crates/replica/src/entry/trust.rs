@@ -58,13 +58,15 @@ pub enum TrustChange {
 pub enum PinChange {
     /// This one too, beside the one that it shows now.
     Add([u8; 32]),
-    /// This one and no other.
+    /// This one and no other: the newest of them.
     Only([u8; 32]),
+    /// The member has applied the pins of all members up to this version.
+    Seen(u32),
 }
 
 /// Numbers of these changes among those of the settings.
 pub(super) const FIRST: u8 = 33;
-pub(super) const LAST: u8 = 41;
+pub(super) const LAST: u8 = 42;
 
 impl TrustChange {
     pub(super) fn encode(&self, out: &mut Encoder) {
@@ -94,13 +96,17 @@ impl TrustChange {
                 encode_standing(standing, out);
             }
             Self::Pin { id, change } => {
-                let (kind, pin) = match change {
-                    PinChange::Add(pin) => (40, pin),
-                    PinChange::Only(pin) => (LAST, pin),
+                let kind = match change {
+                    PinChange::Add(_) => 40,
+                    PinChange::Only(_) => 41,
+                    PinChange::Seen(_) => LAST,
                 };
                 out.u8(kind);
                 out.u64(*id);
-                out.fixed(pin);
+                match change {
+                    PinChange::Add(pin) | PinChange::Only(pin) => out.fixed(pin),
+                    PinChange::Seen(version) => out.u32(*version),
+                }
             }
         }
     }
@@ -126,6 +132,8 @@ impl TrustChange {
                 let (what, pin) = match change {
                     PinChange::Add(pin) => ("node key add", pin),
                     PinChange::Only(pin) => ("node key use", pin),
+                    // A step that members take by themselves.
+                    PinChange::Seen(_) => return None,
                 };
                 // Of a public key: no secret.
                 let digits: String = pin.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -147,7 +155,8 @@ impl TrustChange {
             38 | 39 => Self::DataKey(DataKeyChange::decode(kind, from)?),
             37 => Self::Standing { id: from.u64()?, standing: decode_standing(from)? },
             40 => Self::Pin { id: from.u64()?, change: PinChange::Add(from.array()?) },
-            LAST => Self::Pin { id: from.u64()?, change: PinChange::Only(from.array()?) },
+            41 => Self::Pin { id: from.u64()?, change: PinChange::Only(from.array()?) },
+            LAST => Self::Pin { id: from.u64()?, change: PinChange::Seen(from.u32()?) },
             _ => return Err(DecodeError::Unknown),
         })
     }

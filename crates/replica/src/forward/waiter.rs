@@ -2,7 +2,7 @@
 
 use crate::admin::AdminStep;
 use crate::command::Command;
-use crate::entry::{Body, SettingsChange};
+use crate::entry::{Body, PinChange, SettingsChange, TrustChange};
 use crate::io::NodeId;
 use crate::limits::UPDATE_CLIENTS_MAX;
 use crate::state::Identity;
@@ -102,6 +102,8 @@ impl Waiter {
             // Each has an identity, by which it is done once.
             Command::Update(_) => true,
             Command::Propose(body) => matches!(body, Body::ImportBegin(_) | Body::ImportChunk(_)),
+            // A member that gave up on it may have gone on to another key.
+            Command::Settings(SettingsChange::Trust(TrustChange::Pin { change: PinChange::Only(_), .. })) => false,
             // Levels and numbers only rise, and what a member says of itself it says until it stands there.
             Command::Settings(SettingsChange::FeatureLevel { .. } | SettingsChange::Trust(_)) => true,
             Command::Settings(_) | Command::ZoneSet { .. } | Command::KeyRoll { .. } | Command::PolicySet { .. } => {

@@ -60,14 +60,14 @@ pub(super) async fn check(
         // RFC 9110 15.5.20: the request was directed at a server that is not configured for it.
         return Err(ApiError::new(
             StatusCode::MISDIRECTED_REQUEST,
-            "this node is not known by that name",
+            "unknown host name",
             "ask it by an address that it listens on; or name it with `hosts` in [api], or send the token",
         ));
     }
     if !matches!(*request.method(), Method::GET | Method::HEAD) && is_cross_site(request.headers(), host.as_ref()) {
         return Err(ApiError::new(
             StatusCode::FORBIDDEN,
-            "a page of another site wants this changed",
+            "cross-site request refused",
             "send it from the command line, or without the header fields Origin and Sec-Fetch-Site",
         ));
     }

@@ -91,6 +91,7 @@ pub(super) async fn status(
                 authority: standing.issued_by,
                 renewal: standing.renewal,
                 data_key: standing.data_key,
+                knows_next_keys: of.has_seen_pins,
             }),
             zone_memory: of
                 .memory

@@ -134,6 +134,9 @@ pub(crate) struct CertificateJson {
     /// The data keys that it holds go up to this one.
     #[serde(default)]
     pub(crate) data_key: u32,
+    /// Whether it knows the next key of every node: none is used before all nodes do.
+    #[serde(default)]
+    pub(crate) knows_next_keys: bool,
 }
 
 /// A zone, in `GET /v1/status` and `GET /v1/zones`.

@@ -203,7 +203,7 @@ impl Drop for Place {
 
 /// Who an address belongs to: an address of IPv4 is one client (a /32: many share one behind a translator as it is), of
 /// IPv6 a /56, which is what a customer is given (RFC 6177 2).
-pub(super) fn client_of(address: IpAddr) -> IpAddr {
+pub(crate) fn client_of(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
         IpAddr::V6(v6) => match v6.to_ipv4_mapped() {

@@ -21,7 +21,7 @@ pub(super) const REPLACE: &str = "the node must not vote on this data: remove th
 pub(super) const NEWER: &str =
     "nothing is damaged: keep the directory, and start the node with the software that the other nodes run";
 /// What to do when a leader contradicts the log.
-const CONTRADICTED: &str = "start it again: it stores what it is sent, but votes for nobody who may lack what it may \
+const CONTRADICTED: &str = "start it again: it stores what it is sent, but votes only for nodes that have what it may \
                             have lost. Another leader (`catamaran cluster transfer-leader`) brings its log that far, \
                             and clears that up. If it ends so later too, its disk loses data: remove the node \
                             (`catamaran cluster remove`) and let a new one join. If the leader lied, remove that node, \

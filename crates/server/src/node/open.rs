@@ -31,7 +31,7 @@ pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, Prob
     }
     let mut replica = replica_config(config, identity);
     if let Some(written) = doubt::read(&config.dir).map_err(|error| unreadable_doubt(config, &error))? {
-        tracing::warn!(why = written.why, "this node votes for nobody who may lack what its log may have lost");
+        tracing::warn!(why = written.why, "this node votes only for nodes that have the entries it may have lost");
         replica.doubt = Some(written.doubt);
     }
     let mut opened = Replica::open(&disk, replica, system::now());

@@ -12,7 +12,7 @@ use crate::files::watch::Watch;
 use crate::files::{Readers, read_bounded, write_atomic};
 use crate::limits::{SMALL_FILE_BYTES_MAX, TRUST_COMMAND_MS, TRUST_LOOK_MS};
 use crate::tls::authority::{Authority, NodeCertificate, to_pem};
-use crate::tls::session::{CurrentTls, PeerFiles};
+use crate::tls::session::{CurrentTls, PeerFiles, PeerTls};
 use crate::tls::validity::{is_due, is_issued_by};
 use replica::Trust;
 use replica::io::{AdminCommand, AdminError, NodeId, Standing, TrustCommand};
@@ -180,57 +180,82 @@ impl TrustKeeper {
         Ok(())
     }
 
-    /// Where the cluster pins keys, a node shows a new one only once every member that has applied its registration
-    /// accepts it; then the one before is accepted no more, by anybody. Whenever the node ends, the key in its files is
-    /// one that the cluster accepts.
+    /// Where the cluster pins keys, a certificate is renewed for the key that is pinned; another key comes on an order
+    /// only. A node shows that key once every member has seen its pin. Then it has the one before unpinned. Whenever the
+    /// node ends, the key in its files is one that every member accepts, also a member that was down.
     async fn renew_pinned(&mut self, trust: &Trust, issuer: &Authority) -> io::Result<()> {
-        let no_key = || io::Error::other("the certificate of this node cannot be read");
-        let own = self.tls.get().own_pin().ok_or_else(no_key)?;
+        let own = self.own_pin()?;
         let pins = trust.pins.get(&self.own).map_or(&[][..], Vec::as_slice);
         if pins.is_empty() {
             return self.command(TrustCommand::AddPin { id: self.own, pin: own }).await;
         }
-        if let Some(next) = self.files.load_next(&roots_of(trust)) {
-            let pin = next.own_pin().ok_or_else(no_key)?;
-            if !next.is_of(&issuer.cert_der()) {
-                // Another authority issues by now.
-                return self.files.forget_next();
-            }
-            if !pins.contains(&pin) {
-                return self.command(TrustCommand::AddPin { id: self.own, pin }).await;
-            }
-            self.files.use_next()?;
-            self.show(trust)?;
-            return self.command(TrustCommand::UsePin { pin }).await;
-        }
         if !pins.contains(&own) {
             return Err(io::Error::other(
-                "the cluster does not accept the key of this node: another took its place, or the directory is an \
+                "the cluster does not accept the key of this node: another key took its place, or the directory is an \
                  older copy",
             ));
         }
-        if pins != [own] {
+        if !self.is_good(trust, issuer) {
+            let key_pem = read_bounded(&self.files.key, SMALL_FILE_BYTES_MAX)?;
+            let made = issuer.issue_for_key(self.own, &String::from_utf8_lossy(&key_pem), now_s(trust))?;
+            self.files.save(&made.cert_pem, &made.key_pem)?;
+            self.show(trust)?;
+        }
+        self.see_pins(trust).await?;
+        if let Some(next) = self.files.load_next(&roots_of(trust)) {
+            return self.use_next(trust, issuer, &next, pins).await;
+        }
+        if pins.last() == Some(&own) && pins.len() > 1 {
             return self.command(TrustCommand::UsePin { pin: own }).await;
         }
         if let Some(number) = self.next_renewal.take() {
             self.renewal = self.renewal.max(number);
         }
-        let now_s = now_s(trust);
-        if self.tls.get().expires_s() <= now_s {
-            // Nobody lets this node in to register another key: it keeps the one that is pinned.
-            let key_pem = read_bounded(&self.files.key, SMALL_FILE_BYTES_MAX)?;
-            let made = issuer.issue_for_key(self.own, &String::from_utf8_lossy(&key_pem), now_s)?;
-            self.files.save(&made.cert_pem, &made.key_pem)?;
-            return self.show(trust);
-        }
-        if self.is_good(trust, issuer) && self.renewal >= trust.renewal {
+        if self.renewal >= trust.renewal {
             return Ok(());
         }
-        let NodeCertificate { cert_pem, key_pem } = issuer.issue_at(self.own, now_s)?;
+        let NodeCertificate { cert_pem, key_pem } = issuer.issue_at(self.own, now_s(trust))?;
         self.files.save_next(&cert_pem, &key_pem)?;
         self.next_renewal = Some(trust.renewal);
-        let made = self.files.load_next(&roots_of(trust)).and_then(|next| next.own_pin()).ok_or_else(no_key)?;
-        self.command(TrustCommand::AddPin { id: self.own, pin: made }).await
+        match self.files.load_next(&roots_of(trust)).and_then(|next| next.own_pin()) {
+            Some(pin) => self.command(TrustCommand::AddPin { id: self.own, pin }).await,
+            None => Err(io::Error::other("the next certificate of this node cannot be read")),
+        }
+    }
+
+    /// Says that this node has applied the pins of all members, while one of them waits for that.
+    async fn see_pins(&self, trust: &Trust) -> io::Result<()> {
+        match trust.pins_wanted.filter(|_| trust.pins_unseen_by.contains(&self.own)) {
+            Some(version) => self.command(TrustCommand::SeePins { version }).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Goes on with the next key, which lies beside the one in use.
+    async fn use_next(
+        &mut self,
+        trust: &Trust,
+        issuer: &Authority,
+        next: &PeerTls,
+        pins: &[[u8; 32]],
+    ) -> io::Result<()> {
+        let Some(pin) = next.own_pin().filter(|_| next.is_of(&issuer.cert_der())) else {
+            // Another authority issues by now.
+            return self.files.forget_next();
+        };
+        if pins.last() != Some(&pin) {
+            return self.command(TrustCommand::AddPin { id: self.own, pin }).await;
+        }
+        if !trust.next_pins_seen.contains(&self.own) {
+            return Ok(());
+        }
+        self.files.use_next()?;
+        self.show(trust)?;
+        self.command(TrustCommand::UsePin { pin }).await
+    }
+
+    fn own_pin(&self) -> io::Result<[u8; 32]> {
+        self.tls.get().own_pin().ok_or_else(|| io::Error::other("the certificate of this node cannot be read"))
     }
 
     /// Whether the node's certificate is of the authority that issues, names the member, and has time left.

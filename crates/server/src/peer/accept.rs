@@ -13,8 +13,9 @@ use super::{LaneRuntimes, PeerCounters, PeerEvents, lane_octet, node_number, sil
 use crate::config::Tcp;
 use crate::limits::{
     JOINS_MAX, PEER_FRAME_BYTES_MAX, PEER_HANDSHAKE_MS, PEER_HANDSHAKES_BURST, PEER_HANDSHAKES_PER_SECOND,
-    PEER_INBOUND_BYTES_MAX, PEER_REQUESTS_MAX,
+    PEER_INBOUND_BYTES_MAX, PEER_QUESTIONS_MAX,
 };
+use crate::listen::clients::client_of;
 use crate::listen::handshake_rate::{Address, HandshakeRate};
 use crate::tls::peer_identity::PeerIdentity;
 use crate::tls::session::CurrentTls;
@@ -50,9 +51,10 @@ pub(crate) struct Acceptor<E> {
     rate: HandshakeRate,
     pending: Pending,
     members: MemberConnections,
-    /// Nodes that join, and requests of members that are no lane.
+    /// Nodes that join.
     joins: Semaphore,
-    requests: Semaphore,
+    /// Questions of this node whether an id is a member's.
+    questions: Semaphore,
 }
 
 /// A connection behind its handshake and greeting.
@@ -89,7 +91,7 @@ impl<E: PeerEvents> Acceptor<E> {
             pending: Pending::default(),
             members: MemberConnections::default(),
             joins: Semaphore::new(JOINS_MAX),
-            requests: Semaphore::new(PEER_REQUESTS_MAX),
+            questions: Semaphore::new(PEER_QUESTIONS_MAX),
         }
     }
 
@@ -110,11 +112,14 @@ impl<E: PeerEvents> Acceptor<E> {
 
     /// Gives the connection a task of its own, if its address has not begun too many.
     fn begin(self: Arc<Self>, stream: TcpStream, address: IpAddr) {
-        if !self.rate.take(address, Address::Shown) {
+        let is_of_member = self.admission.is_of_member(address);
+        if !is_of_member && !self.rate.take(address, Address::Shown) {
             self.counters.refused.one_shared();
             return;
         }
-        let (pending, place) = (self.pending.clone(), self.pending.enter(address));
+        // A member has a share of its own, whatever else is in its network.
+        let client = if is_of_member { address } else { client_of(address) };
+        let (pending, place) = (self.pending.clone(), self.pending.enter(client));
         let ticket = place.ticket();
         let task = tokio::spawn(async move {
             if let Err(error) = self.serve(stream, place).await {
@@ -134,16 +139,9 @@ impl<E: PeerEvents> Acceptor<E> {
             Greeting::Join => {
                 return desks()?.0.serve(&mut stream, &self.admission, &self.joins, (deadline, place)).await;
             }
-            Greeting::DataKey => {
-                let _place = self.requests.try_acquire().map_err(|_| io::ErrorKind::WouldBlock)?;
-                let identity = identity.as_ref();
-                return timeout_at(deadline, desks()?.1.serve(&mut stream, &self.admission, identity)).await?;
-            }
-            Greeting::Vouch => {
-                let _place = self.requests.try_acquire().map_err(|_| io::ErrorKind::WouldBlock)?;
-                let own = self.welcome.id;
-                let served = vouch::serve(&mut stream, &self.admission, own, identity.as_ref());
-                return timeout_at(deadline, served).await?;
+            Greeting::DataKey | Greeting::Vouch => {
+                let identity = identity.ok_or_else(|| denied("no certificate".into()))?;
+                return timeout_at(deadline, self.answer(&mut stream, greeting, &identity)).await?;
             }
         };
         let identity = identity.ok_or_else(|| denied("no certificate".into()))?;
@@ -222,12 +220,27 @@ impl<E: PeerEvents> Acceptor<E> {
         Err(denied(format!("{}: {refusal}", hello.from)))
     }
 
+    /// Answers what a member asks beside its lanes. It keeps its place among the strangers meanwhile.
+    async fn answer(
+        &self,
+        stream: &mut TlsStream<TcpStream>,
+        greeting: Greeting,
+        identity: &PeerIdentity,
+    ) -> io::Result<()> {
+        match (greeting, &self.desks) {
+            (Greeting::DataKey, Some((_, desk))) => desk.serve(stream, &self.admission, identity).await,
+            (Greeting::Vouch, _) => vouch::serve(stream, &self.admission, self.welcome.id, identity).await,
+            _ => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
     /// Whether a member that is known here says that this is one too.
     async fn is_vouched(&self, id: NodeId, identity: &PeerIdentity) -> bool {
-        let Ok(_place) = self.requests.try_acquire() else { return false };
+        let Ok(_place) = self.questions.acquire().await else { return false };
         let address = vouch::ask_all(&self.tls, self.welcome.id, &self.admission, id, identity).await;
         let is_member = address.is_some();
         if let Some(address) = address {
+            self.admission.note_vouched(id, identity);
             self.events.vouched(Member { id, address });
         }
         is_member

@@ -6,9 +6,12 @@
 use crate::tls::peer_identity::PeerIdentity;
 use replica::Trust;
 use replica::io::{Member, Membership, NodeId};
+use replica::limits::VOUCHED_PEERS_MAX;
 use rustls::pki_types::CertificateDer;
+use std::collections::BTreeMap;
 use std::io;
-use std::sync::Arc;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
 /// What this node knows of the members, always as of now.
@@ -18,6 +21,8 @@ pub(crate) struct Admission {
     trust: watch::Receiver<Arc<Trust>>,
     /// The members in the configuration: all that a node knows that has just joined, until it has a state.
     first_members: Arc<Vec<Member>>,
+    /// The pins of members that this node knows by the word of a member only.
+    vouched: Arc<Mutex<BTreeMap<NodeId, [u8; 32]>>>,
 }
 
 /// Why a connection is refused.
@@ -50,7 +55,7 @@ impl Admission {
         trust: watch::Receiver<Arc<Trust>>,
         first_members: Vec<Member>,
     ) -> Self {
-        Self { membership, trust, first_members: Arc::new(first_members) }
+        Self { membership, trust, first_members: Arc::new(first_members), vouched: Arc::default() }
     }
 
     /// Whether the other side of a connection, which shows `identity`, is the member `id`.
@@ -62,9 +67,12 @@ impl Admission {
         if !identity.is_about(id) {
             return Err(Refusal::OtherName);
         }
-        // A member of an older build registers its key as soon as the feature level is 3.
-        if trust.pins.get(&id).is_some_and(|pins| !pins.contains(&identity.pin)) {
-            return Err(Refusal::OtherKey);
+        match trust.pins.get(&id) {
+            Some(pins) if !pins.contains(&identity.pin) => return Err(Refusal::OtherKey),
+            // A member of an older build registers its key as soon as the feature level is 3. Until then its certificate
+            // may name no incarnation; of a number that was given again it must.
+            None if id >> 32 != 0 && trust.feature_level >= 3 && !identity.names(id) => return Err(Refusal::OtherName),
+            _ => {}
         }
         let is_first = || membership.is_empty() && self.first_members.iter().any(|member| member.id == id);
         if membership.is_member(id) || is_first() { Ok(()) } else { Err(Refusal::Unknown) }
@@ -78,8 +86,8 @@ impl Admission {
         let refused = |why: &dyn std::fmt::Display| io::Error::new(io::ErrorKind::PermissionDenied, why.to_string());
         let identity = PeerIdentity::of(certs).ok_or_else(|| refused(&"no certificate"))?;
         match self.check(id, &identity) {
-            // The address of a member is dialled by what the state says, or the configuration before there is one.
-            Ok(()) | Err(Refusal::Unknown) => Ok(identity),
+            Ok(()) => Ok(identity),
+            Err(Refusal::Unknown) if self.vouched().get(&id) == Some(&identity.pin) => Ok(identity),
             Err(refusal) => Err(refused(&refusal)),
         }
     }
@@ -106,6 +114,33 @@ impl Admission {
                 std::future::pending::<()>().await;
             }
         }
+    }
+
+    /// A member that this node knows vouches for another one with this key.
+    pub(super) fn note_vouched(&self, id: NodeId, identity: &PeerIdentity) {
+        let mut vouched = self.vouched();
+        let membership = self.membership.borrow();
+        vouched.retain(|&other, _| !membership.is_member(other) && !membership.is_out(other));
+        if vouched.len() < VOUCHED_PEERS_MAX {
+            vouched.insert(id, identity.pin);
+        }
+    }
+
+    fn vouched(&self) -> MutexGuard<'_, BTreeMap<NodeId, [u8; 32]>> {
+        // The map is whole between any two statements.
+        self.vouched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether this node has a state of the cluster: a node that has just joined vouches for nobody, and gives nobody a
+    /// data key, since it knows no pins yet.
+    pub(crate) fn has_state(&self) -> bool {
+        !self.membership.borrow().is_empty()
+    }
+
+    /// Whether a member's peers connect to this address: strangers behind it take nothing from the member's account.
+    pub(super) fn is_of_member(&self, address: IpAddr) -> bool {
+        let at = |member: Member| member.address.parse::<SocketAddr>().ok().map(|of| of.ip().to_canonical());
+        self.members().into_iter().any(|member| at(member) == Some(address))
     }
 
     /// Whether join tokens are open: else nobody is to ask.

@@ -44,20 +44,17 @@ impl KeyDesk {
         &self,
         stream: &mut TlsStream<TcpStream>,
         admission: &Admission,
-        identity: Option<&PeerIdentity>,
+        identity: &PeerIdentity,
     ) -> io::Result<()> {
         let request: KeyRequest = read(stream).await?;
         let result = self.find(&request, admission, identity);
         write(stream, &result).await
     }
 
-    fn find(
-        &self,
-        request: &KeyRequest,
-        admission: &Admission,
-        identity: Option<&PeerIdentity>,
-    ) -> Result<String, String> {
-        let identity = identity.ok_or("no certificate")?;
+    fn find(&self, request: &KeyRequest, admission: &Admission, identity: &PeerIdentity) -> Result<String, String> {
+        if !admission.has_state() {
+            return Err("this node has just joined".into());
+        }
         admission.check(request.from, identity).map_err(|refusal| format!("{}: {refusal}", request.from))?;
         let trust = self.handle.shared().trust.borrow().clone();
         // One that the cluster has not heard of may be for when the asker is gone.

@@ -79,12 +79,7 @@ impl<E: PeerEvents> Dialler<E> {
                     let is_other = hung_up > PEER_HANG_UPS || error.kind() == io::ErrorKind::InvalidData;
                     if is_other && self.is_evidence() && said != error.to_string() {
                         said = error.to_string();
-                        tracing::warn!(
-                            to = self.hello.to,
-                            address = self.address,
-                            said,
-                            "a peer is not who it shall be"
-                        );
+                        tracing::warn!(to = self.hello.to, address = self.address, said, "peer identity mismatch");
                     }
                     tracing::debug!(to = self.hello.to, lane = ?self.hello.lane, %error, "peer cannot be reached");
                 }

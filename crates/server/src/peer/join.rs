@@ -219,7 +219,11 @@ impl JoinDesk {
         let failed = |error: io::Error| error.to_string();
         let issued = if is_renewed { authority.issue(id) } else { authority.issue_without_end(id) };
         let issued = issued.map_err(failed)?;
-        self.pin(id, &issued).await?;
+        if let Err(why) = self.pin(id, &issued).await {
+            // A member whose key nobody pinned must not stay: it would be anybody's who holds the authority's key.
+            let _ = self.handle.admin(AdminCommand::RemoveNode { id }).await;
+            return Err(why);
+        }
         let keys = self.data_key_file.load().map_err(failed)?;
         let current = self.handle.shared().trust.borrow().data_key;
         let base64 = |key: &Key| data_encoding::BASE64.encode(key);

@@ -2,6 +2,7 @@
 //! room, of the address that has the most, so that no stranger keeps a node out.
 
 use crate::limits::{PEER_PENDING_MAX, PEER_PENDING_PER_ADDRESS_MAX};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::AbortHandle;
@@ -18,7 +19,8 @@ struct Inner {
 
 struct Connection {
     ticket: u64,
-    address: IpAddr,
+    /// An address, or a network of IPv6 that is one client's.
+    client: IpAddr,
     /// `None` until its task has started.
     task: Option<AbortHandle>,
 }
@@ -36,12 +38,12 @@ impl Drop for PendingPlace {
 }
 
 impl Pending {
-    /// Takes a place for a connection from this address; makes room if there is none.
-    pub(super) fn enter(&self, address: IpAddr) -> PendingPlace {
+    /// Takes a place for a connection from this client; makes room if there is none.
+    pub(super) fn enter(&self, client: IpAddr) -> PendingPlace {
         let ticket = self.change(|inner| {
-            inner.make_room(address);
+            inner.make_room(client);
             inner.next += 1;
-            inner.connections.push(Connection { ticket: inner.next, address, task: None });
+            inner.connections.push(Connection { ticket: inner.next, client, task: None });
             inner.next
         });
         PendingPlace { pending: self.clone(), ticket }
@@ -70,17 +72,21 @@ impl PendingPlace {
 }
 
 impl Inner {
-    fn make_room(&mut self, address: IpAddr) {
-        let of = |address: IpAddr| self.connections.iter().filter(|other| other.address == address).count();
-        let from = if of(address) >= PEER_PENDING_PER_ADDRESS_MAX {
-            Some(address)
-        } else if self.connections.len() >= PEER_PENDING_MAX {
-            self.connections.iter().map(|other| other.address).max_by_key(|&other| of(other))
-        } else {
-            None
+    fn make_room(&mut self, client: IpAddr) {
+        let mut counts = BTreeMap::<IpAddr, usize>::new();
+        self.connections.iter().for_each(|other| *counts.entry(other.client).or_default() += 1);
+        let is_over_share = counts.get(&client).is_some_and(|count| *count >= PEER_PENDING_PER_ADDRESS_MAX);
+        if !is_over_share && self.connections.len() < PEER_PENDING_MAX {
+            return;
+        }
+        let most = counts.values().max().copied().unwrap_or_default();
+        let gives_way = |other: &Connection| match is_over_share {
+            true => other.client == client,
+            // Of clients that have as many, the one that came first: a node needs its place for milliseconds.
+            false => counts.get(&other.client) == Some(&most),
         };
-        let oldest = from.and_then(|from| self.connections.iter().position(|other| other.address == from));
-        if let Some(task) = oldest.and_then(|place| self.connections.remove(place).task) {
+        if let Some(task) = self.connections.iter().position(gives_way).and_then(|at| self.connections.remove(at).task)
+        {
             task.abort();
         }
     }
@@ -122,5 +128,14 @@ mod tests {
         let before = pending.change(|inner| inner.connections.len());
         drop(newcomer.0);
         assert_eq!(pending.change(|inner| inner.connections.len()), before - 1);
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn where_nobody_has_more_than_others_the_first_makes_room() {
+        let pending = Pending::default();
+        let mut all: Vec<_> = (0..PEER_PENDING_MAX).map(|other| enter(&pending, address(other))).collect();
+        let mut newcomer = enter(&pending, address(9_999));
+        assert!(is_ended(&mut all[0].1).await);
+        assert!(!is_ended(&mut all[PEER_PENDING_MAX - 1].1).await && !is_ended(&mut newcomer.1).await);
     }
 }

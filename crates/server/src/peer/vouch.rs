@@ -52,13 +52,13 @@ pub(super) async fn serve(
     stream: &mut TlsStream<TcpStream>,
     admission: &Admission,
     own: NodeId,
-    asker: Option<&PeerIdentity>,
+    asker: &PeerIdentity,
 ) -> io::Result<()> {
     let request: VouchRequest = read(stream).await?;
-    let result = match asker.map(|asker| admission.check(request.from, asker)) {
-        Some(Ok(())) => Ok(find(&request, admission, own)),
-        Some(Err(refusal)) => Err(refusal.to_string()),
-        None => Err("no certificate".to_owned()),
+    let result = match admission.check(request.from, asker) {
+        Ok(()) if !admission.has_state() => Ok(Vouched::Unknown),
+        Ok(()) => Ok(find(&request, admission, own)),
+        Err(refusal) => Err(refusal.to_string()),
     };
     write(stream, &result).await
 }
@@ -88,7 +88,7 @@ pub(super) async fn ask_all(
         let request = VouchRequest {
             from: own,
             about,
-            names: identity.names().to_vec(),
+            names: identity.all_names().to_vec(),
             pin: data_encoding::HEXLOWER.encode(&identity.pin),
         };
         let (client, admission) = (tls.get().client, admission.clone());

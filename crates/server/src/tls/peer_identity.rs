@@ -28,8 +28,13 @@ impl PeerIdentity {
     }
 
     /// The names in the certificate.
-    pub(crate) fn names(&self) -> &[String] {
+    pub(crate) fn all_names(&self) -> &[String] {
         &self.names
+    }
+
+    /// Whether it names this member with its incarnation.
+    pub(crate) fn names(&self, id: NodeId) -> bool {
+        self.names.contains(&member_name(id))
     }
 
     /// Whether it names this member. The certificates of older builds name the node and not its incarnation; the pins

@@ -130,7 +130,7 @@ fn certificates_rotate_under_load_without_an_election() {
     let before: Vec<_> = cluster.ids().map(of).collect();
 
     let first = Files::of(&cluster, 2);
-    assert!(done(&cluster, &["rotate", "--wait", "40"]).contains("every node shows a new certificate"));
+    assert!(done(&cluster, &["rotate", "--wait", "40"]).contains("every node shows another key"));
     assert_eq!(certificates(&cluster), [(1, 1); 3]);
     let second = Files::of(&cluster, 2);
     assert!(first.cert != second.cert && first.key != second.key);
@@ -187,6 +187,32 @@ fn another_authority_waits_for_a_node_that_is_down_and_is_gone_on_with() {
     assert_eq!(certificates(&cluster), [(2, 0); 3]);
     cluster.settle();
     cluster.ids().for_each(|id| nodes.stop(id));
+}
+
+#[test]
+fn other_keys_wait_for_a_node_that_is_down_and_lock_nobody_out() {
+    let mut cluster = Cluster::start("rotate-keys-down", 3, &[]);
+    certificates(&cluster);
+    assert_eq!(cluster.end("TERM"), Some(0));
+    let mut nodes = Nodes::default();
+    [1, 2].into_iter().for_each(|id| nodes.start(&cluster, id));
+    nodes.leader(&cluster);
+    let old = [1, 2].map(|id| Files::of(&cluster, id));
+    let waits = cluster.run(&["cluster", "rotate", "--wait", "3"]);
+    assert!(!waits.status.success() && text(&waits).contains("it waits for node 3"), "{}", text(&waits));
+    // The node that is down knows the old keys only, and could be told of no other.
+    assert!([1, 2].iter().zip(&old).all(|(&id, old)| Files::of(&cluster, id).key == old.key));
+    nodes.start(&cluster, 3);
+    assert!(done(&cluster, &["rotate", "--wait", "40"]).contains("every node shows another key"));
+    cluster.settle();
+    assert!([1, 2].iter().zip(&old).all(|(&id, old)| !old.are_taken(&cluster, id, 3)), "an old key is taken");
+    // A node that is removed is waited for no more.
+    nodes.stop(3);
+    let waits = cluster.run(&["cluster", "rotate", "--wait", "2"]);
+    assert!(!waits.status.success(), "{}", text(&waits));
+    done(&cluster, &["remove", "3"]);
+    done(&cluster, &["rotate", "--wait", "40"]);
+    [1, 2].into_iter().for_each(|id| nodes.stop(id));
 }
 
 /// Gives a node, which does not run, a certificate of the cluster's authority that has ended.

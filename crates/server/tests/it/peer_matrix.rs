@@ -82,6 +82,7 @@ fn allowed(who: Who, claim: u64, lane: u8, to: u64) -> Outcome {
     match lane {
         _ if who == Who::Foreigner => Outcome::HangsUp,
         JOIN => Outcome::Refuses,
+        DATA_KEY | VOUCH if who == Who::Stranger => Outcome::HangsUp,
         DATA_KEY | VOUCH if is_member => Outcome::Answers,
         DATA_KEY | VOUCH => Outcome::Refuses,
         HEARTBEAT | NORMAL | BULK if who == Who::Stranger || number == to || claim == 0 => Outcome::HangsUp,

@@ -87,20 +87,21 @@ fn nodes_go_over_to_this_software_and_back_and_over_again_and_nothing_is_lost() 
     assert!(written >= 1, "{written} checkpoints written by node 1 in this build");
     mixed.replace_all(&previous);
     mixed.replace_all(this);
-    let keys = |mixed: &Mixed| -> Vec<String> {
-        let key = |id| std::fs::read_to_string(mixed.cluster.dir.join(format!("node-{id}/node.key"))).unwrap();
-        mixed.cluster.ids().map(key).collect()
+    let files = |mixed: &Mixed, name: &str| -> Vec<String> {
+        let file = |id| std::fs::read_to_string(mixed.cluster.dir.join(format!("node-{id}/{name}"))).unwrap();
+        mixed.cluster.ids().map(file).collect()
     };
-    let before = keys(&mixed);
+    let differ = |now: &[String], then: &[String]| now.iter().zip(then).all(|(now, then)| now != then);
+    let before = files(&mixed, "node.pem");
     let upgraded = mixed.cluster.run(&["cluster", "upgrade"]);
     assert!(upgraded.status.success(), "{}", String::from_utf8_lossy(&upgraded.stderr));
     wait_for("the level of all nodes", || (mixed.levels()? == [3, 3, 3]).then_some(()));
-    // From then on the state pins the keys of nodes; each shows another one, in a certificate that names the member.
-    wait_for("another key of each node", || {
-        keys(&mixed).iter().zip(&before).all(|(now, then)| now != then).then_some(())
-    });
+    // From then on the state pins the keys of nodes, and their certificates name the whole member.
+    wait_for("other certificates", || differ(&files(&mixed, "node.pem"), &before).then_some(()));
+    let before = files(&mixed, "node.key");
     let rotated = mixed.cluster.run(&["cluster", "rotate", "--wait", "40"]);
     assert!(rotated.status.success(), "{}", String::from_utf8_lossy(&rotated.stderr));
+    assert!(differ(&files(&mixed, "node.key"), &before), "a key is the same after `rotate`");
     mixed.replace(2, this);
     let alarms: u64 = mixed.cluster.ids().map(|id| mixed.cluster.metric(id, "catamaran_alarms_total")).sum();
     assert_eq!(alarms, 0);

@@ -1,6 +1,8 @@
 //! The keys that members show in their certificates, pinned. A certificate with another key opens nothing, even if the
-//! cluster's own authority issued it. A member that renews has two pins for a moment: the key that it shows, and the
-//! next one.
+//! cluster's own authority issued it.
+//!
+//! A member that renews has two pins for a moment: the key that it shows, and the next one. It shows the next one only
+//! when every member has seen its pin: a member that was down would know neither, and could never be told.
 
 use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::entry::PinChange;
@@ -11,57 +13,119 @@ use std::collections::BTreeMap;
 /// SHA-256 of a public key as a certificate holds it (SubjectPublicKeyInfo, RFC 5280 4.1.2.7; as in RFC 7469 2.4).
 pub(crate) type Pin = [u8; 32];
 
-/// Pins by member, the oldest first. A member without any has not registered one yet.
+/// All of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Pins(BTreeMap<NodeId, Vec<Pin>>);
+pub(crate) struct Pins {
+    /// Rises with each pin that is added.
+    version: u32,
+    /// By member, the oldest first. A member without any has not registered one yet.
+    by_member: BTreeMap<NodeId, Vec<Pinned>>,
+    /// The version that each member has said it applied.
+    seen: BTreeMap<NodeId, u32>,
+}
+
+/// One pin, and the version that added it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Pinned {
+    pin: Pin,
+    since: u32,
+}
+
+/// Smallest encoding of one.
+const PINNED_OCTETS: usize = size_of::<Pin>() + size_of::<u32>();
 
 impl Pins {
-    pub(crate) const fn by_member(&self) -> &BTreeMap<NodeId, Vec<Pin>> {
-        &self.0
+    /// The pins of each member that has any.
+    pub(crate) fn by_member(&self) -> impl Iterator<Item = (NodeId, Vec<Pin>)> {
+        self.by_member.iter().map(|(&id, pinned)| (id, pinned.iter().map(|of| of.pin).collect()))
+    }
+
+    /// The version that every member is to have seen, while one of them has a next key; with the versions seen.
+    pub(crate) fn wanted(&self) -> Option<u32> {
+        self.by_member.values().filter_map(|pinned| pinned.get(1)).map(|next| next.since).max()
+    }
+
+    pub(crate) fn seen_by(&self, id: NodeId) -> u32 {
+        self.seen.get(&id).copied().unwrap_or(0)
+    }
+
+    /// Whether all of these have seen the next key of a member.
+    pub(crate) fn is_next_seen(&self, id: NodeId, mut members: impl Iterator<Item = NodeId>) -> bool {
+        let next = self.by_member.get(&id).and_then(|pinned| pinned.get(1));
+        next.is_some_and(|next| members.all(|member| self.seen_by(member) >= next.since))
     }
 
     /// Whether the change would change anything.
     pub(super) fn is_news(&self, id: NodeId, change: &PinChange) -> bool {
-        let known = self.0.get(&id).map_or(&[][..], Vec::as_slice);
+        let known = self.by_member.get(&id).map_or(&[][..], Vec::as_slice);
         match change {
-            PinChange::Add(pin) => !known.contains(pin),
-            PinChange::Only(pin) => known != [*pin],
+            PinChange::Add(pin) => !known.iter().any(|of| of.pin == *pin),
+            // An older key never takes the place of a newer one, however late it is asked for.
+            PinChange::Only(pin) => known.len() > 1 && known.last().is_some_and(|last| last.pin == *pin),
+            PinChange::Seen(version) => (self.seen_by(id) + 1..=self.version).contains(version),
         }
     }
 
     pub(super) fn apply(&mut self, id: NodeId, change: &PinChange) {
-        let known = self.0.entry(id).or_default();
+        if !self.is_news(id, change) {
+            return;
+        }
+        let known = self.by_member.entry(id).or_default();
         match change {
-            PinChange::Add(pin) if !known.contains(pin) => {
+            PinChange::Add(pin) => {
+                self.version = self.version.saturating_add(1);
                 // A next key that was never used gives its place up; the one that is shown stays.
                 known.truncate(PINS_PER_MEMBER_MAX - 1);
-                known.push(*pin);
+                known.push(Pinned { pin: *pin, since: self.version });
             }
-            PinChange::Add(_) => {}
-            PinChange::Only(pin) => *known = vec![*pin],
+            PinChange::Only(_) => _ = known.drain(..known.len() - 1),
+            PinChange::Seen(version) => _ = self.seen.insert(id, *version),
         }
+        self.by_member.retain(|_, pinned| !pinned.is_empty());
     }
 
     pub(super) fn forget(&mut self, id: NodeId) {
-        self.0.remove(&id);
+        self.by_member.remove(&id);
+        self.seen.remove(&id);
     }
 
-    /// An item of a checkpoint for each member: its id, how many pins, and these.
-    pub(super) fn encode_items(&self, mut each: impl FnMut(&dyn Fn(&mut Encoder))) {
-        for (&id, pins) in &self.0 {
-            each(&|out| {
+    /// Items of a checkpoint: 34 for each member its pins, 35 the version, 36 for each member what it has seen.
+    pub(super) fn encode_items(&self, mut each: impl FnMut(u8, &dyn Fn(&mut Encoder))) {
+        for (&id, pinned) in &self.by_member {
+            each(34, &|out| {
                 out.u64(id);
-                out.count(pins.len());
-                pins.iter().for_each(|pin| out.fixed(pin));
+                out.count(pinned.len());
+                for Pinned { pin, since } in pinned {
+                    out.fixed(pin);
+                    out.u32(*since);
+                }
+            });
+        }
+        if self.version != 0 {
+            each(35, &|out| out.u32(self.version));
+        }
+        for (&id, &version) in &self.seen {
+            each(36, &|out| {
+                out.u64(id);
+                out.u32(version);
             });
         }
     }
 
-    pub(super) fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), DecodeError> {
-        let id = from.u64()?;
-        let count = from.count(PINS_PER_MEMBER_MAX, size_of::<Pin>())?;
-        let pins = (0..count).map(|_| from.array()).collect::<Result<_, _>>()?;
-        self.0.insert(id, pins);
+    pub(super) fn restore(&mut self, kind: u8, from: &mut Decoder<'_>) -> Result<(), DecodeError> {
+        match kind {
+            34 => {
+                let id = from.u64()?;
+                let count = from.count(PINS_PER_MEMBER_MAX, PINNED_OCTETS)?;
+                let pinned = (0..count).map(|_| Ok(Pinned { pin: from.array()?, since: from.u32()? }));
+                self.by_member.insert(id, pinned.collect::<Result<_, DecodeError>>()?);
+            }
+            35 => self.version = from.u32()?,
+            _ => {
+                let (id, version) = (from.u64()?, from.u32()?);
+                self.seen.insert(id, version);
+            }
+        }
         Ok(())
     }
 }
@@ -69,7 +133,7 @@ impl Pins {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use PinChange::{Add, Only};
+    use PinChange::{Add, Only, Seen};
 
     #[test]
     fn a_member_has_at_most_the_key_it_shows_and_the_next() {
@@ -77,15 +141,40 @@ mod tests {
         let mut after = |change: PinChange| {
             let news = pins.is_news(2, &change);
             pins.apply(2, &change);
-            (news, pins.by_member()[&2].clone())
+            (news, pins.by_member().find(|(id, _)| *id == 2).unwrap().1)
         };
         assert_eq!(after(Add([1; 32])), (true, vec![[1; 32]]));
         assert_eq!(after(Add([1; 32])), (false, vec![[1; 32]]));
+        assert_eq!(after(Only([1; 32])), (false, vec![[1; 32]]));
         assert_eq!(after(Add([2; 32])), (true, vec![[1; 32], [2; 32]]));
         assert_eq!(after(Add([3; 32])), (true, vec![[1; 32], [3; 32]]), "2 was never used");
+        assert_eq!(after(Only([1; 32])), (false, vec![[1; 32], [3; 32]]), "late: a newer one is there");
+        assert_eq!(after(Only([9; 32])), (false, vec![[1; 32], [3; 32]]), "nobody knows it");
         assert_eq!(after(Only([3; 32])), (true, vec![[3; 32]]));
         assert_eq!(after(Only([3; 32])), (false, vec![[3; 32]]));
         pins.forget(2);
-        assert_eq!(pins, Pins::default());
+        assert_eq!(pins.by_member().count(), 0);
+    }
+
+    #[test]
+    fn a_next_key_waits_until_every_member_has_seen_it() {
+        let mut pins = Pins::default();
+        for id in 1..=3 {
+            pins.apply(id, &Add([id as u8; 32]));
+        }
+        assert_eq!(pins.wanted(), None);
+        pins.apply(1, &Add([9; 32]));
+        assert_eq!((pins.wanted(), pins.is_next_seen(1, 1..=3)), (Some(4), false));
+        assert!(!pins.is_news(2, &Seen(5)), "there is no such version");
+        pins.apply(1, &Seen(4));
+        pins.apply(2, &Seen(4));
+        assert!(!pins.is_next_seen(1, 1..=3), "3 was down");
+        // Removed, it is waited for no more.
+        assert!(pins.is_next_seen(1, 1..=2) && !pins.is_next_seen(2, 1..=2));
+        pins.apply(3, &Seen(4));
+        assert!(pins.is_next_seen(1, 1..=3) && !pins.is_news(3, &Seen(3)));
+        // Another next key is waited for anew.
+        pins.apply(1, &Add([10; 32]));
+        assert!(!pins.is_next_seen(1, 1..=3));
     }
 }

@@ -9,7 +9,7 @@ use super::Settings;
 use super::data_key::DataKeyNumbers;
 use super::pins::Pins;
 use crate::codec::{DecodeError, Decoder, Encoder};
-use crate::entry::{TrustChange, decode_standing, encode_standing};
+use crate::entry::{PinChange, TrustChange, decode_standing, encode_standing};
 use crate::io::{AdminError, NodeId, Standing};
 use crate::limits::{AUTHORITIES_MAX, AUTHORITY_KEY_OCTETS_MAX, CERTIFICATE_OCTETS_MAX};
 use crate::secrets::Sealed;
@@ -103,7 +103,7 @@ impl Trust {
     }
 
     /// Items of a checkpoint: 30 the authorities, 31 the numbers, 32 the members, 33 the data keys, 34
-    /// the pins of members.
+    /// to 36 the pins of members.
     pub(super) fn encode_items(&self, mut each: impl FnMut(u8, &dyn Fn(&mut Encoder))) {
         for (&number, authority) in &self.authorities {
             each(30, &|out| {
@@ -136,7 +136,7 @@ impl Trust {
                 encode_standing(standing, out);
             });
         }
-        self.pins.encode_items(|write| each(34, write));
+        self.pins.encode_items(each);
     }
 
     fn restore(&mut self, kind: u8, from: &mut Decoder<'_>) -> Result<(), DecodeError> {
@@ -156,7 +156,7 @@ impl Trust {
                 let next = if from.bool()? { Some((from.u32()?, from.array()?)) } else { None };
                 self.data_key = DataKeyNumbers { current, next, is_due };
             }
-            34 => self.pins.restore(from)?,
+            34..=36 => self.pins.restore(kind, from)?,
             _ => return Err(DecodeError::Unknown),
         }
         Ok(())
@@ -245,7 +245,11 @@ impl Settings {
             TrustChange::Standing { id, .. } | TrustChange::Pin { id, .. } if !self.is_member(*id) => {
                 Err(AdminError::NodeUnknown)
             }
-            TrustChange::Pin { id, change } => Ok(trust.pins.is_news(*id, change)),
+            TrustChange::Pin { id, change } if !trust.pins.is_news(*id, change) => Ok(false),
+            TrustChange::Pin { id, change: PinChange::Only(_) } => {
+                when_ready(trust.pins.is_next_seen(*id, self.members.keys().copied()))
+            }
+            TrustChange::Pin { .. } => Ok(true),
             TrustChange::Standing { id, standing } => Ok(trust.standings.get(id) != Some(standing)),
         }
     }

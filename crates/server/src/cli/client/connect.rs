@@ -43,7 +43,7 @@ impl Ways {
             .map_err(|error| refused(format!("cannot see who listens on {address}, so it gets no token: {error}")))?;
         match listeners.iter().find(|user| !users.contains(user)) {
             Some(user) => Err(refused(format!(
-                "a process of user {user} listens on {address}, which is no node of yours; it got no token"
+                "cannot send the token: the process on {address} belongs to user {user}, not to this node"
             ))),
             None => Ok(()),
         }

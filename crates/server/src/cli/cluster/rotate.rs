@@ -22,14 +22,21 @@ pub(super) fn certificates(patience: Duration, target: &Target) -> Result<(), Pr
     let mut behind = Vec::new();
     let is_done = within(patience, || {
         let Some(status) = newest(&client) else { return Ok(false) };
-        behind = status.members.iter().filter(|member| !has_followed(member)).map(|member| member.node).collect();
+        let nodes = |is_behind: &dyn Fn(&MemberJson) -> bool| -> Vec<u64> {
+            status.members.iter().filter(|member| is_behind(member)).map(|member| member.node).collect()
+        };
+        // All wait for those that have not learned the next keys.
+        let unaware = nodes(&|member| member.certificate.as_ref().is_none_or(|of| !of.knows_next_keys));
+        behind = if unaware.is_empty() { nodes(&|member| !has_followed(member)) } else { unaware };
         Ok(behind.is_empty())
     })?;
     if is_done {
-        return say("every node shows a new certificate on new connections");
+        return say("every node shows another key, and no older one is accepted");
     }
-    Err(Problem::new(Exit::Unreachable, "not every node has a new certificate yet", waiting(&behind))
-        .hint("a node that is down gets itself one when it starts: see `catamaran cluster status`"))
+    Err(Problem::new(Exit::Unreachable, "not every node shows another key yet", waiting(&behind)).hint(
+        "every node must learn the new keys before one is used: start the node or remove it, and the others go on by \
+         themselves; run this again to see that",
+    ))
 }
 
 /// Another authority, step by step; goes on where it was left.

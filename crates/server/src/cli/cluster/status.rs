@@ -131,6 +131,7 @@ mod tests {
                 authority: 1,
                 renewal: 0,
                 data_key: 1,
+                knows_next_keys: true,
             }),
             zone_memory: applied_index.map(|index| ZoneMemoryJson { used_bytes: index << 20, limit_bytes: 512 << 20 }),
         }

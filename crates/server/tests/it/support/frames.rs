@@ -38,6 +38,7 @@ pub(crate) fn of_each_kind(claim: Claim) -> Vec<(String, Vec<u8>)> {
         (14, [&numbers(&[commit]), &[1][..]].concat()),
         (15, [&numbers(&[1, term]), &[3, 1][..]].concat()),
         (16, [&numbers(&[term, commit]), &[0, 0, 0, 1][..], &numbers(&[claim.to])].concat()),
+        (17, numbers(&[commit, 1])),
         (200, vec![0; 8]),
     ];
     let own = own.into_iter().map(|(kind, body)| (format!("frame {kind}"), [&[1, kind, 0, 0][..], &body].concat()));
