@@ -180,9 +180,9 @@ impl TrustKeeper {
         Ok(())
     }
 
-    /// Where the cluster pins keys, a certificate is renewed for the key that is pinned; another key comes on an order
-    /// only. A node shows that key once every member has seen its pin. Then it has the one before unpinned. Whenever the
-    /// node ends, the key in its files is one that every member accepts, also a member that was down.
+    /// Where the cluster pins keys, a certificate is renewed for the key that is pinned. Another key comes on an order
+    /// only: the node shows it once every member has seen its pin, then has the one before unpinned. Whenever the node
+    /// ends, the key in its files is one that every member accepts, also a member that was down.
     async fn renew_pinned(&mut self, trust: &Trust, issuer: &Authority) -> io::Result<()> {
         let own = self.own_pin()?;
         let pins = trust.pins.get(&self.own).map_or(&[][..], Vec::as_slice);

@@ -69,8 +69,8 @@ impl Admission {
         }
         match trust.pins.get(&id) {
             Some(pins) if !pins.contains(&identity.pin) => return Err(Refusal::OtherKey),
-            // A member of an older build registers its key as soon as the feature level is 3. Until then its certificate
-            // may name no incarnation; of a number that was given again it must.
+            // A member of an older build registers its key at feature level 3. Until then its certificate
+            // names no incarnation; if its number was given again, it must.
             None if id >> 32 != 0 && trust.feature_level >= 3 && !identity.names(id) => return Err(Refusal::OtherName),
             _ => {}
         }
