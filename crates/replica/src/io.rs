@@ -58,7 +58,7 @@ pub enum Input {
         frame: Vec<u8>,
     },
     /// A member that this replica knows says that this id, of which nothing is known here, is a member: the shell asked
-    /// it. A replica that knows nobody yet takes the word of whoever it joined through.
+    /// it. A replica that knows nobody yet takes the word of the node that it joined through.
     PeerVouched {
         /// Who is a member.
         id: NodeId,

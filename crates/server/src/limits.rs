@@ -109,11 +109,11 @@ pub(crate) const COOKIE_SECRETS_MAX: usize = 8;
 
 /// Responses a second over UDP that are alike and go to one network, unless the operator says otherwise.
 pub(crate) const RATE_LIMIT_PER_SECOND: u32 = 50;
-/// So many may go at once.
+/// Burst.
 pub(crate) const RATE_LIMIT_BURST: u32 = 125;
 /// Responses a second over UDP that go to one network, whatever they are: 32 clients' worth, as Knot 3.4 gives a /24.
 pub(crate) const RATE_LIMIT_ALL_PER_SECOND: u32 = 32 * RATE_LIMIT_PER_SECOND;
-/// So many may go at once.
+/// Burst.
 pub(crate) const RATE_LIMIT_ALL_BURST: u32 = 32 * RATE_LIMIT_BURST;
 /// How many bits shorter than a network the wider ones of IPv4 are (/20 and /18 around a /24), and how many times as
 /// much they get.
@@ -122,7 +122,7 @@ pub(crate) const RATE_LIMIT_WIDER_IPV4: [(u8, f64); 2] = [(4, 4.0), (6, 8.0)];
 pub(crate) const RATE_LIMIT_WIDER_IPV6: [(u8, f64); 2] = [(8, 2.0), (24, 16.0)];
 /// Responses a second over UDP that go to one address, whatever they are: twice those that are alike.
 pub(crate) const RATE_LIMIT_ADDRESS_PER_SECOND: u32 = 2 * RATE_LIMIT_PER_SECOND;
-/// So many may go at once.
+/// Burst.
 pub(crate) const RATE_LIMIT_ADDRESS_BURST: u32 = 2 * RATE_LIMIT_BURST;
 /// The most that an operator can set for any of them.
 pub(crate) const RATE_LIMIT_MAX: u32 = 100_000_000;
@@ -358,7 +358,7 @@ pub(crate) const DECOMPRESSED_BYTES_MAX: u64 = API_ZONE_BYTES_MAX as u64;
 /// How many times their size they may decompress to, beyond what any file may: real zones shrink to a tenth or so,
 /// those with generated names to a thirtieth.
 pub(crate) const DECOMPRESSED_RATIO_MAX: u64 = 100;
-/// So many bytes any file may decompress to.
+/// Bytes that any file may decompress to.
 pub(crate) const DECOMPRESSED_BYTES_FREE: u64 = 32 << 20;
 /// KiB of what was unpacked that an xz file may refer back to: four times what `xz -9` wants.
 pub(crate) const XZ_MEMORY_KIB_MAX: u32 = 256 << 10;
@@ -398,13 +398,13 @@ pub(crate) const LOG_UNTRUSTED_BYTES_MAX: usize = 100;
 
 /// Bytes that the zones of a node may take, at least: room for some thousand records, and for what changes copy.
 pub(crate) const ZONES_MEMORY_BYTES_MIN: u64 = 16 << 20;
-/// One part in so many of the memory of the machine, or of its control group, is for zones unless the operator says
+/// One part in this many of the memory of the machine, or of its control group, is for zones unless the operator says
 /// otherwise: log, repeats, history and connections want some, and zones take more for a moment while they change.
 pub(crate) const ZONES_MEMORY_SHARE: u64 = 2;
-/// One part in so many of that may be taken by former versions of zones for a checkpoint, by those for each transfer,
+/// One part in this many of that may be taken by former versions of zones for a checkpoint, by those for each transfer,
 /// and by the newest entries of the log.
 pub(crate) const ZONES_HELD_SHARE: u64 = 8;
-/// One part in so many of what zones may take is what one key may add to one zone, in bytes of records, unless the
+/// One part in this many of what zones may take is what one key may add to one zone, in bytes of records, unless the
 /// operator says otherwise: a key that goes wrong leaves room for others.
 pub(crate) const KEY_GROWTH_SHARE: u64 = 4;
 /// Bytes that zones have copied since the last look from which on they are not quiet.

@@ -1,4 +1,4 @@
-//! Somebody who is no member, or no more, and says whatever it likes: with the id of a member that was removed, with
+//! Somebody who is no member, or no more, and says what it likes: with the id of a member that was removed, with
 //! an incarnation that was never given to the node number of a member, or with an id that nobody knows.
 //!
 //! What is said goes through the check that guards connections, or past it, as if that had failed: the replica has to

@@ -123,7 +123,7 @@ impl Simulation {
     }
 
     /// Whether a member that `to` knows, and reaches, knows `from` for a member, and none knows it for one that was
-    /// removed. One that knows nobody yet asks whoever it joined through.
+    /// removed. One that knows nobody yet asks the node that it joined through.
     fn is_vouched_for(&self, to: NodeId, from: NodeId) -> bool {
         let Some(membership) = self.machines[&to].replica.as_ref().map(Replica::membership) else { return false };
         if membership.standing(from) != MemberState::Unknown {

@@ -65,5 +65,5 @@ pub(crate) const RELEASE_WALK_BYTES_MAX: usize = 1 << 30;
 /// Free runs of at least this many bytes are given back then.
 pub(crate) const RELEASE_ALL_BYTES_MIN: usize = 256 << 10;
 
-/// They are given back in pieces of so many bytes: a multiple of every page size that is not huge.
+/// They are given back in pieces of this many bytes: a multiple of every page size that is not huge.
 pub(crate) const RELEASE_PAGE_BYTES: usize = 64 << 10;

@@ -20,7 +20,7 @@ pub(super) fn ask(url: &str, family: Family, authorities: &Path) -> Result<IpAdd
         .ip_family(ip_family)
         // A proxy would be seen in our place.
         .proxy(None)
-        // A page elsewhere may be one that only this machine can reach: whoever answers must not choose it.
+        // A page elsewhere may be one that only this machine can reach: the server that answers must not choose it.
         .max_redirects(0)
         .max_response_header_size(HEAD_BYTES_MAX)
         .user_agent(concat!("catamaran-ddns/", env!("CARGO_PKG_VERSION")))

@@ -8,7 +8,7 @@
 //!   a leader has brought the log that far --> the doubt is cleared
 //! ```
 //!
-//! A message alone does nothing that lasts: whoever sends it may lie. The doubt keeps what the contradiction is about
+//! A message alone does nothing that lasts: its sender may lie. The doubt keeps what the contradiction is about
 //! when it is true: a log that lost what was acknowledged helps to elect nobody who lacks it (raft paper 5.4.1).
 
 use super::Replica;

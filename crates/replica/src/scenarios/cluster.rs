@@ -303,7 +303,7 @@ impl Cluster {
     }
 
     /// What a shell does before it takes frames from an id that its replica does not know: it asks a member that the
-    /// replica knows; one that knows nobody asks whoever it joined through.
+    /// replica knows; one that knows nobody asks the node that it joined through.
     pub(super) fn vouch(&mut self, to: NodeId, from: NodeId) {
         if self.replica(to).admits(from) {
             return;

@@ -1,4 +1,4 @@
-//! A leader contradicts a member's log: whatever it says, nothing lasting comes of a message alone; and a log that did
+//! A leader contradicts a member's log: nothing lasting comes of a message alone; and a log that did
 //! lose what it acknowledged helps to elect nobody who lacks it.
 
 use super::cluster::*;

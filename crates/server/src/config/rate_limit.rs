@@ -13,16 +13,16 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct RateLimit {
     /// Responses a second that are alike; 0 is no limit, of all neither.
     pub(crate) per_second: u32,
-    /// So many may go at once, after silence.
+    /// Burst after silence.
     pub(crate) burst: u32,
     /// Responses a second to one address, whatever they are; 0 is no limit.
     pub(crate) address_per_second: u32,
-    /// So many may go at once, after silence.
+    /// Burst after silence.
     pub(crate) address_burst: u32,
     /// Responses a second to one network, whatever they are, and a few times as many to the wider ones around it; 0 is
     /// no limit.
     pub(crate) all_per_second: u32,
-    /// So many may go at once, after silence.
+    /// Burst after silence.
     pub(crate) all_burst: u32,
     /// Of the queries beyond the limit every so manieth gets a short response that a real client can act on, the others
     /// get none; 0 is never.

@@ -1,4 +1,4 @@
-//! Landlock: the kernel checks each file that is opened against what is allowed here, whoever the user is.
+//! Landlock: the kernel checks each file that is opened against what is allowed here, for every user.
 //!
 //! Connecting to the sockets of `external` rules is no access to a file, and sockets have rules of their own; neither
 //! is restricted. Programs cannot be executed: no directory has that right.

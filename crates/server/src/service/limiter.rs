@@ -2,7 +2,7 @@
 //! and how many in all.
 //!
 //! Alike are responses of one kind that are about the same name; all names that do not exist in a zone, all below one
-//! delegation, and all that one wildcard makes are the same here, since whoever forges queries can make up names. A
+//! delegation, and all that one wildcard makes are the same here, since a forger of queries can make up names. A
 //! client that asks for many names that exist meets the other limits: one for its address, and one for each of the
 //! prefixes that it is in ([`prefixes`]). The shorter a prefix, the more resolvers it may have, and the higher its
 //! rate.
@@ -166,8 +166,8 @@ impl Limiter {
     /// Counts a response, at a time in microseconds.
     pub(crate) fn judge(&mut self, keys: Keys, now_us: u64) -> Verdict {
         let is_within = self.accounts.take(keys.alike, self.alike, now_us)
-            // What is held back for being alike, or for its address, counts to no network: whoever forges one address
-            // takes little from its neighbours.
+            // What is held back for being alike, or for its address, counts to no network: a client that forges one
+            // address takes little from its neighbours.
             && self.all.take(&mut self.accounts, keys.prefixes, keys.is_ipv6, now_us);
         if is_within {
             return Verdict::Send;

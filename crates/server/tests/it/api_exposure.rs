@@ -201,7 +201,7 @@ fn what_takes_the_port_of_a_stopped_node_gets_no_token() {
     cluster.end("TERM");
     let api = cluster.api(1);
 
-    // The node is down. Its socket says so, whoever has its port.
+    // The node is down. Its socket says so, even if another process has its port.
     let listener = TcpListener::bind(api).unwrap();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let theirs = seen.clone();

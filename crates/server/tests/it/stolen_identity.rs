@@ -4,9 +4,9 @@ use crate::members::Joined;
 use crate::support::cluster::{Cluster, Scratch, wait_for};
 use crate::support::frames::{self, Claim, of_each_kind};
 use crate::support::hostile_peer::{
-    BULK, DATA_KEY, HEARTBEAT, HostilePeer, Identity, KEY_REFUSED, NORMAL, REMOVED, VOUCH,
+    BULK, DATA_KEY, HEARTBEAT, HostilePeer, Identity, JOIN, KEY_REFUSED, NORMAL, REMOVED, VOUCH,
 };
-use crate::support::nodes::cluster_of_nodes;
+use crate::support::nodes::{cluster_of_nodes, said};
 use crate::support::strangers::Strangers;
 use replica::entry::{Body, Entry, SettingsChange, SettingsEntry};
 use replica::io::Right;
@@ -25,6 +25,12 @@ fn done(cluster: &Cluster, words: &[&str]) -> String {
     let output = cluster.run(words);
     assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+/// The secret in a join token.
+fn secret_of(token: &str) -> String {
+    let json = data_encoding::BASE64URL_NOPAD.decode(token.as_bytes()).unwrap();
+    serde_json::from_slice::<Value>(&json).unwrap()["secret"].as_str().unwrap().to_owned()
 }
 
 /// What an attack must not change on a node: its term, what it has applied, and its state.
@@ -85,8 +91,20 @@ fn a_removed_node_changes_nothing_whatever_it_calls_itself() {
     });
     let folder = cluster.dir.join("joined-4/node-4");
     let identity = Identity::stolen(&folder);
-    done(&cluster, &["cluster", "remove", "4"]);
+    // A token is good once.
+    let mut again = HostilePeer::connect(&cluster, 1, SOURCE, None).unwrap();
+    again.greet(JOIN, 0, 0).unwrap();
+    let secret = secret_of(&token);
+    again.send(format!(r#"{{"secret":"{secret}","address":"127.0.0.1:9","feature_level":9}}"#).as_bytes()).unwrap();
+    let answer = again.answer().unwrap();
+    assert!(answer.contains("Err") && answer.contains("no join token is open"), "{answer}");
+    // With the node gone the thief may be the only one that speaks for it, and is cut off when it is removed.
     drop(joined);
+    let mut open = HostilePeer::connect(&cluster, 1, SOURCE, Some(&identity)).unwrap();
+    open.greet(BULK, 4, 1).unwrap();
+    assert_eq!(open.welcome().unwrap(), 1);
+    done(&cluster, &["cluster", "remove", "4"]);
+    assert!(open.is_cut_within(Duration::from_secs(5)), "its connection goes on");
     cluster.settle();
     let before = cluster.ids().map(|id| state(&cluster, id)).collect::<Vec<_>>();
 
@@ -223,5 +241,36 @@ fn a_node_that_was_away_follows_a_leader_that_it_never_heard_of() {
     let newest = joined[0].status().unwrap();
     assert!(status["applied_index"].as_u64() >= Some(newest["applied_index"].as_u64().unwrap() - 5), "{status}");
     assert!(done(&cluster, &["key", "list"]).contains("meanwhile"));
+    cluster.ids().for_each(|id| nodes.stop(id));
+}
+
+#[test]
+fn refused_joins_fill_no_log() {
+    let (cluster, mut nodes) = cluster_of_nodes("stolen-joins");
+    nodes.leader(&cluster);
+    nodes.stop(1);
+    nodes.start_heard(&cluster, 1);
+    cluster.settle();
+    // A token is open, so that joining is.
+    done(&cluster, &["cluster", "add"]);
+    let before = said(&cluster, 1).len();
+    let until = Instant::now() + Duration::from_secs(3);
+    let mut asked = 0;
+    for number in 0u32.. {
+        if Instant::now() >= until {
+            break;
+        }
+        // Addresses of 64 KB, and others that a request has room for.
+        let address = "A".repeat(if number % 2 == 0 { 64_000 } else { 800 });
+        let source = Ipv4Addr::from(u32::from(Ipv4Addr::new(127, 2, 0, 1)) + number / 100);
+        let Ok(mut peer) = HostilePeer::connect(&cluster, 1, source, None) else { continue };
+        let request = format!(r#"{{"secret":"guessed","address":"{address}","feature_level":9}}"#);
+        // The node hangs up on the first as soon as it has read how long it is.
+        let _ = peer.greet(JOIN, 0, 0).and_then(|()| peer.send(request.as_bytes())).and_then(|()| peer.answer());
+        asked += 1;
+    }
+    let grown = said(&cluster, 1).len() - before;
+    assert!(asked >= 50, "{asked} requests");
+    assert!(grown < 8 << 10, "{asked} refused joins made {grown} bytes of log");
     cluster.ids().for_each(|id| nodes.stop(id));
 }

@@ -69,7 +69,7 @@ fn zones_grow_to_their_limit_and_no_further() {
     assert_eq!(rcode(&response), Rcode::SERVFAIL);
     let (code, text) = extended_error(&response).unwrap();
     assert!(code == 0 && text.contains("zones.memory_bytes_max"), "{code} {text}");
-    // All nodes live within their memory, and answer; whoever leads says how it is.
+    // All nodes live within their memory, and answer; the leader says how it is.
     for ((pid, before), id) in pids.iter().zip(&before).zip(cluster.ids()) {
         let grown = rss::peak(*pid).saturating_sub(*before);
         println!("node {id} grew by {grown} bytes");

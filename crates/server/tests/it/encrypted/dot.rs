@@ -157,7 +157,7 @@ fn a_session_of_before_a_new_data_key_is_not_resumed() {
     clients.iter().for_each(|client| assert_eq!(kind(2, client), HandshakeKind::Resumed));
     rotate_data_key(&cluster, 2);
     for (id, client) in (1..).zip(&clients) {
-        assert_eq!(kind(id, client), HandshakeKind::Full, "whoever has the old key can open no ticket of now");
+        assert_eq!(kind(id, client), HandshakeKind::Full, "the old key opens no ticket of now");
         // What node `id` gave is good everywhere.
         cluster.ids().for_each(|id| assert_eq!(kind(id, client), HandshakeKind::Resumed));
     }

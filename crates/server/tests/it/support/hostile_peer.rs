@@ -1,4 +1,4 @@
-//! A peer that speaks the frames of nodes under any certificate, and says whatever it likes.
+//! A peer that speaks the frames of nodes under any certificate, and says what it likes.
 
 use crate::support::cluster::Cluster;
 use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair};
