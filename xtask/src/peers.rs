@@ -34,6 +34,9 @@ const PEERS: &[(&str, &str)] = &[
     ("kea-dhcp4", "kea-dhcp4-server"),
     ("kea-dhcp-ddns", "kea-dhcp-ddns-server"),
     ("udhcpc", "udhcpc"),
+    // Reads captures and takes them, beside the laboratory.
+    ("tshark", "tshark"),
+    ("dumpcap", "wireshark-common"),
     // Draws the laboratory's report, to see that it can be drawn.
     ("chromium", "chromium"),
 ];

@@ -130,8 +130,8 @@ impl TrustChange {
             Self::DataKey(DataKeyChange::Reseal { .. }) | Self::Standing { .. } => return None,
             Self::Pin { id, change } => {
                 let (what, pin) = match change {
-                    PinChange::Add(pin) => ("node key add", pin),
-                    PinChange::Only(pin) => ("node key use", pin),
+                    PinChange::Add(pin) => ("pin add", pin),
+                    PinChange::Only(pin) => ("pin use", pin),
                     // A step that members take by themselves.
                     PinChange::Seen(_) => return None,
                 };

@@ -29,6 +29,8 @@ pub enum RestoreFailure {
     Open(OpenError),
     /// The data key that was given does not open the secret of this TSIG key.
     DataKey(Name),
+    /// The same, of a member that had been removed: the others have replaced the data key since.
+    RemovedMember,
     /// A zone does not take another serial.
     Zone(Name),
 }
@@ -38,6 +40,9 @@ impl fmt::Display for RestoreFailure {
         match self {
             Self::Open(error) => error.fmt(f),
             Self::DataKey(name) => write!(f, "the data key does not open the secret of key {name}: it is another's"),
+            Self::RemovedMember => {
+                f.write_str("this node had been removed from its cluster, which has another data key since")
+            }
             Self::Zone(apex) => write!(f, "zone {apex} does not take a new serial"),
         }
     }
@@ -161,7 +166,10 @@ impl Replica {
         // The audit log of the old cluster stays with it; that of the new one begins with this.
         replay(disk, &log, &mut machine, &mut members, log.last_index(), &mut |_| {})?;
         let was_removed = machine.settings.members().iter().all(|member| member.id != old.id);
-        found(machine, founder, was_removed)
+        found(machine, founder, was_removed).map_err(|failure| match failure {
+            RestoreFailure::DataKey(_) if was_removed => RestoreFailure::RemovedMember,
+            failure => failure,
+        })
     }
 }
 

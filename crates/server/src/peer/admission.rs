@@ -143,11 +143,6 @@ impl Admission {
         self.members().into_iter().any(|member| at(member) == Some(address))
     }
 
-    /// Whether join tokens are open: else nobody is to ask.
-    pub(crate) fn has_tokens(&self) -> bool {
-        !self.trust.borrow().join_tokens.is_empty()
-    }
-
     /// Whether a join token with this digest is open.
     pub(crate) fn knows_token(&self, digest: &[u8; 32]) -> bool {
         self.trust.borrow().join_tokens.contains(digest)

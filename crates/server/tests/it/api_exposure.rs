@@ -241,7 +241,7 @@ fn a_process_of_another_user_gets_no_token_over_tcp_either() {
         assert_eq!(stranger.0.try_wait().unwrap(), None, "{}", std::fs::read_to_string(&heard).unwrap());
         let text = [done.stdout, done.stderr].concat();
         let text = String::from_utf8_lossy(&text);
-        assert!(text.contains("user 65534") && text.contains("no token"), "{command:?}: {text}");
+        assert!(text.contains("cannot send the token") && text.contains("user 65534"), "{command:?}: {text}");
     }
     assert_eq!(std::fs::read_to_string(&heard).unwrap(), "", "a stranger was asked");
     // Who names node and token gets what was asked for.

@@ -299,7 +299,7 @@ fn the_record_of_another_is_left_alone_and_taken_over_on_command() {
     // Another key of the same name: the server cannot sign, and is not believed to have done anything.
     let key = std::fs::read_to_string(cluster.update_key()).unwrap();
     let secret = key.split('"').nth(3).unwrap();
-    let wrong = scratch.file("wrong.key", &key.replace(secret, "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="));
+    let wrong = scratch.secret("wrong.key", &key.replace(secret, "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="));
     let text = std::fs::read_to_string(&file).unwrap();
     let other = scratch.file("wrong.toml", &text.replace(cluster.update_key().to_str().unwrap(), &wrong));
     namespace.ip("addr add 198.51.100.5/24 dev wan");

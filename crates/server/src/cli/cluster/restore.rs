@@ -143,16 +143,16 @@ fn fill(
         octets
     };
     let founder = Founder { config: &new_config, address: args.peer.to_string(), old_key, nonce: &mut nonce };
-    let (restored, founding) =
-        state(founder).map_err(|error| Problem::new(Exit::Input, "the old state cannot be taken over", error))?;
+    let (restored, founding) = state(founder).map_err(|error| match error {
+        RestoreFailure::RemovedMember => removed("the others have replaced the data key since"),
+        error => Problem::new(Exit::Input, "the old state cannot be taken over", error),
+    })?;
     let failed = |error: io::Error| {
         Problem::new(Exit::Failed, "the new state cannot be written", error).at(config.dir.display())
     };
     random.map_err(failed)?;
     if restored.was_removed && !made.accepts_removed {
-        let why = "what the others did since is not in it";
-        return Err(Problem::new(Exit::Refused, "this node had been removed from its cluster", why)
-            .hint("take a node that is left, or a backup; if it is all that is left, add --accept-damage"));
+        return Err(removed("what the others did since is not in it"));
     }
     // Before there is a state that a node could start with: no such cluster is without its record.
     let log = audit_of(&config.dir);
@@ -179,6 +179,13 @@ impl Made {
         );
         ActionRecord { index: restored.founded, time_ms: system::now().wall_ms, action: self.action, subject }
     }
+}
+
+fn removed(why: &str) -> Problem {
+    Problem::new(Exit::Refused, "this node had been removed from its cluster", why).hint(
+        "take a node that is left, or a backup; if it is all that is left, add --accept-damage, with the data key that \
+         it had",
+    )
 }
 
 /// Whose command this is, as far as the system says.

@@ -84,7 +84,7 @@ fn keeps_a_name_on(program: &str) {
     let scratch = Scratch::new(&format!("ddns-{program}"));
     let server = SocketAddr::from((namespace.here, free_ports(1)));
     let Some(_peer) = start(program, &scratch, server) else { return };
-    let key = scratch.file("home.key", &format!("key \"home\" {{ algorithm hmac-sha256; secret \"{SECRET}\"; }};"));
+    let key = scratch.secret("home.key", &format!("key \"home\" {{ algorithm hmac-sha256; secret \"{SECRET}\"; }};"));
     let config = write_config_for(Path::new(&key), &scratch, &[server.to_string()], "");
     namespace.add_interface("wan");
     let once = |code: i32| {

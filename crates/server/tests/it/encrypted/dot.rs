@@ -189,12 +189,12 @@ fn a_node_says_at_start_that_few_files_may_be_open() {
     };
     let said = start(1_000);
     assert!(said.contains("few files may be open") && said.contains("files_max=1000 "), "{said}");
-    // 16,384 connections, 512 for what else there is, and for each core a socket of TCP and one of UDP, which is there
+    // 16,384 connections, 768 for what else there is, and for each core a socket of TCP and one of UDP, which is there
     // twice, on each address, and four that its runtime waits with.
     let text = std::fs::read_to_string(&config).unwrap();
     let listen = text.lines().find(|line| line.starts_with("listen = [")).unwrap();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let wanted = 16_384 + 512 + cores * (3 * listen.matches('"').count() / 2 + 4);
+    let wanted = 16_384 + 768 + cores * (3 * listen.matches('"').count() / 2 + 4);
     assert!(said.contains(&format!("wanted={wanted} ")), "{wanted}: {said}");
     assert!(!start(wanted).contains("few files"), "enough for all connections");
 }

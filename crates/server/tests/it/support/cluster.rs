@@ -4,8 +4,10 @@ use super::http;
 use replica::io::KeyAlgorithm;
 use replica::update::client::ClientKey;
 use serde_json::Value;
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -312,6 +314,13 @@ impl Scratch {
 
     pub(crate) fn path(&self) -> &Path {
         &self.0
+    }
+
+    /// A file that only its owner can read, as secrets are kept.
+    pub(crate) fn secret(&self, name: &str, text: &str) -> String {
+        let path = self.file(name, text);
+        std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        path
     }
 
     pub(crate) fn file(&self, name: &str, text: &str) -> String {
