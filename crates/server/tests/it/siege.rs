@@ -3,6 +3,7 @@
 use crate::support::cluster::{Cluster, key_of, wait_for};
 use crate::support::message::{name, sign};
 use crate::support::nodes::cluster_of_nodes;
+use crate::support::open_files::may_open;
 use crate::support::strangers::Strangers;
 use crate::support::tools::is_full_run;
 use crate::updates::{add, rcode};
@@ -27,6 +28,9 @@ const UPDATE_P99_MAX: Duration = Duration::from_millis(250);
 const BACK_MAX: Duration = Duration::from_secs(10);
 /// What a node may grow by.
 const GROWTH_BYTES_MAX: u64 = 256 << 20;
+
+/// Connections of all attackers, and what else is open.
+const OPEN_FILES: u64 = 10_000;
 
 /// Attackers that go on until it is dropped.
 struct Siege {
@@ -205,6 +209,9 @@ fn key(cluster: &Cluster, words: &[&str]) -> ClientKey {
 
 #[test]
 fn with_every_attack_at_once_clients_see_nothing_of_it() {
+    if !may_open(OPEN_FILES) {
+        return;
+    }
     let (cluster, mut nodes) = cluster_of_nodes("siege");
     let leader = nodes.leader(&cluster);
     let (restarted, asked) = (leader % 3 + 1, 6 - leader - (leader % 3 + 1));

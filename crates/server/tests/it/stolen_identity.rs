@@ -7,6 +7,7 @@ use crate::support::hostile_peer::{
     BULK, DATA_KEY, HEARTBEAT, HostilePeer, Identity, JOIN, KEY_REFUSED, NORMAL, REMOVED, VOUCH,
 };
 use crate::support::nodes::{cluster_of_nodes, said};
+use crate::support::open_files::may_open;
 use crate::support::strangers::Strangers;
 use replica::entry::{Body, Entry, SettingsChange, SettingsEntry};
 use replica::io::Right;
@@ -196,6 +197,9 @@ fn a_key_that_was_rotated_opens_nothing_and_open_connections_are_cut() {
 
 #[test]
 fn strangers_on_the_port_for_peers_keep_no_node_out() {
+    if !may_open(4_000) {
+        return;
+    }
     let (cluster, mut nodes) = cluster_of_nodes("stolen-strangers");
     nodes.leader(&cluster);
     let strangers = Strangers::start(&cluster);

@@ -2,6 +2,7 @@
 
 use super::cluster::{Cluster, PATIENCE};
 use super::hostile_peer::{HostilePeer, JOIN, connect_from, peer_address};
+use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,6 +11,9 @@ use std::time::{Duration, Instant};
 
 /// Where those come from that ask to join.
 const TALKING: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 66);
+
+/// Connections of one kind that are held at one node: more than a pool of 256 has room for.
+const HELD_MAX: usize = 400;
 
 /// Strangers that connect to a node again and again until told to stop: one says nothing at all, the other asks to join
 /// and then says nothing. Each connection stays open.
@@ -30,7 +34,7 @@ impl Strangers {
                 let (stop, joins) = (strangers.stop.clone(), strangers.joins.clone());
                 let until = Instant::now() + 2 * PATIENCE;
                 let attack = move || {
-                    let (mut silent, mut joining) = (Vec::new(), Vec::new());
+                    let (mut silent, mut joining) = (VecDeque::new(), VecDeque::new());
                     while !stop.load(Ordering::Relaxed) && Instant::now() < until {
                         std::thread::sleep(Duration::from_millis(if source == TALKING { 1 } else { 25 }));
                         let Ok(stream) = connect_from(source, address) else { continue };
@@ -39,9 +43,15 @@ impl Strangers {
                             peer.wait_at_most(Duration::from_millis(500));
                             // The node may have hung up already, or let it wait.
                             let _ = peer.greet(JOIN, 0, 0);
-                            joining.push(peer);
+                            joining.push_back(peer);
+                            if joining.len() > HELD_MAX {
+                                joining.pop_front();
+                            }
                         } else {
-                            silent.push(stream);
+                            silent.push_back(stream);
+                            if silent.len() > HELD_MAX {
+                                silent.pop_front();
+                            }
                         }
                         joins.fetch_add(usize::from(source == TALKING), Ordering::Relaxed);
                     }
