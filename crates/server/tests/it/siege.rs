@@ -44,8 +44,8 @@ impl Siege {
         let mut siege = Self { stop: Arc::default(), threads: Vec::new(), _strangers: Strangers::start(cluster) };
         for id in cluster.ids() {
             let (dns, api) = (cluster.dns(id), cluster.api(id));
-            siege.datagrams(dns, Duration::from_millis(1), move |number| forged(number));
-            siege.datagrams(dns, Duration::from_millis(1), move |number| malformed(number));
+            siege.datagrams(dns, Duration::from_millis(1), forged);
+            siege.datagrams(dns, Duration::from_millis(1), malformed);
             siege.idle_connections(dns, 16, 60, b"");
             siege.idle_connections(api, 1, 200, b"GET /healthz HTTP/1.1\r\nHost: ");
             let request = axfr(transfer);
