@@ -3,25 +3,13 @@
 use super::cluster::*;
 use crate::io::{FatalReason, Input};
 use crate::peer::Frame;
+use crate::testing::forge::RAFT_KINDS;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use raft::eraftpb::{ConfState, Entry, EntryType, Message, MessageType, Snapshot};
+use raft::eraftpb::{ConfState, Entry, EntryType, Message, Snapshot};
 
 /// Kinds of frames, which are numbered from one.
-const FRAME_KINDS: usize = 16;
-
-const KINDS: [MessageType; 10] = [
-    MessageType::MsgAppend,
-    MessageType::MsgAppendResponse,
-    MessageType::MsgRequestVote,
-    MessageType::MsgRequestVoteResponse,
-    MessageType::MsgSnapshot,
-    MessageType::MsgHeartbeat,
-    MessageType::MsgHeartbeatResponse,
-    MessageType::MsgTimeoutNow,
-    MessageType::MsgRequestPreVote,
-    MessageType::MsgRequestPreVoteResponse,
-];
+const FRAME_KINDS: usize = 17;
 
 /// Numbers around those that are true here, and far from them.
 fn number() -> impl Strategy<Value = u64> {
@@ -54,7 +42,7 @@ prop_compose! {
         transfer in any::<bool>(),
     ) -> (u64, Message) {
         let mut message = Message::default();
-        message.set_msg_type(KINDS[kind]);
+        message.set_msg_type(RAFT_KINDS[kind]);
         message.from = from;
         message.to = 2;
         message.term = numbers[0];

@@ -22,7 +22,8 @@ pub enum ForgedKind {
     Octets,
 }
 
-const RAFT_KINDS: [MessageType; 10] = [
+/// The messages of raft that members send each other.
+pub(crate) const RAFT_KINDS: [MessageType; 10] = [
     MessageType::MsgAppend,
     MessageType::MsgAppendResponse,
     MessageType::MsgRequestVote,
