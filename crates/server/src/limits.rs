@@ -268,6 +268,10 @@ pub(crate) const AUDIT_KEYS_PER_SECOND: u32 = 10;
 pub(crate) const AUDIT_KEYS_BURST: u32 = 100;
 /// Octets of the longest line: two names of 1,004 characters in text, an address, numbers.
 pub(crate) const AUDIT_LINE_BYTES_MAX: usize = 8 << 10;
+/// Pause of the audit log's thread after it wrote, in milliseconds: it is woken once for many updates, not for each.
+pub(crate) const AUDIT_PAUSE_MS: u64 = 20;
+/// Pieces of work that the audit log's thread takes before it writes to the file.
+pub(crate) const AUDIT_BATCH_MAX: usize = 4096;
 /// Time after which what was written to the audit log is on the disk.
 pub(crate) const AUDIT_SYNC_MS: u64 = 1_000;
 /// Time after which the audit log says up to where nothing is missing, when no update has said it.

@@ -26,7 +26,7 @@ pub(crate) mod verify;
 use file::AuditFile;
 pub(crate) use file::{begin, last_index, read_last};
 
-use crate::limits::{AUDIT_MARK_MS, AUDIT_SYNC_MS, AUDIT_WAITING_MAX};
+use crate::limits::{AUDIT_BATCH_MAX, AUDIT_MARK_MS, AUDIT_PAUSE_MS, AUDIT_SYNC_MS, AUDIT_WAITING_MAX};
 use crate::metrics::text::{Kind, Page};
 use crate::metrics::{Counter, Gauge};
 use refused::Attempt;
@@ -185,7 +185,8 @@ impl AuditQueue {
     }
 }
 
-/// Writes until the queue is gone. Lines are with the kernel at once, and on the disk a second later at most.
+/// Writes until the queue is gone. The kernel has a line after 20 ms at most, and the disk a second later. A process that
+/// is killed in between writes the lines of its updates again when it starts, from its log.
 pub(crate) fn run(path: &Path, bytes_max: u64, work: &Receiver<AuditWork>, counters: &AuditCounters) {
     let mut file = AuditFile::open(path, bytes_max);
     let mut is_dirty = false;
@@ -196,11 +197,12 @@ pub(crate) fn run(path: &Path, bytes_max: u64, work: &Receiver<AuditWork>, count
         let next = work.recv_timeout(Duration::from_millis(AUDIT_SYNC_MS));
         match next {
             Ok(first) => {
-                for work in std::iter::once(first).chain(work.try_iter().take(64)) {
+                for work in std::iter::once(first).chain(work.try_iter().take(AUDIT_BATCH_MAX)) {
                     write(&mut file, work, counters);
                 }
                 file.flush();
                 is_dirty = true;
+                std::thread::sleep(Duration::from_millis(AUDIT_PAUSE_MS));
             }
             Err(RecvTimeoutError::Timeout) if marked_at.elapsed() >= Duration::from_millis(AUDIT_MARK_MS) => {
                 file.through(through);
