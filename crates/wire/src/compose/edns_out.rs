@@ -18,6 +18,8 @@ pub mod ede {
     pub const NOT_SUPPORTED: u16 = 21;
     /// Invalid Data.
     pub const INVALID_DATA: u16 = 24;
+    /// Invalid Query Type (RFC 9824 3.5).
+    pub const INVALID_QUERY_TYPE: u16 = 30;
 }
 
 /// The zone's version in a response (RFC 9660 3): type 0, the SOA's serial.
@@ -52,6 +54,11 @@ pub struct EdnsOut<'e> {
     pub behind_octets: u16,
 }
 
+impl ZoneVersionOut {
+    /// Bytes of the whole option: code, length, label count, type and serial.
+    pub const OPTION_OCTETS: usize = 4 + 6;
+}
+
 impl EdnsOut<'_> {
     /// Octets of OPT without options.
     pub const FIXED_OCTETS: usize = 11;
@@ -64,7 +71,7 @@ impl EdnsOut<'_> {
         Self::FIXED_OCTETS
             + option(self.cookie.map(<[u8]>::len))
             + option(self.nsid.map(<[u8]>::len))
-            + option(self.zoneversion.map(|_| 6))
+            + self.zoneversion.map_or(0, |_| ZoneVersionOut::OPTION_OCTETS)
             + option(self.keepalive.map(|_| 2))
             + ede
     }

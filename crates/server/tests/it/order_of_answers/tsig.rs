@@ -156,6 +156,12 @@ pub(super) const CASES: &[Case] = &[
         counter: (ANSWERS, "positive"),
     },
     Case {
+        row: "14 a signed QUERY that asks for ZONEVERSION",
+        message: |keys| sign(&keys.good, query(Rtype::A).option(19, &[]).build(), 0),
+        response: "NOERROR, question, answer 1, opt, zoneversion, tsig noerror, mac",
+        counter: (ANSWERS, "positive"),
+    },
+    Case {
         row: "14 a signed QUERY that is refused",
         message: |keys| {
             sign(&keys.good, MessageBuilder::query(1, name("nowhere.").as_ref(), Rtype::A).edns(1232, false).build(), 0)

@@ -79,6 +79,9 @@ pub(crate) fn describe(request: &[u8], response: &[u8]) -> String {
             if code == 10 {
                 words.push(format!("cookie {}", data.len()));
             }
+            if code == 19 {
+                words.push("zoneversion".into());
+            }
             if code == 15 {
                 words.push(format!("ede {}", u16::from_be_bytes([data[0], data[1]])));
             }
