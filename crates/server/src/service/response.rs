@@ -5,8 +5,27 @@ use super::cookies::COOKIE_OCTETS;
 use crate::listen::Transport;
 use replica::update::Signer;
 use wire::compose::EdnsOut;
-use wire::parse::{EdnsAsked, EdnsIn, Header, Request};
+use wire::parse::{EdnsAsked, EdnsIn, Header, Reject, Request};
 use zone::answer::{AnswerContext, Bare, Head, Servable, respond_bare};
+
+/// What a response without records takes from its message.
+#[derive(Clone, Copy)]
+pub(super) struct Received<'m> {
+    pub(super) head: Head<'m>,
+    pub(super) edns: Option<EdnsIn<'m>>,
+}
+
+impl<'m> From<&Request<'m>> for Received<'m> {
+    fn from(request: &Request<'m>) -> Self {
+        Self { head: Head::from(request), edns: request.edns }
+    }
+}
+
+impl<'m> From<&Reject<'m>> for Received<'m> {
+    fn from(reject: &Reject<'m>) -> Self {
+        Self { head: Head::from(reject), edns: reject.edns }
+    }
+}
 
 /// What a response repeats of its request, and what it depends on.
 pub(super) struct ResponseHead {
@@ -22,12 +41,11 @@ pub(super) struct ResponseHead {
 }
 
 impl ResponseHead {
-    pub(super) fn new(request: &Request<'_>, transport: Transport, cookie: Option<[u8; COOKIE_OCTETS]>) -> Self {
-        let question = request.question.as_ref().map(|question| question.octets.to_vec());
+    pub(super) fn new(head: &Head<'_>, transport: Transport, cookie: Option<[u8; COOKIE_OCTETS]>) -> Self {
         Self {
-            header: request.header,
-            question: question.unwrap_or_default(),
-            edns: request.edns.as_ref().map(EdnsIn::asked),
+            header: head.header,
+            question: head.question.unwrap_or_default().to_vec(),
+            edns: head.edns,
             transport,
             cookie,
             has_nsid: true,

@@ -67,13 +67,17 @@ impl<'m> EdnsIn<'m> {
     /// Reads the fields of an OPT record (RFC 6891 6.1.2, 6.1.3); `None` when an option runs past the end.
     #[must_use]
     pub fn new(class: Class, ttl: u32, rdata: &'m [u8]) -> Option<Self> {
-        let [rcode_high, version, flags, _] = ttl.to_be_bytes();
         let mut at = 0;
         while at < rdata.len() {
             at += 4 + u16_at(rdata, at + 2)? as usize;
         }
-        let edns = Self { payload: class.0, rcode_high, version, dnssec_ok: flags & 0x80 != 0, options: rdata };
-        (at == rdata.len()).then_some(edns)
+        (at == rdata.len()).then_some(Self { options: rdata, ..Self::without_options(class, ttl) })
+    }
+
+    /// Reads the fields of an OPT record, and nothing of its options.
+    pub(crate) const fn without_options(class: Class, ttl: u32) -> Self {
+        let [rcode_high, version, flags, _] = ttl.to_be_bytes();
+        Self { payload: class.0, rcode_high, version, dnssec_ok: flags & 0x80 != 0, options: &[] }
     }
 
     /// The payload size in octets to keep to; less than 512 counts as 512 (RFC 6891 6.2.3).
