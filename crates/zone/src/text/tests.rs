@@ -70,6 +70,8 @@ const GOLDEN: &[(&str, &str)] = &[
     ("HIP", "2 0a0b AAEC a. b."),
     ("CSYNC", "66 3 A NS AAAA"),
     ("ZONEMD", "2018031900 1 240 000102030405060708090a0b"),
+    // RFC 8976 A.3
+    ("ZONEMD", "2018031900 241 1 e1846540e33a9e4189792d18d5d131f605fc283e"),
     ("SVCB", "0 a."),
     (
         "SVCB",
