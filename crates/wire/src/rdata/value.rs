@@ -131,17 +131,8 @@ fn is_svc_value(key: u16, value: &[u8]) -> bool {
                     ascends
                 })
         }
-        // alpn: identifiers, none of them empty
-        1 => {
-            let mut rest = value;
-            while let [len, behind @ ..] = rest {
-                match behind.get(*len as usize..) {
-                    Some(behind) if *len > 0 => rest = behind,
-                    _ => return false,
-                }
-            }
-            !value.is_empty() && rest.is_empty()
-        }
+        // alpn
+        1 => !value.is_empty() && are_svc_items(value),
         // no-default-alpn, ohttp
         2 | 8 => value.is_empty(),
         // port
@@ -151,8 +142,22 @@ fn is_svc_value(key: u16, value: &[u8]) -> bool {
         6 => !value.is_empty() && value.len().is_multiple_of(16),
         // dohpath
         7 => core::str::from_utf8(value).is_ok(),
+        // docpath: without segments it is the root (RFC 9953 3.2)
+        10 => are_svc_items(value),
         _ => true,
     }
+}
+
+/// Whether a value is items with their lengths before them, none of them empty (RFC 9460 7.1.1).
+fn are_svc_items(value: &[u8]) -> bool {
+    let mut rest = value;
+    while let [len, behind @ ..] = rest {
+        match behind.get(*len as usize..) {
+            Some(behind) if *len > 0 => rest = behind,
+            _ => return false,
+        }
+    }
+    true
 }
 
 /// HIT and key, both of them there (RFC 8005 5).
