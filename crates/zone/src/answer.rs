@@ -190,14 +190,16 @@ fn answer_found(
     // The zone is not known yet; the room for its version is.
     let has_version = asked.is_some_and(|asked| asked.zoneversion);
     let version_octets = if has_version { ZoneVersionOut::OPTION_OCTETS } else { 0 };
-    composer.reserve(edns.as_ref().map_or(0, EdnsOut::octet_count) + version_octets);
+    let has_expire = asked.is_some_and(|asked| asked.expire);
+    let expire_octets = if has_expire { EdnsOut::EXPIRE_OCTETS } else { 0 };
+    composer.reserve(edns.as_ref().map_or(0, EdnsOut::octet_count) + version_octets + expire_octets);
     let (kind, common_labels) = match &request.question {
         None => {
             composer.start_response(request, Rcode::NOERROR, false);
             (AnswerKind::CookieOnly, 0)
         }
         Some(question) => {
-            let edns = edns.as_mut().map(|edns| Opt { edns, has_version });
+            let edns = edns.as_mut().map(|edns| Opt { edns, has_version, has_expire });
             answer_question(set, request, question, context, ahead, &mut composer, edns)
         }
     };
@@ -218,6 +220,8 @@ struct Opt<'o, 'c> {
     edns: &'o mut EdnsOut<'c>,
     /// Whether the client wants ZONEVERSION.
     has_version: bool,
+    /// Whether the client wants EXPIRE.
+    has_expire: bool,
 }
 
 fn answer_question(
@@ -275,8 +279,13 @@ fn answer_question(
         }
         Ok(zone) => {
             // RFC 9660 3.2: only an answer from a zone has a version, so the option is put in here and nowhere else.
-            if let Some(opt) = opt.filter(|opt| opt.has_version) {
-                opt.edns.zoneversion = version_of(&zone);
+            if let Some(opt) = opt {
+                if opt.has_version {
+                    opt.edns.zoneversion = version_of(&zone);
+                }
+                if opt.has_expire && question.qtype == Rtype::SOA && question.qname == zone.apex() {
+                    opt.edns.expire = zone.expire();
+                }
             }
             composer.start_response(request, Rcode::NOERROR, true);
             let trail = match name {

@@ -72,6 +72,17 @@ impl ResponseHead {
         self.edns.as_ref().map(|asked| self.context(service, tsig_octets).edns_out(asked))
     }
 
+    /// The same for a response that begins with the SOA of a zone, whose EXPIRE this is (RFC 7314 3).
+    pub(super) fn edns_out_of_zone<'s>(
+        &'s self,
+        service: &'s Service,
+        tsig_octets: usize,
+        expire: Option<u32>,
+    ) -> Option<EdnsOut<'s>> {
+        let expire = expire.filter(|_| self.edns.is_some_and(|asked| asked.expire));
+        self.edns_out(service, tsig_octets).map(|edns| EdnsOut { expire, ..edns })
+    }
+
     /// Octets that a response may have with `tsig_octets` of TSIG behind it.
     pub(super) fn octets_max(&self, service: &Service, tsig_octets: usize) -> usize {
         self.context(service, tsig_octets).octets_max(self.edns.as_ref())

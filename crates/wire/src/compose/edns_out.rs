@@ -44,6 +44,8 @@ pub struct EdnsOut<'e> {
     pub nsid: Option<&'e [u8]>,
     /// ZONEVERSION (RFC 9660).
     pub zoneversion: Option<ZoneVersionOut>,
+    /// Seconds after which a secondary that hears nothing drops the zone (RFC 7314 3).
+    pub expire: Option<u32>,
     /// Idle time of the connection in units of 100 ms (RFC 7828 3.1).
     pub keepalive: Option<u16>,
     /// Extended errors, code and text (RFC 8914); the text goes before the code does.
@@ -60,6 +62,9 @@ impl ZoneVersionOut {
 }
 
 impl EdnsOut<'_> {
+    /// Bytes of the whole EXPIRE option: code, length and seconds.
+    pub const EXPIRE_OCTETS: usize = 4 + 4;
+
     /// Octets of OPT without options.
     pub const FIXED_OCTETS: usize = 11;
 
@@ -72,6 +77,7 @@ impl EdnsOut<'_> {
             + option(self.cookie.map(<[u8]>::len))
             + option(self.nsid.map(<[u8]>::len))
             + self.zoneversion.map_or(0, |_| ZoneVersionOut::OPTION_OCTETS)
+            + self.expire.map_or(0, |_| Self::EXPIRE_OCTETS)
             + option(self.keepalive.map(|_| 2))
             + ede
     }
@@ -102,6 +108,9 @@ impl EdnsOut<'_> {
         }
         if let Some(ZoneVersionOut { label_count, serial }) = self.zoneversion {
             options.put(code::ZONEVERSION, &[label_count, 0], &serial.0.to_be_bytes());
+        }
+        if let Some(expire) = self.expire {
+            options.put(code::EXPIRE, &expire.to_be_bytes(), &[]);
         }
         if let Some(keepalive) = self.keepalive {
             options.put(code::TCP_KEEPALIVE, &keepalive.to_be_bytes(), &[]);

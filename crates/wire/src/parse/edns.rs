@@ -10,6 +10,8 @@ pub mod code {
     pub const NSID: u16 = 3;
     /// Client subnet (RFC 7871); not answered.
     pub const CLIENT_SUBNET: u16 = 8;
+    /// How long a zone is good (RFC 7314).
+    pub const EXPIRE: u16 = 9;
     /// Cookies (RFC 7873).
     pub const COOKIE: u16 = 10;
     /// Idle time of a TCP connection (RFC 7828).
@@ -48,6 +50,8 @@ pub struct EdnsAsked {
     pub nsid: bool,
     /// See [`EdnsIn::zoneversion`].
     pub zoneversion: bool,
+    /// Whether the time after which a secondary drops the zone is asked for (RFC 7314 2).
+    pub expire: bool,
     /// See [`EdnsIn::keepalive`].
     pub keepalive: bool,
     /// See [`EdnsIn::padding`].
@@ -94,6 +98,7 @@ impl<'m> EdnsIn<'m> {
             dnssec_ok: self.dnssec_ok,
             nsid: false,
             zoneversion: false,
+            expire: false,
             keepalive: false,
             padding: false,
         };
@@ -101,6 +106,7 @@ impl<'m> EdnsIn<'m> {
             match code {
                 code::NSID => asked.nsid = true,
                 code::ZONEVERSION => asked.zoneversion = true,
+                code::EXPIRE => asked.expire = true,
                 code::TCP_KEEPALIVE => asked.keepalive = true,
                 code::PADDING => asked.padding = true,
                 _ => {}

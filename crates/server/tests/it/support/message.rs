@@ -76,6 +76,9 @@ pub(crate) fn describe(request: &[u8], response: &[u8]) -> String {
     if let Some(edns) = message.edns() {
         words.push("opt".into());
         for (code, data) in edns.options() {
+            if code == 9 {
+                words.push(format!("expire {}", u32::from_be_bytes(data.try_into().unwrap())));
+            }
             if code == 10 {
                 words.push(format!("cookie {}", data.len()));
             }
