@@ -234,6 +234,8 @@ pub enum SerialPolicyOption {
     Increment,
     /// To the seconds since 1970, or by one where that would not be newer.
     UnixTime,
+    /// To `YYYYMMDD00` of the day in UTC, or by one where that would not be newer.
+    Date,
 }
 
 /// What a zone does when no leader can be heard.

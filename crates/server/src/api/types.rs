@@ -157,7 +157,7 @@ pub(crate) struct ZoneJson {
 /// Replicated options of a zone.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct OptionsJson {
-    /// `increment` or `unixtime`: how its serial moves.
+    /// `increment`, `unixtime` or `date`: how its serial moves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) serial_policy: Option<String>,
     /// `serve` or `expire`: what it does when no leader can be heard.

@@ -389,8 +389,9 @@ Examples:
 /// Options of a zone.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ZoneOptionArgs {
-    /// How the serial moves with each effective update: `increment` or `unixtime`.
-    #[arg(long = "serial", value_name = "POLICY", value_parser = ["increment", "unixtime"])]
+    /// How the serial moves with each effective update: by one (`increment`), to the seconds since 1970
+    /// (`unixtime`), or to YYYYMMDD00 of the day in UTC (`date`); the last two by one where that is not newer.
+    #[arg(long = "serial", value_name = "POLICY", value_parser = ["increment", "unixtime", "date"])]
     pub(crate) serial_policy: Option<String>,
     /// What a node does that hears no leader: `serve` goes on, `expire` stops after the SOA's EXPIRE.
     #[arg(long, value_name = "OPTION", value_parser = ["serve", "expire"])]
