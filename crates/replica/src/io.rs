@@ -213,6 +213,12 @@ pub enum KeyAlgorithm {
     HmacSha384,
     /// `hmac-sha512`
     HmacSha512,
+    /// `hmac-sha1`, for keys of other servers.
+    HmacSha1,
+    /// `hmac-sha224`, for keys of other servers.
+    HmacSha224,
+    /// `hmac-md5`, for keys of other servers.
+    HmacMd5,
 }
 
 /// What a grant is good for.

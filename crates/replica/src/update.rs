@@ -13,6 +13,7 @@ mod authenticate;
 mod keys;
 mod mac;
 mod name_table;
+mod secret_hmac;
 pub use authenticate::{Authenticated, TsigReject, authenticate, authenticate_octets};
 pub use keys::{KeyError, KeyTable, SecretId, TsigKey};
 pub use name_table::NameTable;

@@ -195,6 +195,15 @@ pub(crate) fn decode_options_change(from: &mut Decoder<'_>) -> Result<OptionsCha
     if change.of(ZoneOptions::default()) == options { Ok(change) } else { Err(DecodeError::Unknown) }
 }
 
+/// The feature level from which on members know the options that are named.
+pub(crate) const fn options_change_level(change: OptionsChange) -> u32 {
+    match (change.serial_policy, change.ack) {
+        (Some(SerialPolicyOption::Date), _) => 4,
+        (_, Some(AckOption::AllLive)) => 2,
+        _ => 1,
+    }
+}
+
 /// The feature level from which on members know these options.
 pub(super) const fn options_level(options: ZoneOptions) -> u32 {
     match (options.serial_policy, options.ack) {
