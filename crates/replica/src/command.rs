@@ -3,7 +3,7 @@
 use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::entry::{
     Body, Entry, SettingsChange, decode_algorithm, decode_options_change, decode_policy, encode_algorithm,
-    encode_options_change, encode_policy,
+    encode_options_change, encode_policy, options_change_level,
 };
 use crate::io::{AdminError, KeyAlgorithm, NodeId, OptionsChange, Transport};
 use crate::limits::{ADDRESS_OCTETS_MAX, ENTRY_OCTETS_MAX, SECRET_OCTETS_MAX, UPDATE_OCTETS_MAX};
@@ -128,9 +128,13 @@ impl Command {
         match self {
             Self::Propose(body) => body.feature_level(),
             Self::Settings(change) => change.feature_level(),
+            Self::ZoneSet { change, .. } => match options_change_level(*change) {
+                level @ 3.. => level,
+                _ => 2,
+            },
+            Self::KeyRoll { algorithm, .. } if algorithm.is_weak() => 4,
             Self::Update(UpdateCommand { taken: Some(_), .. })
             | Self::Everywhere { .. }
-            | Self::ZoneSet { .. }
             | Self::KeyRoll { .. }
             | Self::PolicySet { .. } => 2,
             Self::Update(_) | Self::NodeAdd { .. } | Self::NodeRemove { .. } | Self::TransferLeader { .. } => 1,

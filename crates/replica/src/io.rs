@@ -213,6 +213,12 @@ pub enum KeyAlgorithm {
     HmacSha384,
     /// `hmac-sha512`
     HmacSha512,
+    /// `hmac-sha1`, for keys of other servers.
+    HmacSha1,
+    /// `hmac-sha224`, for keys of other servers.
+    HmacSha224,
+    /// `hmac-md5`, for keys of other servers.
+    HmacMd5,
 }
 
 /// What a grant is good for.
@@ -234,6 +240,8 @@ pub enum SerialPolicyOption {
     Increment,
     /// To the seconds since 1970, or by one where that would not be newer.
     UnixTime,
+    /// To `YYYYMMDD00` of the day in UTC, or by one where that would not be newer.
+    Date,
 }
 
 /// What a zone does when no leader can be heard.

@@ -13,7 +13,8 @@ mod authenticate;
 mod keys;
 mod mac;
 mod name_table;
-pub use authenticate::{Authenticated, TsigReject, authenticate};
+mod secret_hmac;
+pub use authenticate::{Authenticated, TsigReject, authenticate, authenticate_octets};
 pub use keys::{KeyError, KeyTable, SecretId, TsigKey};
 pub use name_table::NameTable;
 

@@ -51,7 +51,7 @@ fn sign(signer: &Signer, request: &[u8], rcode: Rcode, now_s: u64) -> Vec<u8> {
 
 #[test]
 fn what_the_server_signed_for_this_request_is_believed() {
-    for algorithm in KeyAlgorithm::ALL {
+    for algorithm in KeyAlgorithm::STRONG {
         let key = client(algorithm, SECRET);
         let request = request(&key, 7, NOW);
         for rcode in [Rcode::NOERROR, Rcode::NXRRSET, Rcode::REFUSED] {

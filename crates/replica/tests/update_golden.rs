@@ -129,6 +129,7 @@ impl Script {
                 let policy = match *policy {
                     "increment" => SerialPolicyOption::Increment,
                     "unixtime" => SerialPolicyOption::UnixTime,
+                    "date" => SerialPolicyOption::Date,
                     other => panic!("policy {other}"),
                 };
                 self.policy = (policy, now_s.parse().unwrap());

@@ -27,7 +27,7 @@ use crate::set::{SetVersion, Zone};
 use chain::Responder;
 use store::{Key, Path, Trail};
 use wire::compose::{Composer, EdnsOut, ZoneVersionOut, ede};
-use wire::number::{Class, Rcode, Rtype, Serial};
+use wire::number::{Class, Rcode, Rtype};
 use wire::parse::{EdnsIn, FirstQuestion, Request};
 
 /// What carries the response.
@@ -186,17 +186,22 @@ fn answer_found(
 ) -> Answered {
     let asked = request.edns.as_ref().map(EdnsIn::asked);
     let mut composer = Composer::new(out, context.octets_max(asked.as_ref()));
-    let mut edns = asked.map(|asked| EdnsOut {
-        zoneversion: zoneversion_ahead(request).filter(|_| asked.zoneversion),
-        ..context.edns_out(&asked)
-    });
-    composer.reserve(edns.as_ref().map_or(0, EdnsOut::octet_count));
+    let mut edns = asked.map(|asked| context.edns_out(&asked));
+    // The zone is not known yet; the room for its version is.
+    let has_version = asked.is_some_and(|asked| asked.zoneversion);
+    let version_octets = if has_version { ZoneVersionOut::OPTION_OCTETS } else { 0 };
+    let has_expire = asked.is_some_and(|asked| asked.expire);
+    let expire_octets = if has_expire { EdnsOut::EXPIRE_OCTETS } else { 0 };
+    composer.reserve(edns.as_ref().map_or(0, EdnsOut::octet_count) + version_octets + expire_octets);
     let (kind, common_labels) = match &request.question {
         None => {
             composer.start_response(request, Rcode::NOERROR, false);
             (AnswerKind::CookieOnly, 0)
         }
-        Some(question) => answer_question(set, request, question, context, ahead, &mut composer, edns.as_mut()),
+        Some(question) => {
+            let edns = edns.as_mut().map(|edns| Opt { edns, has_version, has_expire });
+            answer_question(set, request, question, context, ahead, &mut composer, edns)
+        }
     };
     let (rcode, truncated) = (composer.rcode(), composer.is_truncated());
     Answered { len: composer.finish(edns.as_ref()), kind, rcode, truncated, common_labels }
@@ -210,6 +215,15 @@ struct Refusal {
     extended: Option<u16>,
 }
 
+/// OPT of a response whose zone is not known yet.
+struct Opt<'o, 'c> {
+    edns: &'o mut EdnsOut<'c>,
+    /// Whether the client wants ZONEVERSION.
+    has_version: bool,
+    /// Whether the client wants EXPIRE.
+    has_expire: bool,
+}
+
 fn answer_question(
     set: SetVersion<'_>,
     request: &Request<'_>,
@@ -217,7 +231,7 @@ fn answer_question(
     context: &AnswerContext<'_>,
     ahead: Ahead<'_, '_>,
     composer: &mut Composer<'_>,
-    edns: Option<&mut EdnsOut<'_>>,
+    opt: Option<Opt<'_, '_>>,
 ) -> (AnswerKind, usize) {
     if question.qclass == Class::CH
         && let Some(text) = context.chaos.find(question)
@@ -256,17 +270,22 @@ fn answer_question(
     match admitted {
         Err(Refusal { rcode, kind, extended }) => {
             composer.start_response(request, rcode, false);
-            if let (Some(edns), Some(code)) = (edns, extended) {
+            if let (Some(opt), Some(code)) = (opt, extended) {
                 // Nothing else is in the message, so what was reserved does not matter.
-                edns.zoneversion = None;
-                edns.ede[0] = Some((code, ""));
+                opt.edns.ede[0] = Some((code, ""));
             }
             // It would be the same for any name.
             (kind, 0)
         }
         Ok(zone) => {
-            if let Some(zoneversion) = edns.and_then(|edns| edns.zoneversion.as_mut()) {
-                *zoneversion = version_of(&zone).unwrap_or(*zoneversion);
+            // RFC 9660 3.2: only an answer from a zone has a version, so the option is put in here and nowhere else.
+            if let Some(opt) = opt {
+                if opt.has_version {
+                    opt.edns.zoneversion = version_of(&zone);
+                }
+                if opt.has_expire && question.qtype == Rtype::SOA && question.qname == zone.apex() {
+                    opt.edns.expire = zone.expire();
+                }
             }
             composer.start_response(request, Rcode::NOERROR, true);
             let trail = match name {
@@ -285,6 +304,10 @@ fn refuse_question(question: &FirstQuestion<'_>) -> Option<Refusal> {
         return refused(None);
     }
     match question.qtype {
+        // RFC 9824 3.5: "the DNS server MUST return a Format Error", and may say EDE 30.
+        Rtype::NXNAME => {
+            Some(Refusal { rcode: Rcode::FORMERR, kind: AnswerKind::FormErr, extended: Some(ede::INVALID_QUERY_TYPE) })
+        }
         // RFC 6891 6.1.1, RFC 8945 4.2, RFC 2930 2: no zone has these.
         Rtype::OPT | Rtype::TSIG | Rtype::TKEY => {
             Some(Refusal { rcode: Rcode::FORMERR, kind: AnswerKind::FormErr, extended: None })
@@ -308,13 +331,6 @@ fn admit<'a>(zone: Option<Zone<'a>>, context: &AnswerContext<'_>) -> Result<Zone
         Servable::Loading | Servable::CutOff => Err(refusal(Rcode::SERVFAIL, AnswerKind::ServFail, ede::NOT_READY)),
         Servable::Expired => Err(refusal(Rcode::SERVFAIL, AnswerKind::ServFail, ede::INVALID_DATA)),
     }
-}
-
-/// ZONEVERSION of an answer whose zone is not known yet, so that its octets are reserved. Neither a query without a
-/// question nor a name of class CH is of any zone, so there is no version to tell (RFC 9660 3.2).
-fn zoneversion_ahead(request: &Request<'_>) -> Option<ZoneVersionOut> {
-    let is_of_zone = request.question.as_ref().is_some_and(|question| question.qclass == Class::IN);
-    is_of_zone.then_some(ZoneVersionOut { label_count: 0, serial: Serial(0) })
 }
 
 /// The version of the zone that an answer comes from (RFC 9660 3.2).

@@ -14,6 +14,8 @@ use wire::name::NameRef;
 
 /// The NSEC or NSEC3 RRsets that one answer needs, each once.
 pub(crate) struct Proofs<'a> {
+    /// Whether the zone has DNSKEY at its apex.
+    has_key: bool,
     count: usize,
     proofs: [Option<Proof<'a>>; PROOFS_MAX],
 }
@@ -26,8 +28,8 @@ pub(crate) struct Proof<'a> {
 }
 
 impl<'a> Proofs<'a> {
-    pub(crate) const fn new() -> Self {
-        Self { count: 0, proofs: [None; PROOFS_MAX] }
+    pub(crate) const fn new(zone: &Zone<'a>) -> Self {
+        Self { has_key: zone.is_presigned(), count: 0, proofs: [None; PROOFS_MAX] }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Proof<'a>> {
@@ -137,9 +139,10 @@ impl<'a> Proofs<'a> {
         labels
     }
 
-    /// Adds a proof unless it is there.
+    /// Adds a proof unless it is there. NSEC and NSEC3 without signatures are data like others in a zone that has no key
+    /// (RFC 4035 2): they prove nothing.
     fn push(&mut self, proof: Option<Proof<'a>>) {
-        let Some(proof) = proof else { return };
+        let Some(proof) = proof.filter(|proof| self.has_key || proof.rrset.is_signed()) else { return };
         let is_there = self.iter().any(|other| other.rrset.is_same(&proof.rrset));
         if !is_there && self.count < PROOFS_MAX {
             self.proofs[self.count] = Some(proof);

@@ -47,6 +47,8 @@ pub const LOC_CENTIMETRES_MAX: u64 = 9_000_000_000;
 /// The last year that a signature's time may lie in. Times count modulo 2^32 seconds (RFC 4034 3.1.5), so later years
 /// are taken for earlier ones; beyond two turns of the clock a typing error is more likely. Knot has the same bound.
 pub const TIME_YEAR_MAX: u64 = 2225;
+/// The last second that is turned into a date: in the year 5138, so that finding the year takes few steps.
+pub const CALENDAR_S_MAX: u64 = 100_000_000_000;
 /// Octets of all that one owner name has. The store takes 16 MiB.
 pub const LEAF_OCTETS_MAX: usize = 8 << 20;
 /// Octets of a number in a leaf: 28 bits, more than twice what a leaf may have octets.

@@ -99,8 +99,13 @@ pub(crate) fn lookup_key<'a>(
     }
     if let Some(vertex) = exact(path) {
         // RFC 4035 3.1.4.1: DS belongs to the parent's side of the cut.
-        if vertex.is_zone_cut() && qtype != Rtype::DS {
-            return Outcome::Referral { cut: vertex };
+        if qtype != Rtype::DS {
+            if vertex.is_zone_cut() {
+                return Outcome::Referral { cut: vertex };
+            }
+        } else if qname.octets().len() == zone.apex().octets().len() {
+            // The same holds at the apex, whose DS is that of the zone above: "no data" (RFC 4035 3.1.4.1).
+            return Outcome::NoData { vertex: Some(vertex), source: Source::Exact };
         }
         return at_vertex(vertex, qtype, Source::Exact);
     }
@@ -131,6 +136,23 @@ pub(crate) fn locate<'a>(zone: &Zone<'a>, name: NameRef<'_>, key: &Key, trail: &
     if reached.is_none_or(|vertex| vertex.owner() != name) || !store.retrace(trail, path) {
         store.locate_along(zone.names(), key, trail, path);
     }
+}
+
+/// The wildcard that stands for a name without records (RFC 4592 3.3.1): `path` is the place of the name, nothing above
+/// which is occluded; `key` is spent.
+pub(crate) fn source_of_synthesis<'a>(
+    zone: &Zone<'a>,
+    name: NameRef<'_>,
+    path: &Path<'a>,
+    key: &mut Key,
+) -> Option<Vertex<'a>> {
+    let encloser_labels = existing_labels(name, path);
+    // RFC 4592 2.2.2: an empty non-terminal exists.
+    if encloser_labels == name.label_count() {
+        return None;
+    }
+    wildcard_of(name, encloser_labels, key)?;
+    zone.vertex(key)
 }
 
 /// The ancestor of `name` that has `labels` labels, the root label not counted; `name` itself when it has no more.

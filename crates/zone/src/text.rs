@@ -21,7 +21,7 @@ mod octets;
 mod parameters;
 pub use mnemonic::{print_rtype, scan_rtype};
 pub use names::{print_name, scan_name};
-pub use numbers::scan_period;
+pub use numbers::{calendar_date, scan_period};
 
 // Rdata and records.
 mod print;

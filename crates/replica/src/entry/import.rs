@@ -142,6 +142,7 @@ pub(crate) fn encode_options(options: ZoneOptions, out: &mut Encoder) {
     out.u8(match options.serial_policy {
         SerialPolicyOption::Increment => 1,
         SerialPolicyOption::UnixTime => 2,
+        SerialPolicyOption::Date => 3,
     });
     let stale = match options.stale {
         StaleOption::Serve => 1,
@@ -161,6 +162,7 @@ pub(crate) fn decode_options(from: &mut Decoder<'_>) -> Result<ZoneOptions, Deco
     let serial_policy = match from.u8()? {
         1 => SerialPolicyOption::Increment,
         2 => SerialPolicyOption::UnixTime,
+        3 => SerialPolicyOption::Date,
         _ => return Err(DecodeError::Unknown),
     };
     let octet = from.u8()?;
@@ -193,10 +195,20 @@ pub(crate) fn decode_options_change(from: &mut Decoder<'_>) -> Result<OptionsCha
     if change.of(ZoneOptions::default()) == options { Ok(change) } else { Err(DecodeError::Unknown) }
 }
 
+/// The feature level from which on members know the options that are named.
+pub(crate) const fn options_change_level(change: OptionsChange) -> u32 {
+    match (change.serial_policy, change.ack) {
+        (Some(SerialPolicyOption::Date), _) => 4,
+        (_, Some(AckOption::AllLive)) => 2,
+        _ => 1,
+    }
+}
+
 /// The feature level from which on members know these options.
 pub(super) const fn options_level(options: ZoneOptions) -> u32 {
-    match options.ack {
-        AckOption::Majority => 1,
-        AckOption::AllLive => 2,
+    match (options.serial_policy, options.ack) {
+        (SerialPolicyOption::Date, _) => 4,
+        (_, AckOption::AllLive) => 2,
+        (_, AckOption::Majority) => 1,
     }
 }

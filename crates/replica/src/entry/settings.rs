@@ -184,6 +184,7 @@ impl SettingsChange {
             | Self::KeyRoll { .. }
             | Self::KeyRetire { .. } => 2,
             Self::ZoneOptions { options, .. } => options_level(*options),
+            Self::KeyAdd { algorithm, .. } if algorithm.is_weak() => 4,
             Self::ZoneRemove { .. }
             | Self::KeyAdd { .. }
             | Self::KeyRemove { .. }
@@ -398,6 +399,9 @@ pub(crate) fn encode_algorithm(algorithm: KeyAlgorithm, out: &mut Encoder) {
         KeyAlgorithm::HmacSha256 => 1,
         KeyAlgorithm::HmacSha384 => 2,
         KeyAlgorithm::HmacSha512 => 3,
+        KeyAlgorithm::HmacSha1 => 4,
+        KeyAlgorithm::HmacSha224 => 5,
+        KeyAlgorithm::HmacMd5 => 6,
     });
 }
 
@@ -407,6 +411,9 @@ pub(crate) fn decode_algorithm(from: &mut Decoder<'_>) -> Result<KeyAlgorithm, D
         1 => Ok(KeyAlgorithm::HmacSha256),
         2 => Ok(KeyAlgorithm::HmacSha384),
         3 => Ok(KeyAlgorithm::HmacSha512),
+        4 => Ok(KeyAlgorithm::HmacSha1),
+        5 => Ok(KeyAlgorithm::HmacSha224),
+        6 => Ok(KeyAlgorithm::HmacMd5),
         _ => Err(DecodeError::Unknown),
     }
 }

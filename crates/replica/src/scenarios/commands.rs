@@ -261,6 +261,33 @@ fn below_its_feature_level_options_go_to_the_leader_whole() {
     cluster.assert_same();
 }
 
+/// Members of software of level 3 could read neither.
+#[test]
+fn below_level_4_there_are_no_serials_by_date_and_no_weak_keys() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let follower = leader % 3 + 1;
+    let date = OptionsChange { serial_policy: Some(SerialPolicyOption::Date), ..OptionsChange::default() };
+    let weak = |algorithm, nonce| {
+        let (name, secret) = (name("weak."), vec![nonce; 32]);
+        AdminCommand::AddKey { name, algorithm, secret, nonce: [nonce; 12] }
+    };
+    for level in [3, 4] {
+        for id in cluster.alive() {
+            cluster.replica_mut(id).machine.settings.pretend_feature_level(level);
+        }
+        for (nonce, asked) in [(1, leader), (2, follower)] {
+            for command in [set_options(date), weak(KeyAlgorithm::WEAK[usize::from(nonce)], nonce)] {
+                let request = cluster.admin(asked, command);
+                cluster.run(500);
+                let refused = cluster.admin[&request] == Err(AdminError::LevelTooLow);
+                assert_eq!(refused, level == 3, "{level}: {:?}", cluster.admin[&request]);
+            }
+        }
+        cluster.assert_same();
+    }
+}
+
 /// What is done through the leader while a follower's disk hangs, so that it does not know of it; then the follower is
 /// asked, and its disk goes on. Gives what it says.
 fn at_a_node_that_lags(done: Vec<AdminCommand>, asked: AdminCommand) -> (Cluster, Result<AdminReply, AdminError>) {

@@ -41,6 +41,8 @@ pub enum TsigReject {
     Malformed,
     /// No key of this name, or the key has another algorithm.
     BadKey,
+    /// The MAC is longer than the key's hash, or shorter than ten octets or half the hash: FORMERR (RFC 8945 5.2.2.1).
+    MacLength,
     /// The MAC is wrong.
     BadSig,
     /// The MAC is right, Time Signed is too far from now.
@@ -51,7 +53,8 @@ pub enum TsigReject {
 
 impl TsigReject {
     /// All of them; `reason as usize` is its place.
-    pub const ALL: [Self; 5] = [Self::Malformed, Self::BadKey, Self::BadSig, Self::BadTime, Self::BadTrunc];
+    pub const ALL: [Self; 6] =
+        [Self::Malformed, Self::BadKey, Self::MacLength, Self::BadSig, Self::BadTime, Self::BadTrunc];
 
     /// A stable label for metrics.
     #[must_use]
@@ -59,6 +62,7 @@ impl TsigReject {
         match self {
             Self::Malformed => "tsig_malformed",
             Self::BadKey => "tsig_bad_key",
+            Self::MacLength => "tsig_mac_length",
             Self::BadSig => "tsig_bad_sig",
             Self::BadTime => "tsig_bad_time",
             Self::BadTrunc => "tsig_bad_trunc",
@@ -69,7 +73,7 @@ impl TsigReject {
     #[must_use]
     pub const fn tsig_error(self) -> Option<Rcode> {
         match self {
-            Self::Malformed => None,
+            Self::Malformed | Self::MacLength => None,
             Self::BadKey => Some(Rcode::BADKEY),
             Self::BadSig => Some(Rcode::BADSIG),
             Self::BadTime => Some(Rcode::BADTIME),
@@ -78,23 +82,30 @@ impl TsigReject {
     }
 }
 
-/// Checks the TSIG record of a request. The wire form was checked by `wire::parse_request`: one record, the last one,
-/// of class ANY, its MAC no longer than the hash and no shorter than ten octets and half the hash.
-///
-/// The order is that of RFC 8945 5.2: key (5.2.1), MAC (5.2.2), time (5.2.3), truncation (5.2.4). So nothing is signed
-/// for somebody who does not hold the key, and a wrong time is told to nobody else.
+/// Checks the TSIG record of a request; see [`authenticate_octets`].
 #[must_use]
 pub fn authenticate(request: &Request<'_>, keys: &KeyTable, now_s: u64) -> Authenticated {
-    let Some(at) = &request.tsig else { return Authenticated::Unsigned };
-    let malformed = Authenticated::Rejected { rcode: Rcode::FORMERR, reason: TsigReject::Malformed, signer: None };
-    let Some(tsig) = request.tsig_view().filter(|_| has_ttl_zero(request.octets, at)) else { return malformed };
-    let Some(request_mac) = Mac::from_octets(tsig.mac) else { return malformed };
+    request.tsig.as_ref().map_or(Authenticated::Unsigned, |at| authenticate_octets(request.octets, at, keys, now_s))
+}
+
+/// Checks the TSIG record at `at` of a message. The wire form was checked by `wire::parse_request`: one record, the last
+/// one, of class ANY.
+///
+/// The order is that of RFC 8945 5.2: key (5.2.1), MAC (5.2.2), time (5.2.3), truncation (5.2.4). So nothing is signed
+/// for a client that does not hold the key, and no other client learns of a wrong time.
+#[must_use]
+pub fn authenticate_octets(octets: &[u8], at: &TsigAt, keys: &KeyTable, now_s: u64) -> Authenticated {
+    let formerr = |reason| Authenticated::Rejected { rcode: Rcode::FORMERR, reason, signer: None };
+    let Some(tsig) = TsigView::read(octets, at).filter(|_| has_ttl_zero(octets, at)) else {
+        return formerr(TsigReject::Malformed);
+    };
     let mut signer = Signer {
         key_name: tsig.key_name.clone(),
         algorithm: tsig.algorithm.clone(),
         secret: None,
         mac_octets: 0,
-        request_mac,
+        // Only a response that is signed covers it, and none is before its length was checked.
+        request_mac: Mac::from_octets(tsig.mac).unwrap_or(Mac::NONE),
         time_signed: tsig.time_signed,
         fudge: tsig.fudge,
         own_fudge: FUDGE_S_MAX,
@@ -107,7 +118,12 @@ pub fn authenticate(request: &Request<'_>, keys: &KeyTable, now_s: u64) -> Authe
         .filter(|key| tsig.algorithm.octets().eq_ignore_ascii_case(key.algorithm.name_octets()));
     let Some(key) = key else { return reject(TsigReject::BadKey, signer) };
 
-    let message = Signed::of(request, at, &tsig);
+    // RFC 8945 5.2.2.1: FORMERR for a MAC of more octets than the hash, or of fewer than ten or half of it.
+    if !(key.algorithm.mac_octets_min()..=key.algorithm.mac_octets()).contains(&tsig.mac.len()) {
+        return formerr(TsigReject::MacLength);
+    }
+
+    let message = Signed::of(octets, at, &tsig);
     let Some((secret, whole_mac)) = message.verify(key, &tsig) else {
         return reject(TsigReject::BadSig, signer);
     };
@@ -151,13 +167,13 @@ struct Signed<'m> {
 }
 
 impl<'m> Signed<'m> {
-    fn of(request: &Request<'m>, at: &TsigAt, tsig: &TsigView<'m>) -> Self {
+    fn of(octets: &'m [u8], at: &TsigAt, tsig: &TsigView<'m>) -> Self {
         let mut header = [0; HEADER_OCTETS];
-        header.copy_from_slice(&request.octets[..HEADER_OCTETS]);
+        header.copy_from_slice(&octets[..HEADER_OCTETS]);
         header[..2].copy_from_slice(&tsig.original_id.to_be_bytes());
         let arcount = u16::from_be_bytes([header[10], header[11]]).saturating_sub(1);
         header[10..].copy_from_slice(&arcount.to_be_bytes());
-        Self { header, rest: &request.octets[HEADER_OCTETS..at.at] }
+        Self { header, rest: &octets[HEADER_OCTETS..at.at] }
     }
 
     /// The secret that made the MAC, and that MAC in full length.

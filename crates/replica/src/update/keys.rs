@@ -2,14 +2,23 @@
 
 use super::limits::{KEY_SECRETS_MAX, KEYS_MAX, MAC_OCTETS_MIN, SECRET_ID_OCTETS, SECRET_OCTETS_MAX};
 use super::name_table::NameTable;
+use super::secret_hmac::SecretHmac;
 use crate::io::KeyAlgorithm;
-use ring::hmac;
 use std::sync::Arc;
 use wire::name::{Name, NameRef};
 
 impl KeyAlgorithm {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::HmacSha256, Self::HmacSha384, Self::HmacSha512];
+    /// Those that new keys have.
+    pub const STRONG: [Self; 3] = [Self::HmacSha256, Self::HmacSha384, Self::HmacSha512];
+    /// Those that are there for keys of other servers only: RFC 8945 6 has SHA-1 "NOT RECOMMENDED", and MD5 as "MUST NOT
+    /// be used" in new keys; SHA-224 is optional, and no longer made by anybody.
+    pub const WEAK: [Self; 3] = [Self::HmacSha1, Self::HmacSha224, Self::HmacMd5];
+
+    /// Whether a key of this algorithm is taken only where the administrator names it.
+    #[must_use]
+    pub const fn is_weak(self) -> bool {
+        matches!(self, Self::HmacSha1 | Self::HmacSha224 | Self::HmacMd5)
+    }
 
     /// The algorithm's name in wire form (RFC 8945 6).
     #[must_use]
@@ -18,6 +27,9 @@ impl KeyAlgorithm {
             Self::HmacSha256 => b"\x0bhmac-sha256\0",
             Self::HmacSha384 => b"\x0bhmac-sha384\0",
             Self::HmacSha512 => b"\x0bhmac-sha512\0",
+            Self::HmacSha1 => b"\x09hmac-sha1\0",
+            Self::HmacSha224 => b"\x0bhmac-sha224\0",
+            Self::HmacMd5 => b"\x08hmac-md5\x07sig-alg\x03reg\x03int\0",
         }
     }
 
@@ -28,6 +40,9 @@ impl KeyAlgorithm {
             Self::HmacSha256 => 32,
             Self::HmacSha384 => 48,
             Self::HmacSha512 => 64,
+            Self::HmacSha1 => 20,
+            Self::HmacSha224 => 28,
+            Self::HmacMd5 => 16,
         }
     }
 
@@ -37,14 +52,6 @@ impl KeyAlgorithm {
     pub const fn mac_octets_min(self) -> usize {
         let half = self.mac_octets() / 2;
         if half > MAC_OCTETS_MIN { half } else { MAC_OCTETS_MIN }
-    }
-
-    const fn hmac(self) -> hmac::Algorithm {
-        match self {
-            Self::HmacSha256 => hmac::HMAC_SHA256,
-            Self::HmacSha384 => hmac::HMAC_SHA384,
-            Self::HmacSha512 => hmac::HMAC_SHA512,
-        }
     }
 }
 
@@ -69,19 +76,19 @@ pub struct SecretId(pub [u8; SECRET_ID_OCTETS]);
 /// One secret of a key.
 #[derive(Clone, Debug)]
 pub(super) struct Secret {
-    pub(super) hmac: hmac::Key,
+    pub(super) hmac: SecretHmac,
     pub(super) id: SecretId,
 }
 
 impl Secret {
     fn new(key: NameRef<'_>, algorithm: KeyAlgorithm, octets: &[u8]) -> Self {
-        let hmac = hmac::Key::new(algorithm.hmac(), octets);
-        let mut context = hmac::Context::with_key(&hmac);
+        let hmac = SecretHmac::new(algorithm, octets);
+        let mut context = hmac.context();
         // No message that is signed begins so: its header would have an OPCODE and flags that are none.
         context.update(b"which secret of the key ");
         context.update(key.octets());
         let mut id = [0; SECRET_ID_OCTETS];
-        id.copy_from_slice(&context.sign().as_ref()[..SECRET_ID_OCTETS]);
+        id.copy_from_slice(&context.finish().octets()[..SECRET_ID_OCTETS]);
         Self { hmac, id: SecretId(id) }
     }
 }

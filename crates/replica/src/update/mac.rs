@@ -1,7 +1,7 @@
 //! What a TSIG MAC is made over (RFC 8945 4.3, 5.3.1), the same for requests and responses.
 
 use super::limits::MAC_OCTETS_MAX;
-use ring::hmac;
+use super::secret_hmac::{HmacContext, SecretHmac};
 use std::hint::black_box;
 use wire::limits::NAME_OCTETS_MAX;
 use wire::name::NameRef;
@@ -48,7 +48,7 @@ pub(super) struct Variables<'a> {
 
 impl Variables<'_> {
     /// RFC 8945 4.3.3: names "in canonical wire format", CLASS always ANY, TTL always 0.
-    fn digest(&self, context: &mut hmac::Context) {
+    fn digest(&self, context: &mut HmacContext) {
         digest_lower_case(self.key_name, context);
         context.update(&Class::ANY.0.to_be_bytes());
         context.update(&0u32.to_be_bytes());
@@ -60,7 +60,7 @@ impl Variables<'_> {
     }
 
     /// RFC 8945 5.3.1: in the second and later messages of a transfer, only Time Signed and Fudge.
-    fn digest_timers(&self, context: &mut hmac::Context) {
+    fn digest_timers(&self, context: &mut HmacContext) {
         context.update(&time_octets(self.time_signed));
         context.update(&self.fudge.to_be_bytes());
     }
@@ -77,13 +77,13 @@ pub(super) enum Cover {
 
 /// The MAC over what came before, the message without its TSIG record in two parts, and the TSIG variables.
 pub(super) fn compute(
-    secret: &hmac::Key,
+    secret: &SecretHmac,
     prior: Option<&Mac>,
     message: [&[u8]; 2],
     variables: &Variables<'_>,
     cover: Cover,
 ) -> Mac {
-    let mut context = hmac::Context::with_key(secret);
+    let mut context = secret.context();
     if let Some(prior) = prior {
         // RFC 8945 4.3.1: "Request MAC Size" and "Request MAC", truncated as it was sent.
         context.update(&u16::from(prior.len).to_be_bytes());
@@ -94,8 +94,7 @@ pub(super) fn compute(
         Cover::Variables => variables.digest(&mut context),
         Cover::Timers => variables.digest_timers(&mut context),
     }
-    // No algorithm of ours makes more octets than a `Mac` holds.
-    Mac::from_octets(context.sign().as_ref()).unwrap_or(Mac::NONE)
+    context.finish()
 }
 
 /// A time as TSIG has it: 48 bits.
@@ -104,7 +103,7 @@ pub(super) fn time_octets(time_s: u64) -> [u8; 6] {
     time
 }
 
-fn digest_lower_case(name: NameRef<'_>, context: &mut hmac::Context) {
+fn digest_lower_case(name: NameRef<'_>, context: &mut HmacContext) {
     let mut lower = [0; NAME_OCTETS_MAX];
     let lower = &mut lower[..name.octets().len()];
     lower.copy_from_slice(name.octets());

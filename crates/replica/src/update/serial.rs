@@ -2,6 +2,7 @@
 
 use crate::io::SerialPolicyOption;
 use wire::number::Serial;
+use zone::text::calendar_date;
 
 /// The serial after `current`. It is newer than `current` in the arithmetic of RFC 1982 whatever the clock says, and
 /// never 0, which some software takes for "no serial": 4294967295 is followed by 1.
@@ -13,6 +14,12 @@ pub fn step(current: Serial, policy: SerialPolicyOption, now_s: u64) -> Serial {
             // The lower 32 bits: from 2106 on the time goes round as serials do.
             let time = Serial(now_s as u32);
             if time.0 != 0 && time.is_newer_than(current) { time } else { current.next() }
+        }
+        SerialPolicyOption::Date => {
+            let (year, month, day) = calendar_date(now_s);
+            // No year after 4294 fits 32 bits.
+            let date = u32::try_from(((year * 100 + month) * 100 + day) * 100).map(Serial).ok();
+            date.filter(|date| date.is_newer_than(current)).unwrap_or_else(|| current.next())
         }
     }
 }
@@ -44,7 +51,7 @@ const fn serial_at(rdata: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use SerialPolicyOption::{Increment, UnixTime};
+    use SerialPolicyOption::{Date, Increment, UnixTime};
 
     #[test]
     fn steps_are_newer_and_leave_zero_out() {
@@ -61,6 +68,19 @@ mod tests {
             // More than half the circle behind counts as ahead.
             (UnixTime, 3_900_000_000, 1_700_000_000, 1_700_000_000),
             (UnixTime, u32::MAX, 1 << 32, 1),
+            // 27 November 2026, 23:59:59 UTC, and a second later; 29 February.
+            (Date, 1, 1_795_823_999, 2_026_112_700),
+            (Date, 1, 1_795_824_000, 2_026_112_800),
+            (Date, 2_024_022_899, 1_709_164_800, 2_024_022_900),
+            (Date, 2_026_112_700, 1_795_823_999, 2_026_112_701),
+            // More than a hundred updates in a day take numbers of the next, and a clock that went back changes nothing.
+            (Date, 2_026_112_799, 1_795_823_999, 2_026_112_800),
+            (Date, 2_026_112_800, 1_795_823_999, 2_026_112_801),
+            // A time in seconds is behind; a serial more than half the circle ahead of the date counts as behind too.
+            (Date, 1_795_824_000, 1_795_823_999, 2_026_112_700),
+            (Date, 4_200_000_000, 1_795_823_999, 2_026_112_700),
+            (Date, 4_100_000_000, 1_795_823_999, 4_100_000_001),
+            (Date, 7, u64::MAX, 8),
         ];
         for (policy, current, now_s, next) in cases {
             let got = step(Serial(current), policy, now_s);

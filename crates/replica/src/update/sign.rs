@@ -1,7 +1,7 @@
 //! Signing responses (RFC 8945 5.3): the TSIG record is written behind a finished message, into the same buffer.
 
 use super::mac::{self, Cover, Mac, Variables, time_octets};
-use ring::hmac;
+use super::secret_hmac::SecretHmac;
 use wire::limits::HEADER_OCTETS;
 use wire::number::{Class, Rcode, Rtype};
 use wire::parse::NameBuf;
@@ -25,7 +25,7 @@ pub struct Signer {
     /// As the client wrote it.
     pub(super) algorithm: NameBuf,
     /// `None`: the response has a TSIG record with an empty MAC (RFC 8945 5.3.2).
-    pub(super) secret: Option<hmac::Key>,
+    pub(super) secret: Option<SecretHmac>,
     /// Octets of a MAC of ours: never truncated.
     pub(super) mac_octets: usize,
     /// The MAC of the request as it was sent.

@@ -4,14 +4,14 @@ use super::Api;
 use super::consistent::Consistency;
 use super::error::ApiError;
 use super::types::{DoneJson, GrantJson, KeyJson};
-use crate::files::key_file::Algorithm;
+use crate::files::key_file::{ALGORITHMS_HINT, Algorithm};
 use crate::files::token::fill_random;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
-use replica::io::{AdminCommand, AdminError, AdminReply, KeyAlgorithm, Right};
+use replica::io::{AdminCommand, AdminError, AdminReply, Right};
 use serde::Deserialize;
 use std::sync::Arc;
 use wire::Name;
@@ -32,7 +32,8 @@ pub(super) async fn list(
     let rights = api.handle.shared().rights();
     let keys = rights.statuses().into_iter().map(|key| KeyJson {
         name: key.name.to_string(),
-        algorithm: mnemonic(key.algorithm).to_owned(),
+        algorithm: Algorithm::from_replica(key.algorithm).mnemonic().to_owned(),
+        allow_weak: None,
         secret: None,
         rolling: key.is_rolling,
         grants: key
@@ -62,7 +63,8 @@ pub(super) async fn show_secret(
     }
     let of = |secret: &Zeroizing<Vec<u8>>| KeyJson {
         name: name.to_string(),
-        algorithm: mnemonic(known.algorithm).to_owned(),
+        algorithm: Algorithm::from_replica(known.algorithm).mnemonic().to_owned(),
+        allow_weak: None,
         secret: Some(data_encoding::BASE64.encode(secret)),
         grants: Vec::new(),
         rolling: known.is_rolling,
@@ -123,8 +125,9 @@ pub(super) async fn add(
     let (key, name, algorithm) = parse_key(&body?)?;
     let mut commands = Vec::new();
     if let Some(secret) = &key.secret {
+        check_weak(algorithm, key.allow_weak.as_deref())?;
         let (secret, nonce) = secret_and_nonce(secret)?;
-        commands.push(AdminCommand::AddKey { name: name.clone(), algorithm: wire_algorithm(algorithm), secret, nonce });
+        commands.push(AdminCommand::AddKey { name: name.clone(), algorithm: algorithm.of_replica(), secret, nonce });
     }
     for grant in &key.grants {
         let right = parse_right(&grant.right)?;
@@ -165,7 +168,7 @@ pub(super) async fn roll(
         .as_deref()
         .ok_or_else(|| bad("the new secret is missing".to_owned(), "name, algorithm and secret"))?;
     let (secret, nonce) = secret_and_nonce(secret)?;
-    changed(&api, AdminCommand::RollKey { name, algorithm: wire_algorithm(algorithm), secret, nonce }).await
+    changed(&api, AdminCommand::RollKey { name, algorithm: algorithm.of_replica(), secret, nonce }).await
 }
 
 /// Makes the older of two secrets void.
@@ -200,10 +203,20 @@ fn parse_key(body: &[u8]) -> Result<(KeyJson, Name, Algorithm), ApiError> {
         bad(format!("the body is not the JSON of a key: {error}"), "name, algorithm, secret and grants")
     })?;
     let name = parse_name(&key.name)?;
-    let algorithm = Algorithm::from_mnemonic(&key.algorithm).ok_or_else(|| {
-        bad(format!("`{}` is no algorithm", key.algorithm), "hmac-sha256, hmac-sha384 or hmac-sha512")
-    })?;
+    let algorithm = Algorithm::from_mnemonic(&key.algorithm)
+        .ok_or_else(|| bad(format!("`{}` is no algorithm", key.algorithm), ALGORITHMS_HINT))?;
     Ok((key, name, algorithm))
+}
+
+/// RFC 8945 6: MD5 "MUST NOT be used" in new keys, SHA-1 is "NOT RECOMMENDED". Such a key is taken only where its
+/// algorithm is named once more.
+fn check_weak(algorithm: Algorithm, allowed: Option<&str>) -> Result<(), ApiError> {
+    if !algorithm.is_weak() || allowed.and_then(Algorithm::from_mnemonic) == Some(algorithm) {
+        return Ok(());
+    }
+    let word = algorithm.mnemonic();
+    let hint = format!("use {ALGORITHMS_HINT}; for a client that has nothing else, say allow_weak: {word}");
+    Err(bad(format!("{word} is weak (RFC 8945 6)"), &hint))
 }
 
 fn secret_and_nonce(secret: &str) -> Result<(Vec<u8>, [u8; 12]), ApiError> {
@@ -225,22 +238,6 @@ fn parse_name(text: &str) -> Result<Name, ApiError> {
 
 fn bad(error: String, hint: &str) -> ApiError {
     ApiError::new(StatusCode::BAD_REQUEST, error, hint)
-}
-
-const fn wire_algorithm(algorithm: Algorithm) -> KeyAlgorithm {
-    match algorithm {
-        Algorithm::HmacSha256 => KeyAlgorithm::HmacSha256,
-        Algorithm::HmacSha384 => KeyAlgorithm::HmacSha384,
-        Algorithm::HmacSha512 => KeyAlgorithm::HmacSha512,
-    }
-}
-
-const fn mnemonic(algorithm: KeyAlgorithm) -> &'static str {
-    match algorithm {
-        KeyAlgorithm::HmacSha256 => Algorithm::HmacSha256.mnemonic(),
-        KeyAlgorithm::HmacSha384 => Algorithm::HmacSha384.mnemonic(),
-        KeyAlgorithm::HmacSha512 => Algorithm::HmacSha512.mnemonic(),
-    }
 }
 
 const fn right_label(right: Right) -> &'static str {

@@ -157,7 +157,7 @@ pub(crate) struct ZoneJson {
 /// Replicated options of a zone.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct OptionsJson {
-    /// `increment` or `unixtime`: how its serial moves.
+    /// `increment`, `unixtime` or `date`: how its serial moves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) serial_policy: Option<String>,
     /// `serve` or `expire`: what it does when no leader can be heard.
@@ -185,8 +185,12 @@ pub(crate) struct HealthJson {
 #[serde(deny_unknown_fields)]
 pub(crate) struct KeyJson {
     pub(crate) name: String,
-    /// `hmac-sha256`, `hmac-sha384` or `hmac-sha512`.
+    /// `hmac-sha256`, `hmac-sha384` or `hmac-sha512`; of a key of another server, `hmac-sha1`, `hmac-sha224` or
+    /// `hmac-md5`.
     pub(crate) algorithm: String,
+    /// A weak algorithm again, which says that it is meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) allow_weak: Option<String>,
     /// Base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) secret: Option<String>,

@@ -102,6 +102,7 @@ fn show_options(options: ZoneOptions) -> OptionsJson {
     let serial_policy = match options.serial_policy {
         SerialPolicyOption::Increment => "increment",
         SerialPolicyOption::UnixTime => "unixtime",
+        SerialPolicyOption::Date => "date",
     };
     let stale = match options.stale {
         StaleOption::Serve => "serve",
@@ -123,7 +124,8 @@ fn parse_options(wanted: &OptionsJson) -> Result<OptionsChange, ApiError> {
         None => None,
         Some("increment") => Some(SerialPolicyOption::Increment),
         Some("unixtime") => Some(SerialPolicyOption::UnixTime),
-        Some(other) => return Err(unknown(other, "serial_policy is increment or unixtime")),
+        Some("date") => Some(SerialPolicyOption::Date),
+        Some(other) => return Err(unknown(other, "serial_policy is increment, unixtime or date")),
     };
     let stale = match wanted.stale.as_deref() {
         None => None,

@@ -1,6 +1,6 @@
 //! `ddns`: the client that keeps names on changing addresses; all but the command line is in the crate `ddns`.
 
-use crate::files::key_file::{Algorithm, TsigKey};
+use crate::files::key_file::TsigKey;
 use crate::node::system::effective_user;
 use crate::problem::{Exit, Problem};
 use crate::sandbox;
@@ -8,7 +8,6 @@ use crate::stop::Stop;
 use clap::Args;
 use ddns::config::{Config, ConfigError};
 use ddns::{Daemon, Ended, Manner};
-use replica::io::KeyAlgorithm;
 use replica::update::client::ClientKey;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -92,11 +91,13 @@ fn wrong(file: &Path, error: ConfigError) -> Problem {
 fn load_key(file: &Path) -> Result<ClientKey, Problem> {
     check_readers(file)?;
     let key = TsigKey::load(file)?;
-    let algorithm = match key.algorithm {
-        Algorithm::HmacSha256 => KeyAlgorithm::HmacSha256,
-        Algorithm::HmacSha384 => KeyAlgorithm::HmacSha384,
-        Algorithm::HmacSha512 => KeyAlgorithm::HmacSha512,
-    };
+    if key.algorithm.is_weak() {
+        let why = format!("{} is weak (RFC 8945 6)", key.algorithm.mnemonic());
+        return Err(Problem::new(Exit::Input, "the key file cannot be used", why)
+            .at(file.display())
+            .hint("make a key of hmac-sha256 at the server"));
+    }
+    let algorithm = key.algorithm.of_replica();
     ClientKey::new(key.name.as_ref(), algorithm, &key.secret).map_err(|error| {
         Problem::new(Exit::Input, "the key file cannot be used", format!("{error:?}")).at(file.display())
     })

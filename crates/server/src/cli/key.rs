@@ -6,7 +6,7 @@ mod out;
 use super::client::{Client, query};
 use super::{GrantArgs, KeyCommand, RightArgs, Target};
 use crate::api::types::{DoneJson, GrantJson, KeyJson};
-use crate::files::key_file::{Algorithm, TsigKey};
+use crate::files::key_file::{ALGORITHMS_HINT, Algorithm, TsigKey};
 use crate::problem::{Exit, Problem};
 use out::KeyOut;
 use std::io::Write;
@@ -15,8 +15,9 @@ use wire::Name;
 
 pub(crate) fn run(command: &KeyCommand) -> Result<(), Problem> {
     match command {
-        KeyCommand::Add { name, file, algorithm, zones, rights, out, target } => {
+        KeyCommand::Add { name, file, algorithm, allow_weak, zones, rights, out, target } => {
             let key = make(name.as_deref(), file.as_deref(), algorithm)?;
+            check_weak(&key, allow_weak.as_deref())?;
             hand_out(&key, out.as_deref(), file.is_none(), || add(&key, zones, rights, target))
         }
         KeyCommand::List { target } => list(target),
@@ -58,11 +59,26 @@ fn make(name: Option<&str>, file: Option<&Path>, algorithm: &str) -> Result<Tsig
         return TsigKey::load(file);
     }
     let algorithm = Algorithm::from_mnemonic(algorithm).ok_or_else(|| {
-        Problem::new(Exit::Usage, format!("`{algorithm}` is no algorithm"), "it is not known")
-            .hint("hmac-sha256, hmac-sha384 or hmac-sha512")
+        Problem::new(Exit::Usage, format!("`{algorithm}` is no algorithm"), "it is not known").hint(ALGORITHMS_HINT)
     })?;
     TsigKey::make(parse_name(name.unwrap_or_default())?, algorithm)
         .map_err(|error| Problem::new(Exit::Failed, "a key cannot be made", error))
+}
+
+/// RFC 8945 6: a weak algorithm is for keys of other servers, and only where it is named.
+fn check_weak(key: &TsigKey, allowed: Option<&str>) -> Result<(), Problem> {
+    let word = key.algorithm.mnemonic();
+    if !key.algorithm.is_weak() {
+        return Ok(());
+    }
+    if allowed != Some(word) {
+        let what = format!("cannot add key {}", key.name);
+        return Err(Problem::new(Exit::Input, what, format!("{word} is weak (RFC 8945 6)")).hint(format!(
+            "make one of {ALGORITHMS_HINT}; for a client that has nothing else, `--file FILE --allow-weak {word}`"
+        )));
+    }
+    eprintln!("warning: {word} is weak (RFC 8945 6); replace key {} as soon as its clients can", key.name);
+    Ok(())
 }
 
 fn add(key: &TsigKey, zones: &[String], rights: &RightArgs, target: &Target) -> Result<(), Problem> {
@@ -81,6 +97,7 @@ fn add(key: &TsigKey, zones: &[String], rights: &RightArgs, target: &Target) -> 
     let body = KeyJson {
         name: key.name.to_string(),
         algorithm: key.algorithm.mnemonic().to_owned(),
+        allow_weak: key.algorithm.is_weak().then(|| key.algorithm.mnemonic().to_owned()),
         secret: Some(data_encoding::BASE64.encode(&key.secret)),
         grants,
         rolling: false,
@@ -100,7 +117,9 @@ fn list(target: &Target) -> Result<(), Problem> {
             .collect();
         let grants = if grants.is_empty() { "granted nothing".to_owned() } else { grants.join(", ") };
         let rolling = if key.rolling { ", two secrets" } else { "" };
-        print(&format!("key {} {}: {grants}{rolling}", key.name, key.algorithm))?;
+        let weak =
+            if Algorithm::from_mnemonic(&key.algorithm).is_some_and(Algorithm::is_weak) { " (weak)" } else { "" };
+        print(&format!("key {} {}{weak}: {grants}{rolling}", key.name, key.algorithm))?;
     }
     Ok(())
 }
@@ -126,6 +145,7 @@ fn roll(key: &TsigKey, client: &Client) -> Result<(), Problem> {
     let body = KeyJson {
         name: key.name.to_string(),
         algorithm: key.algorithm.mnemonic().to_owned(),
+        allow_weak: None,
         secret: Some(data_encoding::BASE64.encode(&key.secret)),
         grants: Vec::new(),
         rolling: false,

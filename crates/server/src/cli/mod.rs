@@ -348,6 +348,7 @@ Examples:
   catamaran key add dhcp --update --zone example.org --out dhcp.key
   catamaran key add backup --transfer
   catamaran key add --file old.key --update --transfer
+  catamaran key add --file printer.key --allow-weak hmac-md5 --update
 
 Prints the key file for `nsupdate -k`, or writes it with --out. Without --zone the key is granted on all zones.";
 
@@ -389,8 +390,9 @@ Examples:
 /// Options of a zone.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ZoneOptionArgs {
-    /// How the serial moves with each effective update: `increment` or `unixtime`.
-    #[arg(long = "serial", value_name = "POLICY", value_parser = ["increment", "unixtime"])]
+    /// How the serial moves with each effective update: by one (`increment`), to the seconds since 1970
+    /// (`unixtime`), or to YYYYMMDD00 of the day in UTC (`date`); the last two by one where that is not newer.
+    #[arg(long = "serial", value_name = "POLICY", value_parser = ["increment", "unixtime", "date"])]
     pub(crate) serial_policy: Option<String>,
     /// What a node does that hears no leader: `serve` goes on, `expire` stops after the SOA's EXPIRE.
     #[arg(long, value_name = "OPTION", value_parser = ["serve", "expire"])]
@@ -546,6 +548,10 @@ pub(crate) enum KeyCommand {
         /// hmac-sha256, hmac-sha384 or hmac-sha512.
         #[arg(long, default_value = "hmac-sha256")]
         algorithm: String,
+        /// Take a key of this weak algorithm from the file: hmac-md5, hmac-sha1 or hmac-sha224. For clients that have
+        /// nothing else.
+        #[arg(long, value_name = "ALGORITHM", requires = "file", value_parser = ["hmac-md5", "hmac-sha1", "hmac-sha224"])]
+        allow_weak: Option<String>,
         /// Zone that it is granted on; may be given several times. All zones when none is named.
         #[arg(long = "zone")]
         zones: Vec<String>,

@@ -2,6 +2,7 @@
 
 use super::{Readers, token, write_atomic};
 use crate::problem::{Exit, Problem};
+use replica::io::KeyAlgorithm;
 use std::io;
 use std::path::Path;
 use wire::name::Name;
@@ -21,7 +22,16 @@ pub(crate) enum Algorithm {
     HmacSha384,
     /// `hmac-sha512`
     HmacSha512,
+    /// `hmac-sha1`
+    HmacSha1,
+    /// `hmac-sha224`
+    HmacSha224,
+    /// `hmac-md5`
+    HmacMd5,
 }
+
+/// What a message about an unknown algorithm says.
+pub(crate) const ALGORITHMS_HINT: &str = "hmac-sha256, hmac-sha384 or hmac-sha512";
 
 impl Algorithm {
     /// The name in key files and, as a domain name, in TSIG.
@@ -30,14 +40,48 @@ impl Algorithm {
             Self::HmacSha256 => "hmac-sha256",
             Self::HmacSha384 => "hmac-sha384",
             Self::HmacSha512 => "hmac-sha512",
+            Self::HmacSha1 => "hmac-sha1",
+            Self::HmacSha224 => "hmac-sha224",
+            Self::HmacMd5 => "hmac-md5",
         }
     }
 
     pub(crate) fn from_mnemonic(text: &str) -> Option<Self> {
         let text = text.strip_suffix('.').unwrap_or(text);
-        [Self::HmacSha256, Self::HmacSha384, Self::HmacSha512]
+        // RFC 8945 6: the name that MD5 has in TSIG; key files of other servers may say so too.
+        if text.eq_ignore_ascii_case("hmac-md5.sig-alg.reg.int") {
+            return Some(Self::HmacMd5);
+        }
+        [Self::HmacSha256, Self::HmacSha384, Self::HmacSha512, Self::HmacSha1, Self::HmacSha224, Self::HmacMd5]
             .into_iter()
             .find(|algorithm| algorithm.mnemonic().eq_ignore_ascii_case(text))
+    }
+
+    /// Whether a key of this algorithm is taken only where the administrator names it (RFC 8945 6).
+    pub(crate) const fn is_weak(self) -> bool {
+        self.of_replica().is_weak()
+    }
+
+    pub(crate) const fn of_replica(self) -> KeyAlgorithm {
+        match self {
+            Self::HmacSha256 => KeyAlgorithm::HmacSha256,
+            Self::HmacSha384 => KeyAlgorithm::HmacSha384,
+            Self::HmacSha512 => KeyAlgorithm::HmacSha512,
+            Self::HmacSha1 => KeyAlgorithm::HmacSha1,
+            Self::HmacSha224 => KeyAlgorithm::HmacSha224,
+            Self::HmacMd5 => KeyAlgorithm::HmacMd5,
+        }
+    }
+
+    pub(crate) const fn from_replica(algorithm: KeyAlgorithm) -> Self {
+        match algorithm {
+            KeyAlgorithm::HmacSha256 => Self::HmacSha256,
+            KeyAlgorithm::HmacSha384 => Self::HmacSha384,
+            KeyAlgorithm::HmacSha512 => Self::HmacSha512,
+            KeyAlgorithm::HmacSha1 => Self::HmacSha1,
+            KeyAlgorithm::HmacSha224 => Self::HmacSha224,
+            KeyAlgorithm::HmacMd5 => Self::HmacMd5,
+        }
     }
 }
 
@@ -124,7 +168,7 @@ impl TsigKey {
                 "algorithm" => {
                     let (line, text) = next("")?;
                     let known = Algorithm::from_mnemonic(&text)
-                        .ok_or((line, format!("algorithm `{text}`: want hmac-sha256, hmac-sha384 or hmac-sha512")))?;
+                        .ok_or((line, format!("algorithm `{text}`: want {ALGORITHMS_HINT}")))?;
                     algorithm = Some(known);
                 }
                 "secret" => {
@@ -212,10 +256,26 @@ mod tests {
     }
 
     #[test]
+    fn weak_algorithms_are_read_and_known_as_such() {
+        for (text, algorithm) in [
+            ("hmac-md5", Algorithm::HmacMd5),
+            ("HMAC-MD5.SIG-ALG.REG.INT", Algorithm::HmacMd5),
+            ("hmac-sha1", Algorithm::HmacSha1),
+            ("hmac-sha224", Algorithm::HmacSha224),
+        ] {
+            let key = TsigKey::parse(&format!("key a {{ algorithm {text}; secret AAEC/w==; }};")).unwrap();
+            assert_eq!((key.algorithm, key.algorithm.is_weak()), (algorithm, true));
+            assert_eq!(TsigKey::parse(&key.to_text()).unwrap(), key);
+            assert_eq!(Algorithm::from_replica(algorithm.of_replica()), algorithm);
+        }
+        assert!(!Algorithm::HmacSha256.is_weak());
+    }
+
+    #[test]
     fn errors_name_the_line() {
         for (text, line, why) in [
             ("", 1, "want `key`"),
-            ("key a {\n algorithm hmac-md5;\n", 2, "hmac-md5"),
+            ("key a {\n algorithm hmac-md4;\n", 2, "hmac-md4"),
             ("key a {\n algorithm hmac-sha256;\n\n secret \"***\";\n};", 4, "base64"),
             ("key a {\n algorithm hmac-sha256;\n};", 3, "no `secret`"),
             ("key a {\n secret AAEC/w==\n};", 3, "want `;`"),

@@ -5,6 +5,7 @@ use super::cookies::{COOKIE_OCTETS, Cookies, Standing};
 use super::counters::{Limited, Refusal, WorkerCounters};
 use super::deferred::{Deferred, Desk};
 use super::limiter::{Limiter, Verdict};
+use super::response::Received;
 use super::serving::{ServingNow, ServingReader};
 use crate::limits::PADDING_BLOCK_OCTETS;
 use crate::listen::desk::ConnectionLimits;
@@ -177,13 +178,17 @@ impl PinnedResponder for PinnedQueryResponder<'_> {
             return Action::Defer;
         }
         self.counters.refuse_for(Refusal::QueueFull);
-        // It was one when it was to be deferred.
-        let Parsed::Request(request) = parse_request(octets) else { return Action::Silent };
-        let (standing, cookie) = self.standing_of(request.edns.as_ref(), peer.ip());
+        let parsed = parse_request(octets);
+        let received = match &parsed {
+            Parsed::Request(request) => Received::from(request),
+            Parsed::Reject(reject) => Received::from(reject),
+            Parsed::Drop(_) => return Action::Silent,
+        };
+        let (standing, cookie) = self.standing_of(received.edns.as_ref(), peer.ip());
         let verdict = self.judge_error(standing, peer.ip(), AnswerKind::ServFail);
         let client = Client { transport, cookie: cookie.as_ref().map(|cookie| &cookie[..]) };
         // Certainly not proposed, so SERVFAIL is true (RFC 2136 3.4.2); without a key at hand it goes unsigned.
-        self.respond_error(verdict, &Head::from(&request), client, Rcode::SERVFAIL, out)
+        self.respond_error(verdict, &received.head, client, Rcode::SERVFAIL, out)
     }
 }
 
@@ -208,6 +213,8 @@ impl PinnedQueryResponder<'_> {
                 self.counters.drop_for(reason);
                 Some(Action::Silent)
             }
+            // RFC 8945 5.2: the key is looked at before what is wrong with the message.
+            Parsed::Reject(reject) if reject.tsig.is_some() => Some(Action::Defer),
             Parsed::Reject(reject) => Some(self.reject(&reject, peer.ip(), transport, out)),
             Parsed::Request(request) if request.header.opcode == Opcode::UPDATE || request.tsig.is_some() => {
                 Some(Action::Defer)

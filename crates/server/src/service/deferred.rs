@@ -24,7 +24,7 @@ use super::counters::{Refusal, UpdateCounters, WorkerCounters};
 use super::external::{Ask, Asked, Asker, Who};
 use super::limiter::{Limiter, Verdict as Limit};
 use super::outcome::{Pending, Tried, Waiting};
-use super::response::ResponseHead;
+use super::response::{Received, ResponseHead};
 use super::serving::ServingReader;
 use super::shares::Place;
 use super::transfer;
@@ -36,7 +36,7 @@ use crate::node::rights::Rights;
 use desk::Clerk;
 use replica::io::{Serving, UpdateRequest, Verdict, Verified};
 use replica::policy::{External, Question, Requestor};
-use replica::update::{Authenticated, Signer, authenticate, prescan};
+use replica::update::{Authenticated, Signer, authenticate, authenticate_octets, prescan};
 use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -44,7 +44,7 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use wire::name::Name;
 use wire::number::{Class, Opcode, Rcode};
-use wire::parse::{EdnsIn, Parsed, Request, parse_request};
+use wire::parse::{EdnsIn, Parsed, Reject, Request, parse_request};
 use zone::answer::{AnswerKind, Bare};
 use zone::lookup::ancestor;
 use zone::record::ZoneId;
@@ -160,23 +160,19 @@ impl<S: Submit + 'static> UpdateThread<S> {
     }
 
     fn message(&mut self, message: Deferred, asked: Asked) {
-        // The worker has parsed it before: only a QUERY or an UPDATE comes here.
+        // The worker has parsed it before: only a QUERY, an UPDATE, or an error with TSIG comes here.
         let Deferred { octets, reply, received_at } = message;
-        let Parsed::Request(request) = parse_request(&octets) else { return reply.give_up() };
+        let request = match parse_request(&octets) {
+            Parsed::Request(request) => request,
+            Parsed::Reject(reject) => return self.reject(&reject, reply),
+            Parsed::Drop(_) => return reply.give_up(),
+        };
         let rights = self.submit.rights();
         match authenticate(&request, &rights.keys, now_s()) {
             Authenticated::Rejected { rcode, reason, signer } => {
                 self.count(&reply).tsig_reject_for(reason);
                 self.note_stranger(&request, &reply, reason.label(), signer.as_ref());
-                // Who gets a MAC has shown one: the key is right, its time or its length is not.
-                let is_signed = signer.as_ref().is_some_and(Signer::is_signing);
-                match self.judge_error(&request, &reply) {
-                    Limit::Send => self.error(&request, rcode, None, signer.as_ref(), reply),
-                    verdict => {
-                        let instead = is_signed.then(|| Bare { rcode, ..Bare::default() });
-                        self.send_beyond(&request, verdict, instead, signer.as_ref(), reply);
-                    }
-                }
+                self.limited_error(Received::from(&request), rcode, signer.as_ref(), reply);
             }
             Authenticated::Unsigned => {
                 // Unsigned queries never come here; an unsigned UPDATE is refused, but for what is said about its zone.
@@ -212,6 +208,38 @@ impl<S: Submit + 'static> UpdateThread<S> {
                 Some(wanted) => self.transfer(&request, wanted, &verified, signer, &rights, reply),
                 None => self.query(&request, &signer, reply),
             },
+        }
+    }
+
+    /// Answers a message that gets an error for something in front of its TSIG record. RFC 8945 5.2: the record is
+    /// processed first, so a wrong key or MAC is the answer; a right one signs the error (5.3).
+    fn reject(&mut self, reject: &Reject<'_>, reply: Reply) {
+        let Some(at) = &reject.tsig else { return reply.give_up() };
+        let rights = self.submit.rights();
+        let (rcode, signer) = match authenticate_octets(reject.octets, at, &rights.keys, now_s()) {
+            Authenticated::Rejected { rcode, reason, signer } => {
+                self.count(&reply).tsig_reject_for(reason);
+                (rcode, signer)
+            }
+            Authenticated::Verified { signer, .. } => {
+                self.count(&reply).reject_for(reject.reason);
+                (reject.rcode, Some(signer))
+            }
+            Authenticated::Unsigned => return reply.give_up(),
+        };
+        self.limited_error(Received::from(reject), rcode, signer.as_ref(), reply);
+    }
+
+    /// Sends an error about the form or the TSIG of a message, as far as the limit lets it.
+    fn limited_error(&mut self, received: Received<'_>, rcode: Rcode, signer: Option<&Signer>, reply: Reply) {
+        match self.judge_error(received, &reply) {
+            Limit::Send => self.error(received, rcode, None, signer, reply),
+            verdict => {
+                // A client gets a MAC only where it has shown the key.
+                let is_signed = signer.is_some_and(Signer::is_signing);
+                let instead = is_signed.then(|| Bare { rcode, ..Bare::default() });
+                self.send_beyond(received, verdict, instead, signer, reply);
+            }
         }
     }
 
@@ -426,14 +454,19 @@ impl<S: Submit + 'static> UpdateThread<S> {
     }
 
     /// What the response to a request is made of.
-    fn head(&mut self, request: &Request<'_>, reply: &Reply) -> ResponseHead {
-        let (_, cookie) = self.standing_of(request, reply);
-        ResponseHead::new(request, reply.transport(), cookie)
+    fn head<'m>(&mut self, received: impl Into<Received<'m>>, reply: &Reply) -> ResponseHead {
+        let received = received.into();
+        let (_, cookie) = self.standing_of(received, reply);
+        ResponseHead::new(&received.head, reply.transport(), cookie)
     }
 
     /// What the client has shown by its cookie, and the one in its response.
-    fn standing_of(&mut self, request: &Request<'_>, reply: &Reply) -> (Standing, Option<[u8; COOKIE_OCTETS]>) {
-        let sent = request.edns.as_ref().and_then(EdnsIn::cookie);
+    fn standing_of<'m>(
+        &mut self,
+        received: impl Into<Received<'m>>,
+        reply: &Reply,
+    ) -> (Standing, Option<[u8; COOKIE_OCTETS]>) {
+        let sent = received.into().edns.as_ref().and_then(EdnsIn::cookie);
         match (&mut self.cookies, &sent) {
             (Some(cookies), Some(sent)) => cookies.judge(sent, reply.peer().ip(), now_s()),
             _ => (Standing::None, None),

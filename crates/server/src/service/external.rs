@@ -59,6 +59,9 @@ impl Who {
         let address = if requestor.is_connected { requestor.source.to_canonical().to_string() } else { String::new() };
         // The numbers that BIND has for them. Where it shows a sum of the secret's octets there is a zero here.
         let number = match algorithm {
+            Some(KeyAlgorithm::HmacMd5) => 157,
+            Some(KeyAlgorithm::HmacSha1) => 161,
+            Some(KeyAlgorithm::HmacSha224) => 162,
             Some(KeyAlgorithm::HmacSha256) => 163,
             Some(KeyAlgorithm::HmacSha384) => 164,
             Some(KeyAlgorithm::HmacSha512) => 165,

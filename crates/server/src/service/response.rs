@@ -5,8 +5,27 @@ use super::cookies::COOKIE_OCTETS;
 use crate::listen::Transport;
 use replica::update::Signer;
 use wire::compose::EdnsOut;
-use wire::parse::{EdnsAsked, EdnsIn, Header, Request};
+use wire::parse::{EdnsAsked, EdnsIn, Header, Reject, Request};
 use zone::answer::{AnswerContext, Bare, Head, Servable, respond_bare};
+
+/// What a response without records takes from its message.
+#[derive(Clone, Copy)]
+pub(super) struct Received<'m> {
+    pub(super) head: Head<'m>,
+    pub(super) edns: Option<EdnsIn<'m>>,
+}
+
+impl<'m> From<&Request<'m>> for Received<'m> {
+    fn from(request: &Request<'m>) -> Self {
+        Self { head: Head::from(request), edns: request.edns }
+    }
+}
+
+impl<'m> From<&Reject<'m>> for Received<'m> {
+    fn from(reject: &Reject<'m>) -> Self {
+        Self { head: Head::from(reject), edns: reject.edns }
+    }
+}
 
 /// What a response repeats of its request, and what it depends on.
 pub(super) struct ResponseHead {
@@ -22,12 +41,11 @@ pub(super) struct ResponseHead {
 }
 
 impl ResponseHead {
-    pub(super) fn new(request: &Request<'_>, transport: Transport, cookie: Option<[u8; COOKIE_OCTETS]>) -> Self {
-        let question = request.question.as_ref().map(|question| question.octets.to_vec());
+    pub(super) fn new(head: &Head<'_>, transport: Transport, cookie: Option<[u8; COOKIE_OCTETS]>) -> Self {
         Self {
-            header: request.header,
-            question: question.unwrap_or_default(),
-            edns: request.edns.as_ref().map(EdnsIn::asked),
+            header: head.header,
+            question: head.question.unwrap_or_default().to_vec(),
+            edns: head.edns,
             transport,
             cookie,
             has_nsid: true,
@@ -52,6 +70,17 @@ impl ResponseHead {
     /// OPT of a response with `tsig_octets` of TSIG behind it, if the request had one (RFC 6891 6.1.1).
     pub(super) fn edns_out<'s>(&'s self, service: &'s Service, tsig_octets: usize) -> Option<EdnsOut<'s>> {
         self.edns.as_ref().map(|asked| self.context(service, tsig_octets).edns_out(asked))
+    }
+
+    /// The same for a response that begins with the SOA of a zone, whose EXPIRE this is (RFC 7314 3).
+    pub(super) fn edns_out_of_zone<'s>(
+        &'s self,
+        service: &'s Service,
+        tsig_octets: usize,
+        expire: Option<u32>,
+    ) -> Option<EdnsOut<'s>> {
+        let expire = expire.filter(|_| self.edns.is_some_and(|asked| asked.expire));
+        self.edns_out(service, tsig_octets).map(|edns| EdnsOut { expire, ..edns })
     }
 
     /// Octets that a response may have with `tsig_octets` of TSIG behind it.

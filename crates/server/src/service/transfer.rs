@@ -113,7 +113,7 @@ pub(super) fn current_soa(
 ) -> Option<usize> {
     let zone = set.zone(&wanted.zone)?;
     let soa = zone.soa()?;
-    let edns = head.edns_out(service, tsig_octets);
+    let edns = head.edns_out_of_zone(service, tsig_octets, zone.expire());
     let mut composer = Composer::new(out, head.octets_max(service, tsig_octets));
     composer.reserve(edns.as_ref().map_or(0, EdnsOut::octet_count));
     composer.start(head.header(), head.question(), Rcode::NOERROR, true);
@@ -224,13 +224,16 @@ impl Job {
         let soa = zone.soa().ok_or(Broken::Gone)?;
         let (ttl, rdata) = (soa.ttl, soa.first().ok_or(Broken::Gone)?);
         let serial = soa_serial(rdata).ok_or(Broken::Gone)?;
-        let mut stream = Stream::new(self, connection).ok_or(Broken::Gone)?;
+        let mut stream = Stream::new(self, connection, zone.expire()).ok_or(Broken::Gone)?;
         stream.push(zone.apex(), Rtype::SOA, ttl, rdata)?;
         // RFC 1995 2: a client that has this version, or a newer one, gets the SOA alone.
         let is_current = stream.job.wanted.has.is_some_and(|has| !serial.is_newer_than(has));
         if !is_current {
             let is_apex_soa = |owner: NameRef<'_>, rtype| rtype == Rtype::SOA && owner == zone.apex();
-            for record in zone.records().filter(|record| !is_apex_soa(record.owner, record.rtype)) {
+            // RFC 4035 2.4: DS is never at an apex. One that an older build took is not passed on.
+            let is_apex_ds = |owner: NameRef<'_>, rtype| rtype == Rtype::DS && owner == zone.apex();
+            let is_left_out = |owner, rtype| is_apex_soa(owner, rtype) || is_apex_ds(owner, rtype);
+            for record in zone.records().filter(|record| !is_left_out(record.owner, record.rtype)) {
                 stream.push(record.owner, record.rtype, record.ttl, record.rdata)?;
             }
             // RFC 5936 2.2: the SOA that began the transfer ends it.
@@ -244,6 +247,8 @@ impl Job {
 struct Stream<'j> {
     job: &'j mut Job,
     connection: Sender<Late>,
+    /// EXPIRE of the zone's SOA.
+    expire: Option<u32>,
     shares: Arc<Semaphore>,
     runtime: tokio::runtime::Runtime,
     /// Records of the message that is being filled; it is composed when the next one does not fit.
@@ -265,15 +270,17 @@ struct Held {
 }
 
 impl<'j> Stream<'j> {
-    fn new(job: &'j mut Job, connection: Sender<Late>) -> Option<Self> {
+    fn new(job: &'j mut Job, connection: Sender<Late>, expire: Option<u32>) -> Option<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().ok()?;
         let shares = Arc::new(Semaphore::new(TRANSFER_QUEUE_MAX));
         let tsig_octets = job.signer.reserve_octets();
-        let opt_octets = job.head.edns_out(&job.service, tsig_octets).map_or(0, |edns| edns.octet_count());
+        let opt_octets = job.head.edns_out_of_zone(&job.service, tsig_octets, expire);
+        let opt_octets = opt_octets.map_or(0, |edns| edns.octet_count());
         let head_octets = HEADER_OCTETS + job.head.question().map_or(0, <[u8]>::len) + opt_octets + tsig_octets;
         Some(Self {
             job,
             connection,
+            expire,
             shares,
             runtime,
             held: Vec::new(),
@@ -307,7 +314,7 @@ impl<'j> Stream<'j> {
         let tsig_octets = signer.reserve_octets();
         let mut composer = Composer::new(&mut out, DATAGRAM_OCTETS_MAX - tsig_octets);
         // RFC 5936 2.2: the question is in the first message; it MAY be in the others. OPT likewise (2.2.5).
-        let edns = head.edns_out(service, tsig_octets).filter(|_| self.is_first);
+        let edns = head.edns_out_of_zone(service, tsig_octets, self.expire).filter(|_| self.is_first);
         composer.reserve(edns.as_ref().map_or(0, EdnsOut::octet_count));
         composer.start(head.header(), head.question().filter(|_| self.is_first), Rcode::NOERROR, true);
         for record in self.held.drain(..) {

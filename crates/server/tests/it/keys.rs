@@ -2,7 +2,8 @@
 
 use crate::support::cluster::{Cluster, wait_for};
 use crate::support::dns::{Transport, exchange};
-use crate::support::message::{name, sign};
+use crate::support::message::{describe, name, sign};
+use crate::support::tools::{self, nsupdate};
 use crate::updates::rcode;
 use replica::io::KeyAlgorithm;
 use replica::update::client::ClientKey;
@@ -43,6 +44,50 @@ fn a_key_is_good_at_every_node_when_it_is_made() {
             assert_eq!(said, 0, "{owner} through node {id}");
         }
     }
+}
+
+/// RFC 8945 6: for clients that have nothing else. The peer that signs and verifies is BIND's `nsupdate`.
+#[test]
+fn a_key_of_a_weak_algorithm_is_taken_only_where_it_is_named() {
+    let cluster = Cluster::start("weak-keys", 2, &[]);
+    let secret = data_encoding::BASE64.encode(&[7; 32]);
+    let has_nsupdate = tools::has("nsupdate");
+    for (word, algorithm) in [
+        ("hmac-md5", KeyAlgorithm::HmacMd5),
+        ("hmac-sha1", KeyAlgorithm::HmacSha1),
+        ("hmac-sha224", KeyAlgorithm::HmacSha224),
+    ] {
+        let (file, key_name) = (cluster.dir.join(format!("{word}.key")), format!("of-{word}"));
+        std::fs::write(&file, format!("key {key_name} {{ algorithm {word}; secret \"{secret}\"; }};\n")).unwrap();
+        let add = ["key", "add", "--file", file.to_str().unwrap(), "--update"];
+        let other = if word == "hmac-md5" { "hmac-sha1" } else { "hmac-md5" };
+        for refused in [add.to_vec(), [&add[..], &["--allow-weak", other]].concat()] {
+            let output = cluster.run(&refused);
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(!output.status.success() && said.contains(&format!("{word} is weak (RFC 8945 6)")), "{said}");
+            assert!(said.contains(&format!("--allow-weak {word}")), "{said}");
+        }
+        let output = cluster.run(&[&add[..], &["--allow-weak", word]].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && said.contains(&format!("warning: {word} is weak")), "{said}");
+        assert!(done(&cluster, &["key", "list"]).contains(&format!("key {key_name}. {word} (weak): update")));
+
+        let key = ClientKey::new(name(&key_name).as_ref(), algorithm, &[7; 32]).unwrap();
+        let message = MessageBuilder::update(9, name("example.test.").as_ref())
+            .add(name("weak.example.test.").as_ref(), Rtype::A, 60, &[192, 0, 2, 1])
+            .build();
+        let message = sign(&key, message, 0);
+        let response = exchange(Transport::Udp, cluster.dns(1), &message, Duration::from_secs(5)).unwrap();
+        let expected = format!("NOERROR, question, tsig noerror, mac of {}", algorithm.mac_octets());
+        assert_eq!(describe(&message, &response), expected, "{word}");
+        if has_nsupdate {
+            let lines = format!("zone example.test.\nupdate add {word}.example.test. 60 A 192.0.2.2\nsend\n");
+            nsupdate(cluster.dns(2), &file, &lines).unwrap_or_else(|error| panic!("{word}: {error}"));
+        }
+    }
+    // None is made, and none is taken by the API without its name.
+    let made = cluster.run(&["key", "add", "new", "--algorithm", "hmac-sha1", "--update"]);
+    assert!(String::from_utf8_lossy(&made.stderr).contains("hmac-sha1 is weak"));
 }
 
 #[test]

@@ -176,7 +176,9 @@ fn row_18_transfers_by_transport_and_grant_and_row_15_names_that_are_configured(
     std::fs::write(&file, config.replace("[dns]\n", "[dns]\nchaos_id = \"one\"\n")).unwrap();
     cluster.resume(&[]);
     let keys = keys(&cluster);
-    let wanted = |qtype| MessageBuilder::query(9, name("example.test.").as_ref(), qtype).edns(1232, false).build();
+    // ZONEVERSION is asked for, and no transfer has it; EXPIRE is, and each has it (RFC 7314 3).
+    let wanted =
+        |qtype| MessageBuilder::query(9, name("example.test.").as_ref(), qtype).option(19, &[]).option(9, &[]).build();
     let chaos = |qname: &str| {
         MessageBuilder::new(Default::default()).question(name(qname).as_ref(), Rtype::TXT, Class::CH).build()
     };
@@ -187,7 +189,7 @@ fn row_18_transfers_by_transport_and_grant_and_row_15_names_that_are_configured(
         (
             Transport::Udp,
             sign(&keys.good, wanted(Rtype::IXFR), 0),
-            "NOERROR, question, answer 1, opt, tsig noerror, mac",
+            "NOERROR, question, answer 1, opt, expire 604800, tsig noerror, mac",
             (RESPONSES, "noerror"),
         ),
         (Transport::Udp, sign(&keys.granted_nothing, wanted(Rtype::IXFR), 0), SIGNED_PROHIBITED, NOT_GRANTED),
@@ -196,14 +198,14 @@ fn row_18_transfers_by_transport_and_grant_and_row_15_names_that_are_configured(
         (
             Transport::Tcp,
             sign(&keys.good, wanted(Rtype::AXFR), 0),
-            "NOERROR, question, answer 14, opt, tsig noerror, mac",
+            "NOERROR, question, answer 14, opt, expire 604800, tsig noerror, mac",
             (RESPONSES, "noerror"),
         ),
         // Without the serial that the client has, IXFR is a whole transfer.
         (
             Transport::Tcp,
             sign(&keys.good, wanted(Rtype::IXFR), 0),
-            "NOERROR, question, answer 14, opt, tsig noerror, mac",
+            "NOERROR, question, answer 14, opt, expire 604800, tsig noerror, mac",
             (RESPONSES, "noerror"),
         ),
         (

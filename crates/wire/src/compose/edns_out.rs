@@ -18,6 +18,8 @@ pub mod ede {
     pub const NOT_SUPPORTED: u16 = 21;
     /// Invalid Data.
     pub const INVALID_DATA: u16 = 24;
+    /// Invalid Query Type (RFC 9824 3.5).
+    pub const INVALID_QUERY_TYPE: u16 = 30;
 }
 
 /// The zone's version in a response (RFC 9660 3): type 0, the SOA's serial.
@@ -42,6 +44,8 @@ pub struct EdnsOut<'e> {
     pub nsid: Option<&'e [u8]>,
     /// ZONEVERSION (RFC 9660).
     pub zoneversion: Option<ZoneVersionOut>,
+    /// Seconds after which a secondary that hears nothing drops the zone (RFC 7314 3).
+    pub expire: Option<u32>,
     /// Idle time of the connection in units of 100 ms (RFC 7828 3.1).
     pub keepalive: Option<u16>,
     /// Extended errors, code and text (RFC 8914); the text goes before the code does.
@@ -52,7 +56,15 @@ pub struct EdnsOut<'e> {
     pub behind_octets: u16,
 }
 
+impl ZoneVersionOut {
+    /// Bytes of the whole option: code, length, label count, type and serial.
+    pub const OPTION_OCTETS: usize = 4 + 6;
+}
+
 impl EdnsOut<'_> {
+    /// Bytes of the whole EXPIRE option: code, length and seconds.
+    pub const EXPIRE_OCTETS: usize = 4 + 4;
+
     /// Octets of OPT without options.
     pub const FIXED_OCTETS: usize = 11;
 
@@ -64,7 +76,8 @@ impl EdnsOut<'_> {
         Self::FIXED_OCTETS
             + option(self.cookie.map(<[u8]>::len))
             + option(self.nsid.map(<[u8]>::len))
-            + option(self.zoneversion.map(|_| 6))
+            + self.zoneversion.map_or(0, |_| ZoneVersionOut::OPTION_OCTETS)
+            + self.expire.map_or(0, |_| Self::EXPIRE_OCTETS)
             + option(self.keepalive.map(|_| 2))
             + ede
     }
@@ -95,6 +108,9 @@ impl EdnsOut<'_> {
         }
         if let Some(ZoneVersionOut { label_count, serial }) = self.zoneversion {
             options.put(code::ZONEVERSION, &[label_count, 0], &serial.0.to_be_bytes());
+        }
+        if let Some(expire) = self.expire {
+            options.put(code::EXPIRE, &expire.to_be_bytes(), &[]);
         }
         if let Some(keepalive) = self.keepalive {
             options.put(code::TCP_KEEPALIVE, &keepalive.to_be_bytes(), &[]);

@@ -10,6 +10,8 @@ pub mod code {
     pub const NSID: u16 = 3;
     /// Client subnet (RFC 7871); not answered.
     pub const CLIENT_SUBNET: u16 = 8;
+    /// How long a zone is good (RFC 7314).
+    pub const EXPIRE: u16 = 9;
     /// Cookies (RFC 7873).
     pub const COOKIE: u16 = 10;
     /// Idle time of a TCP connection (RFC 7828).
@@ -48,6 +50,8 @@ pub struct EdnsAsked {
     pub nsid: bool,
     /// See [`EdnsIn::zoneversion`].
     pub zoneversion: bool,
+    /// Whether the time after which a secondary drops the zone is asked for (RFC 7314 2).
+    pub expire: bool,
     /// See [`EdnsIn::keepalive`].
     pub keepalive: bool,
     /// See [`EdnsIn::padding`].
@@ -67,13 +71,17 @@ impl<'m> EdnsIn<'m> {
     /// Reads the fields of an OPT record (RFC 6891 6.1.2, 6.1.3); `None` when an option runs past the end.
     #[must_use]
     pub fn new(class: Class, ttl: u32, rdata: &'m [u8]) -> Option<Self> {
-        let [rcode_high, version, flags, _] = ttl.to_be_bytes();
         let mut at = 0;
         while at < rdata.len() {
             at += 4 + u16_at(rdata, at + 2)? as usize;
         }
-        let edns = Self { payload: class.0, rcode_high, version, dnssec_ok: flags & 0x80 != 0, options: rdata };
-        (at == rdata.len()).then_some(edns)
+        (at == rdata.len()).then_some(Self { options: rdata, ..Self::without_options(class, ttl) })
+    }
+
+    /// Reads the fields of an OPT record, and nothing of its options.
+    pub(crate) const fn without_options(class: Class, ttl: u32) -> Self {
+        let [rcode_high, version, flags, _] = ttl.to_be_bytes();
+        Self { payload: class.0, rcode_high, version, dnssec_ok: flags & 0x80 != 0, options: &[] }
     }
 
     /// The payload size in octets to keep to; less than 512 counts as 512 (RFC 6891 6.2.3).
@@ -90,6 +98,7 @@ impl<'m> EdnsIn<'m> {
             dnssec_ok: self.dnssec_ok,
             nsid: false,
             zoneversion: false,
+            expire: false,
             keepalive: false,
             padding: false,
         };
@@ -97,6 +106,7 @@ impl<'m> EdnsIn<'m> {
             match code {
                 code::NSID => asked.nsid = true,
                 code::ZONEVERSION => asked.zoneversion = true,
+                code::EXPIRE => asked.expire = true,
                 code::TCP_KEEPALIVE => asked.keepalive = true,
                 code::PADDING => asked.padding = true,
                 _ => {}

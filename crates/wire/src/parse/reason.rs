@@ -72,7 +72,5 @@ reasons! {
         TsigClass = "tsig_class",
         /// TSIG rdata that is none: FORMERR (RFC 8945 5.2).
         TsigMalformed = "tsig_malformed",
-        /// A MAC longer than the hash, or shorter than ten octets or half the hash: FORMERR (RFC 8945 5.2.2.1).
-        TsigMacLength = "tsig_mac_length",
     }
 }

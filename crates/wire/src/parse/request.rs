@@ -36,6 +36,9 @@ pub struct Reject<'m> {
     pub question: Option<&'m [u8]>,
     /// The EDNS of the message where it was well formed: then the answer has an OPT (RFC 6891 6.1.1).
     pub edns: Option<EdnsIn<'m>>,
+    /// The TSIG record, where the message can be read to its end and the record is well formed. RFC 8945 5.2 has the key
+    /// looked at first: the answer is an error of TSIG, or this one, signed.
+    pub tsig: Option<TsigAt>,
 }
 
 /// A QUERY or an UPDATE.
@@ -80,7 +83,8 @@ impl<'m> Request<'m> {
     }
 }
 
-/// Reads a received message and decides, in this order: no answer, NOTIMP, FORMERR, BADVERS, or a request.
+/// Reads a received message and decides, in this order: no answer, NOTIMP, FORMERR, BADVERS, or a request. An error that
+/// has TSIG goes out once its key was looked at.
 #[must_use]
 pub fn parse_request(octets: &[u8]) -> Parsed<'_> {
     let Some(header) = Header::parse(octets) else { return Parsed::Drop(DropReason::Short) };
@@ -98,8 +102,8 @@ pub fn parse_request(octets: &[u8]) -> Parsed<'_> {
         Ok(request) => Parsed::Request(request),
         Err((rcode, reason)) => {
             let Echo { question, edns } = echo;
-            let edns = edns.or_else(|| edns_of_refused(octets, header, reason));
-            Parsed::Reject(Reject { octets, header, rcode, reason, question, edns })
+            let (seen_edns, tsig) = look_behind(octets, header, reason);
+            Parsed::Reject(Reject { octets, header, rcode, reason, question, edns: edns.or(seen_edns), tsig })
         }
     }
 }
@@ -111,20 +115,38 @@ struct Echo<'m> {
     edns: Option<EdnsIn<'m>>,
 }
 
-/// The EDNS of a message that is refused before its records are looked at: "if an OPT record is present in a received
-/// request, compliant responders MUST include an OPT record in their respective responses" (RFC 6891 6.1.1). Only where
-/// the message is well-formed beside what it is refused for: one that cannot be read to its end gets a header only.
-fn edns_of_refused(octets: &[u8], header: Header, reason: RejectReason) -> Option<EdnsIn<'_>> {
-    let by_a_glance = matches!(
-        reason,
-        RejectReason::Opcode
-            | RejectReason::QuestionCountMany
-            | RejectReason::QuestionCountZero
-            | RejectReason::ZoneCount
-            | RejectReason::ZoneType
-    );
-    if !by_a_glance {
-        return None;
+/// EDNS and TSIG of a message that is refused for something in front of them. Only where the message is well-formed
+/// beside what it is refused for: one that cannot be read to its end gets a header only.
+fn look_behind(octets: &[u8], header: Header, reason: RejectReason) -> (Option<EdnsIn<'_>>, Option<TsigAt>) {
+    let Some(seen) = pseudo_records(octets, header, reason) else { return (None, None) };
+    // RFC 6891 6.1.1: "if an OPT record is present in a received request, compliant responders MUST include an OPT
+    // record in their respective responses".
+    let edns = seen.well_formed_opt(octets).ok().flatten();
+    (edns, seen.check_tsig(octets).ok().flatten())
+}
+
+/// What a walk through a refused message meets; `None` where there is no use in it.
+fn pseudo_records(octets: &[u8], header: Header, reason: RejectReason) -> Option<PseudoRecords> {
+    use RejectReason as Reason;
+    match reason {
+        Reason::Opcode
+        | Reason::QuestionCountMany
+        | Reason::QuestionCountZero
+        | Reason::ZoneCount
+        | Reason::ZoneType
+        | Reason::OptTwice
+        | Reason::OptOwner
+        | Reason::OptSection
+        | Reason::OptOptions
+        | Reason::CookieLength
+        | Reason::EdnsVersion => {}
+        Reason::PastEnd
+        | Reason::NameMalformed
+        | Reason::LeftOver
+        | Reason::TsigNotLast
+        | Reason::TsigTwice
+        | Reason::TsigClass
+        | Reason::TsigMalformed => return None,
     }
     let (mut steps, mut at) = (Steps::new(), HEADER_OCTETS);
     for _ in 0..header.counts[0] {
@@ -133,7 +155,7 @@ fn edns_of_refused(octets: &[u8], header: Header, reason: RejectReason) -> Optio
     let mut seen = PseudoRecords::default();
     Message::walk(octets, header, at, &mut steps, |section, at, owner, head| seen.visit(section, at, owner, head))
         .ok()?;
-    seen.well_formed_opt(octets).ok().flatten()
+    Some(seen)
 }
 
 type Refusal = (Rcode, RejectReason);
@@ -244,8 +266,8 @@ impl PseudoRecords {
         self.edns(octets).is_some_and(|edns| edns.option(code::COOKIE).is_some())
     }
 
-    /// The OPT of a message, if it has one, and only one, in its place and with whole options.
-    fn well_formed_opt<'m>(&self, octets: &'m [u8]) -> Result<Option<EdnsIn<'m>>, Refusal> {
+    /// The OPT of a message, if it has one, and only one, in its place.
+    fn placed_opt(&self) -> Result<Option<&Opt>, Refusal> {
         let Some(opt) = &self.opt else { return Ok(None) };
         if self.opt_twice {
             return Err(formerr(RejectReason::OptTwice));
@@ -256,19 +278,33 @@ impl PseudoRecords {
         if !opt.additional {
             return Err(formerr(RejectReason::OptSection));
         }
-        self.edns(octets).ok_or(formerr(RejectReason::OptOptions)).map(Some)
+        Ok(Some(opt))
+    }
+
+    /// The same, with whole options.
+    fn well_formed_opt<'m>(&self, octets: &'m [u8]) -> Result<Option<EdnsIn<'m>>, Refusal> {
+        match self.placed_opt()? {
+            None => Ok(None),
+            Some(_) => self.edns(octets).ok_or(formerr(RejectReason::OptOptions)).map(Some),
+        }
     }
 
     /// Rows 7 and 8.
     fn check_opt<'m>(&self, octets: &'m [u8], echo: &mut Echo<'m>) -> Result<Option<EdnsIn<'m>>, Refusal> {
-        let Some(edns) = self.well_formed_opt(octets)? else { return Ok(None) };
+        let Some(opt) = self.placed_opt()? else { return Ok(None) };
+        let edns = self.edns(octets);
+        let fixed = EdnsIn::without_options(opt.class, opt.ttl);
+        // RFC 6891 6.1.3: an unknown version gets BADVERS. Its options may be laid out otherwise, so nothing is wrong
+        // with them.
+        if fixed.version > 0 {
+            echo.edns = edns.or(Some(fixed));
+            return Err((Rcode::BADVERS, RejectReason::EdnsVersion));
+        }
+        let edns = edns.ok_or(formerr(RejectReason::OptOptions))?;
         echo.edns = Some(edns);
         // RFC 7873 5.2: of several COOKIE options "only the first (the one closest to the DNS header) is considered".
         if edns.option(code::COOKIE).is_some_and(|data| !is_cookie_length(data.len())) {
             return Err(formerr(RejectReason::CookieLength));
-        }
-        if edns.version > 0 {
-            return Err((Rcode::BADVERS, RejectReason::EdnsVersion));
         }
         Ok(Some(edns))
     }
@@ -285,8 +321,7 @@ impl PseudoRecords {
         if class != Class::ANY {
             return Err(formerr(RejectReason::TsigClass));
         }
-        let view = TsigView::read(octets, &tsig).ok_or(formerr(RejectReason::TsigMalformed))?;
-        view.check().map_err(formerr)?;
+        TsigView::read(octets, &tsig).ok_or(formerr(RejectReason::TsigMalformed))?;
         Ok(Some(tsig))
     }
 }

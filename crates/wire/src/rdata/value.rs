@@ -5,6 +5,9 @@ use super::layout::Field;
 use crate::number::Rtype;
 use crate::parse::{u16_at, u32_at};
 
+/// Where the scheme of ZONEMD stands (RFC 8976 2.2): behind the serial.
+const ZONEMD_SCHEME_AT: usize = 4;
+
 /// Digests of a registered kind have its length (RFC 4034 5.1.3, RFC 4509 2.1, RFC 6605 3, RFC 8976 2.2.3).
 pub(super) fn check_digest(rtype: Rtype, rdata: &[u8]) -> Result<(), RdataError> {
     let (kind_at, digest_at) = match rtype {
@@ -14,9 +17,11 @@ pub(super) fn check_digest(rtype: Rtype, rdata: &[u8]) -> Result<(), RdataError>
     };
     let kind = rdata.get(kind_at).ok_or(RdataError::Short)?;
     let len = rdata.len() - digest_at;
+    // RFC 8976 2.2.2: what a digest is made of, and so its length, is up to the scheme; 1 is the only one registered.
+    let is_simple = rdata.get(ZONEMD_SCHEME_AT) == Some(&1);
     let is_valid = match (rtype, kind) {
-        (Rtype::ZONEMD, 1) => len == 48,
-        (Rtype::ZONEMD, 2) => len == 64,
+        (Rtype::ZONEMD, 1) if is_simple => len == 48,
+        (Rtype::ZONEMD, 2) if is_simple => len == 64,
         // RFC 8976 2.2.4: "MUST NOT be shorter than 12 octets".
         (Rtype::ZONEMD, _) => len >= 12,
         (_, 1) => len == 20,
@@ -126,17 +131,8 @@ fn is_svc_value(key: u16, value: &[u8]) -> bool {
                     ascends
                 })
         }
-        // alpn: identifiers, none of them empty
-        1 => {
-            let mut rest = value;
-            while let [len, behind @ ..] = rest {
-                match behind.get(*len as usize..) {
-                    Some(behind) if *len > 0 => rest = behind,
-                    _ => return false,
-                }
-            }
-            !value.is_empty() && rest.is_empty()
-        }
+        // alpn
+        1 => !value.is_empty() && are_svc_items(value),
         // no-default-alpn, ohttp
         2 | 8 => value.is_empty(),
         // port
@@ -146,8 +142,22 @@ fn is_svc_value(key: u16, value: &[u8]) -> bool {
         6 => !value.is_empty() && value.len().is_multiple_of(16),
         // dohpath
         7 => core::str::from_utf8(value).is_ok(),
+        // docpath: without segments it is the root (RFC 9953 3.2)
+        10 => are_svc_items(value),
         _ => true,
     }
+}
+
+/// Whether a value is items with their lengths before them, none of them empty (RFC 9460 7.1.1).
+fn are_svc_items(value: &[u8]) -> bool {
+    let mut rest = value;
+    while let [len, behind @ ..] = rest {
+        match behind.get(*len as usize..) {
+            Some(behind) if *len > 0 => rest = behind,
+            _ => return false,
+        }
+    }
+    true
 }
 
 /// HIT and key, both of them there (RFC 8005 5).

@@ -26,7 +26,8 @@ fn describe(octets: &[u8]) -> String {
         Parsed::Reject(reject) => {
             let echo = if reject.question.is_some() { "question" } else { "header only" };
             let opt = if reject.edns.is_some() { " opt" } else { "" };
-            format!("reject {} {} {echo}{opt}", reject.rcode.mnemonic().unwrap(), reject.reason.label())
+            let tsig = if reject.tsig.is_some() { " tsig" } else { "" };
+            format!("reject {} {} {echo}{opt}{tsig}", reject.rcode.mnemonic().unwrap(), reject.reason.label())
         }
         Parsed::Request(request) => describe_request(&request),
     }

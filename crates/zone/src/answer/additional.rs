@@ -4,7 +4,7 @@ use super::chain::{End, Responder};
 use super::sections::Signed;
 use crate::key;
 use crate::limits::{ADDITIONAL_NAMES_MAX, GLUE_NAMES_MAX};
-use crate::lookup::{Outcome, locate};
+use crate::lookup::{Outcome, locate, source_of_synthesis};
 use crate::vertex::{RrsetRef, Vertex};
 use store::Path;
 use wire::compose::Full;
@@ -95,18 +95,27 @@ impl<'a> Responder<'_, '_, 'a> {
         self.push_rrsets(target, &[Rtype::A, Rtype::AAAA], with_glue)
     }
 
-    /// Puts RRsets of a name in; what is below a zone cut is glue, what is below a DNAME does not exist. An error says
-    /// that not all of them fit.
+    /// Puts RRsets of a name in, its own or those of the wildcard that stands for it; what is below a zone cut is glue,
+    /// what is below a DNAME does not exist. An error says that not all of them fit.
     fn push_rrsets(&mut self, owner: NameRef<'_>, rtypes: &[Rtype], with_glue: bool) -> Result<(), Full> {
         if !owner.is_at_or_below(self.zone.apex()) {
             return Ok(());
         }
-        let (key, mut path) = (key::of(owner), Path::new());
+        let (mut key, mut path) = (key::of(owner), Path::new());
         let trail = self.zone.store().trail(self.zone.names(), &key);
         locate(&self.zone, owner, &key, &trail, &mut path);
-        let Some(vertex) = path.exact().map(Vertex::from_leaf) else { return Ok(()) };
         let mut above = path.prefixes().iter().map(|leaf| Vertex::from_leaf(leaf));
         let occluder = above.find(|above| above.is_zone_cut() || above.has_dname());
+        let vertex = match path.exact() {
+            Some(leaf) => Vertex::from_leaf(leaf),
+            // No wildcard is below a zone cut or a DNAME: what is there is another zone's, or not there.
+            None if occluder.is_some() => return Ok(()),
+            None => match source_of_synthesis(&self.zone, owner, &path, &mut key) {
+                // NS of a wildcard has no meaning (RFC 4592 4.2), so it refers to nobody and has no glue.
+                Some(vertex) if !vertex.is_zone_cut() => vertex,
+                _ => return Ok(()),
+            },
+        };
         let is_glue = vertex.is_zone_cut() || occluder.is_some_and(|above| above.is_zone_cut());
         if is_glue && !with_glue || occluder.is_some_and(|above| !above.is_zone_cut()) {
             return Ok(());

@@ -171,7 +171,7 @@ impl<'r, 'b, 'a> Responder<'r, 'b, 'a> {
         if let Source::Wildcard { encloser_labels } = source
             && self.dnssec_ok
         {
-            let proofs = self.proofs.get_or_insert_with(Proofs::new);
+            let proofs = self.proofs.get_or_insert_with(|| Proofs::new(&self.zone));
             proofs.wildcard_answer(&self.zone, qname, encloser_labels);
         }
     }

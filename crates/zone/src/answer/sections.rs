@@ -67,12 +67,12 @@ impl<'a> Responder<'_, '_, 'a> {
             return Ok(());
         }
         match cut.rrset(Rtype::DS) {
-            Some(ds) => {
+            Some(ds) if ds.is_signed() || self.zone.is_presigned() => {
                 let signed = Signed { owner: cut.owner(), rrset: &ds, ttl_max: u32::MAX, dnssec_ok: true };
                 signed.push(self.composer, Section::Authority)
             }
-            None => {
-                self.proofs.get_or_insert_with(Proofs::new).unsigned_delegation(&self.zone, cut);
+            _ => {
+                self.proofs.get_or_insert_with(|| Proofs::new(&self.zone)).unsigned_delegation(&self.zone, cut);
                 Ok(())
             }
         }
@@ -94,7 +94,7 @@ impl<'a> Responder<'_, '_, 'a> {
         if !self.dnssec_ok {
             return Ok(());
         }
-        let mut proofs = self.proofs.take().unwrap_or_else(Proofs::new);
+        let mut proofs = self.proofs.take().unwrap_or_else(|| Proofs::new(&self.zone));
         let (zone, qname) = (&self.zone, self.qname());
         match outcome {
             Outcome::NxDomain { encloser_labels } => proofs.nxdomain(zone, qname, *encloser_labels),

@@ -56,7 +56,7 @@ pub enum FindingKind {
     NsBesideDname,
     /// Warning: NS of a wildcard has no defined meaning (RFC 4592 4.2).
     NsOfWildcard,
-    /// Warning: DS at the apex; it belongs into the zone above (RFC 4035 2.4).
+    /// Warning: DS at the apex, which belongs to the zone above (RFC 4035 2.4); it is left out.
     DsAtApex,
     /// Warning: DS where there is no zone cut.
     DsWithoutNs,
@@ -101,7 +101,7 @@ impl fmt::Display for FindingKind {
             Self::Occluded => "occluded by a zone cut or DNAME above",
             Self::NsBesideDname => "NS beside a DNAME",
             Self::NsOfWildcard => "NS of a wildcard",
-            Self::DsAtApex => "DS at the apex",
+            Self::DsAtApex => "DS at the apex belongs to the zone above, left out",
             Self::DsWithoutNs => "DS without NS",
             Self::GlueMissing => "glue is missing for a name server below the zone cut",
             Self::AddressMissing => "points to a name of this zone without an address",

@@ -80,9 +80,7 @@ fn check_owner(
     if cname.is_some() {
         found(FindingKind::CnameAndOther, other.or(ns).or(dname).or(ds));
     }
-    if is_apex {
-        found(FindingKind::DsAtApex, ds);
-    } else {
+    if !is_apex {
         found(FindingKind::DsWithoutNs, ds.filter(|_| ns.is_none()));
         found(FindingKind::NsBesideDname, ns.filter(|_| dname.is_some()));
     }

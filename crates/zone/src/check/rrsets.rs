@@ -11,6 +11,9 @@ use wire::rdata::{rdata_eq, rdata_lowercase};
 /// Sets one TTL for each RRset; says which records are duplicates.
 pub(super) fn check(records: &mut RecordList, groups: &Groups, places: &[Place], findings: &mut Findings) -> Vec<bool> {
     let mut dropped = Vec::new();
+    if let Some(apex) = groups.apex() {
+        drop_ds(records, groups, apex, places, findings, &mut dropped);
+    }
     for owner in groups.remarkable() {
         for rrset in groups.rrsets(owner) {
             let first = records.get(rrset[0] as usize);
@@ -28,6 +31,29 @@ pub(super) fn check(records: &mut RecordList, groups: &Groups, places: &[Place],
         }
     }
     dropped
+}
+
+/// RFC 4035 2.4: DS "MUST NOT appear at a zone's apex". It is left out with its signatures, and the rest is served.
+fn drop_ds(
+    records: &RecordList,
+    groups: &Groups,
+    apex: u32,
+    places: &[Place],
+    findings: &mut Findings,
+    dropped: &mut Vec<bool>,
+) {
+    for &index in groups.rrsets(apex).flatten() {
+        let record = records.get(index as usize);
+        let is_ds = record.rtype == Rtype::DS;
+        // RFC 4034 3.1.1: an RRSIG begins with the type that it covers.
+        if is_ds || record.rtype == Rtype::RRSIG && record.rdata.starts_with(&Rtype::DS.0.to_be_bytes()) {
+            dropped.resize(records.len(), false);
+            dropped[index as usize] = true;
+        }
+        if is_ds {
+            findings.add(FindingKind::DsAtApex, record, places.get(index as usize));
+        }
+    }
 }
 
 /// RFC 9276 3.2 lets a server refuse what takes too much work: an answer that a name does not exist takes three hashes.

@@ -19,6 +19,21 @@ fn said(findings: &[super::Finding]) -> Vec<String> {
     findings.iter().map(|found| format!("{}: {found}", found.place.map_or(0, |place| place.line))).collect()
 }
 
+/// RFC 4035 2.4; the rest of the zone is served.
+#[test]
+fn ds_at_the_apex_is_left_out() {
+    let ds = "DS 1 8 2 0000000000000000000000000000000000000000000000000000000000000001";
+    let rrsig = "RRSIG DS 13 1 100 20300101000000 20200101000000 1 example. AAAA";
+    let zone = checked(&format!("@ {ds}\n@ {rrsig}\n@ {ds}\nsub NS ns\nsub {ds}\n")).unwrap();
+    let left = "example. DS: DS at the apex belongs to the zone above, left out";
+    assert_eq!(said(zone.findings.warnings()), [format!("5: {left}"), format!("7: {left}")]);
+    let owners: Vec<String> = (zone.records.iter())
+        .filter(|record| [wire::Rtype::DS, wire::Rtype::RRSIG].contains(&record.rtype))
+        .map(|record| record.owner.to_string())
+        .collect();
+    assert_eq!(owners, ["sub.example."]);
+}
+
 /// The line counts `$TTL` and the three records of the apex.
 #[test]
 fn what_refuses_a_zone() {
@@ -79,7 +94,7 @@ fn what_is_odd_but_served() {
         ("a NS x.\nb.a NS x.\n", "6: b.a.example. NS: occluded by a zone cut or DNAME above"),
         ("a DNAME x.\na NS x.\n", "6: a.example. NS: NS beside a DNAME"),
         ("*.a NS x.\n", "5: *.a.example. NS: NS of a wildcard"),
-        ("@ DS 1 8 200 00\n", "5: example. DS: DS at the apex"),
+        ("@ DS 1 8 200 00\n", "5: example. DS: DS at the apex belongs to the zone above, left out"),
         ("a DS 1 8 200 00\n", "5: a.example. DS: DS without NS"),
         ("a NS ns.a\n", "5: a.example. NS: glue is missing for a name server below the zone cut"),
         ("a NS ns.b\n", "5: a.example. NS: points to a name of this zone without an address"),

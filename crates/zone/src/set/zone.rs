@@ -1,7 +1,7 @@
 //! One zone of one version.
 
 use super::records::Records;
-use super::zone_record::{Denial, ZoneRecord, nsec3_params};
+use super::zone_record::{Denial, ZoneRecord, nsec3_params, soa_expire};
 use crate::hash::StateHash;
 use crate::key;
 use crate::nsec3::Nsec3Params;
@@ -62,6 +62,12 @@ impl<'a> Zone<'a> {
     #[must_use]
     pub fn soa(&self) -> Option<RrsetRef<'a>> {
         self.rrset(self.apex, Rtype::SOA)
+    }
+
+    /// EXPIRE of the SOA: "the primary server will respond" with it to the option of that name (RFC 7314 3.2).
+    #[must_use]
+    pub fn expire(&self) -> Option<u32> {
+        self.soa()?.first().and_then(soa_expire)
     }
 
     /// The SOA as negative responses carry it.

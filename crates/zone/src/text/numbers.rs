@@ -1,7 +1,7 @@
 //! Numbers, periods and times.
 
 use super::TextError;
-use crate::limits::TIME_YEAR_MAX;
+use crate::limits::{CALENDAR_S_MAX, TIME_YEAR_MAX};
 use core::fmt::Write;
 
 /// A decimal number of at most `max`: digits and nothing else.
@@ -89,7 +89,16 @@ pub(super) fn time32(text: &[u8]) -> Result<u32, TextError> {
 
 /// Prints seconds since 1970 as `YYYYMMDDHHmmSS`; the first turn of the clock is taken, 1970 to 2106.
 pub(super) fn print_time32(time: u32, out: &mut String) {
-    let (mut days, seconds) = (u64::from(time / 86_400), time % 86_400);
+    let seconds = time % 86_400;
+    let (year, month, day) = calendar_date(time.into());
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    print(format_args!("{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}"), out);
+}
+
+/// Year, month and day of a time in seconds since 1970, in UTC. Times beyond [`CALENDAR_S_MAX`] count as that time.
+#[must_use]
+pub fn calendar_date(time_s: u64) -> (u64, u64, u64) {
+    let mut days = time_s.min(CALENDAR_S_MAX) / 86_400;
     let (mut year, mut month) = (1970, 1);
     while days >= 365 + u64::from(is_leap(year)) {
         days -= 365 + u64::from(is_leap(year));
@@ -99,8 +108,7 @@ pub(super) fn print_time32(time: u32, out: &mut String) {
         days -= month_days(year, month);
         month += 1;
     }
-    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
-    print(format_args!("{year:04}{month:02}{:02}{hour:02}{minute:02}{second:02}", days + 1), out);
+    (year, month, days + 1)
 }
 
 const fn is_leap(year: u64) -> bool {

@@ -9,7 +9,7 @@ use super::token::Word;
 use super::words::Words;
 
 /// The registered keys, by number.
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 11] = [
     "mandatory",
     "alpn",
     "no-default-alpn",
@@ -20,6 +20,7 @@ const KEYS: [&str; 10] = [
     "dohpath",
     "ohttp",
     "tls-supported-groups",
+    "docpath",
 ];
 const MANDATORY: u16 = 0;
 const ALPN: u16 = 1;
@@ -31,6 +32,7 @@ const IPV6HINT: u16 = 6;
 const DOHPATH: u16 = 7;
 const OHTTP: u16 = 8;
 const TLS_SUPPORTED_GROUPS: u16 = 9;
+const DOCPATH: u16 = 10;
 
 /// `key`, `key=value`, `key="value"`, in any order.
 pub(super) fn scan_parameters(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), TextError> {
@@ -117,12 +119,9 @@ fn scan_value(key: u16, value: Option<Vec<u8>>, out: &mut Vec<u8>) -> Result<(),
             }
             out.extend(keys.into_iter().flat_map(u16::to_be_bytes));
         }
-        ALPN => {
-            for id in list(given)? {
-                out.push(u8::try_from(id.len()).ok().filter(|&len| len > 0).ok_or(TextError::Parameter)?);
-                out.extend_from_slice(&id);
-            }
-        }
+        ALPN => push_items(&list(given)?, out)?,
+        // RFC 9953 3.2: "The root path "/" is represented by 0 docpath-segments".
+        DOCPATH => push_items(&given.map(split_list).unwrap_or_default(), out)?,
         NO_DEFAULT_ALPN | OHTTP if given.is_none() => {}
         NO_DEFAULT_ALPN | OHTTP => return Err(TextError::Parameter),
         PORT => out.extend_from_slice(&number_u16(given.ok_or(TextError::Parameter)?)?.to_be_bytes()),
@@ -144,6 +143,15 @@ fn scan_value(key: u16, value: Option<Vec<u8>>, out: &mut Vec<u8>) -> Result<(),
             }
         }
         _ => out.extend_from_slice(given.unwrap_or_default()),
+    }
+    Ok(())
+}
+
+/// Appends items, each with its length before it; none is empty (RFC 9460 7.1.1, RFC 9953 3.2).
+fn push_items(items: &[Vec<u8>], out: &mut Vec<u8>) -> Result<(), TextError> {
+    for item in items {
+        out.push(u8::try_from(item.len()).ok().filter(|&len| len > 0).ok_or(TextError::Parameter)?);
+        out.extend_from_slice(item);
     }
     Ok(())
 }
@@ -213,7 +221,7 @@ fn print_parameter(key: u16, value: &[u8], out: &mut String) {
                 print_key(u16::from_be_bytes([key[0], key[1]]), out);
             }
         }
-        ALPN => print_ids(value, out),
+        ALPN | DOCPATH => print_items(value, out),
         PORT => print(format_args!("{}", u16::from_be_bytes([value[0], value[1]])), out),
         IPV4HINT => {
             for (at, address) in value.chunks_exact(4).enumerate() {
@@ -238,8 +246,8 @@ fn print_parameter(key: u16, value: &[u8], out: &mut String) {
     }
 }
 
-/// Protocol identifiers, quoted; escaped once as items of a list and once more as a string (RFC 9460 A.1).
-fn print_ids(mut value: &[u8], out: &mut String) {
+/// Identifiers or segments of a path, quoted; escaped once as items of a list and once more as a string (RFC 9460 A.1).
+fn print_items(mut value: &[u8], out: &mut String) {
     out.push('"');
     let mut is_first = true;
     while let [len, rest @ ..] = value {

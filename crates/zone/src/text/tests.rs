@@ -70,6 +70,8 @@ const GOLDEN: &[(&str, &str)] = &[
     ("HIP", "2 0a0b AAEC a. b."),
     ("CSYNC", "66 3 A NS AAAA"),
     ("ZONEMD", "2018031900 1 240 000102030405060708090a0b"),
+    // RFC 8976 A.3
+    ("ZONEMD", "2018031900 241 1 e1846540e33a9e4189792d18d5d131f605fc283e"),
     ("SVCB", "0 a."),
     (
         "SVCB",
@@ -79,6 +81,9 @@ const GOLDEN: &[(&str, &str)] = &[
             "\"a\"",
         ),
     ),
+    // RFC 9953 3.2: the root path has no segment.
+    ("SVCB", "1 . alpn=\"co\" docpath"),
+    ("SVCB", "1 . alpn=\"co\" docpath=\"dns,a\\\\,b\""),
     ("DSYNC", "CDS NOTIFY 53 a."),
     ("DSYNC", "CSYNC 2 53 a."),
     ("NID", "10 0014:4fff:ff20:ee64"),
@@ -166,6 +171,7 @@ fn what_is_refused_and_why() {
         ("RRSIG", "A 1 2 3 20050229000000 0 7 a. AAEC", Time),
         ("SVCB", "1 . alpn=a alpn=b", ParameterTwice),
         ("SVCB", "1 . port", Parameter),
+        ("SVCB", "1 . docpath=a,,b", Parameter),
         ("SVCB", "1 . alpn=\"a\"b", Parameter),
         ("APL", "1:1.2.3.4/33", Prefix),
         ("EUI48", "00-00-5e-00-53", Address),

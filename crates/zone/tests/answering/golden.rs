@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   zone APEX [nsec | nsec3 | optout] [loading | expired]   the records follow, indented: OWNER [TTL] TYPE RDATA
-//!   query QNAME [CLASS] QTYPE [do] [noedns] [payload=N] [tcp] [nsid] [zoneversion] [tsig=N] [limit=N]
+//!   query QNAME [CLASS] QTYPE [do] [noedns] [payload=N] [tcp] [nsid] [zoneversion] [expire] [tsig=N] [limit=N]
 //! ```
 //!
 //! RRSIGs are shown by the type that they cover; the owner of an NSEC3 record as `H(name)`, which a QNAME may have too.
@@ -185,6 +185,7 @@ impl Script {
         for (code, data) in edns.options() {
             match code {
                 3 => write!(shown, " nsid={}", String::from_utf8_lossy(data)),
+                9 => write!(shown, " expire={}", u32::from_be_bytes(data.try_into().unwrap())),
                 15 => write!(shown, " ede={}", u16::from_be_bytes([data[0], data[1]])),
                 19 => write!(shown, " zoneversion={data:?}"),
                 _ => write!(shown, " option{code}={data:?}"),
@@ -264,6 +265,7 @@ impl Query {
                 None if word == "tcp" => query.transport = Transport::Tcp,
                 None if word == "nsid" => query.options.push(3),
                 None if word == "zoneversion" => query.options.push(19),
+                None if word == "expire" => query.options.push(9),
                 Some(("payload", octets)) => query.payload = octets.parse().unwrap(),
                 Some(("tsig", octets)) => query.tsig_reserve = octets.parse().unwrap(),
                 _ => panic!("{word:?}: no such word for a query"),

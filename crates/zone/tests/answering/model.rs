@@ -296,7 +296,7 @@ fn zone_of(drawn: Vec<(Name, Rtype, Vec<u8>)>) -> Vec<Record> {
             || is_single && of_owner(rtype)
             || rtype == Rtype::DNAME && (of_owner(Rtype::NS) || owner == apex)
             || rtype == Rtype::NS && (of_owner(Rtype::DNAME) || owner == apex)
-            || rtype == Rtype::DS && !of_owner(Rtype::NS)
+            || rtype == Rtype::DS && (!of_owner(Rtype::NS) || owner == apex)
             || owner.as_ref().is_wildcard() && matches!(rtype, Rtype::NS | Rtype::DNAME | Rtype::DS)
             || records.iter().any(|record| record.owner == owner && record.rtype == rtype && *record.rdata == *rdata);
         if !refused {

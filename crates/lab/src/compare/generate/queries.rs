@@ -44,7 +44,7 @@ const ODD_QTYPES: &[Rtype] = &[
     Rtype::KEY,
     Rtype::NULL,
     Rtype(0),
-    Rtype(128),
+    Rtype::NXNAME,
     Rtype::MAILB,
     Rtype::TKEY,
     Rtype::AXFR,

@@ -84,12 +84,13 @@ fn bare_answer<'a>(exchange: &Exchange<'a>) -> Option<(&'a Query, Rcode, &'a Res
     Some((exchange.query?, ours.rcode, exchange.theirs.response()?))
 }
 
-/// RFC 6895 3.1: QTYPE OPT, TSIG and TKEY are meta types that no question has, so FORMERR; RFC 1035 4.1.1: NOTIMP for
-/// MAILA and MAILB. BIND says the same; NSD and Knot look the name up as if a zone could have such data.
+/// RFC 6895 3.1: QTYPE OPT, TSIG and TKEY are meta types that no question has, so FORMERR, as RFC 9824 3.5 has it for
+/// NXNAME; RFC 1035 4.1.1: NOTIMP for MAILA and MAILB. BIND says the same; NSD and Knot look the name up as if a zone
+/// could have such data.
 pub(super) fn meta_qtype(exchange: &Exchange<'_>) -> bool {
     let Some((query, rcode, theirs)) = bare_answer(exchange) else { return false };
     let expected = match query.qtype {
-        Rtype::OPT | Rtype::TSIG | Rtype::TKEY => Rcode::FORMERR,
+        Rtype::OPT | Rtype::TSIG | Rtype::TKEY | Rtype::NXNAME => Rcode::FORMERR,
         Rtype::MAILA | Rtype::MAILB => Rcode::NOTIMP,
         _ => return false,
     };
@@ -98,21 +99,16 @@ pub(super) fn meta_qtype(exchange: &Exchange<'_>) -> bool {
     rcode == expected && looks_up
 }
 
-/// RFC 3597 3: a type that is not known is looked up like any other. BIND says FORMERR to QTYPE 128, which RFC 6895 3.1
-/// keeps for meta types without saying what for, and Knot NOTIMP to 0.
+/// RFC 3597 3: a type that is not known is looked up like any other. Knot says NOTIMP to 0.
 pub(super) fn reserved_qtype(exchange: &Exchange<'_>) -> bool {
     let (Some(query), Some(ours), Some(theirs)) =
         (exchange.query, exchange.ours.response(), exchange.theirs.response())
     else {
         return false;
     };
-    let expected = match (exchange.peer, query.qtype) {
-        (Kind::Bind, Rtype(128)) => Rcode::FORMERR,
-        (Kind::Knot, Rtype(0)) => Rcode::NOTIMP,
-        _ => return false,
-    };
+    let is_knot_at_0 = (exchange.peer, query.qtype) == (Kind::Knot, Rtype(0)) && theirs.rcode == Rcode::NOTIMP;
     let is_lookup = matches!(ours.rcode, Rcode::NOERROR | Rcode::NXDOMAIN | Rcode::YXDOMAIN);
-    is_lookup && theirs.rcode == expected && is_bare(theirs)
+    is_lookup && is_knot_at_0 && is_bare(theirs)
 }
 
 /// RFC 1035 4.1.1: REFUSED where the server has nothing for a class. NSD leaves the question out; BIND says FORMERR,

@@ -80,7 +80,7 @@ pub const TABLE: &[Predicate] = &[
     exchange("malformed", "RFC 1035 4.1.1, 9619 4", messages::malformed),
     exchange("octets_left_over", "RFC 1035 4.1", messages::octets_left_over),
     exchange("unsigned_update", "RFC 2136 3.3", messages::unsigned_update),
-    exchange("meta_qtype", "RFC 6895 3.1, 1035 4.1.1", messages::meta_qtype),
+    exchange("meta_qtype", "RFC 6895 3.1, 9824 3.5, 1035 4.1.1", messages::meta_qtype),
     exchange("reserved_qtype", "RFC 3597 3, 6895 3.1", messages::reserved_qtype),
     exchange("class_not_in", "RFC 1035 4.1.1", messages::class_not_in),
     exchange("axfr_over_udp", "RFC 5936 4.2", messages::axfr_over_udp),

@@ -51,6 +51,7 @@ const PREDICATES: &[Predicate] = &[
     // RFC 2136 3.2 comes before 3.4.1.
     bind(Quirk::ScanFirst, "scans the update section before prerequisites"),
     // RFC 4035 2.4 asks signers not to have it; RFC 2136 does not make a server delete what it was not asked to.
+    // One at the apex ours refuses.
     bind(Quirk::OrphanDsGoes, "deletes DS without NS"),
     // RFC 2136 3.3 lets a server refuse by policy; ours has none about addresses, which may come with the next update.
     bind(Quirk::ApexNsNeedsAddress, "refuses an apex NS without address"),
@@ -79,6 +80,8 @@ const PREDICATES: &[Predicate] = &[
     knot(Quirk::BelowDnameRefused, "refuses records below a DNAME"),
     // RFC 6672 2.4 has one DNAME at an owner; the new one takes the place of the old one as a CNAME does.
     knot(Quirk::DnameReplacedIsLost, "only deletes a DNAME that is replaced"),
+    // RFC 4035 2.4: DS "MUST NOT appear at a zone's apex".
+    knot(Quirk::ApexDsTaken, "takes DS at the apex"),
     // RFC 3007 3.1.1: such records are the server's.
     knot(Quirk::SignerTypesTaken, "takes NSEC and RRSIG"),
     // RFC 2136 3.4.2: the records are processed in order.

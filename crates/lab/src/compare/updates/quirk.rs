@@ -7,6 +7,8 @@ pub enum Quirk {
     ScanFirst,
     /// A DS without NS beside it, or at the apex, is deleted, whoever brought it; the serial steps all the same.
     OrphanDsGoes,
+    /// A DS at the apex is added as other types are.
+    ApexDsTaken,
     /// An NS of the apex whose target is in the zone and has no address makes the update be REFUSED.
     ApexNsNeedsAddress,
     /// A CDS of the apex without the DNSKEY that it names makes the update be REFUSED.

@@ -95,6 +95,7 @@ fn grant_update_key(client: &Client, plan: &Plan) -> Result<(), Problem> {
     let key_json = KeyJson {
         name: key.name.to_string(),
         algorithm: key.algorithm.mnemonic().to_owned(),
+        allow_weak: None,
         secret: Some(data_encoding::BASE64.encode(&key.secret)),
         grants: vec![grant("update"), grant("transfer")],
         rolling: false,

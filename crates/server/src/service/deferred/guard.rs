@@ -5,7 +5,8 @@
 //!   the outcome of an UPDATE that is verified      -> not counted, but for BADTIME: it came before, from elsewhere
 //!   a cookie that proves the address, or exempt    -> not counted
 //!   a query that is verified                       -> counts as the same without a key does
-//!   an error of TSIG, and an UPDATE without it     -> counts with all that are such
+//!   an error of TSIG or of form, and an UPDATE
+//!   without TSIG                                   -> counts with all that are such
 //!
 //!   beyond, every `slip`th:  with a cookie         -> BADCOOKIE, with a good one
 //!                            a query               -> TC
@@ -21,23 +22,22 @@ use crate::listen::{Reply, Transport};
 use crate::service::cookies::Standing;
 use crate::service::counters::{Limited, UpdateEnd};
 use crate::service::limiter::Verdict;
-use crate::service::response::ResponseHead;
+use crate::service::response::{Received, ResponseHead};
 use replica::update::Signer;
 use wire::NameRef;
 use wire::number::Rcode;
-use wire::parse::Request;
 use zone::answer::{AnswerKind, Bare};
 
 impl<S: Submit + 'static> UpdateThread<S> {
     /// What becomes of a response of this kind, about this name or about all; it is counted, if it counts.
-    pub(super) fn judge(
+    pub(super) fn judge<'m>(
         &mut self,
-        request: &Request<'_>,
+        received: impl Into<Received<'m>>,
         reply: &Reply,
         kind: AnswerKind,
         name: Option<NameRef<'_>>,
     ) -> Verdict {
-        match self.standing_of(request, reply).0 {
+        match self.standing_of(received, reply).0 {
             Standing::Proven => Verdict::Send,
             _ => self.judge_claimed(reply, kind, name),
         }
@@ -61,8 +61,8 @@ impl<S: Submit + 'static> UpdateThread<S> {
 
     /// The same of an error of TSIG, and of the refusal of an UPDATE without it: one account for all of them, since
     /// whoever forges chooses which of them it is.
-    pub(super) fn judge_error(&mut self, request: &Request<'_>, reply: &Reply) -> Verdict {
-        self.judge(request, reply, AnswerKind::Refused, None)
+    pub(super) fn judge_error<'m>(&mut self, received: impl Into<Received<'m>>, reply: &Reply) -> Verdict {
+        self.judge(received, reply, AnswerKind::Refused, None)
     }
 
     /// Whether the client of an update that came before from another address is told so: anybody can send it from the
@@ -86,15 +86,16 @@ impl<S: Submit + 'static> UpdateThread<S> {
     }
 
     /// Sends what goes in place of a response that is beyond the limit.
-    pub(super) fn send_beyond(
+    pub(super) fn send_beyond<'m>(
         &mut self,
-        request: &Request<'_>,
+        received: impl Into<Received<'m>>,
         verdict: Verdict,
         instead: Option<Bare>,
         signer: Option<&Signer>,
         reply: Reply,
     ) {
-        let (standing, cookie) = self.standing_of(request, &reply);
+        let received = received.into();
+        let (standing, cookie) = self.standing_of(received, &reply);
         let (how, bare, cookie) = match (verdict, standing, instead) {
             (Verdict::Slip, Standing::Unproven, _) => {
                 (Limited::BadCookie, Bare { rcode: Rcode::BADCOOKIE, ..Bare::default() }, cookie)
@@ -112,7 +113,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
         if bare.truncated {
             counters.truncated.one();
         }
-        let head = ResponseHead::new(request, reply.transport(), cookie).without_nsid();
+        let head = ResponseHead::new(&received.head, reply.transport(), cookie).without_nsid();
         match head.compose(bare, &self.service, signer, now_s(), &mut self.out) {
             Some(len) => reply.send(self.out[..len].to_vec()),
             None => reply.give_up(),

@@ -5,6 +5,7 @@ use crate::listen::Reply;
 use crate::node::audit_log::refused::{Attempt, Who};
 use crate::node::system;
 use crate::service::counters::Refusal;
+use crate::service::response::Received;
 use replica::io::{AuditNames, Verdict};
 use replica::update::{Signer, Step, prescan};
 use wire::Name;
@@ -22,16 +23,16 @@ impl<S: Submit + 'static> UpdateThread<S> {
     }
 
     /// Sends an error, signed where there is something to sign with.
-    pub(super) fn error(
+    pub(super) fn error<'m>(
         &mut self,
-        request: &Request<'_>,
+        received: impl Into<Received<'m>>,
         rcode: Rcode,
         extended: Option<u16>,
         signer: Option<&Signer>,
         reply: Reply,
     ) {
         self.count(&reply).response(rcode);
-        let (head, bare) = (self.head(request, &reply), Bare { rcode, extended, ..Bare::default() });
+        let (head, bare) = (self.head(received, &reply), Bare { rcode, extended, ..Bare::default() });
         match head.compose(bare, &self.service, signer, now_s(), &mut self.out) {
             Some(len) => reply.send(self.out[..len].to_vec()),
             None => reply.give_up(),

@@ -324,6 +324,22 @@ pub(super) const CASES: &[Case] = &[
         counter: (REJECTS, "edns_version"),
     },
     Case {
+        row: "8 EDNS 1 and a COOKIE of 7: before 7",
+        message: |_| query(Rtype::A).option(10, &[7; 7]).edns_version(1).build(),
+        response: "BADVERS, question, opt",
+        counter: (REJECTS, "edns_version"),
+    },
+    Case {
+        row: "8 EDNS 1 and an option past the end",
+        message: |_| {
+            let mut opt = opt(&[0], &[0, 10, 0, 9, 7]);
+            opt[6] = 1;
+            append(query(Rtype::A).build(), &opt)
+        },
+        response: "BADVERS, question, opt",
+        counter: (REJECTS, "edns_version"),
+    },
+    Case {
         row: "8 EDNS 1, before class",
         message: |_| {
             MessageBuilder::new(Default::default())

@@ -103,6 +103,12 @@ pub(super) const CASES: &[Case] = &[
         counter: (ANSWERS, "formerr"),
     },
     Case {
+        row: "17 QTYPE NXNAME, and no version of a zone that did not answer",
+        message: |_| query(Rtype::NXNAME).option(19, &[]).build(),
+        response: "FORMERR, question, opt, ede 30",
+        counter: (ANSWERS, "formerr"),
+    },
+    Case {
         row: "17 QTYPE MAILA",
         message: |_| query(Rtype::MAILA).build(),
         response: "NOTIMP, question",

@@ -3,7 +3,11 @@
 use super::{ANSWERS, Case, REJECTS, UPDATES, add_record, query, tsig_of, with_counts};
 use crate::support::message::{append, name, now_s, patch_before_tsig_rdata, sign, truncate_mac};
 use wire::builder::MessageBuilder;
-use wire::number::{Class, Rtype};
+use wire::number::{Class, Opcode, Rtype};
+
+fn with_opcode(message: MessageBuilder, opcode: Opcode) -> MessageBuilder {
+    message.header(|header| header.opcode = opcode)
+}
 
 pub(super) const CASES: &[Case] = &[
     Case {
@@ -27,7 +31,7 @@ pub(super) const CASES: &[Case] = &[
         counter: (REJECTS, "tsig_class"),
     },
     Case {
-        row: "9 MAC of 15 octets",
+        row: "11 MAC of 15 octets",
         message: |keys| truncate_mac(sign(&keys.good, query(Rtype::A).build(), 0), 15),
         response: "FORMERR, question",
         counter: (REJECTS, "tsig_mac_length"),
@@ -42,7 +46,7 @@ pub(super) const CASES: &[Case] = &[
         counter: (REJECTS, "tsig_not_last"),
     },
     Case {
-        row: "9 MAC of 33 octets",
+        row: "11 MAC of 33 octets",
         message: |keys| {
             let mut message = sign(&keys.good, query(Rtype::A).build(), 0);
             let end = message.len();
@@ -58,10 +62,61 @@ pub(super) const CASES: &[Case] = &[
         counter: (REJECTS, "tsig_mac_length"),
     },
     Case {
-        row: "9 MAC of 9 octets, of an UPDATE by an unknown key: before 10",
+        row: "10 unknown key, MAC of 9 octets: before 11",
         message: |keys| truncate_mac(sign(&keys.unknown, add_record("example.test.").build(), 0), 9),
-        response: "FORMERR, question",
-        counter: (REJECTS, "tsig_mac_length"),
+        response: "NOTAUTH, question, tsig badkey, mac of 0",
+        counter: (REJECTS, "tsig_bad_key"),
+    },
+    Case {
+        row: "10 unknown key, no MAC",
+        message: |keys| truncate_mac(sign(&keys.unknown, query(Rtype::A).build(), 0), 0),
+        response: "NOTAUTH, question, tsig badkey, mac of 0",
+        counter: (REJECTS, "tsig_bad_key"),
+    },
+    Case {
+        row: "10 unknown key, ZTYPE A: before 5",
+        message: |keys| sign(&keys.unknown, with_opcode(query(Rtype::A), Opcode::UPDATE).build(), 0),
+        response: "NOTAUTH, question, tsig badkey, mac of 0",
+        counter: (REJECTS, "tsig_bad_key"),
+    },
+    Case {
+        row: "11 wrong secret, NOTIFY: before 2",
+        message: |keys| sign(&keys.wrong_secret, with_opcode(query(Rtype::SOA), Opcode::NOTIFY).build(), 0),
+        response: "NOTAUTH, tsig badsig, mac of 0",
+        counter: (REJECTS, "tsig_bad_sig"),
+    },
+    Case {
+        row: "14 a signed NOTIFY",
+        message: |keys| sign(&keys.good, with_opcode(query(Rtype::SOA), Opcode::NOTIFY).build(), 0),
+        response: "NOTIMP, tsig noerror, mac",
+        counter: (REJECTS, "opcode"),
+    },
+    Case {
+        row: "14 a signed QUERY with two questions",
+        message: |keys| {
+            let two = query(Rtype::A).question(name("b.").as_ref(), Rtype::A, Class::IN);
+            sign(&keys.good, two.build(), 0)
+        },
+        response: "FORMERR, tsig noerror, mac",
+        counter: (REJECTS, "question_count_many"),
+    },
+    Case {
+        row: "14 a signed UPDATE with ZTYPE A",
+        message: |keys| sign(&keys.good, with_opcode(query(Rtype::A), Opcode::UPDATE).edns(1232, false).build(), 0),
+        response: "FORMERR, question, opt, tsig noerror, mac",
+        counter: (REJECTS, "zone_type"),
+    },
+    Case {
+        row: "14 a signed QUERY with a COOKIE of 7",
+        message: |keys| sign(&keys.good, query(Rtype::A).option(10, &[7; 7]).build(), 0),
+        response: "FORMERR, question, opt, tsig noerror, mac",
+        counter: (REJECTS, "cookie_length"),
+    },
+    Case {
+        row: "14 a signed QUERY of EDNS 1",
+        message: |keys| sign(&keys.good, query(Rtype::A).edns_version(1).build(), 0),
+        response: "BADVERS, question, opt, tsig noerror, mac",
+        counter: (REJECTS, "edns_version"),
     },
     Case {
         row: "10 unknown key",
@@ -153,6 +208,12 @@ pub(super) const CASES: &[Case] = &[
         row: "14 a signed QUERY",
         message: |keys| sign(&keys.good, query(Rtype::A).build(), 0),
         response: "NOERROR, question, answer 1, tsig noerror, mac",
+        counter: (ANSWERS, "positive"),
+    },
+    Case {
+        row: "14 a signed QUERY that asks for ZONEVERSION",
+        message: |keys| sign(&keys.good, query(Rtype::A).option(19, &[]).build(), 0),
+        response: "NOERROR, question, answer 1, opt, zoneversion, tsig noerror, mac",
         counter: (ANSWERS, "positive"),
     },
     Case {

@@ -76,8 +76,14 @@ pub(crate) fn describe(request: &[u8], response: &[u8]) -> String {
     if let Some(edns) = message.edns() {
         words.push("opt".into());
         for (code, data) in edns.options() {
+            if code == 9 {
+                words.push(format!("expire {}", u32::from_be_bytes(data.try_into().unwrap())));
+            }
             if code == 10 {
                 words.push(format!("cookie {}", data.len()));
+            }
+            if code == 19 {
+                words.push("zoneversion".into());
             }
             if code == 15 {
                 words.push(format!("ede {}", u16::from_be_bytes([data[0], data[1]])));
