@@ -63,6 +63,7 @@ pub(crate) fn run(args: &DdnsArgs) -> Result<(), Problem> {
         // Before the first thread: a thread that ran already would keep what the others give up.
         sandbox::enter_as_ddns(written.iter().map(PathBuf::as_path), metrics);
     }
+    crate::log::start();
     let stop = Stop::default();
     stop.on_signals()?;
     let stopper = daemon.stopper();

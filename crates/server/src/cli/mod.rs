@@ -13,6 +13,7 @@ pub(crate) mod cluster;
 pub(crate) mod difference;
 pub(crate) mod key;
 pub(crate) mod named_conf;
+pub(crate) mod output;
 pub(crate) mod policy;
 pub(crate) mod status;
 pub(crate) mod zone;
@@ -44,6 +45,25 @@ pub(crate) enum LogLevel {
     Info,
     Debug,
     Trace,
+}
+
+impl From<LogLevel> for tracing::Level {
+    fn from(level: LogLevel) -> Self {
+        match level {
+            LogLevel::Error => Self::ERROR,
+            LogLevel::Warn => Self::WARN,
+            LogLevel::Info => Self::INFO,
+            LogLevel::Debug => Self::DEBUG,
+            LogLevel::Trace => Self::TRACE,
+        }
+    }
+}
+
+impl Command {
+    /// Whether the command enters a sandbox, and starts no thread before that.
+    pub(crate) const fn has_sandbox(&self) -> bool {
+        matches!(self, Self::Serve(_) | Self::Ddns(_))
+    }
 }
 
 #[derive(Subcommand, Debug)]

@@ -64,6 +64,7 @@ use crate::limits::{AT_WAITING_MAX, UPDATE_THREADS_MAX};
 use crate::listen::Transport;
 use crate::listen::counters::{AllConnections, ListenCounters};
 use crate::listen::desk::ConnectionLimits;
+use crate::log;
 use crate::metrics::DurationHistogram;
 use crate::peer::PeerCounters;
 use crate::problem::{Exit, Problem};
@@ -120,6 +121,7 @@ impl Prepared {
         let identity = Identity::load(&config)?;
         let sockets = Sockets::bind(&config)?;
         sandbox::enter_as_node(&config);
+        log::start();
         Ok(Self { config, identity, sockets })
     }
 

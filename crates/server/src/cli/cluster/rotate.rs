@@ -2,13 +2,13 @@
 
 use super::super::Target;
 use super::super::client::Client;
+use super::super::output::print;
 use super::status::{newest, numbers};
 use crate::api::types::{AuthorityStepJson, MemberJson, RenewalJson};
 use crate::files::layout::Layout;
 use crate::files::token::Token;
 use crate::problem::{Exit, Problem};
 use serde::de::DeserializeOwned;
-use std::io::Write;
 use std::time::{Duration, Instant};
 
 /// Time between two looks.
@@ -31,7 +31,7 @@ pub(super) fn certificates(patience: Duration, target: &Target) -> Result<(), Pr
         Ok(behind.is_empty())
     })?;
     if is_done {
-        return say("every node shows another key, and no older one is accepted");
+        return print("every node shows another key, and no older one is accepted");
     }
     Err(Problem::new(Exit::Unreachable, "not every node shows another key yet", waiting(&behind)).hint(
         "every node must learn the new keys before one is used: start the node or remove it, and the others go on by \
@@ -62,7 +62,7 @@ pub(super) fn authority(patience: Duration, target: &Target) -> Result<(), Probl
                 .hint("start the node or remove it, then run this again: it goes on with the next step"));
         }
         if let Some(did) = &step.did {
-            say(did)?;
+            print(did)?;
         }
         if step.done {
             return Ok(());
@@ -83,7 +83,7 @@ pub(super) fn data_key(patience: Duration, target: &Target) -> Result<(), Proble
         Ok(status.data_key >= number && !status.data_key_changes)
     })?;
     if is_done {
-        return say(&format!("data key {number} seals every secret; backups made before need the one before it"));
+        return print(&format!("data key {number} seals every secret; backups made before need the one before it"));
     }
     let why = if behind.is_empty() { "secrets are still being sealed anew".to_owned() } else { waiting(&behind) };
     Err(Problem::new(Exit::Unreachable, "the data key is not replaced yet", why)
@@ -101,7 +101,7 @@ pub(super) fn api_token(target: &Target) -> Result<(), Problem> {
     // A token is replaced, never put where none is: that would be the wrong directory.
     Token::load(&file).map_err(failed)?;
     Token::replace(&file).map_err(failed)?;
-    say(&format!(
+    print(&format!(
         "another token is in {}: the nodes that read this file accept no other from now on. Copy it over the file of \
          each other machine, and to those that use the API",
         file.display()
@@ -130,8 +130,4 @@ fn within(patience: Duration, mut is_done: impl FnMut() -> Result<bool, Problem>
         }
         std::thread::sleep(PAUSE);
     }
-}
-
-fn say(text: &str) -> Result<(), Problem> {
-    writeln!(std::io::stdout().lock(), "{text}").map_err(|error| Problem::new(Exit::Failed, "cannot print", error))
 }

@@ -21,7 +21,6 @@ use crate::problem::{Exit, Problem};
 use crate::stop::Stop;
 use children::Children;
 use plan::Plan;
-use std::io::Write;
 use std::time::{Duration, Instant};
 use watch::Watch;
 
@@ -36,6 +35,7 @@ pub(crate) fn run(args: &UpArgs) -> Result<(), Problem> {
     // Zone files are read first: an error in one must not leave a half-made cluster behind.
     let zones = setup::load_zones(&args.zones)?;
     let plan = Plan::make(args)?;
+    crate::log::start_stdout();
     let stop = Stop::default();
     stop.on_signals()?;
     let mut children = Children::start(&plan, args.supervise)?;
@@ -124,8 +124,7 @@ fn look_after(plan: &Plan, children: &mut Children, watch: &mut Watch, stop: &St
     Ok(())
 }
 
-/// Prints a line at once, also into a pipe. Nobody may be listening any more; the cluster goes on then.
+/// Prints a line at once, also into a pipe. The reader may be gone, or stall; the cluster goes on then.
 fn say(line: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+    crate::log::print_unattended(line);
 }
