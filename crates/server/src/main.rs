@@ -23,6 +23,7 @@ mod memory;
 mod metrics;
 mod problem;
 mod protect;
+mod signals;
 mod stop;
 mod turn;
 // What the user says.
@@ -55,14 +56,17 @@ static ALLOCATOR: allocations::Counting<mimalloc::MiMalloc> = allocations::Count
 
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
-    log::init(cli.log.into());
+    log::init(cli.log.unwrap_or_default().into());
+    if cli.command.is_daemon() {
+        signals::ignore_early(cli.command.has_sandbox());
+    }
     protect::protect();
     if !cli.command.has_sandbox() {
         log::start();
     }
     let result = match &cli.command {
         cli::Command::Up(args) => cli::up::run(args),
-        cli::Command::Serve(args) => cli::serve::run(args),
+        cli::Command::Serve(args) => cli::serve::run(args, cli.log),
         cli::Command::Init(args) => cli::init::run(args),
         cli::Command::Join(args) => cli::join::run(args),
         cli::Command::Status(args) => cli::status::run(args),

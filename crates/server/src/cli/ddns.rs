@@ -4,6 +4,7 @@ use crate::files::key_file::{Algorithm, TsigKey};
 use crate::node::system::effective_user;
 use crate::problem::{Exit, Problem};
 use crate::sandbox;
+use crate::signals::{self, Hangup};
 use crate::stop::Stop;
 use clap::Args;
 use ddns::config::{Config, ConfigError};
@@ -65,7 +66,7 @@ pub(crate) fn run(args: &DdnsArgs) -> Result<(), Problem> {
     }
     crate::log::start();
     let stop = Stop::default();
-    stop.on_signals()?;
+    signals::handle(&stop, Hangup::Ignored)?;
     let stopper = daemon.stopper();
     let wait = move || {
         while !stop.wait(Duration::from_secs(3_600)) {}

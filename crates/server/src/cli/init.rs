@@ -105,6 +105,7 @@ pub(crate) fn config(
         dir: "data".into(),
         data_key_file: "../data.key".into(),
         wrapping_key_file: None,
+        log_level: None,
         sandbox: Default::default(),
         dns: Dns {
             listen: dns,

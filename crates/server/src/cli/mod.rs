@@ -22,6 +22,7 @@ pub(crate) mod ddns;
 
 use crate::problem::EXIT_CODES;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -32,16 +33,18 @@ use std::path::PathBuf;
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// How much is logged to standard error.
-    #[arg(long, global = true, default_value = "info", value_name = "LEVEL")]
-    pub(crate) log: LogLevel,
+    /// How much is logged to standard error [default: `log_level` in the configuration of a node, else info].
+    #[arg(long, global = true, value_name = "LEVEL")]
+    pub(crate) log: Option<LogLevel>,
 }
 
 /// How much is logged.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum LogLevel {
     Error,
     Warn,
+    #[default]
     Info,
     Debug,
     Trace,
@@ -63,6 +66,11 @@ impl Command {
     /// Whether the command enters a sandbox, and starts no thread before that.
     pub(crate) const fn has_sandbox(&self) -> bool {
         matches!(self, Self::Serve(_) | Self::Ddns(_))
+    }
+
+    /// Whether the command runs until it is stopped.
+    pub(crate) const fn is_daemon(&self) -> bool {
+        self.has_sandbox() || matches!(self, Self::Up(_))
     }
 }
 

@@ -77,11 +77,18 @@ pub(crate) struct AuditCounters {
     waiting: Gauge,
     /// Everything up to this index was handed over.
     through: AtomicU64,
+    /// Bytes of all files; it can change.
+    bytes_max: AtomicU64,
     /// The last attempt to write failed.
     is_failing: AtomicBool,
 }
 
 impl AuditCounters {
+    /// How many bytes all files may have, from now on.
+    pub(crate) fn set_bytes_max(&self, bytes_max: u64) {
+        self.bytes_max.store(bytes_max, Relaxed);
+    }
+
     /// Whether the audit log cannot be written now.
     pub(crate) fn is_failing(&self) -> bool {
         self.is_failing.load(Relaxed)
@@ -196,7 +203,8 @@ impl AuditQueue {
 
 /// Writes until the queue is gone. Lines are with the kernel at once, and on the disk a second later at most.
 pub(crate) fn run(path: &Path, bytes_max: u64, work: &Receiver<AuditWork>, counters: &Arc<AuditCounters>) {
-    let mut file = AuditFile::open(path, bytes_max, counters.clone());
+    counters.set_bytes_max(bytes_max);
+    let mut file = AuditFile::open(path, counters.clone());
     let mut is_dirty = false;
     let (mut synced_at, mut marked_at) = (Instant::now(), Instant::now());
     loop {

@@ -28,6 +28,8 @@ mod sockets;
 // Starting all threads.
 mod streams;
 mod threads;
+// Reading the configuration again.
+pub(crate) mod reload;
 // The replica: how it is opened, its thread, how others talk to it.
 mod expiry;
 pub(crate) mod first_state;
@@ -89,10 +91,12 @@ use handle::{Event, ReplicaHandle};
 use identity::Identity;
 use metrics::NodeMetrics;
 use readers::Readers;
+use reload::{Reload, Source};
 use replica::Replica;
 use replica::io::{Input, Serving};
 use replica_thread::{ReplicaCounters, ReplicaThread};
 use sockets::{ClientSockets, Sockets};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -115,23 +119,24 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Takes what needs privileges, and gives these up.
-    pub(crate) fn new(config: Config) -> Result<Self, Problem> {
+    /// Takes what needs privileges, and gives these up. The configuration is in `file`.
+    pub(crate) fn new(config: Config, file: &Path) -> Result<Self, Problem> {
         check_file_limit(&config, system::raise_file_limit());
         let identity = Identity::load(&config)?;
         let sockets = Sockets::bind(&config)?;
-        sandbox::enter_as_node(&config);
+        sandbox::enter_as_node(&config, file);
         log::start();
         Ok(Self { config, identity, sockets })
     }
 
     /// Runs the node until told to stop.
-    pub(crate) fn run(self, stop: &Stop) -> Result<(), Problem> {
+    pub(crate) fn run(self, stop: &Stop, source: Source) -> Result<(), Problem> {
         let Self { config, identity, sockets } = self;
         let replica = open::open(&config, &identity)?;
         // What reading checkpoint and log took is no longer needed, and this thread will ask for little.
         crate::memory::give_back();
         let mut node = Node::start(&config, &identity, sockets, replica)?;
+        node.reload.clone().start(source)?;
         if node.wait_until_serving(stop) {
             node.listen()?;
         }
@@ -172,6 +177,7 @@ struct Node {
     streams: Vec<StreamWorkers>,
     tls: Option<Arc<PublicTls>>,
     cookies: SecretSource,
+    reload: Reload,
     connections: AllConnections,
     drops: Arc<SocketDrops>,
     /// Cut off when all connections have ended.
@@ -284,7 +290,10 @@ impl Node {
             let (service, (zones, serving)) = (service.clone(), reader());
             // On the others nobody can claim an address that is not its own.
             let limiter = if transport == Transport::Udp { guards.limiter(count) } else { None };
-            let responder = QueryResponder::new(service, zones, serving, counters, Some(guards.cookies()), limiter);
+            let mut responder = QueryResponder::new(service, zones, serving, counters, Some(guards.cookies()), limiter);
+            if transport == Transport::Udp {
+                responder.rate_limit = Some(guards.rate_limit_of(count));
+            }
             Worker { responder, listen }
         };
         let (udp, streams) = workers(count, tls.is_some(), worker);
@@ -312,6 +321,14 @@ impl Node {
             is_over: false,
         };
         let (connections, drops, started_at) = (counters.connections.clone(), counters.drops.clone(), Instant::now());
+        let reload = Reload {
+            config: config.clone(),
+            rate_limit: guards.rate_limit.clone(),
+            connections: service.connections.clone(),
+            audit: counters.audit.clone(),
+            certificate: tls.as_ref().map(|tls| tls.certificate.clone()),
+            cookies: guards.secrets.clone(),
+        };
         let metrics = counters.into_metrics(desk, transfers);
         let api = api_of(config, identity, &handle, (&serving, limits), metrics, api_reader);
         let keeper = threads::trust_keeper(config, identity, clients, &handle);
@@ -323,6 +340,7 @@ impl Node {
             streams,
             tls,
             cookies: guards.secrets,
+            reload,
             connections,
             drops,
             streams_ended: None,

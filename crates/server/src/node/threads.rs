@@ -128,6 +128,7 @@ pub(super) fn updates(
             waiting: Default::default(),
             cookies: Some(guards.cookies()),
             limiter: guards.limiter(threads),
+            rate_limit: Some(guards.rate_limit_of(threads)),
             started_at: Instant::now(),
         };
         let work = move || {

@@ -4,6 +4,7 @@ use super::clock::BatchClock;
 use super::cookies::{COOKIE_OCTETS, Cookies, Standing};
 use super::counters::{Limited, Refusal, WorkerCounters};
 use super::deferred::{Deferred, Desk};
+use super::limiter::shared::RateLimitWatch;
 use super::limiter::{Limiter, Verdict};
 use super::serving::{ServingNow, ServingReader};
 use crate::limits::PADDING_BLOCK_OCTETS;
@@ -66,6 +67,8 @@ pub(crate) struct QueryResponder {
     pub(crate) cookies: Option<Cookies>,
     /// Of a transport on which anybody can claim any address.
     pub(crate) limiter: Option<Limiter>,
+    /// Says that the rate limit has changed.
+    pub(crate) rate_limit: Option<RateLimitWatch>,
     /// What the limiter's time counts from.
     pub(crate) started_at: Instant,
 }
@@ -94,7 +97,7 @@ impl QueryResponder {
         limiter: Option<Limiter>,
     ) -> Self {
         let (batch, started_at) = (Batch::new(), Instant::now());
-        Self { service, zones, serving, counters, batch, cookies, limiter, started_at }
+        Self { service, zones, serving, counters, batch, cookies, limiter, rate_limit: None, started_at }
     }
 }
 
@@ -102,7 +105,10 @@ impl Responder for QueryResponder {
     type Pinned<'a> = PinnedQueryResponder<'a>;
 
     fn pin(&mut self) -> PinnedQueryResponder<'_> {
-        let Self { service, zones, serving, counters, batch, cookies, limiter, started_at } = self;
+        if let Some(watch) = &mut self.rate_limit {
+            watch.refresh(&mut self.limiter);
+        }
+        let Self { service, zones, serving, counters, batch, cookies, limiter, started_at, .. } = self;
         // The flag is read first: zones are published before it is set.
         let serving = serving.now();
         PinnedQueryResponder {
@@ -446,6 +452,7 @@ mod tests {
             batch: Batch::new(),
             cookies: None,
             limiter: None,
+            rate_limit: None,
             started_at: Instant::now(),
         };
         let page = move || {

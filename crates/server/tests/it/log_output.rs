@@ -1,6 +1,6 @@
 //! Log output that fails or blocks costs log lines, never the node.
 
-use crate::support::cluster::{Cluster, PATIENCE, wait_for};
+use crate::support::cluster::{CATAMARAN, Cluster, PATIENCE, Scratch, kill, wait_for};
 use crate::support::dns::{Transport, exchange};
 use crate::support::message::{name, sign};
 use crate::support::nodes::{Nodes, config};
@@ -8,10 +8,10 @@ use crate::support::tools::forbidden;
 use crate::updates::{Stream, add, assert_on_every_node, is_there, rcode, socket};
 use replica::update::client::ClientKey;
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{PipeReader, PipeWriter, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use wire::Rtype;
 use wire::builder::MessageBuilder;
 
@@ -55,10 +55,8 @@ fn a_node_goes_on_when_the_reader_of_its_log_is_gone() {
 
 #[test]
 fn a_node_goes_on_when_the_reader_of_its_log_stalls() {
-    let (reader, mut writer) = std::io::pipe().unwrap();
-    writer.write_all(&[b'\n'; PIPE_BYTES]).unwrap();
+    let (_reader, writer) = stalled_pipe();
     assert_goes_on_without_a_log("log-stalled", writer);
-    drop(reader);
 }
 
 /// A small file system over the directory of a node, with what was in it.
@@ -155,4 +153,95 @@ fn a_node_whose_disk_is_full_ends_at_once_or_goes_on_whole() {
     cluster.settle();
     assert_on_every_node(&cluster, &names);
     cluster.ids().for_each(|id| nodes.stop(id));
+}
+
+#[test]
+fn a_cluster_of_up_comes_back_when_there_is_room_on_its_disk() {
+    let mut cluster = Cluster::start("up-full", 3, &[]);
+    assert_eq!(cluster.end("TERM"), Some(0));
+    let disk = match SmallDisk::make(&cluster.dir, "640M") {
+        Ok(disk) => disk,
+        Err(why) => {
+            forbidden(&format!("a small file system (root: {why})"));
+            return;
+        }
+    };
+    cluster.configure_all("[log]\ncheckpoint_bytes = 65536\nkeep_entries = 50\nkeep_bytes = 65536\n");
+    cluster.resume(&["--supervise"]);
+    let stream = Stream::start(&cluster, 1, "full");
+    wait_for("acknowledged updates", || (stream.acknowledged() >= 50).then_some(()));
+    let filler = disk.fill();
+    // Nodes end when their data needs room, and end again when they are started.
+    cluster.wait_for_line("ended (killed by signal 6)");
+    std::fs::remove_file(filler).unwrap();
+    let before = stream.acknowledged();
+    wait_for("acknowledged updates", || (stream.acknowledged() >= before + 50).then_some(()));
+    let names = stream.finish();
+    cluster.settle();
+    assert_on_every_node(&cluster, &names);
+    assert_eq!(cluster.end("TERM"), Some(0));
+}
+
+/// A pipe that is full; its reader is there and reads nothing.
+fn stalled_pipe() -> (PipeReader, PipeWriter) {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    writer.write_all(&[b'\n'; PIPE_BYTES]).unwrap();
+    (reader, writer)
+}
+
+/// A process that does not outlive its test.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn up_starts_and_stops_its_nodes_when_the_readers_of_its_output_stall() {
+    let mut cluster = Cluster::start("up-stalled", 3, &[]);
+    assert_eq!(cluster.end("TERM"), Some(0));
+    let ((_out_reader, out), (_err_reader, err)) = (stalled_pipe(), stalled_pipe());
+    let mut up = Command::new(CATAMARAN)
+        .args(["up", "--dir", cluster.dir.to_str().unwrap(), "--nodes", "3", "--supervise"])
+        .args(["--port", &cluster.port.to_string(), "--api-port", &cluster.api_port.to_string()])
+        .stdin(Stdio::null())
+        .stdout(out)
+        .stderr(err)
+        .spawn()
+        .map(Killed)
+        .unwrap();
+    cluster.settle();
+    let before = cluster.status(1).unwrap()["pid"].as_u64().unwrap();
+    kill("KILL", before as u32);
+    wait_for("another process", || cluster.status(1).filter(|status| status["pid"] != before));
+    kill("TERM", up.0.id());
+    let status = wait_for("the end of `up`", || up.0.try_wait().unwrap());
+    assert_eq!(status.code(), Some(0));
+    assert!(cluster.status(1).is_none(), "the node is stopped");
+}
+
+#[test]
+fn commands_end_well_when_their_reader_is_gone_and_say_when_a_disk_is_full() {
+    let cluster = Cluster::start("no-reader", 1, &[]);
+    let scratch = Scratch::new("no-reader");
+    let dir = scratch.path().join("made");
+    let run = |words: &[&str], out: Stdio| {
+        let child = Command::new(CATAMARAN).args(words).stdin(Stdio::null()).stdout(out).stderr(Stdio::piped()).spawn();
+        let output = child.unwrap().wait_with_output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let gone = || Stdio::from(std::io::pipe().unwrap().1);
+    let full = || Stdio::from(OpenOptions::new().write(true).open("/dev/full").unwrap());
+    let init = ["init", "--dir", dir.to_str().unwrap(), "--dns", "127.0.0.1:1", "--peer", "127.0.0.1:2"];
+    assert_eq!(run(&init, gone()), (Some(0), String::new()));
+    let at = cluster.dir.to_str().unwrap();
+    assert_eq!(run(&["status", "--dir", at], gone()), (Some(0), String::new()));
+    let (code, said) = run(&["status", "--dir", at], full());
+    assert!(code == Some(1) && said.starts_with("error: cannot print the output\n"), "{code:?} {said}");
+    // A token that nobody has read is lost.
+    let (code, said) = run(&["cluster", "add", "--dir", at], gone());
+    assert!(code == Some(1) && said.starts_with("error: cannot print the output\n"), "{code:?} {said}");
 }

@@ -39,8 +39,9 @@ mod away;
 mod disks;
 // Nodes that cannot go on: how they end, and what a start says.
 mod endings;
-// Log output that fails or blocks.
+// Log output that fails or blocks; signals.
 mod log_output;
+mod signals;
 // What a node gives up before it serves anyone; the units that start nodes and clients.
 mod sandbox;
 mod units;

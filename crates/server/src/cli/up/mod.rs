@@ -18,6 +18,7 @@ use super::UpArgs;
 use super::client::Client;
 use crate::limits::{UP_READY_MS, UP_STOP_MS};
 use crate::problem::{Exit, Problem};
+use crate::signals::{self, Hangup};
 use crate::stop::Stop;
 use children::Children;
 use plan::Plan;
@@ -37,7 +38,7 @@ pub(crate) fn run(args: &UpArgs) -> Result<(), Problem> {
     let plan = Plan::make(args)?;
     crate::log::start_stdout();
     let stop = Stop::default();
-    stop.on_signals()?;
+    signals::handle(&stop, Hangup::Stops)?;
     let mut children = Children::start(&plan, args.supervise)?;
     let mut watch = Watch::new(&plan);
     let result = bring_up(&plan, zones, &mut children, &mut watch, &stop)

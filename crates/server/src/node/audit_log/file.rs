@@ -18,8 +18,6 @@ pub(super) struct AuditFile {
     path: PathBuf,
     file: Option<BufWriter<File>>,
     octets: u64,
-    /// Bytes of all files.
-    bytes_max: u64,
     /// Digest of the last line.
     prev: LineDigest,
     /// The last index that a line tells of.
@@ -32,12 +30,11 @@ pub(super) struct AuditFile {
 }
 
 impl AuditFile {
-    pub(super) fn open(path: &Path, bytes_max: u64, counters: Arc<AuditCounters>) -> Self {
+    pub(super) fn open(path: &Path, counters: Arc<AuditCounters>) -> Self {
         let mut audit = Self {
             path: path.to_owned(),
             file: None,
             octets: 0,
-            bytes_max,
             prev: [0; 32],
             last: 0,
             lost_to: None,
@@ -96,6 +93,11 @@ impl AuditFile {
         self.line(&Line::Through { through: index });
     }
 
+    /// Bytes that all files may have.
+    fn bytes_max(&self) -> u64 {
+        self.counters.bytes_max.load(Relaxed)
+    }
+
     fn line(&mut self, line: &Line) -> bool {
         let done = self.attempt(|audit| audit.try_line(line));
         if !done {
@@ -119,7 +121,7 @@ impl AuditFile {
     }
 
     fn put(&mut self, line: &Line) -> io::Result<()> {
-        if self.octets >= self.bytes_max / AUDIT_FILES_MAX as u64 {
+        if self.octets >= self.bytes_max() / AUDIT_FILES_MAX as u64 {
             self.rotate()?;
         }
         let mut octets = line.chain(&mut self.prev)?;
@@ -203,7 +205,7 @@ impl AuditFile {
             let Ok(data) = std::fs::metadata(&file) else { continue };
             bytes += data.len();
             // The newest but one stays whatever its size: its last line binds the next one.
-            if number > 1 && bytes > self.bytes_max {
+            if number > 1 && bytes > self.bytes_max() {
                 std::fs::remove_file(file)?;
             }
         }
@@ -313,7 +315,8 @@ mod tests {
         let dir = crate::test_dir("audit-full");
         let path = dir.path().join("data.audit");
         let counters = Arc::<AuditCounters>::default();
-        let mut file = AuditFile::open(&path, 1 << 20, counters.clone());
+        counters.set_bytes_max(1 << 20);
+        let mut file = AuditFile::open(&path, counters.clone());
         assert!(file.record(&action(1)) && file.flush());
         assert_eq!((counters.written.get(), counters.lost.get(), counters.is_failing()), (1, 0, false));
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();

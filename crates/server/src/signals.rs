@@ -1,0 +1,87 @@
+//! Signals of a process that runs until it is stopped.
+//!
+//! | signal | `serve` | `up` | `ddns` |
+//! |---|---|---|---|
+//! | SIGTERM, SIGINT | stops in order | stops in order | stops in order |
+//! | SIGHUP | reads its files again | stops in order, as its terminal is gone | ignored |
+//! | SIGUSR1, SIGUSR2 | ignored | ignored | ignored |
+//!
+//! Each of them ends a process at once where nothing is done about it, and a leader would not hand over.
+#![expect(unsafe_code, reason = "plain system calls; each block argues its safety")]
+
+use crate::problem::{Exit, Problem};
+use crate::stop::Stop;
+use std::io;
+use std::sync::mpsc::SyncSender;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// What SIGHUP does.
+pub(crate) enum Hangup {
+    /// Nothing.
+    Ignored,
+    /// Stops the process in order; unless it was started with `nohup`.
+    Stops,
+    /// Something is sent, and whoever has the other end reloads. One that is not yet taken stands for all.
+    Reloads(SyncSender<()>),
+}
+
+/// Ignores SIGUSR1 and SIGUSR2 from here on, and SIGHUP until [`handle`] says what it does.
+pub(crate) fn ignore_early(with_hangup: bool) {
+    let hangup = with_hangup.then_some(libc::SIGHUP);
+    for number in [libc::SIGUSR1, libc::SIGUSR2].into_iter().chain(hangup) {
+        // SAFETY: the call has no pointers; to ignore a signal runs no code of ours.
+        unsafe { libc::signal(number, libc::SIG_IGN) };
+    }
+}
+
+/// Whether SIGHUP is ignored, as `nohup` has it.
+fn is_hangup_ignored() -> bool {
+    // SAFETY: an action is plain numbers, for which zeros are valid.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: without a new action the kernel only writes the old one, to a live place.
+    let done = unsafe { libc::sigaction(libc::SIGHUP, std::ptr::null(), &raw mut action) };
+    done == 0 && action.sa_sigaction == libc::SIG_IGN
+}
+
+/// Lets SIGTERM and SIGINT (Ctrl-C) order a stop, from a thread of its own, and SIGHUP do what is said.
+pub(crate) fn handle(stop: &Stop, hangup: Hangup) -> Result<(), Problem> {
+    let failed = |error: io::Error| Problem::new(Exit::Failed, "cannot wait for signals", error);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    let entered = runtime.enter();
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    let hangup = match hangup {
+        Hangup::Stops if is_hangup_ignored() => Hangup::Ignored,
+        hangup => hangup,
+    };
+    let mut hung_up = match hangup {
+        Hangup::Ignored => None,
+        _ => Some(signal(SignalKind::hangup()).map_err(failed)?),
+    };
+    drop(entered);
+    let stop = stop.clone();
+    let wait = move || {
+        runtime.block_on(async move {
+            loop {
+                tokio::select! {
+                    _ = interrupt.recv() => break,
+                    _ = terminate.recv() => break,
+                    () = next(&mut hung_up) => match &hangup {
+                        Hangup::Reloads(sender) => drop(sender.try_send(())),
+                        _ => break,
+                    },
+                }
+            }
+            stop.order();
+        });
+    };
+    std::thread::Builder::new().name("signals".into()).spawn(wait).map(|_| ()).map_err(failed)
+}
+
+/// The next of this signal; for ever where there is none.
+async fn next(signal: &mut Option<Signal>) {
+    match signal {
+        Some(signal) => drop(signal.recv().await),
+        None => std::future::pending().await,
+    }
+}
