@@ -222,6 +222,16 @@ pub(crate) const DEFERRED_MS_MAX: u64 = UPDATE_FORGET_MS + 2_000;
 pub(crate) const ADMIN_PENDING_MAX: usize = 64;
 /// Time an administrative request may take.
 pub(crate) const ADMIN_WAIT_MS: u64 = 30_000;
+/// Time that a command waits for a change, unless `--timeout` says otherwise: longer than a node does.
+pub(crate) const CLI_CHANGE_MS: u64 = 60_000;
+/// The same for a change that carries a zone.
+pub(crate) const CLI_LOAD_MS: u64 = 900_000;
+/// The same for a question, over all nodes that are asked.
+pub(crate) const CLI_READ_MS: u64 = 60_000;
+/// The same for a backup.
+pub(crate) const CLI_DOWNLOAD_MS: u64 = 3_600_000;
+/// Seconds that `--timeout` takes at most.
+pub(crate) const CLI_TIMEOUT_S_MAX: u64 = 86_400;
 /// Octets of a zone file that the API takes.
 pub(crate) const API_ZONE_BYTES_MAX: usize = 1 << 30;
 /// Connections to the API over TCP; for one more the idlest ends.

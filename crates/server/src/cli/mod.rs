@@ -20,6 +20,7 @@ pub(crate) mod zone;
 // A client of any server.
 pub(crate) mod ddns;
 
+use crate::limits::CLI_TIMEOUT_S_MAX;
 use crate::problem::EXIT_CODES;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
@@ -320,6 +321,10 @@ pub(crate) struct Target {
     /// File with the API token, instead of DIR/api.token.
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
+    /// Give up after so many seconds in all [default: 60; 900 for a change that carries a zone, 3600 for a backup].
+    /// Exits with 11 if a change may have been made.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=CLI_TIMEOUT_S_MAX))]
+    pub(crate) timeout: Option<u64>,
 }
 
 /// Arguments of `status`.

@@ -88,6 +88,7 @@ mod slow_secondaries;
 mod ddns;
 // The commands that talk to a cluster, and what strangers can do to the API that they use.
 mod api_exposure;
+mod deadlines;
 // Small zone files that would fill a memory; who may read what of a node, and its memory.
 mod commands;
 mod private_files;

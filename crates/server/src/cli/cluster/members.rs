@@ -3,6 +3,7 @@
 use super::super::Target;
 use super::super::client::Client;
 use super::super::output::{print, print_only_copy};
+use super::status::newest;
 use crate::api::types::{DoneJson, TokenJson};
 use crate::problem::{Exit, Problem};
 use std::time::Duration;
@@ -41,21 +42,25 @@ pub(super) fn remove(node: u64, target: &Target) -> Result<(), Problem> {
 
 pub(super) fn transfer_leader(node: Option<u64>, target: &Target) -> Result<(), Problem> {
     let path = node.map_or_else(|| "/v1/leader".to_owned(), |node| format!("/v1/leader?node={node}"));
-    change("POST", &path, target, "the leadership was not handed over")?;
     let client = Client::find(target)?;
-    let leader = client.nodes().iter().find_map(|&node| client.status(node, false).ok()?.leader);
-    print(&leader.map_or_else(|| "handed over".to_owned(), |leader| format!("node {leader} leads")))
+    change_with(&client, "POST", &path, "the leadership was not handed over")?;
+    // A node that lags names the one before.
+    let leader = node.or_else(|| newest(&client)?.leader);
+    print(&leader.map_or_else(|| "another node leads".to_owned(), |leader| format!("node {leader} leads")))
 }
 
 /// Has the cluster make a change, once its leader has handed over where it must; whether anything changed.
 fn change(method: &str, path: &str, target: &Target, what: &str) -> Result<bool, Problem> {
-    let client = Client::find(target)?;
+    change_with(&Client::find(target)?, method, path, what)
+}
+
+fn change_with(client: &Client, method: &str, path: &str, what: &str) -> Result<bool, Problem> {
     let mut answer = client.change(method, path, &[]);
     for _ in 1..TRIES_MAX {
         if !answer.as_ref().is_err_and(|problem| problem.why.contains("is handing over")) {
             break;
         }
-        std::thread::sleep(PAUSE);
+        client.pause(PAUSE);
         answer = client.change(method, path, &[]);
     }
     let answer = answer.map_err(|problem| problem.of(what))?;

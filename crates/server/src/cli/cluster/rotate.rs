@@ -20,7 +20,7 @@ pub(super) fn certificates(patience: Duration, target: &Target) -> Result<(), Pr
     let RenewalJson { number } = change(&client, "/v1/certificates")?;
     let has_followed = |member: &MemberJson| member.certificate.as_ref().is_some_and(|of| of.renewal >= number);
     let mut behind = Vec::new();
-    let is_done = within(patience, || {
+    let is_done = within(&client, patience, || {
         let Some(status) = newest(&client) else { return Ok(false) };
         let nodes = |is_behind: &dyn Fn(&MemberJson) -> bool| -> Vec<u64> {
             status.members.iter().filter(|member| is_behind(member)).map(|member| member.node).collect()
@@ -45,7 +45,7 @@ pub(super) fn authority(patience: Duration, target: &Target) -> Result<(), Probl
     let mut has_begun = false;
     loop {
         let (mut step, mut without_leader) = (AuthorityStepJson::default(), None);
-        let moved = within(patience, || {
+        let moved = within(&client, patience, || {
             // What was begun is gone on with; another one is not begun behind it.
             match change(&client, if has_begun { "/v1/authority" } else { "/v1/authority?begin=true" }) {
                 Err(problem) if has_begun && problem.exit == Exit::Unreachable => {
@@ -77,7 +77,7 @@ pub(super) fn data_key(patience: Duration, target: &Target) -> Result<(), Proble
     let RenewalJson { number } = change(&client, "/v1/data-key")?;
     let holds = |member: &MemberJson| member.certificate.as_ref().is_some_and(|of| of.data_key >= number);
     let mut behind = Vec::new();
-    let is_done = within(patience, || {
+    let is_done = within(&client, patience, || {
         let Some(status) = newest(&client) else { return Ok(false) };
         behind = status.members.iter().filter(|member| !holds(member)).map(|member| member.node).collect();
         Ok(status.data_key >= number && !status.data_key_changes)
@@ -119,8 +119,12 @@ fn change<T: DeserializeOwned>(client: &Client, path: &str) -> Result<T, Problem
 }
 
 /// Looks again and again; false when that took too long.
-fn within(patience: Duration, mut is_done: impl FnMut() -> Result<bool, Problem>) -> Result<bool, Problem> {
-    let start = Instant::now();
+fn within(
+    client: &Client,
+    patience: Duration,
+    mut is_done: impl FnMut() -> Result<bool, Problem>,
+) -> Result<bool, Problem> {
+    let (start, patience) = (Instant::now(), client.at_most(patience));
     loop {
         if is_done()? {
             return Ok(true);
@@ -128,6 +132,6 @@ fn within(patience: Duration, mut is_done: impl FnMut() -> Result<bool, Problem>
         if start.elapsed() >= patience {
             return Ok(false);
         }
-        std::thread::sleep(PAUSE);
+        client.pause(PAUSE);
     }
 }
