@@ -581,7 +581,7 @@ key_growth_bytes_max = 10
     #[test]
     fn an_unknown_key_names_the_nearest_with_file_and_line() {
         let text = error(&GOOD.replace("udp_payload = 1232", "udp_paylaod = 1232"));
-        assert!(text.contains("n.toml:11"), "{text}");
+        assert!(text.contains("n.toml:12"), "{text}");
         assert!(text.contains("unknown key `udp_paylaod` in [dns]"), "{text}");
         assert!(text.contains("did you mean `udp_payload`?"), "{text}");
         let text = error(&GOOD.replace("address =", "adress ="));

@@ -11,6 +11,7 @@ mod writer;
 pub(crate) use writer::LineQueue;
 
 use crate::limits::{LOG_END_MS, LOG_FATAL_MS};
+use crate::log_limit::LogLimit;
 use crate::metrics::text::{Kind, Page};
 use crate::problem::Exit;
 use std::backtrace::{Backtrace, BacktraceStatus};
@@ -87,7 +88,7 @@ fn output(of: &impl AsFd, otherwise: Box<dyn Write + Send>) -> Box<dyn Write + S
 }
 
 fn report_lost(count: u64) {
-    tracing::warn!(count, "log lines were lost: their output was full, closed or too slow");
+    crate::warn_limited!(count, "log lines were lost: their output was full, closed or too slow");
 }
 
 /// Puts a text for a person on standard error, as it is.
@@ -144,13 +145,23 @@ impl Drop for Vital {
     }
 }
 
+/// A task that the process cannot be without, as [`Vital`].
+pub(crate) async fn vital(name: &str, task: impl Future<Output = ()>) {
+    let _vital = Vital::new(name);
+    task.await;
+}
+
 /// The panic hook: as the usual one, through the queue.
 fn panicked(panic: &PanicHookInfo<'_>) {
+    // Messages of strangers may meet a bug again and again.
+    static LIMIT: LogLimit = LogLimit::new();
+    let Some(admitted) = LIMIT.admit() else { return };
     let thread = std::thread::current();
     let name = thread.name().unwrap_or("?");
     let what = panic.payload_as_str().unwrap_or("no text");
     let place = panic.location().map(ToString::to_string).unwrap_or_default();
-    say(format_args!("thread '{name}' panicked at {place}:\n{what}"));
+    let suppressed = admitted.suppressed.map(|count| format!(" ({count} panics before it are left out)"));
+    say(format_args!("thread '{name}' panicked at {place}{}:\n{what}", suppressed.unwrap_or_default()));
     let backtrace = Backtrace::capture();
     if backtrace.status() == BacktraceStatus::Captured {
         say(backtrace);
@@ -165,4 +176,55 @@ fn panicked(panic: &PanicHookInfo<'_>) {
 pub(crate) fn write_metrics(page: &mut Page) {
     let help = "Log lines that were lost: their output was full, closed or too slow.";
     page.single("catamaran_log_lines_lost_total", Kind::Counter, help, STDERR.lost());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::OpenOptions;
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::{Command, ExitStatus, Stdio};
+    use std::time::Instant;
+
+    const CHILD: &str = "CATAMARAN_TEST_VITAL";
+
+    /// The test again, in a process of its own, with this for its standard error.
+    fn child(how: &str, stderr: Stdio) -> ExitStatus {
+        Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "log::tests::a_panic_of_a_vital_thread_or_task_ends_the_process", "--nocapture"])
+            .env(CHILD, how)
+            .stdout(Stdio::null())
+            .stderr(stderr)
+            .status()
+            .unwrap()
+    }
+
+    fn panic_in(how: &str) {
+        std::panic::set_hook(Box::new(panicked));
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        match how {
+            "task" => drop(runtime.spawn(vital("task", async { panic!("a bug") }))),
+            _ => drop(std::thread::spawn(|| {
+                let _vital = Vital::new("thread");
+                panic!("a bug");
+            })),
+        }
+        std::thread::sleep(Duration::from_secs(20));
+    }
+
+    #[test]
+    fn a_panic_of_a_vital_thread_or_task_ends_the_process() {
+        if let Ok(how) = std::env::var(CHILD) {
+            return panic_in(&how);
+        }
+        for how in ["task", "thread"] {
+            let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+            assert_eq!(child(how, full.into()).signal(), Some(libc::SIGABRT), "{how}");
+            let (_reader, mut stalled) = std::io::pipe().unwrap();
+            stalled.write_all(&[b'\n'; 64 << 10]).unwrap();
+            let start = Instant::now();
+            assert_eq!(child(how, stalled.into()).signal(), Some(libc::SIGABRT), "{how}");
+            assert!(start.elapsed() < Duration::from_secs(15), "{how}");
+        }
+    }
 }

@@ -19,7 +19,7 @@ use crate::files::layout::audit_of;
 use crate::limits::{API_NICE_STEP, DATAGRAM_OCTETS_MAX, PACKET_NICE_STEP, ZONES_HELD_SHARE};
 use crate::listen::batch::BatchSocket;
 use crate::listen::udp::UdpWorker;
-use crate::log::Vital;
+use crate::log::{Vital, vital};
 use crate::peer::accept::Acceptor;
 use crate::peer::admission::Admission;
 use crate::peer::data_keys::KeyDesk;
@@ -55,12 +55,6 @@ pub(super) fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Resul
         work();
     };
     std::thread::Builder::new().name(name).spawn(work).map_err(failed)
-}
-
-/// A task that the node cannot be without, as [`spawn`].
-async fn vital(name: &str, task: impl Future<Output = ()>) {
-    let _vital = Vital::new(name);
-    task.await;
 }
 
 pub(super) fn runtime_failed(error: std::io::Error) -> Problem {

@@ -90,6 +90,13 @@ impl SmallDisk {
     }
 }
 
+/// Not one more line of a log fits into the last page that it has.
+fn fill_last_page(log: &Path) {
+    let mut appended = OpenOptions::new().append(true).open(log).unwrap();
+    let rest = PAGE_BYTES - appended.metadata().unwrap().len() as usize % PAGE_BYTES;
+    appended.write_all(&vec![b'\n'; rest]).unwrap();
+}
+
 impl Drop for SmallDisk {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg("-l").arg(&self.0).status();
@@ -123,13 +130,11 @@ fn a_node_whose_disk_is_full_ends_at_once_or_goes_on_whole() {
     let mut nodes = Nodes::default();
     // The log of node 3 is on that disk too.
     let log = cluster.dir.join("node-3/log");
-    let mut appended = OpenOptions::new().create(true).append(true).open(&log).unwrap();
+    let appended = OpenOptions::new().create(true).append(true).open(&log).unwrap();
     [1, 2].into_iter().for_each(|id| nodes.start(&cluster, id));
-    nodes.start_with_stderr(3, &config(&cluster, 3), appended.try_clone().unwrap().into());
+    nodes.start_with_stderr(3, &config(&cluster, 3), appended.into());
     cluster.settle();
-    // The last page of the log is full too: not one more line fits.
-    let page_rest = PAGE_BYTES - std::fs::metadata(&log).unwrap().len() as usize % PAGE_BYTES;
-    appended.write_all(&vec![b'\n'; page_rest]).unwrap();
+    fill_last_page(&log);
     let filler = disk.fill();
     let key = cluster.client_key();
     let mut number = 0;
@@ -170,6 +175,9 @@ fn a_cluster_of_up_comes_back_when_there_is_room_on_its_disk() {
     cluster.resume(&["--supervise"]);
     let stream = Stream::start(&cluster, 1, "full");
     wait_for("acknowledged updates", || (stream.acknowledged() >= 50).then_some(()));
+    for id in cluster.ids() {
+        fill_last_page(&cluster.dir.join(format!("node-{id}/node.log")));
+    }
     let filler = disk.fill();
     // Nodes end when their data needs room, and end again when they are started.
     cluster.wait_for_line("ended (killed by signal 6)");
@@ -214,13 +222,14 @@ fn up_starts_and_stops_its_nodes_when_the_readers_of_its_output_stall() {
         .map(Killed)
         .unwrap();
     cluster.settle();
-    let before = cluster.status(1).unwrap()["pid"].as_u64().unwrap();
+    // Not the first: `up` may be setting its cluster up through that one.
+    let before = cluster.status(3).unwrap()["pid"].as_u64().unwrap();
     kill("KILL", before as u32);
-    wait_for("another process", || cluster.status(1).filter(|status| status["pid"] != before));
+    wait_for("another process", || cluster.status(3).filter(|status| status["pid"] != before));
     kill("TERM", up.0.id());
     let status = wait_for("the end of `up`", || up.0.try_wait().unwrap());
     assert_eq!(status.code(), Some(0));
-    assert!(cluster.status(1).is_none(), "the node is stopped");
+    assert!(cluster.ids().all(|id| cluster.status(id).is_none()), "all nodes are stopped");
 }
 
 #[test]
