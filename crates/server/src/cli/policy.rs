@@ -168,7 +168,8 @@ fn import(file: &Path, only: &[String], dry_run: bool, target: &Target) -> Resul
     let mut set: Vec<String> = Vec::new();
     for (policy, text) in wanted.iter().zip(&texts) {
         if !served.iter().any(|zone| zone.zone.eq_ignore_ascii_case(&policy.zone.to_string())) {
-            eprintln!("warning: {}: zone {} is not served here and was left out", policy.place, policy.zone);
+            let (place, zone) = (&policy.place, &policy.zone);
+            say(format_args!("warning: {place}: zone {zone} is not served here and was left out"));
             continue;
         }
         // Each is a change of its own.
