@@ -58,7 +58,7 @@ fn main() -> ExitCode {
     let cli = cli::Cli::parse();
     log::init(cli.log.unwrap_or_default().into());
     if cli.command.is_daemon() {
-        signals::ignore_early(cli.command.has_sandbox());
+        protect::ignore_signals(cli.command.has_sandbox());
     }
     protect::protect();
     if !cli.command.has_sandbox() {

@@ -7,9 +7,9 @@
 //! | SIGUSR1, SIGUSR2 | ignored | ignored | ignored |
 //!
 //! Each of them ends a process at once where nothing is done about it, and a leader would not hand over.
-#![expect(unsafe_code, reason = "plain system calls; each block argues its safety")]
 
 use crate::problem::{Exit, Problem};
+use crate::protect::is_hangup_ignored;
 use crate::stop::Stop;
 use std::io;
 use std::sync::mpsc::SyncSender;
@@ -23,24 +23,6 @@ pub(crate) enum Hangup {
     Stops,
     /// Something is sent, and whoever has the other end reloads. One that is not yet taken stands for all.
     Reloads(SyncSender<()>),
-}
-
-/// Ignores SIGUSR1 and SIGUSR2 from here on, and SIGHUP until [`handle`] says what it does.
-pub(crate) fn ignore_early(with_hangup: bool) {
-    let hangup = with_hangup.then_some(libc::SIGHUP);
-    for number in [libc::SIGUSR1, libc::SIGUSR2].into_iter().chain(hangup) {
-        // SAFETY: the call has no pointers; to ignore a signal runs no code of ours.
-        unsafe { libc::signal(number, libc::SIG_IGN) };
-    }
-}
-
-/// Whether SIGHUP is ignored, as `nohup` has it.
-fn is_hangup_ignored() -> bool {
-    // SAFETY: an action is plain numbers, for which zeros are valid.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: without a new action the kernel only writes the old one, to a live place.
-    let done = unsafe { libc::sigaction(libc::SIGHUP, std::ptr::null(), &raw mut action) };
-    done == 0 && action.sa_sigaction == libc::SIG_IGN
 }
 
 /// Lets SIGTERM and SIGINT (Ctrl-C) order a stop, from a thread of its own, and SIGHUP do what is said.

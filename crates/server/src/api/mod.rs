@@ -2,7 +2,7 @@
 //!
 //! | method and path | does | token |
 //! |---|---|---|
-//! | `GET /healthz` | 200 when the node answers queries, else 503; `?max_staleness_ms=N`, `?audit=true` | from elsewhere |
+//! | `GET /healthz` | 200 when the node answers, else 503; `?max_staleness_ms=N`, `?audit=true` | from elsewhere |
 //! | `GET /metrics` | Prometheus text | from elsewhere |
 //! | `GET /v1/status`, `GET /v1/zones` | how the node is, its zones; `?consistent=1` | from elsewhere |
 //! | `GET /v1/zones/NAME?at=SERIAL` | waits until the node shows it; `&wait_ms=N`, `&everywhere=1` | from elsewhere |

@@ -3,8 +3,8 @@
 //! ```text
 //!   tracing, say, panics --> LineQueue --> thread `log-writer` --> standard error
 //! ```
-//! Losing this output costs this output only: no caller waits for it, and no caller hears that it failed. A process that
-//! must end does so whether it can say why or not.
+//! Losing this output costs this output only: no caller waits for it, and no caller hears that it failed. A process
+//! that must end does so whether it can say why or not.
 
 mod writer;
 

@@ -2,7 +2,9 @@
 
 use crate::config::Config;
 use crate::files::token::fill_random;
+use crate::listen::Transport;
 use crate::problem::{Exit, Problem};
+use crate::service::answer::QueryResponder;
 use crate::service::cookies::file::SharedSecrets;
 use crate::service::cookies::{Cookies, SecretSource};
 use crate::service::limiter::Limiter;
@@ -31,6 +33,18 @@ impl Guards {
     /// That of one of `threads` which share the rate, if there is a limit.
     pub(super) fn limiter(&self, threads: usize) -> Option<Limiter> {
         self.rate_limit.limiter(threads)
+    }
+
+    /// One of `threads` of a transport. On others than UDP nobody can claim an address that is not its own.
+    pub(super) fn limited(&self, responder: QueryResponder, transport: Transport, threads: usize) -> QueryResponder {
+        match transport {
+            Transport::Udp => QueryResponder {
+                limiter: self.limiter(threads),
+                rate_limit: Some(self.rate_limit_of(threads)),
+                ..responder
+            },
+            _ => responder,
+        }
     }
 
     /// What says to one of `threads` that the rate has changed.

@@ -288,13 +288,8 @@ impl Node {
         let worker = |transport| {
             let (counters, listen) = counters.worker(transport);
             let (service, (zones, serving)) = (service.clone(), reader());
-            // On the others nobody can claim an address that is not its own.
-            let limiter = if transport == Transport::Udp { guards.limiter(count) } else { None };
-            let mut responder = QueryResponder::new(service, zones, serving, counters, Some(guards.cookies()), limiter);
-            if transport == Transport::Udp {
-                responder.rate_limit = Some(guards.rate_limit_of(count));
-            }
-            Worker { responder, listen }
+            let responder = QueryResponder::new(service, zones, serving, counters, Some(guards.cookies()), None);
+            Worker { responder: guards.limited(responder, transport, count), listen }
         };
         let (udp, streams) = workers(count, tls.is_some(), worker);
         let (disks, audit, writers) = threads::writers(config, &handle, &counters)?;
@@ -321,14 +316,7 @@ impl Node {
             is_over: false,
         };
         let (connections, drops, started_at) = (counters.connections.clone(), counters.drops.clone(), Instant::now());
-        let reload = Reload {
-            config: config.clone(),
-            rate_limit: guards.rate_limit.clone(),
-            connections: service.connections.clone(),
-            audit: counters.audit.clone(),
-            certificate: tls.as_ref().map(|tls| tls.certificate.clone()),
-            cookies: guards.secrets.clone(),
-        };
+        let reload = reload_of(config, &guards, &service, &counters, tls.as_ref());
         let metrics = counters.into_metrics(desk, transfers);
         let api = api_of(config, identity, &handle, (&serving, limits), metrics, api_reader);
         let keeper = threads::trust_keeper(config, identity, clients, &handle);
@@ -416,6 +404,24 @@ impl Node {
         }
         wait_for_streams();
         Ok(())
+    }
+}
+
+/// What changes when the configuration is read again.
+fn reload_of(
+    config: &Config,
+    guards: &Guards,
+    service: &Service,
+    counters: &Counters,
+    tls: Option<&Arc<PublicTls>>,
+) -> Reload {
+    Reload {
+        config: config.clone(),
+        rate_limit: guards.rate_limit.clone(),
+        connections: service.connections.clone(),
+        audit: counters.audit.clone(),
+        certificate: tls.map(|tls| tls.certificate.clone()),
+        cookies: guards.secrets.clone(),
     }
 }
 
