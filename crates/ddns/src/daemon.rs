@@ -53,6 +53,8 @@ enum Event {
     Interfaces(Vec<InterfaceAddress>),
     Outcome(u64, Outcome),
     Probe(u64, &'static str, Option<IpAddr>),
+    /// This thread panicked.
+    Panicked(&'static str),
     Stop,
 }
 
@@ -144,6 +146,11 @@ impl Daemon {
             // What is due now is due when a millisecond has passed, and so it ends.
             match self.events.recv_timeout(Duration::from_millis(wait_ms.max(1))) {
                 Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return Ended::Done,
+                // Whoever waits for that thread would wait for ever; a start begins anew.
+                Ok(Event::Panicked(thread)) => {
+                    let bug = io::Error::other("it panicked, which is a bug, please report it");
+                    return Ended::Failed("a thread has ended", thread.into(), bug);
+                }
                 Ok(event) => self.handle(event),
                 Err(RecvTimeoutError::Timeout) => self.machine.handle_time(self.clock.now()),
             }
@@ -159,7 +166,7 @@ impl Daemon {
             let listener =
                 TcpListener::bind(address).map_err(failed("metrics cannot be served", &address.to_string()))?;
             let shown = self.shown.clone();
-            spawn("metrics", move || serve(&listener, &shown))
+            self.spawn("metrics", move || serve(&listener, &shown))
                 .map_err(failed("a thread cannot be started", "metrics"))?;
         }
         // First what hears of changes, then the first look: no change falls between them.
@@ -180,7 +187,7 @@ impl Daemon {
                 }
             }
         };
-        spawn("addresses", watch).map_err(failed("a thread cannot be started", "addresses"))
+        self.spawn("addresses", watch).map_err(failed("a thread cannot be started", "addresses"))
     }
 
     fn handle(&mut self, event: Event) {
@@ -192,7 +199,7 @@ impl Daemon {
                 self.counters.probed(kind, answer.is_some());
                 self.machine.handle_probe(token, answer, now);
             }
-            Event::Stop => {}
+            Event::Stop | Event::Panicked(_) => {}
         }
     }
 
@@ -229,7 +236,7 @@ impl Daemon {
             // Nobody listens any more: the process ends.
             let _ = sender.send(Event::Outcome(token, outcome));
         };
-        if let Err(error) = spawn("exchange", ask) {
+        if let Err(error) = self.spawn("exchange", ask) {
             self.machine.handle_outcome(token, fail(error.to_string()), self.clock.now());
         }
     }
@@ -245,7 +252,7 @@ impl Daemon {
             // Nobody listens any more: the process ends.
             let _ = sender.send(Event::Probe(token, probe.kind(), answer.ok()));
         };
-        if spawn("probe", ask).is_err() {
+        if self.spawn("probe", ask).is_err() {
             self.machine.handle_probe(token, None, self.clock.now());
         }
     }
@@ -282,6 +289,11 @@ impl Daemon {
                 tracing::warn!(family = family.label(), answered, "no outside address that enough probes agree on");
             }
         }
+    }
+
+    /// Starts a thread; the daemon ends when it panics.
+    fn spawn(&self, name: &'static str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        spawn(name, self.sender.clone(), run)
     }
 
     /// Shows metrics when they have changed.
@@ -330,7 +342,24 @@ impl Daemon {
     }
 }
 
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+/// Says that a thread has panicked, when it does.
+struct PanicReport(&'static str, SyncSender<Event>);
+
+impl Drop for PanicReport {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // Nobody listens any more: the process ends.
+            let _ = self.1.send(Event::Panicked(self.0));
+        }
+    }
+}
+
+fn spawn(name: &'static str, events: SyncSender<Event>, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let report = PanicReport(name, events);
+    let run = move || {
+        let _report = report;
+        run();
+    };
     std::thread::Builder::new().name(name.into()).spawn(run).map(drop)
 }
 

@@ -1,11 +1,10 @@
 //! `catlab agent`: this host as one of many that carry out a run.
 
-use crate::agent::Desk;
+use crate::agent::{self, Desk};
 use clap::Args;
 use lab::fleet::{Access, Bus, BusError, Presence};
 use lab::limits::AGENT_NAME_OCTETS_MAX;
 use std::error::Error;
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -72,11 +71,7 @@ fn serve(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<(), Box<dyn Er
     runtime.block_on(async {
         let bus = connect(arguments, stops).await?;
         let mut desk = Desk::new(bus, presence, spool, arguments.i_own_this_target);
-        let ready = || {
-            println!("agent {name} waits for runs");
-            // Whoever reads it learns it otherwise late.
-            let _flushed = std::io::stdout().flush();
-        };
+        let ready = || agent::print(format_args!("agent {name} waits for runs"));
         desk.serve(arguments.once.then_some(1), stops, ready).await
     })?;
     // A run that is being broken off ends by itself, and its folder with it.

@@ -222,6 +222,16 @@ pub(crate) const DEFERRED_MS_MAX: u64 = UPDATE_FORGET_MS + 2_000;
 pub(crate) const ADMIN_PENDING_MAX: usize = 64;
 /// Time an administrative request may take.
 pub(crate) const ADMIN_WAIT_MS: u64 = 30_000;
+/// Time that a command waits for a change, unless `--timeout` says otherwise: longer than a node does.
+pub(crate) const CLI_CHANGE_MS: u64 = 60_000;
+/// The same for a change that carries a zone.
+pub(crate) const CLI_LOAD_MS: u64 = 900_000;
+/// The same for a question, over all nodes that are asked.
+pub(crate) const CLI_READ_MS: u64 = 60_000;
+/// The same for a backup.
+pub(crate) const CLI_DOWNLOAD_MS: u64 = 3_600_000;
+/// Seconds that `--timeout` takes at most.
+pub(crate) const CLI_TIMEOUT_S_MAX: u64 = 86_400;
 /// Octets of a zone file that the API takes.
 pub(crate) const API_ZONE_BYTES_MAX: usize = 1 << 30;
 /// Connections to the API over TCP; for one more the idlest ends.
@@ -399,6 +409,18 @@ pub(crate) const EXTERNAL_LOG_MS: u64 = 10_000;
 pub(crate) const LOG_LINES_PER_SECOND_MAX: u32 = 5;
 /// Bytes of text from the network in a log line.
 pub(crate) const LOG_UNTRUSTED_BYTES_MAX: usize = 100;
+/// Bytes of a log line, or of a text for standard error; what is longer is cut.
+pub(crate) const LOG_LINE_BYTES_MAX: usize = 64 << 10;
+/// Bytes of log lines that wait for their output; further lines are lost.
+pub(crate) const LOG_QUEUE_BYTES_MAX: usize = 1 << 20;
+/// Log lines that wait for their output.
+pub(crate) const LOG_QUEUE_LINES_MAX: usize = 8_192;
+/// Time after which an output that does not block, and was full, is tried again.
+pub(crate) const LOG_RETRY_MS: u64 = 20;
+/// Longest wait for the log at the end of the process.
+pub(crate) const LOG_END_MS: u64 = 1_000;
+/// The same where the node cannot go on.
+pub(crate) const LOG_FATAL_MS: u64 = 500;
 
 /// Bytes that the zones of a node may take, at least: room for some thousand records, and for what changes copy.
 pub(crate) const ZONES_MEMORY_BYTES_MIN: u64 = 16 << 20;

@@ -9,17 +9,21 @@
 //!   admin :  cli --> api --> node/replica_thread
 //! ```
 #![deny(unsafe_code)]
+// They wait for their reader and panic when it is gone; `log::say` and `cli::output::print` do neither.
+#![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
 // What every part uses.
 mod accounts;
 #[cfg(test)]
 mod allocations;
 mod limits;
+mod log;
 mod log_limit;
 mod memory;
 mod metrics;
 mod problem;
 mod protect;
+mod signals;
 mod stop;
 mod turn;
 // What the user says.
@@ -41,9 +45,6 @@ mod sandbox;
 
 use clap::Parser;
 use std::process::ExitCode;
-use tracing_subscriber::filter::Targets;
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::SubscriberInitExt;
 
 /// Flat tails under many small allocations on many threads.
 #[cfg(not(test))]
@@ -55,11 +56,17 @@ static ALLOCATOR: allocations::Counting<mimalloc::MiMalloc> = allocations::Count
 
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();
-    log_to_stderr(cli.log);
+    log::init(cli.log.unwrap_or_default().into());
+    if cli.command.is_daemon() {
+        protect::ignore_signals(cli.command.has_sandbox());
+    }
     protect::protect();
+    if !cli.command.has_sandbox() {
+        log::start();
+    }
     let result = match &cli.command {
         cli::Command::Up(args) => cli::up::run(args),
-        cli::Command::Serve(args) => cli::serve::run(args),
+        cli::Command::Serve(args) => cli::serve::run(args, cli.log),
         cli::Command::Init(args) => cli::init::run(args),
         cli::Command::Join(args) => cli::join::run(args),
         cli::Command::Status(args) => cli::status::run(args),
@@ -70,33 +77,15 @@ fn main() -> ExitCode {
         cli::Command::Cluster(command) => cli::cluster::run(command),
         cli::Command::Ddns(args) => cli::ddns::run(args),
     };
-    match result {
+    let code = match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(problem) => {
-            eprintln!("{problem}");
+            log::say(&problem);
             ExitCode::from(problem.exit as u8)
         }
-    }
-}
-
-/// Of the encrypted transports.
-const LIBRARIES: [&str; 5] = ["h2", "quinn", "quinn_proto", "quinn_udp", "rustls"];
-
-fn log_to_stderr(level: cli::LogLevel) {
-    let level = match level {
-        cli::LogLevel::Error => tracing::Level::ERROR,
-        cli::LogLevel::Warn => tracing::Level::WARN,
-        cli::LogLevel::Info => tracing::Level::INFO,
-        cli::LogLevel::Debug => tracing::Level::DEBUG,
-        cli::LogLevel::Trace => tracing::Level::TRACE,
     };
-    let ansi = std::io::IsTerminal::is_terminal(&std::io::stderr());
-    let lines = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_ansi(ansi).finish();
-    // What libraries say of clients that break the rules is for who looks for it; it is counted. A client must not fill
-    // the disk.
-    let of_libraries = if level > tracing::Level::INFO { level } else { tracing::Level::ERROR };
-    let chosen = LIBRARIES.iter().map(|name| (*name, of_libraries));
-    lines.with(Targets::new().with_default(level).with_targets(chosen)).init();
+    log::flush();
+    code
 }
 
 /// A directory for one test, removed with it.

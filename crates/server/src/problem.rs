@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Exit {
-    /// It was tried and failed, or nobody knows whether it was done.
+    /// It was tried and failed.
     Failed = 1,
     /// The command line is wrong (clap's own number).
     Usage = 2,
@@ -27,6 +27,8 @@ pub(crate) enum Exit {
     /// A leader said again and again that the node's log lacks or contradicts what is committed. It may be started
     /// again.
     Contradicted = 10,
+    /// A change may have been made, or may still be made: the node that had it did not say in time.
+    Unknown = 11,
 }
 
 impl Exit {
@@ -40,7 +42,7 @@ impl Exit {
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0  done
-  1  tried and failed, or nobody knows whether it was done
+  1  tried and failed
   2  wrong command line
   3  wrong configuration, key or zone file
   4  no node answers, or there is no leader
@@ -49,7 +51,8 @@ Exit codes:
   7  the node was removed from its cluster
   8  this software cannot apply what the cluster has committed
   9  the node's data is damaged, and the node must be replaced
- 10  a leader says that the node's log lacks or contradicts what is committed";
+ 10  a leader says that the node's log lacks or contradicts what is committed
+ 11  the outcome is unknown: the change may have been made, or may still be made";
 
 /// An error for a person.
 #[derive(Debug)]
@@ -74,20 +77,24 @@ pub(crate) const NO_LEADER: &str = "no leader took it; nothing was done";
 /// What is said of a join token that does not let a node in.
 pub(crate) const TOKEN_REFUSED: &str = "the token is unknown, used or expired";
 
-/// What is said of a change when that is so.
+/// What the API, and a node that is joined, say of a change whose outcome they do not know. Older commands and nodes
+/// look for these words.
 pub(crate) const NOBODY_KNOWS: &str = "nobody knows whether it was done";
+
+/// What a command says of such a change.
+pub(crate) const OUTCOME_UNKNOWN: &str = "the outcome is unknown: the change may have been made, or may still be made";
 
 impl Problem {
     pub(crate) fn new(exit: Exit, what: impl Into<String>, why: impl fmt::Display) -> Self {
         Self { exit, what: what.into(), place: None, why: why.to_string(), hint: None, is_unknown: false }
     }
 
-    /// Nobody knows whether a change was made.
+    /// A change may have been made, or may still be made.
     pub(crate) fn unknown(why: impl fmt::Display) -> Self {
-        Self { is_unknown: true, ..Self::new(Exit::Failed, NOBODY_KNOWS, why) }
+        Self { is_unknown: true, ..Self::new(Exit::Unknown, OUTCOME_UNKNOWN, why) }
     }
 
-    /// Says what was not done, unless nobody knows that.
+    /// Says what was not done, unless that is unknown.
     pub(crate) fn of(self, what: impl Into<String>) -> Self {
         if self.is_unknown { self } else { Self { what: what.into(), ..self } }
     }

@@ -1,5 +1,5 @@
 //! What the program does before anything else: its memory goes into no core dump and to no debugger of the same user,
-//! and its files are for their owner only.
+//! its files are for their owner only, and no signal ends it by chance.
 #![expect(unsafe_code, reason = "plain system calls; each block argues its safety")]
 
 /// Set to 1 where a core dump is wanted, to find a bug: it holds every key.
@@ -23,4 +23,23 @@ pub(crate) fn protect() {
     if !(is_hidden && is_limited) {
         tracing::warn!("core dumps of this process cannot be turned off; they would hold its keys");
     }
+}
+
+/// Ignores SIGUSR1 and SIGUSR2 from here on, and SIGHUP until something is done about it
+/// ([`handle`](crate::signals::handle)).
+pub(crate) fn ignore_signals(with_hangup: bool) {
+    let hangup = with_hangup.then_some(libc::SIGHUP);
+    for number in [libc::SIGUSR1, libc::SIGUSR2].into_iter().chain(hangup) {
+        // SAFETY: the call has no pointers; to ignore a signal runs no code of ours.
+        unsafe { libc::signal(number, libc::SIG_IGN) };
+    }
+}
+
+/// Whether SIGHUP is ignored, as `nohup` has it.
+pub(crate) fn is_hangup_ignored() -> bool {
+    // SAFETY: an action is plain numbers, for which zeros are valid.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: without a new action the kernel only writes the old one, to a live place.
+    let done = unsafe { libc::sigaction(libc::SIGHUP, std::ptr::null(), &raw mut action) };
+    done == 0 && action.sa_sigaction == libc::SIG_IGN
 }

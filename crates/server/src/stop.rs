@@ -5,7 +5,6 @@ use std::io::Read;
 use std::pin::pin;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
 /// Shared by all who wait for the order and all who may give it.
@@ -46,25 +45,6 @@ impl Stop {
         if !self.is_ordered() {
             notified.await;
         }
-    }
-
-    /// Lets SIGINT (Ctrl-C) and SIGTERM give the order.
-    pub(crate) fn on_signals(&self) -> Result<(), Problem> {
-        let failed = |error: std::io::Error| Problem::new(Exit::Failed, "signals cannot be waited for", error);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
-        let (interrupt, terminate) = {
-            let _entered = runtime.enter();
-            (signal(SignalKind::interrupt()).map_err(failed)?, signal(SignalKind::terminate()).map_err(failed)?)
-        };
-        let stop = self.clone();
-        let wait = move || {
-            runtime.block_on(async move {
-                let (mut interrupt, mut terminate) = (interrupt, terminate);
-                tokio::select! { _ = interrupt.recv() => {}, _ = terminate.recv() => {} }
-                stop.order();
-            });
-        };
-        std::thread::Builder::new().name("signals".into()).spawn(wait).map(|_| ()).map_err(failed)
     }
 
     /// Lets the end of standard input give the order: a child holds one end of a pipe whose other end closes when its

@@ -154,7 +154,7 @@ impl Desk {
         check_parcels(order.kind, &order.parcels, self.bus.is_private())?;
         let folder = Folder::make(&self.spool, &run, &self.presence.id);
         let folder = Arc::new(folder.map_err(|error| format!("{}: {error}", self.spool.display()))?);
-        println!("run {run}: {}", if order.kind == Kind::Load { "load" } else { "replay" });
+        super::print(format_args!("run {run}: {}", if order.kind == Kind::Load { "load" } else { "replay" }));
         self.hired = Some(Hired {
             run: run.clone(),
             silence: Duration::from_millis(order.silence_ms).clamp(SILENCE.0, SILENCE.1),
@@ -253,7 +253,7 @@ impl Desk {
         }
         self.former = Arc::downgrade(&hired.folder);
         self.runs += 1;
-        println!("run {} is over: {why}", hired.run);
+        super::print(format_args!("run {} is over: {why}", hired.run));
     }
 }
 

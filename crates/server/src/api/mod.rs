@@ -2,7 +2,7 @@
 //!
 //! | method and path | does | token |
 //! |---|---|---|
-//! | `GET /healthz` | 200 when the node answers queries, else 503; `?max_staleness_ms=N` | from elsewhere |
+//! | `GET /healthz` | 200 when the node answers, else 503; `?max_staleness_ms=N`, `?audit=true` | from elsewhere |
 //! | `GET /metrics` | Prometheus text | from elsewhere |
 //! | `GET /v1/status`, `GET /v1/zones` | how the node is, its zones; `?consistent=1` | from elsewhere |
 //! | `GET /v1/zones/NAME?at=SERIAL` | waits until the node shows it; `&wait_ms=N`, `&everywhere=1` | from elsewhere |
@@ -60,6 +60,7 @@ mod zones;
 use crate::files::api_token::ApiToken;
 use crate::files::data_key::DataKeyFile;
 use crate::limits::{API_BODY_BYTES_MAX, API_POLICY_BYTES_MAX, API_ZONE_BYTES_MAX};
+use crate::log::vital;
 use crate::node::handle::ReplicaHandle;
 use crate::node::metrics::NodeMetrics;
 use crate::node::readers::Zones;
@@ -140,7 +141,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
 pub(crate) async fn serve(tcp: TcpListener, socket: Option<UnixListener>, api: Arc<Api>) {
     let router = router(api);
     if let Some(socket) = socket {
-        tokio::spawn(listener::socket(socket, router.clone()));
+        tokio::spawn(vital("api socket", listener::socket(socket, router.clone())));
     }
     listener::tcp(tcp, router).await;
 }

@@ -16,10 +16,11 @@ use replica::io::{Role, Serving};
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// `?max_staleness_ms=5000` asks for answers no older than that.
+/// `?max_staleness_ms=5000` asks for answers no older than that, `?audit=true` for an audit log that is written.
 #[derive(Deserialize)]
 pub(super) struct HealthQuery {
     max_staleness_ms: Option<u64>,
+    audit: Option<bool>,
 }
 
 /// A node without a leader goes on answering: a pool that drops all such nodes ends a service that has not failed.
@@ -27,16 +28,21 @@ pub(super) async fn health(
     State(api): State<Arc<Api>>,
     query: Result<Query<HealthQuery>, QueryRejection>,
 ) -> Result<(StatusCode, Json<HealthJson>), ApiError> {
-    let staleness_max = query?.max_staleness_ms.unwrap_or(u64::MAX);
+    let query = query?;
+    let staleness_max = query.max_staleness_ms.unwrap_or(u64::MAX);
+    let needs_audit = query.audit.unwrap_or(false);
     let status = api.handle.status(WithZones::No).await.ok_or_else(ApiError::ending)?;
     let serving = api.serving.get();
-    let healthy = serving != Serving::No && status.staleness_ms <= staleness_max;
+    let audit_failing = api.metrics.audit.is_failing();
+    let is_audited = !(needs_audit && audit_failing);
+    let healthy = serving != Serving::No && status.staleness_ms <= staleness_max && is_audited;
     let code = if healthy { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let body = HealthJson {
         healthy,
         serving: label(serving).to_owned(),
         leader: status.leader.map(node_number),
         staleness_ms: status.staleness_ms,
+        audit_failing,
     };
     Ok((code, Json(body)))
 }

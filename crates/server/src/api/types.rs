@@ -178,6 +178,9 @@ pub(crate) struct HealthJson {
     /// Null: no updates can be taken now.
     pub(crate) leader: Option<u64>,
     pub(crate) staleness_ms: u64,
+    /// Whether the audit log cannot be written now.
+    #[serde(default)]
+    pub(crate) audit_failing: bool,
 }
 
 /// A TSIG key; the secret goes in only.

@@ -1,5 +1,6 @@
 //! `audit`: whether an audit log is as it was written.
 
+use super::output::print;
 use crate::files::layout::audit_of;
 use crate::node::audit_log::verify::{Broken, Verified, files_of, verify};
 use crate::problem::{Exit, Problem};
@@ -46,8 +47,7 @@ pub(crate) fn run(command: &AuditCommand) -> Result<(), Problem> {
         let why = "no line has the digest that was noted: lines were taken off the end, or it is of older files";
         return Err(Problem::new(Exit::Refused, "the audit log is not whole", why));
     }
-    println!("{}", in_words(&files, &found));
-    Ok(())
+    print(&in_words(&files, &found))
 }
 
 /// A file that is itself a rotated one stands for itself.

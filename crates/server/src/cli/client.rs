@@ -10,15 +10,16 @@ use crate::config::Config;
 use crate::files::cluster_json::ClusterJson;
 use crate::files::layout::{Layout, NodeLayout, socket_of};
 use crate::files::token::Token;
-use crate::limits::API_HEAD_MS;
+use crate::limits::{API_HEAD_MS, CLI_CHANGE_MS, CLI_DOWNLOAD_MS, CLI_LOAD_MS, CLI_READ_MS};
 use crate::problem::{Exit, NOBODY_KNOWS, Problem};
 use connect::Ways;
 use serde::de::DeserializeOwned;
+use std::cell::Cell;
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use ureq::http::{HeaderMap, Request, StatusCode};
 use ureq::unversioned::resolver::DefaultResolver;
 use zeroize::Zeroizing;
@@ -28,12 +29,32 @@ use zone::RecordList;
 const TOKENS: &str = "name the directory of the cluster with --dir, or the file of the token with --token-file";
 /// Longest wait for a connection.
 const CONNECT_MS: u64 = 1_000;
-/// Longest wait for the answer to a question.
+/// Longest wait for the beginning of a node's answer to a question.
 const READ_MS: u64 = 5_000;
 /// Longest wait for what a node says about itself.
 const STATUS_MS: u64 = 1_000;
-/// Longest wait for a change to be made; a large zone takes its time.
-const CHANGE_MS: u64 = 900_000;
+
+/// What a node is asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Read,
+    Change,
+    /// A change that carries a zone.
+    Load,
+    Download,
+}
+
+impl Kind {
+    /// How long it may take, over all nodes.
+    const fn limit(self) -> Duration {
+        Duration::from_millis(match self {
+            Self::Read => CLI_READ_MS,
+            Self::Change => CLI_CHANGE_MS,
+            Self::Load => CLI_LOAD_MS,
+            Self::Download => CLI_DOWNLOAD_MS,
+        })
+    }
+}
 
 /// The APIs that a directory tells of, and their sockets: those of the cluster that `up` runs there, else of the nodes
 /// that `init` or `join` made there.
@@ -62,6 +83,10 @@ pub(crate) struct Client {
     nodes: Vec<SocketAddr>,
     authorization: Option<Zeroizing<String>>,
     agent: ureq::Agent,
+    /// What `--timeout` gives, for all calls together.
+    timeout: Option<Duration>,
+    /// What of it was used; the time in which a person thinks about a question is not.
+    spent: Cell<Duration>,
 }
 
 /// An answer.
@@ -105,7 +130,8 @@ impl Client {
                     .hint(TOKENS));
             }
         };
-        Ok(Self::new(nodes, ways, token.as_ref()))
+        let timeout = target.timeout.map(Duration::from_secs);
+        Ok(Self { timeout, ..Self::new(nodes, ways, token.as_ref()) })
     }
 
     pub(crate) fn new(nodes: Vec<SocketAddr>, ways: Ways, token: Option<&Token>) -> Self {
@@ -121,7 +147,32 @@ impl Client {
             ways,
             DefaultResolver::default(),
         );
-        Self { nodes, authorization: token.map(Token::authorization), agent }
+        let authorization = token.map(Token::authorization);
+        Self { nodes, authorization, agent, timeout: None, spent: Cell::default() }
+    }
+
+    /// When something that is begun now must be over.
+    fn deadline(&self, kind: Kind) -> Instant {
+        let limit = self.timeout.map_or(kind.limit(), |timeout| timeout.saturating_sub(self.spent.get()));
+        Instant::now() + limit
+    }
+
+    /// At most so long as `--timeout` leaves.
+    pub(crate) fn at_most(&self, wait: Duration) -> Duration {
+        self.timeout.map_or(wait, |timeout| wait.min(timeout.saturating_sub(self.spent.get())))
+    }
+
+    /// Waits before something is tried again.
+    pub(crate) fn pause(&self, wait: Duration) {
+        self.timed(|| std::thread::sleep(self.at_most(wait)));
+    }
+
+    /// Does something, and counts its time.
+    fn timed<T>(&self, work: impl FnOnce() -> T) -> T {
+        let start = Instant::now();
+        let done = work();
+        self.spent.set(self.spent.get() + start.elapsed());
+        done
     }
 
     /// These nodes of a running `up`.
@@ -138,9 +189,9 @@ impl Client {
 
     /// What one node says about itself.
     pub(crate) fn status(&self, node: SocketAddr, with_zones: bool) -> Result<StatusJson, String> {
-        let answer = self
-            .call(node, "GET", &format!("/v1/status?zones={with_zones}"), (None, &[]), STATUS_MS)
-            .map_err(Broken::why)?;
+        let wait = self.at_most(Duration::from_millis(STATUS_MS));
+        let path = format!("/v1/status?zones={with_zones}");
+        let answer = self.timed(|| self.call(node, "GET", &path, (None, &[]), Wait::all(wait))).map_err(Broken::why)?;
         match answer.status {
             StatusCode::OK => serde_json::from_slice(&answer.body).map_err(|error| error.to_string()),
             _ => Err(error_of(&answer).error),
@@ -149,7 +200,7 @@ impl Client {
 
     /// Asks the first node that answers.
     pub(crate) fn get(&self, path: &str) -> Result<Answer, Problem> {
-        self.first("GET", path, &[], READ_MS)
+        self.first("GET", path, (None, &[]), Kind::Read)
     }
 
     /// As [`Self::get`], for JSON.
@@ -161,16 +212,17 @@ impl Client {
 
     /// Has a node make a change: the first one that can be reached and does not say that it did nothing.
     pub(crate) fn change(&self, method: &str, path: &str, body: &[u8]) -> Result<Answer, Problem> {
-        self.first(method, path, body, CHANGE_MS)
+        self.first(method, path, (None, body), Kind::Change)
     }
 
     /// As [`Self::change`], with the records of a zone: a node that gets them so need not read text again.
     pub(crate) fn change_zone(&self, method: &str, path: &str, records: &RecordList) -> Result<Answer, Problem> {
-        self.first_of(method, path, (Some(RECORDS_TYPE), records.octets()), CHANGE_MS)
+        self.first(method, path, (Some(RECORDS_TYPE), records.octets()), Kind::Load)
     }
 
     /// Copies the body of an answer to `to`, whatever its length; gives its fields.
     pub(crate) fn download(&self, path: &str, to: &mut dyn Write) -> Result<HeaderMap, Problem> {
+        let deadline = self.deadline(Kind::Download);
         let mut last = "it has no nodes".to_owned();
         for &node in &self.nodes {
             if let Err(why) = self.status(node, false) {
@@ -183,8 +235,10 @@ impl Client {
             }
             let failed = |why: String| Problem::new(Exit::Failed, "the answer broke off", why).at(node);
             let request = request.body(()).map_err(|error| failed(error.to_string()))?;
-            let wait = Some(Duration::from_millis(CHANGE_MS));
-            let sent = self.agent.run(self.agent.configure_request(request).timeout_recv_response(wait).build());
+            let Some(left) = left(deadline) else { break };
+            let wait = Some(left.min(Kind::Load.limit()));
+            let request = self.agent.configure_request(request).timeout_global(Some(left));
+            let sent = self.agent.run(request.timeout_recv_response(wait).build());
             let mut response = sent.map_err(|error| failed(error.to_string()))?;
             let (status, headers) = (response.status(), response.headers().clone());
             if !status.is_success() {
@@ -209,29 +263,38 @@ impl Client {
         Err(Problem::new(Exit::Unreachable, "no node of the cluster could do it", last).hint("see `catamaran status`"))
     }
 
-    fn first(&self, method: &str, path: &str, body: &[u8], wait_ms: u64) -> Result<Answer, Problem> {
-        self.first_of(method, path, (None, body), wait_ms)
-    }
-
-    fn first_of(&self, method: &str, path: &str, body: Body<'_>, wait_ms: u64) -> Result<Answer, Problem> {
+    fn first(&self, method: &str, path: &str, body: Body<'_>, kind: Kind) -> Result<Answer, Problem> {
+        let deadline = self.deadline(kind);
         let mut last = "it has no nodes".to_owned();
         // What a node answered says more than that another one did not.
         let mut said = None;
         for &node in &self.nodes {
             // A change may take long, and a node that does nothing at all is not waited for so long.
-            if wait_ms == CHANGE_MS
+            if kind != Kind::Read
                 && let Err(why) = self.status(node, false)
             {
                 last = format!("{node}: {why}");
                 continue;
             }
-            match self.call(node, method, path, body, wait_ms) {
+            let Some(left) = left(deadline) else {
+                last = "the time is up (`--timeout` gives more)".to_owned();
+                break;
+            };
+            let wait = match kind {
+                Kind::Read => Wait { all: left, head: left.min(Duration::from_millis(READ_MS)) },
+                _ => Wait::all(left),
+            };
+            match self.timed(|| self.call(node, method, path, body, wait)) {
                 Ok(answer) if answer.status.is_success() => return Ok(answer),
                 // Another node may know the leader that this one does not, or still be within its limits.
                 Ok(answer) if answer.status == StatusCode::SERVICE_UNAVAILABLE => said = Some(error_of(&answer).error),
                 Ok(answer) => return Err(refusal(path, &answer).at(node)),
                 Err(Broken::Unknown(why)) if method != "GET" => {
-                    return Err(unknown(path, format!("the node did not answer: {why}")).at(node));
+                    return Err(unknown(
+                        path,
+                        format!("the node has the change, and did not say what became of it: {why}"),
+                    )
+                    .at(node));
                 }
                 Err(broken) => last = format!("{node}: {}", broken.why()),
             }
@@ -249,7 +312,7 @@ impl Client {
         method: &str,
         path: &str,
         (kind, body): Body<'_>,
-        wait_ms: u64,
+        wait: Wait,
     ) -> Result<Answer, Broken> {
         let mut request = Request::builder().method(method).uri(format!("http://{node}{path}"));
         if let Some(kind) = kind {
@@ -258,13 +321,13 @@ impl Client {
         if let Some(authorization) = &self.authorization {
             request = request.header("authorization", authorization.as_str());
         }
-        let wait = Some(Duration::from_millis(wait_ms));
+        let (all, head) = (Some(wait.all), Some(wait.head));
         let mut response = if method == "GET" || method == "DELETE" {
-            let request = request.body(()).map_err(ureq::Error::from)?;
-            self.agent.run(self.agent.configure_request(request).timeout_global(wait).build())?
+            let request = self.agent.configure_request(request.body(()).map_err(ureq::Error::from)?);
+            self.agent.run(request.timeout_global(all).timeout_recv_response(head).build())?
         } else {
-            let request = request.body(body).map_err(ureq::Error::from)?;
-            self.agent.run(self.agent.configure_request(request).timeout_global(wait).build())?
+            let request = self.agent.configure_request(request.body(body).map_err(ureq::Error::from)?);
+            self.agent.run(request.timeout_global(all).timeout_recv_response(head).build())?
         };
         let field = |name| response.headers().get(name)?.to_str().ok().map(str::to_owned);
         let version = [ZONE_HASH, POLICY_REVISION].into_iter().find_map(field);
@@ -272,6 +335,26 @@ impl Client {
         let body = response.body_mut().with_config().limit(limit).read_to_vec()?;
         Ok(Answer { status: response.status(), body, version })
     }
+}
+
+/// How long a node may take.
+#[derive(Clone, Copy)]
+struct Wait {
+    /// For all of it.
+    all: Duration,
+    /// From the end of the request to the head of the response.
+    head: Duration,
+}
+
+impl Wait {
+    const fn all(all: Duration) -> Self {
+        Self { all, head: all }
+    }
+}
+
+/// The time that is left; `None` when there is none.
+fn left(deadline: Instant) -> Option<Duration> {
+    Some(deadline.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
 }
 
 /// What the body of a request is, if that needs saying, and its octets.
@@ -305,7 +388,10 @@ impl Broken {
 
 impl From<ureq::Error> for Broken {
     fn from(error: ureq::Error) -> Self {
-        let why = error.to_string();
+        let why = match &error {
+            ureq::Error::Timeout(_) => "no answer in time".to_owned(),
+            error => error.to_string(),
+        };
         match error {
             ureq::Error::Io(error) if error.kind() == ErrorKind::ConnectionRefused => Self::NotSent(why),
             ureq::Error::Timeout(ureq::Timeout::Connect) => Self::NotSent(why),
@@ -324,7 +410,7 @@ fn unknown(path: &str, why: impl Display) -> Problem {
         "policy" => "policy show",
         _ => "cluster status",
     };
-    Problem::unknown(why).hint(format!("look first (`catamaran {look}`); give it again if it is still wanted"))
+    Problem::unknown(why).hint(format!("see whether it was made (`catamaran {look}`) before you run the command again"))
 }
 
 fn error_of(answer: &Answer) -> ErrorJson {
@@ -336,7 +422,7 @@ fn error_of(answer: &Answer) -> ErrorJson {
 fn refusal(path: &str, answer: &Answer) -> Problem {
     let error = error_of(answer);
     if error.error == NOBODY_KNOWS {
-        return unknown(path, "no leader told the node that took it");
+        return unknown(path, "the node that took the change heard no outcome from a leader");
     }
     let exit = match answer.status {
         StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY | StatusCode::PAYLOAD_TOO_LARGE => Exit::Input,

@@ -4,6 +4,7 @@ use crate::files::key_file::TsigKey;
 use crate::node::system::effective_user;
 use crate::problem::{Exit, Problem};
 use crate::sandbox;
+use crate::signals::{self, Hangup};
 use crate::stop::Stop;
 use clap::Args;
 use ddns::config::{Config, ConfigError};
@@ -62,8 +63,9 @@ pub(crate) fn run(args: &DdnsArgs) -> Result<(), Problem> {
         // Before the first thread: a thread that ran already would keep what the others give up.
         sandbox::enter_as_ddns(written.iter().map(PathBuf::as_path), metrics);
     }
+    crate::log::start();
     let stop = Stop::default();
-    stop.on_signals()?;
+    signals::handle(&stop, Hangup::Ignored)?;
     let stopper = daemon.stopper();
     let wait = move || {
         while !stop.wait(Duration::from_secs(3_600)) {}

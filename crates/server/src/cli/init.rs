@@ -1,6 +1,7 @@
 //! `init`: the files of a new cluster of one node.
 
 use super::InitArgs;
+use super::output::print;
 use crate::config::rate_limit::RateLimit;
 use crate::config::transfer::Transfer;
 use crate::config::zones::Zones;
@@ -23,12 +24,14 @@ pub(crate) fn run(args: &InitArgs) -> Result<(), Problem> {
     let (files, config) = prepare(args)?;
     first_state::make(&config.clone().based(files.dir()))?;
     finish(&files, &config)?;
-    println!("made a cluster of one node in {}; run it with:", args.dir.display());
     let program = super::program();
-    println!("  {program} serve --config {}", files.config().display());
-    println!("and let others join with a token from:");
-    println!("  {program} cluster add --dir {}", args.dir.display());
-    Ok(())
+    print(&format!(
+        "made a cluster of one node in {}; run it with:\n  {program} serve --config {}\n\
+         and let others join with a token from:\n  {program} cluster add --dir {}",
+        args.dir.display(),
+        files.config().display(),
+        args.dir.display(),
+    ))
 }
 
 /// Makes everything but the state and the configuration, which comes last: a node that has one has a state.
@@ -102,6 +105,7 @@ pub(crate) fn config(
         dir: "data".into(),
         data_key_file: "../data.key".into(),
         wrapping_key_file: None,
+        log_level: None,
         sandbox: Default::default(),
         dns: Dns {
             listen: dns,

@@ -1,6 +1,7 @@
 //! `join`: a token on the one side, the files of a new node on the other.
 
 use super::JoinArgs;
+use super::output::print;
 use crate::config::{Config, Member};
 use crate::files::cluster_id;
 use crate::files::data_key::{self, DataKeyFile, DataKeys};
@@ -49,8 +50,7 @@ pub(crate) fn run(args: &JoinArgs) -> Result<(), Problem> {
     first_state::make(&config.clone().based(files.dir()))?;
     super::init::finish(&files, &config)?;
     let (program, config) = (super::program(), files.config());
-    println!("joined as node {number}; run it with:\n  {program} serve --config {}", config.display());
-    Ok(())
+    print(&format!("joined as node {number}; run it with:\n  {program} serve --config {}", config.display()))
 }
 
 fn not_joined(why: NotJoined) -> Problem {

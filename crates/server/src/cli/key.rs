@@ -4,12 +4,13 @@
 mod out;
 
 use super::client::{Client, query};
+use super::output::{print, print_only_copy};
 use super::{GrantArgs, KeyCommand, RightArgs, Target};
 use crate::api::types::{DoneJson, GrantJson, KeyJson};
 use crate::files::key_file::{ALGORITHMS_HINT, Algorithm, TsigKey};
+use crate::log::say;
 use crate::problem::{Exit, Problem};
 use out::KeyOut;
-use std::io::Write;
 use std::path::Path;
 use wire::Name;
 
@@ -49,7 +50,7 @@ fn hand_out(
         }
         None => {
             give()?;
-            if is_made { print(key.to_text().trim_end()) } else { Ok(()) }
+            if is_made { print_only_copy(key.to_text().trim_end()) } else { Ok(()) }
         }
     }
 }
@@ -92,7 +93,9 @@ fn add(key: &TsigKey, zones: &[String], rights: &RightArgs, target: &Target) -> 
         }
     }
     if grants.is_empty() {
-        eprintln!("warning: the key is granted nothing; add --update or --transfer, or name it in `policy set`");
+        say(format_args!(
+            "warning: the key is granted nothing; add --update or --transfer, or name it in `policy set`"
+        ));
     }
     let body = KeyJson {
         name: key.name.to_string(),
@@ -185,7 +188,7 @@ fn show(name: &str, out: Option<&Path>, target: &Target) -> Result<(), Problem> 
             out::write_for(file, &name, &shown)?;
             print(&format!("key {name}: its secret is in {}", file.display()))
         }
-        None => print(shown.trim_end()),
+        None => print_only_copy(shown.trim_end()),
     }
 }
 
@@ -238,8 +241,4 @@ fn remove(name: &str, target: &Target) -> Result<(), Problem> {
 
 fn parse_name(text: &str) -> Result<Name, Problem> {
     text.parse().map_err(|error| Problem::new(Exit::Usage, format!("`{text}` is no name"), format!("{error:?}")))
-}
-
-fn print(line: &str) -> Result<(), Problem> {
-    writeln!(std::io::stdout().lock(), "{line}").map_err(|error| Problem::new(Exit::Failed, "cannot print", error))
 }

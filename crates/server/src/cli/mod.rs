@@ -13,14 +13,17 @@ pub(crate) mod cluster;
 pub(crate) mod difference;
 pub(crate) mod key;
 pub(crate) mod named_conf;
+pub(crate) mod output;
 pub(crate) mod policy;
 pub(crate) mod status;
 pub(crate) mod zone;
 // A client of any server.
 pub(crate) mod ddns;
 
+use crate::limits::CLI_TIMEOUT_S_MAX;
 use crate::problem::EXIT_CODES;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -31,19 +34,45 @@ use std::path::PathBuf;
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// How much is logged to standard error.
-    #[arg(long, global = true, default_value = "info", value_name = "LEVEL")]
-    pub(crate) log: LogLevel,
+    /// How much is logged to standard error [default: `log_level` in the configuration of a node, else info].
+    #[arg(long, global = true, value_name = "LEVEL")]
+    pub(crate) log: Option<LogLevel>,
 }
 
 /// How much is logged.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum LogLevel {
     Error,
     Warn,
+    #[default]
     Info,
     Debug,
     Trace,
+}
+
+impl From<LogLevel> for tracing::Level {
+    fn from(level: LogLevel) -> Self {
+        match level {
+            LogLevel::Error => Self::ERROR,
+            LogLevel::Warn => Self::WARN,
+            LogLevel::Info => Self::INFO,
+            LogLevel::Debug => Self::DEBUG,
+            LogLevel::Trace => Self::TRACE,
+        }
+    }
+}
+
+impl Command {
+    /// Whether the command enters a sandbox, and starts no thread before that.
+    pub(crate) const fn has_sandbox(&self) -> bool {
+        matches!(self, Self::Serve(_) | Self::Ddns(_))
+    }
+
+    /// Whether the command runs until it is stopped.
+    pub(crate) const fn is_daemon(&self) -> bool {
+        self.has_sandbox() || matches!(self, Self::Up(_))
+    }
 }
 
 #[derive(Subcommand, Debug)]
@@ -292,6 +321,10 @@ pub(crate) struct Target {
     /// File with the API token, instead of DIR/api.token.
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
+    /// Give up after so many seconds in all [default: 60; 900 for a change that carries a zone, 3600 for a backup].
+    /// Exits with 11 if a change may have been made.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=CLI_TIMEOUT_S_MAX))]
+    pub(crate) timeout: Option<u64>,
 }
 
 /// Arguments of `status`.

@@ -2,15 +2,17 @@
 
 use super::client::{Answer, Client, query};
 use super::named_conf::{self, ZonePolicy};
+use super::output::print;
 use super::{PolicyCommand, Target};
 use crate::api::types::{DecisionJson, DoneJson, KeyJson, ZoneJson};
 use crate::files::read_bounded;
 use crate::limits::API_POLICY_BYTES_MAX;
+use crate::log::say;
 use crate::problem::{Exit, Problem};
 use replica::policy::text::parse_policy;
 use replica::policy::{Effect, Identity};
 use std::collections::BTreeSet;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::net::IpAddr;
 use std::path::Path;
 use wire::Name;
@@ -37,7 +39,7 @@ fn set(zone: Option<&str>, file: &Path, expect: Option<&str>, target: &Target) -
             .hint("see `catamaran policy set --help`")
     })?;
     for (rule, rtype) in policy.rules().iter().filter_map(|rule| Some((rule, rule.grants_in_vain()?))) {
-        eprintln!("warning: `{rule}` grants no {rtype}: records of DNSSEC are for who signs the zone");
+        say(format_args!("warning: `{rule}` grants no {rtype}: records of DNSSEC are for who signs the zone"));
     }
     let changed = put(&Client::find(target)?, zone.as_ref(), expect, &text)?;
     print(&format!("{} {}", of(zone.as_ref()), if changed { "set" } else { "are so already" }))
@@ -152,7 +154,7 @@ fn import(file: &Path, only: &[String], dry_run: bool, target: &Target) -> Resul
     }
     if wanted.is_empty() {
         let file = file.display();
-        eprintln!("warning: {file} says of no primary zone of class IN who may update it; nothing was changed");
+        say(format_args!("warning: {file} says of no primary zone of class IN who may update it; nothing was changed"));
     }
     if dry_run {
         for (policy, text) in wanted.iter().zip(&texts) {
@@ -166,7 +168,8 @@ fn import(file: &Path, only: &[String], dry_run: bool, target: &Target) -> Resul
     let mut set: Vec<String> = Vec::new();
     for (policy, text) in wanted.iter().zip(&texts) {
         if !served.iter().any(|zone| zone.zone.eq_ignore_ascii_case(&policy.zone.to_string())) {
-            eprintln!("warning: {}: zone {} is not served here and was left out", policy.place, policy.zone);
+            let (place, zone) = (&policy.place, &policy.zone);
+            say(format_args!("warning: {place}: zone {zone} is not served here and was left out"));
             continue;
         }
         // Each is a change of its own.
@@ -190,7 +193,7 @@ fn warn_of_unknown_keys(policies: &[&ZonePolicy], client: &Client) -> Result<(),
     let exact = of_keys.filter_map(|rule| if let Identity::Exact(name) = &rule.identity { Some(name) } else { None });
     let named: BTreeSet<String> = exact.map(ToString::to_string).collect();
     for name in named.iter().filter(|name| !known.iter().any(|key| key.name.eq_ignore_ascii_case(name))) {
-        eprintln!("warning: there is no key {name} yet: bring it with `catamaran key add --file FILE`");
+        say(format_args!("warning: there is no key {name} yet: bring it with `catamaran key add --file FILE`"));
     }
     Ok(())
 }
@@ -199,10 +202,6 @@ fn parse_name(text: &str) -> Result<Name, Problem> {
     let name: Result<Name, _> = text.parse();
     name.map(|name| name.as_ref().to_canonical())
         .map_err(|error| Problem::new(Exit::Usage, format!("`{text}` is no name"), format!("{error:?}")))
-}
-
-fn print(text: &str) -> Result<(), Problem> {
-    writeln!(std::io::stdout().lock(), "{text}").map_err(|error| Problem::new(Exit::Failed, "cannot print", error))
 }
 
 #[cfg(test)]

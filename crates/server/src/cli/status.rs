@@ -27,7 +27,7 @@ pub(crate) fn run(args: &StatusArgs) -> Result<(), Problem> {
             })
             .and_then(|()| zones(&mut out, &answers))
     };
-    written.map_err(|error| Problem::new(Exit::Failed, "the answer cannot be printed", error))?;
+    super::output::done(written)?;
     if answers.iter().any(|(_, answer)| answer.as_ref().is_ok_and(|status| status.leader.is_some())) {
         Ok(())
     } else {

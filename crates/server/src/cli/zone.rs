@@ -2,6 +2,7 @@
 
 use super::client::{Client, query};
 use super::difference::Difference;
+use super::output::{self, print};
 use super::{ReadArgs, Target, ZoneCommand, ZoneOptionArgs};
 use crate::api::types::{DoneJson, ZoneJson};
 use crate::files::zone_load::{LoadedZone, load};
@@ -88,9 +89,7 @@ fn replace(file: &str, yes: bool, target: &Target) -> Result<(), Problem> {
     if difference.is_empty() {
         return print(&format!("zone {}: no difference, nothing changed", zone.apex));
     }
-    difference
-        .print(&mut std::io::stdout().lock())
-        .map_err(|error| Problem::new(Exit::Failed, "the difference cannot be printed", error))?;
+    output::done(difference.print(&mut std::io::stdout().lock()))?;
     if let Some(served) =
         served_serial(&client, &zone.apex).filter(|served| !Serial(zone.serial).is_newer_than(*served))
     {
@@ -122,12 +121,7 @@ fn export(zone: &str, read: ReadArgs, target: &Target) -> Result<(), Problem> {
     let consistent = if read.consistent { "&consistent=1" } else { "" };
     let answer = Client::find(target)?.get(&(path(&apex(zone)?) + consistent))?;
     let mut out = std::io::stdout().lock();
-    let written = match out.write_all(&answer.body).and_then(|()| out.flush()) {
-        // Whoever read, say `head`, has seen enough.
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        written => written,
-    };
-    written.map_err(|error| Problem::new(Exit::Failed, "the zone cannot be printed", error))
+    output::done(out.write_all(&answer.body).and_then(|()| out.flush()))
 }
 
 fn check(file: &str) -> Result<(), Problem> {
@@ -166,15 +160,11 @@ fn confirmed(question: &str) -> Result<bool, Problem> {
     if !std::io::stdin().is_terminal() {
         return Err(Problem::new(Exit::Usage, "nobody can be asked", "standard input is no terminal").hint("add --yes"));
     }
-    print!("{question} [y/N] ");
     let mut answer = String::new();
-    std::io::stdout()
-        .flush()
+    let mut out = std::io::stdout().lock();
+    write!(out, "{question} [y/N] ")
+        .and_then(|()| out.flush())
         .and_then(|()| std::io::stdin().read_line(&mut answer))
         .map_err(|error| Problem::new(Exit::Failed, "the answer cannot be read", error))?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
-}
-
-fn print(line: &str) -> Result<(), Problem> {
-    writeln!(std::io::stdout().lock(), "{line}").map_err(|error| Problem::new(Exit::Failed, "cannot print", error))
 }

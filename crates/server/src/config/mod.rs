@@ -9,6 +9,7 @@ pub(crate) mod tls;
 pub(crate) mod transfer;
 pub(crate) mod zones;
 
+use crate::cli::LogLevel;
 use crate::files::data_key::DataKeyFile;
 use crate::files::layout::socket_of;
 use crate::limits::{
@@ -46,6 +47,9 @@ pub(crate) struct Config {
     /// The key of this node that wraps it; `wrapping.key` beside it by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) wrapping_key_file: Option<PathBuf>,
+    /// How much is logged, unless the command line says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) log_level: Option<LogLevel>,
     /// Whether the process gives up what it does not need; on by default.
     #[serde(default, skip_serializing_if = "Sandbox::is_on")]
     pub(crate) sandbox: Sandbox,
@@ -232,6 +236,7 @@ const TABLES: &[(&str, &[&str])] = &[
             "dir",
             "data_key_file",
             "wrapping_key_file",
+            "log_level",
             "sandbox",
             "dns",
             "api",
@@ -475,6 +480,7 @@ joined = false
 dir = "."
 data_key_file = "../data.key"
 wrapping_key_file = "w"
+log_level = "debug"
 sandbox = "off"
 [dns]
 listen = ["127.0.0.1:5301", "[::1]:5301"]
@@ -575,7 +581,7 @@ key_growth_bytes_max = 10
     #[test]
     fn an_unknown_key_names_the_nearest_with_file_and_line() {
         let text = error(&GOOD.replace("udp_payload = 1232", "udp_paylaod = 1232"));
-        assert!(text.contains("n.toml:11"), "{text}");
+        assert!(text.contains("n.toml:12"), "{text}");
         assert!(text.contains("unknown key `udp_paylaod` in [dns]"), "{text}");
         assert!(text.contains("did you mean `udp_payload`?"), "{text}");
         let text = error(&GOOD.replace("address =", "adress ="));

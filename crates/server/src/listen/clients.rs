@@ -22,8 +22,8 @@ pub(crate) struct Clients {
     /// Places that are taken. Changed under the lock of the others, read by whoever asks how crowded it is.
     total: AtomicUsize,
     table: Mutex<Table>,
-    connections_max: usize,
-    per_client_max: usize,
+    connections_max: AtomicUsize,
+    per_client_max: AtomicUsize,
     started_at: Instant,
 }
 
@@ -66,7 +66,14 @@ impl Clients {
             next_place: 0,
         };
         let (total, table) = (AtomicUsize::new(0), Mutex::new(table));
+        let (connections_max, per_client_max) = (AtomicUsize::new(connections_max), AtomicUsize::new(per_client_max));
         Arc::new(Self { total, table, connections_max, per_client_max, started_at: Instant::now() })
+    }
+
+    /// Other limits from now on. Connections that are open stay, also where there are more of them.
+    pub(crate) fn set_limits(&self, connections_max: usize, per_client_max: usize) {
+        self.connections_max.store(connections_max, Relaxed);
+        self.per_client_max.store(per_client_max, Relaxed);
     }
 
     /// Places that are taken.
@@ -76,7 +83,8 @@ impl Clients {
 
     /// Whether more than three of four places are taken.
     pub(crate) fn is_crowded(&self) -> bool {
-        self.count() > self.connections_max - self.connections_max.div_ceil(4)
+        let max = self.connections_max.load(Relaxed);
+        self.count() > max - max.div_ceil(4)
     }
 
     /// A place for a connection from `address`, if it may have one: that of another, if need be.
@@ -84,10 +92,10 @@ impl Clients {
         let client = client_of(address);
         let mut table = self.table();
         let own = table.of.get(&client).map_or(0, |own| own.seats.len());
-        if own >= self.per_client_max {
+        if own >= self.per_client_max.load(Relaxed) {
             return None;
         }
-        match self.count() >= self.connections_max {
+        match self.count() >= self.connections_max.load(Relaxed) {
             true if !table.evict_for(own) => return None,
             true => {}
             false => drop(self.total.fetch_add(1, Relaxed)),

@@ -24,6 +24,7 @@ use quinn::{Connection, ConnectionError, Endpoint, Incoming, VarInt};
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -58,7 +59,10 @@ impl<R: Responder + 'static> DoqService<R> {
     /// Accepts on one endpoint until it is closed. Runs in a `LocalSet`.
     pub(crate) async fn accept(self: Rc<Self>, endpoint: Endpoint) {
         while let Some(incoming) = endpoint.accept().await {
-            self.incoming(incoming);
+            // A panic is a bug of ours; it costs the connection that met it, not all that come after it.
+            if catch_unwind(AssertUnwindSafe(|| self.incoming(incoming))).is_err() {
+                self.desk.counters.panics.one_shared();
+            }
         }
     }
 

@@ -5,32 +5,41 @@ use super::desk::ConnectionLimits;
 use crate::limits::CONNECTION_MEMORY_FREE_BYTES;
 use crate::metrics::Gauge;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use tokio::time::Instant;
 
 /// Octets of a common bound.
 pub(crate) struct Memory {
     taken: Gauge,
-    max: usize,
+    max: AtomicUsize,
 }
 
 impl Memory {
     pub(super) fn new(max: usize) -> Self {
-        Self { taken: Gauge::default(), max }
+        Self { taken: Gauge::default(), max: AtomicUsize::new(max) }
+    }
+
+    /// Another bound from now on. What is taken stays taken.
+    pub(crate) fn set_max(&self, max: usize) {
+        self.max.store(max, Relaxed);
     }
 
     /// Whether more than three of four are taken.
     pub(super) fn is_crowded(&self) -> bool {
-        self.taken.get() > (self.max - self.max.div_ceil(4)) as u64
+        let max = self.max.load(Relaxed);
+        self.taken.get() > (max - max.div_ceil(4)) as u64
     }
 
     /// Takes octets for a client, unless it would hold more than it leaves. So nobody is counted out while half of them
     /// are free; and however many take all that they can, something is left for whoever comes next.
     pub(super) fn put(&self, client: &Gauge, octets: usize) -> bool {
-        let left = self.max.saturating_sub(self.taken.get() as usize).saturating_sub(octets);
+        let max = self.max.load(Relaxed);
+        let left = max.saturating_sub(self.taken.get() as usize).saturating_sub(octets);
         if !client.put(octets, left) {
             return false;
         }
-        let is_granted = self.taken.put(octets, self.max);
+        let is_granted = self.taken.put(octets, max);
         if !is_granted {
             client.take(octets);
         }

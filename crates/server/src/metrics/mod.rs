@@ -29,6 +29,11 @@ impl Counter {
         self.0.fetch_add(1, Relaxed);
     }
 
+    /// Adds `count`, from any thread.
+    pub(crate) fn add_shared(&self, count: u64) {
+        self.0.fetch_add(count, Relaxed);
+    }
+
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }

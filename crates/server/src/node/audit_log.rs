@@ -33,8 +33,8 @@ use refused::Attempt;
 use replica::io::AuditRecord;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
@@ -77,9 +77,23 @@ pub(crate) struct AuditCounters {
     waiting: Gauge,
     /// Everything up to this index was handed over.
     through: AtomicU64,
+    /// Bytes of all files; it can change.
+    bytes_max: AtomicU64,
+    /// The last attempt to write failed.
+    is_failing: AtomicBool,
 }
 
 impl AuditCounters {
+    /// How many bytes all files may have, from now on.
+    pub(crate) fn set_bytes_max(&self, bytes_max: u64) {
+        self.bytes_max.store(bytes_max, Relaxed);
+    }
+
+    /// Whether the audit log cannot be written now.
+    pub(crate) fn is_failing(&self) -> bool {
+        self.is_failing.load(Relaxed)
+    }
+
     pub(crate) fn write(&self, page: &mut Page) {
         let (written, lost) = (self.written.get(), self.lost.get());
         page.single("catamaran_audit_records_total", Kind::Counter, "Updates that the audit log has.", written);
@@ -89,6 +103,8 @@ impl AuditCounters {
             "Updates that the audit log of this node has not, for want of room or of a disk that takes them.",
             lost,
         );
+        let help = "1: the audit log of this node cannot be written now; updates go on without it.";
+        page.single("catamaran_audit_failing", Kind::Gauge, help, u8::from(self.is_failing()));
     }
 }
 
@@ -131,7 +147,7 @@ impl AuditQueue {
             }
             self.send(AuditWork::Records(records));
         } else {
-            self.counters.lost.add(count as u64);
+            self.counters.lost.add_shared(count as u64);
             let after = self.gap.map_or(self.seen, |(after, _)| after);
             self.gap = Some((after, last));
         }
@@ -187,8 +203,9 @@ impl AuditQueue {
 
 /// Writes until the queue is gone. The kernel has a line after 20 ms at most, and the disk a second later. A process that
 /// is killed in between writes the lines of its updates again when it starts, from its log.
-pub(crate) fn run(path: &Path, bytes_max: u64, work: &Receiver<AuditWork>, counters: &AuditCounters) {
-    let mut file = AuditFile::open(path, bytes_max);
+pub(crate) fn run(path: &Path, bytes_max: u64, work: &Receiver<AuditWork>, counters: &Arc<AuditCounters>) {
+    counters.set_bytes_max(bytes_max);
+    let mut file = AuditFile::open(path, counters.clone());
     let mut is_dirty = false;
     let (mut synced_at, mut marked_at) = (Instant::now(), Instant::now());
     loop {
@@ -227,24 +244,19 @@ fn write(file: &mut AuditFile, work: AuditWork, counters: &AuditCounters) {
         AuditWork::Records(records) => {
             counters.waiting.take(records.len());
             for record in &records {
-                match file.record(record) {
-                    true => counters.written.one(),
-                    false => counters.lost.one_shared(),
-                }
+                file.record(record);
             }
         }
         AuditWork::Local { time_ms, action, subject, written } => {
             counters.waiting.leave();
-            let done = file.local(time_ms, action, &subject);
-            file.flush();
+            // It stands there once the kernel has it.
+            let done = file.local(time_ms, action, &subject) && file.flush();
             // Who asked may have gone away.
             let _ = written.send(done);
         }
         AuditWork::Refused(attempt, unsaid) => {
             counters.waiting.leave();
-            if !file.refused(&attempt, unsaid) {
-                counters.lost.one_shared();
-            }
+            file.refused(&attempt, unsaid);
         }
         AuditWork::Gap { after, to } => {
             counters.waiting.leave();

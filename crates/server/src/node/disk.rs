@@ -89,8 +89,8 @@ impl Writer {
                 Ok(result) => done(result),
                 Err(error) => {
                     // No unwinding, no destructor, no second fsync: what the disk holds is unknown from here on.
-                    eprintln!("catamaran: the disk failed in {}: {error}; aborting", self.dir.display());
-                    std::process::abort();
+                    let dir = self.dir.display();
+                    crate::log::abort(format_args!("catamaran: the disk failed in {dir}: {error}; aborting"));
                 }
             }
         }

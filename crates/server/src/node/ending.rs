@@ -5,9 +5,10 @@
 //! Either way the process ends here and now, as by `kill -9`: nothing that a destructor would do may follow. What the
 //! node acknowledged is on its disk or at the others.
 
-use super::{doubt, system};
+use super::doubt;
 use crate::files::layout::quarantined_of;
 use crate::files::read_bounded;
+use crate::log;
 use crate::peer::node_number;
 use crate::problem::{Exit, Problem};
 use replica::io::{ContradictedLog, Doubt, FatalReason};
@@ -47,14 +48,14 @@ impl Ending {
         tracing::error!(?reason, "this node cannot go on");
         let what = format!("node {} cannot go on", self.node);
         let problem = Problem::new(exit.unwrap_or(Exit::Failed), what, &why).at(self.dir.display()).hint(hint);
-        eprintln!("{problem}");
-        let Some(exit) = exit else { std::process::abort() };
+        let Some(exit) = exit else { log::abort(problem) };
+        // First of all: the next start must know it.
         if let Some(doubt) = doubt
             && let Err(error) = doubt::write(&self.dir, doubt, &why)
         {
             tracing::error!(%error, "it cannot be written down: do not start this node again");
         }
-        system::exit_at_once(exit)
+        log::exit_at_once(exit, problem)
     }
 
     /// A leader has brought the log to where it holds all that was said to be missing.

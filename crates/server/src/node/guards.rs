@@ -1,28 +1,29 @@
 //! What tells a client from whoever claims to be one: cookies and the rate limit, made for each thread.
 
 use crate::config::Config;
-use crate::config::rate_limit::RateLimit;
 use crate::files::token::fill_random;
+use crate::listen::Transport;
 use crate::problem::{Exit, Problem};
+use crate::service::answer::QueryResponder;
 use crate::service::cookies::file::SharedSecrets;
 use crate::service::cookies::{Cookies, SecretSource};
 use crate::service::limiter::Limiter;
+use crate::service::limiter::shared::{RateLimitWatch, SharedRateLimit};
 use crate::tls::client_secrets::ClientSecrets;
 use std::sync::Arc;
 
 /// See the module.
 pub(super) struct Guards {
     pub(super) secrets: SecretSource,
-    rate_limit: RateLimit,
-    /// Of the limiters' accounts.
-    secret: [u8; 16],
+    pub(super) rate_limit: Arc<SharedRateLimit>,
 }
 
 impl Guards {
     pub(super) fn new(config: &Config, clients: &Arc<ClientSecrets>) -> Result<Self, Problem> {
         let mut secret = [0; 16];
         fill_random(&mut secret).map_err(|error| Problem::new(Exit::Failed, "no random octets", error))?;
-        Ok(Self { secrets: cookie_secrets(config, clients)?, rate_limit: config.dns.rate_limit.clone(), secret })
+        let rate_limit = Arc::new(SharedRateLimit::new(config.dns.rate_limit.clone(), secret));
+        Ok(Self { secrets: cookie_secrets(config, clients)?, rate_limit })
     }
 
     pub(super) fn cookies(&self) -> Cookies {
@@ -31,7 +32,24 @@ impl Guards {
 
     /// That of one of `threads` which share the rate, if there is a limit.
     pub(super) fn limiter(&self, threads: usize) -> Option<Limiter> {
-        Limiter::new(&self.rate_limit, threads, self.secret)
+        self.rate_limit.limiter(threads)
+    }
+
+    /// One of `threads` of a transport. On others than UDP nobody can claim an address that is not its own.
+    pub(super) fn limited(&self, responder: QueryResponder, transport: Transport, threads: usize) -> QueryResponder {
+        match transport {
+            Transport::Udp => QueryResponder {
+                limiter: self.limiter(threads),
+                rate_limit: Some(self.rate_limit_of(threads)),
+                ..responder
+            },
+            _ => responder,
+        }
+    }
+
+    /// What says to one of `threads` that the rate has changed.
+    pub(super) fn rate_limit_of(&self, threads: usize) -> RateLimitWatch {
+        RateLimitWatch::new(&self.rate_limit, threads)
     }
 }
 

@@ -53,6 +53,7 @@ impl NodeMetrics {
         shared.zone_memory.write(&mut page);
         self.transfers.write(&mut page);
         self.audit.write(&mut page);
+        crate::log::write_metrics(&mut page);
         self.external.write(&mut page);
         self.queues(&mut page, shared);
         page.histogram("catamaran_log_sync_seconds", "Time of one sync of the log.", &self.log_sync);

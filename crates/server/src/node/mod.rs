@@ -28,6 +28,8 @@ mod sockets;
 // Starting all threads.
 mod streams;
 mod threads;
+// Reading the configuration again.
+pub(crate) mod reload;
 // The replica: how it is opened, its thread, how others talk to it.
 mod expiry;
 pub(crate) mod first_state;
@@ -64,6 +66,7 @@ use crate::limits::{AT_WAITING_MAX, UPDATE_THREADS_MAX};
 use crate::listen::Transport;
 use crate::listen::counters::{AllConnections, ListenCounters};
 use crate::listen::desk::ConnectionLimits;
+use crate::log;
 use crate::metrics::DurationHistogram;
 use crate::peer::PeerCounters;
 use crate::problem::{Exit, Problem};
@@ -88,10 +91,12 @@ use handle::{Event, ReplicaHandle};
 use identity::Identity;
 use metrics::NodeMetrics;
 use readers::Readers;
+use reload::{Reload, Source};
 use replica::Replica;
 use replica::io::{Input, Serving};
 use replica_thread::{ReplicaCounters, ReplicaThread};
 use sockets::{ClientSockets, Sockets};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -114,22 +119,24 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Takes what needs privileges, and gives these up.
-    pub(crate) fn new(config: Config) -> Result<Self, Problem> {
+    /// Takes what needs privileges, and gives these up. The configuration is in `file`.
+    pub(crate) fn new(config: Config, file: &Path) -> Result<Self, Problem> {
         check_file_limit(&config, system::raise_file_limit());
         let identity = Identity::load(&config)?;
         let sockets = Sockets::bind(&config)?;
-        sandbox::enter_as_node(&config);
+        sandbox::enter_as_node(&config, file);
+        log::start();
         Ok(Self { config, identity, sockets })
     }
 
     /// Runs the node until told to stop.
-    pub(crate) fn run(self, stop: &Stop) -> Result<(), Problem> {
+    pub(crate) fn run(self, stop: &Stop, source: Source) -> Result<(), Problem> {
         let Self { config, identity, sockets } = self;
         let replica = open::open(&config, &identity)?;
         // What reading checkpoint and log took is no longer needed, and this thread will ask for little.
         crate::memory::give_back();
         let mut node = Node::start(&config, &identity, sockets, replica)?;
+        node.reload.clone().start(source)?;
         if node.wait_until_serving(stop) {
             node.listen()?;
         }
@@ -170,6 +177,7 @@ struct Node {
     streams: Vec<StreamWorkers>,
     tls: Option<Arc<PublicTls>>,
     cookies: SecretSource,
+    reload: Reload,
     connections: AllConnections,
     drops: Arc<SocketDrops>,
     /// Cut off when all connections have ended.
@@ -280,10 +288,8 @@ impl Node {
         let worker = |transport| {
             let (counters, listen) = counters.worker(transport);
             let (service, (zones, serving)) = (service.clone(), reader());
-            // On the others nobody can claim an address that is not its own.
-            let limiter = if transport == Transport::Udp { guards.limiter(count) } else { None };
-            let responder = QueryResponder::new(service, zones, serving, counters, Some(guards.cookies()), limiter);
-            Worker { responder, listen }
+            let responder = QueryResponder::new(service, zones, serving, counters, Some(guards.cookies()), None);
+            Worker { responder: guards.limited(responder, transport, count), listen }
         };
         let (udp, streams) = workers(count, tls.is_some(), worker);
         let (disks, audit, writers) = threads::writers(config, &handle, &counters)?;
@@ -310,6 +316,7 @@ impl Node {
             is_over: false,
         };
         let (connections, drops, started_at) = (counters.connections.clone(), counters.drops.clone(), Instant::now());
+        let reload = reload_of(config, &guards, &service, &counters, tls.as_ref());
         let metrics = counters.into_metrics(desk, transfers);
         let api = api_of(config, identity, &handle, (&serving, limits), metrics, api_reader);
         let keeper = threads::trust_keeper(config, identity, clients, &handle);
@@ -321,6 +328,7 @@ impl Node {
             streams,
             tls,
             cookies: guards.secrets,
+            reload,
             connections,
             drops,
             streams_ended: None,
@@ -396,6 +404,24 @@ impl Node {
         }
         wait_for_streams();
         Ok(())
+    }
+}
+
+/// What changes when the configuration is read again.
+fn reload_of(
+    config: &Config,
+    guards: &Guards,
+    service: &Service,
+    counters: &Counters,
+    tls: Option<&Arc<PublicTls>>,
+) -> Reload {
+    Reload {
+        config: config.clone(),
+        rate_limit: guards.rate_limit.clone(),
+        connections: service.connections.clone(),
+        audit: counters.audit.clone(),
+        certificate: tls.map(|tls| tls.certificate.clone()),
+        cookies: guards.secrets.clone(),
     }
 }
 

@@ -119,7 +119,9 @@ impl ReplicaThread {
             let Some(thread) = turn.as_mut() else { return };
             thread.is_over |= matches!(event, Err(RecvTimeoutError::Disconnected));
             if !thread.is_over {
-                work = thread.round(event.ok(), events, &mut rounds);
+                // Caught here, so that no other thread gets the turn of a replica that panicked.
+                let round = catch_unwind(AssertUnwindSafe(|| thread.round(event.ok(), events, &mut rounds)));
+                work = round.unwrap_or_else(|_| super::threads::replica_panicked());
             }
             if thread.is_over {
                 // What it possesses ends with it, when nobody waits for its turn any more.

@@ -13,6 +13,7 @@ use crate::listen::goodbye::Goodbye;
 use crate::listen::handshake::Handshake;
 use crate::listen::tcp::{Spoken, TcpService};
 use crate::listen::{Responder, Transport};
+use crate::log::vital;
 use crate::problem::Problem;
 use crate::stop::Stop;
 use crate::tls::public::PublicTls;
@@ -113,7 +114,10 @@ impl Serving {
     fn accept<R: Responder + 'static>(&mut self, service: Rc<TcpService<R>>, listeners: Vec<TcpListener>) {
         for listener in listeners {
             match tokio::net::TcpListener::from_std(listener) {
-                Ok(listener) => self.accepting.push(tokio::task::spawn_local(service.clone().accept(listener))),
+                Ok(listener) => {
+                    let accept = vital("accept connections", service.clone().accept(listener));
+                    self.accepting.push(tokio::task::spawn_local(accept));
+                }
                 Err(error) => tracing::error!(%error, "a listener cannot be used"),
             }
         }
@@ -133,7 +137,7 @@ impl Serving {
             });
             match endpoint {
                 Ok(endpoint) => {
-                    tokio::task::spawn_local(service.clone().accept(endpoint.clone()));
+                    tokio::task::spawn_local(vital("accept connections", service.clone().accept(endpoint.clone())));
                     self.endpoints.push(endpoint);
                 }
                 Err(error) => tracing::error!(%error, "a socket cannot be used for QUIC"),

@@ -19,6 +19,7 @@ use crate::files::layout::audit_of;
 use crate::limits::{API_NICE_STEP, DATAGRAM_OCTETS_MAX, PACKET_NICE_STEP, ZONES_HELD_SHARE};
 use crate::listen::batch::BatchSocket;
 use crate::listen::udp::UdpWorker;
+use crate::log::{Vital, vital};
 use crate::peer::accept::Acceptor;
 use crate::peer::admission::Admission;
 use crate::peer::data_keys::KeyDesk;
@@ -45,8 +46,14 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 use tokio::runtime::Runtime;
 
+/// Starts a thread that the node cannot be without: if it panics, the process ends.
 pub(super) fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Problem> {
     let failed = |error| Problem::new(Exit::Failed, "a thread cannot be started", error);
+    let vital = Vital::new(&*name);
+    let work = move || {
+        let _vital = vital;
+        work();
+    };
     std::thread::Builder::new().name(name).spawn(work).map_err(failed)
 }
 
@@ -115,6 +122,7 @@ pub(super) fn updates(
             waiting: Default::default(),
             cookies: Some(guards.cookies()),
             limiter: guards.limiter(threads),
+            rate_limit: Some(guards.rate_limit_of(threads)),
             started_at: Instant::now(),
         };
         let work = move || {
@@ -229,7 +237,7 @@ pub(super) fn peers(
     let entered = quick.enter();
     let listener = tokio::net::TcpListener::from_std(listener).map_err(runtime_failed)?;
     drop(entered);
-    quick.spawn(acceptor.run(listener));
+    quick.spawn(vital("accept peers", acceptor.run(listener)));
     let mut links = Links::new(own, identity.boot_id, tls.clone(), admission, runtimes, events, counters.clone());
     links.set_members(&members(config), &Membership::default());
     Ok(([quick, bulk], links))
@@ -270,8 +278,7 @@ pub(super) fn replica(thread: ReplicaThread, events: Receiver<Event>) -> Result<
 
 /// The replica's state is unknown now. Peers see the reset and go on without this node.
 pub(super) fn replica_panicked() -> ! {
-    eprintln!("catamaran: the replica panicked, which is a bug; aborting");
-    std::process::abort();
+    crate::log::abort("catamaran: the replica panicked, which is a bug; aborting");
 }
 
 /// Keeps this node's certificate and what it accepts.
@@ -305,7 +312,7 @@ pub(super) fn api(
     let tcp = tokio::net::TcpListener::from_std(tcp).map_err(runtime_failed)?;
     let local = local.map(tokio::net::UnixListener::from_std).transpose().map_err(runtime_failed)?;
     drop(entered);
-    runtime.spawn(keeper.run());
-    runtime.spawn(crate::api::serve(tcp, local, Arc::new(api)));
+    runtime.spawn(vital("trust keeper", keeper.run()));
+    runtime.spawn(vital("api", crate::api::serve(tcp, local, Arc::new(api))));
     Ok(runtime)
 }

@@ -6,6 +6,7 @@ use super::frame::Hello;
 use super::outlet::Outlet;
 use super::{LaneRuntimes, PeerCounters, PeerEvents};
 use crate::limits::PEER_FRAME_BYTES_MAX;
+use crate::log::vital;
 use crate::tls::session::CurrentTls;
 use replica::io::{Lane, Member, Membership, NodeId};
 use std::collections::BTreeMap;
@@ -111,7 +112,7 @@ impl<E: PeerEvents> Links<E> {
             counters: self.counters.clone(),
             outlet: outlet.clone(),
         };
-        self.runtimes.of(lane).spawn(dialler.run());
+        self.runtimes.of(lane).spawn(vital("dial a peer", dialler.run()));
         LaneEnd { outlet, has_more: false }
     }
 }

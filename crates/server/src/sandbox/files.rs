@@ -36,8 +36,10 @@ pub(super) struct Files {
 
 impl Files {
     /// Those of a node.
-    pub(super) fn of_node(config: &Config) -> Self {
+    pub(super) fn of_node(config: &Config, file: &Path) -> Self {
         let mut files = Self::default();
+        // It is read again on SIGHUP.
+        files.read_beside(file);
         // The lock, the audit log and marks lie beside the data.
         files.written.push(config.dir.clone());
         files.write_beside(&config.dir);

@@ -76,8 +76,8 @@ pub(crate) fn state() -> SandboxState {
     STATE.get().copied().unwrap_or_default()
 }
 
-/// Gives up what a node does not need, if its configuration wants that.
-pub(crate) fn enter_as_node(config: &Config) {
+/// Gives up what a node does not need, if its configuration, which is in `file`, wants that.
+pub(crate) fn enter_as_node(config: &Config, file: &Path) {
     if !config.sandbox.is_on() {
         tracing::warn!("the sandbox is off (`sandbox` in the configuration)");
         return;
@@ -86,7 +86,7 @@ pub(crate) fn enter_as_node(config: &Config) {
     // Peers and operators have their sockets already; those for clients are opened once the node can answer.
     let tls = config.dns.tls.iter().flat_map(|tls| [&tls.dot, &tls.doh, &tls.doq]).flatten();
     let keeps_low_ports = config.dns.listen.iter().chain(tls).any(|address| capabilities::is_low(*address));
-    enter(keeps_low_ports, &Files::of_node(config), seccomp::NODE_FAMILIES);
+    enter(keeps_low_ports, &Files::of_node(config, file), seccomp::NODE_FAMILIES);
 }
 
 /// Gives up what `catamaran ddns` does not need. It resolves names, for which the C library reads files of the whole

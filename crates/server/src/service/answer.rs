@@ -4,6 +4,7 @@ use super::clock::BatchClock;
 use super::cookies::{COOKIE_OCTETS, Cookies, Standing};
 use super::counters::{Limited, Refusal, WorkerCounters};
 use super::deferred::{Deferred, Desk};
+use super::limiter::shared::RateLimitWatch;
 use super::limiter::{Limiter, Verdict};
 use super::response::Received;
 use super::serving::{ServingNow, ServingReader};
@@ -67,6 +68,8 @@ pub(crate) struct QueryResponder {
     pub(crate) cookies: Option<Cookies>,
     /// Of a transport on which anybody can claim any address.
     pub(crate) limiter: Option<Limiter>,
+    /// Says that the rate limit has changed.
+    pub(crate) rate_limit: Option<RateLimitWatch>,
     /// What the limiter's time counts from.
     pub(crate) started_at: Instant,
 }
@@ -95,7 +98,7 @@ impl QueryResponder {
         limiter: Option<Limiter>,
     ) -> Self {
         let (batch, started_at) = (Batch::new(), Instant::now());
-        Self { service, zones, serving, counters, batch, cookies, limiter, started_at }
+        Self { service, zones, serving, counters, batch, cookies, limiter, rate_limit: None, started_at }
     }
 }
 
@@ -103,7 +106,10 @@ impl Responder for QueryResponder {
     type Pinned<'a> = PinnedQueryResponder<'a>;
 
     fn pin(&mut self) -> PinnedQueryResponder<'_> {
-        let Self { service, zones, serving, counters, batch, cookies, limiter, started_at } = self;
+        if let Some(watch) = &mut self.rate_limit {
+            watch.refresh(&mut self.limiter);
+        }
+        let Self { service, zones, serving, counters, batch, cookies, limiter, started_at, .. } = self;
         // The flag is read first: zones are published before it is set.
         let serving = serving.now();
         PinnedQueryResponder {
@@ -453,6 +459,7 @@ mod tests {
             batch: Batch::new(),
             cookies: None,
             limiter: None,
+            rate_limit: None,
             started_at: Instant::now(),
         };
         let page = move || {

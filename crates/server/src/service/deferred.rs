@@ -22,6 +22,7 @@ use super::answer::{Client, Service, answer_query};
 use super::cookies::{COOKIE_OCTETS, Cookies, Standing};
 use super::counters::{Refusal, UpdateCounters, WorkerCounters};
 use super::external::{Ask, Asked, Asker, Who};
+use super::limiter::shared::RateLimitWatch;
 use super::limiter::{Limiter, Verdict as Limit};
 use super::outcome::{Pending, Tried, Waiting};
 use super::response::{Received, ResponseHead};
@@ -93,6 +94,8 @@ pub(crate) struct UpdateThread<S> {
     pub(crate) cookies: Option<Cookies>,
     /// Of what goes over UDP, but for the outcomes of updates.
     pub(crate) limiter: Option<Limiter>,
+    /// Says that the rate limit has changed.
+    pub(crate) rate_limit: Option<RateLimitWatch>,
     /// What the limiter's time counts from.
     pub(crate) started_at: Instant,
 }
@@ -119,6 +122,9 @@ impl<S: Submit + 'static> Clerk for UpdateThread<S> {
     fn work_off(&mut self, work: Work) {
         // Behind one that waits long many are done: who carries out one piece is not kept by all of them.
         let mut most = UPDATES_FORGET_COUNT;
+        if let Some(watch) = &mut self.rate_limit {
+            watch.refresh(&mut self.limiter);
+        }
         match work {
             Work::Message(message) => {
                 self.service.desk.taken(message.reply.peer().ip());

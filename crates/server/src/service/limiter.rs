@@ -25,6 +25,7 @@
 //! judged.
 
 mod prefixes;
+pub(crate) mod shared;
 
 use crate::accounts::{Accounts, Rate};
 use crate::config::rate_limit::RateLimit;

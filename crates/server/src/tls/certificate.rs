@@ -51,9 +51,16 @@ impl Certificate {
     pub(crate) fn watch(&self, stop: &Stop) {
         let mut watch = Watch::new([self.cert_file.clone(), self.key_file.clone()]);
         while !stop.wait(Duration::from_millis(FILE_LOOK_MS)) {
-            if watch.has_changed() && !self.is_current() {
-                self.reload();
+            if watch.has_changed() {
+                self.refresh();
             }
+        }
+    }
+
+    /// Reads the files now, and takes over what has changed.
+    pub(crate) fn refresh(&self) {
+        if !self.is_current() {
+            self.reload();
         }
     }
 

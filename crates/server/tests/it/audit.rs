@@ -1,6 +1,6 @@
 //! The audit log of real nodes: the same lines on all of them, each once, whatever happens to the processes.
 
-use crate::support::cluster::{CATAMARAN, Cluster, Scratch, key_of, kill, wait_for};
+use crate::support::cluster::{CATAMARAN, Cluster, PATIENCE, Scratch, key_of, kill, wait_for};
 use crate::support::dns::{SILENCE, Transport, exchange};
 use crate::support::http;
 use crate::support::message::name;
@@ -130,4 +130,36 @@ fn what_was_changed_and_who_was_refused_stand_in_the_log_which_shows_when_it_was
     other("taken out", text.lines().filter(|line| !line.contains("denied")).map(|l| format!("{l}\n")).collect(), &[]);
     let early = text.lines().take(2).map(|line| format!("{line}\n")).collect();
     other("cut off", early, &["--noted", &noted]);
+}
+
+#[test]
+fn a_node_whose_audit_log_cannot_be_written_goes_on_and_says_so() {
+    let mut cluster = Cluster::start("audit-failing", 1, &[]);
+    assert_eq!(cluster.end("TERM"), Some(0));
+    let log = cluster.dir.join("node-1/data.audit");
+    std::fs::remove_file(&log).unwrap();
+    std::fs::create_dir(&log).unwrap();
+    let mut nodes = Nodes::default();
+    nodes.start(&cluster, 1);
+    cluster.settle();
+    let health = |query: &str| http::get(cluster.api(1), &format!("/healthz{query}")).unwrap();
+    let update = |owner: &str| {
+        let message = add(&cluster.client_key(), owner);
+        let response = exchange(Transport::Tcp, cluster.dns(1), &message, PATIENCE).unwrap();
+        assert_eq!(rcode(&message, &response), 0);
+    };
+    update("one.example.test.");
+    wait_for("the lost record", || (cluster.metric(1, "catamaran_audit_records_lost_total") > 0).then_some(()));
+    assert_eq!(cluster.metric(1, "catamaran_audit_failing"), 1);
+    let all = health("");
+    assert_eq!((all.status, &all.json().unwrap()["audit_failing"]), (200, &serde_json::Value::Bool(true)));
+    assert_eq!(health("?audit=true").status, 503);
+    // It comes back by itself, and says what is missing.
+    std::fs::remove_dir(&log).unwrap();
+    update("two.example.test.");
+    wait_for("the audit log", || (health("?audit=true").status == 200).then_some(()));
+    assert_eq!(cluster.metric(1, "catamaran_audit_failing"), 0);
+    let text = std::fs::read_to_string(&log).unwrap();
+    assert!(text.contains("gap_to") && text.contains("two.example.test."), "{text}");
+    nodes.stop(1);
 }

@@ -39,6 +39,9 @@ mod away;
 mod disks;
 // Nodes that cannot go on: how they end, and what a start says.
 mod endings;
+// Log output that fails or blocks; signals.
+mod log_output;
+mod signals;
 // What a node gives up before it serves anyone; the units that start nodes and clients.
 mod sandbox;
 mod units;
@@ -85,6 +88,7 @@ mod slow_secondaries;
 mod ddns;
 // The commands that talk to a cluster, and what strangers can do to the API that they use.
 mod api_exposure;
+mod deadlines;
 // Small zone files that would fill a memory; who may read what of a node, and its memory.
 mod commands;
 mod private_files;

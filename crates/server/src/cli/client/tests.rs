@@ -1,6 +1,7 @@
 //! Which node is asked next, and when none is.
 
 use super::*;
+use crate::problem::OUTCOME_UNKNOWN;
 use std::io::{BufRead, BufReader, Read};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +14,7 @@ fn names_are_escaped_in_queries() {
 #[test]
 fn a_cluster_that_is_not_there_is_named_with_a_hint() {
     let dir = crate::test_dir("client");
-    let target = Target { dir: dir.path().to_owned(), api: None, token_file: None };
+    let target = Target { dir: dir.path().to_owned(), api: None, token_file: None, timeout: None };
     let problem = Client::find(&target).err().unwrap();
     assert_eq!(problem.exit, Exit::Unreachable);
     assert!(problem.to_string().contains("cluster.json") && problem.to_string().contains("--dir"));
@@ -31,6 +32,8 @@ fn nobody() -> SocketAddr {
 enum Says {
     /// It ends the connection when it has the whole request.
     Nothing,
+    /// It has the whole request, and stands still.
+    Stalls,
     /// A status, and why.
     Status(u16, &'static str),
 }
@@ -86,6 +89,9 @@ fn serve(stream: &TcpStream, says: Says, seen: &Mutex<Vec<String>>) {
             seen.lock().unwrap_or_else(PoisonError::into_inner).push(first.replace(" HTTP/1.1\r\n", ""));
             match says {
                 Says::Nothing => return,
+                Says::Stalls => loop {
+                    std::thread::park();
+                },
                 Says::Status(status, why) => (status, format!("{{\"error\":\"{why}\",\"hint\":\"\"}}")),
             }
         };
@@ -116,9 +122,9 @@ fn a_change_that_a_node_has_and_says_nothing_of_is_given_to_no_other() {
         let problem = client.change(method, path, b"body").err().unwrap();
         assert_eq!(first.asked(), [format!("{method} {path}")]);
         assert!(second.asked().is_empty(), "it may have been done");
-        assert_eq!(problem.exit, Exit::Failed);
+        assert_eq!(problem.exit, Exit::Unknown);
         let said = problem.to_string();
-        assert!(said.contains("nobody knows whether it was done") && said.contains(look), "{said}");
+        assert!(said.contains("the outcome is unknown") && said.contains(look), "{said}");
         assert!(said.contains(&first.api.to_string()), "{said}");
     }
 }
@@ -145,11 +151,38 @@ fn what_nobody_knows_is_not_told_as_not_done() {
     for says in [Says::Nothing, Says::Status(504, NOBODY_KNOWS)] {
         let ([_, second], client) = two(says);
         let problem = client.change("DELETE", "/v1/keys?name=a.", &[]).err().unwrap().of("the key was not removed");
-        assert_eq!((problem.what.as_str(), problem.exit), ("nobody knows whether it was done", Exit::Failed));
+        assert_eq!((problem.what.as_str(), problem.exit), (OUTCOME_UNKNOWN, Exit::Unknown));
         assert!(problem.hint.as_ref().unwrap().contains("key list"), "{problem}");
         assert!(second.asked().is_empty());
     }
     let (_, client) = two(Says::Status(504, "the leadership did not move"));
     let problem = client.change("POST", "/v1/leader", &[]).err().unwrap().of("the leadership was not handed over");
     assert_eq!(problem.what, "the leadership was not handed over");
+}
+
+#[test]
+fn a_node_that_stands_still_is_waited_for_no_longer_than_the_timeout() {
+    let ([_, second], mut client) = two(Says::Stalls);
+    client.timeout = Some(Duration::from_millis(500));
+    let start = Instant::now();
+    let problem = client.change("PATCH", "/v1/zone?zone=a.", &[]).err().unwrap().of("the options were not changed");
+    assert_eq!((problem.what.as_str(), problem.exit), (OUTCOME_UNKNOWN, Exit::Unknown), "{problem}");
+    assert!(problem.why.contains("no answer in time"), "{problem}");
+    assert!(second.asked().is_empty(), "the first node has it");
+    // The time is over for all that follows.
+    let problem = client.change("PATCH", "/v1/zone?zone=a.", &[]).err().unwrap();
+    assert_eq!(problem.exit, Exit::Unreachable, "{problem}");
+    assert!(start.elapsed() < Duration::from_secs(20));
+    assert!(second.asked().is_empty());
+}
+
+#[test]
+fn a_question_is_bounded_over_all_nodes() {
+    let (_, mut client) = two(Says::Stalls);
+    let third = FakeNode::start(Says::Stalls);
+    client.nodes = vec![client.nodes[0], third.api];
+    client.timeout = Some(Duration::from_millis(500));
+    let start = Instant::now();
+    assert_eq!(client.get("/v1/keys").err().unwrap().exit, Exit::Unreachable);
+    assert!(start.elapsed() < Duration::from_millis(2 * READ_MS));
 }

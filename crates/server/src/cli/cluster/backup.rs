@@ -2,6 +2,7 @@
 
 use super::super::Target;
 use super::super::client::Client;
+use super::super::output::print;
 use crate::api::backup::INDEX;
 use crate::config::Config;
 use crate::files::data_key::{self, DataKeyFile, DataKeys};
@@ -43,14 +44,12 @@ pub(super) fn run(file: &Path, with_data_key: bool, target: &Target) -> Result<(
         // Nothing half done is left; that it is not there is no error.
         let _ = std::fs::remove_file(&partial);
     })?;
-    let mut out = io::stdout().lock();
     let key = if with_data_key {
         format!("the data key that opens its secrets is in {}; keep the two apart", key_file.display())
     } else {
         "its secrets open with the cluster's data.key only: keep a copy of that too, elsewhere".to_owned()
     };
-    writeln!(out, "{}: {bytes} octets, verified, all up to entry {index}\n{key}", file.display())
-        .map_err(|error| Problem::new(Exit::Failed, "cannot print", error))
+    print(&format!("{}: {bytes} octets, verified, all up to entry {index}\n{key}", file.display()))
 }
 
 /// Gives the index of the last entry in it.

@@ -11,7 +11,6 @@ use super::{InitArgs, Target};
 use crate::api::types::DoneJson;
 use crate::problem::{Exit, Problem};
 use clap::Subcommand;
-use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -282,9 +281,10 @@ fn upgrade(target: &Target) -> Result<(), Problem> {
         .map_err(|problem| problem.of("the cluster was not upgraded"))?;
     let done: DoneJson = serde_json::from_slice(&done.body)
         .map_err(|error| Problem::new(Exit::Failed, "the answer cannot be read", error))?;
-    let level = client.nodes().iter().find_map(|&node| client.status(node, false).ok()).map(|of| of.feature_level);
+    let levels = client.nodes().iter().filter_map(|&node| client.status(node, false).ok());
+    // A node that lags names the one before.
+    let level = levels.map(|of| of.feature_level).max();
     let level = level.map_or_else(|| "the newest".to_owned(), |level| level.to_string());
     let said = if done.changed { "the cluster is now at feature level" } else { "the cluster was already at" };
-    writeln!(std::io::stdout().lock(), "{said} {level}")
-        .map_err(|error| Problem::new(Exit::Failed, "cannot print", error))
+    super::output::print(&format!("{said} {level}"))
 }

@@ -1,5 +1,6 @@
 //! `cluster restore` and `cluster recover`: a new cluster of one node, from a backup or from the last node of another.
 
+use super::super::output::print;
 use super::super::{InitArgs, init};
 use super::backup::source;
 use crate::config::Config;
@@ -19,7 +20,7 @@ use crate::peer::node_number;
 use crate::problem::{Exit, Problem};
 use replica::io::ActionRecord;
 use replica::{Backup, DataKey, Founder, Founding, Replica, RestoreFailure, Restored};
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 /// What the audit log of the new cluster says of how it was made.
@@ -122,7 +123,7 @@ fn found(
         files.config().display(),
         args.dir.display(),
     );
-    io::stdout().lock().write_all(text.as_bytes()).map_err(|error| Problem::new(Exit::Failed, "cannot print", error))
+    print(text.trim_end())
 }
 
 fn fill(

@@ -2,13 +2,13 @@
 
 use super::super::Target;
 use super::super::client::Client;
+use super::super::output::print;
 use super::status::{newest, numbers};
 use crate::api::types::{AuthorityStepJson, MemberJson, RenewalJson};
 use crate::files::layout::Layout;
 use crate::files::token::Token;
 use crate::problem::{Exit, Problem};
 use serde::de::DeserializeOwned;
-use std::io::Write;
 use std::time::{Duration, Instant};
 
 /// Time between two looks.
@@ -20,7 +20,7 @@ pub(super) fn certificates(patience: Duration, target: &Target) -> Result<(), Pr
     let RenewalJson { number } = change(&client, "/v1/certificates")?;
     let has_followed = |member: &MemberJson| member.certificate.as_ref().is_some_and(|of| of.renewal >= number);
     let mut behind = Vec::new();
-    let is_done = within(patience, || {
+    let is_done = within(&client, patience, || {
         let Some(status) = newest(&client) else { return Ok(false) };
         let nodes = |is_behind: &dyn Fn(&MemberJson) -> bool| -> Vec<u64> {
             status.members.iter().filter(|member| is_behind(member)).map(|member| member.node).collect()
@@ -31,7 +31,7 @@ pub(super) fn certificates(patience: Duration, target: &Target) -> Result<(), Pr
         Ok(behind.is_empty())
     })?;
     if is_done {
-        return say("every node shows another key, and no older one is accepted");
+        return print("every node shows another key, and no older one is accepted");
     }
     Err(Problem::new(Exit::Unreachable, "not every node shows another key yet", waiting(&behind)).hint(
         "every node must learn the new keys before one is used: start the node or remove it, and the others go on by \
@@ -45,7 +45,7 @@ pub(super) fn authority(patience: Duration, target: &Target) -> Result<(), Probl
     let mut has_begun = false;
     loop {
         let (mut step, mut without_leader) = (AuthorityStepJson::default(), None);
-        let moved = within(patience, || {
+        let moved = within(&client, patience, || {
             // What was begun is gone on with; another one is not begun behind it.
             match change(&client, if has_begun { "/v1/authority" } else { "/v1/authority?begin=true" }) {
                 Err(problem) if has_begun && problem.exit == Exit::Unreachable => {
@@ -62,7 +62,7 @@ pub(super) fn authority(patience: Duration, target: &Target) -> Result<(), Probl
                 .hint("start the node or remove it, then run this again: it goes on with the next step"));
         }
         if let Some(did) = &step.did {
-            say(did)?;
+            print(did)?;
         }
         if step.done {
             return Ok(());
@@ -77,13 +77,13 @@ pub(super) fn data_key(patience: Duration, target: &Target) -> Result<(), Proble
     let RenewalJson { number } = change(&client, "/v1/data-key")?;
     let holds = |member: &MemberJson| member.certificate.as_ref().is_some_and(|of| of.data_key >= number);
     let mut behind = Vec::new();
-    let is_done = within(patience, || {
+    let is_done = within(&client, patience, || {
         let Some(status) = newest(&client) else { return Ok(false) };
         behind = status.members.iter().filter(|member| !holds(member)).map(|member| member.node).collect();
         Ok(status.data_key >= number && !status.data_key_changes)
     })?;
     if is_done {
-        return say(&format!("data key {number} seals every secret; backups made before need the one before it"));
+        return print(&format!("data key {number} seals every secret; backups made before need the one before it"));
     }
     let why = if behind.is_empty() { "secrets are still being sealed anew".to_owned() } else { waiting(&behind) };
     Err(Problem::new(Exit::Unreachable, "the data key is not replaced yet", why)
@@ -101,7 +101,7 @@ pub(super) fn api_token(target: &Target) -> Result<(), Problem> {
     // A token is replaced, never put where none is: that would be the wrong directory.
     Token::load(&file).map_err(failed)?;
     Token::replace(&file).map_err(failed)?;
-    say(&format!(
+    print(&format!(
         "another token is in {}: the nodes that read this file accept no other from now on. Copy it over the file of \
          each other machine, and to those that use the API",
         file.display()
@@ -119,8 +119,12 @@ fn change<T: DeserializeOwned>(client: &Client, path: &str) -> Result<T, Problem
 }
 
 /// Looks again and again; false when that took too long.
-fn within(patience: Duration, mut is_done: impl FnMut() -> Result<bool, Problem>) -> Result<bool, Problem> {
-    let start = Instant::now();
+fn within(
+    client: &Client,
+    patience: Duration,
+    mut is_done: impl FnMut() -> Result<bool, Problem>,
+) -> Result<bool, Problem> {
+    let (start, patience) = (Instant::now(), client.at_most(patience));
     loop {
         if is_done()? {
             return Ok(true);
@@ -128,10 +132,6 @@ fn within(patience: Duration, mut is_done: impl FnMut() -> Result<bool, Problem>
         if start.elapsed() >= patience {
             return Ok(false);
         }
-        std::thread::sleep(PAUSE);
+        client.pause(PAUSE);
     }
-}
-
-fn say(text: &str) -> Result<(), Problem> {
-    writeln!(std::io::stdout().lock(), "{text}").map_err(|error| Problem::new(Exit::Failed, "cannot print", error))
 }

@@ -2,10 +2,10 @@
 
 use super::super::Target;
 use super::super::client::Client;
+use super::super::output::print;
 use crate::api::types::{MemberJson, StatusJson, ZoneMemoryJson};
 use crate::problem::{Exit, Problem};
 use crate::tls::validity::day_text;
-use std::io::Write;
 
 pub(super) fn run(json: bool, target: &Target) -> Result<(), Problem> {
     let client = Client::find(target)?;
@@ -13,14 +13,13 @@ pub(super) fn run(json: bool, target: &Target) -> Result<(), Problem> {
         return Err(Problem::new(Exit::Unreachable, "the members are not known", "no node answers")
             .hint("start the nodes, or name one with --api"));
     };
-    let mut out = std::io::stdout().lock();
     let text = if json {
         serde_json::to_string_pretty(status)
             .map_err(|error| Problem::new(Exit::Failed, "the answer cannot be printed", error))?
     } else {
         table(status)
     };
-    writeln!(out, "{}", text.trim_end()).map_err(|error| Problem::new(Exit::Failed, "cannot print", error))?;
+    print(text.trim_end())?;
     if status.leader.is_some() {
         return Ok(());
     }

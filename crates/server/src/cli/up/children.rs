@@ -141,7 +141,7 @@ impl Children {
             let Some(mut child) = node.child.take() else { continue };
             while !matches!(child.try_wait(), Ok(Some(_)) | Err(_)) {
                 if Instant::now() > deadline {
-                    eprintln!("node {} does not stop; killing it", node.id);
+                    crate::log::say(format_args!("node {} does not stop; killing it", node.id));
                     let _ = child.kill();
                     let _ = child.wait();
                     break;

@@ -18,10 +18,11 @@ use super::UpArgs;
 use super::client::Client;
 use crate::limits::{UP_READY_MS, UP_STOP_MS};
 use crate::problem::{Exit, Problem};
+use crate::signals::{self, Hangup};
 use crate::stop::Stop;
 use children::Children;
 use plan::Plan;
-use std::io::Write;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use watch::Watch;
 
@@ -36,8 +37,9 @@ pub(crate) fn run(args: &UpArgs) -> Result<(), Problem> {
     // Zone files are read first: an error in one must not leave a half-made cluster behind.
     let zones = setup::load_zones(&args.zones)?;
     let plan = Plan::make(args)?;
+    crate::log::start_stdout();
     let stop = Stop::default();
-    stop.on_signals()?;
+    signals::handle(&stop, Hangup::Stops)?;
     let mut children = Children::start(&plan, args.supervise)?;
     let mut watch = Watch::new(&plan);
     let result = bring_up(&plan, zones, &mut children, &mut watch, &stop)
@@ -59,7 +61,7 @@ fn bring_up(
     stop: &Stop,
 ) -> Result<(), Problem> {
     let mut deadline = Instant::now() + Duration::from_millis(plan.ready_ms());
-    let (mut done, mut zones) = (None, Some(zones));
+    let (mut done, mut under_way, mut zones) = (None, None, Some(zones));
     while !stop.wait(Duration::from_millis(READY_LOOK_MS)) {
         let ended = children.look();
         watch.look(children);
@@ -74,18 +76,23 @@ fn bring_up(
         } else {
             ended.iter().for_each(|line| say(line));
         }
+        if let Some(setting_up) = &under_way {
+            match look_for(setting_up)? {
+                None => continue,
+                Some(is_done) => (done, under_way) = (Some(is_done), None),
+            }
+            // Large zones take their time to be imported; what counts is the time in which nothing happens.
+            deadline = Instant::now() + Duration::from_millis(UP_READY_MS);
+        }
         if Instant::now() > deadline {
             return Err(watch.not_ready());
         }
-        if done.is_none()
-            && watch.all_agree_on_leader(children)
+        if watch.all_agree_on_leader(children)
             && let Some(zones) = zones.take()
         {
             // A node that was removed would take a change and end before it has an answer.
             let members = watch.expected(children).map(|node| node.api).collect();
-            done = Some(setup::apply(&Client::for_plan(plan, members)?, plan, zones)?);
-            // Large zones take their time to be imported; what counts is the time in which nothing happens.
-            deadline = Instant::now() + Duration::from_millis(UP_READY_MS);
+            under_way = Some(set_up(Client::for_plan(plan, members)?, plan.clone(), zones)?);
         } else if let Some(done) = done.as_ref().filter(|done| watch.all_answer(children, &done.probes)) {
             let count = watch.expected(children).count();
             say(&format!("ready: {count} nodes, leader {}", watch.leader().unwrap_or(0)));
@@ -94,6 +101,33 @@ fn bring_up(
         }
     }
     Ok(())
+}
+
+/// Sets up key and zones in a thread of its own, so that a stop need not wait for it.
+fn set_up(
+    client: Client,
+    plan: Plan,
+    zones: Vec<setup::ZoneToServe>,
+) -> Result<Receiver<Result<setup::Done, Problem>>, Problem> {
+    let (sender, done) = channel();
+    let work = move || {
+        // Nobody listens once `up` was stopped.
+        let _ = sender.send(setup::apply(&client, &plan, zones));
+    };
+    let failed = |error| Problem::new(Exit::Failed, "cannot start a thread", error);
+    std::thread::Builder::new().name("setup".into()).spawn(work).map_err(failed)?;
+    Ok(done)
+}
+
+/// The end of that; waits a moment for it. `None` while it goes on.
+fn look_for(setting_up: &Receiver<Result<setup::Done, Problem>>) -> Result<Option<setup::Done>, Problem> {
+    match setting_up.recv_timeout(Duration::from_millis(READY_LOOK_MS)) {
+        Ok(done) => done.map(Some),
+        Err(RecvTimeoutError::Timeout) => Ok(None),
+        Err(RecvTimeoutError::Disconnected) => {
+            Err(Problem::new(Exit::Failed, "cannot set up the cluster", "a thread panicked, which is a bug"))
+        }
+    }
 }
 
 /// Says what changes, until told to stop.
@@ -124,8 +158,7 @@ fn look_after(plan: &Plan, children: &mut Children, watch: &mut Watch, stop: &St
     Ok(())
 }
 
-/// Prints a line at once, also into a pipe. Nobody may be listening any more; the cluster goes on then.
+/// Prints a line at once, also into a pipe. The reader may be gone, or stall; the cluster goes on then.
 fn say(line: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+    crate::log::print_unattended(line);
 }

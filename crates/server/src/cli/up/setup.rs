@@ -28,7 +28,7 @@ pub(crate) fn load_zones(arguments: &[String]) -> Result<Vec<ZoneToServe>, Probl
     for text in arguments {
         let zone = load(&ZoneArgument::parse(text)?)?;
         for warning in &zone.warnings {
-            eprintln!("warning: {warning}");
+            crate::log::say(format_args!("warning: {warning}"));
         }
         if let Some(twin) = zones.iter().find(|other| other.zone.apex == zone.apex) {
             let why = format!("{} and {text} are both {}", twin.argument, zone.apex);

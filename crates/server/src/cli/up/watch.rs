@@ -19,13 +19,15 @@ pub(crate) struct Watch {
     client: Client,
     statuses: BTreeMap<u64, StatusJson>,
     written: Option<ClusterJson>,
+    /// It was said that it cannot be written.
+    is_unwritten: bool,
     said: Option<String>,
 }
 
 impl Watch {
     pub(crate) fn new(plan: &Plan) -> Self {
         let client = Client::new(plan.nodes.iter().map(|node| node.api).collect(), plan.ways(), None);
-        Self { plan: plan.clone(), client, statuses: BTreeMap::new(), written: None, said: None }
+        Self { plan: plan.clone(), client, statuses: BTreeMap::new(), written: None, is_unwritten: false, said: None }
     }
 
     /// Asks all nodes; gives a line if something changed.
@@ -114,8 +116,13 @@ impl Watch {
     fn write(&mut self, now: ClusterJson) {
         if self.written.as_ref() != Some(&now) {
             match now.save(&self.plan.layout.cluster_json()) {
-                Ok(()) => self.written = Some(now),
-                Err(error) => tracing::warn!(%error, "cluster.json cannot be written"),
+                Ok(()) => (self.written, self.is_unwritten) = (Some(now), false),
+                // It is tried again with each look.
+                Err(error) => {
+                    if !std::mem::replace(&mut self.is_unwritten, true) {
+                        tracing::warn!(%error, "cannot write cluster.json");
+                    }
+                }
             }
         }
     }

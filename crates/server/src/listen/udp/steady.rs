@@ -212,6 +212,7 @@ fn a_warm_worker_allocates_nothing() {
         batch: Batch::new(),
         cookies: Some(Cookies::new(SecretSource::cluster(&[1; 32]))),
         limiter: Limiter::new(&rate_limit, 1, [2; 16]),
+        rate_limit: None,
         started_at: Instant::now(),
     };
     let counters = responder.counters.clone();

@@ -1,5 +1,6 @@
 //! The files: `PATH`, and `PATH.1` to `PATH.7`, the newest first.
 
+use super::AuditCounters;
 use super::line::{Line, LineDigest, digest_of};
 use super::refused::Attempt;
 use crate::files::{Readers, write_atomic};
@@ -9,34 +10,36 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The files as they are written.
 pub(super) struct AuditFile {
     path: PathBuf,
     file: Option<BufWriter<File>>,
     octets: u64,
-    /// Bytes of all files.
-    bytes_max: u64,
     /// Digest of the last line.
     prev: LineDigest,
     /// The last index that a line tells of.
     last: u64,
     /// The last index that a line should tell of, and does not.
     lost_to: Option<u64>,
-    is_broken: bool,
+    /// Lines of records and refusals that are not yet with the kernel.
+    unflushed: u64,
+    counters: Arc<AuditCounters>,
 }
 
 impl AuditFile {
-    pub(super) fn open(path: &Path, bytes_max: u64) -> Self {
+    pub(super) fn open(path: &Path, counters: Arc<AuditCounters>) -> Self {
         let mut audit = Self {
             path: path.to_owned(),
             file: None,
             octets: 0,
-            bytes_max,
             prev: [0; 32],
             last: 0,
             lost_to: None,
-            is_broken: false,
+            unflushed: 0,
+            counters,
         };
         audit.attempt(Self::append);
         audit
@@ -44,7 +47,18 @@ impl AuditFile {
 
     /// Writes the line of a record that is not there yet; false when it could not be written.
     pub(super) fn record(&mut self, record: &AuditRecord) -> bool {
-        self.line(&Line::of(record))
+        let is_put = self.line(&Line::of(record));
+        self.count(is_put)
+    }
+
+    /// A line that is in the buffer is written, or lost, when the buffer is.
+    fn count(&mut self, is_put: bool) -> bool {
+        if is_put {
+            self.unflushed += 1;
+        } else {
+            self.counters.lost.one_shared();
+        }
+        is_put
     }
 
     /// What is not known after one index, up to another.
@@ -65,17 +79,23 @@ impl AuditFile {
 
     /// What this node refused.
     pub(super) fn refused(&mut self, attempt: &Attempt, unsaid: u64) -> bool {
-        self.attempt(|audit| {
+        let is_put = self.attempt(|audit| {
             if audit.file.is_none() {
                 audit.append()?;
             }
             audit.put(&Line::of_attempt(audit.last, attempt, unsaid))
-        })
+        });
+        self.count(is_put)
     }
 
     /// There is nothing more up to this index.
     pub(super) fn through(&mut self, index: u64) {
         self.line(&Line::Through { through: index });
+    }
+
+    /// Bytes that all files may have.
+    fn bytes_max(&self) -> u64 {
+        self.counters.bytes_max.load(Relaxed)
     }
 
     fn line(&mut self, line: &Line) -> bool {
@@ -101,7 +121,7 @@ impl AuditFile {
     }
 
     fn put(&mut self, line: &Line) -> io::Result<()> {
-        if self.octets >= self.bytes_max / AUDIT_FILES_MAX as u64 {
+        if self.octets >= self.bytes_max() / AUDIT_FILES_MAX as u64 {
             self.rotate()?;
         }
         let mut octets = line.chain(&mut self.prev)?;
@@ -112,30 +132,34 @@ impl AuditFile {
         Ok(())
     }
 
-    pub(super) fn flush(&mut self) {
-        self.attempt(|audit| audit.file.as_mut().map_or(Ok(()), Write::flush));
+    /// Gives what is in the buffer to the kernel; false when it does not take it.
+    pub(super) fn flush(&mut self) -> bool {
+        let Some(file) = &mut self.file else { return false };
+        let flushed = file.flush();
+        let is_done = self.attempt(|_| flushed);
+        if is_done {
+            self.counters.written.add(std::mem::take(&mut self.unflushed));
+            self.counters.is_failing.store(false, Relaxed);
+        }
+        is_done
     }
 
     pub(super) fn sync(&mut self) {
-        self.attempt(|audit| {
-            let Some(file) = audit.file.as_mut() else { return Ok(()) };
-            file.flush()?;
-            file.get_ref().sync_data()
-        });
+        if self.flush() {
+            self.attempt(|audit| audit.file.as_ref().map_or(Ok(()), |file| file.get_ref().sync_data()));
+        }
     }
 
-    /// A node goes on without its audit log; that is said once, and counted.
+    /// A node goes on without its audit log: that is logged, counted, and shown by `/healthz`.
     fn attempt(&mut self, work: impl FnOnce(&mut Self) -> io::Result<()>) -> bool {
         match work(self) {
-            Ok(()) => {
-                self.is_broken = false;
-                true
-            }
+            Ok(()) => true,
             Err(error) => {
-                if !self.is_broken {
-                    tracing::error!(%error, path = %self.path.display(), "the audit log cannot be written");
+                if !self.counters.is_failing.swap(true, Relaxed) {
+                    let path = self.path.display();
+                    tracing::error!(%error, %path, "cannot write the audit log; updates go on without it");
                 }
-                self.is_broken = true;
+                self.counters.lost.add_shared(std::mem::take(&mut self.unflushed));
                 // What was not written is lost; how much was is seen when the file is opened again.
                 self.file = None;
                 self.lost_to = self.lost_to.max(Some(self.last));
@@ -181,7 +205,7 @@ impl AuditFile {
             let Ok(data) = std::fs::metadata(&file) else { continue };
             bytes += data.len();
             // The newest but one stays whatever its size: its last line binds the next one.
-            if number > 1 && bytes > self.bytes_max {
+            if number > 1 && bytes > self.bytes_max() {
                 std::fs::remove_file(file)?;
             }
         }
@@ -275,4 +299,36 @@ pub(crate) fn read_last(path: &Path, count: usize) -> io::Result<String> {
     }
     let first = lines.len().saturating_sub(count);
     Ok(lines[first..].iter().map(|line| format!("{line}\n")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::audit_log::AuditCounters;
+
+    fn action(index: u64) -> AuditRecord {
+        AuditRecord::Action(ActionRecord { index, time_ms: 7, action: "key add", subject: "a.".into() })
+    }
+
+    #[test]
+    fn lines_that_a_full_disk_does_not_take_are_lost_and_counted() {
+        let dir = crate::test_dir("audit-full");
+        let path = dir.path().join("data.audit");
+        let counters = Arc::<AuditCounters>::default();
+        counters.set_bytes_max(1 << 20);
+        let mut file = AuditFile::open(&path, counters.clone());
+        assert!(file.record(&action(1)) && file.flush());
+        assert_eq!((counters.written.get(), counters.lost.get(), counters.is_failing()), (1, 0, false));
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        file.file = Some(BufWriter::new(full));
+        // Both fit into the buffer, which the disk does not take.
+        assert!(file.record(&action(2)) && file.record(&action(3)));
+        assert!(!file.flush());
+        assert_eq!((counters.written.get(), counters.lost.get(), counters.is_failing()), (1, 2, true));
+        // There is room again.
+        assert!(file.record(&action(4)) && file.flush());
+        assert_eq!((counters.written.get(), counters.lost.get(), counters.is_failing()), (2, 2, false));
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.contains("{\"gap_after\":1,\"gap_to\":3"), "{text}");
+    }
 }

@@ -34,11 +34,17 @@ fn unbound(text: &str) -> String {
     text.lines().map(line).collect()
 }
 
+fn open(path: &std::path::Path, bytes_max: u64) -> AuditFile {
+    let counters = Arc::<AuditCounters>::default();
+    counters.set_bytes_max(bytes_max);
+    AuditFile::open(path, counters)
+}
+
 #[test]
 fn each_index_is_written_once_over_restarts_and_crashes() {
     let dir = crate::test_dir("audit");
     let path = dir.path().join("audit.log");
-    let mut file = AuditFile::open(&path, BYTES_MAX);
+    let mut file = open(&path, BYTES_MAX);
     for index in [5, 6, 9] {
         assert!(file.record(&record(index)));
     }
@@ -46,7 +52,7 @@ fn each_index_is_written_once_over_restarts_and_crashes() {
     // A crash leaves part of a line.
     std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"index\":10,\"ti").unwrap();
     assert_eq!(last_index(&path), 9);
-    let mut file = AuditFile::open(&path, BYTES_MAX);
+    let mut file = open(&path, BYTES_MAX);
     // Applied again after the start, and then something new.
     for index in [6, 9, 10] {
         assert!(file.record(&record(index)));
@@ -77,12 +83,12 @@ fn each_index_is_written_once_over_restarts_and_crashes() {
 fn what_one_node_was_asked_stands_between_and_hides_no_index() {
     let dir = crate::test_dir("audit-local");
     let path = dir.path().join("audit.log");
-    let mut file = AuditFile::open(&path, BYTES_MAX);
+    let mut file = open(&path, BYTES_MAX);
     assert!(file.record(&record(5)));
     assert!(file.local(7, "key show", "dhcp.") && file.local(8, "key show", "acme."));
     file.sync();
     assert_eq!(last_index(&path), 5);
-    let mut file = AuditFile::open(&path, BYTES_MAX);
+    let mut file = open(&path, BYTES_MAX);
     assert!(file.record(&record(5)) && file.record(&record(6)));
     file.sync();
     let text = unbound(&std::fs::read_to_string(&path).unwrap());
@@ -100,7 +106,7 @@ fn files_are_rotated_and_the_oldest_goes() {
         let mut file = std::fs::OpenOptions::new().append(true).create(true).open(&path).unwrap();
         file.set_len(BYTES_MAX / AUDIT_FILES_MAX as u64 - line.len() as u64).unwrap();
         file.write_all(line.as_bytes()).unwrap();
-        let mut file = AuditFile::open(&path, BYTES_MAX);
+        let mut file = open(&path, BYTES_MAX);
         assert!(file.record(&record(round + 1)));
         file.sync();
         assert_eq!(last_index(&path), round + 1);
@@ -160,7 +166,7 @@ fn nothing_is_called_whole_while_a_gap_is_not_written() {
 fn a_disk_that_takes_nothing_is_counted_and_what_it_lost_is_not_passed_over() {
     let dir = crate::test_dir("audit-broken");
     let path = dir.path().join("missing").join("audit.log");
-    let mut file = AuditFile::open(&path, BYTES_MAX);
+    let mut file = open(&path, BYTES_MAX);
     assert!(!file.record(&record(1)));
     std::fs::create_dir(dir.path().join("missing")).unwrap();
     assert!(file.record(&record(2)));
@@ -177,7 +183,7 @@ fn the_log_of_a_cluster_that_was_restored_begins_with_that() {
     begin(&path, made(41)).unwrap();
     assert_eq!(last_index(&path), 41, "a start tells of what is behind it");
     // What the founder applies next follows; what is there already is not written again.
-    let mut file = AuditFile::open(&path, BYTES_MAX);
+    let mut file = open(&path, BYTES_MAX);
     file.gap(0, 41);
     assert!(file.record(&record(42)));
     file.sync();
@@ -201,7 +207,7 @@ fn what_was_edited_or_taken_out_is_seen_over_all_files() {
     std::fs::write(&path, "{\"through\":1}\n").unwrap();
     // Small files, so that there are several; a restart in between.
     for first in [2, 30, 60] {
-        let mut file = AuditFile::open(&path, 8 * 4_000);
+        let mut file = open(&path, 8 * 4_000);
         (first..first + 28).for_each(|index| assert!(file.record(&record(index))));
         file.sync();
     }

@@ -36,7 +36,7 @@ impl SharedSecrets {
     }
 
     /// Takes over what is in the file, if it is of any use.
-    pub(super) fn reload(&self) {
+    pub(crate) fn reload(&self) {
         let file = self.file.display();
         match read(&self.file) {
             Ok(new) if new == self.get() => {}

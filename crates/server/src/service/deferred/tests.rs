@@ -110,6 +110,7 @@ impl Scene {
             waiting: Waiting::default(),
             cookies: Some(Cookies::new(SecretSource::cluster(&[1; 32]))),
             limiter: Limiter::new(&rate_limit, 1, [3; 16]),
+            rate_limit: None,
             started_at: Instant::now(),
         };
         Self { thread, client, socket: Arc::new(BatchSocket::new(socket).unwrap()) }

@@ -146,6 +146,11 @@ impl Cluster {
         }
     }
 
+    /// The process of `up`.
+    pub(crate) fn up_pid(&self) -> u32 {
+        self.up.as_ref().unwrap().child.id()
+    }
+
     /// The address of node `id`, from 1.
     pub(crate) fn dns(&self, id: u64) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.port + id as u16))

@@ -37,6 +37,12 @@ impl Nodes {
         assert!(self.0.insert(id, child).is_none(), "node {id} runs already");
     }
 
+    /// As [`Nodes::start_with`]; its log goes there.
+    pub(crate) fn start_with_stderr(&mut self, id: u64, config: &Path, stderr: Stdio) {
+        let child = serve(config).stderr(stderr).spawn().unwrap();
+        assert!(self.0.insert(id, child).is_none(), "node {id} runs already");
+    }
+
     /// As [`Nodes::start`], of another build.
     pub(crate) fn start_program(&mut self, cluster: &Cluster, id: u64, program: &Path) {
         let child = serve_program(program, &config(cluster, id)).stderr(Stdio::null()).spawn().unwrap();
@@ -66,6 +72,13 @@ impl Nodes {
         let status = wait_for("the end of the node", || self.0.get_mut(&id).unwrap().try_wait().unwrap());
         self.0.remove(&id);
         (status, said(cluster, id))
+    }
+
+    /// How a node has ended, if it has.
+    pub(crate) fn has_ended(&mut self, id: u64) -> Option<ExitStatus> {
+        let status = self.0.get_mut(&id)?.try_wait().unwrap()?;
+        self.0.remove(&id);
+        Some(status)
     }
 
     /// The process of a node that runs.

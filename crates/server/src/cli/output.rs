@@ -1,0 +1,44 @@
+//! What commands print on standard output. It never panics, whatever became of the reader.
+
+use crate::problem::{Exit, Problem};
+use std::io::{self, ErrorKind, Write};
+
+/// Prints a text and a newline. A reader that has left, such as `head`, has seen enough: that is no error.
+pub(crate) fn print(text: &str) -> Result<(), Problem> {
+    done(print_io(text))
+}
+
+/// Prints what is nowhere else, such as a secret: it is an error if the reader has left.
+pub(crate) fn print_only_copy(text: &str) -> Result<(), Problem> {
+    print_io(text).map_err(cannot_print)
+}
+
+/// The end of a command that printed by itself; as [`print`].
+pub(crate) fn done(printed: io::Result<()>) -> Result<(), Problem> {
+    match printed {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(cannot_print(error)),
+        _ => Ok(()),
+    }
+}
+
+fn print_io(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{text}").and_then(|()| out.flush())
+}
+
+fn cannot_print(error: io::Error) -> Problem {
+    Problem::new(Exit::Failed, "cannot print the output", error)
+        .hint("what the command was to change may be changed; see `catamaran status`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_that_has_left_is_no_error_and_a_full_disk_is() {
+        assert!(done(Err(ErrorKind::BrokenPipe.into())).is_ok());
+        let problem = done(Err(ErrorKind::StorageFull.into())).unwrap_err();
+        assert!(problem.to_string().starts_with("error: cannot print the output\n"), "{problem}");
+    }
+}

@@ -1,0 +1,156 @@
+//! SIGHUP: the configuration and the files that it names are read again, and what can change while a node runs does.
+//!
+//! Nothing is taken over from a configuration that is wrong. What needs a restart is named in the log.
+
+use super::audit_log::AuditCounters;
+use super::threads::spawn;
+use crate::cli::LogLevel;
+use crate::config::Config;
+use crate::listen::desk::ConnectionLimits;
+use crate::log;
+use crate::problem::Problem;
+use crate::service::cookies::SecretSource;
+use crate::service::limiter::shared::SharedRateLimit;
+use crate::tls::certificate::Certificate;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+/// Settings that take effect at once, and tables of which all do.
+const LIVE: [&str; 6] = [
+    "log_level",
+    "dns.rate_limit",
+    "dns.tcp.connections_max",
+    "dns.tcp.connections_per_client_max",
+    "dns.tcp.memory_bytes_max",
+    "audit",
+];
+
+/// Where settings come from, and the signals to read them again.
+pub(crate) struct Source {
+    pub(crate) file: PathBuf,
+    /// The level of the command line, which comes before that of the file.
+    pub(crate) level: Option<LogLevel>,
+    pub(crate) hangups: Receiver<()>,
+}
+
+/// What can change.
+#[derive(Clone)]
+pub(super) struct Reload {
+    /// As it was read last.
+    pub(super) config: Config,
+    pub(super) rate_limit: Arc<SharedRateLimit>,
+    pub(super) connections: ConnectionLimits,
+    pub(super) audit: Arc<AuditCounters>,
+    pub(super) certificate: Option<Arc<Certificate>>,
+    pub(super) cookies: SecretSource,
+}
+
+impl Reload {
+    /// Starts the thread that waits for SIGHUP.
+    pub(super) fn start(mut self, source: Source) -> Result<(), Problem> {
+        let wait = move || {
+            while source.hangups.recv().is_ok() {
+                self.reload(&source);
+            }
+        };
+        spawn("reload".into(), wait).map(drop)
+    }
+
+    fn reload(&mut self, source: &Source) {
+        let mut new = match Config::load(&source.file) {
+            Ok(new) => new,
+            Err(problem) => {
+                log::say(problem);
+                tracing::error!("cannot reload the configuration: all settings stay as they were");
+                return;
+            }
+        };
+        new.zones.nodes_here = self.config.zones.nodes_here;
+        let changed = changed_keys(&self.config, &new);
+        let (live, restart): (Vec<String>, Vec<String>) = changed.into_iter().partition(|key| is_live(key));
+        self.apply(&new, source.level);
+        let (live, restart) = (live.join(", "), restart.join(", "));
+        tracing::info!(changed = live, "the configuration was reloaded");
+        if !restart.is_empty() {
+            tracing::warn!(settings = restart, "these settings take effect when the node is started again");
+        }
+        // What needs a restart is named again by the next reload, as long as it differs from what the node runs with.
+        self.config.log_level = new.log_level;
+        self.config.dns.rate_limit = new.dns.rate_limit;
+        self.config.audit = new.audit;
+        let (tcp, new) = (&mut self.config.dns.tcp, new.dns.tcp);
+        tcp.connections_max = new.connections_max;
+        tcp.connections_per_client_max = new.connections_per_client_max;
+        tcp.memory_bytes_max = new.memory_bytes_max;
+    }
+
+    fn apply(&self, new: &Config, level: Option<LogLevel>) {
+        log::set_level(level.or(new.log_level).unwrap_or_default().into());
+        if new.dns.rate_limit != self.config.dns.rate_limit {
+            self.rate_limit.set(new.dns.rate_limit.clone());
+        }
+        let tcp = &new.dns.tcp;
+        self.connections.clients.set_limits(tcp.connections_max, tcp.connections_per_client_max);
+        self.connections.memory.set_max(tcp.memory_bytes_max);
+        self.audit.set_bytes_max(new.audit.bytes_max);
+        // The files are those that the node was started with.
+        if let Some(certificate) = &self.certificate {
+            certificate.refresh();
+        }
+        if let SecretSource::File(secrets) = &self.cookies {
+            secrets.reload();
+        }
+    }
+}
+
+fn is_live(key: &str) -> bool {
+    LIVE.iter().any(|live| key.strip_prefix(live).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
+}
+
+/// The keys whose values differ, with their tables.
+fn changed_keys(old: &Config, new: &Config) -> Vec<String> {
+    let table = |config| toml::Table::try_from(config).unwrap_or_default();
+    let mut keys = Vec::new();
+    compare("", &table(old), &table(new), &mut keys);
+    keys
+}
+
+fn compare(path: &str, old: &toml::Table, new: &toml::Table, keys: &mut Vec<String>) {
+    let names: std::collections::BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+    for name in names {
+        let key = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        match (old.get(name), new.get(name)) {
+            (Some(toml::Value::Table(old)), Some(toml::Value::Table(new))) => compare(&key, old, new, keys),
+            (old, new) if old != new => keys.push(key),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    const TEXT: &str = "id = 1\ndir = \"d\"\ndata_key_file = \"k\"\n[dns]\nlisten = []\n[api]\n\
+                        listen = \"127.0.0.1:1\"\ntoken_file = \"t\"\n[peer]\nlisten = \"127.0.0.1:2\"\n\
+                        ca_file = \"a\"\ncert_file = \"b\"\nkey_file = \"c\"\n";
+
+    #[test]
+    fn what_differs_is_named_and_known_to_be_live_or_not() {
+        let old = Config::parse(TEXT, Path::new("c")).unwrap();
+        let text = TEXT.replace("id = 1", "id = 1\nlog_level = \"debug\"").replace(
+            "listen = []",
+            "listen = []\ntcp = { connections_max = 5, idle_ms = 7 }\nrate_limit = { slip = 3 }",
+        ) + "[audit]\nbytes_max = 2000000\n";
+        let new = Config::parse(&text, Path::new("c")).unwrap();
+        assert!(changed_keys(&old, &old).is_empty());
+        let keys = changed_keys(&old, &new);
+        let of_default = ["audit", "dns.rate_limit.slip", "dns.tcp.connections_max", "dns.tcp.idle_ms", "log_level"];
+        assert_eq!(keys, of_default);
+        let live: Vec<bool> = keys.iter().map(|key| is_live(key)).collect();
+        assert_eq!(live, [true, true, true, false, true]);
+        assert!(is_live("dns.rate_limit") && !is_live("dns.rate_limits") && !is_live("dns"));
+    }
+}

@@ -1,0 +1,73 @@
+//! Commands against nodes that stand still: each ends in time, and says what is known.
+
+use crate::support::cluster::{CATAMARAN, Cluster, kill, wait_for};
+use crate::support::nodes::{Nodes, cluster_of_nodes};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Stopped processes go on when this is dropped, so that they can be ended.
+struct Stopped(Vec<u32>);
+
+impl Stopped {
+    fn stop(nodes: &Nodes, ids: impl IntoIterator<Item = u64>) -> Self {
+        let pids: Vec<u32> = ids.into_iter().map(|id| nodes.pid(id)).collect();
+        pids.iter().for_each(|pid| kill("STOP", *pid));
+        Self(pids)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|pid| kill("CONT", *pid));
+    }
+}
+
+fn start(cluster: &Cluster, node: u64, words: &[&str]) -> Child {
+    Command::new(CATAMARAN)
+        .args(words)
+        .args(["--timeout", "3", "--api", &cluster.api(node).to_string(), "--dir", cluster.dir.to_str().unwrap()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// How a command ended, and what it said on standard error.
+fn end(mut child: Child) -> (Option<i32>, String) {
+    wait_for("the end of the command", || child.try_wait().unwrap());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.stdout.is_empty(), "{output:?}");
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn a_change_that_no_majority_takes_has_an_unknown_outcome_in_time() {
+    let (cluster, nodes) = cluster_of_nodes("deadlines");
+    let asked = nodes.leader(&cluster);
+    let others = Stopped::stop(&nodes, cluster.ids().filter(|id| *id != asked));
+    let set = ["zone", "set", "example.test", "--serial", "unixtime"];
+    // The node lives, and has the change.
+    let begin = Instant::now();
+    let (code, said) = end(start(&cluster, asked, &set));
+    assert_eq!(code, Some(11), "{said}");
+    assert!(said.contains("error: the outcome is unknown") && said.contains("no answer in time"), "{said}");
+    assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
+    // The node is stopped while it has it.
+    let command = start(&cluster, asked, &set);
+    std::thread::sleep(Duration::from_millis(1_500));
+    let own = Stopped::stop(&nodes, [asked]);
+    let (code, said) = end(command);
+    assert_eq!(code, Some(11), "{said}");
+    // A node that is stopped before has nothing of it.
+    for words in [&set[..], &["cluster", "transfer-leader"], &["zone", "list"], &["key", "list"], &["status"]] {
+        let begin = Instant::now();
+        let mut child = start(&cluster, asked, words);
+        wait_for("the end of the command", || child.try_wait().unwrap());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(4), "{words:?}: {output:?}");
+        assert!(begin.elapsed() < Duration::from_secs(20), "{words:?}: {:?}", begin.elapsed());
+    }
+    drop((others, own));
+    cluster.settle();
+}

@@ -1,0 +1,256 @@
+//! Log output that fails or blocks costs log lines, never the node.
+
+use crate::support::cluster::{CATAMARAN, Cluster, PATIENCE, Scratch, kill, wait_for};
+use crate::support::dns::{Transport, exchange};
+use crate::support::message::{name, sign};
+use crate::support::nodes::{Nodes, config};
+use crate::support::tools::forbidden;
+use crate::updates::{Stream, add, assert_on_every_node, is_there, rcode, socket};
+use replica::update::client::ClientKey;
+use std::fs::{File, OpenOptions};
+use std::io::{PipeReader, PipeWriter, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use wire::Rtype;
+use wire::builder::MessageBuilder;
+
+/// Bytes that an empty pipe takes before its writer blocks (pipe(7)).
+const PIPE_BYTES: usize = 64 << 10;
+/// Bytes of a block of a small file system.
+const PAGE_BYTES: usize = 4 << 10;
+
+/// The node takes an update, answers queries and its API, counts lost lines, and stops in order.
+fn assert_goes_on_without_a_log(name: &str, stderr: impl Into<Stdio>) {
+    let mut cluster = Cluster::start(name, 1, &[]);
+    assert_eq!(cluster.end("TERM"), Some(0));
+    let mut nodes = Nodes::default();
+    nodes.start_with_stderr(1, &config(&cluster, 1), stderr.into());
+    cluster.settle();
+    let owner = format!("{name}.example.test.");
+    let message = add(&cluster.client_key(), &owner);
+    let response = exchange(Transport::Udp, cluster.dns(1), &message, PATIENCE).unwrap();
+    assert_eq!(rcode(&message, &response), 0);
+    assert!(is_there(&socket(), cluster.dns(1), &owner));
+    let run = cluster.run(&["zone", "list"]);
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    let lost = || (cluster.metric(1, "catamaran_log_lines_lost_total") > 0).then_some(());
+    if !name.ends_with("stalled") {
+        wait_for("lost lines", lost);
+    }
+    nodes.stop(1);
+}
+
+#[test]
+fn a_node_goes_on_when_its_log_is_on_a_full_disk() {
+    assert_goes_on_without_a_log("log-full", OpenOptions::new().write(true).open("/dev/full").unwrap());
+}
+
+#[test]
+fn a_node_goes_on_when_the_reader_of_its_log_is_gone() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    assert_goes_on_without_a_log("log-gone", writer);
+}
+
+#[test]
+fn a_node_goes_on_when_the_reader_of_its_log_stalls() {
+    let (_reader, writer) = stalled_pipe();
+    assert_goes_on_without_a_log("log-stalled", writer);
+}
+
+/// A small file system over the directory of a node, with what was in it.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn make(dir: &Path, size: &str) -> Result<Self, String> {
+        let kept = dir.with_extension("kept");
+        std::fs::rename(dir, &kept).unwrap();
+        std::fs::create_dir(dir).unwrap();
+        let size = format!("size={size},mode=700");
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(dir).output().unwrap();
+        if !mounted.status.success() {
+            return Err(String::from_utf8_lossy(&mounted.stderr).trim().to_owned());
+        }
+        let disk = Self(dir.to_owned());
+        assert!(Command::new("cp").arg("-a").args([kept.join("."), dir.join(".")]).status().unwrap().success());
+        Ok(disk)
+    }
+
+    /// Fills it to the last byte, for as long as the file is there.
+    fn fill(&self) -> PathBuf {
+        let path = self.0.join("filler");
+        let mut file = File::create(&path).unwrap();
+        let mut piece = vec![1; 1 << 16];
+        while !piece.is_empty() {
+            while file.write_all(&piece).is_ok() {}
+            piece.truncate(piece.len() / 2);
+        }
+        path
+    }
+}
+
+/// Not one more line of a log fits into the last page that it has.
+fn fill_last_page(log: &Path) {
+    let mut appended = OpenOptions::new().append(true).open(log).unwrap();
+    let rest = PAGE_BYTES - appended.metadata().unwrap().len() as usize % PAGE_BYTES;
+    appended.write_all(&vec![b'\n'; rest]).unwrap();
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+/// An update of some 20 kilobytes, so that a log needs room soon.
+fn large(key: &ClientKey, number: u32) -> Vec<u8> {
+    let mut text = [[250; 1].to_vec(), vec![b'x'; 250]].concat().repeat(80);
+    let owner = name(&format!("large-{}.example.test.", number % 4));
+    text[1..5].copy_from_slice(&number.to_be_bytes());
+    let update = MessageBuilder::update(number as u16, name("example.test.").as_ref())
+        .delete_rrset(owner.as_ref(), Rtype::TXT)
+        .add(owner.as_ref(), Rtype::TXT, 60, &text)
+        .build();
+    sign(key, update, 0)
+}
+
+#[test]
+fn a_node_whose_disk_is_full_ends_at_once_or_goes_on_whole() {
+    let mut cluster = Cluster::start("full-disk", 3, &[]);
+    assert_eq!(cluster.end("TERM"), Some(0));
+    let disk = match SmallDisk::make(&cluster.dir.join("node-3"), "256M") {
+        Ok(disk) => disk,
+        Err(why) => {
+            forbidden(&format!("a small file system (root: {why})"));
+            return;
+        }
+    };
+    cluster.configure_all("[log]\ncheckpoint_bytes = 65536\nkeep_entries = 50\nkeep_bytes = 65536\n");
+    let mut nodes = Nodes::default();
+    // The log of node 3 is on that disk too.
+    let log = cluster.dir.join("node-3/log");
+    let appended = OpenOptions::new().create(true).append(true).open(&log).unwrap();
+    [1, 2].into_iter().for_each(|id| nodes.start(&cluster, id));
+    nodes.start_with_stderr(3, &config(&cluster, 3), appended.into());
+    cluster.settle();
+    fill_last_page(&log);
+    let filler = disk.fill();
+    let key = cluster.client_key();
+    let mut number = 0;
+    // The node ends by itself when its log needs room: it never lives on without the thread that writes it.
+    let status = wait_for("the end of the node", || {
+        for _ in 0..20 {
+            number += 1;
+            let message = large(&key, number);
+            let response = exchange(Transport::Tcp, cluster.dns(1), &message, PATIENCE).unwrap();
+            assert_eq!(rcode(&message, &response), 0);
+        }
+        nodes.has_ended(3)
+    });
+    assert_eq!(status.signal(), Some(6));
+    // The others go on, and the node does when there is room.
+    std::fs::remove_file(filler).unwrap();
+    let stream = Stream::start(&cluster, 1, "room");
+    nodes.start(&cluster, 3);
+    wait_for("acknowledged updates", || (stream.acknowledged() >= 50).then_some(()));
+    let names = stream.finish();
+    cluster.settle();
+    assert_on_every_node(&cluster, &names);
+    cluster.ids().for_each(|id| nodes.stop(id));
+}
+
+#[test]
+fn a_cluster_of_up_comes_back_when_there_is_room_on_its_disk() {
+    let mut cluster = Cluster::start("up-full", 3, &[]);
+    assert_eq!(cluster.end("TERM"), Some(0));
+    let disk = match SmallDisk::make(&cluster.dir, "640M") {
+        Ok(disk) => disk,
+        Err(why) => {
+            forbidden(&format!("a small file system (root: {why})"));
+            return;
+        }
+    };
+    cluster.configure_all("[log]\ncheckpoint_bytes = 65536\nkeep_entries = 50\nkeep_bytes = 65536\n");
+    cluster.resume(&["--supervise"]);
+    let stream = Stream::start(&cluster, 1, "full");
+    wait_for("acknowledged updates", || (stream.acknowledged() >= 50).then_some(()));
+    for id in cluster.ids() {
+        fill_last_page(&cluster.dir.join(format!("node-{id}/node.log")));
+    }
+    let filler = disk.fill();
+    // Nodes end when their data needs room, and end again when they are started.
+    cluster.wait_for_line("ended (killed by signal 6)");
+    std::fs::remove_file(filler).unwrap();
+    let before = stream.acknowledged();
+    wait_for("acknowledged updates", || (stream.acknowledged() >= before + 50).then_some(()));
+    let names = stream.finish();
+    cluster.settle();
+    assert_on_every_node(&cluster, &names);
+    assert_eq!(cluster.end("TERM"), Some(0));
+}
+
+/// A pipe that is full; its reader is there and reads nothing.
+fn stalled_pipe() -> (PipeReader, PipeWriter) {
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    writer.write_all(&[b'\n'; PIPE_BYTES]).unwrap();
+    (reader, writer)
+}
+
+/// A process that does not outlive its test.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn up_starts_and_stops_its_nodes_when_the_readers_of_its_output_stall() {
+    let mut cluster = Cluster::start("up-stalled", 3, &[]);
+    assert_eq!(cluster.end("TERM"), Some(0));
+    let ((_out_reader, out), (_err_reader, err)) = (stalled_pipe(), stalled_pipe());
+    let mut up = Command::new(CATAMARAN)
+        .args(["up", "--dir", cluster.dir.to_str().unwrap(), "--nodes", "3", "--supervise"])
+        .args(["--port", &cluster.port.to_string(), "--api-port", &cluster.api_port.to_string()])
+        .stdin(Stdio::null())
+        .stdout(out)
+        .stderr(err)
+        .spawn()
+        .map(Killed)
+        .unwrap();
+    cluster.settle();
+    // Not the first: `up` may be setting its cluster up through that one.
+    let before = cluster.status(3).unwrap()["pid"].as_u64().unwrap();
+    kill("KILL", before as u32);
+    wait_for("another process", || cluster.status(3).filter(|status| status["pid"] != before));
+    kill("TERM", up.0.id());
+    let status = wait_for("the end of `up`", || up.0.try_wait().unwrap());
+    assert_eq!(status.code(), Some(0));
+    assert!(cluster.ids().all(|id| cluster.status(id).is_none()), "all nodes are stopped");
+}
+
+#[test]
+fn commands_end_well_when_their_reader_is_gone_and_say_when_a_disk_is_full() {
+    let cluster = Cluster::start("no-reader", 1, &[]);
+    let scratch = Scratch::new("no-reader");
+    let dir = scratch.path().join("made");
+    let run = |words: &[&str], out: Stdio| {
+        let child = Command::new(CATAMARAN).args(words).stdin(Stdio::null()).stdout(out).stderr(Stdio::piped()).spawn();
+        let output = child.unwrap().wait_with_output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let gone = || Stdio::from(std::io::pipe().unwrap().1);
+    let full = || Stdio::from(OpenOptions::new().write(true).open("/dev/full").unwrap());
+    let init = ["init", "--dir", dir.to_str().unwrap(), "--dns", "127.0.0.1:1", "--peer", "127.0.0.1:2"];
+    assert_eq!(run(&init, gone()), (Some(0), String::new()));
+    let at = cluster.dir.to_str().unwrap();
+    assert_eq!(run(&["status", "--dir", at], gone()), (Some(0), String::new()));
+    let (code, said) = run(&["status", "--dir", at], full());
+    assert!(code == Some(1) && said.starts_with("error: cannot print the output\n"), "{code:?} {said}");
+    // A token that nobody has read is lost.
+    let (code, said) = run(&["cluster", "add", "--dir", at], gone());
+    assert!(code == Some(1) && said.starts_with("error: cannot print the output\n"), "{code:?} {said}");
+}
