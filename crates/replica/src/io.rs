@@ -226,6 +226,18 @@ pub enum Right {
     UpdateApex,
 }
 
+impl Right {
+    /// What the API, the command line and the audit log call it.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Update => "update",
+            Self::Transfer => "transfer",
+            Self::UpdateApex => "update-apex",
+        }
+    }
+}
+
 /// How a zone's serial moves when an update changes the zone and does not carry a larger serial itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SerialPolicyOption {

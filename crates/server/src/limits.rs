@@ -276,6 +276,10 @@ pub(crate) const AUDIT_MARK_MS: u64 = 60_000;
 pub(crate) const AUDIT_LINES_MAX: usize = 10_000;
 /// Octets of one file of a `named.conf`.
 pub(crate) const NAMED_CONF_BYTES_MAX: u64 = 16 << 20;
+/// How deep statements and lists of a `named.conf` may stand in each other: view, zone, and what they hold.
+pub(crate) const NAMED_CONF_DEPTH_MAX: usize = 64;
+/// Errors of a `named.conf` that are shown.
+pub(crate) const NAMED_CONF_ERRORS_MAX: usize = 100;
 /// Files that a `named.conf` is made of.
 pub(crate) const NAMED_CONF_FILES_MAX: usize = 1_000;
 /// Octets of the text of an update policy that the API takes: of more than one of the most octets needs.

@@ -40,7 +40,7 @@ pub(super) async fn list(
             .iter()
             .map(|(zone, right)| GrantJson {
                 zone: zone.as_ref().map(|zone| zone.apex.to_string()),
-                right: right_label(*right).to_owned(),
+                right: right.label().to_owned(),
             })
             .collect(),
     });
@@ -219,7 +219,7 @@ fn secret_and_nonce(secret: &str) -> Result<(Vec<u8>, [u8; 12]), ApiError> {
 fn parse_name(text: &str) -> Result<Name, ApiError> {
     let name: Name = text
         .parse()
-        .map_err(|error| bad(format!("`{text}` is no name: {error:?}"), "write it as in `dhcp.example.`"))?;
+        .map_err(|error| bad(format!("`{text}` is not a domain name: {error}"), "write it as in `dhcp.example.`"))?;
     Ok(name.as_ref().to_canonical())
 }
 
@@ -240,13 +240,5 @@ const fn mnemonic(algorithm: KeyAlgorithm) -> &'static str {
         KeyAlgorithm::HmacSha256 => Algorithm::HmacSha256.mnemonic(),
         KeyAlgorithm::HmacSha384 => Algorithm::HmacSha384.mnemonic(),
         KeyAlgorithm::HmacSha512 => Algorithm::HmacSha512.mnemonic(),
-    }
-}
-
-const fn right_label(right: Right) -> &'static str {
-    match right {
-        Right::Update => "update",
-        Right::Transfer => "transfer",
-        Right::UpdateApex => "update-apex",
     }
 }

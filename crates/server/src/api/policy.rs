@@ -148,7 +148,7 @@ fn decide(rights: &Rights, requestor: Requestor<'_>, zone: &ZoneId, name: &Name,
 fn parse_name(text: &str) -> Result<Name, ApiError> {
     let name: Name = text
         .parse()
-        .map_err(|error| bad(format!("`{text}` is no name: {error:?}"), "write it as in www.example.org."))?;
+        .map_err(|error| bad(format!("`{text}` is not a domain name: {error}"), "write it as in www.example.org."))?;
     Ok(name.as_ref().to_canonical())
 }
 

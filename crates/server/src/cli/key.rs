@@ -217,7 +217,7 @@ fn remove(name: &str, target: &Target) -> Result<(), Problem> {
 }
 
 fn parse_name(text: &str) -> Result<Name, Problem> {
-    text.parse().map_err(|error| Problem::new(Exit::Usage, format!("`{text}` is no name"), format!("{error:?}")))
+    super::domain_name(text)
 }
 
 fn print(line: &str) -> Result<(), Problem> {

@@ -11,6 +11,7 @@ pub(crate) mod audit;
 pub(crate) mod client;
 pub(crate) mod cluster;
 pub(crate) mod difference;
+mod domain_name;
 pub(crate) mod key;
 pub(crate) mod named_conf;
 pub(crate) mod policy;
@@ -23,6 +24,8 @@ use crate::problem::EXIT_CODES;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+
+pub(crate) use domain_name::domain_name;
 
 /// An authoritative nameserver that is replicated by Raft: every node answers, every node takes updates, nothing that
 /// was acknowledged is lost when a node dies.

@@ -115,7 +115,7 @@ impl TsigKey {
         };
         next("key")?;
         let (line, name) = next("")?;
-        let name: Name = name.parse().map_err(|_| (line, format!("`{name}` is no name")))?;
+        let name: Name = name.parse().map_err(|error| (line, format!("`{name}` is not a domain name: {error}")))?;
         next("{")?;
         let (mut algorithm, mut secret) = (None, None);
         let closed = loop {
@@ -220,7 +220,7 @@ mod tests {
             ("key a {\n algorithm hmac-sha256;\n};", 3, "no `secret`"),
             ("key a {\n secret AAEC/w==\n};", 3, "want `;`"),
             ("key \"a {\n", 1, "not closed"),
-            ("key a..b {};", 1, "is no name"),
+            ("key a..b {};", 1, "is not a domain name"),
             ("zone a {};", 1, "want `key`"),
         ] {
             let (at, said) = TsigKey::parse(text).unwrap_err();
