@@ -5,6 +5,7 @@ use super::consistent::Consistency;
 use super::error::ApiError;
 use super::types::{DoneJson, GrantJson, KeyJson};
 use crate::files::key_file::Algorithm;
+use crate::files::secret_length::SecretLength;
 use crate::files::token::fill_random;
 use axum::Json;
 use axum::body::Bytes;
@@ -35,6 +36,7 @@ pub(super) async fn list(
         algorithm: mnemonic(key.algorithm).to_owned(),
         secret: None,
         rolling: key.is_rolling,
+        allow_short_secret: false,
         grants: key
             .grants
             .iter()
@@ -66,6 +68,7 @@ pub(super) async fn show_secret(
         secret: Some(data_encoding::BASE64.encode(secret)),
         grants: Vec::new(),
         rolling: known.is_rolling,
+        allow_short_secret: false,
     };
     Ok(Json(shown.secrets.iter().map(of).collect()))
 }
@@ -123,7 +126,7 @@ pub(super) async fn add(
     let (key, name, algorithm) = parse_key(&body?)?;
     let mut commands = Vec::new();
     if let Some(secret) = &key.secret {
-        let (secret, nonce) = secret_and_nonce(secret)?;
+        let (secret, nonce) = secret_and_nonce(secret, &key)?;
         commands.push(AdminCommand::AddKey { name: name.clone(), algorithm: wire_algorithm(algorithm), secret, nonce });
     }
     for grant in &key.grants {
@@ -164,7 +167,7 @@ pub(super) async fn roll(
         .secret
         .as_deref()
         .ok_or_else(|| bad("the new secret is missing".to_owned(), "name, algorithm and secret"))?;
-    let (secret, nonce) = secret_and_nonce(secret)?;
+    let (secret, nonce) = secret_and_nonce(secret, &key)?;
     changed(&api, AdminCommand::RollKey { name, algorithm: wire_algorithm(algorithm), secret, nonce }).await
 }
 
@@ -206,10 +209,16 @@ fn parse_key(body: &[u8]) -> Result<(KeyJson, Name, Algorithm), ApiError> {
     Ok((key, name, algorithm))
 }
 
-fn secret_and_nonce(secret: &str) -> Result<(Vec<u8>, [u8; 12]), ApiError> {
+fn secret_and_nonce(secret: &str, key: &KeyJson) -> Result<(Vec<u8>, [u8; 12]), ApiError> {
     let secret = data_encoding::BASE64
         .decode(secret.as_bytes())
         .map_err(|error| bad(format!("the secret is not base64: {error}"), "encode its octets as RFC 4648 4 has it"))?;
+    if SecretLength::of(secret.len(), &key.algorithm) == SecretLength::TooShort && !key.allow_short_secret {
+        return Err(bad(
+            format!("the secret has {} bytes, so it can be guessed", secret.len()),
+            "use a secret of 16 bytes or more; --allow-short-secret (\"allow_short_secret\": true) takes it all the same",
+        ));
+    }
     let mut nonce = [0; 12];
     fill_random(&mut nonce)
         .map_err(|error| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string(), "try again"))?;

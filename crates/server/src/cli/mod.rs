@@ -557,6 +557,9 @@ pub(crate) enum KeyCommand {
         /// Write the secret to this file (mode 0600) instead of the terminal, as `nsupdate -k` reads it.
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
+        /// Take a secret of less than 16 bytes, although it can be guessed.
+        #[arg(long, requires = "file")]
+        allow_short_secret: bool,
         #[command(flatten)]
         target: Target,
     },
@@ -578,6 +581,9 @@ pub(crate) enum KeyCommand {
         /// Write the secret to this file (mode 0600) instead of the terminal, as `nsupdate -k` reads it.
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
+        /// Take a secret of less than 16 bytes, although it can be guessed.
+        #[arg(long, requires = "file")]
+        allow_short_secret: bool,
         #[command(flatten)]
         target: Target,
     },

@@ -1,5 +1,6 @@
 //! TSIG keys in the syntax of BIND's key files, which `nsupdate -k` and `dig -k` read.
 
+use super::secret_length::hash_bytes;
 use super::{Readers, token, write_atomic};
 use crate::problem::{Exit, Problem};
 use std::io;
@@ -7,8 +8,6 @@ use std::path::Path;
 use wire::name::Name;
 use zeroize::Zeroize;
 
-/// Octets of a secret that we make: as many as the hash gives (RFC 8945 6: no shorter).
-const SECRET_OCTETS: usize = 32;
 /// Longest secret that is read, octets.
 const SECRET_OCTETS_MAX: usize = 512;
 
@@ -63,9 +62,9 @@ impl std::fmt::Debug for TsigKey {
 }
 
 impl TsigKey {
-    /// A fresh key.
+    /// A fresh key, its secret as long as the output of the hash (RFC 2104 3).
     pub(crate) fn make(name: Name, algorithm: Algorithm) -> io::Result<Self> {
-        let mut secret = vec![0; SECRET_OCTETS];
+        let mut secret = vec![0; hash_bytes(algorithm.mnemonic())];
         token::fill_random(&mut secret)?;
         Ok(Self { name, algorithm, secret })
     }
@@ -237,5 +236,6 @@ mod tests {
         assert_eq!(TsigKey::load(&path).unwrap(), key);
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_ne!(TsigKey::make(key.name.clone(), key.algorithm).unwrap(), key);
+        assert_eq!(TsigKey::make(key.name.clone(), Algorithm::HmacSha512).unwrap().secret.len(), 64);
     }
 }
