@@ -232,6 +232,18 @@ pub enum Right {
     UpdateApex,
 }
 
+impl Right {
+    /// What the API, the command line and the audit log call it.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Update => "update",
+            Self::Transfer => "transfer",
+            Self::UpdateApex => "update-apex",
+        }
+    }
+}
+
 /// How a zone's serial moves when an update changes the zone and does not carry a larger serial itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SerialPolicyOption {
@@ -436,6 +448,12 @@ pub enum AdminCommand {
     /// Waits until every member that the leader hears has applied what is applied here: what an administrator decided
     /// holds at all of them then. One that lags is waited for as long as `EVERYWHERE_WAIT_MS`.
     Everywhere,
+    /// Makes a token void that has not been used. [`AdminReply::Unchanged`] where it is unknown, used or void already; a
+    /// leader whose software cannot do it answers so too.
+    RevokeToken {
+        /// SHA-256 of the token.
+        digest: [u8; 32],
+    },
     /// Registers a single-use token with which a node may join; the token itself stays with the caller.
     CreateToken {
         /// SHA-256 of the token.

@@ -65,4 +65,4 @@ pub use memory::MemoryFigures;
 pub use replica::{Backup, Counters, Founder, Founding, OpenError, Replica, RestoreFailure, Restored};
 pub use secrets::{DataKey, Sealed};
 pub use status::{KeyStatus, MemberStatus, Status, ZoneStatus};
-pub use trust::{Authority, Trust};
+pub use trust::{Authority, JoinTokenStatus, Trust, token_id};

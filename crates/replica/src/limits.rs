@@ -130,6 +130,8 @@ pub const UNPUBLISHED_BYTES_MAX: u64 = 8 << 20;
 pub const GROWTH_ACCOUNTS_MAX: usize = 10_000;
 /// Time between two reports of a member of the memory that its zones take.
 pub const MEMORY_REPORT_MS: u64 = 500;
+/// Octets of a join token's digest that its name shows.
+pub const TOKEN_ID_OCTETS: usize = 6;
 /// Entries proposed in one batch.
 pub const PROPOSAL_BATCH_MAX: usize = 1_024;
 /// Requests that wait at the leader for their evaluation.

@@ -1,6 +1,7 @@
 //! What a replica tells its shell about the authorities and certificates that members know each other by.
 
 use crate::io::{Member, NodeId, Standing};
+use crate::limits::TOKEN_ID_OCTETS;
 use crate::replica::Replica;
 use crate::state::authority_context;
 use core::fmt;
@@ -40,8 +41,26 @@ pub struct Trust {
     pub pins_unseen_by: Vec<NodeId>,
     /// The members whose next key every member has seen: they may show it.
     pub next_pins_seen: Vec<NodeId>,
-    /// SHA-256 of the join tokens that are not used up; one that has expired may still be here.
-    pub join_tokens: Vec<[u8; 32]>,
+    /// The join tokens that are neither used up nor revoked; one that has expired may still be here.
+    pub join_tokens: Vec<JoinTokenStatus>,
+}
+
+/// A join token, without what it takes to use it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JoinTokenStatus {
+    /// SHA-256 of the token.
+    pub digest: [u8; 32],
+    /// Milliseconds since 1970 after which it is void.
+    pub expires_wall_ms: u64,
+    /// Whether its bearer stays a learner.
+    pub is_learner: bool,
+}
+
+/// What people call a join token: the first octets of its digest. A token is 32 random octets, so the digest tells
+/// nothing of it.
+#[must_use]
+pub fn token_id(digest: &[u8; 32]) -> String {
+    digest[..TOKEN_ID_OCTETS].iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
 /// One authority.
@@ -101,7 +120,7 @@ impl Replica {
             pins_wanted: trust.pins().wanted(),
             pins_unseen_by: unseen_by.collect(),
             next_pins_seen: next_seen.collect(),
-            join_tokens: settings.token_digests().collect(),
+            join_tokens: settings.open_tokens().collect(),
         }
     }
 }

@@ -288,8 +288,14 @@ pub(crate) const AUDIT_SYNC_MS: u64 = 1_000;
 pub(crate) const AUDIT_MARK_MS: u64 = 60_000;
 /// Lines of the audit log that one request may ask for.
 pub(crate) const AUDIT_LINES_MAX: usize = 10_000;
+/// The shortest secret of a TSIG key that is taken unasked, in bytes.
+pub(crate) const TSIG_SECRET_BYTES_MIN: usize = 16;
 /// Octets of one file of a `named.conf`.
 pub(crate) const NAMED_CONF_BYTES_MAX: u64 = 16 << 20;
+/// How deep statements and lists of a `named.conf` may stand in each other: view, zone, and what they hold.
+pub(crate) const NAMED_CONF_DEPTH_MAX: usize = 64;
+/// Errors of a `named.conf` that are shown.
+pub(crate) const NAMED_CONF_ERRORS_MAX: usize = 100;
 /// Files that a `named.conf` is made of.
 pub(crate) const NAMED_CONF_FILES_MAX: usize = 1_000;
 /// Octets of the text of an update policy that the API takes: of more than one of the most octets needs.

@@ -22,6 +22,20 @@ pub enum NameError {
     Text,
 }
 
+impl fmt::Display for NameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Short => "it ends too early",
+            Self::Label => "it has a label of more than 63 bytes",
+            Self::Long => "it is longer than 255 bytes",
+            Self::Pointer => "it has a compression pointer",
+            Self::Text => "it has an empty label or a bad escape",
+        })
+    }
+}
+
+impl core::error::Error for NameError {}
+
 /// A name in uncompressed wire form, borrowed.
 #[derive(Clone, Copy)]
 pub struct NameRef<'a>(&'a [u8]);

@@ -14,6 +14,7 @@ mod error;
 pub use error::{FileError, FileErrors, Place, Reason, Warning, WarningKind};
 
 // Entries, records, the whole file.
+mod entry;
 mod generate;
 mod load;
 mod reader;

@@ -24,6 +24,8 @@ pub const GENERATE_NUMBER_OCTETS_MAX: usize = 127;
 pub const GENERATE_TEXT_MAX: usize = 64 * 1024;
 /// Errors of one zone file that are kept; scanning ends there.
 pub const FILE_ERRORS_MAX: usize = 100;
+/// Octets of a word of a zone file that an error or a warning repeats; the rest is cut off.
+pub const EXCERPT_OCTETS_MAX: usize = 64;
 /// Warnings that are kept in full; beyond it only their count grows.
 pub const WARNINGS_MAX: usize = 1_000;
 /// Additional hash iterations of NSEC3 that are served (RFC 9276 3.2; each negative answer costs up to three hashes).

@@ -7,8 +7,13 @@
 pub mod token;
 pub mod words;
 
+// What is wrong with them, and how that is said.
 mod error;
+mod fault;
+mod fields;
 pub use error::TextError;
+pub(crate) use fault::excerpt;
+pub use fault::{Fault, Part};
 
 // The parts that fields consist of.
 mod addresses;
@@ -20,6 +25,7 @@ mod numbers;
 mod octets;
 mod parameters;
 pub use mnemonic::{print_rtype, scan_rtype};
+pub(crate) use names::is_undotted;
 pub use names::{print_name, scan_name};
 pub use numbers::{calendar_date, scan_period};
 

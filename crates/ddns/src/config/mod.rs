@@ -294,7 +294,7 @@ fn understand_probe(text: &Spanned<ProbeText>) -> Result<Probe, Wrong> {
         (Some(server), None, None) => {
             let server = parse_endpoint(server, 53).map_err(|why| wrong(&why))?;
             let qname = probe.name.as_deref().ok_or_else(|| wrong("a probe with `dns` needs the `name` to ask for"))?;
-            let qname = qname.parse().map_err(|_| wrong(&format!("`{qname}` is no name")))?;
+            let qname = qname.parse().map_err(|error| wrong(&format!("`{qname}` is not a domain name: {error}")))?;
             let qtype = match probe.rtype.as_deref() {
                 None => None,
                 Some("A") => Some(Rtype::A),
@@ -321,7 +321,7 @@ fn understand_probe(text: &Spanned<ProbeText>) -> Result<Probe, Wrong> {
 }
 
 fn parse_name(text: &Spanned<String>) -> Result<Name, Wrong> {
-    text.get_ref().parse().map_err(|_| (text.span(), format!("`{}` is no name", text.get_ref())))
+    text.get_ref().parse().map_err(|error| (text.span(), format!("`{}` is not a domain name: {error}", text.get_ref())))
 }
 
 /// Reads `host`, `host:port`, an IPv6 address, or one in brackets with a port.
@@ -436,7 +436,7 @@ stun = "stun.example"
             ("= 600", "= \"600\"", 7, "invalid type", None),
             ("= 600", "= 5", 7, "60 or more", None),
             ("\"home.example.test\"", "\"home.example.org\"", 10, "not in the zone", None),
-            ("\"home.example.test\"", "\"home..test\"", 10, "is no name", None),
+            ("\"home.example.test\"", "\"home..test\"", 10, "is not a domain name", None),
             ("= 120", "= 0", 11, "`ttl` must be", None),
             ("= \"outside\"", "= \"inside\"", 12, "unknown variant", None),
             ("agree = 2", "agree = 4", 20, "`agree` must be 1 to 3", None),

@@ -7,7 +7,7 @@ mod idle;
 mod import;
 
 use crate::command::Command;
-use crate::entry::{DataKeyChange, PinChange, Resealed, SettingsChange, TrustChange};
+use crate::entry::{DataKeyChange, PinChange, Resealed, SettingsChange, TOKEN_REVOKED, TrustChange};
 use crate::forward::Purpose;
 use crate::io::{
     AckOption, AdminCommand, AdminError, AdminReply, KeyAlgorithm, NodeId, OptionsChange, Output, TrustCommand,
@@ -157,6 +157,9 @@ impl Replica {
                 let command = Command::Everywhere { index: self.machine.applied.0 };
                 self.start_step(AdminStep { request_id, kind: StepKind::Everywhere }, command);
                 return Ok(());
+            }
+            AdminCommand::RevokeToken { digest } => {
+                Command::Settings(SettingsChange::TokenAdd { digest, expires_wall_ms: TOKEN_REVOKED })
             }
             AdminCommand::CreateToken { digest, expires_wall_ms, is_learner: false } => {
                 Command::Settings(SettingsChange::TokenAdd { digest, expires_wall_ms })

@@ -19,7 +19,7 @@ pub(crate) use import::{
 };
 pub use settings::{SettingsChange, SettingsEntry};
 pub(crate) use settings::{
-    decode_algorithm, decode_grant, decode_policy, encode_algorithm, encode_grant, encode_policy,
+    TOKEN_REVOKED, decode_algorithm, decode_grant, decode_policy, encode_algorithm, encode_grant, encode_policy,
 };
 pub use trust::{DataKeyChange, PinChange, Resealed, SecretPlace, TrustChange};
 pub(crate) use trust::{decode_standing, encode_standing};

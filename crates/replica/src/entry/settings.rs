@@ -12,6 +12,7 @@ use crate::io::{KeyAlgorithm, NodeId, Right, ZoneOptions};
 use crate::limits::{ADDRESS_OCTETS_MAX, MEMBERS_MAX, SECRET_OCTETS_MAX};
 use crate::policy::Policy;
 use crate::secrets::Sealed;
+use crate::trust::token_id;
 use std::sync::Arc;
 use wire::name::Name;
 use zone::ZoneId;
@@ -86,7 +87,8 @@ pub enum SettingsChange {
         /// Its id.
         id: NodeId,
     },
-    /// A join token.
+    /// A join token; or one that is there ends, with [`TOKEN_REVOKED`] as its time. Software that cannot revoke a token
+    /// applies that in the same way.
     TokenAdd {
         /// SHA-256 of the token.
         digest: [u8; 32],
@@ -173,6 +175,9 @@ impl SettingsEntry {
     }
 }
 
+/// The time at which a token that was revoked has ended, in milliseconds since 1970: before any other.
+pub(crate) const TOKEN_REVOKED: u64 = 0;
+
 impl SettingsChange {
     /// The feature level from which on members know it. A new change is of a new level, as long as the one before may
     /// be in use anywhere.
@@ -211,8 +216,8 @@ impl SettingsChange {
             Self::KeyRemove { name } => ("key remove", name.to_string()),
             Self::KeyRoll { name, .. } => ("key roll", name.to_string()),
             Self::KeyRetire { name } => ("key retire", name.to_string()),
-            Self::Grant { key, zone, right } => ("grant", format!("{key} {right:?} {}", place(zone))),
-            Self::Revoke { key, zone, right } => ("revoke", format!("{key} {right:?} {}", place(zone))),
+            Self::Grant { key, zone, right } => ("grant", format!("{key} {} {}", right.label(), place(zone))),
+            Self::Revoke { key, zone, right } => ("revoke", format!("{key} {} {}", right.label(), place(zone))),
             Self::PolicySet { zone, .. } => ("policy set", place(zone)),
             Self::MemberAdd { id, address, .. } => ("cluster add", format!("{} {address}", node_of(*id))),
             Self::MemberRemove { id } => ("cluster remove", node_of(*id)),
@@ -221,6 +226,7 @@ impl SettingsChange {
             Self::MemberReplace { gone, new } => {
                 ("cluster replace", format!("{} by {}", node_of(*gone), node_of(*new)))
             }
+            Self::TokenAdd { digest, expires_wall_ms: TOKEN_REVOKED } => ("token revoke", token_id(digest)),
             Self::TokenAdd { expires_wall_ms, .. } => ("token add", format!("until {expires_wall_ms}")),
             Self::LearnerTokenAdd { expires_wall_ms, .. } => ("token add", format!("learner, until {expires_wall_ms}")),
             Self::FeatureLevel { level } => ("cluster upgrade", format!("level {level}")),

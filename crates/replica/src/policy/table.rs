@@ -2,7 +2,7 @@
 
 use super::codec;
 use super::limits::{KEY_RULES_MAX, POLICY_LIMITS_MAX, POLICY_OCTETS_MAX, POLICY_RULES_MAX, RULE_TYPES_MAX};
-use super::rule::{Identity, KeyLimits, Rule};
+use super::rule::{Effect, Identity, KeyLimits, Rule};
 use core::fmt;
 use std::collections::BTreeMap;
 use wire::name::{Name, NameRef};
@@ -116,6 +116,13 @@ impl Policy {
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.rules.is_empty() && self.limits.is_empty()
+    }
+
+    /// Whether a rule grants a key something by its name.
+    #[must_use]
+    pub fn has_grant_for(&self, key: NameRef<'_>) -> bool {
+        self.rules_of(key)
+            .any(|(_, rule)| rule.effect == Effect::Grant && !rule.scope.is_of_address() && rule.identity.matches(key))
     }
 
     /// The rules that can concern a key, in their order, each with its place.

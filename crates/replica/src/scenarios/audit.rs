@@ -73,8 +73,8 @@ fn what_administrators_do_is_audited_on_every_member() {
     let expected = [
         "zone import: example.test.",
         "key add: key.",
-        "grant: key. Update all zones",
-        "grant: key. Transfer example.test.",
+        "grant: key. update all zones",
+        "grant: key. transfer example.test.",
         "key remove: key.",
     ];
     for id in [1, 2, 3] {

@@ -51,6 +51,39 @@ fn a_node_joins_with_a_token_and_becomes_a_voter() {
 }
 
 #[test]
+fn a_token_that_is_revoked_lets_nobody_in() {
+    let mut cluster = Cluster::with_zone(3);
+    let expires_wall_ms = cluster.now.wall_ms + 60_000;
+    for (digest, is_learner) in [([5; 32], false), ([6; 32], true), ([7; 32], false)] {
+        cluster.admin_ok(2, AdminCommand::CreateToken { digest, expires_wall_ms, is_learner });
+    }
+    let open = |cluster: &Cluster, id| -> Vec<u8> {
+        cluster.replica(id).trust().join_tokens.iter().map(|token| token.digest[0]).collect()
+    };
+    assert_eq!(open(&cluster, 2), [5, 6, 7]);
+    for digest in [[5; 32], [6; 32]] {
+        assert_eq!(cluster.admin_ok(1, AdminCommand::RevokeToken { digest }), AdminReply::Done);
+    }
+    // One that is void, used or unknown stays as it is.
+    for digest in [[5; 32], [9; 32]] {
+        assert_eq!(cluster.admin_ok(3, AdminCommand::RevokeToken { digest }), AdminReply::Unchanged);
+    }
+    cluster.run(200);
+    for id in cluster.alive() {
+        assert_eq!(open(&cluster, id), [7], "{id}");
+    }
+    for (digest, port) in [([5; 32], 7_095), ([6; 32], 7_096)] {
+        let request = cluster.admin(1, AdminCommand::Join { digest, address: format!("[::1]:{port}") });
+        cluster.run(200);
+        assert_eq!(cluster.admin[&request], Err(AdminError::TokenInvalid));
+    }
+    assert_eq!(join(&mut cluster, 3, [7; 32]), 4);
+    cluster.run(2_000);
+    assert_eq!(open(&cluster, 1), [0; 0]);
+    cluster.assert_same();
+}
+
+#[test]
 fn a_follower_is_removed() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();

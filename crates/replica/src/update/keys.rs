@@ -4,6 +4,7 @@ use super::limits::{KEY_SECRETS_MAX, KEYS_MAX, MAC_OCTETS_MIN, SECRET_ID_OCTETS,
 use super::name_table::NameTable;
 use super::secret_hmac::SecretHmac;
 use crate::io::KeyAlgorithm;
+use core::fmt;
 use std::sync::Arc;
 use wire::name::{Name, NameRef};
 
@@ -67,6 +68,19 @@ pub enum KeyError {
     /// [`KEYS_MAX`] keys are there.
     TableFull,
 }
+
+impl fmt::Display for KeyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SecretCount => write!(f, "a key has 1 to {KEY_SECRETS_MAX} secrets"),
+            Self::SecretLength => write!(f, "a secret has 1 to {SECRET_OCTETS_MAX} bytes"),
+            Self::MacLength => f.write_str("the algorithm does not allow MACs this short (RFC 8945 5.2.2.1)"),
+            Self::TableFull => write!(f, "there are {KEYS_MAX} keys already"),
+        }
+    }
+}
+
+impl core::error::Error for KeyError {}
 
 /// Tells one secret of a key from another without saying anything of it: a node that verified a signature names to the
 /// leader the secret that made it.

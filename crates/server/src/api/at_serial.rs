@@ -45,7 +45,7 @@ pub(super) async fn show(
     query: Result<Query<AtQuery>, QueryRejection>,
 ) -> Result<Json<ZoneJson>, ApiError> {
     let Path(name) = path.map_err(|error| bad(error.body_text()))?;
-    let apex: Name = name.parse().map_err(|error| bad(format!("`{name}` is no name: {error:?}")))?;
+    let apex: Name = name.parse().map_err(|error| bad(format!("`{name}` is not a domain name: {error}")))?;
     let id = ZoneId { view: 0, apex: apex.as_ref().to_canonical() };
     let query = query?.0;
     let (is_everywhere, AtQuery { at, wait_ms, .. }) = (query.is_everywhere()?, query);

@@ -5,6 +5,7 @@ use super::consistent::Consistency;
 use super::error::ApiError;
 use super::types::{DoneJson, GrantJson, KeyJson};
 use crate::files::key_file::{ALGORITHMS_HINT, Algorithm};
+use crate::files::secret_length::SecretLength;
 use crate::files::token::fill_random;
 use axum::Json;
 use axum::body::Bytes;
@@ -36,12 +37,13 @@ pub(super) async fn list(
         allow_weak: None,
         secret: None,
         rolling: key.is_rolling,
+        allow_short_secret: false,
         grants: key
             .grants
             .iter()
             .map(|(zone, right)| GrantJson {
                 zone: zone.as_ref().map(|zone| zone.apex.to_string()),
-                right: right_label(*right).to_owned(),
+                right: right.label().to_owned(),
             })
             .collect(),
     });
@@ -68,6 +70,7 @@ pub(super) async fn show_secret(
         secret: Some(data_encoding::BASE64.encode(secret)),
         grants: Vec::new(),
         rolling: known.is_rolling,
+        allow_short_secret: false,
     };
     Ok(Json(shown.secrets.iter().map(of).collect()))
 }
@@ -126,7 +129,7 @@ pub(super) async fn add(
     let mut commands = Vec::new();
     if let Some(secret) = &key.secret {
         check_weak(algorithm, key.allow_weak.as_deref())?;
-        let (secret, nonce) = secret_and_nonce(secret)?;
+        let (secret, nonce) = secret_and_nonce(secret, &key)?;
         commands.push(AdminCommand::AddKey { name: name.clone(), algorithm: algorithm.of_replica(), secret, nonce });
     }
     for grant in &key.grants {
@@ -167,7 +170,7 @@ pub(super) async fn roll(
         .secret
         .as_deref()
         .ok_or_else(|| bad("the new secret is missing".to_owned(), "name, algorithm and secret"))?;
-    let (secret, nonce) = secret_and_nonce(secret)?;
+    let (secret, nonce) = secret_and_nonce(secret, &key)?;
     changed(&api, AdminCommand::RollKey { name, algorithm: algorithm.of_replica(), secret, nonce }).await
 }
 
@@ -219,10 +222,16 @@ fn check_weak(algorithm: Algorithm, allowed: Option<&str>) -> Result<(), ApiErro
     Err(bad(format!("{word} is weak (RFC 8945 6)"), &hint))
 }
 
-fn secret_and_nonce(secret: &str) -> Result<(Vec<u8>, [u8; 12]), ApiError> {
+fn secret_and_nonce(secret: &str, key: &KeyJson) -> Result<(Vec<u8>, [u8; 12]), ApiError> {
     let secret = data_encoding::BASE64
         .decode(secret.as_bytes())
         .map_err(|error| bad(format!("the secret is not base64: {error}"), "encode its octets as RFC 4648 4 has it"))?;
+    if SecretLength::of(secret.len(), &key.algorithm) == SecretLength::TooShort && !key.allow_short_secret {
+        return Err(bad(
+            format!("the secret has {} bytes, so it can be guessed", secret.len()),
+            "use a secret of 16 bytes or more; --allow-short-secret (\"allow_short_secret\": true) takes it all the same",
+        ));
+    }
     let mut nonce = [0; 12];
     fill_random(&mut nonce)
         .map_err(|error| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string(), "try again"))?;
@@ -232,7 +241,7 @@ fn secret_and_nonce(secret: &str) -> Result<(Vec<u8>, [u8; 12]), ApiError> {
 fn parse_name(text: &str) -> Result<Name, ApiError> {
     let name: Name = text
         .parse()
-        .map_err(|error| bad(format!("`{text}` is no name: {error:?}"), "write it as in `dhcp.example.`"))?;
+        .map_err(|error| bad(format!("`{text}` is not a domain name: {error}"), "write it as in `dhcp.example.`"))?;
     Ok(name.as_ref().to_canonical())
 }
 

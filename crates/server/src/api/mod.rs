@@ -115,7 +115,10 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
     let zone = get(zones::export).post(zones::add).put(zones::replace).patch(zones::set_options).delete(zones::remove);
     let zone = Router::new().route("/v1/zone", zone.layer(DefaultBodyLimit::max(API_ZONE_BYTES_MAX)));
     let policy = get(policy::show).put(policy::set).layer(DefaultBodyLimit::max(API_POLICY_BYTES_MAX));
-    let policy = Router::new().route("/v1/policy", policy).route("/v1/policy/check", get(policy::check));
+    let policy = Router::new()
+        .route("/v1/policy", policy)
+        .route("/v1/policy/check", get(policy::check))
+        .route("/v1/policy/keys", get(policy::keys));
     let guarded = Router::new()
         .route("/v1/keys", get(keys::list).post(keys::add).put(keys::roll).patch(keys::retire).delete(keys::remove))
         .route("/v1/keys/secret", get(keys::show_secret))
@@ -125,7 +128,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .route("/v1/leader", axum::routing::post(nodes::transfer_leader))
         .route("/v1/feature-level", axum::routing::post(nodes::raise_feature_level))
         .route("/v1/backup", get(backup::backup))
-        .route("/v1/tokens", axum::routing::post(tokens::make))
+        .route("/v1/tokens", get(tokens::list).post(tokens::make).delete(tokens::revoke))
         .route("/v1/certificates", axum::routing::post(trust::renew))
         .route("/v1/authority", axum::routing::post(trust::step))
         .route("/v1/data-key", axum::routing::post(trust::begin_data_key))

@@ -2,7 +2,7 @@
 
 use super::Api;
 use super::error::ApiError;
-use super::types::{DecisionJson, DoneJson};
+use super::types::{DecisionJson, DoneJson, KeyPoliciesJson};
 use crate::cli::client::POLICY_REVISION;
 use crate::node::rights::Rights;
 use axum::Json;
@@ -63,6 +63,17 @@ pub(super) async fn show(
     let policy = api.handle.shared().rights().policy(zone.as_ref()).cloned().unwrap_or_default();
     let (revision, kind) = (policy.revision().to_string(), "text/plain; charset=utf-8".to_owned());
     Ok(([(POLICY_REVISION, revision), ("content-type", kind)], policy.to_string()))
+}
+
+/// Which keys the rules grant something, beside what `GET /v1/keys` shows.
+pub(super) async fn keys(State(api): State<Arc<Api>>) -> Json<Vec<KeyPoliciesJson>> {
+    let rights = api.handle.shared().rights();
+    let of = |key: &Name| -> Vec<Option<String>> {
+        rights.granting_policies(key).map(|zone| zone.map(|zone| zone.apex.to_string())).collect()
+    };
+    let keys =
+        rights.statuses().into_iter().map(|key| KeyPoliciesJson { key: key.name.to_string(), zones: of(&key.name) });
+    Json(keys.filter(|of| !of.zones.is_empty()).collect())
 }
 
 pub(super) async fn set(
@@ -148,7 +159,7 @@ fn decide(rights: &Rights, requestor: Requestor<'_>, zone: &ZoneId, name: &Name,
 fn parse_name(text: &str) -> Result<Name, ApiError> {
     let name: Name = text
         .parse()
-        .map_err(|error| bad(format!("`{text}` is no name: {error:?}"), "write it as in www.example.org."))?;
+        .map_err(|error| bad(format!("`{text}` is not a domain name: {error}"), "write it as in www.example.org."))?;
     Ok(name.as_ref().to_canonical())
 }
 

@@ -1,8 +1,9 @@
-//! `POST /v1/tokens`: a token with which one node may join.
+//! `/v1/tokens`: tokens with each of which one node may join.
 
 use super::Api;
+use super::consistent::Consistency;
 use super::error::ApiError;
-use super::types::TokenJson;
+use super::types::{DoneJson, OpenTokenJson, TokenJson};
 use crate::files::token::random_text;
 use crate::node::trust_keeper::ca_key_of;
 use crate::peer::join::{JoinToken, digest};
@@ -11,8 +12,8 @@ use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
-use replica::Trust;
-use replica::io::AdminCommand;
+use replica::io::{AdminCommand, AdminError, AdminReply};
+use replica::{JoinTokenStatus, Trust, token_id};
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -51,6 +52,48 @@ impl JoinOffer {
 #[derive(Deserialize)]
 pub(super) struct TokenQuery {
     learner: Option<bool>,
+}
+
+/// The tokens that are neither used up nor revoked.
+pub(super) async fn list(
+    State(api): State<Arc<Api>>,
+    query: Result<Query<Consistency>, QueryRejection>,
+) -> Result<Json<Vec<OpenTokenJson>>, ApiError> {
+    query?.wait(&api).await?;
+    let trust = api.handle.shared().trust.borrow().clone();
+    let shown = |token: &JoinTokenStatus| OpenTokenJson {
+        id: token_id(&token.digest),
+        expires_s: token.expires_wall_ms / 1_000,
+        learner: token.is_learner,
+    };
+    Ok(Json(trust.join_tokens.iter().map(shown).collect()))
+}
+
+/// `?id=ID`: which token.
+#[derive(Deserialize)]
+pub(super) struct RevokeQuery {
+    id: String,
+}
+
+/// Makes a token void that has not been used.
+pub(super) async fn revoke(
+    State(api): State<Arc<Api>>,
+    query: Result<Query<RevokeQuery>, QueryRejection>,
+) -> Result<Json<DoneJson>, ApiError> {
+    let id = query?.0.id.to_ascii_lowercase();
+    let find = || api.handle.shared().trust.borrow().join_tokens.iter().find(|of| token_id(&of.digest) == id).copied();
+    let unknown = || {
+        let hint = "see `catamaran cluster tokens`; a token that was used is gone: see `catamaran cluster status`";
+        ApiError::new(StatusCode::NOT_FOUND, "there is no open token of that name", hint)
+    };
+    let token = find().ok_or_else(unknown)?;
+    let reply = api.handle.admin(AdminCommand::RevokeToken { digest: token.digest }).await?;
+    api.handle.everywhere().await;
+    // It was used in the meantime, or the leader's software is older and took this for a token that is there already.
+    if reply == AdminReply::Unchanged && find().is_some() {
+        return Err(AdminError::LevelTooLow.into());
+    }
+    Ok(super::zones::done(&reply))
 }
 
 pub(super) async fn make(

@@ -202,6 +202,17 @@ pub(crate) struct KeyJson {
     /// Whether it has two secrets. Told, never taken.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) rolling: bool,
+    /// Take the secret although it can be guessed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) allow_short_secret: bool,
+}
+
+/// `GET /v1/policy/keys`: a key that the rules of policies grant something.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct KeyPoliciesJson {
+    pub(crate) key: String,
+    /// The zones whose rules do; null means those for all zones.
+    pub(crate) zones: Vec<Option<String>>,
 }
 
 /// What a key may do where.
@@ -265,6 +276,17 @@ pub(crate) struct AuthorityStepJson {
     pub(crate) waits_for: Vec<u64>,
     /// No step is left.
     pub(crate) done: bool,
+}
+
+/// `GET /v1/tokens`: a token that is open.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct OpenTokenJson {
+    /// Names it; it does not open anything.
+    pub(crate) id: String,
+    /// Seconds since 1970 after which it is void.
+    pub(crate) expires_s: u64,
+    /// Whether its bearer becomes a learner.
+    pub(crate) learner: bool,
 }
 
 /// `POST /v1/tokens`

@@ -48,7 +48,7 @@ impl ZoneQuery {
         let apex: Name = self.zone.parse().map_err(|error| {
             ApiError::new(
                 StatusCode::BAD_REQUEST,
-                format!("`{}` is no name: {error:?}", self.zone),
+                format!("`{}` is not a domain name: {error}", self.zone),
                 "write it as in ?zone=example.org.",
             )
         })?;

@@ -101,7 +101,7 @@ fn load_key(file: &Path) -> Result<ClientKey, Problem> {
     }
     let algorithm = key.algorithm.of_replica();
     ClientKey::new(key.name.as_ref(), algorithm, &key.secret).map_err(|error| {
-        Problem::new(Exit::Input, "the key file cannot be used", format!("{error:?}")).at(file.display())
+        Problem::new(Exit::Input, "the key file cannot be used", error).at(file.display())
     })
 }
 

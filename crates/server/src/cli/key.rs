@@ -6,8 +6,9 @@ mod out;
 use super::client::{Client, query};
 use super::output::{print, print_only_copy};
 use super::{GrantArgs, KeyCommand, RightArgs, Target};
-use crate::api::types::{DoneJson, GrantJson, KeyJson};
+use crate::api::types::{DoneJson, GrantJson, KeyJson, KeyPoliciesJson};
 use crate::files::key_file::{ALGORITHMS_HINT, Algorithm, TsigKey};
+use crate::files::secret_length::SecretLength;
 use crate::log::say;
 use crate::problem::{Exit, Problem};
 use out::KeyOut;
@@ -16,16 +17,20 @@ use wire::Name;
 
 pub(crate) fn run(command: &KeyCommand) -> Result<(), Problem> {
     match command {
-        KeyCommand::Add { name, file, algorithm, allow_weak, zones, rights, out, target } => {
+        KeyCommand::Add { name, file, algorithm, allow_weak, zones, rights, out, allow_short_secret, target } => {
             let key = make(name.as_deref(), file.as_deref(), algorithm)?;
             check_weak(&key, allow_weak.as_deref())?;
-            hand_out(&key, out.as_deref(), file.is_none(), || add(&key, zones, rights, target))
+            check_secret(&key, *allow_short_secret)?;
+            let json = key_json(&key, *allow_short_secret);
+            hand_out(&key, out.as_deref(), file.is_none(), || add(json, zones, rights, target))
         }
         KeyCommand::List { target } => list(target),
-        KeyCommand::Roll { name, file, out, target } => {
+        KeyCommand::Roll { name, file, out, allow_short_secret, target } => {
             let client = Client::find(target)?;
             let key = rolled(name.as_deref(), file.as_deref(), &client)?;
-            hand_out(&key, out.as_deref(), file.is_none(), || roll(&key, &client))
+            check_secret(&key, *allow_short_secret)?;
+            let json = key_json(&key, *allow_short_secret);
+            hand_out(&key, out.as_deref(), file.is_none(), || roll(&json, &client))
         }
         KeyCommand::Show { name, secret: _, out, target } => show(name, out.as_deref(), target),
         KeyCommand::Grant(args) => change_grants("POST", args, "is granted"),
@@ -60,7 +65,8 @@ fn make(name: Option<&str>, file: Option<&Path>, algorithm: &str) -> Result<Tsig
         return TsigKey::load(file);
     }
     let algorithm = Algorithm::from_mnemonic(algorithm).ok_or_else(|| {
-        Problem::new(Exit::Usage, format!("`{algorithm}` is no algorithm"), "it is not known").hint(ALGORITHMS_HINT)
+        Problem::new(Exit::Usage, format!("cannot make a key with the algorithm `{algorithm}`"), "it is unknown")
+            .hint(format!("use {ALGORITHMS_HINT}"))
     })?;
     TsigKey::make(parse_name(name.unwrap_or_default())?, algorithm)
         .map_err(|error| Problem::new(Exit::Failed, "a key cannot be made", error))
@@ -78,46 +84,86 @@ fn check_weak(key: &TsigKey, allowed: Option<&str>) -> Result<(), Problem> {
             "make one of {ALGORITHMS_HINT}; for a client that has nothing else, `--file FILE --allow-weak {word}`"
         )));
     }
-    eprintln!("warning: {word} is weak (RFC 8945 6); replace key {} as soon as its clients can", key.name);
+    say(format_args!("warning: {word} is weak (RFC 8945 6); replace key {} as soon as its clients can", key.name));
     Ok(())
 }
 
-fn add(key: &TsigKey, zones: &[String], rights: &RightArgs, target: &Target) -> Result<(), Problem> {
-    let mut grants = Vec::new();
-    for right in rights.names() {
-        if zones.is_empty() {
-            grants.push(GrantJson { zone: None, right: right.to_owned() });
+/// Refuses a secret that can be guessed, and warns of one that is shorter than it should be.
+fn check_secret(key: &TsigKey, allow_short: bool) -> Result<(), Problem> {
+    let bytes = key.secret.len();
+    match SecretLength::of(bytes, key.algorithm.mnemonic()) {
+        SecretLength::Good => {}
+        SecretLength::TooShort if !allow_short => {
+            let what = format!("cannot take key {}", key.name);
+            let why = format!("its secret has {bytes} bytes, so it can be guessed");
+            let hint = "make a new key with `catamaran key add NAME`; --allow-short-secret takes it all the same";
+            return Err(Problem::new(Exit::Input, what, why).hint(hint));
         }
-        for zone in zones {
-            grants.push(GrantJson { zone: Some(parse_name(zone)?.to_string()), right: right.to_owned() });
+        SecretLength::TooShort => say(format_args!("warning: the secret has {bytes} bytes, so it can be guessed")),
+        SecretLength::Short { wanted } => {
+            say(format_args!("warning: the secret has {bytes} bytes; for {} use {wanted}", key.algorithm.mnemonic()));
         }
     }
-    if grants.is_empty() {
-        say(format_args!(
-            "warning: the key is granted nothing; add --update or --transfer, or name it in `policy set`"
-        ));
-    }
-    let body = KeyJson {
+    Ok(())
+}
+
+fn key_json(key: &TsigKey, allow_short_secret: bool) -> KeyJson {
+    KeyJson {
         name: key.name.to_string(),
         algorithm: key.algorithm.mnemonic().to_owned(),
         allow_weak: key.algorithm.is_weak().then(|| key.algorithm.mnemonic().to_owned()),
         secret: Some(data_encoding::BASE64.encode(&key.secret)),
-        grants,
+        grants: Vec::new(),
         rolling: false,
-    };
-    let body =
-        serde_json::to_vec(&body).map_err(|error| Problem::new(Exit::Failed, "the key cannot be sent", error))?;
-    Client::find(target)?.change("POST", "/v1/keys", &body).map(|_| ())
+        allow_short_secret,
+    }
+}
+
+fn add(mut key: KeyJson, zones: &[String], rights: &RightArgs, target: &Target) -> Result<(), Problem> {
+    for right in rights.names() {
+        if zones.is_empty() {
+            key.grants.push(GrantJson { zone: None, right: right.to_owned() });
+        }
+        for zone in zones {
+            key.grants.push(GrantJson { zone: Some(parse_name(zone)?.to_string()), right: right.to_owned() });
+        }
+    }
+    let body = serde_json::to_vec(&key).map_err(|error| Problem::new(Exit::Failed, "cannot send the key", error))?;
+    let client = Client::find(target)?;
+    client.change("POST", "/v1/keys", &body)?;
+    // A key may have been added and granted something before, or rules name it.
+    if key.grants.is_empty() && !is_granted_something(&client, &key.name)? {
+        say(format_args!("warning: the key is granted nothing; add --update or --transfer, or name it in `policy set`"));
+    }
+    Ok(())
+}
+
+fn is_granted_something(client: &Client, name: &str) -> Result<bool, Problem> {
+    let keys: Vec<KeyJson> = client.get_json("/v1/keys")?;
+    let is_this = |other: &str| other.eq_ignore_ascii_case(name);
+    Ok(keys.iter().any(|key| is_this(&key.name) && !key.grants.is_empty())
+        || policies(client).iter().any(|of| is_this(&of.key)))
+}
+
+/// What rules grant to keys. Nodes with older software do not tell.
+fn policies(client: &Client) -> Vec<KeyPoliciesJson> {
+    client.get_json("/v1/policy/keys").unwrap_or_default()
 }
 
 fn list(target: &Target) -> Result<(), Problem> {
-    let keys: Vec<KeyJson> = Client::find(target)?.get_json("/v1/keys")?;
+    let client = Client::find(target)?;
+    let keys: Vec<KeyJson> = client.get_json("/v1/keys")?;
+    let policies = policies(&client);
     for key in keys {
-        let grants: Vec<String> = key
+        let mut grants: Vec<String> = key
             .grants
             .iter()
             .map(|grant| format!("{} on {}", grant.right, grant.zone.as_deref().unwrap_or("all zones")))
             .collect();
+        if let Some(of) = policies.iter().find(|of| of.key == key.name) {
+            let zones: Vec<_> = of.zones.iter().map(|zone| zone.as_deref().unwrap_or("all zones")).collect();
+            grants.push(format!("what the rules of {} say", zones.join(", ")));
+        }
         let grants = if grants.is_empty() { "granted nothing".to_owned() } else { grants.join(", ") };
         let rolling = if key.rolling { ", two secrets" } else { "" };
         let weak =
@@ -144,17 +190,8 @@ fn rolled(name: Option<&str>, file: Option<&Path>, client: &Client) -> Result<Ts
     }
 }
 
-fn roll(key: &TsigKey, client: &Client) -> Result<(), Problem> {
-    let body = KeyJson {
-        name: key.name.to_string(),
-        algorithm: key.algorithm.mnemonic().to_owned(),
-        allow_weak: None,
-        secret: Some(data_encoding::BASE64.encode(&key.secret)),
-        grants: Vec::new(),
-        rolling: false,
-    };
-    let body =
-        serde_json::to_vec(&body).map_err(|error| Problem::new(Exit::Failed, "the key cannot be sent", error))?;
+fn roll(key: &KeyJson, client: &Client) -> Result<(), Problem> {
+    let body = serde_json::to_vec(key).map_err(|error| Problem::new(Exit::Failed, "cannot send the key", error))?;
     let rolled = client.change("PUT", "/v1/keys", &body);
     rolled.map(|_| ()).map_err(|problem| problem.of(format!("key {} was not rolled", key.name)))
 }
@@ -240,5 +277,5 @@ fn remove(name: &str, target: &Target) -> Result<(), Problem> {
 }
 
 fn parse_name(text: &str) -> Result<Name, Problem> {
-    text.parse().map_err(|error| Problem::new(Exit::Usage, format!("`{text}` is no name"), format!("{error:?}")))
+    super::domain_name(text)
 }

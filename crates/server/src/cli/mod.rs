@@ -11,6 +11,7 @@ pub(crate) mod audit;
 pub(crate) mod client;
 pub(crate) mod cluster;
 pub(crate) mod difference;
+mod domain_name;
 pub(crate) mod key;
 pub(crate) mod named_conf;
 pub(crate) mod output;
@@ -26,6 +27,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+
+pub(crate) use domain_name::domain_name;
 
 /// An authoritative nameserver that is replicated by Raft: every node answers, every node takes updates, nothing that
 /// was acknowledged is lost when a node dies.
@@ -593,6 +596,9 @@ pub(crate) enum KeyCommand {
         /// Write the secret to this file (mode 0600) instead of the terminal, as `nsupdate -k` reads it.
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
+        /// Take a secret of less than 16 bytes, although it can be guessed.
+        #[arg(long, requires = "file")]
+        allow_short_secret: bool,
         #[command(flatten)]
         target: Target,
     },
@@ -614,6 +620,9 @@ pub(crate) enum KeyCommand {
         /// Write the secret to this file (mode 0600) instead of the terminal, as `nsupdate -k` reads it.
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
+        /// Take a secret of less than 16 bytes, although it can be guessed.
+        #[arg(long, requires = "file")]
+        allow_short_secret: bool,
         #[command(flatten)]
         target: Target,
     },

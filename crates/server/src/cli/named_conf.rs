@@ -3,6 +3,7 @@
 //! Each zone with an `update-policy` or an `allow-update` comes out, in the order of the file, with rules or with what
 //! keeps it from having any: a zone that is not wanted may hold what cannot be taken over.
 
+mod acl;
 mod parse;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,9 @@ use wire::Name;
 /// A place, `file:line:column`, and what is wrong there.
 pub(crate) type At<T> = Result<T, (String, String)>;
 
+/// The policy of a zone, or all that is wrong with it: places, and what is wrong there.
+pub(crate) type Rules = Result<Policy, Vec<(String, String)>>;
+
 /// What one zone lets whom write.
 #[derive(Debug)]
 pub(crate) struct ZonePolicy {
@@ -23,7 +27,7 @@ pub(crate) struct ZonePolicy {
     /// Where it stands.
     pub(crate) place: String,
     /// What it says.
-    pub(crate) rules: At<Policy>,
+    pub(crate) rules: Rules,
 }
 
 /// Reads a file with what it includes.

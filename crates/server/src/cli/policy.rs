@@ -6,7 +6,7 @@ use super::output::print;
 use super::{PolicyCommand, Target};
 use crate::api::types::{DecisionJson, DoneJson, KeyJson, ZoneJson};
 use crate::files::read_bounded;
-use crate::limits::API_POLICY_BYTES_MAX;
+use crate::limits::{API_POLICY_BYTES_MAX, NAMED_CONF_ERRORS_MAX};
 use crate::log::say;
 use crate::problem::{Exit, Problem};
 use replica::policy::text::parse_policy;
@@ -127,30 +127,19 @@ fn explanation(decision: &DecisionJson) -> String {
 fn import(file: &Path, only: &[String], dry_run: bool, target: &Target) -> Result<(), Problem> {
     let only = only.iter().map(|zone| parse_name(zone)).collect::<Result<Vec<_>, _>>()?;
     let read = named_conf::read(file).map_err(|(place, why)| {
-        Problem::new(Exit::Input, "the policies cannot be taken over; nothing was changed", why)
+        Problem::new(Exit::Input, "cannot read the policies; nothing was changed", why)
             .at(place)
-            .hint("write what cannot be taken over in another way, or leave its zone out with --zone")
+            .hint("`named-checkconf` checks the syntax of a named.conf")
     });
     let policies: Vec<ZonePolicy> = read?;
     let is_wanted = |policy: &&ZonePolicy| only.is_empty() || only.contains(&policy.zone);
     let wanted: Vec<_> = policies.iter().filter(is_wanted).collect();
-    // All errors before the first change.
-    let mut texts = Vec::new();
-    for policy in &wanted {
-        let text = policy.rules.as_ref().map_err(|(place, why)| {
-            Problem::new(
-                Exit::Input,
-                format!("the policy of {} cannot be taken over; nothing was changed", policy.zone),
-                why,
-            )
-            .at(place)
-            .hint("write it in another way, or leave the zone out: name those that you want with --zone")
-        })?;
-        texts.push(text.to_string());
-    }
-    if let Some(missing) = only.iter().find(|zone| !wanted.iter().any(|policy| policy.zone == **zone)) {
-        return Err(Problem::new(Exit::Input, format!("zone {missing} has no policy"), "there is none in the file")
-            .at(file.display()));
+    let texts = all_texts(&wanted)?;
+    let missing: Vec<_> = only.iter().filter(|zone| !wanted.iter().any(|policy| policy.zone == **zone)).collect();
+    if !missing.is_empty() {
+        let zones: Vec<_> = missing.iter().map(ToString::to_string).collect();
+        let what = format!("cannot import a policy for {}; nothing was changed", zones.join(", "));
+        return Err(Problem::new(Exit::Input, what, "the file has no policy for it").at(file.display()));
     }
     if wanted.is_empty() {
         let file = file.display();
@@ -185,6 +174,32 @@ fn import(file: &Path, only: &[String], dry_run: bool, target: &Target) -> Resul
     Ok(())
 }
 
+/// The rules of all zones as text, or all errors of all zones: the user sees them before the first change.
+fn all_texts(policies: &[&ZonePolicy]) -> Result<Vec<String>, Problem> {
+    let (mut texts, mut errors, mut zones) = (Vec::new(), Vec::new(), 0);
+    for policy in policies {
+        match &policy.rules {
+            Ok(rules) => texts.push(rules.to_string()),
+            Err(faults) => {
+                zones += 1;
+                errors.extend(faults.iter().map(|(place, why)| format!("{place}: zone {}: {why}", policy.zone)));
+            }
+        }
+    }
+    if errors.is_empty() {
+        return Ok(texts);
+    }
+    let more = errors.len().saturating_sub(NAMED_CONF_ERRORS_MAX);
+    errors.truncate(NAMED_CONF_ERRORS_MAX);
+    errors.extend((more > 0).then(|| format!("and {more} more errors")));
+    let what = match zones {
+        1 => "cannot import the policy of one zone; nothing was changed".to_owned(),
+        _ => format!("cannot import the policies of {zones} zones; nothing was changed"),
+    };
+    let hint = "write these rules in another way, or name the zones to import with --zone";
+    Err(Problem::new(Exit::Input, what, errors.join("\n         ")).hint(hint))
+}
+
 /// Keys come over by themselves (`key add --file`); until then rules about them grant nothing.
 fn warn_of_unknown_keys(policies: &[&ZonePolicy], client: &Client) -> Result<(), Problem> {
     let known: Vec<KeyJson> = client.get_json("/v1/keys")?;
@@ -199,9 +214,7 @@ fn warn_of_unknown_keys(policies: &[&ZonePolicy], client: &Client) -> Result<(),
 }
 
 fn parse_name(text: &str) -> Result<Name, Problem> {
-    let name: Result<Name, _> = text.parse();
-    name.map(|name| name.as_ref().to_canonical())
-        .map_err(|error| Problem::new(Exit::Usage, format!("`{text}` is no name"), format!("{error:?}")))
+    super::domain_name(text).map(|name| name.as_ref().to_canonical())
 }
 
 #[cfg(test)]

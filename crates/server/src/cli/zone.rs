@@ -151,8 +151,7 @@ fn path(apex: &Name) -> String {
 }
 
 fn apex(text: &str) -> Result<Name, Problem> {
-    text.parse()
-        .map_err(|error| Problem::new(Exit::Usage, format!("`{text}` is no name of a zone"), format!("{error:?}")))
+    super::domain_name(text)
 }
 
 /// Asks on the terminal; without one the answer is an error, so that a script never hangs.

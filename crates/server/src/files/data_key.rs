@@ -144,7 +144,11 @@ impl DataKeyFile {
         let wrapping = self.wrapping.display();
         // Whoever gets "not found" makes other keys.
         let key = wrapping::load(&self.wrapping).map_err(|error| {
-            io::Error::other(format!("it is wrapped, and the key that wraps it cannot be read: {wrapping}: {error}"))
+            let why = format!("it is wrapped, and the key that wraps it cannot be read: {wrapping}: {error}");
+            match error.kind() {
+                io::ErrorKind::PermissionDenied => io::Error::new(io::ErrorKind::PermissionDenied, why),
+                _ => io::Error::other(why),
+            }
         })?;
         let plain = wrapping::unwrap(&key, wrapped).ok_or_else(|| {
             io::Error::other(format!("{wrapping} does not open it: one of the two is another node's"))

@@ -1,5 +1,6 @@
 //! TSIG keys in the syntax of BIND's key files, which `nsupdate -k` and `dig -k` read.
 
+use super::secret_length::hash_bytes;
 use super::{Readers, token, write_atomic};
 use crate::problem::{Exit, Problem};
 use replica::io::KeyAlgorithm;
@@ -8,8 +9,6 @@ use std::path::Path;
 use wire::name::Name;
 use zeroize::Zeroize;
 
-/// Octets of a secret that we make: as many as the hash gives (RFC 8945 6: no shorter).
-const SECRET_OCTETS: usize = 32;
 /// Longest secret that is read, octets.
 const SECRET_OCTETS_MAX: usize = 512;
 
@@ -107,9 +106,9 @@ impl std::fmt::Debug for TsigKey {
 }
 
 impl TsigKey {
-    /// A fresh key.
+    /// A fresh key, its secret as long as the output of the hash (RFC 2104 3).
     pub(crate) fn make(name: Name, algorithm: Algorithm) -> io::Result<Self> {
-        let mut secret = vec![0; SECRET_OCTETS];
+        let mut secret = vec![0; hash_bytes(algorithm.mnemonic())];
         token::fill_random(&mut secret)?;
         Ok(Self { name, algorithm, secret })
     }
@@ -159,7 +158,7 @@ impl TsigKey {
         };
         next("key")?;
         let (line, name) = next("")?;
-        let name: Name = name.parse().map_err(|_| (line, format!("`{name}` is no name")))?;
+        let name: Name = name.parse().map_err(|error| (line, format!("`{name}` is not a domain name: {error}")))?;
         next("{")?;
         let (mut algorithm, mut secret) = (None, None);
         let closed = loop {
@@ -280,7 +279,7 @@ mod tests {
             ("key a {\n algorithm hmac-sha256;\n};", 3, "no `secret`"),
             ("key a {\n secret AAEC/w==\n};", 3, "want `;`"),
             ("key \"a {\n", 1, "not closed"),
-            ("key a..b {};", 1, "is no name"),
+            ("key a..b {};", 1, "is not a domain name"),
             ("zone a {};", 1, "want `key`"),
         ] {
             let (at, said) = TsigKey::parse(text).unwrap_err();
@@ -297,5 +296,6 @@ mod tests {
         assert_eq!(TsigKey::load(&path).unwrap(), key);
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_ne!(TsigKey::make(key.name.clone(), key.algorithm).unwrap(), key);
+        assert_eq!(TsigKey::make(key.name.clone(), Algorithm::HmacSha512).unwrap().secret.len(), 64);
     }
 }

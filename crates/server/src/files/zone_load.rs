@@ -125,7 +125,8 @@ impl Source for Disk {
                 from.and_then(|from| Path::new(from).parent()).map_or_else(|| PathBuf::from(name), |dir| dir.join(name))
             }
         };
-        let input = ZoneReader::open(&path, &self.budget).map_err(|error| format!("{}: {error}", path.display()))?;
+        let input = ZoneReader::open(&path, &self.budget)
+            .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         Ok(Opened { name: path.display().to_string(), input: Box::new(input) })
     }
 }
@@ -185,10 +186,10 @@ mod tests {
         let argument = ZoneArgument { origin: Some("example.org".parse().unwrap()), file: file.clone() };
         let problem = load(&argument).unwrap_err();
         assert_eq!(problem.exit, Exit::Input);
-        assert!(problem.why.contains(&format!("{}/more:2: ", dir.path().display())), "{problem}");
+        assert!(problem.why.contains(&format!("{}/more:2:8: A address: ", dir.path().display())), "{problem}");
         std::fs::write(dir.path().join("more"), "a IN A 192.0.2.1\n").unwrap();
         assert_eq!(load(&argument).unwrap().records.len(), 2);
         std::fs::remove_file(dir.path().join("more")).unwrap();
-        assert!(load(&argument).unwrap_err().why.contains("db:3: "));
+        assert!(load(&argument).unwrap_err().why.contains("db:3:10: cannot read "));
     }
 }

@@ -17,7 +17,7 @@ impl ZoneArgument {
         let plain = Self { origin: None, file: PathBuf::from(text) };
         let Some((origin, file)) = text.split_once('=').filter(|_| !plain.file.exists()) else { return Ok(plain) };
         let origin: Name = origin.parse().map_err(|error| {
-            Problem::new(Exit::Usage, format!("`{origin}` is no name of a zone"), format!("{error:?}"))
+            Problem::new(Exit::Usage, format!("`{origin}` is not a domain name"), error)
                 .hint("write ORIGIN=FILE as in `example.org=db.example`")
         })?;
         Ok(Self { origin: Some(origin), file: PathBuf::from(file) })

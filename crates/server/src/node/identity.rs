@@ -1,5 +1,6 @@
 //! Who this node is: its files of secrets and certificates, and its hold on its directory.
 
+use super::system;
 use crate::config::Config;
 use crate::files::api_token::ApiToken;
 use crate::files::data_key::DataKeys;
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant};
 const LET_GO_MS: u64 = 5_000;
 
 /// What to do about a data key that is there and cannot be read.
-const BRING_BACK: &str = "bring both files back as they were; or remove the node (`catamaran cluster remove`), and let \
+const BRING_BACK: &str = "restore both files as they were; or remove the node (`catamaran cluster remove`), and let \
                           a new one join: the other members hold the key";
 
 /// What a node needs to be itself.
@@ -40,9 +41,8 @@ impl Identity {
         let unreadable = |what: &str, path: &Path| {
             let (what, path) = (what.to_owned(), path.display().to_string());
             move |error: io::Error| {
-                Problem::new(Exit::Input, format!("{what} cannot be read"), error)
-                    .at(path)
-                    .hint("make the node's files with `catamaran up`, `init` or `join`")
+                let hint = advice(&error, "make the node's files with `catamaran up`, `init` or `join`");
+                Problem::new(Exit::Input, format!("cannot read {what}"), error).at(path).hint(hint)
             }
         };
         std::fs::create_dir_all(&config.dir).map_err(unreadable("the data directory", &config.dir))?;
@@ -55,8 +55,9 @@ impl Identity {
             cluster_id::load_or_make(&id_file, &roots[0]).map_err(unreadable("the cluster's number", &id_file))?;
         let data_keys = config.data_key().load().map_err(|error| {
             let is_there = config.data_key_file.exists();
+            let hint = is_there.then(|| advice(&error, BRING_BACK));
             let problem = unreadable("the data key", &config.data_key_file)(error);
-            if is_there { problem.hint(BRING_BACK) } else { problem }
+            if let Some(hint) = hint { problem.hint(hint) } else { problem }
         })?;
         let random = || {
             let mut octets = [0; 8];
@@ -78,6 +79,18 @@ impl Identity {
             _lock: lock(&config.dir)?,
         })
     }
+}
+
+/// What to do about a file that cannot be read: where only the right to read it is missing, nothing is lost.
+fn advice(error: &io::Error, otherwise: &str) -> String {
+    if error.kind() != io::ErrorKind::PermissionDenied {
+        return otherwise.to_owned();
+    }
+    let user = system::effective_user();
+    format!(
+        "nothing is lost, so remove nothing: let user {user}, which runs this node, read the file; see the owners and \
+         modes of the file and of the directories above it"
+    )
 }
 
 /// Two processes that write one log would destroy it.
@@ -105,5 +118,17 @@ fn lock(data: &Path) -> Result<File, Problem> {
                 .hint("stop it first: `fuser` on the lock file names it"));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_may_not_be_read_is_no_reason_to_remove_the_node() {
+        let denied = advice(&io::ErrorKind::PermissionDenied.into(), BRING_BACK);
+        assert!(denied.starts_with("nothing is lost") && !denied.contains("cluster remove"), "{denied}");
+        assert_eq!(advice(&io::Error::other("damaged"), BRING_BACK), BRING_BACK);
     }
 }

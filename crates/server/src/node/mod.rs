@@ -482,7 +482,7 @@ fn public_tls(
     let idle = Duration::from_millis(config.dns.tcp.idle_ms);
     let loaded = PublicTls::load(tls, clients, idle, counters.certificate.clone());
     loaded.map(|tls| Some(Arc::new(tls))).map_err(|error| {
-        Problem::new(Exit::Input, "the certificate for clients cannot be used", error)
+        Problem::new(Exit::Input, "cannot use the certificate for clients", error)
             .at(tls.cert_file.display())
             .hint("name PEM files with `cert_file` and `key_file` in [dns.tls], or take the table out")
     })

@@ -26,8 +26,7 @@ pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, Prob
         return Err(Problem { exit: Exit::Quarantined, ..failed(why) }.hint(REPLACE));
     }
     if disk.list().map_err(|error| failed(error.to_string()))?.is_empty() {
-        return Err(failed("it is gone: the node has had data before, and voted on it".into())
-            .hint("restore the directory; or remove the node (`catamaran cluster remove`), and let a new one join"));
+        return Err(failed("the directory is empty, and this node has had data and has voted".into()).hint(GONE));
     }
     let mut replica = replica_config(config, identity);
     if let Some(written) = doubt::read(&config.dir).map_err(|error| unreadable_doubt(config, &error))? {
@@ -72,6 +71,12 @@ fn told(error: &OpenError) -> (Exit, Option<String>) {
         OpenError::Memory | OpenError::Foreign => (Exit::Failed, None),
     }
 }
+
+/// What to do where the data is not there. An older copy lacks votes and updates that the node has acknowledged since
+/// (Raft 5.4.1 counts on both), so it must never start.
+const GONE: &str = "if its file system is only not mounted, mount it. Otherwise remove the node (`catamaran cluster \
+                    remove`) and join a new one. Never start an older copy of the directory: it lacks votes and \
+                    updates that the node has acknowledged since";
 
 /// What to do where the zones do not fit.
 const TOO_LARGE: &str = "nothing is damaged: keep the directory. Remove zones or records through the other nodes; then \

@@ -92,6 +92,12 @@ impl Rights {
         self.policies.get(&zone.cloned())
     }
 
+    /// The policies with a rule that grants `key` something: of zones, and the one for all zones.
+    pub(crate) fn granting_policies<'r>(&'r self, key: &'r Name) -> impl Iterator<Item = Option<&'r ZoneId>> {
+        let grants = |policy: &Policy| policy.has_grant_for(key.as_ref());
+        self.policies.iter().filter(move |(_, policy)| grants(policy)).map(|(zone, _)| zone.as_ref())
+    }
+
     /// What decides about the updates of `key` in `zone`, as far as this node knows: the leader's word counts.
     pub(crate) fn rules<'r>(&'r self, key: &Name, zone: &'r ZoneId) -> Rules<'r> {
         let grant = if self.is_granted(key, zone, Right::UpdateApex) {

@@ -7,6 +7,7 @@
 
 use super::data_keys::DataKeyKeeper;
 use super::handle::ReplicaHandle;
+use crate::api::error::ApiError;
 use crate::files::token::fill_random;
 use crate::files::watch::Watch;
 use crate::files::{Readers, read_bounded, write_atomic};
@@ -320,7 +321,9 @@ impl TrustKeeper {
                 ),
             )
             | Err(_) => Ok(()),
-            Ok(Err(error)) => Err(io::Error::other(format!("the leader refuses: {error:?}"))),
+            Ok(Err(error)) => {
+                Err(io::Error::other(format!("the leader refuses: {}", ApiError::from(error).into_reason())))
+            }
         }
     }
 }

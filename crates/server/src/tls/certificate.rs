@@ -1,19 +1,23 @@
 //! The certificate that clients see: read from its files, and again whenever these change.
 
+use super::validity::expires_s;
 use crate::files::read_bounded;
 use crate::files::watch::Watch;
 use crate::limits::{FILE_LOOK_MS, SMALL_FILE_BYTES_MAX};
 use crate::metrics::Counter;
 use crate::stop::Stop;
+use rustls::CertificateError;
 use rustls::crypto::CryptoProvider;
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use zeroize::Zeroizing;
 
 /// How often a certificate was read.
 #[derive(Default, Debug)]
@@ -22,6 +26,25 @@ pub(crate) struct CertificateCounters {
     pub(crate) loaded: Counter,
     /// Its files were of no use, and the one before stayed.
     pub(crate) refused: Counter,
+    /// When the certificate that clients see ends, in seconds since 1970; 0 where there is none.
+    expires_s: AtomicU64,
+}
+
+impl CertificateCounters {
+    /// When the certificate that clients see ends, in seconds since 1970.
+    pub(crate) fn expires_s(&self) -> Option<u64> {
+        Some(self.expires_s.load(Ordering::Relaxed)).filter(|expires_s| *expires_s > 0)
+    }
+
+    fn taken(&self, file: &Path, key: &CertifiedKey) {
+        self.loaded.one_shared();
+        let ends_s = chain_expires_s(&key.cert).unwrap_or(0);
+        self.expires_s.store(ends_s, Ordering::Relaxed);
+        let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        if ends_s > 0 && ends_s <= now_s {
+            tracing::warn!(file = %file.display(), "the certificate for clients has expired; clients will refuse it");
+        }
+    }
 }
 
 /// A certificate with its key.
@@ -41,8 +64,9 @@ impl std::fmt::Debug for Certificate {
 impl Certificate {
     /// Reads both files, PEM: the chain, its own certificate first, and the private key.
     pub(crate) fn load(cert_file: &Path, key_file: &Path, counters: Arc<CertificateCounters>) -> io::Result<Self> {
-        let current = RwLock::new(read(cert_file, key_file)?);
-        counters.loaded.one_shared();
+        let key = read(cert_file, key_file)?;
+        counters.taken(cert_file, &key);
+        let current = RwLock::new(key);
         Ok(Self { cert_file: cert_file.to_owned(), key_file: key_file.to_owned(), current, counters })
     }
 
@@ -69,8 +93,8 @@ impl Certificate {
         let file = self.cert_file.display();
         match read(&self.cert_file, &self.key_file) {
             Ok(new) => {
+                self.counters.taken(&self.cert_file, &new);
                 *self.current.write().unwrap_or_else(PoisonError::into_inner) = new;
-                self.counters.loaded.one_shared();
                 tracing::info!(%file, "new connections see the new certificate");
             }
             Err(error) => {
@@ -101,11 +125,66 @@ fn read(cert_file: &Path, key_file: &Path) -> io::Result<Arc<CertifiedKey>> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&octets(cert_file)?).collect();
     let chain = chain.map_err(|error| named(cert_file, &error))?;
     if chain.is_empty() {
-        return Err(named(cert_file, &"no certificate in it"));
+        return Err(named(cert_file, &"there is no certificate in it, or it is not PEM"));
     }
-    let key = PrivateKeyDer::from_pem_slice(&octets(key_file)?).map_err(|error| named(key_file, &error))?;
-    let certified = CertifiedKey::from_der(chain, key, &provider());
-    certified.map(Arc::new).map_err(|error| named(key_file, &error))
+    let key_pem = Zeroizing::new(octets(key_file)?);
+    let key =
+        PrivateKeyDer::from_pem_slice(&key_pem).map_err(|error| named(key_file, &why_no_key(&key_pem, &error)))?;
+    let certified = CertifiedKey::from_der(chain, key.clone_key(), &provider());
+    certified.map(Arc::new).map_err(|error| match &error {
+        rustls::Error::InvalidCertificate(error) => named(cert_file, &why_no_certificate(error)),
+        rustls::Error::InconsistentKeys(_) => named(key_file, &"it is not the key of the certificate"),
+        _ => named(key_file, &why_unusable(&key, &error)),
+    })
+}
+
+/// Why there is no private key in PEM text.
+fn why_no_key(pem: &[u8], error: &pem::Error) -> String {
+    let has = |text: &str| pem.windows(text.len()).any(|window| window == text.as_bytes());
+    // RFC 5958 3, RFC 1421 4.6.1.1
+    if has("-----BEGIN ENCRYPTED PRIVATE KEY-----") || has("Proc-Type: 4,ENCRYPTED") {
+        return "the private key is encrypted, and a node cannot ask for its passphrase; write it without one with \
+                `openssl pkey -in KEY -out NEW`, for the node's user only"
+            .to_owned();
+    }
+    match error {
+        pem::Error::NoItemsFound => "there is no private key in it, or it is not PEM".to_owned(),
+        error => format!("it is not PEM: {error}"),
+    }
+}
+
+/// Why a certificate cannot be used.
+fn why_no_certificate(error: &CertificateError) -> String {
+    match error {
+        // RFC 5280 4.1.2.1: extensions, such as the names of the server, need version 3.
+        CertificateError::Other(other)
+            if other.0.downcast_ref::<webpki::Error>() == Some(&webpki::Error::UnsupportedCertVersion) =>
+        {
+            "it is not an X.509 certificate of version 3; make one with the server's names in subjectAltName".to_owned()
+        }
+        CertificateError::BadEncoding => "it is not an X.509 certificate, or it is damaged".to_owned(),
+        error => error.to_string(),
+    }
+}
+
+/// The object identifier of the curve P-521 (RFC 5480 2.1.1.1) in distinguished encoding.
+const P521: &[u8] = &[0x06, 0x05, 0x2B, 0x81, 0x04, 0x00, 0x23];
+
+/// Why a private key cannot be used.
+fn why_unusable(key: &PrivateKeyDer<'_>, error: &rustls::Error) -> String {
+    const KINDS: &str = "use ECDSA P-256 or P-384, Ed25519, or RSA with 2048 to 4096 bits";
+    if key.secret_der().windows(P521.len()).any(|window| window == P521) {
+        return format!("keys of the curve P-521 cannot be used; {KINDS}");
+    }
+    match error {
+        rustls::Error::General(_) => format!("it is damaged or of a kind that cannot be used; {KINDS}"),
+        error => error.to_string(),
+    }
+}
+
+/// When the first certificate of a chain ends, in seconds since 1970: clients refuse all of it from then on.
+fn chain_expires_s(chain: &[CertificateDer<'_>]) -> Option<u64> {
+    chain.iter().filter_map(|cert| expires_s(cert)).min()
 }
 
 fn provider() -> CryptoProvider {
@@ -131,12 +210,16 @@ mod tests {
         let load = || Certificate::load(&at("c.pem"), &at("c.key"), counters.clone());
         assert!(load().unwrap_err().to_string().contains("c.pem"), "not there");
         save(&first.cert_pem, &second.key_pem);
-        assert!(load().unwrap_err().to_string().contains("c.key"), "the key of another");
+        let error = load().unwrap_err().to_string();
+        assert!(error.ends_with("c.key: it is not the key of the certificate"), "{error}");
         save("", &first.key_pem);
         assert!(load().unwrap_err().to_string().contains("no certificate"));
         save(&first.cert_pem, &first.key_pem);
 
+        assert_eq!(counters.expires_s(), None);
         let certificate = Arc::new(load().unwrap());
+        let ends_s = |pem: &str| expires_s(&CertificateDer::from_pem_slice(pem.as_bytes()).unwrap());
+        assert_eq!(counters.expires_s(), ends_s(&first.cert_pem));
         let (stop, before) = (Stop::default(), certificate.get().cert.clone());
         let (theirs, their_stop) = (certificate.clone(), stop.clone());
         let thread = std::thread::spawn(move || theirs.watch(&their_stop));
@@ -155,5 +238,21 @@ mod tests {
         assert_ne!(certificate.get().cert, before);
         stop.order();
         thread.join().unwrap();
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_said_with_the_reason() {
+        let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/certificates");
+        for (cert, key, why) in [
+            ("p521.pem", "p521.key", "p521.key: keys of the curve P-521 cannot be used; use ECDSA P-256 or P-384"),
+            ("v1.pem", "v1.key", "v1.pem: it is not an X.509 certificate of version 3"),
+            ("p521.pem", "encrypted.key", "encrypted.key: the private key is encrypted"),
+            ("p521.pem", "encrypted-old.key", "encrypted-old.key: the private key is encrypted"),
+            ("p521.pem", "p521.pem", "p521.pem: there is no private key in it, or it is not PEM"),
+            ("v1.key", "v1.key", "v1.key: there is no certificate in it, or it is not PEM"),
+        ] {
+            let error = Certificate::load(&files.join(cert), &files.join(key), Arc::default()).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
     }
 }

@@ -171,7 +171,7 @@ fn a_node_starts_with_the_key_that_wraps_its_data_key_and_not_without() {
         let output = serve().wait_with_output().unwrap();
         let text = text(&output);
         assert!(output.status.code() == Some(3) && text.contains(why) && text.contains(&wrapping), "{text}");
-        assert!(text.contains("bring both files back"), "{text}");
+        assert!(text.contains("restore both files"), "{text}");
     };
     std::fs::remove_file(&wrapping).unwrap();
     said("the key that wraps it cannot be read");
@@ -182,4 +182,8 @@ fn a_node_starts_with_the_key_that_wraps_its_data_key_and_not_without() {
     wait_for("the node to answer again", answers);
     node.kill().unwrap();
     node.wait().unwrap();
+
+    std::fs::remove_dir_all(dir.join("node-1/data")).unwrap();
+    let text = text(&serve().wait_with_output().unwrap());
+    assert!(text.contains("Never start an older copy") && !text.contains("restore"), "{text}");
 }

@@ -2,6 +2,7 @@
 
 use crate::support::cluster::{Cluster, wait_for};
 use crate::support::dns::{Transport, exchange};
+use crate::support::http;
 use crate::support::message::{describe, name, sign};
 use crate::support::tools::{self, nsupdate};
 use crate::updates::rcode;
@@ -88,6 +89,55 @@ fn a_key_of_a_weak_algorithm_is_taken_only_where_it_is_named() {
     // None is made, and none is taken by the API without its name.
     let made = cluster.run(&["key", "add", "new", "--algorithm", "hmac-sha1", "--update"]);
     assert!(String::from_utf8_lossy(&made.stderr).contains("hmac-sha1 is weak"));
+}
+
+#[test]
+fn short_secrets_are_refused_or_warned_of() {
+    let cluster = Cluster::start("short-secrets", 1, &[]);
+    let file = |bytes: usize| -> String {
+        let secret = data_encoding::BASE64.encode(&vec![7; bytes]);
+        let path = cluster.dir.join(format!("short-{bytes}.key"));
+        let text = format!("key \"short-{bytes}\" {{ algorithm hmac-sha256; secret \"{secret}\"; }};");
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let add = |bytes: usize, more: &[&str]| {
+        let output = cluster.run(&[&["key", "add", "--file", &file(bytes), "--update"], more].concat());
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, said) = add(15, &[]);
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("its secret has 15 bytes") && said.contains("--allow-short-secret"), "{said}");
+    let (code, said) = add(15, &["--allow-short-secret"]);
+    assert_eq!(
+        (code, said.contains("warning: the secret has 15 bytes, so it can be guessed")),
+        (Some(0), true),
+        "{said}"
+    );
+    let (code, said) = add(16, &[]);
+    assert_eq!((code, said.contains("for hmac-sha256 use 32")), (Some(0), true), "{said}");
+    assert_eq!(add(32, &[]), (Some(0), String::new()));
+    // The node refuses it too, whatever command asks.
+    let body = format!(r#"{{"name":"raw","algorithm":"hmac-sha256","secret":"{}"}}"#, "AAAA");
+    let answer = http::request(cluster.api(1), "POST", "/v1/keys", Some(&cluster.token()), body.as_bytes());
+    let answer = answer.unwrap();
+    assert!(answer.status == 400 && answer.text().contains("the secret has 3 bytes"), "{}", answer.text());
+}
+
+#[test]
+fn a_key_that_a_rule_names_is_not_granted_nothing() {
+    let cluster = Cluster::start("named-keys", 1, &[]);
+    let rules = cluster.dir.join("rules");
+    std::fs::write(&rules, "grant ruled zonesub A;\n").unwrap();
+    done(&cluster, &["policy", "set", "example.test", rules.to_str().unwrap()]);
+    let add = |name: &str| String::from_utf8_lossy(&cluster.run(&["key", "add", name]).stderr).into_owned();
+    assert!(add("alone").contains("granted nothing"));
+    let said = add("ruled");
+    assert!(!said.contains("granted nothing"), "{said}");
+    let listed = done(&cluster, &["key", "list"]);
+    let line = |name: &str| listed.lines().find(|line| line.contains(name)).unwrap_or_default().to_owned();
+    assert!(line(" ruled.").ends_with("what the rules of example.test. say"), "{listed}");
+    assert!(line(" alone.").ends_with("granted nothing"), "{listed}");
 }
 
 #[test]

@@ -98,6 +98,36 @@ fn in_role(cluster: &Cluster, role: &str) -> Vec<u64> {
 }
 
 #[test]
+fn tokens_are_listed_and_revoked() {
+    let cluster = Cluster::start("tokens", 1, &[]);
+    assert_eq!(done(&cluster, &["tokens"]), "no tokens are open");
+    let token = done(&cluster, &["add"]);
+    let listed = done(&cluster, &["tokens"]);
+    assert!(listed.contains("voter") && listed.contains("expires in 60 min"), "{listed}");
+    let id = listed.split_whitespace().next().unwrap();
+    assert!(!token.contains(id), "{id}");
+    let (code, said) = refused(&cluster, &["revoke-token", "0123456789ab"]);
+    assert_eq!((code, said.contains("there is no open token of that name")), (Some(5), true), "{said}");
+    assert_eq!(done(&cluster, &["revoke-token", id]), format!("token {id} revoked"));
+    let port = free_ports(3);
+    let [dns, peer, api] = [0, 1, 2].map(|offset| format!("127.0.0.1:{}", port + offset));
+    let dir = cluster.dir.join("joined");
+    let join = Command::new(CATAMARAN)
+        .args(["join", "--token", &token, "--dir", dir.to_str().unwrap()])
+        .args(["--dns", &dns, "--peer", &peer, "--api", &api])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(!join.status.success());
+    done(&cluster, &["add", "--learner"]);
+    done(&cluster, &["add"]);
+    let tokens: serde_json::Value = serde_json::from_str(&done(&cluster, &["tokens", "--json"])).unwrap();
+    assert_eq!(tokens.as_array().unwrap().iter().filter(|token| token["learner"] == true).count(), 1, "{tokens}");
+    assert_eq!(done(&cluster, &["revoke-token", "--all"]).lines().count(), 2);
+    assert_eq!(done(&cluster, &["tokens"]), "no tokens are open");
+}
+
+#[test]
 fn a_learner_answers_and_takes_the_place_of_a_dead_node() {
     let cluster = Cluster::start("learner", 3, &[]);
     cluster.settle();

@@ -155,7 +155,7 @@ fn a_decision_is_explained() {
     }
     for (asked, code, said) in [
         (["dhcp", "a.elsewhere", "A"], 5, "is in no zone"),
-        (["dhcp", "a..b", "A"], 3, "is no name"),
+        (["dhcp", "a..b", "A"], 3, "is not a domain name"),
         (["dhcp", "a.example.test", "NONSENSE"], 3, "is no type"),
     ] {
         let output = cluster.run(&[&["policy", "check"][..], &asked].concat());

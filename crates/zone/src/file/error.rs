@@ -1,8 +1,8 @@
 //! Errors and warnings of zone files: which file, which line, what.
 
 use super::generate::GenerateError;
-use crate::limits::INCLUDE_DEPTH_MAX;
-use crate::text::TextError;
+use crate::limits::{INCLUDE_DEPTH_MAX, INCLUDE_FILES_MAX};
+use crate::text::{Fault, TextError};
 use core::fmt;
 
 /// A line of one of the files of a zone.
@@ -21,6 +21,10 @@ pub struct FileError {
     pub file: String,
     /// The line, from 1 on; 0 when no line is at fault.
     pub line: u32,
+    /// The word at fault, and what it was meant for.
+    pub fault: Box<Fault>,
+    /// The number for which a `$GENERATE` made the record at fault.
+    pub generated: Option<i32>,
     /// What is wrong there.
     pub reason: Reason,
 }
@@ -36,6 +40,8 @@ pub enum Reason {
     IncludeDeep,
     /// `$INCLUDE` of more files than can be told apart.
     IncludeMany,
+    /// The file begins with a byte-order mark: the name of the encoding that has it.
+    ByteOrderMark(&'static str),
     /// A directive that is not known.
     DirectiveUnknown,
     /// A record without owner, and none before it.
@@ -90,7 +96,7 @@ pub struct Warning {
 }
 
 /// What may be odd in a zone file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum WarningKind {
     /// No TTL and no `$TTL`: the SOA's MINIMUM was taken, as it was before RFC 2308.
     TtlFromSoa,
@@ -98,15 +104,23 @@ pub enum WarningKind {
     TtlFromRecordBefore,
     /// A TTL of 2^31 or more counts as 0 (RFC 2181 8).
     TtlHigh,
+    /// A relative name that ends with the origin: the word as it is written, and the name that it means.
+    DotMissing(Box<(String, String)>),
 }
 
 impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.reason, self.line) {
+        match (&self.reason, self.line, self.fault.column) {
             // Without a line it is about the whole, and the reason names the file.
-            (Reason::Source(reason), 0) => f.write_str(reason),
-            _ => write!(f, "{}:{}: {}", self.file, self.line, self.reason),
+            (Reason::Source(reason), 0, _) => return f.write_str(reason),
+            (_, 0, _) => write!(f, "{}: ", self.file),
+            (_, line, 0) => write!(f, "{}:{line}: ", self.file),
+            (_, line, column) => write!(f, "{}:{line}:{column}: ", self.file),
+        }?;
+        if let Some(number) = self.generated {
+            write!(f, "$GENERATE at {number}: ")?;
         }
+        self.reason.write(&self.fault, self.generated, f)
     }
 }
 
@@ -123,33 +137,52 @@ impl fmt::Display for FileErrors {
 
 impl std::error::Error for FileErrors {}
 
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Text(error) => return error.fmt(f),
-            Self::Source(reason) => reason,
-            Self::IncludeDeep => return write!(f, "$INCLUDE more than {INCLUDE_DEPTH_MAX} deep"),
-            Self::IncludeMany => "$INCLUDE of too many files",
-            Self::DirectiveUnknown => "unknown directive",
-            Self::OwnerMissing => "no owner, and no record before to take it from",
-            Self::TtlMissing => "no TTL, and no $TTL before",
-            Self::Class => "class is not IN",
-            Self::RtypeMeta => "this type cannot be in a zone",
-            Self::Generate(error) => return write!(f, "$GENERATE: {error}"),
-            Self::RecordsMany => "more records than are allowed",
-            Self::BytesMany(bytes_max) => return write!(f, "the records take more than {bytes_max} bytes of memory"),
-            Self::SoaMissing => "no SOA record",
-        })
+impl Reason {
+    /// Writes it with the word at fault.
+    fn write(&self, fault: &Fault, generated: Option<i32>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = fault.word.as_deref().unwrap_or_default();
+        match self {
+            Self::Text(error) => fault.write(*error, f),
+            Self::Source(reason) => f.write_str(reason),
+            Self::IncludeDeep => write!(f, "files include each other more than {INCLUDE_DEPTH_MAX} deep"),
+            Self::IncludeMany => write!(f, "more than {INCLUDE_FILES_MAX} files are included"),
+            Self::ByteOrderMark(encoding) => {
+                write!(f, "the file begins with a {encoding} byte-order mark; save it as UTF-8 without byte-order mark")
+            }
+            Self::DirectiveUnknown => {
+                write!(f, "\"{word}\" is not a directive; there are $ORIGIN, $TTL, $INCLUDE and $GENERATE")
+            }
+            Self::OwnerMissing => f.write_str("the record has no owner, and no record before it has one"),
+            Self::TtlMissing => f.write_str("the record has no TTL, and no $TTL stands before it"),
+            Self::Class => write!(f, "class \"{word}\" cannot be served; the class must be IN"),
+            Self::RtypeMeta => write!(f, "a zone cannot hold records of type \"{word}\": only messages have them"),
+            Self::Generate(error) => {
+                if generated.is_none() {
+                    f.write_str("$GENERATE: ")?;
+                }
+                if error.is_of_word() {
+                    write!(f, "\"{word}\" ")?;
+                }
+                write!(f, "{error}")
+            }
+            Self::RecordsMany => f.write_str("the zone file has more records than are allowed"),
+            Self::BytesMany(bytes_max) => write!(f, "the records take more than {bytes_max} bytes of memory"),
+            Self::SoaMissing => f.write_str("the zone has no SOA record"),
+        }
     }
 }
 
 impl fmt::Display for WarningKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::TtlFromSoa => "no TTL given; the MINIMUM of the SOA is taken",
-            Self::TtlFromRecordBefore => "no TTL given; that of the record before is taken",
-            Self::TtlHigh => "TTL of more than 2147483647 counts as 0",
-        })
+        match self {
+            Self::TtlFromSoa => f.write_str("the record has no TTL; the MINIMUM of the SOA is used"),
+            Self::TtlFromRecordBefore => f.write_str("the record has no TTL; the TTL of the record before is used"),
+            Self::TtlHigh => f.write_str("a TTL above 2147483647 counts as 0"),
+            Self::DotMissing(names) => {
+                let (word, name) = &**names;
+                write!(f, "\"{word}\" has no trailing dot and means {name}; add the dot if that is wrong")
+            }
+        }
     }
 }
 

@@ -33,19 +33,21 @@ pub enum GenerateError {
 impl fmt::Display for GenerateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Range => "bad range",
+            Self::Range => {
+                "is not a range; write START-STOP or START-STOP/STEP with numbers up to 2147483647, START not above STOP"
+            }
             Self::RecordsMany => {
                 return write!(f, "all $GENERATE of a zone file make at most {GENERATE_RECORDS_MAX} records");
             }
             Self::BytesMany => {
                 return write!(f, "all $GENERATE of a zone file make at most {GENERATE_BYTES_MAX} bytes of records");
             }
-            Self::Format => "bad ${OFFSET,WIDTH,BASE}",
-            Self::NumberHigh => "number is out of range",
-            Self::Long => "number or text is too long",
-            Self::Soa => "SOA cannot be generated",
-            Self::RhsMany => "rdata of more than one word must be quoted",
-            Self::LhsQuoted => "owner is quoted",
+            Self::Format => "has a bad format; write ${OFFSET}, ${OFFSET,WIDTH} or ${OFFSET,WIDTH,BASE}, BASE one of doxXnN",
+            Self::NumberHigh => "makes a number above 2147483647",
+            Self::Long => "makes a number or a text that is too long",
+            Self::Soa => "cannot be generated; a zone has one SOA",
+            Self::RhsMany => "stands behind the rdata; put rdata of more than one word in quotes",
+            Self::LhsQuoted => "must not be in quotes: it is the owner",
         })
     }
 }
@@ -113,6 +115,11 @@ impl GenerateError {
     /// Whether it is the budget that is at an end: there is no point in reading on.
     pub(super) const fn is_budget(self) -> bool {
         matches!(self, Self::RecordsMany | Self::BytesMany)
+    }
+
+    /// Whether its text goes on behind the word at fault.
+    pub(super) const fn is_of_word(self) -> bool {
+        !self.is_budget()
     }
 }
 

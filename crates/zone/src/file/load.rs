@@ -1,7 +1,8 @@
 //! A whole zone file.
 
+use super::entry::rtype_is_meta;
 use super::error::{FileErrors, Place, Reason, Warning};
-use super::scanner::{LoadOptions, Scanner, rtype_is_meta};
+use super::scanner::{LoadOptions, Scanner};
 use super::source::Source;
 use crate::limits::{FILE_ERRORS_MAX, TTL_MAX};
 use crate::record::{RecordList, RecordRef};

@@ -108,12 +108,17 @@ impl Reader {
         if self.buffer.len() < wanted {
             self.buffer.resize(wanted, 0);
         }
+        let is_first = self.line == 1 && self.filled == 0;
         // Small pieces are put together first, or tokenising from the start would take time squared.
         while self.filled < wanted && !self.is_last {
             let len = self.input.read(&mut self.buffer[self.filled..wanted]).map_err(Reason::Source)?;
             self.filled += len.min(wanted - self.filled);
             self.is_last = len == 0;
         }
-        Ok(())
+        match &self.buffer[..self.filled] {
+            [0xEF, 0xBB, 0xBF, ..] if is_first => Err(Reason::ByteOrderMark("UTF-8")),
+            [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..] if is_first => Err(Reason::ByteOrderMark("UTF-16")),
+            _ => Ok(()),
+        }
     }
 }

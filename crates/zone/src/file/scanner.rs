@@ -1,7 +1,8 @@
 //! Entries to records: directives, what a record leaves out, files within files.
 
+use super::entry::{Directive, Head, scan_directive};
 use super::error::{FileError, Place, Reason, Warning, WarningKind};
-use super::generate::{Budget, GenerateError, Range, expand, rhs_template};
+use super::generate::{Budget, Range, expand};
 use super::reader::{Entry, Reader};
 use super::source::Source;
 use crate::limits::{
@@ -10,7 +11,7 @@ use crate::limits::{
 use crate::record::{Record, RecordList, RecordRef};
 use crate::text::token::{Step, Token, Word, tokenize};
 use crate::text::words::Words;
-use crate::text::{TextError, scan_name, scan_period, scan_rdata, scan_rtype};
+use crate::text::{Fault, Part, TextError, excerpt, is_undotted, scan_name, scan_rdata};
 use wire::name::{Name, NameRef};
 use wire::number::Rtype;
 
@@ -76,6 +77,28 @@ struct Ttl {
     is_warned: bool,
 }
 
+/// Why an entry is refused, and which of its words is at fault.
+struct Refused {
+    reason: Reason,
+    fault: Fault,
+    /// How many lines behind the first of the entry.
+    line: u32,
+}
+
+impl Refused {
+    /// The word that was taken last.
+    fn of(words: &Words<'_>, reason: Reason) -> Self {
+        let error = if let Reason::Text(error) = &reason { *error } else { TextError::Rtype };
+        Self { fault: Fault::of(words, error), line: words.line(), reason }
+    }
+}
+
+impl<R: Into<Reason>> From<R> for Refused {
+    fn from(reason: R) -> Self {
+        Self { reason: reason.into(), fault: Fault::default(), line: 0 }
+    }
+}
+
 /// A `$GENERATE` that has not come to its end.
 struct Generating {
     range: Range,
@@ -84,6 +107,8 @@ struct Generating {
     rtype: Rtype,
     ttl: u32,
     place: Place,
+    /// A warning of one of its records is one of most of them.
+    is_warned: bool,
 }
 
 impl<'s> Scanner<'s> {
@@ -108,7 +133,9 @@ impl<'s> Scanner<'s> {
         };
         match scanner.open(None, origin.cloned(), Vec::new()) {
             Ok(()) => Ok(scanner),
-            Err(reason) => Err(FileError { file: "zone file".into(), line: 0, reason }),
+            Err(reason) => {
+                Err(FileError { file: "zone file".into(), line: 0, fault: Box::default(), generated: None, reason })
+            }
         }
     }
 
@@ -175,7 +202,12 @@ impl<'s> Scanner<'s> {
 
     pub(super) fn error(&self, place: Place, reason: Reason) -> FileError {
         let file = self.names.get(usize::from(place.file)).cloned().unwrap_or_default();
-        FileError { file, line: place.line, reason }
+        FileError { file, line: place.line, fault: Box::default(), generated: None, reason }
+    }
+
+    fn error_at(&self, place: Place, refused: Refused) -> FileError {
+        let line = place.line + refused.line;
+        FileError { line, fault: Box::new(refused.fault), ..self.error(place, refused.reason) }
     }
 
     fn warn(&mut self, place: Place, kind: WarningKind) {
@@ -210,22 +242,21 @@ impl<'s> Scanner<'s> {
             return match self.directive(place) {
                 Ok(()) => None,
                 // The records behind a directive that was not understood would mean something else than they should.
-                Err(reason) => {
+                Err(refused) => {
                     self.files.clear();
-                    Some(Err(self.error(place, reason)))
+                    Some(Err(self.error_at(place, refused)))
                 }
             };
         }
         // Taken out and put back, so that records may be scanned while all of `self` is at hand.
         let tokens = core::mem::take(&mut self.tokens);
-        let mut line = 0;
-        let result = self.record(&tokens, entry.owner_omitted, place, &mut line, out);
+        let result = self.record(&tokens, entry.owner_omitted, place, out);
         self.tokens = tokens;
-        Some(result.map(|()| place).map_err(|reason| {
-            if reason == Reason::RecordsMany {
+        Some(result.map(|()| place).map_err(|refused| {
+            if refused.reason == Reason::RecordsMany {
                 self.files.clear();
             }
-            self.error(Place { line: place.line + line, ..place }, reason)
+            self.error_at(place, refused)
         }))
     }
 
@@ -234,32 +265,41 @@ impl<'s> Scanner<'s> {
         tokens: &[Token],
         owner_omitted: bool,
         place: Place,
-        line: &mut u32,
         out: &mut RecordList,
-    ) -> Result<(), Reason> {
+    ) -> Result<(), Refused> {
         let Self { files, rdata, owner, .. } = self;
         let file = files.last_mut().expect("a record comes from a file");
         let mut words = Words::new(file.reader.octets(), tokens);
-        if !owner_omitted {
-            owner.clear();
-            scan_name(words.expect()?, file.origin.as_ref().map(Name::as_ref), owner)?;
-            core::mem::swap(&mut file.owner, owner);
-        }
-        let scan = |words: &mut Words<'_>, rdata: &mut Vec<u8>| {
+        let mut scan = |words: &mut Words<'_>| {
+            let origin = file.origin.as_ref().map(Name::as_ref);
+            if !owner_omitted {
+                owner.clear();
+                words.begin(Part::Owner);
+                let word = words.expect()?;
+                scan_name(word, origin, owner)?;
+                if is_undotted(word.octets(), owner, origin) {
+                    words.note_undotted();
+                }
+                core::mem::swap(&mut file.owner, owner);
+            }
             let head = Head::scan(words)?;
             rdata.clear();
-            scan_rdata(head.rtype, words, file.origin.as_ref().map(Name::as_ref), rdata)?;
+            scan_rdata(head.rtype, words, origin, rdata)?;
             Ok::<_, Reason>(head)
         };
-        let head = scan(&mut words, rdata).inspect_err(|_| *line = words.line())?;
+        let head = scan(&mut words).map_err(|reason| Refused::of(&words, reason))?;
         if file.owner.is_empty() {
-            return Err(Reason::OwnerMissing);
+            return Err(Reason::OwnerMissing.into());
         }
+        let undotted = words.undotted().map(|word| dot_missing(word.octets(), file.origin.as_ref()));
         let (owner, rdata) = (core::mem::take(&mut file.owner), core::mem::take(rdata));
         let result = self.push(&owner, &head, &rdata, place, out);
         self.rdata = rdata;
         self.files.last_mut().expect("a record comes from a file").owner = owner;
-        result
+        if let Some(warning) = undotted {
+            self.warn(place, warning);
+        }
+        Ok(result?)
     }
 
     fn push(
@@ -320,67 +360,29 @@ impl<'s> Scanner<'s> {
         0
     }
 
-    fn directive(&mut self, place: Place) -> Result<(), Reason> {
+    fn directive(&mut self, place: Place) -> Result<(), Refused> {
+        let tokens = core::mem::take(&mut self.tokens);
         let file = self.files.last().expect("a directive comes from a file");
-        let octets = file.reader.octets();
-        let word = |at: usize| self.tokens.get(at).map(|token| token.word(octets)).ok_or(TextError::Missing);
-        let end = |at: usize| if self.tokens.len() > at { Err(TextError::LeftOver) } else { Ok(()) };
-        let name = |at: usize| {
-            let mut out = Vec::new();
-            scan_name(word(at)?, file.origin.as_ref().map(Name::as_ref), &mut out)?;
-            Ok::<_, TextError>(NameRef::from_octets(&out)?.to_name())
-        };
-        match word(0)?.octets().to_ascii_uppercase().as_slice() {
-            b"$ORIGIN" => {
-                let origin = name(1)?;
-                end(2)?;
+        let mut words = Words::new(file.reader.octets(), &tokens);
+        let scanned = scan_directive(&mut words, file.origin.as_ref()).map_err(|reason| Refused::of(&words, reason));
+        let refused_file = Refused::of(&words, Reason::DirectiveUnknown);
+        let owner = file.owner.clone();
+        self.tokens = tokens;
+        match scanned? {
+            Directive::Origin(origin) => {
                 self.files.last_mut().expect("a directive comes from a file").origin = Some(origin);
             }
-            b"$TTL" => {
-                let ttl = scan_period(word(1)?.plain()?)?;
-                end(2)?;
-                self.ttl.default = Some(self.bounded(ttl, place));
+            Directive::Ttl(ttl) => self.ttl.default = Some(self.bounded(ttl, place)),
+            // RFC 1035 5.1: neither the origin nor the owner of an included file reach beyond it.
+            Directive::Include(path, origin) => {
+                self.open(Some(&path), origin, owner).map_err(|reason| Refused { reason, ..refused_file })?
             }
-            b"$INCLUDE" => {
-                let path = path(word(1)?)?;
-                let origin = if self.tokens.len() > 2 { Some(name(2)?) } else { file.origin.clone() };
-                end(3)?;
-                // RFC 1035 5.1: neither the origin nor the owner of an included file reach beyond it.
-                let owner = file.owner.clone();
-                self.open(Some(&path), origin, owner)?;
+            Directive::Generate { range, lhs, rhs, head } => {
+                let ttl = self.ttl(head.ttl, None, place)?;
+                self.generate_budget.take_range(range)?;
+                self.generating = Some(Generating { range, lhs, rhs, rtype: head.rtype, ttl, place, is_warned: false });
             }
-            b"$GENERATE" => {
-                let tokens = core::mem::take(&mut self.tokens);
-                let result = self.start_generating(&tokens, place);
-                self.tokens = tokens;
-                result?;
-            }
-            _ => return Err(Reason::DirectiveUnknown),
         }
-        Ok(())
-    }
-
-    fn start_generating(&mut self, tokens: &[Token], place: Place) -> Result<(), Reason> {
-        let file = self.files.last().expect("a directive comes from a file");
-        let mut words = Words::new(file.reader.octets(), tokens);
-        words.take();
-        let range = Range::scan(words.plain()?)?;
-        let lhs = words.expect()?;
-        if lhs.is_quoted() {
-            return Err(GenerateError::LhsQuoted.into());
-        }
-        let lhs = lhs.octets().to_vec();
-        let head = Head::scan(&mut words)?;
-        if head.rtype == Rtype::SOA {
-            return Err(GenerateError::Soa.into());
-        }
-        let rhs = rhs_template(words.expect()?);
-        if !words.is_empty() {
-            return Err(GenerateError::RhsMany.into());
-        }
-        let ttl = self.ttl(head.ttl, None, place)?;
-        self.generate_budget.take_range(range)?;
-        self.generating = Some(Generating { range, lhs, rhs, rtype: head.rtype, ttl, place });
         Ok(())
     }
 
@@ -388,87 +390,70 @@ impl<'s> Scanner<'s> {
     fn generated(&mut self, out: &mut RecordList) -> Result<Option<Place>, FileError> {
         let Some(mut generating) = self.generating.take() else { return Ok(None) };
         let Some(number) = generating.range.next() else { return Ok(None) };
-        match self.generate(&generating, number, out) {
+        match self.generate(&mut generating, number, out) {
             Ok(()) => {
                 let place = generating.place;
                 self.generating = Some(generating);
                 Ok(Some(place))
             }
             // What is wrong with one is wrong with most of them: one error is enough.
-            Err(reason) => {
-                if matches!(&reason, Reason::RecordsMany) || matches!(&reason, Reason::Generate(why) if why.is_budget())
-                {
+            Err(refused) => {
+                let is_budget = match &refused.reason {
+                    Reason::RecordsMany => true,
+                    Reason::Generate(why) => why.is_budget(),
+                    _ => false,
+                };
+                if is_budget {
                     self.files.clear();
                 }
-                Err(self.error(generating.place, reason))
+                let generated = (!is_budget).then_some(number);
+                Err(FileError { generated, ..self.error_at(generating.place, refused) })
             }
         }
     }
 
-    fn generate(&mut self, generating: &Generating, number: i32, out: &mut RecordList) -> Result<(), Reason> {
+    fn generate(&mut self, generating: &mut Generating, number: i32, out: &mut RecordList) -> Result<(), Refused> {
         self.count()?;
         let origin = self.files.last().and_then(|file| file.origin.as_ref()).map(Name::as_ref);
         let mut text = Vec::new();
-        expand(&generating.lhs, number, &mut text)?;
+        // Where the words stand in the template is not known: they have no column, and no line of their own.
+        let at = |text: &[u8], part, reason| Refused {
+            reason,
+            fault: Fault { part, word: Some(excerpt(text)), column: 0 },
+            line: 0,
+        };
+        expand(&generating.lhs, number, &mut text).map_err(|error| at(&generating.lhs, None, error.into()))?;
         self.owner.clear();
-        scan_name(Word::unquoted(&text), origin, &mut self.owner)?;
-        expand(&generating.rhs, number, &mut text)?;
+        scan_name(Word::unquoted(&text), origin, &mut self.owner)
+            .map_err(|error| at(&text, Some(Part::Owner), error.into()))?;
+        let undotted = is_undotted(&text, &self.owner, origin).then(|| text.clone());
+        expand(&generating.rhs, number, &mut text).map_err(|error| at(&generating.rhs, None, error.into()))?;
         match tokenize(&text, 0, true, &mut self.tokens).map_err(|(_, error)| error)? {
-            Step::Entry { next, .. } if next < text.len() => return Err(TextError::LeftOver.into()),
+            Step::Entry { next, .. } if next < text.len() => {
+                return Err(at(&text, Some(Part::Rdata(generating.rtype)), TextError::LeftOver.into()));
+            }
             _ => {}
         }
         self.rdata.clear();
-        scan_rdata(generating.rtype, &mut Words::new(&text, &self.tokens), origin, &mut self.rdata)?;
+        let mut words = Words::new(&text, &self.tokens);
+        scan_rdata(generating.rtype, &mut words, origin, &mut self.rdata).map_err(|error| {
+            let refused = Refused::of(&words, error.into());
+            Refused { fault: Fault { column: 0, ..refused.fault }, line: 0, ..refused }
+        })?;
+        let undotted = undotted.as_deref().or(words.undotted().map(Word::octets));
+        let warning = undotted.map(|word| dot_missing(word, self.files.last().and_then(|file| file.origin.as_ref())));
         self.generate_budget.take_bytes(self.owner.len() + self.rdata.len())?;
         let owner = NameRef::from_octets(&self.owner).map_err(TextError::Name)?;
         out.push(RecordRef { owner, rtype: generating.rtype, ttl: generating.ttl, rdata: &self.rdata });
+        if let Some(warning) = warning.filter(|_| !core::mem::replace(&mut generating.is_warned, true)) {
+            self.warn(generating.place, warning);
+        }
         Ok(())
     }
 }
 
-/// What stands between the owner and the rdata: TTL and class, each or none, in any order, and the type (RFC 1035 5.1).
-struct Head {
-    ttl: Option<u32>,
-    rtype: Rtype,
-}
-
-impl Head {
-    fn scan(words: &mut Words<'_>) -> Result<Self, Reason> {
-        let (mut ttl, mut has_class) = (None, false);
-        loop {
-            let text = words.expect()?.plain()?;
-            if ttl.is_none() && text.first().is_some_and(u8::is_ascii_digit) {
-                ttl = Some(scan_period(text)?);
-            } else if !has_class && is_class(text) {
-                if !text.eq_ignore_ascii_case(b"IN") && !text.eq_ignore_ascii_case(b"CLASS1") {
-                    return Err(Reason::Class);
-                }
-                has_class = true;
-            } else {
-                let rtype = scan_rtype(text).ok_or(TextError::Rtype)?;
-                if rtype_is_meta(rtype) {
-                    return Err(Reason::RtypeMeta);
-                }
-                return Ok(Self { ttl, rtype });
-            }
-        }
-    }
-}
-
-/// RFC 6895 3.1: 128 to 255 are for questions and messages, and so is OPT.
-pub(super) const fn rtype_is_meta(rtype: Rtype) -> bool {
-    matches!(rtype.0, 41 | 128..=255)
-}
-
-fn is_class(text: &[u8]) -> bool {
-    let known: [&[u8]; 6] = [b"IN", b"CH", b"HS", b"CS", b"CHAOS", b"HESIOD"];
-    known.iter().any(|class| class.eq_ignore_ascii_case(text))
-        || (text.len() > 5 && text[..5].eq_ignore_ascii_case(b"CLASS") && text[5..].iter().all(u8::is_ascii_digit))
-}
-
-/// The name of a file: quoted or not, escapes taken for what they mean.
-fn path(word: Word<'_>) -> Result<String, TextError> {
-    let mut octets = Vec::new();
-    word.text(&mut octets)?;
-    String::from_utf8(octets).map_err(|_| TextError::Escape)
+fn dot_missing(word: &[u8], origin: Option<&Name>) -> WarningKind {
+    let name = origin.map_or_else(|| ".".to_owned(), |origin| origin.to_string());
+    let word = excerpt(word);
+    WarningKind::DotMissing(Box::new((word.clone(), format!("{word}.{name}"))))
 }

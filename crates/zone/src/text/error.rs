@@ -5,6 +5,8 @@ use wire::name::NameError;
 use wire::rdata::RdataError;
 
 /// Why text is no record. The party at fault is always the writer of the text.
+///
+/// Its own text does not know the word; [`Fault`](super::Fault) names the word and what it was meant for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TextError {
     /// A parenthesis is not closed.
@@ -53,10 +55,16 @@ pub enum TextError {
     StringLong,
     /// Not hexadecimal.
     Hex,
+    /// An odd number of hexadecimal digits.
+    HexOdd,
     /// Not base64.
     Base64,
+    /// Characters of base64, but not as many as there must be.
+    Base64Length,
     /// Not base32hex.
     Base32,
+    /// More octets than the length octet before them can say.
+    OctetsMany,
     /// A gateway or relay that does not fit its type.
     Gateway,
     /// Not a place of RFC 1876 3.
@@ -65,14 +73,40 @@ pub enum TextError {
     Prefix,
     /// Not a service parameter of RFC 9460 2.1.
     Parameter,
+    /// A service parameter whose key is neither registered nor `keyN`.
+    ParameterUnknown,
+    /// A service parameter without the value that its key wants.
+    ParameterValueMissing,
+    /// A service parameter with a value where its key has none.
+    ParameterValueExtra,
+    /// A protocol identifier of `alpn` with no octets, or more than 255.
+    ParameterId,
     /// A service parameter that is there twice.
     ParameterTwice,
+    /// `mandatory` that names a key that is not there, or itself (RFC 9460 8).
+    ParameterMandatory,
+    /// `no-default-alpn` without `alpn` (RFC 9460 7.1.1).
+    ParameterAlpn,
     /// Not an address of NSAP, ATMA, EUI48, EUI64, NID, L64, A6 or IPN.
     Address,
     /// The type has no text form but the generic one.
     FormMissing,
     /// The generic form has another number of octets than it says (RFC 3597 5).
-    GenericLength,
+    GenericLength {
+        /// What it says.
+        expected: u16,
+        /// What it has.
+        found: usize,
+    },
+    /// A digest of a registered kind with another length than that kind has.
+    DigestLength {
+        /// The number of the digest type or hash algorithm.
+        kind: u8,
+        /// What that kind has; `None` where there is only a least length.
+        expected: Option<u8>,
+        /// What is there.
+        found: usize,
+    },
     /// Text was read, but what it says is not allowed.
     Rdata(RdataError),
 }
@@ -91,63 +125,8 @@ impl From<RdataError> for TextError {
 
 impl fmt::Display for TextError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::ParenthesisOpen => "parenthesis is not closed",
-            Self::ParenthesisUnopened => "closing parenthesis without an opening one",
-            Self::ParenthesisNested => "parenthesis within parentheses",
-            Self::QuoteOpen => "quote is not closed",
-            Self::EntryLong => "entry is too long",
-            Self::Missing => "a field is missing",
-            Self::LeftOver => "unexpected text behind the last field",
-            Self::NotPlain => "quotes or escapes have no place here",
-            Self::Escape => "bad escape",
-            Self::Name(error) => return write!(f, "bad name: {}", name_reason(*error)),
-            Self::OriginMissing => "relative name without an origin",
-            Self::Number => "bad number",
-            Self::Period => "bad TTL or number of seconds",
-            Self::Time => "bad time",
-            Self::Rtype => "unknown RR type",
-            Self::Algorithm => "unknown algorithm",
-            Self::CertType => "unknown certificate type",
-            Self::Protocol => "unknown protocol",
-            Self::Port => "unknown port",
-            Self::Ipv4 => "bad IPv4 address",
-            Self::Ipv6 => "bad IPv6 address",
-            Self::StringLong => "character string of more than 255 octets",
-            Self::Hex => "bad hexadecimal",
-            Self::Base64 => "bad base64",
-            Self::Base32 => "bad base32hex",
-            Self::Gateway => "bad gateway",
-            Self::Location => "bad location",
-            Self::Prefix => "bad address prefix",
-            Self::Parameter => "bad service parameter",
-            Self::ParameterTwice => "service parameter is there twice",
-            Self::Address => "bad address",
-            Self::FormMissing => "this type has only the generic form \\# LENGTH HEXADECIMAL",
-            Self::GenericLength => "generic form has another length than it says",
-            Self::Rdata(error) => return rdata_reason(*error, f),
-        })
+        super::fault::describe(*self, None, None, f)
     }
 }
 
 impl std::error::Error for TextError {}
-
-const fn name_reason(error: NameError) -> &'static str {
-    match error {
-        NameError::Short => "it ends too early",
-        NameError::Label => "label of more than 63 octets",
-        NameError::Long => "more than 255 octets",
-        NameError::Pointer => "compressed",
-        NameError::Text => "empty label",
-    }
-}
-
-fn rdata_reason(error: RdataError, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    match error {
-        RdataError::Short => f.write_str("rdata ends too early"),
-        RdataError::LeftOver => f.write_str("rdata goes on behind its last field"),
-        RdataError::Long => f.write_str("rdata of more than 65535 octets"),
-        RdataError::Name(error) => write!(f, "bad name in rdata: {}", name_reason(error)),
-        RdataError::Value(field) => write!(f, "value not allowed in rdata ({field:?})"),
-    }
-}

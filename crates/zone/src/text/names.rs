@@ -32,6 +32,27 @@ pub fn scan_name(word: Word<'_>, origin: Option<NameRef<'_>>, out: &mut Vec<u8>)
     if out.len() - start > NAME_OCTETS_MAX { Err(NameError::Long.into()) } else { Ok(()) }
 }
 
+/// Whether the name that a word means ends with the origin twice, as `www.example.org` does in the zone example.org: its trailing dot was
+/// most likely forgotten. A single label that is the origin's too is taken for what it says.
+pub(crate) fn is_undotted(text: &[u8], name: &[u8], origin: Option<NameRef<'_>>) -> bool {
+    if text.ends_with(b".") || text == b"@" {
+        return false;
+    }
+    let Some(origin) = origin.map(|origin| origin.octets()).filter(|origin| origin.len() > 1) else { return false };
+    let labels = &origin[..origin.len() - 1];
+    let Some(rest) = name.len().checked_sub(labels.len() + origin.len()) else { return false };
+    let (first, second) = name[rest..].split_at(labels.len());
+    if !first.eq_ignore_ascii_case(labels) || !second.eq_ignore_ascii_case(origin) {
+        return false;
+    }
+    // The octets could also lie across a label: those before them have to be whole labels.
+    let mut at = 0;
+    while at < rest {
+        at += 1 + usize::from(name[at]);
+    }
+    at == rest && (rest > 0 || labels.len() > 1 + usize::from(labels[0]))
+}
+
 /// Labels without escapes; says whether the last one ends with a dot.
 fn plain_labels(text: &[u8], out: &mut Vec<u8>) -> Result<bool, TextError> {
     let mut rest = text;

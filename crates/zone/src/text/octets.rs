@@ -17,45 +17,72 @@ pub(super) fn scan_base64_rest(words: &mut Words<'_>, out: &mut Vec<u8>) -> Resu
 }
 
 fn scan_rest(words: &mut Words<'_>, encoding: &Encoding, error: TextError, out: &mut Vec<u8>) -> Result<(), TextError> {
+    let start = words.taken();
     let Some(first) = words.take() else { return Ok(()) };
     let first = first.plain()?;
     if words.is_empty() {
-        return decode(first, encoding, error, out);
+        return decode(first, encoding, error, out).map_err(|(error, _)| error);
     }
     let mut digits = first.to_vec();
+    let mut ends = vec![digits.len()];
     while let Some(word) = words.take() {
         digits.extend_from_slice(word.plain()?);
+        ends.push(digits.len());
     }
-    decode(&digits, encoding, error, out)
+    decode(&digits, encoding, error, out).map_err(|(error, at)| {
+        words.blame(start + ends.partition_point(|&end| end <= at).min(ends.len() - 1));
+        error
+    })
 }
 
-fn decode(digits: &[u8], encoding: &Encoding, error: TextError, out: &mut Vec<u8>) -> Result<(), TextError> {
+/// The error comes with the number of the digit at fault.
+fn decode(digits: &[u8], encoding: &Encoding, error: TextError, out: &mut Vec<u8>) -> Result<(), (TextError, usize)> {
     let start = out.len();
-    out.resize(start + encoding.decode_len(digits.len()).map_err(|_| error)?, 0);
-    let len = encoding.decode_mut(digits, &mut out[start..]).map_err(|_| error)?;
+    let decoded = encoding.decode_len(digits.len()).map_err(|_| ()).and_then(|len| {
+        out.resize(start + len, 0);
+        encoding.decode_mut(digits, &mut out[start..]).map_err(|_| ())
+    });
+    let Ok(len) = decoded else { return Err(why_undecoded(digits, error)) };
     out.truncate(start + len);
     Ok(())
 }
 
+/// A digit that is none, or else that there are too many or too few.
+fn why_undecoded(digits: &[u8], error: TextError) -> (TextError, usize) {
+    let is_digit = |digit: &u8| match error {
+        TextError::Hex => digit.is_ascii_hexdigit(),
+        TextError::Base64 => digit.is_ascii_alphanumeric() || b"+/=".contains(digit),
+        _ => true,
+    };
+    match (digits.iter().position(|digit| !is_digit(digit)), error) {
+        (Some(at), error) => (error, at),
+        (None, TextError::Hex) => (TextError::HexOdd, digits.len()),
+        (None, TextError::Base64) => (TextError::Base64Length, digits.len()),
+        (None, error) => (error, digits.len()),
+    }
+}
+
 /// Octets in hexadecimal, in one word.
 pub(super) fn scan_hex(text: &[u8], out: &mut Vec<u8>) -> Result<(), TextError> {
-    decode(text, &HEXLOWER_PERMISSIVE, TextError::Hex, out)
+    decode(text, &HEXLOWER_PERMISSIVE, TextError::Hex, out).map_err(|(error, _)| error)
 }
 
 /// Octets in base64, in one word.
 pub(super) fn scan_base64(text: &[u8], out: &mut Vec<u8>) -> Result<(), TextError> {
-    decode(text, &BASE64, TextError::Base64, out)
+    decode(text, &BASE64, TextError::Base64, out).map_err(|(error, _)| error)
 }
 
 /// A length octet, then octets in hexadecimal; `-` is none (RFC 5155 3.3).
 pub(super) fn scan_hex_len8(text: &[u8], out: &mut Vec<u8>) -> Result<(), TextError> {
-    len8(out, TextError::Hex, |out| if text == b"-" { Ok(()) } else { scan_hex(text, out) })
+    len8(out, TextError::OctetsMany, |out| if text == b"-" { Ok(()) } else { scan_hex(text, out) })
 }
 
 /// A length octet, then octets in base32hex without padding (RFC 5155 3.3).
 pub(super) fn scan_base32_len8(text: &[u8], out: &mut Vec<u8>) -> Result<(), TextError> {
     let upper = text.to_ascii_uppercase();
-    len8(out, TextError::Base32, |out| decode(&upper, &BASE32HEX_NOPAD, TextError::Base32, out))
+    len8(out, TextError::OctetsMany, |out| {
+        decode(&upper, &BASE32HEX_NOPAD, TextError::Base32, out).map_err(|(error, _)| error)
+    })
 }
 
 /// A length octet before what `scan` appends.

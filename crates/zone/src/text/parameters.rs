@@ -36,8 +36,10 @@ const DOCPATH: u16 = 10;
 
 /// `key`, `key=value`, `key="value"`, in any order.
 pub(super) fn scan_parameters(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), TextError> {
-    let mut params: Vec<(u16, Vec<u8>)> = Vec::new();
+    // Each with the number of its word.
+    let mut params: Vec<(u16, Vec<u8>, usize)> = Vec::new();
     while let Some(word) = words.take() {
+        let at = words.taken() - 1;
         if word.is_quoted() {
             return Err(TextError::Parameter);
         }
@@ -55,8 +57,10 @@ pub(super) fn scan_parameters(words: &mut Words<'_>, out: &mut Vec<u8>) -> Resul
             && let Some(quoted) = words.peek().filter(|next| next.is_quoted() && next.is_joined())
         {
             words.take();
+            words.blame(at);
             unescape_all(quoted.octets(), value)?;
         }
+        words.blame(at);
         if words.peek().is_some_and(Word::is_joined) {
             return Err(TextError::Parameter);
         }
@@ -67,19 +71,44 @@ pub(super) fn scan_parameters(words: &mut Words<'_>, out: &mut Vec<u8>) -> Resul
         } else {
             octets = value.unwrap_or_default()
         }
-        params.push((key, octets));
+        params.push((key, octets, at));
+        words.unblame();
     }
     // RFC 9460 2.2: on the wire the keys ascend.
     params.sort_by_key(|param| param.0);
-    if params.windows(2).any(|pair| pair[0].0 == pair[1].0) {
+    if let Some(pair) = params.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        words.blame(pair[1].2);
         return Err(TextError::ParameterTwice);
     }
-    for (key, value) in params {
+    if let Some((at, error)) = contradiction(&params) {
+        words.blame(at);
+        return Err(error);
+    }
+    for (key, value, at) in params {
         out.extend_from_slice(&key.to_be_bytes());
-        out.extend_from_slice(&u16::try_from(value.len()).map_err(|_| TextError::Parameter)?.to_be_bytes());
+        let len = u16::try_from(value.len()).map_err(|_| {
+            words.blame(at);
+            TextError::OctetsMany
+        })?;
+        out.extend_from_slice(&len.to_be_bytes());
         out.extend_from_slice(&value);
     }
     Ok(())
+}
+
+/// A parameter that the others contradict: its word, and why.
+fn contradiction(params: &[(u16, Vec<u8>, usize)]) -> Option<(usize, TextError)> {
+    let has = |key: u16| params.iter().any(|param| param.0 == key);
+    params.iter().find_map(|(key, value, at)| match *key {
+        // RFC 9460 8: it does not list itself, and what it lists is there.
+        MANDATORY => {
+            let is_wrong = |key: u16| key == MANDATORY || !has(key);
+            let mut keys = value.chunks_exact(2).map(|key| u16::from_be_bytes([key[0], key[1]]));
+            keys.any(is_wrong).then_some((*at, TextError::ParameterMandatory))
+        }
+        NO_DEFAULT_ALPN if !has(ALPN) => Some((*at, TextError::ParameterAlpn)),
+        _ => None,
+    })
 }
 
 fn unescape_all(text: &[u8], out: &mut Vec<u8>) -> Result<(), TextError> {
@@ -100,15 +129,15 @@ fn scan_key(text: &[u8]) -> Result<(u16, bool), TextError> {
     match text.strip_prefix(b"key") {
         Some(digits) if digits.first() != Some(&b'0') || digits.len() == 1 => {
             // 65535 is reserved as "Invalid key" but is written and read like others (RFC 9460 14.3.2).
-            Ok((number_u16(digits).map_err(|_| TextError::Parameter)?, false))
+            Ok((number_u16(digits).map_err(|_| TextError::ParameterUnknown)?, false))
         }
-        _ => Err(TextError::Parameter),
+        _ => Err(TextError::ParameterUnknown),
     }
 }
 
 fn scan_value(key: u16, value: Option<Vec<u8>>, out: &mut Vec<u8>) -> Result<(), TextError> {
     let given = value.as_deref().filter(|value| !value.is_empty());
-    let list = |value: Option<&[u8]>| value.map(split_list).ok_or(TextError::Parameter);
+    let list = |value: Option<&[u8]>| value.map(split_list).ok_or(TextError::ParameterValueMissing);
     match key {
         MANDATORY => {
             let mut keys =
@@ -123,20 +152,20 @@ fn scan_value(key: u16, value: Option<Vec<u8>>, out: &mut Vec<u8>) -> Result<(),
         // RFC 9953 3.2: "The root path "/" is represented by 0 docpath-segments".
         DOCPATH => push_items(&given.map(split_list).unwrap_or_default(), out)?,
         NO_DEFAULT_ALPN | OHTTP if given.is_none() => {}
-        NO_DEFAULT_ALPN | OHTTP => return Err(TextError::Parameter),
-        PORT => out.extend_from_slice(&number_u16(given.ok_or(TextError::Parameter)?)?.to_be_bytes()),
+        NO_DEFAULT_ALPN | OHTTP => return Err(TextError::ParameterValueExtra),
+        PORT => out.extend_from_slice(&number_u16(given.ok_or(TextError::ParameterValueMissing)?)?.to_be_bytes()),
         IPV4HINT => {
             for address in list(given)? {
                 out.extend_from_slice(&ipv4(&address)?);
             }
         }
-        ECH => scan_base64(given.ok_or(TextError::Parameter)?, out)?,
+        ECH => scan_base64(given.ok_or(TextError::ParameterValueMissing)?, out)?,
         IPV6HINT => {
             for address in list(given)? {
                 out.extend_from_slice(&ipv6(&address)?);
             }
         }
-        DOHPATH => out.extend_from_slice(given.ok_or(TextError::Parameter)?),
+        DOHPATH => out.extend_from_slice(given.ok_or(TextError::ParameterValueMissing)?),
         TLS_SUPPORTED_GROUPS => {
             for group in list(given)? {
                 out.extend_from_slice(&number_u16(&group)?.to_be_bytes());

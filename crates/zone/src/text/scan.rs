@@ -1,24 +1,24 @@
 //! From text to rdata, along the table of layouts.
 
-use super::TextError;
 use super::addresses::{
     ipv4, ipv6, scan_a6_suffix, scan_atma, scan_eui, scan_ipn, scan_locator, scan_nsap, scan_prefixes,
 };
 use super::bitmaps::{scan_bit_rtype, scan_nxt, scan_ports, scan_windows};
 use super::location::scan_location;
 use super::mnemonic::{algorithm, cert_type, dsync_scheme, protocol};
-use super::names::scan_name;
-use super::numbers::{number_u8, number_u16, number_u32, scan_period, time32};
+use super::names::{is_undotted, scan_name};
+use super::numbers::{number, number_u8, number_u16, number_u32, scan_period, time32};
 use super::octets::{
     scan_base32_len8, scan_base64, scan_base64_rest, scan_hex, scan_hex_len8, scan_hex_rest, scan_string, scan_text,
 };
 use super::parameters::scan_parameters;
 use super::token::{Step, Word, tokenize};
 use super::words::Words;
+use super::{Part, TextError};
 use wire::limits::RDATA_OCTETS_MAX;
 use wire::name::NameRef;
 use wire::number::Rtype;
-use wire::rdata::{Field, RdataError, layout, rdata_check};
+use wire::rdata::{Field, RdataError, layout, rdata_check, rdata_fields};
 
 /// Scans the rdata of one record up to the end of `words` and appends its wire form to `out`.
 ///
@@ -33,23 +33,78 @@ pub fn scan_rdata(
     out: &mut Vec<u8>,
 ) -> Result<(), TextError> {
     let start = out.len();
-    if words.peek().is_some_and(|word| !word.is_quoted() && word.octets() == b"\\#") {
+    let before = words.clone();
+    let is_generic = words.peek().is_some_and(|word| !word.is_quoted() && word.octets() == b"\\#");
+    if is_generic {
+        words.begin(Part::Generic(rtype));
         words.take();
         scan_generic(words, out)?;
     } else {
+        words.begin(Part::Rdata(rtype));
         let fields = layout(rtype).ok_or(TextError::FormMissing)?;
         let mut scan = Scan { rtype, origin, start };
-        for &field in fields {
+        for (at, &field) in fields.iter().enumerate() {
+            words.begin(Part::Field(rtype, at as u8));
             scan.field(field, words, out)?;
         }
     }
     if !words.is_empty() {
+        words.begin(Part::Rdata(rtype));
+        words.take();
         return Err(TextError::LeftOver);
     }
-    if out.len() - start > RDATA_OCTETS_MAX {
+    let rdata = &out[start..];
+    if rdata.len() > RDATA_OCTETS_MAX {
+        words.begin(Part::Rdata(rtype));
         return Err(RdataError::Long.into());
     }
-    Ok(rdata_check(rtype, &out[start..])?)
+    rdata_check(rtype, rdata).map_err(|error| {
+        let error = why_refused(rtype, rdata, error);
+        if is_generic { error } else { blame_field(rtype, rdata, origin, error, before, words) }
+    })
+}
+
+/// Finds the field at fault in rdata that was read but is refused, and the word that it begins with.
+fn blame_field<'t>(
+    rtype: Rtype,
+    rdata: &[u8],
+    origin: Option<NameRef<'_>>,
+    error: TextError,
+    mut again: Words<'t>,
+    words: &mut Words<'t>,
+) -> TextError {
+    let fields = layout(rtype).unwrap_or_default();
+    let wrong = rdata_fields(rtype, rdata).position(|field| field.is_err()).unwrap_or(fields.len().saturating_sub(1));
+    let (mut out, mut scan) = (Vec::new(), Scan { rtype, origin, start: 0 });
+    for &field in &fields[..wrong.min(fields.len())] {
+        if scan.field(field, &mut again, &mut out).is_err() {
+            break;
+        }
+    }
+    words.begin(Part::Field(rtype, wrong as u8));
+    if again.is_empty() {
+        return TextError::Missing;
+    }
+    words.blame(again.taken());
+    error
+}
+
+/// Says of a digest what length it should have.
+fn why_refused(rtype: Rtype, rdata: &[u8], error: RdataError) -> TextError {
+    let is_digest = matches!(error, RdataError::Value(Field::HexRest { .. }));
+    let (kind_at, lengths): (usize, &[(u8, u8)]) = match rtype {
+        Rtype::DS | Rtype::CDS | Rtype::TA | Rtype::DLV => (3, &[(1, 20), (2, 32), (3, 32), (4, 48)]),
+        Rtype::ZONEMD => (5, &[(1, 48), (2, 64)]),
+        _ => return error.into(),
+    };
+    match rdata.get(kind_at) {
+        Some(&kind) if is_digest => TextError::DigestLength {
+            kind,
+            expected: lengths.iter().find(|known| known.0 == kind).map(|known| known.1),
+            found: rdata.len() - kind_at - 1,
+        },
+        _ => error.into(),
+    }
 }
 
 /// Scans rdata that stands alone.
@@ -69,7 +124,8 @@ fn scan_generic(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), TextErro
     let len = number_u16(words.plain()?)?;
     let start = out.len();
     scan_hex_rest(words, out)?;
-    if out.len() - start == usize::from(len) { Ok(()) } else { Err(TextError::GenericLength) }
+    let found = out.len() - start;
+    if found == usize::from(len) { Ok(()) } else { Err(TextError::GenericLength { expected: len, found }) }
 }
 
 /// One record's rdata in the making.
@@ -83,10 +139,10 @@ struct Scan<'o> {
 impl Scan<'_> {
     fn field(&mut self, field: Field, words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), TextError> {
         match field {
-            Field::Name(_) => scan_name(words.expect()?, self.origin, out)?,
+            Field::Name(_) => self.name(words, out)?,
             Field::NamesRest => {
-                while let Some(word) = words.take() {
-                    scan_name(word, self.origin, out)?;
+                while !words.is_empty() {
+                    self.name(words, out)?;
                 }
             }
             Field::U8 if self.rtype == Rtype::DSYNC => out.push(dsync_scheme(words.plain()?)?),
@@ -141,8 +197,8 @@ impl Scan<'_> {
                 self.gateway(kind, words, out)
             }
             Field::RelayType => {
-                let discovery = number_u8(words.plain()?).ok().filter(|&bit| bit < 2).ok_or(TextError::Number)?;
-                let kind = number_u8(words.plain()?).ok().filter(|&kind| kind < 128).ok_or(TextError::Number)?;
+                let discovery = number(words.plain()?, 1)? as u8;
+                let kind = number(words.plain()?, 127)? as u8;
                 out.push(discovery << 7 | kind);
                 Ok(())
             }
@@ -158,9 +214,19 @@ impl Scan<'_> {
             Field::HipKeys => scan_hip_keys(words, out),
             Field::A6Suffix => scan_a6_suffix(words, out),
             Field::A6Name if out[self.start] == 0 => Ok(()),
-            Field::A6Name => scan_name(words.expect()?, self.origin, out),
+            Field::A6Name => self.name(words, out),
             _ => Err(TextError::FormMissing),
         }
+    }
+
+    fn name(&self, words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), TextError> {
+        let start = out.len();
+        let word = words.expect()?;
+        scan_name(word, self.origin, out)?;
+        if is_undotted(word.octets(), &out[start..], self.origin) {
+            words.note_undotted();
+        }
+        Ok(())
     }
 
     /// A gateway by its type (RFC 4025 3.1, RFC 8777 4.3.1).
@@ -187,8 +253,8 @@ fn scan_hip_keys(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), TextErr
     let (mut tag, mut key) = (Vec::new(), Vec::new());
     scan_hex(words.plain()?, &mut tag)?;
     scan_base64(words.plain()?, &mut key)?;
-    let tag_len = u8::try_from(tag.len()).map_err(|_| TextError::Hex)?;
-    let key_len = u16::try_from(key.len()).map_err(|_| TextError::Base64)?;
+    let tag_len = u8::try_from(tag.len()).map_err(|_| TextError::OctetsMany)?;
+    let key_len = u16::try_from(key.len()).map_err(|_| TextError::OctetsMany)?;
     out.extend_from_slice(&[tag_len, algorithm]);
     out.extend_from_slice(&key_len.to_be_bytes());
     out.extend_from_slice(&tag);

@@ -147,7 +147,7 @@ fn what_is_refused_and_why() {
         ("A", "1.2.3.04", Ipv4),
         ("A", "1.2.3.4 5", LeftOver),
         ("A", "\\# 3 000000", Rdata(wire::rdata::RdataError::Short)),
-        ("A", "\\# 4 000000", GenericLength),
+        ("A", "\\# 4 000000", GenericLength { expected: 4, found: 3 }),
         ("AAAA", "1::2::3", Ipv6),
         ("NS", "a..b", Name(wire::name::NameError::Text)),
         ("NS", "\"a\"", NotPlain),
@@ -164,13 +164,14 @@ fn what_is_refused_and_why() {
         ("LOC", "91 N 0 E 0", Location),
         ("LOC", "90 0 0.001 N 0 E 0", Location),
         ("LOC", "1 N 1 E", Missing),
-        ("DNSKEY", "257 3 8 A===", Base64),
+        ("DNSKEY", "257 3 8 A===", Base64Length),
         ("DNSKEY", "257 3 FOO AAEC", Algorithm),
-        ("DS", "1 5 1 0", Hex),
+        ("DS", "1 5 1 0", HexOdd),
+        ("DS", "1 5 1 00", DigestLength { kind: 1, expected: Some(20), found: 1 }),
         ("NSEC", "a. FOO", Rtype),
         ("RRSIG", "A 1 2 3 20050229000000 0 7 a. AAEC", Time),
         ("SVCB", "1 . alpn=a alpn=b", ParameterTwice),
-        ("SVCB", "1 . port", Parameter),
+        ("SVCB", "1 . port", ParameterValueMissing),
         ("SVCB", "1 . docpath=a,,b", Parameter),
         ("SVCB", "1 . alpn=\"a\"b", Parameter),
         ("APL", "1:1.2.3.4/33", Prefix),
@@ -339,7 +340,10 @@ proptest! {
         print_rdata(rtype, &rdata, &mut text);
         match rdata_check(rtype, &rdata) {
             Ok(()) => prop_assert_eq!(scan_rdata_text(rtype, text.as_bytes(), None), Ok(rdata)),
-            Err(error) => prop_assert_eq!(scan_rdata_text(rtype, text.as_bytes(), None), Err(error.into())),
+            Err(error) => {
+                let refused = scan_rdata_text(rtype, text.as_bytes(), None).unwrap_err();
+                prop_assert!(matches!(refused, TextError::DigestLength { .. }) || refused == error.into(), "{:?}", refused);
+            }
         }
     }
 

@@ -28,6 +28,16 @@ impl Token {
         Word { octets: &octets[self.start as usize..self.end as usize], marks: self.marks }
     }
 
+    /// Where it begins in the buffer that was tokenised.
+    pub(crate) const fn start(&self) -> usize {
+        self.start as usize
+    }
+
+    /// Where it ends there.
+    pub(crate) const fn end(&self) -> usize {
+        self.end as usize
+    }
+
     /// On which line it begins; the line that tokenising began on counts as 0.
     #[must_use]
     pub const fn line(&self) -> u32 {

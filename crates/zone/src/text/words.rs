@@ -1,7 +1,7 @@
 //! The tokens of one record's rdata, taken one after the other.
 
-use super::TextError;
 use super::token::{Token, Word};
+use super::{Part, TextError};
 
 /// A cursor over the tokens of one entry.
 #[derive(Clone, Debug)]
@@ -9,13 +9,19 @@ pub struct Words<'t> {
     octets: &'t [u8],
     tokens: &'t [Token],
     at: usize,
+    /// What the next tokens are meant for.
+    part: Option<Part>,
+    /// The token at fault, where it is not the one that was taken last.
+    blamed: Option<usize>,
+    /// The first name that seems to lack its trailing dot.
+    undotted: Option<usize>,
 }
 
 impl<'t> Words<'t> {
     /// All of `tokens`, which lie in `octets`.
     #[must_use]
     pub const fn new(octets: &'t [u8], tokens: &'t [Token]) -> Self {
-        Self { octets, tokens, at: 0 }
+        Self { octets, tokens, at: 0, part: None, blamed: None, undotted: None }
     }
 
     /// Takes the next token, if there is one.
@@ -50,9 +56,54 @@ impl<'t> Words<'t> {
         self.at == self.tokens.len()
     }
 
-    /// The line of the token that was taken last, or of the first; the entry's first line is 0.
+    /// What tokens point into.
+    pub(crate) const fn octets(&self) -> &'t [u8] {
+        self.octets
+    }
+
+    /// Says what the next tokens are meant for.
+    pub(crate) const fn begin(&mut self, part: Part) {
+        self.part = Some(part);
+    }
+
+    /// What the last tokens were meant for.
+    pub(crate) const fn part(&self) -> Option<Part> {
+        self.part
+    }
+
+    /// How many tokens were taken.
+    pub(crate) const fn taken(&self) -> usize {
+        self.at
+    }
+
+    /// Says which token is at fault, by the number of those before it.
+    pub(crate) const fn blame(&mut self, token: usize) {
+        self.blamed = Some(token);
+    }
+
+    /// Takes that back: the token that was taken last is at fault again.
+    pub(crate) const fn unblame(&mut self) {
+        self.blamed = None;
+    }
+
+    /// Notes that the token that was taken last seems to lack its trailing dot.
+    pub(crate) fn note_undotted(&mut self) {
+        self.undotted.get_or_insert(self.at.saturating_sub(1));
+    }
+
+    /// The first name that seems to lack its trailing dot.
+    pub(crate) fn undotted(&self) -> Option<Word<'t>> {
+        self.undotted.and_then(|at| self.tokens.get(at)).map(|token| token.word(self.octets))
+    }
+
+    /// The token that was blamed, or else the one that was taken last, or else the first.
+    pub(crate) fn at_fault(&self) -> Option<&'t Token> {
+        self.tokens.get(self.blamed.unwrap_or(self.at.saturating_sub(1)))
+    }
+
+    /// The line of that token; the entry's first line is 0.
     #[must_use]
     pub fn line(&self) -> u32 {
-        self.tokens.get(self.at.saturating_sub(1)).map_or(0, Token::line)
+        self.at_fault().map_or(0, Token::line)
     }
 }

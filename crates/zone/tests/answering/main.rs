@@ -12,3 +12,4 @@ mod opt;
 mod root;
 mod signing;
 mod validate;
+mod zone_messages;

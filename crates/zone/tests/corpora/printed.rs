@@ -88,7 +88,8 @@ fn ldns_zonereader() {
     // record has four octets.
     let errors = scan(input.as_bytes(), None).unwrap_err();
     assert_eq!(errors.all().len(), 1);
-    assert_eq!((errors.first().line, errors.first().reason.to_string().as_str()), (3882, "rdata ends too early"));
+    assert_eq!(errors.first().line, 3882);
+    assert!(errors.first().to_string().ends_with("A record: the rdata ends too early"), "{errors}");
     let drop_it = |text: &str| {
         let kept: Vec<&str> =
             text.lines().filter(|line| !line.ends_with("A\t\\# 0") && !line.ends_with("A       \\# 0")).collect();

@@ -31,7 +31,7 @@ fn errors_name_the_line_and_the_column() {
         ("grant k zonesub NOSUCH;", (1, 17), "`NOSUCH` is no type"),
         ("grant k zonesub A", (1, 18), "found the end"),
         ("grant k zonesub A }", (1, 19), "found `}`"),
-        ("grant a..b zonesub;", (1, 7), "is no name"),
+        ("grant a..b zonesub;", (1, 7), "is not a domain name"),
         ("grant \"a zonesub;\n", (1, 7), "not closed"),
         ("grant k zonesub; /* x", (1, 18), "does not end"),
         ("grant * external local:s A;", (1, 7), "the absolute path of a socket"),

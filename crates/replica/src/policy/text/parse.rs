@@ -133,11 +133,12 @@ fn scan_type(word: &str) -> Option<Rtype> {
 
 fn parse_name(token: &Token, text: &str) -> Result<Name, TextError> {
     if text == "@" {
-        return Err(token.error("`@` is no name here: write the zone's own, or `.`, which is what named takes it for"));
+        return Err(token
+            .error("`@` is not a name here; write the name of the zone, or `.` if you mean what named takes `@` for"));
     }
     match text.parse::<Name>() {
         Ok(name) => Ok(name.as_ref().to_canonical()),
-        Err(_) => Err(token.error(format!("`{text}` is no name"))),
+        Err(error) => Err(token.error(format!("`{text}` is not a domain name: {error}"))),
     }
 }
 

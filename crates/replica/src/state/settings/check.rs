@@ -1,7 +1,7 @@
 //! Whether a change of the settings makes sense, before it is proposed.
 
 use super::Settings;
-use crate::entry::SettingsChange;
+use crate::entry::{SettingsChange, TOKEN_REVOKED};
 use crate::io::{AdminError, Right};
 use crate::limits::{GRANTS_MAX, KEYS_MAX, MEMBERS_MAX, TOKENS_MAX};
 use crate::policy::Policy;
@@ -51,6 +51,10 @@ impl Settings {
             | SettingsChange::MemberRemove { .. }
             | SettingsChange::MemberRole { .. }
             | SettingsChange::MemberReplace { .. } => self.check_member(change, now_wall_ms),
+            // Only a token that is there can be revoked, and only once.
+            SettingsChange::TokenAdd { digest, expires_wall_ms: TOKEN_REVOKED } => {
+                Ok(self.tokens.get(digest).is_some_and(|&expires| expires != TOKEN_REVOKED))
+            }
             SettingsChange::TokenAdd { digest, .. } | SettingsChange::LearnerTokenAdd { digest, .. } => {
                 if self.tokens.contains_key(digest) { Ok(false) } else { full(self.tokens.len() >= TOKENS_MAX) }
             }

@@ -14,11 +14,12 @@ pub(crate) use trust::authority_context;
 
 use super::hash::{Item, item_hash};
 use crate::codec::Encoder;
-use crate::entry::{SettingsChange, encode_algorithm, encode_grant, encode_options, encode_policy};
+use crate::entry::{SettingsChange, TOKEN_REVOKED, encode_algorithm, encode_grant, encode_options, encode_policy};
 use crate::io::{AckOption, KeyAlgorithm, Member, NodeId, Right, ZoneOptions};
 use crate::limits::{RETIRED_ZONES_MAX, ZONES_MAX};
 use crate::policy::{Policy, Rules, UpdateGrant};
 use crate::secrets::{DataKey, Sealed};
+use crate::trust::JoinTokenStatus;
 use crate::update::TsigKey;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -155,9 +156,14 @@ impl Settings {
         self.feature_level = level;
     }
 
-    /// The join tokens that are not used up.
-    pub(crate) fn token_digests(&self) -> impl Iterator<Item = [u8; 32]> {
-        self.tokens.keys().copied()
+    /// The join tokens that are neither used up nor revoked.
+    pub(crate) fn open_tokens(&self) -> impl Iterator<Item = JoinTokenStatus> {
+        let open = self.tokens.iter().filter(|(_, expires)| **expires != TOKEN_REVOKED);
+        open.map(|(&digest, &expires_wall_ms)| JoinTokenStatus {
+            digest,
+            expires_wall_ms,
+            is_learner: self.learner_tokens.contains(&digest),
+        })
     }
 
     pub(crate) const fn feature_level(&self) -> u32 {

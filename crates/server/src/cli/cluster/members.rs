@@ -1,12 +1,12 @@
 //! Changes of membership, and of who leads.
 
 use super::super::Target;
-use super::super::client::Client;
+use super::super::client::{Client, query};
 use super::super::output::{print, print_only_copy};
 use super::status::newest;
-use crate::api::types::{DoneJson, TokenJson};
+use crate::api::types::{DoneJson, OpenTokenJson, TokenJson};
 use crate::problem::{Exit, Problem};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// How often a leader that must hand over first is asked again.
 const TRIES_MAX: usize = 10;
@@ -33,6 +33,46 @@ pub(super) fn add(target: &Target, is_learner: bool) -> Result<(), Problem> {
     let token: TokenJson = serde_json::from_slice(&answer.body)
         .map_err(|error| Problem::new(Exit::Failed, "the node's answer is not understood", error))?;
     print_only_copy(&token.token)
+}
+
+/// Lists the tokens that are open.
+pub(super) fn tokens(json: bool, target: &Target) -> Result<(), Problem> {
+    let tokens = open_tokens(&Client::find(target)?)?;
+    if json {
+        let text = serde_json::to_string_pretty(&tokens);
+        return print(&text.map_err(|error| Problem::new(Exit::Failed, "cannot print the tokens", error))?);
+    }
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    for token in &tokens {
+        let kind = if token.learner { "learner" } else { "voter" };
+        let end = match token.expires_s.checked_sub(now_s) {
+            Some(left_s) => format!("expires in {} min", left_s.div_ceil(60)),
+            None => "expired".to_owned(),
+        };
+        print(&format!("{}  {kind:<7}  {end}", token.id))?;
+    }
+    if tokens.is_empty() { print("no tokens are open") } else { Ok(()) }
+}
+
+/// Makes one token void, or all.
+pub(super) fn revoke_tokens(id: Option<&str>, target: &Target) -> Result<(), Problem> {
+    let client = Client::find(target)?;
+    let ids = match id {
+        Some(id) => vec![id.to_owned()],
+        None => open_tokens(&client)?.into_iter().map(|token| token.id).collect(),
+    };
+    for id in &ids {
+        let answer = client.change("DELETE", &format!("/v1/tokens?{}", query("id", id)), &[]);
+        let answer = answer.map_err(|problem| problem.of(format!("cannot revoke token {id}")))?;
+        let done: DoneJson = serde_json::from_slice(&answer.body)
+            .map_err(|error| Problem::new(Exit::Failed, "cannot read the node's answer", error))?;
+        print(&format!("token {id} {}", if done.changed { "revoked" } else { "was used or revoked already" }))?;
+    }
+    if ids.is_empty() { print("no tokens are open") } else { Ok(()) }
+}
+
+fn open_tokens(client: &Client) -> Result<Vec<OpenTokenJson>, Problem> {
+    client.get_json("/v1/tokens?consistent=1")
 }
 
 pub(super) fn remove(node: u64, target: &Target) -> Result<(), Problem> {

@@ -19,6 +19,8 @@ Examples:
   catamaran cluster status
   catamaran cluster add                 print a token with which one node may join
   catamaran cluster add --learner       for a node that answers and never votes
+  catamaran cluster tokens              list the tokens that nobody has used yet
+  catamaran cluster revoke-token ID     make one of them void
   catamaran cluster promote 4           give learner 4 a vote
   catamaran cluster replace 2 4         node 2 goes, learner 4 gets its vote, in one step
   catamaran cluster remove 2
@@ -43,6 +45,19 @@ Examples:
 
 Prints a token that is good for one node and for one hour. On the machine of the new node:
   catamaran join --token-file - --dir /var/lib/catamaran --dns 192.0.2.4:53 --peer 10.0.0.4:5380";
+
+const TOKENS_EXAMPLES: &str = "\
+Examples:
+  catamaran cluster tokens
+
+Shows the id of each token and when it expires. The id opens nothing: it is for `cluster revoke-token`.";
+
+const REVOKE_TOKEN_EXAMPLES: &str = "\
+Examples:
+  catamaran cluster revoke-token 5f1d09a3c2b7
+  catamaran cluster revoke-token --all
+
+For a token that was sent to the wrong place. A node that has joined with it stays: see `cluster remove`.";
 
 const PROMOTE_EXAMPLES: &str = "\
 Examples:
@@ -138,6 +153,27 @@ pub(crate) enum ClusterCommand {
         /// It answers and takes updates, and has no vote until it is promoted.
         #[arg(long)]
         learner: bool,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// List the join tokens that were neither used nor revoked.
+    #[command(after_help = TOKENS_EXAMPLES)]
+    Tokens {
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Make a join token void that was not used.
+    #[command(after_help = REVOKE_TOKEN_EXAMPLES)]
+    RevokeToken {
+        /// Its id, as in `catamaran cluster tokens`.
+        #[arg(required_unless_present = "all", conflicts_with = "all")]
+        id: Option<String>,
+        /// Revoke all of them.
+        #[arg(long)]
+        all: bool,
         #[command(flatten)]
         target: Target,
     },
@@ -251,6 +287,8 @@ pub(crate) fn run(command: &ClusterCommand) -> Result<(), Problem> {
     match command {
         ClusterCommand::Status { json, target } => status::run(*json, target),
         ClusterCommand::Add { learner, target } => members::add(target, *learner),
+        ClusterCommand::Tokens { json, target } => members::tokens(*json, target),
+        ClusterCommand::RevokeToken { id, all: _, target } => members::revoke_tokens(id.as_deref(), target),
         ClusterCommand::Promote { node, target } => members::set_vote(*node, true, target),
         ClusterCommand::Demote { node, target } => members::set_vote(*node, false, target),
         ClusterCommand::Replace { node, by, target } => members::replace(*node, *by, target),

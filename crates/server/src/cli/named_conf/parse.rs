@@ -1,24 +1,44 @@
 //! The statements that matter: `include`, `view`, `options`, `zone`, and in them `update-policy` and `allow-update`.
 
+use super::acl::{self, List, Lists};
 use super::{At, Sources, ZonePolicy, included};
+use crate::limits::NAMED_CONF_DEPTH_MAX;
 use replica::policy::text::{TextError, Token, TokenKind, Tokens, parse_rule};
 use replica::policy::{Effect, Identity, Policy, Rule, RuleType, Scope};
 use std::path::Path;
 use wire::Name;
 use wire::number::Rtype;
 
-/// Statements may stand in each other this deep: view, zone, and what they hold.
-const DEPTH_MAX: usize = 64;
+/// A place, and what is wrong there.
+pub(super) type Fault = (String, String);
 
 /// Who may update, as one of the two statements says it.
-type Rules = At<Vec<Rule>>;
+#[derive(Clone)]
+enum Allowed {
+    /// `update-policy`
+    Policy(Result<Vec<Rule>, Vec<Fault>>),
+    /// `allow-update`: which lists it names is known at the end.
+    List(List),
+}
+
+impl Allowed {
+    /// The rules, or all that is wrong with them.
+    fn resolve(&self, lists: &Lists) -> Result<Vec<Rule>, Vec<Fault>> {
+        match self {
+            Self::Policy(rules) => rules.clone(),
+            Self::List(list) => acl::resolve(list, lists),
+        }
+    }
+}
 
 struct Parser<'s, S> {
     sources: &'s mut S,
     zones: Vec<Found>,
     /// `allow-update` outside of zones, for those that do not say anything themselves: of the view that is being read,
     /// or else of all of them.
-    default: Option<Rules>,
+    default: Option<Allowed>,
+    /// The lists of `acl` statements.
+    lists: Lists,
     /// Whether zones are of class IN where they name none: those of a view have its class.
     is_internet: bool,
 }
@@ -26,13 +46,13 @@ struct Parser<'s, S> {
 struct Found {
     zone: Name,
     place: String,
-    rules: Option<Rules>,
+    rules: Option<Allowed>,
 }
 
 /// What the block of a zone says, with the files that it includes.
 #[derive(Default)]
 struct ZoneBlock {
-    rules: Option<Rules>,
+    rules: Option<Allowed>,
     /// It is of a type that takes no updates itself, or stands in another view.
     is_of_others: bool,
     /// Where it takes the rest from a template.
@@ -41,18 +61,20 @@ struct ZoneBlock {
 
 /// Reads a file with what it includes.
 pub(super) fn parse<S: Sources>(file: &Path, sources: &mut S) -> At<Vec<ZonePolicy>> {
-    let mut parser = Parser { sources, zones: Vec::new(), default: None, is_internet: true };
+    let mut parser = Parser { sources, zones: Vec::new(), default: None, lists: Lists::new(), is_internet: true };
     parser.file(file, 0)?;
-    let Parser { zones, default, .. } = parser;
+    let Parser { zones, default, lists, .. } = parser;
     let mut policies = Vec::<ZonePolicy>::new();
     for Found { zone, place, rules } in zones {
         let Some(rules) = rules.or_else(|| default.clone()) else { continue };
         if let Some(other) = policies.iter_mut().find(|other| other.zone == zone) {
-            other.rules = Err((place, format!("zone {zone} stands here and at {}: there is one view", other.place)));
+            let why = format!("zone {zone} stands here and at {}; a zone can be in one view only", other.place);
+            other.rules = Err(vec![(place, why)]);
             continue;
         }
-        let rules =
-            rules.and_then(|rules| Policy::new(rules, Vec::new()).map_err(|error| (place.clone(), error.to_string())));
+        let rules = rules
+            .resolve(&lists)
+            .and_then(|rules| Policy::new(rules, Vec::new()).map_err(|error| vec![(place.clone(), error.to_string())]));
         policies.push(ZonePolicy { zone, place, rules });
     }
     Ok(policies)
@@ -72,7 +94,7 @@ impl<S: Sources> Parser<'_, S> {
             let Some(token) = tokens.next_token().map_err(at)? else {
                 return if in_block { Err(at(tokens.error_here("a block is not closed"))) } else { Ok(()) };
             };
-            if depth > DEPTH_MAX {
+            if depth > NAMED_CONF_DEPTH_MAX {
                 return Err(at(token.error("files include each other, or blocks stand in each other, too deep")));
             }
             match &token.kind {
@@ -112,7 +134,12 @@ impl<S: Sources> Parser<'_, S> {
             }
             "zone" => self.zone(file, tokens, depth),
             "allow-update" => {
-                self.default = Some(acl(tokens).map_err(at)?.map_err(at));
+                self.default = Some(Allowed::List(acl::parse(file, tokens).map_err(at)?));
+                Ok(())
+            }
+            "acl" => {
+                let (_, name) = tokens.expect_word("the name of a list").map_err(at)?;
+                self.lists.insert(name.to_ascii_lowercase(), acl::parse(file, tokens).map_err(at)?);
                 Ok(())
             }
             _ => skip(tokens).map_err(at),
@@ -122,7 +149,8 @@ impl<S: Sources> Parser<'_, S> {
     fn zone(&mut self, file: &Path, tokens: &mut Tokens<'_>, depth: usize) -> At<()> {
         let at = |error: TextError| placed(file, error);
         let (token, text) = tokens.expect_word("the name of a zone").map_err(at)?;
-        let zone: Name = text.parse().map_err(|_| at(token.error(format!("`{text}` is no name"))))?;
+        let zone: Name =
+            text.parse().map_err(|error| at(token.error(format!("`{text}` is not a domain name: {error}"))))?;
         let place = format!("{}:{}:{}", file.display(), token.line, token.column);
         let is_internet = open(tokens, self.is_internet).map_err(at)?;
         let mut block = ZoneBlock::default();
@@ -130,7 +158,7 @@ impl<S: Sources> Parser<'_, S> {
         let ZoneBlock { mut rules, is_of_others, template } = block;
         if let (None, Some(place)) = (&rules, template) {
             let why = "templates are not read: write into the zone what the template says of updates";
-            rules = Some(Err((place, why.to_owned())));
+            rules = Some(Allowed::Policy(Err(vec![(place, why.to_owned())])));
         }
         if is_internet && !is_of_others {
             self.zones.push(Found { zone: zone.as_ref().to_canonical(), place, rules });
@@ -152,7 +180,7 @@ impl<S: Sources> Parser<'_, S> {
             let Some(token) = tokens.next_token().map_err(at)? else {
                 return if in_block { Err(at(tokens.error_here("a block is not closed"))) } else { Ok(()) };
             };
-            if depth > DEPTH_MAX {
+            if depth > NAMED_CONF_DEPTH_MAX {
                 return Err(at(token.error("files include each other too deep")));
             }
             let word = match &token.kind {
@@ -181,9 +209,13 @@ impl<S: Sources> Parser<'_, S> {
                     block.template = Some(format!("{}:{}:{}", file.display(), token.line, token.column));
                     skip(tokens).map_err(at)?;
                 }
-                "update-policy" => block.rules = Some(update_policy(&token, tokens).map_err(at)?.map_err(at)),
+                "update-policy" => {
+                    let rules = update_policy(&token, tokens).map_err(at)?;
+                    let rules = rules.map_err(|faults| faults.into_iter().map(at).collect());
+                    block.rules = Some(Allowed::Policy(rules));
+                }
                 // `update-policy` and `allow-update` exclude each other.
-                "allow-update" => block.rules = Some(acl(tokens).map_err(at)?.map_err(at)),
+                "allow-update" => block.rules = Some(Allowed::List(acl::parse(file, tokens).map_err(at)?)),
                 _ => skip(tokens).map_err(at)?,
             }
         }
@@ -194,12 +226,12 @@ impl<S: Sources> Parser<'_, S> {
     }
 }
 
-fn placed(file: &Path, error: TextError) -> (String, String) {
+pub(super) fn placed(file: &Path, error: TextError) -> Fault {
     (format!("{}:{}:{}", file.display(), error.line, error.column), error.what)
 }
 
 /// Goes behind the next opening brace; gives whether what is opened is of class IN, which the word before it says.
-fn open(tokens: &mut Tokens<'_>, mut is_internet: bool) -> Result<bool, TextError> {
+pub(super) fn open(tokens: &mut Tokens<'_>, mut is_internet: bool) -> Result<bool, TextError> {
     loop {
         let token = tokens.expect("`{`")?;
         match &token.kind {
@@ -211,7 +243,7 @@ fn open(tokens: &mut Tokens<'_>, mut is_internet: bool) -> Result<bool, TextErro
 }
 
 /// Passes over the rest of a statement, blocks and all.
-fn skip(tokens: &mut Tokens<'_>) -> Result<(), TextError> {
+pub(super) fn skip(tokens: &mut Tokens<'_>) -> Result<(), TextError> {
     let mut depth = 0usize;
     loop {
         let token = tokens.expect("`;`")?;
@@ -226,18 +258,18 @@ fn skip(tokens: &mut Tokens<'_>) -> Result<(), TextError> {
 }
 
 /// The outer error is of the text; the inner is of this policy, and reading goes on behind it.
-fn update_policy(word: &Token, tokens: &mut Tokens<'_>) -> Result<Result<Vec<Rule>, TextError>, TextError> {
+fn update_policy(word: &Token, tokens: &mut Tokens<'_>) -> Result<Result<Vec<Rule>, Vec<TextError>>, TextError> {
     let token = tokens.expect("`{` or `local`")?;
     if token.shown().eq_ignore_ascii_case("local") {
         skip(tokens)?;
-        return Ok(Err(word.error(
-            "`update-policy local` is for a key that named makes for itself: make one with `catamaran key add`",
-        )));
+        return Ok(Err(vec![word.error(
+            "`update-policy local` is for a key that named makes for itself; make one with `catamaran key add`",
+        )]));
     }
     if token.kind != TokenKind::Open {
         return Err(token.error(format!("want `{{` or `local`, found `{}`", token.shown())));
     }
-    let (mut rules, mut fault) = (Vec::new(), None);
+    let (mut rules, mut faults) = (Vec::new(), Vec::new());
     loop {
         let token = tokens.expect("`}`")?;
         match token.kind {
@@ -249,14 +281,14 @@ fn update_policy(word: &Token, tokens: &mut Tokens<'_>) -> Result<Result<Vec<Rul
         match parse_rule(&token, tokens) {
             Ok(rule) => {
                 if let Some(rtype) = rule.grants_in_vain() {
-                    fault.get_or_insert(token.error(format!(
-                        "no rule can grant {rtype} here: records of DNSSEC are for who signs the zone"
+                    faults.push(token.error(format!(
+                        "no rule can grant {rtype}; only the signer of a zone may write records of DNSSEC"
                     )));
                 }
                 rules.push(rule);
             }
             Err(error) => {
-                fault.get_or_insert(error);
+                faults.push(error);
                 // Behind the rule, wherever in it reading stopped.
                 *tokens = before;
                 skip(tokens)?;
@@ -264,54 +296,11 @@ fn update_policy(word: &Token, tokens: &mut Tokens<'_>) -> Result<Result<Vec<Rul
         }
     }
     skip(tokens)?;
-    Ok(fault.map_or(Ok(rules), Err))
+    Ok(if faults.is_empty() { Ok(rules) } else { Err(faults) })
 }
 
-/// `{ key NAME; ... }`: such keys may write everything.
-fn acl(tokens: &mut Tokens<'_>) -> Result<Result<Vec<Rule>, TextError>, TextError> {
-    open(tokens, true)?;
-    let (mut rules, mut fault) = (Vec::new(), None);
-    loop {
-        let token = tokens.expect("`}`")?;
-        let word = match &token.kind {
-            TokenKind::Close => break,
-            TokenKind::End => continue,
-            TokenKind::Word(word) => word.to_ascii_lowercase(),
-            TokenKind::Open => String::new(),
-        };
-        match word.as_str() {
-            "key" => {
-                let (token, text) = tokens.expect_word("the name of a key")?;
-                match text.parse::<Name>() {
-                    Ok(name) => rules.push(everything(&name)),
-                    Err(_) => drop(fault.get_or_insert(token.error(format!("`{text}` is no name")))),
-                }
-            }
-            // Whoever is not named may nothing.
-            "none" => {}
-            _ => {
-                fault.get_or_insert(token.error(
-                    "only `key NAME` and `none` can be taken over: an update needs a key here, addresses grant nothing",
-                ));
-                if token.kind == TokenKind::Open {
-                    // Up to its closing brace; the semicolon behind it ends it.
-                    let mut depth = 1;
-                    while depth > 0 {
-                        match tokens.expect("`}`")?.kind {
-                            TokenKind::Open => depth += 1,
-                            TokenKind::Close => depth -= 1,
-                            _ => {}
-                        }
-                    }
-                }
-            }
-        }
-    }
-    skip(tokens)?;
-    Ok(fault.map_or(Ok(rules), Err))
-}
-
-fn everything(key: &Name) -> Rule {
+/// A key of `allow-update` may write everything.
+pub(super) fn everything(key: &Name) -> Rule {
     Rule {
         effect: Effect::Grant,
         identity: Identity::of_name(key.as_ref()),

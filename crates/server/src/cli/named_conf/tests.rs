@@ -27,7 +27,10 @@ fn shown(text: &str) -> Vec<String> {
         .iter()
         .map(|zone| match &zone.rules {
             Ok(rules) => format!("{} {}", zone.zone, rules.to_string().trim_end().replace('\n', " ")),
-            Err((place, why)) => format!("{} {place} {why}", zone.zone),
+            Err(faults) => {
+                let faults: Vec<_> = faults.iter().map(|(place, why)| format!("{place} {why}")).collect();
+                format!("{} {}", zone.zone, faults.join(" | "))
+            }
         })
         .collect()
 }
@@ -73,7 +76,7 @@ fn a_zone_has_what_it_includes_and_nothing_of_a_template_unread() {
     let files = [("etc/named.conf", text), ("etc/a.rules", rules), ("etc/more", "file \"x\"; type primary;")];
     let zones = read(&files).unwrap();
     assert_eq!(zones[0].rules.as_ref().unwrap().to_string().trim_end(), "grant \"k.\" name \"x.a.\" A;");
-    let (place, why) = zones[1].rules.as_ref().unwrap_err();
+    let (place, why) = &zones[1].rules.as_ref().unwrap_err()[0];
     assert!(place == "etc/named.conf:3:24" && why.starts_with("templates are not read"), "{place} {why}");
     assert_eq!(zones[2].rules.as_ref().unwrap().to_string().trim_end(), "grant \"k.\" name \"c.\" A;");
     let (place, why) = read(&files[..1]).unwrap_err();
@@ -109,19 +112,50 @@ fn what_cannot_be_taken_over_is_an_error_of_its_zone_with_line_and_column() {
     let shown = shown(text);
     let starts = [
         "a. etc/named.conf:1:10 `update-policy local`",
-        "b. etc/named.conf:2:25 only `key NAME`",
+        "b. etc/named.conf:2:25 `192.0.2.1` cannot be imported",
         "c. etc/named.conf:5:9 `external` wants `local:`",
-        "d. etc/named.conf:7:25 only `key NAME`",
+        "d. grant \"a.\" zonesub ANY;",
         "e. grant \"k.\" zonesub;",
         "f. grant \"local:/run/auth.sock\" external * CNAME;",
         "g. etc/named.conf:12:2 no rule can grant DNSKEY",
-        "h. etc/named.conf:13:43 `@` is no name",
+        "h. etc/named.conf:13:43 `@` is not a name here",
         "i. deny \"k.\" zonesub DNSKEY;",
     ];
     assert_eq!(shown.len(), starts.len());
     for (shown, start) in shown.iter().zip(starts) {
         assert!(shown.starts_with(start), "{shown}");
     }
+}
+
+#[test]
+fn all_errors_of_all_zones_are_shown_at_once() {
+    let text = "zone a { update-policy {\n grant k nonsense a A;\n grant k zonesub A;\n deny k name @ A;\n}; };\n\
+                zone b { allow-update { 192.0.2.1; !key k; key a..b; any; }; };\n";
+    let shown = shown(text);
+    let places = |shown: &str| -> Vec<String> {
+        shown.split_whitespace().filter_map(|word| word.strip_prefix("etc/named.conf:").map(str::to_owned)).collect()
+    };
+    assert_eq!(places(&shown[0]), ["2:10", "4:14"], "{}", shown[0]);
+    assert_eq!(places(&shown[1]), ["6:25", "6:36", "6:48", "6:54"], "{}", shown[1]);
+    assert!(shown[1].contains("`a..b` is not a domain name: it has an empty label"), "{}", shown[1]);
+}
+
+#[test]
+fn an_acl_that_is_made_of_keys_is_resolved() {
+    let text = "zone a { allow-update { Updaters; key c; }; };\n\
+                acl updaters { key a; more; none; };\n\
+                acl \"more\" { { key b; }; UPDATERS; key a; };\n\
+                zone b { allow-update { mixed; }; };\n\
+                acl mixed { key a; 192.0.2.0/24; };\n\
+                options { allow-update { updaters; }; };\n\
+                zone c { };\n\
+                zone d { allow-update { nowhere; }; };\n";
+    let keys = |names: &str| names.chars().map(|name| format!(" grant \"{name}.\" zonesub ANY;")).collect::<String>();
+    let shown = shown(text);
+    assert_eq!(shown[0], format!("a.{}", keys("abc")));
+    assert!(shown[1].starts_with("b. etc/named.conf:5:20 `192.0.2.0/24` cannot be imported"), "{}", shown[1]);
+    assert_eq!(shown[2], format!("c.{}", keys("ab")));
+    assert!(shown[3].starts_with("d. etc/named.conf:8:25 `nowhere` cannot be imported"), "{}", shown[3]);
 }
 
 #[test]
@@ -136,7 +170,7 @@ fn views_and_options_and_included_files_are_looked_into() {
         zones.iter().map(|zone| (zone.place.as_str(), zone.rules.as_ref().map(ToString::to_string))).collect();
     assert_eq!(shown[1], ("etc/more/b.conf:1:6", Ok("grant \"k.\" zonesub A;\n".to_owned())));
     // The same zone twice: only one can be meant.
-    let (place, why) = zones[0].rules.as_ref().unwrap_err();
+    let (place, why) = &zones[0].rules.as_ref().unwrap_err()[0];
     assert_eq!(place, "etc/more/b.conf:1:56");
     assert!(why.contains("etc/more/a.conf:1:39"), "{why}");
 }
@@ -167,7 +201,7 @@ fn errors_of_the_text_name_file_line_and_column() {
         ("zone a { update-policy { grant k zonesub; ", "etc/named.conf:1:43", "found the end"),
         ("options {\n", "etc/named.conf:2:1", "not closed"),
         ("}", "etc/named.conf:1:1", "found `}`"),
-        ("zone a..b {};", "etc/named.conf:1:6", "no name"),
+        ("zone a..b {};", "etc/named.conf:1:6", "is not a domain name: it has an empty label"),
         ("key k { secret \"x; };", "etc/named.conf:1:16", "not closed"),
         ("include \"none\";", "etc/none", "no such file"),
         ("include \"named.conf\";", "etc/named.conf:1:1", "too deep"),
@@ -181,7 +215,7 @@ proptest! {
     #[test]
     fn no_text_panics(words in prop::collection::vec(prop::sample::select(&[
         "zone", "a", "{", "}", ";", "update-policy", "allow-update", "grant", "deny", "key", "zonesub", "view",
-        "options", "include", "\"named.conf\"", "local", "none", "A(3)", "type", "primary",
+        "options", "include", "\"named.conf\"", "local", "acl", "!", "none", "A(3)", "type", "primary",
     ][..]), 0..40)) {
         let _ = read(&[("etc/named.conf", &words.join(" "))]);
     }

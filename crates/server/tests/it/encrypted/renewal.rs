@@ -51,6 +51,7 @@ fn a_new_certificate_is_seen_by_new_connections_and_open_ones_go_on() {
     answer_some(FEW / 2);
     assert_eq!(shown(), certificate("node-1/dns.pem"));
     assert_eq!(loads("taken"), 1);
+    assert!(cluster.metric(1, "catamaran_client_certificate_expiry_timestamp_seconds") > 0);
 
     // One without its key is of no use.
     std::fs::copy(file("node-2/dns.pem"), file("node-1/dns.pem")).unwrap();

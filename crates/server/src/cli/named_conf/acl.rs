@@ -1,0 +1,128 @@
+//! Address match lists: those of `allow-update`, and the lists that `acl` names.
+
+use super::parse::{Fault, everything, placed, skip};
+use crate::limits::NAMED_CONF_DEPTH_MAX;
+use replica::policy::Rule;
+use replica::policy::text::{TextError, TokenKind, Tokens};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use wire::Name;
+
+/// One element of a list.
+#[derive(Clone, Debug)]
+pub(super) enum Element {
+    /// `key NAME`
+    Key(Name),
+    /// A list in braces.
+    Nested(List),
+    /// A word: the name of another list, an address, or `any`.
+    Word(String, Fault),
+    /// What no list can hold.
+    Wrong(Fault),
+}
+
+pub(super) type List = Vec<Element>;
+
+/// The lists of `acl` statements by name, in lower case: BIND compares them so.
+pub(super) type Lists = BTreeMap<String, List>;
+
+/// Why an element of BIND's lists has no meaning here.
+const ONLY_KEYS: &str = "cannot be imported: here an update needs a key, so only `key NAME`, `none`, and an acl or a list \
+                         made of these can be";
+
+/// Reads `{ ... }` behind `allow-update` or the name of an `acl`.
+pub(super) fn parse(file: &Path, tokens: &mut Tokens<'_>) -> Result<List, TextError> {
+    super::parse::open(tokens, true)?;
+    let list = elements(file, tokens, 0)?;
+    skip(tokens)?;
+    Ok(list)
+}
+
+/// Elements up to the closing brace.
+fn elements(file: &Path, tokens: &mut Tokens<'_>, depth: usize) -> Result<List, TextError> {
+    let mut list = List::new();
+    loop {
+        let token = tokens.expect("`}`")?;
+        let word = match &token.kind {
+            TokenKind::Close => return Ok(list),
+            TokenKind::End => continue,
+            TokenKind::Open if depth == NAMED_CONF_DEPTH_MAX => return Err(token.error("lists are nested too deep")),
+            TokenKind::Open => {
+                list.push(Element::Nested(elements(file, tokens, depth + 1)?));
+                continue;
+            }
+            TokenKind::Word(word) => word.to_ascii_lowercase(),
+        };
+        let fault = |what: String| placed(file, token.error(what));
+        match word.as_str() {
+            "key" => {
+                let (token, text) = tokens.expect_word("the name of a key")?;
+                list.push(match text.parse::<Name>() {
+                    Ok(name) => Element::Key(name),
+                    Err(error) => {
+                        Element::Wrong(placed(file, token.error(format!("`{text}` is not a domain name: {error}"))))
+                    }
+                });
+            }
+            // No client may update by it.
+            "none" => {}
+            _ if word.starts_with('!') => {
+                list.push(Element::Wrong(fault(format!("`{word}` {ONLY_KEYS}"))));
+                rest_of_element(tokens)?;
+            }
+            _ => list.push(Element::Word(word.clone(), fault(format!("`{word}` {ONLY_KEYS}")))),
+        }
+    }
+}
+
+/// Passes over what is negated, up to its semicolon.
+fn rest_of_element(tokens: &mut Tokens<'_>) -> Result<(), TextError> {
+    let mut depth = 0usize;
+    loop {
+        let before = tokens.clone();
+        match tokens.expect("`;`")?.kind {
+            TokenKind::Open => depth += 1,
+            TokenKind::Close if depth == 0 => {
+                *tokens = before;
+                return Ok(());
+            }
+            TokenKind::Close => depth -= 1,
+            TokenKind::End if depth == 0 => return Ok(()),
+            TokenKind::End | TokenKind::Word(_) => {}
+        }
+    }
+}
+
+/// A rule for each key of a list, or all that is wrong with it.
+pub(super) fn resolve(list: &List, lists: &Lists) -> Result<Vec<Rule>, Vec<Fault>> {
+    let mut keys = Keys { lists, seen: BTreeSet::new(), found: Vec::new(), faults: Vec::new() };
+    keys.add(list);
+    if keys.faults.is_empty() { Ok(keys.found.iter().map(everything).collect()) } else { Err(keys.faults) }
+}
+
+/// The keys of a list. A list that is named twice says nothing new the second time, so lists that name each other end.
+struct Keys<'l> {
+    lists: &'l Lists,
+    seen: BTreeSet<&'l str>,
+    found: Vec<Name>,
+    faults: Vec<Fault>,
+}
+
+impl<'l> Keys<'l> {
+    fn add(&mut self, list: &'l List) {
+        let mut open: Vec<&'l Element> = list.iter().rev().collect();
+        while let Some(element) = open.pop() {
+            match element {
+                Element::Key(name) if self.found.contains(name) => {}
+                Element::Key(name) => self.found.push(name.clone()),
+                Element::Nested(list) => open.extend(list.iter().rev()),
+                Element::Word(word, fault) => match self.lists.get_key_value(word) {
+                    Some((name, list)) if self.seen.insert(name) => open.extend(list.iter().rev()),
+                    Some(_) => {}
+                    None => self.faults.push(fault.clone()),
+                },
+                Element::Wrong(fault) => self.faults.push(fault.clone()),
+            }
+        }
+    }
+}
