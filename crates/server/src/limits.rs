@@ -4,6 +4,8 @@
 pub(crate) const UDP_BATCH_COUNT: usize = 64;
 /// Octets of a datagram that is received; anything a datagram can carry (RFC 1035 4.2.2 has the same for TCP).
 pub(crate) const DATAGRAM_OCTETS_MAX: usize = 65_535;
+/// Time between two warnings that clocks of nodes are wrong.
+pub(crate) const CLOCK_WARN_EVERY: std::time::Duration = std::time::Duration::from_secs(60);
 /// Octets of a response over UDP, whatever the client advertises.
 pub(crate) const UDP_RESPONSE_OCTETS_MAX: usize = 4_096;
 /// Octets of a response over UDP unless the operator says otherwise (RFC 9715 3.1; DNS flag day 2020).

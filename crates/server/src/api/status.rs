@@ -93,6 +93,7 @@ pub(super) async fn status(
                 data_key: standing.data_key,
                 knows_next_keys: of.has_seen_pins,
             }),
+            clock_ahead_ms: of.clock_ahead_ms,
             zone_memory: of
                 .memory
                 .map(|memory| ZoneMemoryJson { used_bytes: memory.used_bytes, limit_bytes: memory.limit_bytes }),

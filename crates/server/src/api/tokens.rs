@@ -17,10 +17,9 @@ use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// How long a token is good.
-const TOKEN_LIFE: Duration = Duration::from_secs(3_600);
+const TOKEN_LIFE_MS: u64 = 3_600_000;
 
 /// What a token tells its bearer about this node.
 pub(crate) struct JoinOffer {
@@ -70,9 +69,7 @@ pub(super) async fn make(
             hint,
         ));
     };
-    let expires = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default() + TOKEN_LIFE;
-    let expires_wall_ms = u64::try_from(expires.as_millis()).unwrap_or(u64::MAX);
-    let command = AdminCommand::CreateToken { digest: digest(&secret), expires_wall_ms, is_learner };
+    let command = AdminCommand::CreateToken { digest: digest(&secret), life_ms: TOKEN_LIFE_MS, is_learner };
     api.handle.admin(command).await?;
     Ok((StatusCode::CREATED, Json(TokenJson { token: token.to_text() })))
 }

@@ -111,6 +111,10 @@ pub(crate) struct MemberJson {
     /// The memory that its zones take, as the leader heard; null elsewhere, and below feature level 3.
     #[serde(default)]
     pub(crate) zone_memory: Option<ZoneMemoryJson>,
+    /// Milliseconds that its clock is ahead of the median of all nodes' clocks; null where it was not heard of late,
+    /// and below feature level 3.
+    #[serde(default)]
+    pub(crate) clock_ahead_ms: Option<i64>,
 }
 
 /// The memory of a node's zones.

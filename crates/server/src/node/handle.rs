@@ -1,6 +1,7 @@
 //! How the other threads talk to the replica thread.
 
 use super::audit_log::refused::RefusedLog;
+use super::cluster_clock::ClusterClock;
 use super::removal::Removal;
 use super::replica_thread::{ReplicaThread, Work};
 use super::rights::Rights;
@@ -99,6 +100,8 @@ pub(crate) struct Shared {
     pub(crate) everywhere: watch::Sender<Everywhere>,
     /// What the zones keep in memory.
     pub(crate) zone_memory: Arc<ZoneMemory>,
+    /// What time it is.
+    pub(crate) clock: ClusterClock,
     /// Whether this node does.
     pub(crate) removal: Removal,
     /// What is refused, for the audit log.

@@ -125,6 +125,7 @@ impl NodeMetrics {
             ],
         );
         self.peers(page, status);
+        Self::clocks(page, status);
         refusals(page, replica);
         alarms(page, &status.alarms);
     }
@@ -145,6 +146,15 @@ impl NodeMetrics {
         for (of, standing) in status.members.iter().filter_map(|of| Some((of, of.standing?))) {
             let node = crate::peer::node_number(of.member.id).to_string();
             family.series(&[("node", &node)], standing.expires_s);
+        }
+    }
+
+    fn clocks(page: &mut Page, status: &Status) {
+        let help = "By how much a node's clock is ahead of the median of all nodes' clocks; those heard of late.";
+        let mut family = page.family("catamaran_clock_ahead_seconds", Kind::Gauge, help);
+        for (of, ahead_ms) in status.members.iter().filter_map(|of| Some((of, of.clock_ahead_ms?))) {
+            let node = crate::peer::node_number(of.member.id).to_string();
+            family.series(&[("node", &node)], ahead_ms as f64 / 1_000.0);
         }
     }
 

@@ -55,6 +55,8 @@ pub(crate) mod system;
 // What the zones take of it, for those who hold versions.
 pub(crate) mod memory_size;
 pub(crate) mod zone_memory;
+// What time it is, by the clocks of all nodes.
+pub(crate) mod cluster_clock;
 
 use crate::api::backup::Backups;
 use crate::api::{Api, Hosts};
@@ -302,6 +304,7 @@ impl Node {
             ending: Ending::new(config.id, &config.dir),
             counters: counters.replica.clone(),
             asking: Default::default(),
+            clock_watch: Default::default(),
             zones_changed: Some(Instant::now()),
             zones_taken: 0,
             checkpoints_written: 0,

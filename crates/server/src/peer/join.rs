@@ -214,7 +214,8 @@ impl JoinDesk {
             return Err("the cluster gave no number".into());
         };
         let failed = |error: io::Error| error.to_string();
-        let issued = if is_renewed { authority.issue(id) } else { authority.issue_without_end(id) };
+        let now_s = self.handle.shared().clock.now_s();
+        let issued = if is_renewed { authority.issue_at(id, now_s) } else { authority.issue_without_end(id) };
         let issued = issued.map_err(failed)?;
         if let Err(why) = self.pin(id, &issued).await {
             // A member whose key nobody pinned must not stay: it would be anybody's who holds the authority's key.

@@ -5,6 +5,7 @@ use super::super::client::Client;
 use crate::api::types::{MemberJson, StatusJson, ZoneMemoryJson};
 use crate::problem::{Exit, Problem};
 use crate::tls::validity::day_text;
+use replica::limits::CLOCK_DIFFERENCE_MS_MAX;
 use std::io::Write;
 
 pub(super) fn run(json: bool, target: &Target) -> Result<(), Problem> {
@@ -65,6 +66,7 @@ fn table(status: &StatusJson) -> String {
         text.push_str("the authority is being replaced: `catamaran cluster rotate --authority` goes on with it\n");
     }
     text.push_str(&rotation(status));
+    text.push_str(&clocks(status));
     for row in &rows {
         let cells: Vec<_> = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
         text.push_str(cells.join("  ").trim_end());
@@ -83,6 +85,16 @@ fn rotation(status: &StatusJson) -> String {
         Some(_) => format!("zones with `ack = all-live` are answered by node {}\n", within.join(", ")),
         None => String::new(),
     }
+}
+
+/// The nodes whose clocks are wrong.
+fn clocks(status: &StatusJson) -> String {
+    let line = |member: &MemberJson| {
+        let ahead_ms = member.clock_ahead_ms.filter(|ahead| ahead.unsigned_abs() > CLOCK_DIFFERENCE_MS_MAX)?;
+        let (by_s, way) = (ahead_ms.unsigned_abs() / 1_000, if ahead_ms > 0 { "ahead" } else { "behind" });
+        Some(format!("the clock of node {} is {by_s} s {way}: set it\n", member.node))
+    };
+    status.members.iter().filter_map(line).collect()
 }
 
 fn row(status: &StatusJson, member: &MemberJson) -> [String; 9] {
@@ -133,6 +145,7 @@ mod tests {
                 data_key: 1,
                 knows_next_keys: true,
             }),
+            clock_ahead_ms: Some(5),
             zone_memory: applied_index.map(|index| ZoneMemoryJson { used_bytes: index << 20, limit_bytes: 512 << 20 }),
         }
     }
@@ -161,6 +174,10 @@ node  role     address         applied  lag  heard      level  certificate  zone
         assert!(table(&elsewhere).contains("does not lead"));
         let replacing = StatusJson { authorities: 2, ..elsewhere.clone() };
         assert!(table(&replacing).contains("rotate --authority"));
+        let mut wrong = elsewhere.clone();
+        (wrong.members[0].clock_ahead_ms, wrong.members[1].clock_ahead_ms) = (Some(10_800_000), Some(-61_500));
+        let lines = "the clock of node 1 is 10800 s ahead: set it\nthe clock of node 2 is 61 s behind: set it\n";
+        assert!(table(&wrong).contains(lines) && !table(&elsewhere).contains("clock"));
         let mut rotating = elsewhere;
         for member in &mut rotating.members {
             member.in_rotation = Some(member.node < 3);
