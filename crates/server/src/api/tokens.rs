@@ -3,6 +3,7 @@
 use super::Api;
 use super::error::ApiError;
 use super::types::TokenJson;
+use crate::config::address::PeerAddress;
 use crate::files::token::random_text;
 use crate::node::trust_keeper::ca_key_of;
 use crate::peer::join::{JoinToken, digest};
@@ -14,7 +15,6 @@ use axum::http::StatusCode;
 use replica::Trust;
 use replica::io::AdminCommand;
 use serde::Deserialize;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ const TOKEN_LIFE_MS: u64 = 3_600_000;
 pub(crate) struct JoinOffer {
     /// Its raft id, and where to reach it.
     pub(crate) member: u64,
-    pub(crate) address: SocketAddr,
+    pub(crate) address: Option<PeerAddress>,
     /// Where the first authority is.
     pub(crate) ca_file: PathBuf,
     /// By whose authority the node is known.
@@ -37,10 +37,12 @@ impl JoinOffer {
     fn token(&self, trust: &Trust, secret: &str) -> Option<JoinToken> {
         let is_issuer = trust.issuing().is_some_and(|issuing| issuing.key.is_some());
         let root = self.tls.as_ref()?.get().own_root()?.clone();
+        let in_state = || trust.members.iter().find(|member| member.id == self.member)?.address.parse().ok();
+        let address = self.address.clone().or_else(in_state)?;
         (is_issuer || ca_key_of(&self.ca_file).exists()).then(|| JoinToken {
             ca: data_encoding::BASE64.encode(&root),
             member: self.member,
-            address: self.address,
+            address,
             secret: secret.to_owned(),
         })
     }

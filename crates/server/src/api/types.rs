@@ -115,6 +115,18 @@ pub(crate) struct MemberJson {
     /// and below feature level 3.
     #[serde(default)]
     pub(crate) clock_ahead_ms: Option<i64>,
+    /// Why the node that was asked cannot connect to it; null while it can.
+    #[serde(default)]
+    pub(crate) unreachable: Option<UnreachableJson>,
+}
+
+/// A node that another cannot connect to.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct UnreachableJson {
+    /// Where it was tried last.
+    pub(crate) address: String,
+    pub(crate) why: String,
+    pub(crate) for_ms: u64,
 }
 
 /// The memory of a node's zones.

@@ -9,6 +9,7 @@ use crate::stop::Stop;
 pub(crate) fn run(args: &ServeArgs) -> Result<(), Problem> {
     let mut config = Config::load(&args.config)?;
     config.zones.nodes_here = args.nodes_here;
+    config.peer.also_at.clone_from(&args.peer_addresses);
     tighten::node(&args.config, &config.dir);
     // Before the first thread: a thread that ran already would keep what the others give up.
     let node = crate::node::Prepared::new(config)?;

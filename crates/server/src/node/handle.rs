@@ -9,6 +9,7 @@ use super::zone_memory::ZoneMemory;
 use crate::limits::{ADMIN_PENDING_MAX, FRAME_AT_ONCE_MAX, UPDATES_PENDING_MAX, UPDATES_SHARE_MAX};
 use crate::metrics::Gauge;
 use crate::peer::PeerEvents;
+use crate::peer::hints::AddressHints;
 use crate::service::counters::Refusal;
 use crate::service::deferred::{Flow, Submit};
 use crate::service::shares::{Place, Shares};
@@ -102,6 +103,8 @@ pub(crate) struct Shared {
     pub(crate) zone_memory: Arc<ZoneMemory>,
     /// What time it is.
     pub(crate) clock: ClusterClock,
+    /// Where members may be, beside where the state says.
+    pub(crate) hints: Arc<AddressHints>,
     /// Whether this node does.
     pub(crate) removal: Removal,
     /// What is refused, for the audit log.
@@ -126,6 +129,10 @@ impl Everywhere {
 }
 
 impl Shared {
+    pub(super) fn with_hints(hints: AddressHints) -> Self {
+        Self { hints: Arc::new(hints), ..Self::default() }
+    }
+
     pub(super) fn set_everywhere(&self, index: u64, of_rotation: bool) {
         self.everywhere.send_modify(|known| match of_rotation {
             true => known.of_rotation = index,

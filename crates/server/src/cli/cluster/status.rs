@@ -2,7 +2,7 @@
 
 use super::super::Target;
 use super::super::client::Client;
-use crate::api::types::{MemberJson, StatusJson, ZoneMemoryJson};
+use crate::api::types::{MemberJson, StatusJson, UnreachableJson, ZoneMemoryJson};
 use crate::problem::{Exit, Problem};
 use crate::tls::validity::day_text;
 use replica::limits::CLOCK_DIFFERENCE_MS_MAX;
@@ -67,6 +67,7 @@ fn table(status: &StatusJson) -> String {
     }
     text.push_str(&rotation(status));
     text.push_str(&clocks(status));
+    text.push_str(&unreachable(status));
     for row in &rows {
         let cells: Vec<_> = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
         text.push_str(cells.join("  ").trim_end());
@@ -85,6 +86,16 @@ fn rotation(status: &StatusJson) -> String {
         Some(_) => format!("zones with `ack = all-live` are answered by node {}\n", within.join(", ")),
         None => String::new(),
     }
+}
+
+/// The nodes that the one that was asked cannot connect to.
+fn unreachable(status: &StatusJson) -> String {
+    let line = |member: &MemberJson| {
+        let UnreachableJson { address, why, for_ms } = member.unreachable.as_ref()?;
+        let (from, to, for_s) = (status.node, member.node, for_ms / 1_000);
+        Some(format!("node {from} cannot connect to node {to} at {address} for {for_s} s: {why}\n"))
+    };
+    status.members.iter().filter_map(line).collect()
 }
 
 /// The nodes whose clocks are wrong.
@@ -146,6 +157,7 @@ mod tests {
                 knows_next_keys: true,
             }),
             clock_ahead_ms: Some(5),
+            unreachable: None,
             zone_memory: applied_index.map(|index| ZoneMemoryJson { used_bytes: index << 20, limit_bytes: 512 << 20 }),
         }
     }
@@ -178,6 +190,11 @@ node  role     address         applied  lag  heard      level  certificate  zone
         (wrong.members[0].clock_ahead_ms, wrong.members[1].clock_ahead_ms) = (Some(10_800_000), Some(-61_500));
         let lines = "the clock of node 1 is 10800 s ahead: set it\nthe clock of node 2 is 61 s behind: set it\n";
         assert!(table(&wrong).contains(lines) && !table(&elsewhere).contains("clock"));
+        let mut lost = elsewhere.clone();
+        let why = "Connection refused (os error 111)".to_owned();
+        lost.members[2].unreachable = Some(UnreachableJson { address: "ns3.test:5380".into(), why, for_ms: 7_900 });
+        let line = "node 2 cannot connect to node 3 at ns3.test:5380 for 7 s: Connection refused (os error 111)\n";
+        assert!(table(&lost).contains(line), "{}", table(&lost));
         let mut rotating = elsewhere;
         for member in &mut rotating.members {
             member.in_rotation = Some(member.node < 3);
