@@ -421,6 +421,13 @@ pub enum AdminCommand {
         /// Which.
         id: NodeId,
     },
+    /// Has peers connect to a member at another address. Of feature level 3.
+    MoveNode {
+        /// Which.
+        id: NodeId,
+        /// Where its peers connect to it.
+        address: String,
+    },
     /// Gives a member a vote, or takes it away; a learner serves like all others and is counted for nothing.
     SetVote {
         /// Which.
@@ -458,8 +465,8 @@ pub enum AdminCommand {
     CreateToken {
         /// SHA-256 of the token.
         digest: [u8; 32],
-        /// Milliseconds since 1970 after which it is void.
-        expires_wall_ms: u64,
+        /// How long it is good, in milliseconds: at most [`crate::limits::TOKEN_LIFE_MS_MAX`].
+        life_ms: u64,
         /// Whether its bearer stays a learner.
         is_learner: bool,
     },

@@ -31,6 +31,7 @@ mod state;
 // One replica: its parts in the order in which an update meets them.
 mod admin;
 mod apply;
+mod clock;
 mod config;
 mod early;
 mod failover;

@@ -132,6 +132,19 @@ pub const GROWTH_ACCOUNTS_MAX: usize = 10_000;
 pub const MEMORY_REPORT_MS: u64 = 500;
 /// Octets of a join token's digest that its name shows.
 pub const TOKEN_ID_OCTETS: usize = 6;
+/// Time between two words of a member on what its clock shows.
+pub const CLOCK_REPORT_MS: u64 = 1_000;
+/// How long such a word counts.
+pub const CLOCK_FRESH_MS: u64 = 10 * CLOCK_REPORT_MS;
+/// By how much the clock of a member may differ from the median of all, and entry times be ahead of it. TSIG allows
+/// 300 s (RFC 8945 10).
+pub const CLOCK_DIFFERENCE_MS_MAX: u64 = 60_000;
+/// A clock that shows less, the beginning of 2023, was never set.
+pub const WALL_MS_MIN: u64 = 1_672_531_200_000;
+/// Time after which a leader proposes again to take entry times back.
+pub const PROPOSE_CLOCK_MS: u64 = 1_000;
+/// The longest that a join token may be good.
+pub const TOKEN_LIFE_MS_MAX: u64 = 7 * 86_400_000;
 /// Entries proposed in one batch.
 pub const PROPOSAL_BATCH_MAX: usize = 1_024;
 /// Requests that wait at the leader for their evaluation.

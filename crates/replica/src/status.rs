@@ -83,6 +83,8 @@ pub struct MemberStatus {
     pub has_seen_pins: bool,
     /// What its zones take in memory, as it last told the leader; unknown elsewhere.
     pub memory: Option<MemoryFigures>,
+    /// By how much its clock is ahead of the cluster's time, in milliseconds; unknown where it was not heard of late.
+    pub clock_ahead_ms: Option<i64>,
 }
 
 /// One zone.
@@ -142,6 +144,7 @@ impl Replica {
                     heard.map(|heard| heard.feature_level)
                 },
                 memory: self.memory_of(member.id),
+                clock_ahead_ms: self.clock_ahead_ms(member.id),
                 standing: settings.trust().standings().get(&member.id).copied(),
                 has_seen_pins: settings.trust().pins().seen_by(member.id)
                     >= settings.trust().pins().wanted().unwrap_or(0),

@@ -1,9 +1,13 @@
 //! Every bound of this crate.
 
+use std::time::Duration;
+
 /// Datagrams a worker takes from, or gives to, the kernel in one call.
 pub(crate) const UDP_BATCH_COUNT: usize = 64;
 /// Octets of a datagram that is received; anything a datagram can carry (RFC 1035 4.2.2 has the same for TCP).
 pub(crate) const DATAGRAM_OCTETS_MAX: usize = 65_535;
+/// Time between two warnings that clocks of nodes are wrong.
+pub(crate) const CLOCK_WARN_EVERY: Duration = Duration::from_secs(60);
 /// Octets of a response over UDP, whatever the client advertises.
 pub(crate) const UDP_RESPONSE_OCTETS_MAX: usize = 4_096;
 /// Octets of a response over UDP unless the operator says otherwise (RFC 9715 3.1; DNS flag day 2020).
@@ -349,6 +353,27 @@ pub(crate) const PEER_HANDSHAKES_BURST: u32 = 400;
 pub(crate) const PEER_QUESTIONS_MAX: usize = 32;
 /// How long a member may take to say whether another is one.
 pub(crate) const PEER_VOUCH_MS: u64 = 1_000;
+/// How long a member may take to connect to the address that another announces.
+pub(crate) const PEER_DIAL_BACK_MS: u64 = 1_500;
+/// How long a node waits for a member that it announces its address to.
+pub(crate) const ANNOUNCE_MS: u64 = PEER_HANDSHAKE_MS;
+/// Time between two announcements, while the cluster's state does not follow.
+pub(crate) const ANNOUNCE_PAUSE: Duration = Duration::from_secs(1);
+/// The same where it cannot follow, as the feature level is too low; and between two warnings.
+pub(crate) const ANNOUNCE_EVERY: Duration = Duration::from_secs(30);
+/// Addresses of a peer that are tried beside the one in the cluster's state.
+pub(crate) const PEER_HINTS_MAX: usize = 3;
+/// Bytes of the address of a peer, as text.
+pub(crate) const PEER_ADDRESS_BYTES_MAX: u64 = replica::limits::ADDRESS_OCTETS_MAX as u64;
+/// Addresses behind the name of a peer that are tried.
+pub(crate) const PEER_ADDRESSES_MAX: usize = 4;
+/// Threads that resolve names of peers: one that hangs does not hold up all.
+pub(crate) const RESOLVER_THREADS: usize = 2;
+/// Names of peers that wait to be resolved.
+pub(crate) const RESOLVES_WAITING_MAX: usize = 256;
+/// A peer that cannot be reached is named in the log after this time, and again after the other.
+pub(crate) const PEER_WARN_AFTER: Duration = Duration::from_secs(3);
+pub(crate) const PEER_WARN_EVERY: Duration = Duration::from_secs(60);
 /// Nodes that join at a time.
 pub(crate) const JOINS_MAX: usize = 4;
 /// What a node that joins may send: a secret, an address and a number.

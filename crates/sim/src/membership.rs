@@ -1,7 +1,7 @@
 //! Members that come and go: machines that join with a vote to come or without one, members that are removed, and
 //! machines that die for good and whose vote goes to a learner.
 
-use crate::clock::{MachineClock, WALL_START_MS};
+use crate::clock::MachineClock;
 use crate::disk::SimDisk;
 use crate::invariants::Checked;
 use crate::machine::Machine;
@@ -153,8 +153,7 @@ impl Simulation {
         self.membership.tokens += 1;
         let digest = [self.membership.tokens; 32];
         self.membership.token = Some(digest);
-        let expires_wall_ms = WALL_START_MS + TOKEN_MS;
-        Some(AdminCommand::CreateToken { digest, expires_wall_ms, is_learner: true })
+        Some(AdminCommand::CreateToken { digest, life_ms: TOKEN_MS, is_learner: true })
     }
 
     fn die_for_good(&mut self, id: NodeId) {

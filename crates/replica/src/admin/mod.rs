@@ -14,7 +14,7 @@ use crate::io::{
 };
 use crate::limits::{
     ADDRESS_OCTETS_MAX, ADMIN_WAIT_MS, ADMIN_WAITING_MAX, AUTHORITY_KEY_OCTETS_MAX, CERTIFICATE_OCTETS_MAX,
-    EVERYWHERE_WAIT_MS, FORWARD_AGAIN_MS, RESEALED_MAX, SECRET_OCTETS_MAX, TRANSFER_WAIT_MS,
+    EVERYWHERE_WAIT_MS, FORWARD_AGAIN_MS, RESEALED_MAX, SECRET_OCTETS_MAX, TOKEN_LIFE_MS_MAX, TRANSFER_WAIT_MS,
 };
 use crate::replica::Replica;
 use crate::secrets::Sealed;
@@ -138,6 +138,7 @@ impl Replica {
             AdminCommand::AddNode { .. }
             | AdminCommand::Join { .. }
             | AdminCommand::RemoveNode { .. }
+            | AdminCommand::MoveNode { .. }
             | AdminCommand::SetVote { .. }
             | AdminCommand::ReplaceNode { .. }
             | AdminCommand::TransferLeader { .. } => {
@@ -161,11 +162,8 @@ impl Replica {
             AdminCommand::RevokeToken { digest } => {
                 Command::Settings(SettingsChange::TokenAdd { digest, expires_wall_ms: TOKEN_REVOKED })
             }
-            AdminCommand::CreateToken { digest, expires_wall_ms, is_learner: false } => {
-                Command::Settings(SettingsChange::TokenAdd { digest, expires_wall_ms })
-            }
-            AdminCommand::CreateToken { digest, expires_wall_ms, is_learner: true } => {
-                Command::Settings(SettingsChange::LearnerTokenAdd { digest, expires_wall_ms })
+            AdminCommand::CreateToken { digest, life_ms, is_learner } => {
+                Command::Settings(self.token_add(digest, life_ms.min(TOKEN_LIFE_MS_MAX), is_learner))
             }
         };
         self.start_step(AdminStep { request_id, kind: StepKind::Single }, command);
@@ -181,6 +179,20 @@ impl Replica {
         let known = self.machine.settings.zones().get(&zone).ok_or(Err(AdminError::ZoneUnknown))?;
         let options = change.of(*known);
         Ok(Command::Settings(SettingsChange::ZoneOptions { zone, options }))
+    }
+
+    /// A join token ends by the cluster's clock. Below the level at which its entry can say that, this node tells when
+    /// that is: entry times may be ahead of its own clock.
+    fn token_add(&self, digest: [u8; 32], life_ms: u64, is_learner: bool) -> SettingsChange {
+        if self.machine.settings.feature_level() >= 3 {
+            return SettingsChange::TokenFor { digest, life_ms, is_learner };
+        }
+        let expires_wall_ms = self.now.wall_ms.max(self.machine.time_ms).saturating_add(life_ms);
+        if is_learner {
+            SettingsChange::LearnerTokenAdd { digest, expires_wall_ms }
+        } else {
+            SettingsChange::TokenAdd { digest, expires_wall_ms }
+        }
     }
 
     /// What a change of keys, and of what they may, asks of the leader.
@@ -221,6 +233,10 @@ impl Replica {
             AdminCommand::Join { digest, address } => {
                 check_address(&address)?;
                 (StepKind::Single, Command::NodeAdd { node: None, address, token: Some(digest) })
+            }
+            AdminCommand::MoveNode { id, address } => {
+                check_address(&address)?;
+                (StepKind::Single, Command::Settings(SettingsChange::MemberMove { id, address }))
             }
             AdminCommand::RemoveNode { id } => (StepKind::Until(Goal::Out(id)), Command::NodeRemove { id }),
             AdminCommand::SetVote { id, votes } => {

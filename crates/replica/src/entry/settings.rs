@@ -157,6 +157,27 @@ pub enum SettingsChange {
         /// The index.
         index: u64,
     },
+    /// Peers connect to a member at another address from now on. Feature level 3.
+    MemberMove {
+        /// Its id.
+        id: NodeId,
+        /// The new address.
+        address: String,
+    },
+    /// A join token that is good for a while from the time of the entry. Feature level 3.
+    TokenFor {
+        /// SHA-256 of the token.
+        digest: [u8; 32],
+        /// How long it is good.
+        life_ms: u64,
+        /// Whether its bearer becomes a learner and stays one.
+        is_learner: bool,
+    },
+    /// The cluster's clock was ahead and goes back to the time of this entry. Feature level 3.
+    ClockBack {
+        /// By how much.
+        by_ms: u64,
+    },
 }
 
 /// Number of the node, and how often it was made anew.
@@ -202,6 +223,7 @@ impl SettingsChange {
             Self::MemberRole { .. } | Self::LearnerTokenAdd { .. } | Self::MemberReplace { .. } => 2,
             Self::Trust(change) => change.feature_level(),
             Self::RotationIn { .. } | Self::RotationOut { .. } | Self::AllLiveKnown { .. } => 2,
+            Self::MemberMove { .. } | Self::TokenFor { .. } | Self::ClockBack { .. } => 3,
         }
     }
 
@@ -229,6 +251,12 @@ impl SettingsChange {
             Self::TokenAdd { digest, expires_wall_ms: TOKEN_REVOKED } => ("token revoke", token_id(digest)),
             Self::TokenAdd { expires_wall_ms, .. } => ("token add", format!("until {expires_wall_ms}")),
             Self::LearnerTokenAdd { expires_wall_ms, .. } => ("token add", format!("learner, until {expires_wall_ms}")),
+            Self::TokenFor { life_ms, is_learner, .. } => {
+                ("token add", format!("{}for {} s", if *is_learner { "learner, " } else { "" }, life_ms / 1_000))
+            }
+            Self::MemberMove { id, address } => ("cluster move", format!("{} {address}", node_of(*id))),
+            // No administrator asks for it, but every later line has the corrected time.
+            Self::ClockBack { by_ms } => ("clock back", format!("{} s", by_ms / 1_000)),
             Self::FeatureLevel { level } => ("cluster upgrade", format!("level {level}")),
             Self::RotationIn { .. } | Self::RotationOut { .. } | Self::AllLiveKnown { .. } => return None,
             Self::Trust(change) => return change.in_words(),
@@ -300,7 +328,13 @@ impl SettingsChange {
             | Self::TokenAdd { .. }
             | Self::MemberRole { .. }
             | Self::LearnerTokenAdd { .. }
+            | Self::MemberMove { .. }
+            | Self::TokenFor { .. }
             | Self::MemberReplace { .. } => self.encode_member(out),
+            Self::ClockBack { by_ms } => {
+                out.u8(52);
+                out.u64(*by_ms);
+            }
         }
     }
 
@@ -338,6 +372,17 @@ impl SettingsChange {
                 out.u64(*gone);
                 out.u64(*new);
             }
+            Self::MemberMove { id, address } => {
+                out.u8(50);
+                out.u64(*id);
+                out.text(address);
+            }
+            Self::TokenFor { digest, life_ms, is_learner } => {
+                out.u8(51);
+                out.fixed(digest);
+                out.u64(*life_ms);
+                out.bool(*is_learner);
+            }
             _ => {}
         }
     }
@@ -371,6 +416,9 @@ impl SettingsChange {
             30 => Self::MemberRole { id: from.u64()?, votes: from.bool()? },
             31 => Self::LearnerTokenAdd { digest: from.array()?, expires_wall_ms: from.u64()? },
             32 => Self::MemberReplace { gone: from.u64()?, new: from.u64()? },
+            50 => Self::MemberMove { id: from.u64()?, address: from.text(ADDRESS_OCTETS_MAX)? },
+            51 => Self::TokenFor { digest: from.array()?, life_ms: from.u64()?, is_learner: from.bool()? },
+            52 => Self::ClockBack { by_ms: from.u64()? },
             11 => {
                 let (zone, policy) = decode_policy(from)?;
                 Self::PolicySet { zone, policy: Arc::new(policy) }

@@ -160,6 +160,9 @@ fn settings_samples(options: ZoneOptions) -> Vec<(&'static str, Body)> {
         ),
         ("rotation_in", settings(SettingsChange::RotationIn { ids: vec![1, 4] })),
         ("rotation_out", settings(SettingsChange::RotationOut { ids: vec![4] })),
+        ("member_move", settings(SettingsChange::MemberMove { id: 4, address: "ns4.example.:7004".to_owned() })),
+        ("token_for", settings(SettingsChange::TokenFor { digest: [7; 32], life_ms: 12, is_learner: true })),
+        ("clock_back", settings(SettingsChange::ClockBack { by_ms: 9_000 })),
         ("all_live_known", settings(SettingsChange::AllLiveKnown { index: 77 })),
     ]
     .into_iter()

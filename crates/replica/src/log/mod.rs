@@ -216,7 +216,7 @@ impl Log {
 
     /// Notes the wall time of a contact with a leader; the next record carries it.
     pub fn set_contact_wall_ms(&mut self, wall_ms: u64) {
-        self.contact_wall_ms = self.contact_wall_ms.max(wall_ms);
+        self.contact_wall_ms = wall_ms;
     }
 
     /// Index of the first entry that the log still holds.

@@ -22,7 +22,8 @@ pub(crate) use zones::death;
 pub(crate) use zones::{Misfit, carry_out, zone_work};
 
 use crate::entry::{
-    Body, DataKeyChange, Entry, ImportPurpose, Resealed, SecretPlace, SettingsChange, TrustChange, UpdateEntry,
+    Body, DataKeyChange, Entry, ImportPurpose, Resealed, SecretPlace, SettingsChange, SettingsEntry, TrustChange,
+    UpdateEntry,
 };
 use crate::limits::UNPUBLISHED_BYTES_MAX;
 use crate::propose::growth_of;
@@ -181,7 +182,11 @@ impl Machine {
         if applied == Applied::Full {
             return applied;
         }
-        self.time_ms = self.time_ms.max(entry.time_ms);
+        self.time_ms = if is_clock_back(entry) && !matches!(applied, Applied::Misfit { .. }) {
+            entry.time_ms
+        } else {
+            self.time_ms.max(entry.time_ms)
+        };
         self.applied = (index, term);
         self.note_hash();
         applied
@@ -320,6 +325,7 @@ impl Machine {
             SettingsChange::MemberAdd { .. }
             | SettingsChange::MemberRemove { .. }
             | SettingsChange::MemberRole { .. }
+            | SettingsChange::MemberMove { .. }
             | SettingsChange::MemberReplace { .. } => {
                 effect.members = true;
                 effect.trust = true;
@@ -335,7 +341,11 @@ impl Machine {
                 effect.trust = true;
             }
             // The port for peers answers joiners only while there are tokens.
-            SettingsChange::TokenAdd { .. } | SettingsChange::LearnerTokenAdd { .. } => effect.trust = true,
+            SettingsChange::TokenAdd { .. }
+            | SettingsChange::LearnerTokenAdd { .. }
+            | SettingsChange::TokenFor { .. } => effect.trust = true,
+            // Certificates are issued by the cluster's clock.
+            SettingsChange::ClockBack { .. } => effect.trust = true,
             // The lease of this member follows by itself.
             SettingsChange::RotationIn { .. }
             | SettingsChange::RotationOut { .. }
@@ -398,6 +408,11 @@ impl Machine {
             self.zones.reclaim();
         }
     }
+}
+
+/// The one entry whose time is before that of the entry before it.
+const fn is_clock_back(entry: &Entry) -> bool {
+    matches!(entry.body, Body::Settings(SettingsEntry { change: SettingsChange::ClockBack { .. }, .. }))
 }
 
 /// The keys whose secrets can be opened from now on by whoever could not before.

@@ -124,6 +124,8 @@ pub(crate) enum Frame {
     Durable(Durable),
     /// What the zones of a member take in memory, and may take. Of feature level 3.
     Memory(MemoryFigures),
+    /// What the clock of a member shows, in milliseconds since 1970. Of feature level 3.
+    Clock { wall_ms: u64 },
 }
 
 /// See [`Frame::Durable`].
@@ -200,7 +202,8 @@ impl Frame {
             | Self::HashVerdict { .. }
             | Self::LeaseAsk(_)
             | Self::LeaseGrant(_)
-            | Self::Memory(_) => Lane::Heartbeat,
+            | Self::Memory(_)
+            | Self::Clock { .. } => Lane::Heartbeat,
             Self::Forward { .. }
             | Self::Answer { .. }
             | Self::ReadIndex { .. }
@@ -279,6 +282,7 @@ impl Frame {
                 out.count(durable.voters.len());
                 durable.voters.iter().for_each(|&id| out.u64(id));
             }
+            Self::Clock { wall_ms } => out.u64(*wall_ms),
             Self::Memory(figures) => [figures.used_bytes, figures.limit_bytes].iter().for_each(|&bytes| out.u64(bytes)),
         }
         out.finish()
@@ -319,6 +323,7 @@ impl Frame {
             14 => Self::Everywhere { index: from.u64()?, of_rotation: from.bool()? },
             16 => Self::Durable(decode_durable(&mut from)?),
             17 => Self::Memory(MemoryFigures { used_bytes: from.u64()?, limit_bytes: from.u64()? }),
+            20 => Self::Clock { wall_ms: from.u64()? },
             9 => return Ok((group, Self::Checkpoint(from.rest().to_vec()))),
             _ => return Err(DecodeError::Unknown),
         };
@@ -345,6 +350,7 @@ impl Frame {
             Self::Everywhere { .. } => 14,
             Self::Durable(_) => 16,
             Self::Memory(_) => 17,
+            Self::Clock { .. } => 20,
         }
     }
 }

@@ -140,7 +140,8 @@ fn decided() -> impl Iterator<Item = Command> {
 fn every_frame_comes_back() {
     let durable = Frame::Durable(Durable { term: 4, index: 9, voters: vec![1, 2, 3] });
     let memory = Frame::Memory(MemoryFigures { used_bytes: 1, limit_bytes: 2 });
-    for frame in frames().into_iter().chain([durable, memory]) {
+    let clock = Frame::Clock { wall_ms: 5 };
+    for frame in frames().into_iter().chain([durable, memory, clock]) {
         let octets = frame.encode(3);
         assert_eq!(Frame::decode(&octets), Ok((3, frame.clone())));
         if !matches!(frame, Frame::Checkpoint(_)) {

@@ -27,6 +27,7 @@ impl Replica {
     }
 
     fn evaluator(&mut self) -> Evaluator<'_> {
+        let wall_ms = self.cluster_wall_ms();
         Evaluator {
             head: &mut self.head,
             machine: &mut self.machine,
@@ -40,7 +41,7 @@ impl Replica {
             key_growth_max: i64::try_from(self.config.key_growth_bytes_max).unwrap_or(i64::MAX),
             now_ms: self.now.monotonic_ms,
             group: self.config.group,
-            wall_ms: self.now.wall_ms,
+            wall_ms,
         }
     }
 

@@ -322,6 +322,7 @@ impl Evaluator<'_> {
     /// Changes of the settings that an administrator asks for; the votes of members stand apart.
     fn administrators(&mut self, origin: Origin, change: SettingsChange) -> Step {
         match change {
+            SettingsChange::ClockBack { .. } => self.clock_back(origin),
             SettingsChange::MemberRole { id, votes: false } => self.take_vote(origin, id, None, change),
             SettingsChange::MemberReplace { gone, new } => match self.machine.settings.check(&change, 0) {
                 Ok(_) if !has_caught_up(self.driver, self.reports, self.now_ms, new) => {
@@ -350,6 +351,15 @@ impl Evaluator<'_> {
             },
             change => self.settings(origin, change, None),
         }
+    }
+
+    /// Entry times go back by an entry of its own, to what the clocks of the members show now.
+    fn clock_back(&mut self, origin: Origin) -> Step {
+        let by_ms = self.head.time_ms.saturating_sub(self.wall_ms);
+        if by_ms > 0 {
+            self.head.time_ms = self.wall_ms;
+        }
+        self.settings(origin, SettingsChange::ClockBack { by_ms }, None)
     }
 
     /// Whether this is the newest secret of the key already, whatever seals the two.

@@ -68,6 +68,7 @@ impl Replica {
             Frame::Everywhere { index, of_rotation } => self.handle_peer_everywhere(from, index, of_rotation),
             Frame::Durable(durable) => self.handle_durable(from, durable),
             Frame::Memory(figures) => self.handle_memory_of(from, figures),
+            Frame::Clock { wall_ms } => self.handle_clock(from, wall_ms),
         }
     }
 

@@ -24,6 +24,7 @@ pub use removal::{MemberState, Membership};
 pub use restore::{Backup, Founder, RestoreFailure, Restored};
 
 use crate::admin::AdminJobs;
+use crate::clock::Clocks;
 use crate::config::ReplicaConfig;
 use crate::disk::Tickets;
 use crate::early::Early;
@@ -101,6 +102,7 @@ pub struct Replica {
     pub(crate) transfers: Transfers,
     pub(crate) leisure: Leisure,
     pub(crate) memory: Memory,
+    pub(crate) clocks: Clocks,
     pub(crate) counters: Counters,
     pub(crate) serving: Serving,
     pub(crate) fenced: bool,
@@ -170,6 +172,7 @@ impl Replica {
             transfers: Transfers::default(),
             leisure: Leisure::default(),
             memory: Memory::default(),
+            clocks: Clocks::default(),
             counters: Counters::default(),
             serving: Serving::No,
             fenced: false,

@@ -18,6 +18,7 @@ impl Replica {
         self.explanations_left = 1;
         self.lived_ms += self.now.monotonic_ms.saturating_sub(self.ticked_ms).min(LIVED_STEP_MS_MAX);
         self.ticked_ms = self.now.monotonic_ms;
+        self.judge_clock();
         self.check_disk();
         // What readers let go of is freed also while nothing changes.
         self.machine.reclaim();
@@ -50,11 +51,12 @@ impl Replica {
             self.serve_stale_when_due();
             self.abandon_idle_stages();
             self.tick_memory();
+            self.tick_clock();
         }
         self.quiet_ticks += 1;
         let log = self.driver.log();
         let commit_is_due = self.quiet_ticks >= QUIET_TICKS && log.hard_state().commit > self.recorded_commit;
-        let contact_is_due = log.contact_wall_ms() >= self.recorded_contact_ms.saturating_add(CONTACT_NOTE_MS);
+        let contact_is_due = log.contact_wall_ms().abs_diff(self.recorded_contact_ms) >= CONTACT_NOTE_MS;
         if commit_is_due || contact_is_due {
             self.driver.log_mut().touch();
         }

@@ -107,8 +107,8 @@ impl Stage {
         cluster.run(500);
         cluster.kill(removed);
         cluster.machines.remove(&removed);
-        let expires_wall_ms = cluster.now.wall_ms + 60_000;
-        cluster.admin_ok(leader, AdminCommand::CreateToken { digest: [3; 32], expires_wall_ms, is_learner: true });
+        let life_ms = 60_000;
+        cluster.admin_ok(leader, AdminCommand::CreateToken { digest: [3; 32], life_ms, is_learner: true });
         let join = AdminCommand::Join { digest: [3; 32], address: "[::1]:7005".to_owned() };
         let AdminReply::Joined { id: learner } = cluster.admin_ok(leader, join) else { panic!("not joined") };
         start_new(&mut cluster, learner);
@@ -219,6 +219,7 @@ fn own(sender: Sender, receiver: Receiver, frame: &Frame) -> Expected {
     let is_heard = match frame {
         Frame::Forward { .. } | Frame::ReportAck(_) | Frame::LeaseAsk(_) | Frame::Memory(_) => to_leader && by_member,
         Frame::ReadIndex { .. } => to_leader,
+        Frame::Clock { .. } => by_member,
         Frame::Report(_) | Frame::HashVerdict { .. } | Frame::Everywhere { .. } | Frame::Durable(_) => by_leader,
         // Nobody was asked, nothing was sent, and nobody has applied what is not in the log.
         Frame::Answer { .. }

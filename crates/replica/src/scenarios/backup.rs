@@ -69,7 +69,7 @@ fn a_backup_becomes_another_cluster() {
     cluster.settle();
     cluster.assert_done(request);
     assert_eq!(cluster.admin_ok(1, roll_key(&[4; 32], 2)), AdminReply::Done);
-    cluster.admin_ok(1, AdminCommand::CreateToken { digest: [1; 32], expires_wall_ms: u64::MAX, is_learner: true });
+    cluster.admin_ok(1, AdminCommand::CreateToken { digest: [1; 32], life_ms: 60_000, is_learner: true });
     let authority = TrustCommand::AddAuthority { number: 1, certificate: vec![0x30], key: vec![5], nonce: [3; 12] };
     cluster.admin_ok(2, AdminCommand::Trust(authority));
     let serial = cluster.serial(3);

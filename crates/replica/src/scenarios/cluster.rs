@@ -57,6 +57,8 @@ pub(super) struct Machine {
     pub(super) audited: Vec<Audited>,
     pub(super) zones_replaced: usize,
     pub(super) lease_until_ms: u64,
+    /// What its wall clock shows more than the others'.
+    pub(super) wall_error_ms: i64,
     /// How far it was told that all in the rotation show everything, and that all do that are heard.
     pub(super) shown_by_rotation: u64,
     pub(super) shown_by_heard: u64,
@@ -210,8 +212,9 @@ impl Cluster {
         let boot_id = self.machines[&id].boot_id + 1;
         self.machines.get_mut(&id).unwrap().boot_id = boot_id;
         config.boot_id = id << 32 | boot_id << 16;
+        let now = self.now_of(id);
         let machine = self.machines.get_mut(&id).unwrap();
-        machine.replica = Some(Replica::open(&machine.disk, config, self.now).unwrap());
+        machine.replica = Some(Replica::open(&machine.disk, config, now).unwrap());
         machine.serving = None;
         machine.is_stopped = false;
         let boot_id = machine.boot_id;
@@ -267,8 +270,12 @@ impl Cluster {
     }
 
     pub(super) fn input(&mut self, id: NodeId, input: Input) {
-        let now = self.now;
+        let now = self.now_of(id);
         self.replica_mut(id).handle(input, now);
+    }
+
+    fn now_of(&self, id: NodeId) -> Now {
+        Now { wall_ms: self.now.wall_ms.saturating_add_signed(self.machines[&id].wall_error_ms), ..self.now }
     }
 
     /// Carries out everything until nothing moves.

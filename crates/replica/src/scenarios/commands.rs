@@ -112,8 +112,8 @@ fn grants_options_and_tokens_stay_as_others_left_them() {
     assert_eq!(cluster.replica(leader).zone_options(&zone), Some(options));
 
     let mut cluster = Cluster::with_zone(3);
-    let expires_wall_ms = cluster.now.wall_ms + 3_600_000;
-    let token = AdminCommand::CreateToken { digest: [7; 32], expires_wall_ms, is_learner: false };
+    let life_ms = 3_600_000;
+    let token = AdminCommand::CreateToken { digest: [7; 32], life_ms, is_learner: false };
     let join = || AdminCommand::Join { digest: [7; 32], address: "[::1]:7004".to_owned() };
     let leader = second_stands(&mut cluster, token, join());
     let again = cluster.admin(leader, join());

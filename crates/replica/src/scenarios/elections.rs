@@ -297,7 +297,7 @@ fn a_leader_in_the_minority_hands_over_and_is_fenced() {
     corrupt(&mut cluster, leader);
     let mut rest = cluster.alive();
     rest.retain(|&id| id != leader);
-    let token = crate::io::AdminCommand::CreateToken { digest: [1; 32], expires_wall_ms: u64::MAX, is_learner: false };
+    let token = crate::io::AdminCommand::CreateToken { digest: [1; 32], life_ms: 60_000, is_learner: false };
     cluster.admin(rest[0], token);
     cluster.run(1_000);
     assert!(cluster.replica(leader).status().is_fenced);

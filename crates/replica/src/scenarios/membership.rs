@@ -22,8 +22,8 @@ fn join(cluster: &mut Cluster, at: u64, digest: [u8; 32]) -> u64 {
 fn a_node_joins_with_a_token_and_becomes_a_voter() {
     let mut cluster = Cluster::with_zone(3);
     cluster.add(1, &address(1));
-    let expires_wall_ms = cluster.now.wall_ms + 60_000;
-    cluster.admin_ok(2, AdminCommand::CreateToken { digest: [3; 32], expires_wall_ms, is_learner: false });
+    let life_ms = 60_000;
+    cluster.admin_ok(2, AdminCommand::CreateToken { digest: [3; 32], life_ms, is_learner: false });
     let id = join(&mut cluster, 3, [3; 32]);
     assert_eq!(id, 4);
     cluster.run(2_000);
@@ -233,9 +233,9 @@ fn no_vote_is_taken_that_a_majority_needs() {
 
 /// Joins as one that stays a learner.
 fn join_learner(cluster: &mut Cluster, at: u64) -> u64 {
-    let expires_wall_ms = cluster.now.wall_ms + 60_000;
+    let life_ms = 60_000;
     let digest = [7; 32];
-    cluster.admin_ok(at, AdminCommand::CreateToken { digest, expires_wall_ms, is_learner: true });
+    cluster.admin_ok(at, AdminCommand::CreateToken { digest, life_ms, is_learner: true });
     let id = join(cluster, at, digest);
     cluster.run(2_000);
     id
@@ -288,9 +288,9 @@ fn an_address_is_one_members_as_long_as_that_one_is_there() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let other = [1, 2, 3].into_iter().find(|&id| id != leader).unwrap();
-    let expires_wall_ms = cluster.now.wall_ms + 60_000;
+    let life_ms = 60_000;
     let digest = [9; 32];
-    cluster.admin_ok(leader, AdminCommand::CreateToken { digest, expires_wall_ms, is_learner: true });
+    cluster.admin_ok(leader, AdminCommand::CreateToken { digest, life_ms, is_learner: true });
     let member = |cluster: &Cluster, id| {
         let members = cluster.replica(leader).status().members;
         members.into_iter().find(|member| member.member.id == id).unwrap().member.address

@@ -7,6 +7,7 @@ mod cluster;
 mod admission;
 mod all_live;
 mod audit;
+mod clocks;
 mod commands;
 mod doubt;
 mod early;

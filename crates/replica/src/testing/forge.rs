@@ -218,6 +218,7 @@ fn forge_own(place: u8, aim: &Aim, choose: Choose<'_>) -> Frame {
         11 => Frame::LeaseGrant(LeaseGrant { boot_id: token, at_ms: choose(1 << 20), since: index }),
         12 => Frame::Applied { index: FAR_INDEX },
         13 => Frame::Everywhere { index: FAR_INDEX, of_rotation: choose(2) == 0 },
+        15 => Frame::Clock { wall_ms: choose(u64::MAX) },
         14 => Frame::Memory(MemoryFigures { used_bytes: u64::MAX, limit_bytes: 1 }),
         _ => Frame::Durable(Durable { term, index, voters: vec![aim.from.min(aim.to), aim.from.max(aim.to)] }),
     }

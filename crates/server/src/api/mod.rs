@@ -125,6 +125,7 @@ pub(crate) fn router(api: Arc<Api>) -> Router {
         .route("/v1/grants", axum::routing::post(keys::grant).delete(keys::revoke))
         .route("/v1/audit", get(audit::last))
         .route("/v1/nodes", axum::routing::delete(nodes::remove).patch(nodes::set_vote).put(nodes::replace))
+        .route("/v1/nodes/address", axum::routing::put(nodes::move_to))
         .route("/v1/leader", axum::routing::post(nodes::transfer_leader))
         .route("/v1/feature-level", axum::routing::post(nodes::raise_feature_level))
         .route("/v1/backup", get(backup::backup))

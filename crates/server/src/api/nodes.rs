@@ -1,14 +1,16 @@
-//! `/v1/nodes`: a node goes for good, gets a vote or loses it, or takes another's place. `POST /v1/leader`: another
+//! `/v1/nodes`: a node goes for good, gets a vote or loses it, takes another's place, or moves. `POST /v1/leader`: another
 //! leads. `POST /v1/feature-level`: no node goes back to older software.
 
 use super::Api;
 use super::error::ApiError;
 use super::types::DoneJson;
+use crate::config::address::PeerAddress;
 use crate::node::handle::WithZones;
 use crate::peer::node_number;
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
+use axum::http::StatusCode;
 use replica::io::{AdminCommand, AdminError, NodeId};
 use serde::Deserialize;
 use std::sync::Arc;
@@ -31,6 +33,13 @@ pub(super) struct VoteQuery {
 pub(super) struct ReplaceQuery {
     node: u64,
     by: u64,
+}
+
+/// Where peers connect to a node.
+#[derive(Deserialize)]
+pub(super) struct MoveQuery {
+    node: u64,
+    address: PeerAddress,
 }
 
 /// Who is to lead; the node with the longest log when none is named.
@@ -63,6 +72,19 @@ pub(super) async fn replace(
     let Query(ReplaceQuery { node, by }) = query?;
     let (gone, new) = (api.id_of(node).await?, api.id_of(by).await?);
     Ok(super::zones::done(&api.handle.admin(AdminCommand::ReplaceNode { gone, new }).await?))
+}
+
+pub(super) async fn move_to(
+    State(api): State<Arc<Api>>,
+    query: Result<Query<MoveQuery>, QueryRejection>,
+) -> Result<Json<DoneJson>, ApiError> {
+    let Query(MoveQuery { node, address }) = query?;
+    if !address.is_reachable() {
+        let hint = "name a host or an IP address, and a port";
+        return Err(ApiError::new(StatusCode::BAD_REQUEST, format!("other nodes cannot connect to {address}"), hint));
+    }
+    let id = api.id_of(node).await?;
+    Ok(super::zones::done(&api.handle.admin(AdminCommand::MoveNode { id, address: address.to_string() }).await?))
 }
 
 pub(super) async fn transfer_leader(

@@ -3,7 +3,7 @@
 use super::Api;
 use super::consistent::Consistency;
 use super::error::ApiError;
-use super::types::{CertificateJson, HealthJson, MemberJson, StatusJson, ZoneMemoryJson};
+use super::types::{CertificateJson, HealthJson, MemberJson, StatusJson, UnreachableJson, ZoneMemoryJson};
 use crate::node::handle::WithZones;
 use crate::peer::node_number;
 use crate::service::serving::label;
@@ -75,6 +75,7 @@ pub(super) async fn status(
         ..
     } = api.handle.status(with_zones).await.ok_or_else(ApiError::ending)?;
     let trust = api.handle.shared().trust.borrow().clone();
+    let reach = &api.metrics.peer.reach;
     let members = members
         .into_iter()
         .map(|of| MemberJson {
@@ -98,6 +99,12 @@ pub(super) async fn status(
                 renewal: standing.renewal,
                 data_key: standing.data_key,
                 knows_next_keys: of.has_seen_pins,
+            }),
+            clock_ahead_ms: of.clock_ahead_ms,
+            unreachable: reach.lost(of.member.id).map(|lost| UnreachableJson {
+                address: lost.address,
+                why: lost.why,
+                for_ms: u64::try_from(lost.since.elapsed().as_millis()).unwrap_or(u64::MAX),
             }),
             zone_memory: of
                 .memory

@@ -55,12 +55,7 @@ fn api_before(dir: &std::path::Path, events: Sender<Event>, shared: Arc<Shared>)
         at_places: tokio::sync::Semaphore::new(AT_WAITING_MAX),
         audit: dir.join("data.audit"),
         data_key_file: DataKeyFile::new(&dir.join("data.key"), None),
-        join: JoinOffer {
-            member: 1,
-            address: "127.0.0.1:5380".parse().unwrap(),
-            ca_file: dir.join("ca.pem"),
-            tls: None,
-        },
+        join: JoinOffer { member: 1, address: "127.0.0.1:5380".parse().ok(), ca_file: dir.join("ca.pem"), tls: None },
     })
 }
 

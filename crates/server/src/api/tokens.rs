@@ -4,6 +4,7 @@ use super::Api;
 use super::consistent::Consistency;
 use super::error::ApiError;
 use super::types::{DoneJson, OpenTokenJson, TokenJson};
+use crate::config::address::PeerAddress;
 use crate::files::token::random_text;
 use crate::node::trust_keeper::ca_key_of;
 use crate::peer::join::{JoinToken, digest};
@@ -15,19 +16,17 @@ use axum::http::StatusCode;
 use replica::io::{AdminCommand, AdminError, AdminReply};
 use replica::{JoinTokenStatus, Trust, token_id};
 use serde::Deserialize;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// How long a token is good.
-const TOKEN_LIFE: Duration = Duration::from_secs(3_600);
+const TOKEN_LIFE_MS: u64 = 3_600_000;
 
 /// What a token tells its bearer about this node.
 pub(crate) struct JoinOffer {
     /// Its raft id, and where to reach it.
     pub(crate) member: u64,
-    pub(crate) address: SocketAddr,
+    pub(crate) address: Option<PeerAddress>,
     /// Where the first authority is.
     pub(crate) ca_file: PathBuf,
     /// By whose authority the node is known.
@@ -39,10 +38,12 @@ impl JoinOffer {
     fn token(&self, trust: &Trust, secret: &str) -> Option<JoinToken> {
         let is_issuer = trust.issuing().is_some_and(|issuing| issuing.key.is_some());
         let root = self.tls.as_ref()?.get().own_root()?.clone();
+        let in_state = || trust.members.iter().find(|member| member.id == self.member)?.address.parse().ok();
+        let address = self.address.clone().or_else(in_state)?;
         (is_issuer || ca_key_of(&self.ca_file).exists()).then(|| JoinToken {
             ca: data_encoding::BASE64.encode(&root),
             member: self.member,
-            address: self.address,
+            address,
             secret: secret.to_owned(),
         })
     }
@@ -113,9 +114,7 @@ pub(super) async fn make(
             hint,
         ));
     };
-    let expires = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default() + TOKEN_LIFE;
-    let expires_wall_ms = u64::try_from(expires.as_millis()).unwrap_or(u64::MAX);
-    let command = AdminCommand::CreateToken { digest: digest(&secret), expires_wall_ms, is_learner };
+    let command = AdminCommand::CreateToken { digest: digest(&secret), life_ms: TOKEN_LIFE_MS, is_learner };
     api.handle.admin(command).await?;
     Ok((StatusCode::CREATED, Json(TokenJson { token: token.to_text() })))
 }

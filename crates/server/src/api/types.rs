@@ -111,6 +111,22 @@ pub(crate) struct MemberJson {
     /// The memory that its zones take, as the leader heard; null elsewhere, and below feature level 3.
     #[serde(default)]
     pub(crate) zone_memory: Option<ZoneMemoryJson>,
+    /// Milliseconds that its clock is ahead of the median of all nodes' clocks; null where it was not heard of late,
+    /// and below feature level 3.
+    #[serde(default)]
+    pub(crate) clock_ahead_ms: Option<i64>,
+    /// Why the node that was asked cannot connect to it; null while it can.
+    #[serde(default)]
+    pub(crate) unreachable: Option<UnreachableJson>,
+}
+
+/// A node that another cannot connect to.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct UnreachableJson {
+    /// Where it was tried last.
+    pub(crate) address: String,
+    pub(crate) why: String,
+    pub(crate) for_ms: u64,
 }
 
 /// The memory of a node's zones.

@@ -2,6 +2,7 @@
 
 use super::InitArgs;
 use super::output::print;
+use crate::config::address::PeerAddress;
 use crate::config::rate_limit::RateLimit;
 use crate::config::transfer::Transfer;
 use crate::config::zones::Zones;
@@ -16,11 +17,10 @@ use crate::node::first_state;
 use crate::problem::{Exit, Problem};
 use crate::tls::authority::Authority;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 pub(crate) fn run(args: &InitArgs) -> Result<(), Problem> {
-    reachable(args.peer)?;
     let (files, config) = prepare(args)?;
     first_state::make(&config.clone().based(files.dir()))?;
     finish(&files, &config)?;
@@ -46,7 +46,8 @@ pub(super) fn prepare(args: &InitArgs) -> Result<(NodeLayout, Config), Problem> 
                 files.config().display()
             )));
     }
-    let config = make_files(args, &layout, &files).map_err(|error| unmade(&args.dir, error))?;
+    let place = PeerPlace::of(&args.peer, args.advertise.as_ref())?;
+    let config = make_files(args, place, &layout, &files).map_err(|error| unmade(&args.dir, error))?;
     Ok((files, config))
 }
 
@@ -56,20 +57,59 @@ pub(super) fn finish(files: &NodeLayout, config: &Config) -> Result<(), Problem>
     written.map_err(|error| unmade(files.dir(), error))
 }
 
-/// Other nodes connect to this address, and it is what they are told.
-pub(super) fn reachable(peer: SocketAddr) -> Result<(), Problem> {
-    if !peer.ip().is_unspecified() && peer.port() != 0 {
-        return Ok(());
+/// Where a new node listens for the others, and where they connect to it.
+#[derive(Debug)]
+pub(super) struct PeerPlace {
+    pub(super) listen: SocketAddr,
+    /// Where that is not the address that it listens on.
+    advertise: Option<PeerAddress>,
+}
+
+impl PeerPlace {
+    /// A name is an address to connect to: behind it may be another address tomorrow, so the node listens on all.
+    pub(super) fn of(peer: &PeerAddress, advertise: Option<&PeerAddress>) -> Result<Self, Problem> {
+        let (listen, advertise) = match peer.socket() {
+            Some(listen) => (listen, advertise.cloned()),
+            None => (any_address(peer), Some(advertise.unwrap_or(peer).clone())),
+        };
+        let place = Self { listen, advertise };
+        let advertised = place.advertised();
+        if advertised.is_reachable() {
+            return Ok(place);
+        }
+        let option = if place.advertise.is_some() { "--advertise" } else { "--peer" };
+        Err(Problem::new(
+            Exit::Usage,
+            format!("{option} {advertised} is no address for other nodes"),
+            "they cannot connect to it",
+        )
+        .hint(
+            "name a host or an address of this machine that the others reach, and a port, with --advertise or --peer",
+        ))
     }
-    Err(Problem::new(Exit::Usage, format!("--peer {peer} is no address for other nodes"), "they cannot connect to it")
-        .hint("name an address of this machine that the others reach, and a port"))
+
+    pub(super) fn advertised(&self) -> PeerAddress {
+        self.advertise.clone().unwrap_or_else(|| self.listen.into())
+    }
+
+    pub(super) fn into_config(self, config: Config) -> Config {
+        Config { peer: Peer { advertise: self.advertise, ..config.peer }, ..config }
+    }
+}
+
+/// All IPv4 addresses of this machine; all IPv6 ones where the name has no other. A socket is for one of the two.
+fn any_address(peer: &PeerAddress) -> SocketAddr {
+    let found: Vec<SocketAddr> = peer.to_string().to_socket_addrs().map(Iterator::collect).unwrap_or_default();
+    let is_ipv6 = !found.is_empty() && found.iter().all(SocketAddr::is_ipv6);
+    let any = if is_ipv6 { IpAddr::from(Ipv6Addr::UNSPECIFIED) } else { IpAddr::from(Ipv4Addr::UNSPECIFIED) };
+    SocketAddr::new(any, peer.port())
 }
 
 fn unmade(dir: &Path, error: io::Error) -> Problem {
     Problem::new(Exit::Failed, "the cluster's files cannot be made", error).at(dir.display())
 }
 
-fn make_files(args: &InitArgs, layout: &Layout, files: &NodeLayout) -> io::Result<Config> {
+fn make_files(args: &InitArgs, place: PeerPlace, layout: &Layout, files: &NodeLayout) -> io::Result<Config> {
     std::fs::create_dir_all(files.data())?;
     tighten::cluster(&args.dir);
     let authority = Authority::load_or_make(&layout.ca_cert(), &layout.ca_key())?;
@@ -79,8 +119,9 @@ fn make_files(args: &InitArgs, layout: &Layout, files: &NodeLayout) -> io::Resul
     let issued = authority.issue(1)?;
     write_atomic(&files.key(), issued.key_pem.as_bytes(), Readers::Owner)?;
     write_atomic(&files.cert(), issued.cert_pem.as_bytes(), Readers::All)?;
-    let members = vec![Member { id: 1, address: args.peer }];
-    let config = config(1, args.dns.clone(), args.api, args.peer, members);
+    let members = vec![Member { id: 1, address: place.advertised() }];
+    let listen = place.listen;
+    let config = place.into_config(config(1, args.dns.clone(), args.api, listen, members));
     Ok(Config { wrapping_key_file: wrapping, ..config })
 }
 
@@ -124,10 +165,12 @@ pub(crate) fn config(
         api: Api { listen: api, token_file: "../api.token".into(), socket: None, hosts: Vec::new() },
         peer: Peer {
             listen: peer,
+            advertise: None,
             ca_file: "../ca.pem".into(),
             cert_file: "node.pem".into(),
             key_file: "node.key".into(),
             members,
+            also_at: Vec::new(),
         },
         log: Log::default(),
         audit: Default::default(),

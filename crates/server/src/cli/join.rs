@@ -2,6 +2,7 @@
 
 use super::JoinArgs;
 use super::output::print;
+use super::init::PeerPlace;
 use crate::config::{Config, Member};
 use crate::files::cluster_id;
 use crate::files::data_key::{self, DataKeyFile, DataKeys};
@@ -21,7 +22,7 @@ use std::path::Path;
 use std::time::Duration;
 
 pub(crate) fn run(args: &JoinArgs) -> Result<(), Problem> {
-    let peer = args.peer;
+    let place = PeerPlace::of(&args.peer, args.advertise.as_ref())?;
     let token = JoinToken::from_text(token_of(args)?.trim()).ok_or_else(|| {
         Problem::new(Exit::Usage, "the token cannot be read", "a part of it is missing or altered")
             .hint("copy the whole line that `catamaran cluster add` printed")
@@ -32,16 +33,15 @@ pub(crate) fn run(args: &JoinArgs) -> Result<(), Problem> {
             .at(args.dir.display())
             .hint("choose another --dir"));
     }
-    super::init::reachable(peer)?;
     // Before the token is used up.
     try_directory(&args.dir)?;
     let failed = |error: io::Error| Problem::new(Exit::Failed, "cannot join", error);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let wait = Duration::from_millis(2 * ADMIN_WAIT_MS);
-    let grant = runtime.block_on(ask(&token, peer, wait)).map_err(not_joined)?;
+    let grant = runtime.block_on(ask(&token, &place.advertised(), wait)).map_err(not_joined)?;
     let number = node_number(grant.id);
     let files = layout.node(number);
-    let config = save(args, &layout, &grant, peer).map_err(|error| {
+    let config = save(args, &layout, &grant, place).map_err(|error| {
         Problem::new(Exit::Failed, "the node's files cannot be made", error).at(args.dir.display()).hint(format!(
             "the token is used and the cluster waits for node {number}: `catamaran cluster remove {number}`, and join \
              with a new token"
@@ -91,7 +91,7 @@ fn token_of(args: &JoinArgs) -> Result<String, Problem> {
 }
 
 /// Makes everything but the state and the configuration.
-fn save(args: &JoinArgs, layout: &Layout, grant: &JoinGrant, peer: SocketAddr) -> io::Result<Config> {
+fn save(args: &JoinArgs, layout: &Layout, grant: &JoinGrant, place: PeerPlace) -> io::Result<Config> {
     let files = layout.node(node_number(grant.id));
     std::fs::create_dir_all(files.data())?;
     tighten::cluster(&args.dir);
@@ -114,8 +114,9 @@ fn save(args: &JoinArgs, layout: &Layout, grant: &JoinGrant, peer: SocketAddr) -
     let member =
         |(id, address): &(u64, String)| Ok(Member { id: *id, address: address.parse().map_err(io::Error::other)? });
     let mut members: Vec<Member> = grant.members.iter().map(member).collect::<io::Result<_>>()?;
-    members.push(Member { id: grant.id, address: peer });
+    members.push(Member { id: grant.id, address: place.advertised() });
     let api = args.api.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8053)));
-    let config = super::init::config(grant.id, args.dns.clone(), api, peer, members);
+    let listen = place.listen;
+    let config = place.into_config(super::init::config(grant.id, args.dns.clone(), api, listen, members));
     Ok(Config { joined: true, wrapping_key_file: wrapping, ..config })
 }

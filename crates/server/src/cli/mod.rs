@@ -21,6 +21,7 @@ pub(crate) mod zone;
 // A client of any server.
 pub(crate) mod ddns;
 
+use crate::config::address::PeerAddress;
 use crate::limits::CLI_TIMEOUT_S_MAX;
 use crate::problem::EXIT_CODES;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -223,7 +224,7 @@ pub(crate) struct UpArgs {
 
 /// Arguments of `serve`.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  catamaran serve --config catamaran-data/node-1/catamaran.toml")]
+#[command(after_help = SERVE_EXAMPLES)]
 pub(crate) struct ServeArgs {
     /// Configuration of the node.
     #[arg(long, value_name = "FILE")]
@@ -234,11 +235,30 @@ pub(crate) struct ServeArgs {
     /// Nodes that share this machine: by default the zones of each take its share of the memory. `up` says it.
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     pub(crate) nodes_here: u64,
+    /// Where another node is now, if the cluster does not know it yet; may be given several times.
+    #[arg(long = "peer-address", value_name = "NODE=HOST:PORT", value_parser = node_address)]
+    pub(crate) peer_addresses: Vec<(u64, PeerAddress)>,
 }
+
+/// `2=ns2.example.net:5380`
+fn node_address(text: &str) -> Result<(u64, PeerAddress), String> {
+    let (node, address) = text.split_once('=').ok_or("not NODE=HOST:PORT")?;
+    let node = node.trim().parse().map_err(|_| format!("`{node}` is not the number of a node"))?;
+    Ok((node, address.trim().parse()?))
+}
+
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  catamaran serve --config /var/lib/catamaran/node-1/catamaran.toml
+  catamaran serve --config node-1/catamaran.toml --peer-address 2=10.1.0.2:5380 --peer-address 3=10.1.0.3:5380
+
+The second one is for a cluster whose nodes have all moved to other IP addresses: set `peer.listen` on each node, and
+start one of them so. It tells the others where it is, and they tell it where they are. The option is needed once.";
 
 const INIT_EXAMPLES: &str = "\
 Examples:
   catamaran init --dir /var/lib/catamaran --dns 192.0.2.1:53 --dns [2001:db8::1]:53 --peer 10.0.0.1:5380
+  catamaran init --dir /var/lib/catamaran --dns 192.0.2.1:53 --peer 0.0.0.0:5380 --advertise ns1.example.net:5380
   catamaran serve --config /var/lib/catamaran/node-1/catamaran.toml
 
 Makes the cluster's certificate authority, the API token and the files of node 1.";
@@ -256,9 +276,14 @@ pub(crate) struct InitArgs {
     /// Answer no queries: vote and store only.
     #[arg(long, conflicts_with = "dns")]
     pub(crate) no_dns: bool,
-    /// Address for the other nodes.
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    pub(crate) peer: SocketAddr,
+    /// Address to listen on for the other nodes. With a host name the node listens on all its addresses, and the others
+    /// connect to the name.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) peer: PeerAddress,
+    /// Where the other nodes connect to it, if that is not --peer: behind NAT, or by name. A name is resolved at each
+    /// connection.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) advertise: Option<PeerAddress>,
     /// Address of the API.
     #[arg(long, default_value = "127.0.0.1:8053", value_name = "ADDRESS:PORT")]
     pub(crate) api: SocketAddr,
@@ -300,9 +325,14 @@ pub(crate) struct JoinArgs {
     /// Answer no queries: vote and store only, as the third of two sites.
     #[arg(long, conflicts_with = "dns")]
     pub(crate) no_dns: bool,
-    /// Address for the other nodes.
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    pub(crate) peer: SocketAddr,
+    /// Address to listen on for the other nodes. With a host name the node listens on all its addresses, and the others
+    /// connect to the name.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) peer: PeerAddress,
+    /// Where the other nodes connect to it, if that is not --peer: behind NAT, or by name. A name is resolved at each
+    /// connection.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) advertise: Option<PeerAddress>,
     /// Address of its API.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) api: Option<SocketAddr>,

@@ -1,5 +1,6 @@
 //! What is local to one node, in TOML. Everything else (zones, keys, grants) is replicated state.
 
+pub(crate) mod address;
 pub(crate) mod audit;
 pub(crate) mod nearest;
 pub(crate) mod rate_limit;
@@ -17,6 +18,7 @@ use crate::limits::{
     SMALL_FILE_BYTES_MAX, UDP_PAYLOAD_DEFAULT, UDP_RESPONSE_OCTETS_MAX, UDP_WORKERS_MAX,
 };
 use crate::problem::{Exit, Problem};
+use address::PeerAddress;
 use audit::Audit;
 use rate_limit::RateLimit;
 use replica::log::LogConfig;
@@ -161,6 +163,9 @@ pub(crate) struct Api {
 pub(crate) struct Peer {
     /// Address for the other nodes.
     pub(crate) listen: SocketAddr,
+    /// Where the other nodes connect to it: a name or an IP address, and a port; `listen` by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) advertise: Option<PeerAddress>,
     /// Certificate of the cluster's authority, PEM.
     pub(crate) ca_file: PathBuf,
     /// This node's certificate, PEM.
@@ -170,6 +175,9 @@ pub(crate) struct Peer {
     /// The members at first boot, this node among them; later the replicated state rules.
     #[serde(default)]
     pub(crate) members: Vec<Member>,
+    /// Where other nodes may be too, by number: what `serve --peer-address` says.
+    #[serde(skip)]
+    pub(crate) also_at: Vec<(u64, PeerAddress)>,
 }
 
 /// One `[[peer.members]]`.
@@ -179,7 +187,7 @@ pub(crate) struct Member {
     /// Its raft id: its number, and its incarnation in the upper 32 bits.
     pub(crate) id: u64,
     /// Its address for the other nodes.
-    pub(crate) address: SocketAddr,
+    pub(crate) address: PeerAddress,
 }
 
 /// The `[log]` table.
@@ -277,7 +285,7 @@ const TABLES: &[(&str, &[&str])] = &[
     ("dns.transfer", Transfer::KEYS),
     ("dns.tls", Tls::KEYS),
     ("api", &["listen", "token_file", "socket", "hosts"]),
-    ("peer", &["listen", "ca_file", "cert_file", "key_file", "members"]),
+    ("peer", &["listen", "advertise", "ca_file", "cert_file", "key_file", "members"]),
     ("peer.members", &["id", "address"]),
     ("log", &["checkpoint_bytes", "keep_entries", "keep_bytes"]),
     ("audit", Audit::KEYS),
@@ -369,6 +377,12 @@ impl Config {
         (self.incarnation as u64) << 32 | self.id as u64
     }
 
+    /// Where the other nodes connect to this one; `None` where only the cluster's state can tell.
+    pub(crate) fn advertised(&self) -> Option<PeerAddress> {
+        let listen = PeerAddress::from(self.peer.listen);
+        self.peer.advertise.clone().or_else(|| Some(listen).filter(PeerAddress::is_reachable))
+    }
+
     /// As TOML text, comments included.
     pub(crate) fn to_text(&self) -> String {
         let body = toml::to_string(self).expect("a configuration is plain tables, numbers and strings");
@@ -416,6 +430,9 @@ impl Config {
         self.zones.check()?;
         if self.log.checkpoint_bytes < CHECKPOINT_BYTES_MIN {
             return Err(("checkpoint_bytes", format!("`checkpoint_bytes` must be {CHECKPOINT_BYTES_MIN} or more")));
+        }
+        if self.peer.advertise.as_ref().is_some_and(|address| !address.is_reachable()) {
+            return Err(("advertise", "`peer.advertise` must be an address that other nodes can connect to".into()));
         }
         let mut ids: Vec<u64> = self.peer.members.iter().map(|member| member.id).collect();
         ids.sort_unstable();
@@ -511,6 +528,7 @@ socket = "s"
 hosts = ["node-1.example"]
 [peer]
 listen = "127.0.0.1:21001"
+advertise = "node-1.example:21001"
 ca_file = "../ca.pem"
 cert_file = "node.pem"
 key_file = "node.key"
@@ -620,6 +638,8 @@ key_growth_bytes_max = 10
             ("[\"1.2\", \"1.3\"]", "[]", "needs"),
             ("[\"1.2\", \"1.3\"]", "[\"1.1\"]", "1.2"),
             ("udp_workers = 2", "udp_workers = ", ""),
+            ("node-1.example:21001", "0.0.0.0:21001", "can connect to"),
+            ("node-1.example:21001", "node-1.example", "not HOST:PORT"),
             ("handshakes_burst = 2", "handshakes_burst = 0", "1 to 100000000"),
             ("memory_bytes_max = 1048576", "memory_bytes_max = 1000", "1048576 or more"),
             ("all_burst = 8", "all_burst = 0", "1 to 100000000"),

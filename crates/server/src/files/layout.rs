@@ -152,6 +152,11 @@ pub(crate) fn audit_of(data: &Path) -> PathBuf {
     data.with_extension("audit")
 }
 
+/// The address that the node last told the cluster of; another one in its configuration is news.
+pub(crate) fn peer_address_of(data: &Path) -> PathBuf {
+    data.with_extension("peer-address")
+}
+
 /// There once the node has data of its own: older software, which makes data at the first start, looks for it.
 pub(crate) fn booted_of(data: &Path) -> PathBuf {
     data.with_extension("booted")

@@ -1,6 +1,7 @@
 //! How the other threads talk to the replica thread.
 
 use super::audit_log::refused::RefusedLog;
+use super::cluster_clock::ClusterClock;
 use super::removal::Removal;
 use super::replica_thread::{ReplicaThread, Work};
 use super::rights::Rights;
@@ -8,6 +9,7 @@ use super::zone_memory::ZoneMemory;
 use crate::limits::{ADMIN_PENDING_MAX, FRAME_AT_ONCE_MAX, UPDATES_PENDING_MAX, UPDATES_SHARE_MAX};
 use crate::metrics::Gauge;
 use crate::peer::PeerEvents;
+use crate::peer::hints::AddressHints;
 use crate::service::counters::Refusal;
 use crate::service::deferred::{Flow, Submit};
 use crate::service::shares::{Place, Shares};
@@ -99,6 +101,10 @@ pub(crate) struct Shared {
     pub(crate) everywhere: watch::Sender<Everywhere>,
     /// What the zones keep in memory.
     pub(crate) zone_memory: Arc<ZoneMemory>,
+    /// What time it is.
+    pub(crate) clock: ClusterClock,
+    /// Where members may be, beside where the state says.
+    pub(crate) hints: Arc<AddressHints>,
     /// Whether this node does.
     pub(crate) removal: Removal,
     /// What is refused, for the audit log.
@@ -123,6 +129,10 @@ impl Everywhere {
 }
 
 impl Shared {
+    pub(super) fn with_hints(hints: AddressHints) -> Self {
+        Self { hints: Arc::new(hints), ..Self::default() }
+    }
+
     pub(super) fn set_everywhere(&self, index: u64, of_rotation: bool) {
         self.everywhere.send_modify(|known| match of_rotation {
             true => known.of_rotation = index,

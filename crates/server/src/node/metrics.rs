@@ -131,6 +131,7 @@ impl NodeMetrics {
             ],
         );
         self.peers(page, status);
+        Self::clocks(page, status);
         refusals(page, replica);
         alarms(page, &status.alarms);
     }
@@ -146,11 +147,25 @@ impl NodeMetrics {
                 ("peer_dialled", "Connections to peers that were made.", self.peer.dialled.get()),
             ],
         );
+        let help = "1: this node is connected to the peer; 0: it cannot connect to it.";
+        let mut family = page.family("catamaran_peer_connected", Kind::Gauge, help);
+        for (id, is_connected) in self.peer.reach.all() {
+            family.series(&[("peer", &crate::peer::node_number(id).to_string())], u64::from(is_connected));
+        }
         let help = "When a node's certificate between nodes ends, in seconds since 1970.";
         let mut family = page.family("catamaran_node_certificate_expiry_timestamp_seconds", Kind::Gauge, help);
         for (of, standing) in status.members.iter().filter_map(|of| Some((of, of.standing?))) {
             let node = crate::peer::node_number(of.member.id).to_string();
             family.series(&[("node", &node)], standing.expires_s);
+        }
+    }
+
+    fn clocks(page: &mut Page, status: &Status) {
+        let help = "By how much a node's clock is ahead of the median of all nodes' clocks; those heard of late.";
+        let mut family = page.family("catamaran_clock_ahead_seconds", Kind::Gauge, help);
+        for (of, ahead_ms) in status.members.iter().filter_map(|of| Some((of, of.clock_ahead_ms?))) {
+            let node = crate::peer::node_number(of.member.id).to_string();
+            family.series(&[("node", &node)], ahead_ms as f64 / 1_000.0);
         }
     }
 

@@ -57,6 +57,8 @@ pub(crate) mod system;
 // What the zones take of it, for those who hold versions.
 pub(crate) mod memory_size;
 pub(crate) mod zone_memory;
+// What time it is, by the clocks of all nodes.
+pub(crate) mod cluster_clock;
 
 use crate::api::backup::Backups;
 use crate::api::{Api, Hosts};
@@ -68,7 +70,8 @@ use crate::listen::counters::{AllConnections, ListenCounters};
 use crate::listen::desk::ConnectionLimits;
 use crate::log;
 use crate::metrics::DurationHistogram;
-use crate::peer::PeerCounters;
+use crate::peer::announce::hints_of;
+use crate::peer::{PeerCounters, resolve};
 use crate::problem::{Exit, Problem};
 use crate::sandbox;
 use crate::service::answer::{AnswerOptions, QueryResponder, Service};
@@ -87,7 +90,7 @@ use drops::SocketDrops;
 use ending::Ending;
 use expiry::ExpiryClock;
 use guards::Guards;
-use handle::{Event, ReplicaHandle};
+use handle::{Event, ReplicaHandle, Shared};
 use identity::Identity;
 use metrics::NodeMetrics;
 use readers::Readers;
@@ -124,6 +127,8 @@ impl Prepared {
         check_file_limit(&config, system::raise_file_limit());
         let identity = Identity::load(&config)?;
         let sockets = Sockets::bind(&config)?;
+        // Its threads enter a sandbox of their own.
+        resolve::start(config.sandbox.is_on())?;
         sandbox::enter_as_node(&config, file);
         log::start();
         Ok(Self { config, identity, sockets })
@@ -275,7 +280,8 @@ impl Node {
         let mut replica = replica;
         vouch_for_members(config, &mut replica);
         let (events, event_queue) = channel();
-        let handle = ReplicaHandle::new(events, Arc::default());
+        let shared = Shared::with_hints(hints_of(&config.peer.also_at));
+        let handle = ReplicaHandle::new(events, Arc::new(shared));
         let (desk, desk_queues) = Desk::new(update_threads());
         let (service, readers) = (Arc::new(service(config, &desk)), Arc::<Readers>::default());
         let (serving, limits) = <(Arc<ServingState>, Arc<ZoneLimits>)>::default();
@@ -308,6 +314,7 @@ impl Node {
             ending: Ending::new(config.id, &config.dir),
             counters: counters.replica.clone(),
             asking: Default::default(),
+            clock_watch: Default::default(),
             zones_changed: Some(Instant::now()),
             zones_taken: 0,
             checkpoints_written: 0,
@@ -320,7 +327,8 @@ impl Node {
         let metrics = counters.into_metrics(desk, transfers);
         let api = api_of(config, identity, &handle, (&serving, limits), metrics, api_reader);
         let keeper = threads::trust_keeper(config, identity, clients, &handle);
-        let api = threads::api((sockets.api, sockets.api_local), api, keeper)?;
+        let announcer = threads::announcer(config, identity, &handle);
+        let api = threads::api((sockets.api, sockets.api_local), api, keeper, announcer)?;
         Ok(Self {
             config: config.clone(),
             serving,

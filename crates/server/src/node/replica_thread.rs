@@ -1,6 +1,7 @@
 //! The thread of the replica: events in, outputs carried out in their order. See [`crate::turn`].
 
 use super::audit_log::AuditQueue;
+use super::cluster_clock::ClockWatch;
 use super::disk::DiskWork;
 use super::ending::Ending;
 use super::expiry::ExpiryClock;
@@ -70,6 +71,7 @@ pub(crate) struct ReplicaThread {
     /// Ends the process.
     pub(crate) ending: Ending,
     pub(crate) asking: Asking,
+    pub(crate) clock_watch: ClockWatch,
     /// When this thread began, zones last came, went or were replaced, or a checkpoint took entries out of memory,
     /// until the memory that this left is given back.
     pub(crate) zones_changed: Option<Instant>,
@@ -148,6 +150,7 @@ impl ReplicaThread {
             self.replica.handle(Input::Tick, system::now());
             self.expiry.tick(&self.replica);
             self.give_back_when_quiet();
+            self.clock_watch.tick(&self.replica, &self.shared.clock);
             self.shared.zone_memory.set(&self.replica.zones().stats(), self.replica.memory_figures());
         }
         let work = self.carry_out_some();

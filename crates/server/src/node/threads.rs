@@ -15,13 +15,14 @@ use super::trust_keeper::TrustKeeper;
 use super::{Counters, Worker};
 use crate::api::{Api, JoinOffer};
 use crate::config::Config;
-use crate::files::layout::audit_of;
+use crate::files::layout::{audit_of, peer_address_of};
 use crate::limits::{API_NICE_STEP, DATAGRAM_OCTETS_MAX, PACKET_NICE_STEP, ZONES_HELD_SHARE};
 use crate::listen::batch::BatchSocket;
 use crate::listen::udp::UdpWorker;
 use crate::log::{Vital, vital};
 use crate::peer::accept::Acceptor;
 use crate::peer::admission::Admission;
+use crate::peer::announce::Announcer;
 use crate::peer::data_keys::KeyDesk;
 use crate::peer::frame::Welcome;
 use crate::peer::join::JoinDesk;
@@ -246,7 +247,7 @@ pub(super) fn peers(
 pub(super) fn join_offer(config: &Config, identity: &Identity) -> JoinOffer {
     JoinOffer {
         member: config.raft_id(),
-        address: config.peer.listen,
+        address: config.advertised(),
         ca_file: config.peer.ca_file.clone(),
         tls: Some(identity.tls.clone()),
     }
@@ -254,7 +255,7 @@ pub(super) fn join_offer(config: &Config, identity: &Identity) -> JoinOffer {
 
 /// Whom this node takes for a member.
 fn admission(config: &Config, handle: &ReplicaHandle) -> Admission {
-    Admission::new(handle.membership(), handle.trust(), members(config))
+    Admission::new(handle.membership(), handle.trust(), members(config), handle.shared().hints.clone())
 }
 
 /// The members as the configuration has them.
@@ -295,11 +296,20 @@ pub(super) fn trust_keeper(
     TrustKeeper::new(config.raft_id(), files, local, tls, keys, handle.clone())
 }
 
+/// Tells the cluster where this node is, if its configuration says that.
+pub(super) fn announcer(config: &Config, identity: &Identity, handle: &ReplicaHandle) -> Option<Announcer> {
+    let (own, tls, admission) = (config.raft_id(), identity.tls.clone(), admission(config, handle));
+    let made_with = config.peer.members.iter().find(|member| member.id == own).map(|member| member.address.to_string());
+    let (handle, told_file) = (handle.clone(), peer_address_of(&config.dir));
+    config.advertised().map(|address| Announcer { own, address, tls, admission, handle, told_file, made_with })
+}
+
 /// The keeper of certificates is here too: a sync of its files keeps no heartbeat waiting.
 pub(super) fn api(
     (tcp, local): (std::net::TcpListener, Option<std::os::unix::net::UnixListener>),
     api: Api,
     keeper: TrustKeeper,
+    announcer: Option<Announcer>,
 ) -> Result<Runtime, Problem> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -313,6 +323,7 @@ pub(super) fn api(
     let local = local.map(tokio::net::UnixListener::from_std).transpose().map_err(runtime_failed)?;
     drop(entered);
     runtime.spawn(vital("trust keeper", keeper.run()));
+    announcer.map(|announcer| runtime.spawn(vital("announcer", announcer.run())));
     runtime.spawn(vital("api", crate::api::serve(tcp, local, Arc::new(api))));
     Ok(runtime)
 }

@@ -22,7 +22,7 @@ use rustls::pki_types::pem::PemObject;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// What the text before the authorities in `ca.pem` begins with; the number of the step that they are of follows.
 const STEP: &str = "catamaran authorities, step ";
@@ -174,7 +174,7 @@ impl TrustKeeper {
         if self.is_good(trust, issuer) && self.renewal >= trust.renewal {
             return Ok(());
         }
-        let NodeCertificate { cert_pem, key_pem } = issuer.issue_at(self.own, now_s(trust))?;
+        let NodeCertificate { cert_pem, key_pem } = issuer.issue_at(self.own, self.now_s(trust))?;
         self.files.save(&cert_pem, &key_pem)?;
         self.show(trust)?;
         self.renewal = trust.renewal;
@@ -198,7 +198,7 @@ impl TrustKeeper {
         }
         if !self.is_good(trust, issuer) {
             let key_pem = read_bounded(&self.files.key, SMALL_FILE_BYTES_MAX)?;
-            let made = issuer.issue_for_key(self.own, &String::from_utf8_lossy(&key_pem), now_s(trust))?;
+            let made = issuer.issue_for_key(self.own, &String::from_utf8_lossy(&key_pem), self.now_s(trust))?;
             self.files.save(&made.cert_pem, &made.key_pem)?;
             self.show(trust)?;
         }
@@ -215,7 +215,7 @@ impl TrustKeeper {
         if self.renewal >= trust.renewal {
             return Ok(());
         }
-        let NodeCertificate { cert_pem, key_pem } = issuer.issue_at(self.own, now_s(trust))?;
+        let NodeCertificate { cert_pem, key_pem } = issuer.issue_at(self.own, self.now_s(trust))?;
         self.files.save_next(&cert_pem, &key_pem)?;
         self.next_renewal = Some(trust.renewal);
         match self.files.load_next(&roots_of(trust)).and_then(|next| next.own_pin()) {
@@ -263,7 +263,7 @@ impl TrustKeeper {
     fn is_good(&self, trust: &Trust, issuer: &Authority) -> bool {
         let tls = self.tls.get();
         let is_named = trust.feature_level < PIN_LEVEL || tls.names_member(self.own);
-        is_named && tls.is_of(&issuer.cert_der()) && !is_due(tls.expires_s(), now_s(trust))
+        is_named && tls.is_of(&issuer.cert_der()) && !is_due(tls.expires_s(), self.now_s(trust))
     }
 
     /// New connections begin with what is in the files.
@@ -305,6 +305,12 @@ impl TrustKeeper {
             return Ok(());
         }
         self.command(TrustCommand::Stand { standing }).await
+    }
+
+    /// By the cluster's time; by that of the last entry where it is ahead: what is issued by a clock that is late has
+    /// ended already for the others.
+    fn now_s(&self, trust: &Trust) -> u64 {
+        self.handle.shared().clock.now_s().max(trust.time_ms / 1_000)
     }
 
     async fn command(&self, command: TrustCommand) -> io::Result<()> {
@@ -355,13 +361,6 @@ fn step_of(trust: &Trust) -> u32 {
 fn step_in(text: &[u8]) -> u32 {
     let line = text.split(|&octet| octet == b'\n').next().and_then(|line| str::from_utf8(line).ok());
     line.and_then(|line| line.strip_prefix(STEP)?.trim().parse().ok()).unwrap_or(0)
-}
-
-/// By this machine's clock, or by the cluster's where that is ahead: what is issued by a clock that is late has ended
-/// already for the others.
-fn now_s(trust: &Trust) -> u64 {
-    let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    wall.max(trust.time_ms / 1_000)
 }
 
 #[cfg(test)]

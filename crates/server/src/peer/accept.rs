@@ -9,7 +9,7 @@ use super::frame::{Greeting, Hello, KEY_REFUSED, REMOVED, Welcome, read_len};
 use super::join::JoinDesk;
 use super::member_connections::{MemberConnections, MemberPlace};
 use super::pending::{Pending, PendingPlace};
-use super::{LaneRuntimes, PeerCounters, PeerEvents, lane_octet, node_number, silence, vouch};
+use super::{LaneRuntimes, PeerCounters, PeerEvents, announce, lane_octet, node_number, silence, vouch};
 use crate::config::Tcp;
 use crate::limits::{
     JOINS_MAX, PEER_FRAME_BYTES_MAX, PEER_HANDSHAKE_MS, PEER_HANDSHAKES_BURST, PEER_HANDSHAKES_PER_SECOND,
@@ -139,7 +139,7 @@ impl<E: PeerEvents> Acceptor<E> {
             Greeting::Join => {
                 return desks()?.0.serve(&mut stream, &self.admission, &self.joins, (deadline, place)).await;
             }
-            Greeting::DataKey | Greeting::Vouch => {
+            Greeting::DataKey | Greeting::Vouch | Greeting::Announce => {
                 let identity = identity.ok_or_else(|| denied("no certificate".into()))?;
                 return timeout_at(deadline, self.answer(&mut stream, greeting, &identity)).await?;
             }
@@ -230,6 +230,11 @@ impl<E: PeerEvents> Acceptor<E> {
         match (greeting, &self.desks) {
             (Greeting::DataKey, Some((_, desk))) => desk.serve(stream, &self.admission, identity).await,
             (Greeting::Vouch, _) => vouch::serve(stream, &self.admission, self.welcome.id, identity).await,
+            (Greeting::Announce, _) => {
+                let _place = self.questions.acquire().await.map_err(io::Error::other)?;
+                let handle = self.desks.as_ref().map(|(desk, _)| &desk.handle);
+                announce::serve(stream, &self.tls, &self.admission, handle, identity).await
+            }
             _ => Err(io::ErrorKind::Unsupported.into()),
         }
     }

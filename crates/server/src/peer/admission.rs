@@ -3,6 +3,7 @@
 //! A certificate of the cluster's authority is not enough: a node that was removed still has one, and every member can
 //! issue more.
 
+use super::hints::AddressHints;
 use crate::tls::peer_identity::PeerIdentity;
 use replica::Trust;
 use replica::io::{Member, Membership, NodeId};
@@ -23,6 +24,8 @@ pub(crate) struct Admission {
     first_members: Arc<Vec<Member>>,
     /// The pins of members that this node knows by the word of a member only.
     vouched: Arc<Mutex<BTreeMap<NodeId, [u8; 32]>>>,
+    /// Where members may be, beside where the state says.
+    hints: Arc<AddressHints>,
 }
 
 /// Why a connection is refused.
@@ -54,8 +57,9 @@ impl Admission {
         membership: watch::Receiver<Arc<Membership>>,
         trust: watch::Receiver<Arc<Trust>>,
         first_members: Vec<Member>,
+        hints: Arc<AddressHints>,
     ) -> Self {
-        Self { membership, trust, first_members: Arc::new(first_members), vouched: Arc::default() }
+        Self { membership, trust, first_members: Arc::new(first_members), vouched: Arc::default(), hints }
     }
 
     /// Whether the other side of a connection, which shows `identity`, is the member `id`.
@@ -140,12 +144,17 @@ impl Admission {
     /// Whether a member's peers connect to this address: strangers behind it take nothing from the member's account.
     pub(super) fn is_of_member(&self, address: IpAddr) -> bool {
         let at = |member: Member| member.address.parse::<SocketAddr>().ok().map(|of| of.ip().to_canonical());
-        self.members().into_iter().any(|member| at(member) == Some(address))
+        // One with a name is told by where it was last reached.
+        self.hints.was_seen(address) || self.members().into_iter().any(|member| at(member) == Some(address))
     }
 
     /// Whether a join token with this digest is open.
     pub(crate) fn knows_token(&self, digest: &[u8; 32]) -> bool {
         self.trust.borrow().join_tokens.iter().any(|token| token.digest == *digest)
+    }
+
+    pub(super) fn hints(&self) -> &AddressHints {
+        &self.hints
     }
 
     /// Where the peers of a member connect to it.

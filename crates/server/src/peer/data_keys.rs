@@ -76,7 +76,7 @@ pub(crate) async fn ask(
     number: u32,
 ) -> Result<Key, String> {
     let exchange = async {
-        let stream = TcpStream::connect(&member.address).await?;
+        let stream = super::resolve::connect(&member.address).await?;
         let connector = TlsConnector::from(tls.get().client);
         let mut stream = connector.connect(server_name(node_number(member.id)), stream).await?;
         admission.check_server(member.id, stream.get_ref().1.peer_certificates())?;

@@ -3,8 +3,8 @@
 use super::admission::Admission;
 use super::frame::{Hello, KEY_REFUSED, REMOVED, Welcome};
 use super::outlet::Outlet;
-use super::{PeerCounters, PeerEvents, node_number, silence};
-use crate::limits::{PEER_CONNECT_MS, PEER_HANDSHAKE_MS, PEER_HANG_UPS, PEER_RETRY_MS_MAX, PEER_RETRY_MS_MIN};
+use super::{PeerCounters, PeerEvents, announce, node_number, resolve, silence};
+use crate::limits::{PEER_HANDSHAKE_MS, PEER_HANG_UPS, PEER_RETRY_MS_MAX, PEER_RETRY_MS_MIN};
 use crate::tls::peer_identity::PeerIdentity;
 use crate::tls::session::{self, CurrentTls};
 use replica::io::Lane;
@@ -20,6 +20,7 @@ use tokio_rustls::client::TlsStream;
 pub(crate) struct Dialler<E> {
     pub(crate) tls: Arc<CurrentTls>,
     pub(crate) admission: Admission,
+    /// Where it is, as the cluster's state says.
     pub(crate) address: String,
     pub(crate) hello: Hello,
     pub(crate) events: Arc<E>,
@@ -50,16 +51,28 @@ impl<E: PeerEvents> Dialler<E> {
         let mut seen = Seen::Nothing;
         let mut pause_ms = PEER_RETRY_MS_MIN;
         let (mut said, mut hung_up) = (String::new(), 0u64);
+        // Which of the addresses is next, and the one at which the peer was last met.
+        let (mut attempt, mut met_at) = (0, None::<String>);
         loop {
+            let candidates = self.admission.hints().candidates(self.hello.to, &self.address);
+            // Where it was met is tried first: a refusal there says that its process is gone.
+            let last = met_at.as_ref().filter(|met| attempt == 0 && candidates.contains(met));
+            let address = last.unwrap_or(&candidates[attempt % candidates.len()]).clone();
+            attempt += 1;
             let limit = Duration::from_millis(PEER_HANDSHAKE_MS);
-            match tokio::time::timeout(limit, self.connect())
+            match tokio::time::timeout(limit, self.connect(&address))
                 .await
                 .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
             {
                 Ok(Connected { stream, welcome, identity }) => {
                     seen = Seen::Connected;
                     pause_ms = PEER_RETRY_MS_MIN;
+                    (attempt, met_at) = (0, Some(address.clone()));
                     if self.is_evidence() {
+                        self.counters.reach.connected(self.hello.to, &address);
+                        let (own, to) = (self.hello.from, self.hello.to);
+                        let (tls, admission) = (self.tls.clone(), self.admission.clone());
+                        tokio::spawn(announce::tell_reached(own, address.clone(), to, tls, admission));
                         self.events.connected(self.hello.to, welcome.boot_id);
                     }
                     if self.send_all(stream, &identity).await.is_ok() {
@@ -69,7 +82,12 @@ impl<E: PeerEvents> Dialler<E> {
                     continue;
                 }
                 Err(error) => {
-                    let refused = error.kind() == io::ErrorKind::ConnectionRefused;
+                    // Where it may not be at all, nobody listening says nothing.
+                    let is_its_own = candidates.len() == 1 || met_at.as_ref() == Some(&address);
+                    let refused = error.kind() == io::ErrorKind::ConnectionRefused && is_its_own;
+                    if self.is_evidence() && !self.outlet.is_closed() {
+                        self.counters.reach.failed(self.hello.to, &address, &error.to_string());
+                    }
                     if seen != (Seen::Gone { refused }) && self.is_evidence() {
                         self.events.gone(self.hello.to, refused);
                     }
@@ -79,7 +97,7 @@ impl<E: PeerEvents> Dialler<E> {
                     let is_other = hung_up > PEER_HANG_UPS || error.kind() == io::ErrorKind::InvalidData;
                     if is_other && self.is_evidence() && said != error.to_string() {
                         said = error.to_string();
-                        tracing::warn!(to = self.hello.to, address = self.address, said, "peer identity mismatch");
+                        tracing::warn!(to = self.hello.to, address, said, "peer identity mismatch");
                     }
                     tracing::debug!(to = self.hello.to, lane = ?self.hello.lane, %error, "peer cannot be reached");
                 }
@@ -97,11 +115,9 @@ impl<E: PeerEvents> Dialler<E> {
         matches!(self.hello.lane, Lane::Heartbeat)
     }
 
-    async fn connect(&self) -> io::Result<Connected> {
-        // What the network loses meanwhile is sent again after a second and after three (RFC 6298 2): dialled anew, it
-        // is there sooner once the network is.
-        let limit = Duration::from_millis(PEER_CONNECT_MS);
-        let stream = tokio::time::timeout(limit, TcpStream::connect(&self.address)).await??;
+    async fn connect(&self, address: &str) -> io::Result<Connected> {
+        let stream = resolve::connect(address).await?;
+        let peer = stream.peer_addr()?;
         silence::prepare(&stream)?;
         let connector = TlsConnector::from(self.tls.get().client);
         let mut stream = connector.connect(session::server_name(node_number(self.hello.to)), stream).await?;
@@ -130,6 +146,7 @@ impl<E: PeerEvents> Dialler<E> {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "another incarnation of the peer answers there"));
         }
         self.counters.dialled.one_shared();
+        self.admission.hints().note_seen(self.hello.to, peer.ip());
         Ok(Connected { stream, welcome, identity })
     }
 

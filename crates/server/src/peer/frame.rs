@@ -38,6 +38,8 @@ pub(crate) enum Greeting {
     DataKey,
     /// A member asks whether another is one.
     Vouch,
+    /// A member announces its address.
+    Announce,
 }
 
 /// Stands for [`Welcome::id`] when the dialler's key was replaced, or is not its own: no id of a node has all bits set.
@@ -75,6 +77,7 @@ impl Hello {
             super::join::JOIN_LANE => return Ok(Greeting::Join),
             super::data_keys::KEY_LANE => return Ok(Greeting::DataKey),
             super::vouch::VOUCH_LANE => return Ok(Greeting::Vouch),
+            super::announce::ANNOUNCE_LANE => return Ok(Greeting::Announce),
             octet => lane_from(octet).ok_or_else(|| invalid("an unknown lane"))?,
         };
         Ok(Greeting::Lane(Self {

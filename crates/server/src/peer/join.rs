@@ -10,6 +10,7 @@ use super::admission::Admission;
 use super::frame::{append, read_len};
 use super::pending::PendingPlace;
 use crate::api::error::ApiError;
+use crate::config::address::PeerAddress;
 use crate::files::api_token::ApiToken;
 use crate::files::cluster_id;
 use crate::files::data_key::{DataKeyFile, Key};
@@ -27,11 +28,9 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::io;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 
@@ -45,7 +44,7 @@ pub(crate) struct JoinToken {
     pub(crate) ca: String,
     /// The member that made the token: its raft id, and where to reach it.
     pub(crate) member: u64,
-    pub(crate) address: SocketAddr,
+    pub(crate) address: PeerAddress,
     pub(crate) secret: String,
 }
 
@@ -167,8 +166,8 @@ impl JoinDesk {
         if !admission.knows_token(&digest(&request.secret)) {
             return Err(TOKEN_REFUSED.into());
         }
-        if request.address.parse::<SocketAddr>().is_err() {
-            return Err("the address for peers is not an IP address and a port".into());
+        if request.address.parse::<PeerAddress>().is_err() {
+            return Err("the address for peers is not HOST:PORT".into());
         }
         joins.try_acquire().map_err(|_| "other nodes are joining at the moment; try again".into())
     }
@@ -214,7 +213,8 @@ impl JoinDesk {
             return Err("the cluster gave no number".into());
         };
         let failed = |error: io::Error| error.to_string();
-        let issued = if is_renewed { authority.issue(id) } else { authority.issue_without_end(id) };
+        let now_s = self.handle.shared().clock.now_s();
+        let issued = if is_renewed { authority.issue_at(id, now_s) } else { authority.issue_without_end(id) };
         let issued = issued.map_err(failed)?;
         if let Err(why) = self.pin(id, &issued).await {
             // A member whose key nobody pinned must not stay: it would be anybody's who holds the authority's key.
@@ -260,7 +260,7 @@ pub(crate) enum NotJoined {
 ///
 /// # Errors
 /// Why there is no grant.
-pub(crate) async fn ask(token: &JoinToken, own_address: SocketAddr, wait: Duration) -> Result<JoinGrant, NotJoined> {
+pub(crate) async fn ask(token: &JoinToken, own_address: &PeerAddress, wait: Duration) -> Result<JoinGrant, NotJoined> {
     use NotJoined::{Refused, Unknown, Unreachable};
     let failed = |error: io::Error| format!("{}: {error}", token.address);
     let damaged = |why: &str| Refused(format!("the token is damaged{why}"));
@@ -268,7 +268,7 @@ pub(crate) async fn ask(token: &JoinToken, own_address: SocketAddr, wait: Durati
     let client = session::joiner(CertificateDer::from(ca)).map_err(|error| damaged(&format!(": {error}")))?;
     let limit = Duration::from_millis(PEER_HANDSHAKE_MS);
     let connect = async {
-        let stream = TcpStream::connect(token.address).await?;
+        let stream = super::resolve::connect(&token.address.to_string()).await?;
         let name = session::server_name(super::node_number(token.member));
         tokio_rustls::TlsConnector::from(client).connect(name, stream).await
     };

@@ -58,11 +58,14 @@ impl<E: PeerEvents> Links<E> {
     /// Dials who is new or moved; hangs up on who is out. One that was removed and is still counted by raft is talked
     /// to: the majority that takes it out may need it.
     pub(crate) fn set_members(&mut self, members: &[Member], membership: &Membership) {
+        self.admission.hints().set_members(members);
+        let before: Vec<NodeId> = self.peers.keys().copied().collect();
         self.peers.retain(|id, peer| match members.iter().find(|member| member.id == *id) {
             Some(member) => member.address == peer.address,
             None => !membership.is_out(*id),
         });
         members.iter().for_each(|member| self.add(member));
+        before.iter().filter(|id| !self.peers.contains_key(id)).for_each(|&id| self.counters.reach.forget(id));
     }
 
     /// Dials a member, if it is another one and new. It may be known by the word of a member only: its leader gets an
@@ -190,7 +193,7 @@ mod tests {
     /// Of nodes that have just joined: they know each other from their configuration.
     fn admission(events: &Events) -> Admission {
         let members = [1, 2, 3].map(|id| Member { id, address: format!("127.0.0.1:{id}") });
-        Admission::new(events.membership(), events.trust(), members.to_vec())
+        Admission::new(events.membership(), events.trust(), members.to_vec(), Arc::default())
     }
 
     /// The sending side of node 1.

@@ -6,14 +6,18 @@
 
 pub(crate) mod accept;
 pub(crate) mod admission;
+pub(crate) mod announce;
 pub(crate) mod data_keys;
 pub(crate) mod dial;
 pub(crate) mod frame;
+pub(crate) mod hints;
 pub(crate) mod join;
 pub(crate) mod links;
 mod member_connections;
 pub(crate) mod outlet;
 mod pending;
+pub(crate) mod reach;
+pub(crate) mod resolve;
 mod silence;
 mod vouch;
 
@@ -79,6 +83,8 @@ pub(crate) struct PeerCounters {
     pub(crate) refused: Counter,
     /// Connections made.
     pub(crate) dialled: Counter,
+    /// Which peers cannot be reached.
+    pub(crate) reach: reach::Reach,
 }
 
 const fn lane_octet(lane: Lane) -> u8 {

@@ -115,7 +115,7 @@ async fn ask(
     member: &Member,
     request: &VouchRequest,
 ) -> io::Result<Vouched> {
-    let stream = TcpStream::connect(&member.address).await?;
+    let stream = super::resolve::connect(&member.address).await?;
     let mut stream = connector.connect(server_name(node_number(member.id)), stream).await?;
     admission.check_server(member.id, stream.get_ref().1.peer_certificates())?;
     super::frame::write_magic(&mut stream).await?;

@@ -25,6 +25,21 @@ const SYSTEM: [&str; 8] = [
     "/dev/urandom",
 ];
 
+/// What the C library reads to resolve a name: its configuration, which other programs replace at any time, modules of
+/// the name service switch, and the files of the system's resolvers.
+const RESOLVER: [&str; 10] = [
+    "/etc",
+    "/lib",
+    "/lib64",
+    "/usr/lib",
+    "/usr/lib64",
+    "/run/systemd/resolve",
+    "/run/resolvconf",
+    "/run/NetworkManager",
+    "/run/nscd",
+    "/run/connman",
+];
+
 /// Directories and files, with all below them.
 #[derive(Default, Debug)]
 pub(super) struct Files {
@@ -58,6 +73,14 @@ impl Files {
         }
         files.read.extend(SYSTEM.map(PathBuf::from));
         files.read.extend(std::env::current_exe());
+        files
+    }
+
+    /// Those of a thread that resolves names. `/etc/resolv.conf` is often a link into another directory.
+    pub(super) fn of_resolver() -> Self {
+        let mut files =
+            Self { read: RESOLVER.into_iter().chain(SYSTEM).map(PathBuf::from).collect(), ..Self::default() };
+        files.read_beside(Path::new("/etc/resolv.conf"));
         files
     }
 

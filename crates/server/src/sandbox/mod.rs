@@ -89,6 +89,13 @@ pub(crate) fn enter_as_node(config: &Config, file: &Path) {
     enter(keeps_low_ports, &Files::of_node(config, file), seccomp::NODE_FAMILIES);
 }
 
+/// Gives up what a thread that resolves names of peers does not need: it reads the system's files and writes none. The
+/// filter of system calls, which the node installs next, is that of all threads.
+pub(crate) fn enter_as_resolver() {
+    told("capabilities", capabilities::drop_all(false));
+    told("Landlock", landlock::restrict(&Files::of_resolver()));
+}
+
 /// Gives up what `catamaran ddns` does not need. It resolves names, for which the C library reads files of the whole
 /// system: only writing is restricted.
 pub(crate) fn enter_as_ddns<'a>(writable: impl IntoIterator<Item = &'a Path>, metrics: Option<SocketAddr>) {

@@ -22,6 +22,7 @@ mod up;
 mod certificates;
 mod data_key;
 mod members;
+mod moves;
 // What stolen certificates open, and what strangers can do to nodes.
 mod peer_matrix;
 mod runbooks;

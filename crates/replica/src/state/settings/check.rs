@@ -50,13 +50,21 @@ impl Settings {
             SettingsChange::MemberAdd { .. }
             | SettingsChange::MemberRemove { .. }
             | SettingsChange::MemberRole { .. }
+            | SettingsChange::MemberMove { .. }
             | SettingsChange::MemberReplace { .. } => self.check_member(change, now_wall_ms),
+            SettingsChange::ClockBack { by_ms } => Ok(*by_ms > 0),
             // Only a token that is there can be revoked, and only once.
             SettingsChange::TokenAdd { digest, expires_wall_ms: TOKEN_REVOKED } => {
                 Ok(self.tokens.get(digest).is_some_and(|&expires| expires != TOKEN_REVOKED))
             }
-            SettingsChange::TokenAdd { digest, .. } | SettingsChange::LearnerTokenAdd { digest, .. } => {
-                if self.tokens.contains_key(digest) { Ok(false) } else { full(self.tokens.len() >= TOKENS_MAX) }
+            SettingsChange::TokenAdd { digest, .. }
+            | SettingsChange::LearnerTokenAdd { digest, .. }
+            | SettingsChange::TokenFor { digest, .. } => {
+                if self.tokens.contains_key(digest) {
+                    Ok(false)
+                } else {
+                    full(self.tokens.len() >= TOKENS_MAX)
+                }
             }
             SettingsChange::PolicySet { zone, policy } => self.check_policy(zone.as_ref(), policy),
             SettingsChange::KeyRoll { name, .. } if self.is_rolling(name)? => Err(AdminError::KeyRolling),
@@ -99,6 +107,11 @@ impl Settings {
                     Err(AdminError::NodeUnknown)
                 }
             }
+            // Two members may have the same address for a moment, while several exchange theirs.
+            SettingsChange::MemberMove { id, address } => match self.members.get(id) {
+                None => Err(AdminError::NodeUnknown),
+                Some(old) => Ok(old != address),
+            },
             SettingsChange::MemberReplace { gone, new } => {
                 if !self.members.contains_key(gone) || !self.members.contains_key(new) {
                     Err(AdminError::NodeUnknown)

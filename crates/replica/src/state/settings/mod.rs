@@ -292,6 +292,19 @@ impl Settings {
                 self.put_token(*digest, *expires_wall_ms);
                 self.put_learner_token(*digest);
             }
+            SettingsChange::TokenFor { digest, life_ms, is_learner } => {
+                self.remove_void_tokens(time_ms);
+                self.put_token(*digest, time_ms.saturating_add(*life_ms));
+                if *is_learner {
+                    self.put_learner_token(*digest);
+                }
+            }
+            SettingsChange::ClockBack { by_ms } => self.move_tokens_back(*by_ms),
+            SettingsChange::MemberMove { id, address } => {
+                if self.is_member(*id) {
+                    self.put_member(*id, address.clone());
+                }
+            }
             SettingsChange::MemberRole { id, votes } => {
                 if self.is_member(*id) {
                     self.set_learner(*id, !votes);
@@ -552,6 +565,13 @@ impl Settings {
         let void = |(digest, &expires): (&[u8; 32], &u64)| (expires < time_ms).then_some(*digest);
         for digest in self.tokens.iter().filter_map(void).collect::<Vec<_>>() {
             self.remove_token(&digest);
+        }
+    }
+
+    /// A token that was made while the clock was ahead ends as long after it was made as it was meant to.
+    fn move_tokens_back(&mut self, by_ms: u64) {
+        for (digest, expires) in self.tokens.clone() {
+            self.put_token(digest, expires.saturating_sub(by_ms));
         }
     }
 

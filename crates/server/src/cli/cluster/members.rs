@@ -5,6 +5,7 @@ use super::super::client::{Client, query};
 use super::super::output::{print, print_only_copy};
 use super::status::newest;
 use crate::api::types::{DoneJson, OpenTokenJson, TokenJson};
+use crate::config::address::PeerAddress;
 use crate::problem::{Exit, Problem};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -24,6 +25,12 @@ pub(super) fn replace(node: u64, by: u64, target: &Target) -> Result<(), Problem
     let what = format!("node {node} was not replaced");
     change("PUT", &format!("/v1/nodes?node={node}&by={by}"), target, &what)?;
     print(&format!("node {by} votes in the place of node {node}; what is in the directory of that is of no more use"))
+}
+
+pub(super) fn move_to(node: u64, address: &PeerAddress, target: &Target) -> Result<(), Problem> {
+    let path = format!("/v1/nodes/address?node={node}&address={address}");
+    let changed = change("PUT", &path, target, &format!("node {node} was not moved"))?;
+    print(&format!("other nodes {} node {node} at {address}", if changed { "now look for" } else { "already look for" }))
 }
 
 /// Prints a token with which one node may join.

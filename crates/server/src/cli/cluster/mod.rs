@@ -9,6 +9,7 @@ mod status;
 use super::client::Client;
 use super::{InitArgs, Target};
 use crate::api::types::DoneJson;
+use crate::config::address::PeerAddress;
 use crate::problem::{Exit, Problem};
 use clap::Subcommand;
 use std::path::PathBuf;
@@ -23,6 +24,7 @@ Examples:
   catamaran cluster revoke-token ID     make one of them void
   catamaran cluster promote 4           give learner 4 a vote
   catamaran cluster replace 2 4         node 2 goes, learner 4 gets its vote, in one step
+  catamaran cluster move 3 ns3.example.net:5380
   catamaran cluster remove 2
   catamaran cluster transfer-leader 3
   catamaran cluster backup db.backup    everything, as one file
@@ -77,6 +79,15 @@ Examples:
 
 For a node that is dead, or on a machine that is to go. Add the new one first (`cluster add --learner`, `join`), and
 wait until `cluster status` shows no lag. At no time are there fewer voters than before.";
+
+const MOVE_EXAMPLES: &str = "\
+Examples:
+  catamaran cluster move 3 10.1.0.3:5380
+  catamaran cluster move 3 ns3.example.net:5380
+
+For a node whose address changed where its configuration does not say so, as behind NAT. A node that starts with another
+`peer.listen` or `peer.advertise` tells the cluster itself, and what these say counts when it starts. A name is resolved
+at each connection. If all nodes have moved at once, see `catamaran serve --help` for --peer-address.";
 
 const REMOVE_EXAMPLES: &str = "\
 Examples:
@@ -203,6 +214,17 @@ pub(crate) enum ClusterCommand {
         #[command(flatten)]
         target: Target,
     },
+    /// Tell the cluster where a node is now.
+    #[command(after_help = MOVE_EXAMPLES)]
+    Move {
+        /// Its number, as in `catamaran cluster status`.
+        node: u64,
+        /// Where the other nodes connect to it.
+        #[arg(value_name = "HOST:PORT")]
+        address: PeerAddress,
+        #[command(flatten)]
+        target: Target,
+    },
     /// Remove a node, for good.
     #[command(after_help = REMOVE_EXAMPLES)]
     Remove {
@@ -292,6 +314,7 @@ pub(crate) fn run(command: &ClusterCommand) -> Result<(), Problem> {
         ClusterCommand::Promote { node, target } => members::set_vote(*node, true, target),
         ClusterCommand::Demote { node, target } => members::set_vote(*node, false, target),
         ClusterCommand::Replace { node, by, target } => members::replace(*node, *by, target),
+        ClusterCommand::Move { node, address, target } => members::move_to(*node, address, target),
         ClusterCommand::Remove { node, target } => members::remove(*node, target),
         ClusterCommand::TransferLeader { node, target } => members::transfer_leader(*node, target),
         ClusterCommand::Backup { file, with_data_key, target } => backup::run(file, *with_data_key, target),

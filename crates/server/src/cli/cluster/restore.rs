@@ -143,7 +143,7 @@ fn fill(
         }
         octets
     };
-    let founder = Founder { config: &new_config, address: args.peer.to_string(), old_key, nonce: &mut nonce };
+    let founder = Founder { config: &new_config, address: advertised_by(args)?, old_key, nonce: &mut nonce };
     let (restored, founding) = state(founder).map_err(|error| match error {
         RestoreFailure::RemovedMember => removed("the others have replaced the data key since"),
         error => Problem::new(Exit::Input, "the old state cannot be taken over", error),
@@ -163,6 +163,10 @@ fn fill(
         failed(error)
     })?;
     Ok(restored)
+}
+
+fn advertised_by(args: &InitArgs) -> Result<String, Problem> {
+    Ok(init::PeerPlace::of(&args.peer, args.advertise.as_ref())?.advertised().to_string())
 }
 
 impl Made {

@@ -3,9 +3,10 @@
 use super::super::Target;
 use super::super::client::Client;
 use super::super::output::print;
-use crate::api::types::{MemberJson, StatusJson, ZoneMemoryJson};
+use crate::api::types::{MemberJson, StatusJson, UnreachableJson, ZoneMemoryJson};
 use crate::problem::{Exit, Problem};
 use crate::tls::validity::day_text;
+use replica::limits::CLOCK_DIFFERENCE_MS_MAX;
 
 pub(super) fn run(json: bool, target: &Target) -> Result<(), Problem> {
     let client = Client::find(target)?;
@@ -64,6 +65,8 @@ fn table(status: &StatusJson) -> String {
         text.push_str("the authority is being replaced: `catamaran cluster rotate --authority` goes on with it\n");
     }
     text.push_str(&rotation(status));
+    text.push_str(&clocks(status));
+    text.push_str(&unreachable(status));
     for row in &rows {
         let cells: Vec<_> = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
         text.push_str(cells.join("  ").trim_end());
@@ -82,6 +85,26 @@ fn rotation(status: &StatusJson) -> String {
         Some(_) => format!("zones with `ack = all-live` are answered by node {}\n", within.join(", ")),
         None => String::new(),
     }
+}
+
+/// The nodes that the one that was asked cannot connect to.
+fn unreachable(status: &StatusJson) -> String {
+    let line = |member: &MemberJson| {
+        let UnreachableJson { address, why, for_ms } = member.unreachable.as_ref()?;
+        let (from, to, for_s) = (status.node, member.node, for_ms / 1_000);
+        Some(format!("node {from} cannot connect to node {to} at {address} for {for_s} s: {why}\n"))
+    };
+    status.members.iter().filter_map(line).collect()
+}
+
+/// The nodes whose clocks are wrong.
+fn clocks(status: &StatusJson) -> String {
+    let line = |member: &MemberJson| {
+        let ahead_ms = member.clock_ahead_ms.filter(|ahead| ahead.unsigned_abs() > CLOCK_DIFFERENCE_MS_MAX)?;
+        let (by_s, way) = (ahead_ms.unsigned_abs() / 1_000, if ahead_ms > 0 { "ahead" } else { "behind" });
+        Some(format!("the clock of node {} is {by_s} s {way}: set it\n", member.node))
+    };
+    status.members.iter().filter_map(line).collect()
 }
 
 fn row(status: &StatusJson, member: &MemberJson) -> [String; 9] {
@@ -132,6 +155,8 @@ mod tests {
                 data_key: 1,
                 knows_next_keys: true,
             }),
+            clock_ahead_ms: Some(5),
+            unreachable: None,
             zone_memory: applied_index.map(|index| ZoneMemoryJson { used_bytes: index << 20, limit_bytes: 512 << 20 }),
         }
     }
@@ -160,6 +185,15 @@ node  role     address         applied  lag  heard      level  certificate  zone
         assert!(table(&elsewhere).contains("does not lead"));
         let replacing = StatusJson { authorities: 2, ..elsewhere.clone() };
         assert!(table(&replacing).contains("rotate --authority"));
+        let mut wrong = elsewhere.clone();
+        (wrong.members[0].clock_ahead_ms, wrong.members[1].clock_ahead_ms) = (Some(10_800_000), Some(-61_500));
+        let lines = "the clock of node 1 is 10800 s ahead: set it\nthe clock of node 2 is 61 s behind: set it\n";
+        assert!(table(&wrong).contains(lines) && !table(&elsewhere).contains("clock"));
+        let mut lost = elsewhere.clone();
+        let why = "Connection refused (os error 111)".to_owned();
+        lost.members[2].unreachable = Some(UnreachableJson { address: "ns3.test:5380".into(), why, for_ms: 7_900 });
+        let line = "node 2 cannot connect to node 3 at ns3.test:5380 for 7 s: Connection refused (os error 111)\n";
+        assert!(table(&lost).contains(line), "{}", table(&lost));
         let mut rotating = elsewhere;
         for member in &mut rotating.members {
             member.in_rotation = Some(member.node < 3);

@@ -153,7 +153,8 @@ impl Plan {
         add(self.ports.dot, |node| node.dot, Protocols::Tcp);
         add(self.ports.doh, |node| node.doh, Protocols::Tcp);
         add(self.ports.doq, |node| node.doq, Protocols::Udp);
-        let tcp_only = self.nodes.iter().map(|node| node.api).chain(old.iter().map(|member| member.address));
+        let tcp_only =
+            self.nodes.iter().map(|node| node.api).chain(old.iter().filter_map(|member| member.address.socket()));
         all.extend(tcp_only.map(|address| (address, Protocols::Tcp)));
         all
     }
@@ -196,6 +197,7 @@ impl Plan {
                 let tls = self.tls(node, kept.dns.tls.as_ref(), has_ipv6);
                 config.dns = Dns { listen: config.dns.listen, tls, ..kept.dns.clone() };
                 config.log = kept.log.clone();
+                config.peer.advertise = kept.peer.advertise.clone();
                 config.api.socket = kept.api.socket.clone();
                 config.api.hosts = kept.api.hosts.clone();
                 config.zones = kept.zones.clone();
@@ -210,7 +212,9 @@ impl Plan {
     fn config(&self, node: &PlannedNode, members: &[Member], has_ipv6: bool) -> Config {
         let listen = self.own_and_shared(Some(node.dns), Some(self.ports.dns), has_ipv6);
         let own = members.iter().find(|member| member.id == node.id).expect("each planned node is a member");
-        let mut config = crate::cli::init::config(node.id, listen, node.api, own.address, members.to_vec());
+        let loopback = || SocketAddr::from((Ipv4Addr::LOCALHOST, own.address.port()));
+        let peer = own.address.socket().unwrap_or_else(loopback);
+        let mut config = crate::cli::init::config(node.id, listen, node.api, peer, members.to_vec());
         config.dns.tls = self.tls(node, None, has_ipv6);
         config
     }
@@ -248,7 +252,7 @@ impl Plan {
             .filter(|address| sockets::check_free(*address, Protocols::Tcp).is_ok());
         let member = |node: &PlannedNode| {
             let address = free.next().ok_or_else(|| io::Error::other("no free port for connections between nodes"))?;
-            Ok(Member { id: node.id, address })
+            Ok(Member { id: node.id, address: address.into() })
         };
         self.nodes.iter().map(member).collect()
     }

@@ -62,6 +62,22 @@ impl Nodes {
         self.start_command(cluster, id, command);
     }
 
+    /// As [`Nodes::start_heard`], with more arguments.
+    pub(crate) fn start_told(&mut self, cluster: &Cluster, id: u64, arguments: &[String]) {
+        let mut command = serve(&config(cluster, id));
+        command.args(arguments);
+        self.start_command(cluster, id, command);
+    }
+
+    /// As [`Nodes::start_heard`], with another file in the place of `/etc/hosts`. It takes root.
+    pub(crate) fn start_with_hosts(&mut self, cluster: &Cluster, id: u64, hosts: &Path) {
+        let mut command = Command::new("unshare");
+        let script = "mount --bind \"$1\" /etc/hosts && exec \"$2\" serve --config \"$3\"";
+        command.args(["--mount", "sh", "-c", script, "sh"]).arg(hosts).arg(CATAMARAN).arg(config(cluster, id));
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        self.start_command(cluster, id, command);
+    }
+
     fn start_command(&mut self, cluster: &Cluster, id: u64, mut command: Command) {
         let child = command.stderr(File::create(file_of_said(cluster, id)).unwrap()).spawn().unwrap();
         assert!(self.0.insert(id, child).is_none(), "node {id} runs already");

@@ -1,0 +1,209 @@
+//! The clocks of the members: what each shows, and what time the cluster takes it to be.
+//!
+//! Every member tells the others what its clock shows. The leader writes its own time into entries, unless its clock is
+//! far from the median of all; then it takes the median. Entry times only go forward. Where they are ahead of all
+//! that, since a clock was wrong and was put right, the leader takes them back by one entry.
+//!
+//! No safety stands on any of it: it signs, ages and is shown.
+
+use crate::command::Command;
+use crate::entry::SettingsChange;
+use crate::io::NodeId;
+use crate::limits::{CLOCK_DIFFERENCE_MS_MAX, CLOCK_FRESH_MS, CLOCK_REPORT_MS, PROPOSE_CLOCK_MS, WALL_MS_MIN};
+use crate::peer::Frame;
+use crate::propose::Origin;
+use crate::replica::Replica;
+use std::collections::BTreeMap;
+
+/// The feature level from which on members tell each other what their clocks show.
+const CLOCK_LEVEL: u32 = 3;
+
+/// What a clock showed, and when by the clock of this member that only goes forward.
+#[derive(Clone, Copy, Debug)]
+struct Shown {
+    wall_ms: u64,
+    at_ms: u64,
+}
+
+/// What is known here.
+#[derive(Debug, Default)]
+pub(crate) struct Clocks {
+    /// What the other members' clocks showed last.
+    others: BTreeMap<NodeId, Shown>,
+    /// When this member told the others last, and the leader that it knew then.
+    told: Option<(u64, Option<NodeId>)>,
+    /// What the clock of this member shows too little, in milliseconds, where it is far from the median.
+    correction_ms: i64,
+    /// When this leader proposed last to take entry times back.
+    proposed_ms: Option<u64>,
+}
+
+impl Clocks {
+    /// What the others' clocks show now: those that were heard of late.
+    fn shown(&self, now_ms: u64) -> impl Iterator<Item = (NodeId, u64)> {
+        let fresh = self.others.iter().filter(move |(_, shown)| shown.at_ms + CLOCK_FRESH_MS >= now_ms);
+        fresh.map(move |(&id, shown)| (id, shown.wall_ms.saturating_add(now_ms - shown.at_ms)))
+    }
+
+    /// The two clocks in the middle, that of this member among all: the same one where their number is odd.
+    fn middle(&self, own_wall_ms: u64, now_ms: u64) -> (u64, u64) {
+        let mut all: Vec<u64> = self.shown(now_ms).map(|(_, wall_ms)| wall_ms).chain([own_wall_ms]).collect();
+        all.sort_unstable();
+        (all[(all.len() - 1) / 2], all[all.len() / 2])
+    }
+}
+
+/// `own_ms` where it is near to what lies between the two, else the nearer of them.
+fn judged(own_ms: u64, (low_ms, high_ms): (u64, u64)) -> u64 {
+    if own_ms.saturating_add(CLOCK_DIFFERENCE_MS_MAX) < low_ms {
+        low_ms
+    } else if own_ms > high_ms.saturating_add(CLOCK_DIFFERENCE_MS_MAX) {
+        high_ms
+    } else {
+        own_ms
+    }
+}
+
+/// As far as the numbers reach.
+fn difference_ms(one_ms: u64, other_ms: u64) -> i64 {
+    let difference = i128::from(one_ms) - i128::from(other_ms);
+    difference.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
+}
+
+impl Replica {
+    /// What time it is, in milliseconds since 1970: by the clock of this machine, unless that is far from the median of
+    /// the members' clocks.
+    #[must_use]
+    pub fn cluster_wall_ms(&self) -> u64 {
+        self.now.wall_ms.saturating_add_signed(self.clocks.correction_ms)
+    }
+
+    /// Compares this member's clock with the others'. At each tick: a clock may be set at any time.
+    pub(crate) fn judge_clock(&mut self) {
+        let own_ms = self.now.wall_ms;
+        let judged_ms = judged(own_ms, self.clocks.middle(own_ms, self.now.monotonic_ms));
+        self.clocks.correction_ms = difference_ms(judged_ms, own_ms);
+    }
+
+    /// By how much a member's clock is ahead of the time of the cluster, in milliseconds; `None` where it was not heard
+    /// of late.
+    #[must_use]
+    pub fn clock_ahead_ms(&self, id: NodeId) -> Option<i64> {
+        let shown = if id == self.driver.id() {
+            Some(self.now.wall_ms)
+        } else {
+            self.clocks.shown(self.now.monotonic_ms).find(|&(of, _)| of == id).map(|(_, wall_ms)| wall_ms)
+        };
+        shown.map(|wall_ms| difference_ms(wall_ms, self.cluster_wall_ms()))
+    }
+
+    /// What the clock of this machine showed at the last input.
+    #[must_use]
+    pub const fn own_wall_ms(&self) -> u64 {
+        self.now.wall_ms
+    }
+
+    /// The members whose clocks are too far from the time of the cluster, and by how much they are ahead, in
+    /// milliseconds. A leader knows them all; others say so of themselves alone.
+    #[must_use]
+    pub fn wrong_clocks(&self) -> Vec<(NodeId, i64)> {
+        let own = self.driver.id();
+        let members = self.machine.settings.members().into_iter().map(|member| member.id);
+        let looked_at = members.filter(|&id| id == own || self.driver.is_leader());
+        let ahead = looked_at.filter_map(|id| Some((id, self.clock_ahead_ms(id)?)));
+        ahead.filter(|(_, ahead_ms)| ahead_ms.unsigned_abs() > CLOCK_DIFFERENCE_MS_MAX).collect()
+    }
+
+    pub(crate) fn handle_clock(&mut self, from: NodeId, wall_ms: u64) {
+        let settings = &self.machine.settings;
+        if settings.is_member(from) {
+            self.clocks.others.insert(from, Shown { wall_ms, at_ms: self.now.monotonic_ms });
+            self.clocks.others.retain(|&id, _| settings.is_member(id));
+        }
+    }
+
+    /// Tells the others what the clock shows, at once when another leads; and takes entry times back if this member
+    /// leads.
+    pub(crate) fn tick_clock(&mut self) {
+        // A member of software before that level could make nothing of the frame.
+        if self.machine.settings.feature_level() < CLOCK_LEVEL {
+            return;
+        }
+        let (now_ms, leader) = (self.now.monotonic_ms, self.driver.leader());
+        let is_told = |(at_ms, of): (u64, Option<NodeId>)| of == leader && now_ms < at_ms + CLOCK_REPORT_MS;
+        if !self.clocks.told.is_some_and(is_told) {
+            self.clocks.told = Some((now_ms, leader));
+            let wall_ms = self.now.wall_ms;
+            for id in self.driver.others() {
+                self.send(id, &Frame::Clock { wall_ms });
+            }
+        }
+        self.take_clock_back_when_due();
+    }
+
+    fn take_clock_back_when_due(&mut self) {
+        let now_ms = self.now.monotonic_ms;
+        let is_proposed = self.clocks.proposed_ms.is_some_and(|at_ms| now_ms < at_ms + PROPOSE_CLOCK_MS);
+        if self.driver.has_applied_own_term() && !is_proposed && self.is_clock_ahead() {
+            // Nobody waits for the answer; it is looked at again later.
+            let origin = Origin { peer: None, token: self.waiters.unheard() };
+            self.clocks.proposed_ms = Some(now_ms);
+            // What it goes back by is known when it is evaluated.
+            self.head.enqueue(origin, Command::Settings(SettingsChange::ClockBack { by_ms: 0 }));
+        }
+    }
+
+    /// Whether entry times are ahead of what a majority of the members' clocks show. Of two clocks that differ nobody
+    /// knows which is wrong; and a machine that has just started may show a time of long ago.
+    fn is_clock_ahead(&self) -> bool {
+        let (now_ms, own_ms) = (self.now.monotonic_ms, self.now.wall_ms);
+        let (low_ms, high_ms) = self.clocks.middle(own_ms, now_ms);
+        let known_count = 1 + self.clocks.shown(now_ms).count();
+        let is_majority = 2 * known_count > self.machine.settings.members().len();
+        is_majority
+            && low_ms >= WALL_MS_MIN
+            && self.cluster_wall_ms() >= WALL_MS_MIN
+            && high_ms.saturating_add(CLOCK_DIFFERENCE_MS_MAX) < self.machine.time_ms
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOON: u64 = 1_800_000_000_000;
+    const HOUR: u64 = 3_600_000;
+
+    fn clocks(others: &[u64]) -> Clocks {
+        let shown = |&wall_ms: &u64| Shown { wall_ms, at_ms: 1_000 };
+        Clocks { others: (2..).zip(others.iter().map(shown)).collect(), ..Clocks::default() }
+    }
+
+    #[test]
+    fn a_clock_that_is_far_from_the_median_is_not_believed() {
+        let cases: &[(u64, &[u64], u64)] = &[
+            (NOON, &[], NOON),
+            (NOON + 3 * HOUR, &[], NOON + 3 * HOUR),
+            (NOON, &[NOON, NOON + HOUR], NOON),
+            (NOON + 3 * HOUR, &[NOON, NOON], NOON),
+            (0, &[NOON, NOON], NOON),
+            (NOON + 59_000, &[NOON, NOON], NOON + 59_000),
+            // Nobody knows which of the two is wrong.
+            (NOON + HOUR, &[NOON], NOON + HOUR),
+            (0, &[NOON], 0),
+            (NOON + 4 * HOUR, &[NOON, NOON, NOON + HOUR], NOON + HOUR),
+            (NOON, &[0, u64::MAX], NOON),
+            (u64::MAX, &[u64::MAX, u64::MAX], u64::MAX),
+        ];
+        for &(own, others, expected) in cases {
+            assert_eq!(judged(own, clocks(others).middle(own, 1_000)), expected, "{own} {others:?}");
+        }
+    }
+
+    #[test]
+    fn what_a_clock_showed_goes_on_and_is_forgotten() {
+        let clocks = clocks(&[NOON]);
+        assert_eq!(clocks.shown(1_500).collect::<Vec<_>>(), [(2, NOON + 500)]);
+        assert_eq!(clocks.shown(1_001 + CLOCK_FRESH_MS).count(), 0);
+    }
+}

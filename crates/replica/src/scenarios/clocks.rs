@@ -1,0 +1,168 @@
+//! Clocks of machines that are wrong, and are put right.
+
+use super::cluster::*;
+use crate::entry::SettingsChange;
+use crate::io::{AdminCommand, AdminError, AdminReply, AuditRecord, OptionsChange, SerialPolicyOption};
+use crate::limits::CLOCK_DIFFERENCE_MS_MAX;
+
+const HOUR: i64 = 3_600_000;
+const YEAR: i64 = 365 * 24 * HOUR;
+
+impl Cluster {
+    fn set_wall(&mut self, id: u64, error_ms: i64) {
+        self.machines.get_mut(&id).unwrap().wall_error_ms = error_ms;
+    }
+
+    /// How far entry times are ahead, as a member applied them.
+    fn entries_ahead_ms(&self, id: u64) -> i64 {
+        self.replica(id).machine.time_ms as i64 - self.now.wall_ms as i64
+    }
+
+    /// How far the time of the newest line of a member's audit log is ahead.
+    fn audit_ahead_ms(&self, id: u64) -> i64 {
+        let newest = self.machines[&id].audited.iter().rev().find_map(|line| match line {
+            Audited::Update(AuditRecord::Update(update)) => Some(update.time_ms),
+            Audited::Update(AuditRecord::Action(action)) => Some(action.time_ms),
+            Audited::Gap(..) => None,
+        });
+        newest.unwrap() as i64 - self.now.wall_ms as i64
+    }
+
+    fn make_token(&mut self, at: u64, digest: u8, life_ms: u64) {
+        let token = AdminCommand::CreateToken { digest: [digest; 32], life_ms, is_learner: true };
+        self.admin_ok(at, token);
+    }
+
+    fn join(&mut self, at: u64, digest: u8) -> Result<AdminReply, AdminError> {
+        let address = format!("192.0.2.{digest}:53");
+        let request = self.admin(at, AdminCommand::Join { digest: [digest; 32], address });
+        self.run(200);
+        self.admin[&request].clone()
+    }
+}
+
+fn is_right(ahead_ms: i64) -> bool {
+    ahead_ms.abs() <= 2_000
+}
+
+/// The whole cluster began three hours ahead, as one that was made on one machine.
+#[test]
+fn a_clock_that_was_ahead_and_was_put_right_leaves_nothing_behind() {
+    for count in [1, 3] {
+        let mut cluster = Cluster::new(count);
+        (1..=count).for_each(|id| cluster.set_wall(id, 3 * HOUR));
+        cluster.prepare();
+        let change = OptionsChange { serial_policy: Some(SerialPolicyOption::UnixTime), ..OptionsChange::default() };
+        cluster.admin_ok(1, AdminCommand::SetZoneOptions { zone: zone_id("example.test."), change });
+        cluster.make_token(1, 1, 60_000);
+        let request = cluster.add(1, &address(1));
+        cluster.assert_done(request);
+        let before = cluster.serial(1);
+        assert!(
+            before as i64 * 1_000 > cluster.now.wall_ms as i64 + 2 * HOUR && cluster.entries_ahead_ms(1) > 2 * HOUR
+        );
+        (1..=count).for_each(|id| cluster.set_wall(id, 0));
+        cluster.run(1_500);
+        assert!(is_right(cluster.entries_ahead_ms(1)), "{}", cluster.entries_ahead_ms(1));
+        let request = cluster.add(1, &address(2));
+        cluster.assert_done(request);
+        assert!(is_right(cluster.audit_ahead_ms(count)), "{}", cluster.audit_ahead_ms(count));
+        // A serial of the wrong clock is never gone back on.
+        assert_eq!(cluster.serial(1), before + 1);
+        // A token that is made now is good now, at whatever node; one of before is good as long as it was to be.
+        cluster.make_token(count, 2, 60_000);
+        assert!(cluster.join(count, 2).is_ok());
+        cluster.run(60_000);
+        assert_eq!(cluster.join(1, 1), Err(AdminError::TokenInvalid));
+        cluster.run(500);
+        cluster.machines.retain(|&id, _| id <= count);
+        cluster.assert_same();
+    }
+}
+
+#[test]
+fn the_time_of_one_clock_among_three_gets_into_no_entry() {
+    for error_ms in [3 * HOUR, 10 * YEAR, -10 * YEAR] {
+        let mut cluster = Cluster::new(3);
+        let leader = cluster.elect();
+        cluster.run(1_500);
+        cluster.set_wall(leader, error_ms);
+        cluster.run(100);
+        cluster.prepare();
+        assert_eq!(cluster.leader(), Some(leader));
+        cluster.make_token(leader, 1, 60_000);
+        for id in [1, 2, 3] {
+            assert!(is_right(cluster.entries_ahead_ms(id)), "{}", cluster.entries_ahead_ms(id));
+        }
+        let ahead = |of| cluster.replica(leader).clock_ahead_ms(of).unwrap();
+        assert!(is_right(ahead(leader) - error_ms) && is_right(ahead(leader % 3 + 1)), "{error_ms}");
+        cluster.run(70_000);
+        assert_eq!(cluster.join(leader, 1), Err(AdminError::TokenInvalid));
+    }
+}
+
+#[test]
+fn of_two_clocks_that_differ_neither_takes_the_time_back() {
+    let mut cluster = Cluster::with_zone(2);
+    let leader = cluster.elect();
+    cluster.set_wall(leader, -3 * HOUR);
+    cluster.run(5_000);
+    cluster.make_token(leader, 1, 60_000);
+    assert!(cluster.entries_ahead_ms(leader) > -10_000);
+}
+
+#[test]
+fn a_clock_that_was_never_set_takes_no_time_back() {
+    let mut cluster = Cluster::with_zone(1);
+    cluster.set_wall(1, -60 * YEAR);
+    cluster.run(5_000);
+    assert!(cluster.entries_ahead_ms(1) > -10_000);
+}
+
+#[test]
+fn a_little_ahead_is_waited_for() {
+    let mut cluster = Cluster::with_zone(1);
+    cluster.set_wall(1, 30_000);
+    cluster.make_token(1, 1, 1_000);
+    cluster.set_wall(1, 0);
+    assert!(CLOCK_DIFFERENCE_MS_MAX > 30_000);
+    let before = cluster.replica(1).machine.time_ms;
+    cluster.make_token(1, 2, 1_000);
+    assert_eq!(cluster.replica(1).machine.time_ms, before);
+}
+
+/// Below the feature level entry times stay ahead; a token counts from them.
+#[test]
+fn below_its_feature_level_a_token_is_good_all_the_same() {
+    let mut cluster = Cluster::new(3);
+    [1, 2, 3].into_iter().for_each(|id| cluster.set_wall(id, 3 * HOUR));
+    cluster.prepare();
+    for id in [1, 2, 3] {
+        cluster.replica_mut(id).machine.settings.pretend_feature_level(2);
+        cluster.set_wall(id, 0);
+    }
+    cluster.run(5_000);
+    assert!(cluster.entries_ahead_ms(1) > 2 * HOUR);
+    cluster.make_token(2, 2, 60_000);
+    assert!(cluster.join(3, 2).is_ok());
+}
+
+#[test]
+fn a_member_moves_and_stays_who_it_is() {
+    let mut cluster = Cluster::with_zone(3);
+    let moves = |id, address: &str| AdminCommand::MoveNode { id, address: address.to_owned() };
+    assert_eq!(cluster.admin_ok(1, moves(2, "ns2.example.net:853")), AdminReply::Done);
+    assert_eq!(cluster.admin_ok(3, moves(2, "ns2.example.net:853")), AdminReply::Unchanged);
+    for id in [1, 2, 3] {
+        let members = cluster.replica(id).status().members;
+        assert_eq!((members.len(), &*members[1].member.address), (3, "ns2.example.net:853"));
+        assert!(members[1].is_voter);
+    }
+    let unknown = cluster.admin(1, moves(9, "192.0.2.9:1"));
+    cluster.run(200);
+    assert_eq!(cluster.admin[&unknown], Err(AdminError::NodeUnknown));
+    let change = SettingsChange::MemberMove { id: 9, address: "192.0.2.9:1".to_owned() };
+    let settings = &mut cluster.replica_mut(1).machine.settings;
+    settings.apply(&change, 99, 0);
+    assert!(!settings.is_member(9), "whatever an entry says, nobody becomes a member by it");
+}

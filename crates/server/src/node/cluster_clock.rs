@@ -1,0 +1,49 @@
+//! The time of the cluster, for those who are not the replica's thread: what certificates are issued by.
+
+use crate::limits::CLOCK_WARN_EVERY;
+use crate::peer::node_number;
+use replica::Replica;
+use replica::limits::CLOCK_DIFFERENCE_MS_MAX;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// By how much this machine's clock is ahead of the cluster's time, as the replica's thread last said.
+#[derive(Default, Debug)]
+pub(crate) struct ClusterClock {
+    ahead_ms: AtomicI64,
+}
+
+impl ClusterClock {
+    /// Seconds since 1970, by this machine's clock unless it is far from the median of all nodes' clocks.
+    pub(crate) fn now_s(&self) -> u64 {
+        let wall_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
+        let wall_ms = u64::try_from(wall_ms).unwrap_or(u64::MAX);
+        wall_ms.saturating_add_signed(self.ahead_ms.load(Relaxed).saturating_neg()) / 1_000
+    }
+}
+
+/// Notes how the clocks are, and warns of those that are wrong.
+#[derive(Default)]
+pub(crate) struct ClockWatch {
+    warned_at: Option<Instant>,
+}
+
+impl ClockWatch {
+    /// With each tick of the replica.
+    pub(super) fn tick(&mut self, replica: &Replica, clock: &ClusterClock) {
+        let cluster_ms = replica.cluster_wall_ms();
+        clock.ahead_ms.store(replica.own_wall_ms().cast_signed().saturating_sub(cluster_ms.cast_signed()), Relaxed);
+        if self.warned_at.is_some_and(|at| at.elapsed() < CLOCK_WARN_EVERY) {
+            return;
+        }
+        for (id, ahead_ms) in replica.wrong_clocks() {
+            self.warned_at = Some(Instant::now());
+            tracing::warn!(
+                node = node_number(id),
+                ahead_s = ahead_ms / 1_000,
+                allowed_s = CLOCK_DIFFERENCE_MS_MAX / 1_000,
+                "the clock of a node is wrong: set it, and run a time service (chrony, systemd-timesyncd) on that machine"
+            );
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Nodes tell each other where they are. A node that starts at another address says so to the members that it can
+//! reach: they dial it there from then on, and the cluster's state follows. And each node says where it is whenever it
+//! has connected to another one: that one may have been away while the nodes moved.
+//!
+//! ```text
+//!   mover:   "catamaran-peer\0\x01"  0xFC  length(4)  Announcement (JSON)
+//!   member:  length(4)  Result<(), reason> (JSON)
+//! ```
+//! The member believes it once it has connected to the address, and met the member with its pinned key there. Software
+//! before this hangs up at that byte.
+
+use super::admission::Admission;
+use super::hints::AddressHints;
+use super::join::{read, write};
+use super::{node_number, resolve};
+use crate::config::address::PeerAddress;
+use crate::files::{Readers, read_bounded, write_atomic};
+use crate::limits::{
+    ANNOUNCE_EVERY, ANNOUNCE_MS, ANNOUNCE_PAUSE, PEER_ADDRESS_BYTES_MAX, PEER_DIAL_BACK_MS, TRUST_COMMAND_MS,
+};
+use crate::node::handle::ReplicaHandle;
+use crate::tls::peer_identity::PeerIdentity;
+use crate::tls::session::{CurrentTls, server_name};
+use crate::warn_limited;
+use replica::io::{AdminCommand, AdminError, Member, NodeId};
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::server::TlsStream;
+
+/// The byte in the place of a lane that announces an address.
+pub(super) const ANNOUNCE_LANE: u8 = 0xFC;
+/// The feature level from which on the cluster's state follows.
+const MOVE_LEVEL: u32 = 3;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Announcement {
+    /// The raft id of the node that moved.
+    from: NodeId,
+    /// Where its peers connect to it now.
+    address: PeerAddress,
+    /// Its configuration names another address than before: the cluster's state is to follow.
+    has_moved: bool,
+}
+
+/// Answers a member that has moved. The caller bounds the time and the number of such questions.
+pub(super) async fn serve(
+    stream: &mut TlsStream<TcpStream>,
+    tls: &CurrentTls,
+    admission: &Admission,
+    handle: Option<&ReplicaHandle>,
+    identity: &PeerIdentity,
+) -> io::Result<()> {
+    let announcement: Announcement = read(stream).await?;
+    let result = match admission.check(announcement.from, identity) {
+        Ok(()) => dial_back(&announcement, tls, admission).await,
+        Err(refusal) => Err(refusal.to_string()),
+    };
+    if let (Ok(()), Some(handle)) = (&result, handle) {
+        pass_on(announcement, admission, handle);
+    }
+    write(stream, &result).await
+}
+
+async fn dial_back(announcement: &Announcement, tls: &CurrentTls, admission: &Admission) -> Result<(), String> {
+    let &Announcement { from, ref address, .. } = announcement;
+    let known = admission.address_of(from).map(|known| admission.hints().candidates(from, &known));
+    if known.is_some_and(|known| known.contains(&address.to_string())) {
+        return Ok(());
+    }
+    if !address.is_reachable() {
+        return Err(format!("{address} is no address that another node can connect to"));
+    }
+    let at = address.to_string();
+    let dialled = connect(&at, from, tls, admission);
+    let limit = Duration::from_millis(PEER_DIAL_BACK_MS);
+    let dialled = tokio::time::timeout(limit, dialled).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+    dialled.map_err(|error| format!("cannot connect to {address}: {error}"))?;
+    if admission.hints().add(node_number(from), at) {
+        tracing::info!(node = node_number(from), %address, "a node announces its address, and was met there");
+    }
+    Ok(())
+}
+
+/// Has the cluster write down where a member was met: it may not reach the leader, nor the leader it.
+fn pass_on(announcement: Announcement, admission: &Admission, handle: &ReplicaHandle) {
+    let Announcement { from, address, has_moved } = announcement;
+    let is_known = admission.address_of(from).is_some_and(|known| known == address.to_string());
+    let is_possible = handle.shared().trust.borrow().feature_level >= MOVE_LEVEL;
+    // It announces itself again and again until the state has it: one command at a time.
+    if !has_moved || is_known || !is_possible || !admission.hints().begin_move(node_number(from)) {
+        return;
+    }
+    let (admission, handle) = (admission.clone(), handle.clone());
+    tokio::spawn(async move {
+        move_in_state(&handle, from, &address).await;
+        admission.hints().end_move(node_number(from));
+    });
+}
+
+/// Has the cluster write an address down; whether it is done.
+async fn move_in_state(handle: &ReplicaHandle, id: NodeId, address: &PeerAddress) -> bool {
+    let asked = handle.admin(AdminCommand::MoveNode { id, address: address.to_string() });
+    match tokio::time::timeout(Duration::from_millis(TRUST_COMMAND_MS), asked).await {
+        Ok(Ok(_)) => true,
+        // There is no leader now, and there will be.
+        Ok(Err(AdminError::NotProposed | AdminError::Unknown | AdminError::Busy)) | Err(_) => false,
+        Ok(Err(error)) => {
+            warn_limited!(?error, node = node_number(id), %address, "the leader refuses the new address of a node");
+            false
+        }
+    }
+}
+
+/// A connection to a member, which has shown that it is the member.
+async fn connect(
+    address: &str,
+    id: NodeId,
+    tls: &CurrentTls,
+    admission: &Admission,
+) -> io::Result<tokio_rustls::client::TlsStream<TcpStream>> {
+    let stream = resolve::connect(address).await?;
+    let stream = TlsConnector::from(tls.get().client).connect(server_name(node_number(id)), stream).await?;
+    admission.check_server(id, stream.get_ref().1.peer_certificates())?;
+    Ok(stream)
+}
+
+/// The side of the node that may have moved.
+pub(crate) struct Announcer {
+    pub(crate) own: NodeId,
+    /// Where its peers are to connect to it.
+    pub(crate) address: PeerAddress,
+    pub(crate) tls: Arc<CurrentTls>,
+    pub(crate) admission: Admission,
+    pub(crate) handle: ReplicaHandle,
+    /// Where it told the cluster last that it is.
+    pub(crate) told_file: PathBuf,
+    /// The address that it was made with.
+    pub(crate) made_with: Option<String>,
+}
+
+impl Announcer {
+    /// Works until the cluster's state has the address, if the configuration names another one than before. Where an
+    /// administrator has moved the node by hand since, that stays.
+    pub(crate) async fn run(self) {
+        if self.last_told().as_deref() == Some(&*self.address.to_string()) {
+            return;
+        }
+        self.admission.hints().set_own(self.address.clone());
+        let mut trust = self.handle.shared().trust.subscribe();
+        let mut warned_at: Option<Instant> = None;
+        loop {
+            let known = trust.borrow_and_update().clone();
+            let own = known.members.iter().find(|member| member.id == self.own);
+            let address = self.address.to_string();
+            if own.is_some_and(|member| member.address == address) {
+                return self.note_told(&address);
+            }
+            let Some(old) = own else {
+                if trust.changed().await.is_err() {
+                    return;
+                }
+                continue;
+            };
+            let old = old.address.clone();
+            let outcome = self.announce(known.members.clone()).await;
+            let is_replicated = known.feature_level >= MOVE_LEVEL;
+            let pause = match outcome {
+                Ok(()) if is_replicated && move_in_state(&self.handle, self.own, &self.address).await => {
+                    tracing::info!(old, new = address, "this node has moved: the cluster knows its address");
+                    ANNOUNCE_PAUSE
+                }
+                // There is no leader yet, or no way to write it down: others remember it as long as they run.
+                Ok(()) if is_replicated => ANNOUNCE_PAUSE,
+                Ok(()) => ANNOUNCE_EVERY,
+                Err(why) => {
+                    if warned_at.is_none_or(|at| at.elapsed() >= ANNOUNCE_EVERY) {
+                        warned_at = Some(Instant::now());
+                        tracing::warn!(
+                            old,
+                            new = address,
+                            why,
+                            "no peer can connect to this node at its new address: check peer.listen, peer.advertise and \
+                             firewalls; if all nodes have moved, see `catamaran serve --help` for --peer-address"
+                        );
+                    }
+                    ANNOUNCE_PAUSE
+                }
+            };
+            let _ = tokio::time::timeout(pause, trust.changed()).await;
+        }
+    }
+
+    fn last_told(&self) -> Option<String> {
+        let told = read_bounded(&self.told_file, PEER_ADDRESS_BYTES_MAX).ok();
+        told.and_then(|told| String::from_utf8(told).ok()).or_else(|| self.made_with.clone())
+    }
+
+    fn note_told(&self, address: &str) {
+        if let Err(error) = write_atomic(&self.told_file, address.as_bytes(), Readers::Owner) {
+            tracing::warn!(%error, "cannot note the address that the cluster knows; this node announces it again");
+        }
+    }
+
+    /// Tells all others, side by side; `Ok` where one of them has met this node at its address.
+    async fn announce(&self, members: Vec<Member>) -> Result<(), String> {
+        let mut asked = tokio::task::JoinSet::new();
+        for member in members.into_iter().filter(|member| member.id != self.own) {
+            for address in self.admission.hints().candidates(member.id, &member.address) {
+                let announcement = Announcement { from: self.own, address: self.address.clone(), has_moved: true };
+                let (tls, admission) = (self.tls.clone(), self.admission.clone());
+                asked.spawn(async move {
+                    let told = tell(&address, member.id, &announcement, &tls, &admission);
+                    let limit = Duration::from_millis(ANNOUNCE_MS);
+                    let told = tokio::time::timeout(limit, told).await.map_err(|_| "no answer in time".to_owned());
+                    told.and_then(|told| told).map_err(|why| format!("node {}: {why}", node_number(member.id)))
+                });
+            }
+        }
+        let (mut is_met, mut why) = (asked.is_empty(), "no peer can be reached".to_owned());
+        while let Some(told) = asked.join_next().await {
+            match told {
+                Ok(Ok(())) => is_met = true,
+                Ok(Err(reason)) => why = reason,
+                Err(_) => {}
+            }
+        }
+        if is_met { Ok(()) } else { Err(why) }
+    }
+}
+
+/// Tells a member that was just reached where this node is, whatever its state says.
+pub(super) async fn tell_reached(own: NodeId, at: String, id: NodeId, tls: Arc<CurrentTls>, admission: Admission) {
+    let in_state = || admission.address_of(own)?.parse().ok();
+    let Some(address) = admission.hints().own().or_else(in_state) else { return };
+    let announcement = Announcement { from: own, address, has_moved: false };
+    let told = tell(&at, id, &announcement, &tls, &admission);
+    match tokio::time::timeout(Duration::from_millis(ANNOUNCE_MS), told).await {
+        Ok(Ok(())) => {}
+        // It finds this node by what it knows, or not at all: that is seen on its side.
+        Ok(Err(why)) => tracing::debug!(node = node_number(id), why, "a peer does not take the address of this node"),
+        Err(_) => tracing::debug!(node = node_number(id), "a peer does not answer where this node is"),
+    }
+}
+
+async fn tell(
+    at: &str,
+    id: NodeId,
+    announcement: &Announcement,
+    tls: &CurrentTls,
+    admission: &Admission,
+) -> Result<(), String> {
+    let exchange = async {
+        let mut stream = connect(at, id, tls, admission).await?;
+        super::frame::write_magic(&mut stream).await?;
+        stream.write_u8(ANNOUNCE_LANE).await?;
+        write(&mut stream, announcement).await?;
+        read::<Result<(), String>>(&mut stream).await
+    };
+    exchange.await.map_err(|error: io::Error| format!("{at}: {error}"))?
+}
+
+/// What the operator names at the start: numbers of nodes, and where they are.
+pub(crate) fn hints_of(named: &[(u64, PeerAddress)]) -> AddressHints {
+    AddressHints::new(named.iter().map(|(node, address)| (*node, address.to_string())))
+}

@@ -1,0 +1,150 @@
+//! Where members may be reached beside where the cluster's state says: what they announce themselves, and what the
+//! operator names at the start. They are tried in turns with the address in the state; none is kept over a restart.
+
+use super::node_number;
+use crate::config::address::PeerAddress;
+use crate::limits::PEER_HINTS_MAX;
+use replica::io::{Member, NodeId};
+use replica::limits::MEMBERS_MAX;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// By number of the node.
+#[derive(Default, Debug)]
+pub(crate) struct AddressHints {
+    nodes: Mutex<BTreeMap<u64, Known>>,
+    /// Where this node is, if the state does not say so yet.
+    own: OnceLock<PeerAddress>,
+}
+
+#[derive(Default, Debug)]
+struct Known {
+    /// The newest first.
+    hints: Vec<String>,
+    /// The address in the state, when it was looked at last.
+    replicated: Option<String>,
+    /// The cluster is being told that it has moved.
+    is_moving: bool,
+    /// Where it was last connected to, and had shown that it is the member.
+    seen_at: Option<IpAddr>,
+}
+
+impl AddressHints {
+    /// Those that the operator names: number of the node, and where it is.
+    pub(crate) fn new(named: impl IntoIterator<Item = (u64, String)>) -> Self {
+        let this = Self::default();
+        for (node, address) in named {
+            this.add(node, address);
+        }
+        this
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<u64, Known>> {
+        // The map is whole between any two statements.
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// This node has moved there.
+    pub(super) fn set_own(&self, address: PeerAddress) {
+        // Its configuration is read once.
+        let _ = self.own.set(address);
+    }
+
+    pub(super) fn own(&self) -> Option<PeerAddress> {
+        self.own.get().cloned()
+    }
+
+    /// A node is there too. True if that is news.
+    pub(super) fn add(&self, node: u64, address: String) -> bool {
+        let mut known = self.known();
+        if known.len() >= 2 * MEMBERS_MAX && !known.contains_key(&node) {
+            return false;
+        }
+        let hints = &mut known.entry(node).or_default().hints;
+        if hints.first() == Some(&address) {
+            return false;
+        }
+        hints.retain(|hint| *hint != address);
+        hints.insert(0, address);
+        hints.truncate(PEER_HINTS_MAX);
+        true
+    }
+
+    /// What the state says of the members now: hints from before a member moved are void.
+    pub(super) fn set_members(&self, members: &[Member]) {
+        let mut known = self.known();
+        known.retain(|node, _| members.iter().any(|member| node_number(member.id) == *node) || members.is_empty());
+        for member in members {
+            if let Some(of) = known.get_mut(&node_number(member.id)) {
+                let before = of.replicated.replace(member.address.clone());
+                if before.is_some_and(|before| before != member.address) {
+                    of.hints.clear();
+                }
+            }
+        }
+    }
+
+    /// Where to dial a member: its address in the state, then the others.
+    pub(super) fn candidates(&self, id: NodeId, replicated: &str) -> Vec<String> {
+        let mut all = vec![replicated.to_owned()];
+        if let Some(of) = self.known().get(&node_number(id)) {
+            all.extend(of.hints.iter().filter(|hint| *hint != replicated).cloned());
+        }
+        all
+    }
+
+    /// False where the cluster is being told already that this node has moved.
+    pub(super) fn begin_move(&self, node: u64) -> bool {
+        self.known().get_mut(&node).is_some_and(|of| !std::mem::replace(&mut of.is_moving, true))
+    }
+
+    pub(super) fn end_move(&self, node: u64) {
+        if let Some(of) = self.known().get_mut(&node) {
+            of.is_moving = false;
+        }
+    }
+
+    /// A member was reached there.
+    pub(super) fn note_seen(&self, id: NodeId, address: IpAddr) {
+        let mut known = self.known();
+        if known.len() < 2 * MEMBERS_MAX || known.contains_key(&node_number(id)) {
+            known.entry(node_number(id)).or_default().seen_at = Some(address.to_canonical());
+        }
+    }
+
+    /// Whether a member was last reached there.
+    pub(super) fn was_seen(&self, address: IpAddr) -> bool {
+        self.known().values().any(|of| of.seen_at == Some(address))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(id: NodeId, address: &str) -> Member {
+        Member { id, address: address.to_owned() }
+    }
+
+    #[test]
+    fn hints_are_tried_beside_the_state_until_the_member_moves() {
+        let hints = AddressHints::new([(2, "b:1".to_owned())]);
+        hints.set_members(&[member(1, "x:1"), member(2, "a:1")]);
+        assert_eq!(hints.candidates(2, "a:1"), ["a:1", "b:1"]);
+        assert_eq!(hints.candidates(1 << 32 | 2, "a:1"), ["a:1", "b:1"], "told by its number");
+        assert!(hints.add(2, "c:1".to_owned()) && !hints.add(2, "c:1".to_owned()));
+        assert_eq!(hints.candidates(2, "b:1"), ["b:1", "c:1"]);
+        // More than a few are forgotten, the oldest first.
+        assert!((0..9).all(|port| hints.add(2, format!("d:{port}"))));
+        assert_eq!(hints.candidates(2, "a:1").len(), 1 + PEER_HINTS_MAX);
+        hints.set_members(&[member(2, "a:1")]);
+        assert_eq!(hints.candidates(2, "a:1")[1], "d:8");
+        hints.set_members(&[member(2, "d:8")]);
+        assert_eq!(hints.candidates(2, "d:8"), ["d:8"]);
+        hints.note_seen(2, "::ffff:192.0.2.2".parse().unwrap());
+        assert!(hints.was_seen("192.0.2.2".parse().unwrap()));
+        hints.set_members(&[member(1, "x:1")]);
+        assert!(!hints.was_seen("192.0.2.2".parse().unwrap()));
+    }
+}

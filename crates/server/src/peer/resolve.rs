@@ -1,0 +1,143 @@
+//! Names of peers, resolved each time that one is dialled: what they lead to is never kept.
+//!
+//! The C library reads files of the system for it (`/etc/hosts`, `/etc/resolv.conf`, `/etc/nsswitch.conf` and what
+//! that names), which other threads of a node must not read. So threads of their own do it: they may read the files
+//! that it takes, and write none. A lookup that hangs keeps one of them, and no other thread.
+
+use crate::limits::{PEER_ADDRESSES_MAX, PEER_CONNECT_MS, RESOLVER_THREADS, RESOLVES_WAITING_MAX};
+use crate::problem::{Exit, Problem};
+use crate::sandbox;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+
+struct Question {
+    name: String,
+    answer: oneshot::Sender<io::Result<Vec<SocketAddr>>>,
+}
+
+/// The queue to the threads of a node. A command of an operator has none, and no sandbox.
+static THREADS: OnceLock<SyncSender<Question>> = OnceLock::new();
+
+/// Starts the threads. Before the process enters the sandbox, which would keep them from the files that they read;
+/// they enter one of their own.
+pub(crate) fn start(is_sandboxed: bool) -> Result<(), Problem> {
+    let (queue, questions) = sync_channel(RESOLVES_WAITING_MAX);
+    let questions = Arc::new(Mutex::new(questions));
+    for index in 0..RESOLVER_THREADS {
+        let questions = questions.clone();
+        let (done, is_ready) = std::sync::mpsc::channel();
+        let work = move || {
+            if is_sandboxed {
+                sandbox::enter_as_resolver();
+            }
+            let _ = done.send(());
+            run(&questions);
+        };
+        let failed = |error| Problem::new(Exit::Failed, "a thread cannot be started", error);
+        std::thread::Builder::new().name(format!("resolve-{index}")).spawn(work).map_err(failed)?;
+        // The filter of system calls, which is that of all threads, would keep it from entering.
+        let _ = is_ready.recv();
+    }
+    // A process runs one node.
+    let _ = THREADS.set(queue);
+    Ok(())
+}
+
+fn run(questions: &Mutex<Receiver<Question>>) {
+    loop {
+        // Nothing under the lock can panic.
+        let question = questions.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(Question { name, answer }) = question else { return };
+        // The dialler has given up meanwhile.
+        if answer.is_closed() {
+            continue;
+        }
+        let _ = answer.send(name.to_socket_addrs().map(|addresses| addresses.take(PEER_ADDRESSES_MAX).collect()));
+    }
+}
+
+/// The addresses behind `HOST:PORT`, as of now.
+async fn resolve(address: &str) -> io::Result<Vec<SocketAddr>> {
+    if let Ok(address) = address.parse() {
+        return Ok(vec![address]);
+    }
+    let Some(threads) = THREADS.get() else {
+        return Ok(tokio::net::lookup_host(address).await?.take(PEER_ADDRESSES_MAX).collect());
+    };
+    let (answer, answered) = oneshot::channel();
+    let question = Question { name: address.to_owned(), answer };
+    threads.try_send(question).map_err(|_| io::Error::other("too many names of peers wait to be resolved"))?;
+    answered.await.map_err(io::Error::other)?
+}
+
+/// Connects to `HOST:PORT`: to the first address behind it that takes the connection.
+///
+/// # Errors
+/// Those of the name, or of the last address. `ConnectionRefused` only where each address refuses.
+pub(crate) async fn connect(address: &str) -> io::Result<TcpStream> {
+    // What the network loses meanwhile is sent again after a second and after three (RFC 6298 2): dialled anew, it is
+    // there sooner once the network is.
+    let limit = Duration::from_millis(PEER_CONNECT_MS);
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("cannot resolve the name: {error}"));
+    let addresses = resolve(address).await.map_err(named)?;
+    let mut failed = io::Error::new(io::ErrorKind::NotFound, "cannot resolve the name: it has no address");
+    let mut refused_count = 0;
+    for address in &addresses {
+        let connected = tokio::time::timeout(limit, TcpStream::connect(address)).await;
+        match connected.unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "no answer in time"))) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => {
+                refused_count += usize::from(error.kind() == io::ErrorKind::ConnectionRefused);
+                failed = error;
+            }
+        }
+    }
+    let is_all_refused = refused_count == addresses.len();
+    if failed.kind() == io::ErrorKind::ConnectionRefused && !is_all_refused {
+        return Err(io::Error::new(io::ErrorKind::TimedOut, failed.to_string()));
+    }
+    Err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_dialled_at_each_of_its_addresses() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let port = listener.local_addr().unwrap().port();
+            // Where `localhost` is ::1 too, nobody listens there.
+            assert!(connect(&format!("localhost:{port}")).await.is_ok());
+            assert!(connect(&format!("127.0.0.1:{port}")).await.is_ok());
+            drop(listener);
+            let refused = connect(&format!("127.0.0.1:{port}")).await.unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+            let unknown = connect("no-such-host.invalid:53").await.unwrap_err();
+            assert!(unknown.to_string().starts_with("cannot resolve the name: "), "{unknown}");
+        });
+    }
+
+    #[test]
+    fn threads_answer_and_skip_what_nobody_waits_for() {
+        let (queue, questions) = sync_channel(4);
+        let ask = |name: &str| {
+            let (answer, answered) = oneshot::channel();
+            queue.send(Question { name: name.into(), answer }).unwrap();
+            answered
+        };
+        drop(ask("no-such-host.invalid:1"));
+        let answered = ask("localhost:7");
+        drop(queue);
+        run(&Mutex::new(questions));
+        let addresses = answered.blocking_recv().unwrap().unwrap();
+        assert!(addresses.iter().all(|address| address.ip().is_loopback() && address.port() == 7), "{addresses:?}");
+    }
+}

@@ -1,0 +1,213 @@
+//! Nodes whose addresses for the others change: one, all at once, with names and without; and what is said meanwhile.
+
+use crate::support::cluster::{Cluster, free_ports, kill, wait_for};
+use crate::support::dns::{Transport, exchange};
+use crate::support::nodes::{cluster_of_nodes, said};
+use crate::support::tools::forbidden;
+use crate::updates::{add, rcode};
+use serde_json::Value;
+use std::net::Ipv4Addr;
+use std::process::Command;
+use std::time::Duration;
+
+/// Where node `of` is, as node `asked` has it.
+fn address(cluster: &Cluster, asked: u64, of: u64) -> Option<String> {
+    let status = cluster.status(asked)?;
+    let member = status["members"].as_array()?.iter().find(|member| member["node"] == of)?.clone();
+    Some(member["address"].as_str()?.to_owned())
+}
+
+/// Sets a key of the table for peers in the configuration of a node that does not run.
+fn configure_peer(cluster: &Cluster, id: u64, key: &str, value: &str) {
+    let file = cluster.dir.join(format!("node-{id}/catamaran.toml"));
+    let text = std::fs::read_to_string(&file).unwrap();
+    let (before, peer) = text.split_once("[peer]\n").unwrap();
+    let mut lines: Vec<String> = peer.lines().map(str::to_owned).collect();
+    lines.retain(|line| !line.starts_with(&format!("{key} =")));
+    std::fs::write(&file, format!("{before}[peer]\n{key} = \"{value}\"\n{}\n", lines.join("\n"))).unwrap();
+}
+
+fn everyone_knows(cluster: &Cluster, of: u64, new: &str) {
+    for asked in cluster.ids() {
+        wait_for("the new address", || (address(cluster, asked, of)? == new).then_some(()));
+    }
+}
+
+fn takes_updates(cluster: &Cluster, through: u64, owner: &str) {
+    let message = add(&cluster.client_key(), owner);
+    wait_for("an update", || {
+        let response = exchange(Transport::Tcp, cluster.dns(through), &message, Duration::from_secs(5))?;
+        (rcode(&message, &response) == 0).then_some(())
+    });
+}
+
+#[test]
+fn a_node_that_starts_at_another_address_tells_the_others() {
+    let (cluster, mut nodes) = cluster_of_nodes("moves-one");
+    let leader = nodes.leader(&cluster);
+    let moved = leader % 3 + 1;
+    for id in [moved, leader] {
+        nodes.stop(id);
+        let new = format!("127.0.0.1:{}", free_ports(1));
+        configure_peer(&cluster, id, "listen", &new);
+        nodes.start_heard(&cluster, id);
+        everyone_knows(&cluster, id, &new);
+        cluster.settle();
+        takes_updates(&cluster, id, &format!("moved-{id}.example.test."));
+    }
+    assert!(said(&cluster, moved).contains("this node has moved"), "{}", said(&cluster, moved));
+    let audit = std::fs::read_to_string(cluster.dir.join(format!("node-{leader}/data.audit"))).unwrap();
+    assert!(audit.contains("cluster move"), "{audit}");
+}
+
+/// The runbook of docs/operating.md for a cluster whose IP addresses all changed.
+#[test]
+fn all_nodes_at_other_addresses_find_each_other_when_one_is_told() {
+    let (cluster, mut nodes) = cluster_of_nodes("moves-all");
+    cluster.ids().for_each(|id| nodes.stop(id));
+    let port = free_ports(4);
+    let new = |id: u64| format!("127.0.0.1:{}", port + id as u16);
+    for id in cluster.ids() {
+        configure_peer(&cluster, id, "listen", &new(id));
+    }
+    nodes.start_heard(&cluster, 2);
+    nodes.start_heard(&cluster, 3);
+    let guide = include_str!("../../../../docs/operating.md");
+    assert!(guide.contains("--peer-address 2=10.1.0.2:5380 --peer-address 3=10.1.0.3:5380"));
+    let told = [2, 3].map(|id| ["--peer-address".to_owned(), format!("{id}={}", new(id))]).concat();
+    nodes.start_told(&cluster, 1, &told);
+    cluster.ids().for_each(|id| everyone_knows(&cluster, id, &new(id)));
+    cluster.settle();
+    // From now on the state has it.
+    cluster.ids().for_each(|id| nodes.stop(id));
+    cluster.ids().for_each(|id| nodes.start(&cluster, id));
+    takes_updates(&cluster, 2, "after.example.test.");
+}
+
+#[test]
+fn a_node_that_was_away_while_the_others_moved_is_found_by_them_and_finds_them() {
+    let (cluster, mut nodes) = cluster_of_nodes("moves-away");
+    cluster.ids().for_each(|id| nodes.stop(id));
+    let port = free_ports(4);
+    let new = |id: u64| format!("127.0.0.1:{}", port + id as u16);
+    [1, 2].into_iter().for_each(|id| configure_peer(&cluster, id, "listen", &new(id)));
+    nodes.start(&cluster, 2);
+    nodes.start_told(&cluster, 1, &["--peer-address".to_owned(), format!("2={}", new(2))]);
+    takes_updates(&cluster, 2, "without-three.example.test.");
+    // What it knows of the others leads nowhere; its own address is what it was.
+    nodes.start(&cluster, 3);
+    cluster.settle();
+    [1, 2].into_iter().for_each(|id| everyone_knows(&cluster, id, &new(id)));
+    takes_updates(&cluster, 3, "with-three.example.test.");
+}
+
+#[test]
+fn nodes_with_names_find_each_other_wherever_the_names_lead() {
+    let is_allowed = Command::new("unshare").args(["--mount", "true"]).status().is_ok_and(|status| status.success());
+    if !is_allowed {
+        forbidden("making a mount namespace");
+        return;
+    }
+    let (cluster, mut nodes) = cluster_of_nodes("moves-names");
+    cluster.ids().for_each(|id| nodes.stop(id));
+    let (hosts, port) = (cluster.dir.join("hosts"), free_ports(4));
+    let write_hosts = |net: u8| {
+        let line = |id: u64| format!("{} ns{id}.catamaran.test\n", Ipv4Addr::new(127, 9, net, id as u8));
+        // In its place: it is mounted.
+        std::fs::write(&hosts, cluster.ids().map(line).collect::<String>()).unwrap();
+    };
+    let name = |id: u64| format!("ns{id}.catamaran.test:{}", port + id as u16);
+    let place = |cluster: &Cluster, id: u64, net: u8| {
+        configure_peer(cluster, id, "listen", &format!("127.9.{net}.{id}:{}", port + id as u16));
+        configure_peer(cluster, id, "advertise", &name(id));
+    };
+    write_hosts(1);
+    // One by one, as in a cluster that goes on meanwhile: the first ones are told from their addresses.
+    cluster.ids().for_each(|id| nodes.start_with_hosts(&cluster, id, &hosts));
+    cluster.settle();
+    for id in cluster.ids() {
+        nodes.stop(id);
+        place(&cluster, id, 1);
+        nodes.start_with_hosts(&cluster, id, &hosts);
+        everyone_knows(&cluster, id, &name(id));
+    }
+    cluster.settle();
+    // All addresses change while everything is off, and nobody is told.
+    cluster.ids().for_each(|id| nodes.stop(id));
+    write_hosts(2);
+    cluster.ids().for_each(|id| place(&cluster, id, 2));
+    cluster.ids().for_each(|id| nodes.start_with_hosts(&cluster, id, &hosts));
+    cluster.settle();
+    takes_updates(&cluster, 3, "named.example.test.");
+    // And while they run: each node starts again somewhere else.
+    for id in cluster.ids() {
+        nodes.stop(id);
+        let text = std::fs::read_to_string(&hosts).unwrap();
+        std::fs::write(&hosts, text.replace(&format!("127.9.2.{id} "), &format!("127.9.3.{id} "))).unwrap();
+        place(&cluster, id, 3);
+        nodes.start_with_hosts(&cluster, id, &hosts);
+        takes_updates(&cluster, id, &format!("again-{id}.example.test."));
+    }
+    for id in cluster.ids() {
+        assert_eq!(address(&cluster, 1, id), Some(name(id)), "what a name leads to is never kept");
+    }
+}
+
+fn member(cluster: &Cluster, asked: u64, of: u64) -> Option<Value> {
+    cluster.status(asked)?["members"].as_array()?.iter().find(|member| member["node"] == of).cloned()
+}
+
+#[test]
+fn a_peer_that_cannot_be_reached_is_named_in_log_status_and_metrics() {
+    let (cluster, mut nodes) = cluster_of_nodes("moves-named");
+    let leader = nodes.leader(&cluster);
+    let (gone, asked) = (leader % 3 + 1, (leader + 1) % 3 + 1);
+    nodes.stop(asked);
+    nodes.start_heard(&cluster, asked);
+    cluster.settle();
+    let connected = |peer: u64| cluster.metric(asked, &format!("catamaran_peer_connected{{peer=\"{peer}\"}}"));
+    wait_for("both peers", || (connected(gone) == 1 && connected(leader) == 1).then_some(()));
+    let old = address(&cluster, asked, gone).unwrap();
+    nodes.stop(gone);
+    let lost = wait_for("a word on it", || {
+        member(&cluster, asked, gone)?.get("unreachable").cloned().filter(|of| !of.is_null())
+    });
+    assert_eq!(lost["address"], old.as_str());
+    assert!(lost["why"].as_str().unwrap().contains("refused"), "{lost}");
+    assert!(connected(gone) == 0 && connected(leader) == 1);
+    let line = wait_for("a line in the log", || {
+        said(&cluster, asked).lines().find(|line| line.contains("cannot connect to a peer")).map(str::to_owned)
+    });
+    assert!(line.contains("WARN") && line.contains(&old), "{line}");
+    let text = |cluster: &Cluster| String::from_utf8(cluster.run(&["cluster", "status"]).stdout).unwrap();
+    assert!(text(&cluster).contains(&format!("cannot connect to node {gone} at {old}")), "{}", text(&cluster));
+    nodes.start(&cluster, gone);
+    wait_for("its end", || member(&cluster, asked, gone)?["unreachable"].is_null().then_some(()));
+    wait_for("a line", || said(&cluster, asked).contains("can be reached again").then_some(()));
+}
+
+#[test]
+fn an_administrator_moves_a_node_by_hand() {
+    let cluster = Cluster::start("moves-by-hand", 3, &[]);
+    cluster.settle();
+    let old = address(&cluster, 1, 2).unwrap();
+    let new = old.replace("127.0.0.1", "localhost");
+    let run = |words: &[&str]| {
+        let output = cluster.run(words);
+        (output.status.code(), [output.stdout, output.stderr].map(|said| String::from_utf8(said).unwrap()).concat())
+    };
+    let (code, text) = run(&["cluster", "move", "2", &new]);
+    assert_eq!((code, &*text), (Some(0), &*format!("other nodes now look for node 2 at {new}\n")));
+    everyone_knows(&cluster, 2, &new);
+    // It is dialled at its name, and the name is resolved in the sandbox.
+    kill("KILL", cluster.pid(2).unwrap());
+    let mut again = cluster.serve(2);
+    cluster.settle();
+    takes_updates(&cluster, 2, "by-hand.example.test.");
+    assert_eq!(address(&cluster, 2, 2), Some(new), "its configuration has not changed: it announces nothing");
+    assert!(run(&["cluster", "move", "2", "0.0.0.0:1"]).1.contains("cannot connect to 0.0.0.0:1"));
+    assert_eq!(run(&["cluster", "move", "9", "127.0.0.1:1"]).0, Some(5));
+    assert!(run(&["cluster", "move", "2", "localhost"]).1.contains("not HOST:PORT"));
+    kill("TERM", again.id());
+    again.wait().unwrap();
+}
