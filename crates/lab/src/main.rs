@@ -56,10 +56,11 @@ Examples:
   catlab compare generated --seed 7 --count 100000
   catlab compare updates --help
 
-Of two runs: the ratio B/A of p50, p90, p99 and p99.9, of the achieved rate, and the difference of loss, each with a
-95 % interval from 2,000 draws of whole seconds, since queries near in time are slow together. A regression is an
-interval that lies beyond the threshold as a whole.
-Exit code 0: none; 1: there is one; 2: the runs cannot be compared.";
+Of two runs: the ratio B/A of p50, p90, p99, p99.9 and the achieved rate, with 95 % intervals from 2,000 draws of whole
+seconds; and the difference B-A of loss, wrong answers and each RCODE, with 95 % intervals from the counts of all queries.
+Verdicts: better; no difference; worse, within the threshold; undecided; WORSE, beyond the threshold (a regression).
+Exit code 0: no regression was seen; 1: a regression; 2: the runs cannot be compared; 3: undecided, B looks worse by
+more than the threshold, but chance cannot be excluded.";
 
 /// The DNS laboratory: judges any DNS server by nothing but its answers.
 #[derive(Parser)]
