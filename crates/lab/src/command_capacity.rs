@@ -1,6 +1,7 @@
 //! `catlab capacity`: the highest rate that meets an objective.
 
 use crate::arguments::{Asking, Target, parse_duration};
+use crate::out_folder::{Force, OutFolder, RUN};
 use clap::{ArgGroup, Args};
 use lab::capacity::{Estimate, Limits, Objective, Search, Verdict};
 use lab::engine::{self, Pace, Plan};
@@ -62,6 +63,8 @@ pub(crate) struct Arguments {
     /// Folder for capacity.json and manifest.json.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
 }
 
 /// Queries of a try that measures anything.
@@ -101,9 +104,7 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
         precision: arguments.precision.max(0.005),
         repeats: arguments.repeats.max(1),
     };
-    if let Some(out) = &arguments.out {
-        std::fs::create_dir_all(out).map_err(|error| format!("{}: {error}", out.display()))?;
-    }
+    let out = arguments.out.as_deref().map(|out| OutFolder::begin(out, &RUN, arguments.force)).transpose()?;
     let seed = arguments.asking.seed;
     let plan = arguments.target.plan(workload, pace(arguments, limits.from, seed)?, seed)?;
     let started = SystemTime::now();
@@ -134,9 +135,10 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
         Some(estimate) => println!("{}", sentence(estimate)),
         None => println!("broken off before there was an estimate"),
     }
-    if let Some(out) = &arguments.out {
-        folder::write_json(out, "capacity.json", &capacity)?;
-        folder::write_json(out, "manifest.json", &Manifest::new(started, arguments.asking.seed))?;
+    if let Some(out) = out {
+        folder::write_json(out.path(), "capacity.json", &capacity)?;
+        folder::write_json(out.path(), "manifest.json", &Manifest::new(started, arguments.asking.seed))?;
+        out.commit()?;
     }
     let has_rate = capacity.estimate.is_some_and(|estimate| estimate.rate > 0.0);
     Ok(if has_rate { ExitCode::SUCCESS } else { ExitCode::FAILURE })

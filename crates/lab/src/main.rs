@@ -31,6 +31,7 @@ mod command_updates;
 mod command_zones;
 mod controller;
 mod key_file;
+mod out_folder;
 mod self_check;
 mod watched;
 
@@ -179,4 +180,39 @@ fn stops() -> impl Fn() -> u8 {
         let _before = counted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| Some(count.saturating_add(1)));
     });
     move || count.load(Ordering::Relaxed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    /// They write one file, which is made of others and replaced as a whole.
+    const REPLACED: [&str; 7] = [
+        "catlab report",
+        "catlab profile fit",
+        "catlab trace convert",
+        "catlab trace cut",
+        "catlab trace merge",
+        "catlab trace mutate",
+        "catlab trace anonymize",
+    ];
+
+    fn check(command: &clap::Command, path: &str, with_out: &mut usize) {
+        let has = |long: &str| command.get_arguments().any(|argument| argument.get_long() == Some(long));
+        if has("out") && !REPLACED.contains(&path) && path != "catlab trace synth" {
+            *with_out += 1;
+            assert!(has("force"), "{path} has --out and no --force");
+        }
+        for inner in command.get_subcommands() {
+            check(inner, &format!("{path} {}", inner.get_name()), with_out);
+        }
+    }
+
+    #[test]
+    fn results_are_replaced_on_demand_only() {
+        let mut with_out = 0;
+        check(&Cli::command(), "catlab", &mut with_out);
+        assert_eq!(with_out, 11, "tests/out_folders.rs has a row for each");
+    }
 }
