@@ -127,7 +127,7 @@ fn catlab(server: SocketAddr, queries: &Path, out: &Path) -> Result<Run, String>
     let mut command = Command::new(env!("CARGO_BIN_EXE_catlab"));
     command.args(["load", "--quiet", "--server", &server.to_string(), "--rate", RATE]);
     command.args(["--duration", &format!("{SECONDS}s"), "--timeout", &format!("{TIMEOUT_SECONDS}s")]);
-    let output = command.arg("--queries").arg(queries).arg("--out").arg(out).output();
+    let output = command.arg("--queries").arg(queries).arg("--force").arg("--out").arg(out).output();
     let output = output.map_err(|error| format!("catlab: {error}"))?;
     if !matches!(output.status.code(), Some(0 | 1)) {
         return Err(format!("catlab: {}", String::from_utf8_lossy(&output.stderr)));

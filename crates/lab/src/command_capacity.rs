@@ -1,17 +1,18 @@
 //! `catlab capacity`: the highest rate that meets an objective.
 
 use crate::arguments::{Asking, Target, parse_duration};
+use crate::out_folder::{Force, OutFolder, RUN};
 use clap::{ArgGroup, Args};
 use lab::capacity::{Estimate, Limits, Objective, Search, Verdict};
 use lab::engine::{self, Pace, Plan};
 use lab::limits::TOOL_RETRIES_MAX;
-use lab::report::{Manifest, Rules, Summary, folder};
+use lab::report::{Manifest, Rules, Summary, duration, folder};
 use lab::schedule::{Arrivals, Schedule};
 use serde::Serialize;
 use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Ends the examples of `--help`.
 pub(crate) const EXAMPLES: &str = "Examples:
@@ -20,10 +21,11 @@ pub(crate) const EXAMPLES: &str = "Examples:
 
 The rate doubles from --from until the objective is missed, then the bracket is halved until it is as narrow as
 --precision; that is repeated, and the median stands with the lowest and highest of the repeats as its interval. Where
-this tool is the limit, the server bears at least what is printed.
+this tool is the limit, the server bears at least what is printed. A try that is INVALID is no evidence: it is repeated,
+and --lag-limit says how late queries may go out. The search ends after --within, 90 s by default.
 
-Exit code 0: a rate was found; 1: the objective is met at no rate, or the search was broken off before its first
-estimate; 2: it could not take place.";
+Exit code 0: a rate was found, or a rate that the server bears at least; 1: the objective is met at no rate; 2: the
+search could not take place; 3: the capacity could not be measured, or the search was stopped before an estimate.";
 
 #[derive(Args)]
 #[command(group(ArgGroup::new("workload").required(true).args(["queries", "updates", "name"])))]
@@ -42,8 +44,12 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 10_000_000.0)]
     to: f64,
     /// How long each rate is tried.
-    #[arg(long, default_value = "5s", value_parser = parse_duration)]
+    #[arg(long, default_value = "2s", value_parser = parse_duration)]
     try_for: Duration,
+    /// End the search after this time with what is known by then [default: 90s, more with a longer --try-for or more
+    /// --repeats].
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    within: Option<Duration>,
     /// Pause between two tries, for queues to run empty.
     #[arg(long, default_value = "500ms", value_parser = parse_duration)]
     pause: Duration,
@@ -62,10 +68,18 @@ pub(crate) struct Arguments {
     /// Folder for capacity.json and manifest.json.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
 }
 
 /// Queries of a try that measures anything.
 const QUERIES_MIN: f64 = 10.0;
+/// How long a search with the defaults takes at most.
+const WITHIN: Duration = Duration::from_secs(90);
+/// What that is made for.
+const WITHIN_FOR: (Duration, usize) = (Duration::from_secs(2), 6);
+/// The capacity could not be measured.
+const UNMEASURED: u8 = 3;
 
 /// One rate that was tried.
 #[derive(Serialize)]
@@ -77,10 +91,50 @@ struct Try {
     summary: Summary,
 }
 
+/// Why a search ended.
+#[derive(Clone, Copy, PartialEq)]
+enum End {
+    /// There was nothing more to try.
+    Complete,
+    /// Its time was over.
+    Late,
+    /// The user stopped it.
+    Stopped,
+}
+
+/// What came out.
+#[derive(Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Answer {
+    /// The rate that the server bears.
+    Measured,
+    /// A rate that it bears, where this tool or the search had its end.
+    AtLeast,
+    /// The server misses the objective at every rate.
+    MetAtNoRate,
+    /// No try was valid.
+    NotMeasured,
+    /// The user stopped the search before its first estimate.
+    Stopped,
+}
+
+impl Answer {
+    fn of(estimate: Option<&Estimate>, end: End) -> Self {
+        match estimate {
+            None if end == End::Stopped => Self::Stopped,
+            None => Self::NotMeasured,
+            Some(estimate) if estimate.rate <= 0.0 => Self::MetAtNoRate,
+            Some(estimate) if estimate.is_lower_bound => Self::AtLeast,
+            Some(_) => Self::Measured,
+        }
+    }
+}
+
 /// `capacity.json`.
 #[derive(Serialize)]
 struct Capacity<'a> {
     schema_version: u32,
+    outcome: Answer,
     estimate: Option<Estimate>,
     tries: &'a [Try],
 }
@@ -101,22 +155,26 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
         precision: arguments.precision.max(0.005),
         repeats: arguments.repeats.max(1),
     };
-    if let Some(out) = &arguments.out {
-        std::fs::create_dir_all(out).map_err(|error| format!("{}: {error}", out.display()))?;
-    }
+    let out = arguments.out.as_deref().map(|out| OutFolder::begin(out, &RUN, arguments.force)).transpose()?;
     let seed = arguments.asking.seed;
     let plan = arguments.target.plan(workload, pace(arguments, limits.from, seed)?, seed)?;
-    let started = SystemTime::now();
-    let mut search = Search::new(limits);
-    let mut tries: Vec<Try> = Vec::new();
+    let within = arguments.within();
+    eprintln!(
+        "tries of {} each; the search ends after {} (--within)",
+        duration(arguments.try_for + arguments.pause),
+        duration(within)
+    );
+    let (started, began) = (SystemTime::now(), Instant::now());
+    let (mut search, mut tries, mut end) = (Search::new(limits), Vec::<Try>::new(), End::Complete);
     while let Some(rate) = search.next() {
         if !tries.is_empty() {
             std::thread::sleep(arguments.pause);
         }
         let seed = seed.wrapping_add(tries.len() as u64);
-        let (summary, verdict) =
-            measure(arguments, &Plan { pace: pace(arguments, rate, seed)?, seed, ..plan.clone() }, stops)?;
+        let plan = Plan { pace: pace(arguments, rate, seed)?, seed, ..plan.clone() };
+        let (summary, verdict) = measure(arguments, &plan, || began.elapsed() > within, stops)?;
         if stops() > 0 {
+            end = End::Stopped;
             break;
         }
         if tries.is_empty() && summary.total.answered == 0 {
@@ -124,22 +182,40 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
         }
         let (found, wanted) = search.done();
         let tried = Try::new(rate, &verdict, summary);
-        eprintln!("bracket {} of {wanted}  {tried}", found + 1);
+        eprintln!("{:>4.0} s  bracket {} of {wanted}  {tried}", began.elapsed().as_secs_f64(), found + 1);
         tries.push(tried);
         search.record(&verdict);
+        if search.next().is_some() && began.elapsed() + arguments.try_for > within {
+            end = End::Late;
+            break;
+        }
     }
-    let capacity = Capacity { schema_version: 1, estimate: search.estimate(), tries: &tries };
-    match &capacity.estimate {
-        _ if arguments.json => println!("{}", serde_json::to_string_pretty(&capacity)?),
-        Some(estimate) => println!("{}", sentence(estimate)),
-        None => println!("broken off before there was an estimate"),
+    // What a user stops before its first bracket is no estimate.
+    let estimate = search.estimate().filter(|_| end != End::Stopped || search.done().0 > 0);
+    let capacity = Capacity { schema_version: 1, outcome: Answer::of(estimate.as_ref(), end), estimate, tries: &tries };
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&capacity)?);
+    } else {
+        println!("{}", sentence(&capacity, &search, arguments));
     }
-    if let Some(out) = &arguments.out {
-        folder::write_json(out, "capacity.json", &capacity)?;
-        folder::write_json(out, "manifest.json", &Manifest::new(started, arguments.asking.seed))?;
+    if let Some(out) = out {
+        folder::write_json(out.path(), "capacity.json", &capacity)?;
+        folder::write_json(out.path(), "manifest.json", &Manifest::new(started, arguments.asking.seed))?;
+        out.commit()?;
     }
-    let has_rate = capacity.estimate.is_some_and(|estimate| estimate.rate > 0.0);
-    Ok(if has_rate { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(match capacity.outcome {
+        Answer::Measured | Answer::AtLeast => ExitCode::SUCCESS,
+        Answer::MetAtNoRate => ExitCode::FAILURE,
+        Answer::NotMeasured | Answer::Stopped => ExitCode::from(UNMEASURED),
+    })
+}
+
+impl Arguments {
+    fn within(&self) -> Duration {
+        let tries = (self.try_for.as_secs_f64() / WITHIN_FOR.0.as_secs_f64()).max(1.0);
+        let repeats = (self.repeats as f64 / WITHIN_FOR.1 as f64).max(1.0);
+        self.within.unwrap_or_else(|| WITHIN.mul_f64(tries * repeats))
+    }
 }
 
 fn pace(arguments: &Arguments, rate: f64, seed: u64) -> Result<Pace, String> {
@@ -159,7 +235,12 @@ fn silence(plan: &Plan, rate: f64, summary: &Summary) -> String {
 }
 
 /// Tries a rate, and again when the tool failed: a machine that paused once must not be taken for a limit.
-fn measure(arguments: &Arguments, plan: &Plan, stops: &dyn Fn() -> u8) -> Result<(Summary, Verdict), Box<dyn Error>> {
+fn measure(
+    arguments: &Arguments,
+    plan: &Plan,
+    is_late: impl Fn() -> bool,
+    stops: &dyn Fn() -> u8,
+) -> Result<(Summary, Verdict), Box<dyn Error>> {
     let rules = Rules { lag_p99_max: arguments.target.lag_limit, ..Rules::default() };
     let mut again = TOOL_RETRIES_MAX;
     loop {
@@ -169,7 +250,7 @@ fn measure(arguments: &Arguments, plan: &Plan, stops: &dyn Fn() -> u8) -> Result
         }
         let summary = Summary::new(plan, &outcome, &rules);
         let verdict = arguments.objective.judge(&summary);
-        if !matches!(verdict, Verdict::ToolLimited(_)) || again == 0 || stops() > 0 {
+        if !matches!(verdict, Verdict::ToolLimited(_)) || again == 0 || is_late() || stops() > 0 {
             return Ok((summary, verdict));
         }
         again -= 1;
@@ -177,22 +258,39 @@ fn measure(arguments: &Arguments, plan: &Plan, stops: &dyn Fn() -> u8) -> Result
     }
 }
 
-fn sentence(estimate: &Estimate) -> String {
-    if estimate.rate <= 0.0 {
-        return "the objective was met at no rate".into();
+/// The answer in words.
+fn sentence(capacity: &Capacity<'_>, search: &Search, arguments: &Arguments) -> String {
+    let Some(estimate) = &capacity.estimate else {
+        let what = if capacity.outcome == Answer::Stopped {
+            "stopped before there was an estimate".to_owned()
+        } else {
+            let limit = duration(arguments.target.lag_limit);
+            let invalid = capacity.tries.iter().filter(|tried| !tried.summary.validity.valid).count();
+            format!(
+                "the capacity could not be measured: {invalid} of {} tries are INVALID, which says nothing of the \
+                 server. Quiet this machine (catlab doctor), or allow more than {limit} of send lag with --lag-limit",
+                capacity.tries.len()
+            )
+        };
+        return match search.met_max() {
+            rate if rate > 0.0 => format!("{what}; {rate:.0} queries a second were met"),
+            _ => what,
+        };
+    };
+    let Estimate { rate, low, high, confidence, repeats, is_lower_bound } = estimate;
+    match repeats.len() {
+        _ if *is_lower_bound => {
+            format!("capacity at least {rate:.0} queries a second: the server's limit was not reached")
+        }
+        _ if *rate <= 0.0 => "the objective was met at no rate".into(),
+        1 => format!(
+            "capacity {rate:.0} queries a second: {low:.0} were met and {high:.0} were not; one bracket has no interval"
+        ),
+        count => format!(
+            "capacity {rate:.0} queries a second, {low:.0} to {high:.0} ({:.1} % interval of the median, {count} repeats)",
+            confidence * 100.0,
+        ),
     }
-    let least = if estimate.is_lower_bound { "at least " } else { "" };
-    if estimate.repeats.len() == 1 {
-        return format!("capacity {least}{:.0} queries a second; one bracket has no interval", estimate.rate);
-    }
-    format!(
-        "capacity {least}{:.0} queries a second, {:.0} to {:.0} ({:.1} % interval of the median, {} repeats)",
-        estimate.rate,
-        estimate.low,
-        estimate.high,
-        estimate.confidence * 100.0,
-        estimate.repeats.len(),
-    )
 }
 
 impl Try {
@@ -212,7 +310,7 @@ impl std::fmt::Display for Try {
         write!(f, "{:>10.0} a second  p50 {:>7.0} us  p99 {:>8.0} us  ", self.rate, latency.p50, latency.p99)?;
         write!(f, "{}", self.verdict)?;
         if !self.summary.validity.valid {
-            return write!(f, ", {}", self.summary.validity);
+            return write!(f, ", {}: no evidence", self.summary.validity);
         }
         if self.reason.is_empty() { Ok(()) } else { write!(f, ": {}", self.reason) }
     }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use lab::report::Run;
-use lab::report::regression::{Terms, compare};
+use lab::report::regression::{Outcome, Terms, compare};
 use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,7 +12,8 @@ pub(crate) struct Arguments {
     /// Two runs: folders of `catlab load --out`, before and after.
     #[arg(value_names = ["A", "B"], num_args = 2)]
     runs: Vec<PathBuf>,
-    /// How much worse B may be. Loss may grow by a hundredth of it: 5% allows 0.05 % more of the queries.
+    /// How much worse B may be. Loss, wrong answers and RCODEs may change by a hundredth of it: 5% allows
+    /// 0.05 % of the queries.
     #[arg(long, default_value = "5%", value_parser = parse_threshold)]
     threshold: f64,
     /// Seconds at the start of each run that do not count.
@@ -29,10 +30,12 @@ pub(crate) struct Arguments {
     seed: u64,
 }
 
-/// Compares, and prints the verdicts: 0 no regression, 1 a regression, 2 no comparison.
+/// Compares, and prints the verdicts: 0 no regression, 1 a regression, 2 no comparison, 3 undecided.
 pub(crate) fn main(arguments: &Arguments) -> ExitCode {
     match run(arguments) {
-        Ok(is_regression) => ExitCode::from(u8::from(is_regression)),
+        Ok(Outcome::None) => ExitCode::SUCCESS,
+        Ok(Outcome::Regression) => ExitCode::from(1),
+        Ok(Outcome::Undecided) => ExitCode::from(3),
         Err(error) => {
             eprintln!("catlab compare: {error}");
             ExitCode::from(2)
@@ -40,7 +43,7 @@ pub(crate) fn main(arguments: &Arguments) -> ExitCode {
     }
 }
 
-fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
+fn run(arguments: &Arguments) -> Result<Outcome, Box<dyn Error>> {
     let [a, b] = &arguments.runs[..] else {
         return Err("two runs are compared: catlab compare A B".into());
     };
@@ -57,7 +60,7 @@ fn run(arguments: &Arguments) -> Result<bool, Box<dyn Error>> {
     } else {
         print!("{}", comparison.text());
     }
-    Ok(comparison.is_regression)
+    Ok(comparison.outcome)
 }
 
 /// `5%` or `0.05`.

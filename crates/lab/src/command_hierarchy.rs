@@ -8,6 +8,7 @@ mod resolver;
 mod run;
 
 use crate::command_trace::ReadArguments;
+use crate::out_folder::{Force, refuse_file};
 use clap::{Args, Subcommand, ValueEnum};
 use lab::peers::Kind;
 use profile::{Profile, Resolver};
@@ -73,6 +74,8 @@ pub(crate) struct RunArguments {
     /// Writes report.json, upstream.txt (each query to a server) and what the resolver said into a folder.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
     /// The program and its arguments.
     #[arg(last = true, required_unless_present_any = ["ask", "compare"], value_name = "COMMAND")]
     command: Vec<String>,
@@ -111,6 +114,8 @@ pub(crate) struct ProfileArguments {
     /// Where it is written.
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
+    #[command(flatten)]
+    force: Force,
 }
 
 /// How a resolver is set up.
@@ -148,6 +153,7 @@ pub(crate) fn main(command: &HierarchyCommand, stops: &dyn Fn() -> u8) -> ExitCo
 
 fn write_profile(arguments: &ProfileArguments) -> Result<ExitCode, Box<dyn Error>> {
     let profile = Profile::new(arguments.resolver, &arguments.settings, &arguments.out)?;
+    refuse_file(&profile.config(), arguments.force)?;
     profile.write()?;
     println!("{}", profile.command().join(" "));
     Ok(ExitCode::SUCCESS)

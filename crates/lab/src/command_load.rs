@@ -2,6 +2,7 @@
 
 use crate::arguments::{Asking, FreshnessArguments, REFERENCE, Target, parse_duration};
 use crate::controller::{self, FleetArguments, Share, Task};
+use crate::out_folder::OutFolder;
 use crate::self_check;
 use crate::watched::{Watched, Watching};
 use clap::{ArgGroup, Args};
@@ -115,14 +116,14 @@ pub(crate) fn main(arguments: &Arguments, stops: &dyn Fn() -> u8) -> ExitCode {
 fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dyn Error>> {
     // More connections than the shell's limit, if the system's limit allows them; what does not suffice is said then.
     let _limit = engine::raise_open_files();
+    let watching = &arguments.watching;
+    let folder = watching.make_folder()?;
     let mut plan = plan(arguments)?;
     if arguments.fleet.is_wanted() {
-        return over_agents(arguments, &plan, stops);
+        return over_agents(arguments, &plan, folder, stops);
     }
     arguments.target.allow(arguments.freshness.servers())?;
     let recorder = arguments.record_answers.as_deref().map(|path| (path, record(arguments, &mut plan)));
-    let watching = &arguments.watching;
-    watching.make_folder()?;
     let rules = Rules { lag_p99_max: arguments.target.lag_limit, ..Rules::default() };
     let checked = if arguments.self_check { Some(self_check::run(&plan, &rules, stops)?) } else { None };
     if let Some(checked) = &checked {
@@ -136,7 +137,8 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
             summary.note_self_check(checked);
         }
     };
-    let watched = watching.carry_out(&mut plan, rules, ended, stops)?;
+    let watched = watching.carry_out(&mut plan, folder.as_ref(), rules, ended, stops)?;
+    watched.refuse_nothing()?;
     let Watched { outcome, summary, recording, .. } = &watched;
     let recorded = recorder.map(|(path, recorder)| recorder.write(path).map(|count| (path, count))).transpose();
     let as_dnsperf = || dnsperf_text(recording, summary.duration_seconds, &summary.validity);
@@ -144,9 +146,10 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     if let Some(freshness) = &freshness {
         eprint!("{}", freshness_lines(freshness));
     }
-    if let Some(out) = watching.out() {
+    if let Some(folder) = folder {
         let manifest = Manifest::new(outcome.started, arguments.asking.seed);
-        keep(out, recording, summary, &manifest, freshness.as_ref(), checked.as_ref())?;
+        let kept = keep(folder.path(), recording, summary, &manifest, freshness.as_ref(), checked.as_ref());
+        folder.commit_after(kept)?;
     }
     let is_valid = summary.validity.valid;
     watching.end(watched, stops)?;
@@ -220,7 +223,12 @@ fn freshness_lines(freshness: &Freshness) -> String {
 }
 
 /// Has agents carry it out.
-fn over_agents(arguments: &Arguments, plan: &Plan, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dyn Error>> {
+fn over_agents(
+    arguments: &Arguments,
+    plan: &Plan,
+    folder: Option<OutFolder>,
+    stops: &dyn Fn() -> u8,
+) -> Result<ExitCode, Box<dyn Error>> {
     let words = controller::words(Kind::Load)?;
     let task = |names: &[String], folder: &Path| {
         let (what, count) = match &plan.pace {
@@ -241,11 +249,11 @@ fn over_agents(arguments: &Arguments, plan: &Plan, stops: &dyn Fn() -> u8) -> Re
         Ok(Task { kind: Kind::Load, words, origin_ns: 0, shares })
     };
     let (recording, summary, merged) =
-        controller::conduct(&arguments.fleet, arguments.watching.out(), arguments.watching.quiet, task, stops)?;
+        controller::conduct(&arguments.fleet, folder.as_ref(), arguments.watching.quiet, task, stops)?;
     if arguments.dnsperf_text {
         println!("{}", dnsperf_text(&recording, summary.duration_seconds, &summary.validity));
     }
-    controller::leave(arguments.watching.out(), &recording, &summary, merged, arguments.asking.seed)
+    controller::leave(folder, &recording, &summary, merged, arguments.asking.seed)
 }
 
 /// What agents are told to do is made of the same.

@@ -1,5 +1,6 @@
 //! `catlab merge`: runs of several processes or machines as one.
 
+use crate::out_folder::{Force, OutFolder, RUN};
 use clap::Args;
 use lab::report::{Manifest, Run, folder, merge, outline};
 use std::error::Error;
@@ -25,6 +26,8 @@ pub(crate) struct Arguments {
     /// Folder for the merged run.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+    #[command(flatten)]
+    force: Force,
 }
 
 /// Writes the merged run.
@@ -39,13 +42,13 @@ pub(crate) fn main(arguments: &Arguments) -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
+    let out = OutFolder::begin(&arguments.out, &RUN, arguments.force)?;
     let runs = arguments.runs.iter().map(|path| Run::read(path)).collect::<Result<Vec<_>, _>>()?;
     let (recording, summary) = merge(&runs)?;
-    let out = &arguments.out;
-    std::fs::create_dir_all(out).map_err(|error| format!("{}: {error}", out.display()))?;
     let merged = runs.into_iter().filter_map(|run| run.manifest).collect();
     let manifest = Manifest { merged, ..Manifest::new(recording.started, 0) };
-    folder::write(out, &recording, &summary, &manifest)?;
+    let written = folder::write(out.path(), &recording, &summary, &manifest);
+    out.commit_after(written)?;
     print!("{}", outline(&summary));
     Ok(if summary.validity.valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

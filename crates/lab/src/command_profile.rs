@@ -1,5 +1,6 @@
 //! `catlab profile`: populations out of traces.
 
+use crate::out_folder::write_file;
 use clap::{Args, Subcommand};
 use lab::population;
 use lab::trace;
@@ -53,7 +54,7 @@ fn fit(arguments: &FitArguments) -> Result<(), Box<dyn Error>> {
         .map_err(|error| format!("{path}: {error}, of clients that ask at port {}", arguments.port))?;
     let text = population.to_text();
     match &arguments.out {
-        Some(out) => std::fs::write(out, text).map_err(|error| format!("{}: {error}", out.display()))?,
+        Some(out) => write_file(out, text.as_bytes())?,
         None => print!("{text}"),
     }
     Ok(())

@@ -50,6 +50,7 @@ pub(crate) fn main(arguments: &Arguments, stops: &dyn Fn() -> u8) -> ExitCode {
 
 /// Has agents send it, each the sources that are its own.
 fn over_agents(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dyn Error>> {
+    let out = arguments.watching.make_folder()?;
     let (words, replayed) = (controller::words(Kind::Replay)?, &arguments.replayed);
     let mut survey = None;
     let task = |names: &[String], folder: &Path| {
@@ -64,9 +65,8 @@ fn over_agents(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode
         survey = Some(division.survey);
         Ok(Task { kind: Kind::Replay, words, origin_ns, shares })
     };
-    let out = arguments.watching.out();
     let (recording, mut summary, merged) =
-        controller::conduct(&arguments.fleet, out, arguments.watching.quiet, task, stops)?;
+        controller::conduct(&arguments.fleet, out.as_ref(), arguments.watching.quiet, task, stops)?;
     if let (Some(figures), Some(survey)) = (&mut summary.replay, &survey) {
         figures.replay.of_whole(replayed.trace(), replayed.speed(), survey);
         if let Some(reason) = &survey.damaged {
@@ -81,15 +81,18 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     if arguments.fleet.is_wanted() {
         return over_agents(arguments, stops);
     }
-    let mut plan = arguments.replayed.plan(engine::raise_open_files())?;
     let watching = &arguments.watching;
-    watching.make_folder()?;
+    // Before the trace is read, which may take long.
+    let folder = watching.make_folder()?;
+    let mut plan = arguments.replayed.plan(engine::raise_open_files())?;
     let rules = Rules { lag_p99_max: arguments.replayed.lag_limit, ..Rules::default() };
-    let watched = watching.carry_out(&mut plan, rules, |_, _| {}, stops)?;
+    let watched = watching.carry_out(&mut plan, folder.as_ref(), rules, |_, _| {}, stops)?;
+    watched.refuse_nothing()?;
     watching.tell(&watched.summary, None);
-    if let Some(out) = watching.out() {
+    if let Some(out) = folder {
         let manifest = Manifest::new(watched.outcome.started, plan.seed);
-        folder::write(out, &watched.recording, &watched.summary, &manifest)?;
+        let kept = folder::write(out.path(), &watched.recording, &watched.summary, &manifest);
+        out.commit_after(kept)?;
     }
     let is_valid = watched.summary.validity.valid;
     watching.end(watched, stops)?;

@@ -1,5 +1,6 @@
 //! `catlab report`: runs as one page of figures and pictures.
 
+use crate::out_folder::write_file;
 use clap::Args;
 use lab::report::pictures::{self, Form};
 use lab::report::{self, Run};
@@ -51,7 +52,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let labels: Vec<_> = runs.iter().map(|run| run.label.as_str()).collect();
     let title = arguments.title.clone().unwrap_or_else(|| format!("DNS load: {}", labels.join(", ")));
     let out = &arguments.out;
-    std::fs::write(out, report::page(&runs, &title)).map_err(|error| format!("{}: {error}", out.display()))?;
+    write_file(out, report::page(&runs, &title).as_bytes())?;
     println!("{}", out.display());
     for (folder, form) in [(&arguments.svg, Form::Svg), (&arguments.png, Form::Png)] {
         if let Some(folder) = folder {

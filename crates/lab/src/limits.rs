@@ -31,6 +31,8 @@ pub const ANSWER_LINE_OCTETS_MAX: u64 = 16 << 10;
 pub const RIGHT_OCTETS_KEPT_MAX: usize = 1 << 20;
 /// Wrong answers that are told of a run, the first ones.
 pub const WRONG_ANSWERS_TOLD_MAX: usize = 10;
+/// RCODEs that `catlab compare` compares, the most frequent ones.
+pub const COMPARED_RCODES_MAX: usize = 16;
 /// Messages of one system call.
 pub const BATCH_COUNT: usize = 64;
 /// Longest query that fits every link, in octets: the smallest one of IPv6 (RFC 8200 5) less the headers. Longer ones

@@ -31,6 +31,7 @@ mod command_updates;
 mod command_zones;
 mod controller;
 mod key_file;
+mod out_folder;
 mod self_check;
 mod watched;
 
@@ -56,10 +57,11 @@ Examples:
   catlab compare generated --seed 7 --count 100000
   catlab compare updates --help
 
-Of two runs: the ratio B/A of p50, p90, p99 and p99.9, of the achieved rate, and the difference of loss, each with a
-95 % interval from 2,000 draws of whole seconds, since queries near in time are slow together. A regression is an
-interval that lies beyond the threshold as a whole.
-Exit code 0: none; 1: there is one; 2: the runs cannot be compared.";
+Of two runs: the ratio B/A of p50, p90, p99, p99.9 and the achieved rate, with 95 % intervals from 2,000 draws of whole
+seconds; and the difference B-A of loss, wrong answers and each RCODE, with 95 % intervals from the counts of all queries.
+Verdicts: better; no difference; worse, within the threshold; undecided; WORSE, beyond the threshold (a regression).
+Exit code 0: no regression was seen; 1: a regression; 2: the runs cannot be compared; 3: undecided, B looks worse by
+more than the threshold, but chance cannot be excluded.";
 
 /// The DNS laboratory: judges any DNS server by nothing but its answers.
 #[derive(Parser)]
@@ -178,4 +180,39 @@ fn stops() -> impl Fn() -> u8 {
         let _before = counted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| Some(count.saturating_add(1)));
     });
     move || count.load(Ordering::Relaxed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    /// They write one file, which is made of others and replaced as a whole.
+    const REPLACED: [&str; 7] = [
+        "catlab report",
+        "catlab profile fit",
+        "catlab trace convert",
+        "catlab trace cut",
+        "catlab trace merge",
+        "catlab trace mutate",
+        "catlab trace anonymize",
+    ];
+
+    fn check(command: &clap::Command, path: &str, with_out: &mut usize) {
+        let has = |long: &str| command.get_arguments().any(|argument| argument.get_long() == Some(long));
+        if has("out") && !REPLACED.contains(&path) && path != "catlab trace synth" {
+            *with_out += 1;
+            assert!(has("force"), "{path} has --out and no --force");
+        }
+        for inner in command.get_subcommands() {
+            check(inner, &format!("{path} {}", inner.get_name()), with_out);
+        }
+    }
+
+    #[test]
+    fn results_are_replaced_on_demand_only() {
+        let mut with_out = 0;
+        check(&Cli::command(), "catlab", &mut with_out);
+        assert_eq!(with_out, 11, "tests/out_folders.rs has a row for each");
+    }
 }

@@ -2,6 +2,7 @@
 //! have in common.
 
 use crate::arguments::parse_duration;
+use crate::out_folder::{Force, OutFolder, RUN};
 use clap::Args;
 use lab::engine::{self, Outcome, Plan, Progress};
 use lab::limits::MONITOR_INTERVAL_MIN;
@@ -21,6 +22,8 @@ pub(crate) struct Watching {
     /// Folder for the run: figures, seconds, histograms (docs/lab-results.md); `catlab report` draws it.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
     /// Also one row for each query, in DIR/queries.parquet, when it was planned, when it went out and what came back:
     /// written while the run goes on, which costs CPU. Rows that cannot be written in time are counted.
     #[arg(long, requires = "out")]
@@ -59,33 +62,44 @@ pub(crate) struct Watched {
     rows: Option<WriteError>,
 }
 
-impl Watching {
-    /// The folder of the run, if there is to be one.
-    pub(crate) fn out(&self) -> Option<&Path> {
-        self.out.as_deref()
-    }
-
-    /// Makes that folder, before anything is sent for it.
+impl Watched {
+    /// A run that could not begin has no figures: a table of zeros would look like a measurement.
     ///
     /// # Errors
-    /// The system's, with its path.
-    pub(crate) fn make_folder(&self) -> Result<(), String> {
-        let Some(out) = &self.out else { return Ok(()) };
-        std::fs::create_dir_all(out).map_err(|error| format!("{}: {error}", out.display()))
+    /// Why it did not begin.
+    pub(crate) fn refuse_nothing(&self) -> Result<(), String> {
+        match &self.outcome.failure {
+            Some(failure) if self.outcome.total.sent == 0 => Err(failure.clone()),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Watching {
+    /// Makes the folder of the run, if there is to be one, before anything is sent for it.
+    ///
+    /// # Errors
+    /// It holds a run already, or cannot be made.
+    pub(crate) fn make_folder(&self) -> Result<Option<OutFolder>, String> {
+        self.out.as_deref().map(|out| OutFolder::begin(out, &RUN, self.force)).transpose()
     }
 
-    /// Carries a plan out, and shows how it goes. What `ended` adds to the summary counts in the verdict.
+    /// Carries a plan out, and shows how it goes; rows of queries go into `folder`. What `ended` adds to the summary
+    /// counts in the verdict.
     ///
     /// # Errors
     /// When something of this machine does not let it begin. What fails later is in the result.
     pub(crate) fn carry_out(
         &self,
         plan: &mut Plan,
+        folder: Option<&OutFolder>,
         rules: Rules,
         ended: impl FnOnce(&Outcome, &mut Summary),
         stops: &dyn Fn() -> u8,
     ) -> Result<Watched, Box<dyn Error>> {
-        let per_query = self.out().filter(|_| self.parquet).map(PerQuery::create).transpose()?;
+        let rows = folder.filter(|_| self.parquet);
+        let per_query = rows.map(|folder| PerQuery::create(folder.path()).map_err(|error| folder.named(error)));
+        let per_query = per_query.transpose()?;
         plan.per_query = per_query.as_ref().map(PerQuery::spool);
         let mut live = self.live(plan.pace.duration(), rules)?;
         let monitor = self.watch()?;
@@ -112,7 +126,7 @@ impl Watching {
                 summary.per_query = rows;
                 None
             }
-            Err(error) => Some(error),
+            Err(error) => folder.map(|folder| folder.named(error)),
         };
         let mut recording = Recording { patience: Patience::of(plan), ..Recording::of(&outcome, plan.timeout) };
         recording.events = marks.map(|marks| marks.events(outcome.start)).unwrap_or_default();

@@ -76,6 +76,7 @@ fn the_ceiling_is_found_and_stands_in_the_folder() {
     let [low, rate, high] = ["low", "rate", "high"].map(|field| number(&estimate[field]));
     assert!(low <= rate && rate <= high, "{estimate}");
     assert!((rate / borne() - 1.0).abs() < 0.1, "{} is borne; {estimate}\n{error}", borne());
+    assert!(kept["outcome"] == "measured" && error.contains("ends after 90"), "{kept}\n{error}");
     assert!(high / low < 1.5 && estimate["is_lower_bound"] == false, "{estimate}\n{error}");
     assert_eq!(number(&estimate["confidence"]), 0.875);
     let tries = kept["tries"].as_array().unwrap();
@@ -141,7 +142,7 @@ fn ctrl_c_keeps_what_was_tried() {
     assert!(sent.success());
     let (code, text, error) = ended(&child.wait_with_output().unwrap());
     assert!(interrupted.elapsed() < Duration::from_secs(4), "{:?}", interrupted.elapsed());
-    assert!(code == 1 && text.contains("broken off before there was an estimate"), "{code} {text}{error}");
+    assert!(code == 3 && text.contains("stopped before there was an estimate"), "{code} {text}{error}");
     let kept: Value = serde_json::from_slice(&std::fs::read(out.join("capacity.json")).unwrap()).unwrap();
     let tries = kept["tries"].as_array().unwrap();
     assert!(kept["estimate"].is_null() && !tries.is_empty() && tries.len() < 4, "{text}{error}");
@@ -155,4 +156,35 @@ fn an_objective_that_no_rate_meets_is_said_to_be_met_at_none() {
     let more = ["--objective", "p99<=0us", "--repeats", "1", "--from", "400"];
     let (code, text, error) = ended(&search(server, "200ms", &more).output().unwrap());
     assert!(code == 1 && text == "the objective was met at no rate\n", "{code} {text}{error}");
+}
+
+#[test]
+fn a_tool_that_fails_measures_nothing() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let (_echo, server) = echo(Arc::new(|_| Fault::None));
+    let folder = Folder::new("capacity-unmeasured");
+    let out = folder.path().join("found");
+    // No query goes out in no time.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_catlab"));
+    command.args(["capacity", "--workers", "1", "--server", &server.to_string(), "--name", "q{n}.example"]);
+    command.args(["--lag-limit", "0us", "--try-for", "100ms", "--pause", "1ms", "--timeout", "200ms", "--out"]);
+    let (code, text, error) = ended(&command.arg(&out).output().unwrap());
+    assert!(
+        code == 3 && text.contains("could not be measured") && text.contains("--lag-limit"),
+        "{code} {text}{error}"
+    );
+    assert!(error.contains("no evidence") && !text.contains("met at no rate"), "{text}{error}");
+    let kept: Value = serde_json::from_slice(&std::fs::read(out.join("capacity.json")).unwrap()).unwrap();
+    assert!(kept["outcome"] == "not_measured" && kept["estimate"].is_null(), "{kept}");
+}
+
+#[test]
+fn a_search_ends_in_its_time_with_what_is_known() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let (_echo, server) = echo(faults::at_most(CEILING, Fault::Drop));
+    let began = Instant::now();
+    let more = ["--objective", "loss<=2%", "--from", "600", "--repeats", "40", "--within", "6s"];
+    let (code, text, error) = ended(&capacity(server, &more).output().unwrap());
+    assert!(began.elapsed() < Duration::from_secs(9), "{:?}", began.elapsed());
+    assert!(code == 0 && text.starts_with("capacity "), "{code} {text}{error}");
 }

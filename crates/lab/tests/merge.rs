@@ -20,7 +20,7 @@ fn load(server: &str, rate: u64, out: &Path) -> Child {
 fn merge(folder: &Folder, runs: &[&str]) -> Output {
     let paths = runs.iter().map(|name| folder.path().join(name));
     let mut command = Command::new(env!("CARGO_BIN_EXE_catlab"));
-    command.arg("merge").args(paths).arg("--out").arg(folder.path().join("both")).output().unwrap()
+    command.arg("merge").args(paths).arg("--force").arg("--out").arg(folder.path().join("both")).output().unwrap()
 }
 
 #[test]

@@ -114,7 +114,15 @@ fn a_process_a_control_group_and_metrics_are_watched_while_it_is_measured() {
     let status = Command::new(CATLAB)
         .args(["load", "--quiet", "--transport", "tcp", "--server", &format!("127.0.0.1:{}", echo.port)])
         .args(["--name", "q{n}.example", "--closed-loop", "--in-flight", "64", "--workers", "1", "--duration", "3s"])
-        .args(["--monitor", &sources.join(","), "--monitor-interval", "100ms", "--out", &out.to_string_lossy()])
+        .args([
+            "--monitor",
+            &sources.join(","),
+            "--monitor-interval",
+            "100ms",
+            "--force",
+            "--out",
+            &out.to_string_lossy(),
+        ])
         .stdout(Stdio::null())
         .status()
         .unwrap();

@@ -89,7 +89,7 @@ fn dns_goes_through_a_link_and_takes_its_time() {
     let server = format!("{CATLAB} echo --address 10.53.0.1 --ports udp=5300,tcp=5300");
     let output = net(&["run", "--rtt", "20ms", "--mechanism", "relay", "--server", &server])
         .args(["--json", json.to_str().unwrap(), "--", CATLAB, "load", "--server", "10.53.0.1:5300", "--quiet"])
-        .args(["--name", "q{n}.example", "--rate", "200", "--duration", "2s", "--out"])
+        .args(["--name", "q{n}.example", "--rate", "200", "--duration", "2s", "--force", "--out"])
         .arg(&run)
         .output()
         .unwrap();
@@ -123,7 +123,7 @@ fn a_trace_goes_through_a_link_from_the_addresses_of_its_sources() {
             .args(network)
             .args(["--json", json.to_str().unwrap(), "--", CATLAB, "replay", trace.to_str().unwrap()])
             .args(["--server", "10.53.0.1:5300", "--ports", "doq=5301", "--insecure"])
-            .args(["--quiet", "--lag-limit", "10s", "--out", run.to_str().unwrap()])
+            .args(["--quiet", "--lag-limit", "10s", "--force", "--out", run.to_str().unwrap()])
             .output()
             .unwrap();
         let (code, text, error) = ended(&output);
@@ -168,7 +168,7 @@ fn the_sources_of_a_root_server_need_no_file_each() {
     let server = format!("{CATLAB} echo --address :: --ports udp=5300,tcp=5300");
     let line = format!(
         "ulimit -n 1024; exec {CATLAB} replay {} --server 10.53.0.1:5300,[fd53:ca7::1]:5300 --quiet --lag-limit 10s \
-         --speed 8 --out {}",
+         --speed 8 --force --out {}",
         trace.display(),
         run.display()
     );

@@ -230,8 +230,8 @@ fn a_refused_connection_is_said() {
         let (code, text, error) = ended(&load(&closed.to_string(), &more).output().unwrap());
         assert_eq!(code, 2, "{text}{error}");
         assert!(error.contains("refused") && error.contains(&closed.to_string()), "{error}");
-        // What stands before it says that nothing was measured.
-        assert!(text.contains("INVALID") && !text.contains("validity   valid"), "{text}");
+        // A run that never began has no table of zeros.
+        assert!(!text.contains("p99"), "{text}");
     }
 }
 

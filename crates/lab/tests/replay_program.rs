@@ -184,7 +184,7 @@ fn every_address_is_a_source_where_a_route_calls_it_local() {
     let out = folder.path().join("run");
     let told = format!("grep -q tcp {0}/four && grep -q tcp {0}/six", folder.path().display());
     let listening = format!("for i in $(seq 300); do {told} && break; sleep 0.1; done");
-    let more = format!("--server 127.0.0.1:5300,[::1]:5300 --lag-limit 10s --out {}", out.display());
+    let more = format!("--server 127.0.0.1:5300,[::1]:5300 --lag-limit 10s --force --out {}", out.display());
     let run = format!("{CATLAB} replay {} --quiet {more}; code=$?", path.display());
     let echoes = format!("{}; {}", echo("127.0.0.1", "four"), echo("::1", "six"));
     let line = format!("{network}; {echoes}; {listening}; {run}; kill $four $six; wait; exit $code");

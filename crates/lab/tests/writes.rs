@@ -47,7 +47,7 @@ fn drawn_updates_and_freshness(server: &str, folder: &Path) {
     let (_, text) = catlab(&[
         &["load", "--quiet", "--server", server, "--rate", "100", "--duration", "2s"][..],
         &["--update-zone", "z0.test", "--name", "h{n}.z0.test", "--names", "50", "--types", "A,AAAA,TXT"],
-        &["--tsig", KEY, "--out", run.to_str().unwrap()],
+        &["--tsig", KEY, "--force", "--out", run.to_str().unwrap()],
         &["--freshness", server, "--freshness-zone", "z0.test", "--freshness-tsig", KEY],
     ]);
     let summary = json(&run.join("summary.json"));
@@ -71,7 +71,7 @@ fn updates_of_a_file(server: &str, folder: &Path) {
     std::fs::write(&file, blocks).unwrap();
     let run = folder.join("run");
     let arguments = &["load", "--quiet", "--server", server, "--closed-loop", "--in-flight", "1"][..];
-    let files = &["--updates", file.to_str().unwrap(), "--out", run.to_str().unwrap()][..];
+    let files = &["--updates", file.to_str().unwrap(), "--force", "--out", run.to_str().unwrap()][..];
     let (_, text) = catlab(&[arguments, files, &["--duration", "500ms", "--tsig", KEY]]);
     let summary = json(&run.join("summary.json"));
     let sent = summary["sent"].as_u64().unwrap();
@@ -87,7 +87,7 @@ fn refused_freshness(server: &str, folder: &Path) {
     let run = folder.join("run");
     let (code, text) = catlab(&[
         &["load", "--quiet", "--server", server, "--rate", "100", "--duration", "1s", "--name", "z0.test"][..],
-        &["--lag-limit", "10s", "--out", run.to_str().unwrap()],
+        &["--lag-limit", "10s", "--force", "--out", run.to_str().unwrap()],
         &["--freshness", server, "--freshness-zone", "z0.test"],
     ]);
     let freshness = json(&run.join("freshness.json"));

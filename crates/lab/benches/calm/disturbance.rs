@@ -101,7 +101,7 @@ fn updates(options: &Options, own: &Own, round: u64, seconds: u64) -> Result<u64
     if options.updates_over != Transport::Udp {
         command.args(["--connections", &WRITERS.to_string()]);
     }
-    command.arg("--out").arg(&out).stdout(Stdio::null());
+    command.arg("--force").arg("--out").arg(&out).stdout(Stdio::null());
     let output = command.output().map_err(|error| format!("catlab: {error}"))?;
     if !matches!(output.status.code(), Some(0 | 1)) {
         return Err(format!("updates: {}", String::from_utf8_lossy(&output.stderr)));

@@ -144,7 +144,7 @@ fn catlab(options: &Options, transport: &str, server: &Server, pace: &[&str]) ->
     let mut command = pinned(TOOL_CORE, &options.catlab);
     command.args(["load", "--quiet", "--server", &server.address, "--transport", transport, "--workers", "1"]);
     command.args(["--duration", &format!("{}s", options.seconds)]).args(pace);
-    command.arg("--queries").arg(&options.queries).arg("--out").arg(&out);
+    command.arg("--queries").arg(&options.queries).arg("--force").arg("--out").arg(&out);
     match transport {
         "udp" => command.args(["--sockets", &SOCKETS.to_string()]),
         "tcp" => command.args(["--connections", &SOCKETS.to_string()]),

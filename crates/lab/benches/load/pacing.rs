@@ -101,7 +101,7 @@ fn run(options: &Options, rate: u64, is_busy: bool) -> Result<Seen, String> {
     command.args(["load", "--quiet", "--server", &server.address, "--workers", "1"]);
     command.args(["--sockets", &SOCKETS.to_string(), "--rate", &rate.to_string()]);
     command.args(["--duration", &format!("{SECONDS}s"), "--popularity", "sequential", "--name", "q{n}.example"]);
-    command.args(["--names", &(rate * SECONDS).to_string()]).arg("--out").arg(&out);
+    command.args(["--names", &(rate * SECONDS).to_string()]).arg("--force").arg("--out").arg(&out);
     let output = command.output().map_err(|error| format!("catlab: {error}"))?;
     if !matches!(output.status.code(), Some(0 | 1)) {
         return Err(format!("catlab: {}", String::from_utf8_lossy(&output.stderr)));

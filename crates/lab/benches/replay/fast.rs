@@ -93,7 +93,7 @@ fn engine_rate(options: &Options, server: &Server, trace: &Path, timeout: &str) 
     let out = options.folder.join("fast");
     let mut command = pinned(TOOL_CORE, &options.catlab);
     command.arg("replay").arg(trace).args(["--fast", "--quiet", "--server", &server.address, "--workers", "1"]);
-    command.args(["--timeout", timeout, "--sockets", "16", "--out"]).arg(&out);
+    command.args(["--timeout", timeout, "--sockets", "16", "--force", "--out"]).arg(&out);
     command.output().map_err(|error| format!("catlab: {error}"))?;
     let run = Run::read(&out).map_err(|error| error.to_string())?;
     if run.total.sent != QUERIES {

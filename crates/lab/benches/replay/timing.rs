@@ -54,7 +54,7 @@ fn run(options: &Options, shape: &Shape, made: &Made) -> Result<Seen, String> {
     let mut command = pinned(TOOL_CORE, &options.catlab);
     command.arg("replay").arg(&made.path);
     command.args(["--quiet", "--server", &datagrams.address, "--ports", &connections.address, "--insecure"]);
-    command.args(["--workers", "1", "--timeout", "1s", "--idle-timeout", "5s", "--out"]).arg(&out);
+    command.args(["--workers", "1", "--timeout", "1s", "--idle-timeout", "5s", "--force", "--out"]).arg(&out);
     if let Some(transport) = shape.transport {
         command.args(["--transport", transport]);
     }

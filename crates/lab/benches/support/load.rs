@@ -12,7 +12,7 @@ use std::process::Command;
 /// When it could not run at all. A run that is not valid, as one beyond the limit of the tool, is read like any other.
 pub(crate) fn run(command: &mut Command, out: &Path, server: Vec<u32>) -> Result<(Run, Used), String> {
     let meter = Meter::start(server);
-    let output = command.arg("--out").arg(out).output().map_err(|error| format!("catlab: {error}"))?;
+    let output = command.arg("--force").arg("--out").arg(out).output().map_err(|error| format!("catlab: {error}"))?;
     let used = meter.stop();
     if !matches!(output.status.code(), Some(0 | 1)) {
         return Err(format!("catlab: {}", String::from_utf8_lossy(&output.stderr)));

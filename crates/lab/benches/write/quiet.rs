@@ -187,7 +187,7 @@ struct Tool {
 
 impl Tool {
     fn start(mut command: Command, out: &Path) -> Result<Self, String> {
-        command.arg("--out").arg(out).stdin(Stdio::null()).stdout(Stdio::null());
+        command.arg("--force").arg("--out").arg(out).stdin(Stdio::null()).stdout(Stdio::null());
         let child = command.spawn().map_err(|error| format!("catlab: {error}"))?;
         Ok(Self { child, out: out.to_owned() })
     }

@@ -19,7 +19,12 @@ pub struct Limits {
 }
 
 /// The bracket of a repeat begins so far to both sides of the first estimate.
-const SPREAD: f64 = 1.3;
+const SPREAD: f64 = 1.1;
+/// A rate is at most so many times the one before it.
+const GROWTH_MAX: f64 = 2.0;
+/// A search ends after so many rates in a row at which nothing could be measured.
+const UNMEASURED_MAX: u32 = 4;
+
 /// The search, one rate at a time.
 #[derive(Clone, Debug)]
 pub struct Search {
@@ -31,30 +36,48 @@ pub struct Search {
     next: Option<f64>,
     /// The ends of the bracket are known, not assumed from the first estimate.
     is_checked: (bool, bool),
+    /// How far an end moves that is not known, or was assumed wrong: further each time.
+    slide: f64,
     /// Whether the high end is this tool's.
     is_tool: bool,
-    estimates: Vec<Found>,
+    /// Highest rate of all that was met.
+    met_max: f64,
+    /// A try of the server was valid.
+    has_evidence: bool,
+    /// Rates in a row at which the tool failed.
+    unmeasured: u32,
+    found: Vec<Found>,
 }
 
+/// A bracket that is narrow enough.
 #[derive(Clone, Copy, Debug)]
 struct Found {
-    rate: f64,
+    low: f64,
+    high: f64,
     is_tool: bool,
+}
+
+impl Found {
+    /// The middle on the scale of ratios.
+    fn rate(&self) -> f64 {
+        (self.low * self.high).sqrt()
+    }
 }
 
 /// The answer.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Estimate {
-    /// Median of the repeats, queries a second; zero when the server met the objective at no rate.
+    /// Median of the repeats, queries a second; zero when the server met the objective at no rate. Of a lower bound: the
+    /// highest rate that was met.
     pub rate: f64,
-    /// Lowest of the repeats.
+    /// Lowest end of the brackets.
     pub low: f64,
-    /// Highest of the repeats.
+    /// Highest end of the brackets.
     pub high: f64,
     /// How sure it is that the median of many more repeats lies between `low` and `high`: 1 - 2^(1-n) for n of them,
     /// whatever their distribution.
     pub confidence: f64,
-    /// Each repeat.
+    /// Each repeat that ended at the server's limit.
     pub repeats: Vec<f64>,
     /// Whether this tool, or the end of the search, came before the server's limit: then the server bears at least
     /// `rate`.
@@ -71,8 +94,12 @@ impl Search {
             high: None,
             next: Some(limits.from.min(limits.to).max(limits.lowest)),
             is_checked: (true, true),
+            slide: GROWTH_MAX,
             is_tool: false,
-            estimates: Vec::new(),
+            met_max: 0.0,
+            has_evidence: false,
+            unmeasured: 0,
+            found: Vec::new(),
         }
     }
 
@@ -85,79 +112,148 @@ impl Search {
     /// How many estimates there are of those that are wanted.
     #[must_use]
     pub fn done(&self) -> (usize, usize) {
-        (self.estimates.len(), self.limits.repeats)
+        (self.found.len(), self.limits.repeats)
+    }
+
+    /// Highest rate that met the objective; zero when none did.
+    #[must_use]
+    pub fn met_max(&self) -> f64 {
+        self.met_max
     }
 
     /// Notes what the rate of [`Search::next`] showed.
     pub fn record(&mut self, verdict: &Verdict) {
         let Some(rate) = self.next else { return };
-        if *verdict == Verdict::Met {
-            self.low = rate;
-            self.is_checked.0 = true;
-        } else {
+        match verdict {
+            Verdict::Met => {
+                self.low = rate;
+                self.is_checked.0 = true;
+                self.met_max = self.met_max.max(rate);
+            }
+            Verdict::Missed(_) => {
+                self.high = Some(rate);
+                self.is_checked.1 = true;
+                self.is_tool = false;
+            }
+            Verdict::ToolLimited(_) => {
+                self.next = self.without_evidence(rate);
+                return;
+            }
+        }
+        self.has_evidence = true;
+        self.unmeasured = 0;
+        self.next = self.step();
+    }
+
+    /// The tool failed at this rate: that says nothing of the server, neither here nor below.
+    fn without_evidence(&mut self, rate: f64) -> Option<f64> {
+        self.unmeasured += 1;
+        if self.unmeasured >= UNMEASURED_MAX {
+            return None;
+        }
+        if rate <= self.met_max {
+            // The tool can send so fast: something disturbed it.
+            return Some(rate);
+        }
+        if self.low > 0.0 && self.met_max > 0.0 {
+            // Nothing above can be measured.
             self.high = Some(rate);
             self.is_checked.1 = true;
-            self.is_tool = matches!(verdict, Verdict::ToolLimited(_));
+            self.is_tool = true;
+            return self.step();
         }
-        self.next = self.step();
+        Some(rate / 2.0).filter(|rate| *rate >= self.limits.lowest)
     }
 
     fn step(&mut self) -> Option<f64> {
         let Some(high) = self.high else {
             if self.low >= self.limits.to {
-                return self.close(self.low, true);
+                return self.close(true);
             }
-            return Some((self.low * 2.0).min(self.limits.to));
+            let rate = (self.low * self.slide).min(self.limits.to);
+            self.slide = (self.slide * self.slide).min(GROWTH_MAX);
+            return Some(rate);
         };
         if self.low <= 0.0 {
             let rate = high / 2.0;
-            return if rate < self.limits.lowest { self.close(0.0, false) } else { Some(rate) };
+            return if rate < self.limits.lowest { self.close(false) } else { Some(rate) };
         }
         if high / self.low > 1.0 + self.limits.precision {
             // The middle on the scale of ratios.
             return Some((self.low * high).sqrt());
         }
         match self.is_checked {
-            (true, true) => self.close((self.low * high).sqrt(), self.is_tool),
+            (true, true) => self.close(self.is_tool),
             // The bracket was assumed too high or too low: let it slide.
             (false, _) => {
-                self.low /= SPREAD;
+                self.low /= self.slide;
+                self.slide = (self.slide * self.slide).min(GROWTH_MAX);
+                if self.low < self.limits.lowest {
+                    self.low = 0.0;
+                    return self.close(false);
+                }
                 Some(self.low)
             }
             (_, false) => {
-                let high = (high * SPREAD).min(self.limits.to);
+                let high = (high * self.slide).min(self.limits.to);
+                self.slide = (self.slide * self.slide).min(GROWTH_MAX);
                 self.high = Some(high);
-                if self.low >= self.limits.to { self.close(self.low, true) } else { Some(high) }
+                if self.low >= self.limits.to { self.close(true) } else { Some(high) }
             }
         }
     }
 
     /// Ends a bracket and opens the next one.
-    fn close(&mut self, rate: f64, is_tool: bool) -> Option<f64> {
-        self.estimates.push(Found { rate, is_tool });
-        let first = self.estimates[0];
-        if self.estimates.len() >= self.limits.repeats || first.rate <= 0.0 {
+    fn close(&mut self, is_tool: bool) -> Option<f64> {
+        let high = self.high.unwrap_or(self.low).max(self.low);
+        self.found.push(Found { low: self.low, high: if self.low > 0.0 { high } else { 0.0 }, is_tool });
+        if self.found.len() >= self.limits.repeats || self.low <= 0.0 {
             return None;
         }
         self.is_tool = false;
+        self.slide = SPREAD;
+        let Some(first) = self.found.iter().find(|found| !found.is_tool).map(Found::rate) else {
+            // The tool's limit is no place to look for the server's: perhaps it was disturbed. On from what was met.
+            (self.low, self.high, self.is_checked) = (self.met_max, None, (true, true));
+            return self.step();
+        };
         self.is_checked = (false, false);
-        self.low = first.rate / SPREAD;
-        let high = (first.rate * SPREAD).min(self.limits.to);
+        self.low = first / SPREAD;
+        let high = (first * SPREAD).min(self.limits.to);
         self.high = Some(high);
         if high <= self.low { None } else { Some((self.low * high).sqrt()) }
     }
 
-    /// What is known by now; `None` before the first estimate.
+    /// What is known by now; `None` when nothing is known of the server.
     #[must_use]
     pub fn estimate(&self) -> Option<Estimate> {
-        let mut repeats: Vec<f64> = self.estimates.iter().map(|found| found.rate).collect();
+        if !self.has_evidence {
+            return None;
+        }
+        let unfinished = self.unfinished();
+        let found = if self.found.is_empty() { unfinished.as_slice() } else { &self.found };
+        let of_server: Vec<_> = found.iter().filter(|found| !found.is_tool).collect();
+        if of_server.len() * 2 < found.len() || found.is_empty() {
+            // A rate that was met is evidence, whatever the tool did at others.
+            let rate = self.met_max;
+            let high = rate;
+            let bound = Estimate { rate, low: rate, high, confidence: 0.0, repeats: Vec::new(), is_lower_bound: true };
+            return (rate > 0.0).then_some(bound);
+        }
+        let mut repeats: Vec<f64> = of_server.iter().map(|found| found.rate()).collect();
         repeats.sort_by(f64::total_cmp);
         let count = repeats.len();
-        let (&low, &high) = (repeats.first()?, repeats.last()?);
-        let rate = (repeats[(count - 1) / 2] + repeats[count / 2]) / 2.0;
+        let low = of_server.iter().map(|found| found.low).fold(f64::INFINITY, f64::min);
+        let high = of_server.iter().map(|found| found.high).fold(0.0, f64::max);
+        let rate = f64::midpoint(repeats[(count - 1) / 2], repeats[count / 2]);
         let confidence = 1.0 - 0.5f64.powi(count as i32 - 1);
-        let tools = self.estimates.iter().filter(|found| found.is_tool).count();
-        Some(Estimate { rate, low, high, confidence, repeats, is_lower_bound: tools * 2 > count })
+        Some(Estimate { rate, low, high, confidence, repeats, is_lower_bound: false })
+    }
+
+    /// The first bracket as far as it is known, when the search ends before it is narrow.
+    fn unfinished(&self) -> Vec<Found> {
+        let known = self.high.filter(|_| self.low > 0.0);
+        known.map(|high| Found { low: self.low, high, is_tool: self.is_tool }).into_iter().collect()
     }
 }
 
@@ -191,6 +287,58 @@ mod tests {
             assert!((estimate.rate / limit - 1.0).abs() < 0.05, "{limit}: {estimate:?}");
             assert!(tries < 60 && !estimate.is_lower_bound, "{limit}: {tries} tries");
         }
+    }
+
+    #[test]
+    fn what_the_tool_did_wrong_is_no_evidence() {
+        let tool = || Verdict::ToolLimited(String::new());
+        // Nothing could be measured at all: that is not "met at no rate".
+        let mut search = Search::new(LIMITS);
+        let mut tries = 0;
+        while search.next().is_some() {
+            tries += 1;
+            search.record(&tool());
+        }
+        assert!(search.estimate().is_none() && tries <= 7, "{tries}");
+        // A machine that disturbs three tries of ten leaves the answer where it is.
+        for seed in 0..100 {
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            let (estimate, tries) = run(LIMITS, |rate| match rng.random::<f64>() {
+                // The caller tries an INVALID rate twice more.
+                disturbed if disturbed < 0.3f64.powi(3) => tool(),
+                _ if rate <= 45_000.0 => Verdict::Met,
+                _ => missed(),
+            });
+            assert!(!estimate.is_lower_bound, "{seed}: {estimate:?}");
+            assert!((estimate.rate / 45_000.0 - 1.0).abs() < 0.05, "{seed}: {estimate:?}");
+            assert!(estimate.low > 40_000.0 && estimate.high < 50_000.0, "{seed}: {estimate:?}");
+            assert!(tries < 45, "{seed}: {tries}");
+        }
+    }
+
+    #[test]
+    fn a_search_takes_few_tries_and_knows_something_at_each_of_them() {
+        // 90 s are 28 tries of 2 s, with a pause and late answers.
+        let (_, tries) = run(LIMITS, |rate| if rate <= 45_000.0 { Verdict::Met } else { missed() });
+        assert!(tries <= 28, "{tries}");
+        let mut search = Search::new(LIMITS);
+        for count in 0.. {
+            let Some(rate) = search.next() else { break };
+            search.record(&if rate <= 45_000.0 { Verdict::Met } else { missed() });
+            let estimate = search.estimate().unwrap();
+            assert!(estimate.low <= 45_000.0, "{count}: {estimate:?}");
+            assert!(estimate.is_lower_bound || estimate.high >= 45_000.0, "{count}: {estimate:?}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_dies_on_the_way_ends_the_search() {
+        let mut tries = 0;
+        let (estimate, _) = run(LIMITS, |rate| {
+            tries += 1;
+            if tries <= 12 && rate <= 45_000.0 { Verdict::Met } else { missed() }
+        });
+        assert!(estimate.low <= 0.0, "{estimate:?}");
     }
 
     #[test]

@@ -97,7 +97,7 @@ impl Profile {
         words.into_iter().map(str::to_owned).collect()
     }
 
-    fn config(&self) -> PathBuf {
+    pub(super) fn config(&self) -> PathBuf {
         self.folder.join(match self.resolver {
             Resolver::Unbound => "unbound.conf",
             Resolver::Bind => "named.conf",

@@ -2,12 +2,13 @@
 
 use super::ask::Asked;
 use super::compare;
+use crate::out_folder::write_file;
 use hierarchy::construct::Fidelity;
 use hierarchy::serve::{Directory, Tally, Told, Transport, Upstream};
 use serde::Serialize;
 use std::error::Error;
 use std::fmt::Write as _;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
@@ -102,7 +103,7 @@ impl Report {
         directory: &Directory,
     ) -> Result<(), Box<dyn Error>> {
         let text = serde_json::to_string_pretty(self)? + "\n";
-        let put = |path: &Path| fs::write(path, &text).map_err(|error| format!("{}: {error}", path.display()));
+        let put = |path: &Path| write_file(path, text.as_bytes());
         match json {
             Some(path) if path.as_os_str() == "-" => print!("{text}"),
             Some(path) => put(path)?,

@@ -8,6 +8,7 @@ use super::resolver::RunningResolver;
 use super::{RunArguments, Settings};
 use crate::command_net::program::{self, Running};
 use crate::command_net::{name_of, removed};
+use crate::out_folder::RESOLUTION;
 use hierarchy::serve::{Directory, Emulation};
 use lab::emulation::{Backends, Emulated, ToBackends};
 use lab::limits::EMULATED_THREADS_MAX;
@@ -160,7 +161,11 @@ struct Out {
 impl Out {
     fn new(arguments: &RunArguments) -> Result<Self, Box<dyn Error>> {
         let (folder, is_temporary) = match &arguments.out {
-            Some(folder) => (folder.clone(), false),
+            Some(folder) => {
+                RESOLUTION.refuse(folder, arguments.force)?;
+                RESOLUTION.remove(folder)?;
+                (folder.clone(), false)
+            }
             None => (std::env::temp_dir().join(format!("catlab-hierarchy-{}", std::process::id())), true),
         };
         std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;

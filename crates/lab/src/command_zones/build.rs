@@ -5,6 +5,7 @@ use super::sign::{Signing, reason};
 use super::told;
 use crate::arguments::Ownership;
 use crate::command_trace::{ReadArguments, open, read, tell_lost};
+use crate::out_folder::{Force, HIERARCHY, OutFolder};
 use clap::{Args, ValueEnum};
 use hierarchy::construct::{Assembly, Built, BuiltRecord, Dnssec, Survey, Why};
 use hierarchy::sign::ZoneRecords;
@@ -36,9 +37,11 @@ pub(crate) struct BuildArguments {
     /// Traces with responses, as `catlab trace` reads them.
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// The folder for zones and report; it is made, and must not hold a hierarchy.
+    /// The folder for zones and report; it is made, and must not hold a hierarchy unless --force is given.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+    #[command(flatten)]
+    force: Force,
     /// What becomes of signatures: keep leaves them as they were captured (valid then, not now), off leaves out all
     /// that only signed zones have, resign signs every zone anew: --key, --days and --now say how, and OUT/anchors.txt
     /// is what resolvers are to trust.
@@ -71,7 +74,7 @@ pub(super) fn build(arguments: &BuildArguments) -> Result<bool, Box<dyn Error>> 
     let BuildArguments { traces, out, read, .. } = arguments;
     arguments.ownership.allow(arguments.fetch_from.into_iter())?;
     traces.iter().try_for_each(|trace| refuse_stream(trace))?;
-    refuse_hierarchy(out)?;
+    let out = OutFolder::begin(out, &HIERARCHY, arguments.force)?;
     let mut survey = Survey::default();
     let is_whole = each_message(traces, read, true, |server, octets| survey.add(server, octets))?;
     let mut fetcher = arguments.fetch_from.map(Fetcher::new).transpose()?;
@@ -94,7 +97,7 @@ pub(super) fn build(arguments: &BuildArguments) -> Result<bool, Box<dyn Error>> 
         return Err("no zone: none of the responses tells of one (see above what became of them)".into());
     }
     if matches!(mode, Mode::Resign) {
-        sign_built(&mut built, &arguments.signing, out)?;
+        sign_built(&mut built, &arguments.signing, &out)?;
     }
     write_folder(out, &built)?;
     told::print(&built.report, true);
@@ -102,7 +105,7 @@ pub(super) fn build(arguments: &BuildArguments) -> Result<bool, Box<dyn Error>> 
 }
 
 /// Signs what was built; what was made up stays marked, and what signing adds is.
-fn sign_built(built: &mut Built, signing: &Signing, out: &Path) -> Result<(), Box<dyn Error>> {
+fn sign_built(built: &mut Built, signing: &Signing, out: &OutFolder) -> Result<(), Box<dyn Error>> {
     let (mut zones, mut made) = (Vec::new(), Vec::new());
     for zone in &mut built.zones {
         let records = std::mem::take(&mut zone.records);
@@ -122,14 +125,6 @@ fn sign_built(built: &mut Built, signing: &Signing, out: &Path) -> Result<(), Bo
     }
     for (told, zone) in built.report.zones.iter_mut().zip(&built.zones) {
         (told.records, told.is_signed, told.missing_proofs) = (zone.records.len(), true, 0);
-    }
-    Ok(())
-}
-
-/// A folder that holds a hierarchy is nobody's to write over.
-pub(super) fn refuse_hierarchy(out: &Path) -> Result<(), String> {
-    if out.join("hierarchy.json").exists() {
-        return Err(format!("{}: there is a hierarchy already; name another folder, or remove it", out.display()));
     }
     Ok(())
 }
@@ -166,9 +161,9 @@ fn each_message(
 const CONFLICTS: &str = "conflicts.jsonl";
 
 /// Writes zone files, report and conflicts, and the index when they are there.
-pub(super) fn write_folder(out: &Path, built: &Built) -> Result<(), Box<dyn Error>> {
+pub(super) fn write_folder(folder: OutFolder, built: &Built) -> Result<(), Box<dyn Error>> {
+    let out = folder.path();
     let named = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
-    fs::create_dir_all(out).map_err(|error| named(out, error))?;
     let mut entries = Vec::new();
     for (number, zone) in built.zones.iter().enumerate() {
         let name = zone.apex.to_string();
@@ -185,7 +180,8 @@ pub(super) fn write_folder(out: &Path, built: &Built) -> Result<(), Box<dyn Erro
     let report = out.join("report.json");
     let text = serde_json::to_string_pretty(&built.report)? + "\n";
     fs::write(&report, text).map_err(|error| named(&report, error))?;
-    Ok(Folder::new(entries).with_manners(built.manners.clone()).write(out).map_err(|error| named(out, error))?)
+    Folder::new(entries).with_manners(built.manners.clone()).write(out).map_err(|error| named(out, error))?;
+    Ok(folder.commit()?)
 }
 
 fn write_conflicts(path: &Path, built: &Built) -> std::io::Result<()> {

@@ -2,6 +2,7 @@
 
 use crate::arguments::Ownership;
 use crate::command_trace::{ReadArguments, open_or_queries, read, tell_lost};
+use crate::out_folder::{self, FileInMaking, Force};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::harvest::{Asked, PacketFile, Questions, ask};
@@ -33,9 +34,11 @@ pub(crate) struct HarvestArguments {
     /// The resolver, with or without a port.
     #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = resolver)]
     resolver: SocketAddr,
-    /// The capture, as a pcap file.
+    /// The capture, as a pcap file. A file that is there is kept unless --force is given.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
+    #[command(flatten)]
+    force: Force,
     /// Capture at this interface alone.
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
@@ -64,6 +67,7 @@ fn resolver(text: &str) -> Result<SocketAddr, String> {
 /// Harvests; false when something is missing in what was harvested.
 pub(super) fn harvest(arguments: &HarvestArguments, stops: &dyn Fn() -> u8) -> Result<bool, Box<dyn Error>> {
     arguments.ownership.allow(std::iter::once(arguments.resolver))?;
+    out_folder::refuse_file(&arguments.out, arguments.force)?;
     let path = &arguments.queries;
     let mut questions = Questions::default();
     let mut reader = open_or_queries(path, &arguments.read)?;
@@ -79,7 +83,8 @@ pub(super) fn harvest(arguments: &HarvestArguments, stops: &dyn Fn() -> u8) -> R
     }
     let tap =
         Tap::open(arguments.interface.as_deref()).map_err(|error| format!("capturing: {error} (CAP_NET_RAW?)"))?;
-    let out = PacketFile::create(&arguments.out, arguments.resolver);
+    let file = FileInMaking::new(&arguments.out);
+    let out = PacketFile::create(file.path(), arguments.resolver);
     let out = out.map_err(|error| format!("{}: {error}", arguments.out.display()))?;
     let is_over = AtomicBool::new(false);
     let (asked, captured) = std::thread::scope(|scope| {
@@ -92,6 +97,7 @@ pub(super) fn harvest(arguments: &HarvestArguments, stops: &dyn Fn() -> u8) -> R
     let (packets, lost) =
         captured.map_err(|_| "the capture panicked")?.map_err(|error| format!("capturing: {error}"))?;
     let asked = asked.map_err(|error| format!("{}: {error}", arguments.resolver))?;
+    file.commit()?;
     tell(&questions, &asked, packets, lost);
     let unsettled = questions.list().len() as u64 - asked.count() + asked.unanswered;
     Ok(is_whole && unsettled == 0 && lost == 0)

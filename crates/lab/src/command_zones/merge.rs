@@ -1,8 +1,9 @@
 //! `catlab zones merge`: folders of zones in, one folder out.
 
-use super::build::{refuse_hierarchy, write_folder};
+use super::build::write_folder;
 use super::marks::read_marked;
 use super::told;
+use crate::out_folder::{Force, HIERARCHY, OutFolder};
 use clap::Args;
 use hierarchy::Folder;
 use hierarchy::construct::Merge;
@@ -24,14 +25,16 @@ pub(crate) struct MergeArguments {
     /// Folders that `catlab zones build` wrote.
     #[arg(required = true, num_args = 2.., value_name = "DIR")]
     folders: Vec<PathBuf>,
-    /// The folder for all of them; it is made, and must not hold a hierarchy.
+    /// The folder for all of them; it is made, and must not hold a hierarchy unless --force is given.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+    #[command(flatten)]
+    force: Force,
 }
 
 /// Merges them.
 pub(super) fn merge(arguments: &MergeArguments) -> Result<bool, Box<dyn Error>> {
-    refuse_hierarchy(&arguments.out)?;
+    let out = OutFolder::begin(&arguments.out, &HIERARCHY, arguments.force)?;
     let mut merge = Merge::default();
     for folder in &arguments.folders {
         let Folder { zones, manners, .. } = Folder::read(folder)?;
@@ -44,7 +47,7 @@ pub(super) fn merge(arguments: &MergeArguments) -> Result<bool, Box<dyn Error>> 
         }
     }
     let built = merge.finish();
-    write_folder(&arguments.out, &built)?;
+    write_folder(out, &built)?;
     told::print(&built.report, false);
     Ok(true)
 }

@@ -1,8 +1,8 @@
 //! `catlab zones sign`: a hierarchy signed anew, under a key of the laboratory.
 
-use super::build::refuse_hierarchy;
 use super::marks::read_marked;
 use crate::key_file;
+use crate::out_folder::{Force, HIERARCHY, OutFolder};
 use clap::Args;
 use hierarchy::sign::{Anchor, Validity, ZoneRecords, is_made_by_signing, sign};
 use hierarchy::{Folder, write_zone};
@@ -37,9 +37,11 @@ const EARLIER: u64 = 3_600;
 pub(crate) struct SignArguments {
     /// A folder that `catlab zones build` or `synth` made.
     folder: PathBuf,
-    /// The folder for all of them; it is made, and must not hold a hierarchy.
+    /// The folder for all of them; it is made, and must not hold a hierarchy unless --force is given.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+    #[command(flatten)]
+    force: Force,
     #[command(flatten)]
     signing: Signing,
 }
@@ -61,8 +63,7 @@ pub(super) struct Signing {
 
 /// Signs them.
 pub(super) fn sign_folder(arguments: &SignArguments) -> Result<bool, Box<dyn Error>> {
-    let out = &arguments.out;
-    refuse_hierarchy(out)?;
+    let out = OutFolder::begin(&arguments.out, &HIERARCHY, arguments.force)?;
     let folder = Folder::read(&arguments.folder)?;
     let (mut zones, mut marks) = (Vec::with_capacity(folder.zones.len()), Vec::new());
     for entry in &folder.zones {
@@ -72,12 +73,13 @@ pub(super) fn sign_folder(arguments: &SignArguments) -> Result<bool, Box<dyn Err
         marks.push(Marks::new(&records, made));
         zones.push(ZoneRecords { apex: loaded.apex, records });
     }
-    arguments.signing.sign(&mut zones, out)?;
+    arguments.signing.sign(&mut zones, &out)?;
     for ((zone, marks), entry) in zones.iter().zip(&marks).zip(&folder.zones) {
         let head = format!("{}, signed by catlab: {} records", entry.name, zone.records.len());
-        write_zone(&out.join(&entry.file), &head, zone.records.iter().map(|record| (record, marks.of(record))))?;
+        write_zone(&out.path().join(&entry.file), &head, zone.records.iter().map(|record| (record, marks.of(record))))?;
     }
-    folder.write(out)?;
+    folder.write(out.path())?;
+    out.commit()?;
     Ok(true)
 }
 
@@ -105,9 +107,11 @@ pub(super) fn reason(record: &Record) -> Option<&'static str> {
 
 impl Signing {
     /// Signs zones that are to be written into a folder, and writes there what resolvers are to trust.
-    pub(super) fn sign(&self, zones: &mut [ZoneRecords], out: &Path) -> Result<(), Box<dyn Error>> {
-        fs::create_dir_all(out).map_err(|error| format!("{}: {error}", out.display()))?;
-        let path = self.key.clone().unwrap_or_else(|| out.join("lab.key"));
+    pub(super) fn sign(&self, zones: &mut [ZoneRecords], out: &OutFolder) -> Result<(), Box<dyn Error>> {
+        // The key of earlier results is used again.
+        let own = |folder: &Path| folder.join("lab.key");
+        let kept = Some(own(out.target())).filter(|path| path.exists());
+        let path = self.key.clone().or(kept).unwrap_or_else(|| own(out.path()));
         let key = key_file::read_or_make(&path, "with it the same zones have the same keys and signatures")?;
         let now = match self.now {
             Some(now) => now,
@@ -120,7 +124,7 @@ impl Signing {
         let bar = ProgressBar::new(zones.len() as u64).with_style(style);
         let trust = sign(zones, &key, validity, |count| bar.set_position(count as u64));
         bar.finish_and_clear();
-        write_anchors(out, &trust.anchors)?;
+        write_anchors(out.path(), &trust.anchors)?;
         let records: usize = zones.iter().map(|zone| zone.records.len()).sum();
         println!("{} zones signed, {records} records; trust begins at {}", zones.len(), names(&trust.anchors));
         for zone in &trust.undelegated {

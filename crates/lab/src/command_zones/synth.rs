@@ -1,6 +1,6 @@
 //! `catlab zones synth`: hierarchies that nobody has.
 
-use super::build::refuse_hierarchy;
+use crate::out_folder::{Force, HIERARCHY, OutFolder};
 use clap::{Args, ValueEnum};
 use hierarchy::synth::{Families, QUERIES, SynthPlan};
 use std::error::Error;
@@ -40,9 +40,11 @@ pub(crate) struct SynthArguments {
     /// Decides which zone is below which.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The folder that is written; it is made, and must not hold a hierarchy.
+    /// The folder that is written; it is made, and must not hold a hierarchy unless --force is given.
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
+    #[command(flatten)]
+    force: Force,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -57,7 +59,7 @@ enum FamiliesWord {
 
 /// Writes it.
 pub(super) fn write(arguments: &SynthArguments) -> Result<bool, Box<dyn Error>> {
-    refuse_hierarchy(&arguments.out)?;
+    let out = OutFolder::begin(&arguments.out, &HIERARCHY, arguments.force)?;
     let plan = SynthPlan {
         zone_count: arguments.zones,
         depth: arguments.depth,
@@ -71,7 +73,8 @@ pub(super) fn write(arguments: &SynthArguments) -> Result<bool, Box<dyn Error>> 
         },
         seed: arguments.seed,
     };
-    let made = plan.write(&arguments.out)?;
+    let made = plan.write(out.path())?;
+    out.commit()?;
     let (zones, tlds, addresses) = (made.zone_count, made.tld_count, made.address_count);
     println!("{zones} zones, {tlds} of them top-level domains, at {addresses} addresses");
     println!("{} questions in {}", made.query_count, arguments.out.join(QUERIES).display());

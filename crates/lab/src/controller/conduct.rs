@@ -2,6 +2,7 @@
 
 use super::FleetArguments;
 use super::hired::{Crew, Hired, gather};
+use crate::out_folder::OutFolder;
 use lab::fleet::{Bus, BusError, Command, Content, Envelope, Kind, Order, Parcel, Phase, subjects, unpack, wall_ns};
 use lab::limits::{BEAT_INTERVAL, PIECE_PATIENCE, SPOOL_OCTETS_MAX, START_LEAD};
 use lab::report::{AgentFigures, Manifest, Recording, Run, Summary, folder, merge_agents, outline};
@@ -61,7 +62,7 @@ impl Drop for Scratch {
 /// It did not take place, or nothing of it came back.
 pub(crate) fn conduct(
     arguments: &FleetArguments,
-    out: Option<&Path>,
+    out: Option<&OutFolder>,
     is_quiet: bool,
     task: impl FnOnce(&[String], &Path) -> Result<Task, Box<dyn Error>>,
     stops: &dyn Fn() -> u8,
@@ -70,10 +71,7 @@ pub(crate) fn conduct(
     let scratch = Scratch(std::env::temp_dir().join(format!("catlab-{run}")));
     // A key may come to lie in it.
     DirBuilder::new().mode(0o700).create(&scratch.0)?;
-    let runs = out.map_or_else(|| scratch.0.join("agents"), |out| out.join("agents"));
-    if runs.exists() {
-        return Err(format!("{}: it is there; name a new folder", runs.display()).into());
-    }
+    let runs = out.map_or(&*scratch.0, OutFolder::path).join("agents");
     // The connection has a thread of its own: dividing a trace takes long.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(async {
@@ -342,7 +340,7 @@ fn parcel(content: Content, path: &Path) -> Result<Parcel, Box<dyn Error>> {
 /// # Errors
 /// The folder cannot be written.
 pub(crate) fn leave(
-    out: Option<&Path>,
+    out: Option<OutFolder>,
     recording: &Recording,
     summary: &Summary,
     merged: Vec<Manifest>,
@@ -350,9 +348,9 @@ pub(crate) fn leave(
 ) -> Result<ExitCode, Box<dyn Error>> {
     print!("{}", outline(summary));
     if let Some(out) = out {
-        std::fs::create_dir_all(out).map_err(|error| format!("{}: {error}", out.display()))?;
         let manifest = Manifest { merged, ..Manifest::new(recording.started, seed) };
-        folder::write(out, recording, summary, &manifest)?;
+        let kept = folder::write(out.path(), recording, summary, &manifest);
+        out.commit_after(kept)?;
     }
     Ok(if summary.validity.valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -60,6 +60,7 @@ const KEPT: &[&str] = &[
     "nats-ca",
     "nats-creds",
     "out",
+    "force",
     "quiet",
     "i-own-this-target",
     "ca",

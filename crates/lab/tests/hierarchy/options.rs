@@ -25,10 +25,11 @@ fn the_page_tells_of_every_option_and_its_table_of_no_other() {
     let page = std::fs::read_to_string(page).unwrap();
     let [profile, run] = ["profile", "run"].map(|word| defined(&["hierarchy", word]));
     assert!(profile.contains("--anchor") && run.contains("--backend"), "{profile:?} {run:?}");
-    // The table is that of what resolvers are told: all that `profile` takes, but for where it is written.
+    // The table is that of what resolvers are told: all that `profile` takes, but for where it is written, and over what.
     let row = |line: &str| line.strip_prefix("| `").and_then(|row| row.split([' ', '`']).next()).map(str::to_owned);
     let table: BTreeSet<String> = page.lines().filter_map(row).filter(|word| word.starts_with("--")).collect();
-    let settings: BTreeSet<String> = profile.iter().filter(|option| *option != "--out").cloned().collect();
+    let settings: BTreeSet<String> =
+        profile.iter().filter(|option| !matches!(option.as_str(), "--out" | "--force")).cloned().collect();
     assert_eq!(table, settings);
     let is_told = |option: &&String| page.split(['`', ' ', '\n', '(', ')', ',']).any(|word| word == **option);
     let untold: Vec<_> = run.union(&profile).filter(|option| !is_told(option)).collect();

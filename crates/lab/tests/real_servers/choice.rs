@@ -24,7 +24,7 @@ fn counted(servers: &[Running; 2], transport: Transport, folder: &Path, more: &[
     command.args(["load", "--quiet", "--workers", "1", "--duration", "2s"]).args(more);
     let summary = measured(
         {
-            command.arg("--queries").arg(folder.join("queries")).arg("--out").arg(&out);
+            command.arg("--queries").arg(folder.join("queries")).arg("--force").arg("--out").arg(&out);
             command
         },
         &out,

@@ -17,7 +17,7 @@ fn load(server: &Running, transport: Transport, folder: &Path, more: &[&str]) ->
     command.args(["load", "--quiet", "--workers", "1", "--server", &server.address(transport).to_string()]);
     command.args(["--transport", &transport.to_string(), "--sockets", &SOCKETS.to_string()]).args(more);
     command.args(["--rate", "200", "--duration", "2s"]).arg("--queries").arg(folder.join("queries"));
-    command.arg("--out").arg(&out);
+    command.arg("--force").arg("--out").arg(&out);
     measured(command, &out)
 }
 

@@ -45,7 +45,7 @@ fn load(server: &Running, transport: Transport, folder: &Path) -> TransportSumma
     command.args(["load", "--quiet", "--transport", &transport.to_string(), "--workers", "1"]);
     command.args(["--server", &server.address(transport).to_string()]);
     command.args(["--rate", &RATE.to_string(), "--duration", &format!("{SECONDS}s")]);
-    command.arg("--queries").arg(folder.join("queries")).arg("--out").arg(&out);
+    command.arg("--queries").arg(folder.join("queries")).arg("--force").arg("--out").arg(&out);
     if !matches!(transport, Transport::Udp | Transport::Tcp) {
         command.arg("--ca").arg(server.authority());
     }

@@ -237,7 +237,7 @@ fn a_hierarchy_that_is_there_is_not_written_over_by_one_that_is_made_up() {
     let before = files.each_ref().map(|file| std::fs::read(file).unwrap());
     let again = Command::new(CATLAB).args(["zones", "synth", "--zones", "9", "--out", text(&out)]).output().unwrap();
     let error = String::from_utf8_lossy(&again.stderr);
-    assert!(again.status.code() == Some(2) && error.contains("there is a hierarchy already"), "{error}");
+    assert!(again.status.code() == Some(2) && error.contains("--force"), "{error}");
     assert_eq!(files.each_ref().map(|file| std::fs::read(file).unwrap()), before);
 }
 
@@ -391,7 +391,7 @@ fn what_gives_no_zones_is_refused_with_a_sentence() {
         (["-", "--out", &out], "cannot come from a pipe"),
         // Nobody writes to it, and nobody is waited for.
         ([pipe, "--out", &out], "write it to a file first"),
-        ([scenario, "--out", &there], "there is a hierarchy already"),
+        ([scenario, "--out", &there], "--force"),
         ([queries, "--out", &out], "no zone"),
         (["/nowhere.pcap", "--out", &out], "/nowhere.pcap"),
     ] {

@@ -22,9 +22,7 @@ pub(super) struct Blocks {
 }
 
 struct Block {
-    sent: u64,
     right: u64,
-    lost: u64,
     seconds: f64,
     /// Places in the list of values, and counts.
     latency: Vec<(u32, u64)>,
@@ -35,9 +33,7 @@ pub(super) struct Totals<'a> {
     values: &'a [u64],
     counts: &'a [u64],
     n: u64,
-    sent: u64,
     right: u64,
-    lost: u64,
     seconds: f64,
 }
 
@@ -46,9 +42,7 @@ pub(super) struct Whole {
     values: Vec<u64>,
     counts: Vec<u64>,
     n: u64,
-    sent: u64,
     right: u64,
-    lost: u64,
     seconds: f64,
 }
 
@@ -104,25 +98,35 @@ impl Blocks {
     /// Each block once.
     pub(super) fn whole(&mut self) -> Whole {
         let Self { values, blocks, counts, .. } = self;
-        let Totals { n, sent, right, lost, seconds, .. } = add_up(values, counts, blocks.iter());
-        Whole { values: values.clone(), counts: counts.clone(), n, sent, right, lost, seconds }
+        let Totals { n, right, seconds, .. } = add_up(values, counts, blocks.iter());
+        Whole { values: values.clone(), counts: counts.clone(), n, right, seconds }
     }
 }
 
 fn add_up<'a, 'b>(values: &'a [u64], counts: &'a mut [u64], blocks: impl Iterator<Item = &'b Block>) -> Totals<'a> {
     counts.fill(0);
-    let (mut n, mut sent, mut right, mut lost, mut seconds) = (0, 0, 0, 0, 0.0);
+    let (mut n, mut right, mut seconds) = (0, 0, 0.0);
     for block in blocks {
-        sent += block.sent;
         right += block.right;
-        lost += block.lost;
         seconds += block.seconds;
         for &(place, count) in &block.latency {
             counts[place as usize] += count;
             n += count;
         }
     }
-    Totals { values, counts, n, sent, right, lost, seconds }
+    Totals { values, counts, n, right, seconds }
+}
+
+/// The interval of the ratio B/A of a quantile, by the ranks of the queries of each. The logarithms of both intervals
+/// are combined as Donner and Zou do ("Closed-form confidence intervals for functions of the normal mean and standard
+/// deviation", 2012).
+pub(super) fn ratio_by_rank(a: &Totals<'_>, b: &Totals<'_>, quantile: f64) -> [f64; 2] {
+    let log = |ns: f64| ns.max(1.0).ln();
+    let [at_a, at_b] = [a, b].map(|totals| log(totals.latency_ns(quantile) as f64));
+    let ([low_a, high_a], [low_b, high_b]) = (a.bounds_ns(quantile).map(log), b.bounds_ns(quantile).map(log));
+    let down = (at_b - low_b).hypot(high_a - at_a);
+    let up = (high_b - at_b).hypot(at_a - low_a);
+    [(at_b - at_a - down).exp(), (at_b - at_a + up).exp()]
 }
 
 impl Block {
@@ -130,9 +134,7 @@ impl Block {
         let row = Row::sum(&rows.iter().map(|&row| row.clone()).collect::<Vec<_>>());
         let place = |value: &u64| values.binary_search(value).unwrap_or_else(|place| place) as u32;
         Self {
-            sent: row.sent,
             right: row.right(),
-            lost: row.timed_out + row.connection_lost,
             seconds: rows.iter().map(|row| row.span_seconds).sum(),
             latency: times(&row).entries().iter().map(|(value, count)| (place(value), *count)).collect(),
         }
@@ -141,8 +143,8 @@ impl Block {
 
 impl Whole {
     pub(super) fn totals(&self) -> Totals<'_> {
-        let Self { values, counts, n, sent, right, lost, seconds } = self;
-        Totals { values, counts, n: *n, sent: *sent, right: *right, lost: *lost, seconds: *seconds }
+        let Self { values, counts, n, right, seconds } = self;
+        Totals { values, counts, n: *n, right: *right, seconds: *seconds }
     }
 }
 
@@ -162,8 +164,14 @@ impl Totals<'_> {
         place.map_or(0, |place| self.values[place])
     }
 
-    pub(super) fn loss(&self) -> f64 {
-        self.lost as f64 / (self.sent as f64).max(1.0)
+    /// Lower and upper end of the 95 % interval of a quantile, by rank, of independent queries; infinite where the queries
+    /// are too few to bound it.
+    fn bounds_ns(&self, quantile: f64) -> [f64; 2] {
+        let n = self.n as f64;
+        let half = 1.96 * (n * quantile * (1.0 - quantile)).sqrt();
+        let [low, high] = [quantile * n - half, quantile * n + half + 1.0];
+        let high = if high > n { f64::INFINITY } else { self.latency_ns(high / n) as f64 };
+        [self.latency_ns((low / n).max(0.0)) as f64, high]
     }
 
     pub(super) fn rate(&self) -> f64 {

@@ -1,28 +1,36 @@
-//! Whether one run is slower than another: ratios with intervals, by a bootstrap over blocks of seconds.
+//! Whether one run is worse than another: slower, or with more losses and errors.
 //!
 //! Queries near in time share their fate: a pause of the server makes a hundred neighbours slow. To draw single queries
 //! anew would take them for a hundred witnesses and give intervals far too narrow. So whole seconds are drawn, with all
-//! their queries; of long runs, blocks of seconds that follow one another.
+//! their queries; of long runs, blocks of seconds that follow one another. Losses and RCODEs are counted over the whole
+//! run: draws of seconds cannot see the few seconds in which a server was dead.
 //!
 //! ```text
 //!   Run, Run -> blocks -> 2,000 draws of as many blocks -> ratio B/A of each figure -> interval -> verdict
+//!            -> queries of the whole run -> difference B-A of each share            -> interval -> verdict
 //! ```
 
 // Seconds together, ready to be drawn often.
 mod blocks;
+// Shares of all queries: loss, wrong answers, RCODEs.
+mod counts;
+// What is compared.
+mod figure;
 // One quantile of sides that took turns.
 mod quantile;
 // Quantiles of the normal distribution and of Student's.
 mod student;
+// The comparison as a table.
+mod table;
 
+pub use figure::Figure;
 pub use quantile::{QuantileRatio, Since, compare_quantile, compare_seconds};
 
-use super::Run;
-use blocks::{Blocks, Totals};
+use super::{Row, Run};
+use blocks::Blocks;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
-use std::fmt::Write;
 
 /// Draws of the bootstrap.
 const DRAWS: usize = 2_000;
@@ -33,90 +41,32 @@ const LEVEL: f64 = 0.95;
 /// Less than this is rounding.
 const NOTHING: f64 = 1e-9;
 
-/// What is compared.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Figure {
-    /// Latency that half of the queries do not exceed.
-    P50,
-    /// Nine in ten.
-    P90,
-    /// 99 in 100.
-    P99,
-    /// 999 in 1,000.
-    P99_9,
-    /// Right answers a second.
-    AchievedRate,
-    /// Share of queries without an answer.
-    Loss,
-}
-
-impl Figure {
-    /// All of them.
-    pub const ALL: [Self; 6] = [Self::P50, Self::P90, Self::P99, Self::P99_9, Self::AchievedRate, Self::Loss];
-
-    fn label(self) -> &'static str {
-        match self {
-            Self::P50 => "latency p50",
-            Self::P90 => "latency p90",
-            Self::P99 => "latency p99",
-            Self::P99_9 => "latency p99.9",
-            Self::AchievedRate => "achieved rate",
-            Self::Loss => "loss",
-        }
-    }
-
-    fn quantile(self) -> Option<f64> {
-        match self {
-            Self::P50 => Some(0.5),
-            Self::P90 => Some(0.9),
-            Self::P99 => Some(0.99),
-            Self::P99_9 => Some(0.999),
-            Self::AchievedRate | Self::Loss => None,
-        }
-    }
-
-    /// Of one run, or of one draw: microseconds, answers a second, share.
-    fn of(self, totals: &Totals<'_>) -> f64 {
-        match self.quantile() {
-            Some(quantile) => totals.latency_ns(quantile) as f64 / 1e3,
-            None if self == Self::Loss => totals.loss(),
-            None => totals.rate(),
-        }
-    }
-
-    fn shown(self, value: f64) -> String {
-        match self {
-            Self::AchievedRate => format!("{value:.1} /s"),
-            Self::Loss => format!("{:.4} %", 100.0 * value),
-            _ => super::duration(std::time::Duration::from_secs_f64(value / 1e6)),
-        }
-    }
-}
-
 /// What an interval says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The interval has 1 (of loss: 0) in it.
+    /// The interval has no change in it, and lies within the threshold on both sides.
     NoDifference,
     /// B is better, beyond chance.
     Better,
-    /// B is worse, beyond chance, and not surely by more than the threshold.
+    /// B is worse, beyond chance; the change that was seen is within the threshold.
     Worse,
+    /// The interval has both in it: a change beyond the threshold, and none or one within the threshold.
+    Undecided,
     /// B is worse by more than the threshold, wherever in the interval the truth lies.
     Regression,
 }
 
-impl Verdict {
-    fn label(self) -> &'static str {
-        match self {
-            Self::NoDifference => "no difference",
-            Self::Better => "better",
-            Self::Worse => "worse, within the threshold",
-            Self::Regression => "REGRESSION",
-        }
-    }
+/// What follows from all figures.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// No figure is a regression, or looks like one.
+    None,
+    /// At least one figure is a regression.
+    Regression,
+    /// No figure is a regression for certain; one that is undecided was worse by more than the threshold.
+    Undecided,
 }
 
 /// One figure of both runs.
@@ -128,10 +78,13 @@ pub struct Difference {
     pub a: f64,
     /// Of run B.
     pub b: f64,
-    /// B divided by A; of loss, B less A.
+    /// B divided by A; of shares, B less A.
     pub change: f64,
-    /// Lower and upper end of the interval of the change.
+    /// Lower and upper end of the interval of the change. An upper end that is not known is infinite, in JSON null.
     pub interval: [f64; 2],
+    /// Of shares: how many queries of A and of B.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counts: Option<[u64; 2]>,
     /// What that says.
     pub verdict: Verdict,
 }
@@ -145,7 +98,7 @@ pub struct Comparison {
     pub b: String,
     /// Why the runs are not valid, of each; compared all the same because that was asked for.
     pub reasons_invalid: [Vec<String>; 2],
-    /// How much worse B may be: 0.05 is 5 %. Loss may grow by a hundredth of it: by 0.05 % of the queries.
+    /// How much worse B may be: 0.05 is 5 %. Shares may grow by a hundredth of it: by 0.05 % of the queries.
     pub threshold: f64,
     /// Level of the intervals.
     pub level: f64,
@@ -153,6 +106,8 @@ pub struct Comparison {
     pub blocks: [(usize, f64); 2],
     /// Figure by figure.
     pub differences: Vec<Difference>,
+    /// What follows from them.
+    pub outcome: Outcome,
     /// Whether any is a regression.
     pub is_regression: bool,
 }
@@ -160,7 +115,7 @@ pub struct Comparison {
 /// How to compare.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    /// How much worse B may be: 0.05 is 5 %. Loss may grow by a hundredth of it: by 0.05 % of the queries.
+    /// How much worse B may be: 0.05 is 5 %. Shares may grow by a hundredth of it: by 0.05 % of the queries.
     pub threshold: f64,
     /// Seconds at the start of each run that do not count.
     pub skip_seconds: f64,
@@ -185,27 +140,15 @@ pub fn compare(a: &Run, b: &Run, terms: &Terms) -> Result<Comparison, String> {
         }
     }
     let (mut own, mut other) = (Blocks::of(a, terms.skip_seconds)?, Blocks::of(b, terms.skip_seconds)?);
-    let (whole_a, whole_b) = (own.whole(), other.whole());
-    let mut changes: Vec<Vec<f64>> = vec![Vec::with_capacity(DRAWS); Figure::ALL.len()];
-    let mut random = ChaCha8Rng::seed_from_u64(terms.seed);
-    for _ in 0..DRAWS {
-        let (drawn_a, drawn_b) = (own.draw(&mut random), other.draw(&mut random));
-        for (figure, changes) in Figure::ALL.into_iter().zip(&mut changes) {
-            changes.push(change(figure, figure.of(&drawn_a), figure.of(&drawn_b)));
-        }
-    }
-    let fewest = own.count().min(other.count());
-    let (whole_a, whole_b) = (whole_a.totals(), whole_b.totals());
-    let differences: Vec<_> = Figure::ALL
-        .into_iter()
-        .zip(changes)
-        .map(|(figure, changes)| {
-            let [a, b] = [&whole_a, &whole_b].map(|whole| figure.of(whole));
-            let interval = interval(changes, fewest);
-            let verdict = judge(figure, interval, terms.threshold);
-            Difference { figure, a, b, change: change(figure, a, b), interval, verdict }
-        })
-        .collect();
+    let (rows_a, rows_b) = (rows(a, terms.skip_seconds), rows(b, terms.skip_seconds));
+    let mut differences = of_seconds(&mut own, &mut other, terms);
+    differences.extend(counts::shares(&rows_a, &rows_b).into_iter().map(|share| {
+        let [a, b] = share.shares;
+        let verdict = judge(&share.figure, b - a, share.interval, terms.threshold);
+        let counts = Some(share.counts);
+        Difference { figure: share.figure, a, b, change: b - a, interval: share.interval, counts, verdict }
+    }));
+    let outcome = outcome(&differences, terms.threshold);
     Ok(Comparison {
         a: a.label.clone(),
         b: b.label.clone(),
@@ -213,17 +156,46 @@ pub fn compare(a: &Run, b: &Run, terms: &Terms) -> Result<Comparison, String> {
         threshold: terms.threshold,
         level: LEVEL,
         blocks: [&own, &other].map(|blocks| (blocks.count(), blocks.seconds_each())),
-        is_regression: differences.iter().any(|difference| difference.verdict == Verdict::Regression),
+        outcome,
+        is_regression: outcome == Outcome::Regression,
         differences,
     })
 }
 
-fn change(figure: Figure, a: f64, b: f64) -> f64 {
-    match figure {
-        // A ratio of losses has no meaning where there are none.
-        Figure::Loss => b - a,
-        _ => b / a.max(f64::MIN_POSITIVE),
+/// All intervals that count, the last one too, in which the run may have ended early.
+fn rows(run: &Run, skip_seconds: f64) -> Vec<&Row> {
+    run.recording.rows.iter().filter(|row| row.sent > 0 && row.start_seconds >= skip_seconds).collect()
+}
+
+/// Latency and rate, by draws of seconds.
+fn of_seconds(own: &mut Blocks, other: &mut Blocks, terms: &Terms) -> Vec<Difference> {
+    let (whole_a, whole_b) = (own.whole(), other.whole());
+    let mut changes: Vec<Vec<f64>> = vec![Vec::with_capacity(DRAWS); figure::OF_SECONDS.len()];
+    let mut random = ChaCha8Rng::seed_from_u64(terms.seed);
+    for _ in 0..DRAWS {
+        let (drawn_a, drawn_b) = (own.draw(&mut random), other.draw(&mut random));
+        for (figure, changes) in figure::OF_SECONDS.iter().zip(&mut changes) {
+            changes.push(ratio(figure.of(&drawn_a), figure.of(&drawn_b)));
+        }
     }
+    let fewest = own.count().min(other.count());
+    let (whole_a, whole_b) = (whole_a.totals(), whole_b.totals());
+    let of = |(figure, changes): (Figure, Vec<f64>)| {
+        let [a, b] = [&whole_a, &whole_b].map(|whole| figure.of(whole));
+        let mut interval = interval(changes, fewest);
+        if let Some(quantile) = figure.quantile() {
+            // Draws of a maximum never exceed it: the ranks of the queries say how far a percentile can be off.
+            let [low, high] = blocks::ratio_by_rank(&whole_a, &whole_b, quantile);
+            interval = [interval[0].min(low), interval[1].max(high)];
+        }
+        let verdict = judge(&figure, ratio(a, b), interval, terms.threshold);
+        Difference { figure, a, b, change: ratio(a, b), interval, counts: None, verdict }
+    };
+    figure::OF_SECONDS.into_iter().zip(changes).map(of).collect()
+}
+
+fn ratio(a: f64, b: f64) -> f64 {
+    b / a.max(f64::MIN_POSITIVE)
 }
 
 /// The percentile interval of the draws, widened as Hesterberg (2015, "What Teachers Should Know about the Bootstrap",
@@ -240,62 +212,46 @@ fn interval(mut changes: Vec<f64>, blocks: usize) -> [f64; 2] {
     [at(tail), at(1.0 - tail)]
 }
 
-fn judge(figure: Figure, [low, high]: [f64; 2], threshold: f64) -> Verdict {
-    // Turned so that more is worse, and no difference is 0.
-    let (low, high, threshold) = match figure {
-        Figure::AchievedRate => (1.0 - high, 1.0 - low, threshold),
-        Figure::Loss => (low, high, threshold / 100.0),
-        _ => (low - 1.0, high - 1.0, threshold),
-    };
+/// A change turned so that more is worse, and no change is 0.
+fn worsening(figure: &Figure, change: f64) -> f64 {
+    let change = if figure.is_share() { change } else { change - 1.0 };
+    if figure.is_good() { -change } else { change }
+}
+
+/// How much worse a figure may be.
+fn allowed(figure: &Figure, threshold: f64) -> f64 {
+    if figure.is_share() { threshold / 100.0 } else { threshold }
+}
+
+fn judge(figure: &Figure, change: f64, interval: [f64; 2], threshold: f64) -> Verdict {
+    let [one, other] = interval.map(|end| worsening(figure, end));
+    let (low, high, seen) = (one.min(other), one.max(other), worsening(figure, change));
+    let threshold = allowed(figure, threshold);
     if low > threshold {
         Verdict::Regression
-    } else if low > NOTHING {
-        Verdict::Worse
     } else if high < -NOTHING {
         Verdict::Better
+    } else if seen > threshold {
+        Verdict::Undecided
+    } else if low > NOTHING {
+        Verdict::Worse
+    } else if high > threshold || low < -threshold {
+        Verdict::Undecided
     } else {
         Verdict::NoDifference
     }
 }
 
-impl Comparison {
-    /// A table for the terminal.
-    #[must_use]
-    pub fn text(&self) -> String {
-        let mut out = String::new();
-        let mut line = |text: String| {
-            // Writing into a string cannot fail.
-            let _written = writeln!(out, "{}", text.trim_end());
-        };
-        for (letter, name, reasons) in
-            [("A", &self.a, &self.reasons_invalid[0]), ("B", &self.b, &self.reasons_invalid[1])]
-        {
-            let mark = if reasons.is_empty() { String::new() } else { format!("  INVALID: {}", reasons.join("; ")) };
-            line(format!("{letter}  {name}{mark}"));
-        }
-        line(format!("{:<14} {:>12} {:>12} {:>9}  {:<20} verdict", "", "A", "B", "B/A", "95 % interval"));
-        for Difference { figure, a, b, change, interval: [low, high], verdict } in &self.differences {
-            let (change, interval) = if *figure == Figure::Loss {
-                let points = |value: &f64| format!("{:+.4}", 100.0 * value);
-                (format!("{} %", points(change)), format!("{} to {} %", points(low), points(high)))
-            } else {
-                (format!("{change:.4}"), format!("{low:.4} to {high:.4}"))
-            };
-            let (a, b, verdict) = (figure.shown(*a), figure.shown(*b), verdict.label());
-            line(format!("{:<14} {a:>12} {b:>12} {change:>9}  {interval:<20} {verdict}", figure.label()));
-        }
-        let [(a, seconds_a), (b, seconds_b)] = self.blocks;
-        line(format!(
-            "Intervals: {DRAWS} draws of {a} and {b} blocks of {seconds_a} and {seconds_b} s; each stands for itself, \
-             so that one in twenty differs by chance. Loss: B less A."
-        ));
-        line(match self.is_regression {
-            true => {
-                format!("Regression: the whole interval lies beyond the threshold of {:.1} %", 100.0 * self.threshold)
-            }
-            false => format!("No regression beyond {:.1} %", 100.0 * self.threshold),
-        });
-        out
+fn outcome(differences: &[Difference], threshold: f64) -> Outcome {
+    let looks_worse = |Difference { figure, change, verdict, .. }: &Difference| {
+        *verdict == Verdict::Undecided && worsening(figure, *change) > allowed(figure, threshold)
+    };
+    if differences.iter().any(|difference| difference.verdict == Verdict::Regression) {
+        Outcome::Regression
+    } else if differences.iter().any(looks_worse) {
+        Outcome::Undecided
+    } else {
+        Outcome::None
     }
 }
 

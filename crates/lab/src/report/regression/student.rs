@@ -9,7 +9,7 @@ pub(super) fn expanded_tail(tail: f64, blocks: usize) -> f64 {
 
 /// The value that a variable of Student's distribution exceeds with the probability `tail`; by the expansion of Cornish
 /// and Fisher, good to 1 % from four degrees of freedom on.
-fn student_quantile(tail: f64, freedom: f64) -> f64 {
+pub(super) fn student_quantile(tail: f64, freedom: f64) -> f64 {
     let z = normal_exceeded(tail);
     let terms = [
         (z.powi(3) + z) / 4.0,
@@ -20,7 +20,7 @@ fn student_quantile(tail: f64, freedom: f64) -> f64 {
 }
 
 /// The value that a normal variable exceeds with the probability `tail`, found by halving.
-fn normal_exceeded(tail: f64) -> f64 {
+pub(super) fn normal_exceeded(tail: f64) -> f64 {
     let (mut low, mut high) = (0.0, 10.0);
     for _ in 0..60 {
         let middle = f64::midpoint(low, high);

@@ -1,0 +1,97 @@
+//! What is compared: latency percentiles, rates, and shares of the queries.
+
+use super::blocks::Totals;
+use serde::{Serialize, Serializer};
+
+/// What is compared.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Figure {
+    /// Latency that half of the queries do not exceed.
+    P50,
+    /// Nine in ten.
+    P90,
+    /// 99 in 100.
+    P99,
+    /// 999 in 1,000.
+    P99_9,
+    /// Right answers a second.
+    AchievedRate,
+    /// Share of queries without an answer.
+    Loss,
+    /// Share of the checked answers that were wrong.
+    Wrong,
+    /// Share of the answers with this RCODE.
+    Rcode(String),
+}
+
+/// The figures that a bootstrap over seconds can see.
+pub(super) const OF_SECONDS: [Figure; 5] = [Figure::P50, Figure::P90, Figure::P99, Figure::P99_9, Figure::AchievedRate];
+
+impl Figure {
+    /// Its name in a table.
+    pub(super) fn label(&self) -> String {
+        match self {
+            Self::P50 => "latency p50".to_owned(),
+            Self::P90 => "latency p90".to_owned(),
+            Self::P99 => "latency p99".to_owned(),
+            Self::P99_9 => "latency p99.9".to_owned(),
+            Self::AchievedRate => "achieved rate".to_owned(),
+            Self::Loss => "loss".to_owned(),
+            Self::Wrong => "wrong answers".to_owned(),
+            Self::Rcode(rcode) => rcode.clone(),
+        }
+    }
+
+    pub(super) fn quantile(&self) -> Option<f64> {
+        match self {
+            Self::P50 => Some(0.5),
+            Self::P90 => Some(0.9),
+            Self::P99 => Some(0.99),
+            Self::P99_9 => Some(0.999),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a share of the queries: such a figure changes by a difference, all others by a ratio.
+    pub(super) fn is_share(&self) -> bool {
+        matches!(self, Self::Loss | Self::Wrong | Self::Rcode(_))
+    }
+
+    /// Whether less of it is worse.
+    pub(super) fn is_good(&self) -> bool {
+        matches!(self, Self::AchievedRate) || matches!(self, Self::Rcode(rcode) if rcode == "NOERROR")
+    }
+
+    /// Of one run or one draw: microseconds, or answers a second.
+    pub(super) fn of(&self, totals: &Totals<'_>) -> f64 {
+        match self.quantile() {
+            Some(quantile) => totals.latency_ns(quantile) as f64 / 1e3,
+            None => totals.rate(),
+        }
+    }
+
+    pub(super) fn shown(&self, value: f64) -> String {
+        match self {
+            Self::AchievedRate => format!("{value:.1} /s"),
+            Self::Loss | Self::Wrong | Self::Rcode(_) => format!("{:.4} %", 100.0 * value),
+            _ => crate::report::duration(std::time::Duration::from_secs_f64(value / 1e6)),
+        }
+    }
+}
+
+/// As one word: `p99_9`, `loss`, `rcode_SERVFAIL`.
+impl Serialize for Figure {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let word = match self {
+            Self::P50 => "p50",
+            Self::P90 => "p90",
+            Self::P99 => "p99",
+            Self::P99_9 => "p99_9",
+            Self::AchievedRate => "achieved_rate",
+            Self::Loss => "loss",
+            Self::Wrong => "wrong_answers",
+            Self::Rcode(rcode) => return serializer.serialize_str(&format!("rcode_{rcode}")),
+        };
+        serializer.serialize_str(word)
+    }
+}
