@@ -38,6 +38,9 @@ pub const SEGMENTS_WAITING_MAX: usize = 256;
 pub const GAP_LIFE_NS: u64 = 8_000_000_000;
 /// What was given up and is remembered of one stream, so that what comes after all counts as lost.
 pub const SKIPPED_COUNT_MAX: usize = 16;
+/// Places of one stream that may begin a message, while octets that are still to come decide; the first is given up for
+/// another.
+pub const MESSAGE_STARTS_MAX: usize = 16;
 /// Octets that a segment may be before or behind those that come next; beyond that it is of another connection between
 /// the same ports.
 pub const STREAM_WINDOW_OCTETS: u32 = 1 << 20;

@@ -138,6 +138,10 @@ pub struct Tally {
     pub further_messages: u64,
     /// Messages that were seen earlier than the one before them.
     pub backwards: u64,
+    /// Octets of TCP streams that were captured and skipped: no whole message is known to have them.
+    pub octets_skipped: u64,
+    /// Octets of TCP streams that were not captured.
+    pub octets_missing: u64,
     unread: [u64; Unread::ALL.len()],
 }
 

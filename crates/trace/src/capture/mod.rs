@@ -10,7 +10,8 @@ mod ip;
 mod link;
 // Packets in parts.
 mod fragments;
-// Messages in streams.
+// Messages in streams, and where the next one begins behind a gap.
+mod search;
 mod stream;
 mod streams;
 
