@@ -4,6 +4,7 @@
 mod anonymize;
 mod mutate;
 
+use crate::arguments::parse_prefix;
 use crate::command_trace_synth::{self, SynthArguments};
 use clap::builder::PossibleValue;
 use clap::{Args, Subcommand, ValueEnum};
@@ -16,7 +17,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-use trace::{Format, Message, Options, Reader, Summary, Tally, TraceError, Transport, Writer};
+use trace::{
+    DnstapSide, Format, Group, Message, Options, Prefix, Reader, Summary, Tally, TraceError, Transport, Writer,
+};
 
 /// Ends the examples of `--help`.
 pub(crate) const EXAMPLES: &str = "Examples:
@@ -46,7 +49,7 @@ pub(crate) enum Trace {
     Info(InfoArguments),
     /// Writes a trace in another format.
     Convert(ConvertArguments),
-    /// Writes a part of a trace: of its time, of its clients, or only what asks.
+    /// Write a part of a trace: some of its time, some of its clients, or its queries only.
     Cut(CutArguments),
     /// Writes several traces as one, in the order of time.
     Merge(MergeArguments),
@@ -66,9 +69,40 @@ pub(crate) struct ReadArguments {
     /// Format of what is read; otherwise its first octets tell.
     #[arg(long, value_name = "FORMAT")]
     format: Option<Named>,
-    /// Port that servers answer at, in captures; may be given several times.
+    /// Port that servers answer at, in captures and logs of Zeek. May be given several times.
     #[arg(long = "port", value_name = "PORT", default_values_t = [53])]
     ports: Vec<u16>,
+    #[command(flatten)]
+    sides: SideArguments,
+}
+
+/// Which messages of dnstap are read.
+#[derive(Args)]
+pub(crate) struct SideArguments {
+    /// dnstap messages to read: client (CLIENT_QUERY and CLIENT_RESPONSE), auth, update, forwarder, resolver, stub,
+    /// tool or all. Without this option, the first of these types that the log has is read.
+    #[arg(long = "dnstap-type", value_name = "TYPE", value_delimiter = ',', value_parser = parse_side)]
+    types: Vec<Sides>,
+}
+
+/// One side of dnstap, or all.
+#[derive(Clone)]
+struct Sides(Vec<DnstapSide>);
+
+fn parse_side(text: &str) -> Result<Sides, String> {
+    if text == "all" {
+        return Ok(Sides(DnstapSide::ALL.into()));
+    }
+    let known = DnstapSide::ALL.into_iter().find(|side| side.label() == text);
+    let labels = DnstapSide::ALL.map(DnstapSide::label).join(", ");
+    known.map(|side| Sides(vec![side])).ok_or_else(|| format!("{text} is no dnstap type; write {labels} or all"))
+}
+
+impl SideArguments {
+    /// The sides that were chosen; none if none was.
+    pub(crate) fn chosen(&self) -> Vec<DnstapSide> {
+        self.types.iter().flat_map(|sides| sides.0.iter().copied()).collect()
+    }
 }
 
 #[derive(Args)]
@@ -119,6 +153,9 @@ pub(crate) struct CutArguments {
     /// Queries only.
     #[arg(long)]
     queries: bool,
+    /// Only messages of clients in this network (192.0.2.0/24) or with this address. May be given several times.
+    #[arg(long = "client", value_name = "NETWORK", value_delimiter = ',', value_parser = parse_prefix)]
+    clients: Vec<Prefix>,
     #[command(flatten)]
     read: ReadArguments,
     #[command(flatten)]
@@ -217,6 +254,15 @@ fn open_as(path: &Path, options: &Options) -> Result<Reader, Box<dyn Error>> {
     Ok(trace::open(path, options).map_err(|error| format!("{}: {error}", path.display()))?)
 }
 
+/// Opens a trace of which all that servers said matters: of dnstap all messages are read if none were chosen.
+pub(crate) fn open_all_sides(path: &Path, arguments: &ReadArguments) -> Result<Reader, Box<dyn Error>> {
+    let mut options = arguments.options();
+    if options.dnstap.is_empty() {
+        options.dnstap = DnstapSide::ALL.into();
+    }
+    open_as(path, &options)
+}
+
 /// Opens a trace, or a file of queries, which has nothing that tells it by its octets.
 pub(crate) fn open_or_queries(path: &Path, arguments: &ReadArguments) -> Result<Reader, Box<dyn Error>> {
     let options = arguments.options();
@@ -229,7 +275,7 @@ pub(crate) fn open_or_queries(path: &Path, arguments: &ReadArguments) -> Result<
 
 impl ReadArguments {
     fn options(&self) -> Options {
-        Options { format: self.format.map(|named| named.0), ports: self.ports.clone() }
+        Options { format: self.format.map(|named| named.0), ports: self.ports.clone(), dnstap: self.sides.chosen() }
     }
 }
 
@@ -320,6 +366,8 @@ fn to_json(path: &Path, reader: &Reader, summary: &Summary, is_whole: bool) -> s
         "rcodes": summary.rcodes,
         "unread": unread,
         "lost": tally.lost(),
+        "stream_bytes_missing": tally.octets_missing,
+        "stream_bytes_skipped": tally.octets_skipped,
     })
 }
 
@@ -368,8 +416,10 @@ fn shares(summary: &Summary) -> String {
 
 fn print_unread(tally: &Tally) {
     for (reason, count) in tally.all_unread() {
-        let mark = if reason.is_loss() { "lost" } else { "not a message" };
-        println!("  {mark}: {count} {}", reason.meaning());
+        println!("  {}: {count} {}", reason.group().label(), reason.meaning());
+    }
+    if let Some(text) = stream_bytes(tally) {
+        println!("  {text}");
     }
 }
 
@@ -419,12 +469,30 @@ fn is_same_file(input: &Path, out: &Path) -> bool {
 }
 
 /// Ends the file, and says what is not in it.
+///
+/// # Errors
+/// Of the file; and when it can hold none of the messages.
 pub(crate) fn finish(writer: Writer, arguments: &WriteArguments) -> Result<(), Box<dyn Error>> {
     let path = arguments.out.display();
-    if writer.left_out() > 0 {
-        eprintln!("{path}: {} messages are left out: the format cannot hold them", writer.left_out());
+    let (written, left_out, format) = (writer.written(), writer.left_out(), writer.format());
+    writer.finish().map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))?;
+    if left_out == 0 {
+        return Ok(());
     }
-    Ok(writer.finish().map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))?)
+    let holds = match format {
+        Format::Capture => "a capture holds UDP and TCP only; write to a .catrace or .txt file",
+        Format::Dnsperf => "a dnsperf file holds queries only; write to a .catrace or .txt file",
+        _ => "this format cannot hold them",
+    };
+    if written == 0 {
+        // An empty trace would pass for a good one. What is no file (a pipe) stays.
+        if arguments.out.is_file() {
+            std::fs::remove_file(&arguments.out)?;
+        }
+        return Err(format!("cannot write {path}: all {left_out} messages would be left out: {holds}").into());
+    }
+    eprintln!("{path}: {left_out} messages are left out: {holds}");
+    Ok(())
 }
 
 fn convert(arguments: &ConvertArguments) -> Result<bool, Box<dyn Error>> {
@@ -439,10 +507,22 @@ fn convert(arguments: &ConvertArguments) -> Result<bool, Box<dyn Error>> {
     Ok(is_whole)
 }
 
-/// Says what of a trace could not be read.
+/// What is not in the messages of TCP streams.
+fn stream_bytes(tally: &Tally) -> Option<String> {
+    let (skipped, missing) = (tally.octets_skipped, tally.octets_missing);
+    (skipped + missing > 0).then(|| {
+        format!("TCP streams: {missing} bytes are missing, {skipped} bytes were skipped to find the next message")
+    })
+}
+
+/// Says what of a trace could not be read, and what was left out of it.
 pub(crate) fn tell_lost(path: &Path, reader: &Reader) {
-    for (reason, count) in reader.tally().all_unread().filter(|(reason, _)| reason.is_loss()) {
-        eprintln!("{}: lost: {count} {}", path.display(), reason.meaning());
+    let path = path.display();
+    for (reason, count) in reader.tally().all_unread().filter(|(reason, _)| reason.group() != Group::NoMessage) {
+        eprintln!("{path}: {}: {count} {}", reason.group().label(), reason.meaning());
+    }
+    if let Some(text) = stream_bytes(reader.tally()) {
+        eprintln!("{path}: {text}");
     }
 }
 
@@ -466,7 +546,9 @@ fn cut(arguments: &CutArguments) -> Result<bool, Box<dyn Error>> {
     let is_whole = read(&arguments.trace, &mut reader, |message| {
         let after = message.at_ns.saturating_sub(first_ns) as f64 / 1e9;
         let is_in_time = after >= arguments.from && arguments.until.is_none_or(|to| after < to);
-        if is_in_time && !(arguments.queries && message.is_response()) {
+        let client = message.client().ip();
+        let is_of_client = arguments.clients.is_empty() || arguments.clients.iter().any(|net| net.contains(client));
+        if is_in_time && is_of_client && !(arguments.queries && message.is_response()) {
             writer.write(message)?;
             written += 1;
         }

@@ -72,7 +72,7 @@ fn written(folder: &Folder, lines: &[Line]) -> PathBuf {
 }
 
 fn route(server: SocketAddr, sources: Option<Sources>) -> Route {
-    let server = Server { address: server.ip(), port: Some(server.port()) };
+    let server = Server::new(server.ip(), Some(server.port()));
     Route { servers: vec![server], ports: BTreeMap::new(), sources, open_files_max: 1_024, rules: None, live: None }
 }
 

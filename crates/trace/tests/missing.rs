@@ -263,3 +263,14 @@ fn fragments_that_are_seen_twice_are_one_datagram() {
         assert_eq!(tally.lost(), 0, "{name}: {tally:?}");
     }
 }
+
+/// A client that hears nothing sends its datagram again, and its system may give it the same identification.
+#[test]
+fn a_fragmented_datagram_that_is_sent_again_is_a_message() {
+    let [one, two] = fragments(1);
+    let packets = [(0, &one), (1, &two), (5_000, &one), (5_001, &two), (2_000_000, &one), (2_000_001, &two)];
+    let packets = packets.map(|(at_us, packet)| (at_us * 1_000, packet.clone()));
+    let (messages, tally) = read("sent-again", &packets);
+    assert_eq!(messages.iter().map(|message| message.0).collect::<Vec<_>>(), [1_000, 2_000_001_000]);
+    assert_eq!((tally.unread(Unread::FragmentAgain), tally.unread(Unread::Fragment), tally.lost()), (2, 2, 0));
+}
