@@ -128,7 +128,7 @@ fn delegation_of(drafts: &Drafts, apex: &Name) -> Option<(u32, Vec<Box<[u8]>>)> 
 /// left out; if no other is there, a name in a zone above is made.
 fn move_name_servers(drafts: &mut Drafts, map: &Map, report: &mut Report) {
     let apexes: Vec<Name> = drafts.keys().cloned().collect();
-    for (number, apex) in apexes.iter().enumerate() {
+    for apex in &apexes {
         let Some(draft) = drafts.get_mut(apex) else { continue };
         let Some(ns) = draft.get(apex, Rtype::NS) else { continue };
         let is_occluded = |rdata: &[u8]| {
@@ -152,7 +152,7 @@ fn move_name_servers(drafts: &mut Drafts, map: &Map, report: &mut Report) {
             draft.make(apex, Rtype::NS, ttl, kept, "without the name servers below a DNAME");
             continue;
         }
-        let Some((zone, name)) = free_name(drafts, apex, number) else {
+        let Some((zone, name)) = free_name(drafts, apex) else {
             let keys = vec![(apex.clone(), Kind::of(Rtype::DNAME))];
             if let Some(draft) = drafts.get_mut(apex) {
                 Repair { apex, draft, report }.drop_all(keys, "has the zone's name servers below it");
@@ -172,10 +172,10 @@ fn move_name_servers(drafts: &mut Drafts, map: &Map, report: &mut Report) {
 }
 
 /// A zone above, and a name in it that is below no DNAME.
-fn free_name(drafts: &Drafts, apex: &Name, number: usize) -> Option<(Name, Name)> {
+fn free_name(drafts: &Drafts, apex: &Name) -> Option<(Name, Name)> {
     let mut zone = above(drafts, apex)?;
     loop {
-        let name = server_name(zone, number);
+        let name = server_name(zone, apex);
         if !drafts.get(zone)?.is_below_dname(&name) {
             return Some((zone.clone(), name));
         }

@@ -320,9 +320,12 @@ pub(super) fn name_of(owner: &Name, kind: Kind) -> String {
     text
 }
 
-/// A name that nobody uses for a server of a zone, below another zone.
-pub(super) fn server_name(apex: &Name, number: usize) -> Name {
-    below(apex, format!("catlab-ns-{number}").as_bytes())
+/// A name in a zone above for the server of a zone: each zone has its own (FNV-1a), also where hierarchies are merged.
+pub(super) fn server_name(above: &Name, apex: &Name) -> Name {
+    let apex = apex.as_ref().to_canonical();
+    let hash =
+        apex.octets().iter().fold(0x811C_9DC5_u32, |hash, &octet| (hash ^ u32::from(octet)).wrapping_mul(0x0100_0193));
+    below(above, format!("catlab-ns-{hash:08x}").as_bytes())
 }
 
 /// A name one label below another; the other one itself where that would be too long.
