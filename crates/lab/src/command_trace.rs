@@ -29,6 +29,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab trace convert day.pcapng.zst --out day.txt.gz
   awk '$13 == \"AAAA\"' day.txt | catlab trace convert - --format text --out aaaa.pcap
   catlab trace cut day.pcap --from 60 --until 120 --queries --out minute.pcap
+  catlab trace cut day.pcap --client 192.0.2.0/24 --out some.pcap
   catlab trace merge one.pcap two.dnstap --out both.txt
   catlab trace convert day.pcap --out day.catrace
   catlab trace cut day.catrace --from 3600 --until 3660 --out minute.txt
@@ -36,8 +37,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab trace mutate day.pcap --queries --do 1 --transport tcp=0.1 --out other.pcap
   catlab trace anonymize day.pcap --key trace.key --out shown.pcap
 
-Read: pcap and pcapng (Ethernet, VLAN, Linux cooked, raw IP, loopback; fragments and TCP streams are put together),
-dnstap, C-DNS, our text and binary form, dnsperf's query files, Zeek's dns.log, LDplayer's text, replay scenarios
+Read: pcap and pcapng (docs/traces.md lists links and tunnels; fragments and TCP streams are put together), dnstap, C-DNS, our text and binary form, dnsperf's query files, Zeek's dns.log, LDplayer's text, replay scenarios
 (.rpl), DNSViz's JSON; packed with gzip, xz, zstd or LZ4 too. Written: our binary form (.catrace: small, checked, read
 from any time on), our text, pcap, dnsperf's query files; packed when the name ends in .gz or .lz4.
 Exit code 0: read to the end, or as far as whoever reads standard output wanted (--out - | head); 1: the trace is

@@ -58,7 +58,8 @@ fn lines_that_are_no_query_are_skipped_and_counted() {
     assert!(code != 2, "{error}");
     assert_eq!(error.lines().filter(|line| line.ends_with("; skipped")).count(), 5, "{error}");
     assert!(error.contains("queries.txt:2: no type after alone"), "{error}");
-    let reasons = "skipped 10 entries of the query file: 1 no type after the name, 6 unknown type, 2 bad name, 1 bad third column";
+    let reasons = "skipped 10 entries of the query file: 1 no type after the name, 6 unknown type, 2 bad name, \
+                   1 bad third column";
     assert!(error.contains(reasons) && error.len() < 4_000, "{error}");
     // The old way, and a file without any query.
     let (code, error) = load(&["--server", &server, "--queries", &queries, "--strict"]);

@@ -71,7 +71,7 @@ pub(super) fn in_datagram(protocol: u8, [from, to]: [u16; 2], datagram: &[u8]) -
     }
 }
 
-/// RFC 2784 2.1 and RFC 2890 2: flags, version, protocol; each flag has four octets. PPTP's is version 1 (RFC 2637 4.1).
+/// RFC 2784 2.1 and RFC 2890 2: flags, version, protocol; each flag has four octets. PPTP has version 1 (RFC 2637 4.1).
 fn gre(octets: &[u8]) -> Inner<'_> {
     let (flags, protocol) = (word(octets, 0)?, word(octets, 2)?);
     let has = |bit: u16| usize::from(flags & bit != 0);
