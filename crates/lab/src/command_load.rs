@@ -15,6 +15,7 @@ use lab::population::{Cast, Population};
 use lab::report::folder::WriteError;
 use lab::report::{Manifest, Quantiles, Recording, Rules, Summary, Validity, dnsperf_text, duration, folder};
 use lab::schedule::{Arrivals, Piece, Schedule};
+use lab::workload::Workload;
 use serde::Serialize;
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -68,9 +69,13 @@ pub(crate) struct Arguments {
     /// Clients that ask each in its own way: a TOML file (docs/lab.md). It replaces transport, rate and connections.
     #[arg(long, value_name = "FILE", conflicts_with_all = IN_POPULATIONS)]
     population: Option<PathBuf>,
-    /// Queries a second: 2000, or a ramp 100..20000, or steps 1000,2000,4000 of equal length.
+    /// Queries a second: 2000, or a ramp 100..20000, or steps 1000,2000,4000 of equal length. Steps with lengths of
+    /// their own are 1000@10s,4000@30s; then --duration is their sum.
     #[arg(long, default_value = "1000", value_parser = parse_rate, conflicts_with = "closed_loop")]
     rate: Rates,
+    /// Send each query of the file exactly once, at --rate; the run ends then.
+    #[arg(long, requires = "queries", conflicts_with_all = ["duration", "closed_loop", "population"])]
+    once: bool,
     /// Random distances, as from many independent clients, instead of even ones.
     #[arg(long, conflicts_with = "closed_loop")]
     poisson: bool,
@@ -102,6 +107,8 @@ pub(crate) struct Arguments {
 #[derive(Clone)]
 enum Rates {
     Steps(Vec<f64>),
+    /// Each with its own length.
+    Timed(Vec<(f64, Duration)>),
     Ramp(f64, f64),
 }
 
@@ -263,22 +270,47 @@ pub(crate) fn plan(arguments: &Arguments) -> Result<Plan, Box<dyn Error>> {
             format!("a run of {} h is longer than 24; make several", arguments.duration.as_secs() / 3_600).into()
         );
     }
+    if let Rates::Timed(steps) = &arguments.rate {
+        let sum: Duration = steps.iter().map(|(_, duration)| *duration).sum();
+        if sum > RUN_MAX {
+            return Err("the steps of --rate are longer than 24 h together; make several runs".into());
+        }
+    }
     let population = arguments.population.as_deref().map(read_population).transpose()?;
     let workload = arguments.asking.workload(population.as_ref())?;
-    Ok(arguments.target.plan(workload, pace(arguments, population)?, arguments.asking.seed)?)
+    let pace = if arguments.once { once(arguments, &workload)? } else { pace(arguments, population)? };
+    Ok(arguments.target.plan(workload, pace, arguments.asking.seed)?)
 }
 
 fn pace(arguments: &Arguments, population: Option<Population>) -> Result<Pace, String> {
     let (duration, seed) = (arguments.duration, arguments.asking.seed);
     if let Some(population) = population {
-        let population = Cast::new(population, arguments.target.servers(), seed)?;
+        let population = Cast::new(population, &arguments.target.servers(), seed)?;
         return Ok(Pace::Population { population, duration });
     }
     if arguments.closed_loop {
         return Ok(Pace::Closed { in_flight: arguments.in_flight.max(1), duration });
     }
-    let arrivals = if arguments.poisson { Arrivals::Poisson { seed } } else { Arrivals::Even };
-    Ok(Pace::Open(Schedule::new(arguments.rate.pieces(duration), arrivals)?))
+    Ok(Pace::Open(Schedule::new(arguments.rate.pieces(duration), arguments.arrivals())?))
+}
+
+/// As many queries as the file has.
+fn once(arguments: &Arguments, workload: &Workload) -> Result<Pace, String> {
+    let (Rates::Steps(rates), Some(count)) = (&arguments.rate, workload.listed_count()) else {
+        return Err("--once goes with a file of queries and one --rate".into());
+    };
+    let &[rate] = rates.as_slice() else { return Err("--once goes with one --rate".into()) };
+    let schedule = Schedule::counted(rate, count as u64, arguments.arrivals())?;
+    if schedule.duration() > RUN_MAX {
+        return Err(format!("{count} queries at {rate} a second take longer than 24 h; raise --rate"));
+    }
+    Ok(Pace::Open(schedule))
+}
+
+impl Arguments {
+    fn arrivals(&self) -> Arrivals {
+        if self.poisson { Arrivals::Poisson { seed: self.asking.seed } } else { Arrivals::Even }
+    }
 }
 
 fn read_population(path: &Path) -> Result<Population, String> {
@@ -294,14 +326,22 @@ impl Rates {
                 let duration = duration / rates.len() as u32;
                 rates.iter().map(|&rate| Piece { duration, from: rate, to: rate }).collect()
             }
+            Self::Timed(steps) => {
+                steps.iter().map(|&(rate, duration)| Piece { duration, from: rate, to: rate }).collect()
+            }
         }
     }
 }
 
 fn parse_rate(text: &str) -> Result<Rates, String> {
     let number = |text: &str| text.parse::<f64>().map_err(|_| format!("{text} is no rate"));
+    let timed = |step: &str| match step.split_once('@') {
+        Some((rate, length)) => Ok((number(rate)?, parse_duration(length)?)),
+        None => Err(format!("{step} has no length; write RATE@DURATION for each step or for none")),
+    };
     match text.split_once("..") {
         Some((from, to)) => Ok(Rates::Ramp(number(from)?, number(to)?)),
+        None if text.contains('@') => Ok(Rates::Timed(text.split(',').map(timed).collect::<Result<_, _>>()?)),
         None => Ok(Rates::Steps(text.split(',').map(number).collect::<Result<_, _>>()?)),
     }
 }

@@ -3,7 +3,11 @@
 
 mod anonymize;
 mod mutate;
+mod reading;
 
+pub(crate) use reading::{Named, ReadArguments, SideArguments, open, open_all_sides, open_or_queries};
+
+use crate::arguments::parse_prefix;
 use crate::command_trace_synth::{self, SynthArguments};
 use clap::builder::PossibleValue;
 use clap::{Args, Subcommand, ValueEnum};
@@ -16,7 +20,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-use trace::{Format, Message, Options, Reader, Summary, Tally, TraceError, Transport, Writer};
+use trace::{Format, Group, Message, Prefix, Reader, Summary, Tally, Transport, Writer};
 
 /// Ends the examples of `--help`.
 pub(crate) const EXAMPLES: &str = "Examples:
@@ -25,6 +29,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab trace convert day.pcapng.zst --out day.txt.gz
   awk '$13 == \"AAAA\"' day.txt | catlab trace convert - --format text --out aaaa.pcap
   catlab trace cut day.pcap --from 60 --until 120 --queries --out minute.pcap
+  catlab trace cut day.pcap --client 192.0.2.0/24 --out some.pcap
   catlab trace merge one.pcap two.dnstap --out both.txt
   catlab trace convert day.pcap --out day.catrace
   catlab trace cut day.catrace --from 3600 --until 3660 --out minute.txt
@@ -32,8 +37,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab trace mutate day.pcap --queries --do 1 --transport tcp=0.1 --out other.pcap
   catlab trace anonymize day.pcap --key trace.key --out shown.pcap
 
-Read: pcap and pcapng (Ethernet, VLAN, Linux cooked, raw IP, loopback; fragments and TCP streams are put together),
-dnstap, C-DNS, our text and binary form, dnsperf's query files, Zeek's dns.log, LDplayer's text, replay scenarios
+Read: pcap and pcapng (docs/traces.md lists links and tunnels; fragments and TCP streams are put together), dnstap, C-DNS, our text and binary form, dnsperf's query files, Zeek's dns.log, LDplayer's text, replay scenarios
 (.rpl), DNSViz's JSON; packed with gzip, xz, zstd or LZ4 too. Written: our binary form (.catrace: small, checked, read
 from any time on), our text, pcap, dnsperf's query files; packed when the name ends in .gz or .lz4.
 Exit code 0: read to the end, or as far as whoever reads standard output wanted (--out - | head); 1: the trace is
@@ -46,7 +50,7 @@ pub(crate) enum Trace {
     Info(InfoArguments),
     /// Writes a trace in another format.
     Convert(ConvertArguments),
-    /// Writes a part of a trace: of its time, of its clients, or only what asks.
+    /// Write a part of a trace: some of its time, some of its clients, or its queries only.
     Cut(CutArguments),
     /// Writes several traces as one, in the order of time.
     Merge(MergeArguments),
@@ -59,16 +63,6 @@ pub(crate) enum Trace {
     /// Writes a trace that can be shown: pseudonyms for addresses and names, and what else tells of somebody blank.
     #[command(after_help = anonymize::EXAMPLES)]
     Anonymize(anonymize::AnonymizeArguments),
-}
-
-#[derive(Args)]
-pub(crate) struct ReadArguments {
-    /// Format of what is read; otherwise its first octets tell.
-    #[arg(long, value_name = "FORMAT")]
-    format: Option<Named>,
-    /// Port that servers answer at, in captures; may be given several times.
-    #[arg(long = "port", value_name = "PORT", default_values_t = [53])]
-    ports: Vec<u16>,
 }
 
 #[derive(Args)]
@@ -119,6 +113,9 @@ pub(crate) struct CutArguments {
     /// Queries only.
     #[arg(long)]
     queries: bool,
+    /// Only messages of clients in this network (192.0.2.0/24) or with this address. May be given several times.
+    #[arg(long = "client", value_name = "NETWORK", value_delimiter = ',', value_parser = parse_prefix)]
+    clients: Vec<Prefix>,
     #[command(flatten)]
     read: ReadArguments,
     #[command(flatten)]
@@ -134,33 +131,6 @@ pub(crate) struct MergeArguments {
     read: ReadArguments,
     #[command(flatten)]
     write: WriteArguments,
-}
-
-/// A format, by its name.
-#[derive(Clone, Copy)]
-pub(crate) struct Named(pub(crate) Format);
-
-impl ValueEnum for Named {
-    fn value_variants<'a>() -> &'a [Self] {
-        const {
-            &[
-                Named(Format::Capture),
-                Named(Format::Dnstap),
-                Named(Format::Cdns),
-                Named(Format::Text),
-                Named(Format::Binary),
-                Named(Format::Dnsperf),
-                Named(Format::Zeek),
-                Named(Format::Fsdb),
-                Named(Format::Rpl),
-                Named(Format::Dnsviz),
-            ]
-        }
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.0.label()))
-    }
 }
 
 /// A format that can be written, by its name.
@@ -206,31 +176,6 @@ fn has_enough(error: &(dyn Error + 'static)) -> bool {
         _ => error.downcast_ref::<io::Error>(),
     };
     written.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
-}
-
-/// Opens a trace.
-pub(crate) fn open(path: &Path, arguments: &ReadArguments) -> Result<Reader, Box<dyn Error>> {
-    open_as(path, &arguments.options())
-}
-
-fn open_as(path: &Path, options: &Options) -> Result<Reader, Box<dyn Error>> {
-    Ok(trace::open(path, options).map_err(|error| format!("{}: {error}", path.display()))?)
-}
-
-/// Opens a trace, or a file of queries, which has nothing that tells it by its octets.
-pub(crate) fn open_or_queries(path: &Path, arguments: &ReadArguments) -> Result<Reader, Box<dyn Error>> {
-    let options = arguments.options();
-    match trace::open(path, &options) {
-        Err(TraceError::Unknown) => open_as(path, &Options { format: Some(Format::Dnsperf), ..options }),
-        Err(error) => Err(format!("{}: {error}", path.display()).into()),
-        Ok(reader) => Ok(reader),
-    }
-}
-
-impl ReadArguments {
-    fn options(&self) -> Options {
-        Options { format: self.format.map(|named| named.0), ports: self.ports.clone() }
-    }
 }
 
 /// Shows each message to `each`, until that has seen enough; false when the trace is damaged, which is told.
@@ -320,6 +265,8 @@ fn to_json(path: &Path, reader: &Reader, summary: &Summary, is_whole: bool) -> s
         "rcodes": summary.rcodes,
         "unread": unread,
         "lost": tally.lost(),
+        "stream_bytes_missing": tally.octets_missing,
+        "stream_bytes_skipped": tally.octets_skipped,
     })
 }
 
@@ -368,8 +315,10 @@ fn shares(summary: &Summary) -> String {
 
 fn print_unread(tally: &Tally) {
     for (reason, count) in tally.all_unread() {
-        let mark = if reason.is_loss() { "lost" } else { "not a message" };
-        println!("  {mark}: {count} {}", reason.meaning());
+        println!("  {}: {count} {}", reason.group().label(), reason.meaning());
+    }
+    if let Some(text) = stream_bytes(tally) {
+        println!("  {text}");
     }
 }
 
@@ -419,12 +368,30 @@ fn is_same_file(input: &Path, out: &Path) -> bool {
 }
 
 /// Ends the file, and says what is not in it.
+///
+/// # Errors
+/// Of the file; and when it can hold none of the messages.
 pub(crate) fn finish(writer: Writer, arguments: &WriteArguments) -> Result<(), Box<dyn Error>> {
     let path = arguments.out.display();
-    if writer.left_out() > 0 {
-        eprintln!("{path}: {} messages are left out: the format cannot hold them", writer.left_out());
+    let (written, left_out, format) = (writer.written(), writer.left_out(), writer.format());
+    writer.finish().map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))?;
+    if left_out == 0 {
+        return Ok(());
     }
-    Ok(writer.finish().map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))?)
+    let holds = match format {
+        Format::Capture => "a capture holds UDP and TCP only; write to a .catrace or .txt file",
+        Format::Dnsperf => "a dnsperf file holds queries only; write to a .catrace or .txt file",
+        _ => "this format cannot hold them",
+    };
+    if written == 0 {
+        // An empty trace would pass for a good one. What is no file (a pipe) stays.
+        if arguments.out.is_file() {
+            std::fs::remove_file(&arguments.out)?;
+        }
+        return Err(format!("cannot write {path}: all {left_out} messages would be left out: {holds}").into());
+    }
+    eprintln!("{path}: {left_out} messages are left out: {holds}");
+    Ok(())
 }
 
 fn convert(arguments: &ConvertArguments) -> Result<bool, Box<dyn Error>> {
@@ -439,10 +406,22 @@ fn convert(arguments: &ConvertArguments) -> Result<bool, Box<dyn Error>> {
     Ok(is_whole)
 }
 
-/// Says what of a trace could not be read.
+/// What is not in the messages of TCP streams.
+fn stream_bytes(tally: &Tally) -> Option<String> {
+    let (skipped, missing) = (tally.octets_skipped, tally.octets_missing);
+    (skipped + missing > 0).then(|| {
+        format!("TCP streams: {missing} bytes are missing, {skipped} bytes were skipped to find the next message")
+    })
+}
+
+/// Says what of a trace could not be read, and what was left out of it.
 pub(crate) fn tell_lost(path: &Path, reader: &Reader) {
-    for (reason, count) in reader.tally().all_unread().filter(|(reason, _)| reason.is_loss()) {
-        eprintln!("{}: lost: {count} {}", path.display(), reason.meaning());
+    let path = path.display();
+    for (reason, count) in reader.tally().all_unread().filter(|(reason, _)| reason.group() != Group::NoMessage) {
+        eprintln!("{path}: {}: {count} {}", reason.group().label(), reason.meaning());
+    }
+    if let Some(text) = stream_bytes(reader.tally()) {
+        eprintln!("{path}: {text}");
     }
 }
 
@@ -466,7 +445,9 @@ fn cut(arguments: &CutArguments) -> Result<bool, Box<dyn Error>> {
     let is_whole = read(&arguments.trace, &mut reader, |message| {
         let after = message.at_ns.saturating_sub(first_ns) as f64 / 1e9;
         let is_in_time = after >= arguments.from && arguments.until.is_none_or(|to| after < to);
-        if is_in_time && !(arguments.queries && message.is_response()) {
+        let client = message.client().ip();
+        let is_of_client = arguments.clients.is_empty() || arguments.clients.iter().any(|net| net.contains(client));
+        if is_in_time && is_of_client && !(arguments.queries && message.is_response()) {
             writer.write(message)?;
             written += 1;
         }

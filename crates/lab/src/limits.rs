@@ -206,3 +206,8 @@ pub const BACKEND_PORT_COUNT: u16 = 16;
 
 /// How long such a server may take to answer.
 pub const BACKEND_PATIENCE: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// Entries of a query file that are no query and are shown; the others are counted.
+pub const SKIPPED_SHOWN_MAX: usize = 5;
+/// Letters of one word that are shown.
+pub const WORD_SHOWN_MAX: usize = 80;

@@ -70,6 +70,8 @@ pub enum Arrivals {
 pub struct Schedule {
     pieces: Vec<Piece>,
     arrivals: Arrivals,
+    /// How many queries there are, where that is fixed; the last rate goes on until they are sent.
+    count: Option<u64>,
 }
 
 impl Schedule {
@@ -79,6 +81,19 @@ impl Schedule {
     /// As [`Schedule::new`].
     pub fn constant(rate: f64, duration: Duration, arrivals: Arrivals) -> Result<Self, String> {
         Self::new(vec![Piece { duration, from: rate, to: rate }], arrivals)
+    }
+
+    /// One rate until so many queries are sent.
+    ///
+    /// # Errors
+    /// As [`Schedule::new`].
+    pub fn counted(rate: f64, count: u64, arrivals: Arrivals) -> Result<Self, String> {
+        let seconds = count as f64 / rate;
+        let duration =
+            Duration::try_from_secs_f64(seconds).map_err(|_| format!("a rate of {rate} queries a second"))?;
+        // A duration is rounded to nanoseconds, and what is rounded down lacks a query.
+        let duration = duration + Duration::from_nanos(1);
+        Ok(Self { count: Some(count), ..Self::constant(rate, duration, arrivals)? })
     }
 
     /// Pieces one after the other.
@@ -94,7 +109,7 @@ impl Schedule {
                 return Err(format!("a rate from {} to {} queries a second", piece.from, piece.to));
             }
         }
-        let schedule = Self { pieces, arrivals };
+        let schedule = Self { pieces, arrivals, count: None };
         if schedule.query_count() < 1.0 { Err("not one query in the whole run".into()) } else { Ok(schedule) }
     }
 
@@ -107,6 +122,9 @@ impl Schedule {
     /// Queries in all; in a Poisson process the expected number.
     #[must_use]
     pub fn query_count(&self) -> f64 {
+        if let Some(count) = self.count {
+            return count as f64;
+        }
         self.pieces.iter().map(|piece| piece.count()).sum()
     }
 
@@ -115,6 +133,7 @@ impl Schedule {
     pub fn query_count_of(&self, part: Part) -> f64 {
         let (all, index, count) = (self.query_count(), part.index as f64, part.count as f64);
         match self.arrivals {
+            _ if self.count.is_some() => ((all - index) / count).ceil().max(0.0),
             // Numbers `index`, `index + count` and so on below `all`.
             Arrivals::Even if part.count > 1 => ((all - index) / count).ceil().max(0.0),
             Arrivals::Even | Arrivals::Poisson { .. } => all / count,
@@ -140,6 +159,8 @@ impl Schedule {
             position: index as f64,
             stride: count as f64,
             rng,
+            // Numbers `index`, `index + count` and so on below all.
+            left: self.count.map(|all| all.saturating_sub(index as u64).div_ceil(count as u64)),
         };
         if times.rng.is_some() {
             times.position = 0.0;
@@ -176,6 +197,8 @@ pub struct Times {
     position: f64,
     stride: f64,
     rng: Option<ChaCha8Rng>,
+    /// How many there are still, where that is fixed.
+    left: Option<u64>,
 }
 
 impl Times {
@@ -192,10 +215,15 @@ impl Iterator for Times {
     type Item = u64;
 
     fn next(&mut self) -> Option<u64> {
+        if let Some(left) = &mut self.left {
+            *left = left.checked_sub(1)?;
+        }
         loop {
             let piece = self.pieces.get(self.piece)?;
             let within = self.position - self.before_count;
-            if within < piece.count() {
+            // Of a fixed count all are sent, at the last rate.
+            let goes_on = self.left.is_some() && self.piece + 1 == self.pieces.len();
+            if within < piece.count() || goes_on {
                 let when = self.before_ns + piece.when(within) * SECOND_NS;
                 self.step();
                 return Some(when as u64);
@@ -268,6 +296,23 @@ mod tests {
         let variance = seconds.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / 199.0;
         assert!((mean - 1_000.0).abs() < 10.0, "{mean}");
         assert!((0.7..1.4).contains(&(variance / mean)), "{variance}");
+    }
+
+    #[test]
+    fn a_fixed_count_is_sent_whole_by_any_number_of_workers() {
+        for arrivals in [Arrivals::Even, Arrivals::Poisson { seed: 7 }] {
+            let schedule = Schedule::counted(1_000.0, 1_003, arrivals).unwrap();
+            assert_eq!(schedule.query_count(), 1_003.0);
+            for workers in [1, 4] {
+                let counts: Vec<_> = (0..workers).map(|index| schedule.share(index, workers).count()).collect();
+                assert_eq!(counts.iter().sum::<usize>(), 1_003, "{arrivals:?}: {counts:?}");
+                assert!(counts.iter().all(|count| count.abs_diff(1_003 / workers) <= 1), "{counts:?}");
+            }
+            let shares: f64 = (0..3).map(|index| schedule.query_count_of(Part { index, count: 3 })).sum();
+            assert_eq!(shares, 1_003.0);
+        }
+        assert!(Schedule::counted(0.0, 5, Arrivals::Even).is_err());
+        assert_eq!(Schedule::counted(1e9, 1, Arrivals::Even).unwrap().share(0, 1).count(), 1);
     }
 
     #[test]

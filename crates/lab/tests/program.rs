@@ -45,7 +45,7 @@ fn a_malformed_line_is_named_with_file_line_and_reason() {
     ] {
         let file = folder.path().join("queries.txt");
         std::fs::write(&file, text).unwrap();
-        let output = load("127.0.0.1:9", &["--queries", &file.to_string_lossy()]).output().unwrap();
+        let output = load("127.0.0.1:9", &["--strict", "--queries", &file.to_string_lossy()]).output().unwrap();
         let (code, _, error) = ended(&output);
         assert_eq!(code, 2, "{error}");
         assert!(error.contains(&format!("queries.txt:{line}: ")) && error.contains(reason), "{error}");
@@ -58,7 +58,8 @@ fn a_binary_file_that_is_cut_off_is_named_with_its_offset() {
     let file = folder.path().join("queries.bin");
     let query = b"\0\x1d\0\0\x01\0\0\x01\0\0\0\0\0\0\x03www\x07example\0\0\x01\0\x01";
     std::fs::write(&file, [&query[..], &query[..20]].concat()).unwrap();
-    let (code, _, error) = ended(&load("127.0.0.1:9", &["--queries", &file.to_string_lossy()]).output().unwrap());
+    let strictly = ["--strict", "--queries", &file.to_string_lossy()];
+    let (code, _, error) = ended(&load("127.0.0.1:9", &strictly).output().unwrap());
     assert!(code == 2 && error.contains("queries.bin: octet 31: the file ends within a message"), "{error}");
 }
 

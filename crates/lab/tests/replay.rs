@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use support::Folder;
-use trace::{Format, Message, Writer};
+use trace::{DnstapSide, Format, Message, Writer};
 use traffic::number;
 use wire::Name;
 use wire::builder::MessageBuilder;
@@ -72,12 +72,27 @@ fn written(folder: &Folder, lines: &[Line]) -> PathBuf {
 }
 
 fn route(server: SocketAddr, sources: Option<Sources>) -> Route {
-    let server = Server { address: server.ip(), port: Some(server.port()) };
+    let server = Server::new(server.ip(), Some(server.port()));
     Route { servers: vec![server], ports: BTreeMap::new(), sources, open_files_max: 1_024, rules: None, live: None }
 }
 
 fn replay(path: &Path, selection: Selection, manner: Manner, route: &Route) -> Replay {
     Replay::new(path, trace::Options::default(), selection, manner, route).unwrap()
+}
+
+/// All types of messages are in the log, eight of each: six times the queries of its clients.
+#[test]
+fn of_dnstap_the_queries_of_clients_are_sent() {
+    let Some(path) = support::data("traces/bind-dnstap.saved.fstrm") else { return };
+    let route = route(SocketAddr::from((Ipv4Addr::LOCALHOST, 53)), Some(Sources::Sockets));
+    let replay = |dnstap: Vec<DnstapSide>| {
+        let reading = trace::Options { dnstap, ..trace::Options::default() };
+        Replay::new(&path, reading, Selection::default(), Manner::default(), &route).unwrap()
+    };
+    let survey = replay(Vec::new()).survey().clone();
+    let left_out: u64 = survey.left_out.iter().map(|(_, count)| count).sum();
+    assert_eq!((survey.queries, survey.responses, left_out, survey.left_out.len()), (8, 8, 80, 5));
+    assert_eq!(replay(DnstapSide::ALL.into()).survey().queries, 48);
 }
 
 fn plan(replay: Replay, worker_count: usize) -> Plan {

@@ -214,3 +214,47 @@ fn what_comes_out_is_cut_and_merged_as_any_trace() {
     assert_eq!(catlab(&["convert", &cut, "--out", &again]).0, 0);
     assert_eq!(columns(Path::new(&again)).len(), 20);
 }
+
+#[test]
+fn a_capture_that_could_hold_no_message_is_refused() {
+    let folder = Folder::new("mutate-dot");
+    let (input, out) = (trace(&folder, 20), path_of(&folder, "out.pcap"));
+    let (code, text) = catlab(&["mutate", &input, "--transport", "dot", "--out", &out]);
+    assert_eq!(code, 2, "{text}");
+    assert!(text.contains("all 20 messages would be left out: a capture holds UDP and TCP only"), "{text}");
+    assert!(!Path::new(&out).exists());
+    // Some of them are told, and the others are there.
+    let (code, text) = catlab(&["mutate", &input, "--transport", "dot=0.5", "--by", "query", "--out", &out]);
+    assert!(code == 0 && text.contains("messages are left out: a capture holds UDP and TCP only"), "{text}");
+    assert!(Path::new(&out).exists());
+}
+
+#[test]
+fn a_part_of_the_clients_is_cut() {
+    let folder = Folder::new("cut-clients");
+    let (input, out) = (trace(&folder, 100), path_of(&folder, "out.txt"));
+    let clients = ["--client", "192.0.2.1,192.0.2.8/31", "--out", &out];
+    let (code, text) = catlab(&[&["cut", &input][..], &clients].concat());
+    assert_eq!(code, 0, "{text}");
+    let found: std::collections::BTreeSet<_> =
+        columns(Path::new(&out)).into_iter().map(|columns| columns[1].clone()).collect();
+    assert_eq!(found, ["192.0.2.1", "192.0.2.8", "192.0.2.9"].map(str::to_owned).into());
+    assert_eq!(columns(Path::new(&out)).len(), 30);
+}
+
+#[test]
+fn what_is_not_dns_is_counted_and_not_converted() {
+    let folder = Folder::new("zeek-ports");
+    let (log, out) = (path_of(&folder, "dns.log"), path_of(&folder, "out.txt"));
+    let mut lines =
+        "#fields\tts\tid.orig_h\tid.orig_p\tid.resp_h\tid.resp_p\tproto\ttrans_id\tquery\tqtype\n".to_owned();
+    for port in [53, 5353, 137, 5353] {
+        writeln!(lines, "1600000000.5\t192.0.2.1\t4000\t198.51.100.1\t{port}\tudp\t7\twww.example\t1").unwrap();
+    }
+    std::fs::write(&log, lines).unwrap();
+    let (code, text) = catlab(&["convert", &log, "--out", &out]);
+    assert_eq!((code, columns(Path::new(&out)).len()), (0, 1), "{text}");
+    assert!(text.contains("not DNS: 2 mDNS") && text.contains("not DNS: 1 NetBIOS"), "{text}");
+    let (code, text) = catlab(&["convert", &log, "--port", "5353", "--out", &out]);
+    assert_eq!((code, columns(Path::new(&out)).len()), (0, 2), "{text}");
+}

@@ -4,9 +4,10 @@
 
 use crate::error::TraceError;
 use crate::held::Held;
-use crate::limits::FRAME_OCTETS_MAX;
+use crate::limits::{FRAME_OCTETS_AHEAD_MAX, FRAME_OCTETS_MAX, FRAMES_AHEAD_MAX};
 use crate::message::{Message, Transport, has_header};
 use crate::tally::{Tally, Unread};
+use std::collections::VecDeque;
 use std::io::{self, BufRead, Read};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -16,12 +17,84 @@ const START: u32 = 2;
 const STOP: u32 = 3;
 const FIELD_CONTENT_TYPE: u32 = 1;
 
+/// Between whom a message was: a server logs the same question once for its client, and again for each server that it
+/// queries itself. Of each side there are queries and responses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DnstapSide {
+    /// A resolver and its clients.
+    Client,
+    /// An authoritative server and its clients.
+    Auth,
+    /// A server and those that send it dynamic updates.
+    Update,
+    /// A forwarder and the resolver that it queries.
+    Forwarder,
+    /// A resolver and the servers that it queries.
+    Resolver,
+    /// A stub resolver and the resolver that it queries.
+    Stub,
+    /// A tool such as dig.
+    Tool,
+}
+
+impl DnstapSide {
+    /// All of them. Where none is chosen, the first one that is there is read.
+    pub const ALL: [Self; 7] =
+        [Self::Client, Self::Auth, Self::Update, Self::Forwarder, Self::Resolver, Self::Stub, Self::Tool];
+
+    /// Its name on command lines.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Auth => "auth",
+            Self::Update => "update",
+            Self::Forwarder => "forwarder",
+            Self::Resolver => "resolver",
+            Self::Stub => "stub",
+            Self::Tool => "tool",
+        }
+    }
+
+    /// Of a message type (dnstap.proto): of each pair the first is the query.
+    const fn of(kind: u64) -> Option<Self> {
+        Some(match kind {
+            1 | 2 => Self::Auth,
+            3 | 4 => Self::Resolver,
+            5 | 6 => Self::Client,
+            7 | 8 => Self::Forwarder,
+            9 | 10 => Self::Stub,
+            11 | 12 => Self::Tool,
+            13 | 14 => Self::Update,
+            _ => return None,
+        })
+    }
+
+    const fn not_selected(self) -> Unread {
+        match self {
+            Self::Client => Unread::DnstapClient,
+            Self::Auth => Unread::DnstapAuth,
+            Self::Update => Unread::DnstapUpdate,
+            Self::Forwarder => Unread::DnstapForwarder,
+            Self::Resolver => Unread::DnstapResolver,
+            Self::Stub => Unread::DnstapStub,
+            Self::Tool => Unread::DnstapTool,
+        }
+    }
+}
+
 /// Reads a file of Frame Streams.
 pub(crate) struct DnstapReader {
     octets: Box<dyn BufRead + Send>,
     frame: Vec<u8>,
     at: u64,
     is_ended: bool,
+    /// Which messages are read; none until that is decided by those that come first.
+    sides: Vec<DnstapSide>,
+    /// Frames that were read ahead to decide it.
+    ahead: VecDeque<Vec<u8>>,
+    /// What ended reading ahead.
+    ahead_ended: Option<TraceError>,
 }
 
 /// Whether a file begins as one of Frame Streams does: a control frame, START.
@@ -30,31 +103,80 @@ pub(crate) fn is_dnstap(first: &[u8]) -> bool {
 }
 
 impl DnstapReader {
-    pub(crate) fn new(octets: Box<dyn BufRead + Send>) -> Self {
-        Self { octets, frame: Vec::new(), at: 0, is_ended: false }
+    pub(crate) fn new(octets: Box<dyn BufRead + Send>, sides: &[DnstapSide]) -> Self {
+        let (sides, ahead) = (sides.to_vec(), VecDeque::new());
+        Self { octets, frame: Vec::new(), at: 0, is_ended: false, sides, ahead, ahead_ended: None }
     }
 
     pub(crate) fn advance(&mut self, held: &mut Held, tally: &mut Tally) -> Result<bool, TraceError> {
-        if self.is_ended {
-            return Ok(false);
+        if self.sides.is_empty() {
+            self.choose();
         }
-        // A writer that was killed says no STOP.
-        let Some(octets) = self.word()? else { return Ok(false) };
-        if octets == 0 {
-            let octets = self.word()?.ok_or_else(|| self.wrong("the file ends within a control frame"))?;
-            self.fill(octets)?;
-            return self.control().map(|()| !self.is_ended);
-        }
-        self.fill(octets)?;
+        let frame = match (self.ahead.pop_front(), self.ahead_ended.take()) {
+            (Some(frame), ended) => {
+                self.ahead_ended = ended;
+                frame
+            }
+            (None, Some(error)) => return Err(error),
+            (None, None) => match self.next()? {
+                Some(frame) => frame,
+                None => return Ok(false),
+            },
+        };
         tally.records += 1;
-        match entry(&self.frame) {
-            Ok(message) => {
+        match entry(&frame) {
+            Ok((side, message)) if self.sides.contains(&side) => {
                 held.push(message);
                 tally.messages += 1;
             }
+            Ok((side, _)) => tally.count(side.not_selected()),
             Err(unread) => tally.count(unread),
         }
+        // The next one is read into it.
+        self.frame = frame;
         Ok(true)
+    }
+
+    /// Decides which messages are read by those that come first.
+    fn choose(&mut self) {
+        let (mut octets, mut is_there) = (0, [false; DnstapSide::ALL.len()]);
+        while self.ahead.len() < FRAMES_AHEAD_MAX && octets < FRAME_OCTETS_AHEAD_MAX {
+            let frame = match self.next() {
+                Ok(Some(frame)) => frame,
+                Ok(None) => break,
+                Err(error) => {
+                    self.ahead_ended = Some(error);
+                    break;
+                }
+            };
+            if let Ok((side, _)) = entry(&frame) {
+                is_there[side as usize] = true;
+            }
+            octets += frame.len();
+            self.ahead.push_back(frame);
+            if is_there[DnstapSide::ALL[0] as usize] {
+                break;
+            }
+        }
+        let first = DnstapSide::ALL.into_iter().find(|side| is_there[*side as usize]);
+        // Of what comes later nothing is known: it is read.
+        self.sides = first.map_or_else(|| DnstapSide::ALL.to_vec(), |side| vec![side]);
+    }
+
+    /// The next frame with data.
+    fn next(&mut self) -> Result<Option<Vec<u8>>, TraceError> {
+        while !self.is_ended {
+            // A writer that was killed says no STOP.
+            let Some(octets) = self.word()? else { return Ok(None) };
+            if octets > 0 {
+                self.fill(octets)?;
+                return Ok(Some(std::mem::take(&mut self.frame)));
+            }
+            let octets = self.word()?.ok_or_else(|| self.wrong("the file ends within a control frame"))?;
+            self.fill(octets)?;
+            self.control()?;
+        }
+        Ok(None)
     }
 
     fn control(&mut self) -> Result<(), TraceError> {
@@ -173,7 +295,7 @@ struct Side<'s> {
 }
 
 /// The message of an entry (`Dnstap` with a `Message` in it).
-fn entry(frame: &[u8]) -> Result<Message<'_>, Unread> {
+fn entry(frame: &[u8]) -> Result<(DnstapSide, Message<'_>), Unread> {
     let message = Fields(frame).find_map(|(field, value)| match (field, value) {
         (14, Value::Octets(message)) => Some(message),
         _ => None,
@@ -205,6 +327,7 @@ fn entry(frame: &[u8]) -> Result<Message<'_>, Unread> {
         7 => Transport::Doq,
         _ => return Err(Unread::OtherProtocol),
     };
+    let direction = DnstapSide::of(kind).ok_or(Unread::OtherRecord)?;
     let place = |side: &Side<'_>| SocketAddr::new(side.address.unwrap_or(Ipv4Addr::UNSPECIFIED.into()), side.port);
     // Of each pair of kinds the first is the query, the second the response (dnstap.proto).
     let (side, source, destination) = match kind % 2 {
@@ -216,7 +339,7 @@ fn entry(frame: &[u8]) -> Result<Message<'_>, Unread> {
         return Err(Unread::TooShort);
     }
     let at_ns = side.at_s.saturating_mul(1_000_000_000).saturating_add(side.at_ns);
-    Ok(Message { at_ns, source, destination, transport, octets })
+    Ok((direction, Message { at_ns, source, destination, transport, octets }))
 }
 
 fn address(octets: &[u8]) -> Option<IpAddr> {

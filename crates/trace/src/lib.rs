@@ -18,7 +18,7 @@ mod message;
 pub use message::{Message, Transport};
 // What could not be read, by reason.
 mod tally;
-pub use tally::{Tally, Unread};
+pub use tally::{Group, Tally, Unread};
 mod error;
 pub use error::TraceError;
 
@@ -41,6 +41,7 @@ pub use words::{class, opcode, rcode, rtype};
 mod zeek;
 // Any of them.
 mod reader;
+pub use dnstap::DnstapSide;
 pub use reader::{Format, Options, Reader, open};
 mod writer;
 pub use writer::Writer;

@@ -4,7 +4,7 @@ use crate::binary::{self, BinaryReader};
 use crate::capture::CaptureReader;
 use crate::cdns::{CdnsReader, is_cdns};
 use crate::dnsperf::DnsperfReader;
-use crate::dnstap::{DnstapReader, is_dnstap};
+use crate::dnstap::{DnstapReader, DnstapSide, is_dnstap};
 use crate::dnsviz::DnsvizReader;
 use crate::error::TraceError;
 use crate::fsdb::FsdbReader;
@@ -83,13 +83,16 @@ impl Format {
 pub struct Options {
     /// Its format; found out by its beginning, if none is said.
     pub format: Option<Format>,
-    /// Of captures: at which ports servers answer.
+    /// Of captures and logs of Zeek: at which ports servers answer.
     pub ports: Vec<u16>,
+    /// Of dnstap: which messages are read. None: those of the first side that is there, in the order of
+    /// [`DnstapSide::ALL`].
+    pub dnstap: Vec<DnstapSide>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { format: None, ports: vec![53] }
+        Self { format: None, ports: vec![53], dnstap: Vec::new() }
     }
 }
 
@@ -134,19 +137,19 @@ pub fn open(path: &Path, options: &Options) -> Result<Reader, TraceError> {
     {
         return Ok(Reader::new(Source::Binary(Box::new(BinaryReader::of_file(file)?)), format));
     }
-    Reader::of_octets(octets, format, options.ports.clone())
+    Reader::of_octets(octets, format, options)
 }
 
 /// What reads a format.
-fn source_of(octets: Box<dyn BufRead + Send>, format: Format, ports: Vec<u16>) -> Result<Source, TraceError> {
+fn source_of(octets: Box<dyn BufRead + Send>, format: Format, options: &Options) -> Result<Source, TraceError> {
     Ok(match format {
-        Format::Capture => Source::Capture(CaptureReader::new(octets, ports)?),
-        Format::Dnstap => Source::Dnstap(DnstapReader::new(octets)),
+        Format::Capture => Source::Capture(CaptureReader::new(octets, options.ports.clone())?),
+        Format::Dnstap => Source::Dnstap(DnstapReader::new(octets, &options.dnstap)),
         Format::Cdns => Source::Cdns(Box::new(CdnsReader::new(octets))),
         Format::Text => Source::Text(TextReader::new(octets)),
         Format::Binary => Source::Binary(Box::new(BinaryReader::new(octets))),
         Format::Dnsperf => Source::Dnsperf(DnsperfReader::new(octets)),
-        Format::Zeek => Source::Zeek(ZeekReader::new(octets)),
+        Format::Zeek => Source::Zeek(ZeekReader::new(octets, options.ports.clone())),
         Format::Fsdb => Source::Fsdb(FsdbReader::new(octets)),
         Format::Rpl => Source::Rpl(Box::new(RplReader::new(octets))),
         Format::Dnsviz => Source::Dnsviz(DnsvizReader::new(octets)?),
@@ -216,13 +219,13 @@ impl Reader {
         Self { source, format, held: Held::default(), tally: Tally::default(), last_ns: 0 }
     }
 
-    /// Of octets that are no file; of captures with the ports at which servers answer.
+    /// Of octets that are no file.
     pub(crate) fn of_octets(
         octets: Box<dyn BufRead + Send>,
         format: Format,
-        ports: Vec<u16>,
+        options: &Options,
     ) -> Result<Self, TraceError> {
-        Ok(Self::new(source_of(octets, format, ports)?, format))
+        Ok(Self::new(source_of(octets, format, options)?, format))
     }
 
     /// The next message, in the order of the trace; `None` at its end. After an error there is no more.

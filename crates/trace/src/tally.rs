@@ -1,129 +1,158 @@
 //! What was read of a trace, and what was not, by reason.
 
-/// Why a frame, a segment or a line gave no message.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Unread {
-    /// A kind of link that is not known.
-    LinkUnknown,
-    /// No IP packet in the frame.
-    NotIp,
-    /// Headers that contradict one another, or end before they should.
-    HeaderMalformed,
-    /// Neither UDP nor TCP.
-    OtherProtocol,
-    /// At none of the ports that were asked for.
-    OtherPort,
-    /// Less of the packet was captured than it had.
-    CutShort,
-    /// A fragment, which waits for the others; the last one gives the packet.
-    Fragment,
-    /// A fragment of a packet whose others never came, or were too many.
-    FragmentAlone,
-    /// A segment without data: it opens or closes a connection, or acknowledges.
-    SegmentEmpty,
-    /// A segment that was sent again.
-    SegmentAgain,
-    /// A segment that begins, continues or ends a message that another one gives whole.
-    SegmentPart,
-    /// A segment of a stream whose beginning was not captured, or of which a part is missing, where no message begins.
-    SegmentAdrift,
-    /// Shorter than a header.
-    TooShort,
-    /// A record of another kind: statistics, names of hosts, comments.
-    OtherRecord,
-    /// A record without the message.
-    NoMessage,
-    /// A line that does not say what its format wants.
-    LineMalformed,
-    /// A name or a type that no message can have.
-    NotSendable,
+/// Declares the reasons, one a row: what it is, its name in JSON, what group it is in, what it means.
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $reason:ident, $label:literal, $group:ident, $meaning:literal;)*) => {
+        /// Why a frame, a segment or a line gave no message.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+        pub enum Unread {
+            $($(#[$doc])* $reason,)*
+        }
+
+        impl Unread {
+            /// All of them.
+            pub const ALL: [Self; [$($label),*].len()] = [$(Self::$reason),*];
+
+            /// Its name in JSON.
+            #[must_use]
+            pub const fn label(self) -> &'static str {
+                match self {
+                    $(Self::$reason => $label,)*
+                }
+            }
+
+            /// What it means, for people.
+            #[must_use]
+            pub const fn meaning(self) -> &'static str {
+                match self {
+                    $(Self::$reason => $meaning,)*
+                }
+            }
+
+            /// What kind of reason it is.
+            #[must_use]
+            pub const fn group(self) -> Group {
+                match self {
+                    $(Self::$reason => Group::$group,)*
+                }
+            }
+        }
+    };
 }
 
-impl Unread {
-    /// All of them.
-    pub const ALL: [Self; 17] = [
-        Self::LinkUnknown,
-        Self::NotIp,
-        Self::HeaderMalformed,
-        Self::OtherProtocol,
-        Self::OtherPort,
-        Self::CutShort,
-        Self::Fragment,
-        Self::FragmentAlone,
-        Self::SegmentEmpty,
-        Self::SegmentAgain,
-        Self::SegmentPart,
-        Self::SegmentAdrift,
-        Self::TooShort,
-        Self::OtherRecord,
-        Self::NoMessage,
-        Self::LineMalformed,
-        Self::NotSendable,
-    ];
+/// Kinds of reasons.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Group {
+    /// Something of the traffic is missing for it.
+    Lost,
+    /// It was never DNS, or is in another message.
+    NoMessage,
+    /// A protocol that is like DNS, at a port of its own.
+    NotDns,
+    /// In a tunnel that is not read.
+    Encapsulated,
+    /// It was read, and not asked for.
+    NotSelected,
+}
 
-    /// Its name in JSON.
+impl Group {
+    /// What stands before the count.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
-            Self::LinkUnknown => "link_unknown",
-            Self::NotIp => "not_ip",
-            Self::HeaderMalformed => "header_malformed",
-            Self::OtherProtocol => "other_protocol",
-            Self::OtherPort => "other_port",
-            Self::CutShort => "cut_short",
-            Self::Fragment => "fragment",
-            Self::FragmentAlone => "fragment_alone",
-            Self::SegmentEmpty => "segment_empty",
-            Self::SegmentAgain => "segment_again",
-            Self::SegmentPart => "segment_part",
-            Self::SegmentAdrift => "segment_adrift",
-            Self::TooShort => "too_short",
-            Self::OtherRecord => "other_record",
-            Self::NoMessage => "no_message",
-            Self::LineMalformed => "line_malformed",
-            Self::NotSendable => "not_sendable",
+            Self::Lost => "lost",
+            Self::NoMessage => "not a message",
+            Self::NotDns => "not DNS",
+            Self::Encapsulated => "encapsulated",
+            Self::NotSelected => "not selected",
         }
     }
+}
 
-    /// What it means, for people.
-    #[must_use]
-    pub const fn meaning(self) -> &'static str {
-        match self {
-            Self::LinkUnknown => "on a kind of link that is not known",
-            Self::NotIp => "no IP packet",
-            Self::HeaderMalformed => "headers contradict one another or end early",
-            Self::OtherProtocol => "neither UDP nor TCP",
-            Self::OtherPort => "at another port",
-            Self::CutShort => "captured in part only (snap length)",
-            Self::Fragment => "a fragment; the last one gives the packet",
-            Self::FragmentAlone => "a fragment whose others are missing",
-            Self::SegmentEmpty => "a TCP segment without data",
-            Self::SegmentAgain => "a TCP segment that was sent again",
-            Self::SegmentPart => "part of a message that spans TCP segments",
-            Self::SegmentAdrift => "in a TCP stream whose beginning or a part is missing",
-            Self::TooShort => "shorter than a DNS header",
-            Self::OtherRecord => "a record of another kind",
-            Self::NoMessage => "a record without the message",
-            Self::LineMalformed => "a line that cannot be read",
-            Self::NotSendable => "a name or type that no message can have",
-        }
-    }
+reasons! {
+    /// A kind of link that is not known.
+    LinkUnknown, "link_unknown", Lost, "on a kind of link that is not known";
+    /// No IP packet in the frame.
+    NotIp, "not_ip", NoMessage, "no IP packet";
+    /// Headers that contradict one another, or end before they should.
+    HeaderMalformed, "header_malformed", Lost, "headers contradict one another or end early";
+    /// Neither UDP nor TCP.
+    OtherProtocol, "other_protocol", NoMessage, "neither UDP nor TCP";
+    /// At none of the ports that were asked for.
+    OtherPort, "other_port", NoMessage, "at another port";
+    /// NetBIOS Name Service (RFC 1002): port 137.
+    NetBios, "netbios", NotDns, "NetBIOS name service (port 137)";
+    /// Multicast DNS (RFC 6762): port 5353.
+    Mdns, "mdns", NotDns, "mDNS (port 5353)";
+    /// LLMNR (RFC 4795): port 5355.
+    Llmnr, "llmnr", NotDns, "LLMNR (port 5355)";
+    /// IPsec ESP (RFC 4303).
+    EncapsulatedEsp, "encapsulated_esp", Encapsulated, "IPsec ESP";
+    /// L2TP version 3 (RFC 3931), whose header only the two ends know.
+    EncapsulatedL2tp, "encapsulated_l2tp", Encapsulated, "L2TPv3";
+    /// PPP that is compressed, encrypted or split.
+    EncapsulatedPpp, "encapsulated_ppp", Encapsulated, "PPP, compressed or encrypted";
+    /// Encrypted frames of Wi-Fi.
+    EncapsulatedWifi, "encapsulated_wifi", Encapsulated, "encrypted Wi-Fi";
+    /// A tunnel that carries something that is not known.
+    EncapsulatedOther, "encapsulated_other", Encapsulated, "a tunnel with unknown contents";
+    /// More headers than [`crate::limits::LAYERS_MAX`].
+    EncapsulatedDeep, "encapsulated_deep", Encapsulated, "more than 16 headers around the packet";
+    /// What the ends of a tunnel say to each other.
+    TunnelControl, "tunnel_control", NoMessage, "a control message of a tunnel";
+    /// Less of the packet was captured than it had.
+    CutShort, "cut_short", Lost, "captured in part only (snap length)";
+    /// A fragment, which waits for the others; the last one gives the packet.
+    Fragment, "fragment", NoMessage, "a fragment; the last one gives the packet";
+    /// A fragment of a packet that was whole a moment ago: captured at two places.
+    FragmentAgain, "fragment_again", NoMessage, "a second copy of a fragment, within 0.1 s";
+    /// A fragment of a packet whose others never came, or were too many.
+    FragmentAlone, "fragment_alone", Lost, "a fragment whose others are missing";
+    /// A segment without data: it opens or closes a connection, or acknowledges.
+    SegmentEmpty, "segment_empty", NoMessage, "a TCP segment without data";
+    /// A segment that was sent again.
+    SegmentAgain, "segment_again", NoMessage, "a TCP segment that was sent again";
+    /// A segment that begins, continues or ends a message that another one gives whole.
+    SegmentPart, "segment_part", NoMessage, "part of a message that spans TCP segments";
+    /// A segment of a stream whose beginning was not captured, or of which a part is missing, where no message begins.
+    SegmentAdrift, "segment_adrift", Lost, "in a TCP stream whose beginning or a part is missing";
+    /// Shorter than a header.
+    TooShort, "too_short", Lost, "shorter than a DNS header";
+    /// A record of another kind: statistics, names of hosts, comments.
+    OtherRecord, "other_record", NoMessage, "a record of another kind";
+    /// dnstap of an authoritative server and its clients.
+    DnstapAuth, "dnstap_auth", NotSelected, "dnstap AUTH_QUERY or AUTH_RESPONSE";
+    /// dnstap of a resolver and the servers that it queries.
+    DnstapResolver, "dnstap_resolver", NotSelected, "dnstap RESOLVER_QUERY or RESOLVER_RESPONSE";
+    /// dnstap of a resolver and its clients.
+    DnstapClient, "dnstap_client", NotSelected, "dnstap CLIENT_QUERY or CLIENT_RESPONSE";
+    /// dnstap of a forwarder and the resolver that it queries.
+    DnstapForwarder, "dnstap_forwarder", NotSelected, "dnstap FORWARDER_QUERY or FORWARDER_RESPONSE";
+    /// dnstap of a stub resolver.
+    DnstapStub, "dnstap_stub", NotSelected, "dnstap STUB_QUERY or STUB_RESPONSE";
+    /// dnstap of a tool such as dig.
+    DnstapTool, "dnstap_tool", NotSelected, "dnstap TOOL_QUERY or TOOL_RESPONSE";
+    /// dnstap of dynamic updates.
+    DnstapUpdate, "dnstap_update", NotSelected, "dnstap UPDATE_QUERY or UPDATE_RESPONSE";
+    /// A record without the message.
+    NoMessage, "no_message", Lost, "a record without the message";
+    /// A line that does not say what its format wants.
+    LineMalformed, "line_malformed", Lost, "a line that cannot be read";
+    /// A name or a type that no message can have.
+    NotSendable, "not_sendable", Lost, "a name or type that no message can have";
+}
 
+impl Unread {
     /// Whether something of the traffic is missing for it: other frames were never DNS, or are in another message.
     #[must_use]
     pub const fn is_loss(self) -> bool {
-        matches!(
-            self,
-            Self::LinkUnknown
-                | Self::HeaderMalformed
-                | Self::CutShort
-                | Self::FragmentAlone
-                | Self::SegmentAdrift
-                | Self::TooShort
-                | Self::NoMessage
-                | Self::LineMalformed
-                | Self::NotSendable
-        )
+        matches!(self.group(), Group::Lost)
+    }
+
+    /// Why what is between these ports is not read, of which none was asked for.
+    pub(crate) fn of_port(ports: [u16; 2]) -> Self {
+        let known = [(137, Self::NetBios), (5353, Self::Mdns), (5355, Self::Llmnr)];
+        known.into_iter().find(|(port, _)| ports.contains(port)).map_or(Self::OtherPort, |(_, reason)| reason)
     }
 }
 
@@ -138,14 +167,28 @@ pub struct Tally {
     pub further_messages: u64,
     /// Messages that were seen earlier than the one before them.
     pub backwards: u64,
-    unread: [u64; Unread::ALL.len()],
+    /// Octets of TCP streams that were captured and skipped: no whole message is known to have them.
+    pub octets_skipped: u64,
+    /// Octets of TCP streams that were not captured.
+    pub octets_missing: u64,
+    unread: Counts,
+}
+
+/// How many for each reason, in the order of [`Unread::ALL`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Counts([u64; Unread::ALL.len()]);
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self([0; Unread::ALL.len()])
+    }
 }
 
 impl Tally {
     /// How many gave no message for this reason.
     #[must_use]
     pub const fn unread(&self, reason: Unread) -> u64 {
-        self.unread[reason as usize]
+        self.unread.0[reason as usize]
     }
 
     /// The reasons that there were, and how often.
@@ -160,7 +203,7 @@ impl Tally {
     }
 
     pub(crate) fn count(&mut self, reason: Unread) {
-        self.unread[reason as usize] += 1;
+        self.unread.0[reason as usize] += 1;
     }
 
     /// A record gave so many messages.
@@ -171,7 +214,7 @@ impl Tally {
 
     /// What was counted as waiting was read: it gave so many messages, or none for a reason of its own.
     pub(crate) fn settle(&mut self, waited: Unread, read: Result<u64, Unread>) {
-        self.unread[waited as usize] = self.unread[waited as usize].saturating_sub(1);
+        self.unread.0[waited as usize] = self.unread.0[waited as usize].saturating_sub(1);
         match read {
             Ok(messages) => self.gave(messages),
             Err(reason) => self.count(reason),
@@ -180,8 +223,8 @@ impl Tally {
 
     /// What was waiting turned out to be something else.
     pub(crate) fn recount(&mut self, from: Unread, to: Unread, count: u64) {
-        self.unread[from as usize] = self.unread[from as usize].saturating_sub(count);
-        self.unread[to as usize] += count;
+        self.unread.0[from as usize] = self.unread.0[from as usize].saturating_sub(count);
+        self.unread.0[to as usize] += count;
     }
 }
 

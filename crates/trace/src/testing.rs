@@ -45,7 +45,7 @@ pub const TARGETS: [Target; 10] = [
 pub fn read(format: Format, octets: &[u8]) {
     let octets = &octets[..octets.len().min(INPUT_OCTETS_MAX)];
     let boxed = Box::new(Cursor::new(octets.to_vec()));
-    let Ok(mut reader) = Reader::of_octets(boxed, format, Options::default().ports) else { return };
+    let Ok(mut reader) = Reader::of_octets(boxed, format, &Options::default()) else { return };
     let mut count = 0;
     while let Ok(Some(message)) = reader.next() {
         assert!(message.octets.len() <= MESSAGE_OCTETS_MAX, "a message of {} octets", message.octets.len());
@@ -201,7 +201,7 @@ mod tests {
         for target in TARGETS {
             for seed in target.seeds() {
                 let octets = Box::new(Cursor::new(seed.clone()));
-                let mut reader = Reader::of_octets(octets, target.format, vec![53]).unwrap();
+                let mut reader = Reader::of_octets(octets, target.format, &Options::default()).unwrap();
                 assert!(reader.next().unwrap().is_some(), "{}", target.name);
                 (0..seed.len()).for_each(|end| read(target.format, &seed[..end]));
             }

@@ -24,6 +24,8 @@ pub struct Writer {
     binary: BinaryWriter,
     /// Messages that the format cannot hold.
     left_out: u64,
+    /// Messages that are in the file.
+    written: u64,
 }
 
 enum Out {
@@ -67,7 +69,7 @@ impl Writer {
                 return Err(io::Error::new(io::ErrorKind::Unsupported, what));
             }
         }
-        Ok(Self { out, format, sequences: BTreeMap::new(), binary, left_out: 0 })
+        Ok(Self { out, format, sequences: BTreeMap::new(), binary, left_out: 0, written: 0 })
     }
 
     /// Writes a message.
@@ -75,6 +77,13 @@ impl Writer {
     /// # Errors
     /// Of the file.
     pub fn write(&mut self, message: &Message<'_>) -> io::Result<()> {
+        let left_out = self.left_out;
+        self.put(message)?;
+        self.written += u64::from(self.left_out == left_out);
+        Ok(())
+    }
+
+    fn put(&mut self, message: &Message<'_>) -> io::Result<()> {
         match self.format {
             Format::Text => text::write(message, self.out.write()),
             Format::Binary => {
@@ -99,6 +108,18 @@ impl Writer {
     #[must_use]
     pub const fn left_out(&self) -> u64 {
         self.left_out
+    }
+
+    /// Messages that were written.
+    #[must_use]
+    pub const fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// What is written.
+    #[must_use]
+    pub const fn format(&self) -> Format {
+        self.format
     }
 
     /// Ends the file.

@@ -1,5 +1,5 @@
 //! Zeek's `dns.log`: a line for each query, with tabs between its columns, or an object in JSON. Of the response it has
-//! no octets, so it gives queries only.
+//! no octets, so it gives queries only. Zeek logs NetBIOS, mDNS and LLMNR there too: ports tell them from DNS.
 
 use crate::error::TraceError;
 use crate::held::Held;
@@ -24,6 +24,8 @@ const COLUMNS: [&str; 9] =
 /// Reads a log.
 pub(crate) struct ZeekReader {
     lines: Lines,
+    /// At which servers answer.
+    ports: Vec<u16>,
     /// Places of [`COLUMNS`], of `qclass` and of `RD`.
     columns: Option<[usize; COLUMNS.len()]>,
     qclass: Option<usize>,
@@ -31,8 +33,8 @@ pub(crate) struct ZeekReader {
 }
 
 impl ZeekReader {
-    pub(crate) fn new(octets: Box<dyn BufRead + Send>) -> Self {
-        Self { lines: Lines::new(octets), columns: None, qclass: None, rd: None }
+    pub(crate) fn new(octets: Box<dyn BufRead + Send>, ports: Vec<u16>) -> Self {
+        Self { lines: Lines::new(octets), ports, columns: None, qclass: None, rd: None }
     }
 
     pub(crate) fn advance(&mut self, held: &mut Held, tally: &mut Tally) -> Result<bool, TraceError> {
@@ -60,7 +62,7 @@ impl ZeekReader {
             let field = |place: usize| fields.get(place).copied().filter(|field| *field != UNSET);
             query(columns.map(field), self.qclass.and_then(field), self.rd.and_then(field))
         };
-        match read {
+        match read.and_then(|query| self.at_port(query)) {
             Ok((at_ns, source, destination, transport, octets)) => {
                 held.push(Message { at_ns, source, destination, transport, octets: &octets });
                 tally.messages += 1;
@@ -68,6 +70,11 @@ impl ZeekReader {
             Err(unread) => tally.count(unread),
         }
         Ok(true)
+    }
+
+    fn at_port(&self, query: Query) -> Result<Query, Unread> {
+        let ports = [query.1.port(), query.2.port()];
+        if ports.iter().any(|port| self.ports.contains(port)) { Ok(query) } else { Err(Unread::of_port(ports)) }
     }
 }
 

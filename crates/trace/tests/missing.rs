@@ -181,6 +181,64 @@ fn a_syn_that_is_seen_again_begins_nothing_anew() {
     assert_eq!((messages, tally.lost()), (at_their_times(0..10), 0));
 }
 
+/// Queries of a client that sends the two octets of length in a segment of their own.
+fn length_apart(count: u16) -> Vec<(u64, Vec<u8>)> {
+    let parts = |number: u16| {
+        let (at, whole) = (FIRST + FRAMED_OCTETS * u32::from(number), framed(number));
+        [segment(at, ACK, &whole[..2]), segment(at + 2, ACK, &whole[2..])]
+    };
+    let mut packets = vec![(0, segment(FIRST - 1, SYN, &[]))];
+    packets.extend(
+        (0..count).flat_map(|number| parts(number).map(|segment| (STEP_NS * (u64::from(number) + 1), segment))),
+    );
+    packets
+}
+
+#[test]
+fn a_lost_segment_costs_its_own_message_alone_wherever_it_was() {
+    let all = length_apart(20);
+    for lost in 1..all.len() {
+        let mut packets = all.clone();
+        packets.remove(lost);
+        let (messages, tally) = read("lost", &packets);
+        let numbers: Vec<_> = messages.iter().map(|message| message.2).collect();
+        let expected: Vec<_> = (0..20).filter(|&number| usize::from(number) != (lost - 1) / 2).collect();
+        assert_eq!(numbers, expected, "without segment {lost}");
+        let octets = [2, 29];
+        let (missing, skipped) = (octets[(lost - 1) % 2], octets[lost % 2]);
+        let at_the_end = lost == all.len() - 1;
+        assert_eq!(tally.octets_missing, if at_the_end { 0 } else { missing }, "without segment {lost}");
+        assert_eq!(tally.octets_skipped, skipped, "without segment {lost}");
+    }
+}
+
+#[test]
+fn a_capture_that_begins_within_a_stream_has_all_messages_that_are_whole() {
+    let all = length_apart(20);
+    for begin in 1..all.len() {
+        let (messages, tally) = read("begin", &all[begin..]);
+        let first = (begin / 2) as u16;
+        assert_eq!(messages.iter().map(|message| message.2).collect::<Vec<_>>(), (first..20).collect::<Vec<_>>());
+        assert_eq!(tally.octets_skipped, if begin % 2 == 0 { 29 } else { 0 }, "from segment {begin} on");
+    }
+}
+
+/// Many messages lie across few segments: after a gap none of them begins one.
+#[test]
+fn behind_a_gap_a_message_within_a_segment_is_found() {
+    let octets: Vec<u8> = (0..60).flat_map(framed).collect();
+    let segments: Vec<_> = octets.chunks(100).zip(0..).collect();
+    for lost in 0..segments.len() - 1 {
+        let there = segments.iter().filter(|(_, at)| *at != lost);
+        let packets: Vec<_> =
+            there.map(|(part, at)| (*at as u64, segment(FIRST + 100 * *at as u32, ACK, part))).collect();
+        let (messages, _) = read("across", &packets);
+        let is_whole = |number: usize| number * 31 / 100 != lost && (number * 31 + 30) / 100 != lost;
+        let expected: Vec<_> = (0..60).filter(|&number| is_whole(number.into())).collect();
+        assert_eq!(messages.iter().map(|message| message.2).collect::<Vec<_>>(), expected, "without segment {lost}");
+    }
+}
+
 /// The fragments of a datagram with this ID in the message, of 64 octets.
 fn fragments(number: u16) -> [Vec<u8>; 2] {
     let message = [&framed(number)[2..], &[0; 27]].concat();
@@ -204,4 +262,15 @@ fn fragments_that_are_seen_twice_are_one_datagram() {
         assert_eq!(messages.iter().map(|message| message.2).collect::<Vec<_>>(), found, "{name}");
         assert_eq!(tally.lost(), 0, "{name}: {tally:?}");
     }
+}
+
+/// A client that hears nothing sends its datagram again, and its system may give it the same identification.
+#[test]
+fn a_fragmented_datagram_that_is_sent_again_is_a_message() {
+    let [one, two] = fragments(1);
+    let packets = [(0, &one), (1, &two), (5_000, &one), (5_001, &two), (2_000_000, &one), (2_000_001, &two)];
+    let packets = packets.map(|(at_us, packet)| (at_us * 1_000, packet.clone()));
+    let (messages, tally) = read("sent-again", &packets);
+    assert_eq!(messages.iter().map(|message| message.0).collect::<Vec<_>>(), [1_000, 2_000_001_000]);
+    assert_eq!((tally.unread(Unread::FragmentAgain), tally.unread(Unread::Fragment), tally.lost()), (2, 2, 0));
 }

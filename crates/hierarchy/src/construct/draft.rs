@@ -81,8 +81,11 @@ impl Draft {
         differs.filter(|_| is_worth_telling).map(|differs| (differs, other))
     }
 
-    /// Keeps an RRset that nobody sent.
+    /// Keeps an RRset that nobody sent; not below a DNAME, where no zone may have one (RFC 6672 2.4).
     pub(super) fn make(&mut self, owner: &Name, rtype: Rtype, ttl: u32, rdatas: Vec<Box<[u8]>>, why: impl Into<Why>) {
+        if self.is_below_dname(owner) {
+            return;
+        }
         let held = Held { rank: Rank::Partial, ttl, rdatas, made: Some(why.into()) };
         self.octets += octets_of(owner, &held);
         self.rrsets.insert((owner.clone(), Kind::of(rtype)), held);
@@ -104,13 +107,30 @@ impl Draft {
 
     /// Whether a wildcard stands for a name that does not exist (RFC 4592 3.3.1).
     pub(super) fn has_wildcard_for(&self, name: &Name) -> bool {
+        self.wildcard_for(name).is_some()
+    }
+
+    /// The wildcard that stands for a name that does not exist.
+    pub(super) fn wildcard_for(&self, name: &Name) -> Option<Name> {
         let mut next = name.as_ref().parent();
         while let Some(encloser) = next {
             let owner = encloser.to_name();
             if self.exists(&owner) {
-                return wildcard(&owner).is_some_and(|wildcard| self.exists(&wildcard));
+                return wildcard(&owner).filter(|wildcard| self.exists(wildcard));
             }
             next = encloser.parent();
+        }
+        None
+    }
+
+    /// Whether a DNAME stands above a name.
+    pub(super) fn is_below_dname(&self, name: &Name) -> bool {
+        let mut next = name.as_ref().parent();
+        while let Some(above) = next {
+            if self.get(&above.to_name(), Rtype::DNAME).is_some() {
+                return true;
+            }
+            next = above.parent();
         }
         false
     }

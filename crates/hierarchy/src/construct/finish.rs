@@ -3,7 +3,7 @@
 use super::assembly::Assembly;
 use super::draft::{Draft, Rank};
 use super::map::{Map, Place};
-use super::repair::{Repair, name_of};
+use super::repair::{Repair, name_of, server_name};
 use super::report::{Conflict, KeptAnswer, Made, OtherAnswer, Report, ZoneReport};
 use super::response::is_below;
 use super::rrset::{Kind, target_of};
@@ -48,8 +48,10 @@ pub(super) fn finish(assembly: Assembly) -> Built {
         drafts.keys().filter_map(|apex| Some((apex.clone(), delegation_of(&drafts, apex)?))).collect();
     each(&mut drafts, &mut report, |mut repair| {
         repair.complete_name_servers(&map, delegations.get(repair.apex).cloned());
-        repair.complete_soa();
+        repair.separate_name_servers();
     });
+    move_name_servers(&mut drafts, &map, &mut report);
+    each(&mut drafts, &mut report, |mut repair| repair.complete_soa());
     connect(&mut drafts, &map, &mut report);
     each(&mut drafts, &mut report, |mut repair| repair.complete_cuts());
     each(&mut drafts, &mut report, |mut repair| {
@@ -120,6 +122,65 @@ fn complete_ancestors(drafts: &mut Drafts, glue: &mut Drafts, map: &mut Map) {
 fn delegation_of(drafts: &Drafts, apex: &Name) -> Option<(u32, Vec<Box<[u8]>>)> {
     let held = drafts.get(above(drafts, apex)?)?.get(apex, Rtype::NS)?;
     Some((held.ttl, held.rdatas.clone()))
+}
+
+/// No name server of a zone may be named below a DNAME of that zone (RFC 6672 2.4): servers refuse it. Such names are
+/// left out; if no other is there, a name in a zone above is made.
+fn move_name_servers(drafts: &mut Drafts, map: &Map, report: &mut Report) {
+    let apexes: Vec<Name> = drafts.keys().cloned().collect();
+    for apex in &apexes {
+        let Some(draft) = drafts.get_mut(apex) else { continue };
+        let Some(ns) = draft.get(apex, Rtype::NS) else { continue };
+        let is_occluded = |rdata: &[u8]| {
+            target_of(Rtype::NS, rdata).is_some_and(|target| is_below(&target, apex) && draft.is_below_dname(&target))
+        };
+        let (ttl, count) = (ns.ttl, ns.rdatas.len());
+        let kept: Vec<Box<[u8]>> = ns.rdatas.iter().filter(|rdata| !is_occluded(rdata)).cloned().collect();
+        if kept.len() == count {
+            continue;
+        }
+        let occluded = ns.rdatas.iter().filter(|rdata| is_occluded(rdata));
+        let seen: BTreeSet<IpAddr> = occluded
+            .filter_map(|rdata| map.addresses.get(&target_of(Rtype::NS, rdata)?))
+            .flatten()
+            .chain(map.places.get(apex).into_iter().flat_map(|place| &place.servers))
+            .copied()
+            .collect();
+        // They would cover what is no longer there.
+        draft.remove(apex, Kind::signatures(Rtype::NS));
+        if !kept.is_empty() {
+            draft.make(apex, Rtype::NS, ttl, kept, "without the name servers below a DNAME");
+            continue;
+        }
+        let Some((zone, name)) = free_name(drafts, apex) else {
+            let keys = vec![(apex.clone(), Kind::of(Rtype::DNAME))];
+            if let Some(draft) = drafts.get_mut(apex) {
+                Repair { apex, draft, report }.drop_all(keys, "has the zone's name servers below it");
+            }
+            continue;
+        };
+        if let Some(draft) = drafts.get_mut(&zone) {
+            let addresses = if seen.is_empty() { NOBODYS.into() } else { seen };
+            let mut repair = Repair { apex: &zone, draft, report };
+            repair.make_addresses(&name, ttl, &addresses, "of a name server whose own name is below a DNAME");
+        }
+        if let Some(draft) = drafts.get_mut(apex) {
+            let why = "its name servers are below a DNAME; one that is named in a zone above";
+            draft.make(apex, Rtype::NS, ttl, vec![name.octets().into()], why);
+        }
+    }
+}
+
+/// A zone above, and a name in it that is below no DNAME.
+fn free_name(drafts: &Drafts, apex: &Name) -> Option<(Name, Name)> {
+    let mut zone = above(drafts, apex)?;
+    loop {
+        let name = server_name(zone, apex);
+        if !drafts.get(zone)?.is_below_dname(&name) {
+            return Some((zone.clone(), name));
+        }
+        zone = above(drafts, zone)?;
+    }
 }
 
 /// Every zone is delegated from the one above it, so that a resolver that begins at the top finds it: where one server

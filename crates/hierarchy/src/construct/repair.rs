@@ -121,7 +121,7 @@ impl Repair<'_> {
         self.drop_all(alone, "covers records that were not seen");
     }
 
-    fn drop_all(&mut self, keys: Vec<(Name, Kind)>, why: &'static str) {
+    pub(super) fn drop_all(&mut self, keys: Vec<(Name, Kind)>, why: &'static str) {
         for (owner, kind) in keys {
             self.draft.remove(&owner, kind);
             let rrset = name_of(&owner, kind);
@@ -145,6 +145,23 @@ impl Repair<'_> {
             None => (vec![below(self.apex, b"catlab-ns").octets().into()], "no NS was seen"),
         };
         self.make(self.apex, Rtype::NS, MADE_TTL, rdatas, why);
+    }
+
+    /// The names of the zone's own name servers are no aliases (RFC 2181 10.3): servers refuse a zone where one is. The
+    /// alias goes, and [`Repair::complete_addresses`] gives the name addresses.
+    pub(super) fn separate_name_servers(&mut self) {
+        let ns = self.draft.get(self.apex, Rtype::NS).into_iter().flat_map(|ns| &ns.rdatas);
+        let targets: Vec<Name> = ns.filter_map(|rdata| target_of(Rtype::NS, rdata)).collect();
+        let aliases = targets.into_iter().filter(|target| self.draft.get(target, Rtype::CNAME).is_some());
+        let signatures = Kind::signatures(Rtype::CNAME);
+        let mut dropped = Vec::new();
+        for target in aliases {
+            if self.draft.rrsets.contains_key(&(target.clone(), signatures)) {
+                dropped.push((target.clone(), signatures));
+            }
+            dropped.push((target, Kind::of(Rtype::CNAME)));
+        }
+        self.drop_all(dropped, "is the alias of a name server of the zone");
     }
 
     /// SOA, once there are name servers.
@@ -175,7 +192,11 @@ impl Repair<'_> {
             let has = |rtype| self.draft.get(&target, rtype).is_some();
             let is_elsewhere = !is_name_server && self.draft.cut_above(self.apex, &target).is_some();
             let has_any = has(Rtype::A) || has(Rtype::AAAA) || has(Rtype::CNAME);
-            if !is_in_zone || is_elsewhere || has_any || self.draft.has_wildcard_for(&target) {
+            let wildcard = self.draft.wildcard_for(&target).filter(|_| !self.draft.exists(&target));
+            // The name of a name server must not be an alias by way of a wildcard either.
+            let is_by_wildcard =
+                wildcard.is_some_and(|owner| !is_name_server || self.draft.get(&owner, Rtype::CNAME).is_none());
+            if !is_in_zone || is_elsewhere || has_any || is_by_wildcard {
                 continue;
             }
             let seen = map.addresses.get(&target).filter(|seen| !seen.is_empty());
@@ -297,6 +318,14 @@ pub(super) fn name_of(owner: &Name, kind: Kind) -> String {
         zone::text::print_rtype(kind.covered, &mut text);
     }
     text
+}
+
+/// A name in a zone above for the server of a zone: each zone has its own (FNV-1a), also where hierarchies are merged.
+pub(super) fn server_name(above: &Name, apex: &Name) -> Name {
+    let apex = apex.as_ref().to_canonical();
+    let hash =
+        apex.octets().iter().fold(0x811C_9DC5_u32, |hash, &octet| (hash ^ u32::from(octet)).wrapping_mul(0x0100_0193));
+    below(above, format!("catlab-ns-{hash:08x}").as_bytes())
 }
 
 /// A name one label below another; the other one itself where that would be too long.

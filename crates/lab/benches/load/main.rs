@@ -27,7 +27,7 @@ mod sockets;
 mod table;
 
 use conclusion::Beginning;
-use lab::workload::{self, Extras};
+use lab::workload::{self, Extras, Reading};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -114,7 +114,9 @@ fn role(words: &[String]) {
         ["echo"] => echo::echo(true),
         ["far-end", notes, busy] => roles::far_end(Path::new(notes), *busy == "busy"),
         ["bare", server, queries, seconds] => {
-            let messages = workload::read(Path::new(queries), None, &Extras::default()).expect("the query file");
+            let strictly = Reading { is_strict: true, ..Reading::default() };
+            let (messages, _) =
+                workload::read(Path::new(queries), strictly, &Extras::default()).expect("the query file");
             let list: Vec<Vec<u8>> = (0..messages.len()).map(|index| messages.at(index).to_vec()).collect();
             let server: SocketAddr = server.parse().expect("an address");
             let duration = Duration::from_secs(seconds.parse().expect("a number of seconds"));

@@ -1,11 +1,11 @@
 //! What to ask.
 
-use super::parse::{parse_name, parse_popularity, parse_subnet, parse_types};
+use super::parse::{parse_edns_option, parse_name, parse_popularity, parse_subnet, parse_types};
 use clap::{Args, ValueEnum};
 use lab::fleet::Content;
 use lab::population::Population;
 use lab::workload::{
-    self, Dialect, Extras, Generator, NameDistribution, Popularity, Signer, TsigKey, Updates, Workload,
+    self, Dialect, Extras, Generator, NameDistribution, Popularity, Reading, Signer, TsigKey, Updates, Workload,
 };
 use std::error::Error;
 use std::fs::OpenOptions;
@@ -33,6 +33,13 @@ pub(crate) struct Asking {
     /// Whose third column the text file has; found out by itself otherwise.
     #[arg(long, requires = "queries", conflicts_with_all = ["updates", "name"])]
     dialect: Option<DialectArgument>,
+    /// Read the query file as binary: messages after two octets of length, as `dnsperf -B` takes them. Without this
+    /// option the content decides.
+    #[arg(long, requires = "queries", conflicts_with = "dialect")]
+    binary: bool,
+    /// Refuse a query file with a line or message that is no query. Without this option they are skipped and counted.
+    #[arg(long, requires = "queries")]
+    strict: bool,
     /// Send the UPDATEs of this file instead, as `dnsperf -u` takes it; also as .xz.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["queries", "name"])]
     updates: Option<PathBuf>,
@@ -72,6 +79,9 @@ pub(crate) struct Asking {
     /// Client subnet in each query (RFC 7871).
     #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = parse_subnet, conflicts_with_all = UPDATING)]
     subnet: Option<(IpAddr, u8)>,
+    /// An EDNS option in each query: its code, and its value in hex. May be given several times.
+    #[arg(long, value_name = "CODE[:HEX]", value_parser = parse_edns_option, conflicts_with_all = UPDATING)]
+    edns_option: Vec<(u16, Vec<u8>)>,
     /// Pad queries to a multiple of so many octets.
     #[arg(long, value_name = "OCTETS", conflicts_with_all = UPDATING)]
     padding: Option<usize>,
@@ -102,7 +112,12 @@ impl Asking {
     pub(crate) fn workload(&self, population: Option<&Population>) -> Result<Workload, Box<dyn Error>> {
         let workload = if let Some(path) = &self.queries {
             let dialect = self.dialect.map(DialectArgument::dialect);
-            Workload::listed(Arc::new(workload::read(path, dialect, &self.extras())?))
+            let reading = Reading { dialect, is_binary: self.binary, is_strict: self.strict };
+            let (messages, skipped) = workload::read(path, reading, &self.extras())?;
+            if skipped.count() > 0 {
+                eprintln!("{skipped}");
+            }
+            Workload::listed(Arc::new(messages))
         } else if let Some(path) = &self.updates {
             Workload::listed(Arc::new(workload::read_updates(path)?))
         } else if let Some(apex) = &self.update_zone {
@@ -146,7 +161,7 @@ impl Asking {
             cookie: self.cookie.then(|| self.seed.to_be_bytes()),
             subnet: self.subnet,
             padding_block: self.padding.filter(|&block| block > 0),
-            options: Vec::new(),
+            options: self.edns_option.clone(),
         }
     }
 

@@ -164,7 +164,7 @@ enum ByArgument {
 
 type ServerChange = (Option<Prefix>, (IpAddr, Option<u16>));
 
-fn parse_prefix(text: &str) -> Result<Prefix, String> {
+pub(crate) fn parse_prefix(text: &str) -> Result<Prefix, String> {
     text.parse().map_err(|()| format!("{text} is no prefix; write 192.0.2.0/24"))
 }
 

@@ -1,6 +1,7 @@
 //! Values of options, each refused with what would have been right.
 
 use super::Types;
+use data_encoding::HEXLOWER_PERMISSIVE;
 use lab::limits::{CLIENTS_MAX, SOCKETS_MAX, WORKERS_MAX};
 use lab::measure::RCODE_COUNT;
 use lab::workload::{self, Popularity};
@@ -86,6 +87,15 @@ pub(crate) fn parse_workers(text: &str) -> Result<usize, String> {
 fn parse_count(text: &str, most: usize) -> Result<usize, String> {
     let count = text.parse().ok().filter(|count| (1..=most).contains(count));
     count.ok_or_else(|| format!("{text} is none of 1 to {most}"))
+}
+
+/// The code of an EDNS option, and its value in hex (RFC 6891 6.1.2).
+pub(crate) fn parse_edns_option(text: &str) -> Result<(u16, Vec<u8>), String> {
+    let (code, hex) = text.split_once(':').unwrap_or((text, ""));
+    let code = code.parse().map_err(|_| format!("{code} is no option code; write 0 to 65535"))?;
+    let value = HEXLOWER_PERMISSIVE.decode(hex.as_bytes());
+    let value = value.map_err(|_| format!("{hex} is no value in hex; write 65001:c0ffee"))?;
+    Ok((code, value))
 }
 
 /// A duration that is none of zero.

@@ -4,13 +4,15 @@ use super::connections::Usage;
 use super::mutation::{Also, MutationArguments};
 use super::parse::{parse_duration, parse_sockets, parse_timeout, parse_workers};
 use super::target::Ownership;
-use crate::command_trace::Named;
+use crate::command_trace::{Named, SideArguments};
 use clap::{Args, ValueEnum};
 use lab::engine::{Habits, Pace, Plan, Transport};
 use lab::limits::RUN_MAX;
 use lab::mutation::{Spool, TransportShares, parse_transports};
 use lab::population::Server;
-use lab::replay::{Division, Late, Manner, Replay, ReplayError, Route, Selection, Share, Sharing, Sources, divide};
+use lab::replay::{
+    Division, Late, Manner, Replay, ReplayError, Route, Selection, Share, Sharing, Sources, Survey, divide,
+};
 use lab::workload::Workload;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -75,9 +77,11 @@ pub(crate) struct Replayed {
     /// Format of the trace; otherwise its first octets tell.
     #[arg(long, value_name = "FORMAT")]
     format: Option<Named>,
-    /// Port that servers answer at in the trace; may be given several times.
+    /// Port that servers answer at, in captures and logs of Zeek. May be given several times.
     #[arg(long = "trace-port", value_name = "PORT", default_values_t = [53])]
     trace_ports: Vec<u16>,
+    #[command(flatten)]
+    sides: SideArguments,
     /// After how long a query counts as unanswered.
     #[arg(long, default_value = "2s", value_parser = parse_timeout)]
     timeout: Duration,
@@ -113,7 +117,7 @@ impl Replayed {
     /// # Errors
     /// When the target is a stranger's, or the trace or this machine no use for it.
     pub(crate) fn plan(&self, open_files_max: u64) -> Result<Plan, Box<dyn std::error::Error>> {
-        self.ownership.allow(self.server.iter().map(|server| (server.address, 53).into()))?;
+        self.ownership.allow(self.server.iter().map(|server| server.at(53)))?;
         let replay = self.replay(open_files_max)?;
         let mut servers: Vec<_> = replay.servers().collect();
         servers.sort_unstable();
@@ -154,12 +158,13 @@ impl Replayed {
     /// # Errors
     /// When the target is a stranger's, or the trace no use.
     pub(crate) fn divide(&self, names: &[String], folder: &Path) -> Result<Division, Box<dyn std::error::Error>> {
-        self.ownership.allow(self.server.iter().map(|server| (server.address, 53).into()))?;
+        self.ownership.allow(self.server.iter().map(|server| server.at(53)))?;
         let sharing = Sharing::new(names);
         let (spool, rules) = self.changed()?;
         let (trace, reading) = self.read_from(spool.as_ref());
         let division = divide(trace, &reading, self.selection(), rules.as_ref(), &sharing, folder);
         let mut division = division.map_err(|error| self.named(error))?;
+        self.tell_left_out(&division.survey);
         if let Some(reason) = spool.as_ref().and_then(Spool::damaged) {
             division.survey.damaged = Some(reason.to_owned());
         }
@@ -222,13 +227,24 @@ impl Replayed {
         }
     }
 
+    /// Says what of the trace is no query that could be sent: another protocol, or another side of dnstap.
+    fn tell_left_out(&self, survey: &Survey) {
+        for (reason, count) in &survey.left_out {
+            eprintln!("{}: {}: {count} {}", self.trace.display(), reason.group().label(), reason.meaning());
+        }
+    }
+
     /// What is read, and how.
     fn read_from<'a>(&'a self, spool: Option<&'a Spool>) -> (&'a Path, trace::Options) {
         spool.map_or_else(|| (self.trace(), self.reading()), |spool| (spool.path(), trace::Options::default()))
     }
 
     fn reading(&self) -> trace::Options {
-        trace::Options { format: self.format.as_ref().map(|named| named.0), ports: self.trace_ports.clone() }
+        trace::Options {
+            format: self.format.as_ref().map(|named| named.0),
+            ports: self.trace_ports.clone(),
+            dnstap: self.sides.chosen(),
+        }
     }
 
     fn replay(&self, open_files_max: u64) -> Result<Replay, Box<dyn std::error::Error>> {
@@ -250,6 +266,7 @@ impl Replayed {
         let (trace, reading) = self.read_from(spool.as_ref());
         let replay =
             Replay::new(trace, reading, self.selection(), manner, &route).map_err(|error| self.named(error))?;
+        self.tell_left_out(replay.survey());
         Ok(match spool {
             Some(spool) => replay.out_of(spool, &self.trace),
             None => replay,

@@ -4,10 +4,11 @@ use super::connections::Connections;
 use super::expectations::Expectations;
 use super::parse::{parse_duration, parse_sockets, parse_subnet, parse_timeout, parse_workers};
 use clap::Args;
-use lab::engine::{Pace, Plan, Transport};
+use lab::engine::{HttpPlan, Pace, Plan, TlsPlan, Transport};
 use lab::population::Server;
 use lab::workload::Workload;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::str::FromStr;
 use std::time::Duration;
 
 /// Addresses and subnets that may be loaded besides, with commas between.
@@ -15,12 +16,14 @@ const ALLOW_VARIABLE: &str = "CATLAB_ALLOW";
 
 #[derive(Args)]
 pub(crate) struct Target {
-    /// Whom to ask, with or without a port; queries take turns.
+    /// Servers to query, in turns: addresses or host names, with or without a port, with %INTERFACE where an address
+    /// needs one. An https:// URL stands for DNS over HTTPS with this name and path.
     #[arg(long, required = true, value_delimiter = ',')]
-    server: Vec<Server>,
-    /// How: udp, tcp, dot, doh or doq.
-    #[arg(long, default_value = "udp")]
-    transport: Transport,
+    server: Vec<NamedServer>,
+    /// Transport of the queries: udp, tcp, dot, doh or doq. Without this option it is udp, or doh where the server is a
+    /// URL.
+    #[arg(long)]
+    transport: Option<Transport>,
     /// After how long a query counts as unanswered.
     #[arg(long, default_value = "2s", value_parser = parse_timeout)]
     timeout: Duration,
@@ -50,9 +53,9 @@ impl Target {
     /// # Errors
     /// When the target is a stranger's, a source is no address of this machine, or the file of right answers no use.
     pub(crate) fn plan(&self, workload: Workload, pace: Pace, seed: u64) -> Result<Plan, String> {
-        let port = self.transport.default_port();
-        let address = |server: &Server| SocketAddr::new(server.address, server.port.unwrap_or(port));
-        let servers: Vec<SocketAddr> = self.server.iter().map(address).collect();
+        let (transport, path) = self.service()?;
+        let port = transport.default_port();
+        let servers: Vec<SocketAddr> = self.server.iter().map(|named| named.server.at_or(port)).collect();
         self.allow(servers.iter().copied())?;
         if let Pace::Population { population, .. } = &pace {
             self.allow(population.members().iter().map(|(_, endpoint, _)| endpoint.server))?;
@@ -62,16 +65,17 @@ impl Target {
             UdpSocket::bind((source, 0)).map_err(|error| format!("--source {source}: {error}"))?;
         }
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let http = self.connections.usage.http();
         Ok(Plan {
-            transport: self.transport,
+            transport,
             timeout: self.timeout,
             worker_count: self.workers.unwrap_or(cores.div_ceil(2)),
             socket_count: self.sockets,
             connection_count: self.connections.connections,
             habits: self.connections.usage.habits(),
             handshake_timeout: self.connections.usage.handshake_timeout,
-            tls: self.connections.usage.tls(),
-            http: self.connections.usage.http(),
+            tls: self.tls(),
+            http: HttpPlan { path: path.unwrap_or(http.path), ..http },
             sources: self.source.clone(),
             expected_rcodes: self.expectations.rcodes.clone(),
             checking: self.expectations.checking()?,
@@ -85,9 +89,35 @@ impl Target {
         self.expectations.share
     }
 
-    /// The servers as they were named: a population gives each transport its own port.
-    pub(crate) fn servers(&self) -> &[Server] {
-        &self.server
+    /// The servers: a population gives each transport its own port.
+    pub(crate) fn servers(&self) -> Vec<Server> {
+        self.server.iter().map(|named| named.server).collect()
+    }
+
+    /// The transport, and the path of the URL if there is one.
+    fn service(&self) -> Result<(Transport, Option<String>), String> {
+        let mut paths = self.server.iter().map(|named| named.path.as_ref());
+        let Some(Some(path)) = paths.next() else {
+            return match paths.flatten().next() {
+                Some(_) => Err("--server: write a URL for each server or for none".into()),
+                None => Ok((self.transport.unwrap_or(Transport::Udp), None)),
+            };
+        };
+        if paths.any(|other| other != Some(path)) {
+            return Err("--server: the URLs of all servers must have the same path".into());
+        }
+        match self.transport {
+            None | Some(Transport::Doh) => Ok((Transport::Doh, Some(path.clone()))),
+            Some(other) => Err(format!("--transport {other}: a server that is a URL is queried over doh")),
+        }
+    }
+
+    /// Whom certificates must name: the host, if all servers have the same and --tls-name says nothing else.
+    fn tls(&self) -> TlsPlan {
+        let plan = self.connections.usage.tls();
+        let first = self.server.first().and_then(|named| named.host.clone());
+        let is_common = self.server.iter().all(|named| named.host == first);
+        TlsPlan { name: plan.name.or(first.filter(|_| is_common)), ..plan }
     }
 
     /// As [`Ownership::allow`].
@@ -96,6 +126,32 @@ impl Target {
     /// A sentence that names the first of them that is a stranger's.
     pub(crate) fn allow(&self, servers: impl Iterator<Item = SocketAddr>) -> Result<(), String> {
         self.ownership.allow(servers)
+    }
+}
+
+/// A server, and what its name says besides its address.
+#[derive(Clone, Debug)]
+struct NamedServer {
+    server: Server,
+    /// The name of its host, if it was not named by address.
+    host: Option<String>,
+    /// The path of its URL, if it was named by one (RFC 8484 4.1).
+    path: Option<String>,
+}
+
+impl FromStr for NamedServer {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (authority, path) = match text.strip_prefix("https://") {
+            None => (text, None),
+            Some(rest) => match rest.find('/') {
+                Some(at) => (&rest[..at], Some(rest[at..].split('{').next().unwrap_or_default())),
+                None => (rest, Some("/dns-query")),
+            },
+        };
+        let server: Server = authority.parse()?;
+        Ok(Self { server, host: Server::host_name(authority).map(str::to_owned), path: path.map(str::to_owned) })
     }
 }
 
@@ -181,6 +237,23 @@ mod tests {
         // A list that cannot be read allows nothing.
         let refused = allowed(&[], "127.0.0.1", "192.0.2.0/99").unwrap_err();
         assert!(refused.starts_with("CATLAB_ALLOW: "), "{refused}");
+    }
+
+    #[test]
+    fn a_url_says_transport_path_and_name() {
+        let target = |words: &[&str]| {
+            Command::try_parse_from([&["catlab"][..], words].concat()).map(|command| command.target).unwrap()
+        };
+        let url = target(&["--server", "https://localhost:8443/q{?dns}"]);
+        assert_eq!(url.service(), Ok((Transport::Doh, Some("/q".to_owned()))));
+        assert_eq!((url.server[0].server.port, url.tls().name.as_deref()), (Some(8_443), Some("localhost")));
+        assert_eq!(target(&["--server", "https://127.0.0.1"]).service().unwrap().1.as_deref(), Some("/dns-query"));
+        assert_eq!(target(&["--server", "[::1]:53,127.0.0.1"]).tls().name, None);
+        assert_eq!(target(&["--server", "localhost", "--tls-name", "a.b"]).tls().name.as_deref(), Some("a.b"));
+        assert_eq!(target(&["--server", "127.0.0.1"]).service(), Ok((Transport::Udp, None)));
+        assert!(target(&["--server", "https://127.0.0.1", "--transport", "dot"]).service().is_err());
+        assert!(target(&["--server", "https://127.0.0.1,127.0.0.2"]).service().is_err());
+        assert!(target(&["--server", "127.0.0.2,https://127.0.0.1"]).service().is_err());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::RunArguments;
 use super::ask::Question;
-use crate::command_trace::{open, read, tell_lost};
+use crate::command_trace::{open_all_sides, read, tell_lost};
 use hierarchy::construct::{Fidelity, Said};
 use std::error::Error;
 use std::fmt::Write as _;
@@ -26,7 +26,7 @@ impl Comparison {
         }
         let mut said = Said::default();
         for path in &arguments.compare {
-            let mut reader = open(path, &arguments.read)?;
+            let mut reader = open_all_sides(path, &arguments.read)?;
             // A damaged trace has told of its damage.
             read(path, &mut reader, |message| {
                 said.add(message.octets);

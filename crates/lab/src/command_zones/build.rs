@@ -4,7 +4,7 @@ use super::fetch::Fetcher;
 use super::sign::{Signing, reason};
 use super::told;
 use crate::arguments::Ownership;
-use crate::command_trace::{ReadArguments, open, read, tell_lost};
+use crate::command_trace::{ReadArguments, open_all_sides, read, tell_lost};
 use crate::out_folder::{Force, HIERARCHY, OutFolder};
 use clap::{Args, ValueEnum};
 use hierarchy::construct::{Assembly, Built, BuiltRecord, Dnssec, Survey, Why};
@@ -139,7 +139,7 @@ fn each_message(
 ) -> Result<bool, Box<dyn Error>> {
     let mut are_whole = true;
     for path in traces {
-        let mut reader = open(path, arguments)?;
+        let mut reader = open_all_sides(path, arguments)?;
         let mut show = |message: &trace::Message<'_>| each(message.source.ip(), message.octets);
         if is_first {
             are_whole &= read(path, &mut reader, |message| {

@@ -1,6 +1,7 @@
 //! A population as TOML.
 
 use super::Crowd;
+use super::Server;
 use super::draw::Distribution;
 use super::known::unknown_key;
 use crate::engine::{Endpoint, Habits, Transport};
@@ -11,7 +12,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use wire::number::Rtype;
@@ -329,8 +330,7 @@ impl Population {
             let transports = shared_out(&transports, group.count, &mut rng);
             let servers = shared_out(&own, group.count, &mut rng);
             for ((rate, transport), server) in rates.into_iter().zip(transports).zip(servers) {
-                let port = server.port.unwrap_or(self.ports.of(transport));
-                let server = SocketAddr::new(server.address, port);
+                let server = server.at_or(self.ports.of(transport));
                 let endpoint = Endpoint { transport, server, habits: index as u16, source: None };
                 // A client that never asks is one that does not ask within this run.
                 members.push((index as u16, endpoint, rate.max(1e-9)));
@@ -404,26 +404,6 @@ impl Cast {
     #[must_use]
     pub fn members(&self) -> &[(u16, Endpoint, f64)] {
         &self.members
-    }
-}
-
-/// A server, with a port or with that of the transport.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Server {
-    /// Its address.
-    pub address: IpAddr,
-    /// Its port, where one is named.
-    pub port: Option<u16>,
-}
-
-impl std::str::FromStr for Server {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let whole = text.parse::<SocketAddr>().map(|at| Self { address: at.ip(), port: Some(at.port()) });
-        whole.or_else(|_| text.parse::<IpAddr>().map(|address| Self { address, port: None })).map_err(|_| {
-            format!("{text} is no address; write 127.0.0.1:5300, [::1]:5300, or an address for the transport's port")
-        })
     }
 }
 

@@ -9,6 +9,7 @@
 mod built_in;
 mod file;
 mod known;
+mod server;
 // What clients differ in.
 mod draw;
 // Out of a trace.
@@ -20,6 +21,7 @@ mod tally;
 
 pub use crowd::Crowd;
 pub use draw::Distribution;
-pub use file::{Active, Arrivals, Bursts, Cast, Connections, Group, Population, Ports, Queries, Rate, Server};
+pub use file::{Active, Arrivals, Bursts, Cast, Connections, Group, Population, Ports, Queries, Rate};
 pub use fit::fit;
+pub use server::Server;
 pub use tally::ClientTally;

@@ -129,8 +129,7 @@ impl Replay {
         if !manner.is_fast && survey.duration() > RUN_MAX {
             return Err(ReplayError::Long(survey.duration()));
         }
-        let servers: Vec<_> =
-            route.servers.iter().map(|server| SocketAddr::new(server.address, server.port.unwrap_or(53))).collect();
+        let servers: Vec<_> = route.servers.iter().map(|server| server.at_or(53)).collect();
         let sources = Sources::choose(route.sources, &survey, &servers, route.open_files_max)?;
         let [for_ipv4, for_ipv6] = [true, false].map(|is_ipv4| servers_for(&route.servers, sources, is_ipv4));
         let endpoints = survey.clients.iter().map(|client| -> Result<Endpoint, ReplayError> {
@@ -141,7 +140,7 @@ impl Replay {
             let port = named.unwrap_or(client.transport.default_port());
             Ok(Endpoint {
                 transport: client.transport,
-                server: SocketAddr::new(server.address, port),
+                server: server.at(port),
                 habits: 0,
                 source: sources.address(client.address, among_all(&selection, client.source)),
             })

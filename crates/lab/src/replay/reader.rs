@@ -235,7 +235,7 @@ mod tests {
             writer.write(&message).unwrap();
         }
         writer.finish().unwrap();
-        let server = Server { address: Ipv4Addr::LOCALHOST.into(), port: Some(53) };
+        let server = Server::new(Ipv4Addr::LOCALHOST.into(), Some(53));
         let (servers, sources) = (vec![server], Some(Sources::Sockets));
         let route = Route {
             servers,

@@ -7,6 +7,7 @@ use super::picker::{Pick, Picker, Selection};
 use crate::engine::Transport;
 use crate::limits::{REPLAY_SOURCES_MAX, RUN_MAX};
 use crate::mutation::{Leash, LiveEnd, no_lines};
+use ::trace::{Group, Unread};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -51,6 +52,8 @@ pub struct Survey {
     pub jumps: u64,
     /// Frames, segments and lines that something is missing for (`catlab trace info` says what).
     pub lost: u64,
+    /// What was read and left out, because it is another protocol or was not selected.
+    pub left_out: Vec<(Unread, u64)>,
     /// Why the trace could not be read to its end, if so.
     pub damaged: Option<String>,
 }
@@ -118,6 +121,8 @@ impl Survey {
         (survey.responses, survey.too_long) = (picker.responses, picker.too_long);
         (survey.backwards, survey.jumps) = (picker.timeline.backwards, picker.timeline.jumps);
         (survey.lost, survey.is_sorted) = (trace.tally().lost(), is_sorting);
+        let is_left_out = |reason: Unread| matches!(reason.group(), Group::NotDns | Group::NotSelected);
+        survey.left_out = trace.tally().all_unread().filter(|&(reason, _)| is_left_out(reason)).collect();
         Ok(Some(survey))
     }
 

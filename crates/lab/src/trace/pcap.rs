@@ -30,7 +30,7 @@ pub fn read_pcap(path: &Path) -> Result<Vec<Recorded>, TraceError> {
 /// # Errors
 /// As [`read_pcap`].
 pub fn read_capture(path: &Path, port: u16) -> Result<Capture, TraceError> {
-    let options = Options { format: Some(Format::Capture), ports: vec![port] };
+    let options = Options { format: Some(Format::Capture), ports: vec![port], ..Options::default() };
     let mut reader = ::trace::open(path, &options)?;
     let mut capture = Capture::default();
     while let Some(message) = reader.next()? {

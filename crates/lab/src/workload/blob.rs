@@ -1,7 +1,7 @@
 //! The binary query file that dnsperf -B, kxdpgun -B and dnsgen share: each message after two octets of its length, as
 //! in a TCP stream (RFC 1035 4.2.2).
 
-use super::{Messages, WorkloadError};
+use super::{Messages, NoQuery, Skip, WorkloadError};
 use crate::limits::QUERY_OCTETS_MAX;
 use std::path::Path;
 
@@ -25,19 +25,19 @@ pub(super) fn looks_like(octets: &[u8]) -> bool {
 }
 
 /// Every message, its ID set to zero.
-pub(super) fn read(path: &Path, octets: &[u8]) -> Result<Messages, WorkloadError> {
+pub(super) fn read(path: &Path, octets: &[u8], skip: Skip<'_>) -> Result<Messages, WorkloadError> {
     let reject = |offset, reason| WorkloadError::Message { file: path.to_owned(), offset, reason };
     let mut messages = Messages::default();
     let mut rest = octets;
     while let Some((message, after)) = split(rest) {
-        if message.len() > QUERY_OCTETS_MAX {
-            let reason = format!("{} octets are more than the {QUERY_OCTETS_MAX} of a query", message.len());
-            return Err(reject(octets.len() - rest.len(), reason));
+        match check(message) {
+            Ok(()) => {
+                let mut message = message.to_vec();
+                message[..2].fill(0);
+                messages.push(&message);
+            }
+            Err((no_query, reason)) => skip(no_query, reject(octets.len() - rest.len(), reason))?,
         }
-        check(message).map_err(|reason| reject(octets.len() - rest.len(), reason))?;
-        let mut message = message.to_vec();
-        message[..2].fill(0);
-        messages.push(&message);
         rest = after;
     }
     if rest.is_empty() {
@@ -45,15 +45,21 @@ pub(super) fn read(path: &Path, octets: &[u8]) -> Result<Messages, WorkloadError
     }
     let wanted = rest.first_chunk().map_or(2, |&length| 2 + usize::from(u16::from_be_bytes(length)));
     let reason = format!("the file ends within a message: {} octets of {wanted}", rest.len());
-    Err(reject(octets.len() - rest.len(), reason))
+    skip(NoQuery::CutShort, reject(octets.len() - rest.len(), reason))?;
+    Ok(messages)
 }
 
 /// A message has a header, and one question as queries and updates have.
-fn check(message: &[u8]) -> Result<(), String> {
+fn check(message: &[u8]) -> Result<(), (NoQuery, String)> {
+    if message.len() > QUERY_OCTETS_MAX {
+        let reason = format!("{} octets are more than the {QUERY_OCTETS_MAX} of a query", message.len());
+        return Err((NoQuery::TooLong, reason));
+    }
+    let bad = |reason| Err((NoQuery::BadMessage, reason));
     match message.first_chunk::<HEADER_OCTETS>() {
-        None => Err(format!("a message of {} octets is none; its header has {HEADER_OCTETS}", message.len())),
+        None => bad(format!("a message of {} octets is none; its header has {HEADER_OCTETS}", message.len())),
         Some(&[_, _, _, _, 0, 1, ..]) => Ok(()),
-        Some(header) => Err(format!("it has {} questions, not one", u16::from_be_bytes([header[4], header[5]]))),
+        Some(header) => bad(format!("it has {} questions, not one", u16::from_be_bytes([header[4], header[5]]))),
     }
 }
 
@@ -73,12 +79,13 @@ mod tests {
         octets.extend(query);
         octets.extend_from_slice(&octets.clone());
         assert!(looks_like(&octets));
-        let messages = read(Path::new("x"), &octets).unwrap();
+        let mut strictly = |_, error| Err(error);
+        let messages = read(Path::new("x"), &octets, &mut strictly).unwrap();
         assert_eq!((messages.len(), &messages.at(1)[..4]), (2, &[0, 0, 1, 0][..]));
         assert!(!looks_like(b"example.com A\nwww.example.com AAAA\n"));
         assert!(!looks_like(&octets[..octets.len() - 1]));
         assert!(!looks_like(b""));
-        let refused = |octets: &[u8]| read(Path::new("x"), octets).unwrap_err().to_string();
+        let mut refused = |octets: &[u8]| read(Path::new("x"), octets, &mut strictly).unwrap_err().to_string();
         assert_eq!(
             refused(&octets[..octets.len() - 1]),
             "x: octet 19: the file ends within a message: 18 octets of 19"

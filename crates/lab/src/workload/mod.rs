@@ -21,6 +21,7 @@ mod cookie;
 mod extras;
 // Files.
 mod blob;
+mod skipped;
 mod text;
 mod update_text;
 
@@ -30,6 +31,7 @@ pub use generator::{Generator, NameDistribution, Popularity};
 pub use key::{KeyError, TsigKey, without_secret};
 pub use messages::Messages;
 pub use signer::Signer;
+pub use skipped::{NoQuery, Skipped};
 pub use text::{Dialect, read_subnet};
 pub use updates::Updates;
 
@@ -70,6 +72,12 @@ impl Workload {
     #[must_use]
     pub const fn listed(messages: Arc<Messages>) -> Self {
         Self { source: Source::Listed { messages, next: 0, stride: 1 }, learns_cookies: false, signer: None }
+    }
+
+    /// How many messages the list has, if it is one.
+    #[must_use]
+    pub fn listed_count(&self) -> Option<usize> {
+        if let Source::Listed { messages, .. } = &self.source { Some(messages.len()) } else { None }
     }
 
     /// Nothing of its own: messages come with their times, out of a trace.
@@ -198,8 +206,8 @@ pub enum WorkloadError {
     },
     /// Its messages are whole, and something was to be set in them.
     Whole(PathBuf),
-    /// No query at all.
-    Empty(PathBuf),
+    /// No query at all, and what was skipped.
+    Empty(PathBuf, Skipped),
 }
 
 impl fmt::Display for WorkloadError {
@@ -215,7 +223,10 @@ impl fmt::Display for WorkloadError {
                  set in them",
                 file.display()
             ),
-            Self::Empty(file) => write!(f, "{}: holds no query", file.display()),
+            Self::Empty(file, skipped) if skipped.count() > 0 => {
+                write!(f, "{skipped}\ncannot use {}: it holds no query", file.display())
+            }
+            Self::Empty(file, _) => write!(f, "cannot use {}: it holds no query", file.display()),
         }
     }
 }
@@ -225,26 +236,49 @@ impl std::error::Error for WorkloadError {}
 /// Octets that tell a binary file from text: a length and a header.
 const HEADER_OCTETS_READ: usize = 14;
 
+/// How a query file is read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reading {
+    /// Which tool's text; found out by itself otherwise.
+    pub dialect: Option<Dialect>,
+    /// It is binary, whatever it looks like.
+    pub is_binary: bool,
+    /// The first entry that is no query is an error. Otherwise all such entries are skipped and counted.
+    pub is_strict: bool,
+}
+
 /// Reads a query file: text (dnsperf and its dialects) or binary (each message after two octets of its length), told
 /// apart by content; each also as `.xz`.
 ///
 /// # Errors
-/// [`WorkloadError`] with file, line or offset, and reason.
-pub fn read(path: &Path, dialect: Option<Dialect>, extras: &Extras) -> Result<Messages, WorkloadError> {
+/// [`WorkloadError`] when the file holds no query; if it is read strictly with line or offset, and reason.
+pub fn read(path: &Path, reading: Reading, extras: &Extras) -> Result<(Messages, Skipped), WorkloadError> {
     let octets = read_octets(path)?;
+    let Reading { dialect, is_strict, .. } = reading;
     // Text has no octet of zero; each header of a query has several.
     let is_binary = octets.iter().take(HEADER_OCTETS_READ).any(|&octet| octet == 0);
-    let messages = if dialect.is_none() && (is_binary || blob::looks_like(&octets)) {
-        let messages = blob::read(path, &octets)?;
+    let is_found_binary = dialect.is_none() && (is_binary || blob::looks_like(&octets));
+    let mut skipped = Skipped::default();
+    let mut skip = |reason, error: WorkloadError| {
+        if is_strict {
+            return Err(error);
+        }
+        skipped.add(reason, || error.to_string());
+        Ok(())
+    };
+    let messages = if reading.is_binary || is_found_binary {
         if *extras != Extras::default() {
             return Err(WorkloadError::Whole(path.to_owned()));
         }
-        messages
+        blob::read(path, &octets, &mut skip)?
     } else {
-        text::read(path, &octets, dialect, extras)?
+        text::read(path, &octets, (dialect, extras), &mut skip)?
     };
-    if messages.len() == 0 { Err(WorkloadError::Empty(path.to_owned())) } else { Ok(messages) }
+    if messages.len() == 0 { Err(WorkloadError::Empty(path.to_owned(), skipped)) } else { Ok((messages, skipped)) }
 }
+
+/// What is done with an entry that is no query: it is skipped, or ends the reading.
+type Skip<'s> = &'s mut dyn FnMut(NoQuery, WorkloadError) -> Result<(), WorkloadError>;
 
 /// Reads a file of updates as `dnsperf -u` takes them; also as `.xz`.
 ///
@@ -252,7 +286,7 @@ pub fn read(path: &Path, dialect: Option<Dialect>, extras: &Extras) -> Result<Me
 /// [`WorkloadError`] with file, line and reason.
 pub fn read_updates(path: &Path) -> Result<Messages, WorkloadError> {
     let messages = update_text::read(path, &read_octets(path)?)?;
-    if messages.len() == 0 { Err(WorkloadError::Empty(path.to_owned())) } else { Ok(messages) }
+    if messages.len() == 0 { Err(WorkloadError::Empty(path.to_owned(), Skipped::default())) } else { Ok(messages) }
 }
 
 fn read_octets(path: &Path) -> Result<Vec<u8>, WorkloadError> {

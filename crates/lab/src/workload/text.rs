@@ -9,7 +9,8 @@
 //!
 //! The last three are told apart by what stands there. `;` and `#` begin comments.
 
-use super::{Extras, Messages, WorkloadError};
+use super::skipped::shown;
+use super::{Extras, Messages, NoQuery, Skip, WorkloadError};
 use crate::trace::rtype;
 use std::net::IpAddr;
 use std::path::Path;
@@ -47,41 +48,49 @@ impl Dialect {
 pub(super) fn read(
     path: &Path,
     octets: &[u8],
-    dialect: Option<Dialect>,
-    extras: &Extras,
+    (dialect, extras): (Option<Dialect>, &Extras),
+    skip: Skip<'_>,
 ) -> Result<Messages, WorkloadError> {
     let mut messages = Messages::default();
     for (index, line) in octets.split(|&octet| octet == b'\n').enumerate() {
         let line = String::from_utf8_lossy(line);
-        let reject = |reason: String| WorkloadError::Line { file: path.to_owned(), line: index + 1, reason };
-        if let Some(message) = read_line(&line, dialect, extras).map_err(reject)? {
-            messages.push(&message);
+        match read_line(&line, dialect, extras) {
+            Ok(Some(message)) => messages.push(&message),
+            Ok(None) => {}
+            Err((no_query, reason)) => {
+                skip(no_query, WorkloadError::Line { file: path.to_owned(), line: index + 1, reason })?;
+            }
         }
     }
     Ok(messages)
 }
 
 /// The query of a line; `None` for an empty line or a comment.
-fn read_line(line: &str, dialect: Option<Dialect>, extras: &Extras) -> Result<Option<Vec<u8>>, String> {
+fn read_line(line: &str, dialect: Option<Dialect>, extras: &Extras) -> Result<Option<Vec<u8>>, (NoQuery, String)> {
     let mut words = line.split_whitespace();
     let Some(qname) = words.next().filter(|word| !word.starts_with([';', '#'])) else { return Ok(None) };
-    let qtype = words.next().ok_or_else(|| format!("no type after {qname}; a line is NAME TYPE"))?;
-    let qtype = rtype(qtype).ok_or_else(|| format!("{qtype} is no type; write its mnemonic or TYPE123"))?;
-    let qname: Name = qname.parse().map_err(|error| format!("{qname} is no name: {error:?}"))?;
+    let qtype = words
+        .next()
+        .ok_or_else(|| (NoQuery::NoType, format!("no type after {}; a line is NAME TYPE", shown(qname))))?;
+    let no_type = |word| (NoQuery::UnknownType, format!("{} is no type; write its mnemonic or TYPE123", shown(word)));
+    let qtype = rtype(qtype).ok_or_else(|| no_type(qtype))?;
+    let bad_name = |error| (NoQuery::BadName, format!("{} is no name: {error:?}", shown(qname)));
+    let qname: Name = qname.parse().map_err(bad_name)?;
     let mut own = None;
     if let Some(column) = words.next().filter(|word| !word.starts_with([';', '#'])) {
-        own = Some(third_column(column, dialect, extras.clone())?);
+        own = Some(third_column(column, dialect, extras.clone()).map_err(|reason| (NoQuery::BadColumn, reason))?);
     }
     let extras = own.as_ref().unwrap_or(extras);
-    extras.query(qname.as_ref(), qtype).map(Some).map_err(|error| error.to_string())
+    extras.query(qname.as_ref(), qtype).map(Some).map_err(|error| (NoQuery::TooLong, error.to_string()))
 }
 
 fn third_column(column: &str, dialect: Option<Dialect>, extras: Extras) -> Result<Extras, String> {
     let is_flags = column.bytes().all(|octet| matches!(octet, b'E' | b'D'));
-    let subnet = || read_subnet(column).ok_or_else(|| format!("{column} is no address or subnet"));
+    let column_shown = shown(column);
+    let subnet = || read_subnet(column).ok_or_else(|| format!("{column_shown} is no address or subnet"));
     match dialect {
-        Some(Dialect::Dnsperf) => Err(format!("unexpected third column {column}; dnsperf files have two")),
-        Some(Dialect::Kxdpgun) if !is_flags => Err(format!("{column} is neither E nor D")),
+        Some(Dialect::Dnsperf) => Err(format!("unexpected third column {column_shown}; dnsperf files have two")),
+        Some(Dialect::Kxdpgun) if !is_flags => Err(format!("{column_shown} is neither E nor D")),
         Some(Dialect::Flamethrower | Dialect::Calidns) => Ok(extras.with_subnet(subnet()?)),
         _ if is_flags => Ok(extras.with_edns(column.contains('D'))),
         _ => Ok(extras.with_subnet(subnet().map_err(|reason| format!("{reason}, nor kxdpgun's E or D"))?)),
@@ -103,7 +112,7 @@ mod tests {
     use super::*;
 
     fn line(text: &str, dialect: Option<Dialect>) -> Result<Option<Vec<u8>>, String> {
-        read_line(text, dialect, &Extras::default())
+        read_line(text, dialect, &Extras::default()).map_err(|(_, reason)| reason)
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use super::ip::{Fragment, Packet};
 use crate::limits::{
-    FRAGMENT_COUNT_MAX, FRAGMENT_LIFE_NS, FRAGMENT_OCTETS_WAITING_MAX, FRAGMENTED_COUNT_MAX, FRAGMENTS_READ_MAX,
-    MESSAGE_OCTETS_MAX, WAITING_OCTETS_BESIDES,
+    FRAGMENT_COPY_NS, FRAGMENT_COUNT_MAX, FRAGMENT_LIFE_NS, FRAGMENT_OCTETS_WAITING_MAX, FRAGMENTED_COUNT_MAX,
+    FRAGMENTS_READ_MAX, MESSAGE_OCTETS_MAX, WAITING_OCTETS_BESIDES,
 };
 use crate::tally::{Tally, Unread};
 use crc32c::crc32c;
@@ -50,14 +50,14 @@ struct Parts {
 }
 
 impl Fragments {
-    /// Takes one; gives the payload of the packet when it was the last that was missing.
+    /// Takes one; gives the payload of the packet when it was the last that was missing, or says why there is none.
     pub(super) fn take(
         &mut self,
         at_ns: u64,
         packet: &Packet<'_>,
         fragment: Fragment,
         tally: &mut Tally,
-    ) -> Option<Vec<u8>> {
+    ) -> Result<Vec<u8>, Unread> {
         let protocol = if packet.source.is_ipv4() { packet.protocol } else { 0 };
         let key = (packet.source, packet.destination, protocol, fragment.id);
         let is_old = |parts: &Parts| at_ns.abs_diff(parts.began_ns) > FRAGMENT_LIFE_NS;
@@ -65,7 +65,7 @@ impl Fragments {
             self.give_up(key, tally);
         }
         if !self.packets.contains_key(&key) && self.read.has(at_ns, (key, fragment.offset, crc32c(packet.payload))) {
-            return None;
+            return Err(Unread::FragmentAgain);
         }
         if !self.packets.contains_key(&key) && self.packets.len() >= FRAGMENTED_COUNT_MAX {
             self.give_up_oldest(tally);
@@ -78,7 +78,7 @@ impl Fragments {
         parts.waiting += 1;
         let end = fragment.offset + packet.payload.len();
         if packet.is_cut || end > MESSAGE_OCTETS_MAX || parts.parts.len() >= FRAGMENT_COUNT_MAX {
-            return None;
+            return Err(Unread::Fragment);
         }
         if fragment.is_last {
             parts.octets = Some(end);
@@ -91,11 +91,11 @@ impl Fragments {
             vacant.insert(packet.payload.to_vec());
             self.octets += takes;
         }
-        let whole = parts.whole()?;
+        let whole = parts.whole().ok_or(Unread::Fragment)?;
         for (offset, part) in self.remove(key).into_iter().flat_map(|parts| parts.parts) {
             self.read.note(at_ns, (key, offset, crc32c(&part)));
         }
-        Some(whole)
+        Ok(whole)
     }
 
     /// There will be no more.
@@ -127,7 +127,7 @@ impl Fragments {
 
 impl ReadBefore {
     fn has(&self, at_ns: u64, print: Print) -> bool {
-        self.at_ns.get(&print).is_some_and(|read_ns| at_ns.abs_diff(*read_ns) <= FRAGMENT_LIFE_NS)
+        self.at_ns.get(&print).is_some_and(|read_ns| at_ns.abs_diff(*read_ns) <= FRAGMENT_COPY_NS)
     }
 
     fn note(&mut self, at_ns: u64, print: Print) {
@@ -171,10 +171,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_is_known_for_a_while_and_within_bounds() {
+    fn what_was_read_is_known_for_a_moment_and_within_bounds() {
         let (mut fragments, mut tally) = (Fragments::default(), Tally::default());
         let mut halves = |at_ns, id| halves(&mut fragments, at_ns, id, &mut tally);
-        assert_eq!((halves(0, 0), halves(FRAGMENT_LIFE_NS, 0), halves(FRAGMENT_LIFE_NS + 1, 0)), (1, 0, 1));
+        assert_eq!((halves(0, 0), halves(FRAGMENT_COPY_NS, 0), halves(FRAGMENT_COPY_NS + 1, 0)), (1, 0, 1));
         let packets = FRAGMENTS_READ_MAX as u32 / 2;
         let whole: usize = (1..=packets).map(|id| halves(FRAGMENT_LIFE_NS, id)).sum();
         assert_eq!(whole, packets as usize);

@@ -1,55 +1,206 @@
-//! Frames of a link: where the IP packet begins.
+//! Frames of a link: where the IP packet begins, behind tags, labels and other headers of the link.
 
-use crate::limits::VLAN_TAGS_MAX;
+use super::wireless;
+use crate::limits::LAYERS_MAX;
 use crate::tally::Unread;
 use pcap_parser::Linktype;
 
 /// EtherTypes (IEEE 802).
-const IPV4: [u8; 2] = [0x08, 0x00];
-const IPV6: [u8; 2] = [0x86, 0xDD];
+const IPV4: u16 = 0x0800;
+const IPV6: u16 = 0x86DD;
 /// Tags of 802.1Q and 802.1ad, and what stood for the latter before there was one.
-const VLAN: [[u8; 2]; 3] = [[0x81, 0x00], [0x88, 0xA8], [0x91, 0x00]];
+const VLAN: u16 = 0x8100;
+const VLAN_SERVICE: u16 = 0x88A8;
+const VLAN_OLD: u16 = 0x9100;
+/// 802.1ah: a tag, and a whole frame behind it.
+const BACKBONE: u16 = 0x88E7;
+const PPPOE_SESSION: u16 = 0x8864;
+const MPLS: u16 = 0x8847;
+const MPLS_MULTICAST: u16 = 0x8848;
+/// As GRE and Geneve carry frames and PPP (RFC 7676 4, RFC 2637 4.1).
+const BRIDGED: u16 = 0x6558;
+const PPP: u16 = 0x880B;
+/// Smaller numbers are the length of an 802.3 frame.
+const ETHERTYPE_MIN: u16 = 0x0600;
 
-/// LINKTYPE_LINUX_SLL2.
-const LINUX_SLL2: Linktype = Linktype(276);
-/// Raw IP packets, as two systems call them by numbers of their own.
-const RAW_OF_BSD: Linktype = Linktype(12);
-const RAW_OF_OPENBSD: Linktype = Linktype(14);
-/// LINKTYPE_LOOP: the family in network order.
-const LOOP: Linktype = Linktype(108);
+/// Link types by number, as <https://www.tcpdump.org/linktypes.html> has them, that the library does not name.
+mod number {
+    pub(super) const PPP: i32 = 9;
+    /// Raw IP packets, as two systems call them by numbers of their own.
+    pub(super) const RAW_OF_BSD: i32 = 12;
+    pub(super) const RAW_OF_OPENBSD: i32 = 14;
+    pub(super) const PPP_HDLC: i32 = 50;
+    pub(super) const PPP_ETHER: i32 = 51;
+    pub(super) const C_HDLC: i32 = 104;
+    pub(super) const WIFI: i32 = 105;
+    pub(super) const ENC: i32 = 109;
+    pub(super) const PFLOG: i32 = 117;
+    pub(super) const PRISM: i32 = 119;
+    pub(super) const RADIOTAP: i32 = 127;
+    /// What macOS wrote for PKTAP before it had a number.
+    pub(super) const USER2: i32 = 149;
+    pub(super) const AVS: i32 = 163;
+    pub(super) const PPP_PPPD: i32 = 166;
+    pub(super) const PPI: i32 = 192;
+    pub(super) const MPLS: i32 = 219;
+    pub(super) const PKTAP: i32 = 258;
+}
 
-/// The packet in a frame.
-pub(super) fn payload(link: Linktype, frame: &[u8]) -> Result<&[u8], Unread> {
-    match link {
-        Linktype::ETHERNET => tagged(frame, 12),
-        Linktype::LINUX_SLL => tagged(frame, 14),
-        LINUX_SLL2 => {
-            let &[first, second] = frame.first_chunk().ok_or(Unread::HeaderMalformed)?;
-            ip_behind([first, second], frame.get(20..))
-        }
+/// What octets begin with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Layer {
+    /// A frame of this kind of link.
+    Link(Linktype),
+    /// What stands behind this EtherType.
+    Type(u16),
+    Ethernet,
+    /// The header of logical link control (IEEE 802.2).
+    Llc,
+    /// The protocol field of PPP, or the octets before it.
+    Ppp,
+    Mpls,
+    Ip,
+}
+
+/// The IP packet in a frame, and how many headers there were around it, added to those that were there before.
+pub(super) fn packet(mut layer: Layer, mut octets: &[u8], mut depth: usize) -> Result<(&[u8], usize), Unread> {
+    while depth <= LAYERS_MAX {
+        (layer, octets) = match layer {
+            Layer::Link(link) => link_header(link.0, octets)?,
+            Layer::Type(kind) => behind_type(kind, octets)?,
+            Layer::Ethernet => (typed(word(octets, 12)?), behind(octets, 14)?),
+            Layer::Llc => llc(octets)?,
+            Layer::Ppp => ppp(octets)?,
+            Layer::Mpls => mpls(octets)?,
+            Layer::Ip => return Ok((octets, depth)),
+        };
+        depth += 1;
+    }
+    Err(Unread::EncapsulatedDeep)
+}
+
+/// Octets from `at` on, which are there.
+pub(super) fn behind(octets: &[u8], at: usize) -> Result<&[u8], Unread> {
+    octets.get(at..).ok_or(Unread::HeaderMalformed)
+}
+
+pub(super) fn word(octets: &[u8], at: usize) -> Result<u16, Unread> {
+    behind(octets, at)?.first_chunk::<2>().map(|&word| u16::from_be_bytes(word)).ok_or(Unread::HeaderMalformed)
+}
+
+fn little(octets: &[u8], at: usize) -> Result<usize, Unread> {
+    let word = behind(octets, at)?.first_chunk::<4>().ok_or(Unread::HeaderMalformed)?;
+    Ok(u32::from_le_bytes(*word) as usize)
+}
+
+fn typed(kind: u16) -> Layer {
+    if kind < ETHERTYPE_MIN { Layer::Llc } else { Layer::Type(kind) }
+}
+
+fn link_header(link: i32, frame: &[u8]) -> Result<(Layer, &[u8]), Unread> {
+    let first = || frame.first().copied().map(usize::from).ok_or(Unread::HeaderMalformed);
+    Ok(match Linktype(link) {
+        Linktype::ETHERNET => (Layer::Ethernet, frame),
+        Linktype::FDDI => (Layer::Llc, behind(frame, 13)?),
+        Linktype::LINUX_SLL => (typed(word(frame, 14)?), behind(frame, 16)?),
+        Linktype::LINUX_SLL2 => (typed(word(frame, 0)?), behind(frame, 20)?),
         // The family is the system's own number: the packet itself tells better.
-        Linktype::NULL | LOOP => frame.get(4..).ok_or(Unread::HeaderMalformed),
-        Linktype::RAW | RAW_OF_BSD | RAW_OF_OPENBSD | Linktype::IPV4 | Linktype::IPV6 => Ok(frame),
-        _ => Err(Unread::LinkUnknown),
-    }
-}
-
-/// Behind the EtherType at `at`, and behind any tags.
-fn tagged(frame: &[u8], mut at: usize) -> Result<&[u8], Unread> {
-    for _ in 0..=VLAN_TAGS_MAX {
-        let &kind = frame.get(at..).and_then(<[u8]>::first_chunk::<2>).ok_or(Unread::HeaderMalformed)?;
-        at += 2;
-        if !VLAN.contains(&kind) {
-            return ip_behind(kind, frame.get(at..));
+        Linktype::NULL | Linktype::LOOP => (Layer::Ip, behind(frame, 4)?),
+        Linktype::RAW | Linktype::IPV4 | Linktype::IPV6 => (Layer::Ip, frame),
+        Linktype::NFLOG => (Layer::Ip, nflog(frame)?),
+        Linktype(number::RAW_OF_BSD | number::RAW_OF_OPENBSD) => (Layer::Ip, frame),
+        Linktype(number::PPP | number::PPP_HDLC) => (Layer::Ppp, frame),
+        // A direction stands where the address of PPP would.
+        Linktype(number::PPP_PPPD) => (Layer::Ppp, behind(frame, 2)?),
+        Linktype(number::PPP_ETHER) => (Layer::Type(PPPOE_SESSION), frame),
+        Linktype(number::C_HDLC) => (typed(word(frame, 2)?), behind(frame, 4)?),
+        Linktype(number::ENC) => (Layer::Ip, behind(frame, 12)?),
+        Linktype(number::PFLOG) => (Layer::Ip, behind(frame, first()?.next_multiple_of(4))?),
+        Linktype(number::MPLS) => (Layer::Mpls, frame),
+        Linktype(number::WIFI) => (Layer::Llc, wireless::data(frame, false)?),
+        Linktype(number::RADIOTAP) => (Layer::Llc, wireless::radiotap(frame)?),
+        Linktype(number::PRISM) => (Layer::Llc, wireless::data(behind(frame, 144)?, false)?),
+        Linktype(number::AVS) => {
+            let length = (usize::from(word(frame, 4)?) << 16) | usize::from(word(frame, 6)?);
+            (Layer::Llc, wireless::data(behind(frame, length)?, false)?)
         }
-        at += 2;
-    }
-    Err(Unread::HeaderMalformed)
+        Linktype(number::PPI) => {
+            let inner = Linktype(little(frame, 4)? as i32);
+            (Layer::Link(inner), behind(frame, usize::from(word(frame, 2)?.swap_bytes()))?)
+        }
+        Linktype(number::PKTAP | number::USER2) => {
+            let inner = Linktype(little(frame, 8)? as i32);
+            (Layer::Link(inner), behind(frame, little(frame, 0)?)?)
+        }
+        _ => return Err(Unread::LinkUnknown),
+    })
 }
 
-fn ip_behind(kind: [u8; 2], rest: Option<&[u8]>) -> Result<&[u8], Unread> {
-    if kind != IPV4 && kind != IPV6 {
-        return Err(Unread::NotIp);
+fn behind_type(kind: u16, octets: &[u8]) -> Result<(Layer, &[u8]), Unread> {
+    Ok(match kind {
+        IPV4 | IPV6 => (Layer::Ip, octets),
+        VLAN | VLAN_SERVICE | VLAN_OLD => (typed(word(octets, 2)?), behind(octets, 4)?),
+        BACKBONE => (Layer::Ethernet, behind(octets, 4)?),
+        // RFC 2516 4: version and type, code, session, length.
+        PPPOE_SESSION => (Layer::Ppp, behind(octets, 6)?),
+        MPLS | MPLS_MULTICAST => (Layer::Mpls, octets),
+        BRIDGED => (Layer::Ethernet, octets),
+        PPP => (Layer::Ppp, octets),
+        _ => return Err(Unread::NotIp),
+    })
+}
+
+fn llc(octets: &[u8]) -> Result<(Layer, &[u8]), Unread> {
+    match octets {
+        // RFC 1042: a header of SNAP, of which the first three octets say that an EtherType follows.
+        [0xAA, 0xAA, 3, 0, 0, 0, a, b, rest @ ..] => Ok((Layer::Type(u16::from_be_bytes([*a, *b])), rest)),
+        _ => Err(Unread::NotIp),
     }
-    rest.ok_or(Unread::HeaderMalformed)
+}
+
+/// RFC 1661 2 and RFC 1662 3.1: address and control may be left out, and the first octet of the protocol if it is zero.
+fn ppp(octets: &[u8]) -> Result<(Layer, &[u8]), Unread> {
+    let octets = octets.strip_prefix(&[0xFF, 0x03]).unwrap_or(octets);
+    let (protocol, rest) = match octets {
+        [short, rest @ ..] if short & 1 == 1 => (u16::from(*short), rest),
+        [a, b, rest @ ..] => (u16::from_be_bytes([*a, *b]), rest),
+        _ => return Err(Unread::HeaderMalformed),
+    };
+    match protocol {
+        0x0021 | 0x0057 => Ok((Layer::Ip, rest)),
+        0x0281 | 0x0283 => Ok((Layer::Mpls, rest)),
+        // Multilink, encrypted and compressed packets (RFC 1990, RFC 1968, RFC 1962).
+        0x003D | 0x0053 | 0x0055 | 0x00FB | 0x00FD => Err(Unread::EncapsulatedPpp),
+        _ => Err(Unread::NotIp),
+    }
+}
+
+/// RFC 3032 2.1: labels, of which the last is marked; what is behind it says no label, so its first octet tells.
+fn mpls(octets: &[u8]) -> Result<(Layer, &[u8]), Unread> {
+    let labels = octets.chunks_exact(4).take(LAYERS_MAX).position(|label| label[2] & 1 == 1);
+    let rest = behind(octets, 4 * (labels.ok_or(Unread::HeaderMalformed)? + 1))?;
+    Ok(match rest.first().map(|first| first >> 4) {
+        Some(4 | 6) => (Layer::Ip, rest),
+        // RFC 4385 3: a control word before a frame.
+        Some(0) => (Layer::Ethernet, behind(rest, 4)?),
+        _ => (Layer::Ethernet, rest),
+    })
+}
+
+/// The packet among the attributes of the netfilter log. Their lengths stand in the order of the machine that captured.
+fn nflog(frame: &[u8]) -> Result<&[u8], Unread> {
+    const PAYLOAD: u16 = 9;
+    let find = |number: fn([u8; 2]) -> u16| {
+        let mut rest = frame.get(4..)?;
+        while let Some(&[a, b, c, d]) = rest.first_chunk::<4>() {
+            let (length, kind) = (usize::from(number([a, b])), number([c, d]));
+            let value = rest.get(4..length)?;
+            if kind == PAYLOAD {
+                return Some(value);
+            }
+            rest = rest.get(length.next_multiple_of(4)..)?;
+        }
+        None
+    };
+    find(u16::from_le_bytes).or_else(|| find(u16::from_be_bytes)).ok_or(Unread::HeaderMalformed)
 }

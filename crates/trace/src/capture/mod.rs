@@ -2,15 +2,20 @@
 //!
 //! ```text
 //!   block --> link --> ip --> fragments --> UDP ---------------> Held
-//!                                      +--> TCP --> streams --+
+//!              ^                       +--> TCP --> streams --+
+//!              +--------- tunnel <-----+
 //! ```
 
 // Frames of a link, and IP packets in them.
 mod ip;
 mod link;
+mod wireless;
+// Packets in packets.
+mod tunnel;
 // Packets in parts.
 mod fragments;
-// Messages in streams.
+// Messages in streams, and where the next one begins behind a gap.
+mod search;
 mod stream;
 mod streams;
 
@@ -21,6 +26,7 @@ use crate::message::{Message, Transport, has_header};
 use crate::tally::{Tally, Unread};
 use fragments::Fragments;
 use ip::{Packet, TCP, UDP};
+use link::Layer;
 use pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};
 use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, create_reader};
 use std::io::BufRead;
@@ -135,7 +141,9 @@ fn frame_of<'f>(block: &'f PcapBlockOwned<'_>, interfaces: &mut Vec<Interface>) 
     match block {
         PcapBlockOwned::LegacyHeader(header) => {
             let units = if header.is_nanosecond_precision() { 1_000_000_000 } else { 1_000_000 };
-            *interfaces = vec![Interface { link: header.network, units, offset_s: 0 }];
+            // The other half says how long the check sequence behind each frame is.
+            let link = Linktype(header.network.0 & 0xFFFF);
+            *interfaces = vec![Interface { link, units, offset_s: 0 }];
             None
         }
         PcapBlockOwned::Legacy(packet) => {
@@ -196,24 +204,44 @@ impl Decoder {
     fn frame(&mut self, frame: &Frame<'_>, held: &mut Held, tally: &mut Tally) {
         tally.records += 1;
         self.streams.expire(frame.at_ns, held, tally);
-        let packet = frame.link.ok_or(Unread::LinkUnknown).and_then(|link| link::payload(link, frame.octets));
-        if let Err(unread) = packet.and_then(|packet| self.packet(frame.at_ns, packet, held, tally)) {
+        let link = frame.link.ok_or(Unread::LinkUnknown).map(Layer::Link);
+        if let Err(unread) = link.and_then(|link| self.layer(frame.at_ns, (link, frame.octets), 0, held, tally)) {
             tally.count(unread);
         }
     }
 
-    fn packet(&mut self, at_ns: u64, octets: &[u8], held: &mut Held, tally: &mut Tally) -> Result<(), Unread> {
+    /// Headers of links and tunnels, as deep as they are, and the message in them.
+    fn layer(
+        &mut self,
+        at_ns: u64,
+        (layer, octets): (Layer, &[u8]),
+        depth: usize,
+        held: &mut Held,
+        tally: &mut Tally,
+    ) -> Result<(), Unread> {
+        let (octets, depth) = link::packet(layer, octets, depth)?;
         let packet = ip::read(octets)?;
         match packet.fragment {
-            None => self.payload(at_ns, &packet, held, tally),
+            None => self.payload(at_ns, &packet, depth, held, tally),
             Some(fragment) => {
-                let whole = self.fragments.take(at_ns, &packet, fragment, tally).ok_or(Unread::Fragment)?;
-                self.payload(at_ns, &Packet { payload: &whole, fragment: None, is_cut: false, ..packet }, held, tally)
+                let whole = self.fragments.take(at_ns, &packet, fragment, tally)?;
+                let packet = Packet { payload: &whole, fragment: None, is_cut: false, ..packet };
+                self.payload(at_ns, &packet, depth, held, tally)
             }
         }
     }
 
-    fn payload(&mut self, at_ns: u64, packet: &Packet<'_>, held: &mut Held, tally: &mut Tally) -> Result<(), Unread> {
+    fn payload(
+        &mut self,
+        at_ns: u64,
+        packet: &Packet<'_>,
+        depth: usize,
+        held: &mut Held,
+        tally: &mut Tally,
+    ) -> Result<(), Unread> {
+        if let Some(inner) = tunnel::in_packet(packet) {
+            return self.layer(at_ns, inner?, depth + 1, held, tally);
+        }
         if !matches!(packet.protocol, UDP | TCP) {
             return Err(Unread::OtherProtocol);
         }
@@ -221,7 +249,10 @@ impl Decoder {
         let &[a, b, c, d] = packet.payload.first_chunk::<4>().ok_or(short)?;
         let [from, to] = [[a, b], [c, d]].map(u16::from_be_bytes);
         if !self.ports.contains(&from) && !self.ports.contains(&to) {
-            return Err(Unread::OtherPort);
+            if let Some(inner) = tunnel::in_datagram(packet.protocol, [from, to], packet.payload) {
+                return self.layer(at_ns, inner?, depth + 1, held, tally);
+            }
+            return Err(Unread::of_port([from, to]));
         }
         let (source, destination) = (SocketAddr::new(packet.source, from), SocketAddr::new(packet.destination, to));
         if packet.protocol == TCP {

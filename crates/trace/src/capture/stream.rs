@@ -1,5 +1,6 @@
 //! One direction of a TCP connection, put together far enough to cut messages out of it (RFC 1035 4.2.2).
 
+use super::search::{Found, Search};
 use crate::held::Held;
 use crate::limits::{
     HEADER_OCTETS, SEGMENTS_WAITING_MAX, SKIPPED_COUNT_MAX, STREAM_WINDOW_OCTETS, WAITING_OCTETS_BESIDES,
@@ -24,8 +25,7 @@ pub(super) struct Stream {
     first: u32,
     /// The number of the octet that comes next.
     next: u32,
-    /// Whether that octet is known to begin a message, or to continue the one that is open.
-    is_in_step: bool,
+    step: Step,
     /// Of the message that is open, its length too.
     open: Vec<u8>,
     /// When the latest of its octets was seen.
@@ -36,6 +36,16 @@ pub(super) struct Stream {
     waiting: Vec<Waiting>,
     /// What was not waited for any longer: number of the first octet, and how many. The latest last.
     skipped: Vec<(u32, u32)>,
+}
+
+/// What is known of the octet that comes next.
+enum Step {
+    /// It begins a message, or continues the one that is open.
+    Known,
+    /// It is in a message of which a part is missing; so many octets of it are still to come.
+    InLost(usize),
+    /// Nothing: a message is searched for.
+    Unknown(Search),
 }
 
 /// A segment that came before one that is missing.
@@ -51,7 +61,7 @@ impl Stream {
         Self {
             first,
             next: first,
-            is_in_step: true,
+            step: Step::Known,
             open: Vec::new(),
             open_ns: 0,
             open_segments: 0,
@@ -63,7 +73,7 @@ impl Stream {
     /// One that is seen from somewhere on: what is before that never was.
     pub(super) fn adrift(first: u32) -> Self {
         let skipped = vec![(first.wrapping_sub(STREAM_WINDOW_OCTETS), STREAM_WINDOW_OCTETS)];
-        Self { is_in_step: false, skipped, ..Self::begun(first) }
+        Self { step: Step::Unknown(Search::default()), skipped, ..Self::begun(first) }
     }
 
     /// Whether it is the one whose first octet has this number: its SYN is seen again, or after its data.
@@ -79,7 +89,8 @@ impl Stream {
     /// What it keeps.
     pub(super) fn octets(&self) -> usize {
         let waiting = self.waiting.iter().map(|waiting| waiting.octets.len() + WAITING_OCTETS_BESIDES);
-        self.open.len() + waiting.sum::<usize>()
+        let searched = if let Step::Unknown(search) = &self.step { search.kept() } else { 0 };
+        self.open.len() + searched + waiting.sum::<usize>()
     }
 
     /// Since when something is missing.
@@ -106,11 +117,21 @@ impl Stream {
         self.take_waiting(out);
     }
 
-    /// What is missing never came: goes on behind it, where a message seems to begin.
+    /// What is missing never came: goes on behind it, at the next message.
     pub(super) fn skip(&mut self, out: &mut Out<'_>) {
         let ahead = |waiting: &Waiting| waiting.sequence.wrapping_sub(self.next);
         let Some(octets) = self.waiting.iter().map(ahead).min() else { return };
+        // The length of a message that lost a part still says where the next one begins.
+        let in_lost = match self.step {
+            Step::Known => self.to_come(),
+            Step::InLost(to_come) => Some(to_come),
+            Step::Unknown(_) => None,
+        };
         self.let_go(out.tally);
+        if let Some(to_come) = in_lost.and_then(|to_come| to_come.checked_sub(octets as usize)) {
+            self.step = Step::InLost(to_come);
+        }
+        out.tally.octets_missing += u64::from(octets);
         if self.skipped.len() == SKIPPED_COUNT_MAX {
             self.skipped.remove(0);
         }
@@ -154,29 +175,69 @@ impl Stream {
         self.skipped.iter().any(overlaps)
     }
 
+    /// Octets that the message that is open still lacks, if its length is there.
+    fn to_come(&self) -> Option<usize> {
+        let length = self.open.first_chunk::<2>()?;
+        (2 + usize::from(u16::from_be_bytes(*length))).checked_sub(self.open.len())
+    }
+
     /// The message that is open never ends.
     fn let_go(&mut self, tally: &mut Tally) {
+        if let Step::Unknown(search) = &mut self.step {
+            let searched = search.give_up();
+            tally.octets_skipped += searched.skipped;
+            tally.recount(Unread::SegmentPart, Unread::SegmentAdrift, searched.segments);
+        }
+        tally.octets_skipped += self.open.len() as u64;
         tally.recount(Unread::SegmentPart, Unread::SegmentAdrift, self.open_segments);
-        (self.is_in_step, self.open_segments) = (false, 0);
+        (self.step, self.open_segments) = (Step::Unknown(Search::default()), 0);
         self.open.clear();
     }
 
     /// Adds what comes next, and cuts off the messages that are whole: how many.
-    fn append(&mut self, at_ns: u64, new: &[u8], out: &mut Out<'_>) -> Result<u64, Unread> {
+    fn append(&mut self, at_ns: u64, mut new: &[u8], out: &mut Out<'_>) -> Result<u64, Unread> {
         self.next = self.next.wrapping_add(new.len() as u32);
-        if !self.is_in_step {
-            if !begins_message(new) {
+        if let Step::InLost(to_come) = &mut self.step {
+            let lost = new.len().min(*to_come);
+            out.tally.octets_skipped += lost as u64;
+            *to_come -= lost;
+            new = &new[lost..];
+            if *to_come == 0 {
+                self.step = Step::Known;
+            }
+            if new.is_empty() {
                 return Err(Unread::SegmentAdrift);
             }
-            self.is_in_step = true;
         }
-        self.open_ns = if self.open.is_empty() { at_ns } else { self.open_ns.max(at_ns) };
-        self.open.extend_from_slice(new);
+        match &mut self.step {
+            Step::Unknown(search) => {
+                let searched = search.add(at_ns, new);
+                out.tally.octets_skipped += searched.skipped;
+                let is_kept = searched.found.is_some() || !search.is_empty();
+                // The segment at hand is counted by who gave it.
+                let earlier = searched.segments.saturating_sub(u64::from(!is_kept));
+                out.tally.recount(Unread::SegmentPart, Unread::SegmentAdrift, earlier);
+                let unread = if is_kept { Unread::SegmentPart } else { Unread::SegmentAdrift };
+                let Found { octets, at_ns, earlier_segments } = searched.found.ok_or(unread)?;
+                self.step = Step::Known;
+                (self.open, self.open_ns, self.open_segments) = (octets, at_ns, earlier_segments);
+            }
+            _ => {
+                self.open_ns = if self.open.is_empty() { at_ns } else { self.open_ns.max(at_ns) };
+                self.open.extend_from_slice(new);
+            }
+        }
+        self.cut(at_ns, out)
+    }
+
+    /// Cuts off the messages that are whole.
+    fn cut(&mut self, at_ns: u64, out: &mut Out<'_>) -> Result<u64, Unread> {
         let (mut used, mut found) = (0, 0);
         while let Some((length, rest)) = self.open[used..].split_first_chunk::<2>() {
             let length = usize::from(u16::from_be_bytes(*length));
             if length < HEADER_OCTETS {
                 // What follows is as likely to be no message.
+                self.open.drain(..used);
                 self.let_go(out.tally);
                 return if found == 0 { Err(Unread::TooShort) } else { Ok(found) };
             }
@@ -197,17 +258,6 @@ impl Stream {
         self.open_segments += 1;
         Err(Unread::SegmentPart)
     }
-}
-
-/// Whether a message seems to begin here: where nothing is known of a stream, that is all there is to go by.
-pub(super) fn begins_message(octets: &[u8]) -> bool {
-    let Some((length, rest)) = octets.split_first_chunk::<2>() else { return false };
-    let length = usize::from(u16::from_be_bytes(*length));
-    let Some(header) = rest.first_chunk::<HEADER_OCTETS>() else { return false };
-    // Opcodes that are assigned (RFC 6895 2.2), one question at most, and the bit that is zero.
-    let is_assigned = matches!(header[2] >> 3 & 0x0F, 0 | 2 | 4 | 5 | 6);
-    let has_question_at_most = header[4] == 0 && header[5] <= 1;
-    length >= HEADER_OCTETS && is_assigned && has_question_at_most && header[3] & 0x40 == 0
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! The TCP streams that are followed: which segment belongs to which, and how long what is missing is waited for.
 
 use super::ip::Packet;
-use super::stream::{Out, Stream, Way, begins_message};
+use super::search::{Start, judge};
+use super::stream::{Out, Stream, Way};
 use crate::held::Held;
 use crate::limits::{GAP_LIFE_NS, SEGMENT_OCTETS_WAITING_MAX, STREAM_COUNT_MAX};
 use crate::tally::{Tally, Unread};
@@ -65,7 +66,8 @@ impl Streams {
         }
         match self.streams.get(&way).map(|followed| followed.stream.is_near(first)) {
             Some(true) => {}
-            Some(false) if !begins_message(payload) => return Err(Unread::SegmentAdrift),
+            // A client may send the length of a message in a segment of its own.
+            Some(false) if judge(payload, true) == Start::No => return Err(Unread::SegmentAdrift),
             Some(false) => {
                 self.give_up(way, held, tally);
                 self.open(way, Stream::adrift(first), held, tally);

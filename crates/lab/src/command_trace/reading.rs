@@ -1,0 +1,109 @@
+//! Which trace is read, and how.
+
+use clap::builder::PossibleValue;
+use clap::{Args, ValueEnum};
+use std::error::Error;
+use std::path::Path;
+use trace::{DnstapSide, Format, Options, Reader, TraceError};
+
+#[derive(Args)]
+pub(crate) struct ReadArguments {
+    /// Format of what is read; otherwise its first octets tell.
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<Named>,
+    /// Port that servers answer at, in captures and logs of Zeek. May be given several times.
+    #[arg(long = "port", value_name = "PORT", default_values_t = [53])]
+    ports: Vec<u16>,
+    #[command(flatten)]
+    sides: SideArguments,
+}
+
+/// Which messages of dnstap are read.
+#[derive(Args)]
+pub(crate) struct SideArguments {
+    /// dnstap messages to read: client (CLIENT_QUERY and CLIENT_RESPONSE), auth, update, forwarder, resolver, stub,
+    /// tool or all. Without this option, the first of these types that the log has is read.
+    #[arg(long = "dnstap-type", value_name = "TYPE", value_delimiter = ',', value_parser = parse_side)]
+    types: Vec<Sides>,
+}
+
+/// One side of dnstap, or all.
+#[derive(Clone)]
+struct Sides(Vec<DnstapSide>);
+
+fn parse_side(text: &str) -> Result<Sides, String> {
+    if text == "all" {
+        return Ok(Sides(DnstapSide::ALL.into()));
+    }
+    let known = DnstapSide::ALL.into_iter().find(|side| side.label() == text);
+    let labels = DnstapSide::ALL.map(DnstapSide::label).join(", ");
+    known.map(|side| Sides(vec![side])).ok_or_else(|| format!("{text} is no dnstap type; write {labels} or all"))
+}
+
+impl SideArguments {
+    /// The sides that were chosen; none if none was.
+    pub(crate) fn chosen(&self) -> Vec<DnstapSide> {
+        self.types.iter().flat_map(|sides| sides.0.iter().copied()).collect()
+    }
+}
+
+/// A format, by its name.
+#[derive(Clone, Copy)]
+pub(crate) struct Named(pub(crate) Format);
+
+impl ValueEnum for Named {
+    fn value_variants<'a>() -> &'a [Self] {
+        const {
+            &[
+                Named(Format::Capture),
+                Named(Format::Dnstap),
+                Named(Format::Cdns),
+                Named(Format::Text),
+                Named(Format::Binary),
+                Named(Format::Dnsperf),
+                Named(Format::Zeek),
+                Named(Format::Fsdb),
+                Named(Format::Rpl),
+                Named(Format::Dnsviz),
+            ]
+        }
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.0.label()))
+    }
+}
+
+/// Opens a trace.
+pub(crate) fn open(path: &Path, arguments: &ReadArguments) -> Result<Reader, Box<dyn Error>> {
+    open_as(path, &arguments.options())
+}
+
+fn open_as(path: &Path, options: &Options) -> Result<Reader, Box<dyn Error>> {
+    Ok(trace::open(path, options).map_err(|error| format!("{}: {error}", path.display()))?)
+}
+
+/// Opens a trace of which all that servers said matters: of dnstap all messages are read if none were chosen.
+pub(crate) fn open_all_sides(path: &Path, arguments: &ReadArguments) -> Result<Reader, Box<dyn Error>> {
+    let mut options = arguments.options();
+    if options.dnstap.is_empty() {
+        options.dnstap = DnstapSide::ALL.into();
+    }
+    open_as(path, &options)
+}
+
+/// Opens a trace, or a file of queries, which has nothing that tells it by its octets.
+pub(crate) fn open_or_queries(path: &Path, arguments: &ReadArguments) -> Result<Reader, Box<dyn Error>> {
+    let options = arguments.options();
+    match trace::open(path, &options) {
+        Err(TraceError::Unknown) => open_as(path, &Options { format: Some(Format::Dnsperf), ..options }),
+        Err(error) => Err(format!("{}: {error}", path.display()).into()),
+        Ok(reader) => Ok(reader),
+    }
+}
+
+impl ReadArguments {
+    fn options(&self) -> Options {
+        Options { format: self.format.map(|named| named.0), ports: self.ports.clone(), dnstap: self.sides.chosen() }
+    }
+}

@@ -1,0 +1,167 @@
+//! Packets in packets: what a tunnel carries.
+
+use super::ip::{Packet, UDP};
+use super::link::{Layer, behind, word};
+use crate::limits::LAYERS_MAX;
+use crate::tally::Unread;
+
+/// Protocol numbers (IANA).
+const IPV4: u8 = 4;
+const IPV6: u8 = 41;
+const GRE: u8 = 47;
+const ESP: u8 = 50;
+const ETHERIP: u8 = 97;
+const L2TP: u8 = 115;
+const MPLS: u8 = 137;
+
+/// Ports of tunnels over UDP (IANA; that of Linux for VXLAN before it had one).
+mod port {
+    pub(super) const L2TP: u16 = 1701;
+    pub(super) const GTP_USER: u16 = 2152;
+    pub(super) const TEREDO: u16 = 3544;
+    pub(super) const ESP: u16 = 4500;
+    pub(super) const GRE: u16 = 4754;
+    pub(super) const VXLAN: u16 = 4789;
+    pub(super) const VXLAN_GENERIC: u16 = 4790;
+    pub(super) const GENEVE: u16 = 6081;
+    pub(super) const MPLS: u16 = 6635;
+    pub(super) const VXLAN_OF_LINUX: u16 = 8472;
+}
+
+type Inner<'p> = Result<(Layer, &'p [u8]), Unread>;
+
+/// What a packet carries whose protocol is a tunnel's; `None` if it is none.
+pub(super) fn in_packet<'p>(packet: &Packet<'p>) -> Option<Inner<'p>> {
+    let payload = packet.payload;
+    Some(match packet.protocol {
+        IPV4 | IPV6 => Ok((Layer::Ip, payload)),
+        GRE => gre(payload),
+        // RFC 3378 3: a version, and a frame.
+        ETHERIP => behind(payload, 2).map(|frame| (Layer::Ethernet, frame)),
+        MPLS => Ok((Layer::Mpls, payload)),
+        ESP => Err(Unread::EncapsulatedEsp),
+        L2TP => Err(Unread::EncapsulatedL2tp),
+        _ => return None,
+    })
+}
+
+/// What a datagram carries, from its header on, that goes to the port of a tunnel; `None` if it does not look like one.
+pub(super) fn in_datagram(protocol: u8, [from, to]: [u16; 2], datagram: &[u8]) -> Option<Inner<'_>> {
+    let payload = datagram.get(8..).filter(|_| protocol == UDP)?;
+    let first = *payload.first()?;
+    match to {
+        // RFC 7348 5: the flag of a network identifier.
+        port::VXLAN | port::VXLAN_OF_LINUX if first & 0x08 != 0 => {
+            Some(behind(payload, 8).map(|frame| (Layer::Ethernet, frame)))
+        }
+        port::VXLAN_GENERIC if first & 0x08 != 0 => Some(vxlan_generic(payload)),
+        // RFC 8926 3.4: version, length of options in words, and an EtherType.
+        port::GENEVE if first >> 6 == 0 => Some(geneve(payload)),
+        port::GRE => Some(gre(payload)),
+        port::MPLS => Some(Ok((Layer::Mpls, payload))),
+        _ if [from, to].contains(&port::GTP_USER) && first & 0xF0 == 0x30 => Some(gtp(payload)),
+        _ if [from, to].contains(&port::TEREDO) => teredo(payload),
+        _ if [from, to].contains(&port::L2TP) && payload.get(1)? & 0x0F == 2 => Some(l2tp(payload)),
+        // RFC 3948 2.2 and 2.3: four octets that are zero stand before a key exchange; one octet keeps a port open.
+        _ if [from, to].contains(&port::ESP) => match payload {
+            [0, 0, 0, 0, ..] | [_] => None,
+            _ => Some(Err(Unread::EncapsulatedEsp)),
+        },
+        _ => None,
+    }
+}
+
+/// RFC 2784 2.1 and RFC 2890 2: flags, version, protocol; each flag has four octets. PPTP has version 1 (RFC 2637 4.1).
+fn gre(octets: &[u8]) -> Inner<'_> {
+    let (flags, protocol) = (word(octets, 0)?, word(octets, 2)?);
+    let has = |bit: u16| usize::from(flags & bit != 0);
+    let (checksum, routing, key, sequence) = (has(0x8000), has(0x4000), has(0x2000), has(0x1000));
+    if flags & 7 == 1 {
+        let rest = behind(octets, 4 + 4 * (key + sequence + has(0x0080)))?;
+        return if rest.is_empty() { Err(Unread::TunnelControl) } else { Ok((Layer::Ppp, rest)) };
+    }
+    if routing == 1 || flags & 7 != 0 {
+        return Err(Unread::EncapsulatedOther);
+    }
+    let rest = behind(octets, 4 + 4 * (checksum + key + sequence))?;
+    match protocol {
+        // ERSPAN: its first form has no header of its own, and no sequence number.
+        0x88BE => Ok((Layer::Ethernet, behind(rest, 8 * sequence)?)),
+        0x22EB => erspan(rest),
+        0 => Err(Unread::TunnelControl),
+        protocol => Ok((Layer::Type(protocol), rest)),
+    }
+}
+
+/// The third form of ERSPAN: the kind of frame, and whether eight octets more follow the header.
+fn erspan(octets: &[u8]) -> Inner<'_> {
+    let word = word(octets, 10)?;
+    let rest = behind(octets, 12 + 8 * usize::from(word & 1))?;
+    match word >> 10 & 0x1F {
+        0 => Ok((Layer::Ethernet, rest)),
+        2 => Ok((Layer::Ip, rest)),
+        _ => Err(Unread::EncapsulatedOther),
+    }
+}
+
+fn vxlan_generic(octets: &[u8]) -> Inner<'_> {
+    let rest = behind(octets, 8)?;
+    match (octets[0] & 0x04 != 0, octets[3]) {
+        (false, _) | (true, 3) => Ok((Layer::Ethernet, rest)),
+        (true, 1 | 2) => Ok((Layer::Ip, rest)),
+        _ => Err(Unread::EncapsulatedOther),
+    }
+}
+
+fn geneve(octets: &[u8]) -> Inner<'_> {
+    let (options, kind) = (usize::from(octets[0] & 0x3F) * 4, word(octets, 2)?);
+    let rest = behind(octets, 8 + options)?;
+    if octets[1] & 0x80 != 0 { Err(Unread::TunnelControl) } else { Ok((Layer::Type(kind), rest)) }
+}
+
+/// 3GPP TS 29.281 5.1 and 5.2: a header of eight octets, four more with any of three flags, and chained extensions.
+fn gtp(octets: &[u8]) -> Inner<'_> {
+    const USER_DATA: u8 = 255;
+    let &[flags, kind, ..] = octets.first_chunk::<8>().ok_or(Unread::HeaderMalformed)?;
+    if kind != USER_DATA {
+        return Err(Unread::TunnelControl);
+    }
+    let mut rest = behind(octets, 8)?;
+    if flags & 7 != 0 {
+        let &[_, _, _, mut next] = rest.first_chunk::<4>().ok_or(Unread::HeaderMalformed)?;
+        rest = &rest[4..];
+        for _ in 0..LAYERS_MAX {
+            if next == 0 || flags & 4 == 0 {
+                return Ok((Layer::Ip, rest));
+            }
+            let words = rest.first().copied().filter(|words| *words > 0).ok_or(Unread::HeaderMalformed)?;
+            let (extension, after) = rest.split_at_checked(usize::from(words) * 4).ok_or(Unread::HeaderMalformed)?;
+            (next, rest) = (extension[extension.len() - 1], after);
+        }
+        return Err(Unread::EncapsulatedDeep);
+    }
+    Ok((Layer::Ip, rest))
+}
+
+/// RFC 4380 5.1.1: before the packet may stand who sent it, and by what right.
+fn teredo(mut octets: &[u8]) -> Option<Inner<'_>> {
+    if let [0, 1, identifier, authentication, rest @ ..] = octets {
+        octets = rest.get(usize::from(*identifier) + usize::from(*authentication) + 9..)?;
+    }
+    if let [0, 0, rest @ ..] = octets {
+        octets = rest.get(6..)?;
+    }
+    (octets.first()? >> 4 == 6).then_some(Ok((Layer::Ip, octets)))
+}
+
+/// RFC 2661 3.1: flags say which fields there are.
+fn l2tp(octets: &[u8]) -> Inner<'_> {
+    let flags = word(octets, 0)?;
+    let has = |bit: u16| usize::from(flags & bit != 0);
+    if flags & 0x8000 != 0 {
+        return Err(Unread::TunnelControl);
+    }
+    let at = 2 + 2 * has(0x4000) + 4 + 4 * has(0x0800);
+    let pad = if flags & 0x0200 != 0 { 2 + usize::from(word(octets, at)?) } else { 0 };
+    Ok((Layer::Ppp, behind(octets, at + pad)?))
+}
