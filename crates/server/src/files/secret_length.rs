@@ -4,8 +4,8 @@
 //! since other software makes them. One of less than 16 bytes can be guessed, and is taken only when the user insists.
 //! Secrets that a cluster holds already go on working.
 
+use super::key_file::Algorithm;
 use crate::limits::TSIG_SECRET_BYTES_MIN;
-use replica::io::KeyAlgorithm;
 
 /// What there is to say about a secret.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,11 +35,7 @@ impl SecretLength {
 
 /// Bytes of the output of an algorithm's hash: what a secret that is made here has.
 pub(crate) fn hash_bytes(algorithm: &str) -> usize {
-    let is_named = |known: &&KeyAlgorithm| {
-        // Its name is one label.
-        known.name_octets()[1..known.name_octets().len() - 1].eq_ignore_ascii_case(algorithm.as_bytes())
-    };
-    KeyAlgorithm::ALL.iter().find(is_named).map_or(TSIG_SECRET_BYTES_MIN, |known| known.mac_octets())
+    Algorithm::from_mnemonic(algorithm).map_or(TSIG_SECRET_BYTES_MIN, |known| known.of_replica().mac_octets())
 }
 
 #[cfg(test)]

@@ -79,7 +79,7 @@ pub enum TextError {
     ParameterValueMissing,
     /// A service parameter with a value where its key has none.
     ParameterValueExtra,
-    /// A protocol identifier of `alpn` with no octets, or more than 255.
+    /// An item of `alpn` or `docpath` with no bytes, or more than 255.
     ParameterId,
     /// A service parameter that is there twice.
     ParameterTwice,

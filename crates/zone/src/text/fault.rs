@@ -215,7 +215,7 @@ const fn misuse(error: TextError) -> Option<&'static str> {
         TextError::ParameterUnknown => "has an unknown key; write keyNUMBER=VALUE for one that is not registered",
         TextError::ParameterValueMissing => "needs a value",
         TextError::ParameterValueExtra => "must not have a value",
-        TextError::ParameterId => "has a protocol identifier that is empty or longer than 255 bytes",
+        TextError::ParameterId => "has an item that is empty or longer than 255 bytes",
         TextError::ParameterTwice => "repeats a key",
         TextError::ParameterMandatory => "names a key that is not there, or itself (RFC 9460 8)",
         TextError::ParameterAlpn => "needs alpn beside it (RFC 9460 7.1.1)",

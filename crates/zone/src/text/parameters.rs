@@ -179,7 +179,7 @@ fn scan_value(key: u16, value: Option<Vec<u8>>, out: &mut Vec<u8>) -> Result<(),
 /// Appends items, each with its length before it; none is empty (RFC 9460 7.1.1, RFC 9953 3.2).
 fn push_items(items: &[Vec<u8>], out: &mut Vec<u8>) -> Result<(), TextError> {
     for item in items {
-        out.push(u8::try_from(item.len()).ok().filter(|&len| len > 0).ok_or(TextError::Parameter)?);
+        out.push(u8::try_from(item.len()).ok().filter(|&len| len > 0).ok_or(TextError::ParameterId)?);
         out.extend_from_slice(item);
     }
     Ok(())

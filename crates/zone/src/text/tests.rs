@@ -172,7 +172,7 @@ fn what_is_refused_and_why() {
         ("RRSIG", "A 1 2 3 20050229000000 0 7 a. AAEC", Time),
         ("SVCB", "1 . alpn=a alpn=b", ParameterTwice),
         ("SVCB", "1 . port", ParameterValueMissing),
-        ("SVCB", "1 . docpath=a,,b", Parameter),
+        ("SVCB", "1 . docpath=a,,b", ParameterId),
         ("SVCB", "1 . alpn=\"a\"b", Parameter),
         ("APL", "1:1.2.3.4/33", Prefix),
         ("EUI48", "00-00-5e-00-53", Address),
