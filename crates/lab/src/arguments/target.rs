@@ -18,7 +18,7 @@ pub(crate) struct Target {
     /// Whom to ask, with or without a port; queries take turns.
     #[arg(long, required = true, value_delimiter = ',')]
     server: Vec<Server>,
-    /// How: udp, tcp, dot, doh or doq.
+    /// How: udp, tcp, dot (or tls), doh or doq.
     #[arg(long, default_value = "udp")]
     transport: Transport,
     /// After how long a query counts as unanswered.

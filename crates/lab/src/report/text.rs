@@ -1,6 +1,6 @@
 //! The outline of a run for the terminal.
 
-use super::{LimitSide, Quantiles, Summary, TransportSummary};
+use super::{Quantiles, Summary, TransportSummary};
 use crate::measure::Checked;
 use crate::per_query::Written;
 use std::fmt::Write;
@@ -86,11 +86,13 @@ pub fn outline(summary: &Summary) -> String {
         };
         line("per query", format!("{rows} rows in queries.parquet{lost}"));
     }
-    let side = if summary.limit.side == LimitSide::Tool { "the tool" } else { "the server" };
-    line("limit", format!("{side}: {}", summary.limit.evidence.join("; ")));
-    match summary.validity.valid {
-        true => line("validity", "valid".into()),
-        false => line("INVALID", summary.validity.reasons.join("; ")),
+    line("limit", summary.limit.side.label().into());
+    summary.limit.evidence.iter().for_each(|evidence| line("", evidence.clone()));
+    if summary.validity.valid {
+        line("validity", "valid".into());
+    }
+    for (number, reason) in summary.validity.reasons.iter().enumerate() {
+        line(if number == 0 { "INVALID" } else { "" }, reason.clone());
     }
     out
 }
