@@ -132,6 +132,31 @@ fn row(quantiles: &Quantiles) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::{Limit, LimitSide, Validity};
+
+    #[test]
+    fn evidence_and_reasons_stand_one_a_line() {
+        let summary = Summary {
+            schema_version: 1,
+            transports: std::collections::BTreeMap::new(),
+            total: TransportSummary::default(),
+            replay: None,
+            offered_rate: 1.0,
+            achieved_rate: 1.0,
+            duration_seconds: 1.0,
+            validity: Validity { valid: false, reasons: vec!["first".into(), "second".into()] },
+            limit: Limit { side: LimitSide::None, evidence: vec!["one".into(), "two".into()] },
+            wrong_answers: Vec::new(),
+            hosts: Vec::new(),
+            agents: Vec::new(),
+            partial: false,
+            per_query: None,
+        };
+        let text = outline(&summary);
+        let end = "limit      none: the offered rate was reached\n           one\n           two\n\
+                   INVALID    first\n           second\n";
+        assert!(text.ends_with(end), "{text}");
+    }
 
     #[test]
     fn durations_have_three_digits() {
