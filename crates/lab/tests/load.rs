@@ -2,10 +2,11 @@
 #[path = "support/traffic.rs"]
 mod traffic;
 
-use lab::echo::{Echo, Fault};
-use lab::engine::{Pace, Plan, Transport, run};
+use lab::echo::{Echo, EchoPlan, Fault};
+use lab::engine::{Habits, Pace, Plan, Transport, run};
 use lab::report::{LimitSide, Rules, Summary};
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use traffic::{echo, measure};
 
@@ -145,4 +146,61 @@ fn a_run_that_is_broken_off_keeps_its_account() {
     assert!(outcome.is_interrupted && began.elapsed() < Duration::from_secs(5));
     assert!((500..2_000).contains(&outcome.total.sent), "{}", outcome.total.sent);
     assert_eq!(outcome.total.answered, outcome.total.sent);
+}
+
+/// Rules that a busy machine keeps too.
+fn patient() -> Rules {
+    Rules { lag_p99_max: Duration::from_secs(10), ..Rules::default() }
+}
+
+#[test]
+fn where_the_offered_rate_was_reached_nobody_was_the_limit() {
+    let judged = |plan: &Plan| Summary::new(plan, &measure(plan).0, &patient()).limit.side;
+    let whole = echo(|_| Fault::None);
+    assert_eq!(judged(&open(&whole, 200.0, 1)), LimitSide::None);
+    // A closed loop offers no rate.
+    let pace = Pace::Closed { in_flight: 8, duration: Duration::from_secs(1) };
+    let slow = echo(|_| pause(2));
+    assert_eq!(judged(&plan(slow.address(Transport::Udp), pace)), LimitSide::Server);
+    let lossy = echo(|number| if number % 10 == 0 { Fault::Drop } else { Fault::None });
+    assert_eq!(judged(&open(&lossy, 200.0, 1)), LimitSide::Server);
+}
+
+#[test]
+fn a_reason_names_the_option_and_what_still_holds() {
+    let echo = echo(|_| Fault::None);
+    let plan = open(&echo, 200.0, 1);
+    let rules = Rules { lag_p99_max: Duration::ZERO, ..Rules::default() };
+    let validity = Summary::new(&plan, &measure(&plan).0, &rules).validity;
+    assert!(!validity.valid);
+    let reason = &validity.reasons[0];
+    assert!(reason.contains("--lag-limit") && reason.contains("losses and RCODEs still hold"), "{reason}");
+}
+
+#[test]
+fn a_service_time_of_one_query_to_the_next_is_said() {
+    let evidence = |delay_ms: u64| {
+        let faults = Arc::new(move |_: &lab::echo::Asked<'_>| Fault::Delay(Duration::from_millis(delay_ms)));
+        let echo = Echo::start(&EchoPlan { faults, ..EchoPlan::new(&[Transport::Tcp]).unwrap() }).unwrap();
+        let plan = plan(echo.address(Transport::Tcp), traffic::open(10.0, 2));
+        let plan = Plan { transport: Transport::Tcp, connection_count: 1, ..plan };
+        Summary::new(&plan, &measure(&plan).0, &patient()).limit.evidence
+    };
+    let is_said = |lines: &[String]| lines.iter().any(|line| line.contains("when the next one comes"));
+    // Ten queries a second on one connection.
+    let lines = evidence(100);
+    assert!(is_said(&lines), "{lines:?}");
+    assert!(!is_said(&evidence(50)));
+}
+
+#[test]
+fn the_most_open_connections_are_those_at_one_time() {
+    let echo = Echo::start(&EchoPlan::new(&[Transport::Tcp]).unwrap()).unwrap();
+    let plan = plan(echo.address(Transport::Tcp), traffic::open(200.0, 2));
+    let habits = Habits { queries_max: Some(5), ..plan.habits };
+    let plan = Plan { transport: Transport::Tcp, connection_count: 8, worker_count: 1, habits, ..plan };
+    let summary = Summary::new(&plan, &measure(&plan).0, &patient());
+    let connections = summary.transports[&Transport::Tcp].connections.as_ref().unwrap();
+    assert!(connections.opened >= 40, "{connections:?}");
+    assert_eq!(connections.open_max, 8, "{connections:?}");
 }

@@ -362,13 +362,13 @@ fn ports_that_are_about_to_run_out_are_said_before_they_do() {
     );
     let (_, text, error) = ended(&inside(&line).unwrap());
     let told: Vec<_> = text.lines().filter(|line| line.contains("local ports")).collect();
-    let towards = "were held at once towards 127.0.0.1:5300 over tcp";
+    let towards = "in use towards 127.0.0.1:5300 over tcp";
     assert!(told[0].contains(&format!("at most 94 of 100 local ports (94.0 %) {towards}")), "{text}{error}");
-    assert!(told[0].contains("they are about to run out: name more addresses with --source"), "{text}");
+    assert!(told[0].contains("about to run out: name more addresses with --source"), "{text}");
     assert!(told[1].contains(&format!("at most 40 of 200 local ports (20.0 %) {towards}")), "{text}{error}");
     assert!(told[2].contains(&format!("at most 40 of 100 local ports (40.0 %) {towards}")), "{text}{error}");
     // Connections of the runs before, which are over and still hold their ports.
-    assert!(told[2].contains("more waited to be free") && told[2].contains("together they may run out"), "{text}");
+    assert!(told[2].contains("more in TIME-WAIT") && told[2].contains("may run out"), "{text}");
 }
 
 /// The three figures of the line on handshakes: those that waited, all, and their share.

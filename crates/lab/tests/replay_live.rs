@@ -77,7 +77,7 @@ fn end_of(mut command: Command) -> Output {
 fn ran(folder: &Folder, trace: &Path, program: &str, more: &[&str]) -> Ran {
     let (far_end, out) = (FarEnd::start(Duration::ZERO), folder.path().join("run"));
     let mut command = command(folder, trace, far_end.address, program, more);
-    command.arg("--force").arg("--out").arg(&out);
+    command.args(["--force", "--out"]).arg(&out);
     let output = end_of(command);
     let text = [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat();
     let summary = std::fs::read(out.join("summary.json")).ok();

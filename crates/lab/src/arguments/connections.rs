@@ -24,8 +24,8 @@ pub(crate) struct Usage {
     /// Queries that wait on one connection.
     #[arg(long, default_value_t = CONNECTION_IN_FLIGHT_DEFAULT)]
     pipeline: usize,
-    /// Queries after which a connection is closed and another opened.
-    #[arg(long)]
+    /// Queries after which a connection is closed and another opened, at least 1; without it there is no limit.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     queries_per_connection: Option<u64>,
     /// Silence after which a connection is closed.
     #[arg(long, value_parser = parse_duration)]
@@ -36,7 +36,7 @@ pub(crate) struct Usage {
     /// The name that the server's certificate must have; its address otherwise.
     #[arg(long, value_name = "NAME")]
     tls_name: Option<String>,
-    /// Authorities to trust instead of the system's, PEM.
+    /// Authorities to trust instead of the system's, or the server's own certificate, PEM.
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
     /// Take any certificate.
@@ -60,7 +60,7 @@ impl Usage {
     pub(crate) fn habits(&self) -> Habits {
         Habits {
             idle_timeout: self.idle_timeout,
-            queries_max: self.queries_per_connection.map(|most| most.max(1)),
+            queries_max: self.queries_per_connection,
             resumption: self.resumption,
             early_data: self.early_data,
             in_flight_max: self.pipeline.max(1),

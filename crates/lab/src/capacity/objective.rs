@@ -96,7 +96,7 @@ impl Objective {
         match (missed.is_empty(), summary.limit.side) {
             (true, _) => Verdict::Met,
             (false, LimitSide::Tool) => Verdict::ToolLimited(summary.limit.evidence.join("; ")),
-            (false, LimitSide::Server) => Verdict::Missed(missed.join("; ")),
+            (false, LimitSide::Server | LimitSide::None) => Verdict::Missed(missed.join("; ")),
         }
     }
 }

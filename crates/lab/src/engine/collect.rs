@@ -124,7 +124,7 @@ pub struct Account {
     pub connections: Vec<ConnectionRow>,
     /// All seconds together; `open` is that of the end.
     pub connection_total: ConnectionSecond,
-    /// The most that were open at the end of a second.
+    /// The most that were open at one time.
     pub open_max: u64,
 }
 
@@ -136,7 +136,7 @@ impl Account {
         self.total.merge(&moment.queries);
         self.connection_total.merge(&moment.connections);
         self.connection_total.open = moment.connections.open;
-        self.open_max = self.open_max.max(moment.connections.open);
+        self.open_max = self.open_max.max(moment.connections.open_max);
         self.seconds.push(Row::new(index, &moment.queries));
         self.connections.push(ConnectionRow::new(index, transport.label(), &moment));
     }

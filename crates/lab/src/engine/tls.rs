@@ -2,12 +2,13 @@
 
 use super::Transport;
 use crate::limits::TLS_TICKETS_MAX;
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ClientConfig, ClientSessionStore, Resumption, Tls12ClientSessionValue, Tls13ClientSessionValue};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, CipherSuite, DigitallySignedStruct, Error, NamedGroup, RootCertStore, SignatureScheme};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -59,6 +60,7 @@ impl TlsConfigs {
         let provider = Arc::new(provider);
         let tickets = Arc::new(Tickets::default());
         let authorities = if plan.is_insecure { None } else { Some(authorities(plan.authorities.as_deref())?) };
+        let mut pinned = Vec::new();
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
         let builder = if transport == Transport::Doq {
             // RFC 9001 4.2.
@@ -68,12 +70,15 @@ impl TlsConfigs {
         };
         let builder = builder.map_err(|error| error.to_string())?;
         let inner: Arc<dyn ServerCertVerifier> = match authorities {
-            Some(roots) => WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
-                .build()
-                .map_err(|error| error.to_string())?,
+            Some(Authorities { roots, named }) => {
+                pinned = named;
+                WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
+                    .build()
+                    .map_err(|error| error.to_string())?
+            }
             None => Arc::new(AnyCertificate(provider.signature_verification_algorithms)),
         };
-        let verifier = Arc::new(Verifier { inner, count: AtomicU64::new(0), refusal: Mutex::new(None) });
+        let verifier = Arc::new(Verifier { inner, pinned, count: AtomicU64::new(0), refusal: Mutex::new(None) });
         let shared: Arc<dyn ServerCertVerifier> = Arc::clone(&verifier) as _;
         let mut base = builder.dangerous().with_custom_certificate_verifier(shared).with_no_client_auth();
         base.alpn_protocols = alpn(transport).iter().map(|name| name.to_vec()).collect();
@@ -124,8 +129,15 @@ pub(super) fn server_name(plan: &TlsPlan, server: SocketAddr) -> Result<ServerNa
     }
 }
 
-fn authorities(file: Option<&Path>) -> Result<RootCertStore, String> {
-    let file = match file {
+/// Whom to trust.
+struct Authorities {
+    roots: RootCertStore,
+    /// The certificates themselves that the user named: a server may show one of them as its own.
+    named: Vec<CertificateDer<'static>>,
+}
+
+fn authorities(given: Option<&Path>) -> Result<Authorities, String> {
+    let file = match given {
         Some(file) => file.to_owned(),
         None => SYSTEM_AUTHORITIES.iter().map(PathBuf::from).find(|file| file.is_file()).ok_or(
             "this system's list of certificate authorities was not found; name one with --ca FILE, or use --insecure",
@@ -135,8 +147,11 @@ fn authorities(file: Option<&Path>) -> Result<RootCertStore, String> {
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .map_err(|error| format!("{}: no certificates: {error}", file.display()))?;
     let mut roots = RootCertStore::empty();
-    let (added, _) = roots.add_parsable_certificates(certificates);
-    if added == 0 { Err(format!("{}: holds no certificate in PEM", file.display())) } else { Ok(roots) }
+    let (added, _) = roots.add_parsable_certificates(certificates.iter().cloned());
+    if added == 0 {
+        return Err(format!("{}: holds no certificate in PEM", file.display()));
+    }
+    Ok(Authorities { roots, named: if given.is_some() { certificates } else { Vec::new() } })
 }
 
 /// Why a handshake failed, and what can be done, in a sentence.
@@ -155,6 +170,9 @@ pub(super) fn explain(error: &Error, plan: &TlsPlan, server: SocketAddr) -> Stri
         }
         Error::InvalidCertificate(CertificateError::Expired | CertificateError::ExpiredContext { .. }) => {
             "its certificate has expired; renew it, or use --insecure".into()
+        }
+        error if is_authority(error) => {
+            "its certificate is that of an authority; trust it with --ca FILE, or use --insecure".into()
         }
         Error::InvalidCertificate(why) => format!("its certificate is not good ({why}); use --insecure to take it"),
         Error::AlertReceived(alert) => format!("it refused the TLS handshake ({alert:?})"),
@@ -223,6 +241,8 @@ impl ClientSessionStore for Store {
 #[derive(Debug)]
 struct Verifier {
     inner: Arc<dyn ServerCertVerifier>,
+    /// Certificates that are their own anchors.
+    pinned: Vec<CertificateDer<'static>>,
     count: AtomicU64,
     refusal: Mutex<Option<Error>>,
 }
@@ -238,6 +258,15 @@ impl ServerCertVerifier for Verifier {
     ) -> Result<ServerCertVerified, Error> {
         self.count.fetch_add(1, Ordering::Relaxed);
         let verdict = self.inner.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+        let verdict = match verdict {
+            Err(error) if is_authority(&error) && self.pinned.contains(end_entity) => {
+                // A self-signed certificate that says it is an authority: its time was checked before this error, its
+                // name was not.
+                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)
+                    .map(|()| ServerCertVerified::assertion())
+            }
+            verdict => verdict,
+        };
         if let Err(error) = &verdict {
             *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.clone());
         }
@@ -265,6 +294,12 @@ impl ServerCertVerifier for Verifier {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.inner.supported_verify_schemes()
     }
+}
+
+/// Whether a certificate was refused since it may sign others (RFC 5280 4.2.1.9), and for nothing else.
+fn is_authority(error: &Error) -> bool {
+    let Error::InvalidCertificate(CertificateError::Other(other)) = error else { return false };
+    format!("{other:?}").contains("CaUsedAsEndEntity")
 }
 
 /// Takes any certificate, but not any signature.
@@ -303,5 +338,40 @@ impl ServerCertVerifier for AnyCertificate {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, date_time_ymd};
+
+    /// A certificate as `openssl req -x509` makes it: self-signed, and an authority.
+    fn self_signed(until_year: i32) -> rcgen::Certificate {
+        let mut params = CertificateParams::new(vec!["dns.test".to_owned()]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.not_before = date_time_ymd(2020, 1, 1);
+        params.not_after = date_time_ymd(until_year, 1, 1);
+        params.self_signed(&KeyPair::generate().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_self_signed_certificate_is_its_own_anchor() {
+        let file = std::env::temp_dir().join(format!("catlab-self-signed-{}.pem", std::process::id()));
+        let verify = |trusted: &rcgen::Certificate, shown: &rcgen::Certificate, name: &'static str| {
+            std::fs::write(&file, trusted.pem()).unwrap();
+            let plan = TlsPlan { authorities: Some(file.clone()), ..TlsPlan::default() };
+            let configs = TlsConfigs::new(&plan, Transport::Dot).unwrap();
+            let name = ServerName::try_from(name).unwrap();
+            let verdict = configs.verifier.verify_server_cert(shown.der(), &[], &name, &[], UnixTime::now());
+            verdict.map(|_| ()).map_err(|error| explain(&error, &plan, "192.0.2.1:853".parse().unwrap()))
+        };
+        let (own, other, old) = (self_signed(2100), self_signed(2100), self_signed(2021));
+        assert_eq!(verify(&own, &own, "dns.test"), Ok(()));
+        assert!(verify(&own, &own, "other.test").unwrap_err().contains("not for"), "its name counts");
+        assert!(verify(&old, &old, "dns.test").unwrap_err().contains("expired"), "its time counts");
+        let refused = verify(&other, &own, "dns.test").unwrap_err();
+        assert!(!refused.contains("CaUsedAsEndEntity") && refused.contains("--ca"), "{refused}");
+        std::fs::remove_file(&file).unwrap();
     }
 }

@@ -63,9 +63,11 @@ impl FromStr for Transport {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        // LDplayer says `tls`, and so do the rules of `catlab trace mutate`.
+        let label = if text.eq_ignore_ascii_case("tls") { "dot" } else { text };
         Self::ALL
             .into_iter()
-            .find(|transport| transport.label().eq_ignore_ascii_case(text))
-            .ok_or_else(|| format!("{text} is no transport; there are udp, tcp, dot, doh and doq"))
+            .find(|transport| transport.label().eq_ignore_ascii_case(label))
+            .ok_or_else(|| format!("{text} is no transport; there are udp, tcp, dot (or tls), doh and doq"))
     }
 }

@@ -31,6 +31,8 @@ pub struct ConnectionRow {
     pub reused_queries: u64,
     /// Open at the end of the second.
     pub open: u64,
+    /// The most that were open at one time in the second; absent from older runs.
+    pub open_max: u64,
     /// TCP connect and TLS or QUIC handshake together, microseconds.
     pub handshake_us: Quantiles,
     /// TCP connect alone, microseconds.
@@ -61,11 +63,18 @@ impl ConnectionRow {
             closed_by_us: second.closed_by_us,
             reused_queries: second.reused_queries,
             open: second.open,
+            open_max: second.open_max,
             handshake_us: Quantiles::of(&second.handshake),
             tcp_connect_us: Quantiles::of(&second.tcp_connect),
             lifetime_us: Quantiles::of(&second.lifetime),
             first_query_us: Quantiles::of(&second.first_query),
             reused_query_us: Quantiles::of(&second.reused_query(&moment.queries.latency)),
         }
+    }
+
+    /// The most that were open at one time, as far as it is known.
+    #[must_use]
+    pub fn most_open(&self) -> u64 {
+        self.open_max.max(self.open)
     }
 }

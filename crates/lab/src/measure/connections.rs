@@ -27,6 +27,10 @@ pub struct ConnectionSecond {
     pub reused_queries: u64,
     /// Connections that were open when the second ended.
     pub open: u64,
+    /// The most that were open at one time. Of several workers it is the sum of what each had.
+    pub open_max: u64,
+    /// The most that were open at one time beyond those at the start of the second.
+    peak: u64,
     /// From the first packet of each connection until it could be used.
     pub handshake: Histogram<u64>,
     /// Of that, until TCP was connected.
@@ -51,6 +55,8 @@ impl Default for ConnectionSecond {
             closed_by_us: 0,
             reused_queries: 0,
             open: 0,
+            open_max: 0,
+            peak: 0,
             handshake: recycle::take(),
             tcp_connect: recycle::take(),
             lifetime: recycle::take(),
@@ -69,6 +75,7 @@ impl ConnectionSecond {
     /// Notes a connection that can be used, and how long that took.
     pub fn opened(&mut self, handshake_ns: u64) {
         self.opened += 1;
+        self.peak = self.peak.max(self.opened.saturating_sub(self.closed_by_peer + self.closed_by_us));
         record(&mut self.handshake, handshake_ns);
     }
 
@@ -108,6 +115,7 @@ impl ConnectionSecond {
         self.closed_by_peer += other.closed_by_peer;
         self.closed_by_us += other.closed_by_us;
         self.reused_queries += other.reused_queries;
+        self.peak += other.peak;
         for (own, more) in [
             (&mut self.handshake, &other.handshake),
             (&mut self.tcp_connect, &other.tcp_connect),
@@ -118,8 +126,9 @@ impl ConnectionSecond {
         }
     }
 
-    /// Counts how many are open at the end, from how many were open before.
+    /// Counts how many are open at the end and at most, from how many were open before.
     pub fn follow(&mut self, open_before: u64) {
+        self.open_max = open_before + self.peak;
         self.open = (open_before + self.opened).saturating_sub(self.closed_by_peer + self.closed_by_us);
     }
 }
@@ -152,11 +161,19 @@ mod tests {
         first.opened(300_000);
         first.opened(400_000);
         first.follow(1);
+        // Eight that are opened and closed within the second were open all the same.
+        let mut short = ConnectionSecond::default();
+        for _ in 0..3 {
+            (0..8).for_each(|_| short.opened(1_000));
+            (0..8).for_each(|_| short.closed(true, 1_000_000));
+        }
+        short.follow(0);
+        assert_eq!((short.open, short.open_max, short.opened), (0, 8, 24));
         let mut second = ConnectionSecond::default();
         second.closed(true, 1_000_000_000);
         second.closed(false, 2_000_000_000);
         second.follow(first.open);
-        assert_eq!((first.open, second.open), (3, 1));
+        assert_eq!((first.open, second.open, first.open_max, second.open_max), (3, 1, 3, 3));
         first.merge(&second);
         assert_eq!((first.opened, first.closed_by_peer, first.handshake.len(), first.lifetime.len()), (2, 1, 2, 2));
     }

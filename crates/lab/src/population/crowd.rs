@@ -138,7 +138,6 @@ impl Crowd {
     #[must_use]
     pub fn tallies(&mut self, until_ns: u64) -> Vec<ClientTally> {
         let (index, count) = (self.worker_index, self.worker_count);
-        let present: Vec<_> = (0..self.clients.len() as u32).map(|at| self.present(at, until_ns)).collect();
         let mut expected: Vec<_> = (0..self.clients.len() as u32).map(|at| self.expected(at, until_ns)).collect();
         let tally = |(number, (client, endpoint)): (usize, (&mut Client, &Endpoint))| {
             let (p50_us, p99_us) = client.seen.quantiles_us();
@@ -149,7 +148,7 @@ impl Crowd {
                 answered: client.seen.answered,
                 p50_us,
                 p99_us,
-                longest_gap_s: client.seen.longest_gap_s(present[number].0 as u64, present[number].1 as u64),
+                longest_gap_s: client.seen.longest_gap_s(),
                 expected: expected[number].take(),
             }
         };
@@ -271,27 +270,29 @@ mod tests {
     #[test]
     fn the_longest_time_without_an_answer_is_known() {
         const SECOND_NS: u64 = 1_000_000_000;
-        let gap = |answers_s: &[u64], until_ns: u64| {
+        // When a query came to its end, how long after it was due, and whether by an answer.
+        let gap = |queries: &[(u64, u64, bool)]| {
             let text = "[[clients]]\ncount = 1\ntransports = { udp = 1.0 }\nactive = { start_s = 5.0, stop_s = 40.0 }\n\
                         rate = { distribution = \"constant\", mean = 1.0 }\n";
             let cast = Cast::new(Population::parse(text).unwrap(), &["192.0.2.1".parse().unwrap()], 1).unwrap();
             let mut crowd = cast.crowd(0, 1, Duration::from_secs(100));
-            for &at_s in answers_s {
-                // What is not answered ends no silence.
-                crowd.settled(0, at_s * SECOND_NS - 1, false, SECOND_NS);
-                crowd.settled(0, at_s * SECOND_NS, true, SECOND_NS);
+            for &(at_s, took_s, is_answered) in queries {
+                crowd.settled(0, at_s * SECOND_NS, is_answered, took_s * SECOND_NS);
             }
-            crowd.tallies(until_ns)[0].longest_gap_s
+            crowd.tallies(u64::MAX)[0].longest_gap_s
         };
-        for (answers_s, until_ns, expected) in [
-            // To the first answer, between two, after the last.
-            (&[12, 14, 20, 36][..], u64::MAX, 16.0),
-            (&[18, 20, 30], u64::MAX, 13.0),
-            (&[8, 12, 13], u64::MAX, 27.0),
-            (&[8, 12, 13], 15 * SECOND_NS, 4.0),
-            (&[], u64::MAX, 35.0),
+        for (queries, expected) in [
+            // A client that asks nothing, or seldom, waits for nothing.
+            (&[][..], 0.0),
+            (&[(6, 0, true), (39, 1, true)], 1.0),
+            // From the first query without an answer to the next answer.
+            (&[(8, 1, true), (12, 2, false), (14, 2, false), (15, 1, true), (20, 1, true)], 5.0),
+            // A query that was due before an answer to another.
+            (&[(10, 1, true), (11, 3, false)], 1.0),
+            // To the last time-out.
+            (&[(10, 1, true), (22, 2, false), (30, 2, false)], 10.0),
         ] {
-            assert_eq!(gap(answers_s, until_ns), expected, "{answers_s:?}");
+            assert_eq!(gap(queries), expected, "{queries:?}");
         }
     }
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 /// A distribution by its kind, and its mean. Keys that a kind does not use must be absent.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "distribution", rename_all = "lowercase")]
+#[serde(expecting = "a table such as { distribution = \"constant\", mean = 0.2 }")]
 pub enum Distribution {
     /// All alike.
     Constant {

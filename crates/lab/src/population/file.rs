@@ -3,7 +3,7 @@
 use super::Crowd;
 use super::Server;
 use super::draw::Distribution;
-use super::known::unknown_key;
+use super::known::{plain, unknown_key};
 use crate::engine::{Endpoint, Habits, Transport};
 use crate::limits::{CLIENTS_MAX, CONNECTION_IN_FLIGHT_DEFAULT, GROUPS_MAX};
 use crate::workload::{Extras, Generator, NameDistribution, Popularity};
@@ -19,6 +19,7 @@ use wire::number::Rtype;
 
 /// Clients in groups, and what they ask.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(expecting = "tables of a population")]
 #[serde(deny_unknown_fields)]
 pub struct Population {
     /// What is asked; without it a query file is needed.
@@ -33,6 +34,7 @@ pub struct Population {
 
 /// What is asked.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(expecting = "a table such as { pattern = \"q{n}.example.com\" }")]
 #[serde(deny_unknown_fields)]
 pub struct Queries {
     /// A name with `{n}` where its number goes.
@@ -64,6 +66,7 @@ pub struct Queries {
 
 /// Ports by transport.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(expecting = "a table such as { dot = 853 }")]
 #[serde(deny_unknown_fields, default)]
 #[expect(missing_docs, reason = "the fields are the transports")]
 pub struct Ports {
@@ -76,6 +79,7 @@ pub struct Ports {
 
 /// Clients that are alike but for what is drawn for each.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(expecting = "a table for each group of clients: [[clients]]")]
 #[serde(deny_unknown_fields)]
 pub struct Group {
     /// For messages.
@@ -107,6 +111,7 @@ pub struct Group {
 
 /// Queries a second of each client.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(expecting = "a table such as { distribution = \"constant\", mean = 0.2 }")]
 pub struct Rate {
     /// Over the clients.
     #[serde(flatten)]
@@ -118,6 +123,7 @@ pub struct Rate {
 
 /// How one client's queries lie in time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(expecting = "poisson or even")]
 #[serde(rename_all = "lowercase")]
 pub enum Arrivals {
     /// At random distances.
@@ -129,6 +135,7 @@ pub enum Arrivals {
 
 /// How connections are treated; see [`Habits`].
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(expecting = "a table such as { idle_timeout_s = 10.0 }")]
 #[serde(deny_unknown_fields, default)]
 #[expect(missing_docs, reason = "the fields are those of Habits")]
 pub struct Connections {
@@ -145,6 +152,7 @@ pub struct Connections {
 
 /// Activity and silence in turns, each client at its own point of the cycle.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(expecting = "a table such as { on_s = 1.0, off_s = 9.0 }")]
 #[serde(deny_unknown_fields)]
 pub struct Bursts {
     /// Seconds of activity.
@@ -155,6 +163,7 @@ pub struct Bursts {
 
 /// From when to when.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(expecting = "a table such as { start_s = 5.0, stop_s = 20.0 }")]
 #[serde(deny_unknown_fields)]
 pub struct Active {
     /// Seconds from the start of the run.
@@ -234,7 +243,7 @@ impl Population {
             return Err(format!("{}{sentence}", place(Some(span))));
         }
         let population: Self =
-            toml::from_str(text).map_err(|error| format!("{}{}", place(error.span()), error.message()))?;
+            toml::from_str(text).map_err(|error| format!("{}{}", place(error.span()), plain(error.message())))?;
         match population.problem() {
             Some(problem) => Err(problem),
             None => Ok(population),
@@ -486,79 +495,4 @@ fn shared_out<T: Copy>(choices: &[(T, f64)], count: usize, rng: &mut impl Rng) -
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const TEXT: &str = r#"
-[queries]
-pattern = "q{n}.example.com"
-names = 1000
-popularity = "zipf"
-types = { A = 0.7, AAAA = 0.3 }
-edns_share = 0.5
-dnssec_ok_share = 0.25
-
-[ports]
-dot = 5853
-
-[[clients]]
-name = "stubs"
-count = 100
-transports = { udp = 0.5, dot = 0.5 }
-rate = { distribution = "lognormal", mean = 0.2, sigma = 1.5, arrivals = "poisson" }
-connections = { idle_timeout_s = 10.0, resumption = 0.8 }
-
-[[clients]]
-count = 10
-transports = { tcp = 1.0 }
-servers = { "127.0.0.2:5300" = 1.0 }
-think = { distribution = "exponential", mean = 2.0 }
-bursts = { on_s = 1.0, off_s = 9.0 }
-active = { start_s = 5.0, stop_s = 20.0 }
-"#;
-
-    #[test]
-    fn what_is_written_is_read_again() {
-        let population = Population::parse(TEXT).unwrap();
-        assert_eq!(Population::parse(&population.to_text()).unwrap(), population);
-        assert_eq!(population.transports(), [Transport::Udp, Transport::Tcp, Transport::Dot]);
-        let members = population.members(&["127.0.0.1".parse().unwrap()], 1).unwrap();
-        let dot = members.iter().filter(|(_, endpoint, _)| endpoint.transport == Transport::Dot);
-        assert!(dot.clone().all(|(_, endpoint, _)| endpoint.server.port() == 5_853));
-        assert_eq!(dot.count(), 50);
-        assert!(population.generator(Extras::default(), 1).unwrap().is_some());
-    }
-
-    #[test]
-    fn a_key_that_is_not_known_names_the_nearest() {
-        let error = |from: &str, to: &str| Population::parse(&TEXT.replace(from, to)).unwrap_err();
-        let message = error("idle_timeout_s", "idle_time_s");
-        assert!(message.contains("line 18: unknown key `idle_time_s` in [clients.connections]"), "{message}");
-        assert!(message.contains("did you mean `idle_timeout_s`?"), "{message}");
-        assert!(error("sigma", "sgima").contains("did you mean `sigma`?"));
-        assert!(error("[ports]", "[prots]").contains("did you mean `ports`?"));
-        assert!(error("[ports]", "[xyzzy]").contains("known keys here"));
-    }
-
-    #[test]
-    fn without_types_everything_is_asked_for_its_addresses() {
-        let population = Population::parse(&TEXT.replace("types = { A = 0.7, AAAA = 0.3 }\n", "")).unwrap();
-        assert_eq!(population.queries.as_ref().unwrap().types, BTreeMap::from([("A".to_owned(), 1.0)]));
-        assert!(population.generator(Extras::default(), 1).unwrap().is_some());
-    }
-
-    #[test]
-    fn values_that_make_no_sense_are_refused() {
-        let error = |from: &str, to: &str| Population::parse(&TEXT.replace(from, to)).unwrap_err();
-        assert!(error("resumption = 0.8", "resumption = 1.8").contains("group stubs"));
-        assert!(error("mean = 0.2", "mean = -0.2").contains("rate: "));
-        assert!(error("count = 100\n", "count = 99999999\n").contains("100000009 clients"));
-        assert!(error("dot = 0.5", "dat = 0.5").contains("dat"));
-    }
-
-    #[test]
-    fn every_key_that_is_written_is_known() {
-        let text = Population::parse(TEXT).unwrap().to_text();
-        assert!(Population::parse(&text).is_ok(), "{text}");
-    }
-}
+mod tests;

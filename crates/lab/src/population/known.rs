@@ -78,3 +78,22 @@ fn nearest<'a>(key: &str, known: &[&'a str]) -> Option<&'a str> {
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, known)| known)
 }
+
+/// The message of the parser, without the types of this program.
+pub(super) fn plain(message: &str) -> String {
+    let words = [
+        ("a map", "a table such as { udp = 1.0 }"),
+        ("f64", "a number"),
+        ("u64", "a whole number"),
+        ("u32", "a whole number"),
+        ("u16", "a whole number up to 65535"),
+        ("usize", "a whole number"),
+        ("a sequence", "a list"),
+    ];
+    let message = message.replace("unknown variant", "unknown word");
+    let found = words.iter().find_map(|(word, plain)| {
+        let start = message.strip_suffix(word)?;
+        start.ends_with("expected ").then(|| format!("{start}{plain}"))
+    });
+    found.unwrap_or(message)
+}

@@ -25,8 +25,8 @@ pub struct ClientTally {
     pub p50_us: u32,
     /// The same for p99: of so few the largest.
     pub p99_us: u32,
-    /// The longest time without an answer, in seconds: from its joining to its first answer, from one answer to the
-    /// next, or from the last one to the end of its sending.
+    /// The longest time that it waited for an answer, in seconds: from the first query after an answer to the next
+    /// answer, or to the time-out of its last query. A client that asks nothing waits for nothing.
     pub longest_gap_s: f64,
     /// Queries that its rate foresaw; `None` for clients that think after each answer.
     pub expected: Option<f64>,
@@ -40,9 +40,11 @@ pub(super) struct Seen {
     /// Queries that were answered, or will not be.
     settled: u64,
     latencies_us: Vec<u32>,
-    /// When its first and its latest answer came.
-    answers_ns: Option<(u64, u64)>,
-    /// Between two of its answers.
+    /// When its latest answer came.
+    latest_ns: u64,
+    /// Since when it has waited for an answer.
+    waits_since_ns: Option<u64>,
+    /// The longest that it waited.
     longest_gap_ns: u64,
 }
 
@@ -50,11 +52,13 @@ impl Seen {
     /// One more query has come to its end.
     pub(super) fn settled(&mut self, is_answered: bool, at_ns: u64, latency_ns: u64, rng: &mut impl Rng) {
         self.settled += 1;
+        let asked_ns = at_ns.saturating_sub(latency_ns);
+        let since_ns = self.waits_since_ns.map_or(asked_ns, |since| since.min(asked_ns)).max(self.latest_ns);
+        self.longest_gap_ns = self.longest_gap_ns.max(at_ns.saturating_sub(since_ns));
+        self.waits_since_ns = (!is_answered).then_some(since_ns);
         if is_answered {
             self.answered += 1;
-            let (first, latest) = self.answers_ns.unwrap_or((at_ns, at_ns));
-            self.longest_gap_ns = self.longest_gap_ns.max(at_ns.saturating_sub(latest));
-            self.answers_ns = Some((first.min(at_ns), latest.max(at_ns)));
+            self.latest_ns = self.latest_ns.max(at_ns);
         }
         let latency_us = u32::try_from(latency_ns / 1_000).unwrap_or(u32::MAX);
         if self.latencies_us.len() < LATENCIES_KEPT {
@@ -68,11 +72,9 @@ impl Seen {
         }
     }
 
-    /// The longest time without an answer, of a client that was there from `joined_ns` to `end_ns`.
-    pub(super) fn longest_gap_s(&self, joined_ns: u64, end_ns: u64) -> f64 {
-        let (first, latest) = self.answers_ns.unwrap_or((end_ns, end_ns));
-        let longest_ns = first.saturating_sub(joined_ns).max(self.longest_gap_ns).max(end_ns.saturating_sub(latest));
-        longest_ns as f64 / SECOND_NS
+    /// The longest time that it waited for an answer.
+    pub(super) fn longest_gap_s(&self) -> f64 {
+        self.longest_gap_ns as f64 / SECOND_NS
     }
 
     /// Median and p99 of what is kept.

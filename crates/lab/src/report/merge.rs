@@ -210,6 +210,7 @@ fn sum_connections(rows: Vec<ConnectionRow>) -> Vec<ConnectionRow> {
         sum.closed_by_us += row.closed_by_us;
         sum.reused_queries += row.reused_queries;
         sum.open += row.open;
+        sum.open_max += row.most_open();
         sum.handshake_us = bound(sum.handshake_us, row.handshake_us);
         sum.tcp_connect_us = bound(sum.tcp_connect_us, row.tcp_connect_us);
         sum.lifetime_us = bound(sum.lifetime_us, row.lifetime_us);
@@ -249,13 +250,14 @@ fn summary(parts: &[Part<'_>], merged: &Recording) -> Summary {
         };
         parts.iter().flat_map(of).collect::<Vec<_>>()
     };
-    let is_tool = parts.iter().any(|part| part.summary.limit.side == LimitSide::Tool);
+    let has = |side: LimitSide| parts.iter().any(|part| part.summary.limit.side == side);
+    let sides = [LimitSide::Tool, LimitSide::Server, LimitSide::None];
     let hosts: BTreeSet<String> = parts.iter().flat_map(|part| part.summary.hosts.clone()).collect();
     Summary {
         schema_version: parts[0].summary.schema_version,
         transports: merged.transports.iter().filter_map(|(label, account)| transport(parts, label, account)).collect(),
         offered_rate: offered / duration_seconds,
-        achieved_rate: (total.answered - total.unexpected.min(total.answered)) as f64 / duration_seconds,
+        achieved_rate: total.right() as f64 / duration_seconds,
         replay: parts.iter().filter_map(|part| part.summary.replay.clone()).reduce(ReplayFigures::joined).map(
             |figures| {
                 // Of each query there is a value: nothing of this one is a bound.
@@ -270,7 +272,7 @@ fn summary(parts: &[Part<'_>], merged: &Recording) -> Summary {
             reasons: said(|summary| &summary.validity.reasons),
         },
         limit: Limit {
-            side: if is_tool { LimitSide::Tool } else { LimitSide::Server },
+            side: sides.into_iter().find(|side| has(*side)).unwrap_or(LimitSide::None),
             evidence: said(|summary| &summary.limit.evidence),
         },
         wrong_answers: wrong_answers(parts),
@@ -312,7 +314,7 @@ fn transport(parts: &[Part<'_>], label: &str, account: &Account) -> Option<(Tran
         first_query_us: bound(one.first_query_us, other.first_query_us),
         reused_query_us: bound(one.reused_query_us, other.reused_query_us),
     });
-    let open_max = account.connections.iter().map(|row| row.open).max().unwrap_or_default();
+    let open_max = account.connections.iter().map(ConnectionRow::most_open).max().unwrap_or_default();
     let connections = connections.map(|connections| ConnectionSummary { open_max, ..connections });
     let rows = Row::sum(&account.rows);
     Some((transport, TransportSummary { connections, ..TransportSummary::from(&rows) }))

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use wire::number::Rcode;
 
 /// The version of this file's form: year, month, day.
-const SCHEMA_VERSION: u32 = 20_261_122;
+const SCHEMA_VERSION: u32 = 20_261_127;
 
 /// The whole of `summary.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -117,7 +117,7 @@ pub struct ConnectionSummary {
     pub closed_by_us: u64,
     /// Queries on connections that others had been sent on, or were waiting for.
     pub reused_queries: u64,
-    /// Most that were open at the end of any second.
+    /// Most that were open at one time; of several workers the sum of what each had in one second.
     pub open_max: u64,
     /// From the first packet until it could be used; microseconds.
     pub handshake_us: Quantiles,

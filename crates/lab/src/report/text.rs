@@ -1,6 +1,6 @@
 //! The outline of a run for the terminal.
 
-use super::{LimitSide, Quantiles, Summary, TransportSummary};
+use super::{Quantiles, Summary, TransportSummary};
 use crate::measure::Checked;
 use crate::per_query::Written;
 use std::fmt::Write;
@@ -86,11 +86,13 @@ pub fn outline(summary: &Summary) -> String {
         };
         line("per query", format!("{rows} rows in queries.parquet{lost}"));
     }
-    let side = if summary.limit.side == LimitSide::Tool { "the tool" } else { "the server" };
-    line("limit", format!("{side}: {}", summary.limit.evidence.join("; ")));
-    match summary.validity.valid {
-        true => line("validity", "valid".into()),
-        false => line("INVALID", summary.validity.reasons.join("; ")),
+    line("limit", summary.limit.side.label().into());
+    summary.limit.evidence.iter().for_each(|evidence| line("", evidence.clone()));
+    if summary.validity.valid {
+        line("validity", "valid".into());
+    }
+    for (number, reason) in summary.validity.reasons.iter().enumerate() {
+        line(if number == 0 { "INVALID" } else { "" }, reason.clone());
     }
     out
 }
@@ -130,6 +132,31 @@ fn row(quantiles: &Quantiles) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::{Limit, LimitSide, Validity};
+
+    #[test]
+    fn evidence_and_reasons_stand_one_a_line() {
+        let summary = Summary {
+            schema_version: 1,
+            transports: std::collections::BTreeMap::new(),
+            total: TransportSummary::default(),
+            replay: None,
+            offered_rate: 1.0,
+            achieved_rate: 1.0,
+            duration_seconds: 1.0,
+            validity: Validity { valid: false, reasons: vec!["first".into(), "second".into()] },
+            limit: Limit { side: LimitSide::None, evidence: vec!["one".into(), "two".into()] },
+            wrong_answers: Vec::new(),
+            hosts: Vec::new(),
+            agents: Vec::new(),
+            partial: false,
+            per_query: None,
+        };
+        let text = outline(&summary);
+        let end = "limit      none: the offered rate was reached\n           one\n           two\n\
+                   INVALID    first\n           second\n";
+        assert!(text.ends_with(end), "{text}");
+    }
 
     #[test]
     fn durations_have_three_digits() {

@@ -13,6 +13,11 @@ use std::time::Duration;
 /// Share of the local ports from which on it is said that they are about to run out.
 const PORT_SHARE_NEAR: f64 = 0.9;
 
+/// Between two queries on a connection, seconds: less is met by chance.
+const SPACING_MIN_S: f64 = 0.002;
+/// A service time that differs from it by a smaller share is taken for it.
+const SPACING_NEAR: f64 = 0.05;
+
 /// The limits of the rules.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
@@ -65,13 +70,21 @@ fn lag_reason(total: &Second, rules: &Rules) -> Option<String> {
     let lag = Duration::from_nanos(total.send_lag.value_at_quantile(0.99));
     (lag > rules.lag_p99_max).then(|| {
         let (lag, limit) = (super::duration(lag), super::duration(rules.lag_p99_max));
-        format!("one query in a hundred went out {lag} late or more; the limit is {limit}")
+        format!(
+            "one query in a hundred went out {lag} late or more; the limit is {limit} (--lag-limit). Service time, \
+             losses and RCODEs still hold"
+        )
     })
 }
 
 fn refused_reason(total: &Second) -> Option<String> {
     let count = total.send_errors;
-    (count > 0).then(|| format!("{count} queries were refused by this machine's network stack"))
+    (count > 0).then(|| {
+        format!(
+            "{count} queries were refused by this machine's network stack. Latency still holds, losses do not; lower \
+             the rate"
+        )
+    })
 }
 
 fn silence_reason(total: &Second) -> Option<String> {
@@ -82,7 +95,7 @@ fn silence_reason(total: &Second) -> Option<String> {
     })
 }
 
-/// Who could not have gone faster.
+/// What kept the run from going faster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LimitSide {
@@ -90,6 +103,20 @@ pub enum LimitSide {
     Tool,
     /// The server, or the network between.
     Server,
+    /// Nothing: the offered rate was reached, and nobody knows what a higher one would meet.
+    None,
+}
+
+impl LimitSide {
+    /// In words.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Tool => "the tool",
+            Self::Server => "the server",
+            Self::None => "none: the offered rate was reached",
+        }
+    }
 }
 
 /// The verdict and what it rests on.
@@ -109,7 +136,10 @@ pub fn judge(plan: &Plan, outcome: &Outcome, rules: &Rules) -> (Validity, Limit)
     let shortages: u64 = outcome.workers.iter().map(|worker| worker.id_shortages).sum();
     let mut reasons: Vec<_> = lag_reason(&outcome.total, rules).into_iter().collect();
     if dropped > 0 {
-        reasons.push(format!("{dropped} datagrams were lost here, unread: answers that the server did give"));
+        reasons.push(format!(
+            "{dropped} datagrams were lost here, unread: answers that the server did give. Latency still holds, losses \
+             do not; lower the rate, or add --workers"
+        ));
     }
     reasons.extend(unsent_reason(plan, outcome, rules));
     reasons.extend(trace_reasons(plan, outcome));
@@ -139,14 +169,12 @@ pub fn judge(plan: &Plan, outcome: &Outcome, rules: &Rules) -> (Validity, Limit)
         evidence.push(format!("{refusals} times it was said that nobody listens there (ICMP port unreachable)"));
     }
     if shortages > 0 {
-        evidence.push(format!(
-            "{shortages} times no ID was free: too many queries wait for each socket, those that were lost among them \
-             until their time-out; more --sockets or a shorter --timeout help"
-        ));
+        evidence.push(format!("{shortages} times no ID was free: use more --sockets or a shorter --timeout"));
     }
     evidence.extend(trace_evidence(outcome));
     evidence.extend(ports(plan, outcome));
     evidence.extend(handshakes(outcome));
+    evidence.extend(spacing(plan, outcome));
     evidence.extend(other_address(outcome));
     if checked.wrong() > 0 {
         evidence.push(format!(
@@ -159,8 +187,39 @@ pub fn judge(plan: &Plan, outcome: &Outcome, rules: &Rules) -> (Validity, Limit)
     // In an open loop it shows as send lag; a closed one just goes slower.
     let is_short = shortages > 0 && plan.transport == Transport::Udp && matches!(plan.pace, Pace::Closed { .. });
     let is_tool = share > rules.tool_cpu_share_max || lag > rules.lag_p99_max || dropped > 0 || is_short;
-    let side = if is_tool { LimitSide::Tool } else { LimitSide::Server };
+    let side = match is_tool {
+        true => LimitSide::Tool,
+        false if is_reached(plan, outcome, rules) => LimitSide::None,
+        false => LimitSide::Server,
+    };
     (Validity { valid: reasons.is_empty(), reasons }, Limit { side, evidence })
+}
+
+/// Whether all that was planned went out, and was answered right: a closed loop plans nothing.
+fn is_reached(plan: &Plan, outcome: &Outcome, rules: &Rules) -> bool {
+    let total = &outcome.total;
+    let right = total.checked.right_of(total.answered.saturating_sub(total.unexpected));
+    let is_planned = !matches!(plan.pace, Pace::Closed { .. });
+    let is_answered = total.sent > 0 && right as f64 >= total.sent as f64 * rules.sent_share_min;
+    is_planned && is_answered && unsent_reason(plan, outcome, rules).is_none()
+}
+
+/// A latency that is the time from one query to the next on a connection: such a server answers a query when the next
+/// one comes.
+fn spacing(plan: &Plan, outcome: &Outcome) -> Option<String> {
+    let is_stream = matches!(plan.transport, Transport::Tcp | Transport::Dot | Transport::Doh);
+    let Pace::Open(schedule) = &plan.pace else { return None };
+    let rate = schedule.query_count_of(plan.part) / plan.pace.duration().as_secs_f64();
+    let spacing = plan.connection_count as f64 / rate;
+    let p50 = outcome.total.service.value_at_quantile(0.5) as f64 / 1e9;
+    let is_alike = is_stream && spacing >= SPACING_MIN_S && (p50 / spacing - 1.0).abs() <= SPACING_NEAR;
+    is_alike.then(|| {
+        format!(
+            "p50 of the service time is the time between two queries on a connection ({}): the server may answer a query \
+             when the next one comes",
+            super::duration(Duration::from_secs_f64(spacing))
+        )
+    })
 }
 
 fn unsent_reason(plan: &Plan, outcome: &Outcome, rules: &Rules) -> Option<String> {
@@ -176,7 +235,12 @@ fn unsent_reason(plan: &Plan, outcome: &Outcome, rules: &Rules) -> Option<String
     };
     let sent = outcome.total.sent as f64;
     let is_short = !outcome.is_interrupted && sent < least;
-    is_short.then(|| format!("{sent:.0} queries were sent of {planned:.0} that were planned"))
+    is_short.then(|| {
+        format!(
+            "{sent:.0} queries were sent of {planned:.0} that were planned. Service time and RCODEs still hold, for the \
+             rate that was sent; lower the rate, or add --workers"
+        )
+    })
 }
 
 /// Why a replay is not what the trace says.
@@ -231,17 +295,17 @@ fn ports(plan: &Plan, outcome: &Outcome) -> Option<String> {
     let all = sources * u64::from(high.saturating_sub(low) + 1);
     let share = held as f64 / all as f64;
     let mut line = format!(
-        "at most {held} of {all} local ports ({:.1} %) were held at once towards {server} over {transport}",
+        "at most {held} of {all} local ports ({:.1} %) in use towards {server} over {transport}",
         100.0 * share
     );
     let waiting = if matches!(transport, Transport::Udp | Transport::Doq) { 0 } else { outcome.time_wait_max };
     if waiting > 0 {
-        line += &format!("; {waiting} more waited to be free (TIME-WAIT)");
+        line += &format!("; {waiting} more in TIME-WAIT");
     }
     if share >= PORT_SHARE_NEAR {
-        line += "; they are about to run out: name more addresses with --source";
+        line += "; about to run out: name more addresses with --source";
     } else if (held + waiting) as f64 >= PORT_SHARE_NEAR * all as f64 {
-        line += "; together they may run out: name more addresses with --source";
+        line += "; may run out: name more addresses with --source";
     }
     Some(line)
 }
@@ -253,12 +317,11 @@ fn handshakes(outcome: &Outcome) -> Option<String> {
     let longest = outcome.workers.iter().map(|tail| tail.handshake_wait).max().unwrap_or_default();
     let pauses = match of(|tail| tail.handshake_pauses) {
         0 => String::new(),
-        count => format!("; {count} times queries waited for them"),
+        count => format!("; queries waited for them {count} times"),
     };
     (steps > 0).then(|| {
         format!(
-            "{behind} of {steps} messages of handshakes ({:.1} %) waited here for more than {}, the longest {}: \
-             handshake times are longer by that{pauses}",
+            "{behind} of {steps} messages of handshakes ({:.1} %) waited here over {}, at most {}{pauses}",
             100.0 * behind as f64 / steps as f64,
             super::duration(HANDSHAKE_WAIT_MAX),
             super::duration(longest)
@@ -270,10 +333,8 @@ fn handshakes(outcome: &Outcome) -> Option<String> {
 fn other_address(outcome: &Outcome) -> Option<String> {
     let count = outcome.total.other_address;
     let first = outcome.workers.iter().find_map(|worker| worker.other_address);
-    let first = first.map(|(asked, sender)| format!(": {asked} was asked, {sender} sent the first of them"));
-    (count > 0).then(|| {
-        format!("{count} messages came from another address than the one that was asked{}", first.unwrap_or_default())
-    })
+    let first = first.map(|(asked, sender)| format!(": {asked} was asked, {sender} answered first"));
+    (count > 0).then(|| format!("{count} messages came from another address{}", first.unwrap_or_default()))
 }
 
 /// Share of the run's time that the busiest worker worked; waiting in a spin is no work.

@@ -7,7 +7,7 @@
 
 // seconds.jsonl: DNS-OARC dns-metrics.
 pub(super) mod metrics;
-// shotgun.json, shotgun.jsonl: DNS Shotgun, as it was and as it is.
+// shotgun.json, shotgun.jsonl: DNS Shotgun, its master branch and another one.
 mod shotgun;
 mod shotgun_lines;
 // *.hlog: HdrHistogram interval logs.

@@ -1,4 +1,5 @@
-//! `shotgun.jsonl`: what DNS Shotgun writes today, a JSON value a line, so that its plot scripts of today work too.
+//! `shotgun.jsonl`: what a branch of DNS Shotgun writes (commit 05161509), a JSON value a line. Its master branch has
+//! version 20200527.
 //! Its names are those of dns-metrics, its times milliseconds, and its latency a count for each of them.
 
 use super::shotgun::{RCODES, connections_of, connections_of_all, milliseconds, sending};

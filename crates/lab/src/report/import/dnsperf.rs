@@ -1,4 +1,5 @@
-//! What dnsperf printed: its statistics, the rates of `-S`, and its histogram when it was built and asked for one.
+//! What dnsperf printed: its statistics, the rates of `-S`, and its histogram when it was built and asked for one. And
+//! what resperf printed, which has the same lines but for the latency.
 
 use crate::report::{Distribution, Manifest, Row, Run};
 use std::collections::BTreeMap;
@@ -13,6 +14,8 @@ pub(super) fn read(text: &str, label: String) -> Result<Run, String> {
         line.map(parse::<u64>).transpose().map(Option::unwrap_or_default)
     };
     let seconds = parse::<f64>(word("Run time (s):").ok_or("the line with the run time is missing")?)?;
+    let maximum = after("Maximum throughput:");
+    let program = if maximum.is_some() { "resperf" } else { "dnsperf" };
     let (latency, mean) = (histogram(text)?, word("Average Latency (s):").unwrap_or_default());
     let total = Row {
         span_seconds: seconds,
@@ -33,14 +36,22 @@ pub(super) fn read(text: &str, label: String) -> Result<Run, String> {
         version: version.clone(),
         ..Manifest::default()
     };
-    let mut notes = vec![
-        "dnsperf measures from the sending of each query, and leaves those without an answer out of its latency".into(),
-    ];
+    let mut notes = vec![match maximum {
+        // Its rate rises from zero to what the server no longer answers.
+        Some(maximum) => format!(
+            "resperf raises its rate all the time: counts and rates are of the whole ramp, and are not to be compared \
+             with a run at one rate. Its maximum throughput was {maximum}; it knows no latency"
+        ),
+        None => {
+            "dnsperf measures from the sending of each query, and leaves those without an answer out of its latency"
+                .into()
+        }
+    }];
     // What `catlab load --dnsperf-text` says of a run of its own.
     if let Some(reasons) = after("[Status] INVALID:") {
         notes.insert(0, format!("INVALID: {reasons}"));
     }
-    if total.latency.is_empty() {
+    if total.latency.is_empty() && maximum.is_none() {
         notes.push(format!("its mean latency is {mean} s; without its histogram there are no percentiles"));
     }
     let rates = rates(text);
@@ -51,7 +62,7 @@ pub(super) fn read(text: &str, label: String) -> Result<Run, String> {
         recording.rows = rates;
         notes.push("rates are of the time in which answers came".into());
     }
-    let origin = format!("dnsperf {version}").trim().to_owned();
+    let origin = format!("{program} {version}").trim().to_owned();
     Ok(Run { label, origin, summary: None, manifest: Some(manifest), total, recording, notes })
 }
 
@@ -123,6 +134,18 @@ mod tests {
         let text: Vec<_> = RUN.lines().filter(|line| !line.contains(" - ") && !line.contains("bucket")).collect();
         let run = read(&text.join("\n"), "old".into()).unwrap();
         assert!(run.total.latency.is_empty() && run.notes.iter().any(|note| note.contains("no percentiles")));
+    }
+
+    #[test]
+    fn resperf_is_no_dnsperf() {
+        let text = "DNS Resolution Performance Testing Tool\nVersion 2.14.0\n\n[Status] Testing complete\n\n\
+                    Statistics:\n\n  Queries sent:         37823\n  Queries completed:    37523\n  \
+                    Queries lost:         300\n  Response codes:       NOERROR 37523 (100.00%)\n  \
+                    Reconnection(s):      0\n  Run time (s):         27.7\n  \
+                    Maximum throughput:   2000.000000 qps\n  Lost at that point:   0.00%\n";
+        let run = read(text, "ramp".into()).unwrap();
+        assert_eq!((run.origin.as_str(), run.total.sent, run.total.timed_out), ("resperf 2.14.0", 37_823, 300));
+        assert!(run.notes.len() == 1 && run.notes[0].contains("2000.000000 qps"), "{:?}", run.notes);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Runs of other programs, so that old ones are drawn beside ours.
 
-// What dnsperf printed.
+// What dnsperf and resperf printed.
 mod dnsperf;
 // dns-metrics of another program: kxdpgun -j.
 mod kxdpgun;
@@ -22,7 +22,7 @@ pub(super) fn read(path: &Path) -> Result<Run, Box<dyn std::error::Error>> {
     } else if text.contains("Statistics:") {
         dnsperf::read(&text, label)
     } else {
-        Err("neither a run folder of catlab, nor JSON lines of kxdpgun -j, nor the output of dnsperf".into())
+        Err("neither a run folder of catlab, nor JSON lines of kxdpgun -j, nor the output of dnsperf or resperf".into())
     };
     run.map_err(|reason| format!("{name}: {reason}").into())
 }

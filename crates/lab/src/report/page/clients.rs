@@ -1,6 +1,6 @@
 //! Pictures of a population: each client's rate, share of the load, and latency; measured beside foreseen.
 
-use super::figure::{Figure, GREY, colour, dash, line, log_rates, log_seconds};
+use super::figure::{Figure, GREY, colour, dash, line, log_rates, log_seconds, of_run};
 use crate::report::{Client, Run};
 use serde_json::json;
 
@@ -102,6 +102,9 @@ fn latencies(runs: &[Run]) -> Figure {
             let colour = colour(if runs.len() > 1 { index } else { at });
             let mut trace = line(&format!("{} {what}", run.label), x, y, colour, dash);
             trace["hovertemplate"] = "%{y:.2%} within %{x:.3s}s".into();
+            if runs.len() > 1 {
+                of_run(&mut trace, &run.label, what);
+            }
             figure.traces.push(trace);
         }
     }

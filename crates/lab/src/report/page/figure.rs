@@ -162,11 +162,75 @@ fn end(run: &Run) -> f64 {
 
 /// A line of a run.
 pub(super) fn line(name: &str, x: Vec<f64>, y: Vec<Option<f64>>, colour: &str, dash: &str) -> Value {
-    let mode = if x.len() < 3 { "lines+markers" } else { "lines" };
+    let is_there = |at: usize| y.get(at).is_some_and(Option::is_some);
+    // A line of one point cannot be seen: it has a marker.
+    let is_single = |at: usize| is_there(at) && !is_there(at + 1) && (at == 0 || !is_there(at - 1));
+    let has_single = (0..y.len()).any(is_single);
+    let size: Value = if x.len() >= 3 && has_single {
+        (0..y.len()).map(|at| if is_single(at) { 5 } else { 0 }).collect::<Vec<_>>().into()
+    } else {
+        5.into()
+    };
+    let mode = if x.len() < 3 || has_single { "lines+markers" } else { "lines" };
     json!({
         "type": "scatter", "mode": mode, "name": drawn(name), "x": x, "y": y,
-        "line": { "color": colour, "width": 1.75, "dash": dash }, "marker": { "size": 5 },
+        "line": { "color": colour, "width": 1.75, "dash": dash }, "marker": { "size": size },
     })
+}
+
+/// One of several lines of one of several runs: the legend names each run once, and what the line is stands in the
+/// hover. A legend of all lines would cover the picture.
+pub(super) fn of_run(trace: &mut Value, run: &str, what: &str) {
+    let template = trace["hovertemplate"].as_str().unwrap_or("%{y}").to_owned();
+    trace["hovertemplate"] = format!("{template}<extra>{} {}</extra>", drawn(run), drawn(what)).into();
+    trace["legendgroup"] = drawn(run).into();
+    trace["name"] = drawn(run).into();
+}
+
+/// Names each run once in the legend of a picture.
+fn name_once(traces: &mut [Value]) {
+    let mut named = BTreeSet::new();
+    for trace in traces.iter_mut().filter(|trace| trace["legendgroup"].is_string()) {
+        let is_first = named.insert(trace["legendgroup"].as_str().unwrap_or_default().to_owned());
+        trace["showlegend"] = is_first.into();
+    }
+}
+
+/// Pictures of several runs on the same axes, so that they can be held beside each other: the time of the longest run,
+/// and of heat maps and boxes the same latencies and colours.
+pub(super) fn align(figures: &mut [Figure]) {
+    let is_of_latency = |figure: &Figure| figure.id.starts_with("heat-") || figure.id.starts_with("boxes-");
+    let values =
+        |value: &Value| -> Vec<f64> { value.as_array().into_iter().flatten().filter_map(Value::as_f64).collect() };
+    let ends = figures.iter().filter_map(|figure| figure.layout["xaxis"]["range"][1].as_f64());
+    let end = ends.fold(0.0, f64::max);
+    let cells = figures.iter().flat_map(|figure| &figure.traces);
+    let cells = cells.filter_map(|trace| Some((trace["zmax"].as_f64()?, trace["colorbar"].clone())));
+    let fullest = cells.max_by(|one, other| one.0.total_cmp(&other.0));
+    let latencies: Vec<f64> = figures
+        .iter()
+        .filter(|figure| is_of_latency(figure))
+        .flat_map(|figure| &figure.traces)
+        .flat_map(|trace| ["y", "lowerfence", "upperfence"].map(|key| values(&trace[key])))
+        .flatten()
+        .collect();
+    let low = latencies.iter().copied().fold(f64::INFINITY, f64::min).max(1e-9).log10();
+    let high = latencies.iter().copied().fold(0.0, f64::max).max(1e-9).log10();
+    for figure in figures {
+        name_once(&mut figure.traces);
+        if figure.is_timed {
+            figure.layout["xaxis"]["range"] = json!([0.0, end]);
+        }
+        if is_of_latency(figure) {
+            figure.layout["yaxis"]["range"] = json!([low - 0.1, high + 0.1]);
+        }
+        for trace in figure.traces.iter_mut().filter(|trace| trace["type"] == "heatmap") {
+            if let Some((most, colours)) = &fullest {
+                trace["zmax"] = (*most).into();
+                trace["colorbar"] = colours.clone();
+            }
+        }
+    }
 }
 
 pub(super) fn dash(index: usize) -> &'static str {
@@ -232,6 +296,46 @@ mod tests {
         let name = |text: &str| line(text, vec![0.0], vec![None], GREY, "solid")["name"].clone();
         assert_eq!(name("q_total{rcode=\"0\"}"), "q_total{rcode=\"0\"}");
         assert_eq!(name("<b>\"&\"</b>"), "&lt;b&gt;\"&amp;\"&lt;/b&gt;");
+    }
+
+    #[test]
+    fn several_runs_have_the_same_axes_and_a_legend_of_one_line_each() {
+        let figure = |id: &str, end: f64, high: f64, most: f64| {
+            let mut figure = Figure::new(id, "", &[]);
+            figure.is_timed = true;
+            figure.layout["xaxis"] = json!({ "range": [0.0, end] });
+            figure.traces.push(json!({ "type": "heatmap", "y": [0.001, high], "zmax": most, "colorbar": most }));
+            figure
+        };
+        let mut lines = Figure::new("latency", "", &[]);
+        for (run, what) in [("one", "p50"), ("one", "p99"), ("two", "p50"), ("two", "p99")] {
+            let mut trace = line(&format!("{run} {what}"), vec![0.0], vec![Some(1.0)], GREY, "solid");
+            of_run(&mut trace, run, what);
+            lines.traces.push(trace);
+        }
+        let mut figures = vec![figure("heat-0", 10.0, 0.1, 2.0), figure("heat-1", 30.0, 10.0, 3.0), lines];
+        align(&mut figures);
+        for heat in &figures[..2] {
+            assert_eq!(heat.layout["xaxis"]["range"], json!([0.0, 30.0]));
+            assert_eq!(heat.layout["yaxis"]["range"], json!([-3.1, 1.1]));
+            assert_eq!((&heat.traces[0]["zmax"], &heat.traces[0]["colorbar"]), (&json!(3.0), &json!(3.0)));
+        }
+        let named = figures[2].traces.iter().filter(|trace| trace["showlegend"] == true);
+        assert_eq!(named.map(|trace| trace["name"].as_str().unwrap()).collect::<Vec<_>>(), ["one", "two"]);
+        assert_eq!(figures[2].traces[1]["hovertemplate"], "%{y}<extra>one p99</extra>");
+    }
+
+    #[test]
+    fn a_point_without_neighbours_has_a_marker() {
+        let drawn = |y: Vec<Option<f64>>| {
+            let x = (0..y.len()).map(|at| at as f64).collect();
+            let trace = line("", x, y, GREY, "solid");
+            (trace["mode"].clone(), trace["marker"]["size"].clone())
+        };
+        // Connections that are opened before the first query have their handshakes in the first second alone.
+        assert_eq!(drawn(vec![Some(1.0), None, None, None]), (json!("lines+markers"), json!([5, 0, 0, 0])));
+        assert_eq!(drawn(vec![Some(1.0), Some(1.0), None, Some(1.0)]), (json!("lines+markers"), json!([0, 0, 0, 5])));
+        assert_eq!(drawn(vec![Some(1.0); 4]), (json!("lines"), json!(5)));
     }
 
     #[test]

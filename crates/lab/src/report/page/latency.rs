@@ -1,6 +1,6 @@
 //! Pictures of latency.
 
-use super::figure::{Figure, GREY, colour, dash, escape, line, linear, log_seconds, seconds, spoken};
+use super::figure::{Figure, GREY, colour, dash, escape, line, linear, log_seconds, of_run, seconds, spoken};
 use super::intervals::Interval;
 use crate::report::{Distribution, Run};
 use serde_json::{Value, json};
@@ -14,14 +14,16 @@ const HEAT_STEPS: f64 = 12.0;
 pub(super) fn percentiles(runs: &[Run]) -> Figure {
     let mut figure = Figure::new("percentiles", "Latency by percentile", &runs.iter().collect::<Vec<_>>()).caption(
         "How slow the slowest share of queries was, from the planned time of each. Each step to the right is a tenth \
-         of the queries before. Queries without an answer stand at the time-out. Service time, from the actual \
-         sending, is the thin line.",
+         of the queries before. Queries without an answer stand at the time-out. With one run \
+         the service time, from the actual sending, is the thin line.",
     );
     let mut n_max = 10;
     for (index, run) in runs.iter().enumerate() {
         let timings = [("", &run.total.latency, 2.0), (" service", &run.total.service, 1.0)];
-        for (suffix, distribution, width) in timings.into_iter().filter(|(_, distribution, _)| !distribution.is_empty())
-        {
+        // The service time of several runs would fill the legend.
+        let count = if runs.len() > 1 { 1 } else { 2 };
+        let timings = timings.into_iter().take(count).filter(|(_, distribution, _)| !distribution.is_empty());
+        for (suffix, distribution, width) in timings {
             n_max = n_max.max(distribution.n());
             let (x, y): (Vec<_>, Vec<_>) = percentile_points(distribution).unzip();
             let share: Vec<_> = x.iter().map(|x| format!("{:.4} %", 100.0 * (1.0 - 1.0 / x))).collect();
@@ -35,9 +37,6 @@ pub(super) fn percentiles(runs: &[Run]) -> Figure {
             trace["line"]["width"] = width.into();
             trace["customdata"] = share.into();
             trace["hovertemplate"] = "%{y:.3s}s at %{customdata}".into();
-            if width < 2.0 && runs.len() > 1 {
-                trace["visible"] = "legendonly".into();
-            }
             figure.traces.push(trace);
         }
     }
@@ -205,7 +204,7 @@ pub(super) fn over_time(runs: &[Run], intervals: &[Vec<Interval>]) -> Figure {
     quantiles_over_time("latency", "Percentiles of latency over time", "latency", runs, intervals, |interval| {
         &interval.row.latency
     })
-    .caption("Median, 99th percentile and slowest query of each second.")
+    .caption("Median (solid), 99th percentile (dashed) and slowest query (dotted) of each second.")
 }
 
 /// How much later than planned queries went out.
@@ -245,6 +244,9 @@ fn quantiles_over_time(
             };
             let mut trace = line(&name, x, y, colour, dash);
             trace["hovertemplate"] = "%{y:.3s}s".into();
+            if runs.len() > 1 {
+                of_run(&mut trace, &run.label, quantile_name);
+            }
             figure.traces.push(trace);
         }
     }
@@ -306,6 +308,9 @@ pub(super) fn rates(runs: &[Run], intervals: &[Vec<Interval>]) -> Figure {
             );
             trace["line"]["width"] = width.into();
             trace["hovertemplate"] = "%{y:,.1f}/s".into();
+            if !is_alone {
+                of_run(&mut trace, &run.label, what);
+            }
             figure.traces.push(trace);
         }
     }

@@ -117,6 +117,9 @@ fn figures(runs: &[Run], intervals: &[Vec<Interval>]) -> Vec<Figure> {
     figures.extend(freshness::all(runs));
     figures.extend(server::all(runs));
     figures.extend(clients::all(runs));
+    if !is_alone {
+        figure::align(&mut figures);
+    }
     figures
 }
 

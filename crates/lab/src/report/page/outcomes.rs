@@ -1,6 +1,6 @@
 //! Pictures of what became of queries, and of connections.
 
-use super::figure::{BAD, Figure, GREY, colour, dash, escape, line, linear, log_seconds};
+use super::figure::{BAD, Figure, GREY, colour, dash, escape, line, linear, log_seconds, of_run};
 use super::intervals::Interval;
 use super::latency::titled;
 use crate::report::{ConnectionRow, Row, Run, palette};
@@ -92,6 +92,9 @@ pub(super) fn losses(runs: &[Run], intervals: &[Vec<Interval>]) -> Figure {
             trace["mode"] = "lines+markers".into();
             trace["line"]["shape"] = "hvh".into();
             trace["hovertemplate"] = "%{y:,.0f}".into();
+            if runs.len() > 1 {
+                of_run(&mut trace, &run.label, kind);
+            }
             figure.traces.push(trace);
         }
     }
@@ -123,10 +126,10 @@ pub(super) fn connections(runs: &[Run]) -> Vec<Figure> {
         ("p99", |row| row.handshake_us.p99 / 1e6),
         ("max", |row| row.handshake_us.max / 1e6),
     ];
-    let open: [Plotted; 1] = [("open", |row| row.open as f64)];
+    let open: [Plotted; 1] = [("open", |row| row.most_open() as f64)];
     vec![
         of_connections(runs, "connections", "Connections open", &open, linear("connections"))
-            .caption("At the end of each second."),
+            .caption("The most that were open at one time in each second."),
         of_connections(runs, "handshakes", "Connections opened and closed", &counts, linear("a second")).caption(
             "Handshakes that came to an end, of these resumed and with 0-RTT data; handshakes that failed; connections \
              that ended.",
@@ -167,6 +170,9 @@ fn of_connections(runs: &[Run], id: &str, name: &str, values: &[Plotted], axis: 
                     dash(if runs.len() > 1 { at } else { order }),
                 );
                 trace["hovertemplate"] = if is_log { "%{y:.3s}s" } else { "%{y:,.0f}" }.into();
+                if runs.len() > 1 {
+                    of_run(&mut trace, &run.label, &format!("{transport} {what}"));
+                }
                 figure.traces.push(trace);
             }
         }

@@ -1,6 +1,6 @@
 //! Pictures of the server under the same clock: processor, memory, drops, and whatever its metrics say.
 
-use super::figure::{Figure, colour, dash, line, linear};
+use super::figure::{Figure, colour, dash, line, linear, of_run};
 use super::metrics;
 use crate::report::{Run, Sample};
 use serde_json::Value;
@@ -156,6 +156,9 @@ fn draw(runs: &[Run], id: &str, name: &str, axis: &str, each: &[Vec<Series>]) ->
             let mut trace = line(&name, series.x.clone(), series.y.clone(), colour, dash);
             trace["hovertemplate"] = "%{y:,.3~s}".into();
             trace["line"]["shape"] = series.shape.into();
+            if !is_alone {
+                of_run(&mut trace, &run.label, &series.name);
+            }
             if matches!(id, "counters" | "metrics") && at >= METRICS_SHOWN {
                 trace["visible"] = "legendonly".into();
             }

@@ -2,7 +2,7 @@
 
 use super::figure::{colour, escape, spoken};
 use super::intervals::Interval;
-use crate::report::{Client, LimitSide, Manifest, Quantiles, Run, TransportSummary};
+use crate::report::{Client, Manifest, Quantiles, Run, TransportSummary};
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -86,7 +86,7 @@ pub(super) fn figures(runs: &[Run]) -> String {
         &[
             ("clients", &|run, _| some(run.recording.clients.len() as u64)),
             ("never answered", &|run, _| never_answered(&run.recording.clients)),
-            ("longest without an answer", &|run, _| longest_gap(&run.recording.clients)),
+            ("longest wait for an answer", &|run, _| longest_gap(&run.recording.clients)),
         ],
     );
     out.push_str(END);
@@ -268,7 +268,7 @@ pub(super) fn provenance(runs: &[Run]) -> String {
             }
         };
         if let Some(summary) = &run.summary {
-            let side = side(summary.limit.side);
+            let side = summary.limit.side.label();
             let list: String = summary.limit.evidence.iter().map(|line| format!("<li>{}</li>", escape(line))).collect();
             item("limit", &format!("{side}; evidence:<ul>{list}</ul>"));
             item("hosts", &escape(&summary.hosts.join(", ")));
@@ -311,14 +311,7 @@ fn validity(run: &Run, _: &TransportSummary) -> String {
 }
 
 fn limit(run: &Run, _: &TransportSummary) -> String {
-    run.summary.as_ref().map_or_else(String::new, |summary| side(summary.limit.side).into())
-}
-
-fn side(side: LimitSide) -> &'static str {
-    match side {
-        LimitSide::Tool => "the tool",
-        LimitSide::Server => "the server",
-    }
+    run.summary.as_ref().map_or_else(String::new, |summary| summary.limit.side.label().into())
 }
 
 /// Words with blanks in quotes, as a shell takes them.

@@ -272,6 +272,11 @@ impl Chart {
                     let style = colour.rgb.mix(colour.opacity).filled();
                     chart.draw_series([Rectangle::new([place(*from), place(*to)], style)])?;
                 }
+                Mark::Line(_, points, colour) if points.len() == 1 => {
+                    // A line of one point cannot be seen.
+                    let style = colour.rgb.mix(colour.opacity).filled();
+                    chart.draw_series([Circle::new(place(points[0]), 3 * scale, style)])?;
+                }
                 Mark::Line(_, points, colour) => {
                     let style = colour.rgb.mix(colour.opacity).stroke_width(colour.width * scale);
                     chart.draw_series(LineSeries::new(points.iter().copied().map(place), style))?;

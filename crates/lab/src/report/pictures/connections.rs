@@ -4,14 +4,14 @@ use super::chart::{Chart, Colour, Scale};
 use super::{end, steps, titled};
 use crate::report::{ConnectionRow, Run};
 
-/// How many each run had open at the end of each second, over each transport.
+/// How many each run had open at most in each second, over each transport.
 pub(super) fn open(runs: &[Run]) -> Option<Chart> {
-    let most = all(runs).map(|(_, rows)| rows.iter().map(|row| row.open).max().unwrap_or_default()).max()?;
-    let mut chart = titled("Connections open at the end of each second", runs);
+    let most = all(runs).map(|(_, rows)| rows.iter().map(ConnectionRow::most_open).max().unwrap_or_default()).max()?;
+    let mut chart = titled("Connections open at one time, most in each second", runs);
     chart.x = time(runs);
     chart.y = Scale::linear(0.0, most.max(1) as f64 * 1.05, "connections", None);
     for (colour, (name, rows)) in all(runs).enumerate() {
-        let points = rows.iter().map(|row| (row.at + 1.0, row.open as f64)).collect();
+        let points = rows.iter().map(|row| (row.at + 0.5, row.most_open() as f64)).collect();
         chart.line(&name, points, Colour::of(colour));
     }
     chart.events(runs);

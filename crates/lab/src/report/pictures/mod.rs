@@ -74,11 +74,12 @@ pub fn write(runs: &[Run], folder: &Path, form: Form) -> Result<Vec<PathBuf>, St
     put("client-rates".into(), clients::rates(runs))?;
     put("client-shares".into(), clients::shares(runs))?;
     put("client-latency".into(), clients::latencies(runs))?;
+    let frame = Frame::of(runs);
     for (index, run) in runs.iter().enumerate() {
         let name = |kind: &str| if runs.len() == 1 { kind.to_owned() } else { format!("{kind}-{}", index + 1) };
-        put(name("seconds"), boxes(run, index))?;
-        put(name("heat"), heat(run))?;
-        put(name("answers"), answers(run))?;
+        put(name("seconds"), boxes(run, index, &frame))?;
+        put(name("heat"), heat(run, &frame))?;
+        put(name("answers"), answers(run, &frame))?;
     }
     Ok(written)
 }
@@ -178,12 +179,58 @@ fn send_lag(runs: &[Run]) -> Option<Chart> {
     Some(chart)
 }
 
-fn boxes(run: &Run, index: usize) -> Option<Chart> {
+/// What pictures of one run have in common with those of the others, so that they can be held beside each other.
+struct Frame {
+    is_alone: bool,
+    end: f64,
+    /// Lowest and highest latency in seconds.
+    latency: Option<(f64, f64)>,
+    /// Most queries in a cell of the heat map.
+    most: f64,
+    /// Highest rate of queries.
+    rate: f64,
+}
+
+impl Frame {
+    fn of(runs: &[Run]) -> Self {
+        let rows: Vec<_> = runs.iter().map(steps).collect();
+        let all = || rows.iter().flatten();
+        let most = all().flat_map(cells).map(|(_, count)| count).max().unwrap_or(1).max(2) as f64;
+        Self {
+            is_alone: runs.len() == 1,
+            end: end(&rows),
+            latency: extent(all().map(|row| &row.latency)).map(|(low, high, _)| (low, high)),
+            most,
+            rate: all().map(|row| rate(row, row.sent.max(row.answered))).fold(0.0, f64::max),
+        }
+    }
+
+    /// An empty picture of one run, along the time of the longest.
+    fn chart(&self, name: &str, run: &Run) -> Chart {
+        let name = if self.is_alone { name.to_owned() } else { format!("{name}: {}", run.label) };
+        let mut chart = titled(&name, std::slice::from_ref(run));
+        chart.x = Scale::time(self.end);
+        chart
+    }
+}
+
+/// Queries of a second by latency: the number of the bin, and how many.
+fn cells(row: &Row) -> Vec<(i64, u64)> {
+    let bin = |ns: u64| (seconds(ns).log10() * HEAT_STEPS).floor() as i64 as u64;
+    let binned = Distribution::of(row.latency.entries().iter().map(|&(value, count)| (bin(value), count)));
+    binned.entries().iter().map(|&(bin, count)| (bin as i64, count)).collect()
+}
+
+fn rate(row: &Row, count: u64) -> f64 {
+    count as f64 / row.span_seconds.max(1e-9)
+}
+
+fn boxes(run: &Run, index: usize, frame: &Frame) -> Option<Chart> {
     let rows = steps(run);
-    let (low, high, _) = extent(rows.iter().map(|row| &row.latency))?;
+    let _measured = extent(rows.iter().map(|row| &row.latency))?;
+    let (low, high) = frame.latency?;
     let one = std::slice::from_ref(run);
-    let mut chart = titled("Latency of each second: smallest, quartiles, largest", one);
-    chart.x = Scale::time(end(std::slice::from_ref(&rows)));
+    let mut chart = frame.chart("Latency of each second: smallest, quartiles, largest", run);
     chart.y = Scale::times(low, high, "latency");
     let colour = Colour::of(index);
     for row in rows.iter().filter(|row| !row.latency.is_empty()) {
@@ -201,26 +248,16 @@ fn boxes(run: &Run, index: usize) -> Option<Chart> {
     Some(chart)
 }
 
-fn heat(run: &Run) -> Option<Chart> {
+fn heat(run: &Run, frame: &Frame) -> Option<Chart> {
     let rows = steps(run);
-    let (low, high, _) = extent(rows.iter().map(|row| &row.latency))?;
+    let _measured = extent(rows.iter().map(|row| &row.latency))?;
+    let (low, high) = frame.latency?;
     let one = std::slice::from_ref(run);
-    let mut chart = titled("Latency over time (darker: more queries)", one);
-    chart.x = Scale::time(end(std::slice::from_ref(&rows)));
+    let mut chart = frame.chart("Latency over time (darker: more queries)", run);
     chart.y = Scale::times(low, high, "latency");
-    let bin = |ns: u64| (seconds(ns).log10() * HEAT_STEPS).floor();
-    let cells: Vec<_> = rows
-        .iter()
-        .flat_map(|row| {
-            let binned = row.latency.entries().iter().map(|&(value, count)| (bin(value) as i64 as u64, count));
-            let counts = Distribution::of(binned).entries().to_vec();
-            counts.into_iter().map(move |(bin, count)| (row, bin as i64, count))
-        })
-        .collect();
-    let most = cells.iter().map(|&(_, _, count)| count).max().unwrap_or(1).max(2) as f64;
-    for (row, bin, count) in cells {
+    for (row, (bin, count)) in rows.iter().flat_map(|row| cells(row).into_iter().map(move |cell| (row, cell))) {
         let edge = |bin: i64| 10f64.powf(bin as f64 / HEAT_STEPS);
-        let strength = (count as f64).ln_1p() / most.ln_1p();
+        let strength = (count as f64).ln_1p() / frame.most.ln_1p();
         let (from, to) = (row.start_seconds, row.start_seconds + row.span_seconds);
         chart.area((from, edge(bin)), (to, edge(bin + 1)), Colour::heat(strength));
     }
@@ -228,17 +265,14 @@ fn heat(run: &Run) -> Option<Chart> {
     Some(chart)
 }
 
-fn answers(run: &Run) -> Option<Chart> {
+fn answers(run: &Run, frame: &Frame) -> Option<Chart> {
     let rows = steps(run);
     if rows.iter().all(|row| row.sent.max(row.answered) == 0) {
         return None;
     }
     let one = std::slice::from_ref(run);
-    let rate = |row: &Row, count: u64| count as f64 / row.span_seconds.max(1e-9);
-    let most = rows.iter().map(|row| rate(row, row.sent.max(row.answered))).fold(0.0, f64::max);
-    let mut chart = titled("Answers by RCODE", one);
-    chart.x = Scale::time(end(std::slice::from_ref(&rows)));
-    chart.y = Scale::linear(0.0, most * 1.05, "queries a second", None);
+    let mut chart = frame.chart("Answers by RCODE", run);
+    chart.y = Scale::linear(0.0, frame.rate * 1.05, "queries a second", None);
     let names: Vec<&String> = run.total.rcodes.keys().collect();
     for row in &rows {
         let mut below = 0.0;

@@ -153,7 +153,7 @@ fn every_picture_is_drawn_with_its_marks() {
 #[test]
 fn a_run_that_is_not_valid_says_so_in_every_title() {
     for picture in [
-        heat(&run(false)),
+        heat(&run(false), &Frame::of(&[run(false)])),
         percentiles(&[run(false)]),
         cumulative_latency(&[run(true), run(false)]),
         losses(&[run(false)]),
@@ -188,8 +188,11 @@ fn runs_without_latency_have_fewer_pictures() {
     let mut run = run(true);
     run.total.latency = Distribution::default();
     run.recording.rows.iter_mut().for_each(|row| row.latency = Distribution::default());
-    assert!(percentiles(std::slice::from_ref(&run)).is_none() && heat(&run).is_none());
-    assert!(answers(&run).is_some());
+    assert!(
+        percentiles(std::slice::from_ref(&run)).is_none()
+            && heat(&run, &Frame::of(std::slice::from_ref(&run))).is_none()
+    );
+    assert!(answers(&run, &Frame::of(std::slice::from_ref(&run))).is_some());
 }
 
 /// Where a PNG has anything but white: columns and rows of ink, of what lies in this part of it.
