@@ -37,9 +37,11 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab trace mutate day.pcap --queries --do 1 --transport tcp=0.1 --out other.pcap
   catlab trace anonymize day.pcap --key trace.key --out shown.pcap
 
-Read: pcap and pcapng (docs/traces.md lists links and tunnels; fragments and TCP streams are put together), dnstap, C-DNS, our text and binary form, dnsperf's query files, Zeek's dns.log, LDplayer's text, replay scenarios
-(.rpl), DNSViz's JSON; packed with gzip, xz, zstd or LZ4 too. Written: our binary form (.catrace: small, checked, read
-from any time on), our text, pcap, dnsperf's query files; packed when the name ends in .gz or .lz4.
+Read: pcap and pcapng, dnstap, C-DNS, our text and binary form, dnsperf's query files, Zeek's dns.log, LDplayer's text,
+replay scenarios (.rpl), DNSViz's JSON; packed with gzip, xz, zstd or LZ4 too. Of captures, fragments and TCP streams
+are put together, and tunnels are opened (docs/traces.md lists them and the links).
+Written: our binary form (.catrace: small, checked, read from any time on), our text, pcap, dnsperf's query files;
+packed when the name ends in .gz or .lz4.
 Exit code 0: read to the end, or as far as whoever reads standard output wanted (--out - | head); 1: the trace is
 damaged, and what came before that stands; 2: it cannot be read at all.";
 

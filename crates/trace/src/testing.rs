@@ -65,7 +65,7 @@ impl Target {
         match self.format {
             Format::Binary => vec![written_binary()],
             Format::Text => vec![written_text()],
-            Format::Capture => vec![pcap(), pcapng()],
+            Format::Capture => vec![pcap(), pcapng(), tunnelled(), wireless(), stream()],
             Format::Dnstap => vec![dnstap()],
             Format::Cdns => vec![from_hex(include_str!("../testdata/cdns.hex"))],
             Format::Rpl => text(RPL),
@@ -142,10 +142,63 @@ fn packet() -> Vec<u8> {
 }
 
 fn pcap() -> Vec<u8> {
-    let packet = packet();
-    let length = (packet.len() as u32).to_be_bytes();
-    let head = [0xA1, 0xB2, 0xC3, 0xD4, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0, 0, 0, 101];
-    [&head[..], &[0, 0, 0, 9, 0, 0, 0, 1], &length, &length, &packet].concat()
+    captured(101, &[packet()])
+}
+
+/// A capture of a link with these frames.
+fn captured(link: u8, frames: &[Vec<u8>]) -> Vec<u8> {
+    let mut capture = vec![0xA1, 0xB2, 0xC3, 0xD4, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0, 0, 0, link];
+    for frame in frames {
+        let length = (frame.len() as u32).to_be_bytes();
+        capture.extend([&[0, 0, 0, 9, 0, 0, 0, 1][..], &length, &length, frame].concat());
+    }
+    capture
+}
+
+/// A packet with this payload, of this protocol.
+fn carried(protocol: u8, payload: &[u8]) -> Vec<u8> {
+    let length = ((20 + payload.len()) as u16).to_be_bytes();
+    let ip = [0x45, 0, length[0], length[1], 0, 0, 0, 0, 64, protocol, 0, 0, 192, 0, 2, 1, 198, 51, 100, 1];
+    [&ip[..], payload].concat()
+}
+
+/// Packets in VXLAN, GRE, GTP-U, Geneve and L2TP.
+fn tunnelled() -> Vec<u8> {
+    let (packet, frame) = (packet(), [&[2; 12][..], &[8, 0], &packet()].concat());
+    let datagram = |port: u16, payload: &[u8]| {
+        let ([a, b], [c, d]) = (port.to_be_bytes(), ((8 + payload.len()) as u16).to_be_bytes());
+        carried(17, &[&[0x0F, 0xA0, a, b, c, d, 0, 0], payload].concat())
+    };
+    let frames = [
+        datagram(4789, &[&[8, 0, 0, 0, 0, 0, 1, 0][..], &frame].concat()),
+        carried(47, &[&[0x10, 0, 0x88, 0xBE, 0, 0, 0, 1][..], &[0x10; 8], &frame].concat()),
+        datagram(2152, &[&[0x34, 255, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0x85, 1, 0, 9, 0][..], &packet].concat()),
+        datagram(6081, &[&[1, 0, 0x65, 0x58, 0, 0, 1, 0][..], &[0; 4], &frame].concat()),
+        datagram(1701, &[&[0x40, 2, 0, 99, 0, 1, 0, 1, 0xFF, 3, 0, 0x21][..], &packet].concat()),
+    ];
+    captured(101, &frames)
+}
+
+/// Frames of Wi-Fi with radiotap before them.
+fn wireless() -> Vec<u8> {
+    let snap = [&[0xAA, 0xAA, 3, 0, 0, 0, 8, 0][..], &packet()].concat();
+    captured(127, &[[&[0, 0, 18, 0, 3, 0, 0, 0][..], &[0; 8], &[0x20, 0], &[0x88, 1], &[0; 26], &snap].concat()])
+}
+
+/// A stream whose first segment is missing, with the lengths of messages in segments of their own.
+fn stream() -> Vec<u8> {
+    let mut sequence = 40_u32;
+    let mut frames = Vec::new();
+    for (.., octets) in messages() {
+        for part in [&(octets.len() as u16).to_be_bytes()[..], &octets] {
+            let head =
+                [&[0x0F, 0xA0, 0, 53][..], &sequence.to_be_bytes(), &[0, 0, 0, 1, 0x50, 0x10, 0xFF, 0xFF, 0, 0, 0, 0]];
+            frames.push(carried(6, &[&head.concat(), part].concat()));
+            sequence += part.len() as u32;
+        }
+    }
+    frames.remove(0);
+    captured(101, &frames)
 }
 
 fn pcapng() -> Vec<u8> {
