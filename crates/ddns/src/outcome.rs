@@ -55,15 +55,20 @@ pub enum Failure {
     Rcode(Rcode),
 }
 
+/// The mnemonic of an RCODE, or its number (RFC 6895 2.3).
+fn shown(rcode: Rcode) -> String {
+    rcode.mnemonic().map_or_else(|| format!("RCODE {}", rcode.0), str::to_owned)
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Rcode(rcode) => write!(f, "it said {rcode:?}"),
+            Self::Rcode(rcode) => write!(f, "it said {}", shown(*rcode)),
             Self::Key(Rcode::BADKEY) => f.write_str("it does not know the key (BADKEY)"),
             // RFC 8945 3: BADSIG has the number of BADVERS.
             Self::Key(Rcode::BADSIG) => f.write_str("its key of this name has another secret (BADSIG)"),
-            Self::Key(rcode) => write!(f, "the key is of no use there ({rcode:?})"),
-            Self::Unsigned(rcode) => write!(f, "it said {rcode:?} without a signature"),
+            Self::Key(rcode) => write!(f, "the key is of no use there ({})", shown(*rcode)),
+            Self::Unsigned(rcode) => write!(f, "it said {} without a signature", shown(*rcode)),
             Self::Clock(Some(theirs)) => write!(f, "the clocks differ too much (BADTIME): it is {theirs} there"),
             Self::Clock(None) => f.write_str("the clocks differ too much (BADTIME)"),
         }
@@ -75,7 +80,7 @@ impl fmt::Display for Failure {
         match self {
             Self::Silence => f.write_str("no answer that the key had signed"),
             Self::Network(why) => f.write_str(why),
-            Self::Rcode(rcode) => write!(f, "it said {rcode:?}"),
+            Self::Rcode(rcode) => write!(f, "it said {}", shown(*rcode)),
         }
     }
 }

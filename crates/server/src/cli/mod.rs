@@ -200,6 +200,7 @@ pub(crate) struct UpArgs {
     #[arg(long, default_value = "./catamaran-data", value_name = "DIR")]
     pub(crate) dir: PathBuf,
     /// Zone file to serve, `FILE` or `ORIGIN=FILE`; may be given several times. A zone that exists is not changed.
+    /// A relative $INCLUDE counts from the directory of the file that it is in.
     #[arg(long = "zone", value_name = "[ORIGIN=]FILE")]
     pub(crate) zones: Vec<String>,
     /// Port that all nodes share; node i has PORT+i for itself.
@@ -270,7 +271,7 @@ pub(crate) struct InitArgs {
     /// Directory to make.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,
-    /// Address for DNS; may be given several times.
+    /// Address for DNS; may be given several times. `[::]` is IPv6 only: add 0.0.0.0 for IPv4.
     #[arg(long = "dns", required_unless_present = "no_dns", value_name = "ADDRESS:PORT")]
     pub(crate) dns: Vec<SocketAddr>,
     /// Answer no queries: vote and store only.
@@ -319,7 +320,7 @@ pub(crate) struct JoinArgs {
     /// File that has the token; `-` for standard input.
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// Address for DNS; may be given several times.
+    /// Address for DNS; may be given several times. `[::]` is IPv6 only: add 0.0.0.0 for IPv4.
     #[arg(long = "dns", required_unless_present = "no_dns", value_name = "ADDRESS:PORT")]
     pub(crate) dns: Vec<SocketAddr>,
     /// Answer no queries: vote and store only, as the third of two sites.
@@ -484,7 +485,7 @@ pub(crate) enum ZoneCommand {
         after_help = ZONE_ADD_EXAMPLES
     )]
     Add {
-        /// The file, `FILE` or `ORIGIN=FILE`.
+        /// The file, `FILE` or `ORIGIN=FILE`. A relative $INCLUDE counts from the directory of the file that it is in.
         #[arg(value_name = "[ORIGIN=]FILE")]
         file: String,
         #[command(flatten)]
@@ -497,7 +498,7 @@ pub(crate) enum ZoneCommand {
         after_help = ZONE_REPLACE_EXAMPLES
     )]
     Replace {
-        /// The file, `FILE` or `ORIGIN=FILE`.
+        /// The file, `FILE` or `ORIGIN=FILE`. A relative $INCLUDE counts from the directory of the file that it is in.
         #[arg(value_name = "[ORIGIN=]FILE")]
         file: String,
         /// Do not ask.
@@ -541,7 +542,7 @@ pub(crate) enum ZoneCommand {
         after_help = ZONE_CHECK_EXAMPLES
     )]
     Check {
-        /// The file, `FILE` or `ORIGIN=FILE`.
+        /// The file, `FILE` or `ORIGIN=FILE`. A relative $INCLUDE counts from the directory of the file that it is in.
         #[arg(value_name = "[ORIGIN=]FILE")]
         file: String,
     },
@@ -742,12 +743,12 @@ pub(crate) enum PolicyCommand {
         #[command(flatten)]
         target: Target,
     },
-    /// Take over who may update what from the configuration of BIND.
+    /// Import who may update what from the configuration of BIND.
     #[command(after_help = POLICY_IMPORT_EXAMPLES)]
     Import {
         /// `named.conf`; files that it includes are looked for beside it.
         file: PathBuf,
-        /// Take over this zone only; may be given several times.
+        /// Import this zone only; may be given several times.
         #[arg(long = "zone")]
         zones: Vec<String>,
         /// Print the rules and change nothing; needs no cluster.

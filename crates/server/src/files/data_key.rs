@@ -190,7 +190,9 @@ fn from_text(text: &[u8]) -> io::Result<DataKeys> {
         None => text,
     };
     from_base64(key).map(DataKeys::first).ok_or_else(|| {
-        io::Error::other(format!("no key in it: want `{FORM}` and {DATA_KEY_OCTETS} octets in base64, or these alone"))
+        io::Error::other(format!(
+            "no key in it: expected `{FORM}` and {DATA_KEY_OCTETS} octets in base64, or these alone"
+        ))
     })
 }
 

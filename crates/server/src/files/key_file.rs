@@ -149,10 +149,10 @@ impl TsigKey {
                 Some((line, token)) if want.is_empty() || token.eq_ignore_ascii_case(want) => {
                     Ok((*line, token.clone()))
                 }
-                Some((line, token)) => Err((*line, format!("want `{want}`, found `{token}`"))),
+                Some((line, token)) => Err((*line, format!("expected `{want}`, found `{token}`"))),
                 None => Err((
                     end.0,
-                    if want.is_empty() { "it ends early".into() } else { format!("want `{want}`, found the end") },
+                    if want.is_empty() { "it ends early".into() } else { format!("expected `{want}`, found the end") },
                 )),
             }
         };
@@ -273,14 +273,14 @@ mod tests {
     #[test]
     fn errors_name_the_line() {
         for (text, line, why) in [
-            ("", 1, "want `key`"),
+            ("", 1, "expected `key`"),
             ("key a {\n algorithm hmac-md4;\n", 2, "hmac-md4"),
             ("key a {\n algorithm hmac-sha256;\n\n secret \"***\";\n};", 4, "base64"),
             ("key a {\n algorithm hmac-sha256;\n};", 3, "no `secret`"),
-            ("key a {\n secret AAEC/w==\n};", 3, "want `;`"),
+            ("key a {\n secret AAEC/w==\n};", 3, "expected `;`"),
             ("key \"a {\n", 1, "not closed"),
             ("key a..b {};", 1, "is not a domain name"),
-            ("zone a {};", 1, "want `key`"),
+            ("zone a {};", 1, "expected `key`"),
         ] {
             let (at, said) = TsigKey::parse(text).unwrap_err();
             assert!(at == line && said.contains(why), "{text}: {at}: {said}");

@@ -37,7 +37,9 @@ impl Token {
         let octets = Zeroizing::new(read_bounded(path, SMALL_FILE_BYTES_MAX)?);
         let text = Zeroizing::new(std::str::from_utf8(&octets).unwrap_or_default().trim().to_owned());
         if text.len() < TOKEN_CHARS_MIN || !text.bytes().all(|octet| octet.is_ascii_graphic()) {
-            return Err(io::Error::other(format!("no token in it: want {TOKEN_CHARS_MIN} or more visible characters")));
+            return Err(io::Error::other(format!(
+                "no token in it: expected {TOKEN_CHARS_MIN} or more visible characters"
+            )));
         }
         Ok(Self(text))
     }

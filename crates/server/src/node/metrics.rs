@@ -81,11 +81,10 @@ impl NodeMetrics {
         let mut family = page.family("catamaran_certificate_loads_total", Kind::Counter, help);
         family.series(&[("result", "taken")], self.certificate.loaded.get());
         family.series(&[("result", "refused")], self.certificate.refused.get());
-        let help = "When the certificate for clients ends, in seconds since 1970.";
-        let mut family = page.family("catamaran_client_certificate_expiry_timestamp_seconds", Kind::Gauge, help);
-        if let Some(expires_s) = self.certificate.expires_s() {
-            family.series(&[], expires_s);
-        }
+        let help = "When the certificate for clients ends, in seconds since 1970; +Inf where there is none.";
+        let expires_s =
+            self.certificate.expires_s().map_or_else(|| "+Inf".to_owned(), |expires_s| expires_s.to_string());
+        page.single("catamaran_client_certificate_expiry_timestamp_seconds", Kind::Gauge, help, expires_s);
     }
 
     fn raft(&self, page: &mut Page, status: &Status) {

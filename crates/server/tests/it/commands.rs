@@ -83,7 +83,7 @@ fn a_file_with_an_error_changes_nothing_and_says_where() {
     let bad = scratch.file("bad", &lines.join("\n"));
     let replaced = cluster.run(&["zone", "replace", &format!("zone.test={bad}"), "--yes"]);
     assert_eq!(replaced.status.code(), Some(3), "{}", text(&replaced));
-    assert!(text(&replaced).contains(&format!("{bad}:{}: ", lines.len())), "{}", text(&replaced));
+    assert!(text(&replaced).contains(&format!("{bad}:{}:8: ", lines.len())), "{}", text(&replaced));
     // Nor does a body that the command line would not have sent.
     let answer = http::request(
         cluster.api(2),
@@ -106,7 +106,12 @@ fn a_file_with_an_error_changes_nothing_and_says_where() {
 fn zone_check_names_file_line_and_reason() {
     let scratch = Scratch::new("check");
     for (name, zone, line, reason) in [
-        ("address", ZONE.replace("192.0.2.53", "192.0.2.530"), 4, ""),
+        (
+            "address",
+            ZONE.replace("192.0.2.53", "192.0.2.530"),
+            4,
+            "A address: expected an IPv4 address such as 192.0.2.1, found \"192.0.2.530\"",
+        ),
         ("soa", ZONE.replace("@ IN SOA ns h 7 1 2 3 4\n", ""), 0, "SOA"),
         ("cname", format!("{ZONE}old CNAME ns\n"), 5, "CNAME"),
         ("nsec3", format!("{ZONE}@ NSEC3PARAM 1 0 151 -\n"), 6, "iterations"),
@@ -115,15 +120,15 @@ fn zone_check_names_file_line_and_reason() {
         let output = Command::new(CATAMARAN).args(["zone", "check", &format!("zone.test={file}")]).output().unwrap();
         let said = text(&output);
         assert_eq!(output.status.code(), Some(3), "{said}");
-        let place = if line == 0 { file.clone() } else { format!("{file}:{line}: ") };
+        let place = if line == 0 { file.clone() } else { format!("{file}:{line}:") };
         assert!(said.contains(&place) && said.contains(reason), "{name}: {said}");
     }
     let missing = Command::new(CATAMARAN).args(["zone", "check", "/does/not/exist"]).output().unwrap();
     assert_eq!(missing.status.code(), Some(3), "{}", text(&missing));
-    assert!(text(&missing).contains("why:   /does/not/exist: No such file"), "{}", text(&missing));
+    assert!(text(&missing).contains("why:   cannot read /does/not/exist: No such file"), "{}", text(&missing));
     let nameless = scratch.file("nameless", "@ 60 IN SOA ns h 1 2 3 4 5\n");
     let said = text(&Command::new(CATAMARAN).args(["zone", "check", &nameless]).output().unwrap());
-    assert!(said.contains(":1: relative name without an origin"), "{said}");
+    assert!(said.contains(":1:1: owner: \"@\" is relative, and there is no origin"), "{said}");
     assert!(said.contains(&format!("try:   name its origin: `ORIGIN={nameless}`")), "{said}");
 }
 

@@ -24,17 +24,17 @@ pub(super) fn scan_directive(words: &mut Words<'_>, origin: Option<&Name>) -> Re
     };
     let directive = match words.expect()?.octets().to_ascii_uppercase().as_slice() {
         b"$ORIGIN" => {
-            words.begin(Part::Directive("$ORIGIN", "a domain name"));
+            words.begin(Part::Directive(&["$ORIGIN", "a domain name"]));
             Directive::Origin(name(words)?)
         }
         b"$TTL" => {
-            words.begin(Part::Directive("$TTL", "a number of seconds such as 3600 or 1h30m"));
+            words.begin(Part::Directive(&["$TTL", "a number of seconds such as 3600 or 1h30m"]));
             Directive::Ttl(scan_period(words.plain()?)?)
         }
         b"$INCLUDE" => {
-            words.begin(Part::Directive("$INCLUDE", "a file name"));
+            words.begin(Part::Directive(&["$INCLUDE", "a file name"]));
             let path = path(words.expect()?)?;
-            words.begin(Part::Directive("$INCLUDE", "a domain name"));
+            words.begin(Part::Directive(&["$INCLUDE", "a domain name"]));
             Directive::Include(path, if words.is_empty() { origin.cloned() } else { Some(name(words)?) })
         }
         b"$GENERATE" => generate_directive(words)?,
@@ -47,7 +47,7 @@ pub(super) fn scan_directive(words: &mut Words<'_>, origin: Option<&Name>) -> Re
 }
 
 fn generate_directive(words: &mut Words<'_>) -> Result<Directive, Reason> {
-    words.begin(Part::Directive("$GENERATE", "a range, an owner, a type and rdata"));
+    words.begin(Part::Directive(&["$GENERATE", "a range, an owner, a type and rdata"]));
     let range = Range::scan(words.plain()?)?;
     let lhs = words.expect()?;
     if lhs.is_quoted() {
@@ -57,7 +57,7 @@ fn generate_directive(words: &mut Words<'_>) -> Result<Directive, Reason> {
     if head.rtype == Rtype::SOA {
         return Err(GenerateError::Soa.into());
     }
-    words.begin(Part::Directive("$GENERATE", "rdata"));
+    words.begin(Part::Directive(&["$GENERATE", "rdata"]));
     let rhs = rhs_template(words.expect()?);
     if words.take().is_some() {
         return Err(GenerateError::RhsMany.into());

@@ -26,8 +26,8 @@ pub enum Part {
     Rdata(Rtype),
     /// The length or the octets of the generic form (RFC 3597 5).
     Generic(Rtype),
-    /// A directive, with what it expects.
-    Directive(&'static str, &'static str),
+    /// A directive, and what it expects.
+    Directive(&'static [&'static str; 2]),
 }
 
 /// Where an error is: what is known besides its kind.
@@ -95,7 +95,7 @@ impl fmt::Display for Part {
             Self::Ttl => f.write_str("TTL"),
             Self::Field(rtype, at) => write!(f, "{} {}", mnemonic(rtype), field_name(rtype, at)),
             Self::Rdata(rtype) | Self::Generic(rtype) => write!(f, "{} record", mnemonic(rtype)),
-            Self::Directive(directive, _) => f.write_str(directive),
+            Self::Directive([directive, _]) => f.write_str(directive),
         }
     }
 }
@@ -109,7 +109,7 @@ fn expected(part: Part) -> Expected {
         Part::Field(rtype, at) => super::fields::expected(rtype, at),
         Part::Rdata(_) => Expected::Text("rdata"),
         Part::Generic(_) => Expected::Parts(r"the generic form \# LENGTH HEXADECIMAL"),
-        Part::Directive(_, expected) => Expected::Text(expected),
+        Part::Directive([_, expected]) => Expected::Text(expected),
     }
 }
 

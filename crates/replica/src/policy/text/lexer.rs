@@ -107,7 +107,7 @@ impl<'t> Tokens<'t> {
     pub fn expect(&mut self, wanted: &str) -> Result<Token, TextError> {
         match self.next_token()? {
             Some(token) => Ok(token),
-            None => Err(self.error_here(format!("want {wanted}, found the end"))),
+            None => Err(self.error_here(format!("expected {wanted}, found the end"))),
         }
     }
 
@@ -122,7 +122,7 @@ impl<'t> Tokens<'t> {
                 let word = word.clone();
                 Ok((token, word))
             }
-            _ => Err(token.error(format!("want {wanted}, found `{}`", token.shown()))),
+            _ => Err(token.error(format!("expected {wanted}, found `{}`", token.shown()))),
         }
     }
 

@@ -34,7 +34,7 @@ pub fn parse_rule(first: &Token, tokens: &mut Tokens<'_>) -> Result<Rule, TextEr
     let effect = match first.shown().to_ascii_lowercase().as_str() {
         "grant" => Effect::Grant,
         "deny" => Effect::Deny,
-        other => return Err(first.error(format!("want `grant` or `deny`, found `{other}`"))),
+        other => return Err(first.error(format!("expected `grant` or `deny`, found `{other}`"))),
     };
     let (identity_at, text) = tokens.expect_word("the name of a key, or `*`")?;
     let (token, word) = tokens.expect_word("a kind of rule, as `name` or `zonesub`")?;
@@ -50,7 +50,7 @@ pub fn parse_rule(first: &Token, tokens: &mut Tokens<'_>) -> Result<Rule, TextEr
         match &token.kind {
             TokenKind::Word(word) => types.push(parse_type(&token, word)?),
             TokenKind::End => break,
-            _ => return Err(token.error(format!("want a type or `;`, found `{}`", token.shown()))),
+            _ => return Err(token.error(format!("expected a type or `;`, found `{}`", token.shown()))),
         }
     }
     Ok(Rule { effect, identity, scope, types })
@@ -60,7 +60,7 @@ pub fn parse_rule(first: &Token, tokens: &mut Tokens<'_>) -> Result<Rule, TextEr
 fn parse_external(socket_at: &Token, text: &str, tokens: &mut Tokens<'_>) -> Result<Scope, TextError> {
     let Some(socket) = text.strip_prefix("local:").and_then(SocketPath::new) else {
         return Err(socket_at.error(format!(
-            "`external` wants `local:` and the absolute path of a socket, of at most {SOCKET_PATH_OCTETS_MAX} octets, \
+            "`external` needs `local:` and the absolute path of a socket, of at most {SOCKET_PATH_OCTETS_MAX} octets, \
              without spaces, quotes and backslashes, in the place of a key: as in \"local:/run/auth.sock\""
         )));
     };
@@ -123,7 +123,7 @@ fn parse_type(token: &Token, word: &str) -> Result<RuleType, TextError> {
     let Some(max) = max else { return Ok(RuleType { rtype, records_max: None }) };
     let max = max.strip_suffix(')').and_then(|max| max.parse().ok());
     let max: u16 =
-        max.ok_or_else(|| token.error(format!("want a type with a number up to 65535, as `A(4)`: `{word}`")))?;
+        max.ok_or_else(|| token.error(format!("expected a type with a number up to 65535, as `A(4)`: `{word}`")))?;
     Ok(RuleType { rtype, records_max: NonZeroU16::new(max) })
 }
 
@@ -151,7 +151,7 @@ fn parse_limits(tokens: &mut Tokens<'_>) -> Result<KeyLimits, TextError> {
         let word = match &token.kind {
             TokenKind::Word(word) => word.to_ascii_lowercase(),
             TokenKind::End => return Ok(limits),
-            _ => return Err(token.error(format!("want a limit or `;`, found `{}`", token.shown()))),
+            _ => return Err(token.error(format!("expected a limit or `;`, found `{}`", token.shown()))),
         };
         let words = limits.numbers().map(|(word, _)| word);
         let place = words

@@ -101,7 +101,7 @@ impl<S: Sources> Parser<'_, S> {
                 TokenKind::Close if in_block => return Ok(()),
                 TokenKind::End => {}
                 TokenKind::Word(word) => self.statement(file, word, tokens, depth)?,
-                _ => return Err(at(token.error(format!("want a statement, found `{}`", token.shown())))),
+                _ => return Err(at(token.error(format!("expected a statement, found `{}`", token.shown())))),
             }
         }
     }
@@ -187,7 +187,7 @@ impl<S: Sources> Parser<'_, S> {
                 TokenKind::Close if in_block => return Ok(()),
                 TokenKind::End => continue,
                 TokenKind::Word(word) => word.to_ascii_lowercase(),
-                _ => return Err(at(token.error(format!("want a statement, found `{}`", token.shown())))),
+                _ => return Err(at(token.error(format!("expected a statement, found `{}`", token.shown())))),
             };
             match word.as_str() {
                 "include" => {
@@ -237,7 +237,7 @@ pub(super) fn open(tokens: &mut Tokens<'_>, mut is_internet: bool) -> Result<boo
         match &token.kind {
             TokenKind::Open => return Ok(is_internet),
             TokenKind::Word(class) => is_internet = ["in", "internet"].contains(&class.to_ascii_lowercase().as_str()),
-            _ => return Err(token.error(format!("want `{{`, found `{}`", token.shown()))),
+            _ => return Err(token.error(format!("expected `{{`, found `{}`", token.shown()))),
         }
     }
 }
@@ -249,7 +249,7 @@ pub(super) fn skip(tokens: &mut Tokens<'_>) -> Result<(), TextError> {
         let token = tokens.expect("`;`")?;
         match token.kind {
             TokenKind::Open => depth += 1,
-            TokenKind::Close if depth == 0 => return Err(token.error("want `;`, found `}`")),
+            TokenKind::Close if depth == 0 => return Err(token.error("expected `;`, found `}`")),
             TokenKind::Close => depth -= 1,
             TokenKind::End if depth == 0 => return Ok(()),
             _ => {}
@@ -267,7 +267,7 @@ fn update_policy(word: &Token, tokens: &mut Tokens<'_>) -> Result<Result<Vec<Rul
         )]));
     }
     if token.kind != TokenKind::Open {
-        return Err(token.error(format!("want `{{` or `local`, found `{}`", token.shown())));
+        return Err(token.error(format!("expected `{{` or `local`, found `{}`", token.shown())));
     }
     let (mut rules, mut faults) = (Vec::new(), Vec::new());
     loop {

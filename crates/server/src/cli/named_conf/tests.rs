@@ -84,7 +84,7 @@ fn a_zone_has_what_it_includes_and_nothing_of_a_template_unread() {
     let endless = [("etc/named.conf", "zone a { include \"z\"; };"), ("etc/z", "include \"z\";")];
     assert!(read(&endless).unwrap_err().1.contains("too deep"));
     let open = [("etc/named.conf", "zone a { include \"z\"; };"), ("etc/z", "file x; }")];
-    assert!(read(&open).unwrap_err().1.starts_with("want a statement, found `}`"));
+    assert!(read(&open).unwrap_err().1.starts_with("expected a statement, found `}`"));
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn what_cannot_be_taken_over_is_an_error_of_its_zone_with_line_and_column() {
     let starts = [
         "a. etc/named.conf:1:10 `update-policy local`",
         "b. etc/named.conf:2:25 `192.0.2.1` cannot be imported",
-        "c. etc/named.conf:5:9 `external` wants `local:`",
+        "c. etc/named.conf:5:9 `external` needs `local:`",
         "d. grant \"a.\" zonesub ANY;",
         "e. grant \"k.\" zonesub;",
         "f. grant \"local:/run/auth.sock\" external * CNAME;",
