@@ -120,7 +120,7 @@ fn places_end_in_any_order() {
 }
 
 #[test]
-fn other_limits_hold_for_who_comes_next_and_nobody_is_cut() {
+fn other_limits_hold_for_new_connections_and_open_ones_stay() {
     let clients = Clients::new(4, 4);
     let address = "192.0.2.1".parse().unwrap();
     let places: Vec<_> = (0..3).map(|_| clients.enter(address).unwrap()).collect();
