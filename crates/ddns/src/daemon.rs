@@ -146,7 +146,7 @@ impl Daemon {
             // What is due now is due when a millisecond has passed, and so it ends.
             match self.events.recv_timeout(Duration::from_millis(wait_ms.max(1))) {
                 Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return Ended::Done,
-                // Whoever waits for that thread would wait for ever; a start begins anew.
+                // The machine would wait for this thread for ever; a start begins anew.
                 Ok(Event::Panicked(thread)) => {
                     let bug = io::Error::other("it panicked, which is a bug, please report it");
                     return Ended::Failed("a thread has ended", thread.into(), bug);
@@ -348,7 +348,7 @@ struct PanicReport(&'static str, SyncSender<Event>);
 impl Drop for PanicReport {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // Nobody listens any more: the process ends.
+            // It fails only when the daemon has ended.
             let _ = self.1.send(Event::Panicked(self.0));
         }
     }

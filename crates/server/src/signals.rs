@@ -21,7 +21,7 @@ pub(crate) enum Hangup {
     Ignored,
     /// Stops the process in order; unless it was started with `nohup`.
     Stops,
-    /// Something is sent, and whoever has the other end reloads. One that is not yet taken stands for all.
+    /// A message is sent, and its receiver reloads. While one waits, further signals add none.
     Reloads(SyncSender<()>),
 }
 

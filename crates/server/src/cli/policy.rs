@@ -39,7 +39,7 @@ fn set(zone: Option<&str>, file: &Path, expect: Option<&str>, target: &Target) -
             .hint("see `catamaran policy set --help`")
     })?;
     for (rule, rtype) in policy.rules().iter().filter_map(|rule| Some((rule, rule.grants_in_vain()?))) {
-        say(format_args!("warning: `{rule}` grants no {rtype}: records of DNSSEC are for who signs the zone"));
+        say(format_args!("warning: `{rule}` grants no {rtype}: only the signer of the zone writes records of DNSSEC"));
     }
     let changed = put(&Client::find(target)?, zone.as_ref(), expect, &text)?;
     print(&format!("{} {}", of(zone.as_ref()), if changed { "set" } else { "are so already" }))
@@ -143,7 +143,7 @@ fn import(file: &Path, only: &[String], dry_run: bool, target: &Target) -> Resul
     }
     if wanted.is_empty() {
         let file = file.display();
-        say(format_args!("warning: {file} says of no primary zone of class IN who may update it; nothing was changed"));
+        say(format_args!("warning: {file} grants no updates of a primary zone of class IN; nothing was changed"));
     }
     if dry_run {
         for (policy, text) in wanted.iter().zip(&texts) {

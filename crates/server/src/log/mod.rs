@@ -96,7 +96,7 @@ pub(crate) fn say(text: impl Display) {
     STDERR.put(format!("{text}\n").as_bytes());
 }
 
-/// Puts a line on standard output that nobody may be reading.
+/// Puts a line on standard output, whose reader may be gone or slow.
 pub(crate) fn print_unattended(line: &str) {
     STDOUT.put(format!("{line}\n").as_bytes());
 }
@@ -166,7 +166,7 @@ fn panicked(panic: &PanicHookInfo<'_>) {
     if backtrace.status() == BacktraceStatus::Captured {
         say(backtrace);
     }
-    // The process ends with its first thread, and nobody else waits for that line.
+    // The process ends with its first thread, which does not come to its own flush.
     if name == "main" {
         flush();
     }

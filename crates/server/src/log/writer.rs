@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stalled_output_costs_lines_and_blocks_nobody() {
+    fn a_stalled_output_costs_lines_and_blocks_no_caller() {
         let fake = Fake::default();
         fake.0.is_stalled.store(true, Relaxed);
         let queue = queue(&fake);

@@ -35,7 +35,7 @@ impl Guards {
         self.rate_limit.limiter(threads)
     }
 
-    /// One of `threads` of a transport. On others than UDP nobody can claim an address that is not its own.
+    /// Gives one of `threads` of a transport its rate limit. Only over UDP a client can forge its address.
     pub(super) fn limited(&self, responder: QueryResponder, transport: Transport, threads: usize) -> QueryResponder {
         match transport {
             Transport::Udp => QueryResponder {

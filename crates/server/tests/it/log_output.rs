@@ -250,7 +250,7 @@ fn commands_end_well_when_their_reader_is_gone_and_say_when_a_disk_is_full() {
     assert_eq!(run(&["status", "--dir", at], gone()), (Some(0), String::new()));
     let (code, said) = run(&["status", "--dir", at], full());
     assert!(code == Some(1) && said.starts_with("error: cannot print the output\n"), "{code:?} {said}");
-    // A token that nobody has read is lost.
+    // A token that was not read is lost.
     let (code, said) = run(&["cluster", "add", "--dir", at], gone());
     assert!(code == Some(1) && said.starts_with("error: cannot print the output\n"), "{code:?} {said}");
 }

@@ -9,8 +9,12 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Pause before a node that died is started again.
+/// Pause before a node that died is started again; twice as long each time that it ends soon after its start.
 const RESTART_MS: u64 = 500;
+/// The longest pause.
+const RESTART_MS_MAX: u64 = 8_000;
+/// A node that ends sooner than this has ended soon.
+const SOON_MS: u64 = 5_000;
 /// Octets of a node's log that are shown when it ends early.
 const LOG_TAIL_BYTES: u64 = 2_000;
 
@@ -32,6 +36,9 @@ struct Node {
     /// It is a member no more, and is not started again.
     is_removed: bool,
     restart_at: Option<Instant>,
+    started_at: Instant,
+    /// Pause before the next start.
+    pause: Duration,
 }
 
 impl Children {
@@ -52,6 +59,8 @@ impl Children {
                 has_ended: false,
                 is_removed: false,
                 restart_at: None,
+                started_at: Instant::now(),
+                pause: Duration::from_millis(RESTART_MS),
             });
         }
         Ok(children)
@@ -78,17 +87,20 @@ impl Children {
                     describe(status),
                     node.advice(may_start, status)
                 ));
-                node.restart_at = may_start.then(|| Instant::now() + Duration::from_millis(RESTART_MS));
+                node.pause = next_pause(node.pause, node.started_at.elapsed());
+                node.restart_at = may_start.then(|| Instant::now() + node.pause);
             }
             if node.restart_at.is_some_and(|at| at <= Instant::now()) {
                 match spawn(&node.files, self.count) {
                     Ok(child) => {
                         lines.push(format!("node {} started again (pid {})", node.id, child.id()));
                         (node.child, node.ended, node.restart_at) = (Some(child), None, None);
+                        node.started_at = Instant::now();
                     }
                     Err(error) => {
                         lines.push(format!("node {} cannot be started: {error}", node.id));
-                        node.restart_at = Some(Instant::now() + Duration::from_millis(RESTART_MS));
+                        node.pause = next_pause(node.pause, Duration::ZERO);
+                        node.restart_at = Some(Instant::now() + node.pause);
                     }
                 }
             }
@@ -187,6 +199,14 @@ fn spawn(files: &NodeLayout, count: usize) -> io::Result<Child> {
         .spawn()
 }
 
+/// The pause before a node that has run for so long is started again. On a full disk it ends again and again.
+fn next_pause(last: Duration, ran: Duration) -> Duration {
+    match ran < Duration::from_millis(SOON_MS) {
+        true => (last * 2).min(Duration::from_millis(RESTART_MS_MAX)),
+        false => Duration::from_millis(RESTART_MS),
+    }
+}
+
 fn describe(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit code {code}"),
@@ -202,4 +222,20 @@ fn tail(files: &NodeLayout) -> io::Result<String> {
     let mut octets = Vec::new();
     file.take(LOG_TAIL_BYTES).read_to_end(&mut octets)?;
     Ok(String::from_utf8_lossy(&octets).trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_ends_again_and_again_is_started_less_often() {
+        let (first, soon) = (Duration::from_millis(RESTART_MS), Duration::from_millis(100));
+        let mut pause = first;
+        for wanted in [1_000, 2_000, 4_000, 8_000, 8_000] {
+            pause = next_pause(pause, soon);
+            assert_eq!(pause, Duration::from_millis(wanted));
+        }
+        assert_eq!(next_pause(pause, Duration::from_millis(SOON_MS)), first);
+    }
 }

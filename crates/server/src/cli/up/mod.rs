@@ -111,7 +111,7 @@ fn set_up(
 ) -> Result<Receiver<Result<setup::Done, Problem>>, Problem> {
     let (sender, done) = channel();
     let work = move || {
-        // Nobody listens once `up` was stopped.
+        // It fails only when `up` was stopped.
         let _ = sender.send(setup::apply(&client, &plan, zones));
     };
     let failed = |error| Problem::new(Exit::Failed, "cannot start a thread", error);

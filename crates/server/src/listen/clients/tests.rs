@@ -118,3 +118,16 @@ fn places_end_in_any_order() {
         }
     }
 }
+
+#[test]
+fn other_limits_hold_for_new_connections_and_open_ones_stay() {
+    let clients = Clients::new(4, 4);
+    let address = "192.0.2.1".parse().unwrap();
+    let places: Vec<_> = (0..3).map(|_| clients.enter(address).unwrap()).collect();
+    clients.set_limits(2, 2);
+    assert!(clients.enter(address).is_none() && clients.is_crowded());
+    assert_eq!(clients.count(), 3);
+    clients.set_limits(5, 4);
+    assert!(clients.enter(address).is_some());
+    drop(places);
+}
