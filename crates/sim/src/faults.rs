@@ -31,6 +31,8 @@ const HANG_LONG_US: u64 = 12_000_000;
 const PAUSE_US: (u64, u64) = (20_000, 2_000_000);
 /// By how much a wall clock jumps: requests are refused beyond 300 s.
 const WALL_JUMP_MS: u64 = 400_000;
+/// The same of one jump in four: hours, as of a time zone that was set wrong.
+const WALL_JUMP_FAR_MS: u64 = 4 * 3_600_000;
 /// How long a member waits for the write that it dies in.
 const DOOM_US: u64 = 300_000;
 
@@ -179,7 +181,8 @@ impl Simulation {
     }
 
     fn jump_wall(&mut self, id: NodeId) {
-        let by_ms = self.faults_rng.below(2 * WALL_JUMP_MS) as i64 - WALL_JUMP_MS as i64;
+        let most_ms = if self.faults_rng.below(4) == 0 { WALL_JUMP_FAR_MS } else { WALL_JUMP_MS };
+        let by_ms = self.faults_rng.below(2 * most_ms) as i64 - most_ms as i64;
         self.machine(id).clock.jump_wall(by_ms);
         let wrong_us = self.faults_rng.between(LONG_US.0, LONG_US.1);
         self.events.after(wrong_us, Event::Mend(Fault::WallJump { id, by_ms }));

@@ -248,6 +248,20 @@ impl SettingsChange {
             Self::MemberReplace { gone, new } => {
                 ("cluster replace", format!("{} by {}", node_of(*gone), node_of(*new)))
             }
+            // No administrator asks for it, but every later line has the corrected time.
+            Self::ClockBack { by_ms } => ("clock back", format!("{} s", by_ms / 1_000)),
+            Self::TokenAdd { .. } | Self::LearnerTokenAdd { .. } | Self::TokenFor { .. } | Self::MemberMove { .. } => {
+                return self.member_in_words();
+            }
+            Self::FeatureLevel { level } => ("cluster upgrade", format!("level {level}")),
+            Self::RotationIn { .. } | Self::RotationOut { .. } | Self::AllLiveKnown { .. } => return None,
+            Self::Trust(change) => return change.in_words(),
+        })
+    }
+
+    /// Those that are about join tokens, and about where a member is.
+    fn member_in_words(&self) -> Option<(&'static str, String)> {
+        Some(match self {
             Self::TokenAdd { digest, expires_wall_ms: TOKEN_REVOKED } => ("token revoke", token_id(digest)),
             Self::TokenAdd { expires_wall_ms, .. } => ("token add", format!("until {expires_wall_ms}")),
             Self::LearnerTokenAdd { expires_wall_ms, .. } => ("token add", format!("learner, until {expires_wall_ms}")),
@@ -255,11 +269,7 @@ impl SettingsChange {
                 ("token add", format!("{}for {} s", if *is_learner { "learner, " } else { "" }, life_ms / 1_000))
             }
             Self::MemberMove { id, address } => ("cluster move", format!("{} {address}", node_of(*id))),
-            // No administrator asks for it, but every later line has the corrected time.
-            Self::ClockBack { by_ms } => ("clock back", format!("{} s", by_ms / 1_000)),
-            Self::FeatureLevel { level } => ("cluster upgrade", format!("level {level}")),
-            Self::RotationIn { .. } | Self::RotationOut { .. } | Self::AllLiveKnown { .. } => return None,
-            Self::Trust(change) => return change.in_words(),
+            _ => return None,
         })
     }
 
@@ -330,15 +340,12 @@ impl SettingsChange {
             | Self::LearnerTokenAdd { .. }
             | Self::MemberMove { .. }
             | Self::TokenFor { .. }
+            | Self::ClockBack { .. }
             | Self::MemberReplace { .. } => self.encode_member(out),
-            Self::ClockBack { by_ms } => {
-                out.u8(52);
-                out.u64(*by_ms);
-            }
         }
     }
 
-    /// Those that are about members and how one becomes a member.
+    /// Those that are about members, how one becomes a member, and their clocks.
     fn encode_member(&self, out: &mut Encoder) {
         match self {
             Self::MemberAdd { id, address, token } => {
@@ -382,6 +389,10 @@ impl SettingsChange {
                 out.fixed(digest);
                 out.u64(*life_ms);
                 out.bool(*is_learner);
+            }
+            Self::ClockBack { by_ms } => {
+                out.u8(52);
+                out.u64(*by_ms);
             }
             _ => {}
         }

@@ -271,7 +271,7 @@ impl Frame {
                 out.u64(grant.at_ms);
                 out.u64(grant.since);
             }
-            Self::Applied { index } => out.u64(*index),
+            Self::Applied { index: number } | Self::Clock { wall_ms: number } => out.u64(*number),
             Self::Everywhere { index, of_rotation } => {
                 out.u64(*index);
                 out.bool(*of_rotation);
@@ -282,7 +282,6 @@ impl Frame {
                 out.count(durable.voters.len());
                 durable.voters.iter().for_each(|&id| out.u64(id));
             }
-            Self::Clock { wall_ms } => out.u64(*wall_ms),
             Self::Memory(figures) => [figures.used_bytes, figures.limit_bytes].iter().for_each(|&bytes| out.u64(bytes)),
         }
         out.finish()

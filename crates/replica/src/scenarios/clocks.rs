@@ -125,7 +125,7 @@ fn a_little_ahead_is_waited_for() {
     cluster.set_wall(1, 30_000);
     cluster.make_token(1, 1, 1_000);
     cluster.set_wall(1, 0);
-    assert!(CLOCK_DIFFERENCE_MS_MAX > 30_000);
+    const { assert!(CLOCK_DIFFERENCE_MS_MAX > 30_000) };
     let before = cluster.replica(1).machine.time_ms;
     cluster.make_token(1, 2, 1_000);
     assert_eq!(cluster.replica(1).machine.time_ms, before);

@@ -53,9 +53,9 @@ fn a_node_joins_with_a_token_and_becomes_a_voter() {
 #[test]
 fn a_token_that_is_revoked_lets_nobody_in() {
     let mut cluster = Cluster::with_zone(3);
-    let expires_wall_ms = cluster.now.wall_ms + 60_000;
+    let life_ms = 60_000;
     for (digest, is_learner) in [([5; 32], false), ([6; 32], true), ([7; 32], false)] {
-        cluster.admin_ok(2, AdminCommand::CreateToken { digest, expires_wall_ms, is_learner });
+        cluster.admin_ok(2, AdminCommand::CreateToken { digest, life_ms, is_learner });
     }
     let open = |cluster: &Cluster, id| -> Vec<u8> {
         cluster.replica(id).trust().join_tokens.iter().map(|token| token.digest[0]).collect()

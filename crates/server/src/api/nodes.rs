@@ -1,5 +1,5 @@
-//! `/v1/nodes`: a node goes for good, gets a vote or loses it, takes another's place, or moves. `POST /v1/leader`: another
-//! leads. `POST /v1/feature-level`: no node goes back to older software.
+//! `/v1/nodes`: a node goes for good, gets a vote or loses it, takes another's place, or moves. `POST /v1/leader`:
+//! another leads. `POST /v1/feature-level`: no node goes back to older software.
 
 use super::Api;
 use super::error::ApiError;

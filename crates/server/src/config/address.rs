@@ -1,5 +1,6 @@
 //! Where the other nodes connect to a node: a name or an IP address, and a port.
 
+use replica::limits::ADDRESS_OCTETS_MAX;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
@@ -54,7 +55,7 @@ impl FromStr for PeerAddress {
             return Ok(address.into());
         }
         let wrong = || "not HOST:PORT: a name or an IP address, a colon, and a port".to_owned();
-        let (name, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+        let (name, port) = text.rsplit_once(':').filter(|_| text.len() <= ADDRESS_OCTETS_MAX).ok_or_else(wrong)?;
         let port = port.parse::<u16>().ok().filter(|port| *port != 0).ok_or_else(wrong)?;
         if is_host_name(name) { Ok(Self(Host::Name(name.to_ascii_lowercase()), port)) } else { Err(wrong()) }
     }
@@ -114,7 +115,7 @@ mod tests {
         for any in ["0.0.0.0:5380", "[::]:5380", "10.0.0.1:0"] {
             assert!(!any.parse::<PeerAddress>().unwrap().is_reachable(), "{any}");
         }
-        let long = format!("{}:1", "a.".repeat(127));
+        let long = format!("{}:1", "a.".repeat(128));
         for wrong in ["", "node", "node:", ":5", "node:0", "node:65536", "10.0.0.256:5", "1.2.3:4", "::1:5", "a..b:1"]
             .into_iter()
             .chain(["-a:1", "a-:1", "a b:1", "a/b:1", "[x]:1", "node:5:6", "\u{e4}:1", long.as_str()])

@@ -42,8 +42,22 @@ impl ClockWatch {
                 node = node_number(id),
                 ahead_s = ahead_ms / 1_000,
                 allowed_s = CLOCK_DIFFERENCE_MS_MAX / 1_000,
-                "the clock of a node is wrong: set it, and run a time service (chrony, systemd-timesyncd) on that machine"
+                "the clock of a node is wrong: set it, and run chrony or systemd-timesyncd on that machine"
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_ahead_of_the_cluster_issues_nothing_from_the_future() {
+        let wall_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+        let ten_years_s = 10 * 365 * 86_400;
+        let clock = ClusterClock { ahead_ms: AtomicI64::new(ten_years_s as i64 * 1_000) };
+        assert!((wall_s - ten_years_s).abs_diff(clock.now_s()) < 60);
+        assert!(wall_s.abs_diff(ClusterClock::default().now_s()) < 60);
     }
 }

@@ -129,8 +129,8 @@ impl Everywhere {
 }
 
 impl Shared {
-    pub(super) fn with_hints(hints: AddressHints) -> Self {
-        Self { hints: Arc::new(hints), ..Self::default() }
+    pub(super) fn with_hints(hints: AddressHints) -> Arc<Self> {
+        Arc::new(Self { hints: Arc::new(hints), ..Self::default() })
     }
 
     pub(super) fn set_everywhere(&self, index: u64, of_rotation: bool) {

@@ -147,9 +147,13 @@ impl NodeMetrics {
             ],
         );
         let help = "1: this node is connected to the peer; 0: it cannot connect to it.";
-        let mut family = page.family("catamaran_peer_connected", Kind::Gauge, help);
-        for (id, is_connected) in self.peer.reach.all() {
-            family.series(&[("peer", &crate::peer::node_number(id).to_string())], u64::from(is_connected));
+        let reach = self.peer.reach.all();
+        // A cluster of one has no peers, and a family has a series.
+        if !reach.is_empty() {
+            let mut family = page.family("catamaran_peer_connected", Kind::Gauge, help);
+            for (id, is_connected) in reach {
+                family.series(&[("peer", &crate::peer::node_number(id).to_string())], u64::from(is_connected));
+            }
         }
         let help = "When a node's certificate between nodes ends, in seconds since 1970.";
         let mut family = page.family("catamaran_node_certificate_expiry_timestamp_seconds", Kind::Gauge, help);

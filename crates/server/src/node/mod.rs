@@ -280,8 +280,7 @@ impl Node {
         let mut replica = replica;
         vouch_for_members(config, &mut replica);
         let (events, event_queue) = channel();
-        let shared = Shared::with_hints(hints_of(&config.peer.also_at));
-        let handle = ReplicaHandle::new(events, Arc::new(shared));
+        let handle = ReplicaHandle::new(events, Shared::with_hints(hints_of(&config.peer.also_at)));
         let (desk, desk_queues) = Desk::new(update_threads());
         let (service, readers) = (Arc::new(service(config, &desk)), Arc::<Readers>::default());
         let (serving, limits) = <(Arc<ServingState>, Arc<ZoneLimits>)>::default();
@@ -326,9 +325,8 @@ impl Node {
         let reload = reload_of(config, &guards, &service, &counters, tls.as_ref());
         let metrics = counters.into_metrics(desk, transfers);
         let api = api_of(config, identity, &handle, (&serving, limits), metrics, api_reader);
-        let keeper = threads::trust_keeper(config, identity, clients, &handle);
-        let announcer = threads::announcer(config, identity, &handle);
-        let api = threads::api((sockets.api, sockets.api_local), api, keeper, announcer)?;
+        let keepers = threads::keepers(config, identity, clients, &handle);
+        let api = threads::api((sockets.api, sockets.api_local), api, keepers)?;
         Ok(Self {
             config: config.clone(),
             serving,

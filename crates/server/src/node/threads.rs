@@ -283,7 +283,7 @@ pub(super) fn replica_panicked() -> ! {
 }
 
 /// Keeps this node's certificate and what it accepts.
-pub(super) fn trust_keeper(
+fn trust_keeper(
     config: &Config,
     identity: &Identity,
     clients: Arc<ClientSecrets>,
@@ -296,8 +296,18 @@ pub(super) fn trust_keeper(
     TrustKeeper::new(config.raft_id(), files, local, tls, keys, handle.clone())
 }
 
+/// What runs beside the API.
+pub(super) fn keepers(
+    config: &Config,
+    identity: &Identity,
+    clients: Arc<ClientSecrets>,
+    handle: &ReplicaHandle,
+) -> (TrustKeeper, Option<Announcer>) {
+    (trust_keeper(config, identity, clients, handle), announcer(config, identity, handle))
+}
+
 /// Tells the cluster where this node is, if its configuration says that.
-pub(super) fn announcer(config: &Config, identity: &Identity, handle: &ReplicaHandle) -> Option<Announcer> {
+fn announcer(config: &Config, identity: &Identity, handle: &ReplicaHandle) -> Option<Announcer> {
     let (own, tls, admission) = (config.raft_id(), identity.tls.clone(), admission(config, handle));
     let made_with = config.peer.members.iter().find(|member| member.id == own).map(|member| member.address.to_string());
     let (handle, told_file) = (handle.clone(), peer_address_of(&config.dir));
@@ -308,8 +318,7 @@ pub(super) fn announcer(config: &Config, identity: &Identity, handle: &ReplicaHa
 pub(super) fn api(
     (tcp, local): (std::net::TcpListener, Option<std::os::unix::net::UnixListener>),
     api: Api,
-    keeper: TrustKeeper,
-    announcer: Option<Announcer>,
+    (keeper, announcer): (TrustKeeper, Option<Announcer>),
 ) -> Result<Runtime, Problem> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)

@@ -185,8 +185,8 @@ impl Announcer {
                             old,
                             new = address,
                             why,
-                            "no peer can connect to this node at its new address: check peer.listen, peer.advertise and \
-                             firewalls; if all nodes have moved, see `catamaran serve --help` for --peer-address"
+                            "no peer can connect to this node at its new address: check peer.listen, peer.advertise \
+                             and firewalls; if all nodes have moved, see --peer-address in `catamaran serve --help`"
                         );
                     }
                     ANNOUNCE_PAUSE

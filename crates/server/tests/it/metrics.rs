@@ -78,7 +78,7 @@ fn the_page_is_as_prometheus_wants_it_and_counts_each_message_once() {
 
 #[test]
 fn the_guide_for_operators_names_metrics_that_exist() {
-    let cluster = Cluster::start("guide", 1, &[]);
+    let cluster = Cluster::start("guide", 3, &[]);
     let guide = include_str!("../../../../docs/operating.md");
     let page = families(&http::get(cluster.api(1), "/metrics").unwrap().text());
     let is_of_name = |letter: char| letter.is_ascii_lowercase() || letter == '_';

@@ -273,6 +273,30 @@ impl Settings {
             SettingsChange::KeyRemove { name } => self.remove_key(name),
             SettingsChange::Grant { key, zone, right } => self.put_grant((key.clone(), zone.clone(), *right)),
             SettingsChange::Revoke { key, zone, right } => self.remove_grant(&(key.clone(), zone.clone(), *right)),
+            SettingsChange::MemberAdd { .. }
+            | SettingsChange::MemberRemove { .. }
+            | SettingsChange::MemberMove { .. }
+            | SettingsChange::MemberRole { .. }
+            | SettingsChange::MemberReplace { .. }
+            | SettingsChange::TokenAdd { .. }
+            | SettingsChange::LearnerTokenAdd { .. }
+            | SettingsChange::TokenFor { .. } => self.apply_member(change, time_ms),
+            SettingsChange::ClockBack { by_ms } => self.move_tokens_back(*by_ms),
+            SettingsChange::Trust(change) => self.apply_trust(change),
+            SettingsChange::FeatureLevel { level } => {
+                let level = self.feature_level.max(*level);
+                self.with_scalars(|settings| settings.feature_level = level);
+            }
+            SettingsChange::RotationIn { .. }
+            | SettingsChange::RotationOut { .. }
+            | SettingsChange::AllLiveKnown { .. } => self.apply_rotation(change, index),
+        }
+        self.raise_epoch();
+    }
+
+    /// Those that are about members, and how one becomes a member.
+    fn apply_member(&mut self, change: &SettingsChange, time_ms: u64) {
+        match change {
             SettingsChange::MemberAdd { id, address, token } => {
                 self.put_member(*id, address.clone());
                 if let Some(digest) = token {
@@ -299,33 +323,16 @@ impl Settings {
                     self.put_learner_token(*digest);
                 }
             }
-            SettingsChange::ClockBack { by_ms } => self.move_tokens_back(*by_ms),
-            SettingsChange::MemberMove { id, address } => {
-                if self.is_member(*id) {
-                    self.put_member(*id, address.clone());
-                }
+            SettingsChange::MemberMove { id, address } if self.is_member(*id) => self.put_member(*id, address.clone()),
+            SettingsChange::MemberRole { id, votes } if self.is_member(*id) => self.set_learner(*id, !votes),
+            SettingsChange::MemberReplace { gone, new }
+                if self.is_member(*gone) && self.is_member(*new) && gone != new =>
+            {
+                self.remove_member(*gone);
+                self.set_learner(*new, false);
             }
-            SettingsChange::MemberRole { id, votes } => {
-                if self.is_member(*id) {
-                    self.set_learner(*id, !votes);
-                }
-            }
-            SettingsChange::MemberReplace { gone, new } => {
-                if self.is_member(*gone) && self.is_member(*new) && gone != new {
-                    self.remove_member(*gone);
-                    self.set_learner(*new, false);
-                }
-            }
-            SettingsChange::Trust(change) => self.apply_trust(change),
-            SettingsChange::FeatureLevel { level } => {
-                let level = self.feature_level.max(*level);
-                self.with_scalars(|settings| settings.feature_level = level);
-            }
-            SettingsChange::RotationIn { .. }
-            | SettingsChange::RotationOut { .. }
-            | SettingsChange::AllLiveKnown { .. } => self.apply_rotation(change, index),
+            _ => {}
         }
-        self.raise_epoch();
     }
 
     /// Makes a zone known, by the entry of this index; its contents are the business of the zone set.
