@@ -16,7 +16,7 @@ use crate::replica::Replica;
 use std::collections::BTreeMap;
 
 /// The feature level from which on members tell each other what their clocks show.
-const CLOCK_LEVEL: u32 = 3;
+const CLOCK_LEVEL: u32 = 4;
 
 /// What a clock showed, and when by the clock of this member that only goes forward.
 #[derive(Clone, Copy, Debug)]

@@ -421,7 +421,7 @@ pub enum AdminCommand {
         /// Which.
         id: NodeId,
     },
-    /// Has peers connect to a member at another address. Of feature level 3.
+    /// Has peers connect to a member at another address. Of feature level 4.
     MoveNode {
         /// Which.
         id: NodeId,

@@ -184,7 +184,7 @@ impl Replica {
     /// A join token ends by the cluster's clock. Below the level at which its entry can say that, this node tells when
     /// that is: entry times may be ahead of its own clock.
     fn token_add(&self, digest: [u8; 32], life_ms: u64, is_learner: bool) -> SettingsChange {
-        if self.machine.settings.feature_level() >= 3 {
+        if self.machine.settings.feature_level() >= 4 {
             return SettingsChange::TokenFor { digest, life_ms, is_learner };
         }
         let expires_wall_ms = self.now.wall_ms.max(self.machine.time_ms).saturating_add(life_ms);

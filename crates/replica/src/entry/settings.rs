@@ -157,14 +157,14 @@ pub enum SettingsChange {
         /// The index.
         index: u64,
     },
-    /// Peers connect to a member at another address from now on. Feature level 3.
+    /// Peers connect to a member at another address from now on. Feature level 4.
     MemberMove {
         /// Its id.
         id: NodeId,
         /// The new address.
         address: String,
     },
-    /// A join token that is good for a while from the time of the entry. Feature level 3.
+    /// A join token that is good for a while from the time of the entry. Feature level 4.
     TokenFor {
         /// SHA-256 of the token.
         digest: [u8; 32],
@@ -173,7 +173,7 @@ pub enum SettingsChange {
         /// Whether its bearer becomes a learner and stays one.
         is_learner: bool,
     },
-    /// The cluster's clock was ahead and goes back to the time of this entry. Feature level 3.
+    /// The cluster's clock was ahead and goes back to the time of this entry. Feature level 4.
     ClockBack {
         /// By how much.
         by_ms: u64,
@@ -223,7 +223,7 @@ impl SettingsChange {
             Self::MemberRole { .. } | Self::LearnerTokenAdd { .. } | Self::MemberReplace { .. } => 2,
             Self::Trust(change) => change.feature_level(),
             Self::RotationIn { .. } | Self::RotationOut { .. } | Self::AllLiveKnown { .. } => 2,
-            Self::MemberMove { .. } | Self::TokenFor { .. } | Self::ClockBack { .. } => 3,
+            Self::MemberMove { .. } | Self::TokenFor { .. } | Self::ClockBack { .. } => 4,
         }
     }
 

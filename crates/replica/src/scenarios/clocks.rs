@@ -138,7 +138,7 @@ fn below_its_feature_level_a_token_is_good_all_the_same() {
     [1, 2, 3].into_iter().for_each(|id| cluster.set_wall(id, 3 * HOUR));
     cluster.prepare();
     for id in [1, 2, 3] {
-        cluster.replica_mut(id).machine.settings.pretend_feature_level(2);
+        cluster.replica_mut(id).machine.settings.pretend_feature_level(3);
         cluster.set_wall(id, 0);
     }
     cluster.run(5_000);

@@ -248,11 +248,3 @@ fn parse_name(text: &str) -> Result<Name, ApiError> {
 fn bad(error: String, hint: &str) -> ApiError {
     ApiError::new(StatusCode::BAD_REQUEST, error, hint)
 }
-
-const fn right_label(right: Right) -> &'static str {
-    match right {
-        Right::Update => "update",
-        Right::Transfer => "transfer",
-        Right::UpdateApex => "update-apex",
-    }
-}

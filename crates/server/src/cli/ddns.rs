@@ -100,9 +100,8 @@ fn load_key(file: &Path) -> Result<ClientKey, Problem> {
             .hint("make a key of hmac-sha256 at the server"));
     }
     let algorithm = key.algorithm.of_replica();
-    ClientKey::new(key.name.as_ref(), algorithm, &key.secret).map_err(|error| {
-        Problem::new(Exit::Input, "the key file cannot be used", error).at(file.display())
-    })
+    ClientKey::new(key.name.as_ref(), algorithm, &key.secret)
+        .map_err(|error| Problem::new(Exit::Input, "the key file cannot be used", error).at(file.display()))
 }
 
 /// Refuses a key that others on this machine can read, as OpenSSH does. What its owner shares with a group or by an

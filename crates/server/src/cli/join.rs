@@ -1,8 +1,8 @@
 //! `join`: a token on the one side, the files of a new node on the other.
 
 use super::JoinArgs;
-use super::output::print;
 use super::init::PeerPlace;
+use super::output::print;
 use crate::config::{Config, Member};
 use crate::files::cluster_id;
 use crate::files::data_key::{self, DataKeyFile, DataKeys};

@@ -133,7 +133,9 @@ fn add(mut key: KeyJson, zones: &[String], rights: &RightArgs, target: &Target) 
     client.change("POST", "/v1/keys", &body)?;
     // A key may have been added and granted something before, or rules name it.
     if key.grants.is_empty() && !is_granted_something(&client, &key.name)? {
-        say(format_args!("warning: the key is granted nothing; add --update or --transfer, or name it in `policy set`"));
+        say(format_args!(
+            "warning: the key is granted nothing; add --update or --transfer, or name it in `policy set`"
+        ));
     }
     Ok(())
 }

@@ -36,7 +36,7 @@ use tokio_rustls::server::TlsStream;
 /// The byte in the place of a lane that announces an address.
 pub(super) const ANNOUNCE_LANE: u8 = 0xFC;
 /// The feature level from which on the cluster's state follows.
-const MOVE_LEVEL: u32 = 3;
+const MOVE_LEVEL: u32 = 4;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Announcement {

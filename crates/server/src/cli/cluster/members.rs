@@ -30,7 +30,10 @@ pub(super) fn replace(node: u64, by: u64, target: &Target) -> Result<(), Problem
 pub(super) fn move_to(node: u64, address: &PeerAddress, target: &Target) -> Result<(), Problem> {
     let path = format!("/v1/nodes/address?node={node}&address={address}");
     let changed = change("PUT", &path, target, &format!("node {node} was not moved"))?;
-    print(&format!("other nodes {} node {node} at {address}", if changed { "now look for" } else { "already look for" }))
+    print(&format!(
+        "other nodes {} node {node} at {address}",
+        if changed { "now look for" } else { "already look for" }
+    ))
 }
 
 /// Prints a token with which one node may join.
