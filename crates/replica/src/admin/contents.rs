@@ -124,7 +124,7 @@ impl Replacement {
     }
 }
 
-/// The first limit that records of a zone break: who brings a whole zone is held to them too.
+/// The first limit that the records of a whole zone break.
 #[must_use]
 pub fn broken_limit(records: &RecordList, limits: ZoneLimits) -> Option<LimitReached> {
     let ZoneLimits { ttl_max_s, rrset_records_max, records_max } = limits;
