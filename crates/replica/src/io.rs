@@ -14,7 +14,7 @@
 mod audit;
 mod error;
 
-pub use crate::admin::{Contents, Replacement};
+pub use crate::admin::{Contents, Replacement, broken_limit};
 pub use crate::apply::AuditNames;
 use crate::disk::{DiskJob, DiskQueue, ReadFile};
 use crate::policy::{External, Policy, Revision};
@@ -276,6 +276,28 @@ pub enum AckOption {
     AllLive,
 }
 
+/// What a zone may hold, with whatever key it is written; 0 is no limit. What a zone had before may stay, and shrink.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ZoneLimits {
+    /// The longest TTL, in seconds.
+    pub ttl_max_s: u32,
+    /// Records of one type at a name.
+    pub rrset_records_max: u32,
+    /// Records of the zone.
+    pub records_max: u32,
+}
+
+impl ZoneLimits {
+    /// Nothing is limited.
+    pub const NONE: Self = Self { ttl_max_s: 0, rrset_records_max: 0, records_max: 0 };
+
+    /// Whether nothing is limited.
+    #[must_use]
+    pub const fn is_none(self) -> bool {
+        matches!(self, Self::NONE)
+    }
+}
+
 /// Replicated options of a zone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ZoneOptions {
@@ -285,6 +307,40 @@ pub struct ZoneOptions {
     pub stale: StaleOption,
     /// When its updates are acknowledged.
     pub ack: AckOption,
+    /// What it may hold.
+    pub limits: ZoneLimits,
+}
+
+/// Other limits for a zone: those that are named change, the rest stays as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LimitsChange {
+    /// The longest TTL, in seconds.
+    pub ttl_max_s: Option<u32>,
+    /// Records of one type at a name.
+    pub rrset_records_max: Option<u32>,
+    /// Records of the zone.
+    pub records_max: Option<u32>,
+}
+
+impl LimitsChange {
+    /// All stay.
+    pub const NONE: Self = Self { ttl_max_s: None, rrset_records_max: None, records_max: None };
+
+    /// Whether none is named.
+    #[must_use]
+    pub const fn is_none(self) -> bool {
+        matches!(self, Self::NONE)
+    }
+
+    /// `limits`, changed.
+    #[must_use]
+    pub fn of(self, limits: ZoneLimits) -> ZoneLimits {
+        ZoneLimits {
+            ttl_max_s: self.ttl_max_s.unwrap_or(limits.ttl_max_s),
+            rrset_records_max: self.rrset_records_max.unwrap_or(limits.rrset_records_max),
+            records_max: self.records_max.unwrap_or(limits.records_max),
+        }
+    }
 }
 
 /// Other options for a zone: those that are named change, the rest stays as it is.
@@ -296,6 +352,8 @@ pub struct OptionsChange {
     pub stale: Option<StaleOption>,
     /// When its updates are acknowledged.
     pub ack: Option<AckOption>,
+    /// What it may hold.
+    pub limits: LimitsChange,
 }
 
 impl OptionsChange {
@@ -306,15 +364,22 @@ impl OptionsChange {
             serial_policy: self.serial_policy.unwrap_or(options.serial_policy),
             stale: self.stale.unwrap_or(options.stale),
             ack: self.ack.unwrap_or(options.ack),
+            limits: self.limits.of(options.limits),
         }
     }
 }
 
 impl From<ZoneOptions> for OptionsChange {
-    /// All of them.
+    /// All of them; of limits those that there are, which members of any software can read where there is none.
     fn from(options: ZoneOptions) -> Self {
-        let ZoneOptions { serial_policy, stale, ack } = options;
-        Self { serial_policy: Some(serial_policy), stale: Some(stale), ack: Some(ack) }
+        let ZoneOptions { serial_policy, stale, ack, limits } = options;
+        let named = |limit: u32| (limit > 0).then_some(limit);
+        let limits = LimitsChange {
+            ttl_max_s: named(limits.ttl_max_s),
+            rrset_records_max: named(limits.rrset_records_max),
+            records_max: named(limits.records_max),
+        };
+        Self { serial_policy: Some(serial_policy), stale: Some(stale), ack: Some(ack), limits }
     }
 }
 

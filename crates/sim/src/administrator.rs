@@ -9,7 +9,7 @@ use crate::simulation::{Event, Simulation};
 use crate::updates::{self, KEY, OTHER_KEY, RULED_KEY, SECRETS, apex_records, main_records, main_zone, name, zone_id};
 use replica::io::{
     AckOption, AdminCommand, AdminError, AdminReply, Contents, Input, KeyAlgorithm, NodeId, Replacement, Right,
-    SerialPolicyOption, StaleOption, ZoneOptions,
+    SerialPolicyOption, StaleOption, ZoneLimits, ZoneOptions,
 };
 use replica::policy::Revision;
 use replica::policy::text::parse_policy;
@@ -228,6 +228,7 @@ impl Simulation {
             serial_policy: if salt % 2 == 0 { SerialPolicyOption::UnixTime } else { SerialPolicyOption::Increment },
             stale: if salt % 3 == 0 { StaleOption::Expire } else { StaleOption::Serve },
             ack: AckOption::Majority,
+            limits: ZoneLimits::NONE,
         };
         let key = name(&format!("key-{}.", salt % 4));
         let member = 1 + rng.below(self.setup.members);

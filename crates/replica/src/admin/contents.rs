@@ -5,10 +5,10 @@
 //! a second would lose its leadership.
 
 use super::difference::{difference, sort};
-use crate::io::AdminError;
+use crate::io::{AdminError, ZoneLimits};
 use crate::limits::{IMPORT_CHUNK_OCTETS, IMPORT_CHUNK_OCTETS_MAX, IMPORT_CHUNKS_MAX};
-use crate::update::serial;
-use std::collections::VecDeque;
+use crate::update::{LimitReached, serial};
+use std::collections::{BTreeMap, VecDeque};
 use wire::number::{Rtype, Serial};
 use zone::{Changeset, RecordList, Zone, ZoneId};
 
@@ -124,6 +124,30 @@ impl Replacement {
     }
 }
 
+/// The first limit that the records of a whole zone break.
+#[must_use]
+pub fn broken_limit(records: &RecordList, limits: ZoneLimits) -> Option<LimitReached> {
+    let ZoneLimits { ttl_max_s, rrset_records_max, records_max } = limits;
+    if records_max > 0 && records.len() > records_max as usize {
+        return Some(LimitReached::ZoneRecords);
+    }
+    if ttl_max_s > 0 && records.iter().any(|record| record.ttl > ttl_max_s) {
+        return Some(LimitReached::ZoneTtl);
+    }
+    if rrset_records_max > 0 {
+        let mut counts: BTreeMap<(Box<[u8]>, Rtype), u32> = BTreeMap::new();
+        // RRSIG is as many RRsets as there are types that it covers (RFC 4034 3).
+        for record in records.iter().filter(|record| record.rtype != Rtype::RRSIG) {
+            let count = counts.entry((record.owner.octets().to_ascii_lowercase().into(), record.rtype)).or_default();
+            *count += 1;
+            if *count > rrset_records_max {
+                return Some(LimitReached::ZoneRrsetRecords);
+            }
+        }
+    }
+    None
+}
+
 /// Where each chunk ends; of records sorted by owner, each owner is written once.
 fn chunk_ends(records: &RecordList) -> VecDeque<usize> {
     let (mut ends, mut octets) = (VecDeque::new(), 0);
@@ -210,6 +234,19 @@ mod tests {
         assert_eq!(check(&[soa(1), soa(2)]), Err(AdminError::ZoneInvalid));
         let outside = record("b.", Rtype::A, 1, &[0; 4]);
         assert_eq!(check(&[soa(7), outside]), Err(AdminError::ZoneInvalid));
+    }
+
+    #[test]
+    fn a_zone_that_is_brought_keeps_to_its_limits() {
+        let records: RecordList =
+            [soa(7), record("x.a.", Rtype::A, 60, &[1; 4]), record("X.a.", Rtype::A, 60, &[2; 4])].iter().collect();
+        let broken = |ttl_max_s, rrset_records_max, records_max| {
+            broken_limit(&records, ZoneLimits { ttl_max_s, rrset_records_max, records_max })
+        };
+        assert_eq!((broken(0, 0, 0), broken(60, 2, 3)), (None, None));
+        assert_eq!(broken(59, 2, 3), Some(LimitReached::ZoneTtl));
+        assert_eq!(broken(60, 1, 3), Some(LimitReached::ZoneRrsetRecords));
+        assert_eq!(broken(60, 2, 2), Some(LimitReached::ZoneRecords));
     }
 
     #[test]

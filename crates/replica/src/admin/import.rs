@@ -3,7 +3,7 @@
 use super::contents::{Contents, Replacement, ReplacementKind};
 use super::{AdminStep, Goal, NOBODY, StepKind, StepResult};
 use crate::command::Command;
-use crate::entry::{Body, ImportBegin, ImportChunk, ImportCommit, ImportPurpose, StageId, ZoneChange};
+use crate::entry::{Body, ImportBegin, ImportChunk, ImportCommit, ImportPurpose, StageId, ZoneChange, options_level};
 use crate::forward::Purpose;
 use crate::io::{AckOption, AdminError, AdminReply, ZoneOptions};
 use crate::limits::{ADMIN_WAIT_MS, IMPORT_CHUNKS_IN_FLIGHT_MAX};
@@ -46,7 +46,7 @@ impl Replica {
         if self.machine.settings.zones().contains_key(&zone) {
             return Err(Err(AdminError::ZoneExists));
         }
-        if options.ack == AckOption::AllLive && self.machine.settings.feature_level() < 2 {
+        if options_level(options) > self.machine.settings.feature_level() {
             return Err(Err(AdminError::LevelTooLow));
         }
         self.start_import(request_id, zone, ImportPurpose::Create { options }, contents);

@@ -1,7 +1,7 @@
 //! Bulk changes: begin, chunks, commit, into a stage that nobody sees before its commit.
 
 use crate::codec::{DecodeError, Decoder, Encoder};
-use crate::io::{AckOption, OptionsChange, SerialPolicyOption, StaleOption, ZoneOptions};
+use crate::io::{AckOption, LimitsChange, OptionsChange, SerialPolicyOption, StaleOption, ZoneLimits, ZoneOptions};
 use crate::limits::{IMPORT_CHUNK_OCTETS_MAX, IMPORT_CHUNKS_MAX};
 use zone::{RecordList, ZoneId};
 
@@ -139,26 +139,48 @@ pub(crate) fn decode_purpose(from: &mut Decoder<'_>) -> Result<ImportPurpose, De
 
 /// Options of a zone, in entries and in checkpoints.
 pub(crate) fn encode_options(options: ZoneOptions, out: &mut Encoder) {
-    out.u8(match options.serial_policy {
+    encode_flagged_options(options, 0, out);
+}
+
+/// The same, with flags of the caller's beside the number of the option `stale`.
+fn encode_flagged_options(options: ZoneOptions, flags: u8, out: &mut Encoder) {
+    let ZoneOptions { serial_policy, stale, ack, limits } = options;
+    out.u8(match serial_policy {
         SerialPolicyOption::Increment => 1,
         SerialPolicyOption::UnixTime => 2,
         SerialPolicyOption::Date => 3,
     });
-    let stale = match options.stale {
+    let stale = match stale {
         StaleOption::Serve => 1,
         StaleOption::Expire => 2,
     };
-    out.u8(match options.ack {
-        AckOption::Majority => stale,
-        AckOption::AllLive => stale | ALL_LIVE,
-    });
+    let ack = if ack == AckOption::AllLive { ALL_LIVE } else { 0 };
+    let limited = if limits.is_none() { 0 } else { LIMITED };
+    out.u8(stale | ack | limited | flags);
+    if !limits.is_none() {
+        for limit in [limits.ttl_max_s, limits.rrset_records_max, limits.records_max] {
+            out.u32(limit);
+        }
+    }
 }
 
 /// Beside the number of the option `stale`: what level 1 does not know comes in octets that it had.
 const ALL_LIVE: u8 = 0x10;
+/// Beside it too, from level 4 on: limits follow.
+const LIMITED: u8 = 0x20;
+/// In a change of options, from level 4 on: which limits are named stands at its end.
+const LIMITS_NAMED: u8 = 0x40;
 
 /// Reads what [`encode_options`] wrote.
 pub(crate) fn decode_options(from: &mut Decoder<'_>) -> Result<ZoneOptions, DecodeError> {
+    match decode_flagged_options(from)? {
+        (options, 0) => Ok(options),
+        _ => Err(DecodeError::Unknown),
+    }
+}
+
+/// The same, and the flags of the caller's.
+fn decode_flagged_options(from: &mut Decoder<'_>) -> Result<(ZoneOptions, u8), DecodeError> {
     let serial_policy = match from.u8()? {
         1 => SerialPolicyOption::Increment,
         2 => SerialPolicyOption::UnixTime,
@@ -166,49 +188,74 @@ pub(crate) fn decode_options(from: &mut Decoder<'_>) -> Result<ZoneOptions, Deco
         _ => return Err(DecodeError::Unknown),
     };
     let octet = from.u8()?;
-    let stale = match octet & !ALL_LIVE {
+    let stale = match octet & !(ALL_LIVE | LIMITED | LIMITS_NAMED) {
         1 => StaleOption::Serve,
         2 => StaleOption::Expire,
         _ => return Err(DecodeError::Unknown),
     };
     let ack = if octet & ALL_LIVE == 0 { AckOption::Majority } else { AckOption::AllLive };
-    Ok(ZoneOptions { serial_policy, stale, ack })
+    let limits = if octet & LIMITED == 0 {
+        ZoneLimits::NONE
+    } else {
+        ZoneLimits { ttl_max_s: from.u32()?, rrset_records_max: from.u32()?, records_max: from.u32()? }
+    };
+    // One form for equal options: replicas compare what they hold by its octets.
+    if octet & LIMITED != 0 && limits.is_none() {
+        return Err(DecodeError::Unknown);
+    }
+    Ok((ZoneOptions { serial_policy, stale, ack, limits }, octet & LIMITS_NAMED))
 }
 
 /// Options that are named, in a command: whole options, and which of them count. The others are the defaults.
 pub(crate) fn encode_options_change(change: OptionsChange, out: &mut Encoder) {
-    let OptionsChange { serial_policy, stale, ack } = change;
-    encode_options(change.of(ZoneOptions::default()), out);
+    let OptionsChange { serial_policy, stale, ack, limits } = change;
+    let flags = if limits.is_none() { 0 } else { LIMITS_NAMED };
+    encode_flagged_options(change.of(ZoneOptions::default()), flags, out);
     for is_named in [serial_policy.is_some(), stale.is_some(), ack.is_some()] {
         out.bool(is_named);
+    }
+    if !limits.is_none() {
+        for limit in [limits.ttl_max_s, limits.rrset_records_max, limits.records_max] {
+            out.bool(limit.is_some());
+        }
     }
 }
 
 /// Reads what [`encode_options_change`] wrote.
 pub(crate) fn decode_options_change(from: &mut Decoder<'_>) -> Result<OptionsChange, DecodeError> {
-    let options = decode_options(from)?;
-    let change = OptionsChange {
+    let (options, flags) = decode_flagged_options(from)?;
+    let mut change = OptionsChange {
         serial_policy: from.bool()?.then_some(options.serial_policy),
         stale: from.bool()?.then_some(options.stale),
         ack: from.bool()?.then_some(options.ack),
+        limits: LimitsChange::NONE,
     };
+    if flags & LIMITS_NAMED != 0 {
+        change.limits = LimitsChange {
+            ttl_max_s: from.bool()?.then_some(options.limits.ttl_max_s),
+            rrset_records_max: from.bool()?.then_some(options.limits.rrset_records_max),
+            records_max: from.bool()?.then_some(options.limits.records_max),
+        };
+    }
     if change.of(ZoneOptions::default()) == options { Ok(change) } else { Err(DecodeError::Unknown) }
 }
 
 /// The feature level from which on members know the options that are named.
 pub(crate) const fn options_change_level(change: OptionsChange) -> u32 {
-    match (change.serial_policy, change.ack) {
-        (Some(SerialPolicyOption::Date), _) => 4,
-        (_, Some(AckOption::AllLive)) => 2,
+    match change {
+        OptionsChange { serial_policy: Some(SerialPolicyOption::Date), .. } => 4,
+        OptionsChange { limits, .. } if !limits.is_none() => 4,
+        OptionsChange { ack: Some(AckOption::AllLive), .. } => 2,
         _ => 1,
     }
 }
 
 /// The feature level from which on members know these options.
-pub(super) const fn options_level(options: ZoneOptions) -> u32 {
-    match (options.serial_policy, options.ack) {
-        (SerialPolicyOption::Date, _) => 4,
-        (_, AckOption::AllLive) => 2,
-        (_, AckOption::Majority) => 1,
+pub(crate) const fn options_level(options: ZoneOptions) -> u32 {
+    match options {
+        ZoneOptions { serial_policy: SerialPolicyOption::Date, .. } => 4,
+        ZoneOptions { limits, .. } if !limits.is_none() => 4,
+        ZoneOptions { ack: AckOption::AllLive, .. } => 2,
+        ZoneOptions { ack: AckOption::Majority, .. } => 1,
     }
 }

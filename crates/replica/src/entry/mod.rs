@@ -15,7 +15,7 @@ mod update;
 pub use import::{ImportBegin, ImportChunk, ImportCommit, ImportPurpose, StageId};
 pub(crate) use import::{
     decode_options, decode_options_change, decode_purpose, encode_options, encode_options_change, encode_purpose,
-    options_change_level,
+    options_change_level, options_level,
 };
 pub use settings::{SettingsChange, SettingsEntry};
 pub(crate) use settings::{

@@ -1,7 +1,7 @@
 //! The encoding of entries is golden, and reads whatever comes.
 
 use super::*;
-use crate::io::{AckOption, KeyAlgorithm, Right, SerialPolicyOption, StaleOption, Standing, ZoneOptions};
+use crate::io::{AckOption, KeyAlgorithm, Right, SerialPolicyOption, StaleOption, Standing, ZoneLimits, ZoneOptions};
 use crate::policy::Policy;
 use crate::policy::text::parse_policy;
 use crate::secrets::Sealed;
@@ -59,6 +59,7 @@ fn samples() -> Vec<(&'static str, Body)> {
         serial_policy: SerialPolicyOption::UnixTime,
         stale: StaleOption::Expire,
         ack: AckOption::Majority,
+        limits: ZoneLimits::NONE,
     };
     let update = UpdateEntry {
         identity: [1; 16],
@@ -115,6 +116,17 @@ fn import_samples(stage: StageId, options: ZoneOptions) -> Vec<(&'static str, Bo
 fn settings_samples(options: ZoneOptions) -> Vec<(&'static str, Body)> {
     vec![
         ("zone_options", settings(SettingsChange::ZoneOptions { zone: zone(), options })),
+        (
+            "zone_options_date_limits",
+            settings(SettingsChange::ZoneOptions {
+                zone: zone(),
+                options: ZoneOptions {
+                    serial_policy: SerialPolicyOption::Date,
+                    limits: ZoneLimits { ttl_max_s: 86_400, rrset_records_max: 0, records_max: 1_000 },
+                    ..options
+                },
+            }),
+        ),
         ("zone_remove", settings(SettingsChange::ZoneRemove { zone: zone() })),
         (
             "key_add",

@@ -38,6 +38,7 @@ impl Replica {
         };
         let judge = self.machine.settings.rules(&update.key_name, &id).judge(requestor).with_external(&update.external);
         let permit = judge.permit(&parsed, update.message.len(), Some(&zone)).ok()?;
+        let permit = permit.within(self.machine.settings.zones().get(&id)?.limits);
         let policy = SerialPolicyOption::Increment;
         let evaluated = update::evaluate_within(&permit, &zone, &parsed, policy, 0);
         match (evaluated.refusal, evaluated.changeset) {

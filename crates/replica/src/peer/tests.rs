@@ -3,7 +3,9 @@
 use super::*;
 use crate::command::{Taken, UpdateCommand};
 use crate::entry::{Body, SettingsChange, StageId};
-use crate::io::{AckOption, AdminError, KeyAlgorithm, OptionsChange, SerialPolicyOption, StaleOption, Transport};
+use crate::io::{
+    AckOption, AdminError, KeyAlgorithm, LimitsChange, OptionsChange, SerialPolicyOption, StaleOption, Transport,
+};
 use crate::memory::MemoryFigures;
 use crate::policy::text::parse_policy;
 use crate::policy::{External, Policy, Question, SocketPath};
@@ -130,6 +132,10 @@ fn decided() -> impl Iterator<Item = Command> {
     let others = [roll, set(None), set(Some(zone.clone()))];
     let options = [
         OptionsChange { stale: Some(StaleOption::Expire), ..nothing },
+        OptionsChange { serial_policy: Some(SerialPolicyOption::Date), ..nothing },
+        OptionsChange { limits: LimitsChange { ttl_max_s: Some(86_400), ..LimitsChange::NONE }, ..nothing },
+        // One that is lifted is named too.
+        OptionsChange { limits: LimitsChange { records_max: Some(0), ..LimitsChange::NONE }, ..nothing },
         OptionsChange { serial_policy: Some(SerialPolicyOption::Increment), ack: Some(AckOption::AllLive), ..nothing },
     ]
     .map(|change| Command::ZoneSet { zone: zone.clone(), change });

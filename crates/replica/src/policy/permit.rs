@@ -3,6 +3,7 @@
 use super::decide::{Decision, Judge};
 use super::external::Question;
 use super::limits::EXTERNAL_QUESTIONS_MAX;
+use crate::io::ZoneLimits;
 use crate::update::limits::UPDATE_TOUCHED_RECORDS_MAX;
 use crate::update::{Parsed, Step, ZoneRead};
 use core::fmt;
@@ -20,6 +21,8 @@ pub struct Permit {
     records_max: BTreeMap<(Name, Rtype), NonZeroU16>,
     name_records_max: Option<u32>,
     zone_records_max: Option<u32>,
+    /// What the zone may hold, with whatever key it is written.
+    zone: ZoneLimits,
 }
 
 /// Why an update may not be made. One record that is denied is enough.
@@ -60,7 +63,18 @@ impl Permit {
     /// Nothing is limited.
     #[must_use]
     pub const fn unlimited() -> Self {
-        Self { records_max: BTreeMap::new(), name_records_max: None, zone_records_max: None }
+        Self { records_max: BTreeMap::new(), name_records_max: None, zone_records_max: None, zone: ZoneLimits::NONE }
+    }
+
+    /// The same in a zone that may hold only so much.
+    #[must_use]
+    pub fn within(self, zone: ZoneLimits) -> Self {
+        Self { zone, ..self }
+    }
+
+    /// What the zone may hold.
+    pub(crate) const fn zone_limits(&self) -> ZoneLimits {
+        self.zone
     }
 
     /// Records that an RRset may have.

@@ -96,6 +96,7 @@ impl Evaluator<'_> {
         let Ok(permit) = judge.permit(&parsed, update.message.len(), Some(&zone)) else {
             return Rcode::REFUSED.into();
         };
+        let permit = permit.within(options.limits);
         let now_s = self.head.time_ms / 1_000;
         let evaluated = update::evaluate_within(&permit, &zone, &parsed, options.serial_policy, now_s);
         let update::Evaluated { rcode, changeset, refusal, work } = evaluated;

@@ -11,6 +11,7 @@ const ALL_LIVE: ZoneOptions = ZoneOptions {
     serial_policy: crate::io::SerialPolicyOption::Increment,
     stale: crate::io::StaleOption::Serve,
     ack: AckOption::AllLive,
+    limits: crate::io::ZoneLimits::NONE,
 };
 
 fn set_options(options: ZoneOptions) -> AdminCommand {

@@ -4,8 +4,8 @@ use super::cluster::*;
 use crate::command::{Answer, Command};
 use crate::entry::SettingsChange;
 use crate::io::{
-    AckOption, AdminCommand, AdminError, AdminReply, Contents, Input, KeyAlgorithm, NodeId, OptionsChange, Right,
-    SerialPolicyOption, StaleOption, TrustCommand, ZoneOptions,
+    AckOption, AdminCommand, AdminError, AdminReply, Contents, Input, KeyAlgorithm, LimitsChange, NodeId,
+    OptionsChange, Right, SerialPolicyOption, StaleOption, TrustCommand, ZoneOptions,
 };
 use crate::peer::Frame;
 use crate::policy::text::parse_policy;
@@ -172,9 +172,14 @@ fn a_command_that_a_leader_has_not_come_to_is_done_by_the_next_once() {
     cluster.assert_same();
 }
 
-const UNIX_TIME: OptionsChange =
-    OptionsChange { serial_policy: Some(SerialPolicyOption::UnixTime), stale: None, ack: None };
-const EXPIRE: OptionsChange = OptionsChange { serial_policy: None, stale: Some(StaleOption::Expire), ack: None };
+const UNIX_TIME: OptionsChange = OptionsChange {
+    serial_policy: Some(SerialPolicyOption::UnixTime),
+    stale: None,
+    ack: None,
+    limits: LimitsChange::NONE,
+};
+const EXPIRE: OptionsChange =
+    OptionsChange { serial_policy: None, stale: Some(StaleOption::Expire), ack: None, limits: LimitsChange::NONE };
 
 fn assert_both(cluster: &Cluster, id: NodeId) {
     let both = ZoneOptions {
@@ -261,13 +266,15 @@ fn below_its_feature_level_options_go_to_the_leader_whole() {
     cluster.assert_same();
 }
 
-/// Members of software of level 3 could read neither.
+/// Members of software of level 3 could read none of them.
 #[test]
-fn below_level_4_there_are_no_serials_by_date_and_no_weak_keys() {
+fn below_level_4_there_are_no_serials_by_date_no_limits_of_zones_and_no_weak_keys() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let follower = leader % 3 + 1;
     let date = OptionsChange { serial_policy: Some(SerialPolicyOption::Date), ..OptionsChange::default() };
+    let limits = LimitsChange { ttl_max_s: Some(60), ..LimitsChange::NONE };
+    let limited = OptionsChange { limits, ..OptionsChange::default() };
     let weak = |algorithm, nonce| {
         let (name, secret) = (name("weak."), vec![nonce; 32]);
         AdminCommand::AddKey { name, algorithm, secret, nonce: [nonce; 12] }
@@ -277,7 +284,9 @@ fn below_level_4_there_are_no_serials_by_date_and_no_weak_keys() {
             cluster.replica_mut(id).machine.settings.pretend_feature_level(level);
         }
         for (nonce, asked) in [(1, leader), (2, follower)] {
-            for command in [set_options(date), weak(KeyAlgorithm::WEAK[usize::from(nonce)], nonce)] {
+            for command in
+                [set_options(date), set_options(limited), weak(KeyAlgorithm::WEAK[usize::from(nonce)], nonce)]
+            {
                 let request = cluster.admin(asked, command);
                 cluster.run(500);
                 let refused = cluster.admin[&request] == Err(AdminError::LevelTooLow);

@@ -2,7 +2,9 @@
 //! room for more.
 
 use super::cluster::*;
-use crate::io::{AdminCommand, AdminError, Contents, Input, NodeId, Verdict, ZoneOptions};
+use crate::io::{
+    AdminCommand, AdminError, AdminReply, Contents, Input, LimitsChange, NodeId, OptionsChange, Verdict, ZoneOptions,
+};
 use crate::limits::{EVALUATION_WORK_MAX, MEMORY_REPORT_MS};
 use crate::update::LimitReached;
 use crate::update::client::UpdateBuilder;
@@ -137,6 +139,40 @@ fn below_its_feature_level_a_leader_knows_its_own_limit_alone() {
     assert_eq!(verdict(&mut cluster, small, add(150)), Verdict::NoMemory);
     assert_eq!(verdict(&mut cluster, small, delete(3)), DONE);
     assert!([1, 2, 3].into_iter().all(|id| cluster.replica(id).status().alarms.frames_malformed == 0));
+}
+
+#[test]
+fn a_zone_holds_what_its_limits_allow_with_whatever_key() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let set = |cluster: &mut Cluster, limits| {
+        let change = OptionsChange { limits, ..OptionsChange::default() };
+        let set = AdminCommand::SetZoneOptions { zone: zone_id("example.test."), change };
+        assert_eq!(cluster.admin_ok(leader, set), AdminReply::Done);
+    };
+    let one = |ttl, last| update().add(owner(1).as_ref(), ttl, Rtype::A, &[192, 0, 2, last]);
+    let records = cluster.replica(leader).zones().head().zone(&zone_id("example.test.")).unwrap().record_count() as u32;
+    assert_eq!(verdict(&mut cluster, leader, one(300, 1)), DONE);
+    let limits = LimitsChange { ttl_max_s: Some(60), rrset_records_max: Some(2), records_max: Some(records + 3) };
+    set(&mut cluster, limits);
+    for (change, expected) in [
+        // What was there before may stay and go.
+        (update().add(owner(2).as_ref(), 61, Rtype::A, &[192, 0, 2, 1]), Verdict::Limited(LimitReached::ZoneTtl)),
+        (one(61, 1), Verdict::Limited(LimitReached::ZoneTtl)),
+        (one(60, 2), DONE),
+        (one(60, 3), Verdict::Limited(LimitReached::ZoneRrsetRecords)),
+        (update().delete_rrset(owner(1).as_ref(), Rtype::A), DONE),
+        (one(60, 1).add(owner(2).as_ref(), 60, Rtype::A, &[192, 0, 2, 1]), DONE),
+        (one(60, 2), DONE),
+        (update().add(owner(3).as_ref(), 60, Rtype::A, &[1; 4]), Verdict::Limited(LimitReached::ZoneRecords)),
+    ] {
+        assert_eq!(verdict(&mut cluster, leader % 3 + 1, change), expected);
+    }
+    // One limit is lifted, the others stay.
+    set(&mut cluster, LimitsChange { records_max: Some(0), ..LimitsChange::NONE });
+    assert_eq!(verdict(&mut cluster, leader, update().add(owner(3).as_ref(), 60, Rtype::A, &[1; 4])), DONE);
+    assert_eq!(verdict(&mut cluster, leader, one(61, 2)), Verdict::Limited(LimitReached::ZoneTtl));
+    cluster.assert_same();
 }
 
 #[test]

@@ -12,7 +12,7 @@ impl KeyAlgorithm {
     /// Those that new keys have.
     pub const STRONG: [Self; 3] = [Self::HmacSha256, Self::HmacSha384, Self::HmacSha512];
     /// Those that are there for keys of other servers only: RFC 8945 6 has SHA-1 "NOT RECOMMENDED", and MD5 as "MUST NOT
-    /// be used" in new keys; SHA-224 is optional, and no longer made by anybody.
+    /// be used" in new keys; SHA-224 is optional.
     pub const WEAK: [Self; 3] = [Self::HmacSha1, Self::HmacSha224, Self::HmacMd5];
 
     /// Whether a key of this algorithm is taken only where the administrator names it.

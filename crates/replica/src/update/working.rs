@@ -7,6 +7,7 @@ use super::limits::{
     CHANGE_OCTETS_MAX, OWNER_OCTETS_MAX, OWNER_RRSETS_MAX, RRSET_OCTETS_MAX, RRSET_RECORD_OVERHEAD, RRSET_RECORDS_MAX,
     UPDATE_TOUCHED_BYTES_MAX, UPDATE_TOUCHED_RECORDS_MAX,
 };
+use crate::io::ZoneLimits;
 use crate::policy::Permit;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,6 +75,12 @@ pub enum LimitReached {
     KeyZoneRecords,
     /// Bytes by which a key may make a zone larger.
     KeyGrowth,
+    /// [`ZoneLimits::ttl_max_s`]
+    ZoneTtl,
+    /// [`ZoneLimits::rrset_records_max`]
+    ZoneRrsetRecords,
+    /// [`ZoneLimits::records_max`]
+    ZoneRecords,
 }
 
 impl LimitReached {
@@ -92,6 +99,9 @@ impl LimitReached {
             Self::KeyNameRecords => "key_name_records",
             Self::KeyZoneRecords => "key_zone_records",
             Self::KeyGrowth => "key_growth",
+            Self::ZoneTtl => "zone_ttl",
+            Self::ZoneRrsetRecords => "zone_rrset_records",
+            Self::ZoneRecords => "zone_records",
         }
     }
 
@@ -110,11 +120,16 @@ impl LimitReached {
             Self::KeyNameRecords => "the limit of the key on records at a name (policy: limit name-records)",
             Self::KeyZoneRecords => "the limit of the key on records in the zone (policy: limit zone-records)",
             Self::KeyGrowth => "the key has made the zone larger by zones.key_growth_bytes_max: delete, or raise it",
+            Self::ZoneTtl => "the TTL is longer than the zone allows (zone set --ttl-max)",
+            Self::ZoneRrsetRecords => {
+                "the zone allows fewer records of a type at a name (zone set --rrset-records-max)"
+            }
+            Self::ZoneRecords => "the zone allows fewer records (zone set --records-max)",
         }
     }
 
     /// All of them, in their order.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 14] = [
         Self::TouchedRecords,
         Self::TouchedBytes,
         Self::RrsetRecords,
@@ -126,6 +141,9 @@ impl LimitReached {
         Self::KeyNameRecords,
         Self::KeyZoneRecords,
         Self::KeyGrowth,
+        Self::ZoneTtl,
+        Self::ZoneRrsetRecords,
+        Self::ZoneRecords,
     ];
 }
 
@@ -226,6 +244,20 @@ impl WorkingRrset {
 
     fn octets(rdatas: &Rdatas) -> usize {
         rdatas.keys().map(|rdata| rdata.len() + RRSET_RECORD_OVERHEAD).sum()
+    }
+
+    /// What became more, or lives longer, than the zone allows.
+    fn check_zone(&self, limits: ZoneLimits) -> Result<(), LimitReached> {
+        let ZoneLimits { ttl_max_s, rrset_records_max, .. } = limits;
+        let has_grown = self.now.len() > self.before.len();
+        if rrset_records_max > 0 && has_grown && self.now.len() > rrset_records_max as usize {
+            return Err(LimitReached::ZoneRrsetRecords);
+        }
+        let has_new_ttl = self.before.is_empty() || self.ttl != self.ttl_before;
+        if ttl_max_s > 0 && !self.now.is_empty() && has_new_ttl && self.ttl > ttl_max_s {
+            return Err(LimitReached::ZoneTtl);
+        }
+        Ok(())
     }
 
     /// What grew beyond a limit; what the zone brought along may stay, and shrink.
@@ -389,6 +421,7 @@ impl<'z, Z: ZoneRead> Working<'z, Z> {
             for rrset in owner.rrsets.values() {
                 before += rrset.before.len();
                 now += rrset.now.len();
+                rrset.check_zone(permit.zone_limits())?;
                 let has_grown = rrset.now.len() > rrset.before.len();
                 if has_grown
                     && permit.rrset_records_max(&owner.name, rrset.rtype).is_some_and(|max| rrset.now.len() > max)
@@ -405,6 +438,10 @@ impl<'z, Z: ZoneRead> Working<'z, Z> {
         let zone_records = self.zone.record_count().saturating_sub(zone_before).saturating_add(zone_now);
         if zone_now > zone_before && permit.zone_records_max().is_some_and(|max| zone_records > max) {
             return Err(LimitReached::KeyZoneRecords);
+        }
+        let records_max = u64::from(permit.zone_limits().records_max);
+        if zone_now > zone_before && records_max > 0 && zone_records > records_max {
+            return Err(LimitReached::ZoneRecords);
         }
         Ok(())
     }

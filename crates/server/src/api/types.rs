@@ -182,6 +182,15 @@ pub(crate) struct OptionsJson {
     /// `majority` or `all-live`: when its updates are acknowledged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ack: Option<String>,
+    /// The longest TTL in seconds; 0 or null is no limit, and so below.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ttl_max: Option<u32>,
+    /// Records of one type at a name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) rrset_records_max: Option<u32>,
+    /// Records of the zone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) records_max: Option<u32>,
 }
 
 /// `GET /healthz`

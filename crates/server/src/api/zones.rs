@@ -18,8 +18,8 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use replica::ZoneStatus;
 use replica::io::{
-    AckOption, AdminCommand, AdminError, AdminReply, Contents, OptionsChange, Replacement, SerialPolicyOption,
-    StaleOption, ZoneOptions,
+    AckOption, AdminCommand, AdminError, AdminReply, Contents, LimitsChange, OptionsChange, Replacement,
+    SerialPolicyOption, StaleOption, ZoneLimits, ZoneOptions, broken_limit,
 };
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -36,12 +36,21 @@ pub(super) struct ZoneQuery {
     serial_policy: Option<String>,
     stale: Option<String>,
     ack: Option<String>,
+    ttl_max: Option<u32>,
+    rrset_records_max: Option<u32>,
+    records_max: Option<u32>,
 }
 
 impl ZoneQuery {
     fn options(&self) -> OptionsJson {
-        let Self { serial_policy, stale, ack, .. } = self;
-        OptionsJson { serial_policy: serial_policy.clone(), stale: stale.clone(), ack: ack.clone() }
+        OptionsJson {
+            serial_policy: self.serial_policy.clone(),
+            stale: self.stale.clone(),
+            ack: self.ack.clone(),
+            ttl_max: self.ttl_max,
+            rrset_records_max: self.rrset_records_max,
+            records_max: self.records_max,
+        }
     }
 
     fn id(&self) -> Result<ZoneId, ApiError> {
@@ -113,7 +122,15 @@ fn show_options(options: ZoneOptions) -> OptionsJson {
         AckOption::AllLive => "all-live",
     };
     let [serial_policy, stale, ack] = [serial_policy, stale, ack].map(|word| Some(word.to_owned()));
-    OptionsJson { serial_policy, stale, ack }
+    let named = |limit: u32| (limit > 0).then_some(limit);
+    OptionsJson {
+        serial_policy,
+        stale,
+        ack,
+        ttl_max: named(options.limits.ttl_max_s),
+        rrset_records_max: named(options.limits.rrset_records_max),
+        records_max: named(options.limits.records_max),
+    }
 }
 
 /// The options that are named.
@@ -139,7 +156,12 @@ fn parse_options(wanted: &OptionsJson) -> Result<OptionsChange, ApiError> {
         Some("all-live") => Some(AckOption::AllLive),
         Some(other) => return Err(unknown(other, "ack is majority or all-live")),
     };
-    Ok(OptionsChange { serial_policy, stale, ack })
+    let limits = LimitsChange {
+        ttl_max_s: wanted.ttl_max,
+        rrset_records_max: wanted.rrset_records_max,
+        records_max: wanted.records_max,
+    };
+    Ok(OptionsChange { serial_policy, stale, ack, limits })
 }
 
 pub(super) async fn list(
@@ -201,7 +223,11 @@ pub(super) async fn add(
     let options = parse_options(&query.options())?.of(ZoneOptions::default());
     let records = parse(&zone, &headers, body?).await?;
     let (id, octets) = (zone.clone(), records.octets().len());
-    let contents = blocking(move || Contents::new(&id, records)).await??;
+    let contents = blocking(move || {
+        check_limits(&records, options.limits)?;
+        Contents::new(&id, records).map_err(ApiError::from)
+    });
+    let contents = contents.await??;
     let reply = api.handle.admin(AdminCommand::AddZone { zone, options, contents }).await;
     give_back(octets).await;
     let reply = reply?;
@@ -227,19 +253,29 @@ pub(super) async fn replace(
     let records = parse(&zone, &headers, body?).await?;
     let frozen = api.handle.frozen().await.ok_or_else(ApiError::ending)?;
     let (id, octets) = (zone.clone(), records.octets().len());
+    let limits = api.handle.zone_options(&zone).await.unwrap_or_default().limits;
     // Comparing takes as long as the zone is large; the replica goes on meanwhile.
     let compared = blocking(move || {
         let set = frozen.set();
         let old = set.zone(&id).ok_or(AdminError::ZoneUnknown)?;
         if old.hash() != base_hash {
-            return Err(AdminError::ZoneChanged);
+            return Err(AdminError::ZoneChanged.into());
         }
-        Replacement::new(&old, records)
+        check_limits(&records, limits)?;
+        Replacement::new(&old, records).map_err(ApiError::from)
     });
     let replacement = compared.await??;
     let reply = api.handle.admin(AdminCommand::ReplaceZone { zone, replacement }).await;
     give_back(octets).await;
     Ok(done(&reply?))
+}
+
+/// Refuses a zone that breaks the limits of the zone.
+fn check_limits(records: &RecordList, limits: ZoneLimits) -> Result<(), ApiError> {
+    broken_limit(records, limits).map_or(Ok(()), |limit| {
+        let hint = "change the zone file, or the limit with `catamaran zone set` (0 lifts it)";
+        Err(ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, limit.text(), hint))
+    })
 }
 
 pub(super) async fn remove(

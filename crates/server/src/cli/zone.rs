@@ -36,7 +36,15 @@ pub(crate) fn line(zone: &ZoneJson) -> String {
         value.as_ref().filter(|value| *value != default).map(|value| format!(", {key} {value}"))
     })
     .collect();
-    format!("zone {}: serial {}, {} records{signed}{options}", zone.zone, zone.serial, zone.records)
+    let limits: String = [
+        ("ttl-max", zone.options.ttl_max),
+        ("rrset-records-max", zone.options.rrset_records_max),
+        ("records-max", zone.options.records_max),
+    ]
+    .into_iter()
+    .filter_map(|(key, limit)| limit.map(|limit| format!(", {key} {limit}")))
+    .collect();
+    format!("zone {}: serial {}, {} records{signed}{options}{limits}", zone.zone, zone.serial, zone.records)
 }
 
 fn add(file: &str, options: &ZoneOptionArgs, target: &Target) -> Result<(), Problem> {
@@ -76,7 +84,13 @@ fn set(zone: &str, options: &ZoneOptionArgs, target: &Target) -> Result<(), Prob
 
 fn option_query(options: &ZoneOptionArgs) -> String {
     let named = [("serial_policy", &options.serial_policy), ("stale", &options.stale), ("ack", &options.ack)];
-    named.into_iter().filter_map(|(key, value)| Some(format!("&{}", query(key, value.as_deref()?)))).collect()
+    let words = named.into_iter().filter_map(|(key, value)| Some(format!("&{}", query(key, value.as_deref()?))));
+    let limits = [
+        ("ttl_max", options.ttl_max),
+        ("rrset_records_max", options.rrset_records_max),
+        ("records_max", options.records_max),
+    ];
+    words.chain(limits.into_iter().filter_map(|(key, limit)| Some(format!("&{key}={}", limit?)))).collect()
 }
 
 fn replace(file: &str, yes: bool, target: &Target) -> Result<(), Problem> {

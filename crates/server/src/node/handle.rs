@@ -15,7 +15,7 @@ use crate::service::deferred::{Flow, Submit};
 use crate::service::shares::{Place, Shares};
 use crate::turn::Turn;
 use replica::io::{
-    AdminCommand, AdminError, AdminReply, Input, Member, Membership, NodeId, ReadIndexError, UpdateRequest,
+    AdminCommand, AdminError, AdminReply, Input, Member, Membership, NodeId, ReadIndexError, UpdateRequest, ZoneOptions,
 };
 use replica::{Status, Trust};
 use std::sync::mpsc::Sender;
@@ -23,6 +23,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
 use wire::Name;
 use zeroize::Zeroizing;
+use zone::record::ZoneId;
 use zone::set::Frozen;
 
 /// What the replica thread gets.
@@ -217,6 +218,12 @@ impl ReplicaHandle {
     pub(crate) async fn status(&self, zones: WithZones) -> Option<Status> {
         let (sender, receiver) = oneshot::channel();
         if self.send(Event::Status(zones, sender)) { receiver.await.ok() } else { None }
+    }
+
+    /// The options of a zone as this node knows them; `None` when it knows none of that name.
+    pub(crate) async fn zone_options(&self, id: &ZoneId) -> Option<ZoneOptions> {
+        let status = self.status(WithZones::Yes).await?;
+        status.zones.into_iter().find(|zone| zone.id == *id).map(|zone| zone.options)
     }
 
     /// What the replica serves; `None` when its thread is gone.

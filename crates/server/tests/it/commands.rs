@@ -281,6 +281,50 @@ fn a_presigned_zone_refuses_updates() {
 }
 
 #[test]
+fn limits_of_a_zone_hold_for_files_and_for_updates_with_any_key() {
+    let scratch = Scratch::new("zone-limits");
+    let file = format!("zone.test={}", scratch.file("db", ZONE));
+    let cluster = Cluster::start("zone-limits", 2, &[]);
+    let longer = cluster.run(&["zone", "add", &file, "--ttl-max", "1"]);
+    assert!(!longer.status.success());
+    assert!(text(&longer).contains("the TTL is longer than the zone allows (zone set --ttl-max)"), "{}", text(&longer));
+    let options = ["--serial", "date", "--ttl-max", "86400", "--rrset-records-max", "2", "--records-max", "6"];
+    let added = cluster.run(&[&["zone", "add", &file][..], &options].concat());
+    assert!(added.status.success(), "{}", text(&added));
+    let list = text(&cluster.run(&["zone", "list"]));
+    let shown = "4 records, serial date, ttl-max 86400, rrset-records-max 2, records-max 6";
+    assert!(list.contains(shown), "{list}");
+
+    let more = |owner: &str, ttl, count: u8| {
+        let zone = MessageBuilder::update(3, name("zone.test.").as_ref()).edns(1232, false);
+        let add = |builder: MessageBuilder, n| builder.add(name(owner).as_ref(), Rtype::A, ttl, &[1, 2, 3, n]);
+        let message = crate::support::message::sign(&cluster.client_key(), (0..count).fold(zone, add).build(), 0);
+        let response = exchange(Transport::Udp, cluster.dns(2), &message, Duration::from_secs(5)).unwrap();
+        describe(&message, &response)
+    };
+    let (done, refused) =
+        ("NOERROR, question, opt, tsig noerror, mac", "REFUSED, question, opt, ede 18, tsig noerror, mac");
+    assert_eq!(more("a.zone.test.", 86_401, 1), refused);
+    assert_eq!(more("a.zone.test.", 60, 3), refused);
+    assert_eq!(more("a.zone.test.", 60, 2), done);
+    assert_eq!(more("b.zone.test.", 60, 1), refused, "seven records");
+    let today = text(&std::process::Command::new("date").args(["-u", "+serial %Y%m%d"]).output().unwrap());
+    let list = text(&cluster.run(&["zone", "list"]));
+    assert!(list.contains(&format!("zone zone.test.: {}", today.trim())), "{today}: {list}");
+
+    // What is there may stay: a lower limit refuses growth, and 0 lifts it.
+    let set = |words: &[&str]| {
+        let output = cluster.run(&[&["zone", "set", "zone.test"][..], words].concat());
+        assert!(output.status.success(), "{}", text(&output));
+    };
+    set(&["--records-max", "5"]);
+    assert_eq!(more("b.zone.test.", 60, 1), refused);
+    set(&["--records-max", "0"]);
+    assert_eq!(more("b.zone.test.", 60, 1), done);
+    assert_eq!(more("c.zone.test.", 60, 3), refused, "the other limits stay");
+}
+
+#[test]
 fn a_zone_with_stale_expire_ends_on_a_node_that_hears_no_leader() {
     let scratch = Scratch::new("expire");
     // EXPIRE is two seconds.

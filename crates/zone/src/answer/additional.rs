@@ -111,7 +111,7 @@ impl<'a> Responder<'_, '_, 'a> {
             // No wildcard is below a zone cut or a DNAME: what is there is another zone's, or not there.
             None if occluder.is_some() => return Ok(()),
             None => match source_of_synthesis(&self.zone, owner, &path, &mut key) {
-                // NS of a wildcard has no meaning (RFC 4592 4.2), so it refers to nobody and has no glue.
+                // NS of a wildcard has no meaning (RFC 4592 4.2), so there is no glue for it.
                 Some(vertex) if !vertex.is_zone_cut() => vertex,
                 _ => return Ok(()),
             },
