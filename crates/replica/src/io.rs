@@ -520,8 +520,8 @@ pub enum AdminCommand {
     /// Waits until every member that the leader hears has applied what is applied here: what an administrator decided
     /// holds at all of them then. One that lags is waited for as long as `EVERYWHERE_WAIT_MS`.
     Everywhere,
-    /// Makes a token void that has not been used. [`AdminReply::Unchanged`] where it is unknown, used or void already; a
-    /// leader whose software cannot do it answers so too.
+    /// Makes a token void that has not been used. [`AdminReply::Unchanged`] where it is unknown, used or void
+    /// already; a leader whose software cannot do it answers so too.
     RevokeToken {
         /// SHA-256 of the token.
         digest: [u8; 32],

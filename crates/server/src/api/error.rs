@@ -250,7 +250,8 @@ pub(super) async fn no_such_path() -> ApiError {
         StatusCode::NOT_FOUND,
         "there is no such path",
         "see /healthz, /metrics, /v1/status, /v1/zones, /v1/zones/NAME, /v1/zone, /v1/keys, /v1/policy, \
-         /v1/policy/check, /v1/policy/keys, /v1/audit, /v1/nodes, /v1/leader, /v1/tokens, /v1/certificates, /v1/authority, \
+         /v1/policy/check, /v1/policy/keys, /v1/audit, /v1/nodes, /v1/leader, /v1/tokens, /v1/certificates, \
+         /v1/authority, \
          /v1/data-key, /v1/backup, /v1/feature-level",
     )
 }

@@ -229,7 +229,7 @@ fn secret_and_nonce(secret: &str, key: &KeyJson) -> Result<(Vec<u8>, [u8; 12]), 
     if SecretLength::of(secret.len(), &key.algorithm) == SecretLength::TooShort && !key.allow_short_secret {
         return Err(bad(
             format!("the secret has {} bytes, so it can be guessed", secret.len()),
-            "use a secret of 16 bytes or more; --allow-short-secret (\"allow_short_secret\": true) takes it all the same",
+            "use a secret of 16 bytes or more; --allow-short-secret (\"allow_short_secret\": true) takes it anyway",
         ));
     }
     let mut nonce = [0; 12];

@@ -34,7 +34,8 @@ impl fmt::Display for GenerateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Range => {
-                "is not a range; write START-STOP or START-STOP/STEP with numbers up to 2147483647, START not above STOP"
+                "is not a range; write START-STOP or START-STOP/STEP with numbers up to 2147483647, START not above \
+                 STOP"
             }
             Self::RecordsMany => {
                 return write!(f, "all $GENERATE of a zone file make at most {GENERATE_RECORDS_MAX} records");
@@ -42,7 +43,9 @@ impl fmt::Display for GenerateError {
             Self::BytesMany => {
                 return write!(f, "all $GENERATE of a zone file make at most {GENERATE_BYTES_MAX} bytes of records");
             }
-            Self::Format => "has a bad format; write ${OFFSET}, ${OFFSET,WIDTH} or ${OFFSET,WIDTH,BASE}, BASE one of doxXnN",
+            Self::Format => {
+                "has a bad format; write ${OFFSET}, ${OFFSET,WIDTH} or ${OFFSET,WIDTH,BASE}, BASE one of doxXnN"
+            }
             Self::NumberHigh => "makes a number above 2147483647",
             Self::Long => "makes a number or a text that is too long",
             Self::Soa => "cannot be generated; a zone has one SOA",

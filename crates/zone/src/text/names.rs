@@ -32,8 +32,8 @@ pub fn scan_name(word: Word<'_>, origin: Option<NameRef<'_>>, out: &mut Vec<u8>)
     if out.len() - start > NAME_OCTETS_MAX { Err(NameError::Long.into()) } else { Ok(()) }
 }
 
-/// Whether the name that a word means ends with the origin twice, as `www.example.org` does in the zone example.org: its trailing dot was
-/// most likely forgotten. A single label that is the origin's too is taken for what it says.
+/// Whether the name that a word means ends with the origin twice, as `www.example.org` does in the zone example.org.
+/// Its trailing dot was most likely forgotten. A single label that is the origin too is taken for what it says.
 pub(crate) fn is_undotted(text: &[u8], name: &[u8], origin: Option<NameRef<'_>>) -> bool {
     if text.ends_with(b".") || text == b"@" {
         return false;

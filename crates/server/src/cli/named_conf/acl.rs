@@ -27,8 +27,8 @@ pub(super) type List = Vec<Element>;
 pub(super) type Lists = BTreeMap<String, List>;
 
 /// Why an element of BIND's lists has no meaning here.
-const ONLY_KEYS: &str = "cannot be imported: here an update needs a key, so only `key NAME`, `none`, and an acl or a list \
-                         made of these can be";
+const ONLY_KEYS: &str = "cannot be imported: here an update needs a key, so only `key NAME`, `none`, and an acl or \
+                         a list made of these can be";
 
 /// Reads `{ ... }` behind `allow-update` or the name of an `acl`.
 pub(super) fn parse(file: &Path, tokens: &mut Tokens<'_>) -> Result<List, TextError> {
