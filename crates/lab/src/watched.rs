@@ -12,7 +12,7 @@ use lab::per_query::PerQuery;
 use lab::report::folder::WriteError;
 use lab::report::{Patience, Recording, Rules, Summary, outline};
 use std::error::Error;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -140,10 +140,10 @@ impl Watching {
             eprint!("{}", outline(summary));
             return;
         }
-        if let Some(before) = before {
-            println!("{before}");
-        }
-        print!("{}", outline(summary));
+        let before = before.map(|before| before + "\n").unwrap_or_default();
+        // The results are still to be written: a reader that is gone, or a full disk, does not end the run.
+        let mut out = io::stdout().lock();
+        let _printed = write!(out, "{before}{}", outline(summary)).and_then(|()| out.flush());
     }
 
     /// Waits for who reads the metrics; gives what went wrong in a run that was measured all the same.

@@ -305,6 +305,23 @@ fn a_full_disk_is_said_and_the_summary_printed() {
 }
 
 #[test]
+fn results_are_kept_when_the_summary_cannot_be_printed() {
+    let (_echo, address) = echo(Transport::Udp);
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let gone = || std::io::pipe().unwrap().1;
+    for (name, out) in [("full", Stdio::from(full())), ("gone", Stdio::from(gone()))] {
+        let folder = Folder::new(&format!("unprinted-{name}"));
+        let run = folder.path().join("run");
+        let more = ["--name", "q{n}.example", "--rate", "200", "--duration", "1s"];
+        let child = load(&address, &more).arg("--out").arg(&run).stdout(out).stderr(Stdio::piped()).spawn().unwrap();
+        let (code, _, error) = ended(&child.wait_with_output().unwrap());
+        // A busy machine may make the run invalid; a panic ends with 101.
+        assert!(matches!(code, 0 | 1), "{name}: {code} {error}");
+        assert_eq!(Run::read(&run).unwrap().total.sent, 200, "{name}");
+    }
+}
+
+#[test]
 fn a_disk_that_rows_fill_costs_nothing_but_the_rows() {
     let (_echo, address) = echo(Transport::Udp);
     let folder = Folder::new("full-of-rows");
