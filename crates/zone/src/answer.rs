@@ -224,6 +224,20 @@ struct Opt<'o, 'c> {
     has_expire: bool,
 }
 
+impl Opt<'_, '_> {
+    /// Puts in what the client wants to know of the zone that answers.
+    #[inline]
+    fn tell_of(self, zone: &Zone<'_>, question: &FirstQuestion<'_>) {
+        // RFC 9660 3.2: only an answer from a zone has a version, so the option is put in here and nowhere else.
+        if self.has_version {
+            self.edns.zoneversion = version_of(zone);
+        }
+        if self.has_expire && question.qtype == Rtype::SOA && question.qname == zone.apex() {
+            self.edns.expire = zone.expire();
+        }
+    }
+}
+
 fn answer_question(
     set: SetVersion<'_>,
     request: &Request<'_>,
@@ -278,14 +292,8 @@ fn answer_question(
             (kind, 0)
         }
         Ok(zone) => {
-            // RFC 9660 3.2: only an answer from a zone has a version, so the option is put in here and nowhere else.
             if let Some(opt) = opt {
-                if opt.has_version {
-                    opt.edns.zoneversion = version_of(&zone);
-                }
-                if opt.has_expire && question.qtype == Rtype::SOA && question.qname == zone.apex() {
-                    opt.edns.expire = zone.expire();
-                }
+                opt.tell_of(&zone, question);
             }
             composer.start_response(request, Rcode::NOERROR, true);
             let trail = match name {

@@ -88,8 +88,8 @@ pub fn authenticate(request: &Request<'_>, keys: &KeyTable, now_s: u64) -> Authe
     request.tsig.as_ref().map_or(Authenticated::Unsigned, |at| authenticate_octets(request.octets, at, keys, now_s))
 }
 
-/// Checks the TSIG record at `at` of a message. The wire form was checked by `wire::parse_request`: one record, the last
-/// one, of class ANY.
+/// Checks the TSIG record at `at` of a message. Its wire form was checked by `wire::parse_request`: one record, the
+/// last one, of class ANY.
 ///
 /// The order is that of RFC 8945 5.2: key (5.2.1), MAC (5.2.2), time (5.2.3), truncation (5.2.4). So nothing is signed
 /// for a client that does not hold the key, and no other client learns of a wrong time.

@@ -11,8 +11,8 @@ use wire::name::{Name, NameRef};
 impl KeyAlgorithm {
     /// Those that new keys have.
     pub const STRONG: [Self; 3] = [Self::HmacSha256, Self::HmacSha384, Self::HmacSha512];
-    /// Those that are there for keys of other servers only: RFC 8945 6 has SHA-1 "NOT RECOMMENDED", and MD5 as "MUST NOT
-    /// be used" in new keys; SHA-224 is optional.
+    /// Those that are there for keys of other servers only. RFC 8945 6: SHA-1 is "NOT RECOMMENDED", MD5 "MUST NOT be
+    /// used", and SHA-224 is optional.
     pub const WEAK: [Self; 3] = [Self::HmacSha1, Self::HmacSha224, Self::HmacMd5];
 
     /// Whether a key of this algorithm is taken only where the administrator names it.

@@ -25,8 +25,8 @@ pub(super) enum SecretHmac {
 /// A MAC that is being made.
 pub(super) enum HmacContext {
     Ring(strong::Context),
-    Md5(Box<HmacMd5>),
-    Sha224(Box<HmacSha224>),
+    Md5(HmacMd5),
+    Sha224(HmacSha224),
 }
 
 impl fmt::Debug for SecretHmac {
@@ -53,8 +53,8 @@ impl SecretHmac {
     pub(super) fn context(&self) -> HmacContext {
         match self {
             Self::Ring(key) => HmacContext::Ring(strong::Context::with_key(key)),
-            Self::Md5(key) => HmacContext::Md5(key.clone()),
-            Self::Sha224(key) => HmacContext::Sha224(key.clone()),
+            Self::Md5(key) => HmacContext::Md5(HmacMd5::clone(key)),
+            Self::Sha224(key) => HmacContext::Sha224(HmacSha224::clone(key)),
         }
     }
 }

@@ -73,7 +73,8 @@ mod tests {
             (Date, 1, 1_795_824_000, 2_026_112_800),
             (Date, 2_024_022_899, 1_709_164_800, 2_024_022_900),
             (Date, 2_026_112_700, 1_795_823_999, 2_026_112_701),
-            // More than a hundred updates in a day take numbers of the next, and a clock that went back changes nothing.
+            // More than a hundred updates in a day take numbers of the next day; a clock that went back changes
+            // nothing.
             (Date, 2_026_112_799, 1_795_823_999, 2_026_112_800),
             (Date, 2_026_112_800, 1_795_823_999, 2_026_112_801),
             // A time in seconds is behind; a serial more than half the circle ahead of the date counts as behind too.

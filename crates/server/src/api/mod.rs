@@ -9,7 +9,7 @@
 //! | `GET /v1/zone?zone=NAME` | the zone as a zone file; `&consistent=1` | always |
 //! | `POST /v1/zone?zone=NAME` | adds the zone in the body | always |
 //! | `PUT /v1/zone?zone=NAME&base=HASH` | replaces the zone if its hash is still HASH | always |
-//! | `PATCH /v1/zone?zone=NAME&stale=expire` | `serial_policy`, `stale`, `ack`, `ttl_max`, `rrset_records_max` or `records_max`; `POST` takes them too | always |
+//! | `PATCH /v1/zone?zone=NAME&stale=expire` | sets options of the zone; `POST` takes them too | always |
 //! | `DELETE /v1/zone?zone=NAME` | removes it | always |
 //! | `GET`, `POST`, `DELETE /v1/keys` | TSIG keys and their grants | always |
 //! | `PUT /v1/keys`, `PATCH /v1/keys?name=NAME` | a second secret for a key; the older of two is void | always |

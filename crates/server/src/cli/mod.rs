@@ -627,7 +627,8 @@ pub(crate) enum KeyCommand {
         algorithm: String,
         /// Take a key of this weak algorithm from the file: hmac-md5, hmac-sha1 or hmac-sha224. For clients that have
         /// nothing else.
-        #[arg(long, value_name = "ALGORITHM", requires = "file", value_parser = ["hmac-md5", "hmac-sha1", "hmac-sha224"])]
+        #[arg(long, value_name = "ALGORITHM", requires = "file")]
+        #[arg(value_parser = ["hmac-md5", "hmac-sha1", "hmac-sha224"])]
         allow_weak: Option<String>,
         /// Zone that it is granted on; may be given several times. All zones when none is named.
         #[arg(long = "zone")]

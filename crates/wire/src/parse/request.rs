@@ -36,8 +36,8 @@ pub struct Reject<'m> {
     pub question: Option<&'m [u8]>,
     /// The EDNS of the message where it was well formed: then the answer has an OPT (RFC 6891 6.1.1).
     pub edns: Option<EdnsIn<'m>>,
-    /// The TSIG record, where the message can be read to its end and the record is well formed. RFC 8945 5.2 has the key
-    /// looked at first: the answer is an error of TSIG, or this one, signed.
+    /// The TSIG record, where the message can be read to its end and the record is well formed. The key is looked at
+    /// first (RFC 8945 5.2): the answer is an error of TSIG, or this one, signed.
     pub tsig: Option<TsigAt>,
 }
 
@@ -83,8 +83,8 @@ impl<'m> Request<'m> {
     }
 }
 
-/// Reads a received message and decides, in this order: no answer, NOTIMP, FORMERR, BADVERS, or a request. An error that
-/// has TSIG goes out once its key was looked at.
+/// Reads a received message and decides, in this order: no answer, NOTIMP, FORMERR, BADVERS, or a request. An error
+/// that has TSIG goes out once its key was looked at.
 #[must_use]
 pub fn parse_request(octets: &[u8]) -> Parsed<'_> {
     let Some(header) = Header::parse(octets) else { return Parsed::Drop(DropReason::Short) };
