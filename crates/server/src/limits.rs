@@ -6,6 +6,8 @@ use std::time::Duration;
 pub(crate) const UDP_BATCH_COUNT: usize = 64;
 /// Octets of a datagram that is received; anything a datagram can carry (RFC 1035 4.2.2 has the same for TCP).
 pub(crate) const DATAGRAM_OCTETS_MAX: usize = 65_535;
+/// Time between two looks for wrong clocks.
+pub(crate) const CLOCK_LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Time between two warnings that clocks of nodes are wrong.
 pub(crate) const CLOCK_WARN_EVERY: Duration = Duration::from_secs(60);
 /// Octets of a response over UDP, whatever the client advertises.

@@ -103,6 +103,23 @@ fn a_backup_becomes_another_cluster() {
     assert_eq!(foreign.err(), Some(OpenError::Foreign));
 }
 
+#[test]
+fn a_backup_that_was_made_while_the_clock_was_ahead_carries_it_nowhere() {
+    let mut cluster = Cluster::with_zone(3);
+    cluster.now.wall_ms += 3 * 3_600_000;
+    let request = cluster.add(1, &address(1));
+    cluster.assert_done(request);
+    let disk = backup(&mut cluster, 1);
+    cluster.now.wall_ms -= 3 * 3_600_000;
+    let (mut new, _) = restored(&cluster, &disk);
+    new.run(1_000);
+    let ahead_ms = new.replica(1).machine.time_ms.abs_diff(new.now.wall_ms);
+    assert!(ahead_ms <= 2_000, "{ahead_ms}");
+    new.admin_ok(1, AdminCommand::CreateToken { digest: [1; 32], life_ms: 60_000, is_learner: true });
+    let joined = new.admin_ok(1, AdminCommand::Join { digest: [1; 32], address: "[::1]:7109".into() });
+    assert!(matches!(joined, AdminReply::Joined { .. }), "{joined:?}");
+}
+
 /// Asked for while one is being written, the answer is one that holds all that was applied by then.
 #[test]
 fn a_backup_holds_what_was_applied_when_it_was_asked_for() {

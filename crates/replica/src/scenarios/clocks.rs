@@ -147,6 +147,23 @@ fn below_its_feature_level_a_token_is_good_all_the_same() {
     assert!(cluster.join(3, 2).is_ok());
 }
 
+/// When it last heard a leader is on its disk, by its clock: one that was ahead must not make old data look fresh.
+#[test]
+fn a_member_whose_clock_was_ahead_knows_after_a_restart_how_old_its_data_is() {
+    let mut cluster = Cluster::with_zone(3);
+    cluster.elect();
+    cluster.set_wall(3, 3 * HOUR);
+    cluster.run(15_000);
+    cluster.set_wall(3, 0);
+    cluster.run(15_000);
+    cluster.kill(3);
+    cluster.cut_off(3);
+    cluster.run(60_000);
+    cluster.start(3);
+    let staleness_ms = cluster.replica(3).status().staleness_ms;
+    assert!((60_000..80_000).contains(&staleness_ms), "{staleness_ms}");
+}
+
 #[test]
 fn a_member_moves_and_stays_who_it_is() {
     let mut cluster = Cluster::with_zone(3);

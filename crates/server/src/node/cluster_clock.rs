@@ -1,6 +1,6 @@
 //! The time of the cluster, for those who are not the replica's thread: what certificates are issued by.
 
-use crate::limits::CLOCK_WARN_EVERY;
+use crate::limits::{CLOCK_LOOK_EVERY, CLOCK_WARN_EVERY};
 use crate::peer::node_number;
 use replica::Replica;
 use replica::limits::CLOCK_DIFFERENCE_MS_MAX;
@@ -25,6 +25,7 @@ impl ClusterClock {
 /// Notes how the clocks are, and warns of those that are wrong.
 #[derive(Default)]
 pub(crate) struct ClockWatch {
+    looked_at: Option<Instant>,
     warned_at: Option<Instant>,
 }
 
@@ -33,9 +34,11 @@ impl ClockWatch {
     pub(super) fn tick(&mut self, replica: &Replica, clock: &ClusterClock) {
         let cluster_ms = replica.cluster_wall_ms();
         clock.ahead_ms.store(replica.own_wall_ms().cast_signed().saturating_sub(cluster_ms.cast_signed()), Relaxed);
-        if self.warned_at.is_some_and(|at| at.elapsed() < CLOCK_WARN_EVERY) {
+        let is_recent = |at: Option<Instant>, within| at.is_some_and(|at| at.elapsed() < within);
+        if is_recent(self.looked_at, CLOCK_LOOK_EVERY) || is_recent(self.warned_at, CLOCK_WARN_EVERY) {
             return;
         }
+        self.looked_at = Some(Instant::now());
         for (id, ahead_ms) in replica.wrong_clocks() {
             self.warned_at = Some(Instant::now());
             tracing::warn!(

@@ -1,13 +1,15 @@
 //! Nodes whose addresses for the others change: one, all at once, with names and without; and what is said meanwhile.
 
-use crate::support::cluster::{Cluster, free_ports, kill, wait_for};
+use crate::support::cluster::{CATAMARAN, Cluster, Scratch, free_ports, kill, wait_for};
 use crate::support::dns::{Transport, exchange};
+use crate::support::http;
 use crate::support::nodes::{cluster_of_nodes, said};
 use crate::support::tools::forbidden;
 use crate::updates::{add, rcode};
 use serde_json::Value;
-use std::net::Ipv4Addr;
-use std::process::Command;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// Where node `of` is, as node `asked` has it.
@@ -210,4 +212,62 @@ fn an_administrator_moves_a_node_by_hand() {
     assert!(run(&["cluster", "move", "2", "localhost"]).1.contains("not HOST:PORT"));
     kill("TERM", again.id());
     again.wait().unwrap();
+}
+
+/// Runs a command of the program alone; gives its exit code and what it said.
+fn catamaran(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(CATAMARAN).args(arguments).output().unwrap();
+    let said = [output.stdout, output.stderr].map(|said| String::from_utf8(said).unwrap()).concat();
+    (output.status.code(), said)
+}
+
+/// A node that ends with the test.
+struct Node(Child);
+
+impl Node {
+    fn serve(config: &Path) -> Self {
+        let config = config.to_str().unwrap();
+        let command = Command::new(CATAMARAN).args(["serve", "--config", config]).stderr(Stdio::null()).spawn();
+        Self(command.unwrap())
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_cluster_is_made_and_joined_by_names() {
+    let (scratch, port) = (Scratch::new("moves-join"), free_ports(8));
+    let dir = |node: u64| scratch.path().join(format!("machine-{node}"));
+    let [first, second] = [dir(1), dir(2)].map(|dir| dir.to_str().unwrap().to_owned());
+    let at = |offset: u16| format!("127.0.0.1:{}", port + offset);
+    let (name, other_name) = (format!("localhost:{}", port + 2), format!("localhost:{}", port + 5));
+    let unreachable = catamaran(&["init", "--dir", &first, "--dns", &at(0), "--peer", "0.0.0.0:1"]);
+    assert!(unreachable.0 == Some(2) && unreachable.1.contains("--advertise"), "{unreachable:?}");
+    let init = ["init", "--dir", &first, "--dns", &at(0), "--api", &at(1), "--peer", &format!("0.0.0.0:{}", port + 2)];
+    let (code, said) = catamaran(&[&init[..], &["--advertise", &name]].concat());
+    assert_eq!(code, Some(0), "{said}");
+    let _first = Node::serve(&dir(1).join("node-1/catamaran.toml"));
+    let api: SocketAddr = at(1).parse().unwrap();
+    let member = |node: u64| -> Option<Value> {
+        let status = http::get(api, "/v1/status").ok()?.json()?;
+        status["members"].as_array()?.iter().find(|member| member["node"] == node).cloned()
+    };
+    wait_for("the first node", || (member(1)?["address"] == name.as_str()).then_some(()));
+    let token = wait_for("a token", || {
+        let (code, said) = catamaran(&["cluster", "add", "--dir", &first]);
+        (code == Some(0)).then(|| said.trim().to_owned())
+    });
+    let join = ["join", "--token", &token, "--dir", &second, "--dns", &at(3), "--api", &at(4), "--peer", &other_name];
+    let (code, said) = catamaran(&join);
+    assert_eq!(code, Some(0), "{said}");
+    let config = std::fs::read_to_string(dir(2).join("node-2/catamaran.toml")).unwrap();
+    assert!(config.contains(&format!("advertise = \"{other_name}\"")), "{config}");
+    let _second = Node::serve(&dir(2).join("node-2/catamaran.toml"));
+    wait_for("its vote", || (member(2)?["role"] == "voter").then_some(()));
+    assert_eq!(member(2).unwrap()["address"], other_name.as_str());
 }

@@ -5,8 +5,8 @@ use crate::members::Joined;
 use crate::support::cluster::{Cluster, Scratch, wait_for};
 use crate::support::frames::{Claim, of_each_kind};
 use crate::support::hostile_peer::{
-    BULK, DATA_KEY, HEARTBEAT, HostilePeer, Identity, JOIN, KEY_REFUSED, NORMAL, REMOVED, VOUCH, connect_from,
-    peer_address,
+    ANNOUNCE, BULK, DATA_KEY, HEARTBEAT, HostilePeer, Identity, JOIN, KEY_REFUSED, NORMAL, REMOVED, VOUCH,
+    connect_from, peer_address,
 };
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -82,7 +82,9 @@ fn allowed(who: Who, claim: u64, lane: u8, to: u64) -> Outcome {
     match lane {
         _ if who == Who::Foreigner => Outcome::HangsUp,
         JOIN => Outcome::Refuses,
-        DATA_KEY | VOUCH if who == Who::Stranger => Outcome::HangsUp,
+        DATA_KEY | VOUCH | ANNOUNCE if who == Who::Stranger => Outcome::HangsUp,
+        // Nobody is met at the address, whoever announces it.
+        ANNOUNCE => Outcome::Refuses,
         DATA_KEY | VOUCH if is_member => Outcome::Answers,
         DATA_KEY | VOUCH => Outcome::Refuses,
         HEARTBEAT | NORMAL | BULK if who == Who::Stranger || number == to || claim == 0 => Outcome::HangsUp,
@@ -117,6 +119,7 @@ fn met(door: &Door, identity: Option<&Identity>, claim: u64, lane: u8, case: u32
         let pin = "0".repeat(64);
         let request = match lane {
             JOIN => r#"{"secret":"guessed","address":"127.0.0.1:1","feature_level":9}"#.to_owned(),
+            ANNOUNCE => format!(r#"{{"from":{claim},"address":"127.0.0.1:1","has_moved":true}}"#),
             DATA_KEY => format!(r#"{{"from":{claim},"number":{}}}"#, door.data_key),
             _ => format!(r#"{{"from":{claim},"about":{NEVER},"names":[],"pin":"{pin}"}}"#),
         };
@@ -163,7 +166,7 @@ fn knock(identities: &[(Who, Option<Identity>)], door: &Door) -> (u32, Vec<Strin
     let (to, mut cases, mut wrong) = (door.to, 0, Vec::new());
     for (who, identity) in identities {
         for claim in [0, 1, ROTATED, GONE, LEARNER, NEVER, 1 << 32 | GONE, 1 << 32 | ROTATED] {
-            for lane in [HEARTBEAT, NORMAL, BULK, JOIN, DATA_KEY, VOUCH, NO_LANE] {
+            for lane in [HEARTBEAT, NORMAL, BULK, JOIN, DATA_KEY, VOUCH, ANNOUNCE, NO_LANE] {
                 let expected = allowed(*who, claim, lane, to);
                 let met = met(door, identity.as_ref(), claim, lane, cases);
                 if met != expected {
@@ -211,7 +214,13 @@ fn only_members_speak_on_the_port_for_peers() {
         let status = cluster.status(1)?;
         (status["data_key"] == 2 && status["data_key_changes"] == false).then_some(2)
     });
-    let term = |id| cluster.status(id).unwrap()["term"].clone();
+    let addresses = |status: &serde_json::Value| -> Vec<serde_json::Value> {
+        status["members"].as_array().unwrap().iter().map(|member| member["address"].clone()).collect()
+    };
+    let term = |id| {
+        let status = cluster.status(id).unwrap();
+        (status["term"].clone(), addresses(&status))
+    };
     let before: Vec<_> = cluster.ids().map(term).collect();
     let identities = ALL.map(|who| (who, identity(who)));
     let door = |to| Door { to, address: peer_address(&cluster, to), ca: cluster.dir.join("ca.pem"), data_key };

@@ -20,6 +20,7 @@ pub(crate) const BULK: u8 = 2;
 pub(crate) const JOIN: u8 = 0xFF;
 pub(crate) const DATA_KEY: u8 = 0xFE;
 pub(crate) const VOUCH: u8 = 0xFD;
+pub(crate) const ANNOUNCE: u8 = 0xFC;
 
 /// What an acceptor says in the place of its id.
 pub(crate) const REMOVED: u64 = 0;
