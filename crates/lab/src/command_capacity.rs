@@ -287,7 +287,8 @@ fn sentence(capacity: &Capacity<'_>, search: &Search, arguments: &Arguments) -> 
             "capacity {rate:.0} queries a second: {low:.0} were met and {high:.0} were not; one bracket has no interval"
         ),
         count => format!(
-            "capacity {rate:.0} queries a second, {low:.0} to {high:.0} ({:.1} % interval of the median, {count} repeats)",
+            "capacity {rate:.0} queries a second, {low:.0} to {high:.0} ({:.1} % interval of the median, {count} \
+             repeats)",
             confidence * 100.0,
         ),
     }

@@ -58,7 +58,8 @@ Examples:
   catlab compare updates --help
 
 Of two runs: the ratio B/A of p50, p90, p99, p99.9 and the achieved rate, with 95 % intervals from 2,000 draws of whole
-seconds; and the difference B-A of loss, wrong answers and each RCODE, with 95 % intervals from the counts of all queries.
+seconds; and the difference B-A of loss, wrong answers and each RCODE, with 95 % intervals from the counts of all
+queries.
 Verdicts: better; no difference; worse, within the threshold; undecided; WORSE, beyond the threshold (a regression).
 Exit code 0: no regression was seen; 1: a regression; 2: the runs cannot be compared; 3: undecided, B looks worse by
 more than the threshold, but chance cannot be excluded.";
@@ -207,6 +208,16 @@ mod tests {
         for inner in command.get_subcommands() {
             check(inner, &format!("{path} {}", inner.get_name()), with_out);
         }
+    }
+
+    #[test]
+    fn a_connection_carries_at_least_one_query() {
+        let load = |count: &str| {
+            let words = ["catlab", "load", "--server", "127.0.0.1", "--name", "q.example", "--queries-per-connection"];
+            Cli::try_parse_from(words.into_iter().chain([count])).map(|_| ()).map_err(|error| error.to_string())
+        };
+        assert_eq!(load("1"), Ok(()));
+        assert!(load("0").unwrap_err().contains("--queries-per-connection"), "0 is not unlimited");
     }
 
     #[test]

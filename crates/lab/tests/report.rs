@@ -211,7 +211,12 @@ fn the_page_itself_shows_in_which_second_a_server_stopped_or_answered_late() {
     let pictures = pictures(&html);
     let trace = |picture: &str, name: &str| {
         let traces = pictures[picture]["traces"].as_array().unwrap();
-        traces.iter().find(|trace| trace["name"] == name).unwrap_or_else(|| panic!("{picture}: no {name}")).clone()
+        // The legend names each run once; the hover names each line.
+        let hover = format!("<extra>{name}</extra>");
+        let is_it = |trace: &&Value| {
+            trace["name"] == name || trace["hovertemplate"].as_str().is_some_and(|text| text.ends_with(&hover))
+        };
+        traces.iter().find(is_it).unwrap_or_else(|| panic!("{picture}: no {name}")).clone()
     };
     let numbers =
         |values: &Value| values.as_array().unwrap().iter().map(|one| one.as_f64().unwrap()).collect::<Vec<_>>();

@@ -2,17 +2,21 @@
 #[expect(dead_code, reason = "it is shared with tests that use more of it")]
 mod support;
 
-use lab::echo::{Echo, EchoPlan, Fault};
+use lab::echo::{Echo, EchoPlan, Fault, Faults};
 use lab::engine::Transport;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use support::Folder;
 
 /// A run at a server whose every answer takes that long: so long that a busy machine adds little to it.
 fn load(delay_ms: u64, out: &Path) {
-    let faults = Arc::new(move |_: &lab::echo::Asked<'_>| Fault::Delay(Duration::from_millis(delay_ms)));
+    load_with(Arc::new(move |_: &lab::echo::Asked<'_>| Fault::Delay(Duration::from_millis(delay_ms))), out);
+}
+
+fn load_with(faults: Faults, out: &Path) {
     let echo = Echo::start(&EchoPlan { faults, ..EchoPlan::new(&[Transport::Udp]).unwrap() }).unwrap();
     let server = echo.address(Transport::Udp).to_string();
     let mut command = Command::new(env!("CARGO_BIN_EXE_catlab"));
@@ -55,4 +59,28 @@ fn the_exit_code_says_whether_the_second_is_slower() {
     // Twice as slow may be allowed.
     let (code, text) = compare(&folder, ["before", "slower"], &["--threshold", "900%"]);
     assert_eq!(code, 2, "an option that is given twice: {text}");
+}
+
+#[test]
+fn a_server_that_was_dead_for_a_second_is_no_equal() {
+    let folder = Folder::new("dead");
+    load(100, &folder.path().join("whole"));
+    // A hundred queries a second: most of those of the third second are lost, a tenth of all.
+    let count = AtomicU64::new(0);
+    let faults = move |_: &lab::echo::Asked<'_>| match count.fetch_add(1, Ordering::Relaxed) {
+        200..260 => Fault::Drop,
+        _ => Fault::Delay(Duration::from_millis(100)),
+    };
+    load_with(Arc::new(faults), &folder.path().join("dead"));
+    let (code, text) = compare(&folder, ["whole", "dead"], &[]);
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("REGRESSION") && !text.contains("No regression"), "{text}");
+    let (code, text) = compare(&folder, ["dead", "whole"], &[]);
+    assert!(code == 0 && text.contains("better"), "{text}");
+    // 9 % of the queries may be lost: one run cannot decide that.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_catlab"));
+    command.arg("compare").args(["whole", "dead"].map(|name| folder.path().join(name))).args(["--threshold", "900%"]);
+    let output = command.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.code() == Some(3) && text.contains("Undecided"), "{text}");
 }

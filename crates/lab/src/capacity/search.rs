@@ -67,8 +67,8 @@ impl Found {
 /// The answer.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Estimate {
-    /// Median of the repeats, queries a second; zero when the server met the objective at no rate. Of a lower bound: the
-    /// highest rate that was met.
+    /// Median of the repeats, queries a second; zero when the server met the objective at no rate. Of a lower bound it
+    /// is the highest rate that was met.
     pub rate: f64,
     /// Lowest end of the brackets.
     pub low: f64,

@@ -71,3 +71,14 @@ impl FromStr for Transport {
             .ok_or_else(|| format!("{text} is no transport; there are udp, tcp, dot (or tls), doh and doq"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_rules_call_tls_is_dot() {
+        assert_eq!("tls".parse(), Ok(Transport::Dot));
+        assert!("tlss".parse::<Transport>().unwrap_err().contains("dot (or tls)"));
+    }
+}

@@ -215,8 +215,8 @@ fn spacing(plan: &Plan, outcome: &Outcome) -> Option<String> {
     let is_alike = is_stream && spacing >= SPACING_MIN_S && (p50 / spacing - 1.0).abs() <= SPACING_NEAR;
     is_alike.then(|| {
         format!(
-            "p50 of the service time is the time between two queries on a connection ({}): the server may answer a query \
-             when the next one comes",
+            "p50 of the service time is the time between two queries on a connection ({}): the server may answer a \
+             query when the next one comes",
             super::duration(Duration::from_secs_f64(spacing))
         )
     })
@@ -237,8 +237,8 @@ fn unsent_reason(plan: &Plan, outcome: &Outcome, rules: &Rules) -> Option<String
     let is_short = !outcome.is_interrupted && sent < least;
     is_short.then(|| {
         format!(
-            "{sent:.0} queries were sent of {planned:.0} that were planned. Service time and RCODEs still hold, for the \
-             rate that was sent; lower the rate, or add --workers"
+            "{sent:.0} queries were sent of {planned:.0} that were planned. Service time and RCODEs still hold for the \
+             rate that was sent; lower --rate or --speed, or add --workers"
         )
     })
 }

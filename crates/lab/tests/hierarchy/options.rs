@@ -25,7 +25,7 @@ fn the_page_tells_of_every_option_and_its_table_of_no_other() {
     let page = std::fs::read_to_string(page).unwrap();
     let [profile, run] = ["profile", "run"].map(|word| defined(&["hierarchy", word]));
     assert!(profile.contains("--anchor") && run.contains("--backend"), "{profile:?} {run:?}");
-    // The table is that of what resolvers are told: all that `profile` takes, but for where it is written, and over what.
+    // The table is that of what resolvers are told: all that `profile` takes, but for where it is written.
     let row = |line: &str| line.strip_prefix("| `").and_then(|row| row.split([' ', '`']).next()).map(str::to_owned);
     let table: BTreeSet<String> = page.lines().filter_map(row).filter(|word| word.starts_with("--")).collect();
     let settings: BTreeSet<String> =

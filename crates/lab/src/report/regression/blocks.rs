@@ -164,8 +164,8 @@ impl Totals<'_> {
         place.map_or(0, |place| self.values[place])
     }
 
-    /// Lower and upper end of the 95 % interval of a quantile, by rank, of independent queries; infinite where the queries
-    /// are too few to bound it.
+    /// Lower and upper end of the 95 % interval of a quantile, by rank, of independent queries; infinite where the
+    /// queries are too few to bound it.
     fn bounds_ns(&self, quantile: f64) -> [f64; 2] {
         let n = self.n as f64;
         let half = 1.96 * (n * quantile * (1.0 - quantile)).sqrt();

@@ -1,8 +1,8 @@
 //! Shares of the queries of two whole runs: loss, wrong answers, each RCODE.
 //!
 //! A bootstrap over seconds cannot see a server that is dead for one second of twenty: a third of the draws leave that
-//! second out. So the queries of the whole run are counted. The interval is Newcombe's of two score intervals ("Interval
-//! estimation for the difference between independent proportions", 1998, method 10).
+//! second out. So the queries of the whole run are counted. The interval is Newcombe's of two score intervals
+//! ("Interval estimation for the difference between independent proportions", 1998, method 10).
 
 use super::student;
 use super::{Figure, LEVEL};
