@@ -223,7 +223,7 @@ fn a_capture_that_could_hold_no_message_is_refused() {
     assert_eq!(code, 2, "{text}");
     assert!(text.contains("all 20 messages would be left out: a capture holds UDP and TCP only"), "{text}");
     assert!(!Path::new(&out).exists());
-    // Some of them are told, and the others are there.
+    // A part of them is counted, and the others are in the file.
     let (code, text) = catlab(&["mutate", &input, "--transport", "dot=0.5", "--by", "query", "--out", &out]);
     assert!(code == 0 && text.contains("messages are left out: a capture holds UDP and TCP only"), "{text}");
     assert!(Path::new(&out).exists());

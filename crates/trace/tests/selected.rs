@@ -144,7 +144,11 @@ fn the_message_in_each_kind_of_tunnel_is_read() {
         ("PPTP", RAW, ipv4(47, &[&[0x30, 0x81, 0x88, 0x0B][..], &[0; 12], &[0xFF, 3, 0, 0x21], &packet].concat())),
         ("ERSPAN I", RAW, ipv4(47, &[&[0, 0, 0x88, 0xBE][..], &frame].concat())),
         ("ERSPAN II", RAW, ipv4(47, &[&[0x10, 0, 0x88, 0xBE, 0, 0, 0, 1][..], &[0x10; 8], &frame].concat())),
-        ("ERSPAN III", RAW, ipv4(47, &[&[0x10, 0, 0x22, 0xEB, 0, 0, 0, 1, 0x20][..], &[0; 10], &[1], &[0; 8], &frame].concat())),
+        (
+            "ERSPAN III",
+            RAW,
+            ipv4(47, &[&[0x10, 0, 0x22, 0xEB, 0, 0, 0, 1, 0x20][..], &[0; 10], &[1], &[0; 8], &frame].concat()),
+        ),
         ("VXLAN", RAW, ipv4(17, &udp(4789, &[&[8, 0, 0, 0, 0, 0, 1, 0][..], &frame].concat()))),
         ("VXLAN-GPE", RAW, ipv4(17, &udp(4790, &[&[0x0C, 0, 0, 1, 0, 0, 1, 0][..], &packet].concat()))),
         ("Geneve", RAW, ipv4(17, &udp(6081, &[&[1, 0, 0x65, 0x58, 0, 0, 1, 0][..], &[0; 4], &frame].concat()))),

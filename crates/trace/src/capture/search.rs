@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn dso_is_told_by_its_tlvs() {
+    fn dso_is_known_by_its_tlvs() {
         let dso = [&[0, 20][..], &[0, 1, 0x30, 0, 0, 0, 0, 0, 0, 0, 0, 0], &[0, 1, 0, 4, 0, 0, 0, 9]].concat();
         assert_eq!(judge(&dso, false), Start::Yes);
         let other = [&dso[..17], &[5], &dso[18..]].concat();

@@ -214,7 +214,7 @@ impl Stream {
                 let searched = search.add(at_ns, new);
                 out.tally.octets_skipped += searched.skipped;
                 let is_kept = searched.found.is_some() || !search.is_empty();
-                // The segment at hand is counted by who gave it.
+                // The caller counts the segment that was just added.
                 let earlier = searched.segments.saturating_sub(u64::from(!is_kept));
                 out.tally.recount(Unread::SegmentPart, Unread::SegmentAdrift, earlier);
                 let unread = if is_kept { Unread::SegmentPart } else { Unread::SegmentAdrift };

@@ -143,7 +143,7 @@ fn gtp(octets: &[u8]) -> Inner<'_> {
     Ok((Layer::Ip, rest))
 }
 
-/// RFC 4380 5.1.1: before the packet may stand who sent it, and by what right.
+/// RFC 4380 5.1.1: an authentication and an origin header may stand before the packet.
 fn teredo(mut octets: &[u8]) -> Option<Inner<'_>> {
     if let [0, 1, identifier, authentication, rest @ ..] = octets {
         octets = rest.get(usize::from(*identifier) + usize::from(*authentication) + 9..)?;

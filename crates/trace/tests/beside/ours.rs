@@ -2,12 +2,12 @@
 
 use crate::told::{NONE, Told};
 use std::path::Path;
-use trace::{Options, open};
+use trace::{DnstapSide, Options, open};
 use wire::parse::{FirstQuestion, Header, Message};
 
 /// Every message of a file, in its order.
 pub(crate) fn read(path: &Path) -> Vec<Told> {
-    let mut reader = open(path, &Options { ports: vec![53], ..Options::default() }).unwrap();
+    let mut reader = open(path, &Options { dnstap: DnstapSide::ALL.into(), ..Options::default() }).unwrap();
     let mut all = Vec::new();
     while let Some(message) = reader.next().unwrap() {
         all.push(told(&message));
