@@ -201,6 +201,7 @@ fn opt_carries_what_it_was_given() {
         dnssec_ok: true,
         nsid: Some(b"n1"),
         zoneversion: Some(ZoneVersionOut { label_count: 2, serial: Serial(0x0102_0304) }),
+        expire: Some(1_209_600),
         keepalive: Some(300),
         cookie: Some(b"0123456789abcdef"),
         ede: [Some((ede::INVALID_DATA, "old")), None],
@@ -208,17 +209,18 @@ fn opt_carries_what_it_was_given() {
         behind_octets: 0,
     };
     let response = respond(&query, 512, Some(&edns), |composer| composer.set_rcode(Rcode::BADCOOKIE));
-    let opt = hex("00 0029 04d0 01 00 8000 0033
+    let opt = hex("00 0029 04d0 01 00 8000 003b
         000a 0010 30313233343536373839616263646566
         0003 0002 6e31
         0013 0006 0200 01020304
+        0009 0004 00127500
         000b 0002 012c
         000f 0005 0018 6f6c64");
     assert_eq!(response[24..], opt);
     assert_eq!(opt.len(), edns.octet_count());
     let message = Message::parse(&response).unwrap();
     assert_eq!(message.rcode(), Rcode::BADCOOKIE);
-    assert_eq!(message.edns().unwrap().options().count(), 5);
+    assert_eq!(message.edns().unwrap().options().count(), 6);
 }
 
 #[test]
