@@ -329,6 +329,14 @@ impl ReplicaThread {
             Output::ZonesReplaced => self.zones_replaced(),
             Output::ServingChanged { serving } => {
                 tracing::info!(?serving, "serving changed");
+                if self.replica.serves_behind() {
+                    let applied = self.replica.brief_status().applied_index;
+                    tracing::warn!(
+                        applied,
+                        "this node hears no leader and answers with old data: its last changes before the start cannot \
+                         be confirmed until most of the nodes run"
+                    );
+                }
                 self.serving.set(serving);
             }
             Output::LeaseChanged { until_ms } => self.expiry.set_lease(until_ms),

@@ -34,7 +34,8 @@ mod two_sites;
 mod encrypted;
 // What clients of TCP are told.
 mod connections;
-// Disks that hang, lie or are gone, and nodes that were away for long.
+// Disks that hang, lie or are gone, and nodes that were away for long, or start alone.
+mod alone;
 mod away;
 mod disks;
 // Nodes that cannot go on: how they end, and what a start says.
