@@ -55,6 +55,8 @@ mod full_queue;
 // What one key can make nodes keep in memory.
 mod owner_memory;
 mod zone_memory;
+// What the program says of itself.
+mod version;
 // A cluster's state as a file, and another cluster made of it.
 mod backup;
 // The same update again: one outcome, one execution.
