@@ -107,8 +107,8 @@ fn a_backup_becomes_another_cluster() {
     assert_eq!(foreign.err(), Some(OpenError::Foreign));
 }
 
-/// A secondary follows the old cluster for 70,000 updates that the backup lacks. It takes a zone only when its serial is
-/// newer than its own (RFC 1982 3.2), so that of the restored zone must be.
+/// A secondary follows the old cluster for 70,000 updates that the backup lacks. It takes a zone only if its serial is
+/// newer than its own (RFC 1982 3.2).
 #[test]
 fn a_secondary_takes_a_restored_zone_after_70_000_updates_that_the_backup_lacks() {
     for policy in [SerialPolicyOption::Increment, SerialPolicyOption::UnixTime] {

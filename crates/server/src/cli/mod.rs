@@ -27,7 +27,8 @@ use std::path::PathBuf;
 /// An authoritative nameserver that is replicated by Raft: every node answers, every node takes updates, nothing that
 /// was acknowledged is lost when a node dies.
 #[derive(Parser, Debug)]
-#[command(name = "catamaran", version = env!("CATAMARAN_VERSION"), after_help = EXIT_CODES, arg_required_else_help = true, max_term_width = 100)]
+#[command(name = "catamaran", version = env!("CATAMARAN_VERSION"), after_help = EXIT_CODES)]
+#[command(arg_required_else_help = true, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -1,7 +1,7 @@
 //! A zone's serial never goes back on any member, across restarts too, nor when a zone is removed and added again
-//! (ARCHITECTURE.md, Invariants). The one exception is a member that started without a leader, does not know what it had
-//! published, and says that it answers with old data; what it served before counts again once a leader confirms it. That it
-//! moves once for each effective update is in `refused_leaves_no_trace`.
+//! (ARCHITECTURE.md, Invariants). One exception: a member that started without a leader and does not know what it had
+//! published says that it answers with old data. What it served before counts again once a leader confirms it. That a
+//! serial moves once for each effective update is in `refused_leaves_no_trace`.
 
 use replica::io::NodeId;
 use std::collections::BTreeMap;

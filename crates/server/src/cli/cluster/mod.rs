@@ -124,8 +124,8 @@ Examples:
 
 For when more than half of the voters are gone for good. What only they had is lost, acknowledged or not: compare
 `applied` in the last `catamaran status` of the nodes that are left, and take the one that is furthest. Its directory is
-only read. Serials jump ahead as with `cluster restore`. Nodes of the old cluster cannot join the new one, but a majority
-of them can still run the old one: switch them off for good. A node that was ended because of its data
+only read. Serials jump ahead as with `cluster restore`. Nodes of the old cluster cannot join the new one, but most of
+them together can still run the old one: switch them off for good. A node that was ended because of its data
 (exit code 9), or had been removed, is taken with --accept-damage only: any other that is left is better.";
 
 /// `cluster ...`
