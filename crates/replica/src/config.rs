@@ -2,7 +2,8 @@
 
 use crate::io::{Doubt, NodeId};
 use crate::limits::{
-    HISTORY_COUNT_MAX, HISTORY_OCTETS_MAX, HISTORY_TOTAL_OCTETS_MAX, SESSION_COUNT_MAX, START_STALE_AFTER_MS,
+    HISTORY_COUNT_MAX, HISTORY_OCTETS_MAX, HISTORY_TOTAL_OCTETS_MAX, SESSION_COUNT_MAX, START_BEHIND_AFTER_MS,
+    START_STALE_AFTER_MS,
 };
 use crate::log::LogConfig;
 use crate::peer::FEATURE_LEVEL;
@@ -43,6 +44,8 @@ pub struct ReplicaConfig {
     pub audit_after: u64,
     /// Milliseconds after the start from which a replica that hears no leader answers, marked stale.
     pub start_stale_after_ms: u64,
+    /// The same for a replica whose log holds more than it knows to be committed.
+    pub start_behind_after_ms: u64,
     /// Whether clients ask this member: one that nobody asks is waited for by no update.
     pub answers_queries: bool,
     /// What a leader said against this member's log before the process before this one ended because of it, unless that
@@ -76,6 +79,7 @@ impl ReplicaConfig {
             history_total_octets_max: HISTORY_TOTAL_OCTETS_MAX,
             audit_after: u64::MAX,
             start_stale_after_ms: START_STALE_AFTER_MS,
+            start_behind_after_ms: START_BEHIND_AFTER_MS,
             answers_queries: true,
             doubt: None,
             key_growth_bytes_max: u64::MAX,

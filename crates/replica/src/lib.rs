@@ -61,7 +61,7 @@ mod scenarios;
 
 pub use codec::DecodeError;
 pub use config::ReplicaConfig;
-pub use machine::Alarms;
+pub use machine::{Alarms, RestoredZone};
 pub use memory::MemoryFigures;
 pub use replica::{Backup, Counters, Founder, Founding, OpenError, Replica, RestoreFailure, Restored};
 pub use secrets::{DataKey, Sealed};

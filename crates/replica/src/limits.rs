@@ -184,9 +184,11 @@ pub const TRANSFER_WAIT_MS: u64 = 3_000;
 /// How long a read waits for a confirmed index.
 pub const READ_WAIT_MS: u64 = 2_500;
 
-/// How far the serials of a restored cluster jump ahead: by more updates than a backup is old, and by little of the
-/// half of all serials that is newer (RFC 1982 3.1).
-pub const RESTORE_SERIAL_GAP: u32 = 1 << 16;
+/// How far the serials of a restored cluster jump ahead by default. Half of [`SERIAL_GAP_MAX`]: the old cluster may
+/// have served a billion changes that the backup lacks, and a secondary may have missed as many that it holds.
+pub const RESTORE_SERIAL_GAP: u32 = 1 << 30;
+/// The most by which a serial may move in one step and still be newer (RFC 1982 3.1).
+pub const SERIAL_GAP_MAX: u32 = (1 << 31) - 1;
 
 /// Time after which a piece of long work is done although the machine was never without other work.
 pub const LEISURE_WAIT_MS: u64 = 50;
@@ -212,6 +214,9 @@ pub const LIVED_STEP_MS_MAX: u64 = 100;
 pub const CAMPAIGN_RANK_MS: u64 = 30;
 /// A restarted replica that hears no leader answers after this, marked stale.
 pub const START_STALE_AFTER_MS: u64 = 5_000;
+/// The same for a replica whose log holds more than it knows to be committed. It answers without that part, so that its
+/// serials may be older than those it served before: it waits longer for a leader.
+pub const START_BEHIND_AFTER_MS: u64 = 15_000;
 /// Time between two reports of the leader (commit index, state hash, time).
 pub const REPORT_MS: u64 = 50;
 /// Milliseconds within which a member answered that the leadership is handed to: four reports, less than raft waits for

@@ -310,17 +310,30 @@ impl Replica {
         }
     }
 
-    /// A restarted replica that hears nobody answers after a while, marked stale. What it had published is in its
-    /// log; where more is in the log than is known to be committed, some of that may have been published too, and
-    /// it waits for a leader: a serial never goes back.
+    /// A restarted replica that hears no leader answers after a while, marked stale. All that it had published is in
+    /// its log. Where the log holds more than is known to be committed, the replica may have published some of that
+    /// too, and it waits longer: without that part its serials may be older than those it served before.
     pub(crate) fn serve_stale_when_due(&mut self) {
-        let waited = self.lived_ms >= self.config.start_stale_after_ms;
         let knows_all = self.machine.applied.0 >= self.started_last_index;
+        let waited = self.lived_ms >= self.config.start_stale_after_ms;
         // One that has not applied yet that it is a member knows nothing of how the zones are to be served.
         let is_member = self.machine.settings.is_member(self.driver.id());
-        if self.serving == Serving::No && waited && knows_all && is_member {
+        if self.serving == Serving::No && is_member && (waited && knows_all || self.may_serve_behind()) {
             self.set_serving(Serving::Stale);
         }
+    }
+
+    /// Nobody has led for long, and all that is known to be committed is applied.
+    fn may_serve_behind(&self) -> bool {
+        self.lived_ms - self.led_ms >= self.config.start_behind_after_ms
+            && self.machine.applied.0 >= self.driver.log().hard_state().commit
+    }
+
+    /// Whether this replica answers although it may have published more before it started. Serials may be older than
+    /// they were until a leader confirms the rest.
+    #[must_use]
+    pub fn serves_behind(&self) -> bool {
+        self.serving == Serving::Stale && self.machine.applied.0 < self.started_last_index
     }
 
     /// Milliseconds since a leader last confirmed that nothing newer is committed than what is applied here.

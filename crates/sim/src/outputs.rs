@@ -126,7 +126,9 @@ impl Simulation {
         let checked = (|| {
             invariants.states.on_applied(id, index, hash).map_err(|what| ("replicas_hold_equal_state", what))?;
             if replica.serving() != Serving::No {
-                invariants.serials.on_served(id, &published).map_err(|what| ("serials_never_go_back", what))?;
+                let is_behind = replica.serves_behind();
+                let checked = invariants.serials.on_served(id, is_behind, &published);
+                checked.map_err(|what| ("serials_never_go_back", what))?;
             }
             invariants.traces.on_applied(id, oracle, &published).map_err(|what| ("refused_leaves_no_trace", what))
         })();
@@ -148,7 +150,8 @@ impl Simulation {
         let published = replica.zones().published();
         let applied = replica.state_hash().0;
         let checked = (|| {
-            invariants.serials.on_served(id, &published).map_err(|what| ("serials_never_go_back", what))?;
+            let checked = invariants.serials.on_served(id, replica.serves_behind(), &published);
+            checked.map_err(|what| ("serials_never_go_back", what))?;
             let survive = &mut invariants.acknowledged;
             let held = survive.on_serving(id, oracle, &published, applied);
             held.map_err(|what| ("acknowledged_updates_survive", what))

@@ -31,6 +31,8 @@ pub(crate) struct Setup {
     pub(crate) session_count_max: usize,
     /// After which time without a leader a member answers, marked stale.
     pub(crate) start_stale_after_ms: u64,
+    /// The same for a member that does not know what of its log is committed.
+    pub(crate) start_behind_after_ms: u64,
     /// Whether updates are acknowledged only when every member that answers shows them.
     pub(crate) all_live: bool,
     /// Whether members join, go, and die for good.
@@ -76,6 +78,7 @@ impl Setup {
             log,
             session_count_max: if forgets { 400 } else { 100_000 },
             start_stale_after_ms: if rng.happens(500_000) { 1_000 } else { 5_000 },
+            start_behind_after_ms: if Rng::new(seed).fork("behind").happens(500_000) { 1_500 } else { 15_000 },
             all_live: other.happens(350_000),
             changes_members: Rng::new(seed).fork("members").happens(300_000) || is_attacked,
             is_attacked,
@@ -115,6 +118,7 @@ impl Setup {
         config.session_count_max = self.session_count_max;
         config.history_count_max = 50;
         config.start_stale_after_ms = self.start_stale_after_ms;
+        config.start_behind_after_ms = self.start_behind_after_ms;
         config
     }
 }

@@ -15,6 +15,7 @@ mod zones;
 pub(crate) use growth::{AccountId, GrowthAccounts};
 pub(crate) use hash_ring::HashRing;
 pub(crate) use items::FrozenState;
+pub use reset::RestoredZone;
 pub(crate) use restore::{Restore, RestoreError, SettingsOnly, empty_machine};
 pub(crate) use stages::{StageError, Stages, chunk_digest};
 #[cfg(test)]

@@ -2,22 +2,41 @@
 
 use super::{Machine, Stages};
 use crate::state::History;
-use crate::update::serial;
+use crate::update::serial::{self, SerialGap};
 use wire::number::{Rtype, Serial};
 use zone::{Changeset, Record, ZoneId};
 
+/// How a zone goes on in another cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RestoredZone {
+    /// Which.
+    pub zone: ZoneId,
+    /// The serial that the old state has.
+    pub serial_from: Serial,
+    /// The serial in the new cluster: the same for a zone that is signed elsewhere.
+    pub serial_to: Serial,
+}
+
 impl Machine {
-    /// Moves the serial of every zone ahead, but for those that are signed elsewhere: with their SOA the signature of
-    /// it would have to change. What was staged is given up.
+    /// Moves the serial of every zone ahead; gives the old and the new one of each. Zones that are signed elsewhere
+    /// keep theirs, because a new SOA would need a new signature. Imports that were not finished are dropped.
     ///
     /// # Errors
     /// The zone that does not take it.
-    pub(crate) fn step_serials(&mut self, gap: u32) -> Result<(), ZoneId> {
+    pub(crate) fn step_serials(&mut self, gap: SerialGap, now_s: u64) -> Result<Vec<RestoredZone>, ZoneId> {
         self.publish();
-        let mut steps = Vec::new();
-        for zone in self.zones.head().zones().filter(|zone| !zone.is_presigned()) {
+        let (mut steps, mut restored) = (Vec::new(), Vec::new());
+        for zone in self.zones.head().zones() {
             let id = zone.id();
-            steps.push((step(&id, &zone, gap).ok_or_else(|| id.clone())?, id));
+            let last = zone.serial().ok_or_else(|| id.clone())?;
+            if zone.is_presigned() {
+                restored.push(RestoredZone { zone: id, serial_from: last, serial_to: last });
+                continue;
+            }
+            let policy = self.settings.zones().get(&id).copied().unwrap_or_default().serial_policy;
+            let to = serial::restored(last, policy, now_s, gap);
+            restored.push(RestoredZone { zone: id.clone(), serial_from: last, serial_to: to });
+            steps.push((step(&id, &zone, to).ok_or_else(|| id.clone())?, id));
         }
         let staged: Vec<ZoneId> = self.zones.head().all_staged().map(|zone| zone.id()).collect();
         let mut edit = self.zones.edit();
@@ -32,7 +51,7 @@ impl Machine {
         self.zones.reclaim();
         self.zones_hash = self.zones.head().state_hash();
         self.stages = Stages::default();
-        Ok(())
+        Ok(restored)
     }
 
     /// No difference leads to what a zone holds now.
@@ -41,12 +60,10 @@ impl Machine {
     }
 }
 
-fn step(id: &ZoneId, zone: &zone::set::Zone<'_>, gap: u32) -> Option<Changeset> {
+fn step(id: &ZoneId, zone: &zone::set::Zone<'_>, to: Serial) -> Option<Changeset> {
     let soa = zone.soa()?;
     let rdata = soa.rdatas().next()?;
     let from = zone.serial()?;
-    // Some software takes 0 for "no serial".
-    let to = Serial(Some(from.0.wrapping_add(gap)).filter(|&serial| serial != 0).unwrap_or(1));
     let owner = id.apex.clone();
     let record = |rdata: Box<[u8]>| Record { owner: owner.clone(), rtype: Rtype::SOA, ttl: soa.ttl, rdata };
     Some(Changeset {

@@ -2,7 +2,7 @@
 //!
 //! What clients know stays: zones, keys, grants, and what was executed, so that an update which comes again is still
 //! not executed twice. Who belonged to the old cluster does not. Serials jump ahead, because secondaries may have seen
-//! what is not in the state.
+//! changes that are not in the state, and refuse a zone whose serial goes back (RFC 1982 3.2).
 
 use super::Replica;
 use super::founding::Founding;
@@ -11,10 +11,10 @@ use crate::checkpoint::{CheckpointError, CheckpointReader};
 use crate::config::ReplicaConfig;
 use crate::disk::DiskRead;
 use crate::io::{Member, NodeId};
-use crate::limits::RESTORE_SERIAL_GAP;
 use crate::log::Log;
-use crate::machine::{Machine, SettingsOnly};
+use crate::machine::{Machine, RestoredZone, SettingsOnly};
 use crate::secrets::DataKey;
+use crate::update::serial::SerialGap;
 use core::fmt;
 use wire::name::Name;
 
@@ -67,8 +67,8 @@ pub struct Restored {
     pub applied: (u64, u64),
     /// Index of the entry that the new cluster begins with.
     pub founded: u64,
-    /// Zones.
-    pub zone_count: usize,
+    /// Zones, in order, with their old and new serials.
+    pub zones: Vec<RestoredZone>,
     /// TSIG keys.
     pub key_count: usize,
     /// It is from the directory of a member that had been removed: what the others did since is not in it.
@@ -83,6 +83,10 @@ pub struct Founder<'f> {
     pub address: String,
     /// The data key of the old cluster.
     pub old_key: &'f DataKey,
+    /// How far serials jump ahead.
+    pub serial_gap: SerialGap,
+    /// Seconds since 1970: zones whose serial is the time jump ahead from here.
+    pub now_s: u64,
     /// Gives random octets.
     pub nonce: &'f mut dyn FnMut() -> [u8; 12],
 }
@@ -184,16 +188,17 @@ fn found(
         return Err(OpenError::Level { cluster, known }.into());
     }
     let (index, term) = machine.applied;
-    let restored = Restored {
+    let mut restored = Restored {
         cluster_id: machine.settings.cluster_id(),
         members: machine.settings.members().into_iter().map(|member| member.id).collect(),
         applied: (index, term),
         founded: index + 1,
-        zone_count: machine.settings.zones().len(),
+        zones: Vec::new(),
         key_count: machine.settings.keys().len(),
         was_removed,
     };
-    machine.step_serials(RESTORE_SERIAL_GAP).map_err(|zone| RestoreFailure::Zone(zone.apex))?;
+    let stepped = machine.step_serials(founder.serial_gap, founder.now_s);
+    restored.zones = stepped.map_err(|zone| RestoreFailure::Zone(zone.apex))?;
     machine.forget_history();
     let member = Member { id: config.id, address: core::mem::take(&mut founder.address) };
     let reseal = |context: &[u8], sealed: &crate::Sealed| {

@@ -1,6 +1,8 @@
-//! The step of a zone's serial when an update changes the zone (RFC 2136 3.6, RFC 1982).
+//! The step of a zone's serial: when an update changes the zone (RFC 2136 3.6, RFC 1982), and when its cluster is
+//! restored from a state that may be old.
 
 use crate::io::SerialPolicyOption;
+use crate::limits::{RESTORE_SERIAL_GAP, SERIAL_GAP_MAX};
 use wire::number::Serial;
 use zone::text::calendar_date;
 
@@ -21,6 +23,42 @@ pub fn step(current: Serial, policy: SerialPolicyOption, now_s: u64) -> Serial {
             let date = u32::try_from(((year * 100 + month) * 100 + day) * 100).map(Serial).ok();
             date.filter(|date| date.is_newer_than(current)).unwrap_or_else(|| current.next())
         }
+    }
+}
+
+/// How far the serials of a restored cluster jump ahead: from 1 to [`SERIAL_GAP_MAX`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SerialGap(u32);
+
+impl SerialGap {
+    /// `None` when a serial would not move, or would go back (RFC 1982 3.1).
+    #[must_use]
+    pub const fn new(gap: u32) -> Option<Self> {
+        if gap == 0 || gap > SERIAL_GAP_MAX { None } else { Some(Self(gap)) }
+    }
+}
+
+impl Default for SerialGap {
+    fn default() -> Self {
+        Self(RESTORE_SERIAL_GAP)
+    }
+}
+
+/// The serial that a zone goes on with in a restored cluster, whose state has it at `last`. With `unixtime` the old
+/// cluster may have served the current time, so the gap begins there. The result is always newer than `last`.
+#[must_use]
+pub fn restored(last: Serial, policy: SerialPolicyOption, now_s: u64, gap: SerialGap) -> Serial {
+    let time = Serial(now_s as u32);
+    let passed = match policy {
+        SerialPolicyOption::UnixTime if time.is_newer_than(last) => time.0.wrapping_sub(last.0),
+        _ => 0,
+    };
+    let ahead = passed.saturating_add(gap.0).min(SERIAL_GAP_MAX);
+    match last.0.wrapping_add(ahead) {
+        // Some software takes 0 for "no serial". One more than the largest step would go back.
+        0 if ahead == SERIAL_GAP_MAX => Serial(u32::MAX),
+        0 => Serial(1),
+        to => Serial(to),
     }
 }
 
@@ -88,6 +126,52 @@ mod tests {
             assert_eq!(got, Serial(next), "{policy:?} {current} at {now_s}");
             assert!(got.is_newer_than(Serial(current)));
         }
+    }
+
+    #[test]
+    fn a_restored_serial_is_ahead_of_what_the_old_cluster_served() {
+        let now_s = 1_795_000_000;
+        // An increment from anywhere on the circle, a date, the time, a time from before the policy was set, and a
+        // zone that changes more than once a second and so runs ahead of the time.
+        for (policy, last) in [
+            (Increment, 1),
+            (Increment, u32::MAX - 5),
+            (Increment, u32::MAX - (1 << 30) + 1),
+            (Increment, 2_026_112_701),
+            (UnixTime, 1_794_900_000),
+            (UnixTime, 7),
+            (UnixTime, 1_795_900_000),
+            (UnixTime, 2_026_112_701),
+            (UnixTime, 3_900_000_000),
+        ] {
+            let to = restored(Serial(last), policy, now_s, SerialGap::default());
+            assert!(to.0 != 0 && to.is_newer_than(Serial(last)), "{policy:?} {last}: {}", to.0);
+            // What the old cluster did after the backup: 70,000 updates, the last of them now.
+            let mut served = Serial(last);
+            for number in 0..70_000 {
+                served = step(served, policy, now_s - (70_000 - number) / 10);
+                assert!(to.is_newer_than(served), "{policy:?} {last}: {} is not ahead of {}", to.0, served.0);
+            }
+        }
+    }
+
+    #[test]
+    fn no_gap_makes_a_serial_go_back() {
+        assert_eq!([0, 1 << 31, u32::MAX].map(SerialGap::new), [None; 3]);
+        for gap in [1, 2, 65_536, 1 << 30, SERIAL_GAP_MAX] {
+            for near in [0, 1, 7, 1 << 30, 1 << 31, u32::MAX, 0_u32.wrapping_sub(gap)] {
+                for policy in [Increment, UnixTime] {
+                    for now_s in [0, 1_795_000_000, 1 << 31, u64::from(u32::MAX), u64::from(near) + (1 << 31) - 1] {
+                        let to = restored(Serial(near), policy, now_s, SerialGap::new(gap).unwrap());
+                        assert!(to.0 != 0 && to.is_newer_than(Serial(near)), "{policy:?} {near} {gap} {now_s}");
+                    }
+                }
+            }
+        }
+        // The step that leaves 0 out would be one too long here.
+        let gap = SerialGap::new(SERIAL_GAP_MAX).unwrap();
+        assert_eq!(restored(Serial((1 << 31) + 1), Increment, 0, gap), Serial(u32::MAX));
+        assert_eq!(restored(Serial(u32::MAX), Increment, 0, SerialGap::new(1).unwrap()), Serial(1));
     }
 
     #[test]

@@ -34,7 +34,8 @@ pub(crate) use domain_name::domain_name;
 /// An authoritative nameserver that is replicated by Raft: every node answers, every node takes updates, nothing that
 /// was acknowledged is lost when a node dies.
 #[derive(Parser, Debug)]
-#[command(name = "catamaran", version, after_help = EXIT_CODES, arg_required_else_help = true, max_term_width = 100)]
+#[command(name = "catamaran", version = env!("CATAMARAN_VERSION"), after_help = EXIT_CODES)]
+#[command(arg_required_else_help = true, max_term_width = 100)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,

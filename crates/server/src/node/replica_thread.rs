@@ -20,7 +20,7 @@ use crate::stop::Stop;
 use crate::turn::Company;
 use replica::Replica;
 use replica::disk::DiskQueue;
-use replica::io::{AdminError, AdminReply, Input, Output, ReadIndexError};
+use replica::io::{AdminError, AdminReply, Input, Output, ReadIndexError, Serving};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -332,10 +332,7 @@ impl ReplicaThread {
                 self.zones_changed = Some(Instant::now());
             }
             Output::ZonesReplaced => self.zones_replaced(),
-            Output::ServingChanged { serving } => {
-                tracing::info!(?serving, "serving changed");
-                self.serving.set(serving);
-            }
+            Output::ServingChanged { serving } => self.serving_changed(serving),
             Output::LeaseChanged { until_ms } => self.expiry.set_lease(until_ms),
             Output::Everywhere { index, of_rotation } => self.shared.set_everywhere(index, of_rotation),
             // There is nothing to do but to end.
@@ -343,6 +340,19 @@ impl ReplicaThread {
             Output::DoubtCleared => self.ending.doubt_cleared(),
             Output::Fatal { reason } => self.ending.end(reason),
         }
+    }
+
+    fn serving_changed(&self, serving: Serving) {
+        tracing::info!(?serving, "serving changed");
+        if self.replica.serves_behind() {
+            let applied = self.replica.brief_status().applied_index;
+            tracing::warn!(
+                applied,
+                "this node hears no leader and answers with old data: its last changes before the start cannot be \
+                 confirmed until most of the nodes run"
+            );
+        }
+        self.serving.set(serving);
     }
 
     fn published(&mut self, index: u64) {

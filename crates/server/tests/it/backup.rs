@@ -10,6 +10,9 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
+/// How far serials jump ahead unless the operator says otherwise.
+const GAP: u64 = 1 << 30;
+
 /// A cluster of one node that `restore` or `recover` made.
 struct Restored {
     dir: String,
@@ -171,7 +174,7 @@ fn a_cluster_is_restored_as_another() {
     new.start();
     assert!(new.has("before.example.test") && new.has("www.example.test") && !new.has("after.example.test"));
     // Secondaries of the old cluster may have seen `after`: what they see now is newer.
-    assert_eq!(new.serial(), before + 65_536);
+    assert_eq!(new.serial(), before + GAP);
     // The old cluster's key files are good.
     add(new.dns, &cluster, "anew");
     assert!(new.has("anew.example.test"));
@@ -184,6 +187,51 @@ fn a_cluster_is_restored_as_another() {
     new.assert_audited("cluster restore", "nodes=1,2,3 from=backup", &id_in(&cluster.dir));
     let status = http::get(new.api, "/v1/status").unwrap().json().unwrap();
     assert_eq!(status["members"].as_array().unwrap().len(), 1);
+}
+
+/// RFC 1982 3.2, as a secondary compares the serial of its primary with its own.
+fn is_newer(serial: u64, than: u64) -> bool {
+    let ahead = (serial as u32).wrapping_sub(than as u32);
+    ahead != 0 && ahead < 1 << 31
+}
+
+#[test]
+fn serials_of_a_restored_cluster_are_ahead_by_as_much_as_the_operator_says() {
+    if !has("nsupdate") {
+        return;
+    }
+    let cluster = Cluster::start("serial-gap", 1, &[]);
+    let scratch = Scratch::new("serial-gap");
+    let file = scratch.path().join("monday").to_str().unwrap().to_owned();
+    let made = cluster.run(&["cluster", "backup", &file, "--with-data-key"]);
+    assert!(made.status.success(), "{}", text(&made));
+    let (before, key) = (serial(cluster.dns(1)), format!("{file}.key"));
+    for label in ["a", "b", "c", "d", "e"] {
+        add(cluster.dns(1), &cluster, label);
+    }
+    let served = serial(cluster.dns(1));
+    assert_eq!(served, before + 5);
+
+    let mut new = Restored::new(&scratch, "gap");
+    for wrong in ["0", "2147483648", "-1", "many"] {
+        let gap = format!("--serial-gap={wrong}");
+        let refused = new.make(&["restore", &file, "--data-key", &key, &gap]);
+        assert_eq!((refused.status.code(), std::fs::exists(&new.dir).unwrap()), (Some(2), false), "{}", text(&refused));
+        assert!(text(&refused).contains("from 1 to 2147483647"), "{}", text(&refused));
+    }
+    let made = new.make(&["restore", &file, "--data-key", &key, "--serial-gap", "2147483647"]);
+    let wanted = format!("example.test. goes on from serial {before} at {}", before + 2_147_483_647);
+    assert!(made.status.success() && text(&made).contains(&wanted), "{}", text(&made));
+    new.start();
+    assert!(is_newer(new.serial(), before) && is_newer(new.serial(), served));
+    add(new.dns, &cluster, "anew");
+    assert_eq!(new.serial(), before + (1 << 31));
+
+    let mut small = Restored::new(&scratch, "small");
+    let made = small.make(&["restore", &file, "--data-key", &key, "--serial-gap", "1000"]);
+    assert!(made.status.success(), "{}", text(&made));
+    small.start();
+    assert!(small.serial() == before + 1_000 && is_newer(small.serial(), served));
 }
 
 #[test]
@@ -240,7 +288,7 @@ fn the_last_node_founds_a_new_cluster() {
     new.assert_audited("cluster recover", "nodes=1,2,3 from=node-3", &id_in(&cluster.dir));
     new.start();
     assert!(new.has("kept.example.test"));
-    assert_eq!(new.serial(), before + 65_536);
+    assert_eq!(new.serial(), before + GAP);
     add(new.dns, &cluster, "anew");
     assert!(new.has("anew.example.test"));
 }
@@ -300,7 +348,7 @@ fn each_node_gives_a_backup_of_the_same_and_a_learner_too() {
     let hash = cluster.settle();
     wait_for("the learner to have all", || learner.status().filter(|status| status["state_hash"] == *hash));
     let before = serial(cluster.dns(1));
-    let old_serial = |zone: &str| zone.replace(&(before + 65_536).to_string(), &before.to_string());
+    let old_serial = |zone: &str| zone.replace(&(before + GAP).to_string(), &before.to_string());
     let wanted = exported(cluster.dir.to_str().unwrap(), cluster.api(1));
     let apis = cluster.ids().map(|id| cluster.api(id)).chain([learner.api()]);
     for (number, api) in (1..).zip(apis) {
@@ -314,7 +362,7 @@ fn each_node_gives_a_backup_of_the_same_and_a_learner_too() {
         for id in cluster.ids() {
             assert!(new.has(&format!("n{id}.example.test")), "n{id} in the backup of node {number}");
         }
-        assert_eq!(new.serial(), before + 65_536);
+        assert_eq!(new.serial(), before + GAP);
         let zone = exported(&new.dir, new.api);
         assert_eq!(old_serial(&zone), wanted, "from the backup of node {number}");
         assert_ne!(zone, wanted);

@@ -35,7 +35,8 @@ mod two_sites;
 mod encrypted;
 // What clients of TCP are told.
 mod connections;
-// Disks that hang, lie or are gone, and nodes that were away for long.
+// Disks that hang, lie or are gone, and nodes that were away for long, or start alone.
+mod alone;
 mod away;
 mod disks;
 // Nodes that cannot go on: how they end, and what a start says.
@@ -58,6 +59,8 @@ mod full_queue;
 // What one key can make nodes keep in memory.
 mod owner_memory;
 mod zone_memory;
+// What the program says of itself.
+mod version;
 // A cluster's state as a file, and another cluster made of it.
 mod backup;
 // The same update again: one outcome, one execution.

@@ -1,5 +1,7 @@
 //! A zone's serial never goes back on any member, across restarts too, nor when a zone is removed and added again
-//! (ARCHITECTURE.md, Invariants). That it moves once for each effective update is in `refused_leaves_no_trace`.
+//! (ARCHITECTURE.md, Invariants). One exception: a member that started without a leader and does not know what it had
+//! published says that it answers with old data. What it served before counts again once a leader confirms it. That a
+//! serial moves once for each effective update is in `refused_leaves_no_trace`.
 
 use replica::io::NodeId;
 use std::collections::BTreeMap;
@@ -12,18 +14,22 @@ use zone::set::SetVersion;
 pub(crate) struct SerialsNeverGoBack(BTreeMap<(NodeId, ZoneId), Serial>);
 
 impl SerialsNeverGoBack {
-    /// A member answers queries from these zones.
-    pub(crate) fn on_served(&mut self, id: NodeId, published: &SetVersion<'_>) -> Result<(), String> {
+    /// A member answers queries from these zones; `is_behind` when it says that it may have served newer ones.
+    pub(crate) fn on_served(&mut self, id: NodeId, is_behind: bool, published: &SetVersion<'_>) -> Result<(), String> {
         for zone in published.zones() {
             if let Some(serial) = zone.serial() {
-                self.on_serial(id, zone.id(), serial)?;
+                self.on_serial(id, is_behind, zone.id(), serial)?;
             }
         }
         Ok(())
     }
 
-    fn on_serial(&mut self, id: NodeId, zone: ZoneId, serial: Serial) -> Result<(), String> {
+    fn on_serial(&mut self, id: NodeId, is_behind: bool, zone: ZoneId, serial: Serial) -> Result<(), String> {
         let apex = zone.apex.clone();
+        let last = self.0.get(&(id, zone.clone()));
+        if is_behind && last.is_some_and(|&last| last.is_newer_than(serial)) {
+            return Ok(());
+        }
         match self.0.insert((id, zone), serial) {
             Some(last) if last != serial && !serial.is_newer_than(last) => {
                 Err(format!("{id} serves {apex} at {} after {}", serial.0, last.0))
@@ -42,9 +48,13 @@ mod tests {
         let mut serials = SerialsNeverGoBack::default();
         let zone = || ZoneId { view: 0, apex: "example.test.".parse().unwrap() };
         for serial in [4_294_967_290, 4_294_967_290, 4_294_967_295, 1] {
-            assert!(serials.on_serial(1, zone(), Serial(serial)).is_ok(), "{serial}");
+            assert!(serials.on_serial(1, false, zone(), Serial(serial)).is_ok(), "{serial}");
         }
-        assert!(serials.on_serial(2, zone(), Serial(4_294_967_290)).is_ok());
-        assert!(serials.on_serial(1, zone(), Serial(4_294_967_290)).is_err());
+        assert!(serials.on_serial(2, false, zone(), Serial(4_294_967_290)).is_ok());
+        // One that says that it is behind may, and has to come back to where it was.
+        for serial in [4_294_967_290, 4_294_967_295] {
+            assert!(serials.on_serial(1, true, zone(), Serial(serial)).is_ok());
+        }
+        assert!(serials.on_serial(1, false, zone(), Serial(4_294_967_295)).is_err());
     }
 }

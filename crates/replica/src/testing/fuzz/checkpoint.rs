@@ -5,6 +5,7 @@ use super::world::{CLUSTER, config, data_key, machine};
 use crate::checkpoint::{CheckpointHeader, CheckpointItems, CheckpointWriter, Section, Written};
 use crate::disk::{DiskOp, DiskRead, Tickets};
 use crate::testing::MemoryDisk;
+use crate::update::serial::SerialGap;
 use crate::{Backup, DataKey, Founder, Replica, ReplicaConfig};
 use raft::eraftpb::ConfState;
 
@@ -41,7 +42,14 @@ fn restore(disk: &MemoryDisk, file: &str) {
         salt = salt.wrapping_add(1);
         [salt; 12]
     };
-    let founder = Founder { config: &config, address: "[::1]:7101".to_owned(), old_key: &old_key, nonce: &mut nonce };
+    let founder = Founder {
+        config: &config,
+        address: "[::1]:7101".to_owned(),
+        old_key: &old_key,
+        serial_gap: SerialGap::default(),
+        now_s: super::world::TIME_MS / 1_000,
+        nonce: &mut nonce,
+    };
     let Ok((_, founding)) = Replica::restore(disk, &backup, founder) else { return };
     assert!(is_whole, "nothing is restored from a damaged file");
     let mut new = MemoryDisk::default();

@@ -12,6 +12,12 @@ use crate::api::types::DoneJson;
 use crate::config::address::PeerAddress;
 use crate::problem::{Exit, Problem};
 use clap::Subcommand;
+<<<<<<< HEAD
+=======
+use replica::limits::SERIAL_GAP_MAX;
+use replica::update::serial::SerialGap;
+use std::io::Write;
+>>>>>>> work/restore
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -135,7 +141,11 @@ Examples:
   catamaran cluster restore monday --data-key monday.key --dir new --dns 192.0.2.1:53 --peer 10.0.0.1:5380
 
 Makes a new cluster of one node; others join it. Zones, keys, grants and what was executed are those of the backup;
-nodes of the old cluster cannot join. Serials jump ahead, so that secondaries take the zones.";
+nodes of the old cluster cannot join.
+
+Serials jump ahead by 1,073,741,824, so that secondaries take the zones although they saw changes that the backup lacks.
+Zones with `--serial unixtime` jump from the current time. Give a smaller --serial-gap to keep serials readable, but one
+that exceeds the number of changes since the backup. Give a larger one when you restore the same backup again.";
 
 const RECOVER_EXAMPLES: &str = "\
 Examples:
@@ -143,7 +153,8 @@ Examples:
 
 For when more than half of the voters are gone for good. What only they had is lost, acknowledged or not: compare
 `applied` in the last `catamaran status` of the nodes that are left, and take the one that is furthest. Its directory is
-only read. The nodes that are gone cannot come back into the new cluster. A node that was ended because of its data
+only read. Serials jump ahead as with `cluster restore`. Nodes of the old cluster cannot join the new one, but most of
+them together can still run the old one: switch them off for good. A node that was ended because of its data
 (exit code 9), or had been removed, is taken with --accept-damage only: any other that is left is better.";
 
 /// `cluster ...`
@@ -260,6 +271,9 @@ pub(crate) enum ClusterCommand {
         /// The data key of the cluster that it comes from.
         #[arg(long, value_name = "FILE")]
         data_key: PathBuf,
+        /// How far serials jump ahead of those in the backup [default: 1073741824]
+        #[arg(long, value_name = "N", value_parser = serial_gap)]
+        serial_gap: Option<SerialGap>,
         #[command(flatten)]
         new: InitArgs,
     },
@@ -275,6 +289,9 @@ pub(crate) enum ClusterCommand {
         /// the cluster had acknowledged.
         #[arg(long)]
         accept_damage: bool,
+        /// How far serials jump ahead of those in the node's data [default: 1073741824]
+        #[arg(long, value_name = "N", value_parser = serial_gap)]
+        serial_gap: Option<SerialGap>,
         #[command(flatten)]
         new: InitArgs,
     },
@@ -318,9 +335,11 @@ pub(crate) fn run(command: &ClusterCommand) -> Result<(), Problem> {
         ClusterCommand::Remove { node, target } => members::remove(*node, target),
         ClusterCommand::TransferLeader { node, target } => members::transfer_leader(*node, target),
         ClusterCommand::Backup { file, with_data_key, target } => backup::run(file, *with_data_key, target),
-        ClusterCommand::Restore { file, data_key, new } => restore::restore(file, data_key, new),
-        ClusterCommand::Recover { config, accept_loss: _, accept_damage, new } => {
-            restore::recover(config, *accept_damage, new)
+        ClusterCommand::Restore { file, data_key, serial_gap, new } => {
+            restore::restore(file, data_key, serial_gap.unwrap_or_default(), new)
+        }
+        ClusterCommand::Recover { config, accept_loss: _, accept_damage, serial_gap, new } => {
+            restore::recover(config, *accept_damage, serial_gap.unwrap_or_default(), new)
         }
         ClusterCommand::Rotate { api_token: true, target, .. } => rotate::api_token(target),
         ClusterCommand::Rotate { authority, data_key, api_token: false, wait, target } => {
@@ -333,6 +352,12 @@ pub(crate) fn run(command: &ClusterCommand) -> Result<(), Problem> {
         }
         ClusterCommand::Upgrade { target } => upgrade(target),
     }
+}
+
+/// Reads `--serial-gap`.
+fn serial_gap(text: &str) -> Result<SerialGap, String> {
+    let gap = text.parse().ok().and_then(SerialGap::new);
+    gap.ok_or_else(|| format!("give a number from 1 to {SERIAL_GAP_MAX}: a larger step would go back (RFC 1982)"))
 }
 
 fn upgrade(target: &Target) -> Result<(), Problem> {

@@ -19,8 +19,14 @@ use crate::node::system;
 use crate::peer::node_number;
 use crate::problem::{Exit, Problem};
 use replica::io::ActionRecord;
+<<<<<<< HEAD
 use replica::{Backup, DataKey, Founder, Founding, Replica, RestoreFailure, Restored};
 use std::io;
+=======
+use replica::update::serial::SerialGap;
+use replica::{Backup, DataKey, Founder, Founding, Replica, RestoreFailure, Restored, RestoredZone};
+use std::io::{self, Write};
+>>>>>>> work/restore
 use std::path::Path;
 
 /// What the audit log of the new cluster says of how it was made.
@@ -30,18 +36,28 @@ struct Made {
     from: String,
     /// Whether that may be a node that had been removed from its cluster.
     accepts_removed: bool,
+    /// How far serials jump ahead.
+    serial_gap: SerialGap,
 }
 
-pub(super) fn restore(file: &Path, key_file: &Path, args: &InitArgs) -> Result<(), Problem> {
+/// Zones whose serials are printed, so that an operator can compare them with those of the secondaries.
+const ZONES_PRINTED_MAX: usize = 10;
+
+pub(super) fn restore(file: &Path, key_file: &Path, serial_gap: SerialGap, args: &InitArgs) -> Result<(), Problem> {
     let old_key = read_key(key_file)?;
     let (disk, name) = source(file)?;
     let damaged = |error| Problem::new(Exit::Input, "that is no backup", error).at(file.display());
     let backup = Backup::open(&disk, &name).map_err(damaged)?;
-    let made = Made { action: "cluster restore", from: "backup".to_owned(), accepts_removed: false };
+    let made = Made { action: "cluster restore", from: "backup".to_owned(), accepts_removed: false, serial_gap };
     found(args, &old_key, &made, |founder| Replica::restore(&disk, &backup, founder))
 }
 
-pub(super) fn recover(config: &Path, accept_damage: bool, args: &InitArgs) -> Result<(), Problem> {
+pub(super) fn recover(
+    config: &Path,
+    accept_damage: bool,
+    serial_gap: SerialGap,
+    args: &InitArgs,
+) -> Result<(), Problem> {
     let old = Config::load(config)?;
     // Holds the lock: a node that runs is no source.
     let identity = Identity::load(&old)?;
@@ -58,7 +74,7 @@ pub(super) fn recover(config: &Path, accept_damage: bool, args: &InitArgs) -> Re
     let (old_config, old_key) = (replica_config(&old, &identity), ring(&identity.data_keys, &old.data_key_file)?);
     let accepted = if damage.is_some() { " accepted=damage" } else { "" };
     let from = format!("node-{}{accepted}", node_number(old_config.id));
-    let made = Made { action: "cluster recover", from, accepts_removed: accept_damage };
+    let made = Made { action: "cluster recover", from, accepts_removed: accept_damage, serial_gap };
     found(args, &old_key, &made, |founder| Replica::recover(&disk, &old_config, founder))
 }
 
@@ -113,17 +129,34 @@ fn found(
     let program = super::super::program();
     let text = format!(
         "made a cluster of one node in {}: {} zones, {} keys, all up to entry {} of the old cluster\n\
-         serials are {} ahead; nodes of the old cluster cannot join. Run it with:\n  {program} serve --config {}\n\
+         {}nodes of the old cluster cannot join. Run it with:\n  {program} serve --config {}\n\
          and let others join with a token from:\n  {program} cluster add --dir {}\n",
         args.dir.display(),
-        restored.zone_count,
+        restored.zones.len(),
         restored.key_count,
         restored.applied.0,
-        replica::limits::RESTORE_SERIAL_GAP,
+        serials(&restored.zones),
         files.config().display(),
         args.dir.display(),
     );
     print(text.trim_end())
+}
+
+/// Says how serials moved: of the first zones, and of the others how many there are.
+fn serials(zones: &[RestoredZone]) -> String {
+    let mut text = String::new();
+    for zone in zones.iter().take(ZONES_PRINTED_MAX) {
+        let (apex, from, to) = (&zone.zone.apex, zone.serial_from.0, zone.serial_to.0);
+        text += &if from == to {
+            format!("  {apex} stays at serial {from}: it is signed elsewhere, load a newer version of it\n")
+        } else {
+            format!("  {apex} goes on from serial {from} at {to}\n")
+        };
+    }
+    if let Some(others @ 1..) = zones.len().checked_sub(ZONES_PRINTED_MAX) {
+        text += &format!("  and {others} more zones\n");
+    }
+    text
 }
 
 fn fill(
@@ -143,7 +176,18 @@ fn fill(
         }
         octets
     };
+<<<<<<< HEAD
     let founder = Founder { config: &new_config, address: advertised_by(args)?, old_key, nonce: &mut nonce };
+=======
+    let founder = Founder {
+        config: &new_config,
+        address: args.peer.to_string(),
+        old_key,
+        serial_gap: made.serial_gap,
+        now_s: system::now().wall_ms / 1_000,
+        nonce: &mut nonce,
+    };
+>>>>>>> work/restore
     let (restored, founding) = state(founder).map_err(|error| match error {
         RestoreFailure::RemovedMember => removed("the others have replaced the data key since"),
         error => Problem::new(Exit::Input, "the old state cannot be taken over", error),
