@@ -4,8 +4,11 @@
 mod anonymize;
 mod mutate;
 mod reading;
+mod writing;
 
 pub(crate) use reading::{Named, ReadArguments, SideArguments, open, open_all_sides, open_or_queries};
+use writing::TraceFile;
+pub(crate) use writing::{WriteArguments, create, finish};
 
 use crate::arguments::parse_prefix;
 use crate::command_trace_synth::{self, SynthArguments};
@@ -16,11 +19,10 @@ use lab::mutation::ThroughError;
 use serde_json::json;
 use std::error::Error;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-use trace::{Format, Group, Message, Prefix, Reader, Summary, Tally, Transport, Writer};
+use trace::{Format, Group, Message, Prefix, Reader, Summary, Tally, Transport};
 
 /// Ends the examples of `--help`.
 pub(crate) const EXAMPLES: &str = "Examples:
@@ -65,16 +67,6 @@ pub(crate) enum Trace {
     /// Writes a trace that can be shown: pseudonyms for addresses and names, and what else tells of somebody blank.
     #[command(after_help = anonymize::EXAMPLES)]
     Anonymize(anonymize::AnonymizeArguments),
-}
-
-#[derive(Args)]
-pub(crate) struct WriteArguments {
-    /// Where to write it; `-` is standard output.
-    #[arg(long, value_name = "FILE")]
-    out: PathBuf,
-    /// Format of what is written; otherwise the name of the file tells: .catrace, .txt, .pcap or .dnsperf.
-    #[arg(long, value_name = "FORMAT")]
-    to: Option<Written>,
 }
 
 #[derive(Args)]
@@ -331,69 +323,6 @@ fn most(counts: &std::collections::BTreeMap<String, u64>) -> String {
     let shown: Vec<_> = counts.iter().take(10).map(|(word, count)| format!("{word} {count}")).collect();
     let more = if counts.len() > 10 { format!(" and {} more", counts.len() - 10) } else { String::new() };
     shown.join(", ") + &more
-}
-
-/// Creates the file, in the format that its name tells. It is none of those that are read: they would be empty before
-/// they were.
-pub(crate) fn create(arguments: &WriteArguments, inputs: &[&Path]) -> Result<Writer, Box<dyn Error>> {
-    let path = &arguments.out;
-    if let Some(input) = inputs.iter().find(|input| is_same_file(input, path)) {
-        let (out, input) = (path.display(), input.display());
-        return Err(format!(
-            "{out}: is the file that is read ({input}), and writing would destroy it; write to another file and rename \
-             that afterwards"
-        )
-        .into());
-    }
-    let name = path.to_string_lossy();
-    let name = name.trim_end_matches(".gz").trim_end_matches(".lz4");
-    let by_name = || {
-        let known = [
-            (".catrace", Format::Binary),
-            (".txt", Format::Text),
-            (".pcap", Format::Capture),
-            (".dnsperf", Format::Dnsperf),
-        ];
-        known.into_iter().find(|(ending, _)| name.ends_with(ending)).map(|(_, format)| format)
-    };
-    let format = arguments.to.map(|named| named.0).or_else(by_name).ok_or_else(|| {
-        format!("{}: the name does not tell a format; say --to binary, text, pcap or dnsperf", path.display())
-    })?;
-    Ok(Writer::create(path, format).map_err(|error| format!("{}: {error}", path.display()))?)
-}
-
-/// Whether both are one file, by whatever names. What is no file (a pipe, a terminal) has nothing to lose.
-fn is_same_file(input: &Path, out: &Path) -> bool {
-    let input = if input.as_os_str() == "-" { Path::new("/dev/stdin") } else { input };
-    let [Ok(input), Ok(out)] = [input, out].map(std::fs::metadata) else { return false };
-    input.is_file() && (input.dev(), input.ino()) == (out.dev(), out.ino())
-}
-
-/// Ends the file, and says what is not in it.
-///
-/// # Errors
-/// Of the file; and when it can hold none of the messages.
-pub(crate) fn finish(writer: Writer, arguments: &WriteArguments) -> Result<(), Box<dyn Error>> {
-    let path = arguments.out.display();
-    let (written, left_out, format) = (writer.written(), writer.left_out(), writer.format());
-    writer.finish().map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))?;
-    if left_out == 0 {
-        return Ok(());
-    }
-    let holds = match format {
-        Format::Capture => "a capture holds UDP and TCP only; write to a .catrace or .txt file",
-        Format::Dnsperf => "a dnsperf file holds queries only; write to a .catrace or .txt file",
-        _ => "this format cannot hold them",
-    };
-    if written == 0 {
-        // An empty trace would pass for a good one. What is no file (a pipe) stays.
-        if arguments.out.is_file() {
-            std::fs::remove_file(&arguments.out)?;
-        }
-        return Err(format!("cannot write {path}: all {left_out} messages would be left out: {holds}").into());
-    }
-    eprintln!("{path}: {left_out} messages are left out: {holds}");
-    Ok(())
 }
 
 fn convert(arguments: &ConvertArguments) -> Result<bool, Box<dyn Error>> {

@@ -6,7 +6,7 @@
 use clap::Args;
 use lab::report::folder::WriteError;
 use std::error::Error;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -213,9 +213,10 @@ impl FileInMaking {
         // A link stays a link: the file that it names is replaced.
         let target = if is_special { path.to_owned() } else { path.canonicalize().unwrap_or_else(|_| path.to_owned()) };
         let passing = target.file_name().filter(|_| !is_special).map(|name| {
-            let mut name = name.to_owned();
-            name.push(format!(".{}.part", std::process::id()));
-            target.with_file_name(name)
+            // The end of a name can say how the file is packed.
+            let mut passing = OsString::from(format!(".catlab-{}.part.", std::process::id()));
+            passing.push(name);
+            target.with_file_name(passing)
         });
         Self { target, passing }
     }

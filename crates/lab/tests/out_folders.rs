@@ -72,14 +72,39 @@ fn a_run_that_does_not_begin_leaves_a_run_that_it_was_to_replace() {
     assert!(!new.exists(), "a run that never began leaves nothing");
 }
 
+/// Each command that writes one file.
+const FILE_COMMANDS: [&str; 7] = [
+    "zones harvest TRACE --resolver 127.0.0.1:1",
+    "trace convert TRACE",
+    "trace cut TRACE --until 1",
+    "trace merge TRACE TRACE",
+    "trace synth --interval 1ms --count 10",
+    "trace mutate TRACE",
+    "trace anonymize TRACE --key KEY",
+];
+
 #[test]
-fn a_capture_is_not_written_over() {
-    let folder = Folder::new("out-folders-capture");
-    let (queries, out) = (folder.path().join("queries.txt"), folder.path().join("day.pcap"));
-    std::fs::write(&queries, "q1.example A\n").unwrap();
+fn a_file_is_not_written_over() {
+    let folder = Folder::new("out-folders-file");
+    let at = |name: &str| folder.path().join(name);
+    let (trace, out) = (at("queries.txt"), at("day.pcap"));
+    let (code, text) = catlab("trace synth --interval 1ms --count 10 --name q.example", &trace, &[]);
+    assert_eq!(code, 0, "{text}");
+    std::fs::write(at("trace.key"), "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n").unwrap();
     std::fs::write(&out, OLD).unwrap();
-    let line = format!("zones harvest {} --resolver 127.0.0.1:1", queries.display());
-    let (code, text) = catlab(&line, &out, &[]);
-    assert!(code == 2 && text.contains("--force"), "{text}");
-    assert_eq!(std::fs::read_to_string(&out).unwrap(), OLD);
+    for line in FILE_COMMANDS {
+        let line = line.replace("TRACE", &trace.to_string_lossy()).replace("KEY", &at("trace.key").to_string_lossy());
+        let (code, text) = catlab(&line, &out, &[]);
+        assert!(code == 2 && text.contains("--force"), "{line}: {text}");
+        assert_eq!(std::fs::read_to_string(&out).unwrap(), OLD, "{line}");
+    }
+    // A capture cannot hold queries over TLS: nothing of it would be written.
+    let nothing = format!("trace mutate {} --transport dot --force", trace.display());
+    assert_eq!(catlab(&nothing, &out, &[]).0, 2);
+    assert_eq!(std::fs::read_to_string(&out).unwrap(), OLD, "a file is replaced as a whole");
+    let cut = format!("trace cut {} --force", trace.display());
+    let (code, text) = catlab(&cut, &out, &[]);
+    assert_eq!(code, 0, "{text}");
+    assert_eq!(std::fs::read(&out).unwrap()[..4], [0xa1, 0xb2, 0x3c, 0x4d], "a capture");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3, "no part is left");
 }

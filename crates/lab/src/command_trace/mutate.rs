@@ -1,13 +1,13 @@
 //! `catlab trace mutate`: a trace with other transports, names, flags, clients or times.
 
-use super::{ReadArguments, WriteArguments, create, finish, open, read, tell_lost};
+use super::{ReadArguments, TraceFile, WriteArguments, create, finish, open, read, tell_lost};
 use crate::arguments::WrittenArguments;
 use clap::Args;
 use lab::mutation::{Ended, Pipe, Through, ThroughError};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use trace::mutate::Mutator;
-use trace::{Message, Reader, Writer};
+use trace::{Message, Reader};
 
 pub(crate) const EXAMPLES: &str = "Examples:
   catlab trace mutate day.pcap --queries --do 1 --out signed.pcap
@@ -64,7 +64,7 @@ fn through(
     path: &Path,
     reader: &mut Reader,
     mutator: &mut Mutator,
-    writer: &mut Writer,
+    writer: &mut TraceFile,
 ) -> Result<bool, Box<dyn Error>> {
     let mut is_whole = true;
     let feed = |pipe: &mut Pipe| {

@@ -107,7 +107,6 @@ fn a_backup_becomes_another_cluster() {
     assert_eq!(foreign.err(), Some(OpenError::Foreign));
 }
 
-<<<<<<< HEAD
 #[test]
 fn a_backup_that_was_made_while_the_clock_was_ahead_carries_it_nowhere() {
     let mut cluster = Cluster::with_zone(3);
@@ -123,7 +122,8 @@ fn a_backup_that_was_made_while_the_clock_was_ahead_carries_it_nowhere() {
     new.admin_ok(1, AdminCommand::CreateToken { digest: [1; 32], life_ms: 60_000, is_learner: true });
     let joined = new.admin_ok(1, AdminCommand::Join { digest: [1; 32], address: "[::1]:7109".into() });
     assert!(matches!(joined, AdminReply::Joined { .. }), "{joined:?}");
-=======
+}
+
 /// A secondary follows the old cluster for 70,000 updates that the backup lacks. It takes a zone only if its serial is
 /// newer than its own (RFC 1982 3.2).
 #[test]
@@ -150,7 +150,6 @@ fn a_secondary_takes_a_restored_zone_after_70_000_updates_that_the_backup_lacks(
         let [zone] = &told.zones[..] else { panic!("{:?}", told.zones) };
         assert_eq!((zone.serial_to, zone.serial_to.is_newer_than(zone.serial_from)), (serial, true));
     }
->>>>>>> work/restore
 }
 
 /// Asked for while one is being written, the answer is one that holds all that was applied by then.

@@ -201,8 +201,8 @@ impl AuditQueue {
     }
 }
 
-/// Writes until the queue is gone. The kernel has a line after 20 ms at most, and the disk a second later. A process that
-/// is killed in between writes the lines of its updates again when it starts, from its log.
+/// Writes until the queue is gone. The kernel has a line after 20 ms at most, and the disk a second later. A process
+/// that is killed in between writes the lines of its updates again when it starts, from its log.
 pub(crate) fn run(path: &Path, bytes_max: u64, work: &Receiver<AuditWork>, counters: &Arc<AuditCounters>) {
     counters.set_bytes_max(bytes_max);
     let mut file = AuditFile::open(path, counters.clone());

@@ -12,12 +12,8 @@ use crate::api::types::DoneJson;
 use crate::config::address::PeerAddress;
 use crate::problem::{Exit, Problem};
 use clap::Subcommand;
-<<<<<<< HEAD
-=======
 use replica::limits::SERIAL_GAP_MAX;
 use replica::update::serial::SerialGap;
-use std::io::Write;
->>>>>>> work/restore
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -19,14 +19,9 @@ use crate::node::system;
 use crate::peer::node_number;
 use crate::problem::{Exit, Problem};
 use replica::io::ActionRecord;
-<<<<<<< HEAD
-use replica::{Backup, DataKey, Founder, Founding, Replica, RestoreFailure, Restored};
-use std::io;
-=======
 use replica::update::serial::SerialGap;
 use replica::{Backup, DataKey, Founder, Founding, Replica, RestoreFailure, Restored, RestoredZone};
-use std::io::{self, Write};
->>>>>>> work/restore
+use std::io;
 use std::path::Path;
 
 /// What the audit log of the new cluster says of how it was made.
@@ -176,18 +171,14 @@ fn fill(
         }
         octets
     };
-<<<<<<< HEAD
-    let founder = Founder { config: &new_config, address: advertised_by(args)?, old_key, nonce: &mut nonce };
-=======
     let founder = Founder {
         config: &new_config,
-        address: args.peer.to_string(),
+        address: advertised_by(args)?,
         old_key,
         serial_gap: made.serial_gap,
         now_s: system::now().wall_ms / 1_000,
         nonce: &mut nonce,
     };
->>>>>>> work/restore
     let (restored, founding) = state(founder).map_err(|error| match error {
         RestoreFailure::RemovedMember => removed("the others have replaced the data key since"),
         error => Problem::new(Exit::Input, "the old state cannot be taken over", error),

@@ -1,0 +1,109 @@
+//! Where `catlab trace` writes: a file that is whole or absent.
+
+use super::Written;
+use crate::out_folder::{FileInMaking, Force, refuse_file};
+use clap::Args;
+use std::error::Error;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use trace::{Format, Message, Writer};
+
+#[derive(Args)]
+pub(crate) struct WriteArguments {
+    /// File to write; `-` is standard output. A file that is there is replaced with --force only.
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    #[command(flatten)]
+    force: Force,
+    /// Format of the file; without this option its name decides: .catrace, .txt, .pcap or .dnsperf.
+    #[arg(long, value_name = "FORMAT")]
+    to: Option<Written>,
+}
+
+/// A trace that is being written. It is at its place once [`finish`] has put it there.
+pub(crate) struct TraceFile {
+    writer: Writer,
+    /// `None` is standard output.
+    file: Option<FileInMaking>,
+}
+
+impl TraceFile {
+    /// Writes a message.
+    ///
+    /// # Errors
+    /// Of the file.
+    pub(crate) fn write(&mut self, message: &Message<'_>) -> io::Result<()> {
+        self.writer.write(message)
+    }
+}
+
+/// Begins the file, in the format that its name tells.
+///
+/// # Errors
+/// The file is one of those that are read, or is there and is not to be replaced; and those of the system.
+pub(crate) fn create(arguments: &WriteArguments, inputs: &[&Path]) -> Result<TraceFile, Box<dyn Error>> {
+    let path = &arguments.out;
+    if let Some(input) = inputs.iter().find(|input| is_same_file(input, path)) {
+        let (out, input) = (path.display(), input.display());
+        return Err(format!(
+            "cannot write to {out}: it is the file that is read ({input}); write to another file and rename that \
+             afterwards"
+        )
+        .into());
+    }
+    let name = path.to_string_lossy();
+    let name = name.trim_end_matches(".gz").trim_end_matches(".lz4");
+    let by_name = || {
+        let known = [
+            (".catrace", Format::Binary),
+            (".txt", Format::Text),
+            (".pcap", Format::Capture),
+            (".dnsperf", Format::Dnsperf),
+        ];
+        known.into_iter().find(|(ending, _)| name.ends_with(ending)).map(|(_, format)| format)
+    };
+    let format = arguments.to.map(|named| named.0).or_else(by_name).ok_or_else(|| {
+        format!("{}: the name does not tell a format; say --to binary, text, pcap or dnsperf", path.display())
+    })?;
+    let is_stdout = path.as_os_str() == "-";
+    if !is_stdout {
+        refuse_file(path, arguments.force)?;
+    }
+    let file = (!is_stdout).then(|| FileInMaking::new(path));
+    let writer = Writer::create(file.as_ref().map_or(path, FileInMaking::path), format)
+        .map_err(|error| format!("cannot write to {}: {error}", path.display()))?;
+    Ok(TraceFile { writer, file })
+}
+
+/// Whether both are one file, by whatever names. What is no file (a pipe, a terminal) has nothing to lose.
+fn is_same_file(input: &Path, out: &Path) -> bool {
+    let input = if input.as_os_str() == "-" { Path::new("/dev/stdin") } else { input };
+    let [Ok(input), Ok(out)] = [input, out].map(std::fs::metadata) else { return false };
+    input.is_file() && (input.dev(), input.ino()) == (out.dev(), out.ino())
+}
+
+/// Ends the file, puts it at its place, and says what is not in it.
+///
+/// # Errors
+/// Of the file; and when it can hold none of the messages: then an earlier file stays as it was.
+pub(crate) fn finish(trace: TraceFile, arguments: &WriteArguments) -> Result<(), Box<dyn Error>> {
+    let TraceFile { writer, file } = trace;
+    let path = arguments.out.display();
+    let (written, left_out, format) = (writer.written(), writer.left_out(), writer.format());
+    writer.finish().map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))?;
+    let holds = match format {
+        Format::Capture => "a capture holds UDP and TCP only; write to a .catrace or .txt file",
+        Format::Dnsperf => "a dnsperf file holds queries only; write to a .catrace or .txt file",
+        _ => "this format cannot hold them",
+    };
+    if written == 0 && left_out > 0 {
+        // An empty trace would pass for a good one.
+        return Err(format!("cannot write {path}: all {left_out} messages would be left out: {holds}").into());
+    }
+    file.map_or(Ok(()), FileInMaking::commit)?;
+    if left_out > 0 {
+        eprintln!("{path}: {left_out} messages are left out: {holds}");
+    }
+    Ok(())
+}
