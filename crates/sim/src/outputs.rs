@@ -63,6 +63,7 @@ impl Simulation {
             Output::Fatal { reason } => {
                 return Err(self.violation("members_stay_sound", format!("{id} cannot go on: {reason:?}")));
             }
+            Output::DoubtCleared => self.machine(id).doubt = None,
             Output::ZonesReplaced => self.count.checkpoints_installed += 1,
             Output::Published { .. }
             | Output::LeaseChanged { .. }
@@ -71,7 +72,7 @@ impl Simulation {
             | Output::TrustChanged
             | Output::Audited { .. }
             | Output::AuditGap { .. }
-            | Output::DoubtCleared
+            | Output::DoubtWaits { .. }
             | Output::ZonesChanged { .. } => {}
         }
         Ok(())

@@ -16,8 +16,9 @@
 //! After [`Log::open`] nothing may be said to any peer before [`Log::is_durable`]: what was read may have been written
 //! by a process that died before its fsync, or because of it. The first job writes it again (`open.rs`).
 //!
-//! Damage is reported ([`LogDamage`]) and never repaired by cutting. Only a last record that holds a sector which was
-//! never written, and that no valid record follows, is cut: it was never acknowledged.
+//! Damage is reported ([`LogDamage`]) and never repaired by cutting. Only a last record that holds a sector of zeros, and
+//! that no valid record follows, is cut: a crash during its write leaves that. A disk that lost the sector later leaves
+//! the same, so the replica treats the entries of that record as ones that it may have acknowledged.
 
 // Sizes and bounds.
 pub mod limits;
@@ -44,6 +45,7 @@ mod open;
 
 pub use damage::{Damage, LogDamage, OpenError, Repair};
 pub use fetch::{Fetch, Fetched};
+pub use segment::TornRecord;
 
 use crate::disk::{DiskJob, Tickets};
 use fetch::Fetches;

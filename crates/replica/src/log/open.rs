@@ -38,8 +38,8 @@ impl Log {
 
         let mut repairs: Vec<Repair> = is_copy_lost.then_some(Repair::VoteCopy).into_iter().collect();
         let end = newest_scan.end;
-        if newest_scan.is_torn {
-            repairs.push(Repair::TailCut { file: segment_file(newest), offset: end });
+        if let Some(record) = newest_scan.torn {
+            repairs.push(Repair::TailCut { file: segment_file(newest), offset: end, record });
         }
         let is_confirmed = newest == vote.newest_segment;
         let mut first_ops = Vec::from(write_again(newest, &last, &newest_scan, is_confirmed));
@@ -223,7 +223,7 @@ impl Replay {
             if number == newest {
                 return Ok(scanned);
             }
-            if scanned.is_torn || scanned.records.is_empty() {
+            if scanned.torn.is_some() || scanned.records.is_empty() {
                 return Err(damage(scanned.end, Damage::Header).into());
             }
         }

@@ -2,10 +2,11 @@
 
 use super::harness::{Machine, entries, hard_state, small_config};
 use crate::disk::DiskRead;
+use crate::log::limits::SECTOR_BYTES;
 use crate::log::record::{HEADER_BYTES, decode_header};
 use crate::log::segment::segment_file;
 use crate::log::vote::VOTE_FILE;
-use crate::log::{Damage, LogConfig, OpenError, Repair};
+use crate::log::{Damage, LogConfig, OpenError, Position, Repair, TornRecord};
 
 /// A log of several small segments, settled: everything in it is synced.
 fn settled() -> Machine {
@@ -141,5 +142,31 @@ fn assert_damage(disk: crate::testing::MemoryDisk, file: &str, what: Damage) {
         Err(OpenError::Damage(damage)) => assert_eq!((damage.file.as_str(), damage.what), (file, what)),
         Err(error) => panic!("{error}"),
         Ok(_) => panic!("opened"),
+    }
+}
+
+/// What is known of a record that is cut decides which logs this member must not help to win.
+#[test]
+fn a_torn_record_says_which_entries_it_held() {
+    let mut machine = settled();
+    machine.log.append(entries(11..=12, 6, 700), Some(&hard_state(6, 2, 10)), 6);
+    machine.settle();
+    let segments = machine.disk.list().unwrap().into_iter().map(|(file, _)| file);
+    let file = segments.filter(|file| file.starts_with("log-")).max().unwrap();
+    let octets = machine.disk.octets(&file).unwrap();
+    let written: Vec<usize> = (0..octets.len() / SECTOR_BYTES)
+        .filter(|sector| octets[sector * SECTOR_BYTES..][..SECTOR_BYTES].iter().any(|octet| *octet != 0))
+        .collect();
+    let first = written.iter().copied().rfind(|sector| octets[sector * SECTOR_BYTES + 1..][..4] == *b"CtLg").unwrap();
+    let last = *written.last().unwrap();
+    assert!(first > 0 && last >= first + 2, "{written:?}");
+    let held = TornRecord::Entries { last: Position { index: 12, term: 6 } };
+    for (sector, record) in [(first, TornRecord::Unknown), (first + 1, held), (last, held)] {
+        let mut disk = machine.disk.clone();
+        disk.zero_sector(&file, sector * SECTOR_BYTES);
+        let offset = (first * SECTOR_BYTES) as u64;
+        let (opened, repairs) = Machine::open(disk, small_config()).unwrap();
+        assert_eq!(repairs, [Repair::TailCut { file: file.clone(), offset, record }]);
+        assert_eq!(opened.log.last_index(), 10);
     }
 }
