@@ -1,7 +1,7 @@
 //! Raft's log on disk: our own, small, checksummed, and without I/O.
 //!
-//! One record an fsync (`record.rs`), in segments of fixed size that are zeroed before use and recycled
-//! (`segment.rs`). What raft appends while one record is being written goes into the next one, so group commit needs no
+//! One record an fsync (`record.rs`), in segments of fixed size that are zeroed before use and recycled (`segment.rs`). A
+//! record of one sector has a seal, an empty record, behind it: its loss leaves a trace then. What raft appends while one record is being written goes into the next one, so group commit needs no
 //! timer. A conflict is not cut out: a record that begins at a lower index voids what it overlaps. Term and vote
 //! stand in each record and in a file of their own (`vote.rs`).
 //!

@@ -92,6 +92,9 @@ pub(crate) fn scan(
     let torn = loop {
         let Some(sector) = octets.get(at..at + SECTOR_BYTES) else { break None };
         if record::is_unwritten(sector) {
+            if let Some(record) = sealed_at(&octets, id, number, at, records.last()) {
+                break Some(record);
+            }
             let is_torn = is_torn_at(&octets, id, number, at).map_err(|what| damage(at, what))?;
             break is_torn.then_some(TornRecord::Unknown);
         }
@@ -141,9 +144,21 @@ pub(crate) fn check_chain(previous: &Header, header: &Header) -> Result<(), Dama
     }
 }
 
+/// What is known of a record of one sector that is not at `at`, when its seal comes next and nothing follows.
+fn sealed_at(octets: &[u8], id: LogId, number: u64, at: usize, previous: Option<&Header>) -> Option<TornRecord> {
+    let (seal_at, end) = (at + SECTOR_BYTES, at + 2 * SECTOR_BYTES);
+    let seal = record::decode_header(octets.get(seal_at..end)?).ok()?;
+    let is_seal = check_place(&seal, id, number, seal_at).is_ok()
+        && (seal.entry_count, seal.cleared) == (0, false)
+        && seal.number == previous?.number + 2;
+    let is_last = octets[end..].chunks(SECTOR_BYTES).all(record::is_unwritten);
+    let last = Position { index: seal.last, term: seal.hard_state.term };
+    (is_seal && is_last).then_some(TornRecord::Entries { last })
+}
+
 /// Whether a torn record is at `at`; not when nothing at all was written there.
 ///
-/// One record is written at a time, so nothing valid can follow a torn one: if it does, what looks torn was synced
+/// One record is written at a time, with its seal, so nothing else that is valid can follow a torn one: if it does, what looks torn was synced
 /// and lost.
 fn is_torn_at(octets: &[u8], id: LogId, number: u64, at: usize) -> Result<bool, Damage> {
     let mut is_written = false;
