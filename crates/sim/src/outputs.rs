@@ -63,6 +63,13 @@ impl Simulation {
             Output::Fatal { reason } => {
                 return Err(self.violation("members_stay_sound", format!("{id} cannot go on: {reason:?}")));
             }
+            // What only members tell that died for good is given up by the operator.
+            Output::DoubtWaits { waits_for } => {
+                if !waits_for.is_empty() && waits_for.iter().all(|of| self.machines[of].is_gone) {
+                    self.machine(id).doubt = None;
+                    self.ends_itself(id, "doubt given up");
+                }
+            }
             Output::DoubtCleared => self.machine(id).doubt = None,
             Output::ZonesReplaced => self.count.checkpoints_installed += 1,
             Output::Published { .. }
@@ -72,7 +79,6 @@ impl Simulation {
             | Output::TrustChanged
             | Output::Audited { .. }
             | Output::AuditGap { .. }
-            | Output::DoubtWaits { .. }
             | Output::ZonesChanged { .. } => {}
         }
         Ok(())

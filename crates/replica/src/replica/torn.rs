@@ -27,8 +27,8 @@ pub(super) struct Findings {
     led: Option<(NodeId, u64, u64)>,
     /// When the end of the log was told last, in time lived through.
     told_ms: u64,
-    /// When the shell was told last what is missing, in time lived through.
-    reported_ms: Option<u64>,
+    /// When the shell was told last, in time lived through, and what.
+    reported: Option<(u64, Vec<NodeId>)>,
 }
 
 /// What the log may lack, when a torn record was cut off that may have held entries.
@@ -106,11 +106,17 @@ impl Replica {
             findings.told_ms = now_ms;
             self.tell_position();
         }
-        let findings = &mut self.doubts.findings;
-        let is_reported = findings.reported_ms.is_some_and(|at_ms| now_ms < at_ms + DOUBT_REPORTED_MS);
-        if unled_ms >= LEADERLESS_MS && !is_reported {
-            findings.reported_ms = Some(now_ms);
-            self.out.push_back(Output::DoubtWaits { waits_for: self.doubt_waits_for() });
+        if unled_ms < LEADERLESS_MS {
+            return;
+        }
+        let waits_for = self.doubt_waits_for();
+        let is_due = self.doubts.findings.reported.as_ref().is_none_or(|(at_ms, last)| {
+            let pause_ms = if *last == waits_for { DOUBT_REPORTED_MS } else { LEADERLESS_MS };
+            now_ms >= at_ms + pause_ms
+        });
+        if is_due {
+            self.doubts.findings.reported = Some((now_ms, waits_for.clone()));
+            self.out.push_back(Output::DoubtWaits { waits_for });
         }
     }
 
