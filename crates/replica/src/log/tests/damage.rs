@@ -182,8 +182,8 @@ fn a_record_of_one_sector_leaves_a_trace_when_it_is_lost() {
         machine.settle();
     }
     let file = segment_file(1);
-    let written = machine.disk.octets(&file).unwrap().chunks(SECTOR_BYTES);
-    let last = written.enumerate().filter(|(_, sector)| sector.iter().any(|octet| *octet != 0)).last().unwrap().0;
+    let mut sectors = machine.disk.octets(&file).unwrap().chunks(SECTOR_BYTES);
+    let last = sectors.rposition(|sector| sector.iter().any(|octet| *octet != 0)).unwrap();
     let [record, seal] = [last - 1, last].map(|sector| sector * SECTOR_BYTES);
     // The record.
     let mut disk = machine.disk.clone();
