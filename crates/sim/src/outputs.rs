@@ -63,13 +63,7 @@ impl Simulation {
             Output::Fatal { reason } => {
                 return Err(self.violation("members_stay_sound", format!("{id} cannot go on: {reason:?}")));
             }
-            // What only members tell that died for good is given up by the operator.
-            Output::DoubtWaits { waits_for } => {
-                if !waits_for.is_empty() && waits_for.iter().all(|of| self.machines[of].is_gone) {
-                    self.machine(id).doubt = None;
-                    self.ends_itself(id, "doubt given up");
-                }
-            }
+            Output::DoubtWaits { waits_for } => self.doubt_waits(id, &waits_for),
             Output::DoubtCleared => self.machine(id).doubt = None,
             Output::ZonesReplaced => self.count.checkpoints_installed += 1,
             Output::Published { .. }
@@ -82,6 +76,14 @@ impl Simulation {
             | Output::ZonesChanged { .. } => {}
         }
         Ok(())
+    }
+
+    /// The operator gives up what only members could tell that died for good.
+    fn doubt_waits(&mut self, id: NodeId, waits_for: &[NodeId]) {
+        if !waits_for.is_empty() && waits_for.iter().all(|of| self.machines[of].is_gone) {
+            self.machine(id).doubt = None;
+            self.ends_itself(id, "doubt given up");
+        }
     }
 
     /// At once, after a while, or too late.

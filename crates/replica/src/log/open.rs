@@ -136,9 +136,9 @@ fn read_extent(disk: &dyn DiskRead, id: LogId, extent: &Extent) -> Result<Vec<En
 /// the pages for clean. Then what is read comes from memory, a further sync says OK and writes nothing, and the next
 /// loss of power shows what the disk has. Written anew, the pages are dirty, and the sync is about them.
 ///
-/// All before the last record and its seal is on the disk: they were begun after the sync of the one before had succeeded,
-/// and the sync of what came first in a segment is what the vote file `is_confirmed` by. The zeros may be those that cut a torn tail
-/// at the last start, and are not on the disk for the same reason.
+/// All before the last record and its seal is on the disk: they were begun after the sync of the one before had
+/// succeeded, and the sync of what came first in a segment is what the vote file `is_confirmed` by. The zeros may be
+/// those that cut a torn tail at the last start, and are not on the disk for the same reason.
 ///
 /// The last record may have been acknowledged. To write it again is harmless all the same: the octets are those that
 /// are there, so whichever sectors of this write a crash lets through, each holds what it held.

@@ -158,8 +158,8 @@ fn sealed_at(octets: &[u8], id: LogId, number: u64, at: usize, previous: Option<
 
 /// Whether a torn record is at `at`; not when nothing at all was written there.
 ///
-/// One record is written at a time, with its seal, so nothing else that is valid can follow a torn one: if it does, what looks torn was synced
-/// and lost.
+/// One record is written at a time, with its seal, so nothing else that is valid can follow a torn one: if it does,
+/// what looks torn was synced and lost.
 fn is_torn_at(octets: &[u8], id: LogId, number: u64, at: usize) -> Result<bool, Damage> {
     let mut is_written = false;
     for (count, sector) in octets[at..].chunks(SECTOR_BYTES).enumerate() {

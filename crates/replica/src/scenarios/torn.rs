@@ -127,7 +127,7 @@ fn an_acknowledged_update_survives_a_lost_sector_of_its_record() {
     }
 }
 
-/// The one that has the update may be another than the leader: its log shows that, and it is elected without the leader.
+/// Another member than the leader may hold the update: its log shows that, and it is elected without the leader.
 #[test]
 fn a_member_in_doubt_votes_for_one_that_holds_the_entries() {
     let mut cluster = Cluster::with_zone(3);

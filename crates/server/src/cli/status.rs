@@ -57,7 +57,8 @@ fn line(node: SocketAddr, answer: &Answer) -> String {
     match answer {
         Err(why) => format!("{node}: does not answer ({why})"),
         Ok(status) => format!(
-            "node {}: {}, term {}, leader {}, commit {}, applied {}, serving {}{}, staleness {} ms, level {}, hash {}{}",
+            "node {}: {}, term {}, leader {}, commit {}, applied {}, serving {}{}, staleness {} ms, level {}, hash \
+             {}{}",
             status.node,
             status.role,
             status.term,

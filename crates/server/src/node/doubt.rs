@@ -39,8 +39,8 @@ pub(super) fn torn_record(doubt: Doubt) -> String {
         index => format!("entries up to {index}"),
     };
     format!(
-        "the last record of the log was not whole and was cut off. A crash during a write leaves that, and then nothing \
-         is missing. If the disk lost a part of it later, {entries} may have been acknowledged"
+        "the last record of the log was not whole and was cut off. A crash during a write leaves that, and then \
+         nothing is missing. If the disk lost a part of it later, {entries} may have been acknowledged"
     )
 }
 

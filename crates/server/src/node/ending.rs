@@ -65,9 +65,9 @@ impl Ending {
             nodes,
             file = %file.display(),
             "no leader: the last record of this node's log was not whole, and an acknowledged update may have been in \
-             it. Start the named nodes: any of them may have it, and the cluster goes on by itself. If they are lost for \
-             good, stop this node, remove the named file, and start it again: the last updates before the crash may be \
-             lost then"
+             it. Start the named nodes: any of them may have it, and the cluster goes on by itself. If they are lost \
+             for good, stop this node, remove the named file, and start it again: the last updates before the crash \
+             may be lost then"
         );
     }
 
