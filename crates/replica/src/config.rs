@@ -48,8 +48,8 @@ pub struct ReplicaConfig {
     pub start_behind_after_ms: u64,
     /// Whether clients ask this member: one that nobody asks is waited for by no update.
     pub answers_queries: bool,
-    /// What a leader said against this member's log before the process before this one ended because of it, unless that
-    /// was cleared up since.
+    /// What the log may lack, as an earlier process of this member found it: [`Replica::doubt`](crate::Replica::doubt),
+    /// or what a leader said before that process ended because of it. Nothing once that is cleared up.
     pub doubt: Option<Doubt>,
     /// Bytes of records by which one key may make one zone larger while this member leads, counted since its process
     /// started.

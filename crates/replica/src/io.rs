@@ -723,9 +723,14 @@ pub enum Output {
     },
     /// What [`Input::Stop`] asked for is done: nothing more is waited for.
     Stopped,
-    /// A leader has brought the log to where it holds all that [`ReplicaConfig::doubt`](crate::ReplicaConfig::doubt)
-    /// was about: the next start needs to know nothing of that.
+    /// The log lacks nothing of what [`Replica::doubt`](crate::Replica::doubt) was about, or that was never
+    /// acknowledged: the next start needs to know nothing of it.
     DoubtCleared,
+    /// No leader is heard, and this member may not help to elect one that lacks the entries of its torn last record.
+    DoubtWaits {
+        /// Voters that have not shown yet that they do not hold these entries. Each of them can end the wait.
+        waits_for: Vec<NodeId>,
+    },
     /// This replica cannot go on.
     Fatal {
         /// Why.

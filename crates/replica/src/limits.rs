@@ -29,6 +29,11 @@ pub const CONTRADICTIONS_MIN: u32 = 5;
 pub const CONTRADICTED_MS: u64 = 1_000;
 /// How long a contradiction counts that is not repeated.
 pub const CONTRADICTION_KEPT_MS: u64 = 1_000;
+/// How often a member in doubt about a torn record tells the other voters where its log ends, once it has heard no
+/// leader for as long.
+pub const POSITION_TOLD_MS: u64 = 500;
+/// How often a member says that it waits because of a torn record, while it waits for the same members.
+pub const DOUBT_REPORTED_MS: u64 = 60_000;
 /// Voters of whom two are a majority: a follower commits with its leader (`docs/decisions/0022`).
 pub const EARLY_VOTERS_MAX: usize = 3;
 /// Entries that a learner may lag behind and still become a voter.

@@ -1,6 +1,6 @@
 //! What a replica says about itself.
 
-use crate::io::{FatalReason, Member, NodeId, Right, Role, Serving, Standing, ZoneOptions};
+use crate::io::{Doubt, FatalReason, Member, NodeId, Right, Role, Serving, Standing, ZoneOptions};
 use crate::machine::Alarms;
 use crate::memory::MemoryFigures;
 use crate::policy::{Policy, UpdateGrant};
@@ -42,6 +42,11 @@ pub struct Status {
     pub serving: Serving,
     /// Its state differs from what a majority has.
     pub is_fenced: bool,
+    /// What its log may lack, so that it votes only for members that hold it, and does not campaign.
+    pub doubt: Option<Doubt>,
+    /// If that is about a torn record: the voters that have not shown that they do not hold it either. Any of them can
+    /// end the doubt.
+    pub doubt_waits_for: Vec<NodeId>,
     /// Why it cannot go on.
     pub fatal: Option<FatalReason>,
     /// The feature level of the cluster.
@@ -165,6 +170,8 @@ impl Replica {
             staleness_ms: self.staleness_ms(),
             serving: self.serving,
             is_fenced: self.is_fenced(),
+            doubt: self.doubt(),
+            doubt_waits_for: self.doubt_waits_for(),
             fatal: self.fatal_reason(),
             feature_level: settings.feature_level(),
             members: members.collect(),

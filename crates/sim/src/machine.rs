@@ -3,7 +3,7 @@
 use crate::clock::MachineClock;
 use crate::disk::SimDisk;
 use replica::Replica;
-use replica::io::{Input, NodeId, Now, Serving};
+use replica::io::{Doubt, Input, NodeId, Now, Serving};
 use replica::update::KeyTable;
 use std::collections::VecDeque;
 
@@ -14,6 +14,8 @@ pub(crate) struct Machine {
     pub(crate) clock: MachineClock,
     /// The process, while it lives.
     pub(crate) replica: Option<Replica>,
+    /// What the log may lack, as the member keeps it beside its data.
+    pub(crate) doubt: Option<Doubt>,
     /// How often the process was started.
     pub(crate) boot: u64,
     /// What the process calls itself.
@@ -44,6 +46,7 @@ impl Machine {
             disk,
             clock,
             replica: None,
+            doubt: None,
             boot: 0,
             boot_id: 0,
             has_power: true,

@@ -63,6 +63,8 @@ impl Simulation {
             Output::Fatal { reason } => {
                 return Err(self.violation("members_stay_sound", format!("{id} cannot go on: {reason:?}")));
             }
+            Output::DoubtWaits { waits_for } => self.doubt_waits(id, &waits_for),
+            Output::DoubtCleared => self.machine(id).doubt = None,
             Output::ZonesReplaced => self.count.checkpoints_installed += 1,
             Output::Published { .. }
             | Output::LeaseChanged { .. }
@@ -71,10 +73,17 @@ impl Simulation {
             | Output::TrustChanged
             | Output::Audited { .. }
             | Output::AuditGap { .. }
-            | Output::DoubtCleared
             | Output::ZonesChanged { .. } => {}
         }
         Ok(())
+    }
+
+    /// The operator gives up what only members could tell that died for good.
+    fn doubt_waits(&mut self, id: NodeId, waits_for: &[NodeId]) {
+        if !waits_for.is_empty() && waits_for.iter().all(|of| self.machines[of].is_gone) {
+            self.machine(id).doubt = None;
+            self.ends_itself(id, "doubt given up");
+        }
     }
 
     /// At once, after a while, or too late.

@@ -379,12 +379,14 @@ impl Simulation {
         // Tokens and contexts count on from it.
         let boot_id = self.rng.draw() >> 1;
         let now_us = self.events.now_us();
-        let config = self.setup.config(id, boot_id);
+        let mut config = self.setup.config(id, boot_id);
         let machine = self.machine(id);
+        config.doubt = machine.doubt;
         let replica = Replica::open(&machine.disk, config, machine.now(now_us));
         let replica =
             replica.map_err(|error| self.violation("members_stay_sound", format!("{id} does not open: {error}")))?;
         let machine = self.machine(id);
+        machine.doubt = replica.doubt();
         machine.replica = Some(replica);
         machine.has_power = true;
         machine.looked_at = 0;

@@ -1,5 +1,6 @@
 //! What can be wrong with a log on disk. None of it is ever repaired by cutting: the member goes into quarantine.
 
+use super::segment::TornRecord;
 use crate::disk::DiskError;
 use core::fmt;
 
@@ -91,15 +92,18 @@ impl From<DiskError> for OpenError {
     }
 }
 
-/// Something that opening a log put right; none of it loses what was acknowledged.
+/// Something that opening a log put right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Repair {
-    /// A record that a crash kept from being written whole was cut off.
+    /// The last record was not whole and was cut off. A crash during its write leaves that; so does a disk that lost
+    /// a sector of it later, after it was acknowledged. The log cannot tell which.
     TailCut {
         /// The segment.
         file: String,
-        /// Where it began.
+        /// Where the record began.
         offset: u64,
+        /// What is known of the record.
+        record: TornRecord,
     },
     /// One of the two copies of term and vote was not readable and is written anew.
     VoteCopy,
@@ -108,11 +112,13 @@ pub enum Repair {
 impl fmt::Display for Repair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TailCut { file, offset } => {
-                write!(
-                    f,
-                    "{file}: the record at octet {offset} was never written whole, nobody was told of it; cut off"
-                )
+            Self::TailCut { file, offset, record } => {
+                write!(f, "{file}: the last record, at byte {offset}, is not whole and was cut off")?;
+                match record {
+                    TornRecord::Unknown => f.write_str("; its header cannot be read"),
+                    TornRecord::Empty => f.write_str("; it held no entries"),
+                    TornRecord::Entries { last } => write!(f, "; it held entries up to {}", last.index),
+                }
             }
             Self::VoteCopy => f.write_str("one of two copies of term and vote was not readable; written anew"),
         }

@@ -38,11 +38,11 @@ impl Log {
 
         let mut repairs: Vec<Repair> = is_copy_lost.then_some(Repair::VoteCopy).into_iter().collect();
         let end = newest_scan.end;
-        if newest_scan.is_torn {
-            repairs.push(Repair::TailCut { file: segment_file(newest), offset: end });
+        if let Some(record) = newest_scan.torn {
+            repairs.push(Repair::TailCut { file: segment_file(newest), offset: end, record });
         }
         let is_confirmed = newest == vote.newest_segment;
-        let mut first_ops = Vec::from(write_again(newest, &last, &newest_scan, is_confirmed));
+        let mut first_ops = Vec::from(write_again(newest, &newest_scan, is_confirmed));
         first_ops.push(DiskOp::Sync { file: segment_file(newest) });
         first_ops.extend([again, DiskOp::Sync { file: VOTE_FILE.into() }]);
         let mut spares = Spares::new(config.segment_bytes);
@@ -136,15 +136,17 @@ fn read_extent(disk: &dyn DiskRead, id: LogId, extent: &Extent) -> Result<Vec<En
 /// the pages for clean. Then what is read comes from memory, a further sync says OK and writes nothing, and the next
 /// loss of power shows what the disk has. Written anew, the pages are dirty, and the sync is about them.
 ///
-/// All before the last record is on the disk: it was begun after the sync of the one before had succeeded, and the sync
-/// of what came first in a segment is what the vote file `is_confirmed` by. The zeros may be those that cut a torn tail
-/// at the last start, and are not on the disk for the same reason.
+/// All before the last record and its seal is on the disk: they were begun after the sync of the one before had
+/// succeeded, and the sync of what came first in a segment is what the vote file `is_confirmed` by. The zeros may be
+/// those that cut a torn tail at the last start, and are not on the disk for the same reason.
 ///
 /// The last record may have been acknowledged. To write it again is harmless all the same: the octets are those that
 /// are there, so whichever sectors of this write a crash lets through, each holds what it held.
-fn write_again(newest: u64, last: &Header, scan: &Scan, is_confirmed: bool) -> [DiskOp; 2] {
+fn write_again(newest: u64, scan: &Scan, is_confirmed: bool) -> [DiskOp; 2] {
     let (file, end, bytes) = (segment_file(newest), scan.end, scan.octets.len() as u64 - scan.end);
-    let offset = if is_confirmed { last.offset } else { 0 };
+    // The last may be the seal of the one before it: both were one write.
+    let before_last = scan.records.iter().rev().nth(1).map_or(0, |record| record.offset);
+    let offset = if is_confirmed { before_last } else { 0 };
     let octets = scan.octets[offset as usize..end as usize].to_vec();
     [DiskOp::Write { file: file.clone(), offset, octets }, DiskOp::Zero { file, offset: end, bytes }]
 }
@@ -223,7 +225,7 @@ impl Replay {
             if number == newest {
                 return Ok(scanned);
             }
-            if scanned.is_torn || scanned.records.is_empty() {
+            if scanned.torn.is_some() || scanned.records.is_empty() {
                 return Err(damage(scanned.end, Damage::Header).into());
             }
         }

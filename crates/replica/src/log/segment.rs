@@ -3,7 +3,7 @@
 use super::damage::{Damage, LogDamage};
 use super::limits::SECTOR_BYTES;
 use super::record::{self, Header};
-use super::{LogId, OpenError};
+use super::{LogId, OpenError, Position};
 use crate::disk::DiskRead;
 
 const SEGMENT_PREFIX: &str = "log-";
@@ -40,10 +40,33 @@ pub(crate) struct Scan {
     pub(crate) records: Vec<Header>,
     /// Where the next record would go.
     pub(crate) end: u64,
-    /// Whether there are octets at `end` of a record that a crash tore.
-    pub(crate) is_torn: bool,
+    /// What is known of the record at `end` that was not written whole, if there is one.
+    pub(crate) torn: Option<TornRecord>,
     /// The whole segment, as it was read.
     pub(crate) octets: Vec<u8>,
+}
+
+/// What is known of a record that was not written whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TornRecord {
+    /// Its header cannot be read.
+    Unknown,
+    /// It held no entries.
+    Empty,
+    /// It held entries.
+    Entries {
+        /// The last of them. The term is that of the record: the entry has this term or an older one.
+        last: Position,
+    },
+}
+
+impl TornRecord {
+    const fn of(header: &Header) -> Self {
+        if header.entry_count == 0 && !header.cleared {
+            return Self::Empty;
+        }
+        Self::Entries { last: Position { index: header.last, term: header.hard_state.term } }
+    }
 }
 
 /// Reads a whole segment, calls `each` with every record, and tells a torn last record from damage.
@@ -66,10 +89,14 @@ pub(crate) fn scan(
     }
     let mut records: Vec<Header> = Vec::new();
     let mut at = 0;
-    let is_torn = loop {
-        let Some(sector) = octets.get(at..at + SECTOR_BYTES) else { break false };
+    let torn = loop {
+        let Some(sector) = octets.get(at..at + SECTOR_BYTES) else { break None };
         if record::is_unwritten(sector) {
-            break is_torn_at(&octets, id, number, at).map_err(|what| damage(at, what))?;
+            if let Some(record) = sealed_at(&octets, id, number, at, records.last()) {
+                break Some(record);
+            }
+            let is_torn = is_torn_at(&octets, id, number, at).map_err(|what| damage(at, what))?;
+            break is_torn.then_some(TornRecord::Unknown);
         }
         let header = record::decode_header(sector).map_err(|what| damage(at, what))?;
         check_place(&header, id, number, at).map_err(|what| damage(at, what))?;
@@ -79,7 +106,8 @@ pub(crate) fn scan(
             if !record::has_unwritten_sector(whole) {
                 return Err(damage(at, Damage::Body).into());
             }
-            break is_torn_at(&octets, id, number, at).map_err(|what| damage(at, what))?;
+            let is_torn = is_torn_at(&octets, id, number, at).map_err(|what| damage(at, what))?;
+            break is_torn.then(|| TornRecord::of(&header));
         }
         if let Some(previous) = records.last() {
             check_chain(previous, &header).map_err(|what| damage(at, what))?;
@@ -88,7 +116,7 @@ pub(crate) fn scan(
         records.push(header);
         at = end;
     };
-    Ok(Scan { records, end: at as u64, is_torn, octets })
+    Ok(Scan { records, end: at as u64, torn, octets })
 }
 
 /// Whether the record is where it says that it is, in a log of ours.
@@ -116,10 +144,22 @@ pub(crate) fn check_chain(previous: &Header, header: &Header) -> Result<(), Dama
     }
 }
 
+/// What is known of a record of one sector that is not at `at`, when its seal comes next and nothing follows.
+fn sealed_at(octets: &[u8], id: LogId, number: u64, at: usize, previous: Option<&Header>) -> Option<TornRecord> {
+    let (seal_at, end) = (at + SECTOR_BYTES, at + 2 * SECTOR_BYTES);
+    let seal = record::decode_header(octets.get(seal_at..end)?).ok()?;
+    let is_seal = check_place(&seal, id, number, seal_at).is_ok()
+        && (seal.entry_count, seal.cleared) == (0, false)
+        && seal.number == previous?.number + 2;
+    let is_last = octets[end..].chunks(SECTOR_BYTES).all(record::is_unwritten);
+    let last = Position { index: seal.last, term: seal.hard_state.term };
+    (is_seal && is_last).then_some(TornRecord::Entries { last })
+}
+
 /// Whether a torn record is at `at`; not when nothing at all was written there.
 ///
-/// One record is written at a time, so nothing valid can follow a torn one: if it does, what looks torn was synced
-/// and lost.
+/// One record is written at a time, with its seal, so nothing else that is valid can follow a torn one: if it does,
+/// what looks torn was synced and lost.
 fn is_torn_at(octets: &[u8], id: LogId, number: u64, at: usize) -> Result<bool, Damage> {
     let mut is_written = false;
     for (count, sector) in octets[at..].chunks(SECTOR_BYTES).enumerate() {

@@ -181,12 +181,24 @@ impl Log {
             self.writer.vote.write(Vote { term, vote, newest_segment: old_segment }, &mut ops);
         }
         let bytes = record::disk_bytes(body_bytes);
-        let is_new_segment = self.writer.place(bytes, self.config.segment_bytes, &mut self.spares, &mut ops);
+        // A record of one sector gets an empty one behind it, its seal: if its own sector is lost, the seal tells that
+        // there was one, and which entries it held.
+        let is_sealed = bytes == SECTOR_BYTES as u64 && (body_bytes > 0 || self.writer.is_cleared);
+        let place_bytes = if is_sealed { 2 * bytes } else { bytes };
+        let is_new_segment = self.writer.place(place_bytes, self.config.segment_bytes, &mut self.spares, &mut ops);
         let mut header = self.next_header(last);
-        let octets = record::encode(&mut header, self.tail.range(self.writer.written + 1, last + 1));
+        let mut octets = record::encode(&mut header, self.tail.range(self.writer.written + 1, last + 1));
         debug_assert_eq!((octets.len() as u64, octets.len() % SECTOR_BYTES), (bytes, 0));
-        let file = segment_file(header.segment);
-        ops.push(DiskOp::Write { file: file.clone(), offset: header.offset, octets });
+        let (file, offset) = (segment_file(header.segment), header.offset);
+        self.extents.add(&header);
+        let ticket = tickets.draw();
+        self.writer.wrote(&header, ticket);
+        if is_sealed {
+            let mut seal = self.next_header(last);
+            octets.extend(record::encode(&mut seal, std::iter::empty()));
+            self.writer.advance(&seal);
+        }
+        ops.push(DiskOp::Write { file: file.clone(), offset, octets });
         ops.push(DiskOp::Sync { file });
         if is_new_segment {
             ops.push(DiskOp::SyncDir);
@@ -197,9 +209,6 @@ impl Log {
                 self.writer.vote.write(newest, &mut ops);
             }
         }
-        self.extents.add(&header);
-        let ticket = tickets.draw();
-        self.writer.wrote(&header, ticket);
         Some(DiskJob { queue: DiskQueue::Log, ticket, ops })
     }
 
@@ -245,8 +254,6 @@ impl Log {
 
 impl Writer {
     fn wrote(&mut self, header: &Header, ticket: u64) {
-        self.offset = header.offset + header.disk_bytes();
-        (self.number, self.previous_crc) = (header.number, header.header_crc);
         self.written = header.last;
         self.is_cleared = false;
         let mut mark = None;
@@ -255,7 +262,17 @@ impl Writer {
             self.marks.pop_front();
         }
         self.is_dirty = !self.marks.is_empty();
-        let end = (self.segment, self.offset);
-        self.in_flight = Some(InFlight { ticket, mark, last: header.last, end, oldest_segment: header.oldest_segment });
+        let (last, oldest_segment) = (header.last, header.oldest_segment);
+        self.in_flight = Some(InFlight { ticket, mark, last, end: (0, 0), oldest_segment });
+        self.advance(header);
+    }
+
+    /// The next record goes behind this one, which belongs to the job under way.
+    fn advance(&mut self, header: &Header) {
+        self.offset = header.offset + header.disk_bytes();
+        (self.number, self.previous_crc) = (header.number, header.header_crc);
+        if let Some(in_flight) = &mut self.in_flight {
+            in_flight.end = (self.segment, self.offset);
+        }
     }
 }

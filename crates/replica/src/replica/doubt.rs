@@ -10,8 +10,11 @@
 //!
 //! A message alone does nothing that lasts: its sender may lie. The doubt keeps what the contradiction is about
 //! when it is true: a log that lost what was acknowledged helps to elect nobody who lacks it (raft paper 5.4.1).
+//!
+//! A log whose torn last record was cut off starts with a doubt too: see [`super::torn`].
 
 use super::Replica;
+use super::torn::Findings;
 use crate::io::{FatalReason, NodeId, Output};
 use crate::limits::{CONTRADICTED_MS, CONTRADICTION_KEPT_MS, CONTRADICTIONS_MIN};
 use crate::raft::Contradiction;
@@ -20,12 +23,14 @@ use raft::eraftpb::{Message, MessageType};
 /// What a log may lack: entries up to an index, acknowledged in or before a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Doubt {
-    /// The term of the leader that contradicted the log.
+    /// The term of the leader that contradicted the log; of a torn record, its term.
     pub term: u64,
     /// The last entry that the log may lack, or the one that may be another.
     pub index: u64,
     /// Whether an entry is there and may be another.
     pub is_diverged: bool,
+    /// Whether it is about a torn record that was cut off, and no leader has contradicted the log.
+    pub is_torn: bool,
 }
 
 /// What a leader said against this member's log.
@@ -52,6 +57,8 @@ pub(crate) struct Doubts {
     kept: Option<Doubt>,
     /// What the leader of this term says now.
     said: Option<Said>,
+    /// What was found out about a torn record.
+    pub(super) findings: Findings,
 }
 
 /// One leader's contradictions, in one term.
@@ -67,20 +74,23 @@ struct Said {
 impl Doubt {
     /// Whether a candidate with this last entry has at least what this log may lack: a whole log that ends at the
     /// claimed place would have given the vote too.
-    const fn lets_vote(&self, log_term: u64, index: u64) -> bool {
+    pub(super) const fn lets_vote(&self, log_term: u64, index: u64) -> bool {
         log_term > self.term || (log_term == self.term && index >= self.index)
     }
 
     /// What holds for both.
-    fn and(self, other: Self) -> Self {
-        let (term, index) = (self.term, self.index).max((other.term, other.index));
-        Self { term, index, is_diverged: self.is_diverged || other.is_diverged }
+    pub(crate) fn and(self, other: Self) -> Self {
+        let (own, others) = ((self.term, self.index), (other.term, other.index));
+        let (term, index) = own.max(others);
+        // That a voter lacks the later entry does not show that it lacks the earlier one.
+        let is_torn = self.is_torn && other.is_torn && own == others;
+        Self { term, index, is_diverged: self.is_diverged || other.is_diverged, is_torn }
     }
 }
 
 impl Doubts {
-    pub(super) const fn new(kept: Option<Doubt>) -> Self {
-        Self { kept, said: None }
+    pub(super) fn new(kept: Option<Doubt>) -> Self {
+        Self { kept, said: None, findings: Findings::default() }
     }
 
     fn all(&self) -> impl Iterator<Item = Doubt> {
@@ -94,12 +104,31 @@ impl Replica {
         self.doubts.kept.is_some() || self.doubts.said.is_some()
     }
 
+    /// What the log may lack, as known at the start. The shell keeps it for the next start until
+    /// [`Output::DoubtCleared`], and must have stored it before it carries out the first job of the disk.
+    #[must_use]
+    pub const fn doubt(&self) -> Option<Doubt> {
+        self.doubts.kept
+    }
+
+    /// That, when it is about a torn record.
+    pub(super) fn torn_doubt(&self) -> Option<Doubt> {
+        self.doubts.kept.filter(|doubt| doubt.is_torn)
+    }
+
+    /// Whether a leader speaks against the log now.
+    pub(super) const fn is_contradicted(&self) -> bool {
+        self.doubts.said.is_some()
+    }
+
     /// Whether a message asks for a vote, or to campaign, and this member's log is not good enough for that.
     pub(super) fn withholds_vote(&mut self, message: &Message) -> bool {
         let withholds = match message.get_msg_type() {
             MessageType::MsgTimeoutNow => self.is_doubted(),
+            // A candidate of an older term is told of this one, and gets no vote.
             MessageType::MsgRequestVote | MessageType::MsgRequestPreVote => {
-                !self.doubts.all().all(|doubt| doubt.lets_vote(message.log_term, message.index))
+                message.term >= self.driver.term()
+                    && !self.doubts.all().all(|doubt| doubt.lets_vote(message.log_term, message.index))
             }
             _ => false,
         };
@@ -116,7 +145,7 @@ impl Replica {
             Contradiction::Lost { index } => (index, false),
             Contradiction::Diverged { index } => (index, true),
         };
-        let (doubt, now_ms) = (Doubt { term, index, is_diverged }, self.lived_ms);
+        let (doubt, now_ms) = (Doubt { term, index, is_diverged, is_torn: false }, self.lived_ms);
         let is_same = |said: &Said| {
             (said.by, said.doubt.term, said.doubt.is_diverged) == (by, term, is_diverged)
                 && said.last_ms + CONTRADICTION_KEPT_MS >= now_ms
@@ -147,10 +176,12 @@ impl Replica {
     pub(super) fn tick_doubts(&mut self) {
         let now_ms = self.lived_ms;
         self.doubts.said = self.doubts.said.filter(|said| said.last_ms + CONTRADICTION_KEPT_MS >= now_ms);
-        if self.doubts.kept.is_some_and(|doubt| self.is_made_good(doubt)) {
+        let Some(doubt) = self.doubts.kept else { return };
+        if self.is_made_good(doubt) || (doubt.is_torn && self.is_torn_settled(doubt)) {
             self.doubts.kept = None;
             self.out.push_back(Output::DoubtCleared);
         }
+        self.tick_torn();
     }
 
     /// Whether the log holds what it may have lacked: entries up to there were brought and are committed; or a leader

@@ -74,6 +74,7 @@ impl Replica {
 
     /// Gives raft a message, if it may see it.
     pub(crate) fn step(&mut self, from: NodeId, message: Message) {
+        self.note_position(from, &message);
         if self.withholds_vote(&message) {
             return;
         }

@@ -15,6 +15,7 @@ mod removal;
 mod restore;
 mod stop;
 mod tick;
+mod torn;
 
 pub use doubt::{ContradictedLog, Doubt};
 pub use founding::Founding;
@@ -22,6 +23,8 @@ pub use open::OpenError;
 pub(crate) use removal::Removal;
 pub use removal::{MemberState, Membership};
 pub use restore::{Backup, Founder, RestoreFailure, Restored};
+#[cfg(test)]
+pub(crate) use torn::doubt_of;
 
 use crate::admin::AdminJobs;
 use crate::clock::Clocks;

@@ -2,6 +2,7 @@
 
 use super::Replica;
 use super::founding::{Founding, create_log, log_id};
+use super::torn::doubt_of;
 use crate::apply::record_of;
 use crate::checkpoint::{CheckpointError, CheckpointReader, has_remains, stale_files};
 use crate::codec::DecodeError;
@@ -107,8 +108,11 @@ impl Replica {
     ///
     /// # Errors
     /// [`OpenError`].
-    pub fn open(disk: &dyn DiskRead, config: ReplicaConfig, now: Now) -> Result<Self, OpenError> {
+    pub fn open(disk: &dyn DiskRead, mut config: ReplicaConfig, now: Now) -> Result<Self, OpenError> {
         let (log, repairs) = Log::open(disk, config.log.clone()).map_err(OpenError::Log)?;
+        if let Some(torn) = doubt_of(&log, &repairs) {
+            config.doubt = Some(config.doubt.map_or(torn, |known| known.and(torn)));
+        }
         if log.id() != log_id(&config) {
             return Err(OpenError::Foreign);
         }

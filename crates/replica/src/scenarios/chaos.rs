@@ -286,7 +286,9 @@ impl Chaos {
         let config = self.cluster.config(id);
         let now = self.cluster.now;
         let machine = self.cluster.machines.get_mut(&id).unwrap();
-        machine.replica = Some(crate::Replica::open(&machine.disk, config, now).unwrap());
+        let replica = crate::Replica::open(&machine.disk, config, now).unwrap();
+        machine.doubt = replica.doubt();
+        machine.replica = Some(replica);
         let boot_id = machine.boot_id;
         self.poll(id);
         for other in self.cluster.alive().into_iter().filter(|&other| other != id) {

@@ -52,6 +52,8 @@ pub(super) struct Machine {
     pub(super) fatal: Option<FatalReason>,
     /// What the next start is told of the log.
     pub(super) doubt: Option<Doubt>,
+    /// Whom the member said last that it waits for because of a torn record.
+    pub(super) waits_for: Vec<NodeId>,
     pub(super) is_stopped: bool,
     /// What the audit log of the member holds.
     pub(super) audited: Vec<Audited>,
@@ -214,7 +216,9 @@ impl Cluster {
         config.boot_id = id << 32 | boot_id << 16;
         let now = self.now_of(id);
         let machine = self.machines.get_mut(&id).unwrap();
-        machine.replica = Some(Replica::open(&machine.disk, config, now).unwrap());
+        let replica = Replica::open(&machine.disk, config, now).unwrap();
+        machine.doubt = replica.doubt();
+        machine.replica = Some(replica);
         machine.serving = None;
         machine.is_stopped = false;
         let boot_id = machine.boot_id;
@@ -368,6 +372,7 @@ impl Cluster {
                 }
             }
             Output::DoubtCleared => machine.doubt = None,
+            Output::DoubtWaits { waits_for } => machine.waits_for = waits_for,
             Output::Stopped => machine.is_stopped = true,
             Output::Removed { is_out } => machine.removed = Some(is_out),
             Output::ZonesReplaced => machine.zones_replaced += 1,

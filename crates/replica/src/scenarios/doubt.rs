@@ -78,7 +78,7 @@ fn a_leader_that_lies_ends_a_member_that_starts_again() {
         };
         let index = if is_diverged { last_index } else { 1_000_000_000 };
         assert_eq!((said.by, said.term, said.last_index, said.index), (leader, term, last_index, index));
-        assert_eq!(said.doubt, Doubt { term, index, is_diverged });
+        assert_eq!(said.doubt, Doubt { term, index, is_diverged, is_torn: false });
         // It starts, stores what it is sent, and makes a majority with the leader.
         cluster.kill(follower);
         cluster.machines.get_mut(&follower).unwrap().fatal = None;

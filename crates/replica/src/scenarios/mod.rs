@@ -26,6 +26,7 @@ mod policy;
 mod quarantine;
 mod reads;
 mod stops;
+mod torn;
 mod transfers;
 mod trust;
 mod two_sites;

@@ -338,7 +338,7 @@ fn a_disk_that_is_slow_under_steady_load_brings_a_checkpoint_to_its_end() {
         let request = cluster.add(leader, &address((count % 250) as u8));
         cluster.assert_done(request);
         cluster.run(10);
-        if count % 20 == 19 {
+        if count % 10 == 9 {
             cluster.step_bulk(slow);
         }
     }

@@ -115,6 +115,18 @@ impl MemoryDisk {
         }
     }
 
+    /// A sector of a file is all zeros, on the medium.
+    ///
+    /// # Panics
+    /// When there is no such file or sector.
+    pub fn zero_sector(&mut self, file: &str, offset: usize) {
+        let contents = self.contents_mut(file);
+        contents.current[offset..offset + SECTOR_BYTES].fill(0);
+        if let Some(sector) = contents.durable.get_mut(offset..offset + SECTOR_BYTES) {
+            sector.fill(0);
+        }
+    }
+
     /// Loses a file for good.
     pub fn lose(&mut self, file: &str) {
         self.names.remove(file);

@@ -3,7 +3,9 @@
 use super::Api;
 use super::consistent::Consistency;
 use super::error::ApiError;
-use super::types::{CertificateJson, HealthJson, MemberJson, StatusJson, UnreachableJson, ZoneMemoryJson};
+use super::types::{
+    CertificateJson, HealthJson, LogDoubtJson, MemberJson, StatusJson, UnreachableJson, ZoneMemoryJson,
+};
 use crate::node::handle::WithZones;
 use crate::peer::node_number;
 use crate::service::serving::label;
@@ -72,6 +74,8 @@ pub(super) async fn status(
         feature_level,
         members,
         zones,
+        doubt,
+        doubt_waits_for,
         ..
     } = api.handle.status(with_zones).await.ok_or_else(ApiError::ending)?;
     let trust = api.handle.shared().trust.borrow().clone();
@@ -139,5 +143,11 @@ pub(super) async fn status(
         zones: super::zones::describe_all(&api, &zones),
         uptime_ms: u64::try_from(api.started_at.elapsed().as_millis()).unwrap_or(u64::MAX),
         sandbox: Some(crate::sandbox::state()),
+        log_doubt: doubt.map(|doubt| LogDoubtJson {
+            term: doubt.term,
+            index: (doubt.index != u64::MAX).then_some(doubt.index),
+            cause: if doubt.is_torn { "torn-record" } else { "contradicted" }.to_owned(),
+            waits_for: doubt_waits_for.into_iter().map(node_number).collect(),
+        }),
     }))
 }

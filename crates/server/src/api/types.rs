@@ -47,6 +47,21 @@ pub(crate) struct StatusJson {
     /// What the process has given up; absent in what older software says.
     #[serde(default)]
     pub(crate) sandbox: Option<SandboxState>,
+    /// What the log of the node may lack; null when nothing. The node then votes only for nodes that have it.
+    #[serde(default)]
+    pub(crate) log_doubt: Option<LogDoubtJson>,
+}
+
+/// What the log of a node may lack.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct LogDoubtJson {
+    pub(crate) term: u64,
+    /// The last entry that may be missing; null when it is not known.
+    pub(crate) index: Option<u64>,
+    /// `torn-record`: the last record was not whole. `contradicted`: a leader counts on more, or on another entry.
+    pub(crate) cause: String,
+    /// After a torn record: the numbers of the nodes of which any can tell that nothing is missing, or has it.
+    pub(crate) waits_for: Vec<u64>,
 }
 
 #[cfg(test)]
@@ -75,6 +90,7 @@ impl StatusJson {
             zones: Vec::new(),
             uptime_ms: 1,
             sandbox: None,
+            log_doubt: None,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::StatusArgs;
 use super::client::Client;
-use crate::api::types::StatusJson;
+use crate::api::types::{LogDoubtJson, StatusJson};
 use crate::files::cluster_json::ClusterJson;
 use crate::files::layout::Layout;
 use crate::problem::{Exit, Problem};
@@ -57,7 +57,8 @@ fn line(node: SocketAddr, answer: &Answer) -> String {
     match answer {
         Err(why) => format!("{node}: does not answer ({why})"),
         Ok(status) => format!(
-            "node {}: {}, term {}, leader {}, commit {}, applied {}, serving {}{}, staleness {} ms, level {}, hash {}",
+            "node {}: {}, term {}, leader {}, commit {}, applied {}, serving {}{}, staleness {} ms, level {}, hash \
+             {}{}",
             status.node,
             status.role,
             status.term,
@@ -69,8 +70,16 @@ fn line(node: SocketAddr, answer: &Answer) -> String {
             status.staleness_ms,
             status.feature_level,
             &status.state_hash[..status.state_hash.len().min(12)],
+            status.log_doubt.as_ref().map_or_else(String::new, doubt),
         ),
     }
+}
+
+/// What the log of a node may lack, and what ends that.
+fn doubt(doubt: &LogDoubtJson) -> String {
+    let nodes = doubt.waits_for.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    let wait = if nodes.is_empty() { String::new() } else { format!("; to elect a leader, start node {nodes}") };
+    format!("\n  its log may lack acknowledged entries, so it votes only for nodes that have them{wait} (see node.log)")
 }
 
 /// The zones, as the node that applied most has them.

@@ -15,7 +15,7 @@
 //!   DIR/node-1/data.lock     held by the running node
 //!   DIR/node-1/data.booted   there once the node has data of its own
 //!   DIR/node-1/data.quarantined  why the node must not vote on its data
-//!   DIR/node-1/data.doubt    what a leader said against the node's log, until that is cleared up
+//!   DIR/node-1/data.doubt    what the node's log may lack, until that is cleared up
 //!   DIR/node-1/data.sock     the API for the command line on this machine; it stays when the node stops
 //!   DIR/node-1/data.audit    who updated what; data.audit.1 to .7 are older
 //! ```

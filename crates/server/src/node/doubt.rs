@@ -1,6 +1,6 @@
-//! What a leader said against the node's log, in a file beside the data: the next start votes for nobody who may lack
-//! what this log may have lost. The node removes the file once a leader has brought its log that far; an operator may,
-//! after a look at it, when the leader lied.
+//! What the node's log may lack, in a file beside the data: a leader contradicted the log, or its torn last record was
+//! cut off. The next start votes only for nodes that have it. The node removes the file once it is known that nothing
+//! is missing; an operator may when a leader lied, or when the nodes that could tell are lost for good.
 
 use crate::files::layout::doubt_of;
 use crate::files::{Readers, read_bounded, write_atomic};
@@ -26,8 +26,22 @@ pub(crate) struct WrittenDoubt {
 /// When the file cannot be written.
 pub(super) fn write(dir: &Path, doubt: Doubt, why: &str) -> io::Result<()> {
     let kind = if doubt.is_diverged { "diverged" } else { "lost" };
-    let text = format!("{MAGIC} term={} index={} kind={kind}\n{why}\n", doubt.term, doubt.index);
+    // Older builds do not know of causes. They read such a doubt as one that a leader must clear.
+    let cause = if doubt.is_torn { " cause=torn" } else { "" };
+    let text = format!("{MAGIC} term={} index={} kind={kind}{cause}\n{why}\n", doubt.term, doubt.index);
     write_atomic(&doubt_of(dir), text.as_bytes(), Readers::All)
+}
+
+/// Why a log whose torn last record was cut off may lack something.
+pub(super) fn torn_record(doubt: Doubt) -> String {
+    let entries = match doubt.index {
+        u64::MAX => "its entries".to_owned(),
+        index => format!("entries up to {index}"),
+    };
+    format!(
+        "the last record of the log was not whole and was cut off. A crash during a write leaves that, and then \
+         nothing is missing. If the disk lost a part of it later, {entries} may have been acknowledged"
+    )
 }
 
 /// What was written down, if anything was.
@@ -56,7 +70,12 @@ fn parse(text: &str) -> Option<WrittenDoubt> {
         "diverged" => true,
         _ => return None,
     };
-    Some(WrittenDoubt { doubt: Doubt { term, index, is_diverged }, why: why.trim_end().to_owned() })
+    let is_torn = match words.next() {
+        None => false,
+        Some("cause=torn") => true,
+        Some(_) => return None,
+    };
+    Some(WrittenDoubt { doubt: Doubt { term, index, is_diverged, is_torn }, why: why.trim_end().to_owned() })
 }
 
 /// It is cleared up.
@@ -80,8 +99,8 @@ mod tests {
         let data = dir.path().join("data");
         assert_eq!(read(&data).unwrap(), None);
         clear(&data).unwrap();
-        for is_diverged in [false, true] {
-            let doubt = Doubt { term: 7, index: 1 << 40, is_diverged };
+        for (is_diverged, is_torn) in [(false, false), (true, false), (false, true)] {
+            let doubt = Doubt { term: 7, index: 1 << 40, is_diverged, is_torn };
             write(&data, doubt, "node 1 said so").unwrap();
             assert_eq!(read(&data).unwrap(), Some(WrittenDoubt { doubt, why: "node 1 said so".into() }));
         }
@@ -92,6 +111,7 @@ mod tests {
             "doubt term=1 index=2 kind=lost",
             "doubts term=1 index=2 kind=lost\n",
             "doubt term=-1 index=2 kind=lost\n",
+            "doubt term=1 index=2 kind=lost cause=unknown\n",
         ] {
             std::fs::write(doubt_of(&data), text).unwrap();
             assert!(read(&data).is_err(), "{text}");

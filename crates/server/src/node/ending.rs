@@ -6,12 +6,12 @@
 //! node acknowledged is on its disk or at the others.
 
 use super::doubt;
-use crate::files::layout::quarantined_of;
+use crate::files::layout::{doubt_of, quarantined_of};
 use crate::files::read_bounded;
 use crate::log;
 use crate::peer::node_number;
 use crate::problem::{Exit, Problem};
-use replica::io::{ContradictedLog, Doubt, FatalReason};
+use replica::io::{ContradictedLog, Doubt, FatalReason, NodeId};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -58,11 +58,25 @@ impl Ending {
         log::exit_at_once(exit, problem)
     }
 
-    /// A leader has brought the log to where it holds all that was said to be missing.
+    /// No leader is heard, and the log may lack entries that only these nodes can tell of.
+    pub(crate) fn doubt_waits(&self, waits_for: &[NodeId]) {
+        let nodes = waits_for.iter().map(|id| node_number(*id).to_string()).collect::<Vec<_>>().join(", ");
+        let file = doubt_of(&self.dir);
+        tracing::warn!(
+            nodes,
+            file = %file.display(),
+            "no leader: the last record of this node's log was not whole, and an acknowledged update may have been in \
+             it. Start the named nodes: any of them may have it, and the cluster goes on by itself. If they are lost \
+             for good, stop this node, remove the named file, and start it again: the last updates before the crash \
+             may be lost then"
+        );
+    }
+
+    /// Nothing that was acknowledged is missing in the log.
     pub(crate) fn doubt_cleared(&self) {
         match doubt::clear(&self.dir) {
             Ok(()) => {
-                tracing::info!("the log holds what a leader had said it lacks; this node votes and campaigns again")
+                tracing::info!("the log lacks nothing that was acknowledged; this node votes and campaigns again")
             }
             Err(error) => tracing::error!(%error, "the file about what the log may lack cannot be removed"),
         }
@@ -168,7 +182,7 @@ mod tests {
     ];
 
     const fn said(is_diverged: bool) -> ContradictedLog {
-        let doubt = Doubt { term: 5, index: 1_000, is_diverged };
+        let doubt = Doubt { term: 5, index: 1_000, is_diverged, is_torn: false };
         ContradictedLog { by: 1 << 32 | 4, term: 5, index: 1_000, last_index: 60, count: 21, doubt }
     }
 

@@ -29,7 +29,8 @@ pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, Prob
         return Err(failed("the directory is empty, and this node has had data and has voted".into()).hint(GONE));
     }
     let mut replica = replica_config(config, identity);
-    if let Some(written) = doubt::read(&config.dir).map_err(|error| unreadable_doubt(config, &error))? {
+    let written = doubt::read(&config.dir).map_err(|error| unreadable_doubt(config, &error))?;
+    if let Some(written) = &written {
         tracing::warn!(why = written.why, "this node votes only for nodes that have the entries it may have lost");
         replica.doubt = Some(written.doubt);
     }
@@ -40,6 +41,14 @@ pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, Prob
     for repair in opened.iter().flat_map(Replica::repairs) {
         tracing::warn!(%repair, "the log was put right");
     }
+    // The first write to the log overwrites the torn record, so the next start must know of it before.
+    let found =
+        opened.as_ref().ok().and_then(Replica::doubt).filter(|doubt| written.is_none_or(|of| of.doubt != *doubt));
+    if let Some(doubt) = found {
+        let why = doubt::torn_record(doubt);
+        doubt::write(&config.dir, doubt, &why).map_err(|error| failed(format!("{why}; cannot note that: {error}")))?;
+        tracing::warn!(why, "this node votes only for nodes that have the entries it may have lost");
+    }
     opened.map_err(|error| {
         let (exit, hint) = told(&error);
         let problem = Problem { exit, ..failed(error.to_string()) };
@@ -49,9 +58,10 @@ pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, Prob
 
 fn unreadable_doubt(config: &Config, error: &std::io::Error) -> Problem {
     let file = doubt_of(&config.dir);
-    Problem::new(Exit::Input, "cannot read what the node's log may lack", error.to_string())
-        .at(file.display())
-        .hint("the node wrote this file when a leader contradicted its log; remove it if that is cleared up")
+    Problem::new(Exit::Input, "cannot read what the node's log may lack", error.to_string()).at(file.display()).hint(
+        "the node wrote this file when a leader contradicted its log, or when the last record of the log was not \
+             whole; remove it if that is cleared up",
+    )
 }
 
 /// How the process ends, and what to do. An exit code that nothing starts again is for what another start of this

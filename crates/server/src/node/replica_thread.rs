@@ -338,6 +338,7 @@ impl ReplicaThread {
             // There is nothing to do but to end.
             Output::Stopped => {}
             Output::DoubtCleared => self.ending.doubt_cleared(),
+            Output::DoubtWaits { waits_for } => self.ending.doubt_waits(&waits_for),
             Output::Fatal { reason } => self.ending.end(reason),
         }
     }

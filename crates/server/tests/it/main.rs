@@ -30,6 +30,7 @@ mod siege;
 mod stolen_identity;
 // A voter that answers no queries, and two sites that do.
 mod removed;
+mod torn;
 mod two_sites;
 // DNS over TLS, HTTPS and QUIC: their rules, and that answers are those of UDP and TCP.
 mod encrypted;

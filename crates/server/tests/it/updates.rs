@@ -28,6 +28,16 @@ pub(crate) fn add(key: &ClientKey, owner: &str) -> Vec<u8> {
     sign(key, message, 0)
 }
 
+/// As [`add`], and a text that makes it larger than a sector of the log.
+pub(crate) fn add_text(key: &ClientKey, owner: &str) -> Vec<u8> {
+    let text = [[250].as_slice(), &[b'x'; 250], &[250], &[b'x'; 250]].concat();
+    let message = MessageBuilder::update(next_id(), name("example.test.").as_ref())
+        .add(name(owner).as_ref(), Rtype::A, 60, &[192, 0, 2, 1])
+        .add(name(owner).as_ref(), Rtype::TXT, 60, &text)
+        .build();
+    sign(key, message, 0)
+}
+
 /// The RCODE of a response to `message`.
 pub(crate) fn rcode(message: &[u8], response: &[u8]) -> u8 {
     assert_eq!(message[..2], response[..2]);

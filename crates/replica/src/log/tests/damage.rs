@@ -2,10 +2,11 @@
 
 use super::harness::{Machine, entries, hard_state, small_config};
 use crate::disk::DiskRead;
+use crate::log::limits::SECTOR_BYTES;
 use crate::log::record::{HEADER_BYTES, decode_header};
 use crate::log::segment::segment_file;
 use crate::log::vote::VOTE_FILE;
-use crate::log::{Damage, LogConfig, OpenError, Repair};
+use crate::log::{Damage, LogConfig, OpenError, Position, Repair, TornRecord};
 
 /// A log of several small segments, settled: everything in it is synced.
 fn settled() -> Machine {
@@ -142,4 +143,66 @@ fn assert_damage(disk: crate::testing::MemoryDisk, file: &str, what: Damage) {
         Err(error) => panic!("{error}"),
         Ok(_) => panic!("opened"),
     }
+}
+
+/// What is known of a record that is cut decides which logs this member must not help to win.
+#[test]
+fn a_torn_record_says_which_entries_it_held() {
+    let mut machine = Machine::create(LogConfig { segment_bytes: 16_384, ..small_config() });
+    machine.log.append(entries(1..=10, 5, 20), Some(&hard_state(5, 2, 0)), 1);
+    machine.settle();
+    machine.log.append(entries(11..=12, 6, 700), Some(&hard_state(6, 2, 10)), 2);
+    machine.settle();
+    let segments = machine.disk.list().unwrap().into_iter().map(|(file, _)| file);
+    let file = segments.filter(|file| file.starts_with("log-")).max().unwrap();
+    let octets = machine.disk.octets(&file).unwrap();
+    let written: Vec<usize> = (0..octets.len() / SECTOR_BYTES)
+        .filter(|sector| octets[sector * SECTOR_BYTES..][..SECTOR_BYTES].iter().any(|octet| *octet != 0))
+        .collect();
+    let first = written.iter().copied().rfind(|sector| octets[sector * SECTOR_BYTES + 1..][..4] == *b"CtLg").unwrap();
+    let last = *written.last().unwrap();
+    assert!(first > 0 && last >= first + 2, "{written:?}");
+    let held = TornRecord::Entries { last: Position { index: 12, term: 6 } };
+    for (sector, record) in [(first, TornRecord::Unknown), (first + 1, held), (last, held)] {
+        let mut disk = machine.disk.clone();
+        disk.zero_sector(&file, sector * SECTOR_BYTES);
+        let offset = (first * SECTOR_BYTES) as u64;
+        let (opened, repairs) = Machine::open(disk, small_config()).unwrap();
+        assert_eq!(repairs, [Repair::TailCut { file: file.clone(), offset, record }]);
+        assert_eq!(opened.log.last_index(), 10);
+    }
+}
+
+/// A record of one sector would vanish without a trace: nothing tells it from one that was never written.
+#[test]
+fn a_record_of_one_sector_leaves_a_trace_when_it_is_lost() {
+    let mut machine = Machine::create(LogConfig { segment_bytes: 16_384, ..small_config() });
+    for (index, term) in [(1, 4), (2, 5)] {
+        machine.log.append(entries(index..=index, term, 20), Some(&hard_state(term, 2, 0)), index);
+        machine.settle();
+    }
+    let file = segment_file(1);
+    let mut sectors = machine.disk.octets(&file).unwrap().chunks(SECTOR_BYTES);
+    let last = sectors.rposition(|sector| sector.iter().any(|octet| *octet != 0)).unwrap();
+    let [record, seal] = [last - 1, last].map(|sector| sector * SECTOR_BYTES);
+    // The record.
+    let mut disk = machine.disk.clone();
+    disk.zero_sector(&file, record);
+    let (mut opened, repairs) = Machine::open(disk, small_config()).unwrap();
+    let held = TornRecord::Entries { last: Position { index: 2, term: 5 } };
+    assert_eq!(repairs, [Repair::TailCut { file: file.clone(), offset: record as u64, record: held }]);
+    assert_eq!(opened.log.last_index(), 1);
+    opened.settle();
+    assert_eq!(Machine::open(opened.disk, small_config()).unwrap().1, [], "the seal is gone too");
+    // The seal: the record is there.
+    let mut disk = machine.disk.clone();
+    disk.zero_sector(&file, seal);
+    let (opened, repairs) = Machine::open(disk, small_config()).unwrap();
+    assert_eq!((opened.log.last_index(), repairs), (2, Vec::new()));
+    // The record, and another was written after its seal: it had been synced.
+    machine.log.append(entries(3..=3, 5, 20), None, 3);
+    machine.settle();
+    let mut disk = machine.disk.clone();
+    disk.zero_sector(&file, record);
+    assert!(matches!(Machine::open(disk, small_config()), Err(OpenError::Damage(_))));
 }

@@ -1,0 +1,139 @@
+//! The last record of the log was not whole at the start, and was cut off.
+//!
+//! Nearly always a crash interrupted its write, and nobody was ever told that it was stored. But a disk that lost a
+//! sector later leaves the same, and then the entries may have been acknowledged. So the member starts with a [`Doubt`]
+//! about them. It ends when one of these shows that nothing acknowledged is missing:
+//!
+//! - The log holds the entries again, or all that a leader of a later term has.
+//! - The leader of the term has confirmed the log for a second, and never contradicted it.
+//! - Every other voter has shown that it does not hold the entries either. Had they been acknowledged, more disks would
+//!   have lost them than the cluster can bear. Members in doubt tell each other where their logs end while they hear no
+//!   leader, so a cluster that lost power as a whole elects a leader by itself.
+
+use super::{Doubt, Replica};
+use crate::io::{NodeId, Output};
+use crate::limits::{CONTRADICTED_MS, DOUBT_REPORTED_MS, LEADERLESS_MS, POSITION_TOLD_MS};
+use crate::log::{Log, Repair, TornRecord};
+use crate::peer::Frame;
+use raft::eraftpb::{Message, MessageType};
+use std::collections::BTreeSet;
+
+/// What a member in doubt about a torn record found out since its start.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    /// Voters that do not hold the entries.
+    without: BTreeSet<NodeId>,
+    /// The leader, its term, and since when it leads, in time lived through.
+    led: Option<(NodeId, u64, u64)>,
+    /// When the end of the log was told last, in time lived through.
+    told_ms: u64,
+    /// When the shell was told last, in time lived through, and what.
+    reported: Option<(u64, Vec<NodeId>)>,
+}
+
+/// What the log may lack, when a torn record was cut off that may have held entries.
+pub(crate) fn doubt_of(log: &Log, repairs: &[Repair]) -> Option<Doubt> {
+    let record = repairs.iter().find_map(|repair| match repair {
+        Repair::TailCut { record, .. } => Some(*record),
+        Repair::VoteCopy => None,
+    })?;
+    let (term, index) = match record {
+        TornRecord::Empty => return None,
+        TornRecord::Entries { last } => (last.term, last.index),
+        // Only a log of a later term is sure to hold what nobody can name.
+        TornRecord::Unknown => (log.hard_state().term, u64::MAX),
+    };
+    Some(Doubt { term, index, is_diverged: false, is_torn: true })
+}
+
+impl Replica {
+    /// Whether the log holds the entries of the torn record, or none of them was acknowledged.
+    pub(super) fn is_torn_settled(&mut self, doubt: Doubt) -> bool {
+        let held = self.driver.persisted_index();
+        let is_held = self.driver.log().term(held).is_ok_and(|term| doubt.lets_vote(term, held));
+        let is_voter = self.driver.voters().contains(&self.driver.id());
+        is_held || self.is_confirmed_by_leader() || (is_voter && self.doubt_waits_for().is_empty())
+    }
+
+    /// Whether one leader has led for a while, has said nothing against the log, and all is applied that it has
+    /// committed. What this member acknowledged to it would be part of that.
+    fn is_confirmed_by_leader(&mut self) -> bool {
+        let now_ms = self.lived_ms;
+        let leader = self.driver.leader().map(|leader| (leader, self.driver.term()));
+        let led = &mut self.doubts.findings.led;
+        if led.map(|(leader, term, _)| (leader, term)) != leader {
+            *led = leader.map(|(leader, term)| (leader, term, now_ms));
+        }
+        let is_led = led.is_some_and(|(_, _, since_ms)| since_ms + CONTRADICTED_MS <= now_ms);
+        is_led && !self.is_contradicted() && self.staleness_ms() < CONTRADICTED_MS
+    }
+
+    /// A voter that asks for a vote says where its log ends.
+    pub(super) fn note_position(&mut self, from: NodeId, message: &Message) {
+        let Some(doubt) = self.torn_doubt() else { return };
+        let is_request = matches!(message.get_msg_type(), MessageType::MsgRequestVote | MessageType::MsgRequestPreVote);
+        // One of an older term was sent before the entries were.
+        if !is_request || message.from != from || message.term <= doubt.term || !self.driver.voters().contains(&from) {
+            return;
+        }
+        let without = &mut self.doubts.findings.without;
+        if doubt.lets_vote(message.log_term, message.index) {
+            without.remove(&from);
+        } else {
+            without.insert(from);
+        }
+    }
+
+    /// The other voters that have not shown yet that they do not hold the entries of a torn record.
+    #[must_use]
+    pub fn doubt_waits_for(&self) -> Vec<NodeId> {
+        if self.torn_doubt().is_none() {
+            return Vec::new();
+        }
+        let mut voters = self.driver.voters();
+        voters.retain(|id| *id != self.driver.id() && !self.doubts.findings.without.contains(id));
+        voters
+    }
+
+    /// While no leader is heard: tells the other voters where this log ends, and the shell what is missing.
+    pub(super) fn tick_torn(&mut self) {
+        if self.torn_doubt().is_none() {
+            return;
+        }
+        let (now_ms, unled_ms) = (self.lived_ms, self.lived_ms - self.led_ms);
+        let findings = &mut self.doubts.findings;
+        if unled_ms >= POSITION_TOLD_MS && now_ms >= findings.told_ms + POSITION_TOLD_MS {
+            findings.told_ms = now_ms;
+            self.tell_position();
+        }
+        if unled_ms < LEADERLESS_MS {
+            return;
+        }
+        let waits_for = self.doubt_waits_for();
+        let is_due = self.doubts.findings.reported.as_ref().is_none_or(|(at_ms, last)| {
+            let pause_ms = if *last == waits_for { DOUBT_REPORTED_MS } else { LEADERLESS_MS };
+            now_ms >= at_ms + pause_ms
+        });
+        if is_due {
+            self.doubts.findings.reported = Some((now_ms, waits_for.clone()));
+            self.out.push_back(Output::DoubtWaits { waits_for });
+        }
+    }
+
+    /// Asks for a vote before the vote (raft dissertation 9.6) without campaigning: the question names the end of the
+    /// log, changes nothing at the other voters, and every build knows it. A follower ignores the answers.
+    fn tell_position(&mut self) {
+        let (id, index) = (self.driver.id(), self.driver.last_index());
+        let Ok(log_term) = self.driver.log().term(index) else { return };
+        let voters = self.driver.voters();
+        if !voters.contains(&id) {
+            return;
+        }
+        for to in voters.into_iter().filter(|&to| to != id) {
+            let mut message =
+                Message { from: id, to, term: self.driver.term() + 1, log_term, index, ..Message::default() };
+            message.set_msg_type(MessageType::MsgRequestPreVote);
+            self.send(to, &Frame::Raft(Box::new(message)));
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The last record of a log is torn: by a crash during its write, or by a disk that lost a sector of it later. A member
+//! that cuts it helps to elect nobody that may lack what it acknowledged, and no cluster waits without need.
+
+use super::cluster::*;
+use crate::disk::{DiskOp, DiskRead};
+use crate::io::{Doubt, FatalReason, NodeId};
+use crate::log::Repair;
+use crate::log::limits::SECTOR_BYTES;
+use wire::number::Rtype;
+use zone::Record;
+
+/// A record that fills more than one sector of the log.
+fn large_text() -> Record {
+    let text = [b'x'; 250];
+    let rdata = [[250].as_slice(), &text, &[250], &text].concat();
+    Record { owner: name("large.example.test."), rtype: Rtype::TXT, ttl: 60, rdata: rdata.into() }
+}
+
+/// The newest segment of a member's log, and the sectors of the last record in it.
+fn last_record(cluster: &Cluster, id: NodeId) -> (String, Vec<usize>) {
+    let disk = &cluster.machines[&id].disk;
+    let files = disk.list().unwrap().into_iter().map(|(file, _)| file);
+    let file = files.filter(|file| file.starts_with("log-")).max().unwrap();
+    let sectors = disk.octets(&file).unwrap().chunks(SECTOR_BYTES);
+    let written = sectors.enumerate().filter(|(_, sector)| sector.iter().any(|octet| *octet != 0));
+    let (mut places, mut begin) = (Vec::new(), 0);
+    for (place, sector) in written {
+        if sector[1..5] == *b"CtLg" {
+            begin = places.len();
+        }
+        places.push(place * SECTOR_BYTES);
+    }
+    (file, places.split_off(begin))
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sector {
+    First,
+    Last,
+    /// The only one: the record that is found is its seal.
+    Only,
+}
+
+impl Sector {
+    /// An update whose record has such a sector.
+    fn update(self) -> Record {
+        if self == Self::Only { address(1) } else { large_text() }
+    }
+}
+
+/// The disk loses a sector of the last record.
+fn lose_sector(cluster: &mut Cluster, id: NodeId, which: Sector) {
+    let (file, sectors) = last_record(cluster, id);
+    assert_eq!(sectors.len() > 1, which != Sector::Only, "{sectors:?}");
+    let offset = match which {
+        Sector::First => sectors[0],
+        Sector::Last => *sectors.last().unwrap(),
+        Sector::Only => sectors[0] - SECTOR_BYTES,
+    };
+    cluster.machines.get_mut(&id).unwrap().disk.zero_sector(&file, offset);
+}
+
+fn is_cut(cluster: &Cluster, id: NodeId) -> bool {
+    cluster.replica(id).repairs().iter().any(|repair| matches!(repair, Repair::TailCut { .. }))
+}
+
+/// A member's write is interrupted: of the last record all sectors but one arrive, and nothing was acknowledged.
+fn crash_while_writing(cluster: &mut Cluster, id: NodeId, without: Sector) {
+    let machine = cluster.machines.get_mut(&id).unwrap();
+    for job in machine.hung.take().unwrap() {
+        for op in job.ops {
+            machine.disk.execute(&op);
+            if let DiskOp::Write { file, offset, octets } = op {
+                let last = offset as usize + octets.len() - SECTOR_BYTES;
+                let lost = if without == Sector::Last { last } else { offset as usize };
+                machine.disk.zero_sector(&file, lost);
+            }
+        }
+    }
+    cluster.kill(id);
+}
+
+/// The leader, a member that stored an update with it, and one that was cut off. The update was acknowledged. Then the
+/// leader's machine died, and the second's process; its disk lost a sector of the update.
+fn an_update_on_a_torn_record(which: Sector) -> (Cluster, [NodeId; 2]) {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    cluster.run(1_000);
+    let (second, third) = (leader % 3 + 1, (leader + 1) % 3 + 1);
+    cluster.cut_off(third);
+    let request = cluster.add(leader, &which.update());
+    cluster.assert_done(request);
+    cluster.kill(leader);
+    cluster.kill(second);
+    lose_sector(&mut cluster, second, which);
+    cluster.cut.clear();
+    cluster.start(second);
+    (cluster, [leader, second])
+}
+
+#[test]
+fn an_acknowledged_update_survives_a_lost_sector_of_its_record() {
+    for which in [Sector::First, Sector::Last, Sector::Only] {
+        let (mut cluster, [leader, second]) = an_update_on_a_torn_record(which);
+        assert!(is_cut(&cluster, second), "{which:?}");
+        assert!(cluster.machines[&second].doubt.is_some_and(|doubt| doubt.is_torn), "{which:?}");
+        cluster.run(10_000);
+        assert_eq!(cluster.leader(), None, "{which:?}: the third lacks what was acknowledged");
+        assert_eq!(cluster.machines[&second].waits_for, [leader], "{which:?}: the third has shown its log");
+        let status = cluster.replica(second).brief_status();
+        assert_eq!((status.doubt, status.doubt_waits_for), (cluster.machines[&second].doubt, vec![leader]));
+        // The doubt outlives the process, whose first job has overwritten the torn record.
+        cluster.kill(second);
+        cluster.start(second);
+        assert!(!is_cut(&cluster, second));
+        cluster.run(3_000);
+        assert_eq!(cluster.leader(), None, "{which:?}");
+        cluster.start(leader);
+        cluster.run(3_000);
+        assert_eq!(cluster.leader(), Some(leader), "{which:?}");
+        for id in cluster.alive() {
+            assert!(cluster.has(id, &which.update()), "{which:?}: {id}");
+        }
+        assert_eq!(cluster.machines[&second].doubt, None, "{which:?}");
+        cluster.kill(leader);
+        cluster.elect();
+    }
+}
+
+/// Another member than the leader may hold the update: its log shows that, and it is elected without the leader.
+#[test]
+fn a_member_in_doubt_votes_for_one_that_holds_the_entries() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let (second, third) = (leader % 3 + 1, (leader + 1) % 3 + 1);
+    let request = cluster.add(leader, &large_text());
+    cluster.assert_done(request);
+    cluster.kill(leader);
+    cluster.kill(second);
+    lose_sector(&mut cluster, second, Sector::Last);
+    cluster.start(second);
+    cluster.run(3_000);
+    assert_eq!(cluster.leader(), Some(third));
+    assert!(cluster.has(second, &large_text()) && cluster.has(third, &large_text()));
+    assert_eq!(cluster.machines[&second].doubt, None);
+}
+
+#[test]
+fn a_cluster_that_lost_its_power_elects_a_leader_though_every_log_is_torn() {
+    for (count, which) in
+        [(1, Sector::Last), (3, Sector::First), (3, Sector::Last), (3, Sector::Only), (5, Sector::Last)]
+    {
+        let mut cluster = Cluster::with_zone(count);
+        let leader = cluster.elect();
+        let request = cluster.add(leader, &which.update());
+        cluster.assert_done(request);
+        for id in 1..=count {
+            cluster.kill(id);
+            lose_sector(&mut cluster, id, which);
+        }
+        for id in 1..=count {
+            cluster.start(id);
+            assert!(is_cut(&cluster, id), "{count} {id}");
+        }
+        cluster.run(5_000);
+        let leader = cluster.leader().unwrap_or_else(|| panic!("{count} {which:?}: nobody leads"));
+        let request = cluster.add(leader, &address(2));
+        cluster.run(200);
+        cluster.assert_done(request);
+        cluster.run(1_000);
+        for id in 1..=count {
+            assert_eq!(cluster.machines[&id].doubt, None, "{count} {id}");
+            assert!(cluster.has(id, &address(2)));
+        }
+    }
+}
+
+/// What a crash leaves: the member never acknowledged the record, and its leader goes on.
+#[test]
+fn a_member_whose_write_was_interrupted_votes_again_once_its_leader_has_confirmed_its_log() {
+    for without in [Sector::First, Sector::Last, Sector::Only] {
+        let mut cluster = Cluster::with_zone(3);
+        let leader = cluster.elect();
+        let (second, third) = (leader % 3 + 1, (leader + 1) % 3 + 1);
+        cluster.machines.get_mut(&second).unwrap().hung = Some(Vec::new());
+        let request = cluster.add(leader, &without.update());
+        cluster.assert_done(request);
+        crash_while_writing(&mut cluster, second, without);
+        cluster.start(second);
+        assert!(is_cut(&cluster, second) && cluster.replica(second).doubt().is_some(), "{without:?}");
+        cluster.run(1_500);
+        assert_eq!(cluster.leader(), Some(leader));
+        assert_eq!(cluster.machines[&second].fatal, None);
+        assert_eq!(cluster.machines[&second].doubt, None, "{without:?}");
+        assert!(cluster.has(second, &without.update()));
+        cluster.kill(leader);
+        cluster.elect();
+        assert!(cluster.has(third, &without.update()));
+    }
+}
+
+/// It had acknowledged the record, and its leader counts on that: the word of the leader is what counts then.
+#[test]
+fn a_leader_that_counts_on_a_torn_record_ends_the_member_and_no_silence_clears_the_doubt() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let second = leader % 3 + 1;
+    let request = cluster.add(leader, &large_text());
+    cluster.assert_done(request);
+    cluster.kill(second);
+    lose_sector(&mut cluster, second, Sector::First);
+    cluster.start(second);
+    cluster.run(3_000);
+    match cluster.machines[&second].fatal {
+        Some(FatalReason::LogLost(said)) => assert!(said.by == leader && !said.doubt.is_torn, "{said:?}"),
+        // The leader found the end of the log anew and filled it up.
+        None => assert!(cluster.has(second, &large_text()) && cluster.machines[&second].doubt.is_none()),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The record said only how far the log was committed: no entry can be missing.
+#[test]
+fn a_torn_record_without_entries_is_no_doubt() {
+    let record = crate::log::TornRecord::Empty;
+    let repair = Repair::TailCut { file: "log-1".into(), offset: 512, record };
+    let mut cluster = Cluster::with_zone(3);
+    cluster.elect();
+    assert_eq!(crate::replica::doubt_of(cluster.replica(1).driver.log(), &[repair]), None);
+}
+
+#[test]
+fn of_two_torn_records_neither_is_cleared_by_logs_that_lack_only_the_later() {
+    let torn = |index| Doubt { term: 5, index, is_diverged: false, is_torn: true };
+    assert_eq!(torn(10).and(torn(10)), torn(10));
+    assert_eq!(torn(10).and(torn(14)), Doubt { is_torn: false, ..torn(14) });
+    let said = Doubt { is_torn: false, ..torn(10) };
+    assert_eq!((torn(10).and(said), said.and(torn(10))), (said, said));
+}
