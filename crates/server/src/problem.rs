@@ -75,7 +75,7 @@ pub(crate) struct Problem {
 pub(crate) const NO_LEADER: &str = "no leader took it; nothing was done";
 
 /// What is said of a join token that does not let a node in.
-pub(crate) const TOKEN_REFUSED: &str = "the token is unknown, used or expired";
+pub(crate) const TOKEN_REFUSED: &str = "the token is unknown, used, revoked or expired";
 
 /// What the API, and a node that is joined, say of a change whose outcome they do not know. Older commands and nodes
 /// look for these words.

@@ -47,7 +47,7 @@ pub enum AdminError {
     LeaderStayed,
     /// The state of the replica that was asked is not the majority's.
     Fenced,
-    /// The token is unknown, used or expired.
+    /// The token is unknown, used, revoked or expired.
     TokenInvalid,
     /// The command is larger than a limit of `limits.rs` allows.
     TooLarge,

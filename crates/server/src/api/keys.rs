@@ -170,6 +170,14 @@ pub(super) async fn roll(
         .secret
         .as_deref()
         .ok_or_else(|| bad("the new secret is missing".to_owned(), "name, algorithm and secret"))?;
+    // RFC 8945 6: a new secret would let a weak key live on.
+    if algorithm.is_weak() {
+        let word = algorithm.mnemonic();
+        return Err(bad(
+            format!("{word} is weak (RFC 8945 6)"),
+            "add a key of another name, and remove this one later",
+        ));
+    }
     let (secret, nonce) = secret_and_nonce(secret, &key)?;
     changed(&api, AdminCommand::RollKey { name, algorithm: algorithm.of_replica(), secret, nonce }).await
 }

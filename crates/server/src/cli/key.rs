@@ -19,7 +19,7 @@ pub(crate) fn run(command: &KeyCommand) -> Result<(), Problem> {
     match command {
         KeyCommand::Add { name, file, algorithm, allow_weak, zones, rights, out, allow_short_secret, target } => {
             let key = make(name.as_deref(), file.as_deref(), algorithm)?;
-            check_weak(&key, allow_weak.as_deref())?;
+            check_weak(&key, allow_weak.as_deref(), file.is_none())?;
             check_secret(&key, *allow_short_secret)?;
             let json = key_json(&key, *allow_short_secret);
             hand_out(&key, out.as_deref(), file.is_none(), || add(json, zones, rights, target))
@@ -28,6 +28,7 @@ pub(crate) fn run(command: &KeyCommand) -> Result<(), Problem> {
         KeyCommand::Roll { name, file, out, allow_short_secret, target } => {
             let client = Client::find(target)?;
             let key = rolled(name.as_deref(), file.as_deref(), &client)?;
+            check_weak_roll(&key)?;
             check_secret(&key, *allow_short_secret)?;
             let json = key_json(&key, *allow_short_secret);
             hand_out(&key, out.as_deref(), file.is_none(), || roll(&json, &client))
@@ -72,20 +73,43 @@ fn make(name: Option<&str>, file: Option<&Path>, algorithm: &str) -> Result<Tsig
         .map_err(|error| Problem::new(Exit::Failed, "a key cannot be made", error))
 }
 
-/// RFC 8945 6: a weak algorithm is for keys of other servers, and only where it is named.
-fn check_weak(key: &TsigKey, allowed: Option<&str>) -> Result<(), Problem> {
+/// RFC 8945 6: no new key has a weak algorithm. One that a client has already is taken from its file, and only where
+/// its algorithm is named.
+fn check_weak(key: &TsigKey, allowed: Option<&str>, is_made: bool) -> Result<(), Problem> {
     let word = key.algorithm.mnemonic();
-    if !key.algorithm.is_weak() {
-        return Ok(());
-    }
-    if allowed != Some(word) {
-        let what = format!("cannot add key {}", key.name);
-        return Err(Problem::new(Exit::Input, what, format!("{word} is weak (RFC 8945 6)")).hint(format!(
-            "make one of {ALGORITHMS_HINT}; for a client that has nothing else, `--file FILE --allow-weak {word}`"
-        )));
+    let refused = |why: String, hint: String| {
+        Err(Problem::new(Exit::Input, format!("cannot add key {}", key.name), why).hint(hint))
+    };
+    match (allowed, key.algorithm.is_weak()) {
+        (None, false) => return Ok(()),
+        (Some(_), false) if is_made => {
+            let hint = "leave it out, or name the key's file with --file";
+            return refused("--allow-weak is for a key from a file".to_owned(), hint.to_owned());
+        }
+        (Some(allowed), false) => {
+            return refused(format!("its algorithm is {word}, not {allowed}"), "leave out --allow-weak".to_owned());
+        }
+        (Some(allowed), true) if allowed == word && !is_made => {}
+        (_, true) => {
+            let hint = format!(
+                "make one of {ALGORITHMS_HINT}; for a client that has nothing else, `--file FILE --allow-weak {word}`"
+            );
+            return refused(format!("{word} is weak (RFC 8945 6)"), hint);
+        }
     }
     say(format_args!("warning: {word} is weak (RFC 8945 6); replace key {} as soon as its clients can", key.name));
     Ok(())
+}
+
+/// A new secret would let a weak key live on (RFC 8945 6).
+fn check_weak_roll(key: &TsigKey) -> Result<(), Problem> {
+    if !key.algorithm.is_weak() {
+        return Ok(());
+    }
+    let what = format!("key {} was not rolled", key.name);
+    let why = format!("{} is weak (RFC 8945 6)", key.algorithm.mnemonic());
+    let hint = "add a key of another name with `catamaran key add NAME`, give it to the clients, then remove this one";
+    Err(Problem::new(Exit::Input, what, why).hint(hint))
 }
 
 /// Refuses a secret that can be guessed, and warns of one that is shorter than it should be.
@@ -280,4 +304,25 @@ fn remove(name: &str, target: &Target) -> Result<(), Problem> {
 
 fn parse_name(text: &str) -> Result<Name, Problem> {
     super::domain_name(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_weak_algorithm_is_for_a_key_from_a_file_and_only_where_it_is_named() {
+        let key = |algorithm| TsigKey::make("k.".parse().unwrap(), algorithm).unwrap();
+        let (weak, good) = (key(Algorithm::HmacMd5), key(Algorithm::HmacSha256));
+        let (md5, sha1) = (Some("hmac-md5"), Some("hmac-sha1"));
+        assert!(check_weak(&weak, md5, false).is_ok());
+        assert!(check_weak(&good, None, false).is_ok() && check_weak(&good, None, true).is_ok());
+        for (key, allowed, is_made) in
+            [(&weak, md5, true), (&weak, None, true), (&weak, None, false), (&weak, sha1, false)]
+        {
+            assert!(check_weak(key, allowed, is_made).is_err(), "{allowed:?} {is_made}");
+        }
+        assert!(check_weak(&good, md5, false).is_err() && check_weak(&good, md5, true).is_err());
+        assert!(check_weak_roll(&weak).is_err() && check_weak_roll(&good).is_ok());
+    }
 }

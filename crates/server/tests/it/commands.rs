@@ -440,7 +440,7 @@ fn a_cluster_is_made_by_init_and_grows_by_join() {
     });
     let again = join(scratch.path().join("c").to_str().unwrap());
     assert_eq!(again.status.code(), Some(5), "a token is good once: {}", text(&again));
-    assert!(text(&again).contains("the token is unknown, used or expired"), "{}", text(&again));
+    assert!(text(&again).contains("the token is unknown, used, revoked or expired"), "{}", text(&again));
     assert!(text(&run(&["status", "--dir", second])).contains("node 2: follower"));
     let query = MessageBuilder::query(1, name("old.zone.test.").as_ref(), Rtype::TXT).build();
     let response = exchange(Transport::Tcp, address(2).parse().unwrap(), &query, Duration::from_secs(5)).unwrap();

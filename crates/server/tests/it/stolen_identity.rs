@@ -98,7 +98,7 @@ fn a_removed_node_changes_nothing_whatever_it_calls_itself() {
     let secret = secret_of(&token);
     again.send(format!(r#"{{"secret":"{secret}","address":"127.0.0.1:9","feature_level":9}}"#).as_bytes()).unwrap();
     let answer = again.answer().unwrap();
-    assert!(answer.contains("Err") && answer.contains("unknown, used or expired"), "{answer}");
+    assert!(answer.contains("Err") && answer.contains("unknown, used, revoked or expired"), "{answer}");
     // With the node gone the thief may be the only one that speaks for it, and is cut off when it is removed.
     drop(joined);
     let mut open = HostilePeer::connect(&cluster, 1, SOURCE, Some(&identity)).unwrap();

@@ -27,8 +27,30 @@ pub(super) type List = Vec<Element>;
 pub(super) type Lists = BTreeMap<String, List>;
 
 /// Why an element of BIND's lists has no meaning here.
-const ONLY_KEYS: &str = "cannot be imported: here an update needs a key, so only `key NAME`, `none`, and an acl or \
-                         a list made of these can be";
+const ONLY_KEYS: &str = "cannot be imported: here an update needs a key, so only `key NAME`, `none` alone, and an acl \
+                         or a list made of these can be";
+
+/// Why `none` is refused beside other elements. It is `!any`: BIND takes the first element that matches, so what stands
+/// behind it grants nothing, and what stands before it needs no `none`.
+const NOT_ALONE: &str = "`none` cannot be imported beside other elements: it matches every client, so `named` denies \
+                         what stands behind it; take it out of the list, or take the others out";
+
+/// The names of BIND's own lists, which no `acl` may take.
+const BUILT_IN: [&str; 4] = ["any", "none", "localhost", "localnets"];
+
+/// Reads `NAME { ... }` behind `acl`. BIND too refuses a name that is taken.
+pub(super) fn parse_named(file: &Path, tokens: &mut Tokens<'_>, lists: &mut Lists) -> Result<(), TextError> {
+    let (token, name) = tokens.expect_word("the name of a list")?;
+    let name = name.to_ascii_lowercase();
+    if BUILT_IN.contains(&name.as_str()) {
+        return Err(token.error(format!("`acl {name}` cannot be defined: `{name}` is a list of BIND itself")));
+    }
+    if lists.contains_key(&name) {
+        return Err(token.error(format!("`acl {name}` is defined a second time; names are compared without case")));
+    }
+    lists.insert(name, parse(file, tokens)?);
+    Ok(())
+}
 
 /// Reads `{ ... }` behind `allow-update` or the name of an `acl`.
 pub(super) fn parse(file: &Path, tokens: &mut Tokens<'_>) -> Result<List, TextError> {
@@ -40,11 +62,15 @@ pub(super) fn parse(file: &Path, tokens: &mut Tokens<'_>) -> Result<List, TextEr
 
 /// Elements up to the closing brace.
 fn elements(file: &Path, tokens: &mut Tokens<'_>, depth: usize) -> Result<List, TextError> {
-    let mut list = List::new();
+    let (mut list, mut none) = (List::new(), None);
     loop {
         let token = tokens.expect("`}`")?;
         let word = match &token.kind {
-            TokenKind::Close => return Ok(list),
+            TokenKind::Close => {
+                // `none` alone: no client may update by the list.
+                list.extend(none.filter(|_| !list.is_empty()).map(Element::Wrong));
+                return Ok(list);
+            }
             TokenKind::End => continue,
             TokenKind::Open if depth == NAMED_CONF_DEPTH_MAX => return Err(token.error("lists are nested too deep")),
             TokenKind::Open => {
@@ -64,8 +90,7 @@ fn elements(file: &Path, tokens: &mut Tokens<'_>, depth: usize) -> Result<List, 
                     }
                 });
             }
-            // No client may update by it.
-            "none" => {}
+            "none" => none = Some(fault(NOT_ALONE.to_owned())),
             _ if word.starts_with('!') => {
                 list.push(Element::Wrong(fault(format!("`{word}` {ONLY_KEYS}"))));
                 rest_of_element(tokens)?;
@@ -100,7 +125,7 @@ pub(super) fn resolve(list: &List, lists: &Lists) -> Result<Vec<Rule>, Vec<Fault
     if keys.faults.is_empty() { Ok(keys.found.iter().map(everything).collect()) } else { Err(keys.faults) }
 }
 
-/// The keys of a list. A list that is named twice says nothing new the second time, so lists that name each other end.
+/// The keys of a list. A list that is named twice says nothing new the second time.
 struct Keys<'l> {
     lists: &'l Lists,
     seen: BTreeSet<&'l str>,
@@ -108,16 +133,40 @@ struct Keys<'l> {
     faults: Vec<Fault>,
 }
 
+/// What is still to be looked at.
+enum Step<'l> {
+    Element(&'l Element),
+    /// The end of the list of this name.
+    End(&'l str),
+}
+
 impl<'l> Keys<'l> {
     fn add(&mut self, list: &'l List) {
-        let mut open: Vec<&'l Element> = list.iter().rev().collect();
-        while let Some(element) = open.pop() {
+        let steps = |list: &'l List| list.iter().rev().map(Step::Element);
+        let mut open: Vec<Step<'l>> = steps(list).collect();
+        // The lists that the current element stands in.
+        let mut around = BTreeSet::new();
+        while let Some(step) = open.pop() {
+            let element = match step {
+                Step::Element(element) => element,
+                Step::End(name) => {
+                    around.remove(name);
+                    continue;
+                }
+            };
             match element {
                 Element::Key(name) if self.found.contains(name) => {}
                 Element::Key(name) => self.found.push(name.clone()),
-                Element::Nested(list) => open.extend(list.iter().rev()),
+                Element::Nested(list) => open.extend(steps(list)),
                 Element::Word(word, fault) => match self.lists.get_key_value(word) {
-                    Some((name, list)) if self.seen.insert(name) => open.extend(list.iter().rev()),
+                    Some((name, _)) if around.contains(name.as_str()) => {
+                        self.faults.push((fault.0.clone(), format!("`acl {name}` contains itself")));
+                    }
+                    Some((name, list)) if self.seen.insert(name) => {
+                        around.insert(name.as_str());
+                        open.push(Step::End(name));
+                        open.extend(steps(list));
+                    }
                     Some(_) => {}
                     None => self.faults.push(fault.clone()),
                 },

@@ -137,11 +137,7 @@ impl<S: Sources> Parser<'_, S> {
                 self.default = Some(Allowed::List(acl::parse(file, tokens).map_err(at)?));
                 Ok(())
             }
-            "acl" => {
-                let (_, name) = tokens.expect_word("the name of a list").map_err(at)?;
-                self.lists.insert(name.to_ascii_lowercase(), acl::parse(file, tokens).map_err(at)?);
-                Ok(())
-            }
+            "acl" => acl::parse_named(file, tokens, &mut self.lists).map_err(at),
             _ => skip(tokens).map_err(at),
         }
     }

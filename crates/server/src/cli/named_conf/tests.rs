@@ -51,7 +51,7 @@ fn zones_come_out_with_their_rules_and_the_rest_is_passed_over() {
             };
             also-notify { 192.0.2.1 port 53 key k; };
         };
-        zone "allowed.example" { type master; allow-update { key "a."; none; key b; }; };
+        zone "allowed.example" { type master; allow-update { key "a."; key b; }; };
         zone "silent.example" { type primary; };
         zone "version.bind" CH { type primary; allow-update { key a; }; };
         zone "second.example" { type secondary; allow-update-forwarding { any; }; allow-update { key a; }; };
@@ -143,8 +143,8 @@ fn all_errors_of_all_zones_are_shown_at_once() {
 #[test]
 fn an_acl_that_is_made_of_keys_is_resolved() {
     let text = "zone a { allow-update { Updaters; key c; }; };\n\
-                acl updaters { key a; more; none; };\n\
-                acl \"more\" { { key b; }; UPDATERS; key a; };\n\
+                acl updaters { key a; more; off; More; };\n\
+                acl \"more\" { { key b; }; { none; }; key a; }; acl off { none; };\n\
                 zone b { allow-update { mixed; }; };\n\
                 acl mixed { key a; 192.0.2.0/24; };\n\
                 options { allow-update { updaters; }; };\n\
@@ -156,6 +156,29 @@ fn an_acl_that_is_made_of_keys_is_resolved() {
     assert!(shown[1].starts_with("b. etc/named.conf:5:20 `192.0.2.0/24` cannot be imported"), "{}", shown[1]);
     assert_eq!(shown[2], format!("c.{}", keys("ab")));
     assert!(shown[3].starts_with("d. etc/named.conf:8:25 `nowhere` cannot be imported"), "{}", shown[3]);
+}
+
+#[test]
+fn none_beside_other_elements_and_a_loop_are_refused() {
+    let text = "zone a { allow-update { none; key k; }; };\n\
+                zone b { allow-update { key k; none; }; };\n\
+                zone c { allow-update { off; }; };\n\
+                zone d { allow-update { { none; key k; }; }; };\n\
+                zone e { allow-update { one; }; };\n\
+                zone f { allow-update { none; }; };\n\
+                acl off { NONE; key k; };\n\
+                acl one { key k; two; }; acl two { { ONE; }; };\n";
+    let shown = shown(text);
+    for (shown, place) in shown.iter().zip([
+        "a. etc/named.conf:1:25",
+        "b. etc/named.conf:2:32",
+        "c. etc/named.conf:7:11",
+        "d. etc/named.conf:4:27",
+    ]) {
+        assert!(shown.starts_with(&format!("{place} `none` cannot be imported beside other elements")), "{shown}");
+    }
+    assert_eq!(shown[4], "e. etc/named.conf:8:38 `acl one` contains itself");
+    assert_eq!(shown[5].trim_end(), "f.");
 }
 
 #[test]
@@ -203,6 +226,9 @@ fn errors_of_the_text_name_file_line_and_column() {
         ("}", "etc/named.conf:1:1", "found `}`"),
         ("zone a..b {};", "etc/named.conf:1:6", "is not a domain name: it has an empty label"),
         ("key k { secret \"x; };", "etc/named.conf:1:16", "not closed"),
+        ("acl Any { key k; };", "etc/named.conf:1:5", "`any` is a list of BIND itself"),
+        ("acl \"localnets\" { none; };", "etc/named.conf:1:5", "`localnets` is a list of BIND itself"),
+        ("acl a { key k; };\nacl A { none; };", "etc/named.conf:2:5", "defined a second time"),
         ("include \"none\";", "etc/none", "no such file"),
         ("include \"named.conf\";", "etc/named.conf:1:1", "too deep"),
     ] {
