@@ -1,6 +1,6 @@
 //! `catlab profile`: populations out of traces.
 
-use crate::out_folder::write_file;
+use crate::out_folder::{Force, refuse_file, refuse_input, write_file};
 use clap::{Args, Subcommand};
 use lab::population;
 use lab::trace;
@@ -33,6 +33,8 @@ pub(crate) struct FitArguments {
     /// Where to write the population; the terminal otherwise.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
 }
 
 /// Does it.
@@ -49,6 +51,10 @@ pub(crate) fn main(profile: &Profile) -> ExitCode {
 
 fn fit(arguments: &FitArguments) -> Result<(), Box<dyn Error>> {
     let path = arguments.trace.display();
+    if let Some(out) = &arguments.out {
+        refuse_input(out, std::slice::from_ref(&arguments.trace))?;
+        refuse_file(out, arguments.force)?;
+    }
     let observed = trace::read_capture(&arguments.trace, arguments.port).map_err(|error| format!("{path}: {error}"))?;
     let population = population::fit(&observed)
         .map_err(|error| format!("{path}: {error}, of clients that ask at port {}", arguments.port))?;

@@ -1,6 +1,6 @@
 //! `catlab report`: runs as one page of figures and pictures.
 
-use crate::out_folder::write_file;
+use crate::out_folder::{Force, refuse_file, refuse_input, write_file};
 use clap::Args;
 use lab::report::pictures::{self, Form};
 use lab::report::{self, Run};
@@ -15,7 +15,8 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab report run1 kxdpgun.json dnsperf.txt --svg pictures --png pictures
 
 A run is a folder that `catlab load --out` wrote, what `kxdpgun -j` printed, or what dnsperf printed. The page is one
-file that needs no network. Exit code 0: it is written; 2: it is not.";
+file that needs no network. A page or picture that is there already is replaced with --force only. Exit code 0: it is
+written; 2: it is not.";
 
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -34,6 +35,9 @@ pub(crate) struct Arguments {
     /// The same as PNG, 1,800 by 840 points.
     #[arg(long, value_name = "DIR")]
     png: Option<PathBuf>,
+    /// Replace a page and pictures that are there already.
+    #[arg(long)]
+    force: bool,
 }
 
 /// Writes the page.
@@ -48,16 +52,19 @@ pub(crate) fn main(arguments: &Arguments) -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+    refuse_input(&arguments.out, &arguments.runs)?;
+    refuse_file(&arguments.out, Force { force: arguments.force })?;
     let runs = arguments.runs.iter().map(|path| Run::read(path)).collect::<Result<Vec<_>, _>>()?;
     let labels: Vec<_> = runs.iter().map(|run| run.label.as_str()).collect();
     let title = arguments.title.clone().unwrap_or_else(|| format!("DNS load: {}", labels.join(", ")));
-    let out = &arguments.out;
-    write_file(out, report::page(&runs, &title).as_bytes())?;
-    println!("{}", out.display());
+    let mut written = Vec::new();
     for (folder, form) in [(&arguments.svg, Form::Svg), (&arguments.png, Form::Png)] {
         if let Some(folder) = folder {
-            pictures::write(&runs, folder, form)?.iter().for_each(|path| println!("{}", path.display()));
+            written.extend(pictures::write(&runs, folder, form, arguments.force)?);
         }
     }
+    write_file(&arguments.out, report::page(&runs, &title).as_bytes())?;
+    written.insert(0, arguments.out.clone());
+    written.iter().for_each(|path| println!("{}", path.display()));
     Ok(())
 }

@@ -5,15 +5,20 @@
 
 use clap::Args;
 use lab::report::folder::WriteError;
+use serde::de::IgnoredAny;
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::fs::File;
+use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
 /// What a command leaves in a folder.
 pub(crate) struct Results {
     /// Written last: readers know the results by it.
     last: &'static str,
+    /// Files by which the results are known, each with fields that it has: any folder may have files of these names.
+    marks: &'static [(&'static str, &'static [&'static str])],
     /// All names.
     names: &'static [&'static str],
 }
@@ -21,6 +26,7 @@ pub(crate) struct Results {
 /// Of `load`, `replay`, `merge` and `capacity`.
 pub(crate) const RUN: Results = Results {
     last: "summary.json",
+    marks: &[("summary.json", &["schema_version", "validity"]), ("capacity.json", &["schema_version", "tries"])],
     names: &[
         "summary.json",
         "manifest.json",
@@ -47,12 +53,16 @@ pub(crate) const RUN: Results = Results {
 /// Of `zones build`, `synth`, `merge` and `sign`. A key stays, since nothing brings it back.
 pub(crate) const HIERARCHY: Results = Results {
     last: "hierarchy.json",
+    marks: &[("hierarchy.json", &["form", "zones"])],
     names: &["hierarchy.json", "zones", "report.json", "conflicts.jsonl", "anchors.txt", "queries.txt"],
 };
 
 /// Of `hierarchy run`.
-pub(crate) const RESOLUTION: Results =
-    Results { last: "report.json", names: &["report.json", "upstream.txt", "resolver", "backend"] };
+pub(crate) const RESOLUTION: Results = Results {
+    last: "report.json",
+    marks: &[("report.json", &["zone_count", "upstream"])],
+    names: &["report.json", "upstream.txt", "resolver", "backend"],
+};
 
 #[derive(Args, Clone, Copy, Default)]
 pub(crate) struct Force {
@@ -63,16 +73,24 @@ pub(crate) struct Force {
 
 impl Results {
     /// # Errors
-    /// The folder holds some of these, and they are not to be replaced.
+    /// The folder holds some of these, and they are not to be replaced, or they are not known to be results.
     pub(crate) fn refuse(&self, folder: &Path, Force { force }: Force) -> Result<(), String> {
-        let held = self.names.iter().find(|name| folder.join(name).symlink_metadata().is_ok());
-        match held {
-            Some(name) if !force => Err(format!(
-                "cannot write to {}: it holds the results of an earlier run ({name}); name another folder, or replace \
-                 them with --force",
-                folder.display()
+        let Some(name) = self.names.iter().find(|name| folder.join(name).symlink_metadata().is_ok()) else {
+            return Ok(());
+        };
+        let mark = self.marks.iter().find(|(file, fields)| has_fields(&folder.join(file), fields));
+        let folder = folder.display();
+        match mark {
+            Some(_) if force => Ok(()),
+            Some((mark, _)) => Err(format!(
+                "cannot write to {folder}: it holds the results of an earlier run ({mark}); name another folder, or \
+                 replace them with --force"
             )),
-            _ => Ok(()),
+            None => Err(format!(
+                "cannot write to {folder}: there is {name}, and no {} that catlab wrote: --force replaces results of \
+                 catlab only. Name another folder, or remove {name} yourself",
+                self.last
+            )),
         }
     }
 
@@ -191,6 +209,32 @@ pub(crate) fn refuse_file(path: &Path, Force { force }: Force) -> Result<(), Str
     Ok(())
 }
 
+/// # Errors
+/// The output is one of the inputs, or belongs to a run that is one of them: no --force replaces what is read.
+pub(crate) fn refuse_input(output: &Path, inputs: &[PathBuf]) -> Result<(), String> {
+    let whole = |path: &Path| path.canonicalize().ok();
+    // The output need not be there yet; its folder must be.
+    let parent = output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let placed = whole(output).or_else(|| Some(whole(parent)?.join(output.file_name()?)));
+    let Some(placed) = placed else { return Ok(()) };
+    let is_of = |input: &PathBuf| {
+        let Some(input) = whole(input) else { return false };
+        let Ok(below) = placed.strip_prefix(&input) else { return false };
+        match below.components().next() {
+            Some(first) => RUN.names.iter().any(|name| first.as_os_str() == OsStr::new(name)),
+            None => true,
+        }
+    };
+    match inputs.iter().find(|input| is_of(input)) {
+        Some(input) => Err(format!(
+            "cannot write to {}: it is a part of {}, which is read; name another file",
+            output.display(),
+            input.display()
+        )),
+        None => Ok(()),
+    }
+}
+
 /// Writes a file, or replaces it as a whole.
 ///
 /// # Errors
@@ -245,6 +289,16 @@ impl Drop for FileInMaking {
     }
 }
 
+/// Whether a file is a JSON object with these fields.
+fn has_fields(path: &Path, fields: &[&str]) -> bool {
+    let Ok(file) = File::open(path) else { return false };
+    if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        return false;
+    }
+    let object: Result<BTreeMap<String, IgnoredAny>, _> = serde_json::from_reader(BufReader::new(file));
+    object.is_ok_and(|object| fields.iter().all(|field| object.contains_key(*field)))
+}
+
 fn remove(path: &Path) -> Result<(), String> {
     let removed = match path.symlink_metadata() {
         Ok(metadata) if metadata.is_dir() => std::fs::remove_dir_all(path),
@@ -286,15 +340,16 @@ mod tests {
     }
 
     const REPLACE: Force = Force { force: true };
+    /// A run is known by these fields.
+    const SUMMARY: &str = r#"{"schema_version": 20261127, "validity": {"valid": true, "reasons": []}}"#;
 
     #[test]
     fn a_run_is_never_mixed_with_another() {
         let scratch = Scratch::new("mixed");
         let target = scratch.0.join("run");
         let first = OutFolder::begin(&target, &RUN, Force::default()).unwrap();
-        for name in ["summary.json", "connections.jsonl"] {
-            std::fs::write(first.path().join(name), "first").unwrap();
-        }
+        std::fs::write(first.path().join("summary.json"), SUMMARY).unwrap();
+        std::fs::write(first.path().join("connections.jsonl"), "first").unwrap();
         assert_eq!(std::fs::read_dir(&target).unwrap().count(), 1, "nothing of it is in place before its end");
         first.commit().unwrap();
         std::fs::write(target.join("notes.txt"), "mine").unwrap();
@@ -308,6 +363,47 @@ mod tests {
         second.commit().unwrap();
         assert_eq!(names(&target), ["notes.txt", "summary.json"]);
         assert_eq!(std::fs::read_to_string(target.join("summary.json")).unwrap(), "second");
+    }
+
+    #[test]
+    fn only_results_of_catlab_are_replaced() {
+        let scratch = Scratch::new("foreign");
+        for (results, name) in [(&HIERARCHY, "zones"), (&RUN, "agents"), (&RESOLUTION, "resolver")] {
+            let target = scratch.0.join(name);
+            let kept = target.join(name).join("mine.txt");
+            std::fs::create_dir_all(kept.parent().unwrap()).unwrap();
+            std::fs::write(&kept, "mine").unwrap();
+            for mark in [None, Some("mine"), Some(r#"{"title": "mine"}"#)] {
+                if let Some(mark) = mark {
+                    std::fs::write(target.join(results.last), mark).unwrap();
+                }
+                for force in [Force::default(), REPLACE] {
+                    let Err(refused) = OutFolder::begin(&target, results, force) else {
+                        panic!("{name} is the user's")
+                    };
+                    assert!(!refused.contains("earlier run") && refused.contains("yourself"), "{refused}");
+                    assert!(kept.exists());
+                }
+            }
+        }
+        std::fs::write(scratch.0.join("zones/hierarchy.json"), r#"{"form": 1, "zones": []}"#).unwrap();
+        OutFolder::begin(&scratch.0.join("zones"), &HIERARCHY, REPLACE).unwrap().commit().unwrap();
+        assert_eq!(names(&scratch.0.join("zones")), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_read_is_not_written() {
+        let scratch = Scratch::new("inputs");
+        let (run, capture) = (scratch.0.join("run"), scratch.0.join("p.pcap"));
+        std::fs::create_dir(&run).unwrap();
+        std::fs::write(&capture, "").unwrap();
+        let inputs = [run.clone(), capture.clone()];
+        for bad in [&run, &capture, &run.join("summary.json"), &run.join("agents"), &run.join("../p.pcap")] {
+            assert!(refuse_input(bad, &inputs).unwrap_err().contains("is read"), "{}", bad.display());
+        }
+        for good in [run.join("page.html"), scratch.0.join("p.toml"), "page.html".into()] {
+            assert_eq!(refuse_input(&good, &inputs), Ok(()), "{}", good.display());
+        }
     }
 
     #[test]

@@ -9,6 +9,9 @@ use support::Folder;
 const CATLAB: &str = env!("CARGO_BIN_EXE_catlab");
 const OLD: &str = "old results";
 
+/// A run is known by these fields.
+const SUMMARY: &str = r#"{"schema_version": 20261127, "validity": {"valid": true, "reasons": []}}"#;
+
 /// Each command that measures or builds, without --out, and a file of its results.
 const COMMANDS: [(&str, &str); 11] = [
     ("load --server 127.0.0.1:1 --name q.example --duration 1s", "summary.json"),
@@ -60,20 +63,22 @@ fn a_run_that_does_not_begin_leaves_a_run_that_it_was_to_replace() {
     let folder = Folder::new("out-folders-force");
     let out = folder.path().join("run");
     std::fs::create_dir(&out).unwrap();
-    std::fs::write(out.join("summary.json"), OLD).unwrap();
+    std::fs::write(out.join("summary.json"), SUMMARY).unwrap();
     // Nobody listens there: the connections cannot be opened.
     let line = "load --quiet --transport tcp --server 127.0.0.1:1 --name q.example --duration 1s --force";
     let (code, text) = catlab(line, &out, &[]);
     assert_eq!(code, 2, "{text}");
     assert!(!text.contains("p99.9") && text.contains("127.0.0.1:1"), "no table of zeros: {text}");
-    assert_eq!(std::fs::read_to_string(out.join("summary.json")).unwrap(), OLD);
+    assert_eq!(std::fs::read_to_string(out.join("summary.json")).unwrap(), SUMMARY);
     let new = folder.path().join("new");
     assert_eq!(catlab(&line.replace(" --force", ""), &new, &[]).0, 2);
     assert!(!new.exists(), "a run that never began leaves nothing");
 }
 
 /// Each command that writes one file.
-const FILE_COMMANDS: [&str; 7] = [
+const FILE_COMMANDS: [&str; 9] = [
+    "profile fit TRACE",
+    "report TRACE",
     "zones harvest TRACE --resolver 127.0.0.1:1",
     "trace convert TRACE",
     "trace cut TRACE --until 1",

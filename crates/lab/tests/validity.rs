@@ -157,7 +157,7 @@ fn every_output_of_a_run_that_is_not_valid_says_so() {
     assert_eq!(validity_of_parquet(&run.join("queries.parquet")), "valid");
     assert!(file("latency.hlog").contains("#[valid]"));
     assert_eq!(whole("manifest.json")["validity"]["valid"], true);
-    let (code, said) = catlab(&["report", &at("run"), "--out", &at("page.html"), "--png", &at("png")]);
+    let (code, said) = catlab(&["report", &at("run"), "--out", &at("page.html"), "--png", &at("png"), "--force"]);
     assert_eq!(code, 0, "{said}");
     assert!(reasons().iter().all(|&red| red == 0), "{:?}", reasons());
 }

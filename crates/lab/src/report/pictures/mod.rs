@@ -46,20 +46,22 @@ impl Form {
     }
 }
 
-/// Draws all pictures into a folder; gives their files.
+/// Draws all pictures into a folder; gives their files. Files that are there are replaced on demand only.
 ///
 /// # Errors
-/// When one cannot be written.
-pub fn write(runs: &[Run], folder: &Path, form: Form) -> Result<Vec<PathBuf>, String> {
+/// When one cannot be written, or is there.
+pub fn write(runs: &[Run], folder: &Path, form: Form, replace: bool) -> Result<Vec<PathBuf>, String> {
     std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let mut written = Vec::new();
+    let mut drawn = Vec::new();
     let mut put = |name: String, picture: Option<Chart>| -> Result<(), String> {
         let path = folder.join(format!("{name}.{}", form.extension()));
-        let wrong = |reason: String| format!("{}: {reason}", path.display());
         if let Some(chart) = picture {
-            let octets = chart.draw(form).map_err(|error| wrong(error.to_string()))?;
-            std::fs::write(&path, octets).map_err(|error| wrong(error.to_string()))?;
-            written.push(path);
+            if !replace && path.symlink_metadata().is_ok() {
+                let path = path.display();
+                return Err(format!("cannot write to {path}: it is there; name another folder, or use --force"));
+            }
+            let octets = chart.draw(form).map_err(|error| format!("{}: {error}", path.display()))?;
+            drawn.push((path, octets));
         }
         Ok(())
     };
@@ -81,7 +83,11 @@ pub fn write(runs: &[Run], folder: &Path, form: Form) -> Result<Vec<PathBuf>, St
         put(name("heat"), heat(run, &frame))?;
         put(name("answers"), answers(run, &frame))?;
     }
-    Ok(written)
+    let write = |(path, octets): (PathBuf, Vec<u8>)| match std::fs::write(&path, octets) {
+        Ok(()) => Ok(path),
+        Err(error) => Err(format!("{}: {error}", path.display())),
+    };
+    drawn.into_iter().map(write).collect()
 }
 
 /// Draws the latency of several, each by its name, at every percentile; an SVG.

@@ -122,7 +122,7 @@ fn clients_that_were_never_answered_are_not_left_out() {
 #[test]
 fn every_picture_is_drawn_with_its_marks() {
     let folder = std::env::temp_dir().join(format!("catlab-pictures-{}", std::process::id()));
-    let files = write(&[run(true)], &folder, Form::Svg).unwrap();
+    let files = write(&[run(true)], &folder, Form::Svg, true).unwrap();
     let texts: Vec<_> = files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
     let _removed = std::fs::remove_dir_all(&folder);
     let names: Vec<_> = files.iter().map(|file| file.file_stem().unwrap().to_str().unwrap()).collect();
@@ -208,7 +208,7 @@ fn ink(picture: &[u8], columns: std::ops::Range<usize>, rows: std::ops::Range<us
 #[test]
 fn a_png_has_the_title_and_the_names_of_ticks_in_letters() {
     let folder = std::env::temp_dir().join(format!("catlab-png-{}", std::process::id()));
-    let files = write(&[run(true)], &folder, Form::Png).unwrap();
+    let files = write(&[run(true)], &folder, Form::Png, true).unwrap();
     let octets: Vec<_> = files.iter().map(|file| std::fs::read(file).unwrap()).collect();
     let _removed = std::fs::remove_dir_all(&folder);
     assert_eq!(files.len(), NAMES.len());
