@@ -116,9 +116,10 @@ impl Replica {
 
     pub(crate) fn handle_clock(&mut self, from: NodeId, wall_ms: u64) {
         let settings = &self.machine.settings;
-        if settings.is_member(from) {
+        // As with votes: learners could outnumber the voters.
+        if settings.is_member(from) && !settings.is_learner(from) {
             self.clocks.others.insert(from, Shown { wall_ms, at_ms: self.now.monotonic_ms });
-            self.clocks.others.retain(|&id, _| settings.is_member(id));
+            self.clocks.others.retain(|&id, _| settings.is_member(id) && !settings.is_learner(id));
         }
     }
 

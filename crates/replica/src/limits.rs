@@ -149,7 +149,7 @@ pub const WALL_MS_MIN: u64 = 1_672_531_200_000;
 /// Time after which a leader proposes again to take entry times back.
 pub const PROPOSE_CLOCK_MS: u64 = 1_000;
 /// The longest that a join token may be good.
-pub const TOKEN_LIFE_MS_MAX: u64 = 7 * 86_400_000;
+pub const TOKEN_LIFE_MS_MAX: u64 = 3_600_000;
 /// Entries proposed in one batch.
 pub const PROPOSAL_BATCH_MAX: usize = 1_024;
 /// Requests that wait at the leader for their evaluation.

@@ -29,7 +29,7 @@ pub(crate) fn protect() {
 /// ([`handle`](crate::signals::handle)).
 pub(crate) fn ignore_signals(with_hangup: bool) {
     let hangup = with_hangup.then_some(libc::SIGHUP);
-    for number in [libc::SIGUSR1, libc::SIGUSR2].into_iter().chain(hangup) {
+    for number in [libc::SIGUSR1, libc::SIGUSR2, libc::SIGXFSZ].into_iter().chain(hangup) {
         // SAFETY: the call has no pointers; to ignore a signal runs no code of ours.
         unsafe { libc::signal(number, libc::SIG_IGN) };
     }

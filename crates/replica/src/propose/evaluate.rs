@@ -322,7 +322,9 @@ impl Evaluator<'_> {
     /// Changes of the settings that an administrator asks for; the votes of members stand apart.
     fn administrators(&mut self, origin: Origin, change: SettingsChange) -> Step {
         match change {
-            SettingsChange::ClockBack { .. } => self.clock_back(origin),
+            SettingsChange::ClockBack { .. } if origin.peer.is_none() => self.clock_back(origin),
+            // A leader judges the clocks itself, and no administrator can ask for it.
+            SettingsChange::ClockBack { .. } => self.unchanged(),
             SettingsChange::MemberRole { id, votes: false } => self.take_vote(origin, id, None, change),
             SettingsChange::MemberReplace { gone, new } => match self.machine.settings.check(&change, 0) {
                 Ok(_) if !has_caught_up(self.driver, self.reports, self.now_ms, new) => {
@@ -355,11 +357,14 @@ impl Evaluator<'_> {
 
     /// Entry times go back by an entry of its own, to what the clocks of the members show now.
     fn clock_back(&mut self, origin: Origin) -> Step {
-        let by_ms = self.head.time_ms.saturating_sub(self.wall_ms);
-        if by_ms > 0 {
-            self.head.time_ms = self.wall_ms;
+        let before_ms = self.head.time_ms;
+        let by_ms = before_ms.saturating_sub(self.wall_ms);
+        self.head.time_ms = before_ms.min(self.wall_ms);
+        let step = self.settings(origin, SettingsChange::ClockBack { by_ms }, None);
+        if !matches!(step, Step::Batched) {
+            self.head.time_ms = before_ms;
         }
-        self.settings(origin, SettingsChange::ClockBack { by_ms }, None)
+        step
     }
 
     /// Whether this is the newest secret of the key already, whatever seals the two.

@@ -14,13 +14,11 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use replica::io::{AdminCommand, AdminError, AdminReply};
+use replica::limits::TOKEN_LIFE_MS_MAX;
 use replica::{JoinTokenStatus, Trust, token_id};
 use serde::Deserialize;
 use std::path::PathBuf;
 use std::sync::Arc;
-
-/// How long a token is good.
-const TOKEN_LIFE_MS: u64 = 3_600_000;
 
 /// What a token tells its bearer about this node.
 pub(crate) struct JoinOffer {
@@ -114,7 +112,7 @@ pub(super) async fn make(
             hint,
         ));
     };
-    let command = AdminCommand::CreateToken { digest: digest(&secret), life_ms: TOKEN_LIFE_MS, is_learner };
+    let command = AdminCommand::CreateToken { digest: digest(&secret), life_ms: TOKEN_LIFE_MS_MAX, is_learner };
     api.handle.admin(command).await?;
     Ok((StatusCode::CREATED, Json(TokenJson { token: token.to_text() })))
 }

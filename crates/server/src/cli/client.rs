@@ -292,7 +292,7 @@ impl Client {
                 Err(Broken::Unknown(why)) if method != "GET" => {
                     return Err(unknown(
                         path,
-                        format!("the node has the change, and did not say what became of it: {why}"),
+                        format!("the node took the request, and did not say what became of it: {why}"),
                     )
                     .at(node));
                 }

@@ -309,9 +309,8 @@ pub(super) fn keepers(
 /// Tells the cluster where this node is, if its configuration says that.
 fn announcer(config: &Config, identity: &Identity, handle: &ReplicaHandle) -> Option<Announcer> {
     let (own, tls, admission) = (config.raft_id(), identity.tls.clone(), admission(config, handle));
-    let made_with = config.peer.members.iter().find(|member| member.id == own).map(|member| member.address.to_string());
     let (handle, told_file) = (handle.clone(), peer_address_of(&config.dir));
-    config.advertised().map(|address| Announcer { own, address, tls, admission, handle, told_file, made_with })
+    config.advertised().map(|address| Announcer { own, address, tls, admission, handle, told_file })
 }
 
 /// The keeper of certificates is here too: a sync of its files keeps no heartbeat waiting.

@@ -231,9 +231,8 @@ impl<E: PeerEvents> Acceptor<E> {
             (Greeting::DataKey, Some((_, desk))) => desk.serve(stream, &self.admission, identity).await,
             (Greeting::Vouch, _) => vouch::serve(stream, &self.admission, self.welcome.id, identity).await,
             (Greeting::Announce, _) => {
-                let _place = self.questions.acquire().await.map_err(io::Error::other)?;
                 let handle = self.desks.as_ref().map(|(desk, _)| &desk.handle);
-                announce::serve(stream, &self.tls, &self.admission, handle, identity).await
+                announce::serve(stream, &self.tls, &self.admission, handle, identity, &self.questions).await
             }
             _ => Err(io::ErrorKind::Unsupported.into()),
         }

@@ -30,6 +30,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::server::TlsStream;
 
@@ -55,10 +56,15 @@ pub(super) async fn serve(
     admission: &Admission,
     handle: Option<&ReplicaHandle>,
     identity: &PeerIdentity,
+    questions: &Semaphore,
 ) -> io::Result<()> {
     let announcement: Announcement = read(stream).await?;
     let result = match admission.check(announcement.from, identity) {
-        Ok(()) => dial_back(&announcement, tls, admission).await,
+        Ok(()) => {
+            // A member that was removed must not take the places of others.
+            let _place = questions.acquire().await.map_err(io::Error::other)?;
+            dial_back(&announcement, tls, admission).await
+        }
         Err(refusal) => Err(refusal.to_string()),
     };
     if let (Ok(()), Some(handle)) = (&result, handle) {
@@ -140,13 +146,11 @@ pub(crate) struct Announcer {
     pub(crate) handle: ReplicaHandle,
     /// Where it told the cluster last that it is.
     pub(crate) told_file: PathBuf,
-    /// The address that it was made with.
-    pub(crate) made_with: Option<String>,
 }
 
 impl Announcer {
-    /// Works until the cluster's state has the address, if the configuration names another one than before. Where an
-    /// administrator has moved the node by hand since, that stays.
+    /// Works until the cluster's state has the address, if the configuration names another one than before, or if the
+    /// node has not compared the two yet. Where an administrator has moved the node by hand since, that stays.
     pub(crate) async fn run(self) {
         if self.last_told().as_deref() == Some(&*self.address.to_string()) {
             return;
@@ -198,7 +202,7 @@ impl Announcer {
 
     fn last_told(&self) -> Option<String> {
         let told = read_bounded(&self.told_file, PEER_ADDRESS_BYTES_MAX).ok();
-        told.and_then(|told| String::from_utf8(told).ok()).or_else(|| self.made_with.clone())
+        told.and_then(|told| String::from_utf8(told).ok())
     }
 
     fn note_told(&self, address: &str) {

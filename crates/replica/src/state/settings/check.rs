@@ -60,11 +60,9 @@ impl Settings {
             SettingsChange::TokenAdd { digest, .. }
             | SettingsChange::LearnerTokenAdd { digest, .. }
             | SettingsChange::TokenFor { digest, .. } => {
-                if self.tokens.contains_key(digest) {
-                    Ok(false)
-                } else {
-                    full(self.tokens.len() >= TOKENS_MAX)
-                }
+                // Applying it removes those that have ended.
+                let good = || self.tokens.values().filter(|&&expires| expires >= now_wall_ms).count();
+                if self.tokens.contains_key(digest) { Ok(false) } else { full(good() >= TOKENS_MAX) }
             }
             SettingsChange::PolicySet { zone, policy } => self.check_policy(zone.as_ref(), policy),
             SettingsChange::KeyRoll { name, .. } if self.is_rolling(name)? => Err(AdminError::KeyRolling),

@@ -16,7 +16,7 @@ use super::hash::{Item, item_hash};
 use crate::codec::Encoder;
 use crate::entry::{SettingsChange, TOKEN_REVOKED, encode_algorithm, encode_grant, encode_options, encode_policy};
 use crate::io::{AckOption, KeyAlgorithm, Member, NodeId, Right, ZoneOptions};
-use crate::limits::{RETIRED_ZONES_MAX, ZONES_MAX};
+use crate::limits::{RETIRED_ZONES_MAX, TOKEN_LIFE_MS_MAX, TOKENS_MAX, ZONES_MAX};
 use crate::policy::{Policy, Rules, UpdateGrant};
 use crate::secrets::{DataKey, Sealed};
 use crate::trust::JoinTokenStatus;
@@ -281,7 +281,7 @@ impl Settings {
             | SettingsChange::TokenAdd { .. }
             | SettingsChange::LearnerTokenAdd { .. }
             | SettingsChange::TokenFor { .. } => self.apply_member(change, time_ms),
-            SettingsChange::ClockBack { by_ms } => self.move_tokens_back(*by_ms),
+            SettingsChange::ClockBack { by_ms } => self.move_tokens_back(*by_ms, time_ms),
             SettingsChange::Trust(change) => self.apply_trust(change),
             SettingsChange::FeatureLevel { level } => {
                 let level = self.feature_level.max(*level);
@@ -317,8 +317,11 @@ impl Settings {
                 self.put_learner_token(*digest);
             }
             SettingsChange::TokenFor { digest, life_ms, is_learner } => {
-                self.remove_void_tokens(time_ms);
-                self.put_token(*digest, time_ms.saturating_add(*life_ms));
+                // The time may be wrong: tokens that have ended by it are removed only where their places are needed.
+                if self.tokens.len() >= TOKENS_MAX {
+                    self.remove_void_tokens(time_ms);
+                }
+                self.put_token(*digest, time_ms.saturating_add((*life_ms).min(TOKEN_LIFE_MS_MAX)));
                 if *is_learner {
                     self.put_learner_token(*digest);
                 }
@@ -575,10 +578,14 @@ impl Settings {
         }
     }
 
-    /// A token that was made while the clock was ahead ends as long after it was made as it was meant to.
-    fn move_tokens_back(&mut self, by_ms: u64) {
+    /// The clock was ahead, and shows `time_ms` now. A token that is good for longer than any may be was made meanwhile:
+    /// it ends as long after it was made as it was meant to. Those of before stay as they are.
+    fn move_tokens_back(&mut self, by_ms: u64, time_ms: u64) {
+        let last_ms = time_ms.saturating_add(TOKEN_LIFE_MS_MAX);
         for (digest, expires) in self.tokens.clone() {
-            self.put_token(digest, expires.saturating_sub(by_ms));
+            if expires > last_ms {
+                self.put_token(digest, expires.saturating_sub(by_ms).min(last_ms));
+            }
         }
     }
 
