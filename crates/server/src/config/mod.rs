@@ -300,9 +300,13 @@ impl Config {
     /// Reads `file`; paths in it that are relative start at its directory.
     pub(crate) fn load(file: &Path) -> Result<Self, Problem> {
         let octets = crate::files::read_bounded(file, SMALL_FILE_BYTES_MAX).map_err(|error| {
-            Problem::new(Exit::Input, "the configuration cannot be read", error)
-                .at(file.display())
-                .hint("name an existing file with --config, or make a cluster with `catamaran up` or `catamaran init`")
+            let hint = if error.kind() == std::io::ErrorKind::PermissionDenied {
+                crate::node::system::access_hint("read")
+            } else {
+                "name an existing file with --config, or make a cluster with `catamaran up` or `catamaran init`"
+                    .to_owned()
+            };
+            Problem::new(Exit::Input, "the configuration cannot be read", error).at(file.display()).hint(hint)
         })?;
         let text = String::from_utf8(octets)
             .map_err(|_| Problem::new(Exit::Input, "the configuration is not UTF-8", "TOML is").at(file.display()))?;

@@ -44,6 +44,11 @@ pub(crate) fn read_bounded(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     Ok(octets)
 }
 
+/// The error with the file's name before it, of the same kind.
+pub(crate) fn of_file(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
 /// Replaces `path` by `octets`: a reader sees the old file or the new one, and so does the next boot.
 pub(crate) fn write_atomic(path: &Path, octets: &[u8], readers: Readers) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();

@@ -45,7 +45,9 @@ impl Identity {
                 Problem::new(Exit::Input, format!("cannot read {what}"), error).at(path).hint(hint)
             }
         };
-        std::fs::create_dir_all(&config.dir).map_err(unreadable("the data directory", &config.dir))?;
+        std::fs::create_dir_all(&config.dir)
+            .and_then(|()| std::fs::read_dir(&config.dir))
+            .map_err(unreadable("the data directory", &config.dir))?;
         let peer = &config.peer;
         let peer_files =
             PeerFiles { ca: peer.ca_file.clone(), cert: peer.cert_file.clone(), key: peer.key_file.clone() };
@@ -68,7 +70,7 @@ impl Identity {
             tls: peer_files
                 .load_with(roots)
                 .map(|tls| Arc::new(CurrentTls::new(tls)))
-                .map_err(unreadable("certificate or key", &peer.cert_file))?,
+                .map_err(|error| unreadable("certificate or key", peer_files.at_fault())(error))?,
             peer_files,
             token: ApiToken::load(&config.api.token_file)
                 .map_err(unreadable("the API token", &config.api.token_file))?,
@@ -86,18 +88,17 @@ fn advice(error: &io::Error, otherwise: &str) -> String {
     if error.kind() != io::ErrorKind::PermissionDenied {
         return otherwise.to_owned();
     }
-    let user = system::effective_user();
-    format!(
-        "nothing is lost, so remove nothing: let user {user}, which runs this node, read the file; see the owners and \
-         modes of the file and of the directories above it"
-    )
+    format!("nothing is lost, so remove nothing: {}", system::access_hint("read"))
 }
 
 /// Two processes that write one log would destroy it.
 fn lock(data: &Path) -> Result<File, Problem> {
     let path = layout::lock_of(data);
-    let failed =
-        |error: io::Error| Problem::new(Exit::Failed, "the data directory cannot be locked", error).at(path.display());
+    let failed = |error: io::Error| {
+        let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
+        let problem = Problem::new(Exit::Failed, "the data directory cannot be locked", error).at(path.display());
+        if is_denied { problem.hint(system::access_hint("write")) } else { problem }
+    };
     let file = File::options().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
     let deadline = Instant::now() + Duration::from_millis(LET_GO_MS);
     loop {
@@ -130,5 +131,8 @@ mod tests {
         let denied = advice(&io::ErrorKind::PermissionDenied.into(), BRING_BACK);
         assert!(denied.starts_with("nothing is lost") && !denied.contains("cluster remove"), "{denied}");
         assert_eq!(advice(&io::Error::other("damaged"), BRING_BACK), BRING_BACK);
+        // What reads a certificate names the file, and the error stays of its kind.
+        let named = crate::files::of_file(Path::new("node.key"), &io::ErrorKind::PermissionDenied.into());
+        assert!(named.to_string().starts_with("node.key: ") && advice(&named, "other").starts_with("nothing is lost"));
     }
 }

@@ -30,6 +30,12 @@ pub(crate) fn effective_user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
+/// What to do where this process has no right to a file.
+pub(crate) fn access_hint(verb: &str) -> String {
+    let user = effective_user();
+    format!("let user {user} {verb} it; see the owners and modes of the file and of the directories above it")
+}
+
 /// Ends the process here and now: no destructor runs, and no other thread goes on.
 pub(crate) fn exit_at_once(exit: Exit) -> ! {
     // SAFETY: it takes a number, touches nothing of ours, and does not return.

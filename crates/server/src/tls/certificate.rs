@@ -1,8 +1,8 @@
 //! The certificate that clients see: read from its files, and again whenever these change.
 
 use super::validity::expires_s;
-use crate::files::read_bounded;
 use crate::files::watch::Watch;
+use crate::files::{of_file, read_bounded};
 use crate::limits::{FILE_LOOK_MS, SMALL_FILE_BYTES_MAX};
 use crate::metrics::Counter;
 use crate::stop::Stop;
@@ -121,7 +121,7 @@ impl ResolvesServerCert for Certificate {
 
 fn read(cert_file: &Path, key_file: &Path) -> io::Result<Arc<CertifiedKey>> {
     let named = |path: &Path, error: &dyn std::fmt::Display| io::Error::other(format!("{}: {error}", path.display()));
-    let octets = |path: &Path| read_bounded(path, SMALL_FILE_BYTES_MAX).map_err(|error| named(path, &error));
+    let octets = |path: &Path| read_bounded(path, SMALL_FILE_BYTES_MAX).map_err(|error| of_file(path, &error));
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&octets(cert_file)?).collect();
     let chain = chain.map_err(|error| named(cert_file, &error))?;
     if chain.is_empty() {

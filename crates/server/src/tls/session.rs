@@ -2,7 +2,7 @@
 
 use super::peer_identity::PeerIdentity;
 use super::validity::{expires_s, is_issued_by};
-use crate::files::{Readers, read_bounded, write_atomic};
+use crate::files::{Readers, of_file, read_bounded, write_atomic};
 use crate::limits::SMALL_FILE_BYTES_MAX;
 use replica::io::NodeId;
 use rustls::pki_types::pem::PemObject;
@@ -47,7 +47,7 @@ impl PeerFiles {
         let certs = certificates(&self.cert)?;
         let with = |key: &Path| {
             let named = |error: &dyn std::fmt::Display| io::Error::other(format!("{}: {error}", key.display()));
-            let octets = read_bounded(key, SMALL_FILE_BYTES_MAX).map_err(|error| named(&error))?;
+            let octets = read_bounded(key, SMALL_FILE_BYTES_MAX).map_err(|error| of_file(key, &error))?;
             let private = PrivateKeyDer::from_pem_slice(&octets).map_err(|error| named(&error))?;
             PeerTls::new(roots.clone(), certs.clone(), &private).map_err(|error| named(&error))
         };
@@ -57,6 +57,11 @@ impl PeerFiles {
             std::fs::rename(self.new_key(), &self.key)?;
             Ok(loaded)
         })
+    }
+
+    /// The file that is to blame where certificate and key cannot be taken up: the key's, unless the other is no good.
+    pub(crate) fn at_fault(&self) -> &Path {
+        if certificates(&self.cert).is_err() { &self.cert } else { &self.key }
     }
 
     /// Puts another certificate and its key into the files. Whenever the node ends, what is there fits together.
@@ -191,7 +196,7 @@ impl PeerTls {
 
 fn certificates(file: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
     let named = |error: &dyn std::fmt::Display| io::Error::other(format!("{}: {error}", file.display()));
-    let octets = read_bounded(file, SMALL_FILE_BYTES_MAX).map_err(|error| named(&error))?;
+    let octets = read_bounded(file, SMALL_FILE_BYTES_MAX).map_err(|error| of_file(file, &error))?;
     let certs: Vec<_> =
         CertificateDer::pem_slice_iter(&octets).collect::<Result<_, _>>().map_err(|error| named(&error))?;
     if certs.is_empty() { Err(named(&"no certificate in it")) } else { Ok(certs) }
