@@ -51,7 +51,16 @@ fn a_node_that_starts_at_another_address_tells_the_others() {
     for id in [moved, leader] {
         nodes.stop(id);
         let new = format!("127.0.0.1:{}", free_ports(1));
-        configure_peer(&cluster, id, "listen", &new);
+        if id == moved {
+            configure_peer(&cluster, id, "listen", &new);
+        } else {
+            // An editor replaces the old address everywhere, in the list of members too.
+            let old = address(&cluster, moved, id).unwrap();
+            let file = cluster.dir.join(format!("node-{id}/catamaran.toml"));
+            let text = std::fs::read_to_string(&file).unwrap();
+            assert_eq!(text.matches(&old).count(), 2, "{text}");
+            std::fs::write(&file, text.replace(&old, &new)).unwrap();
+        }
         nodes.start_heard(&cluster, id);
         everyone_knows(&cluster, id, &new);
         cluster.settle();
