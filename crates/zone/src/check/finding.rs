@@ -58,6 +58,8 @@ pub enum FindingKind {
     NsOfWildcard,
     /// Warning: DS at the apex, which belongs to the zone above (RFC 4035 2.4); it is left out.
     DsAtApex,
+    /// Warning: a ZONEMD of a private scheme whose digest is not as long as that of scheme 1; BIND 9.18 cannot read it.
+    ZonemdPrivate,
     /// Warning: DS where there is no zone cut.
     DsWithoutNs,
     /// Warning: a name server below its own zone cut that has no address here (RFC 9471 2).
@@ -102,6 +104,7 @@ impl fmt::Display for FindingKind {
             Self::NsBesideDname => "NS beside a DNAME",
             Self::NsOfWildcard => "NS of a wildcard",
             Self::DsAtApex => "DS at the apex belongs to the zone above, left out",
+            Self::ZonemdPrivate => "BIND 9.18 refuses a transfer with a ZONEMD of this scheme and length",
             Self::DsWithoutNs => "DS without NS",
             Self::GlueMissing => "glue is missing for a name server below the zone cut",
             Self::AddressMissing => "points to a name of this zone without an address",

@@ -13,6 +13,7 @@ pub(super) fn check(records: &mut RecordList, groups: &Groups, places: &[Place],
     let mut dropped = Vec::new();
     if let Some(apex) = groups.apex() {
         drop_ds(records, groups, apex, places, findings, &mut dropped);
+        warn_of_zonemd(records, groups, apex, places, findings);
     }
     for owner in groups.remarkable() {
         for rrset in groups.rrsets(owner) {
@@ -52,6 +53,20 @@ fn drop_ds(
         }
         if is_ds {
             findings.add(FindingKind::DsAtApex, record, places.get(index as usize));
+        }
+    }
+}
+
+/// RFC 8976 2.2.2: the scheme says what a digest is made of. BIND 9.18 takes the length of scheme 1 for each scheme.
+fn warn_of_zonemd(records: &RecordList, groups: &Groups, apex: u32, places: &[Place], findings: &mut Findings) {
+    for &index in groups.rrsets(apex).flatten() {
+        let record = records.get(index as usize);
+        // RFC 8976 2.2: serial, scheme, hash algorithm, digest.
+        let (Rtype::ZONEMD, &[_, _, _, _, scheme, hash, ref digest @ ..]) = (record.rtype, record.rdata) else {
+            continue;
+        };
+        if scheme != 1 && (hash == 1 && digest.len() != 48 || hash == 2 && digest.len() != 64) {
+            findings.add(FindingKind::ZonemdPrivate, record, places.get(index as usize));
         }
     }
 }

@@ -34,6 +34,15 @@ fn ds_at_the_apex_is_left_out() {
     assert_eq!(owners, ["sub.example."]);
 }
 
+/// RFC 8976 A.3 has such records.
+#[test]
+fn a_zonemd_that_bind_cannot_read_is_served_with_a_warning() {
+    let digest = "e1846540e33a9e4189792d18d5d131f605fc283e";
+    let zone = checked(&format!("@ ZONEMD 1 241 1 {digest}\n@ ZONEMD 1 241 241 {digest}\n")).unwrap();
+    let warning = "5: example. ZONEMD: BIND 9.18 refuses a transfer with a ZONEMD of this scheme and length";
+    assert_eq!(said(zone.findings.warnings()), [warning]);
+}
+
 /// The line counts `$TTL` and the three records of the apex.
 #[test]
 fn what_refuses_a_zone() {

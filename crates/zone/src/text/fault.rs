@@ -252,8 +252,9 @@ fn of_rdata(error: TextError, word: Option<&str>, part: Option<Part>, f: &mut fm
         TextError::DigestLength { kind, expected: Some(expected), found } => {
             write!(f, "{} {kind} needs {expected} bytes, found {found}", digest_kind(part))
         }
+        // RFC 8976 2.2.4
         TextError::DigestLength { kind, expected: None, found } => {
-            write!(f, "{} {kind} has another length than {found} bytes", digest_kind(part))
+            write!(f, "{} {kind} needs at least 12 bytes, found {found}", digest_kind(part))
         }
         TextError::Rdata(error) => match (word, part) {
             (Some(word), Some(Part::Field(rtype, at))) => match value_reason(rtype, at) {

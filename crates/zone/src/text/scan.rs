@@ -94,7 +94,9 @@ fn why_refused(rtype: Rtype, rdata: &[u8], error: RdataError) -> TextError {
     let is_digest = matches!(error, RdataError::Value(Field::HexRest { .. }));
     let (kind_at, lengths): (usize, &[(u8, u8)]) = match rtype {
         Rtype::DS | Rtype::CDS | Rtype::TA | Rtype::DLV => (3, &[(1, 20), (2, 32), (3, 32), (4, 48)]),
-        Rtype::ZONEMD => (5, &[(1, 48), (2, 64)]),
+        // RFC 8976 2.2.2: the lengths of hash algorithms are those of scheme 1.
+        Rtype::ZONEMD if rdata.get(4) == Some(&1) => (5, &[(1, 48), (2, 64)]),
+        Rtype::ZONEMD => (5, &[]),
         _ => return error.into(),
     };
     match rdata.get(kind_at) {

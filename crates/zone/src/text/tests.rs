@@ -168,6 +168,8 @@ fn what_is_refused_and_why() {
         ("DNSKEY", "257 3 FOO AAEC", Algorithm),
         ("DS", "1 5 1 0", HexOdd),
         ("DS", "1 5 1 00", DigestLength { kind: 1, expected: Some(20), found: 1 }),
+        ("ZONEMD", "1 1 1 00", DigestLength { kind: 1, expected: Some(48), found: 1 }),
+        ("ZONEMD", "1 241 1 00", DigestLength { kind: 1, expected: None, found: 1 }),
         ("NSEC", "a. FOO", Rtype),
         ("RRSIG", "A 1 2 3 20050229000000 0 7 a. AAEC", Time),
         ("SVCB", "1 . alpn=a alpn=b", ParameterTwice),
