@@ -390,7 +390,7 @@ fn ports_that_are_about_to_run_out_are_said_before_they_do() {
 
 /// The three figures of the line on handshakes: those that waited, all, and their share.
 fn handshakes(text: &str) -> (u64, u64) {
-    let line = text.split(';').find(|part| part.contains("messages of handshakes")).expect("a line on handshakes");
+    let line = text.lines().find(|part| part.contains("messages of handshakes")).expect("a line on handshakes");
     let mut numbers = line.split_whitespace().filter_map(|word| word.parse::<u64>().ok());
     (numbers.next().unwrap(), numbers.next().unwrap())
 }
