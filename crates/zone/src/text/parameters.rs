@@ -223,6 +223,7 @@ fn print_parameter(key: u16, value: &[u8], out: &mut String) {
     // What the form of a key cannot say is written in the generic one.
     let has_form = match key {
         ECH | DOHPATH => !value.is_empty(),
+        DOCPATH => are_segments(value),
         TLS_SUPPORTED_GROUPS => !value.is_empty() && value.len().is_multiple_of(2),
         _ => true,
     };
@@ -273,6 +274,18 @@ fn print_parameter(key: u16, value: &[u8], out: &mut String) {
         }
         _ => print_text(value, out),
     }
+}
+
+/// Whether a path is segments with their lengths before them, none of them empty; without segments it is the root (RFC
+/// 9953 3.2).
+fn are_segments(mut value: &[u8]) -> bool {
+    while let [len, rest @ ..] = value {
+        match rest.split_at_checked(usize::from(*len)) {
+            Some((_, behind)) if *len > 0 => value = behind,
+            _ => return false,
+        }
+    }
+    true
 }
 
 /// Identifiers or segments of a path, quoted; escaped once as items of a list and once more as a string (RFC 9460 A.1).
