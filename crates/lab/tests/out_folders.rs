@@ -112,4 +112,7 @@ fn a_file_is_not_written_over() {
     assert_eq!(code, 0, "{text}");
     assert_eq!(std::fs::read(&out).unwrap()[..4], [0xa1, 0xb2, 0x3c, 0x4d], "a capture");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3, "no part is left");
+    let none = format!("trace cut {} --from 100 --force", trace.display());
+    let (code, text) = catlab(&none, &out, &[]);
+    assert!(code == 0 && text.contains("no message was selected"), "{text}");
 }

@@ -12,8 +12,10 @@ use support::Folder;
 const CATLAB: &str = env!("CARGO_BIN_EXE_catlab");
 
 /// Exit code and standard error.
+/// What it writes may be there already.
 fn catlab(words: &[&str]) -> (i32, String) {
-    let output = Command::new(CATLAB).arg("trace").args(words).output().unwrap();
+    let force = words.contains(&"--out").then_some("--force");
+    let output = Command::new(CATLAB).arg("trace").args(words).args(force).output().unwrap();
     (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 

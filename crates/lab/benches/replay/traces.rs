@@ -67,8 +67,10 @@ pub(crate) fn make(options: &Options, shape: &Shape) -> Result<Made, String> {
     let [made, path] = ["made.pcap", "trace.pcap"].map(|name| options.folder.join(name));
     let mut synth = Command::new(&options.catlab);
     synth.args(["trace", "synth", "--duration", &format!("{}s", options.seconds)]).args(shape.synth);
-    succeed(synth.arg("--out").arg(&made))?;
-    succeed(Command::new(&options.catlab).args(["trace", "mutate", "--unique"]).arg(&made).arg("--out").arg(&path))?;
+    succeed(synth.args(["--force", "--out"]).arg(&made))?;
+    let mut mutate = Command::new(&options.catlab);
+    mutate.args(["trace", "mutate", "--unique", "--force"]).arg(&made).arg("--out").arg(&path);
+    succeed(&mut mutate)?;
     let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let mut reader = trace::open(&path, &trace::Options::default()).map_err(|error| wrong(&error))?;
     let mut planned = Vec::new();
