@@ -205,7 +205,7 @@ fn what_a_program_makes_of_a_trace_is_sent_and_its_failure_sends_nothing() {
     let spools = folder.path().join("spools");
     std::fs::create_dir(&spools).unwrap();
     let run = |program: &str| {
-        let output = replay(&trace, &address, &["--lag-limit", "10s", "--through", program, "--out"])
+        let output = replay(&trace, &address, &["--lag-limit", "10s", "--through", program, "--force", "--out"])
             .arg(&out)
             .env("TMPDIR", &spools)
             .output();

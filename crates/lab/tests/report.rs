@@ -228,8 +228,11 @@ fn the_page_itself_shows_in_which_second_a_server_stopped_or_answered_late() {
         assert!(values[..3].iter().all(|max| (0.195..0.7).contains(max)), "{values:?}");
     }
     // Seconds that stand out: sent, timed out, late.
-    let row = "<td>late</td><td>1 to 2 s</td><td>500</td><td>5 (1.000 %)</td><td>5</td>";
-    assert!(html.contains(row), "{}", html.split("<td>late</td>").skip(1).map(|row| &row[..80]).collect::<String>());
+    let row = html.split("<td>late</td><td>1 to 2 s</td>").nth(1).expect("a row of the second").split("</td>");
+    let cells: Vec<_> = row.map(|cell| cell.trim_start_matches("<td>")).take(3).collect();
+    // A busy machine sends a few of the second before in this one.
+    assert!((480..=520).contains(&cells[0].parse::<u32>().unwrap()), "{cells:?}");
+    assert!(cells[1].starts_with("5 (") && cells[2] == "5", "{cells:?}");
     assert_eq!(numbers(&trace("losses", "late late")["y"])[..3], [0.0, 5.0, 0.0]);
 }
 
