@@ -15,7 +15,7 @@ mod audit;
 mod error;
 mod zone_options;
 
-pub use crate::admin::{Contents, Replacement, broken_limit};
+pub use crate::admin::{BrokenLimit, Contents, Replacement, broken_limit};
 pub use crate::apply::AuditNames;
 use crate::disk::{DiskJob, DiskQueue, ReadFile};
 use crate::policy::{External, Policy, Revision};

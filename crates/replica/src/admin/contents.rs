@@ -9,8 +9,9 @@ use crate::io::{AdminError, ZoneLimits};
 use crate::limits::{IMPORT_CHUNK_OCTETS, IMPORT_CHUNK_OCTETS_MAX, IMPORT_CHUNKS_MAX};
 use crate::update::{LimitReached, serial};
 use std::collections::{BTreeMap, VecDeque};
+use wire::Name;
 use wire::number::{Rtype, Serial};
-use zone::{Changeset, RecordList, Zone, ZoneId};
+use zone::{Changeset, RecordList, RecordRef, Zone, ZoneId};
 
 /// All records of a zone, checked; they leave in chunks.
 #[derive(Clone, Debug)]
@@ -124,15 +125,31 @@ impl Replacement {
     }
 }
 
-/// The first limit that the records of a whole zone break.
+/// A limit of a zone that contents break.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrokenLimit {
+    /// Which.
+    pub limit: LimitReached,
+    /// The most that the zone allows.
+    pub most: u32,
+    /// The RRset that breaks it; `None` for a limit of the whole zone.
+    pub rrset: Option<(Name, Rtype)>,
+}
+
+/// The first limit that the records of a whole zone break. It does not know what the zone had before.
 #[must_use]
-pub fn broken_limit(records: &RecordList, limits: ZoneLimits) -> Option<LimitReached> {
+pub fn broken_limit(records: &RecordList, limits: ZoneLimits) -> Option<BrokenLimit> {
     let ZoneLimits { ttl_max_s, rrset_records_max, records_max } = limits;
     if records_max > 0 && records.len() > records_max as usize {
-        return Some(LimitReached::ZoneRecords);
+        return Some(BrokenLimit { limit: LimitReached::ZoneRecords, most: records_max, rrset: None });
     }
-    if ttl_max_s > 0 && records.iter().any(|record| record.ttl > ttl_max_s) {
-        return Some(LimitReached::ZoneTtl);
+    let of_rrset = |limit, most, record: RecordRef<'_>| {
+        Some(BrokenLimit { limit, most, rrset: Some((record.owner.to_name(), record.rtype)) })
+    };
+    if ttl_max_s > 0
+        && let Some(record) = records.iter().find(|record| record.ttl > ttl_max_s)
+    {
+        return of_rrset(LimitReached::ZoneTtl, ttl_max_s, record);
     }
     if rrset_records_max > 0 {
         let mut counts: BTreeMap<(Box<[u8]>, Rtype), u32> = BTreeMap::new();
@@ -141,7 +158,7 @@ pub fn broken_limit(records: &RecordList, limits: ZoneLimits) -> Option<LimitRea
             let count = counts.entry((record.owner.octets().to_ascii_lowercase().into(), record.rtype)).or_default();
             *count += 1;
             if *count > rrset_records_max {
-                return Some(LimitReached::ZoneRrsetRecords);
+                return of_rrset(LimitReached::ZoneRrsetRecords, rrset_records_max, record);
             }
         }
     }
@@ -243,10 +260,14 @@ mod tests {
         let broken = |ttl_max_s, rrset_records_max, records_max| {
             broken_limit(&records, ZoneLimits { ttl_max_s, rrset_records_max, records_max })
         };
+        let of = |limit, most, rrset: Option<(&str, Rtype)>| {
+            let rrset = rrset.map(|(owner, rtype)| (owner.parse().unwrap(), rtype));
+            Some(BrokenLimit { limit, most, rrset })
+        };
         assert_eq!((broken(0, 0, 0), broken(60, 2, 3)), (None, None));
-        assert_eq!(broken(59, 2, 3), Some(LimitReached::ZoneTtl));
-        assert_eq!(broken(60, 1, 3), Some(LimitReached::ZoneRrsetRecords));
-        assert_eq!(broken(60, 2, 2), Some(LimitReached::ZoneRecords));
+        assert_eq!(broken(59, 2, 3), of(LimitReached::ZoneTtl, 59, Some(("a.", Rtype::SOA))));
+        assert_eq!(broken(60, 1, 3), of(LimitReached::ZoneRrsetRecords, 1, Some(("x.a.", Rtype::A))));
+        assert_eq!(broken(60, 2, 2), of(LimitReached::ZoneRecords, 2, None));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::limits::{
 use crate::replica::Replica;
 use crate::secrets::Sealed;
 use crate::state::{authority_context, secret_context};
-pub use contents::{Contents, Replacement, broken_limit};
+pub use contents::{BrokenLimit, Contents, Replacement, broken_limit};
 use idle::IdleStages;
 use import::Import;
 use std::collections::{BTreeMap, BTreeSet};

@@ -32,7 +32,8 @@ pub enum AckOption {
     AllLive,
 }
 
-/// What a zone may hold, with whatever key it is written; 0 is no limit. What a zone had before may stay, and shrink.
+/// What a zone may hold, with whatever key it is written; 0 is no limit. An update may leave what is over a limit
+/// as it is, or delete of it, but set no TTL over the limit. Contents that take the place of all keep to the limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ZoneLimits {
     /// The longest TTL, in seconds.

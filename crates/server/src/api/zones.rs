@@ -18,7 +18,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use replica::ZoneStatus;
 use replica::io::{
-    AckOption, AdminCommand, AdminError, AdminReply, Contents, LimitsChange, OptionsChange, Replacement,
+    AckOption, AdminCommand, AdminError, AdminReply, BrokenLimit, Contents, LimitsChange, OptionsChange, Replacement,
     SerialPolicyOption, StaleOption, ZoneLimits, ZoneOptions, broken_limit,
 };
 use serde::Deserialize;
@@ -27,6 +27,7 @@ use std::sync::{Arc, PoisonError};
 use wire::{Name, Rtype};
 use zone::record::{RecordList, RecordRef, ZoneId};
 use zone::set::Zone;
+use zone::text::print_rtype;
 
 /// Which zone, and the hash of what the caller compared with.
 #[derive(Deserialize)]
@@ -272,9 +273,16 @@ pub(super) async fn replace(
 
 /// Refuses a zone that breaks the limits of the zone.
 fn check_limits(records: &RecordList, limits: ZoneLimits) -> Result<(), ApiError> {
-    broken_limit(records, limits).map_or(Ok(()), |limit| {
+    broken_limit(records, limits).map_or(Ok(()), |BrokenLimit { limit, most, rrset }| {
+        let mut why = String::new();
+        if let Some((owner, rtype)) = rrset {
+            why = format!("{owner} ");
+            print_rtype(rtype, &mut why);
+            why.push_str(": ");
+        }
+        why.push_str(&format!("{}: at most {most}", limit.text()));
         let hint = "change the zone file, or the limit with `catamaran zone set` (0 lifts it)";
-        Err(ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, limit.text(), hint))
+        Err(ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, why, hint))
     })
 }
 

@@ -468,8 +468,8 @@ pub(crate) struct ZoneOptionArgs {
     /// When an update is acknowledged: durable at a `majority`, or also shown by all nodes that answer, `all-live`.
     #[arg(long, value_name = "OPTION", value_parser = ["majority", "all-live"])]
     pub(crate) ack: Option<String>,
-    /// The longest TTL that the zone may have; 0 is no limit. Limits hold for updates with any key and for zone files;
-    /// what was there before may stay, and shrink.
+    /// The longest TTL that the zone may have; 0 is no limit. Limits hold for updates with any key and for zone files.
+    /// Updates may leave what is over a limit, or delete of it, but set no TTL over it; a zone file must keep to all.
     #[arg(long, value_name = "SECONDS")]
     pub(crate) ttl_max: Option<u32>,
     /// How many records of one type a name of the zone may have; 0 is no limit.

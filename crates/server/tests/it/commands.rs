@@ -287,7 +287,8 @@ fn limits_of_a_zone_hold_for_files_and_for_updates_with_any_key() {
     let cluster = Cluster::start("zone-limits", 2, &[]);
     let longer = cluster.run(&["zone", "add", &file, "--ttl-max", "1"]);
     assert!(!longer.status.success());
-    assert!(text(&longer).contains("the TTL is longer than the zone allows (zone set --ttl-max)"), "{}", text(&longer));
+    let why = ": the TTL is longer than the zone allows (zone set --ttl-max): at most ";
+    assert!(text(&longer).contains(why) && text(&longer).contains("zone.test. "), "{}", text(&longer));
     let options = ["--serial", "date", "--ttl-max", "86400", "--rrset-records-max", "2", "--records-max", "6"];
     let added = cluster.run(&[&["zone", "add", &file][..], &options].concat());
     assert!(added.status.success(), "{}", text(&added));
@@ -320,7 +321,8 @@ fn limits_of_a_zone_hold_for_files_and_for_updates_with_any_key() {
     set(&["--records-max", "5"]);
     assert_eq!(more("b.zone.test.", 60, 1), refused);
     set(&["--records-max", "0"]);
-    assert_eq!(more("b.zone.test.", 60, 1), done);
+    // Another name: the same message within a second is a retransmission, and gets the answer of before.
+    assert_eq!(more("d.zone.test.", 60, 1), done);
     assert_eq!(more("c.zone.test.", 60, 3), refused, "the other limits stay");
 }
 
