@@ -64,6 +64,7 @@ use crate::log::vital;
 use crate::node::handle::ReplicaHandle;
 use crate::node::metrics::NodeMetrics;
 use crate::node::readers::Zones;
+use crate::peer::announce::PeerCheck;
 use crate::service::serving::{ServingState, ZoneLimits};
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -98,6 +99,8 @@ pub(crate) struct Api {
     pub(crate) data_key_file: DataKeyFile,
     /// What a joining node must know besides its token.
     pub(crate) join: tokens::JoinOffer,
+    /// Connects to nodes that are to be moved.
+    pub(crate) peer_check: Option<PeerCheck>,
 }
 
 pub(crate) use hosts::Hosts;

@@ -40,6 +40,8 @@ pub(super) struct ReplaceQuery {
 pub(super) struct MoveQuery {
     node: u64,
     address: PeerAddress,
+    /// Also where the node does not answer there.
+    force: Option<bool>,
 }
 
 /// Who is to lead; the node with the longest log when none is named.
@@ -78,12 +80,20 @@ pub(super) async fn move_to(
     State(api): State<Arc<Api>>,
     query: Result<Query<MoveQuery>, QueryRejection>,
 ) -> Result<Json<DoneJson>, ApiError> {
-    let Query(MoveQuery { node, address }) = query?;
+    let Query(MoveQuery { node, address, force }) = query?;
     if !address.is_reachable() {
         let hint = "name a host or an IP address, and a port";
         return Err(ApiError::new(StatusCode::BAD_REQUEST, format!("other nodes cannot connect to {address}"), hint));
     }
     let id = api.id_of(node).await?;
+    // A wrong address would take the node away from the others, and perhaps the majority.
+    if let (Some(check), false) = (&api.peer_check, force == Some(true))
+        && let Err(error) = check.meet(id, &address).await
+    {
+        let why = format!("node {node} does not answer at {address}: {error}");
+        let hint = "start it there first, or use --force where only other nodes can connect to it";
+        return Err(ApiError::new(StatusCode::CONFLICT, why, hint));
+    }
     Ok(super::zones::done(&api.handle.admin(AdminCommand::MoveNode { id, address: address.to_string() }).await?))
 }
 

@@ -56,6 +56,7 @@ fn api_before(dir: &std::path::Path, events: Sender<Event>, shared: Arc<Shared>)
         audit: dir.join("data.audit"),
         data_key_file: DataKeyFile::new(&dir.join("data.key"), None),
         join: JoinOffer { member: 1, address: "127.0.0.1:5380".parse().ok(), ca_file: dir.join("ca.pem"), tls: None },
+        peer_check: None,
     })
 }
 

@@ -455,6 +455,7 @@ fn api_of(
         backups: Backups::new(&config.dir),
         at_places: tokio::sync::Semaphore::new(AT_WAITING_MAX),
         join: threads::join_offer(config, identity),
+        peer_check: Some(threads::peer_check(config, identity, handle)),
         audit: audit_of(&config.dir),
         data_key_file: config.data_key(),
     }

@@ -22,7 +22,7 @@ use crate::listen::udp::UdpWorker;
 use crate::log::{Vital, vital};
 use crate::peer::accept::Acceptor;
 use crate::peer::admission::Admission;
-use crate::peer::announce::Announcer;
+use crate::peer::announce::{Announcer, PeerCheck};
 use crate::peer::data_keys::KeyDesk;
 use crate::peer::frame::Welcome;
 use crate::peer::join::JoinDesk;
@@ -251,6 +251,10 @@ pub(super) fn join_offer(config: &Config, identity: &Identity) -> JoinOffer {
         ca_file: config.peer.ca_file.clone(),
         tls: Some(identity.tls.clone()),
     }
+}
+
+pub(super) fn peer_check(config: &Config, identity: &Identity, handle: &ReplicaHandle) -> PeerCheck {
+    PeerCheck { tls: identity.tls.clone(), admission: admission(config, handle) }
 }
 
 /// Whom this node takes for a member.

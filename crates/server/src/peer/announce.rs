@@ -136,6 +136,25 @@ async fn connect(
     Ok(stream)
 }
 
+/// Finds out whether a member is at an address.
+pub(crate) struct PeerCheck {
+    pub(crate) tls: Arc<CurrentTls>,
+    pub(crate) admission: Admission,
+}
+
+impl PeerCheck {
+    /// Connects to an address, and looks whether a member with its pinned key is there.
+    ///
+    /// # Errors
+    /// Nobody answers in time, or another one does.
+    pub(crate) async fn meet(&self, id: NodeId, address: &PeerAddress) -> io::Result<()> {
+        let at = address.to_string();
+        let met = connect(&at, id, &self.tls, &self.admission);
+        let limit = Duration::from_millis(PEER_DIAL_BACK_MS);
+        tokio::time::timeout(limit, met).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?.map(|_| ())
+    }
+}
+
 /// The side of the node that may have moved.
 pub(crate) struct Announcer {
     pub(crate) own: NodeId,

@@ -215,8 +215,19 @@ fn an_administrator_moves_a_node_by_hand() {
     let mut again = cluster.serve(2);
     cluster.settle();
     takes_updates(&cluster, 2, "by-hand.example.test.");
-    assert_eq!(address(&cluster, 2, 2), Some(new), "its configuration has not changed: it announces nothing");
+    assert_eq!(address(&cluster, 2, 2).as_ref(), Some(&new), "its configuration has not changed: it announces nothing");
     assert!(run(&["cluster", "move", "2", "0.0.0.0:1"]).1.contains("cannot connect to 0.0.0.0:1"));
+    // Nobody is there, or another node.
+    let nobody = format!("127.0.0.1:{}", free_ports(1));
+    for wrong in [&nobody, &address(&cluster, 1, 3).unwrap()] {
+        let (code, text) = run(&["cluster", "move", "2", wrong]);
+        assert!(code != Some(0) && text.contains("node 2 does not answer at") && text.contains("--force"), "{text}");
+    }
+    let (code, text) = run(&["cluster", "move", "2", &nobody, "--force"]);
+    assert_eq!(code, Some(0), "{text}");
+    everyone_knows(&cluster, 2, &nobody);
+    assert_eq!(run(&["cluster", "move", "2", &new]).0, Some(0));
+    everyone_knows(&cluster, 2, &new);
     assert_eq!(run(&["cluster", "move", "9", "127.0.0.1:1"]).0, Some(5));
     assert!(run(&["cluster", "move", "2", "localhost"]).1.contains("not HOST:PORT"));
     kill("TERM", again.id());

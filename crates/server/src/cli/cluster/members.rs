@@ -27,8 +27,9 @@ pub(super) fn replace(node: u64, by: u64, target: &Target) -> Result<(), Problem
     print(&format!("node {by} votes in the place of node {node}; what is in the directory of that is of no more use"))
 }
 
-pub(super) fn move_to(node: u64, address: &PeerAddress, target: &Target) -> Result<(), Problem> {
-    let path = format!("/v1/nodes/address?node={node}&address={address}");
+pub(super) fn move_to(node: u64, address: &PeerAddress, force: bool, target: &Target) -> Result<(), Problem> {
+    let force = if force { "&force=true" } else { "" };
+    let path = format!("/v1/nodes/address?node={node}&address={address}{force}");
     let changed = change("PUT", &path, target, &format!("node {node} was not moved"))?;
     print(&format!(
         "other nodes {} node {node} at {address}",

@@ -229,6 +229,9 @@ pub(crate) enum ClusterCommand {
         /// Where the other nodes connect to it.
         #[arg(value_name = "HOST:PORT")]
         address: PeerAddress,
+        /// Move it though it does not answer there
+        #[arg(long)]
+        force: bool,
         #[command(flatten)]
         target: Target,
     },
@@ -327,7 +330,7 @@ pub(crate) fn run(command: &ClusterCommand) -> Result<(), Problem> {
         ClusterCommand::Promote { node, target } => members::set_vote(*node, true, target),
         ClusterCommand::Demote { node, target } => members::set_vote(*node, false, target),
         ClusterCommand::Replace { node, by, target } => members::replace(*node, *by, target),
-        ClusterCommand::Move { node, address, target } => members::move_to(*node, address, target),
+        ClusterCommand::Move { node, address, force, target } => members::move_to(*node, address, *force, target),
         ClusterCommand::Remove { node, target } => members::remove(*node, target),
         ClusterCommand::TransferLeader { node, target } => members::transfer_leader(*node, target),
         ClusterCommand::Backup { file, with_data_key, target } => backup::run(file, *with_data_key, target),
