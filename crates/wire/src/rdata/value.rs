@@ -142,7 +142,7 @@ fn is_svc_value(key: u16, value: &[u8]) -> bool {
         6 => !value.is_empty() && value.len().is_multiple_of(16),
         // dohpath
         7 => core::str::from_utf8(value).is_ok(),
-        // docpath (10) too: software that does not know it has taken any octets, and zones that have them stay readable.
+        // docpath (10) too: older software took any octets there, and zones that have them stay readable.
         _ => true,
     }
 }
