@@ -21,8 +21,9 @@ pub(crate) const EXAMPLES: &str = "Examples:
 
 The rate doubles from --from until the objective is missed, then the bracket is halved until it is as narrow as
 --precision; that is repeated, and the median stands with the lowest and highest of the repeats as its interval. Where
-this tool is the limit, the server bears at least what is printed. A try that is INVALID is no evidence: it is repeated,
-and --lag-limit says how late queries may go out. The search ends after --within, 90 s by default.
+this tool is the limit, the server bears at least what is printed. A try that is INVALID is no evidence, nor is
+one that misses the objective by the send lag of this tool alone: it is repeated. --lag-limit says how late queries may
+go out. The search ends after --within, 90 s by default.
 
 Exit code 0: a rate was found, or a rate that the server bears at least; 1: the objective is met at no rate; 2: the
 search could not take place; 3: the capacity could not be measured, or the search was stopped before an estimate.";
@@ -38,10 +39,10 @@ pub(crate) struct Arguments {
     #[arg(long, default_value = "p99<=2ms,loss<=0.1%", alias = "slo")]
     objective: Objective,
     /// First rate, queries a second.
-    #[arg(long, default_value_t = 1_000.0)]
+    #[arg(long, default_value_t = 1_000.0, value_parser = parse_rate, allow_negative_numbers = true)]
     from: f64,
     /// Highest rate.
-    #[arg(long, default_value_t = 10_000_000.0)]
+    #[arg(long, default_value_t = 10_000_000.0, value_parser = parse_rate, allow_negative_numbers = true)]
     to: f64,
     /// How long each rate is tried.
     #[arg(long, default_value = "2s", value_parser = parse_duration)]
@@ -210,6 +211,11 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     })
 }
 
+fn parse_rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
+    rate.ok_or_else(|| format!("{text} is no rate above zero; write queries a second, such as 2000"))
+}
+
 impl Arguments {
     fn within(&self) -> Duration {
         let tries = (self.try_for.as_secs_f64() / WITHIN_FOR.0.as_secs_f64()).max(1.0);
@@ -265,10 +271,11 @@ fn sentence(capacity: &Capacity<'_>, search: &Search, arguments: &Arguments) -> 
             "stopped before there was an estimate".to_owned()
         } else {
             let limit = duration(arguments.target.lag_limit);
-            let invalid = capacity.tries.iter().filter(|tried| !tried.summary.validity.valid).count();
+            let limited = capacity.tries.iter().filter(|tried| tried.verdict == "tool").count();
             format!(
-                "the capacity could not be measured: {invalid} of {} tries are INVALID, which says nothing of the \
-                 server. Quiet this machine (catlab doctor), or allow more than {limit} of send lag with --lag-limit",
+                "the capacity could not be measured: {limited} of {} tries are INVALID or were late by this tool's \
+                 send lag, which says nothing of the server. Quiet this machine (catlab doctor), or allow more than \
+                 {limit} of send lag with --lag-limit",
                 capacity.tries.len()
             )
         };

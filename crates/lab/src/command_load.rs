@@ -71,7 +71,8 @@ pub(crate) struct Arguments {
     population: Option<PathBuf>,
     /// Queries a second: 2000, or a ramp 100..20000, or steps 1000,2000,4000 of equal length. Steps with lengths of
     /// their own are 1000@10s,4000@30s; then --duration is their sum.
-    #[arg(long, default_value = "1000", value_parser = parse_rate, conflicts_with = "closed_loop")]
+    #[arg(long, default_value = "1000", value_parser = parse_rate, allow_negative_numbers = true)]
+    #[arg(conflicts_with = "closed_loop")]
     rate: Rates,
     /// Send each query of the file exactly once, at --rate; the run ends then.
     #[arg(long, requires = "queries", conflicts_with_all = ["duration", "closed_loop", "population"])]
@@ -334,14 +335,20 @@ impl Rates {
 }
 
 fn parse_rate(text: &str) -> Result<Rates, String> {
-    let number = |text: &str| text.parse::<f64>().map_err(|_| format!("{text} is no rate"));
+    let number = |text: &str| match text.parse::<f64>() {
+        Ok(rate) if rate.is_finite() && rate >= 0.0 => Ok(rate),
+        _ => Err(format!("{text} is no rate; write queries a second, such as 2000")),
+    };
     let timed = |step: &str| match step.split_once('@') {
         Some((rate, length)) => Ok((number(rate)?, parse_duration(length)?)),
         None => Err(format!("{step} has no length; write RATE@DURATION for each step or for none")),
     };
-    match text.split_once("..") {
-        Some((from, to)) => Ok(Rates::Ramp(number(from)?, number(to)?)),
-        None if text.contains('@') => Ok(Rates::Timed(text.split(',').map(timed).collect::<Result<_, _>>()?)),
-        None => Ok(Rates::Steps(text.split(',').map(number).collect::<Result<_, _>>()?)),
-    }
+    let rates = match text.split_once("..") {
+        Some((from, to)) => Rates::Ramp(number(from)?, number(to)?),
+        None if text.contains('@') => Rates::Timed(text.split(',').map(timed).collect::<Result<_, _>>()?),
+        None => Rates::Steps(text.split(',').map(number).collect::<Result<_, _>>()?),
+    };
+    // A pause between steps is none of this.
+    let has_queries = rates.pieces(Duration::from_secs(1)).iter().any(|piece| piece.from + piece.to > 0.0);
+    if has_queries { Ok(rates) } else { Err(format!("at a rate of {text} no query is sent; write 1 or more")) }
 }

@@ -385,6 +385,9 @@ fn cut(arguments: &CutArguments) -> Result<bool, Box<dyn Error>> {
         Ok(arguments.count.is_none_or(|count| written < count))
     })?;
     finish(writer, &arguments.write)?;
+    if written == 0 {
+        eprintln!("{}: no message was selected; what was written is empty", arguments.trace.display());
+    }
     tell_lost(&arguments.trace, &reader);
     Ok(is_whole)
 }

@@ -210,6 +210,25 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_sends_queries() {
+        let said = |command: &str, option: &str, rate: &str| {
+            let words = ["catlab", command, "--server", "127.0.0.1", "--name", "q.example", option, rate];
+            Cli::try_parse_from(words).map(|_| ()).map_err(|error| error.to_string())
+        };
+        for good in ["2000", "0..1000", "1000,0,1000", "0@1s,5@1s", "0.5"] {
+            assert_eq!(said("load", "--rate", good), Ok(()));
+        }
+        for bad in ["0", "0,0", "0..0", "0@5s", "-5", "nan", "inf"] {
+            let error = said("load", "--rate", bad).unwrap_err();
+            assert!(error.contains("; write "), "{error}");
+        }
+        for bad in ["0", "-5", "nan"] {
+            let error = said("capacity", "--from", bad).unwrap_err();
+            assert!(error.contains("no rate above zero"), "{error}");
+        }
+    }
+
+    #[test]
     fn results_are_replaced_on_demand_only() {
         let mut with_out = 0;
         check(&Cli::command(), "catlab", &mut with_out);

@@ -81,7 +81,12 @@ fn options_change_the_same_in_a_replay_as_in_a_file() {
         &["--only-client", "10.0.0.0/28", "--name", "n{n}.{name}", "--add-option", "nsid", "--ad", "on"],
         &["--rules", rules, "--only-name", "example", "--only-transport", "udp", "--sample", "0.3"],
     ] {
-        catlab(&folder, &["trace", "mutate"], &path, &[options, &["--force", "--out", changed.to_str().unwrap()]].concat());
+        catlab(
+            &folder,
+            &["trace", "mutate"],
+            &path,
+            &[options, &["--force", "--out", changed.to_str().unwrap()]].concat(),
+        );
         let before = arrived(&folder, &changed, &[]);
         assert!(!before.is_empty() && before != unchanged, "{options:?}");
         let meanwhile = arrived(&folder, &path, options);

@@ -38,6 +38,7 @@ pub(crate) struct Asking {
     #[arg(long, requires = "queries", conflicts_with = "dialect")]
     binary: bool,
     /// Refuse a query file with a line or message that is no query. Without this option they are skipped and counted.
+    /// A file of --updates with such a line is always refused: an update without a line is another update.
     #[arg(long, requires = "queries")]
     strict: bool,
     /// Send the UPDATEs of this file instead, as `dnsperf -u` takes it; also as .xz.

@@ -64,7 +64,7 @@ pub(crate) fn parse_subnet(text: &str) -> Result<(IpAddr, u8), String> {
 }
 
 pub(crate) fn parse_name(text: &str) -> Result<Name, String> {
-    text.parse().map_err(|error| format!("{text} is no name: {error:?}"))
+    text.parse().map_err(|error| format!("{text} is no name: {error}"))
 }
 
 pub(crate) fn parse_share(text: &str) -> Result<f64, String> {

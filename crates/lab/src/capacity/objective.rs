@@ -31,7 +31,7 @@ pub enum Verdict {
     Met,
     /// It was not; why.
     Missed(String),
-    /// This tool could not send so fast, so nothing is known of the server; why.
+    /// This tool could not send so fast, or sent too late, so nothing is known of the server; why.
     ToolLimited(String),
 }
 
@@ -89,12 +89,14 @@ impl Objective {
             return Verdict::ToolLimited(summary.validity.reasons.join("; "));
         }
         let mut missed: Vec<String> = self.terms.iter().filter_map(|term| term.missed(summary)).collect();
+        let late: Vec<String> = self.terms.iter().filter_map(|term| term.late(summary)).collect();
         // A server that answers quickly and wrong keeps no objective, whatever it names.
         if !self.terms.iter().any(|term| matches!(term, Term::Loss(_))) {
             missed.extend(wrong(summary));
         }
         match (missed.is_empty(), summary.limit.side) {
-            (true, _) => Verdict::Met,
+            (true, _) if late.is_empty() => Verdict::Met,
+            (true, _) => Verdict::ToolLimited(late.join("; ")),
             (false, LimitSide::Tool) => Verdict::ToolLimited(summary.limit.evidence.join("; ")),
             (false, LimitSide::Server | LimitSide::None) => Verdict::Missed(missed.join("; ")),
         }
@@ -102,12 +104,14 @@ impl Objective {
 }
 
 impl Term {
-    /// What was seen, when it is too much.
+    /// What was seen, when the server took too much. Latency has the send lag in it, so service time must exceed the
+    /// limit too.
     fn missed(self, summary: &Summary) -> Option<String> {
         match self {
             Self::Latency(label, us_max) => {
                 let us = quantile(&summary.total.latency_us, label);
-                (us > us_max).then(|| format!("{label} {us:.0} us, over {us_max:.0} us"))
+                let is_slow = quantile(&summary.total.service_us, label) > us_max;
+                (us > us_max && is_slow).then(|| format!("{label} {us:.0} us, over {us_max:.0} us"))
             }
             Self::Loss(share_max) => {
                 let total = &summary.total;
@@ -120,6 +124,21 @@ impl Term {
                     .then(|| format!("loss {:.3} %, over {:.3} %{wrong}", share * 100.0, share_max * 100.0))
             }
         }
+    }
+}
+
+impl Term {
+    /// What was seen, when only the send lag of this tool is too much.
+    fn late(self, summary: &Summary) -> Option<String> {
+        let Self::Latency(label, us_max) = self else { return None };
+        let [latency, service] =
+            [&summary.total.latency_us, &summary.total.service_us].map(|quantiles| quantile(quantiles, label));
+        (latency > us_max && service <= us_max).then(|| {
+            format!(
+                "{label} {latency:.0} us, over {us_max:.0} us, by the send lag of this tool: the service time of \
+                 {service:.0} us meets the objective"
+            )
+        })
     }
 }
 
@@ -154,6 +173,9 @@ fn quantile(quantiles: &Quantiles, label: &str) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::capacity::{Limits, Search};
+    use crate::report::{Limit, TransportSummary, Validity};
+    use std::collections::BTreeMap;
 
     #[test]
     fn objectives_are_read() {
@@ -164,5 +186,57 @@ mod tests {
         for bad in ["", "p99", "p98<=1ms", "p99<=1", "p99<=1h", "loss<=-1%", "p99<=nanms"] {
             assert!(bad.parse::<Objective>().is_err(), "{bad}");
         }
+    }
+    /// A valid run with a loss, whose p99 and maximum are these.
+    fn summary(latency_us: f64, service_us: f64, lost: u64) -> Summary {
+        let quantiles = |us| Quantiles { p99: us, p99_9: us, p99_99: us, max: us, ..Quantiles::default() };
+        let (sent, answered) = (10_000, 10_000 - lost);
+        let (latency_us, service_us) = (quantiles(latency_us), quantiles(service_us));
+        Summary {
+            schema_version: 1,
+            transports: BTreeMap::new(),
+            total: TransportSummary { sent, answered, latency_us, service_us, ..TransportSummary::default() },
+            replay: None,
+            offered_rate: 1.0,
+            achieved_rate: 1.0,
+            duration_seconds: 1.0,
+            validity: Validity { valid: true, reasons: Vec::new() },
+            limit: Limit { side: LimitSide::None, evidence: Vec::new() },
+            wrong_answers: Vec::new(),
+            hosts: Vec::new(),
+            agents: Vec::new(),
+            partial: false,
+            per_query: None,
+        }
+    }
+
+    #[test]
+    fn the_send_lag_of_the_tool_is_no_miss_of_the_server() {
+        let objective: Objective = "p99<=2ms,loss<=0.1%".parse().unwrap();
+        assert_eq!(objective.judge(&summary(1_500.0, 1_400.0, 0)), Verdict::Met);
+        let late = objective.judge(&summary(2_500.0, 1_400.0, 0));
+        assert!(matches!(&late, Verdict::ToolLimited(reason) if reason.contains("send lag")), "{late:?}");
+        let slow = objective.judge(&summary(2_500.0, 2_400.0, 0));
+        assert!(matches!(&slow, Verdict::Missed(reason) if reason.contains("2500 us")), "{slow:?}");
+        // Losses are the server's, however late the tool was.
+        let lossy = objective.judge(&summary(2_500.0, 1_400.0, 100));
+        assert!(matches!(&lossy, Verdict::Missed(reason) if reason.contains("loss 1.000 %")), "{lossy:?}");
+    }
+
+    #[test]
+    fn tries_that_were_late_do_not_bound_the_search() {
+        let objective: Objective = "p99<=2ms".parse().unwrap();
+        let limits = Limits { from: 1_000.0, lowest: 1.0, to: 1e6, precision: 0.05, repeats: 6 };
+        let (mut search, mut tries) = (Search::new(limits), 0);
+        while let Some(rate) = search.next() {
+            tries += 1;
+            assert!(tries < 100, "{search:?}");
+            let service_us = if rate <= 45_000.0 { 1_000.0 } else { 3_000.0 };
+            // The tool pauses in each seventh try.
+            let lag_us = if tries % 7 == 6 { 5_000.0 } else { 10.0 };
+            search.record(&objective.judge(&summary(service_us + lag_us, service_us, 0)));
+        }
+        let estimate = search.estimate().unwrap();
+        assert!(!estimate.is_lower_bound && (estimate.rate / 45_000.0 - 1.0).abs() < 0.05, "{estimate:?}");
     }
 }

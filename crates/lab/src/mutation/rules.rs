@@ -233,7 +233,7 @@ fn text_of(value: &Value) -> String {
 }
 
 fn name(text: &str) -> Result<Name, String> {
-    text.parse().map_err(|error| format!("{text} is no name: {error:?}"))
+    text.parse().map_err(|error| format!("{text} is no name: {error}"))
 }
 
 /// `"tcp"`, or `{ tcp = 0.3, dot = 0.2 }`.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use wire::number::Rcode;
 
 /// The version of this file's form: year, month, day.
-const SCHEMA_VERSION: u32 = 20_261_127;
+pub(crate) const SCHEMA_VERSION: u32 = 20_261_127;
 
 /// The whole of `summary.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]

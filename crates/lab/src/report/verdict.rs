@@ -81,8 +81,8 @@ fn refused_reason(total: &Second) -> Option<String> {
     let count = total.send_errors;
     (count > 0).then(|| {
         format!(
-            "{count} queries were refused by this machine's network stack. Latency still holds, losses do not; lower \
-             the rate"
+            "{count} queries were refused by this machine's network stack and not sent. Latency and losses hold for \
+             the queries that were sent; lower the rate"
         )
     })
 }
@@ -137,8 +137,9 @@ pub fn judge(plan: &Plan, outcome: &Outcome, rules: &Rules) -> (Validity, Limit)
     let mut reasons: Vec<_> = lag_reason(&outcome.total, rules).into_iter().collect();
     if dropped > 0 {
         reasons.push(format!(
-            "{dropped} datagrams were lost here, unread: answers that the server did give. Latency still holds, losses \
-             do not; lower the rate, or add --workers"
+            "{dropped} datagrams were lost here, unread: answers that the server did give. They count as lost, and \
+             latency has them at the timeout: its percentiles hold up to the share that was answered; lower the rate, \
+             or add --workers"
         ));
     }
     reasons.extend(unsent_reason(plan, outcome, rules));
@@ -208,9 +209,7 @@ fn is_reached(plan: &Plan, outcome: &Outcome, rules: &Rules) -> bool {
 /// one comes.
 fn spacing(plan: &Plan, outcome: &Outcome) -> Option<String> {
     let is_stream = matches!(plan.transport, Transport::Tcp | Transport::Dot | Transport::Doh);
-    let Pace::Open(schedule) = &plan.pace else { return None };
-    let rate = schedule.query_count_of(plan.part) / plan.pace.duration().as_secs_f64();
-    let spacing = plan.connection_count as f64 / rate;
+    let spacing = connection_spacing(plan)?;
     let p50 = outcome.total.service.value_at_quantile(0.5) as f64 / 1e9;
     let is_alike = is_stream && spacing >= SPACING_MIN_S && (p50 / spacing - 1.0).abs() <= SPACING_NEAR;
     is_alike.then(|| {
@@ -220,6 +219,15 @@ fn spacing(plan: &Plan, outcome: &Outcome) -> Option<String> {
             super::duration(Duration::from_secs_f64(spacing))
         )
     })
+}
+
+/// Seconds between two queries on a connection, where clients are all alike.
+fn connection_spacing(plan: &Plan) -> Option<f64> {
+    let Pace::Open(schedule) = &plan.pace else { return None };
+    let rate = schedule.query_count_of(plan.part) / plan.pace.duration().as_secs_f64();
+    // Each worker has its own.
+    let connections = plan.connection_count * plan.worker_count;
+    Some(connections as f64 / rate)
 }
 
 fn unsent_reason(plan: &Plan, outcome: &Outcome, rules: &Rules) -> Option<String> {
@@ -345,4 +353,24 @@ pub fn busiest(outcome: &Outcome) -> f64 {
         work / worker.wall.as_secs_f64().max(1e-9)
     };
     outcome.workers.iter().map(share).fold(0.0, f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schedule::{Arrivals, Schedule};
+    use crate::workload::{Messages, Workload};
+    use std::sync::Arc;
+
+    #[test]
+    fn each_worker_has_its_own_connections() {
+        let schedule = Schedule::constant(1_000.0, Duration::from_secs(10), Arrivals::Even).unwrap();
+        let workload = Workload::listed(Arc::new(Messages::default()));
+        for (worker_count, seconds) in [(1, 0.008), (2, 0.016)] {
+            let mut plan = Plan::new(Vec::new(), workload.clone(), Pace::Open(schedule.clone()));
+            (plan.worker_count, plan.connection_count) = (worker_count, 8);
+            let spacing = connection_spacing(&plan).unwrap();
+            assert!((spacing - seconds).abs() < 1e-9, "{worker_count} workers: {spacing} s");
+        }
+    }
 }

@@ -90,7 +90,7 @@ impl TsigKey {
         // The MAC covers names in lower case (RFC 8945 4.3.3).
         let parse = |text: &str| {
             let lower = text.to_ascii_lowercase();
-            lower.parse::<Name>().map_err(|error| form(format!("{text} is no name: {error:?}")))
+            lower.parse::<Name>().map_err(|error| form(format!("{text} is no name: {error}")))
         };
         let (hash, mac_octets) = match algorithm.trim_end_matches('.').to_ascii_lowercase().as_str() {
             "hmac-sha1" => (hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, 20),

@@ -42,7 +42,7 @@ impl Template {
             return Err("a pattern has no control characters".into());
         }
         let text = pattern.replace(NUMBER, "\\001");
-        let name: Name = text.parse().map_err(|error| format!("{pattern} gives no name: {error:?}"))?;
+        let name: Name = text.parse().map_err(|error| format!("{pattern} gives no name: {error}"))?;
         let mut labels = Vec::new();
         let mut rest = name.octets();
         while let Some((&length, after)) = rest.split_first().filter(|(length, _)| **length > 0) {

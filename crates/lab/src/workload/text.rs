@@ -74,7 +74,7 @@ fn read_line(line: &str, dialect: Option<Dialect>, extras: &Extras) -> Result<Op
         .ok_or_else(|| (NoQuery::NoType, format!("no type after {}; a line is NAME TYPE", shown(qname))))?;
     let no_type = |word| (NoQuery::UnknownType, format!("{} is no type; write its mnemonic or TYPE123", shown(word)));
     let qtype = rtype(qtype).ok_or_else(|| no_type(qtype))?;
-    let bad_name = |error| (NoQuery::BadName, format!("{} is no name: {error:?}", shown(qname)));
+    let bad_name = |error| (NoQuery::BadName, format!("{} is no name: {error}", shown(qname)));
     let qname: Name = qname.parse().map_err(bad_name)?;
     let mut own = None;
     if let Some(column) = words.next().filter(|word| !word.starts_with([';', '#'])) {
@@ -138,6 +138,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         assert_eq!(line("a.b", None).unwrap_err(), "no type after a.b; a line is NAME TYPE");
+        assert_eq!(line("a..b A", None).unwrap_err(), "a..b is no name: it has an empty label or a bad escape");
         assert_eq!(line("a.b QQ", None).unwrap_err(), "QQ is no type; write its mnemonic or TYPE123");
         assert_eq!(
             line("a.b A 192.0.2.0/33", None).unwrap_err(),

@@ -155,7 +155,7 @@ fn name(text: &str, apex: Option<&Name>) -> Result<Name, String> {
         Some(apex) if !text.ends_with('.') => format!("{text}.{apex}"),
         _ => text.to_owned(),
     };
-    absolute.parse().map_err(|error| format!("{text} is no name: {error:?}"))
+    absolute.parse().map_err(|error| format!("{text} is no name: {error}"))
 }
 
 #[cfg(test)]

@@ -2,7 +2,9 @@
 
 use super::interval_log::{self, Intervals, Timing};
 use super::metrics::{self, Metrics};
+use crate::report::summary::SCHEMA_VERSION;
 use crate::report::{Account, ConnectionRow, Manifest, Patience, Recording, Row, Run, Summary};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::fs;
 use std::io;
@@ -31,6 +33,7 @@ impl std::error::Error for ReadError {}
 /// # Errors
 /// When a file cannot be read or is not what its name says.
 pub fn read(folder: &Path) -> Result<Run, ReadError> {
+    refuse_newer(folder)?;
     let summary: Summary = json(folder, "summary.json")?.ok_or_else(|| missing(folder, "summary.json"))?;
     let manifest: Option<Manifest> = json(folder, "manifest.json")?;
     let text = text(folder, "seconds.jsonl")?.ok_or_else(|| missing(folder, "seconds.jsonl"))?;
@@ -95,6 +98,25 @@ fn time(recording: &mut Recording, timing: Timing, mut log: Intervals) {
                 *timing.of_mut(own) = timing.of(row).clone();
             }
         }
+    }
+}
+
+/// A newer form can lack what this program reads, or mean another thing by it.
+fn refuse_newer(folder: &Path) -> Result<(), ReadError> {
+    #[derive(Deserialize)]
+    struct Form {
+        schema_version: u64,
+    }
+    let form: Option<Form> = json(folder, "summary.json")?;
+    match form.map(|form| form.schema_version) {
+        Some(found) if found > SCHEMA_VERSION.into() => Err(ReadError {
+            path: folder.join("summary.json"),
+            reason: format!(
+                "it has schema_version {found}, and this catlab reads versions up to {SCHEMA_VERSION}: use the catlab \
+                 that wrote it, or a newer one"
+            ),
+        }),
+        _ => Ok(()),
     }
 }
 

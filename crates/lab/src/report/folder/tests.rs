@@ -132,6 +132,19 @@ fn what_was_written_is_read_back() {
 }
 
 #[test]
+fn a_newer_form_is_refused() {
+    let folder = written("newer", &recording());
+    let path = folder.0.join("summary.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    // What this form will look like is not known: only its version is read.
+    for text in [text.replace("20261121", "20991231"), r#"{"schema_version": 20991231}"#.to_owned()] {
+        std::fs::write(&path, text).unwrap();
+        let error = read(&folder.0).unwrap_err().to_string();
+        assert!(error.contains("schema_version 20991231") && error.contains("a newer one"), "{error}");
+    }
+}
+
+#[test]
 fn seconds_are_dns_metrics() {
     let folder = written("metrics", &with_connections());
     let text = folder.text("seconds.jsonl");

@@ -1,9 +1,10 @@
-//! Shares of the queries of two whole runs: loss, wrong answers, each RCODE.
+//! Shares of the queries of two whole runs: loss, wrong answers, failures, each RCODE.
 //!
 //! A bootstrap over seconds cannot see a server that is dead for one second of twenty: a third of the draws leave that
 //! second out. So the queries of the whole run are counted. The interval is Newcombe's of two score intervals
 //! ("Interval estimation for the difference between independent proportions", 1998, method 10).
 
+use super::figure::is_failure;
 use super::student;
 use super::{Figure, LEVEL};
 use crate::limits::COMPARED_RCODES_MAX;
@@ -41,7 +42,13 @@ pub(super) fn shares(a: &[&Row], b: &[&Row]) -> Vec<ShareDifference> {
     let of = |figure: Figure, count: &dyn Fn(&Row) -> (u64, u64)| {
         difference(figure, &Counts::of(a, count), &Counts::of(b, count))
     };
-    let mut all: Vec<_> = [of(Figure::Loss, &lost), of(Figure::Wrong, &wrong)].into_iter().flatten().collect();
+    let failed = |row: &Row| {
+        let failed = row.rcodes.iter().filter(|(rcode, _)| is_failure(rcode)).map(|(_, count)| count).sum();
+        (failed, row.rcodes.values().sum())
+    };
+    let failures = of(Figure::Failures, &failed).filter(|share| share.counts != [0, 0]);
+    let mut all: Vec<_> =
+        [of(Figure::Loss, &lost), of(Figure::Wrong, &wrong), failures].into_iter().flatten().collect();
     all.extend(rcodes(a, b).into_iter().filter_map(|rcode| {
         let count = |row: &Row| (row.rcodes.get(&rcode).copied().unwrap_or(0), row.rcodes.values().sum());
         of(Figure::Rcode(rcode.clone()), &count)

@@ -20,6 +20,8 @@ pub enum Figure {
     Loss,
     /// Share of the checked answers that were wrong.
     Wrong,
+    /// Share of the answers with an RCODE other than NOERROR and NXDOMAIN.
+    Failures,
     /// Share of the answers with this RCODE.
     Rcode(String),
 }
@@ -38,6 +40,7 @@ impl Figure {
             Self::AchievedRate => "achieved rate".to_owned(),
             Self::Loss => "loss".to_owned(),
             Self::Wrong => "wrong answers".to_owned(),
+            Self::Failures => "failures".to_owned(),
             Self::Rcode(rcode) => rcode.clone(),
         }
     }
@@ -54,12 +57,26 @@ impl Figure {
 
     /// Whether it is a share of the queries: such a figure changes by a difference, all others by a ratio.
     pub(super) fn is_share(&self) -> bool {
-        matches!(self, Self::Loss | Self::Wrong | Self::Rcode(_))
+        matches!(self, Self::Loss | Self::Wrong | Self::Failures | Self::Rcode(_))
     }
 
     /// Whether less of it is worse.
     pub(super) fn is_good(&self) -> bool {
-        matches!(self, Self::AchievedRate) || matches!(self, Self::Rcode(rcode) if rcode == "NOERROR")
+        matches!(self, Self::AchievedRate)
+    }
+
+    /// Whether neither more nor less of it is worse: among answers, and among failures, there is no rank.
+    pub(super) fn is_neutral(&self) -> bool {
+        matches!(self, Self::Rcode(_))
+    }
+
+    /// Whether such a share is of losses and errors.
+    pub(super) fn is_error(&self) -> bool {
+        match self {
+            Self::Loss | Self::Wrong | Self::Failures => true,
+            Self::Rcode(rcode) => is_failure(rcode),
+            _ => false,
+        }
     }
 
     /// Of one run or one draw: microseconds, or answers a second.
@@ -73,10 +90,15 @@ impl Figure {
     pub(super) fn shown(&self, value: f64) -> String {
         match self {
             Self::AchievedRate => format!("{value:.1} /s"),
-            Self::Loss | Self::Wrong | Self::Rcode(_) => format!("{:.4} %", 100.0 * value),
+            Self::Loss | Self::Wrong | Self::Failures | Self::Rcode(_) => format!("{:.4} %", 100.0 * value),
             _ => crate::report::duration(std::time::Duration::from_secs_f64(value / 1e6)),
         }
     }
+}
+
+/// Whether an answer with this RCODE says nothing of the name: it exists, or does not (RFC 2308 1).
+pub(super) fn is_failure(rcode: &str) -> bool {
+    !matches!(rcode, "NOERROR" | "NXDOMAIN")
 }
 
 /// As one word: `p99_9`, `loss`, `rcode_SERVFAIL`.
@@ -90,6 +112,7 @@ impl Serialize for Figure {
             Self::AchievedRate => "achieved_rate",
             Self::Loss => "loss",
             Self::Wrong => "wrong_answers",
+            Self::Failures => "failures",
             Self::Rcode(rcode) => return serializer.serialize_str(&format!("rcode_{rcode}")),
         };
         serializer.serialize_str(word)

@@ -12,7 +12,7 @@
 
 // Seconds together, ready to be drawn often.
 mod blocks;
-// Shares of all queries: loss, wrong answers, RCODEs.
+// Shares of all queries: loss, wrong answers, failures, RCODEs.
 mod counts;
 // What is compared.
 mod figure;
@@ -49,6 +49,8 @@ pub enum Verdict {
     NoDifference,
     /// B is better, beyond chance.
     Better,
+    /// B is different, beyond chance, in a figure of which neither more nor less is worse.
+    Different,
     /// B is worse, beyond chance; the change that was seen is within the threshold.
     Worse,
     /// The interval has both in it: a change beyond the threshold, and none or one within the threshold.
@@ -134,7 +136,7 @@ pub fn compare(a: &Run, b: &Run, terms: &Terms) -> Result<Comparison, String> {
         if run.is_invalid() && !terms.force {
             let reasons = run.reasons_invalid().join("; ");
             return Err(format!(
-                "{} is INVALID: {reasons}. Its figures are the tool's; --force compares them all the same",
+                "{} is INVALID: {reasons}. Runs that are INVALID are compared with --force only",
                 run.label
             ));
         }
@@ -224,6 +226,9 @@ fn allowed(figure: &Figure, threshold: f64) -> f64 {
 }
 
 fn judge(figure: &Figure, change: f64, interval: [f64; 2], threshold: f64) -> Verdict {
+    if figure.is_neutral() {
+        return judge_neutral(interval, allowed(figure, threshold));
+    }
     let [one, other] = interval.map(|end| worsening(figure, end));
     let (low, high, seen) = (one.min(other), one.max(other), worsening(figure, change));
     let threshold = allowed(figure, threshold);
@@ -242,9 +247,20 @@ fn judge(figure: &Figure, change: f64, interval: [f64; 2], threshold: f64) -> Ve
     }
 }
 
+fn judge_neutral([low, high]: [f64; 2], threshold: f64) -> Verdict {
+    if low > NOTHING || high < -NOTHING {
+        Verdict::Different
+    } else if high > threshold || low < -threshold {
+        Verdict::Undecided
+    } else {
+        Verdict::NoDifference
+    }
+}
+
 fn outcome(differences: &[Difference], threshold: f64) -> Outcome {
     let looks_worse = |Difference { figure, change, verdict, .. }: &Difference| {
-        *verdict == Verdict::Undecided && worsening(figure, *change) > allowed(figure, threshold)
+        let is_ranked = !figure.is_neutral();
+        is_ranked && *verdict == Verdict::Undecided && worsening(figure, *change) > allowed(figure, threshold)
     };
     if differences.iter().any(|difference| difference.verdict == Verdict::Regression) {
         Outcome::Regression

@@ -1,6 +1,6 @@
 //! A comparison as a table for the terminal.
 
-use super::{Comparison, DRAWS, Difference, Outcome, Verdict};
+use super::{Comparison, DRAWS, Difference, Figure, Outcome, Verdict};
 use std::fmt::Write;
 
 impl Verdict {
@@ -8,6 +8,7 @@ impl Verdict {
         match self {
             Self::NoDifference => "no difference",
             Self::Better => "better",
+            Self::Different => "different",
             Self::Worse => "worse, within the threshold",
             Self::Undecided => "undecided",
             Self::Regression => "WORSE, beyond the threshold",
@@ -56,7 +57,7 @@ impl Comparison {
         let [(a, seconds_a), (b, seconds_b)] = self.blocks;
         line(format!(
             "Latency and rate: B/A, {DRAWS} draws of {a} and {b} blocks of {seconds_a} and {seconds_b} s. Loss, wrong \
-             answers, RCODEs: B less A, all queries counted."
+             answers, failures (RCODEs but NOERROR and NXDOMAIN), each RCODE: B less A, all queries counted."
         ));
         line("Each interval stands for itself: of twenty figures of two equal runs, one differs by chance.".to_owned());
         line(self.conclusion());
@@ -81,13 +82,16 @@ impl Comparison {
             )],
             Outcome::None => Vec::new(),
         };
-        let (worse, undecided) = (with(Verdict::Worse), with(Verdict::Undecided));
+        let (worse, undecided, different) = (with(Verdict::Worse), with(Verdict::Undecided), with(Verdict::Different));
         if !worse.is_empty() {
             parts.push(format!("B is worse, within the threshold of {threshold}: {}", worse.join(", ")));
         }
         parts.extend(self.only_in_b().map(|events| format!("B alone had {events}")));
         if parts.is_empty() {
             parts.push(format!("No regression beyond {threshold}"));
+        }
+        if !different.is_empty() {
+            parts.push(format!("different: {}", different.join(", ")));
         }
         if !undecided.is_empty() {
             parts.push(format!("undecided: {}", undecided.join(", ")));
@@ -98,7 +102,8 @@ impl Comparison {
     /// Losses and errors that B had and A had not.
     fn only_in_b(&self) -> Option<String> {
         let only = self.differences.iter().filter_map(|difference| match difference.counts {
-            Some([0, count]) if !difference.figure.is_good() && count > 0 => {
+            // The failures are named by their RCODEs.
+            Some([0, count]) if difference.figure.is_error() && difference.figure != Figure::Failures && count > 0 => {
                 Some(format!("{count} of {}", difference.figure.label()))
             }
             _ => None,

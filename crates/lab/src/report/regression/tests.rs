@@ -145,15 +145,41 @@ fn other_rcodes_are_found() {
         row.rcodes = BTreeMap::from([("NOERROR".to_owned(), 980), ("SERVFAIL".to_owned(), 20)]);
     }
     let comparison = compare(&a, &b, &TERMS).unwrap();
+    assert_eq!(verdict(&comparison, &Figure::Failures), Verdict::Regression, "{}", comparison.text());
     for rcode in ["NOERROR", "SERVFAIL"] {
         let figure = Figure::Rcode(rcode.to_owned());
-        assert_eq!(verdict(&comparison, &figure), Verdict::Regression, "{}", comparison.text());
+        assert_eq!(verdict(&comparison, &figure), Verdict::Different, "{}", comparison.text());
     }
+    assert!(comparison.text().contains("B alone had 400 of SERVFAIL"), "{}", comparison.text());
     assert_eq!(verdict(&comparison, &Figure::Loss), Verdict::NoDifference, "{}", comparison.text());
     let json = serde_json::to_value(&comparison).unwrap();
     let figures: Vec<_> = json["differences"].as_array().unwrap().iter().map(|row| row["figure"].clone()).collect();
-    assert_eq!(figures[4..], ["achieved_rate", "loss", "rcode_NOERROR", "rcode_SERVFAIL"]);
+    assert_eq!(figures[4..], ["achieved_rate", "loss", "failures", "rcode_NOERROR", "rcode_SERVFAIL"]);
     assert_eq!(json["outcome"], "regression");
+}
+
+#[test]
+fn fewer_failures_are_better_and_answers_have_no_rank() {
+    let mut random = ChaCha8Rng::seed_from_u64(22);
+    let mut all = |rcode: &str| {
+        let mut run = dead_in(&mut random, &[]);
+        for row in &mut run.recording.rows {
+            row.rcodes = BTreeMap::from([(rcode.to_owned(), 1_000)]);
+        }
+        run
+    };
+    let (failing, none, there) = (all("SERVFAIL"), all("NXDOMAIN"), all("NOERROR"));
+    let mended = compare(&failing, &none, &TERMS).unwrap();
+    assert_eq!(verdict(&mended, &Figure::Failures), Verdict::Better, "{}", mended.text());
+    assert_eq!(mended.outcome, Outcome::None, "{}", mended.text());
+    assert!(!mended.text().contains("B alone"), "{}", mended.text());
+    let broken = compare(&none, &failing, &TERMS).unwrap();
+    assert_eq!(verdict(&broken, &Figure::Failures), Verdict::Regression, "{}", broken.text());
+    for (a, b) in [(&there, &none), (&none, &there), (&failing, &all("REFUSED"))] {
+        let shifted = compare(a, b, &TERMS).unwrap();
+        assert_eq!(shifted.outcome, Outcome::None, "{}", shifted.text());
+        assert!(shifted.text().contains("; different: "), "{}", shifted.text());
+    }
 }
 
 #[test]
