@@ -578,8 +578,8 @@ impl Settings {
         }
     }
 
-    /// The clock was ahead, and shows `time_ms` now. A token that is good for longer than any may be was made meanwhile:
-    /// it ends as long after it was made as it was meant to. Those of before stay as they are.
+    /// The clock was ahead, and shows `time_ms` now. A token that is good for longer than any may be was made
+    /// meanwhile: it ends as long after it was made as it was meant to. Those of before stay as they are.
     fn move_tokens_back(&mut self, by_ms: u64, time_ms: u64) {
         let last_ms = time_ms.saturating_add(TOKEN_LIFE_MS_MAX);
         for (digest, expires) in self.tokens.clone() {
