@@ -335,8 +335,8 @@ fn no_trace_is_written_over_one_that_is_read() {
     }
     refused(&["anonymize", &day, "--key", &key], &key);
     refused(&["mutate", &day, "--rules", &rules], &rules);
-    // What is there and is not read is written over.
-    trace(&["convert", &day, "--out", &other]);
+    // What is there and is not read is written over on demand.
+    trace(&["convert", &day, "--force", "--out", &other]);
 }
 
 fn data(path: &str) -> Option<PathBuf> {
