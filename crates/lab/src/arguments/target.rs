@@ -20,8 +20,8 @@ pub(crate) struct Target {
     /// needs one. An https:// URL stands for DNS over HTTPS with this name and path.
     #[arg(long, required = true, value_delimiter = ',')]
     server: Vec<NamedServer>,
-    /// Transport of the queries: udp, tcp, dot (or tls), doh or doq. Without this option it is udp, or doh where the server is a
-    /// URL.
+    /// Transport of the queries: udp, tcp, dot (or tls), doh or doq. Without this option it is udp, or doh where the
+    /// server is a URL.
     #[arg(long)]
     transport: Option<Transport>,
     /// After how long a query counts as unanswered.
