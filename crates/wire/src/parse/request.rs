@@ -100,12 +100,15 @@ pub fn parse_request(octets: &[u8]) -> Parsed<'_> {
     };
     match parsed {
         Ok(request) => Parsed::Request(request),
-        Err((rcode, reason)) => {
-            let Echo { question, edns } = echo;
-            let (seen_edns, tsig) = look_behind(octets, header, reason);
-            Parsed::Reject(Reject { octets, header, rcode, reason, question, edns: edns.or(seen_edns), tsig })
-        }
+        Err(refusal) => Parsed::Reject(reject(octets, header, refusal, echo)),
     }
+}
+
+#[cold]
+fn reject<'m>(octets: &'m [u8], header: Header, (rcode, reason): Refusal, echo: Echo<'m>) -> Reject<'m> {
+    let Echo { question, edns } = echo;
+    let (seen_edns, tsig) = look_behind(octets, header, reason);
+    Reject { octets, header, rcode, reason, question, edns: edns.or(seen_edns), tsig }
 }
 
 /// What an error takes over from the message, as far as it was read.
@@ -157,6 +160,9 @@ fn pseudo_records(octets: &[u8], header: Header, reason: RejectReason) -> Option
         .ok()?;
     Some(seen)
 }
+
+/// Where the TTL of an OPT has the version of EDNS (RFC 6891 6.1.3).
+const VERSION_BITS: u32 = 0x00FF_0000;
 
 type Refusal = (Rcode, RejectReason);
 
@@ -289,18 +295,21 @@ impl PseudoRecords {
         }
     }
 
+    /// RFC 6891 6.1.3: an unknown version gets BADVERS. Its options may be laid out otherwise, so nothing is wrong with
+    /// them.
+    #[cold]
+    fn edns_of_other_version<'m>(&self, octets: &'m [u8], opt: &Opt) -> Option<EdnsIn<'m>> {
+        self.edns(octets).or_else(|| Some(EdnsIn::without_options(opt.class, opt.ttl)))
+    }
+
     /// Rows 7 and 8.
     fn check_opt<'m>(&self, octets: &'m [u8], echo: &mut Echo<'m>) -> Result<Option<EdnsIn<'m>>, Refusal> {
         let Some(opt) = self.placed_opt()? else { return Ok(None) };
-        let edns = self.edns(octets);
-        let fixed = EdnsIn::without_options(opt.class, opt.ttl);
-        // RFC 6891 6.1.3: an unknown version gets BADVERS. Its options may be laid out otherwise, so nothing is wrong
-        // with them.
-        if fixed.version > 0 {
-            echo.edns = edns.or(Some(fixed));
+        if opt.ttl & VERSION_BITS != 0 {
+            echo.edns = self.edns_of_other_version(octets, opt);
             return Err((Rcode::BADVERS, RejectReason::EdnsVersion));
         }
-        let edns = edns.ok_or(formerr(RejectReason::OptOptions))?;
+        let edns = self.edns(octets).ok_or(formerr(RejectReason::OptOptions))?;
         echo.edns = Some(edns);
         // RFC 7873 5.2: of several COOKIE options "only the first (the one closest to the DNS header) is considered".
         if edns.option(code::COOKIE).is_some_and(|data| !is_cookie_length(data.len())) {
