@@ -54,7 +54,7 @@ pub(crate) fn main(arguments: &Arguments, stops: &dyn Fn() -> u8) -> ExitCode {
     match serve(arguments, stops) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("catlab agent: {error}");
+            agent::warn(format_args!("catlab agent: {error}"));
             ExitCode::from(2)
         }
     }
@@ -91,7 +91,7 @@ async fn connect(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<Bus, B
         match Bus::connect(&access).await {
             Err(BusError::Connect(address, reason)) if tries < CONNECT_TRIES_MAX && stops() == 0 => {
                 if tries == 0 {
-                    eprintln!("NATS at {address}: {reason}; it is tried again each second");
+                    agent::warn(format_args!("NATS at {address}: {reason}; it is tried again each second"));
                 }
                 tries += 1;
                 tokio::time::sleep(Duration::from_secs(1)).await;

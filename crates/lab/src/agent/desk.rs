@@ -225,7 +225,7 @@ impl Desk {
             Event::Ran(Ok(phase)) => hired.phase = phase,
             Event::Sent(Ok(())) => {}
             Event::Prepared(Err(reason)) | Event::Ran(Err(reason)) | Event::Sent(Err(reason)) => {
-                eprintln!("run {run}: {reason}");
+                super::warn(format_args!("run {run}: {reason}"));
                 hired.phase = failed(reason);
             }
         }

@@ -15,3 +15,8 @@ pub(crate) fn print(line: impl Display) {
     let mut out = io::stdout().lock();
     let _printed = writeln!(out, "{line}").and_then(|()| out.flush());
 }
+
+/// The same on standard error.
+pub(crate) fn warn(line: impl Display) {
+    let _printed = writeln!(io::stderr().lock(), "{line}");
+}

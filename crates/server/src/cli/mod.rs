@@ -240,8 +240,8 @@ pub(crate) struct InitArgs {
     /// Answer no queries: vote and store only.
     #[arg(long, conflicts_with = "dns")]
     pub(crate) no_dns: bool,
-    /// Address to listen on for the other nodes. With a host name the node listens on all its addresses, and the others
-    /// connect to the name.
+    /// Address to listen on for the other nodes. With a host name the node listens on all its IPv4 addresses (on the
+    /// IPv6 ones if the name has no others), and the other nodes connect to the name.
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) peer: PeerAddress,
     /// Where the other nodes connect to it, if that is not --peer: behind NAT, or by name. A name is resolved at each
@@ -289,8 +289,8 @@ pub(crate) struct JoinArgs {
     /// Answer no queries: vote and store only, as the third of two sites.
     #[arg(long, conflicts_with = "dns")]
     pub(crate) no_dns: bool,
-    /// Address to listen on for the other nodes. With a host name the node listens on all its addresses, and the others
-    /// connect to the name.
+    /// Address to listen on for the other nodes. With a host name the node listens on all its IPv4 addresses (on the
+    /// IPv6 ones if the name has no others), and the other nodes connect to the name.
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) peer: PeerAddress,
     /// Where the other nodes connect to it, if that is not --peer: behind NAT, or by name. A name is resolved at each
