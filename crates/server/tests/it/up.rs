@@ -57,7 +57,7 @@ fn a_cluster_resumes_without_a_node_that_has_lost_its_data() {
     cluster.wait_for_line("ready: 2 nodes");
     // It is said which node ended, and why.
     cluster.wait_for_line("node 3 ended");
-    cluster.wait_for_line("the node has had data before");
+    cluster.wait_for_line("this node has had data and has voted");
 }
 
 /// Every node answers over UDP and TCP, IPv4 and IPv6, on its own port and on the shared one; an update through each is
@@ -125,7 +125,7 @@ fn existing_zones_are_not_changed_and_errors_come_before_anything_is_made() {
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(said.contains(&format!("{bad}:4: ")), "{said}");
+    assert!(said.contains(&format!("{bad}:4:6: ")), "{said}");
     assert!(!dir.exists());
 }
 
