@@ -311,7 +311,10 @@ pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
     pub(crate) fn new(name: &str) -> Self {
-        let dir = std::env::temp_dir().join(format!("catamaran-it-scratch-{name}-{}", std::process::id()));
+        // Two tests may use one name at the same time.
+        static COUNT: AtomicU16 = AtomicU16::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("catamaran-it-scratch-{name}-{}-{number}", std::process::id()));
         let _ = std::fs::remove_dir_all(&dir);
         std::fs::create_dir_all(&dir).unwrap();
         Self(dir)
