@@ -259,8 +259,8 @@ fn to_json(path: &Path, reader: &Reader, summary: &Summary, is_whole: bool) -> s
         "rcodes": summary.rcodes,
         "unread": unread,
         "lost": tally.lost(),
-        "stream_bytes_missing": tally.octets_missing,
-        "stream_bytes_skipped": tally.octets_skipped,
+        "stream_bytes_missing": tally.bytes_missing,
+        "stream_bytes_skipped": tally.bytes_skipped,
     })
 }
 
@@ -339,7 +339,7 @@ fn convert(arguments: &ConvertArguments) -> Result<bool, Box<dyn Error>> {
 
 /// What is not in the messages of TCP streams.
 fn stream_bytes(tally: &Tally) -> Option<String> {
-    let (skipped, missing) = (tally.octets_skipped, tally.octets_missing);
+    let (skipped, missing) = (tally.bytes_skipped, tally.bytes_missing);
     (skipped + missing > 0).then(|| {
         format!("TCP streams: {missing} bytes are missing, {skipped} bytes were skipped to find the next message")
     })

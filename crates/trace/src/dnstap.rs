@@ -4,7 +4,7 @@
 
 use crate::error::TraceError;
 use crate::held::Held;
-use crate::limits::{FRAME_OCTETS_AHEAD_MAX, FRAME_OCTETS_MAX, FRAMES_AHEAD_MAX};
+use crate::limits::{FRAME_BYTES_AHEAD_MAX, FRAME_OCTETS_MAX, FRAMES_AHEAD_MAX};
 use crate::message::{Message, Transport, has_header};
 use crate::tally::{Tally, Unread};
 use std::collections::VecDeque;
@@ -17,15 +17,15 @@ const START: u32 = 2;
 const STOP: u32 = 3;
 const FIELD_CONTENT_TYPE: u32 = 1;
 
-/// Between whom a message was: a server logs the same question once for its client, and again for each server that it
-/// queries itself. Of each side there are queries and responses.
+/// The two parties of a dnstap message. A resolver logs the same question once for its client and once for each server
+/// that it queries. Each side has queries and responses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DnstapSide {
     /// A resolver and its clients.
     Client,
     /// An authoritative server and its clients.
     Auth,
-    /// A server and those that send it dynamic updates.
+    /// A server and the clients that send it dynamic updates.
     Update,
     /// A forwarder and the resolver that it queries.
     Forwarder,
@@ -38,11 +38,11 @@ pub enum DnstapSide {
 }
 
 impl DnstapSide {
-    /// All of them. Where none is chosen, the first one that is there is read.
+    /// All sides. If none is selected, the first side in this list that the log has is read.
     pub const ALL: [Self; 7] =
         [Self::Client, Self::Auth, Self::Update, Self::Forwarder, Self::Resolver, Self::Stub, Self::Tool];
 
-    /// Its name on command lines.
+    /// Name on the command line.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -56,7 +56,7 @@ impl DnstapSide {
         }
     }
 
-    /// Of a message type (dnstap.proto): of each pair the first is the query.
+    /// Side of a message type (dnstap.proto). In each pair the first type is the query.
     const fn of(kind: u64) -> Option<Self> {
         Some(match kind {
             1 | 2 => Self::Auth,
@@ -89,11 +89,11 @@ pub(crate) struct DnstapReader {
     frame: Vec<u8>,
     at: u64,
     is_ended: bool,
-    /// Which messages are read; none until that is decided by those that come first.
+    /// Sides that are read. Empty until the first frames decide.
     sides: Vec<DnstapSide>,
-    /// Frames that were read ahead to decide it.
+    /// Frames that were read ahead to choose the sides.
     ahead: VecDeque<Vec<u8>>,
-    /// What ended reading ahead.
+    /// Error that stopped the read-ahead.
     ahead_ended: Option<TraceError>,
 }
 
@@ -132,15 +132,15 @@ impl DnstapReader {
             Ok((side, _)) => tally.count(side.not_selected()),
             Err(unread) => tally.count(unread),
         }
-        // The next one is read into it.
+        // The next frame reuses this buffer.
         self.frame = frame;
         Ok(true)
     }
 
-    /// Decides which messages are read by those that come first.
+    /// Chooses the side to read from the first frames of the log.
     fn choose(&mut self) {
-        let (mut octets, mut is_there) = (0, [false; DnstapSide::ALL.len()]);
-        while self.ahead.len() < FRAMES_AHEAD_MAX && octets < FRAME_OCTETS_AHEAD_MAX {
+        let (mut bytes, mut is_there) = (0, [false; DnstapSide::ALL.len()]);
+        while self.ahead.len() < FRAMES_AHEAD_MAX && bytes < FRAME_BYTES_AHEAD_MAX {
             let frame = match self.next() {
                 Ok(Some(frame)) => frame,
                 Ok(None) => break,
@@ -152,21 +152,21 @@ impl DnstapReader {
             if let Ok((side, _)) = entry(&frame) {
                 is_there[side as usize] = true;
             }
-            octets += frame.len();
+            bytes += frame.len();
             self.ahead.push_back(frame);
             if is_there[DnstapSide::ALL[0] as usize] {
                 break;
             }
         }
         let first = DnstapSide::ALL.into_iter().find(|side| is_there[*side as usize]);
-        // Of what comes later nothing is known: it is read.
+        // If no frame has a known side, all sides are read.
         self.sides = first.map_or_else(|| DnstapSide::ALL.to_vec(), |side| vec![side]);
     }
 
     /// The next frame with data.
     fn next(&mut self) -> Result<Option<Vec<u8>>, TraceError> {
         while !self.is_ended {
-            // A writer that was killed says no STOP.
+            // A writer that was killed sends no STOP frame.
             let Some(octets) = self.word()? else { return Ok(None) };
             if octets > 0 {
                 self.fill(octets)?;

@@ -11,7 +11,7 @@ pub const BLOCK_OCTETS_MAX: usize = 4 << 20;
 pub const BLOCK_OCTETS_MIN: u32 = 12;
 /// Interfaces of one section of a capture.
 pub const INTERFACES_MAX: usize = 65_536;
-/// Headers of links and tunnels around one packet, VLAN tags among them.
+/// Link and tunnel headers around one packet, including VLAN tags.
 pub const LAYERS_MAX: usize = 16;
 /// Extension headers of one IPv6 packet.
 pub const EXTENSIONS_MAX: usize = 16;
@@ -25,8 +25,8 @@ pub const FRAGMENT_COUNT_MAX: usize = 64;
 pub const FRAGMENT_OCTETS_WAITING_MAX: usize = 128 << 20;
 /// Time after which the fragments of a packet belong to another one (RFC 8200 4.5).
 pub const FRAGMENT_LIFE_NS: u64 = 60_000_000_000;
-/// Time within which the same fragments are those of a capture at two places, and not a datagram that was sent again
-/// with the same identification: no client sends again so soon.
+/// Time within which a repeated fragment is a copy from a capture at two places. A later one is a retransmission with
+/// the same identification: no client retransmits this soon.
 pub const FRAGMENT_COPY_NS: u64 = 100_000_000;
 /// Fragments of packets that were whole and are remembered, in case that they are seen again.
 pub const FRAGMENTS_READ_MAX: usize = 65_536;
@@ -41,8 +41,7 @@ pub const SEGMENTS_WAITING_MAX: usize = 256;
 pub const GAP_LIFE_NS: u64 = 8_000_000_000;
 /// What was given up and is remembered of one stream, so that what comes after all counts as lost.
 pub const SKIPPED_COUNT_MAX: usize = 16;
-/// Places of one stream that may begin a message, while octets that are still to come decide; the first is given up for
-/// another.
+/// Possible message starts that are kept for one stream until more data decides. At the limit the oldest is dropped.
 pub const MESSAGE_STARTS_MAX: usize = 16;
 /// Octets that a segment may be before or behind those that come next; beyond that it is of another connection between
 /// the same ports.
@@ -54,10 +53,10 @@ pub const SEGMENT_OCTETS_WAITING_MAX: usize = 256 << 20;
 
 /// Octets of one frame of Frame Streams; those of dnstap hold two messages.
 pub const FRAME_OCTETS_MAX: usize = 256 << 10;
-/// Frames of dnstap, and octets of them, that are read ahead to find out which messages there are.
+/// dnstap frames that are read ahead to find the message types of a log.
 pub const FRAMES_AHEAD_MAX: usize = 4_096;
-/// Octets of those frames.
-pub const FRAME_OCTETS_AHEAD_MAX: usize = 4 << 20;
+/// Bytes of dnstap frames that are read ahead.
+pub const FRAME_BYTES_AHEAD_MAX: usize = 4 << 20;
 /// Octets of a line of text.
 pub const LINE_OCTETS_MAX: usize = 256 << 10;
 

@@ -83,10 +83,9 @@ impl Format {
 pub struct Options {
     /// Its format; found out by its beginning, if none is said.
     pub format: Option<Format>,
-    /// Of captures and logs of Zeek: at which ports servers answer.
+    /// Server ports in captures and Zeek logs.
     pub ports: Vec<u16>,
-    /// Of dnstap: which messages are read. None: those of the first side that is there, in the order of
-    /// [`DnstapSide::ALL`].
+    /// dnstap sides to read. If empty, the first side of [`DnstapSide::ALL`] that the log has is read.
     pub dnstap: Vec<DnstapSide>,
 }
 
@@ -219,7 +218,7 @@ impl Reader {
         Self { source, format, held: Held::default(), tally: Tally::default(), last_ns: 0 }
     }
 
-    /// Of octets that are no file.
+    /// Reads from a stream instead of a file.
     pub(crate) fn of_octets(
         octets: Box<dyn BufRead + Send>,
         format: Format,

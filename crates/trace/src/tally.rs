@@ -1,6 +1,6 @@
 //! What was read of a trace, and what was not, by reason.
 
-/// Declares the reasons, one a row: what it is, its name in JSON, what group it is in, what it means.
+/// Declares one reason in each row: variant, name in JSON, group, and meaning.
 macro_rules! reasons {
     ($($(#[$doc:meta])* $reason:ident, $label:literal, $group:ident, $meaning:literal;)*) => {
         /// Why a frame, a segment or a line gave no message.
@@ -10,10 +10,10 @@ macro_rules! reasons {
         }
 
         impl Unread {
-            /// All of them.
+            /// All reasons.
             pub const ALL: [Self; [$($label),*].len()] = [$(Self::$reason),*];
 
-            /// Its name in JSON.
+            /// Name in JSON.
             #[must_use]
             pub const fn label(self) -> &'static str {
                 match self {
@@ -21,7 +21,7 @@ macro_rules! reasons {
                 }
             }
 
-            /// What it means, for people.
+            /// Meaning in words.
             #[must_use]
             pub const fn meaning(self) -> &'static str {
                 match self {
@@ -29,7 +29,7 @@ macro_rules! reasons {
                 }
             }
 
-            /// What kind of reason it is.
+            /// The group of the reason.
             #[must_use]
             pub const fn group(self) -> Group {
                 match self {
@@ -40,23 +40,23 @@ macro_rules! reasons {
     };
 }
 
-/// Kinds of reasons.
+/// Groups of reasons.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Group {
-    /// Something of the traffic is missing for it.
+    /// DNS traffic was lost.
     Lost,
-    /// It was never DNS, or is in another message.
+    /// The frame has no DNS data, or its data belongs to another message.
     NoMessage,
-    /// A protocol that is like DNS, at a port of its own.
+    /// A protocol similar to DNS at its own port.
     NotDns,
-    /// In a tunnel that is not read.
+    /// The packet is in a tunnel that is not read.
     Encapsulated,
-    /// It was read, and not asked for.
+    /// The message was not selected.
     NotSelected,
 }
 
 impl Group {
-    /// What stands before the count.
+    /// Text before the count.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -88,23 +88,23 @@ reasons! {
     Llmnr, "llmnr", NotDns, "LLMNR (port 5355)";
     /// IPsec ESP (RFC 4303).
     EncapsulatedEsp, "encapsulated_esp", Encapsulated, "IPsec ESP";
-    /// L2TP version 3 (RFC 3931), whose header only the two ends know.
+    /// L2TP version 3 (RFC 3931). Only its two endpoints know the header format.
     EncapsulatedL2tp, "encapsulated_l2tp", Encapsulated, "L2TPv3";
     /// PPP that is compressed, encrypted or split.
     EncapsulatedPpp, "encapsulated_ppp", Encapsulated, "PPP, compressed or encrypted";
     /// Encrypted frames of Wi-Fi.
     EncapsulatedWifi, "encapsulated_wifi", Encapsulated, "encrypted Wi-Fi";
-    /// A tunnel that carries something that is not known.
+    /// A tunnel with unknown contents.
     EncapsulatedOther, "encapsulated_other", Encapsulated, "a tunnel with unknown contents";
     /// More headers than [`crate::limits::LAYERS_MAX`].
     EncapsulatedDeep, "encapsulated_deep", Encapsulated, "more than 16 headers around the packet";
-    /// What the ends of a tunnel say to each other.
+    /// A control message between the endpoints of a tunnel.
     TunnelControl, "tunnel_control", NoMessage, "a control message of a tunnel";
     /// Less of the packet was captured than it had.
     CutShort, "cut_short", Lost, "captured in part only (snap length)";
     /// A fragment, which waits for the others; the last one gives the packet.
     Fragment, "fragment", NoMessage, "a fragment; the last one gives the packet";
-    /// A fragment of a packet that was whole a moment ago: captured at two places.
+    /// A second copy of a fragment from a capture at two places.
     FragmentAgain, "fragment_again", NoMessage, "a second copy of a fragment, within 0.1 s";
     /// A fragment of a packet whose others never came, or were too many.
     FragmentAlone, "fragment_alone", Lost, "a fragment whose others are missing";
@@ -149,7 +149,7 @@ impl Unread {
         matches!(self.group(), Group::Lost)
     }
 
-    /// Why what is between these ports is not read, of which none was asked for.
+    /// Reason why traffic between these ports is not read.
     pub(crate) fn of_port(ports: [u16; 2]) -> Self {
         let known = [(137, Self::NetBios), (5353, Self::Mdns), (5355, Self::Llmnr)];
         known.into_iter().find(|(port, _)| ports.contains(port)).map_or(Self::OtherPort, |(_, reason)| reason)
@@ -167,14 +167,14 @@ pub struct Tally {
     pub further_messages: u64,
     /// Messages that were seen earlier than the one before them.
     pub backwards: u64,
-    /// Octets of TCP streams that were captured and skipped: no whole message is known to have them.
-    pub octets_skipped: u64,
-    /// Octets of TCP streams that were not captured.
-    pub octets_missing: u64,
+    /// Bytes of TCP streams that were captured but belong to no complete message.
+    pub bytes_skipped: u64,
+    /// Bytes of TCP streams that were not captured.
+    pub bytes_missing: u64,
     unread: Counts,
 }
 
-/// How many for each reason, in the order of [`Unread::ALL`].
+/// Count for each reason, in the order of [`Unread::ALL`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Counts([u64; Unread::ALL.len()]);
 

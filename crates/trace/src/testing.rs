@@ -145,7 +145,7 @@ fn pcap() -> Vec<u8> {
     captured(101, &[packet()])
 }
 
-/// A capture of a link with these frames.
+/// A capture with this link type and these frames.
 fn captured(link: u8, frames: &[Vec<u8>]) -> Vec<u8> {
     let mut capture = vec![0xA1, 0xB2, 0xC3, 0xD4, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0, 0, 0, link];
     for frame in frames {
@@ -155,7 +155,7 @@ fn captured(link: u8, frames: &[Vec<u8>]) -> Vec<u8> {
     capture
 }
 
-/// A packet with this payload, of this protocol.
+/// An IP packet with this protocol number and payload.
 fn carried(protocol: u8, payload: &[u8]) -> Vec<u8> {
     let length = ((20 + payload.len()) as u16).to_be_bytes();
     let ip = [0x45, 0, length[0], length[1], 0, 0, 0, 0, 64, protocol, 0, 0, 192, 0, 2, 1, 198, 51, 100, 1];
@@ -179,13 +179,13 @@ fn tunnelled() -> Vec<u8> {
     captured(101, &frames)
 }
 
-/// Frames of Wi-Fi with radiotap before them.
+/// A Wi-Fi frame with a radiotap header.
 fn wireless() -> Vec<u8> {
     let snap = [&[0xAA, 0xAA, 3, 0, 0, 0, 8, 0][..], &packet()].concat();
     captured(127, &[[&[0, 0, 18, 0, 3, 0, 0, 0][..], &[0; 8], &[0x20, 0], &[0x88, 1], &[0; 26], &snap].concat()])
 }
 
-/// A stream whose first segment is missing, with the lengths of messages in segments of their own.
+/// A TCP stream without its first segment. Each length is in a separate segment.
 fn stream() -> Vec<u8> {
     let mut sequence = 40_u32;
     let mut frames = Vec::new();

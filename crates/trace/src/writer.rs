@@ -24,7 +24,7 @@ pub struct Writer {
     binary: BinaryWriter,
     /// Messages that the format cannot hold.
     left_out: u64,
-    /// Messages that are in the file.
+    /// Number of messages in the file.
     written: u64,
 }
 
@@ -110,13 +110,13 @@ impl Writer {
         self.left_out
     }
 
-    /// Messages that were written.
+    /// Number of messages written.
     #[must_use]
     pub const fn written(&self) -> u64 {
         self.written
     }
 
-    /// What is written.
+    /// Format of the file.
     #[must_use]
     pub const fn format(&self) -> Format {
         self.format

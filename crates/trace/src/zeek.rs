@@ -24,7 +24,7 @@ const COLUMNS: [&str; 9] =
 /// Reads a log.
 pub(crate) struct ZeekReader {
     lines: Lines,
-    /// At which servers answer.
+    /// Server ports.
     ports: Vec<u16>,
     /// Places of [`COLUMNS`], of `qclass` and of `RD`.
     columns: Option<[usize; COLUMNS.len()]>,

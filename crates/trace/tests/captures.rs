@@ -49,15 +49,15 @@ fn every_frame_gives_messages_or_is_counted_by_a_reason() {
 
 /// A capture without its first frames (pcap, little-endian).
 fn without_first(path: &Path, frames: usize, out: &Path) {
-    let octets = std::fs::read(path).unwrap();
+    let bytes = std::fs::read(path).unwrap();
     let mut at = 24;
     for _ in 0..frames {
-        at += 16 + u32::from_le_bytes(octets[at + 8..at + 12].try_into().unwrap()) as usize;
+        at += 16 + u32::from_le_bytes(bytes[at + 8..at + 12].try_into().unwrap()) as usize;
     }
-    std::fs::write(out, [&octets[..24], &octets[at..]].concat()).unwrap();
+    std::fs::write(out, [&bytes[..24], &bytes[at..]].concat()).unwrap();
 }
 
-/// One connection, whose client sends the length of each query in a segment of its own.
+/// One connection. Its client sends the length of each query in a separate segment.
 #[test]
 fn a_capture_that_begins_within_a_connection_has_the_rest_of_both_directions() {
     let Some(folder) = data() else { return };
@@ -146,7 +146,7 @@ fn what_is_written_reads_as_what_was_read() {
 #[test]
 fn logs_of_servers_are_read() {
     let Some(folder) = data() else { return };
-    // All types of messages are in the first, eight of each.
+    // The first log has eight messages of each type; 16 are of the first side.
     for (file, messages) in [("bind-dnstap.saved.fstrm", 16), ("compactor-test.dnstap", 10), ("dsc-test.dnstap", 2)] {
         let (found, tally, error) = read(&folder.join("traces").join(file), &[53]);
         assert!(adds_up(&tally), "{file}: {tally:?}");

@@ -181,7 +181,7 @@ fn a_syn_that_is_seen_again_begins_nothing_anew() {
     assert_eq!((messages, tally.lost()), (at_their_times(0..10), 0));
 }
 
-/// Queries of a client that sends the two octets of length in a segment of their own.
+/// Queries of a client that sends each length in a separate segment.
 fn length_apart(count: u16) -> Vec<(u64, Vec<u8>)> {
     let parts = |number: u16| {
         let (at, whole) = (FIRST + FRAMED_OCTETS * u32::from(number), framed(number));
@@ -204,11 +204,11 @@ fn a_lost_segment_costs_its_own_message_alone_wherever_it_was() {
         let numbers: Vec<_> = messages.iter().map(|message| message.2).collect();
         let expected: Vec<_> = (0..20).filter(|&number| usize::from(number) != (lost - 1) / 2).collect();
         assert_eq!(numbers, expected, "without segment {lost}");
-        let octets = [2, 29];
-        let (missing, skipped) = (octets[(lost - 1) % 2], octets[lost % 2]);
+        let bytes = [2, 29];
+        let (missing, skipped) = (bytes[(lost - 1) % 2], bytes[lost % 2]);
         let at_the_end = lost == all.len() - 1;
-        assert_eq!(tally.octets_missing, if at_the_end { 0 } else { missing }, "without segment {lost}");
-        assert_eq!(tally.octets_skipped, skipped, "without segment {lost}");
+        assert_eq!(tally.bytes_missing, if at_the_end { 0 } else { missing }, "without segment {lost}");
+        assert_eq!(tally.bytes_skipped, skipped, "without segment {lost}");
     }
 }
 
@@ -219,15 +219,15 @@ fn a_capture_that_begins_within_a_stream_has_all_messages_that_are_whole() {
         let (messages, tally) = read("begin", &all[begin..]);
         let first = (begin / 2) as u16;
         assert_eq!(messages.iter().map(|message| message.2).collect::<Vec<_>>(), (first..20).collect::<Vec<_>>());
-        assert_eq!(tally.octets_skipped, if begin % 2 == 0 { 29 } else { 0 }, "from segment {begin} on");
+        assert_eq!(tally.bytes_skipped, if begin % 2 == 0 { 29 } else { 0 }, "from segment {begin} on");
     }
 }
 
-/// Many messages lie across few segments: after a gap none of them begins one.
+/// Many messages span few segments, so after a gap no message starts at the start of a segment.
 #[test]
 fn behind_a_gap_a_message_within_a_segment_is_found() {
-    let octets: Vec<u8> = (0..60).flat_map(framed).collect();
-    let segments: Vec<_> = octets.chunks(100).zip(0..).collect();
+    let bytes: Vec<u8> = (0..60).flat_map(framed).collect();
+    let segments: Vec<_> = bytes.chunks(100).zip(0..).collect();
     for lost in 0..segments.len() - 1 {
         let there = segments.iter().filter(|(_, at)| *at != lost);
         let packets: Vec<_> =
@@ -264,7 +264,7 @@ fn fragments_that_are_seen_twice_are_one_datagram() {
     }
 }
 
-/// A client that hears nothing sends its datagram again, and its system may give it the same identification.
+/// A client without an answer retransmits, and its system may reuse the IP identification.
 #[test]
 fn a_fragmented_datagram_that_is_sent_again_is_a_message() {
     let [one, two] = fragments(1);

@@ -1,4 +1,4 @@
-//! What is like DNS, or another side's view of the same question, is counted and not read; and tunnels are opened.
+//! Protocols similar to DNS and other dnstap sides are counted but not read. Tunnels are decoded.
 
 use std::path::PathBuf;
 use trace::{DnstapSide, Options, Tally, Unread, open};
@@ -10,10 +10,10 @@ fn scratch(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("catamaran-trace-{}-selected-{name}", std::process::id()))
 }
 
-/// The sources of the messages in a file of these octets, and the tally.
-fn read(name: &str, octets: &[u8], options: &Options) -> (Vec<String>, Tally) {
+/// Source addresses of the messages in a file with these contents, and the tally.
+fn read(name: &str, bytes: &[u8], options: &Options) -> (Vec<String>, Tally) {
     let path = scratch(name);
-    std::fs::write(&path, octets).unwrap();
+    std::fs::write(&path, bytes).unwrap();
     let mut reader = open(&path, options).unwrap();
     let mut sources = Vec::new();
     while let Some(message) = reader.next().unwrap() {
@@ -26,7 +26,7 @@ fn read(name: &str, octets: &[u8], options: &Options) -> (Vec<String>, Tally) {
     (sources, tally)
 }
 
-/// A log of Zeek with a query at each of these ports.
+/// A Zeek log with one query at each of these ports.
 fn zeek(ports: &[u16]) -> String {
     let mut log = "#fields\tts\tid.orig_h\tid.orig_p\tid.resp_h\tid.resp_p\tproto\ttrans_id\tquery\tqtype\n".to_owned();
     for port in ports {
@@ -47,15 +47,15 @@ fn of_a_log_of_zeek_only_the_ports_of_dns_are_read() {
     assert_eq!((found.len(), tally.unread(Unread::OtherPort), tally.unread(Unread::Mdns)), (2, 2, 0));
 }
 
-/// A log of dnstap whose messages have these types, each from a client of its own.
+/// A dnstap log with messages of these types, each from a different client.
 fn dnstap(kinds: &[u8]) -> Vec<u8> {
-    let field = |number: u8, octets: &[u8]| [&[number << 3 | 2, octets.len() as u8], octets].concat();
-    let framed = |octets: &[u8]| [&(octets.len() as u32).to_be_bytes()[..], octets].concat();
+    let field = |number: u8, bytes: &[u8]| [&[number << 3 | 2, bytes.len() as u8], bytes].concat();
+    let framed = |bytes: &[u8]| [&(bytes.len() as u32).to_be_bytes()[..], bytes].concat();
     let kind = b"protobuf:dnstap.Dnstap";
     let start = [&[0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, kind.len() as u8], &kind[..]].concat();
     let mut log = [&[0; 4][..], &framed(&start)].concat();
     for (number, &kind) in (1..).zip(kinds) {
-        // Queries have odd numbers, and their octets stand in another field.
+        // Query types are odd numbers; queries and responses are in different fields.
         let message = if kind % 2 == 1 { field(10, QUERY) } else { field(14, QUERY) };
         let sides = [field(4, &[192, 0, 2, number]), field(5, &[198, 51, 100, number])].concat();
         let message = [&[0x08, kind, 0x10, 1, 0x18, 1][..], &sides, &message].concat();
@@ -94,36 +94,36 @@ fn capture(link: u32, frames: &[Vec<u8>]) -> Vec<u8> {
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>();
     let mut capture = words(&[0xA1B2_3C4D, 0x0002_0004, 0, 0, 65_535, link]);
     for frame in frames {
-        let octets = frame.len() as u32;
-        capture.extend(words(&[1_600_000_000, 0, octets, octets]));
+        let bytes = frame.len() as u32;
+        capture.extend(words(&[1_600_000_000, 0, bytes, bytes]));
         capture.extend(frame);
     }
     capture
 }
 
 fn ipv4(protocol: u8, payload: &[u8]) -> Vec<u8> {
-    let octets = ((20 + payload.len()) as u16).to_be_bytes();
-    let head = [0x45, 0, octets[0], octets[1], 0, 0, 0, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 192, 0, 2, 53];
+    let bytes = ((20 + payload.len()) as u16).to_be_bytes();
+    let head = [0x45, 0, bytes[0], bytes[1], 0, 0, 0, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 192, 0, 2, 53];
     [&head, payload].concat()
 }
 
 fn ipv6(next: u8, payload: &[u8]) -> Vec<u8> {
-    let octets = (payload.len() as u16).to_be_bytes();
-    let head = [0x60, 0, 0, 0, octets[0], octets[1], next, 64];
+    let bytes = (payload.len() as u16).to_be_bytes();
+    let head = [0x60, 0, 0, 0, bytes[0], bytes[1], next, 64];
     let addresses = [[0x20, 1, 0x0D, 0xB8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]; 2].concat();
     [&head, &addresses[..], payload].concat()
 }
 
 fn udp(to: u16, payload: &[u8]) -> Vec<u8> {
-    let octets = ((8 + payload.len()) as u16).to_be_bytes();
-    [&[0x0F, 0xA0], &to.to_be_bytes()[..], &octets, &[0, 0], payload].concat()
+    let bytes = ((8 + payload.len()) as u16).to_be_bytes();
+    [&[0x0F, 0xA0], &to.to_be_bytes()[..], &bytes, &[0, 0], payload].concat()
 }
 
 fn ethernet(kind: u16, payload: &[u8]) -> Vec<u8> {
     [&[2; 12][..], &kind.to_be_bytes(), payload].concat()
 }
 
-/// The packet of the query.
+/// The query in an IP packet.
 fn packet() -> Vec<u8> {
     ipv4(17, &udp(53, QUERY))
 }
@@ -173,17 +173,17 @@ fn the_message_in_each_kind_of_tunnel_is_read() {
         ("PFLOG", 117, [&[61, 2][..], &[0; 62], &packet].concat()),
         ("with the check sequence noted", 0x4400_0001, frame.clone()),
     ];
-    for (name, link, octets) in tunnels {
-        let octets = match *name {
-            // The length of the attribute with the packet, in the order of the machine.
+    for (name, link, bytes) in tunnels {
+        let bytes = match *name {
+            // Attribute lengths are in host byte order.
             "NFLOG" => {
-                let mut octets = octets.clone();
-                octets[12] = (4 + packet.len()) as u8;
-                octets
+                let mut bytes = bytes.clone();
+                bytes[12] = (4 + packet.len()) as u8;
+                bytes
             }
-            _ => octets.clone(),
+            _ => bytes.clone(),
         };
-        let (found, tally) = read("tunnel.pcap", &capture(*link, &[octets]), &Options::default());
+        let (found, tally) = read("tunnel.pcap", &capture(*link, &[bytes]), &Options::default());
         let source = if ["6in4", "Teredo"].contains(name) { "[2001:db8::1]:4000" } else { "10.0.0.1:4000" };
         assert_eq!(found, [source], "{name}: {tally:?}");
     }
@@ -215,7 +215,7 @@ fn what_is_not_opened_is_counted_by_its_kind() {
     }
 }
 
-/// Any part of any of these frames is counted, and breaks nothing.
+/// A truncated frame of any of these kinds is counted.
 #[test]
 fn a_tunnel_that_ends_early_is_counted() {
     let frame = ethernet(0x0800, &packet());

@@ -81,7 +81,7 @@ impl Draft {
         differs.filter(|_| is_worth_telling).map(|differs| (differs, other))
     }
 
-    /// Keeps an RRset that nobody sent; not below a DNAME, where no zone may have one (RFC 6672 2.4).
+    /// Adds an RRset that is not in the trace. Does nothing below a DNAME, where RFC 6672 2.4 allows no records.
     pub(super) fn make(&mut self, owner: &Name, rtype: Rtype, ttl: u32, rdatas: Vec<Box<[u8]>>, why: impl Into<Why>) {
         if self.is_below_dname(owner) {
             return;
@@ -110,7 +110,7 @@ impl Draft {
         self.wildcard_for(name).is_some()
     }
 
-    /// The wildcard that stands for a name that does not exist.
+    /// The wildcard that answers for a name that does not exist.
     pub(super) fn wildcard_for(&self, name: &Name) -> Option<Name> {
         let mut next = name.as_ref().parent();
         while let Some(encloser) = next {
@@ -123,7 +123,7 @@ impl Draft {
         None
     }
 
-    /// Whether a DNAME stands above a name.
+    /// Whether the name is below a DNAME.
     pub(super) fn is_below_dname(&self, name: &Name) -> bool {
         let mut next = name.as_ref().parent();
         while let Some(above) = next {

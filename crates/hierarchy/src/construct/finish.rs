@@ -124,8 +124,8 @@ fn delegation_of(drafts: &Drafts, apex: &Name) -> Option<(u32, Vec<Box<[u8]>>)> 
     Some((held.ttl, held.rdatas.clone()))
 }
 
-/// No name server of a zone may be named below a DNAME of that zone (RFC 6672 2.4): servers refuse it. Such names are
-/// left out; if no other is there, a name in a zone above is made.
+/// Removes name servers whose names are below a DNAME of their zone (RFC 6672 2.4): servers refuse such a zone. If none
+/// is left, a name in a zone above replaces them.
 fn move_name_servers(drafts: &mut Drafts, map: &Map, report: &mut Report) {
     let apexes: Vec<Name> = drafts.keys().cloned().collect();
     for apex in &apexes {
@@ -146,7 +146,7 @@ fn move_name_servers(drafts: &mut Drafts, map: &Map, report: &mut Report) {
             .chain(map.places.get(apex).into_iter().flat_map(|place| &place.servers))
             .copied()
             .collect();
-        // They would cover what is no longer there.
+        // The signatures cover the old RRset.
         draft.remove(apex, Kind::signatures(Rtype::NS));
         if !kept.is_empty() {
             draft.make(apex, Rtype::NS, ttl, kept, "without the name servers below a DNAME");
@@ -165,13 +165,13 @@ fn move_name_servers(drafts: &mut Drafts, map: &Map, report: &mut Report) {
             repair.make_addresses(&name, ttl, &addresses, "of a name server whose own name is below a DNAME");
         }
         if let Some(draft) = drafts.get_mut(apex) {
-            let why = "its name servers are below a DNAME; one that is named in a zone above";
+            let why = "its name servers are below a DNAME; replaced by a name in a zone above";
             draft.make(apex, Rtype::NS, ttl, vec![name.octets().into()], why);
         }
     }
 }
 
-/// A zone above, and a name in it that is below no DNAME.
+/// Finds a zone above, and a name in it that is not below a DNAME.
 fn free_name(drafts: &Drafts, apex: &Name) -> Option<(Name, Name)> {
     let mut zone = above(drafts, apex)?;
     loop {

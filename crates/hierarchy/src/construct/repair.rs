@@ -147,8 +147,8 @@ impl Repair<'_> {
         self.make(self.apex, Rtype::NS, MADE_TTL, rdatas, why);
     }
 
-    /// The names of the zone's own name servers are no aliases (RFC 2181 10.3): servers refuse a zone where one is. The
-    /// alias goes, and [`Repair::complete_addresses`] gives the name addresses.
+    /// Removes CNAMEs at the names of the zone's name servers (RFC 2181 10.3): servers refuse such a zone.
+    /// [`Repair::complete_addresses`] adds addresses instead.
     pub(super) fn separate_name_servers(&mut self) {
         let ns = self.draft.get(self.apex, Rtype::NS).into_iter().flat_map(|ns| &ns.rdatas);
         let targets: Vec<Name> = ns.filter_map(|rdata| target_of(Rtype::NS, rdata)).collect();
@@ -193,7 +193,7 @@ impl Repair<'_> {
             let is_elsewhere = !is_name_server && self.draft.cut_above(self.apex, &target).is_some();
             let has_any = has(Rtype::A) || has(Rtype::AAAA) || has(Rtype::CNAME);
             let wildcard = self.draft.wildcard_for(&target).filter(|_| !self.draft.exists(&target));
-            // The name of a name server must not be an alias by way of a wildcard either.
+            // A wildcard CNAME must not apply to the name of a name server either.
             let is_by_wildcard =
                 wildcard.is_some_and(|owner| !is_name_server || self.draft.get(&owner, Rtype::CNAME).is_none());
             if !is_in_zone || is_elsewhere || has_any || is_by_wildcard {
@@ -320,7 +320,7 @@ pub(super) fn name_of(owner: &Name, kind: Kind) -> String {
     text
 }
 
-/// A name in a zone above for the server of a zone: each zone has its own (FNV-1a), also where hierarchies are merged.
+/// Name in a zone above for the server of a zone. The FNV-1a hash makes it unique, also after a merge of hierarchies.
 pub(super) fn server_name(above: &Name, apex: &Name) -> Name {
     let apex = apex.as_ref().to_canonical();
     let hash =

@@ -50,7 +50,7 @@ struct Parts {
 }
 
 impl Fragments {
-    /// Takes one; gives the payload of the packet when it was the last that was missing, or says why there is none.
+    /// Adds a fragment. Returns the payload if the packet is now complete, otherwise the reason why there is none.
     pub(super) fn take(
         &mut self,
         at_ns: u64,

@@ -10,11 +10,11 @@
 mod ip;
 mod link;
 mod wireless;
-// Packets in packets.
+// Packets inside tunnels.
 mod tunnel;
 // Packets in parts.
 mod fragments;
-// Messages in streams, and where the next one begins behind a gap.
+// Messages in TCP streams, and the search for the next message after a gap.
 mod search;
 mod stream;
 mod streams;
@@ -141,7 +141,7 @@ fn frame_of<'f>(block: &'f PcapBlockOwned<'_>, interfaces: &mut Vec<Interface>) 
     match block {
         PcapBlockOwned::LegacyHeader(header) => {
             let units = if header.is_nanosecond_precision() { 1_000_000_000 } else { 1_000_000 };
-            // The other half says how long the check sequence behind each frame is.
+            // The upper 16 bits describe the frame check sequence, not the link type.
             let link = Linktype(header.network.0 & 0xFFFF);
             *interfaces = vec![Interface { link, units, offset_s: 0 }];
             None
@@ -210,7 +210,7 @@ impl Decoder {
         }
     }
 
-    /// Headers of links and tunnels, as deep as they are, and the message in them.
+    /// Decodes the link and tunnel headers of a packet, then the message inside.
     fn layer(
         &mut self,
         at_ns: u64,

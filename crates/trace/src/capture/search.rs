@@ -1,4 +1,4 @@
-//! Where the next message begins in a stream of which something is missing (RFC 1035 4.2.2).
+//! Finds the next message in a TCP stream after lost data (RFC 1035 4.2.2).
 //!
 //! ```text
 //!   lost part | rest of a message | length, header, question ... | length, header ...
@@ -9,92 +9,92 @@ use crate::limits::{HEADER_OCTETS, MESSAGE_STARTS_MAX};
 use std::collections::VecDeque;
 use wire::parse::{FirstQuestion, Message, ParseError};
 
-/// Octets that a place is judged by first: the length and the header.
-const HEAD_OCTETS: usize = 2 + HEADER_OCTETS;
-/// What a piece takes beside its octets.
-const PIECE_OCTETS: usize = size_of::<Piece>();
+/// Size of a message's length field and header, the minimum for a first check.
+const HEAD_BYTES: usize = 2 + HEADER_OCTETS;
+/// Memory that a piece needs besides its data.
+const PIECE_BYTES: usize = size_of::<Piece>();
 
-/// The octets in which a message is searched for. What cannot begin one is not kept.
+/// Stream data that is searched for a message. Data that cannot begin a message is dropped.
 #[derive(Default)]
 pub(super) struct Search {
-    octets: Vec<u8>,
-    /// Where each segment begins in them.
+    bytes: Vec<u8>,
+    /// Start of each segment in `bytes`.
     pieces: VecDeque<Piece>,
-    /// Places that may begin a message: octets that are still to come decide. In their order.
+    /// Possible message starts in ascending order. Later data decides whether each is a message.
     starts: VecDeque<usize>,
-    /// Places before this one were judged.
+    /// All positions before this one were checked.
     judged: usize,
 }
 
-/// A segment, or the rest of one.
+/// A segment, or its remaining part.
 struct Piece {
     at: usize,
     at_ns: u64,
-    /// Whether its first octets are dropped.
+    /// Whether its first bytes were dropped.
     is_rest: bool,
 }
 
-/// What became of octets that were added.
+/// Result of adding data to a search.
 #[derive(Default)]
 pub(super) struct Searched {
-    /// Octets that are skipped: no message begins in them.
+    /// Number of skipped bytes: no message begins in them.
     pub(super) skipped: u64,
-    /// Segments that are skipped as a whole. The segment that was added last is one of them if none is kept.
+    /// Number of segments that were skipped completely. If nothing is kept, this includes the segment added last.
     pub(super) segments: u64,
-    /// The message, if one was found.
+    /// The message, if the search found it.
     pub(super) found: Option<Found>,
 }
 
-/// A message that begins at the first octet.
+/// Data that begins with a message.
 pub(super) struct Found {
-    pub(super) octets: Vec<u8>,
-    /// When the latest segment was seen that has octets of it.
+    pub(super) bytes: Vec<u8>,
+    /// Capture time of the latest segment in `bytes`.
     pub(super) at_ns: u64,
-    /// Segments before the one that was added last.
+    /// Number of segments in `bytes` before the segment added last.
     pub(super) earlier_segments: u64,
 }
 
-/// Whether a message begins at a place.
+/// Whether a message begins at a position.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Start {
     No,
-    /// Octets that are still to come decide.
+    /// Not known yet: more data is needed.
     Open,
     Yes,
 }
 
 impl Search {
-    /// Whether nothing is kept.
+    /// Whether the search keeps no data.
     pub(super) fn is_empty(&self) -> bool {
-        self.octets.is_empty()
+        self.bytes.is_empty()
     }
 
-    /// What it keeps, in octets.
+    /// Memory in use, in bytes.
     pub(super) fn kept(&self) -> usize {
-        self.octets.len() + self.pieces.len() * PIECE_OCTETS
+        self.bytes.len() + self.pieces.len() * PIECE_BYTES
     }
 
-    /// Adds what comes next, and searches on.
+    /// Adds the next data of the stream and continues the search.
     pub(super) fn add(&mut self, at_ns: u64, new: &[u8]) -> Searched {
-        self.pieces.push_back(Piece { at: self.octets.len(), at_ns, is_rest: false });
-        self.octets.extend_from_slice(new);
+        self.pieces.push_back(Piece { at: self.bytes.len(), at_ns, is_rest: false });
+        self.bytes.extend_from_slice(new);
         if let Some(at) = self.find() {
             let mut searched = self.drop_before(at);
             let at_ns = self.pieces.iter().map(|piece| piece.at_ns).max().unwrap_or(at_ns);
             let earlier_segments = (self.pieces.len() as u64).saturating_sub(1);
-            let octets = std::mem::take(self).octets;
-            searched.found = Some(Found { octets, at_ns, earlier_segments });
+            let bytes = std::mem::take(self).bytes;
+            searched.found = Some(Found { bytes, at_ns, earlier_segments });
             return searched;
         }
         self.drop_before(self.starts.front().map_or(self.judged, |&first| first.min(self.judged)))
     }
 
-    /// Gives up: all that is kept is skipped.
+    /// Ends the search and skips all data.
     pub(super) fn give_up(&mut self) -> Searched {
-        self.drop_before(self.octets.len())
+        self.drop_before(self.bytes.len())
     }
 
-    /// The first place that is known to begin a message.
+    /// Position of the first message, if it is known.
     fn find(&mut self) -> Option<usize> {
         let mut open = VecDeque::new();
         for at in std::mem::take(&mut self.starts) {
@@ -105,7 +105,7 @@ impl Search {
             }
         }
         self.starts = open;
-        while self.judged + HEAD_OCTETS <= self.octets.len() {
+        while self.judged + HEAD_BYTES <= self.bytes.len() {
             match self.judge(self.judged) {
                 Start::Yes => return Some(self.judged),
                 Start::Open => {
@@ -124,7 +124,7 @@ impl Search {
     fn judge(&self, at: usize) -> Start {
         let piece = self.pieces.binary_search_by_key(&at, |piece| piece.at);
         let begins_segment = piece.is_ok_and(|index| !self.pieces[index].is_rest);
-        judge(&self.octets[at..], begins_segment)
+        judge(&self.bytes[at..], begins_segment)
     }
 
     fn drop_before(&mut self, end: usize) -> Searched {
@@ -132,11 +132,11 @@ impl Search {
         if end == 0 {
             return searched;
         }
-        while !self.pieces.is_empty() && self.pieces.get(1).map_or(self.octets.len(), |next| next.at) <= end {
+        while !self.pieces.is_empty() && self.pieces.get(1).map_or(self.bytes.len(), |next| next.at) <= end {
             self.pieces.pop_front();
             searched.segments += 1;
         }
-        self.octets.drain(..end);
+        self.bytes.drain(..end);
         for piece in &mut self.pieces {
             piece.is_rest |= piece.at < end;
             piece.at = piece.at.saturating_sub(end);
@@ -147,10 +147,10 @@ impl Search {
     }
 }
 
-/// Whether a message with its length begins here. Where a segment begins, its question is enough; elsewhere the whole
-/// message must be there and be one.
-pub(super) fn judge(octets: &[u8], begins_segment: bool) -> Start {
-    let Some((length, rest)) = octets.split_first_chunk::<2>() else { return Start::Open };
+/// Whether a message with its length begins here. At the start of a segment, a valid question is enough. Elsewhere the
+/// whole message must be present and valid.
+pub(super) fn judge(bytes: &[u8], begins_segment: bool) -> Start {
+    let Some((length, rest)) = bytes.split_first_chunk::<2>() else { return Start::Open };
     let length = usize::from(u16::from_be_bytes(*length));
     if length < HEADER_OCTETS {
         return Start::No;
@@ -176,8 +176,8 @@ pub(super) fn judge(octets: &[u8], begins_segment: bool) -> Start {
     }
 }
 
-/// Opcodes that are assigned (RFC 6895 2.2), one question at most, the bit that is zero, and no more records than have
-/// room: each has 11 octets at least (RFC 1035 4.1.3).
+/// Whether the header is plausible: an assigned opcode (RFC 6895 2.2), at most one question, and the Z bit is zero. The
+/// records must fit in the message: each has at least 11 bytes (RFC 1035 4.1.3).
 fn is_plausible(header: &[u8; HEADER_OCTETS], length: usize) -> bool {
     let is_assigned = matches!(header[2] >> 3 & 0x0F, 0 | 2 | 4 | 5 | 6);
     let has_question_at_most = header[4] == 0 && header[5] <= 1;
@@ -188,18 +188,18 @@ fn is_plausible(header: &[u8; HEADER_OCTETS], length: usize) -> bool {
 
 fn is_message(header: &[u8; HEADER_OCTETS], message: &[u8]) -> bool {
     let is_error = header[2] & 0x80 != 0 && header[3] & 0x0F != 0;
-    let has_counts = header[4..].iter().any(|&octet| octet != 0);
-    // RFC 8490 5.4: a DSO message has no counts, and TLVs behind the header.
+    let has_counts = header[4..].iter().any(|&byte| byte != 0);
+    // RFC 8490 5.4: in a DSO message all counts are zero and TLVs follow the header.
     let is_dso = header[2] >> 3 & 0x0F == 6 && !has_counts && are_tlvs(&message[HEADER_OCTETS..]);
     is_dso || ((has_counts || is_error) && Message::parse(message).is_ok())
 }
 
-fn are_tlvs(mut octets: &[u8]) -> bool {
-    while let Some((&[_, _, a, b], rest)) = octets.split_first_chunk::<4>() {
+fn are_tlvs(mut bytes: &[u8]) -> bool {
+    while let Some((&[_, _, a, b], rest)) = bytes.split_first_chunk::<4>() {
         let Some(rest) = rest.get(usize::from(u16::from_be_bytes([a, b]))..) else { return false };
-        octets = rest;
+        bytes = rest;
     }
-    octets.is_empty()
+    bytes.is_empty()
 }
 
 #[cfg(test)]
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_message_without_its_length_begins_nothing() {
-        // Its ID would be the length, and its name the count of records.
+        // The ID is read as the length and the name as record counts.
         assert_eq!(judge(&framed()[2..], true), Start::No);
         assert_eq!(judge(&framed(), true), Start::Yes);
         assert_eq!((judge(&framed()[..1], true), judge(&framed()[..15], true)), (Start::Open, Start::Open));
@@ -223,23 +223,23 @@ mod tests {
     #[test]
     fn a_message_is_found_at_any_place_and_only_when_it_is_whole() {
         for lost in 1..framed().len() {
-            let octets = [&framed()[lost..], &framed(), &framed()[..4]].concat();
+            let bytes = [&framed()[lost..], &framed(), &framed()[..4]].concat();
             let mut search = Search::default();
-            let searched = search.add(1, &octets);
+            let searched = search.add(1, &bytes);
             let found = searched.found.expect("a message");
-            assert_eq!((found.octets, found.at_ns), ([&framed()[..], &framed()[..4]].concat(), 1), "{lost}");
+            assert_eq!((found.bytes, found.at_ns), ([&framed()[..], &framed()[..4]].concat(), 1), "{lost}");
             assert_eq!(searched.skipped, (framed().len() - lost) as u64);
         }
     }
 
     #[test]
     fn what_is_kept_is_bounded() {
-        // Each place may begin a message of 65,535 octets with records.
+        // Each position may begin a message of 65,535 bytes.
         let start = [&[0xFF, 0xFF, 0, 0, 0, 0, 0, 0, 0, 1][..], &[0; 6]].concat();
         let mut search = Search::default();
         for _ in 0..5_000 {
             assert!(search.add(0, &start).found.is_none());
-            assert!(search.starts.len() <= MESSAGE_STARTS_MAX && search.octets.len() <= 2 + 65_535 + start.len());
+            assert!(search.starts.len() <= MESSAGE_STARTS_MAX && search.bytes.len() <= 2 + 65_535 + start.len());
         }
     }
 

@@ -38,13 +38,13 @@ pub(super) struct Stream {
     skipped: Vec<(u32, u32)>,
 }
 
-/// What is known of the octet that comes next.
+/// Role of the next byte of the stream.
 enum Step {
-    /// It begins a message, or continues the one that is open.
+    /// The next byte begins a message or continues the open message.
     Known,
-    /// It is in a message of which a part is missing; so many octets of it are still to come.
+    /// The next byte belongs to a message that lost a part. The number is how many bytes of it are left.
     InLost(usize),
-    /// Nothing: a message is searched for.
+    /// Unknown: the next message is searched for.
     Unknown(Search),
 }
 
@@ -117,11 +117,11 @@ impl Stream {
         self.take_waiting(out);
     }
 
-    /// What is missing never came: goes on behind it, at the next message.
+    /// Gives up on missing data and continues at the next message after the gap.
     pub(super) fn skip(&mut self, out: &mut Out<'_>) {
         let ahead = |waiting: &Waiting| waiting.sequence.wrapping_sub(self.next);
         let Some(octets) = self.waiting.iter().map(ahead).min() else { return };
-        // The length of a message that lost a part still says where the next one begins.
+        // If a message lost a part, its length still shows where the next message begins.
         let in_lost = match self.step {
             Step::Known => self.to_come(),
             Step::InLost(to_come) => Some(to_come),
@@ -131,7 +131,7 @@ impl Stream {
         if let Some(to_come) = in_lost.and_then(|to_come| to_come.checked_sub(octets as usize)) {
             self.step = Step::InLost(to_come);
         }
-        out.tally.octets_missing += u64::from(octets);
+        out.tally.bytes_missing += u64::from(octets);
         if self.skipped.len() == SKIPPED_COUNT_MAX {
             self.skipped.remove(0);
         }
@@ -175,7 +175,7 @@ impl Stream {
         self.skipped.iter().any(overlaps)
     }
 
-    /// Octets that the message that is open still lacks, if its length is there.
+    /// Bytes missing from the open message, if its length is known.
     fn to_come(&self) -> Option<usize> {
         let length = self.open.first_chunk::<2>()?;
         (2 + usize::from(u16::from_be_bytes(*length))).checked_sub(self.open.len())
@@ -185,10 +185,10 @@ impl Stream {
     fn let_go(&mut self, tally: &mut Tally) {
         if let Step::Unknown(search) = &mut self.step {
             let searched = search.give_up();
-            tally.octets_skipped += searched.skipped;
+            tally.bytes_skipped += searched.skipped;
             tally.recount(Unread::SegmentPart, Unread::SegmentAdrift, searched.segments);
         }
-        tally.octets_skipped += self.open.len() as u64;
+        tally.bytes_skipped += self.open.len() as u64;
         tally.recount(Unread::SegmentPart, Unread::SegmentAdrift, self.open_segments);
         (self.step, self.open_segments) = (Step::Unknown(Search::default()), 0);
         self.open.clear();
@@ -199,7 +199,7 @@ impl Stream {
         self.next = self.next.wrapping_add(new.len() as u32);
         if let Step::InLost(to_come) = &mut self.step {
             let lost = new.len().min(*to_come);
-            out.tally.octets_skipped += lost as u64;
+            out.tally.bytes_skipped += lost as u64;
             *to_come -= lost;
             new = &new[lost..];
             if *to_come == 0 {
@@ -212,15 +212,15 @@ impl Stream {
         match &mut self.step {
             Step::Unknown(search) => {
                 let searched = search.add(at_ns, new);
-                out.tally.octets_skipped += searched.skipped;
+                out.tally.bytes_skipped += searched.skipped;
                 let is_kept = searched.found.is_some() || !search.is_empty();
-                // The caller counts the segment that was just added.
+                // The caller counts the segment added last.
                 let earlier = searched.segments.saturating_sub(u64::from(!is_kept));
                 out.tally.recount(Unread::SegmentPart, Unread::SegmentAdrift, earlier);
                 let unread = if is_kept { Unread::SegmentPart } else { Unread::SegmentAdrift };
-                let Found { octets, at_ns, earlier_segments } = searched.found.ok_or(unread)?;
+                let Found { bytes, at_ns, earlier_segments } = searched.found.ok_or(unread)?;
                 self.step = Step::Known;
-                (self.open, self.open_ns, self.open_segments) = (octets, at_ns, earlier_segments);
+                (self.open, self.open_ns, self.open_segments) = (bytes, at_ns, earlier_segments);
             }
             _ => {
                 self.open_ns = if self.open.is_empty() { at_ns } else { self.open_ns.max(at_ns) };
@@ -230,7 +230,7 @@ impl Stream {
         self.cut(at_ns, out)
     }
 
-    /// Cuts off the messages that are whole.
+    /// Extracts the complete messages.
     fn cut(&mut self, at_ns: u64, out: &mut Out<'_>) -> Result<u64, Unread> {
         let (mut used, mut found) = (0, 0);
         while let Some((length, rest)) = self.open[used..].split_first_chunk::<2>() {

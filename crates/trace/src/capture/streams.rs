@@ -66,7 +66,7 @@ impl Streams {
         }
         match self.streams.get(&way).map(|followed| followed.stream.is_near(first)) {
             Some(true) => {}
-            // A client may send the length of a message in a segment of its own.
+            // A client may send the length of a message in a separate segment.
             Some(false) if judge(payload, true) == Start::No => return Err(Unread::SegmentAdrift),
             Some(false) => {
                 self.give_up(way, held, tally);

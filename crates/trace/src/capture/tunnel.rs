@@ -45,12 +45,12 @@ pub(super) fn in_packet<'p>(packet: &Packet<'p>) -> Option<Inner<'p>> {
     })
 }
 
-/// What a datagram carries, from its header on, that goes to the port of a tunnel; `None` if it does not look like one.
+/// Decodes a datagram to a tunnel port, including its UDP header. Returns `None` if it does not look like a tunnel.
 pub(super) fn in_datagram(protocol: u8, [from, to]: [u16; 2], datagram: &[u8]) -> Option<Inner<'_>> {
     let payload = datagram.get(8..).filter(|_| protocol == UDP)?;
     let first = *payload.first()?;
     match to {
-        // RFC 7348 5: the flag of a network identifier.
+        // RFC 7348 5: the flag for a network identifier must be set.
         port::VXLAN | port::VXLAN_OF_LINUX if first & 0x08 != 0 => {
             Some(behind(payload, 8).map(|frame| (Layer::Ethernet, frame)))
         }
@@ -62,7 +62,7 @@ pub(super) fn in_datagram(protocol: u8, [from, to]: [u16; 2], datagram: &[u8]) -
         _ if [from, to].contains(&port::GTP_USER) && first & 0xF0 == 0x30 => Some(gtp(payload)),
         _ if [from, to].contains(&port::TEREDO) => teredo(payload),
         _ if [from, to].contains(&port::L2TP) && payload.get(1)? & 0x0F == 2 => Some(l2tp(payload)),
-        // RFC 3948 2.2 and 2.3: four octets that are zero stand before a key exchange; one octet keeps a port open.
+        // RFC 3948 2.2 and 2.3: four zero bytes precede a key exchange; a single byte is a NAT keepalive.
         _ if [from, to].contains(&port::ESP) => match payload {
             [0, 0, 0, 0, ..] | [_] => None,
             _ => Some(Err(Unread::EncapsulatedEsp)),
@@ -71,21 +71,22 @@ pub(super) fn in_datagram(protocol: u8, [from, to]: [u16; 2], datagram: &[u8]) -
     }
 }
 
-/// RFC 2784 2.1 and RFC 2890 2: flags, version, protocol; each flag has four octets. PPTP has version 1 (RFC 2637 4.1).
-fn gre(octets: &[u8]) -> Inner<'_> {
-    let (flags, protocol) = (word(octets, 0)?, word(octets, 2)?);
+/// RFC 2784 2.1 and RFC 2890 2: flags, version, protocol, and four bytes for each flag. PPTP has version 1
+/// (RFC 2637 4.1).
+fn gre(bytes: &[u8]) -> Inner<'_> {
+    let (flags, protocol) = (word(bytes, 0)?, word(bytes, 2)?);
     let has = |bit: u16| usize::from(flags & bit != 0);
     let (checksum, routing, key, sequence) = (has(0x8000), has(0x4000), has(0x2000), has(0x1000));
     if flags & 7 == 1 {
-        let rest = behind(octets, 4 + 4 * (key + sequence + has(0x0080)))?;
+        let rest = behind(bytes, 4 + 4 * (key + sequence + has(0x0080)))?;
         return if rest.is_empty() { Err(Unread::TunnelControl) } else { Ok((Layer::Ppp, rest)) };
     }
     if routing == 1 || flags & 7 != 0 {
         return Err(Unread::EncapsulatedOther);
     }
-    let rest = behind(octets, 4 + 4 * (checksum + key + sequence))?;
+    let rest = behind(bytes, 4 + 4 * (checksum + key + sequence))?;
     match protocol {
-        // ERSPAN: its first form has no header of its own, and no sequence number.
+        // ERSPAN type I has no header and no GRE sequence number.
         0x88BE => Ok((Layer::Ethernet, behind(rest, 8 * sequence)?)),
         0x22EB => erspan(rest),
         0 => Err(Unread::TunnelControl),
@@ -93,10 +94,10 @@ fn gre(octets: &[u8]) -> Inner<'_> {
     }
 }
 
-/// The third form of ERSPAN: the kind of frame, and whether eight octets more follow the header.
-fn erspan(octets: &[u8]) -> Inner<'_> {
-    let word = word(octets, 10)?;
-    let rest = behind(octets, 12 + 8 * usize::from(word & 1))?;
+/// ERSPAN type III: the header has the frame type and a flag for eight more bytes.
+fn erspan(bytes: &[u8]) -> Inner<'_> {
+    let word = word(bytes, 10)?;
+    let rest = behind(bytes, 12 + 8 * usize::from(word & 1))?;
     match word >> 10 & 0x1F {
         0 => Ok((Layer::Ethernet, rest)),
         2 => Ok((Layer::Ip, rest)),
@@ -104,29 +105,29 @@ fn erspan(octets: &[u8]) -> Inner<'_> {
     }
 }
 
-fn vxlan_generic(octets: &[u8]) -> Inner<'_> {
-    let rest = behind(octets, 8)?;
-    match (octets[0] & 0x04 != 0, octets[3]) {
+fn vxlan_generic(bytes: &[u8]) -> Inner<'_> {
+    let rest = behind(bytes, 8)?;
+    match (bytes[0] & 0x04 != 0, bytes[3]) {
         (false, _) | (true, 3) => Ok((Layer::Ethernet, rest)),
         (true, 1 | 2) => Ok((Layer::Ip, rest)),
         _ => Err(Unread::EncapsulatedOther),
     }
 }
 
-fn geneve(octets: &[u8]) -> Inner<'_> {
-    let (options, kind) = (usize::from(octets[0] & 0x3F) * 4, word(octets, 2)?);
-    let rest = behind(octets, 8 + options)?;
-    if octets[1] & 0x80 != 0 { Err(Unread::TunnelControl) } else { Ok((Layer::Type(kind), rest)) }
+fn geneve(bytes: &[u8]) -> Inner<'_> {
+    let (options, kind) = (usize::from(bytes[0] & 0x3F) * 4, word(bytes, 2)?);
+    let rest = behind(bytes, 8 + options)?;
+    if bytes[1] & 0x80 != 0 { Err(Unread::TunnelControl) } else { Ok((Layer::Type(kind), rest)) }
 }
 
-/// 3GPP TS 29.281 5.1 and 5.2: a header of eight octets, four more with any of three flags, and chained extensions.
-fn gtp(octets: &[u8]) -> Inner<'_> {
+/// 3GPP TS 29.281 5.1 and 5.2: a header of eight bytes, four more with any of three flags, and chained extensions.
+fn gtp(bytes: &[u8]) -> Inner<'_> {
     const USER_DATA: u8 = 255;
-    let &[flags, kind, ..] = octets.first_chunk::<8>().ok_or(Unread::HeaderMalformed)?;
+    let &[flags, kind, ..] = bytes.first_chunk::<8>().ok_or(Unread::HeaderMalformed)?;
     if kind != USER_DATA {
         return Err(Unread::TunnelControl);
     }
-    let mut rest = behind(octets, 8)?;
+    let mut rest = behind(bytes, 8)?;
     if flags & 7 != 0 {
         let &[_, _, _, mut next] = rest.first_chunk::<4>().ok_or(Unread::HeaderMalformed)?;
         rest = &rest[4..];
@@ -143,25 +144,25 @@ fn gtp(octets: &[u8]) -> Inner<'_> {
     Ok((Layer::Ip, rest))
 }
 
-/// RFC 4380 5.1.1: an authentication and an origin header may stand before the packet.
-fn teredo(mut octets: &[u8]) -> Option<Inner<'_>> {
-    if let [0, 1, identifier, authentication, rest @ ..] = octets {
-        octets = rest.get(usize::from(*identifier) + usize::from(*authentication) + 9..)?;
+/// RFC 4380 5.1.1: an authentication header and an origin header may precede the packet.
+fn teredo(mut bytes: &[u8]) -> Option<Inner<'_>> {
+    if let [0, 1, identifier, authentication, rest @ ..] = bytes {
+        bytes = rest.get(usize::from(*identifier) + usize::from(*authentication) + 9..)?;
     }
-    if let [0, 0, rest @ ..] = octets {
-        octets = rest.get(6..)?;
+    if let [0, 0, rest @ ..] = bytes {
+        bytes = rest.get(6..)?;
     }
-    (octets.first()? >> 4 == 6).then_some(Ok((Layer::Ip, octets)))
+    (bytes.first()? >> 4 == 6).then_some(Ok((Layer::Ip, bytes)))
 }
 
-/// RFC 2661 3.1: flags say which fields there are.
-fn l2tp(octets: &[u8]) -> Inner<'_> {
-    let flags = word(octets, 0)?;
+/// RFC 2661 3.1: flags show which fields are present.
+fn l2tp(bytes: &[u8]) -> Inner<'_> {
+    let flags = word(bytes, 0)?;
     let has = |bit: u16| usize::from(flags & bit != 0);
     if flags & 0x8000 != 0 {
         return Err(Unread::TunnelControl);
     }
     let at = 2 + 2 * has(0x4000) + 4 + 4 * has(0x0800);
-    let pad = if flags & 0x0200 != 0 { 2 + usize::from(word(octets, at)?) } else { 0 };
-    Ok((Layer::Ppp, behind(octets, at + pad)?))
+    let pad = if flags & 0x0200 != 0 { 2 + usize::from(word(bytes, at)?) } else { 0 };
+    Ok((Layer::Ppp, behind(bytes, at + pad)?))
 }

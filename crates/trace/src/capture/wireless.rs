@@ -1,18 +1,18 @@
-//! Frames of 802.11 (Wi-Fi), and what captures put before them.
+//! Frames of 802.11 (Wi-Fi) and the radiotap headers before them.
 
 use super::link::{behind, word};
 use crate::limits::LAYERS_MAX;
 use crate::tally::Unread;
 
-/// Bits of the first octet behind its length and version (radiotap.org): the first field is a time, the second flags.
+/// Bits in the first byte of the presence bitmap (radiotap.org). The first field is a time, the second flags.
 const HAS_TIME: u8 = 1 << 0;
 const HAS_FLAGS: u8 = 1 << 1;
-/// More bits follow: the highest one of four octets.
+/// Highest bit of a bitmap word of four bytes: another word follows.
 const HAS_MORE: u8 = 1 << 7;
-/// The header of the frame is filled up to four octets.
+/// Flag: the frame header is padded to a multiple of four bytes.
 const IS_PADDED: u8 = 1 << 5;
 
-/// What stands behind the header of a data frame: that of logical link control.
+/// Returns the logical link control header inside a frame with a radiotap header.
 pub(super) fn radiotap(frame: &[u8]) -> Result<&[u8], Unread> {
     let frame_at = usize::from(word(frame, 2)?.swap_bytes());
     let header = frame.get(..frame_at).ok_or(Unread::HeaderMalformed)?;
@@ -24,7 +24,7 @@ pub(super) fn radiotap(frame: &[u8]) -> Result<&[u8], Unread> {
     data(behind(frame, frame_at)?, flags & IS_PADDED != 0)
 }
 
-/// What stands behind the header of a data frame (IEEE 802.11 9.2 and 9.3.2).
+/// Returns the body of a data frame (IEEE 802.11 9.2 and 9.3.2).
 pub(super) fn data(frame: &[u8], is_padded: bool) -> Result<&[u8], Unread> {
     let &[kind, flags] = frame.first_chunk().ok_or(Unread::HeaderMalformed)?;
     let (is_data, has_data, has_qos) = (kind & 0x0C == 0x08, kind & 0x40 == 0, kind & 0x80 != 0);
@@ -34,12 +34,12 @@ pub(super) fn data(frame: &[u8], is_padded: bool) -> Result<&[u8], Unread> {
     if flags & 0x40 != 0 {
         return Err(Unread::EncapsulatedWifi);
     }
-    // A fourth address between two access points.
+    // Frames between two access points have a fourth address.
     let addressed = if flags & 3 == 3 { 30 } else { 24 };
     let (qos, control) = (usize::from(has_qos) * 2, usize::from(has_qos && flags & 0x80 != 0) * 4);
     let length = addressed + qos + control;
     let body = behind(frame, if is_padded { length.next_multiple_of(4) } else { length })?;
-    // Several frames in one: their addresses and length stand before each. The first is read.
+    // An aggregate holds several frames, each after its addresses and length. Only the first is read.
     let is_aggregate = has_qos && frame.get(addressed).is_some_and(|qos| qos & 0x80 != 0);
     if is_aggregate { behind(body, 14) } else { Ok(body) }
 }
