@@ -5,14 +5,14 @@ mod head;
 
 use std::path::Path;
 
-/// Packagers who build from a source archive name the commit in this variable.
+/// Environment variable with the commit, for builds from a source archive.
 const COMMIT: &str = "CATAMARAN_COMMIT";
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=build/head.rs");
     println!("cargo::rerun-if-env-changed={COMMIT}");
-    // Of this workspace alone: a source archive may lie in a checkout of something else.
+    // Only this workspace's checkout counts: a source archive may lie inside another repository.
     let head = head::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
     for file in head.iter().flat_map(|head| &head.files) {
         println!("cargo::rerun-if-changed={}", file.display());

@@ -53,7 +53,7 @@ enum Event {
     Interfaces(Vec<InterfaceAddress>),
     Outcome(u64, Outcome),
     Probe(u64, &'static str, Option<IpAddr>),
-    /// This thread panicked.
+    /// A thread panicked; this is its name.
     Panicked(&'static str),
     Stop,
 }
@@ -146,7 +146,7 @@ impl Daemon {
             // What is due now is due when a millisecond has passed, and so it ends.
             match self.events.recv_timeout(Duration::from_millis(wait_ms.max(1))) {
                 Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return Ended::Done,
-                // The machine would wait for this thread for ever; a start begins anew.
+                // The machine would wait for this thread forever. The service manager restarts the process.
                 Ok(Event::Panicked(thread)) => {
                     let bug = io::Error::other("it panicked, which is a bug, please report it");
                     return Ended::Failed("a thread has ended", thread.into(), bug);
@@ -342,13 +342,13 @@ impl Daemon {
     }
 }
 
-/// Says that a thread has panicked, when it does.
+/// Reports a panic of the thread that holds it.
 struct PanicReport(&'static str, SyncSender<Event>);
 
 impl Drop for PanicReport {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // It fails only when the daemon has ended.
+            // The send fails only after the daemon has ended.
             let _ = self.1.send(Event::Panicked(self.0));
         }
     }

@@ -8,7 +8,7 @@
 //!
 //! What is done is decided in `machine`, which knows no clock, socket or file; `daemon` drives it.
 #![forbid(unsafe_code)]
-// They panic when their reader is gone.
+// The print macros panic when the reader of the output is gone.
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
 pub mod limits;

@@ -63,12 +63,12 @@ fn shown(rcode: Rcode) -> String {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Rcode(rcode) => write!(f, "it said {}", shown(*rcode)),
+            Self::Rcode(rcode) => write!(f, "it answered {}", shown(*rcode)),
             Self::Key(Rcode::BADKEY) => f.write_str("it does not know the key (BADKEY)"),
             // RFC 8945 3: BADSIG has the number of BADVERS.
             Self::Key(Rcode::BADSIG) => f.write_str("its key of this name has another secret (BADSIG)"),
             Self::Key(rcode) => write!(f, "the key is of no use there ({})", shown(*rcode)),
-            Self::Unsigned(rcode) => write!(f, "it said {} without a signature", shown(*rcode)),
+            Self::Unsigned(rcode) => write!(f, "it answered {} without a signature", shown(*rcode)),
             Self::Clock(Some(theirs)) => write!(f, "the clocks differ too much (BADTIME): it is {theirs} there"),
             Self::Clock(None) => f.write_str("the clocks differ too much (BADTIME)"),
         }
@@ -80,7 +80,7 @@ impl fmt::Display for Failure {
         match self {
             Self::Silence => f.write_str("no answer that the key had signed"),
             Self::Network(why) => f.write_str(why),
-            Self::Rcode(rcode) => write!(f, "it said {}", shown(*rcode)),
+            Self::Rcode(rcode) => write!(f, "it answered {}", shown(*rcode)),
         }
     }
 }

@@ -1,12 +1,12 @@
-//! The commit that a git checkout is at, read from its files. Without git, and without failing in a source archive.
+//! Reads the current commit of a git checkout from its files. Needs no git, and does not fail in a source archive.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Characters of a commit that are shown.
+/// Number of characters of a commit hash that are shown.
 const SHOWN: usize = 12;
 
-/// What a checkout is at.
+/// The current commit of a checkout.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     /// The start of the commit's hash.
@@ -15,7 +15,7 @@ pub(crate) struct Head {
     pub(crate) files: Vec<PathBuf>,
 }
 
-/// Reads the head of the checkout in `root`. `None` when it is no checkout, or one of another format.
+/// Reads the current commit of the checkout in `root`. `None` if `root` is not a checkout, or has another format.
 pub(crate) fn read(root: &Path) -> Option<Head> {
     let dir = git_dir(root)?;
     // A worktree has a HEAD of its own; branches are in the directory that all worktrees share.
@@ -26,7 +26,7 @@ pub(crate) fn read(root: &Path) -> Option<Head> {
         None => head.trim().to_owned(),
         Some(branch) => {
             let (loose, packed) = (common.join(branch), common.join("packed-refs"));
-            // The log of HEAD gets a line for each move, also where the branch has no file of its own yet.
+            // Each move of HEAD adds a line to its log, even while the branch is only in `packed-refs`.
             let log = dir.join("logs/HEAD");
             files.extend(log.is_file().then_some(log));
             if let Ok(commit) = fs::read_to_string(&loose) {
@@ -44,7 +44,7 @@ pub(crate) fn read(root: &Path) -> Option<Head> {
     is_hash.then(|| Head { commit: commit[..SHOWN].to_owned(), files })
 }
 
-/// The directory of git's files; in a worktree `.git` is a file that names it.
+/// The directory of git's files. In a worktree, `.git` is a file that contains its path.
 fn git_dir(root: &Path) -> Option<PathBuf> {
     let git = root.join(".git");
     if git.is_dir() {

@@ -170,7 +170,7 @@ pub(super) async fn roll(
         .secret
         .as_deref()
         .ok_or_else(|| bad("the new secret is missing".to_owned(), "name, algorithm and secret"))?;
-    // RFC 8945 6: a new secret would let a weak key live on.
+    // RFC 8945 6: a new secret would prolong the life of a weak key.
     if algorithm.is_weak() {
         let word = algorithm.mnemonic();
         return Err(bad(
@@ -219,14 +219,14 @@ fn parse_key(body: &[u8]) -> Result<(KeyJson, Name, Algorithm), ApiError> {
     Ok((key, name, algorithm))
 }
 
-/// RFC 8945 6: MD5 "MUST NOT be used" in new keys, SHA-1 is "NOT RECOMMENDED". Such a key is taken only where its
-/// algorithm is named once more.
+/// RFC 8945 6: MD5 "MUST NOT be used" in new keys, SHA-1 is "NOT RECOMMENDED". The node accepts such a key only if
+/// `allow_weak` repeats its algorithm.
 fn check_weak(algorithm: Algorithm, allowed: Option<&str>) -> Result<(), ApiError> {
     if !algorithm.is_weak() || allowed.and_then(Algorithm::from_mnemonic) == Some(algorithm) {
         return Ok(());
     }
     let word = algorithm.mnemonic();
-    let hint = format!("use {ALGORITHMS_HINT}; for a client that has nothing else, say allow_weak: {word}");
+    let hint = format!("use {ALGORITHMS_HINT}; for a client that supports nothing else, set allow_weak to {word}");
     Err(bad(format!("{word} is weak (RFC 8945 6)"), &hint))
 }
 

@@ -99,7 +99,7 @@ pub(crate) struct Api {
     pub(crate) data_key_file: DataKeyFile,
     /// What a joining node must know besides its token.
     pub(crate) join: tokens::JoinOffer,
-    /// Connects to nodes that are to be moved.
+    /// Verifies that a node answers at its new address before it is moved.
     pub(crate) peer_check: Option<PeerCheck>,
 }
 

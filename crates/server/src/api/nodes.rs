@@ -1,5 +1,5 @@
-//! `/v1/nodes`: a node goes for good, gets a vote or loses it, takes another's place, or moves. `POST /v1/leader`:
-//! another leads. `POST /v1/feature-level`: no node goes back to older software.
+//! `/v1/nodes`: removes, promotes, demotes, replaces or moves a node. `POST /v1/leader`: hands over the leadership.
+//! `POST /v1/feature-level`: raises the feature level, after which no node can run older software.
 
 use super::Api;
 use super::error::ApiError;
@@ -40,7 +40,7 @@ pub(super) struct ReplaceQuery {
 pub(super) struct MoveQuery {
     node: u64,
     address: PeerAddress,
-    /// Also where the node does not answer there.
+    /// Move the node even if it does not answer at the address.
     force: Option<bool>,
 }
 
@@ -86,12 +86,12 @@ pub(super) async fn move_to(
         return Err(ApiError::new(StatusCode::BAD_REQUEST, format!("other nodes cannot connect to {address}"), hint));
     }
     let id = api.id_of(node).await?;
-    // A wrong address would take the node away from the others, and perhaps the majority.
+    // A wrong address would cut the node off from the others, and could cost the majority.
     if let (Some(check), false) = (&api.peer_check, force == Some(true))
         && let Err(error) = check.meet(id, &address).await
     {
         let why = format!("node {node} does not answer at {address}: {error}");
-        let hint = "start it there first, or use --force where only other nodes can connect to it";
+        let hint = "start it there first, or use --force if only other nodes can connect to it";
         return Err(ApiError::new(StatusCode::CONFLICT, why, hint));
     }
     Ok(super::zones::done(&api.handle.admin(AdminCommand::MoveNode { id, address: address.to_string() }).await?))

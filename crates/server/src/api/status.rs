@@ -18,7 +18,7 @@ use replica::io::{Role, Serving};
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// `?max_staleness_ms=5000` asks for answers no older than that, `?audit=true` for an audit log that is written.
+/// `?max_staleness_ms=5000` requires answers no older than that. `?audit=true` requires a writable audit log.
 #[derive(Deserialize)]
 pub(super) struct HealthQuery {
     max_staleness_ms: Option<u64>,

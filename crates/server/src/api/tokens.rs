@@ -1,4 +1,4 @@
-//! `/v1/tokens`: tokens with each of which one node may join.
+//! `/v1/tokens`: join tokens. Each admits one node.
 
 use super::Api;
 use super::consistent::Consistency;
@@ -68,13 +68,13 @@ pub(super) async fn list(
     Ok(Json(trust.join_tokens.iter().map(shown).collect()))
 }
 
-/// `?id=ID`: which token.
+/// `?id=ID`: the token's id.
 #[derive(Deserialize)]
 pub(super) struct RevokeQuery {
     id: String,
 }
 
-/// Makes a token void that has not been used.
+/// Revokes an unused token.
 pub(super) async fn revoke(
     State(api): State<Arc<Api>>,
     query: Result<Query<RevokeQuery>, QueryRejection>,
@@ -88,7 +88,7 @@ pub(super) async fn revoke(
     let token = find().ok_or_else(unknown)?;
     let reply = api.handle.admin(AdminCommand::RevokeToken { digest: token.digest }).await?;
     api.handle.everywhere().await;
-    // It was used in the meantime, or the leader's software is older and took this for a token that is there already.
+    // The token was used meanwhile, or the leader runs older software, which reads this command as a known token.
     if reply == AdminReply::Unchanged && find().is_some() {
         return Err(AdminError::LevelTooLow.into());
     }

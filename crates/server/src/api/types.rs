@@ -47,20 +47,20 @@ pub(crate) struct StatusJson {
     /// What the process has given up; absent in what older software says.
     #[serde(default)]
     pub(crate) sandbox: Option<SandboxState>,
-    /// What the log of the node may lack; null when nothing. The node then votes only for nodes that have it.
+    /// Entries that may be missing in the node's log; null if none. The node votes only for nodes that have them.
     #[serde(default)]
     pub(crate) log_doubt: Option<LogDoubtJson>,
 }
 
-/// What the log of a node may lack.
+/// Entries that may be missing in a node's log.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct LogDoubtJson {
     pub(crate) term: u64,
-    /// The last entry that may be missing; null when it is not known.
+    /// The last entry that may be missing; null if unknown.
     pub(crate) index: Option<u64>,
-    /// `torn-record`: the last record was not whole. `contradicted`: a leader counts on more, or on another entry.
+    /// `torn-record`: the last record was incomplete. `contradicted`: a leader expected more entries, or other ones.
     pub(crate) cause: String,
-    /// After a torn record: the numbers of the nodes of which any can tell that nothing is missing, or has it.
+    /// After a torn record: the numbers of the nodes whose logs can settle this. Any one of them is enough.
     pub(crate) waits_for: Vec<u64>,
 }
 
@@ -127,19 +127,19 @@ pub(crate) struct MemberJson {
     /// The memory that its zones take, as the leader heard; null elsewhere, and below feature level 3.
     #[serde(default)]
     pub(crate) zone_memory: Option<ZoneMemoryJson>,
-    /// Milliseconds that its clock is ahead of the median of all nodes' clocks; null where it was not heard of late,
-    /// and below feature level 3.
+    /// Milliseconds by which its clock is ahead of the median of all nodes' clocks. Null if the node did not report
+    /// lately, and below feature level 3.
     #[serde(default)]
     pub(crate) clock_ahead_ms: Option<i64>,
-    /// Why the node that was asked cannot connect to it; null while it can.
+    /// Why the queried node cannot connect to this member; null while it can.
     #[serde(default)]
     pub(crate) unreachable: Option<UnreachableJson>,
 }
 
-/// A node that another cannot connect to.
+/// A failed connection from one node to another.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct UnreachableJson {
-    /// Where it was tried last.
+    /// The address of the last attempt.
     pub(crate) address: String,
     pub(crate) why: String,
     pub(crate) for_ms: u64,
@@ -189,7 +189,7 @@ pub(crate) struct ZoneJson {
 /// Replicated options of a zone.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct OptionsJson {
-    /// `increment`, `unixtime` or `date`: how its serial moves.
+    /// `increment`, `unixtime` or `date`: how a change sets the serial.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) serial_policy: Option<String>,
     /// `serve` or `expire`: what it does when no leader can be heard.
@@ -198,13 +198,13 @@ pub(crate) struct OptionsJson {
     /// `majority` or `all-live`: when its updates are acknowledged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ack: Option<String>,
-    /// The longest TTL in seconds; 0 or null is no limit, and so below.
+    /// Maximum TTL in seconds. Here and in the next two limits, 0 or null means no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ttl_max: Option<u32>,
-    /// Records of one type at a name.
+    /// Maximum number of records of one type at a name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) rrset_records_max: Option<u32>,
-    /// Records of the zone.
+    /// Maximum number of records in the zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) records_max: Option<u32>,
 }
@@ -219,7 +219,7 @@ pub(crate) struct HealthJson {
     /// Null: no updates can be taken now.
     pub(crate) leader: Option<u64>,
     pub(crate) staleness_ms: u64,
-    /// Whether the audit log cannot be written now.
+    /// Whether the last write to the audit log failed.
     #[serde(default)]
     pub(crate) audit_failing: bool,
 }
@@ -229,10 +229,10 @@ pub(crate) struct HealthJson {
 #[serde(deny_unknown_fields)]
 pub(crate) struct KeyJson {
     pub(crate) name: String,
-    /// `hmac-sha256`, `hmac-sha384` or `hmac-sha512`; of a key of another server, `hmac-sha1`, `hmac-sha224` or
+    /// `hmac-sha256`, `hmac-sha384` or `hmac-sha512`. An imported key may also have `hmac-sha1`, `hmac-sha224` or
     /// `hmac-md5`.
     pub(crate) algorithm: String,
-    /// A weak algorithm again, which says that it is meant.
+    /// Repeats a weak algorithm, as a confirmation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) allow_weak: Option<String>,
     /// Base64.
@@ -243,16 +243,16 @@ pub(crate) struct KeyJson {
     /// Whether it has two secrets. Told, never taken.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) rolling: bool,
-    /// Take the secret although it can be guessed.
+    /// Accept a short secret, although it can be guessed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) allow_short_secret: bool,
 }
 
-/// `GET /v1/policy/keys`: a key that the rules of policies grant something.
+/// `GET /v1/policy/keys`: a key that policy rules grant something.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct KeyPoliciesJson {
     pub(crate) key: String,
-    /// The zones whose rules do; null means those for all zones.
+    /// The zones whose rules grant it something; null stands for the rules for all zones.
     pub(crate) zones: Vec<Option<String>>,
 }
 
@@ -319,14 +319,14 @@ pub(crate) struct AuthorityStepJson {
     pub(crate) done: bool,
 }
 
-/// `GET /v1/tokens`: a token that is open.
+/// `GET /v1/tokens`: a token that is neither used nor revoked.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct OpenTokenJson {
-    /// Names it; it does not open anything.
+    /// Identifies the token. A node cannot join with the id.
     pub(crate) id: String,
-    /// Seconds since 1970 after which it is void.
+    /// Expiry, in seconds since 1970.
     pub(crate) expires_s: u64,
-    /// Whether its bearer becomes a learner.
+    /// Whether the node that joins with it becomes a learner.
     pub(crate) learner: bool,
 }
 

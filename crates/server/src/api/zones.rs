@@ -271,7 +271,7 @@ pub(super) async fn replace(
     Ok(done(&reply?))
 }
 
-/// Refuses a zone that breaks the limits of the zone.
+/// Refuses records that break the limits of their zone.
 fn check_limits(records: &RecordList, limits: ZoneLimits) -> Result<(), ApiError> {
     broken_limit(records, limits).map_or(Ok(()), |BrokenLimit { limit, most, rrset }| {
         let mut why = String::new();

@@ -29,12 +29,12 @@ use zone::RecordList;
 const TOKENS: &str = "name the directory of the cluster with --dir, or the file of the token with --token-file";
 /// Longest wait for a connection.
 const CONNECT_MS: u64 = 1_000;
-/// Longest wait for the beginning of a node's answer to a question.
+/// Longest wait for the beginning of a node's answer to a read.
 const READ_MS: u64 = 5_000;
 /// Longest wait for what a node says about itself.
 const STATUS_MS: u64 = 1_000;
 
-/// What a node is asked for.
+/// Kind of a request to a node.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Read,
@@ -45,7 +45,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// How long it may take, over all nodes.
+    /// Default time limit, over all nodes that are tried.
     const fn limit(self) -> Duration {
         Duration::from_millis(match self {
             Self::Read => CLI_READ_MS,
@@ -83,9 +83,9 @@ pub(crate) struct Client {
     nodes: Vec<SocketAddr>,
     authorization: Option<Zeroizing<String>>,
     agent: ureq::Agent,
-    /// What `--timeout` gives, for all calls together.
+    /// `--timeout`: the limit for all calls together.
     timeout: Option<Duration>,
-    /// What of it was used; the time in which a person thinks about a question is not.
+    /// Time used so far. Time spent at a confirmation prompt does not count.
     spent: Cell<Duration>,
 }
 
@@ -151,23 +151,23 @@ impl Client {
         Self { nodes, authorization, agent, timeout: None, spent: Cell::default() }
     }
 
-    /// When something that is begun now must be over.
+    /// Deadline of a request that starts now.
     fn deadline(&self, kind: Kind) -> Instant {
         let limit = self.timeout.map_or(kind.limit(), |timeout| timeout.saturating_sub(self.spent.get()));
         Instant::now() + limit
     }
 
-    /// At most so long as `--timeout` leaves.
+    /// `wait`, but no longer than the rest of `--timeout`.
     pub(crate) fn at_most(&self, wait: Duration) -> Duration {
         self.timeout.map_or(wait, |timeout| wait.min(timeout.saturating_sub(self.spent.get())))
     }
 
-    /// Waits before something is tried again.
+    /// Sleeps before a retry.
     pub(crate) fn pause(&self, wait: Duration) {
         self.timed(|| std::thread::sleep(self.at_most(wait)));
     }
 
-    /// Does something, and counts its time.
+    /// Runs `work`, and counts its time against `--timeout`.
     fn timed<T>(&self, work: impl FnOnce() -> T) -> T {
         let start = Instant::now();
         let done = work();
@@ -277,7 +277,7 @@ impl Client {
                 continue;
             }
             let Some(left) = left(deadline) else {
-                last = "the time is up (`--timeout` gives more)".to_owned();
+                last = "the time limit is reached (raise it with `--timeout`)".to_owned();
                 break;
             };
             let wait = match kind {
@@ -292,7 +292,7 @@ impl Client {
                 Err(Broken::Unknown(why)) if method != "GET" => {
                     return Err(unknown(
                         path,
-                        format!("the node took the request, and did not say what became of it: {why}"),
+                        format!("the node received the request, but sent no complete answer: {why}"),
                     )
                     .at(node));
                 }
@@ -337,10 +337,10 @@ impl Client {
     }
 }
 
-/// How long a node may take.
+/// Time limits of one call to a node.
 #[derive(Clone, Copy)]
 struct Wait {
-    /// For all of it.
+    /// For the whole call.
     all: Duration,
     /// From the end of the request to the head of the response.
     head: Duration,
@@ -352,7 +352,7 @@ impl Wait {
     }
 }
 
-/// The time that is left; `None` when there is none.
+/// Time until the deadline; `None` if it has passed.
 fn left(deadline: Instant) -> Option<Duration> {
     Some(deadline.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
 }
@@ -422,7 +422,7 @@ fn error_of(answer: &Answer) -> ErrorJson {
 fn refusal(path: &str, answer: &Answer) -> Problem {
     let error = error_of(answer);
     if error.error == NOBODY_KNOWS {
-        return unknown(path, "the node that took the change heard no outcome from a leader");
+        return unknown(path, "the node that received the change got no outcome from a leader");
     }
     let exit = match answer.status {
         StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY | StatusCode::PAYLOAD_TOO_LARGE => Exit::Input,

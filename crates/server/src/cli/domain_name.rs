@@ -3,7 +3,7 @@
 use crate::problem::{Exit, Problem};
 use wire::Name;
 
-/// Reads a name; `example.org` and `example.org.` are the same.
+/// Parses a name. `example.org` and `example.org.` are the same.
 pub(crate) fn domain_name(text: &str) -> Result<Name, Problem> {
     text.parse().map_err(|error| {
         Problem::new(Exit::Usage, format!("`{text}` is not a domain name"), error)

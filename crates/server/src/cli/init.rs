@@ -57,16 +57,16 @@ pub(super) fn finish(files: &NodeLayout, config: &Config) -> Result<(), Problem>
     written.map_err(|error| unmade(files.dir(), error))
 }
 
-/// Where a new node listens for the others, and where they connect to it.
+/// Where a new node listens for its peers, and where they connect to it.
 #[derive(Debug)]
 pub(super) struct PeerPlace {
     pub(super) listen: SocketAddr,
-    /// Where that is not the address that it listens on.
+    /// Where peers connect, if not to the address that the node listens on.
     advertise: Option<PeerAddress>,
 }
 
 impl PeerPlace {
-    /// A name is an address to connect to: behind it may be another address tomorrow, so the node listens on all.
+    /// With a host name the node listens on all addresses, because the address behind the name may change.
     pub(super) fn of(peer: &PeerAddress, advertise: Option<&PeerAddress>) -> Result<Self, Problem> {
         let (listen, advertise) = match peer.socket() {
             Some(listen) => (listen, advertise.cloned()),
@@ -80,11 +80,11 @@ impl PeerPlace {
         let option = if place.advertise.is_some() { "--advertise" } else { "--peer" };
         Err(Problem::new(
             Exit::Usage,
-            format!("{option} {advertised} is no address for other nodes"),
+            format!("{option} {advertised} is not an address for other nodes"),
             "they cannot connect to it",
         )
         .hint(
-            "name a host or an address of this machine that the others reach, and a port, with --advertise or --peer",
+            "give --advertise or --peer a host name or an address that the other nodes can reach, and a port",
         ))
     }
 
@@ -97,7 +97,7 @@ impl PeerPlace {
     }
 }
 
-/// All IPv4 addresses of this machine; all IPv6 ones where the name has no other. A socket is for one of the two.
+/// All IPv4 addresses of this machine, or all IPv6 addresses if the name has no others. A socket serves one family.
 fn any_address(peer: &PeerAddress) -> SocketAddr {
     let found: Vec<SocketAddr> = peer.to_string().to_socket_addrs().map(Iterator::collect).unwrap_or_default();
     let is_ipv6 = !found.is_empty() && found.iter().all(SocketAddr::is_ipv6);

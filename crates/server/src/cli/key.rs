@@ -73,8 +73,8 @@ fn make(name: Option<&str>, file: Option<&Path>, algorithm: &str) -> Result<Tsig
         .map_err(|error| Problem::new(Exit::Failed, "a key cannot be made", error))
 }
 
-/// RFC 8945 6: no new key has a weak algorithm. One that a client has already is taken from its file, and only where
-/// its algorithm is named.
+/// RFC 8945 6: no new key has a weak algorithm. An existing key with one can be added from a file, and only if
+/// `--allow-weak` names the algorithm.
 fn check_weak(key: &TsigKey, allowed: Option<&str>, is_made: bool) -> Result<(), Problem> {
     let word = key.algorithm.mnemonic();
     let refused = |why: String, hint: String| {
@@ -92,7 +92,7 @@ fn check_weak(key: &TsigKey, allowed: Option<&str>, is_made: bool) -> Result<(),
         (Some(allowed), true) if allowed == word && !is_made => {}
         (_, true) => {
             let hint = format!(
-                "make one of {ALGORITHMS_HINT}; for a client that has nothing else, `--file FILE --allow-weak {word}`"
+                "use {ALGORITHMS_HINT}; for a client that supports nothing else, `--file FILE --allow-weak {word}`"
             );
             return refused(format!("{word} is weak (RFC 8945 6)"), hint);
         }
@@ -101,7 +101,7 @@ fn check_weak(key: &TsigKey, allowed: Option<&str>, is_made: bool) -> Result<(),
     Ok(())
 }
 
-/// A new secret would let a weak key live on (RFC 8945 6).
+/// A new secret would prolong the life of a weak key (RFC 8945 6).
 fn check_weak_roll(key: &TsigKey) -> Result<(), Problem> {
     if !key.algorithm.is_weak() {
         return Ok(());
@@ -112,7 +112,7 @@ fn check_weak_roll(key: &TsigKey) -> Result<(), Problem> {
     Err(Problem::new(Exit::Input, what, why).hint(hint))
 }
 
-/// Refuses a secret that can be guessed, and warns of one that is shorter than it should be.
+/// Refuses a secret that can be guessed, and warns if a secret is shorter than recommended.
 fn check_secret(key: &TsigKey, allow_short: bool) -> Result<(), Problem> {
     let bytes = key.secret.len();
     match SecretLength::of(bytes, key.algorithm.mnemonic()) {
@@ -120,7 +120,7 @@ fn check_secret(key: &TsigKey, allow_short: bool) -> Result<(), Problem> {
         SecretLength::TooShort if !allow_short => {
             let what = format!("cannot take key {}", key.name);
             let why = format!("its secret has {bytes} bytes, so it can be guessed");
-            let hint = "make a new key with `catamaran key add NAME`; --allow-short-secret takes it all the same";
+            let hint = "make a new key with `catamaran key add NAME`, or use --allow-short-secret";
             return Err(Problem::new(Exit::Input, what, why).hint(hint));
         }
         SecretLength::TooShort => say(format_args!("warning: the secret has {bytes} bytes, so it can be guessed")),
@@ -155,7 +155,7 @@ fn add(mut key: KeyJson, zones: &[String], rights: &RightArgs, target: &Target) 
     let body = serde_json::to_vec(&key).map_err(|error| Problem::new(Exit::Failed, "cannot send the key", error))?;
     let client = Client::find(target)?;
     client.change("POST", "/v1/keys", &body)?;
-    // A key may have been added and granted something before, or rules name it.
+    // The key may have earlier grants, or rules may name it.
     if key.grants.is_empty() && !is_granted_something(&client, &key.name)? {
         say(format_args!(
             "warning: the key is granted nothing; add --update or --transfer, or name it in `policy set`"
@@ -171,7 +171,7 @@ fn is_granted_something(client: &Client, name: &str) -> Result<bool, Problem> {
         || policies(client).iter().any(|of| is_this(&of.key)))
 }
 
-/// What rules grant to keys. Nodes with older software do not tell.
+/// Keys that policy rules grant something. Nodes with older software do not support this request.
 fn policies(client: &Client) -> Vec<KeyPoliciesJson> {
     client.get_json("/v1/policy/keys").unwrap_or_default()
 }
@@ -188,7 +188,7 @@ fn list(target: &Target) -> Result<(), Problem> {
             .collect();
         if let Some(of) = policies.iter().find(|of| of.key == key.name) {
             let zones: Vec<_> = of.zones.iter().map(|zone| zone.as_deref().unwrap_or("all zones")).collect();
-            grants.push(format!("what the rules of {} say", zones.join(", ")));
+            grants.push(format!("the rules of {}", zones.join(", ")));
         }
         let grants = if grants.is_empty() { "granted nothing".to_owned() } else { grants.join(", ") };
         let rolling = if key.rolling { ", two secrets" } else { "" };

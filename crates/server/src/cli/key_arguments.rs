@@ -77,7 +77,7 @@ const KEY_REMOVE_EXAMPLES: &str = "\
 Examples:
   catamaran key remove dhcp";
 
-/// Which grants of which key.
+/// A key and the zones of a grant.
 #[derive(Args, Debug)]
 #[command(group(clap::ArgGroup::new("what").required(true).multiple(true).args(["update", "update_apex", "transfer"])))]
 pub(crate) struct GrantArgs {
@@ -131,8 +131,8 @@ pub(crate) enum KeyCommand {
         /// hmac-sha256, hmac-sha384 or hmac-sha512.
         #[arg(long, default_value = "hmac-sha256")]
         algorithm: String,
-        /// Take a key of this weak algorithm from the file: hmac-md5, hmac-sha1 or hmac-sha224. For clients that have
-        /// nothing else.
+        /// Accept a key with this weak algorithm from the file: hmac-md5, hmac-sha1 or hmac-sha224. For clients that
+        /// support nothing else.
         #[arg(long, value_name = "ALGORITHM", requires = "file")]
         #[arg(value_parser = ["hmac-md5", "hmac-sha1", "hmac-sha224"])]
         allow_weak: Option<String>,
@@ -144,13 +144,13 @@ pub(crate) enum KeyCommand {
         /// Write the secret to this file (mode 0600) instead of the terminal, as `nsupdate -k` reads it.
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
-        /// Take a secret of less than 16 bytes, although it can be guessed.
+        /// Accept a secret of less than 16 bytes, although it can be guessed.
         #[arg(long, requires = "file")]
         allow_short_secret: bool,
         #[command(flatten)]
         target: Target,
     },
-    /// List keys and what they are granted; never their secrets.
+    /// List keys and their grants, without secrets.
     #[command(after_help = KEY_LIST_EXAMPLES)]
     List {
         #[command(flatten)]
@@ -168,18 +168,18 @@ pub(crate) enum KeyCommand {
         /// Write the secret to this file (mode 0600) instead of the terminal, as `nsupdate -k` reads it.
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
-        /// Take a secret of less than 16 bytes, although it can be guessed.
+        /// Accept a secret of less than 16 bytes, although it can be guessed.
         #[arg(long, requires = "file")]
         allow_short_secret: bool,
         #[command(flatten)]
         target: Target,
     },
-    /// Print a key file with the secret of a key in clear; that it was asked for stands in the audit log.
+    /// Print a key file with the secret of a key in clear. The audit log records the request.
     #[command(after_help = KEY_SHOW_EXAMPLES)]
     Show {
         /// The key's name.
         name: String,
-        /// Say that the secret is what is wanted.
+        /// Confirm that the secret is to be printed.
         #[arg(long, required = true)]
         secret: bool,
         /// Write the secret to this file (mode 0600) instead of the terminal, as `nsupdate -k` reads it.
@@ -260,7 +260,7 @@ pub(crate) enum PolicyCommand {
         #[command(flatten)]
         target: Target,
     },
-    /// Import who may update what from the configuration of BIND.
+    /// Import update rules from a BIND configuration.
     #[command(after_help = POLICY_IMPORT_EXAMPLES)]
     Import {
         /// `named.conf`; files that it includes are looked for beside it.

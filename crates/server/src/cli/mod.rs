@@ -41,7 +41,7 @@ pub(crate) use key_arguments::{GrantArgs, KeyCommand, PolicyCommand, RightArgs};
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// How much is logged to standard error [default: `log_level` in the configuration of a node, else info].
+    /// Log level on standard error [default: `log_level` in a node's configuration, else info].
     #[arg(long, global = true, value_name = "LEVEL")]
     pub(crate) log: Option<LogLevel>,
 }
@@ -71,7 +71,7 @@ impl From<LogLevel> for tracing::Level {
 }
 
 impl Command {
-    /// Whether the command enters a sandbox, and starts no thread before that.
+    /// Whether the command enters a sandbox. Such a command starts no thread before that.
     pub(crate) const fn has_sandbox(&self) -> bool {
         matches!(self, Self::Serve(_) | Self::Ddns(_))
     }
@@ -163,7 +163,7 @@ pub(crate) struct UpArgs {
     #[arg(long, default_value = "./catamaran-data", value_name = "DIR")]
     pub(crate) dir: PathBuf,
     /// Zone file to serve, `FILE` or `ORIGIN=FILE`; may be given several times. A zone that exists is not changed.
-    /// A relative $INCLUDE counts from the directory of the file that it is in.
+    /// A relative $INCLUDE is resolved from the directory of the file that contains it.
     #[arg(long = "zone", value_name = "[ORIGIN=]FILE")]
     pub(crate) zones: Vec<String>,
     /// Port that all nodes share; node i has PORT+i for itself.
@@ -199,7 +199,7 @@ pub(crate) struct ServeArgs {
     /// Nodes that share this machine: by default the zones of each take its share of the memory. `up` says it.
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     pub(crate) nodes_here: u64,
-    /// Where another node is now, if the cluster does not know it yet; may be given several times.
+    /// New address of another node that the cluster does not know yet; may be given several times.
     #[arg(long = "peer-address", value_name = "NODE=HOST:PORT", value_parser = node_address)]
     pub(crate) peer_addresses: Vec<(u64, PeerAddress)>,
 }
@@ -216,8 +216,8 @@ Examples:
   catamaran serve --config /var/lib/catamaran/node-1/catamaran.toml
   catamaran serve --config node-1/catamaran.toml --peer-address 2=10.1.0.2:5380 --peer-address 3=10.1.0.3:5380
 
-The second one is for a cluster whose nodes have all moved to other IP addresses: set `peer.listen` on each node, and
-start one of them so. It tells the others where it is, and they tell it where they are. The option is needed once.";
+The second example is for a cluster whose nodes have all moved to other IP addresses. Set `peer.listen` on each node,
+and start one node with the option. The nodes then tell each other their addresses. The option is needed once.";
 
 const INIT_EXAMPLES: &str = "\
 Examples:
@@ -234,18 +234,18 @@ pub(crate) struct InitArgs {
     /// Directory to make.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,
-    /// Address for DNS; may be given several times. `[::]` is IPv6 only: add 0.0.0.0 for IPv4.
+    /// Address for DNS; may be given several times. `[::]` covers IPv6 only: add 0.0.0.0 for IPv4.
     #[arg(long = "dns", required_unless_present = "no_dns", value_name = "ADDRESS:PORT")]
     pub(crate) dns: Vec<SocketAddr>,
     /// Answer no queries: vote and store only.
     #[arg(long, conflicts_with = "dns")]
     pub(crate) no_dns: bool,
-    /// Address to listen on for the other nodes. With a host name the node listens on all its IPv4 addresses (on the
-    /// IPv6 ones if the name has no others), and the other nodes connect to the name.
+    /// Address to listen on for the other nodes. With a host name the node listens on all its IPv4 addresses, or on
+    /// all IPv6 addresses if the name has no IPv4 address. The other nodes connect to the name.
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) peer: PeerAddress,
-    /// Where the other nodes connect to it, if that is not --peer: behind NAT, or by name. A name is resolved at each
-    /// connection.
+    /// Address that the other nodes connect to, if it differs from --peer: behind NAT, or by name. A name is resolved
+    /// at each connection.
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) advertise: Option<PeerAddress>,
     /// Address of the API.
@@ -283,18 +283,18 @@ pub(crate) struct JoinArgs {
     /// File that has the token; `-` for standard input.
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// Address for DNS; may be given several times. `[::]` is IPv6 only: add 0.0.0.0 for IPv4.
+    /// Address for DNS; may be given several times. `[::]` covers IPv6 only: add 0.0.0.0 for IPv4.
     #[arg(long = "dns", required_unless_present = "no_dns", value_name = "ADDRESS:PORT")]
     pub(crate) dns: Vec<SocketAddr>,
     /// Answer no queries: vote and store only, as the third of two sites.
     #[arg(long, conflicts_with = "dns")]
     pub(crate) no_dns: bool,
-    /// Address to listen on for the other nodes. With a host name the node listens on all its IPv4 addresses (on the
-    /// IPv6 ones if the name has no others), and the other nodes connect to the name.
+    /// Address to listen on for the other nodes. With a host name the node listens on all its IPv4 addresses, or on
+    /// all IPv6 addresses if the name has no IPv4 address. The other nodes connect to the name.
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) peer: PeerAddress,
-    /// Where the other nodes connect to it, if that is not --peer: behind NAT, or by name. A name is resolved at each
-    /// connection.
+    /// Address that the other nodes connect to, if it differs from --peer: behind NAT, or by name. A name is resolved
+    /// at each connection.
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) advertise: Option<PeerAddress>,
     /// Address of its API.
@@ -318,8 +318,8 @@ pub(crate) struct Target {
     /// File with the API token, instead of DIR/api.token.
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// Give up after so many seconds in all [default: 60; 900 for a change that carries a zone, 3600 for a backup].
-    /// Exits with 11 if a change may have been made.
+    /// Total time limit of the command [default: 60; 900 for a change that carries a zone, 3600 for a backup]. Exits
+    /// with 11 if a change may have been made.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=CLI_TIMEOUT_S_MAX))]
     pub(crate) timeout: Option<u64>,
 }
@@ -376,8 +376,8 @@ Examples:
 /// Options of a zone.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ZoneOptionArgs {
-    /// How the serial moves with each effective update: by one (`increment`), to the seconds since 1970
-    /// (`unixtime`), or to YYYYMMDD00 of the day in UTC (`date`); the last two by one where that is not newer.
+    /// How each effective update sets the serial: plus one (`increment`), the seconds since 1970 (`unixtime`), or
+    /// YYYYMMDD00 of the day in UTC (`date`). The last two add one if the result would not be newer.
     #[arg(long = "serial", value_name = "POLICY", value_parser = ["increment", "unixtime", "date"])]
     pub(crate) serial_policy: Option<String>,
     /// What a node does that hears no leader: `serve` goes on, `expire` stops after the SOA's EXPIRE.
@@ -386,14 +386,14 @@ pub(crate) struct ZoneOptionArgs {
     /// When an update is acknowledged: durable at a `majority`, or also shown by all nodes that answer, `all-live`.
     #[arg(long, value_name = "OPTION", value_parser = ["majority", "all-live"])]
     pub(crate) ack: Option<String>,
-    /// The longest TTL that the zone may have; 0 is no limit. Limits hold for updates with any key and for zone files.
-    /// Updates may leave what is over a limit, or delete of it, but set no TTL over it; a zone file must keep to all.
+    /// Maximum TTL in the zone; 0 removes the limit. Limits apply to zone files and to updates with any key.
+    /// Existing records over a limit may stay or be deleted, but an update may not set a TTL over it.
     #[arg(long, value_name = "SECONDS")]
     pub(crate) ttl_max: Option<u32>,
-    /// How many records of one type a name of the zone may have; 0 is no limit.
+    /// Maximum number of records of one type at a name; 0 removes the limit.
     #[arg(long, value_name = "COUNT")]
     pub(crate) rrset_records_max: Option<u32>,
-    /// How many records the zone may have; 0 is no limit.
+    /// Maximum number of records in the zone; 0 removes the limit.
     #[arg(long, value_name = "COUNT")]
     pub(crate) records_max: Option<u32>,
 }
@@ -414,7 +414,7 @@ pub(crate) enum ZoneCommand {
         after_help = ZONE_ADD_EXAMPLES
     )]
     Add {
-        /// The file, `FILE` or `ORIGIN=FILE`. A relative $INCLUDE counts from the directory of the file that it is in.
+        /// The zone file: `FILE` or `ORIGIN=FILE`. A relative $INCLUDE is resolved from the including file's directory.
         #[arg(value_name = "[ORIGIN=]FILE")]
         file: String,
         #[command(flatten)]
@@ -427,7 +427,7 @@ pub(crate) enum ZoneCommand {
         after_help = ZONE_REPLACE_EXAMPLES
     )]
     Replace {
-        /// The file, `FILE` or `ORIGIN=FILE`. A relative $INCLUDE counts from the directory of the file that it is in.
+        /// The zone file: `FILE` or `ORIGIN=FILE`. A relative $INCLUDE is resolved from the including file's directory.
         #[arg(value_name = "[ORIGIN=]FILE")]
         file: String,
         /// Do not ask.
@@ -471,7 +471,7 @@ pub(crate) enum ZoneCommand {
         after_help = ZONE_CHECK_EXAMPLES
     )]
     Check {
-        /// The file, `FILE` or `ORIGIN=FILE`. A relative $INCLUDE counts from the directory of the file that it is in.
+        /// The zone file: `FILE` or `ORIGIN=FILE`. A relative $INCLUDE is resolved from the including file's directory.
         #[arg(value_name = "[ORIGIN=]FILE")]
         file: String,
     },

@@ -17,7 +17,7 @@ use wire::Name;
 /// A place, `file:line:column`, and what is wrong there.
 pub(crate) type At<T> = Result<T, (String, String)>;
 
-/// The policy of a zone, or all that is wrong with it: places, and what is wrong there.
+/// The policy of a zone, or all its errors, each with its place in the file.
 pub(crate) type Rules = Result<Policy, Vec<(String, String)>>;
 
 /// What one zone lets whom write.

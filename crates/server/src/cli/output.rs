@@ -1,19 +1,19 @@
-//! What commands print on standard output. It never panics, whatever became of the reader.
+//! Standard output of commands. Printing never panics, even if the reader is gone.
 
 use crate::problem::{Exit, Problem};
 use std::io::{self, ErrorKind, Write};
 
-/// Prints a text and a newline. A reader that has left, such as `head`, has seen enough: that is no error.
+/// Prints a text and a newline. A closed pipe is not an error: readers such as `head` stop early.
 pub(crate) fn print(text: &str) -> Result<(), Problem> {
     done(print_io(text))
 }
 
-/// Prints what is nowhere else, such as a secret: it is an error if the reader has left.
+/// Prints a text that exists nowhere else, such as a secret. A closed pipe is an error.
 pub(crate) fn print_only_copy(text: &str) -> Result<(), Problem> {
     print_io(text).map_err(cannot_print)
 }
 
-/// The end of a command that printed by itself; as [`print`].
+/// Maps the result of a command that printed on its own, as [`print`] does.
 pub(crate) fn done(printed: io::Result<()>) -> Result<(), Problem> {
     match printed {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(cannot_print(error)),
@@ -28,7 +28,7 @@ fn print_io(text: &str) -> io::Result<()> {
 
 fn cannot_print(error: io::Error) -> Problem {
     Problem::new(Exit::Failed, "cannot print the output", error)
-        .hint("what the command was to change may be changed; see `catamaran status`")
+        .hint("the command may have made its change; see `catamaran status`")
 }
 
 #[cfg(test)]

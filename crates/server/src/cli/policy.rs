@@ -174,7 +174,7 @@ fn import(file: &Path, only: &[String], dry_run: bool, target: &Target) -> Resul
     Ok(())
 }
 
-/// The rules of all zones as text, or all errors of all zones: the user sees them before the first change.
+/// The rules of all zones as text, or all errors of all zones, so that the user sees them before the first change.
 fn all_texts(policies: &[&ZonePolicy]) -> Result<Vec<String>, Problem> {
     let (mut texts, mut errors, mut zones) = (Vec::new(), Vec::new(), 0);
     for policy in policies {
@@ -208,7 +208,7 @@ fn warn_of_unknown_keys(policies: &[&ZonePolicy], client: &Client) -> Result<(),
     let exact = of_keys.filter_map(|rule| if let Identity::Exact(name) = &rule.identity { Some(name) } else { None });
     let named: BTreeSet<String> = exact.map(ToString::to_string).collect();
     for name in named.iter().filter(|name| !known.iter().any(|key| key.name.eq_ignore_ascii_case(name))) {
-        say(format_args!("warning: there is no key {name} yet: bring it with `catamaran key add --file FILE`"));
+        say(format_args!("warning: there is no key {name} yet: add it with `catamaran key add --file FILE`"));
     }
     Ok(())
 }

@@ -75,7 +75,7 @@ fn line(node: SocketAddr, answer: &Answer) -> String {
     }
 }
 
-/// What the log of a node may lack, and what ends that.
+/// Entries that may be missing in a node's log, and the nodes that can settle it.
 fn doubt(doubt: &LogDoubtJson) -> String {
     let nodes = doubt.waits_for.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     let wait = if nodes.is_empty() { String::new() } else { format!("; to elect a leader, start node {nodes}") };

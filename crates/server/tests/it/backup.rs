@@ -220,7 +220,7 @@ fn serials_of_a_restored_cluster_are_ahead_by_as_much_as_the_operator_says() {
         assert!(text(&refused).contains("from 1 to 2147483647"), "{}", text(&refused));
     }
     let made = new.make(&["restore", &file, "--data-key", &key, "--serial-gap", "2147483647"]);
-    let wanted = format!("example.test. goes on from serial {before} at {}", before + 2_147_483_647);
+    let wanted = format!("example.test. moves from serial {before} to {}", before + 2_147_483_647);
     assert!(made.status.success() && text(&made).contains(&wanted), "{}", text(&made));
     new.start();
     assert!(is_newer(new.serial(), before) && is_newer(new.serial(), served));

@@ -32,7 +32,7 @@ fn nobody() -> SocketAddr {
 enum Says {
     /// It ends the connection when it has the whole request.
     Nothing,
-    /// It has the whole request, and stands still.
+    /// Reads the whole request and never answers.
     Stalls,
     /// A status, and why.
     Status(u16, &'static str),
@@ -169,7 +169,7 @@ fn a_node_that_stands_still_is_waited_for_no_longer_than_the_timeout() {
     assert_eq!((problem.what.as_str(), problem.exit), (OUTCOME_UNKNOWN, Exit::Unknown), "{problem}");
     assert!(problem.why.contains("no answer in time"), "{problem}");
     assert!(second.asked().is_empty(), "the first node has it");
-    // The time is over for all that follows.
+    // Every later call fails too: the time limit is used up.
     let problem = client.change("PATCH", "/v1/zone?zone=a.", &[]).err().unwrap();
     assert_eq!(problem.exit, Exit::Unreachable, "{problem}");
     assert!(start.elapsed() < Duration::from_secs(20));

@@ -49,7 +49,7 @@ pub(super) fn run(file: &Path, with_data_key: bool, target: &Target) -> Result<(
     } else {
         "its secrets open with the cluster's data.key only: keep a copy of that too, elsewhere".to_owned()
     };
-    print(&format!("{}: {bytes} octets, verified, all up to entry {index}\n{key}", file.display()))
+    print(&format!("{}: {bytes} bytes, verified, all up to entry {index}\n{key}", file.display()))
 }
 
 /// Gives the index of the last entry in it.

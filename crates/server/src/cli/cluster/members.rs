@@ -24,7 +24,7 @@ pub(super) fn set_vote(node: u64, votes: bool, target: &Target) -> Result<(), Pr
 pub(super) fn replace(node: u64, by: u64, target: &Target) -> Result<(), Problem> {
     let what = format!("node {node} was not replaced");
     change("PUT", &format!("/v1/nodes?node={node}&by={by}"), target, &what)?;
-    print(&format!("node {by} votes in the place of node {node}; what is in the directory of that is of no more use"))
+    print(&format!("node {by} votes in the place of node {node}; the directory of node {node} is no longer needed"))
 }
 
 pub(super) fn move_to(node: u64, address: &PeerAddress, force: bool, target: &Target) -> Result<(), Problem> {
@@ -46,7 +46,7 @@ pub(super) fn add(target: &Target, is_learner: bool) -> Result<(), Problem> {
     print_only_copy(&token.token)
 }
 
-/// Lists the tokens that are open.
+/// Lists the join tokens that are neither used nor revoked.
 pub(super) fn tokens(json: bool, target: &Target) -> Result<(), Problem> {
     let tokens = open_tokens(&Client::find(target)?)?;
     if json {
@@ -65,7 +65,7 @@ pub(super) fn tokens(json: bool, target: &Target) -> Result<(), Problem> {
     if tokens.is_empty() { print("no tokens are open") } else { Ok(()) }
 }
 
-/// Makes one token void, or all.
+/// Revokes one token, or all.
 pub(super) fn revoke_tokens(id: Option<&str>, target: &Target) -> Result<(), Problem> {
     let client = Client::find(target)?;
     let ids = match id {
@@ -88,14 +88,14 @@ fn open_tokens(client: &Client) -> Result<Vec<OpenTokenJson>, Problem> {
 
 pub(super) fn remove(node: u64, target: &Target) -> Result<(), Problem> {
     change("DELETE", &format!("/v1/nodes?node={node}"), target, &format!("node {node} was not removed"))?;
-    print(&format!("node {node} removed; what is in its directory is of no more use"))
+    print(&format!("node {node} removed; its directory is no longer needed"))
 }
 
 pub(super) fn transfer_leader(node: Option<u64>, target: &Target) -> Result<(), Problem> {
     let path = node.map_or_else(|| "/v1/leader".to_owned(), |node| format!("/v1/leader?node={node}"));
     let client = Client::find(target)?;
     change_with(&client, "POST", &path, "the leadership was not handed over")?;
-    // A node that lags names the one before.
+    // A node that lags still names the previous leader.
     let leader = node.or_else(|| newest(&client)?.leader);
     print(&leader.map_or_else(|| "another node leads".to_owned(), |leader| format!("node {leader} leads")))
 }

@@ -54,14 +54,14 @@ const TOKENS_EXAMPLES: &str = "\
 Examples:
   catamaran cluster tokens
 
-Shows the id of each token and when it expires. The id opens nothing: it is for `cluster revoke-token`.";
+Shows the id and the expiry of each token. The id is for `cluster revoke-token`; a node cannot join with it.";
 
 const REVOKE_TOKEN_EXAMPLES: &str = "\
 Examples:
   catamaran cluster revoke-token 5f1d09a3c2b7
   catamaran cluster revoke-token --all
 
-For a token that was sent to the wrong place. A node that has joined with it stays: see `cluster remove`.";
+Use it for a token that was sent to the wrong place. A node that has already joined stays: see `cluster remove`.";
 
 const PROMOTE_EXAMPLES: &str = "\
 Examples:
@@ -87,9 +87,9 @@ Examples:
   catamaran cluster move 3 10.1.0.3:5380
   catamaran cluster move 3 ns3.example.net:5380
 
-For a node whose address changed where its configuration does not say so, as behind NAT. A node that starts with another
-`peer.listen` or `peer.advertise` tells the cluster itself, and what these say counts when it starts. A name is resolved
-at each connection. If all nodes have moved at once, see `catamaran serve --help` for --peer-address.";
+For a node whose address changed without a change of its configuration, as behind NAT. A node that starts with another
+`peer.listen` or `peer.advertise` announces that address itself, which replaces the one given here. A name is resolved at
+each connection. If all nodes have moved at once, see --peer-address in `catamaran serve --help`.";
 
 const REMOVE_EXAMPLES: &str = "\
 Examples:
@@ -139,9 +139,9 @@ Examples:
 Makes a new cluster of one node; others join it. Zones, keys, grants and what was executed are those of the backup;
 nodes of the old cluster cannot join.
 
-Serials jump ahead by 1,073,741,824, so that secondaries take the zones although they saw changes that the backup lacks.
-Zones with `--serial unixtime` jump from the current time. Give a smaller --serial-gap to keep serials readable, but one
-that exceeds the number of changes since the backup. Give a larger one when you restore the same backup again.";
+Serials jump ahead by 1,073,741,824, so that secondaries accept the zones even if the backup lacks some changes.
+Zones with `--serial unixtime` jump from the current time. To keep serials readable, give a smaller --serial-gap
+that still exceeds the number of changes since the backup. To restore the same backup again, give a larger one.";
 
 const RECOVER_EXAMPLES: &str = "\
 Examples:
@@ -174,22 +174,22 @@ pub(crate) enum ClusterCommand {
         #[command(flatten)]
         target: Target,
     },
-    /// List the join tokens that were neither used nor revoked.
+    /// List the join tokens that are neither used nor revoked.
     #[command(after_help = TOKENS_EXAMPLES)]
     Tokens {
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
         #[command(flatten)]
         target: Target,
     },
-    /// Make a join token void that was not used.
+    /// Revoke a join token that was not used.
     #[command(after_help = REVOKE_TOKEN_EXAMPLES)]
     RevokeToken {
-        /// Its id, as in `catamaran cluster tokens`.
+        /// Id of the token, as in `catamaran cluster tokens`.
         #[arg(required_unless_present = "all", conflicts_with = "all")]
         id: Option<String>,
-        /// Revoke all of them.
+        /// Revoke all open tokens.
         #[arg(long)]
         all: bool,
         #[command(flatten)]
@@ -198,7 +198,7 @@ pub(crate) enum ClusterCommand {
     /// Give a learner a vote.
     #[command(after_help = PROMOTE_EXAMPLES)]
     Promote {
-        /// Its number, as in `catamaran cluster status`.
+        /// Number of the node, as in `catamaran cluster status`.
         node: u64,
         #[command(flatten)]
         target: Target,
@@ -206,7 +206,7 @@ pub(crate) enum ClusterCommand {
     /// Take a voter's vote away: it becomes a learner.
     #[command(after_help = DEMOTE_EXAMPLES)]
     Demote {
-        /// Its number, as in `catamaran cluster status`.
+        /// Number of the node, as in `catamaran cluster status`.
         node: u64,
         #[command(flatten)]
         target: Target,
@@ -221,15 +221,15 @@ pub(crate) enum ClusterCommand {
         #[command(flatten)]
         target: Target,
     },
-    /// Tell the cluster where a node is now.
+    /// Set the address of a node.
     #[command(after_help = MOVE_EXAMPLES)]
     Move {
-        /// Its number, as in `catamaran cluster status`.
+        /// Number of the node, as in `catamaran cluster status`.
         node: u64,
-        /// Where the other nodes connect to it.
+        /// The address that the other nodes connect to.
         #[arg(value_name = "HOST:PORT")]
         address: PeerAddress,
-        /// Move it though it does not answer there
+        /// Move the node even if it does not answer at the new address
         #[arg(long)]
         force: bool,
         #[command(flatten)]
@@ -238,7 +238,7 @@ pub(crate) enum ClusterCommand {
     /// Remove a node, for good.
     #[command(after_help = REMOVE_EXAMPLES)]
     Remove {
-        /// Its number, as in `catamaran cluster status`.
+        /// Number of the node, as in `catamaran cluster status`.
         node: u64,
         #[command(flatten)]
         target: Target,
@@ -367,7 +367,7 @@ fn upgrade(target: &Target) -> Result<(), Problem> {
     let done: DoneJson = serde_json::from_slice(&done.body)
         .map_err(|error| Problem::new(Exit::Failed, "the answer cannot be read", error))?;
     let levels = client.nodes().iter().filter_map(|&node| client.status(node, false).ok());
-    // A node that lags names the one before.
+    // A node that lags still shows the previous level.
     let level = levels.map(|of| of.feature_level).max();
     let level = level.map_or_else(|| "the newest".to_owned(), |level| level.to_string());
     let said = if done.changed { "the cluster is now at feature level" } else { "the cluster was already at" };

@@ -137,7 +137,7 @@ fn found(
     print(text.trim_end())
 }
 
-/// Says how serials moved: of the first zones, and of the others how many there are.
+/// Lists old and new serials of the first zones, then the number of the other zones.
 fn serials(zones: &[RestoredZone]) -> String {
     let mut text = String::new();
     for zone in zones.iter().take(ZONES_PRINTED_MAX) {
@@ -145,7 +145,7 @@ fn serials(zones: &[RestoredZone]) -> String {
         text += &if from == to {
             format!("  {apex} stays at serial {from}: it is signed elsewhere, load a newer version of it\n")
         } else {
-            format!("  {apex} goes on from serial {from} at {to}\n")
+            format!("  {apex} moves from serial {from} to {to}\n")
         };
     }
     if let Some(others @ 1..) = zones.len().checked_sub(ZONES_PRINTED_MAX) {

@@ -87,7 +87,7 @@ fn rotation(status: &StatusJson) -> String {
     }
 }
 
-/// The nodes that the one that was asked cannot connect to.
+/// The nodes that the queried node cannot connect to.
 fn unreachable(status: &StatusJson) -> String {
     let line = |member: &MemberJson| {
         let UnreachableJson { address, why, for_ms } = member.unreachable.as_ref()?;

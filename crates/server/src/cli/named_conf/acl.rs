@@ -1,4 +1,4 @@
-//! Address match lists: those of `allow-update`, and the lists that `acl` names.
+//! Address match lists of `allow-update` and `acl`.
 
 use super::parse::{Fault, everything, placed, skip};
 use crate::limits::NAMED_CONF_DEPTH_MAX;
@@ -15,30 +15,30 @@ pub(super) enum Element {
     Key(Name),
     /// A list in braces.
     Nested(List),
-    /// A word: the name of another list, an address, or `any`.
+    /// The name of another list, an address, or `any`.
     Word(String, Fault),
-    /// What no list can hold.
+    /// An element that cannot be imported.
     Wrong(Fault),
 }
 
 pub(super) type List = Vec<Element>;
 
-/// The lists of `acl` statements by name, in lower case: BIND compares them so.
+/// The lists of `acl` statements by name, in lower case: BIND compares names without case.
 pub(super) type Lists = BTreeMap<String, List>;
 
-/// Why an element of BIND's lists has no meaning here.
+/// Why an element of BIND's lists cannot be imported.
 const ONLY_KEYS: &str = "cannot be imported: here an update needs a key, so only `key NAME`, `none` alone, and an acl \
                          or a list made of these can be";
 
-/// Why `none` is refused beside other elements. It is `!any`: BIND takes the first element that matches, so what stands
-/// behind it grants nothing, and what stands before it needs no `none`.
-const NOT_ALONE: &str = "`none` cannot be imported beside other elements: it matches every client, so `named` denies \
-                         what stands behind it; take it out of the list, or take the others out";
+/// Why `none` is refused beside other elements. It is `!any`, and BIND applies the first element that matches: later
+/// elements grant nothing, and earlier ones need no `none`.
+const NOT_ALONE: &str = "`none` cannot be imported beside other elements: it matches every client, so `named` \
+                         ignores the elements after it; remove it, or remove the other elements";
 
 /// The names of BIND's own lists, which no `acl` may take.
 const BUILT_IN: [&str; 4] = ["any", "none", "localhost", "localnets"];
 
-/// Reads `NAME { ... }` behind `acl`. BIND too refuses a name that is taken.
+/// Reads `NAME { ... }` after `acl`. A second definition of a name is an error, as in BIND.
 pub(super) fn parse_named(file: &Path, tokens: &mut Tokens<'_>, lists: &mut Lists) -> Result<(), TextError> {
     let (token, name) = tokens.expect_word("the name of a list")?;
     let name = name.to_ascii_lowercase();
@@ -52,7 +52,7 @@ pub(super) fn parse_named(file: &Path, tokens: &mut Tokens<'_>, lists: &mut List
     Ok(())
 }
 
-/// Reads `{ ... }` behind `allow-update` or the name of an `acl`.
+/// Reads `{ ... }` after `allow-update` or the name of an `acl`.
 pub(super) fn parse(file: &Path, tokens: &mut Tokens<'_>) -> Result<List, TextError> {
     super::parse::open(tokens, true)?;
     let list = elements(file, tokens, 0)?;
@@ -67,7 +67,7 @@ fn elements(file: &Path, tokens: &mut Tokens<'_>, depth: usize) -> Result<List, 
         let token = tokens.expect("`}`")?;
         let word = match &token.kind {
             TokenKind::Close => {
-                // `none` alone: no client may update by the list.
+                // `none` alone means that the list lets no client update.
                 list.extend(none.filter(|_| !list.is_empty()).map(Element::Wrong));
                 return Ok(list);
             }
@@ -100,7 +100,7 @@ fn elements(file: &Path, tokens: &mut Tokens<'_>, depth: usize) -> Result<List, 
     }
 }
 
-/// Passes over what is negated, up to its semicolon.
+/// Skips a negated element, up to its semicolon.
 fn rest_of_element(tokens: &mut Tokens<'_>) -> Result<(), TextError> {
     let mut depth = 0usize;
     loop {
@@ -118,14 +118,14 @@ fn rest_of_element(tokens: &mut Tokens<'_>) -> Result<(), TextError> {
     }
 }
 
-/// A rule for each key of a list, or all that is wrong with it.
+/// A rule for each key of a list, or all errors of the list.
 pub(super) fn resolve(list: &List, lists: &Lists) -> Result<Vec<Rule>, Vec<Fault>> {
     let mut keys = Keys { lists, seen: BTreeSet::new(), found: Vec::new(), faults: Vec::new() };
     keys.add(list);
     if keys.faults.is_empty() { Ok(keys.found.iter().map(everything).collect()) } else { Err(keys.faults) }
 }
 
-/// The keys of a list. A list that is named twice says nothing new the second time.
+/// Collects the keys of a list. A list that occurs again is skipped: it adds no keys.
 struct Keys<'l> {
     lists: &'l Lists,
     seen: BTreeSet<&'l str>,
@@ -133,7 +133,7 @@ struct Keys<'l> {
     faults: Vec<Fault>,
 }
 
-/// What is still to be looked at.
+/// The next step of the walk through the lists.
 enum Step<'l> {
     Element(&'l Element),
     /// The end of the list of this name.
@@ -144,7 +144,7 @@ impl<'l> Keys<'l> {
     fn add(&mut self, list: &'l List) {
         let steps = |list: &'l List| list.iter().rev().map(Step::Element);
         let mut open: Vec<Step<'l>> = steps(list).collect();
-        // The lists that the current element stands in.
+        // Names of the lists that contain the current element.
         let mut around = BTreeSet::new();
         while let Some(step) = open.pop() {
             let element = match step {

@@ -9,7 +9,7 @@ use std::path::Path;
 use wire::Name;
 use wire::number::Rtype;
 
-/// A place, and what is wrong there.
+/// An error: its place, and the reason.
 pub(super) type Fault = (String, String);
 
 /// Who may update, as one of the two statements says it.
@@ -17,12 +17,12 @@ pub(super) type Fault = (String, String);
 enum Allowed {
     /// `update-policy`
     Policy(Result<Vec<Rule>, Vec<Fault>>),
-    /// `allow-update`: which lists it names is known at the end.
+    /// `allow-update`. The lists that it names are resolved at the end of the file.
     List(List),
 }
 
 impl Allowed {
-    /// The rules, or all that is wrong with them.
+    /// The rules, or all their errors.
     fn resolve(&self, lists: &Lists) -> Result<Vec<Rule>, Vec<Fault>> {
         match self {
             Self::Policy(rules) => rules.clone(),
@@ -295,7 +295,7 @@ fn update_policy(word: &Token, tokens: &mut Tokens<'_>) -> Result<Result<Vec<Rul
     Ok(if faults.is_empty() { Ok(rules) } else { Err(faults) })
 }
 
-/// A key of `allow-update` may write everything.
+/// The rule for a key in `allow-update`, which may write everything.
 pub(super) fn everything(key: &Name) -> Rule {
     Rule {
         effect: Effect::Grant,

@@ -9,11 +9,11 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Pause before a node that died is started again; twice as long each time that it ends soon after its start.
+/// Pause before a dead node is restarted. It doubles each time the node ends soon after its start.
 const RESTART_MS: u64 = 500;
 /// The longest pause.
 const RESTART_MS_MAX: u64 = 8_000;
-/// A node that ends sooner than this has ended soon.
+/// A node that runs for less than this has ended soon.
 const SOON_MS: u64 = 5_000;
 /// Octets of a node's log that are shown when it ends early.
 const LOG_TAIL_BYTES: u64 = 2_000;
@@ -199,7 +199,8 @@ fn spawn(files: &NodeLayout, count: usize) -> io::Result<Child> {
         .spawn()
 }
 
-/// The pause before a node that has run for so long is started again. On a full disk it ends again and again.
+/// The pause before the next start of a node that ran for `ran`. It grows while the node keeps ending early, for
+/// example on a full disk.
 fn next_pause(last: Duration, ran: Duration) -> Duration {
     match ran < Duration::from_millis(SOON_MS) {
         true => (last * 2).min(Duration::from_millis(RESTART_MS_MAX)),

@@ -81,7 +81,7 @@ fn bring_up(
                 None => continue,
                 Some(is_done) => (done, under_way) = (Some(is_done), None),
             }
-            // Large zones take their time to be imported; what counts is the time in which nothing happens.
+            // Importing large zones takes long, so only time without progress counts.
             deadline = Instant::now() + Duration::from_millis(UP_READY_MS);
         }
         if Instant::now() > deadline {
@@ -103,7 +103,7 @@ fn bring_up(
     Ok(())
 }
 
-/// Sets up key and zones in a thread of its own, so that a stop need not wait for it.
+/// Sets up key and zones in a separate thread, so that a stop does not wait for it.
 fn set_up(
     client: Client,
     plan: Plan,
@@ -111,7 +111,7 @@ fn set_up(
 ) -> Result<Receiver<Result<setup::Done, Problem>>, Problem> {
     let (sender, done) = channel();
     let work = move || {
-        // It fails only when `up` was stopped.
+        // The send fails only after `up` was stopped.
         let _ = sender.send(setup::apply(&client, &plan, zones));
     };
     let failed = |error| Problem::new(Exit::Failed, "cannot start a thread", error);
@@ -119,7 +119,7 @@ fn set_up(
     Ok(done)
 }
 
-/// The end of that; waits a moment for it. `None` while it goes on.
+/// The result of the setup thread, after a short wait. `None` while it is running.
 fn look_for(setting_up: &Receiver<Result<setup::Done, Problem>>) -> Result<Option<setup::Done>, Problem> {
     match setting_up.recv_timeout(Duration::from_millis(READY_LOOK_MS)) {
         Ok(done) => done.map(Some),
@@ -158,7 +158,7 @@ fn look_after(plan: &Plan, children: &mut Children, watch: &mut Watch, stop: &St
     Ok(())
 }
 
-/// Prints a line at once, also into a pipe. The reader may be gone, or stall; the cluster goes on then.
+/// Prints a line without buffering, also into a pipe. If the reader is gone or stalls, the cluster continues.
 fn say(line: &str) {
     crate::log::print_unattended(line);
 }

@@ -93,7 +93,7 @@ fn grant_update_key(client: &Client, plan: &Plan) -> Result<(), Problem> {
     let key = TsigKey::load(&plan.layout.update_key())?;
     let grant = |right: &str| GrantJson { zone: None, right: right.to_owned() };
     let key_json = KeyJson {
-        // The file may be older than the rule, and the cluster may hold the key already.
+        // The file may be older than the minimum length, and the cluster may have the key already.
         allow_short_secret: true,
         name: key.name.to_string(),
         algorithm: key.algorithm.mnemonic().to_owned(),

@@ -19,7 +19,7 @@ pub(crate) struct Watch {
     client: Client,
     statuses: BTreeMap<u64, StatusJson>,
     written: Option<ClusterJson>,
-    /// It was said that it cannot be written.
+    /// The log already has a warning that the file cannot be written.
     is_unwritten: bool,
     said: Option<String>,
 }
@@ -117,7 +117,7 @@ impl Watch {
         if self.written.as_ref() != Some(&now) {
             match now.save(&self.plan.layout.cluster_json()) {
                 Ok(()) => (self.written, self.is_unwritten) = (Some(now), false),
-                // It is tried again with each look.
+                // Each check tries again.
                 Err(error) => {
                     if !std::mem::replace(&mut self.is_unwritten, true) {
                         tracing::warn!(%error, "cannot write cluster.json");
