@@ -1,10 +1,10 @@
-//! The clocks of the members: what each shows, and what time the cluster takes it to be.
+//! The clocks of the members, and the time that the cluster uses.
 //!
-//! Every member tells the others what its clock shows. The leader writes its own time into entries, unless its clock is
-//! far from the median of all; then it takes the median. Entry times only go forward. Where they are ahead of all
-//! that, since a clock was wrong and was put right, the leader takes them back by one entry.
+//! Every member reports its wall clock to the others. The leader writes its own time into entries while its clock is
+//! near the median of all clocks. Otherwise it writes the median. Entry times only increase. If a clock was ahead and
+//! has been corrected, entry times are ahead of the median too. Then the leader moves them back with one special entry.
 //!
-//! No safety stands on any of it: it signs, ages and is shown.
+//! No safety property depends on these times. They are used for signatures, for expiry and for display.
 
 use crate::command::Command;
 use crate::entry::SettingsChange;
@@ -15,37 +15,37 @@ use crate::propose::Origin;
 use crate::replica::Replica;
 use std::collections::BTreeMap;
 
-/// The feature level from which on members tell each other what their clocks show.
+/// The first feature level at which members report their clocks to each other.
 const CLOCK_LEVEL: u32 = 4;
 
-/// What a clock showed, and when by the clock of this member that only goes forward.
+/// A member's wall clock in its last report, and this member's monotonic time when the report arrived.
 #[derive(Clone, Copy, Debug)]
 struct Shown {
     wall_ms: u64,
     at_ms: u64,
 }
 
-/// What is known here.
+/// What this member knows about the members' clocks.
 #[derive(Debug, Default)]
 pub(crate) struct Clocks {
-    /// What the other members' clocks showed last.
+    /// The last report of each other member.
     others: BTreeMap<NodeId, Shown>,
-    /// When this member told the others last, and the leader that it knew then.
+    /// When this member last sent a report, and the leader at that time.
     told: Option<(u64, Option<NodeId>)>,
-    /// What the clock of this member shows too little, in milliseconds, where it is far from the median.
+    /// Milliseconds to add to this member's wall clock; 0 unless its clock is far from the median.
     correction_ms: i64,
-    /// When this leader proposed last to take entry times back.
+    /// When this leader last proposed to move entry times back.
     proposed_ms: Option<u64>,
 }
 
 impl Clocks {
-    /// What the others' clocks show now: those that were heard of late.
+    /// The current wall clock of every other member with a recent report.
     fn shown(&self, now_ms: u64) -> impl Iterator<Item = (NodeId, u64)> {
         let fresh = self.others.iter().filter(move |(_, shown)| shown.at_ms + CLOCK_FRESH_MS >= now_ms);
         fresh.map(move |(&id, shown)| (id, shown.wall_ms.saturating_add(now_ms - shown.at_ms)))
     }
 
-    /// The two clocks in the middle, that of this member among all: the same one where their number is odd.
+    /// The two middle clocks among all members, including this one. With an odd number of clocks both are the same.
     fn middle(&self, own_wall_ms: u64, now_ms: u64) -> (u64, u64) {
         let mut all: Vec<u64> = self.shown(now_ms).map(|(_, wall_ms)| wall_ms).chain([own_wall_ms]).collect();
         all.sort_unstable();
@@ -53,7 +53,7 @@ impl Clocks {
     }
 }
 
-/// `own_ms` where it is near to what lies between the two, else the nearer of them.
+/// Returns `own_ms` if it is near the interval between the two middle clocks, else the nearer of them.
 fn judged(own_ms: u64, (low_ms, high_ms): (u64, u64)) -> u64 {
     if own_ms.saturating_add(CLOCK_DIFFERENCE_MS_MAX) < low_ms {
         low_ms
@@ -64,29 +64,29 @@ fn judged(own_ms: u64, (low_ms, high_ms): (u64, u64)) -> u64 {
     }
 }
 
-/// As far as the numbers reach.
+/// Saturates at the limits of `i64`.
 fn difference_ms(one_ms: u64, other_ms: u64) -> i64 {
     let difference = i128::from(one_ms) - i128::from(other_ms);
     difference.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64
 }
 
 impl Replica {
-    /// What time it is, in milliseconds since 1970: by the clock of this machine, unless that is far from the median of
-    /// the members' clocks.
+    /// The current time in milliseconds since 1970. It comes from this machine's clock, unless that clock is far from
+    /// the median of the members' clocks.
     #[must_use]
     pub fn cluster_wall_ms(&self) -> u64 {
         self.now.wall_ms.saturating_add_signed(self.clocks.correction_ms)
     }
 
-    /// Compares this member's clock with the others'. At each tick: a clock may be set at any time.
+    /// Compares this member's clock with the others'. Runs at each tick, because a clock may be set at any time.
     pub(crate) fn judge_clock(&mut self) {
         let own_ms = self.now.wall_ms;
         let judged_ms = judged(own_ms, self.clocks.middle(own_ms, self.now.monotonic_ms));
         self.clocks.correction_ms = difference_ms(judged_ms, own_ms);
     }
 
-    /// By how much a member's clock is ahead of the time of the cluster, in milliseconds; `None` where it was not heard
-    /// of late.
+    /// Milliseconds by which a member's clock is ahead of the cluster's time. `None` if the member has not reported
+    /// recently.
     #[must_use]
     pub fn clock_ahead_ms(&self, id: NodeId) -> Option<i64> {
         let shown = if id == self.driver.id() {
@@ -97,14 +97,14 @@ impl Replica {
         shown.map(|wall_ms| difference_ms(wall_ms, self.cluster_wall_ms()))
     }
 
-    /// What the clock of this machine showed at the last input.
+    /// This machine's wall clock at the last input.
     #[must_use]
     pub const fn own_wall_ms(&self) -> u64 {
         self.now.wall_ms
     }
 
-    /// The members whose clocks are too far from the time of the cluster, and by how much they are ahead, in
-    /// milliseconds. A leader knows them all; others say so of themselves alone.
+    /// The members whose clocks are too far from the cluster's time, and the milliseconds by which each is ahead. A
+    /// leader lists all of them. Other members list only themselves.
     #[must_use]
     pub fn wrong_clocks(&self) -> Vec<(NodeId, i64)> {
         let own = self.driver.id();
@@ -116,17 +116,17 @@ impl Replica {
 
     pub(crate) fn handle_clock(&mut self, from: NodeId, wall_ms: u64) {
         let settings = &self.machine.settings;
-        // As with votes: learners could outnumber the voters.
+        // Only voters count, as in elections: learners could outnumber them.
         if settings.is_member(from) && !settings.is_learner(from) {
             self.clocks.others.insert(from, Shown { wall_ms, at_ms: self.now.monotonic_ms });
             self.clocks.others.retain(|&id, _| settings.is_member(id) && !settings.is_learner(id));
         }
     }
 
-    /// Tells the others what the clock shows, at once when another leads; and takes entry times back if this member
-    /// leads.
+    /// Reports this member's clock to the others, immediately after a change of leader. If this member leads, it also
+    /// moves entry times back when necessary.
     pub(crate) fn tick_clock(&mut self) {
-        // A member of software before that level could make nothing of the frame.
+        // A member with older software does not know this frame.
         if self.machine.settings.feature_level() < CLOCK_LEVEL {
             return;
         }
@@ -146,16 +146,16 @@ impl Replica {
         let now_ms = self.now.monotonic_ms;
         let is_proposed = self.clocks.proposed_ms.is_some_and(|at_ms| now_ms < at_ms + PROPOSE_CLOCK_MS);
         if self.driver.has_applied_own_term() && !is_proposed && self.is_clock_ahead() {
-            // Nobody waits for the answer; it is looked at again later.
+            // No caller waits for the answer. The next tick checks the entry times again.
             let origin = Origin { peer: None, token: self.waiters.unheard() };
             self.clocks.proposed_ms = Some(now_ms);
-            // What it goes back by is known when it is evaluated.
+            // The real difference is computed when the command is evaluated.
             self.head.enqueue(origin, Command::Settings(SettingsChange::ClockBack { by_ms: 0 }));
         }
     }
 
-    /// Whether entry times are ahead of what a majority of the members' clocks show. Of two clocks that differ nobody
-    /// knows which is wrong; and a machine that has just started may show a time of long ago.
+    /// Whether entry times are ahead of the clocks of a majority of the members. If only two clocks are known and they
+    /// differ, either may be wrong. A machine that has just started may show a time long ago.
     fn is_clock_ahead(&self) -> bool {
         let (now_ms, own_ms) = (self.now.monotonic_ms, self.now.wall_ms);
         let (low_ms, high_ms) = self.clocks.middle(own_ms, now_ms);
@@ -189,7 +189,7 @@ mod tests {
             (NOON + 3 * HOUR, &[NOON, NOON], NOON),
             (0, &[NOON, NOON], NOON),
             (NOON + 59_000, &[NOON, NOON], NOON + 59_000),
-            // Nobody knows which of the two is wrong.
+            // Either of the two may be wrong.
             (NOON + HOUR, &[NOON], NOON + HOUR),
             (0, &[NOON], 0),
             (NOON + 4 * HOUR, &[NOON, NOON, NOON + HOUR], NOON + HOUR),

@@ -44,12 +44,13 @@ pub struct ReplicaConfig {
     pub audit_after: u64,
     /// Milliseconds after the start from which a replica that hears no leader answers, marked stale.
     pub start_stale_after_ms: u64,
-    /// The same for a replica whose log holds more than it knows to be committed.
+    /// The same delay for a replica whose log holds more entries than it knows to be committed.
     pub start_behind_after_ms: u64,
     /// Whether clients ask this member: one that nobody asks is waited for by no update.
     pub answers_queries: bool,
-    /// What the log may lack, as an earlier process of this member found it: [`Replica::doubt`](crate::Replica::doubt),
-    /// or what a leader said before that process ended because of it. Nothing once that is cleared up.
+    /// What the log may lack, as an earlier process of this member recorded it. It comes from
+    /// [`Replica::doubt`](crate::Replica::doubt), or from the contradiction of a leader that ended that process. `None`
+    /// once the doubt is settled.
     pub doubt: Option<Doubt>,
     /// Bytes of records by which one key may make one zone larger while this member leads, counted since its process
     /// started.

@@ -217,11 +217,11 @@ pub enum KeyAlgorithm {
     HmacSha384,
     /// `hmac-sha512`
     HmacSha512,
-    /// `hmac-sha1`, for keys of other servers.
+    /// `hmac-sha1`, for keys shared with other servers.
     HmacSha1,
-    /// `hmac-sha224`, for keys of other servers.
+    /// `hmac-sha224`, for keys shared with other servers.
     HmacSha224,
-    /// `hmac-md5`, for keys of other servers.
+    /// `hmac-md5`, for keys shared with other servers.
     HmacMd5,
 }
 
@@ -350,11 +350,11 @@ pub enum AdminCommand {
         /// Which.
         id: NodeId,
     },
-    /// Has peers connect to a member at another address. Of feature level 4.
+    /// Makes peers connect to a member at another address. Needs feature level 4.
     MoveNode {
-        /// Which.
+        /// The member's id.
         id: NodeId,
-        /// Where its peers connect to it.
+        /// The address at which its peers connect to it.
         address: String,
     },
     /// Gives a member a vote, or takes it away; a learner serves like all others and is counted for nothing.
@@ -384,8 +384,8 @@ pub enum AdminCommand {
     /// Waits until every member that the leader hears has applied what is applied here: what an administrator decided
     /// holds at all of them then. One that lags is waited for as long as `EVERYWHERE_WAIT_MS`.
     Everywhere,
-    /// Makes a token void that has not been used. [`AdminReply::Unchanged`] where it is unknown, used or void
-    /// already; a leader whose software cannot do it answers so too.
+    /// Revokes a join token that has not been used. The answer is [`AdminReply::Unchanged`] if the token is unknown,
+    /// used or already void. A leader whose software cannot revoke tokens gives the same answer.
     RevokeToken {
         /// SHA-256 of the token.
         digest: [u8; 32],
@@ -394,7 +394,7 @@ pub enum AdminCommand {
     CreateToken {
         /// SHA-256 of the token.
         digest: [u8; 32],
-        /// How long it is good, in milliseconds: at most [`crate::limits::TOKEN_LIFE_MS_MAX`].
+        /// The token's lifetime in milliseconds, at most [`crate::limits::TOKEN_LIFE_MS_MAX`].
         life_ms: u64,
         /// Whether its bearer stays a learner.
         is_learner: bool,
@@ -723,12 +723,12 @@ pub enum Output {
     },
     /// What [`Input::Stop`] asked for is done: nothing more is waited for.
     Stopped,
-    /// The log lacks nothing of what [`Replica::doubt`](crate::Replica::doubt) was about, or that was never
-    /// acknowledged: the next start needs to know nothing of it.
+    /// The doubt of [`Replica::doubt`](crate::Replica::doubt) is settled: the log holds the entries, or they were never
+    /// acknowledged. The shell deletes the stored doubt.
     DoubtCleared,
-    /// No leader is heard, and this member may not help to elect one that lacks the entries of its torn last record.
+    /// This member hears no leader. It may not help to elect a leader without the entries of its torn last record.
     DoubtWaits {
-        /// Voters that have not shown yet that they do not hold these entries. Each of them can end the wait.
+        /// Voters that have not yet shown that they lack these entries. Each of them can end the wait.
         waits_for: Vec<NodeId>,
     },
     /// This replica cannot go on.

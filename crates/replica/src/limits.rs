@@ -29,10 +29,10 @@ pub const CONTRADICTIONS_MIN: u32 = 5;
 pub const CONTRADICTED_MS: u64 = 1_000;
 /// How long a contradiction counts that is not repeated.
 pub const CONTRADICTION_KEPT_MS: u64 = 1_000;
-/// How often a member in doubt about a torn record tells the other voters where its log ends, once it has heard no
-/// leader for as long.
+/// How long a member in doubt about a torn record must hear no leader before it reports the end of its log. It repeats
+/// the report to the other voters at the same interval.
 pub const POSITION_TOLD_MS: u64 = 500;
-/// How often a member says that it waits because of a torn record, while it waits for the same members.
+/// Interval between reports that a member waits because of a torn record, while it waits for the same members.
 pub const DOUBT_REPORTED_MS: u64 = 60_000;
 /// Voters of whom two are a majority: a follower commits with its leader (`docs/decisions/0022`).
 pub const EARLY_VOTERS_MAX: usize = 3;
@@ -135,20 +135,20 @@ pub const UNPUBLISHED_BYTES_MAX: u64 = 8 << 20;
 pub const GROWTH_ACCOUNTS_MAX: usize = 10_000;
 /// Time between two reports of a member of the memory that its zones take.
 pub const MEMORY_REPORT_MS: u64 = 500;
-/// Octets of a join token's digest that its name shows.
+/// Number of bytes of a join token's digest in the token's id.
 pub const TOKEN_ID_OCTETS: usize = 6;
-/// Time between two words of a member on what its clock shows.
+/// Interval between a member's reports of its clock.
 pub const CLOCK_REPORT_MS: u64 = 1_000;
-/// How long such a word counts.
+/// How long such a report counts.
 pub const CLOCK_FRESH_MS: u64 = 10 * CLOCK_REPORT_MS;
-/// By how much the clock of a member may differ from the median of all, and entry times be ahead of it. TSIG allows
-/// 300 s (RFC 8945 10).
+/// Largest difference between a member's clock and the median of all, and between entry times and the clocks. TSIG
+/// allows 300 s (RFC 8945 10).
 pub const CLOCK_DIFFERENCE_MS_MAX: u64 = 60_000;
-/// A clock that shows less, the beginning of 2023, was never set.
+/// The beginning of 2023. A clock that shows an earlier time was never set.
 pub const WALL_MS_MIN: u64 = 1_672_531_200_000;
-/// Time after which a leader proposes again to take entry times back.
+/// Delay before a leader again proposes to move entry times back.
 pub const PROPOSE_CLOCK_MS: u64 = 1_000;
-/// The longest that a join token may be good.
+/// Longest lifetime of a join token.
 pub const TOKEN_LIFE_MS_MAX: u64 = 3_600_000;
 /// Entries proposed in one batch.
 pub const PROPOSAL_BATCH_MAX: usize = 1_024;
@@ -189,10 +189,10 @@ pub const TRANSFER_WAIT_MS: u64 = 3_000;
 /// How long a read waits for a confirmed index.
 pub const READ_WAIT_MS: u64 = 2_500;
 
-/// How far the serials of a restored cluster jump ahead by default. Half of [`SERIAL_GAP_MAX`]: the old cluster may
-/// have served a billion changes that the backup lacks, and a secondary may have missed as many that it holds.
+/// Default step by which the serials of a restored cluster jump ahead; half of [`SERIAL_GAP_MAX`]. The old cluster may
+/// have made a billion changes that the backup lacks. A secondary may be behind by as many.
 pub const RESTORE_SERIAL_GAP: u32 = 1 << 30;
-/// The most by which a serial may move in one step and still be newer (RFC 1982 3.1).
+/// Largest serial step whose result is still newer (RFC 1982 3.1).
 pub const SERIAL_GAP_MAX: u32 = (1 << 31) - 1;
 
 /// Time after which a piece of long work is done although the machine was never without other work.
@@ -219,8 +219,8 @@ pub const LIVED_STEP_MS_MAX: u64 = 100;
 pub const CAMPAIGN_RANK_MS: u64 = 30;
 /// A restarted replica that hears no leader answers after this, marked stale.
 pub const START_STALE_AFTER_MS: u64 = 5_000;
-/// The same for a replica whose log holds more than it knows to be committed. It answers without that part, so that its
-/// serials may be older than those it served before: it waits longer for a leader.
+/// The same delay for a replica whose log holds more entries than it knows to be committed. It answers without those
+/// entries, so its serials may be older than before. Therefore it waits longer for a leader.
 pub const START_BEHIND_AFTER_MS: u64 = 15_000;
 /// Time between two reports of the leader (commit index, state hash, time).
 pub const REPORT_MS: u64 = 50;

@@ -125,18 +125,18 @@ impl Replacement {
     }
 }
 
-/// A limit of a zone that contents break.
+/// A zone limit that new zone contents exceed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokenLimit {
-    /// Which.
+    /// The limit.
     pub limit: LimitReached,
-    /// The most that the zone allows.
+    /// The largest value that the zone allows.
     pub most: u32,
-    /// The RRset that breaks it; `None` for a limit of the whole zone.
+    /// The RRset that exceeds the limit; `None` for a limit of the whole zone.
     pub rrset: Option<(Name, Rtype)>,
 }
 
-/// The first limit that the records of a whole zone break. It does not know what the zone had before.
+/// Returns the first limit that the records of a whole zone exceed. It does not consider the zone's earlier contents.
 #[must_use]
 pub fn broken_limit(records: &RecordList, limits: ZoneLimits) -> Option<BrokenLimit> {
     let ZoneLimits { ttl_max_s, rrset_records_max, records_max } = limits;
@@ -153,7 +153,7 @@ pub fn broken_limit(records: &RecordList, limits: ZoneLimits) -> Option<BrokenLi
     }
     if rrset_records_max > 0 {
         let mut counts: BTreeMap<(Box<[u8]>, Rtype), u32> = BTreeMap::new();
-        // RRSIG is as many RRsets as there are types that it covers (RFC 4034 3).
+        // RRSIG records form one RRset for each type that they cover (RFC 4034 3), so they are not counted.
         for record in records.iter().filter(|record| record.rtype != Rtype::RRSIG) {
             let count = counts.entry((record.owner.octets().to_ascii_lowercase().into(), record.rtype)).or_default();
             *count += 1;

@@ -181,8 +181,9 @@ impl Replica {
         Ok(Command::Settings(SettingsChange::ZoneOptions { zone, options }))
     }
 
-    /// A join token ends by the cluster's clock. Below the level at which its entry can say that, this node tells when
-    /// that is: entry times may be ahead of its own clock.
+    /// A join token expires by the cluster's clock. Below level 4 the entry cannot carry a lifetime, so this node
+    /// computes the expiry time. It uses the later of its clock and the entry time, because entry times may be ahead of
+    /// its clock.
     fn token_add(&self, digest: [u8; 32], life_ms: u64, is_learner: bool) -> SettingsChange {
         if self.machine.settings.feature_level() >= 4 {
             return SettingsChange::TokenFor { digest, life_ms, is_learner };

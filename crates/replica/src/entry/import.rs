@@ -142,7 +142,7 @@ pub(crate) fn encode_options(options: ZoneOptions, out: &mut Encoder) {
     encode_flagged_options(options, 0, out);
 }
 
-/// The same, with flags of the caller's beside the number of the option `stale`.
+/// Like [`encode_options`], with the caller's flags in the byte of the option `stale`.
 fn encode_flagged_options(options: ZoneOptions, flags: u8, out: &mut Encoder) {
     let ZoneOptions { serial_policy, stale, ack, limits } = options;
     out.u8(match serial_policy {
@@ -166,9 +166,9 @@ fn encode_flagged_options(options: ZoneOptions, flags: u8, out: &mut Encoder) {
 
 /// Beside the number of the option `stale`: what level 1 does not know comes in octets that it had.
 const ALL_LIVE: u8 = 0x10;
-/// Beside it too, from level 4 on: limits follow.
+/// In the same byte, from level 4 on: the zone's limits follow.
 const LIMITED: u8 = 0x20;
-/// In a change of options, from level 4 on: which limits are named stands at its end.
+/// In a change of options, from level 4 on: the end of the change says which limits it sets.
 const LIMITS_NAMED: u8 = 0x40;
 
 /// Reads what [`encode_options`] wrote.
@@ -179,7 +179,7 @@ pub(crate) fn decode_options(from: &mut Decoder<'_>) -> Result<ZoneOptions, Deco
     }
 }
 
-/// The same, and the flags of the caller's.
+/// Like [`decode_options`], but also returns the caller's flags.
 fn decode_flagged_options(from: &mut Decoder<'_>) -> Result<(ZoneOptions, u8), DecodeError> {
     let serial_policy = match from.u8()? {
         1 => SerialPolicyOption::Increment,
@@ -199,7 +199,7 @@ fn decode_flagged_options(from: &mut Decoder<'_>) -> Result<(ZoneOptions, u8), D
     } else {
         ZoneLimits { ttl_max_s: from.u32()?, rrset_records_max: from.u32()?, records_max: from.u32()? }
     };
-    // One form for equal options: replicas compare what they hold by its octets.
+    // Equal options must have one encoding, because replicas compare their state by its bytes.
     if octet & LIMITED != 0 && limits.is_none() {
         return Err(DecodeError::Unknown);
     }
@@ -240,7 +240,7 @@ pub(crate) fn decode_options_change(from: &mut Decoder<'_>) -> Result<OptionsCha
     if change.of(ZoneOptions::default()) == options { Ok(change) } else { Err(DecodeError::Unknown) }
 }
 
-/// The feature level from which on members know the options that are named.
+/// The first feature level at which members know all the options that the change sets.
 pub(crate) const fn options_change_level(change: OptionsChange) -> u32 {
     match change {
         OptionsChange { serial_policy: Some(SerialPolicyOption::Date), .. } => 4,

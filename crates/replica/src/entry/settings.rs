@@ -87,8 +87,8 @@ pub enum SettingsChange {
         /// Its id.
         id: NodeId,
     },
-    /// A join token; or one that is there ends, with [`TOKEN_REVOKED`] as its time. Software that cannot revoke a token
-    /// applies that in the same way.
+    /// Adds a join token. With the expiry time [`TOKEN_REVOKED`] it revokes an existing token. Software that cannot
+    /// revoke tokens applies such an entry in the same way.
     TokenAdd {
         /// SHA-256 of the token.
         digest: [u8; 32],
@@ -157,25 +157,25 @@ pub enum SettingsChange {
         /// The index.
         index: u64,
     },
-    /// Peers connect to a member at another address from now on. Feature level 4.
+    /// From now on peers connect to a member at another address. Feature level 4.
     MemberMove {
         /// Its id.
         id: NodeId,
         /// The new address.
         address: String,
     },
-    /// A join token that is good for a while from the time of the entry. Feature level 4.
+    /// A join token whose lifetime starts at the time of the entry. Feature level 4.
     TokenFor {
         /// SHA-256 of the token.
         digest: [u8; 32],
-        /// How long it is good.
+        /// The token's lifetime.
         life_ms: u64,
-        /// Whether its bearer becomes a learner and stays one.
+        /// Whether the joining member becomes a learner and stays one.
         is_learner: bool,
     },
-    /// The cluster's clock was ahead and goes back to the time of this entry. Feature level 4.
+    /// The cluster's clock was ahead and moves back to the time of this entry. Feature level 4.
     ClockBack {
-        /// By how much.
+        /// The difference.
         by_ms: u64,
     },
 }
@@ -196,7 +196,7 @@ impl SettingsEntry {
     }
 }
 
-/// The time at which a token that was revoked has ended, in milliseconds since 1970: before any other.
+/// The expiry time of a revoked token, in milliseconds since 1970. It is earlier than any other.
 pub(crate) const TOKEN_REVOKED: u64 = 0;
 
 impl SettingsChange {
@@ -248,7 +248,8 @@ impl SettingsChange {
             Self::MemberReplace { gone, new } => {
                 ("cluster replace", format!("{} by {}", node_of(*gone), node_of(*new)))
             }
-            // No administrator asks for it, but every later line has the corrected time.
+            // The cluster makes this change itself. The audit log lists it because every later line has the corrected
+            // time.
             Self::ClockBack { by_ms } => ("clock back", format!("{} s", by_ms / 1_000)),
             Self::TokenAdd { .. } | Self::LearnerTokenAdd { .. } | Self::TokenFor { .. } | Self::MemberMove { .. } => {
                 return self.member_in_words();
@@ -259,7 +260,7 @@ impl SettingsChange {
         })
     }
 
-    /// Those that are about join tokens, and about where a member is.
+    /// Describes the changes of join tokens and of a member's address.
     fn member_in_words(&self) -> Option<(&'static str, String)> {
         Some(match self {
             Self::TokenAdd { digest, expires_wall_ms: TOKEN_REVOKED } => ("token revoke", token_id(digest)),
@@ -345,7 +346,7 @@ impl SettingsChange {
         }
     }
 
-    /// Those that are about members, how one becomes a member, and their clocks.
+    /// Encodes the changes of members, of join tokens and of the cluster's clock.
     fn encode_member(&self, out: &mut Encoder) {
         match self {
             Self::MemberAdd { id, address, token } => {

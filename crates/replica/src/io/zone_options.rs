@@ -1,54 +1,54 @@
-//! Options of a zone, and changes of them.
+//! Zone options and changes of them.
 
 /// How a zone's serial moves when an update changes the zone and does not carry a larger serial itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SerialPolicyOption {
-    /// By one.
+    /// Adds one.
     #[default]
     Increment,
-    /// To the seconds since 1970, or by one where that would not be newer.
+    /// The seconds since 1970, or the next serial if that time would not be newer.
     UnixTime,
-    /// To `YYYYMMDD00` of the day in UTC, or by one where that would not be newer.
+    /// `YYYYMMDD00` of the current day in UTC, or the next serial if that would not be newer.
     Date,
 }
 
-/// What a zone does when no leader can be heard.
+/// What a zone does when the member hears no leader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StaleOption {
-    /// Goes on answering.
+    /// Continues to answer.
     #[default]
     Serve,
-    /// Answers for SOA EXPIRE seconds, then SERVFAIL.
+    /// Answers for SOA EXPIRE seconds, then sends SERVFAIL.
     Expire,
 }
 
-/// Where an update of a zone has to be before its client is told.
+/// Where an update must have arrived before the client gets its response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AckOption {
-    /// On stable storage at a majority, and visible on the member that answers.
+    /// On stable storage at a majority, and visible on the member that responds.
     #[default]
     Majority,
-    /// Visible on every member that answers queries, too.
+    /// Additionally visible on every member that answers queries.
     AllLive,
 }
 
-/// What a zone may hold, with whatever key it is written; 0 is no limit. An update may leave what is over a limit
-/// as it is, or delete of it, but set no TTL over the limit. Contents that take the place of all keep to the limits.
+/// Limits of a zone's contents, independent of the key that writes them; 0 means no limit. An update may keep or delete
+/// records over a limit, but set no TTL over the limit. Contents that replace the whole zone must keep all limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ZoneLimits {
-    /// The longest TTL, in seconds.
+    /// Largest TTL in seconds.
     pub ttl_max_s: u32,
-    /// Records of one type at a name.
+    /// Largest number of records of one type at a name.
     pub rrset_records_max: u32,
-    /// Records of the zone.
+    /// Largest number of records in the zone.
     pub records_max: u32,
 }
 
 impl ZoneLimits {
-    /// Nothing is limited.
+    /// No limits.
     pub const NONE: Self = Self { ttl_max_s: 0, rrset_records_max: 0, records_max: 0 };
 
-    /// Whether nothing is limited.
+    /// Whether there are no limits.
     #[must_use]
     pub const fn is_none(self) -> bool {
         matches!(self, Self::NONE)
@@ -58,38 +58,38 @@ impl ZoneLimits {
 /// Replicated options of a zone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ZoneOptions {
-    /// How its serial moves.
+    /// How the serial changes.
     pub serial_policy: SerialPolicyOption,
-    /// What it does without a leader.
+    /// What the zone does without a leader.
     pub stale: StaleOption,
-    /// When its updates are acknowledged.
+    /// When updates are acknowledged.
     pub ack: AckOption,
-    /// What it may hold.
+    /// Limits of the zone's contents.
     pub limits: ZoneLimits,
 }
 
-/// Other limits for a zone: those that are named change, the rest stays as it is.
+/// A change of a zone's limits. `None` leaves a limit as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LimitsChange {
-    /// The longest TTL, in seconds.
+    /// Largest TTL in seconds.
     pub ttl_max_s: Option<u32>,
-    /// Records of one type at a name.
+    /// Largest number of records of one type at a name.
     pub rrset_records_max: Option<u32>,
-    /// Records of the zone.
+    /// Largest number of records in the zone.
     pub records_max: Option<u32>,
 }
 
 impl LimitsChange {
-    /// All stay.
+    /// Changes no limit.
     pub const NONE: Self = Self { ttl_max_s: None, rrset_records_max: None, records_max: None };
 
-    /// Whether none is named.
+    /// Whether the change sets no limit.
     #[must_use]
     pub const fn is_none(self) -> bool {
         matches!(self, Self::NONE)
     }
 
-    /// `limits`, changed.
+    /// Returns `limits` with this change applied.
     #[must_use]
     pub fn of(self, limits: ZoneLimits) -> ZoneLimits {
         ZoneLimits {
@@ -100,21 +100,21 @@ impl LimitsChange {
     }
 }
 
-/// Other options for a zone: those that are named change, the rest stays as it is.
+/// A change of a zone's options. `None` leaves an option as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OptionsChange {
-    /// How its serial moves.
+    /// How the serial changes.
     pub serial_policy: Option<SerialPolicyOption>,
-    /// What it does without a leader.
+    /// What the zone does without a leader.
     pub stale: Option<StaleOption>,
-    /// When its updates are acknowledged.
+    /// When updates are acknowledged.
     pub ack: Option<AckOption>,
-    /// What it may hold.
+    /// Limits of the zone's contents.
     pub limits: LimitsChange,
 }
 
 impl OptionsChange {
-    /// `options`, changed.
+    /// Returns `options` with this change applied.
     #[must_use]
     pub fn of(self, options: ZoneOptions) -> ZoneOptions {
         ZoneOptions {
@@ -127,7 +127,8 @@ impl OptionsChange {
 }
 
 impl From<ZoneOptions> for OptionsChange {
-    /// All of them; of limits those that there are, which members of any software can read where there is none.
+    /// Sets every option, but only the limits that exist. Members with older software can read the change if there are
+    /// none.
     fn from(options: ZoneOptions) -> Self {
         let ZoneOptions { serial_policy, stale, ack, limits } = options;
         let named = |limit: u32| (limit > 0).then_some(limit);

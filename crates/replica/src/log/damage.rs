@@ -92,17 +92,17 @@ impl From<DiskError> for OpenError {
     }
 }
 
-/// Something that opening a log put right.
+/// A repair made when the log was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Repair {
-    /// The last record was not whole and was cut off. A crash during its write leaves that; so does a disk that lost
-    /// a sector of it later, after it was acknowledged. The log cannot tell which.
+    /// The last record was incomplete and was cut off. A crash during its write leaves such a record. So does a disk
+    /// that lost one of its sectors after the record was acknowledged. The log cannot distinguish the two.
     TailCut {
         /// The segment.
         file: String,
-        /// Where the record began.
+        /// Offset of the record in bytes.
         offset: u64,
-        /// What is known of the record.
+        /// What is known about the record.
         record: TornRecord,
     },
     /// One of the two copies of term and vote was not readable and is written anew.

@@ -1,10 +1,10 @@
 //! Raft's log on disk: our own, small, checksummed, and without I/O.
 //!
 //! One record an fsync (`record.rs`), in segments of fixed size that are zeroed before use and recycled
-//! (`segment.rs`). A record of one sector has a seal, an empty record, behind it: its loss leaves a trace then. What
-//! raft appends while one record is being written goes into the next one, so group commit needs no timer. A conflict
-//! is not cut out: a record that begins at a lower index voids what it overlaps. Term and vote stand in each record and
-//! in a file of their own (`vote.rs`).
+//! (`segment.rs`). A one-sector record is followed by a seal, an empty record that shows a later loss of that sector.
+//! What raft appends while one record is being written goes into the next one, so group commit needs no timer. A
+//! conflict is not cut out: a record that begins at a lower index voids what it overlaps. Term and vote stand in each
+//! record and in a file of their own (`vote.rs`).
 //!
 //! **Contract of the caller**, once a round:
 //! 1. [`Log::append`] (or [`Log::install`]) what a `Ready` holds, with the `Ready`'s number as mark; the entries can be
@@ -17,9 +17,9 @@
 //! After [`Log::open`] nothing may be said to any peer before [`Log::is_durable`]: what was read may have been written
 //! by a process that died before its fsync, or because of it. The first job writes it again (`open.rs`).
 //!
-//! Damage is reported ([`LogDamage`]) and never repaired by cutting. Only a last record that holds a sector of zeros,
-//! and that no valid record follows, is cut: a crash during its write leaves that. A disk that lost the sector later
-//! leaves the same, so the replica treats the entries of that record as ones that it may have acknowledged.
+//! Damage is reported ([`LogDamage`]) and never repaired by cutting. The only exception is a last record that holds a
+//! sector of zeros and is followed by no valid record. A crash during the write leaves such a record, and so does a
+//! disk that later loses the sector. So the replica assumes that it may have acknowledged the entries of that record.
 
 // Sizes and bounds.
 pub mod limits;

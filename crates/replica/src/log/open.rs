@@ -136,15 +136,15 @@ fn read_extent(disk: &dyn DiskRead, id: LogId, extent: &Extent) -> Result<Vec<En
 /// the pages for clean. Then what is read comes from memory, a further sync says OK and writes nothing, and the next
 /// loss of power shows what the disk has. Written anew, the pages are dirty, and the sync is about them.
 ///
-/// All before the last record and its seal is on the disk: they were begun after the sync of the one before had
-/// succeeded, and the sync of what came first in a segment is what the vote file `is_confirmed` by. The zeros may be
-/// those that cut a torn tail at the last start, and are not on the disk for the same reason.
+/// Everything before the last record and its seal is on the disk, because their write began after the previous sync had
+/// succeeded. The first sync in a segment is confirmed by the vote file (`is_confirmed`). The zeros may be those that
+/// cut a torn tail at the last start. They may be missing on the disk for the same reason.
 ///
 /// The last record may have been acknowledged. To write it again is harmless all the same: the octets are those that
 /// are there, so whichever sectors of this write a crash lets through, each holds what it held.
 fn write_again(newest: u64, scan: &Scan, is_confirmed: bool) -> [DiskOp; 2] {
     let (file, end, bytes) = (segment_file(newest), scan.end, scan.octets.len() as u64 - scan.end);
-    // The last may be the seal of the one before it: both were one write.
+    // The last record may be the seal of the one before it, and both were one write.
     let before_last = scan.records.iter().rev().nth(1).map_or(0, |record| record.offset);
     let offset = if is_confirmed { before_last } else { 0 };
     let octets = scan.octets[offset as usize..end as usize].to_vec();

@@ -40,13 +40,13 @@ pub(crate) struct Scan {
     pub(crate) records: Vec<Header>,
     /// Where the next record would go.
     pub(crate) end: u64,
-    /// What is known of the record at `end` that was not written whole, if there is one.
+    /// What is known about an incomplete record at `end`, if there is one.
     pub(crate) torn: Option<TornRecord>,
     /// The whole segment, as it was read.
     pub(crate) octets: Vec<u8>,
 }
 
-/// What is known of a record that was not written whole.
+/// What is known about a record that was not completely written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TornRecord {
     /// Its header cannot be read.
@@ -55,7 +55,7 @@ pub enum TornRecord {
     Empty,
     /// It held entries.
     Entries {
-        /// The last of them. The term is that of the record: the entry has this term or an older one.
+        /// The last entry. The term is the record's: the entry has this term or an older one.
         last: Position,
     },
 }
@@ -144,22 +144,22 @@ pub(crate) fn check_chain(previous: &Header, header: &Header) -> Result<(), Dama
     }
 }
 
-/// What is known of a record of one sector that is not at `at`, when its seal comes next and nothing follows.
-fn sealed_at(octets: &[u8], id: LogId, number: u64, at: usize, previous: Option<&Header>) -> Option<TornRecord> {
+/// Returns the one-sector record that is missing at `at`, if its seal comes next and nothing follows the seal.
+fn sealed_at(bytes: &[u8], id: LogId, number: u64, at: usize, previous: Option<&Header>) -> Option<TornRecord> {
     let (seal_at, end) = (at + SECTOR_BYTES, at + 2 * SECTOR_BYTES);
-    let seal = record::decode_header(octets.get(seal_at..end)?).ok()?;
+    let seal = record::decode_header(bytes.get(seal_at..end)?).ok()?;
     let is_seal = check_place(&seal, id, number, seal_at).is_ok()
         && (seal.entry_count, seal.cleared) == (0, false)
         && seal.number == previous?.number + 2;
-    let is_last = octets[end..].chunks(SECTOR_BYTES).all(record::is_unwritten);
+    let is_last = bytes[end..].chunks(SECTOR_BYTES).all(record::is_unwritten);
     let last = Position { index: seal.last, term: seal.hard_state.term };
     (is_seal && is_last).then_some(TornRecord::Entries { last })
 }
 
 /// Whether a torn record is at `at`; not when nothing at all was written there.
 ///
-/// One record is written at a time, with its seal, so nothing else that is valid can follow a torn one: if it does,
-/// what looks torn was synced and lost.
+/// Only one record is written at a time, together with its seal. A valid record after an apparently torn one therefore
+/// means that the torn one was synced and later lost.
 fn is_torn_at(octets: &[u8], id: LogId, number: u64, at: usize) -> Result<bool, Damage> {
     let mut is_written = false;
     for (count, sector) in octets[at..].chunks(SECTOR_BYTES).enumerate() {

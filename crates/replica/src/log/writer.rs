@@ -181,8 +181,8 @@ impl Log {
             self.writer.vote.write(Vote { term, vote, newest_segment: old_segment }, &mut ops);
         }
         let bytes = record::disk_bytes(body_bytes);
-        // A record of one sector gets an empty one behind it, its seal: if its own sector is lost, the seal tells that
-        // there was one, and which entries it held.
+        // A one-sector record gets an empty record after it, its seal. If the record's sector is lost, the seal shows
+        // that the record existed and which entries it held.
         let is_sealed = bytes == SECTOR_BYTES as u64 && (body_bytes > 0 || self.writer.is_cleared);
         let place_bytes = if is_sealed { 2 * bytes } else { bytes };
         let is_new_segment = self.writer.place(place_bytes, self.config.segment_bytes, &mut self.spares, &mut ops);
@@ -267,7 +267,7 @@ impl Writer {
         self.advance(header);
     }
 
-    /// The next record goes behind this one, which belongs to the job under way.
+    /// Moves the next write position behind this record, which belongs to the job in flight.
     fn advance(&mut self, header: &Header) {
         self.offset = header.offset + header.disk_bytes();
         (self.number, self.previous_crc) = (header.number, header.header_crc);

@@ -145,7 +145,8 @@ fn assert_damage(disk: crate::testing::MemoryDisk, file: &str, what: Damage) {
     }
 }
 
-/// What is known of a record that is cut decides which logs this member must not help to win.
+/// The member must not help a log without the cut entries to win an election. So the log must know which entries it
+/// cut.
 #[test]
 fn a_torn_record_says_which_entries_it_held() {
     let mut machine = Machine::create(LogConfig { segment_bytes: 16_384, ..small_config() });
@@ -155,11 +156,11 @@ fn a_torn_record_says_which_entries_it_held() {
     machine.settle();
     let segments = machine.disk.list().unwrap().into_iter().map(|(file, _)| file);
     let file = segments.filter(|file| file.starts_with("log-")).max().unwrap();
-    let octets = machine.disk.octets(&file).unwrap();
-    let written: Vec<usize> = (0..octets.len() / SECTOR_BYTES)
-        .filter(|sector| octets[sector * SECTOR_BYTES..][..SECTOR_BYTES].iter().any(|octet| *octet != 0))
+    let bytes = machine.disk.octets(&file).unwrap();
+    let written: Vec<usize> = (0..bytes.len() / SECTOR_BYTES)
+        .filter(|sector| bytes[sector * SECTOR_BYTES..][..SECTOR_BYTES].iter().any(|byte| *byte != 0))
         .collect();
-    let first = written.iter().copied().rfind(|sector| octets[sector * SECTOR_BYTES + 1..][..4] == *b"CtLg").unwrap();
+    let first = written.iter().copied().rfind(|sector| bytes[sector * SECTOR_BYTES + 1..][..4] == *b"CtLg").unwrap();
     let last = *written.last().unwrap();
     assert!(first > 0 && last >= first + 2, "{written:?}");
     let held = TornRecord::Entries { last: Position { index: 12, term: 6 } };
@@ -173,7 +174,7 @@ fn a_torn_record_says_which_entries_it_held() {
     }
 }
 
-/// A record of one sector would vanish without a trace: nothing tells it from one that was never written.
+/// Without a seal, a lost record of one sector would look like one that was never written.
 #[test]
 fn a_record_of_one_sector_leaves_a_trace_when_it_is_lost() {
     let mut machine = Machine::create(LogConfig { segment_bytes: 16_384, ..small_config() });
@@ -183,9 +184,9 @@ fn a_record_of_one_sector_leaves_a_trace_when_it_is_lost() {
     }
     let file = segment_file(1);
     let mut sectors = machine.disk.octets(&file).unwrap().chunks(SECTOR_BYTES);
-    let last = sectors.rposition(|sector| sector.iter().any(|octet| *octet != 0)).unwrap();
+    let last = sectors.rposition(|sector| sector.iter().any(|byte| *byte != 0)).unwrap();
     let [record, seal] = [last - 1, last].map(|sector| sector * SECTOR_BYTES);
-    // The record.
+    // The record is lost.
     let mut disk = machine.disk.clone();
     disk.zero_sector(&file, record);
     let (mut opened, repairs) = Machine::open(disk, small_config()).unwrap();
@@ -194,12 +195,12 @@ fn a_record_of_one_sector_leaves_a_trace_when_it_is_lost() {
     assert_eq!(opened.log.last_index(), 1);
     opened.settle();
     assert_eq!(Machine::open(opened.disk, small_config()).unwrap().1, [], "the seal is gone too");
-    // The seal: the record is there.
+    // Only the seal is lost, the record is there.
     let mut disk = machine.disk.clone();
     disk.zero_sector(&file, seal);
     let (opened, repairs) = Machine::open(disk, small_config()).unwrap();
     assert_eq!((opened.log.last_index(), repairs), (2, Vec::new()));
-    // The record, and another was written after its seal: it had been synced.
+    // The record is lost, but another was written after its seal. So the lost record had been synced.
     machine.log.append(entries(3..=3, 5, 20), None, 3);
     machine.settle();
     let mut disk = machine.disk.clone();
