@@ -1,0 +1,237 @@
+//! The machine against a zone that is modelled: time is virtual, servers do as they are told.
+
+mod late_updates;
+mod ownership;
+mod publishing;
+mod random;
+mod restarts;
+mod servers;
+
+use super::*;
+use crate::address::Addresses;
+use crate::limits::{CONFLICT_REST_MS, LATE_MS, NAMES_MAX, UPDATES_BURST};
+use crate::outcome::{Failure, Refusal, Seen};
+use proptest::prelude::*;
+use wire::number::Rcode;
+
+const START: Now = Now { ms: 5_000_000, unix_s: 1_700_000_000 };
+
+/// How long a server holds an update after its client gave up.
+const HELD_MS: u64 = 2_500;
+
+/// What a server does with a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Mood {
+    /// As it should.
+    Works,
+    /// It does it, and its response is lost.
+    LosesResponses,
+    /// It carries an update out only some time later, as through an election, and says nothing; looks it answers.
+    Holds,
+    /// It never hears of it.
+    Deaf,
+    /// It says SERVFAIL.
+    Fails,
+    /// It says REFUSED.
+    Refuses,
+}
+
+/// The machine, the zone that its servers share, and the clock.
+struct Lab {
+    config: Config,
+    machine: Machine,
+    now: Now,
+    zone: PerFamily<(Addresses, u32)>,
+    /// A wildcard that shows these where there is nothing.
+    wildcard: Addresses,
+    is_alias: bool,
+    /// What somebody writes right after the next look.
+    after_look: Option<Addresses>,
+    moods: Vec<Mood>,
+    /// As it lies on disk.
+    disk: Saved,
+    interfaces: Vec<InterfaceAddress>,
+    /// Updates that reached a server: when, which, and what was asked.
+    updates: Vec<(u64, usize, Update)>,
+    looks: usize,
+    /// Updates that a server holds, and when it carries them out.
+    held: Vec<(u64, Update)>,
+    notices: Vec<Notice>,
+    take_over: bool,
+}
+
+impl Lab {
+    fn new(servers: usize) -> Self {
+        Self::with("", servers)
+    }
+
+    fn with(more: &str, servers: usize) -> Self {
+        let names: Vec<String> = (0..servers).map(|number| format!("\"192.0.2.{}\"", number + 1)).collect();
+        let text = format!(
+            "zone = \"example.test\"\nservers = [{}]\nkey_file = \"k\"\n\
+             [[name]]\nname = \"home.example.test\"\nprivate = true\nwithdraw_after_s = 10\n{more}",
+            names.join(", ")
+        );
+        let config = Config::parse(&text).unwrap();
+        let disk = Saved::new("example.test.");
+        Self {
+            machine: Machine::new(&config, disk.clone(), options(false)),
+            config,
+            now: START,
+            zone: PerFamily::default(),
+            wildcard: Addresses::new(),
+            is_alias: false,
+            after_look: None,
+            moods: vec![Mood::Works; servers],
+            disk,
+            interfaces: Vec::new(),
+            updates: Vec::new(),
+            looks: 0,
+            held: Vec::new(),
+            notices: Vec::new(),
+            take_over: false,
+        }
+    }
+
+    /// The process is killed and starts again with what lies on disk.
+    fn restart(&mut self) {
+        let disk = Saved::parse(&self.disk.to_octets(), "example.test.").unwrap();
+        self.machine = Machine::new(&self.config, disk, options(self.take_over));
+        self.machine.handle_interfaces(self.interfaces.clone(), self.now);
+        self.act();
+    }
+
+    fn set_addresses(&mut self, addresses: &[&str]) {
+        self.interfaces = addresses
+            .iter()
+            .map(|address| InterfaceAddress {
+                interface: "eth0".into(),
+                address: address.parse().unwrap(),
+                is_temporary: false,
+                is_deprecated: false,
+            })
+            .collect();
+        self.machine.handle_interfaces(self.interfaces.clone(), self.now);
+        self.act();
+    }
+
+    /// Does what the machine wants done, each request at once.
+    fn act(&mut self) {
+        for steps in 0.. {
+            assert!(steps < 1_000, "it never comes to rest");
+            let Some(action) = self.machine.poll_action() else { break };
+            match action {
+                Action::Save(saved) => self.disk = saved,
+                Action::Send(request) => {
+                    let (token, outcome) = self.serve(&request);
+                    self.machine.handle_outcome(token, outcome, self.now);
+                }
+                Action::Tell(notice) => self.notices.push(notice),
+                Action::Probe { token, .. } => self.machine.handle_probe(token, None, self.now),
+            }
+        }
+    }
+
+    fn serve(&mut self, request: &Request) -> (u64, Outcome) {
+        let (Request::Update { token, server, .. } | Request::Look { token, server, .. }) = request;
+        let mood = self.moods[*server];
+        let silence = Outcome::Unreachable(Failure::Silence);
+        match mood {
+            Mood::Deaf => return (*token, silence),
+            Mood::Fails => return (*token, Outcome::Unreachable(Failure::Rcode(Rcode::SERVFAIL))),
+            Mood::Refuses => return (*token, Outcome::Refused(Refusal::Rcode(Rcode::REFUSED))),
+            Mood::Works | Mood::LosesResponses | Mood::Holds => {}
+        }
+        let outcome = match request {
+            Request::Update { update, .. } => {
+                // Whatever is sent is remembered on disk first.
+                let known = &self.disk.names["home.example.test."];
+                for change in &update.changes {
+                    let is_there =
+                        |sets: &PerFamily<Option<Addresses>>| sets[change.family].as_ref() == Some(&change.to);
+                    assert!(known.attempts.iter().any(|attempt| is_there(&attempt.sets)), "sent before it was saved");
+                }
+                self.updates.push((self.now.ms, *server, update.clone()));
+                if mood == Mood::Holds {
+                    self.held.push((self.now.ms + HELD_MS, update.clone()));
+                    return (*token, silence);
+                }
+                self.apply(update)
+            }
+            Request::Look { family, .. } => {
+                self.looks += 1;
+                let (addresses, ttl) = self.shows(*family);
+                if let Some(theirs) = self.after_look.take() {
+                    self.zone.ipv4 = (theirs, 300);
+                }
+                let ttl = (!addresses.is_empty()).then_some(ttl);
+                Outcome::Seen(Seen { addresses, ttl, is_alias: self.is_alias })
+            }
+        };
+        (*token, if mood == Mood::LosesResponses { silence } else { outcome })
+    }
+
+    /// What a query finds: RFC 4592 2.2.1, a wildcard counts where the name does not exist, with any type.
+    fn shows(&self, family: Family) -> (Addresses, u32) {
+        let exists = Family::ALL.into_iter().any(|family| !self.zone[family].0.is_empty());
+        if exists {
+            return self.zone[family].clone();
+        }
+        (self.wildcard.iter().copied().filter(|address| Family::of(address) == family).collect(), 60)
+    }
+
+    /// RFC 2136 3.2 and 3.4.
+    fn apply(&mut self, update: &Update) -> Outcome {
+        for change in &update.changes {
+            let there = &self.zone[change.family].0;
+            match (change.from.is_empty(), there.is_empty()) {
+                (true, false) => return Outcome::Prerequisite(Rcode::YXRRSET),
+                (false, _) if *there != change.from => return Outcome::Prerequisite(Rcode::NXRRSET),
+                _ => {}
+            }
+        }
+        if self.is_alias {
+            return Outcome::Prerequisite(Rcode::YXRRSET);
+        }
+        for change in &update.changes {
+            self.zone[change.family] = (change.to.clone(), update.ttl);
+        }
+        Outcome::Done
+    }
+
+    /// Lets time pass, waking the machine when it wants to be.
+    fn pass(&mut self, ms: u64) {
+        let end = self.now.ms + ms;
+        for steps in 0.. {
+            assert!(steps < 10_000, "it is woken again and again");
+            let wake = self.machine.wake_ms(self.now).unwrap_or(u64::MAX).max(self.now.ms);
+            let held = self.held.iter().map(|(at, _)| *at).min().unwrap_or(u64::MAX);
+            let next = wake.min(held).min(end);
+            self.now = Now { ms: next, unix_s: START.unix_s + (next - START.ms) / 1_000 };
+            for (_, update) in self.held.extract_if(.., |(at, _)| *at <= next).collect::<Vec<_>>() {
+                self.apply(&update);
+            }
+            self.machine.handle_time(self.now);
+            self.act();
+            if next == end {
+                break;
+            }
+        }
+    }
+
+    fn standing(&self) -> Standing {
+        self.machine.standings(self.now).next().unwrap().1
+    }
+
+    fn has(&self, family: Family) -> Vec<String> {
+        self.zone[family].0.iter().map(ToString::to_string).collect()
+    }
+}
+
+fn options(take_over: bool) -> Options {
+    Options { is_dry_run: false, take_over, check_period_s: 3_600, seed: 1 }
+}
+
+fn set(addresses: &[&str]) -> Addresses {
+    addresses.iter().map(|address| address.parse().unwrap()).collect()
+}

@@ -1,0 +1,120 @@
+//! What is published, and how often.
+
+use super::*;
+
+#[test]
+fn both_families_go_in_one_update_and_nothing_follows() {
+    let mut lab = Lab::new(1);
+    lab.set_addresses(&["192.0.2.1", "2001:db8::1"]);
+    assert_eq!((lab.has(Family::V4), lab.has(Family::V6)), (vec!["192.0.2.1".into()], vec!["2001:db8::1".into()]));
+    assert_eq!((lab.updates.len(), lab.standing()), (1, Standing::Settled));
+    lab.pass(3_000_000);
+    assert_eq!((lab.updates.len(), lab.looks), (1, 0));
+}
+
+#[test]
+fn a_new_address_replaces_the_old_one_when_it_has_settled() {
+    let mut lab = Lab::new(1);
+    lab.set_addresses(&["192.0.2.1"]);
+    lab.pass(1_000);
+    lab.set_addresses(&["192.0.2.2"]);
+    assert_eq!(lab.standing(), Standing::Busy);
+    lab.pass(199);
+    assert_eq!(lab.has(Family::V4), ["192.0.2.1"]);
+    lab.pass(1);
+    assert_eq!((lab.has(Family::V4), lab.standing()), (vec!["192.0.2.2".into()], Standing::Settled));
+    // One that is gone for less than that is not acted on.
+    lab.set_addresses(&[]);
+    lab.pass(100);
+    lab.set_addresses(&["192.0.2.2"]);
+    lab.pass(10_000);
+    assert_eq!(lab.updates.len(), 2);
+}
+
+#[test]
+fn records_go_when_there_has_been_no_address_for_long() {
+    let mut lab = Lab::new(1);
+    lab.set_addresses(&["192.0.2.1", "2001:db8::1"]);
+    lab.set_addresses(&["192.0.2.1"]);
+    lab.pass(10_000);
+    assert_eq!(lab.has(Family::V6), ["2001:db8::1"]);
+    lab.pass(300);
+    assert!(lab.has(Family::V6).is_empty());
+    assert_eq!(lab.has(Family::V4), ["192.0.2.1"]);
+    assert_eq!((lab.updates.len(), lab.standing()), (2, Standing::Settled));
+    assert_eq!(lab.updates[1].2.changes.len(), 1, "the other family is left alone");
+}
+
+#[test]
+fn a_record_that_went_missing_is_found_out_and_written_again() {
+    let mut lab = Lab::new(1);
+    lab.set_addresses(&["192.0.2.1"]);
+    lab.zone = PerFamily::default();
+    lab.pass(3_500_000);
+    assert_eq!(lab.looks, 0);
+    lab.pass(200_000);
+    assert_eq!((lab.has(Family::V4), lab.standing()), (vec!["192.0.2.1".into()], Standing::Settled));
+    // The check is repeated, and says when it was.
+    let looks = lab.looks;
+    lab.pass(3_700_000);
+    assert!(lab.looks > looks && lab.updates.len() == 2);
+    let (_, confirmed) = lab.machine.confirmed_at_s().next().unwrap();
+    assert!(lab.now.unix_s - confirmed < 3_600);
+}
+
+#[test]
+fn flapping_gives_few_updates_and_the_last_address_wins() {
+    let mut lab = Lab::new(1);
+    lab.set_addresses(&["192.0.2.1"]);
+    for round in 0..300 {
+        lab.set_addresses(&[["192.0.2.1", "192.0.2.2"][round % 2]]);
+        lab.pass(300);
+    }
+    // 90 seconds: a burst, and one in five seconds.
+    assert!((10..=18 + UPDATES_BURST as usize + 1).contains(&lab.updates.len()), "{}", lab.updates.len());
+    lab.set_addresses(&["192.0.2.3"]);
+    lab.pass(30_000);
+    assert_eq!(lab.has(Family::V4), ["192.0.2.3"]);
+    // What never settles is acted on too.
+    lab.pass(60_000);
+    let before = lab.updates.len();
+    for round in 0..60 {
+        lab.set_addresses(&[["192.0.2.4", "192.0.2.5"][round % 2]]);
+        lab.pass(100);
+    }
+    assert!(lab.updates.len() > before);
+}
+
+#[test]
+fn a_dry_run_says_what_it_would_do_and_does_nothing() {
+    let mut lab = Lab::new(1);
+    lab.machine = Machine::new(&lab.config, lab.disk.clone(), Options { is_dry_run: true, ..options(false) });
+    lab.set_addresses(&["192.0.2.1"]);
+    lab.pass(10_000_000);
+    let would: Vec<_> = lab.notices.iter().filter(|notice| matches!(notice, Notice::Would { .. })).collect();
+    assert!(matches!(would[..], [Notice::Would { update, .. }] if update.changes[0].to == set(&["192.0.2.1"])));
+    assert!(lab.updates.is_empty() && lab.looks == 0 && lab.disk.names.is_empty());
+}
+
+#[test]
+fn the_outside_address_is_published_and_stays_while_probes_are_silent() {
+    let mut lab = Lab::with("ipv4 = \"outside\"\nipv6 = \"off\"\n[[outside.probe]]\nstun = \"192.0.2.9\"\n", 1);
+    let probe = |lab: &mut Lab| {
+        let mut asked = None;
+        while let Some(action) = lab.machine.poll_action() {
+            if let Action::Probe { token, family, .. } = action {
+                assert_eq!(family, Family::V4, "the other family is not wanted");
+                asked = Some(token);
+            }
+        }
+        asked
+    };
+    lab.machine.handle_interfaces(Vec::new(), lab.now);
+    let token = probe(&mut lab).unwrap();
+    assert_eq!(lab.standing(), Standing::Busy);
+    lab.machine.handle_probe(token, Some("1.1.1.1".parse().unwrap()), lab.now);
+    lab.act();
+    assert_eq!((lab.has(Family::V4), lab.standing()), (vec!["1.1.1.1".into()], Standing::Settled));
+    lab.pass(3_000_000);
+    assert_eq!((lab.has(Family::V4), lab.updates.len()), (vec!["1.1.1.1".into()], 1));
+}

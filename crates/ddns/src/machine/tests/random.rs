@@ -1,0 +1,80 @@
+//! Random events, against the rule that records of others stay.
+
+use super::*;
+
+#[derive(Clone, Debug)]
+enum Event {
+    Address(u8),
+    Mood(usize, Mood),
+    Pass(u64),
+    Restart,
+    Another(u8),
+    Vanish,
+    Wildcard(u8),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let mood = prop_oneof![
+        3 => Just(Mood::Works), 2 => Just(Mood::LosesResponses), 1 => Just(Mood::Deaf), 1 => Just(Mood::Fails),
+        1 => Just(Mood::Holds)
+    ];
+    prop_oneof![
+        4 => (1u8..5).prop_map(Event::Address),
+        3 => (0usize..2, mood).prop_map(|(server, mood)| Event::Mood(server, mood)),
+        4 => (1u64..20_000).prop_map(Event::Pass),
+        2 => Just(Event::Restart),
+        1 => (1u8..4).prop_map(Event::Another),
+        1 => Just(Event::Vanish),
+        1 => (1u8..5).prop_map(Event::Wildcard),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    /// Whatever happens, a record that we never wrote is left alone; and when servers work again and nobody else has
+    /// written, the name has what it shall have.
+    #[test]
+    fn others_are_left_alone_and_the_name_is_right_in_the_end(events in prop::collection::vec(event(), 1..40)) {
+        let mut lab = Lab::new(2);
+        let mut anothers: Option<Addresses> = None;
+        lab.set_addresses(&["192.0.2.1"]);
+        for event in events {
+            match event {
+                Event::Address(last) => lab.set_addresses(&[&format!("192.0.2.{last}")]),
+                Event::Mood(server, mood) => lab.moods[server] = mood,
+                Event::Pass(ms) => lab.pass(ms),
+                Event::Restart => lab.restart(),
+                // Addresses that are never ours.
+                Event::Another(last) => {
+                    let theirs = set(&[&format!("203.0.113.{last}")]);
+                    lab.zone.ipv4 = (theirs.clone(), 300);
+                    anothers = Some(theirs);
+                }
+                Event::Vanish => {
+                    lab.zone = PerFamily::default();
+                    anothers = None;
+                }
+                // It shows what may be ours.
+                Event::Wildcard(last) => lab.wildcard = set(&[&format!("192.0.2.{last}")]),
+            }
+            if let Some(theirs) = &anothers {
+                prop_assert_eq!(&lab.zone.ipv4.0, theirs);
+            }
+        }
+        lab.moods = vec![Mood::Works; 2];
+        // Past all rests, and past a check.
+        lab.pass(5_000_000);
+        match anothers {
+            Some(theirs) => {
+                prop_assert_eq!(&lab.zone.ipv4.0, &theirs);
+                prop_assert!(matches!(lab.standing(), Standing::Troubled(Trouble::Anothers(_)) | Standing::Settled));
+            }
+            None => {
+                let wanted: Addresses = lab.interfaces.iter().map(|found| found.address).collect();
+                prop_assert_eq!(lab.shows(Family::V4).0, wanted);
+                prop_assert_eq!(lab.standing(), Standing::Settled);
+            }
+        }
+    }
+}

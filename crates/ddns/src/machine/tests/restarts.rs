@@ -1,0 +1,75 @@
+//! What a restart remembers.
+
+use super::*;
+
+#[test]
+fn what_went_before_a_restart_is_withdrawn_when_its_time_is_up() {
+    let mut lab = Lab::new(1);
+    lab.set_addresses(&["192.0.2.1", "2001:db8::1"]);
+    lab.set_addresses(&["192.0.2.1"]);
+    // As from cron: one process after the other, none of which lives as long as that takes.
+    for _ in 0..2 {
+        lab.pass(4_000);
+        lab.restart();
+        assert_eq!((lab.updates.len(), lab.standing()), (1, Standing::Settled));
+    }
+    lab.now = Now { ms: START.ms, unix_s: START.unix_s + 9 };
+    lab.restart();
+    assert_eq!(lab.updates.len(), 1);
+    lab.now.unix_s += 1;
+    lab.restart();
+    assert_eq!((lab.updates.len(), lab.zone.ipv6.0.len(), lab.standing()), (2, 0, Standing::Settled));
+    // One that came back has all of its time again when it goes.
+    lab.set_addresses(&["192.0.2.1", "2001:db8::1"]);
+    lab.pass(1_000);
+    assert_eq!(lab.disk.names["home.example.test."].gone_since_s.ipv6, None);
+}
+
+#[test]
+fn a_restart_changes_nothing_and_asks_nobody() {
+    let mut lab = Lab::new(1);
+    lab.set_addresses(&["192.0.2.1", "2001:db8::1"]);
+    lab.restart();
+    lab.pass(1_000);
+    assert_eq!((lab.updates.len(), lab.looks, lab.standing()), (1, 0, Standing::Settled));
+    // Another TTL is a change.
+    lab.config.names[0].ttl = 90;
+    lab.restart();
+    assert_eq!((lab.updates.len(), lab.zone.ipv4.1, lab.zone.ipv6.1), (2, 90, 90));
+}
+
+/// Keeps names until they are right, and gives what is then on disk. One is confirmed each second, the last one first.
+fn keep(names: &[String], mut disk: Saved, now: &mut Now) -> Saved {
+    let tables = names.iter().rev().map(|name| format!("[[name]]\nname = \"{name}.example.test\"\nprivate = true\n"));
+    let head = "zone = \"example.test\"\nservers = [\"192.0.2.1\"]\nkey_file = \"k\"\n".to_owned();
+    let config = Config::parse(&(head + &tables.collect::<String>())).unwrap();
+    let mut machine = Machine::new(&config, disk.clone(), options(false));
+    let address = "192.0.2.1".parse().unwrap();
+    let found = InterfaceAddress { interface: "eth0".into(), address, is_temporary: false, is_deprecated: false };
+    machine.handle_interfaces(vec![found], *now);
+    while let Some(action) = machine.poll_action() {
+        match action {
+            Action::Save(saved) => disk = saved,
+            Action::Send(Request::Update { token, .. }) => {
+                *now = Now { ms: now.ms + 1_000, unix_s: now.unix_s + 1 };
+                machine.handle_outcome(token, Outcome::Done, *now);
+            }
+            _ => {}
+        }
+    }
+    disk
+}
+
+#[test]
+fn names_that_are_not_configured_any_more_go_before_the_file_is_too_large_to_be_read() {
+    let named = |letter: &str, count: usize| (0..count).map(|at| format!("{letter}{at:02}")).collect::<Vec<_>>();
+    let (mut disk, mut now) = (Saved::new("example.test."), START);
+    for names in [named("b", NAMES_MAX), named("c", NAMES_MAX), named("a", 1)] {
+        disk = keep(&names, disk, &mut now);
+    }
+    let saved = Saved::parse(&disk.to_octets(), "example.test.").unwrap();
+    assert_eq!((&saved, saved.names.len()), (&disk, 2 * NAMES_MAX));
+    let is_there = |name: &str| saved.names.contains_key(&format!("{name}.example.test."));
+    assert!(is_there("a00") && is_there("b00") && is_there("c00") && is_there("c63"));
+    assert!(!is_there("b63"), "it was confirmed first");
+}
