@@ -310,9 +310,9 @@ impl Replica {
         }
     }
 
-    /// A restarted replica that hears no leader answers after a while, marked stale. All that it had published is in
-    /// its log. Where the log holds more than is known to be committed, the replica may have published some of that
-    /// too, and it waits longer: without that part its serials may be older than those it served before.
+    /// A restarted replica that hears no leader answers after a while, marked stale. Everything it had published is in
+    /// its log. If the log holds more than is known to be committed, the replica may have published part of that too.
+    /// Then it waits longer, because without that part its serials may be older than before.
     pub(crate) fn serve_stale_when_due(&mut self) {
         let knows_all = self.machine.applied.0 >= self.started_last_index;
         let waited = self.lived_ms >= self.config.start_stale_after_ms;
@@ -323,14 +323,14 @@ impl Replica {
         }
     }
 
-    /// Nobody has led for long, and all that is known to be committed is applied.
+    /// Whether no leader has led for long, and everything known to be committed is applied.
     fn may_serve_behind(&self) -> bool {
         self.lived_ms - self.led_ms >= self.config.start_behind_after_ms
             && self.machine.applied.0 >= self.driver.log().hard_state().commit
     }
 
-    /// Whether this replica answers although it may have published more before it started. Serials may be older than
-    /// they were until a leader confirms the rest.
+    /// Whether this replica answers although it may have published newer data before it started. Its serials may be
+    /// older than before until a leader confirms the rest.
     #[must_use]
     pub fn serves_behind(&self) -> bool {
         self.serving == Serving::Stale && self.machine.applied.0 < self.started_last_index

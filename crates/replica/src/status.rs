@@ -42,10 +42,10 @@ pub struct Status {
     pub serving: Serving,
     /// Its state differs from what a majority has.
     pub is_fenced: bool,
-    /// What its log may lack, so that it votes only for members that hold it, and does not campaign.
+    /// What its log may lack. Until that is settled it votes only for members that hold it, and does not campaign.
     pub doubt: Option<Doubt>,
-    /// If that is about a torn record: the voters that have not shown that they do not hold it either. Any of them can
-    /// end the doubt.
+    /// If the doubt is about a torn record: the voters that have not shown that they lack it too. Any of them can end
+    /// the doubt.
     pub doubt_waits_for: Vec<NodeId>,
     /// Why it cannot go on.
     pub fatal: Option<FatalReason>,
@@ -88,7 +88,7 @@ pub struct MemberStatus {
     pub has_seen_pins: bool,
     /// What its zones take in memory, as it last told the leader; unknown elsewhere.
     pub memory: Option<MemoryFigures>,
-    /// By how much its clock is ahead of the cluster's time, in milliseconds; unknown where it was not heard of late.
+    /// Milliseconds by which its clock is ahead of the cluster's time. `None` if it has not reported recently.
     pub clock_ahead_ms: Option<i64>,
 }
 

@@ -41,26 +41,25 @@ pub struct Trust {
     pub pins_unseen_by: Vec<NodeId>,
     /// The members whose next key every member has seen: they may show it.
     pub next_pins_seen: Vec<NodeId>,
-    /// The join tokens that are neither used up nor revoked; one that has expired may still be here.
+    /// The join tokens that are neither used up nor revoked. An expired token may still be listed.
     pub join_tokens: Vec<JoinTokenStatus>,
 }
 
-/// A join token, without what it takes to use it.
+/// A join token without its secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JoinTokenStatus {
     /// SHA-256 of the token.
     pub digest: [u8; 32],
     /// Milliseconds since 1970 after which it is void.
     pub expires_wall_ms: u64,
-    /// Whether its bearer stays a learner.
+    /// Whether the joining member stays a learner.
     pub is_learner: bool,
 }
 
-/// What people call a join token: the first octets of its digest. A token is 32 random octets, so the digest tells
-/// nothing of it.
+/// The id of a join token: the first bytes of its digest. A token is 32 random bytes, so the digest does not reveal it.
 #[must_use]
 pub fn token_id(digest: &[u8; 32]) -> String {
-    digest[..TOKEN_ID_OCTETS].iter().map(|octet| format!("{octet:02x}")).collect()
+    digest[..TOKEN_ID_OCTETS].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// One authority.

@@ -285,7 +285,7 @@ fn the_key_comes_before_the_length_of_the_mac() {
     let message = signed(KeyAlgorithm::HmacSha256, NOW);
     for length in [0, 5, 9, 10, 15, 33, 64, 65] {
         let octets = cut_mac(&message, length);
-        // RFC 8945 5.2.1: BADKEY for a key that is not known, or one of another algorithm; 5.2.2.1: else FORMERR.
+        // RFC 8945 5.2.1: BADKEY for an unknown key or a key of another algorithm. 5.2.2.1: otherwise FORMERR.
         assert_eq!(rejected(&octets, &KeyTable::new(), NOW).0, TsigReject::BadKey, "{length}");
         assert_eq!(rejected(&octets, &table(KeyAlgorithm::HmacSha512), NOW).0, TsigReject::BadKey, "{length}");
         assert!(
@@ -452,16 +452,16 @@ fn every_cut_of_a_signed_message_is_refused() {
     }
 }
 
-/// The message with its MAC cut to `octets`, or made as long with zeros.
-fn cut_mac(message: &[u8], octets: usize) -> Vec<u8> {
+/// Returns the message with its MAC cut or padded with zeros to `length` bytes.
+fn cut_mac(message: &[u8], length: usize) -> Vec<u8> {
     let rdlength_at = update().len() + name("key.test").octets().len() + 8;
     let mac_size_at = rdlength_at + 2 + 13 + 8;
     let size = usize::from(u16::from_be_bytes([message[mac_size_at], message[mac_size_at + 1]]));
     let mut cut = message.to_vec();
     let end = mac_size_at + 2 + size;
-    cut.splice(mac_size_at + 2 + octets.min(size)..end, vec![0; octets.saturating_sub(size)]);
-    cut[mac_size_at..mac_size_at + 2].copy_from_slice(&(octets as u16).to_be_bytes());
-    let rdlength = u16::from_be_bytes([cut[rdlength_at], cut[rdlength_at + 1]]) + octets as u16 - size as u16;
+    cut.splice(mac_size_at + 2 + length.min(size)..end, vec![0; length.saturating_sub(size)]);
+    cut[mac_size_at..mac_size_at + 2].copy_from_slice(&(length as u16).to_be_bytes());
+    let rdlength = u16::from_be_bytes([cut[rdlength_at], cut[rdlength_at + 1]]) + length as u16 - size as u16;
     cut[rdlength_at..rdlength_at + 2].copy_from_slice(&rdlength.to_be_bytes());
     cut
 }

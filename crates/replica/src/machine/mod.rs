@@ -411,7 +411,7 @@ impl Machine {
     }
 }
 
-/// The one entry whose time is before that of the entry before it.
+/// Whether this is a `ClockBack` entry, the only kind of entry with an earlier time than the entry before it.
 const fn is_clock_back(entry: &Entry) -> bool {
     matches!(entry.body, Body::Settings(SettingsEntry { change: SettingsChange::ClockBack { .. }, .. }))
 }

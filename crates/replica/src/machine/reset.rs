@@ -6,20 +6,20 @@ use crate::update::serial::{self, SerialGap};
 use wire::number::{Rtype, Serial};
 use zone::{Changeset, Record, ZoneId};
 
-/// How a zone goes on in another cluster.
+/// The serial of a zone before and after a restore into another cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestoredZone {
-    /// Which.
+    /// The zone.
     pub zone: ZoneId,
-    /// The serial that the old state has.
+    /// The serial in the old state.
     pub serial_from: Serial,
-    /// The serial in the new cluster: the same for a zone that is signed elsewhere.
+    /// The serial in the new cluster. It is unchanged for a zone that is signed elsewhere.
     pub serial_to: Serial,
 }
 
 impl Machine {
-    /// Moves the serial of every zone ahead; gives the old and the new one of each. Zones that are signed elsewhere
-    /// keep theirs, because a new SOA would need a new signature. Imports that were not finished are dropped.
+    /// Moves the serial of every zone ahead and returns the old and new serials. Zones that are signed elsewhere keep
+    /// theirs, because a new SOA would need a new signature. Unfinished imports are dropped.
     ///
     /// # Errors
     /// The zone that does not take it.

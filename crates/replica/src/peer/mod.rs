@@ -124,7 +124,7 @@ pub(crate) enum Frame {
     Durable(Durable),
     /// What the zones of a member take in memory, and may take. Of feature level 3.
     Memory(MemoryFigures),
-    /// What the clock of a member shows, in milliseconds since 1970. Of feature level 4.
+    /// The wall clock of a member, in milliseconds since 1970. Needs feature level 4.
     Clock { wall_ms: u64 },
 }
 

@@ -134,7 +134,7 @@ fn decided() -> impl Iterator<Item = Command> {
         OptionsChange { stale: Some(StaleOption::Expire), ..nothing },
         OptionsChange { serial_policy: Some(SerialPolicyOption::Date), ..nothing },
         OptionsChange { limits: LimitsChange { ttl_max_s: Some(86_400), ..LimitsChange::NONE }, ..nothing },
-        // One that is lifted is named too.
+        // A change that removes a limit also names it.
         OptionsChange { limits: LimitsChange { records_max: Some(0), ..LimitsChange::NONE }, ..nothing },
         OptionsChange { serial_policy: Some(SerialPolicyOption::Increment), ack: Some(AckOption::AllLive), ..nothing },
     ]

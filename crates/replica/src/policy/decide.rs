@@ -116,7 +116,7 @@ impl Decision {
 /// - DNSKEY at the apex makes the zone one that is signed elsewhere ("presigned"), and every later update of it would
 ///   be refused; and elsewhere it has no meaning (RFC 4034 2). Such a zone comes in whole, as a file or by transfer.
 ///
-/// DS, CDS, CDNSKEY and ZONEMD are data like others; the prescan refuses a DS at the apex.
+/// DS, CDS, CDNSKEY and ZONEMD may be updated like other data. The prescan refuses a DS at the apex.
 #[must_use]
 pub const fn is_never_written(rtype: Rtype) -> bool {
     matches!(rtype, Rtype::RRSIG | Rtype::NSEC | Rtype::NSEC3 | Rtype::NSEC3PARAM | Rtype::DNSKEY)

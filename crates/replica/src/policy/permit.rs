@@ -21,7 +21,7 @@ pub struct Permit {
     records_max: BTreeMap<(Name, Rtype), NonZeroU16>,
     name_records_max: Option<u32>,
     zone_records_max: Option<u32>,
-    /// What the zone may hold, with whatever key it is written.
+    /// The zone's own limits, independent of the key.
     zone: ZoneLimits,
 }
 
@@ -66,13 +66,13 @@ impl Permit {
         Self { records_max: BTreeMap::new(), name_records_max: None, zone_records_max: None, zone: ZoneLimits::NONE }
     }
 
-    /// The same in a zone that may hold only so much.
+    /// Adds the zone's own limits.
     #[must_use]
     pub fn within(self, zone: ZoneLimits) -> Self {
         Self { zone, ..self }
     }
 
-    /// What the zone may hold.
+    /// The zone's own limits.
     pub(crate) const fn zone_limits(&self) -> ZoneLimits {
         self.zone
     }

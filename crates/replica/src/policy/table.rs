@@ -118,7 +118,7 @@ impl Policy {
         self.rules.is_empty() && self.limits.is_empty()
     }
 
-    /// Whether a rule grants a key something by its name.
+    /// Whether a rule grants something to a key by the key's name.
     #[must_use]
     pub fn has_grant_for(&self, key: NameRef<'_>) -> bool {
         self.rules_of(key)

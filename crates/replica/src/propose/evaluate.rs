@@ -323,7 +323,7 @@ impl Evaluator<'_> {
     fn administrators(&mut self, origin: Origin, change: SettingsChange) -> Step {
         match change {
             SettingsChange::ClockBack { .. } if origin.peer.is_none() => self.clock_back(origin),
-            // A leader judges the clocks itself, and no administrator can ask for it.
+            // Only the leader itself proposes this change. A request from another member changes nothing.
             SettingsChange::ClockBack { .. } => self.unchanged(),
             SettingsChange::MemberRole { id, votes: false } => self.take_vote(origin, id, None, change),
             SettingsChange::MemberReplace { gone, new } => match self.machine.settings.check(&change, 0) {
@@ -355,7 +355,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// Entry times go back by an entry of its own, to what the clocks of the members show now.
+    /// Proposes the entry that moves entry times back to the members' current clocks.
     fn clock_back(&mut self, origin: Origin) -> Step {
         let before_ms = self.head.time_ms;
         let by_ms = before_ms.saturating_sub(self.wall_ms);

@@ -23,13 +23,13 @@ use raft::eraftpb::{Message, MessageType};
 /// What a log may lack: entries up to an index, acknowledged in or before a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Doubt {
-    /// The term of the leader that contradicted the log; of a torn record, its term.
+    /// The term of the leader that contradicted the log, or the term of the torn record.
     pub term: u64,
     /// The last entry that the log may lack, or the one that may be another.
     pub index: u64,
     /// Whether an entry is there and may be another.
     pub is_diverged: bool,
-    /// Whether it is about a torn record that was cut off, and no leader has contradicted the log.
+    /// Whether the doubt is about a torn record that was cut off, and no leader has contradicted the log.
     pub is_torn: bool,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Doubts {
     kept: Option<Doubt>,
     /// What the leader of this term says now.
     said: Option<Said>,
-    /// What was found out about a torn record.
+    /// What this member found out about a torn record.
     pub(super) findings: Findings,
 }
 
@@ -82,7 +82,7 @@ impl Doubt {
     pub(crate) fn and(self, other: Self) -> Self {
         let (own, others) = ((self.term, self.index), (other.term, other.index));
         let (term, index) = own.max(others);
-        // That a voter lacks the later entry does not show that it lacks the earlier one.
+        // A voter that lacks the later entry may still hold the earlier one.
         let is_torn = self.is_torn && other.is_torn && own == others;
         Self { term, index, is_diverged: self.is_diverged || other.is_diverged, is_torn }
     }
@@ -105,18 +105,18 @@ impl Replica {
     }
 
     /// What the log may lack, as known at the start. The shell keeps it for the next start until
-    /// [`Output::DoubtCleared`], and must have stored it before it carries out the first job of the disk.
+    /// [`Output::DoubtCleared`]. It must store the doubt before it carries out the first job of the disk.
     #[must_use]
     pub const fn doubt(&self) -> Option<Doubt> {
         self.doubts.kept
     }
 
-    /// That, when it is about a torn record.
+    /// The doubt from the start, if it is about a torn record.
     pub(super) fn torn_doubt(&self) -> Option<Doubt> {
         self.doubts.kept.filter(|doubt| doubt.is_torn)
     }
 
-    /// Whether a leader speaks against the log now.
+    /// Whether a leader currently contradicts the log.
     pub(super) const fn is_contradicted(&self) -> bool {
         self.doubts.said.is_some()
     }
@@ -125,7 +125,7 @@ impl Replica {
     pub(super) fn withholds_vote(&mut self, message: &Message) -> bool {
         let withholds = match message.get_msg_type() {
             MessageType::MsgTimeoutNow => self.is_doubted(),
-            // A candidate of an older term is told of this one, and gets no vote.
+            // A candidate with an older term learns of this term and gets no vote.
             MessageType::MsgRequestVote | MessageType::MsgRequestPreVote => {
                 message.term >= self.driver.term()
                     && !self.doubts.all().all(|doubt| doubt.lets_vote(message.log_term, message.index))

@@ -67,7 +67,7 @@ pub struct Restored {
     pub applied: (u64, u64),
     /// Index of the entry that the new cluster begins with.
     pub founded: u64,
-    /// Zones, in order, with their old and new serials.
+    /// Zones in order, with their old and new serials.
     pub zones: Vec<RestoredZone>,
     /// TSIG keys.
     pub key_count: usize,
@@ -85,7 +85,7 @@ pub struct Founder<'f> {
     pub old_key: &'f DataKey,
     /// How far serials jump ahead.
     pub serial_gap: SerialGap,
-    /// Seconds since 1970: zones whose serial is the time jump ahead from here.
+    /// Seconds since 1970. The serials of zones with the policy `unixtime` jump ahead from this time.
     pub now_s: u64,
     /// Gives random octets.
     pub nonce: &'f mut dyn FnMut() -> [u8; 12],

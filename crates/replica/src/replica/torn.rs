@@ -1,14 +1,14 @@
-//! The last record of the log was not whole at the start, and was cut off.
+//! The last record of the log was incomplete at the start and was cut off.
 //!
-//! Nearly always a crash interrupted its write, and nobody was ever told that it was stored. But a disk that lost a
-//! sector later leaves the same, and then the entries may have been acknowledged. So the member starts with a [`Doubt`]
-//! about them. It ends when one of these shows that nothing acknowledged is missing:
+//! Nearly always a crash interrupted the write, and the record was never acknowledged. But a disk that later lost a
+//! sector leaves the same trace, and then the entries may have been acknowledged. So the member starts with a [`Doubt`]
+//! about them. The doubt ends when one of these shows that no acknowledged entry is missing:
 //!
-//! - The log holds the entries again, or all that a leader of a later term has.
-//! - The leader of the term has confirmed the log for a second, and never contradicted it.
-//! - Every other voter has shown that it does not hold the entries either. Had they been acknowledged, more disks would
-//!   have lost them than the cluster can bear. Members in doubt tell each other where their logs end while they hear no
-//!   leader, so a cluster that lost power as a whole elects a leader by itself.
+//! - The log holds the entries again, or all entries of a leader with a later term.
+//! - The leader of the term has confirmed the log for a second and never contradicted it.
+//! - Every other voter has shown that it does not hold the entries either. If they had been acknowledged, more disks
+//!   would have lost them than the cluster can survive. Members in doubt report the ends of their logs to each other
+//!   while they hear no leader. So a cluster that lost power as a whole elects a leader by itself.
 
 use super::{Doubt, Replica};
 use crate::io::{NodeId, Output};
@@ -18,20 +18,20 @@ use crate::peer::Frame;
 use raft::eraftpb::{Message, MessageType};
 use std::collections::BTreeSet;
 
-/// What a member in doubt about a torn record found out since its start.
+/// What a member in doubt about a torn record has found out since its start.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    /// Voters that do not hold the entries.
+    /// Voters without the entries.
     without: BTreeSet<NodeId>,
-    /// The leader, its term, and since when it leads, in time lived through.
+    /// The leader, its term, and since when it leads in this process's running time.
     led: Option<(NodeId, u64, u64)>,
-    /// When the end of the log was told last, in time lived through.
+    /// When this member last reported the end of its log, in this process's running time.
     told_ms: u64,
-    /// When the shell was told last, in time lived through, and what.
+    /// The last report to the shell: its time in this process's running time, and the voters it named.
     reported: Option<(u64, Vec<NodeId>)>,
 }
 
-/// What the log may lack, when a torn record was cut off that may have held entries.
+/// Returns what the log may lack, if a torn record was cut off that may have held entries.
 pub(crate) fn doubt_of(log: &Log, repairs: &[Repair]) -> Option<Doubt> {
     let record = repairs.iter().find_map(|repair| match repair {
         Repair::TailCut { record, .. } => Some(*record),
@@ -40,7 +40,7 @@ pub(crate) fn doubt_of(log: &Log, repairs: &[Repair]) -> Option<Doubt> {
     let (term, index) = match record {
         TornRecord::Empty => return None,
         TornRecord::Entries { last } => (last.term, last.index),
-        // Only a log of a later term is sure to hold what nobody can name.
+        // The entries are unknown. Only a log with a later term is sure to hold them.
         TornRecord::Unknown => (log.hard_state().term, u64::MAX),
     };
     Some(Doubt { term, index, is_diverged: false, is_torn: true })
@@ -55,8 +55,8 @@ impl Replica {
         is_held || self.is_confirmed_by_leader() || (is_voter && self.doubt_waits_for().is_empty())
     }
 
-    /// Whether one leader has led for a while, has said nothing against the log, and all is applied that it has
-    /// committed. What this member acknowledged to it would be part of that.
+    /// Whether one leader has led for a while without contradicting the log, and this member has applied everything
+    /// that the leader has committed. Entries that this member acknowledged to the leader would be among these.
     fn is_confirmed_by_leader(&mut self) -> bool {
         let now_ms = self.lived_ms;
         let leader = self.driver.leader().map(|leader| (leader, self.driver.term()));
@@ -68,11 +68,11 @@ impl Replica {
         is_led && !self.is_contradicted() && self.staleness_ms() < CONTRADICTED_MS
     }
 
-    /// A voter that asks for a vote says where its log ends.
+    /// Notes the end of a voter's log from its request for a vote.
     pub(super) fn note_position(&mut self, from: NodeId, message: &Message) {
         let Some(doubt) = self.torn_doubt() else { return };
         let is_request = matches!(message.get_msg_type(), MessageType::MsgRequestVote | MessageType::MsgRequestPreVote);
-        // One of an older term was sent before the entries were.
+        // A request with an older term was sent before the entries were.
         if !is_request || message.from != from || message.term <= doubt.term || !self.driver.voters().contains(&from) {
             return;
         }
@@ -84,7 +84,7 @@ impl Replica {
         }
     }
 
-    /// The other voters that have not shown yet that they do not hold the entries of a torn record.
+    /// The other voters that have not yet shown that they lack the entries of a torn record.
     #[must_use]
     pub fn doubt_waits_for(&self) -> Vec<NodeId> {
         if self.torn_doubt().is_none() {
@@ -95,7 +95,8 @@ impl Replica {
         voters
     }
 
-    /// While no leader is heard: tells the other voters where this log ends, and the shell what is missing.
+    /// While this member hears no leader, it reports the end of its log to the other voters. It also reports to the
+    /// shell which voters it waits for.
     pub(super) fn tick_torn(&mut self) {
         if self.torn_doubt().is_none() {
             return;
@@ -120,8 +121,8 @@ impl Replica {
         }
     }
 
-    /// Asks for a vote before the vote (raft dissertation 9.6) without campaigning: the question names the end of the
-    /// log, changes nothing at the other voters, and every build knows it. A follower ignores the answers.
+    /// Sends a pre-vote request (raft dissertation 9.6) without campaigning. The request contains the end of the log,
+    /// changes nothing at the other voters, and every build knows it. A follower ignores the answers.
     fn tell_position(&mut self) {
         let (id, index) = (self.driver.id(), self.driver.last_index());
         let Ok(log_term) = self.driver.log().term(index) else { return };

@@ -13,7 +13,7 @@ use wire::number::{Rcode, Serial};
 const OLD_KEY: [u8; 32] = [9; 32];
 const NEW_KEY: [u8; 32] = [8; 32];
 const NEW_CLUSTER: [u8; 16] = [6; 16];
-/// When new clusters are made.
+/// The time when new clusters are made.
 const NOW_S: u64 = 1_800_000_000;
 
 /// The backup that a member makes now, as a file of another name on a disk of its own.
@@ -124,8 +124,8 @@ fn a_backup_that_was_made_while_the_clock_was_ahead_carries_it_nowhere() {
     assert!(matches!(joined, AdminReply::Joined { .. }), "{joined:?}");
 }
 
-/// A secondary follows the old cluster for 70,000 updates that the backup lacks. It takes a zone only if its serial is
-/// newer than its own (RFC 1982 3.2).
+/// A secondary follows the old cluster for 70,000 updates that the backup lacks. It accepts a zone only if the zone's
+/// serial is newer than its own (RFC 1982 3.2).
 #[test]
 fn a_secondary_takes_a_restored_zone_after_70_000_updates_that_the_backup_lacks() {
     for policy in [SerialPolicyOption::Increment, SerialPolicyOption::UnixTime] {
@@ -138,7 +138,7 @@ fn a_secondary_takes_a_restored_zone_after_70_000_updates_that_the_backup_lacks(
         let mut secondary = Serial(cluster.serial(1));
         let request = cluster.add(1, &address(2));
         cluster.assert_done(request);
-        // The cluster moves serials as the model does.
+        // Checks that the cluster moves serials as the model does.
         secondary = step(secondary, policy, cluster.now.wall_ms / 1_000);
         assert_eq!(cluster.serial(1), secondary.0, "{policy:?}");
         for number in 1..=70_000 {

@@ -1,4 +1,4 @@
-//! Clocks of machines that are wrong, and are put right.
+//! Machines with wrong clocks, and the correction of the clocks.
 
 use super::cluster::*;
 use crate::entry::SettingsChange;
@@ -13,12 +13,12 @@ impl Cluster {
         self.machines.get_mut(&id).unwrap().wall_error_ms = error_ms;
     }
 
-    /// How far entry times are ahead, as a member applied them.
+    /// Milliseconds by which a member's last applied entry time is ahead.
     fn entries_ahead_ms(&self, id: u64) -> i64 {
         self.replica(id).machine.time_ms as i64 - self.now.wall_ms as i64
     }
 
-    /// How far the time of the newest line of a member's audit log is ahead.
+    /// Milliseconds by which the newest line of a member's audit log is ahead.
     fn audit_ahead_ms(&self, id: u64) -> i64 {
         let newest = self.machines[&id].audited.iter().rev().find_map(|line| match line {
             Audited::Update(AuditRecord::Update(update)) => Some(update.time_ms),
@@ -45,7 +45,7 @@ fn is_right(ahead_ms: i64) -> bool {
     ahead_ms.abs() <= 2_000
 }
 
-/// A clock is ahead for a moment, between two tokens of before and their use.
+/// Tokens are made with right clocks and while the clocks are ahead, and used after the clocks are right again.
 #[test]
 fn tokens_of_before_outlive_a_clock_that_was_ahead() {
     for count in [1, 3] {
@@ -64,7 +64,7 @@ fn tokens_of_before_outlive_a_clock_that_was_ahead() {
     }
 }
 
-/// The whole cluster began three hours ahead, as one that was made on one machine.
+/// All clocks of the cluster begin three hours ahead, as if it had been made on one machine.
 #[test]
 fn a_clock_that_was_ahead_and_was_put_right_leaves_nothing_behind() {
     for count in [1, 3] {
@@ -86,9 +86,9 @@ fn a_clock_that_was_ahead_and_was_put_right_leaves_nothing_behind() {
         let request = cluster.add(1, &address(2));
         cluster.assert_done(request);
         assert!(is_right(cluster.audit_ahead_ms(count)), "{}", cluster.audit_ahead_ms(count));
-        // A serial of the wrong clock is never gone back on.
+        // A serial from the wrong clock is not taken back.
         assert_eq!(cluster.serial(1), before + 1);
-        // A token that is made now is good now, at whatever node; one of before is good as long as it was to be.
+        // A new token is valid at once at every node. An older token keeps its planned lifetime.
         cluster.make_token(count, 2, 60_000);
         assert!(cluster.join(count, 2).is_ok());
         cluster.run(60_000);
@@ -150,7 +150,7 @@ fn a_little_ahead_is_waited_for() {
     assert_eq!(cluster.replica(1).machine.time_ms, before);
 }
 
-/// Below the feature level entry times stay ahead; a token counts from them.
+/// Below the feature level entry times stay ahead, and a token's lifetime starts at the entry time.
 #[test]
 fn below_its_feature_level_a_token_is_good_all_the_same() {
     let mut cluster = Cluster::new(3);
@@ -166,7 +166,8 @@ fn below_its_feature_level_a_token_is_good_all_the_same() {
     assert!(cluster.join(3, 2).is_ok());
 }
 
-/// When it last heard a leader is on its disk, by its clock: one that was ahead must not make old data look fresh.
+/// The member stores by its own clock when it last heard a leader. A clock that was ahead must not make old data look
+/// fresh.
 #[test]
 fn a_member_whose_clock_was_ahead_knows_after_a_restart_how_old_its_data_is() {
     let mut cluster = Cluster::with_zone(3);
@@ -200,5 +201,5 @@ fn a_member_moves_and_stays_who_it_is() {
     let change = SettingsChange::MemberMove { id: 9, address: "192.0.2.9:1".to_owned() };
     let settings = &mut cluster.replica_mut(1).machine.settings;
     settings.apply(&change, 99, 0);
-    assert!(!settings.is_member(9), "whatever an entry says, nobody becomes a member by it");
+    assert!(!settings.is_member(9), "a MemberMove entry adds no member");
 }

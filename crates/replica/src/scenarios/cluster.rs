@@ -52,14 +52,14 @@ pub(super) struct Machine {
     pub(super) fatal: Option<FatalReason>,
     /// What the next start is told of the log.
     pub(super) doubt: Option<Doubt>,
-    /// Whom the member said last that it waits for because of a torn record.
+    /// The voters that the member last reported it waits for because of a torn record.
     pub(super) waits_for: Vec<NodeId>,
     pub(super) is_stopped: bool,
     /// What the audit log of the member holds.
     pub(super) audited: Vec<Audited>,
     pub(super) zones_replaced: usize,
     pub(super) lease_until_ms: u64,
-    /// What its wall clock shows more than the others'.
+    /// Milliseconds by which its wall clock is ahead.
     pub(super) wall_error_ms: i64,
     /// How far it was told that all in the rotation show everything, and that all do that are heard.
     pub(super) shown_by_rotation: u64,

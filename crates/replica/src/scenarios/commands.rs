@@ -266,7 +266,7 @@ fn below_its_feature_level_options_go_to_the_leader_whole() {
     cluster.assert_same();
 }
 
-/// Members of software of level 3 could read none of them.
+/// Members with software of level 3 could not read these options and keys.
 #[test]
 fn below_level_4_there_are_no_serials_by_date_no_limits_of_zones_and_no_weak_keys() {
     let mut cluster = Cluster::with_zone(3);

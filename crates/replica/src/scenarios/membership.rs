@@ -64,7 +64,7 @@ fn a_token_that_is_revoked_lets_nobody_in() {
     for digest in [[5; 32], [6; 32]] {
         assert_eq!(cluster.admin_ok(1, AdminCommand::RevokeToken { digest }), AdminReply::Done);
     }
-    // One that is void, used or unknown stays as it is.
+    // A void, used or unknown token stays as it is.
     for digest in [[5; 32], [9; 32]] {
         assert_eq!(cluster.admin_ok(3, AdminCommand::RevokeToken { digest }), AdminReply::Unchanged);
     }

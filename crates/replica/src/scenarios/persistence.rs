@@ -81,7 +81,8 @@ fn a_member_alone_serves_stale_once_its_log_is_known_to_be_committed() {
     assert!(cluster.replica(1).status().staleness_ms >= 5_000);
 }
 
-/// All are killed under load, and one of them starts alone. It cannot know whether the end of its log was committed.
+/// All members are killed under load, and one of them starts alone. It cannot know whether the end of its log was
+/// committed.
 #[test]
 fn a_member_that_was_killed_under_load_answers_alone_with_what_is_known_to_be_committed() {
     let mut cluster = Cluster::with_zone(3);
@@ -90,7 +91,7 @@ fn a_member_that_was_killed_under_load_answers_alone_with_what_is_known_to_be_co
         let request = cluster.add(leader, &address(last));
         cluster.assert_done(request);
     }
-    // The leader has this one on disk and published it, and no later record says that it is committed.
+    // The leader has the last update on disk and published it, but no later record says that it is committed.
     let served = cluster.serial(leader);
     for id in [1, 2, 3] {
         cluster.kill(id);
@@ -102,11 +103,11 @@ fn a_member_that_was_killed_under_load_answers_alone_with_what_is_known_to_be_co
     let replica = cluster.replica(leader);
     assert_eq!((replica.serving(), replica.serves_behind()), (Serving::Stale, true));
     assert!(replica.status().staleness_ms >= 15_000);
-    // A prefix of what was acknowledged, and no more.
+    // The member serves a prefix of the acknowledged updates.
     let serial = cluster.serial(leader);
     assert!((2..served).contains(&serial), "{serial} of {served}");
     assert!((1..=5).all(|last| cluster.has(leader, &address(last)) == (u32::from(last) < serial)));
-    // With a majority nothing is missing, and nothing is stale.
+    // With a majority nothing is missing or stale.
     let other = [1, 2, 3].into_iter().find(|&id| id != leader).unwrap();
     cluster.start(other);
     cluster.elect();

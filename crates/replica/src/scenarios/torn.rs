@@ -1,5 +1,5 @@
-//! The last record of a log is torn: by a crash during its write, or by a disk that lost a sector of it later. A member
-//! that cuts it helps to elect nobody that may lack what it acknowledged, and no cluster waits without need.
+//! The last record of a log is torn, by a crash during its write or by a disk that later lost a sector. The member cuts
+//! the record. It must not help to elect a leader that may lack acknowledged entries. No cluster may wait without need.
 
 use super::cluster::*;
 use crate::disk::{DiskOp, DiskRead};
@@ -9,20 +9,20 @@ use crate::log::limits::SECTOR_BYTES;
 use wire::number::Rtype;
 use zone::Record;
 
-/// A record that fills more than one sector of the log.
+/// Makes a record that fills more than one sector of the log.
 fn large_text() -> Record {
     let text = [b'x'; 250];
     let rdata = [[250].as_slice(), &text, &[250], &text].concat();
     Record { owner: name("large.example.test."), rtype: Rtype::TXT, ttl: 60, rdata: rdata.into() }
 }
 
-/// The newest segment of a member's log, and the sectors of the last record in it.
+/// The newest segment of a member's log, and the offsets of the sectors of its last record.
 fn last_record(cluster: &Cluster, id: NodeId) -> (String, Vec<usize>) {
     let disk = &cluster.machines[&id].disk;
     let files = disk.list().unwrap().into_iter().map(|(file, _)| file);
     let file = files.filter(|file| file.starts_with("log-")).max().unwrap();
     let sectors = disk.octets(&file).unwrap().chunks(SECTOR_BYTES);
-    let written = sectors.enumerate().filter(|(_, sector)| sector.iter().any(|octet| *octet != 0));
+    let written = sectors.enumerate().filter(|(_, sector)| sector.iter().any(|byte| *byte != 0));
     let (mut places, mut begin) = (Vec::new(), 0);
     for (place, sector) in written {
         if sector[1..5] == *b"CtLg" {
@@ -37,7 +37,7 @@ fn last_record(cluster: &Cluster, id: NodeId) -> (String, Vec<usize>) {
 enum Sector {
     First,
     Last,
-    /// The only one: the record that is found is its seal.
+    /// The only sector of a record, which is followed by its seal.
     Only,
 }
 
@@ -64,7 +64,7 @@ fn is_cut(cluster: &Cluster, id: NodeId) -> bool {
     cluster.replica(id).repairs().iter().any(|repair| matches!(repair, Repair::TailCut { .. }))
 }
 
-/// A member's write is interrupted: of the last record all sectors but one arrive, and nothing was acknowledged.
+/// Interrupts a member's write: all sectors of the last record but one arrive, and nothing was acknowledged.
 fn crash_while_writing(cluster: &mut Cluster, id: NodeId, without: Sector) {
     let machine = cluster.machines.get_mut(&id).unwrap();
     for job in machine.hung.take().unwrap() {
@@ -80,8 +80,8 @@ fn crash_while_writing(cluster: &mut Cluster, id: NodeId, without: Sector) {
     cluster.kill(id);
 }
 
-/// The leader, a member that stored an update with it, and one that was cut off. The update was acknowledged. Then the
-/// leader's machine died, and the second's process; its disk lost a sector of the update.
+/// The leader and a second member store an update while the third is cut off, and the update is acknowledged. Then the
+/// leader's machine and the second member's process die. The second member's disk has lost a sector of the update.
 fn an_update_on_a_torn_record(which: Sector) -> (Cluster, [NodeId; 2]) {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
@@ -109,7 +109,7 @@ fn an_acknowledged_update_survives_a_lost_sector_of_its_record() {
         assert_eq!(cluster.machines[&second].waits_for, [leader], "{which:?}: the third has shown its log");
         let status = cluster.replica(second).brief_status();
         assert_eq!((status.doubt, status.doubt_waits_for), (cluster.machines[&second].doubt, vec![leader]));
-        // The doubt outlives the process, whose first job has overwritten the torn record.
+        // The doubt survives a restart, although the first job of the process has overwritten the torn record.
         cluster.kill(second);
         cluster.start(second);
         assert!(!is_cut(&cluster, second));
@@ -127,7 +127,7 @@ fn an_acknowledged_update_survives_a_lost_sector_of_its_record() {
     }
 }
 
-/// Another member than the leader may hold the update: its log shows that, and it is elected without the leader.
+/// A member other than the leader may hold the update. Its log shows that, and it is elected without the leader.
 #[test]
 fn a_member_in_doubt_votes_for_one_that_holds_the_entries() {
     let mut cluster = Cluster::with_zone(3);
@@ -163,7 +163,7 @@ fn a_cluster_that_lost_its_power_elects_a_leader_though_every_log_is_torn() {
             assert!(is_cut(&cluster, id), "{count} {id}");
         }
         cluster.run(5_000);
-        let leader = cluster.leader().unwrap_or_else(|| panic!("{count} {which:?}: nobody leads"));
+        let leader = cluster.leader().unwrap_or_else(|| panic!("{count} {which:?}: there is no leader"));
         let request = cluster.add(leader, &address(2));
         cluster.run(200);
         cluster.assert_done(request);
@@ -175,7 +175,7 @@ fn a_cluster_that_lost_its_power_elects_a_leader_though_every_log_is_torn() {
     }
 }
 
-/// What a crash leaves: the member never acknowledged the record, and its leader goes on.
+/// A crash interrupted the write: the member never acknowledged the record, and its leader continues.
 #[test]
 fn a_member_whose_write_was_interrupted_votes_again_once_its_leader_has_confirmed_its_log() {
     for without in [Sector::First, Sector::Last, Sector::Only] {
@@ -199,7 +199,7 @@ fn a_member_whose_write_was_interrupted_votes_again_once_its_leader_has_confirme
     }
 }
 
-/// It had acknowledged the record, and its leader counts on that: the word of the leader is what counts then.
+/// The member had acknowledged the record, and its leader counts on that. The leader's contradiction decides.
 #[test]
 fn a_leader_that_counts_on_a_torn_record_ends_the_member_and_no_silence_clears_the_doubt() {
     let mut cluster = Cluster::with_zone(3);
@@ -213,13 +213,13 @@ fn a_leader_that_counts_on_a_torn_record_ends_the_member_and_no_silence_clears_t
     cluster.run(3_000);
     match cluster.machines[&second].fatal {
         Some(FatalReason::LogLost(said)) => assert!(said.by == leader && !said.doubt.is_torn, "{said:?}"),
-        // The leader found the end of the log anew and filled it up.
+        // The leader probed for the end of the log and filled it up.
         None => assert!(cluster.has(second, &large_text()) && cluster.machines[&second].doubt.is_none()),
         other => panic!("{other:?}"),
     }
 }
 
-/// The record said only how far the log was committed: no entry can be missing.
+/// The record held only the commit index, so no entry can be missing.
 #[test]
 fn a_torn_record_without_entries_is_no_doubt() {
     let record = crate::log::TornRecord::Empty;

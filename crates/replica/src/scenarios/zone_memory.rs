@@ -156,7 +156,7 @@ fn a_zone_holds_what_its_limits_allow_with_whatever_key() {
     let limits = LimitsChange { ttl_max_s: Some(60), rrset_records_max: Some(2), records_max: Some(records + 3) };
     set(&mut cluster, limits);
     for (change, expected) in [
-        // What was there before may stay and go.
+        // Records from before the limits may stay or be deleted.
         (update().add(owner(2).as_ref(), 61, Rtype::A, &[192, 0, 2, 1]), Verdict::Limited(LimitReached::ZoneTtl)),
         (one(61, 1), Verdict::Limited(LimitReached::ZoneTtl)),
         (one(60, 2), DONE),
@@ -168,7 +168,7 @@ fn a_zone_holds_what_its_limits_allow_with_whatever_key() {
     ] {
         assert_eq!(verdict(&mut cluster, leader % 3 + 1, change), expected);
     }
-    // One limit is lifted, the others stay.
+    // One limit is removed, the others stay.
     set(&mut cluster, LimitsChange { records_max: Some(0), ..LimitsChange::NONE });
     assert_eq!(verdict(&mut cluster, leader, update().add(owner(3).as_ref(), 60, Rtype::A, &[1; 4])), DONE);
     assert_eq!(verdict(&mut cluster, leader, one(61, 2)), Verdict::Limited(LimitReached::ZoneTtl));

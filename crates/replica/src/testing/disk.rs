@@ -115,10 +115,10 @@ impl MemoryDisk {
         }
     }
 
-    /// A sector of a file is all zeros, on the medium.
+    /// Overwrites a sector of a file with zeros on the medium.
     ///
     /// # Panics
-    /// When there is no such file or sector.
+    /// If there is no such file or sector.
     pub fn zero_sector(&mut self, file: &str, offset: usize) {
         let contents = self.contents_mut(file);
         contents.current[offset..offset + SECTOR_BYTES].fill(0);

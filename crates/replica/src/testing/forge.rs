@@ -22,7 +22,7 @@ pub enum ForgedKind {
     Octets,
 }
 
-/// The messages of raft that members send each other.
+/// The kinds of raft messages that members send each other.
 pub(crate) const RAFT_KINDS: [MessageType; 10] = [
     MessageType::MsgAppend,
     MessageType::MsgAppendResponse,

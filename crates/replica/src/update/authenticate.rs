@@ -41,7 +41,7 @@ pub enum TsigReject {
     Malformed,
     /// No key of this name, or the key has another algorithm.
     BadKey,
-    /// The MAC is longer than the key's hash, or shorter than ten octets or half the hash: FORMERR (RFC 8945 5.2.2.1).
+    /// The MAC is longer than the key's hash, or shorter than ten bytes or half the hash: FORMERR (RFC 8945 5.2.2.1).
     MacLength,
     /// The MAC is wrong.
     BadSig,
@@ -88,11 +88,11 @@ pub fn authenticate(request: &Request<'_>, keys: &KeyTable, now_s: u64) -> Authe
     request.tsig.as_ref().map_or(Authenticated::Unsigned, |at| authenticate_octets(request.octets, at, keys, now_s))
 }
 
-/// Checks the TSIG record at `at` of a message. Its wire form was checked by `wire::parse_request`: one record, the
-/// last one, of class ANY.
+/// Checks the TSIG record at `at` of a message. `wire::parse_request` has checked its wire form: one record, at the
+/// end, of class ANY.
 ///
-/// The order is that of RFC 8945 5.2: key (5.2.1), MAC (5.2.2), time (5.2.3), truncation (5.2.4). So nothing is signed
-/// for a client that does not hold the key, and no other client learns of a wrong time.
+/// The order is that of RFC 8945 5.2: key (5.2.1), MAC (5.2.2), time (5.2.3), truncation (5.2.4). So a client without
+/// the key gets no signed response and does not learn of a wrong time.
 #[must_use]
 pub fn authenticate_octets(octets: &[u8], at: &TsigAt, keys: &KeyTable, now_s: u64) -> Authenticated {
     let formerr = |reason| Authenticated::Rejected { rcode: Rcode::FORMERR, reason, signer: None };
@@ -104,7 +104,7 @@ pub fn authenticate_octets(octets: &[u8], at: &TsigAt, keys: &KeyTable, now_s: u
         algorithm: tsig.algorithm.clone(),
         secret: None,
         mac_octets: 0,
-        // Only a response that is signed covers it, and none is before its length was checked.
+        // Only a signed response covers the request's MAC, and its length is checked before any response is signed.
         request_mac: Mac::from_octets(tsig.mac).unwrap_or(Mac::NONE),
         time_signed: tsig.time_signed,
         fudge: tsig.fudge,
@@ -118,7 +118,7 @@ pub fn authenticate_octets(octets: &[u8], at: &TsigAt, keys: &KeyTable, now_s: u
         .filter(|key| tsig.algorithm.octets().eq_ignore_ascii_case(key.algorithm.name_octets()));
     let Some(key) = key else { return reject(TsigReject::BadKey, signer) };
 
-    // RFC 8945 5.2.2.1: FORMERR for a MAC of more octets than the hash, or of fewer than ten or half of it.
+    // RFC 8945 5.2.2.1: FORMERR for a MAC that is longer than the hash, or shorter than ten bytes or half the hash.
     if !(key.algorithm.mac_octets_min()..=key.algorithm.mac_octets()).contains(&tsig.mac.len()) {
         return formerr(TsigReject::MacLength);
     }

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use wire::name::{Name, NameRef};
 
 impl KeyAlgorithm {
-    /// Those that new keys have.
+    /// Algorithms for new keys.
     pub const STRONG: [Self; 3] = [Self::HmacSha256, Self::HmacSha384, Self::HmacSha512];
-    /// Those that are there for keys of other servers only. RFC 8945 6: SHA-1 is "NOT RECOMMENDED", MD5 "MUST NOT be
+    /// Algorithms only for keys shared with other servers. RFC 8945 6: SHA-1 is "NOT RECOMMENDED", MD5 "MUST NOT be
     /// used", and SHA-224 is optional.
     pub const WEAK: [Self; 3] = [Self::HmacSha1, Self::HmacSha224, Self::HmacMd5];
 
-    /// Whether a key of this algorithm is taken only where the administrator names it.
+    /// Whether a key of this algorithm is accepted only if the administrator names the algorithm.
     #[must_use]
     pub const fn is_weak(self) -> bool {
         matches!(self, Self::HmacSha1 | Self::HmacSha224 | Self::HmacMd5)

@@ -162,7 +162,7 @@ fn step(record: &RecordView<'_>, apex: &Name, rdata: &[u8]) -> Result<Step, Rcod
         _ => return Err(Rcode::FORMERR),
     };
     // Not a matter of form, but decided at the same place as in BIND, so that the first fault in order wins.
-    // RFC 4035 2.4: DS "MUST NOT appear at a zone's apex". What an older build took can still be deleted.
+    // RFC 4035 2.4: DS "MUST NOT appear at a zone's apex". A DS that an older build accepted can still be deleted.
     let is_ds_of_parent = rtype == Rtype::DS && record.class == Class::IN && record.owner.as_ref() == apex.as_ref();
     if is_never_written(rtype) || is_ds_of_parent { Err(Rcode::REFUSED) } else { Ok(step) }
 }

@@ -1,6 +1,7 @@
 //! HMAC under the secret of a TSIG key (RFC 2104, RFC 8945 6).
 //!
-//! ring makes the MACs of all algorithms that it has. MD5 and SHA-224 are those of RustCrypto: no new key has them.
+//! ring computes the MACs for the algorithms that it supports. MD5 and SHA-224, for keys shared with other servers,
+//! come from RustCrypto.
 
 use super::mac::Mac;
 use crate::io::KeyAlgorithm;
@@ -11,7 +12,7 @@ use ring::hmac as strong;
 type HmacMd5 = hmac::Hmac<md5::Md5>;
 type HmacSha224 = hmac::Hmac<sha2::Sha224>;
 
-/// A secret, ready to make MACs.
+/// A TSIG secret, prepared for computing MACs.
 #[derive(Clone)]
 pub(super) enum SecretHmac {
     /// SHA-1, SHA-256, SHA-384 or SHA-512.
@@ -22,7 +23,7 @@ pub(super) enum SecretHmac {
     Sha224(Box<HmacSha224>),
 }
 
-/// A MAC that is being made.
+/// A MAC computation in progress.
 pub(super) enum HmacContext {
     Ring(strong::Context),
     Md5(HmacMd5),
@@ -30,7 +31,7 @@ pub(super) enum HmacContext {
 }
 
 impl fmt::Debug for SecretHmac {
-    /// Nothing of the secret.
+    /// Shows nothing of the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SecretHmac")
     }
@@ -44,7 +45,7 @@ impl SecretHmac {
             KeyAlgorithm::HmacSha384 => ring(strong::HMAC_SHA384),
             KeyAlgorithm::HmacSha512 => ring(strong::HMAC_SHA512),
             KeyAlgorithm::HmacSha1 => ring(strong::HMAC_SHA1_FOR_LEGACY_USE_ONLY),
-            // RFC 2104 2: a secret of any length; a longer one than a block is hashed first.
+            // RFC 2104 2: a secret may have any length. A secret longer than a block is hashed first.
             KeyAlgorithm::HmacMd5 => Self::Md5(Box::new(keyed(secret))),
             KeyAlgorithm::HmacSha224 => Self::Sha224(Box::new(keyed(secret))),
         }
@@ -64,16 +65,16 @@ fn keyed<M: hmac::Mac + hmac::digest::KeyInit>(secret: &[u8]) -> M {
 }
 
 impl HmacContext {
-    pub(super) fn update(&mut self, octets: &[u8]) {
+    pub(super) fn update(&mut self, bytes: &[u8]) {
         match self {
-            Self::Ring(context) => context.update(octets),
-            Self::Md5(context) => context.update(octets),
-            Self::Sha224(context) => context.update(octets),
+            Self::Ring(context) => context.update(bytes),
+            Self::Md5(context) => context.update(bytes),
+            Self::Sha224(context) => context.update(bytes),
         }
     }
 
     pub(super) fn finish(self) -> Mac {
-        // No algorithm makes more octets than a `Mac` holds.
+        // A `Mac` has room for the MAC of every algorithm.
         match self {
             Self::Ring(context) => Mac::from_octets(context.sign().as_ref()),
             Self::Md5(context) => Mac::from_octets(&context.finalize().into_bytes()),
@@ -87,8 +88,8 @@ impl HmacContext {
 mod tests {
     use super::*;
 
-    fn hex(octets: &[u8]) -> String {
-        octets.iter().map(|octet| format!("{octet:02x}")).collect()
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// RFC 2202 2 and 3, RFC 4231 4.3: key "Jefe", data "what do ya want for nothing?".
@@ -107,7 +108,7 @@ mod tests {
             assert_eq!(hex(mac.octets()), expected, "{algorithm:?}");
             assert_eq!(mac.octets().len(), algorithm.mac_octets());
         }
-        // RFC 2202 2, RFC 4231 4.7: a secret that is longer than a block of the hash.
+        // RFC 2202 2, RFC 4231 4.7: the secret is longer than a block of the hash.
         let long = SecretHmac::new(KeyAlgorithm::HmacMd5, &[0xAA; 80]);
         let mut context = long.context();
         context.update(b"Test Using Larger Than Block-Size Key - Hash Key First");

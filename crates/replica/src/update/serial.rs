@@ -1,5 +1,5 @@
-//! The step of a zone's serial: when an update changes the zone (RFC 2136 3.6, RFC 1982), and when its cluster is
-//! restored from a state that may be old.
+//! The next serial of a zone after an update (RFC 2136 3.6, RFC 1982), and after a restore of its cluster from an old
+//! state.
 
 use crate::io::SerialPolicyOption;
 use crate::limits::{RESTORE_SERIAL_GAP, SERIAL_GAP_MAX};
@@ -19,7 +19,7 @@ pub fn step(current: Serial, policy: SerialPolicyOption, now_s: u64) -> Serial {
         }
         SerialPolicyOption::Date => {
             let (year, month, day) = calendar_date(now_s);
-            // No year after 4294 fits 32 bits.
+            // A date after the year 4294 does not fit 32 bits.
             let date = u32::try_from(((year * 100 + month) * 100 + day) * 100).map(Serial).ok();
             date.filter(|date| date.is_newer_than(current)).unwrap_or_else(|| current.next())
         }
@@ -31,7 +31,7 @@ pub fn step(current: Serial, policy: SerialPolicyOption, now_s: u64) -> Serial {
 pub struct SerialGap(u32);
 
 impl SerialGap {
-    /// `None` when a serial would not move, or would go back (RFC 1982 3.1).
+    /// Returns `None` if serials would not move or would go back (RFC 1982 3.1).
     #[must_use]
     pub const fn new(gap: u32) -> Option<Self> {
         if gap == 0 || gap > SERIAL_GAP_MAX { None } else { Some(Self(gap)) }
@@ -44,8 +44,8 @@ impl Default for SerialGap {
     }
 }
 
-/// The serial that a zone goes on with in a restored cluster, whose state has it at `last`. With `unixtime` the old
-/// cluster may have served the current time, so the gap begins there. The result is always newer than `last`.
+/// Returns the serial of a zone in a restored cluster; `last` is the serial in the restored state. With `unixtime` the
+/// old cluster may have served the current time, so the gap begins there. The result is always newer than `last`.
 #[must_use]
 pub fn restored(last: Serial, policy: SerialPolicyOption, now_s: u64, gap: SerialGap) -> Serial {
     let time = Serial(now_s as u32);
@@ -55,7 +55,7 @@ pub fn restored(last: Serial, policy: SerialPolicyOption, now_s: u64, gap: Seria
     };
     let ahead = passed.saturating_add(gap.0).min(SERIAL_GAP_MAX);
     match last.0.wrapping_add(ahead) {
-        // Some software takes 0 for "no serial". One more than the largest step would go back.
+        // Some software takes 0 for "no serial", so it is skipped. A step larger than the largest would go back.
         0 if ahead == SERIAL_GAP_MAX => Serial(u32::MAX),
         0 => Serial(1),
         to => Serial(to),
@@ -111,11 +111,12 @@ mod tests {
             (Date, 1, 1_795_824_000, 2_026_112_800),
             (Date, 2_024_022_899, 1_709_164_800, 2_024_022_900),
             (Date, 2_026_112_700, 1_795_823_999, 2_026_112_701),
-            // More than a hundred updates in a day take numbers of the next day; a clock that went back changes
-            // nothing.
+            // After more than a hundred updates in a day, serials continue into the next day's numbers. A clock that
+            // went back changes nothing.
             (Date, 2_026_112_799, 1_795_823_999, 2_026_112_800),
             (Date, 2_026_112_800, 1_795_823_999, 2_026_112_801),
-            // A time in seconds is behind; a serial more than half the circle ahead of the date counts as behind too.
+            // A time in seconds is older than a date. A serial more than half the circle ahead of the date also counts
+            // as older.
             (Date, 1_795_824_000, 1_795_823_999, 2_026_112_700),
             (Date, 4_200_000_000, 1_795_823_999, 2_026_112_700),
             (Date, 4_100_000_000, 1_795_823_999, 4_100_000_001),
@@ -131,8 +132,8 @@ mod tests {
     #[test]
     fn a_restored_serial_is_ahead_of_what_the_old_cluster_served() {
         let now_s = 1_795_000_000;
-        // An increment from anywhere on the circle, a date, the time, a time from before the policy was set, and a
-        // zone that changes more than once a second and so runs ahead of the time.
+        // With `increment`: several places on the circle, and a date. With `unixtime`: a current time, serials from
+        // before the policy was set, and a serial ahead of the time because the zone changes more than once a second.
         for (policy, last) in [
             (Increment, 1),
             (Increment, u32::MAX - 5),
@@ -146,7 +147,7 @@ mod tests {
         ] {
             let to = restored(Serial(last), policy, now_s, SerialGap::default());
             assert!(to.0 != 0 && to.is_newer_than(Serial(last)), "{policy:?} {last}: {}", to.0);
-            // What the old cluster did after the backup: 70,000 updates, the last of them now.
+            // The old cluster made 70,000 updates after the backup, the last of them now.
             let mut served = Serial(last);
             for number in 0..70_000 {
                 served = step(served, policy, now_s - (70_000 - number) / 10);
@@ -168,7 +169,7 @@ mod tests {
                 }
             }
         }
-        // The step that leaves 0 out would be one too long here.
+        // Here the step that skips 0 would be too long by one.
         let gap = SerialGap::new(SERIAL_GAP_MAX).unwrap();
         assert_eq!(restored(Serial((1 << 31) + 1), Increment, 0, gap), Serial(u32::MAX));
         assert_eq!(restored(Serial(u32::MAX), Increment, 0, SerialGap::new(1).unwrap()), Serial(1));

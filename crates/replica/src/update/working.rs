@@ -75,11 +75,11 @@ pub enum LimitReached {
     KeyZoneRecords,
     /// Bytes by which a key may make a zone larger.
     KeyGrowth,
-    /// [`ZoneLimits::ttl_max_s`]
+    /// See [`ZoneLimits::ttl_max_s`].
     ZoneTtl,
-    /// [`ZoneLimits::rrset_records_max`]
+    /// See [`ZoneLimits::rrset_records_max`].
     ZoneRrsetRecords,
-    /// [`ZoneLimits::records_max`]
+    /// See [`ZoneLimits::records_max`].
     ZoneRecords,
 }
 
@@ -246,7 +246,7 @@ impl WorkingRrset {
         rdatas.keys().map(|rdata| rdata.len() + RRSET_RECORD_OVERHEAD).sum()
     }
 
-    /// What became more, or lives longer, than the zone allows.
+    /// Refuses an RRset that newly exceeds a limit of the zone by its number of records or its TTL.
     fn check_zone(&self, limits: ZoneLimits) -> Result<(), LimitReached> {
         let ZoneLimits { ttl_max_s, rrset_records_max, .. } = limits;
         let has_grown = self.now.len() > self.before.len();

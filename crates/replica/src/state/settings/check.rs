@@ -53,14 +53,14 @@ impl Settings {
             | SettingsChange::MemberMove { .. }
             | SettingsChange::MemberReplace { .. } => self.check_member(change, now_wall_ms),
             SettingsChange::ClockBack { by_ms } => Ok(*by_ms > 0),
-            // Only a token that is there can be revoked, and only once.
+            // Only an existing token can be revoked, and only once.
             SettingsChange::TokenAdd { digest, expires_wall_ms: TOKEN_REVOKED } => {
                 Ok(self.tokens.get(digest).is_some_and(|&expires| expires != TOKEN_REVOKED))
             }
             SettingsChange::TokenAdd { digest, .. }
             | SettingsChange::LearnerTokenAdd { digest, .. }
             | SettingsChange::TokenFor { digest, .. } => {
-                // Applying it removes those that have ended.
+                // The change removes expired tokens when it is applied.
                 let good = || self.tokens.values().filter(|&&expires| expires >= now_wall_ms).count();
                 if self.tokens.contains_key(digest) { Ok(false) } else { full(good() >= TOKENS_MAX) }
             }
@@ -105,7 +105,7 @@ impl Settings {
                     Err(AdminError::NodeUnknown)
                 }
             }
-            // Two members may have the same address for a moment, while several exchange theirs.
+            // Two members may have the same address for a moment, while several members exchange addresses.
             SettingsChange::MemberMove { id, address } => match self.members.get(id) {
                 None => Err(AdminError::NodeUnknown),
                 Some(old) => Ok(old != address),

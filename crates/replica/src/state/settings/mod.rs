@@ -294,7 +294,7 @@ impl Settings {
         self.raise_epoch();
     }
 
-    /// Those that are about members, and how one becomes a member.
+    /// Applies the changes of members and of join tokens.
     fn apply_member(&mut self, change: &SettingsChange, time_ms: u64) {
         match change {
             SettingsChange::MemberAdd { id, address, token } => {
@@ -317,7 +317,7 @@ impl Settings {
                 self.put_learner_token(*digest);
             }
             SettingsChange::TokenFor { digest, life_ms, is_learner } => {
-                // The time may be wrong: tokens that have ended by it are removed only where their places are needed.
+                // The time may be wrong, so expired tokens are removed only when their places are needed.
                 if self.tokens.len() >= TOKENS_MAX {
                     self.remove_void_tokens(time_ms);
                 }
@@ -578,8 +578,8 @@ impl Settings {
         }
     }
 
-    /// The clock was ahead, and shows `time_ms` now. A token that is good for longer than any may be was made
-    /// meanwhile: it ends as long after it was made as it was meant to. Those of before stay as they are.
+    /// Corrects tokens after the clock was ahead; it now shows `time_ms`. A token with more than the longest lifetime
+    /// left was made while the clock was ahead, and keeps its planned lifetime. Older tokens stay as they are.
     fn move_tokens_back(&mut self, by_ms: u64, time_ms: u64) {
         let last_ms = time_ms.saturating_add(TOKEN_LIFE_MS_MAX);
         for (digest, expires) in self.tokens.clone() {
