@@ -1,0 +1,285 @@
+//! Responses of one worker: batches, limits and a full queue.
+
+use super::*;
+use crate::config::Tcp;
+use crate::config::rate_limit::RateLimit;
+use crate::limits::UPDATE_QUEUE_MAX;
+use crate::listen::Late;
+use crate::metrics::text::Page;
+use crate::node::readers::Readers;
+use crate::service::cookies::SecretSource;
+use crate::service::counters::{self, TransportCounters};
+use crate::service::serving::ServingState;
+use wire::builder::MessageBuilder;
+use wire::{Name, Rtype};
+use zone::set::{StoreConfig, ZoneSet, ZoneSetConfig};
+
+/// The zone `test.` with two addresses.
+fn zones() -> ZoneSet {
+    let store = StoreConfig { huge_pages: false, ..StoreConfig::default() };
+    let mut zones = ZoneSet::new(ZoneSetConfig { store }).unwrap();
+    let record = |owner: &str, rtype, rdata: &[u8]| zone::record::Record {
+        owner: owner.parse().unwrap(),
+        rtype,
+        ttl: 60,
+        rdata: rdata.into(),
+    };
+    let records = [
+        record("test.", Rtype::SOA, &[&[0, 0][..], &[0; 20]].concat()),
+        record("first.test.", Rtype::A, &[192, 0, 2, 1]),
+        record("second.test.", Rtype::A, &[192, 0, 2, 2]),
+    ];
+    let id = zone::record::ZoneId { view: 0, apex: "test.".parse().unwrap() };
+    let mut edit = zones.edit();
+    edit.add_records(&id, &records).unwrap();
+    edit.commit_stage(&id).unwrap();
+    let version = edit.seal();
+    zones.publish(version);
+    zones
+}
+
+/// A responder, and the counters' page.
+fn responder() -> (QueryResponder, impl Fn() -> String) {
+    let zones = zones();
+    let counters = Arc::<WorkerCounters>::default();
+    let service = Service {
+        options: AnswerOptions { udp_payload: 1232, ..AnswerOptions::default() },
+        desk: Desk::new(1).0,
+        connections: ConnectionLimits::new(&Tcp::default(), &[]),
+    };
+    let (readers, state) = (Arc::<Readers>::default(), Arc::<ServingState>::default());
+    state.set(replica::io::Serving::Yes);
+    let responder = QueryResponder {
+        service: Arc::new(service),
+        zones: readers.add(zones.reader()),
+        serving: ServingReader::new(state, Arc::default()),
+        counters: counters.clone(),
+        batch: Batch::new(),
+        cookies: None,
+        limiter: None,
+        rate_limit: None,
+        started_at: Instant::now(),
+    };
+    let page = move || {
+        let mut page = Page::default();
+        counters::write(&mut page, &[TransportCounters { transport: "udp", workers: vec![counters.clone()] }]);
+        page.finish()
+    };
+    (responder, page)
+}
+
+#[test]
+fn row_1_source_port_0_gets_no_answer_and_is_counted() {
+    let (mut responder, page) = responder();
+    let query = MessageBuilder::query(1, Name::root().as_ref(), Rtype::SOA).build();
+    let mut out = [0; 512];
+    let mut pinned = responder.pin();
+    let from = |port| SocketAddr::from(([192, 0, 2, 1], port));
+    assert_eq!(pinned.respond(&query, from(0), Transport::Udp, &mut out), Action::Silent);
+    assert!(matches!(pinned.respond(&query, from(1), Transport::Udp, &mut out), Action::Respond(_)));
+    assert!(page().contains("catamaran_drops_total{transport=\"udp\",reason=\"source_port_zero\"} 1\n"));
+}
+
+#[test]
+fn a_glance_finds_the_question_of_a_query_and_of_nothing_else() {
+    let name: wire::Name = "www.example.test.".parse().unwrap();
+    let query = MessageBuilder::query(1, name.as_ref(), Rtype::A).edns(1232, true).build();
+    let question = question_of(&query).unwrap();
+    assert_eq!((question.qname, question.qtype, question.end()), (name.as_ref(), Rtype::A, 12 + 18 + 4));
+    for end in 0..query.len() {
+        // A question that is there whole is enough, whatever is cut off behind it.
+        assert_eq!(question_of(&query[..end]).is_some(), end >= question.end(), "{end}");
+    }
+    for (at, octet) in [(2, 0x80), (2, 0x28), (5, 0), (5, 2), (4, 1), (12, 0xC0), (12, 0x40)] {
+        let mut other = query.clone();
+        other[at] = octet;
+        assert_eq!(question_of(&other), None, "{octet:#x} at {at}");
+    }
+}
+
+#[test]
+fn a_batch_is_answered_as_its_messages_are_alone() {
+    let (mut responder, _) = responder();
+    let query = |qname: &str, qtype| MessageBuilder::query(1, qname.parse::<Name>().unwrap().as_ref(), qtype).build();
+    let [soa, first, second, nowhere, none, elsewhere] = [
+        query(".", Rtype::SOA),
+        query("first.test.", Rtype::A),
+        query("SECOND.test.", Rtype::A),
+        query("third.test.", Rtype::A),
+        query("first.test.", Rtype::TXT),
+        query("first.example.", Rtype::A),
+    ];
+    let messages: Vec<&[u8]> = vec![
+        &soa,
+        &first,
+        b"",
+        &second,
+        b"short",
+        &nowhere,
+        &[0xFF; 512],
+        &none,
+        &elsewhere,
+        &first,
+        &soa[..14],
+        &second,
+    ];
+    let peer = SocketAddr::from(([192, 0, 2, 1], 5));
+    let mut answers = |prepared: bool| {
+        let mut pinned = responder.pin();
+        if prepared {
+            pinned.prepare(messages.iter().copied());
+        }
+        let mut answer = |(index, message): (usize, &&[u8])| {
+            let mut out = [0; 512];
+            let action = match prepared {
+                true => pinned.respond_prepared(index, message, peer, &mut out).expect("no limit"),
+                false => pinned.respond(message, peer, Transport::Udp, &mut out),
+            };
+            (action, out)
+        };
+        messages.iter().enumerate().map(&mut answer).collect::<Vec<_>>()
+    };
+    let (alone, together) = (answers(false), answers(true));
+    assert_eq!(alone, together);
+    // Of those that are found, each has its own address.
+    for (index, last) in [(1, 1), (3, 2), (9, 1), (11, 2)] {
+        let (Action::Respond(len), octets) = &together[index] else { panic!("no response to {index}") };
+        assert_eq!(octets[len - 4..*len], [192, 0, 2, last], "{index}");
+    }
+}
+
+#[test]
+fn a_full_queue_is_servfail_and_counted() {
+    let (mut responder, page) = responder();
+    let update = MessageBuilder::update(77, Name::root().as_ref()).build();
+    let (connection, _late) = tokio::sync::mpsc::channel::<Late>(1);
+    let peer = SocketAddr::from(([192, 0, 2, 1], 5));
+    let reply = Reply::Stream { peer, transport: Transport::Tcp, transfers: true, connection };
+    let mut out = [0; 512];
+    let mut pinned = responder.pin();
+    assert_eq!(pinned.respond(&update, peer, Transport::Tcp, &mut out), Action::Defer);
+    // The receiving end of the desk is gone: nothing can be put down.
+    let Action::Respond(len) = pinned.defer(&update, reply.clone(), Company::Others, &mut out) else {
+        panic!("no response")
+    };
+    assert_eq!((&out[..2], out[3] & 0x0F, len), (&[0, 77][..], 2, 12 + 5));
+    // One that nobody works off fills up: half of it by one network, all of it by many.
+    let (desk, _queues) = Desk::new(1);
+    let put = |network: usize| {
+        let Reply::Stream { transport, connection, .. } = reply.clone() else { unreachable!("made above") };
+        let peer = SocketAddr::from(([10, (network >> 8) as u8, network as u8, 1], 5));
+        let reply = Reply::Stream { peer, transport, transfers: true, connection };
+        desk.put(Deferred { octets: update.clone(), reply, received_at: Instant::now() }, Company::Others)
+    };
+    assert!((0..UPDATE_QUEUE_MAX / 2).all(|_| put(0)) && !put(0));
+    assert_eq!(desk.waiting(), UPDATE_QUEUE_MAX as u64 / 2);
+    let others = (1..).take(UPDATE_QUEUE_MAX).filter(|&network| put(network)).count();
+    assert_eq!(others, UPDATE_QUEUE_MAX / 2);
+    assert!(!put(UPDATE_QUEUE_MAX + 1));
+    assert_eq!(desk.waiting(), UPDATE_QUEUE_MAX as u64);
+    assert!(page().contains("reason=\"queue_full\"} 1\n"));
+}
+
+#[test]
+fn what_is_beyond_the_limit_in_a_batch_gets_what_it_gets_alone() {
+    let (mut responder, page) = responder();
+    responder.cookies = Some(Cookies::new(SecretSource::cluster(&[1; 32])));
+    let config = RateLimit { per_second: 1, burst: 2, slip: 1, exempt: Vec::new(), ..RateLimit::default() };
+    let peer = SocketAddr::from(([192, 0, 2, 1], 5));
+    let query = |qname: &str| MessageBuilder::query(1, qname.parse::<Name>().unwrap().as_ref(), Rtype::A);
+    let (first, second) = (query("first.test.").build(), query("second.test.").build());
+    let cookie = |data: &[u8]| query("first.test.").edns(1232, false).option(10, data).build();
+    let (client, malformed) = (cookie(&[1; 8]), cookie(&[1; 3]));
+    // The server's cookie, from an answer that nobody counted.
+    let mut out = [0; 512];
+    let Action::Respond(len) = responder.pin().respond(&client, peer, Transport::Udp, &mut out) else { panic!() };
+    let proven = cookie(&out[len - COOKIE_OCTETS..len]);
+    let batch = [&first, &second, &first, &first, &proven, &client, &malformed, &second, &second, &first, &proven];
+    let mut answers = |together: bool| {
+        responder.limiter = Limiter::new(&config, 1, [3; 16]);
+        let mut pinned = responder.pin();
+        let mut outs = [[0; 512]; 11];
+        let mut one = |at: usize, out: &mut [u8]| match together {
+            true => pinned.respond_prepared(at, batch[at], peer, out),
+            false => Some(pinned.respond(batch[at], peer, Transport::Udp, out)),
+        };
+        let made: Vec<_> = (0..batch.len()).map(|at| one(at, &mut outs[at])).collect();
+        let held = made.iter().enumerate().filter(|(_, action)| action.is_none());
+        let held = held.fold(0, |held, (at, _)| held | 1 << at);
+        pinned.weigh(held);
+        let settled = made.into_iter().enumerate().map(|(at, action)| {
+            let Action::Respond(len) = action.unwrap_or_else(|| pinned.settle(at, batch[at], peer, &mut outs[at]))
+            else {
+                panic!("no response to {at}");
+            };
+            outs[at][..len].to_vec()
+        });
+        (settled.collect::<Vec<_>>(), held)
+    };
+    let ((alone, none), (together, held)) = (answers(false), answers(true));
+    assert_eq!(alone, together);
+    // What is counted is held; those with a good cookie are not, nor is what was no request.
+    assert_eq!((none, held), (0, 0b011_1010_1111));
+    // RCODE, TC, records: two of each, then TC; BADCOOKIE to who sent a cookie.
+    let rcode = |octets: &[u8]| octets[3] & 0x0F;
+    let said: Vec<_> = together.iter().map(|octets| (rcode(octets), octets[2] & 2 != 0, octets[7])).collect();
+    let (whole, short, formerr, bad) = ((0, false, 1), (0, true, 0), (1, false, 0), (7, false, 0));
+    assert_eq!(said, [whole, whole, whole, short, whole, bad, formerr, whole, short, short, whole]);
+    let text = page();
+    assert!(text.contains("catamaran_rate_limited_total{transport=\"udp\",instead=\"truncated\"} 6\n"), "{text}");
+    assert!(text.contains("catamaran_rate_limited_total{transport=\"udp\",instead=\"badcookie\"} 2\n"), "{text}");
+}
+
+#[test]
+fn nothing_beyond_the_limit_is_longer_than_what_asked_for_it_but_for_the_cookie_that_it_has_to_bring() {
+    let (mut responder, page) = responder();
+    responder.cookies = Some(Cookies::new(SecretSource::cluster(&[1; 32])));
+    let options = AnswerOptions { udp_payload: 1232, nsid: Some(b"node-1".to_vec()), ..AnswerOptions::default() };
+    let desk = Desk::new(1).0;
+    let connections = ConnectionLimits::new(&Tcp::default(), &[]);
+    responder.service = Arc::new(Service { options, desk, connections });
+    let config = RateLimit { per_second: 1, burst: 1, exempt: Vec::new(), ..RateLimit::default() };
+    let peer = SocketAddr::from(([192, 0, 2, 1], 5));
+    let first: Name = "first.test.".parse().unwrap();
+    // All ask for the name of this server, which is longer than the option that asks.
+    let asks = || MessageBuilder::query(1, first.as_ref(), Rtype::A).edns(1232, false).option(3, &[]);
+    let opt_at = MessageBuilder::query(1, first.as_ref(), Rtype::A).build().len();
+    let no_opcode = |message: Vec<u8>| {
+        // STATUS, and no question.
+        [&message[..2], &[2 << 3, 0, 0, 0], &message[6..HEADER_OCTETS], &message[opt_at..]].concat()
+    };
+    let other_version = |mut message: Vec<u8>| {
+        message[opt_at + 6] = 1;
+        message
+    };
+    let rejected = [
+        no_opcode(asks().build()),
+        no_opcode(asks().option(10, &[7; 8]).build()),
+        other_version(asks().build()),
+        other_version(asks().option(10, &[7; 8]).build()),
+        asks().option(10, &[7; 1]).build(),
+    ];
+    let answered =
+        [(asks().build(), 0), (asks().option(10, &[7; 8]).build(), 16), (asks().option(10, &[7; 24]).build(), 0)];
+    let rejected_count = rejected.len();
+    for (message, more) in rejected.into_iter().map(|message| (message, 0)).chain(answered) {
+        responder.limiter = Limiter::new(&config, 1, [3; 16]);
+        let mut pinned = responder.pin();
+        let mut respond = || {
+            let mut out = [0; 1_232];
+            match pinned.respond(&message, peer, Transport::Udp, &mut out) {
+                Action::Respond(len) => out[..len].to_vec(),
+                other => panic!("{other:?}"),
+            }
+        };
+        let (within, beyond) = (respond(), respond());
+        assert!(within.len() > message.len(), "{within:?}");
+        assert!(beyond.len() <= message.len() + more, "{beyond:?} for {message:?}");
+        // It says the same, or what an answer is replaced by.
+        assert!(within[3] & 15 == beyond[3] & 15 || within[3] & 15 == 0, "{within:?}, {beyond:?}");
+    }
+    let text = page();
+    let shortened =
+        format!("catamaran_rate_limited_total{{transport=\"udp\",instead=\"shortened\"}} {rejected_count}\n");
+    assert!(text.contains(&shortened), "{text}");
+}
