@@ -20,13 +20,13 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab capacity --server 127.0.0.1:5300 --queries queries.txt --from 10000 --try-for 10s --repeats 8 --out capacity
 
 The rate doubles from --from until the objective is missed, then the bracket is halved until it is as narrow as
---precision; that is repeated, and the median stands with the lowest and highest of the repeats as its interval. Where
-this tool is the limit, the server bears at least what is printed. A try that is INVALID is no evidence, nor is
-one that misses the objective by the send lag of this tool alone: it is repeated. --lag-limit says how late queries may
-go out. The search ends after --within, 90 s by default.
+--precision. This is repeated. The result is the median, with the lowest and highest repeat as its interval. If this
+tool reaches its limit first, the printed rate is a lower bound. A try is repeated if it is INVALID, or if only the send
+lag of this tool misses the objective; it never counts against the server. --lag-limit sets the largest send lag of a
+valid try. The search ends after --within, 90 s by default.
 
-Exit code 0: a rate was found, or a rate that the server bears at least; 1: the objective is met at no rate; 2: the
-search could not take place; 3: the capacity could not be measured, or the search was stopped before an estimate.";
+Exit code 0: a rate or a lower bound was found; 1: no rate meets the objective; 2: the search could not start; 3: the
+capacity could not be measured, or the search was stopped before an estimate.";
 
 #[derive(Args)]
 #[command(group(ArgGroup::new("workload").required(true).args(["queries", "updates", "name"])))]
@@ -47,7 +47,7 @@ pub(crate) struct Arguments {
     /// How long each rate is tried.
     #[arg(long, default_value = "2s", value_parser = parse_duration)]
     try_for: Duration,
-    /// End the search after this time with what is known by then [default: 90s, more with a longer --try-for or more
+    /// End the search after this time with the estimate so far [default: 90s, more with a longer --try-for or more
     /// --repeats].
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     within: Option<Duration>,
@@ -75,11 +75,11 @@ pub(crate) struct Arguments {
 
 /// Queries of a try that measures anything.
 const QUERIES_MIN: f64 = 10.0;
-/// How long a search with the defaults takes at most.
+/// Longest duration of a search with the defaults.
 const WITHIN: Duration = Duration::from_secs(90);
-/// What that is made for.
+/// Duration of a try and number of repeats for which [`WITHIN`] was chosen.
 const WITHIN_FOR: (Duration, usize) = (Duration::from_secs(2), 6);
-/// The capacity could not be measured.
+/// Exit code if the capacity could not be measured.
 const UNMEASURED: u8 = 3;
 
 /// One rate that was tried.
@@ -95,21 +95,21 @@ struct Try {
 /// Why a search ended.
 #[derive(Clone, Copy, PartialEq)]
 enum End {
-    /// There was nothing more to try.
+    /// All repeats are done.
     Complete,
-    /// Its time was over.
+    /// The time limit was reached.
     Late,
     /// The user stopped it.
     Stopped,
 }
 
-/// What came out.
+/// Outcome of a search.
 #[derive(Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Answer {
-    /// The rate that the server bears.
+    /// The capacity was measured.
     Measured,
-    /// A rate that it bears, where this tool or the search had its end.
+    /// A lower bound: this tool or the search reached its limit first.
     AtLeast,
     /// The server misses the objective at every rate.
     MetAtNoRate,
@@ -191,7 +191,7 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
             break;
         }
     }
-    // What a user stops before its first bracket is no estimate.
+    // A search that the user stops before its first bracket has no estimate.
     let estimate = search.estimate().filter(|_| end != End::Stopped || search.done().0 > 0);
     let capacity = Capacity { schema_version: 1, outcome: Answer::of(estimate.as_ref(), end), estimate, tries: &tries };
     if arguments.json {
@@ -264,7 +264,7 @@ fn measure(
     }
 }
 
-/// The answer in words.
+/// The result as a sentence.
 fn sentence(capacity: &Capacity<'_>, search: &Search, arguments: &Arguments) -> String {
     let Some(estimate) = &capacity.estimate else {
         let what = if capacity.outcome == Answer::Stopped {
@@ -273,14 +273,14 @@ fn sentence(capacity: &Capacity<'_>, search: &Search, arguments: &Arguments) -> 
             let limit = duration(arguments.target.lag_limit);
             let limited = capacity.tries.iter().filter(|tried| tried.verdict == "tool").count();
             format!(
-                "the capacity could not be measured: {limited} of {} tries are INVALID or were late by this tool's \
-                 send lag, which says nothing of the server. Quiet this machine (catlab doctor), or allow more than \
-                 {limit} of send lag with --lag-limit",
+                "the capacity could not be measured: {limited} of {} tries are INVALID or late by the send lag of \
+this tool. Stop other programs on this machine (see catlab doctor), or allow more send lag than \
+{limit} with --lag-limit",
                 capacity.tries.len()
             )
         };
         return match search.met_max() {
-            rate if rate > 0.0 => format!("{what}; {rate:.0} queries a second were met"),
+            rate if rate > 0.0 => format!("{what}; the objective was met at {rate:.0} queries a second"),
             _ => what,
         };
     };
@@ -291,7 +291,8 @@ fn sentence(capacity: &Capacity<'_>, search: &Search, arguments: &Arguments) -> 
         }
         _ if *rate <= 0.0 => "the objective was met at no rate".into(),
         1 => format!(
-            "capacity {rate:.0} queries a second: {low:.0} were met and {high:.0} were not; one bracket has no interval"
+            "capacity {rate:.0} queries a second: {low:.0} met the objective, {high:.0} missed it; one bracket has no \
+            interval"
         ),
         count => format!(
             "capacity {rate:.0} queries a second, {low:.0} to {high:.0} ({:.1} % interval of the median, {count} \

@@ -12,8 +12,8 @@ pub(crate) struct Arguments {
     /// Two runs: folders of `catlab load --out`, before and after.
     #[arg(value_names = ["A", "B"], num_args = 2)]
     runs: Vec<PathBuf>,
-    /// How much worse B may be. Loss, wrong answers and failures (RCODEs other than NOERROR and
-    /// NXDOMAIN) may change by a hundredth of it: 5% allows 0.05 % of the queries.
+    /// How much worse B may be. The limit for loss, wrong answers and failures (RCODEs other than NOERROR and NXDOMAIN)
+    /// is a hundredth of it: 5% allows 0.05 % of the queries.
     #[arg(long, default_value = "5%", value_parser = parse_threshold)]
     threshold: f64,
     /// Seconds at the start of each run that do not count.
@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
     seed: u64,
 }
 
-/// Compares, and prints the verdicts: 0 no regression, 1 a regression, 2 no comparison, 3 undecided.
+/// Compares and prints the verdicts. Exit codes: 0 no regression, 1 regression, 2 no comparison, 3 undecided.
 pub(crate) fn main(arguments: &Arguments) -> ExitCode {
     match run(arguments) {
         Ok(Outcome::None) => ExitCode::SUCCESS,

@@ -69,12 +69,12 @@ pub(crate) struct Arguments {
     /// Clients that ask each in its own way: a TOML file (docs/lab.md). It replaces transport, rate and connections.
     #[arg(long, value_name = "FILE", conflicts_with_all = IN_POPULATIONS)]
     population: Option<PathBuf>,
-    /// Queries a second: 2000, or a ramp 100..20000, or steps 1000,2000,4000 of equal length. Steps with lengths of
-    /// their own are 1000@10s,4000@30s; then --duration is their sum.
+    /// Queries a second: 2000, or a ramp 100..20000, or steps 1000,2000,4000 of equal length, or steps with lengths
+    /// 1000@10s,4000@30s. With lengths, --duration is their sum.
     #[arg(long, default_value = "1000", value_parser = parse_rate, allow_negative_numbers = true)]
     #[arg(conflicts_with = "closed_loop")]
     rate: Rates,
-    /// Send each query of the file exactly once, at --rate; the run ends then.
+    /// Send each query of the file exactly once at --rate, then end the run.
     #[arg(long, requires = "queries", conflicts_with_all = ["duration", "closed_loop", "population"])]
     once: bool,
     /// Random distances, as from many independent clients, instead of even ones.
@@ -108,7 +108,7 @@ pub(crate) struct Arguments {
 #[derive(Clone)]
 enum Rates {
     Steps(Vec<f64>),
-    /// Each with its own length.
+    /// Steps, each with its length.
     Timed(Vec<(f64, Duration)>),
     Ramp(f64, f64),
 }
@@ -274,7 +274,7 @@ pub(crate) fn plan(arguments: &Arguments) -> Result<Plan, Box<dyn Error>> {
     if let Rates::Timed(steps) = &arguments.rate {
         let sum: Duration = steps.iter().map(|(_, duration)| *duration).sum();
         if sum > RUN_MAX {
-            return Err("the steps of --rate are longer than 24 h together; make several runs".into());
+            return Err("cannot run for longer than 24 h; split the steps of --rate into several runs".into());
         }
     }
     let population = arguments.population.as_deref().map(read_population).transpose()?;
@@ -295,15 +295,15 @@ fn pace(arguments: &Arguments, population: Option<Population>) -> Result<Pace, S
     Ok(Pace::Open(Schedule::new(arguments.rate.pieces(duration), arguments.arrivals())?))
 }
 
-/// As many queries as the file has.
+/// Pace for --once: one query for each entry of the file.
 fn once(arguments: &Arguments, workload: &Workload) -> Result<Pace, String> {
     let (Rates::Steps(rates), Some(count)) = (&arguments.rate, workload.listed_count()) else {
-        return Err("--once goes with a file of queries and one --rate".into());
+        return Err("cannot use --once: it needs a query file and one --rate".into());
     };
-    let &[rate] = rates.as_slice() else { return Err("--once goes with one --rate".into()) };
+    let &[rate] = rates.as_slice() else { return Err("cannot use --once with several rates: write one --rate".into()) };
     let schedule = Schedule::counted(rate, count as u64, arguments.arrivals())?;
     if schedule.duration() > RUN_MAX {
-        return Err(format!("{count} queries at {rate} a second take longer than 24 h; raise --rate"));
+        return Err(format!("cannot send {count} queries at {rate} a second in 24 h; raise --rate"));
     }
     Ok(Pace::Open(schedule))
 }
@@ -348,7 +348,7 @@ fn parse_rate(text: &str) -> Result<Rates, String> {
         None if text.contains('@') => Rates::Timed(text.split(',').map(timed).collect::<Result<_, _>>()?),
         None => Rates::Steps(text.split(',').map(number).collect::<Result<_, _>>()?),
     };
-    // A pause between steps is none of this.
+    // A step with rate 0 is a pause, but at least one step must send.
     let has_queries = rates.pieces(Duration::from_secs(1)).iter().any(|piece| piece.from + piece.to > 0.0);
     if has_queries { Ok(rates) } else { Err(format!("at a rate of {text} no query is sent; write 1 or more")) }
 }

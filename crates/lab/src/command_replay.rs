@@ -82,7 +82,7 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
         return over_agents(arguments, stops);
     }
     let watching = &arguments.watching;
-    // Before the trace is read, which may take long.
+    // Fail before the trace is read, which may take long.
     let folder = watching.make_folder()?;
     let mut plan = arguments.replayed.plan(engine::raise_open_files())?;
     let rules = Rules { lag_p99_max: arguments.replayed.lag_limit, ..Rules::default() };

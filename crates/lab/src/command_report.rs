@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     /// The same as PNG, 1,800 by 840 points.
     #[arg(long, value_name = "DIR")]
     png: Option<PathBuf>,
-    /// Replace a page and pictures that are there already.
+    /// Replace an existing page and existing pictures.
     #[arg(long)]
     force: bool,
 }

@@ -54,7 +54,7 @@ pub(crate) enum Trace {
     Info(InfoArguments),
     /// Writes a trace in another format.
     Convert(ConvertArguments),
-    /// Write a part of a trace: some of its time, some of its clients, or its queries only.
+    /// Write a part of a trace: a time range, some clients, or only the queries.
     Cut(CutArguments),
     /// Writes several traces as one, in the order of time.
     Merge(MergeArguments),
@@ -107,7 +107,7 @@ pub(crate) struct CutArguments {
     /// Queries only.
     #[arg(long)]
     queries: bool,
-    /// Only messages of clients in this network (192.0.2.0/24) or with this address. May be given several times.
+    /// Keep only messages of clients with this address or in this network (192.0.2.0/24). May be given several times.
     #[arg(long = "client", value_name = "NETWORK", value_delimiter = ',', value_parser = parse_prefix)]
     clients: Vec<Prefix>,
     #[command(flatten)]
@@ -337,7 +337,7 @@ fn convert(arguments: &ConvertArguments) -> Result<bool, Box<dyn Error>> {
     Ok(is_whole)
 }
 
-/// What is not in the messages of TCP streams.
+/// Describes missing and skipped data of TCP streams.
 fn stream_bytes(tally: &Tally) -> Option<String> {
     let (skipped, missing) = (tally.bytes_skipped, tally.bytes_missing);
     (skipped + missing > 0).then(|| {
@@ -345,7 +345,7 @@ fn stream_bytes(tally: &Tally) -> Option<String> {
     })
 }
 
-/// Says what of a trace could not be read, and what was left out of it.
+/// Prints what could not be read and what was not selected.
 pub(crate) fn tell_lost(path: &Path, reader: &Reader) {
     let path = path.display();
     for (reason, count) in reader.tally().all_unread().filter(|(reason, _)| reason.group() != Group::NoMessage) {
@@ -386,7 +386,7 @@ fn cut(arguments: &CutArguments) -> Result<bool, Box<dyn Error>> {
     })?;
     finish(writer, &arguments.write)?;
     if written == 0 {
-        eprintln!("{}: no message was selected; what was written is empty", arguments.trace.display());
+        eprintln!("{}: no message was selected; the output is empty", arguments.trace.display());
     }
     tell_lost(&arguments.trace, &reader);
     Ok(is_whole)

@@ -9,14 +9,14 @@ pub(crate) use desk::Desk;
 use std::fmt::Display;
 use std::io::{self, Write};
 
-/// Prints a line on standard output, at once. An agent serves its runs whether its reader is there or not, so this does
-/// not fail: `println!` would end the agent.
+/// Prints a line to standard output and flushes it. Ignores errors: an agent must survive a closed standard output,
+/// where `println!` panics.
 pub(crate) fn print(line: impl Display) {
     let mut out = io::stdout().lock();
     let _printed = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
-/// The same on standard error.
+/// Prints a line to standard error and ignores errors.
 pub(crate) fn warn(line: impl Display) {
     let _printed = writeln!(io::stderr().lock(), "{line}");
 }

@@ -33,12 +33,12 @@ pub(crate) struct Asking {
     /// Whose third column the text file has; found out by itself otherwise.
     #[arg(long, requires = "queries", conflicts_with_all = ["updates", "name"])]
     dialect: Option<DialectArgument>,
-    /// Read the query file as binary: messages after two octets of length, as `dnsperf -B` takes them. Without this
-    /// option the content decides.
+    /// Read the query file as binary, as `dnsperf -B` does: each message after its length in two bytes. Without this
+    /// option the format is detected from the content.
     #[arg(long, requires = "queries", conflicts_with = "dialect")]
     binary: bool,
-    /// Refuse a query file with a line or message that is no query. Without this option they are skipped and counted.
-    /// A file of --updates with such a line is always refused: an update without a line is another update.
+    /// Refuse a query file that has an invalid line or message. Without this option, invalid entries are skipped and
+    /// counted. An invalid line in a file of --updates is always an error.
     #[arg(long, requires = "queries")]
     strict: bool,
     /// Send the UPDATEs of this file instead, as `dnsperf -u` takes it; also as .xz.
@@ -80,7 +80,7 @@ pub(crate) struct Asking {
     /// Client subnet in each query (RFC 7871).
     #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = parse_subnet, conflicts_with_all = UPDATING)]
     subnet: Option<(IpAddr, u8)>,
-    /// An EDNS option in each query: its code, and its value in hex. May be given several times.
+    /// Add this EDNS option to each query: its code, and its value in hex. May be given several times.
     #[arg(long, value_name = "CODE[:HEX]", value_parser = parse_edns_option, conflicts_with_all = UPDATING)]
     edns_option: Vec<(u16, Vec<u8>)>,
     /// Pad queries to a multiple of so many octets.

@@ -24,7 +24,8 @@ pub(crate) struct Usage {
     /// Queries that wait on one connection.
     #[arg(long, default_value_t = CONNECTION_IN_FLIGHT_DEFAULT)]
     pipeline: usize,
-    /// Queries after which a connection is closed and another opened, at least 1; without it there is no limit.
+    /// Close a connection after this many queries and open another one (at least 1). Without this option there is no
+    /// limit.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     queries_per_connection: Option<u64>,
     /// Silence after which a connection is closed.
@@ -36,7 +37,7 @@ pub(crate) struct Usage {
     /// The name that the server's certificate must have; its address otherwise.
     #[arg(long, value_name = "NAME")]
     tls_name: Option<String>,
-    /// Authorities to trust instead of the system's, or the server's own certificate, PEM.
+    /// PEM file of the CAs to trust instead of the system's, or of the server's self-signed certificate.
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
     /// Take any certificate.

@@ -89,7 +89,7 @@ fn parse_count(text: &str, most: usize) -> Result<usize, String> {
     count.ok_or_else(|| format!("{text} is none of 1 to {most}"))
 }
 
-/// The code of an EDNS option, and its value in hex (RFC 6891 6.1.2).
+/// Parses an EDNS option: its code, and its value in hex (RFC 6891 6.1.2).
 pub(crate) fn parse_edns_option(text: &str) -> Result<(u16, Vec<u8>), String> {
     let (code, hex) = text.split_once(':').unwrap_or((text, ""));
     let code = code.parse().map_err(|_| format!("{code} is no option code; write 0 to 65535"))?;

@@ -77,7 +77,7 @@ pub(crate) struct Replayed {
     /// Format of the trace; otherwise its first octets tell.
     #[arg(long, value_name = "FORMAT")]
     format: Option<Named>,
-    /// Port that servers answer at, in captures and logs of Zeek. May be given several times.
+    /// Server port in captures and Zeek logs. May be given several times.
     #[arg(long = "trace-port", value_name = "PORT", default_values_t = [53])]
     trace_ports: Vec<u16>,
     #[command(flatten)]
@@ -227,7 +227,7 @@ impl Replayed {
         }
     }
 
-    /// Says what of the trace is no query that could be sent: another protocol, or another side of dnstap.
+    /// Prints which messages of the trace were not replayed: other protocols, or other dnstap sides.
     fn tell_left_out(&self, survey: &Survey) {
         for (reason, count) in &survey.left_out {
             eprintln!("{}: {}: {count} {}", self.trace.display(), reason.group().label(), reason.meaning());

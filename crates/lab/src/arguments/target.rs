@@ -16,12 +16,11 @@ const ALLOW_VARIABLE: &str = "CATLAB_ALLOW";
 
 #[derive(Args)]
 pub(crate) struct Target {
-    /// Servers to query, in turns: addresses or host names, with or without a port, with %INTERFACE where an address
-    /// needs one. An https:// URL stands for DNS over HTTPS with this name and path.
+    /// Servers to query in turns: addresses or host names with an optional port. A link-local address needs %INTERFACE.
+    /// An https:// URL selects DNS over HTTPS with this name and path.
     #[arg(long, required = true, value_delimiter = ',')]
     server: Vec<NamedServer>,
-    /// Transport of the queries: udp, tcp, dot (or tls), doh or doq. Without this option it is udp, or doh where the
-    /// server is a URL.
+    /// Transport of the queries: udp, tcp, dot (or tls), doh or doq. The default is udp, or doh if the server is a URL.
     #[arg(long)]
     transport: Option<Transport>,
     /// After how long a query counts as unanswered.
@@ -89,30 +88,30 @@ impl Target {
         self.expectations.share
     }
 
-    /// The servers: a population gives each transport its own port.
+    /// The servers. A population gives each transport its own port.
     pub(crate) fn servers(&self) -> Vec<Server> {
         self.server.iter().map(|named| named.server).collect()
     }
 
-    /// The transport, and the path of the URL if there is one.
+    /// The transport, and the path if the servers are URLs.
     fn service(&self) -> Result<(Transport, Option<String>), String> {
         let mut paths = self.server.iter().map(|named| named.path.as_ref());
         let Some(Some(path)) = paths.next() else {
             return match paths.flatten().next() {
-                Some(_) => Err("--server: write a URL for each server or for none".into()),
+                Some(_) => Err("cannot mix URLs and addresses in --server: write URLs only or addresses only".into()),
                 None => Ok((self.transport.unwrap_or(Transport::Udp), None)),
             };
         };
         if paths.any(|other| other != Some(path)) {
-            return Err("--server: the URLs of all servers must have the same path".into());
+            return Err("cannot use different paths in --server: write the same path in each URL".into());
         }
         match self.transport {
             None | Some(Transport::Doh) => Ok((Transport::Doh, Some(path.clone()))),
-            Some(other) => Err(format!("--transport {other}: a server that is a URL is queried over doh")),
+            Some(other) => Err(format!("cannot use --transport {other} with a URL: write an address")),
         }
     }
 
-    /// Whom certificates must name: the host, if all servers have the same and --tls-name says nothing else.
+    /// The name that certificates must have: --tls-name, otherwise the host if all servers have the same host.
     fn tls(&self) -> TlsPlan {
         let plan = self.connections.usage.tls();
         let first = self.server.first().and_then(|named| named.host.clone());
@@ -129,13 +128,13 @@ impl Target {
     }
 }
 
-/// A server, and what its name says besides its address.
+/// A server as written on the command line.
 #[derive(Clone, Debug)]
 struct NamedServer {
     server: Server,
-    /// The name of its host, if it was not named by address.
+    /// Host name, unless the server is an address.
     host: Option<String>,
-    /// The path of its URL, if it was named by one (RFC 8484 4.1).
+    /// Path of the URL, if the server is a URL (RFC 8484 4.1).
     path: Option<String>,
 }
 

@@ -31,7 +31,7 @@ pub enum Verdict {
     Met,
     /// It was not; why.
     Missed(String),
-    /// This tool could not send so fast, or sent too late, so nothing is known of the server; why.
+    /// This tool could not send fast enough or sent too late, so the try says nothing about the server. Has the reason.
     ToolLimited(String),
 }
 
@@ -104,8 +104,8 @@ impl Objective {
 }
 
 impl Term {
-    /// What was seen, when the server took too much. Latency has the send lag in it, so service time must exceed the
-    /// limit too.
+    /// The missed limit, if the server missed it. Latency includes the send lag of this tool, so the service time must
+    /// exceed the limit too.
     fn missed(self, summary: &Summary) -> Option<String> {
         match self {
             Self::Latency(label, us_max) => {
@@ -128,7 +128,7 @@ impl Term {
 }
 
 impl Term {
-    /// What was seen, when only the send lag of this tool is too much.
+    /// The missed limit, if only the send lag of this tool exceeds it.
     fn late(self, summary: &Summary) -> Option<String> {
         let Self::Latency(label, us_max) = self else { return None };
         let [latency, service] =
@@ -187,7 +187,7 @@ mod tests {
             assert!(bad.parse::<Objective>().is_err(), "{bad}");
         }
     }
-    /// A valid run with a loss, whose p99 and maximum are these.
+    /// A valid run with this p99 and maximum, and this number of lost queries.
     fn summary(latency_us: f64, service_us: f64, lost: u64) -> Summary {
         let quantiles = |us| Quantiles { p99: us, p99_9: us, p99_99: us, max: us, ..Quantiles::default() };
         let (sent, answered) = (10_000, 10_000 - lost);
@@ -218,7 +218,7 @@ mod tests {
         assert!(matches!(&late, Verdict::ToolLimited(reason) if reason.contains("send lag")), "{late:?}");
         let slow = objective.judge(&summary(2_500.0, 2_400.0, 0));
         assert!(matches!(&slow, Verdict::Missed(reason) if reason.contains("2500 us")), "{slow:?}");
-        // Losses are the server's, however late the tool was.
+        // A loss counts against the server even if the tool was late.
         let lossy = objective.judge(&summary(2_500.0, 1_400.0, 100));
         assert!(matches!(&lossy, Verdict::Missed(reason) if reason.contains("loss 1.000 %")), "{lossy:?}");
     }
@@ -232,7 +232,7 @@ mod tests {
             tries += 1;
             assert!(tries < 100, "{search:?}");
             let service_us = if rate <= 45_000.0 { 1_000.0 } else { 3_000.0 };
-            // The tool pauses in each seventh try.
+            // The tool pauses in every seventh try.
             let lag_us = if tries % 7 == 6 { 5_000.0 } else { 10.0 };
             search.record(&objective.judge(&summary(service_us + lag_us, service_us, 0)));
         }

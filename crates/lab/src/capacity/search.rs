@@ -20,9 +20,9 @@ pub struct Limits {
 
 /// The bracket of a repeat begins so far to both sides of the first estimate.
 const SPREAD: f64 = 1.1;
-/// A rate is at most so many times the one before it.
+/// Largest ratio between two consecutive rates.
 const GROWTH_MAX: f64 = 2.0;
-/// A search ends after so many rates in a row at which nothing could be measured.
+/// Number of consecutive unmeasurable rates after which a search ends.
 const UNMEASURED_MAX: u32 = 4;
 
 /// The search, one rate at a time.
@@ -36,20 +36,20 @@ pub struct Search {
     next: Option<f64>,
     /// The ends of the bracket are known, not assumed from the first estimate.
     is_checked: (bool, bool),
-    /// How far an end moves that is not known, or was assumed wrong: further each time.
+    /// Factor by which an unknown or wrongly assumed end of the bracket moves. Grows with each move.
     slide: f64,
     /// Whether the high end is this tool's.
     is_tool: bool,
-    /// Highest rate of all that was met.
+    /// Highest rate of the search that met the objective.
     met_max: f64,
-    /// A try of the server was valid.
+    /// Whether at least one try was valid.
     has_evidence: bool,
-    /// Rates in a row at which the tool failed.
+    /// Number of consecutive rates at which the tool failed.
     unmeasured: u32,
     found: Vec<Found>,
 }
 
-/// A bracket that is narrow enough.
+/// A bracket as narrow as the precision.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     low: f64,
@@ -58,7 +58,7 @@ struct Found {
 }
 
 impl Found {
-    /// The middle on the scale of ratios.
+    /// Geometric mean of the ends.
     fn rate(&self) -> f64 {
         (self.low * self.high).sqrt()
     }
@@ -67,8 +67,8 @@ impl Found {
 /// The answer.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Estimate {
-    /// Median of the repeats, queries a second; zero when the server met the objective at no rate. Of a lower bound it
-    /// is the highest rate that was met.
+    /// Median of the repeats in queries a second. Zero if no rate met the objective. A lower bound has the highest rate
+    /// that met it.
     pub rate: f64,
     /// Lowest end of the brackets.
     pub low: f64,
@@ -77,7 +77,7 @@ pub struct Estimate {
     /// How sure it is that the median of many more repeats lies between `low` and `high`: 1 - 2^(1-n) for n of them,
     /// whatever their distribution.
     pub confidence: f64,
-    /// Each repeat that ended at the server's limit.
+    /// The result of each repeat that found the server's limit.
     pub repeats: Vec<f64>,
     /// Whether this tool, or the end of the search, came before the server's limit: then the server bears at least
     /// `rate`.
@@ -115,7 +115,7 @@ impl Search {
         (self.found.len(), self.limits.repeats)
     }
 
-    /// Highest rate that met the objective; zero when none did.
+    /// Highest rate that met the objective, or zero.
     #[must_use]
     pub fn met_max(&self) -> f64 {
         self.met_max
@@ -145,18 +145,18 @@ impl Search {
         self.next = self.step();
     }
 
-    /// The tool failed at this rate: that says nothing of the server, neither here nor below.
+    /// Chooses the next rate after the tool failed. The failure says nothing about the server at any rate.
     fn without_evidence(&mut self, rate: f64) -> Option<f64> {
         self.unmeasured += 1;
         if self.unmeasured >= UNMEASURED_MAX {
             return None;
         }
         if rate <= self.met_max {
-            // The tool can send so fast: something disturbed it.
+            // The tool reached this rate before, so something disturbed it: try again.
             return Some(rate);
         }
         if self.low > 0.0 && self.met_max > 0.0 {
-            // Nothing above can be measured.
+            // The tool cannot measure higher rates.
             self.high = Some(rate);
             self.is_checked.1 = true;
             self.is_tool = true;
@@ -213,7 +213,7 @@ impl Search {
         self.is_tool = false;
         self.slide = SPREAD;
         let Some(first) = self.found.iter().find(|found| !found.is_tool).map(Found::rate) else {
-            // The tool's limit is no place to look for the server's: perhaps it was disturbed. On from what was met.
+            // The tool's limit does not show where the server's limit is. Continue from the highest rate that was met.
             (self.low, self.high, self.is_checked) = (self.met_max, None, (true, true));
             return self.step();
         };
@@ -224,7 +224,7 @@ impl Search {
         if high <= self.low { None } else { Some((self.low * high).sqrt()) }
     }
 
-    /// What is known by now; `None` when nothing is known of the server.
+    /// The estimate so far, or `None` without a valid try.
     #[must_use]
     pub fn estimate(&self) -> Option<Estimate> {
         if !self.has_evidence {
@@ -234,7 +234,7 @@ impl Search {
         let found = if self.found.is_empty() { unfinished.as_slice() } else { &self.found };
         let of_server: Vec<_> = found.iter().filter(|found| !found.is_tool).collect();
         if of_server.len() * 2 < found.len() || found.is_empty() {
-            // A rate that was met is evidence, whatever the tool did at others.
+            // A rate that met the objective is a lower bound, even if the tool failed at other rates.
             let rate = self.met_max;
             let high = rate;
             let bound = Estimate { rate, low: rate, high, confidence: 0.0, repeats: Vec::new(), is_lower_bound: true };
@@ -250,7 +250,7 @@ impl Search {
         Some(Estimate { rate, low, high, confidence, repeats, is_lower_bound: false })
     }
 
-    /// The first bracket as far as it is known, when the search ends before it is narrow.
+    /// The first bracket, if the search ends before it is narrow.
     fn unfinished(&self) -> Vec<Found> {
         let known = self.high.filter(|_| self.low > 0.0);
         known.map(|high| Found { low: self.low, high, is_tool: self.is_tool }).into_iter().collect()
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn what_the_tool_did_wrong_is_no_evidence() {
         let tool = || Verdict::ToolLimited(String::new());
-        // Nothing could be measured at all: that is not "met at no rate".
+        // Without a valid try the result must not be "met at no rate".
         let mut search = Search::new(LIMITS);
         let mut tries = 0;
         while search.next().is_some() {
@@ -300,11 +300,11 @@ mod tests {
             search.record(&tool());
         }
         assert!(search.estimate().is_none() && tries <= 7, "{tries}");
-        // A machine that disturbs three tries of ten leaves the answer where it is.
+        // Disturbing three of ten tries must not change the estimate.
         for seed in 0..100 {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             let (estimate, tries) = run(LIMITS, |rate| match rng.random::<f64>() {
-                // The caller tries an INVALID rate twice more.
+                // The caller repeats an INVALID try twice.
                 disturbed if disturbed < 0.3f64.powi(3) => tool(),
                 _ if rate <= 45_000.0 => Verdict::Met,
                 _ => missed(),
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_search_takes_few_tries_and_knows_something_at_each_of_them() {
-        // 90 s are 28 tries of 2 s, with a pause and late answers.
+        // 28 tries of 2 s with pauses and late answers take 90 s.
         let (_, tries) = run(LIMITS, |rate| if rate <= 45_000.0 { Verdict::Met } else { missed() });
         assert!(tries <= 28, "{tries}");
         let mut search = Search::new(LIMITS);

@@ -1,4 +1,4 @@
-//! Which trace is read, and how.
+//! Options and functions that open a trace.
 
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
@@ -8,26 +8,26 @@ use trace::{DnstapSide, Format, Options, Reader, TraceError};
 
 #[derive(Args)]
 pub(crate) struct ReadArguments {
-    /// Format of what is read; otherwise its first octets tell.
+    /// Input format. Without this option it is detected from the first bytes.
     #[arg(long, value_name = "FORMAT")]
     format: Option<Named>,
-    /// Port that servers answer at, in captures and logs of Zeek. May be given several times.
+    /// Server port in captures and Zeek logs. May be given several times.
     #[arg(long = "port", value_name = "PORT", default_values_t = [53])]
     ports: Vec<u16>,
     #[command(flatten)]
     sides: SideArguments,
 }
 
-/// Which messages of dnstap are read.
+/// Selection of dnstap messages.
 #[derive(Args)]
 pub(crate) struct SideArguments {
     /// dnstap messages to read: client (CLIENT_QUERY and CLIENT_RESPONSE), auth, update, forwarder, resolver, stub,
-    /// tool or all. Without this option, the first of these types that the log has is read.
+    /// tool or all. The default is the first of these types that the log has.
     #[arg(long = "dnstap-type", value_name = "TYPE", value_delimiter = ',', value_parser = parse_side)]
     types: Vec<Sides>,
 }
 
-/// One side of dnstap, or all.
+/// One dnstap side, or all sides.
 #[derive(Clone)]
 struct Sides(Vec<DnstapSide>);
 
@@ -41,13 +41,13 @@ fn parse_side(text: &str) -> Result<Sides, String> {
 }
 
 impl SideArguments {
-    /// The sides that were chosen; none if none was.
+    /// The selected sides. Empty without --dnstap-type.
     pub(crate) fn chosen(&self) -> Vec<DnstapSide> {
         self.types.iter().flat_map(|sides| sides.0.iter().copied()).collect()
     }
 }
 
-/// A format, by its name.
+/// A format as written on the command line.
 #[derive(Clone, Copy)]
 pub(crate) struct Named(pub(crate) Format);
 
@@ -83,7 +83,7 @@ fn open_as(path: &Path, options: &Options) -> Result<Reader, Box<dyn Error>> {
     Ok(trace::open(path, options).map_err(|error| format!("{}: {error}", path.display()))?)
 }
 
-/// Opens a trace of which all that servers said matters: of dnstap all messages are read if none were chosen.
+/// Opens a trace and reads all dnstap sides by default.
 pub(crate) fn open_all_sides(path: &Path, arguments: &ReadArguments) -> Result<Reader, Box<dyn Error>> {
     let mut options = arguments.options();
     if options.dnstap.is_empty() {
@@ -92,7 +92,7 @@ pub(crate) fn open_all_sides(path: &Path, arguments: &ReadArguments) -> Result<R
     open_as(path, &options)
 }
 
-/// Opens a trace, or a file of queries, which has nothing that tells it by its octets.
+/// Opens a trace or a query file. A query file has no signature, so its format cannot be detected.
 pub(crate) fn open_or_queries(path: &Path, arguments: &ReadArguments) -> Result<Reader, Box<dyn Error>> {
     let options = arguments.options();
     match trace::open(path, &options) {

@@ -1,4 +1,4 @@
-//! Where `catlab trace` writes: a file that is whole or absent.
+//! Output of `catlab trace`. An incomplete file never appears at the target path.
 
 use super::Written;
 use crate::out_folder::{FileInMaking, Force, refuse_file};
@@ -11,20 +11,20 @@ use trace::{Format, Message, Writer};
 
 #[derive(Args)]
 pub(crate) struct WriteArguments {
-    /// File to write; `-` is standard output. A file that is there is replaced with --force only.
+    /// Output file; `-` is standard output. An existing file is only replaced with --force.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     #[command(flatten)]
     force: Force,
-    /// Format of the file; without this option its name decides: .catrace, .txt, .pcap or .dnsperf.
+    /// Output format. The default depends on the file name: .catrace, .txt, .pcap or .dnsperf.
     #[arg(long, value_name = "FORMAT")]
     to: Option<Written>,
 }
 
-/// A trace that is being written. It is at its place once [`finish`] has put it there.
+/// A trace that is being written. [`finish`] moves it to its path.
 pub(crate) struct TraceFile {
     writer: Writer,
-    /// `None` is standard output.
+    /// `None` for standard output.
     file: Option<FileInMaking>,
 }
 
@@ -32,16 +32,16 @@ impl TraceFile {
     /// Writes a message.
     ///
     /// # Errors
-    /// Of the file.
+    /// The file cannot be written.
     pub(crate) fn write(&mut self, message: &Message<'_>) -> io::Result<()> {
         self.writer.write(message)
     }
 }
 
-/// Begins the file, in the format that its name tells.
+/// Creates the output file. Without --to its name decides the format.
 ///
 /// # Errors
-/// The file is one of those that are read, or is there and is not to be replaced; and those of the system.
+/// The file is an input, exists and --force is not given, or cannot be created.
 pub(crate) fn create(arguments: &WriteArguments, inputs: &[&Path]) -> Result<TraceFile, Box<dyn Error>> {
     let path = &arguments.out;
     if let Some(input) = inputs.iter().find(|input| is_same_file(input, path)) {
@@ -76,17 +76,17 @@ pub(crate) fn create(arguments: &WriteArguments, inputs: &[&Path]) -> Result<Tra
     Ok(TraceFile { writer, file })
 }
 
-/// Whether both are one file, by whatever names. What is no file (a pipe, a terminal) has nothing to lose.
+/// Whether both paths are the same regular file. Overwriting a pipe or terminal does no harm.
 fn is_same_file(input: &Path, out: &Path) -> bool {
     let input = if input.as_os_str() == "-" { Path::new("/dev/stdin") } else { input };
     let [Ok(input), Ok(out)] = [input, out].map(std::fs::metadata) else { return false };
     input.is_file() && (input.dev(), input.ino()) == (out.dev(), out.ino())
 }
 
-/// Ends the file, puts it at its place, and says what is not in it.
+/// Finishes the file, moves it to its path, and prints how many messages were left out.
 ///
 /// # Errors
-/// Of the file; and when it can hold none of the messages: then an earlier file stays as it was.
+/// The file cannot be written, or its format can hold none of the messages. Then an existing file is unchanged.
 pub(crate) fn finish(trace: TraceFile, arguments: &WriteArguments) -> Result<(), Box<dyn Error>> {
     let TraceFile { writer, file } = trace;
     let path = arguments.out.display();
@@ -98,7 +98,7 @@ pub(crate) fn finish(trace: TraceFile, arguments: &WriteArguments) -> Result<(),
         _ => "this format cannot hold them",
     };
     if written == 0 && left_out > 0 {
-        // An empty trace would pass for a good one.
+        // An empty trace would look like a valid result.
         return Err(format!("cannot write {path}: all {left_out} messages would be left out: {holds}").into());
     }
     file.map_or(Ok(()), FileInMaking::commit)?;

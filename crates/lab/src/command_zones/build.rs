@@ -37,7 +37,7 @@ pub(crate) struct BuildArguments {
     /// Traces with responses, as `catlab trace` reads them.
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// The folder for zones and report; it is made, and must not hold a hierarchy unless --force is given.
+    /// Output folder for zones and report. It is created. It may only hold a hierarchy if --force is given.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     #[command(flatten)]

@@ -34,7 +34,7 @@ pub(crate) struct HarvestArguments {
     /// The resolver, with or without a port.
     #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = resolver)]
     resolver: SocketAddr,
-    /// The capture, as a pcap file. A file that is there is kept unless --force is given.
+    /// Output capture (pcap). An existing file is only replaced with --force.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     #[command(flatten)]

@@ -25,7 +25,7 @@ pub(crate) struct MergeArguments {
     /// Folders that `catlab zones build` wrote.
     #[arg(required = true, num_args = 2.., value_name = "DIR")]
     folders: Vec<PathBuf>,
-    /// The folder for all of them; it is made, and must not hold a hierarchy unless --force is given.
+    /// Output folder. It is created. It may only hold a hierarchy if --force is given.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     #[command(flatten)]

@@ -37,7 +37,7 @@ const EARLIER: u64 = 3_600;
 pub(crate) struct SignArguments {
     /// A folder that `catlab zones build` or `synth` made.
     folder: PathBuf,
-    /// The folder for all of them; it is made, and must not hold a hierarchy unless --force is given.
+    /// Output folder. It is created. It may only hold a hierarchy if --force is given.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     #[command(flatten)]
@@ -108,7 +108,7 @@ pub(super) fn reason(record: &Record) -> Option<&'static str> {
 impl Signing {
     /// Signs zones that are to be written into a folder, and writes there what resolvers are to trust.
     pub(super) fn sign(&self, zones: &mut [ZoneRecords], out: &OutFolder) -> Result<(), Box<dyn Error>> {
-        // The key of earlier results is used again.
+        // The key of earlier results is reused.
         let own = |folder: &Path| folder.join("lab.key");
         let kept = Some(own(out.target())).filter(|path| path.exists());
         let path = self.key.clone().or(kept).unwrap_or_else(|| own(out.path()));

@@ -40,7 +40,7 @@ pub(crate) struct SynthArguments {
     /// Decides which zone is below which.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The folder that is written; it is made, and must not hold a hierarchy unless --force is given.
+    /// Output folder. It is created. It may only hold a hierarchy if --force is given.
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
     #[command(flatten)]
