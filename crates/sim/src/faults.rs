@@ -31,7 +31,7 @@ const HANG_LONG_US: u64 = 12_000_000;
 const PAUSE_US: (u64, u64) = (20_000, 2_000_000);
 /// By how much a wall clock jumps: requests are refused beyond 300 s.
 const WALL_JUMP_MS: u64 = 400_000;
-/// The same of one jump in four: hours, as of a time zone that was set wrong.
+/// The size of one in four jumps: several hours, like a wrong time zone.
 const WALL_JUMP_FAR_MS: u64 = 4 * 3_600_000;
 /// How long a member waits for the write that it dies in.
 const DOOM_US: u64 = 300_000;

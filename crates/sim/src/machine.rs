@@ -14,7 +14,7 @@ pub(crate) struct Machine {
     pub(crate) clock: MachineClock,
     /// The process, while it lives.
     pub(crate) replica: Option<Replica>,
-    /// What the log may lack, as the member keeps it beside its data.
+    /// What the log may lack, as the member stores it beside its data.
     pub(crate) doubt: Option<Doubt>,
     /// How often the process was started.
     pub(crate) boot: u64,

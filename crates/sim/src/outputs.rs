@@ -78,11 +78,11 @@ impl Simulation {
         Ok(())
     }
 
-    /// The operator gives up what only members could tell that died for good.
+    /// The operator clears the doubt if every voter that could settle it has died for good.
     fn doubt_waits(&mut self, id: NodeId, waits_for: &[NodeId]) {
         if !waits_for.is_empty() && waits_for.iter().all(|of| self.machines[of].is_gone) {
             self.machine(id).doubt = None;
-            self.ends_itself(id, "doubt given up");
+            self.ends_itself(id, "doubt cleared");
         }
     }
 

@@ -31,7 +31,7 @@ pub(crate) struct Setup {
     pub(crate) session_count_max: usize,
     /// After which time without a leader a member answers, marked stale.
     pub(crate) start_stale_after_ms: u64,
-    /// The same for a member that does not know what of its log is committed.
+    /// The same time for a member that does not know which entries of its log are committed.
     pub(crate) start_behind_after_ms: u64,
     /// Whether updates are acknowledged only when every member that answers shows them.
     pub(crate) all_live: bool,

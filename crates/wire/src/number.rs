@@ -80,8 +80,8 @@ impl Rcode {
 }
 
 impl Rtype {
-    /// The type that only bitmaps of NSEC have, for a name that does not exist (RFC 9824 3.4). It is printed by its
-    /// number, so that whatever reads types reads it back.
+    /// A type that stands only in NSEC bitmaps, for a name that does not exist (RFC 9824 3.4). It is printed by its
+    /// number, so that every reader of types can read it back.
     pub const NXNAME: Self = Self(128);
 
     /// Whether this is a QTYPE or a meta type, which no zone holds (RFC 6895 3.1: 128 to 255, and OPT).

@@ -187,12 +187,12 @@ fn answer_found(
     let asked = request.edns.as_ref().map(EdnsIn::asked);
     let mut composer = Composer::new(out, context.octets_max(asked.as_ref()));
     let mut edns = asked.map(|asked| context.edns_out(&asked));
-    // The zone is not known yet; the room for its version is.
+    // The zone is not known yet, so the composer only reserves room for its version.
     let has_version = asked.is_some_and(|asked| asked.zoneversion);
-    let version_octets = if has_version { ZoneVersionOut::OPTION_OCTETS } else { 0 };
+    let version_bytes = if has_version { ZoneVersionOut::OPTION_OCTETS } else { 0 };
     let has_expire = asked.is_some_and(|asked| asked.expire);
-    let expire_octets = if has_expire { EdnsOut::EXPIRE_OCTETS } else { 0 };
-    composer.reserve(edns.as_ref().map_or(0, EdnsOut::octet_count) + version_octets + expire_octets);
+    let expire_bytes = if has_expire { EdnsOut::EXPIRE_OCTETS } else { 0 };
+    composer.reserve(edns.as_ref().map_or(0, EdnsOut::octet_count) + version_bytes + expire_bytes);
     let (kind, common_labels) = match &request.question {
         None => {
             composer.start_response(request, Rcode::NOERROR, false);
@@ -218,17 +218,17 @@ struct Refusal {
 /// OPT of a response whose zone is not known yet.
 struct Opt<'o, 'c> {
     edns: &'o mut EdnsOut<'c>,
-    /// Whether the client wants ZONEVERSION.
+    /// Whether the client asks for ZONEVERSION.
     has_version: bool,
-    /// Whether the client wants EXPIRE.
+    /// Whether the client asks for EXPIRE.
     has_expire: bool,
 }
 
 impl Opt<'_, '_> {
-    /// Puts in what the client wants to know of the zone that answers.
+    /// Adds the requested options about the zone that answers.
     #[inline]
     fn tell_of(self, zone: &Zone<'_>, question: &FirstQuestion<'_>) {
-        // RFC 9660 3.2: only an answer from a zone has a version, so the option is put in here and nowhere else.
+        // RFC 9660 3.2: only an answer from a zone has a version, so this is the only place that adds the option.
         if self.has_version {
             self.edns.zoneversion = version_of(zone);
         }

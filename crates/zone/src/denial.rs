@@ -139,8 +139,8 @@ impl<'a> Proofs<'a> {
         labels
     }
 
-    /// Adds a proof unless it is there. NSEC and NSEC3 without signatures are data like others in a zone that has no
-    /// key (RFC 4035 2): they prove nothing.
+    /// Adds a proof that is not in the list yet. In a zone without a key, unsigned NSEC and NSEC3 are ordinary data and
+    /// prove nothing (RFC 4035 2).
     fn push(&mut self, proof: Option<Proof<'a>>) {
         let Some(proof) = proof.filter(|proof| self.has_key || proof.rrset.is_signed()) else { return };
         let is_there = self.iter().any(|other| other.rrset.is_same(&proof.rrset));

@@ -24,7 +24,7 @@ pub const GENERATE_NUMBER_OCTETS_MAX: usize = 127;
 pub const GENERATE_TEXT_MAX: usize = 64 * 1024;
 /// Errors of one zone file that are kept; scanning ends there.
 pub const FILE_ERRORS_MAX: usize = 100;
-/// Octets of a word of a zone file that an error or a warning repeats; the rest is cut off.
+/// Longest part of a word, in bytes, that an error or a warning shows.
 pub const EXCERPT_OCTETS_MAX: usize = 64;
 /// Warnings that are kept in full; beyond it only their count grows.
 pub const WARNINGS_MAX: usize = 1_000;
@@ -49,7 +49,7 @@ pub const LOC_CENTIMETRES_MAX: u64 = 9_000_000_000;
 /// The last year that a signature's time may lie in. Times count modulo 2^32 seconds (RFC 4034 3.1.5), so later years
 /// are taken for earlier ones; beyond two turns of the clock a typing error is more likely. Knot has the same bound.
 pub const TIME_YEAR_MAX: u64 = 2225;
-/// The last second that is turned into a date: in the year 5138, so that finding the year takes few steps.
+/// Last second that is converted to a date, in the year 5138. The bound keeps the search for the year short.
 pub const CALENDAR_S_MAX: u64 = 100_000_000_000;
 /// Octets of all that one owner name has. The store takes 16 MiB.
 pub const LEAF_OCTETS_MAX: usize = 8 << 20;

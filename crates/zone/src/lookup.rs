@@ -104,7 +104,7 @@ pub(crate) fn lookup_key<'a>(
                 return Outcome::Referral { cut: vertex };
             }
         } else if qname.octets().len() == zone.apex().octets().len() {
-            // The same holds at the apex, whose DS is that of the zone above: "no data" (RFC 4035 3.1.4.1).
+            // The same holds at the apex, whose DS belongs to the zone above: "no data" (RFC 4035 3.1.4.1).
             return Outcome::NoData { vertex: Some(vertex), source: Source::Exact };
         }
         return at_vertex(vertex, qtype, Source::Exact);
@@ -138,8 +138,8 @@ pub(crate) fn locate<'a>(zone: &Zone<'a>, name: NameRef<'_>, key: &Key, trail: &
     }
 }
 
-/// The wildcard that stands for a name without records (RFC 4592 3.3.1): `path` is the place of the name, nothing above
-/// which is occluded; `key` is spent.
+/// The wildcard that matches a name without records (RFC 4592 3.3.1). `path` is the position of the name, and nothing
+/// above it is occluded. `key` is overwritten.
 pub(crate) fn source_of_synthesis<'a>(
     zone: &Zone<'a>,
     name: NameRef<'_>,

@@ -7,7 +7,7 @@
 pub mod token;
 pub mod words;
 
-// What is wrong with them, and how that is said.
+// Errors in text, and their messages.
 mod error;
 mod fault;
 mod fields;

@@ -1,7 +1,7 @@
-//! A zone's serial never goes back on any member, across restarts too, nor when a zone is removed and added again
-//! (ARCHITECTURE.md, Invariants). One exception: a member that started without a leader and does not know what it had
-//! published says that it answers with old data. What it served before counts again once a leader confirms it. That a
-//! serial moves once for each effective update is in `refused_leaves_no_trace`.
+//! A zone's serial never goes back on any member. This holds across restarts too, and when a zone is removed and added
+//! again (ARCHITECTURE.md, Invariants). One exception: a member that started without a leader may not know what it had
+//! published. Such a member reports that it answers with old data. Once a leader confirms its data, its earlier serials
+//! count again. `refused_leaves_no_trace` checks that a serial moves once for each effective update.
 
 use replica::io::NodeId;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use zone::set::SetVersion;
 pub(crate) struct SerialsNeverGoBack(BTreeMap<(NodeId, ZoneId), Serial>);
 
 impl SerialsNeverGoBack {
-    /// A member answers queries from these zones; `is_behind` when it says that it may have served newer ones.
+    /// A member answers queries from these zones. `is_behind` is set if it reports that it may have served newer ones.
     pub(crate) fn on_served(&mut self, id: NodeId, is_behind: bool, published: &SetVersion<'_>) -> Result<(), String> {
         for zone in published.zones() {
             if let Some(serial) = zone.serial() {
@@ -51,7 +51,7 @@ mod tests {
             assert!(serials.on_serial(1, false, zone(), Serial(serial)).is_ok(), "{serial}");
         }
         assert!(serials.on_serial(2, false, zone(), Serial(4_294_967_290)).is_ok());
-        // One that says that it is behind may, and has to come back to where it was.
+        // A member that reports old data may go back, but must return to its earlier serial.
         for serial in [4_294_967_290, 4_294_967_295] {
             assert!(serials.on_serial(1, true, zone(), Serial(serial)).is_ok());
         }

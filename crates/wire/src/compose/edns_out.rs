@@ -44,7 +44,7 @@ pub struct EdnsOut<'e> {
     pub nsid: Option<&'e [u8]>,
     /// ZONEVERSION (RFC 9660).
     pub zoneversion: Option<ZoneVersionOut>,
-    /// Seconds after which a secondary that hears nothing drops the zone (RFC 7314 3).
+    /// Seconds without contact after which a secondary drops the zone (RFC 7314 3).
     pub expire: Option<u32>,
     /// Idle time of the connection in units of 100 ms (RFC 7828 3.1).
     pub keepalive: Option<u16>,

@@ -10,7 +10,7 @@ pub mod code {
     pub const NSID: u16 = 3;
     /// Client subnet (RFC 7871); not answered.
     pub const CLIENT_SUBNET: u16 = 8;
-    /// How long a zone is good (RFC 7314).
+    /// Expiry time of a zone (RFC 7314).
     pub const EXPIRE: u16 = 9;
     /// Cookies (RFC 7873).
     pub const COOKIE: u16 = 10;
@@ -50,7 +50,7 @@ pub struct EdnsAsked {
     pub nsid: bool,
     /// See [`EdnsIn::zoneversion`].
     pub zoneversion: bool,
-    /// Whether the time after which a secondary drops the zone is asked for (RFC 7314 2).
+    /// Whether the client asks when a secondary drops the zone (RFC 7314 2).
     pub expire: bool,
     /// See [`EdnsIn::keepalive`].
     pub keepalive: bool,
@@ -78,7 +78,7 @@ impl<'m> EdnsIn<'m> {
         (at == rdata.len()).then_some(Self { options: rdata, ..Self::without_options(class, ttl) })
     }
 
-    /// Reads the fields of an OPT record, and nothing of its options.
+    /// Reads the fields of an OPT record without its options.
     pub(crate) const fn without_options(class: Class, ttl: u32) -> Self {
         let [rcode_high, version, flags, _] = ttl.to_be_bytes();
         Self { payload: class.0, rcode_high, version, dnssec_ok: flags & 0x80 != 0, options: &[] }

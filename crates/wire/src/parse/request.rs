@@ -36,8 +36,8 @@ pub struct Reject<'m> {
     pub question: Option<&'m [u8]>,
     /// The EDNS of the message where it was well formed: then the answer has an OPT (RFC 6891 6.1.1).
     pub edns: Option<EdnsIn<'m>>,
-    /// The TSIG record, where the message can be read to its end and the record is well formed. The key is looked at
-    /// first (RFC 8945 5.2): the answer is an error of TSIG, or this one, signed.
+    /// The TSIG record, if the message can be read to its end and the record is well-formed. The key is checked first
+    /// (RFC 8945 5.2). So the response is either a TSIG error, or this error, signed.
     pub tsig: Option<TsigAt>,
 }
 
@@ -83,8 +83,8 @@ impl<'m> Request<'m> {
     }
 }
 
-/// Reads a received message and decides, in this order: no answer, NOTIMP, FORMERR, BADVERS, or a request. An error
-/// that has TSIG goes out once its key was looked at.
+/// Reads a received message and decides, in this order: no response, NOTIMP, FORMERR, BADVERS, or a request. An error
+/// with TSIG is sent after its key was checked.
 #[must_use]
 pub fn parse_request(octets: &[u8]) -> Parsed<'_> {
     let Some(header) = Header::parse(octets) else { return Parsed::Drop(DropReason::Short) };
@@ -118,18 +118,18 @@ struct Echo<'m> {
     edns: Option<EdnsIn<'m>>,
 }
 
-/// EDNS and TSIG of a message that is refused for something in front of them. Only where the message is well-formed
-/// beside what it is refused for: one that cannot be read to its end gets a header only.
-fn look_behind(octets: &[u8], header: Header, reason: RejectReason) -> (Option<EdnsIn<'_>>, Option<TsigAt>) {
-    let Some(seen) = pseudo_records(octets, header, reason) else { return (None, None) };
+/// Returns EDNS and TSIG of a message that was refused for something before them. The rest of the message must be
+/// well-formed. If the message cannot be read to its end, the response is only a header.
+fn look_behind(bytes: &[u8], header: Header, reason: RejectReason) -> (Option<EdnsIn<'_>>, Option<TsigAt>) {
+    let Some(seen) = pseudo_records(bytes, header, reason) else { return (None, None) };
     // RFC 6891 6.1.1: "if an OPT record is present in a received request, compliant responders MUST include an OPT
     // record in their respective responses".
-    let edns = seen.well_formed_opt(octets).ok().flatten();
-    (edns, seen.check_tsig(octets).ok().flatten())
+    let edns = seen.well_formed_opt(bytes).ok().flatten();
+    (edns, seen.check_tsig(bytes).ok().flatten())
 }
 
-/// What a walk through a refused message meets; `None` where there is no use in it.
-fn pseudo_records(octets: &[u8], header: Header, reason: RejectReason) -> Option<PseudoRecords> {
+/// The pseudo-records of a refused message. `None` if it cannot be read to its end or its TSIG is malformed.
+fn pseudo_records(bytes: &[u8], header: Header, reason: RejectReason) -> Option<PseudoRecords> {
     use RejectReason as Reason;
     match reason {
         Reason::Opcode
@@ -153,15 +153,15 @@ fn pseudo_records(octets: &[u8], header: Header, reason: RejectReason) -> Option
     }
     let (mut steps, mut at) = (Steps::new(), HEADER_OCTETS);
     for _ in 0..header.counts[0] {
-        at = Question::read(octets, at, &mut steps).ok()?.octets_at.end;
+        at = Question::read(bytes, at, &mut steps).ok()?.octets_at.end;
     }
     let mut seen = PseudoRecords::default();
-    Message::walk(octets, header, at, &mut steps, |section, at, owner, head| seen.visit(section, at, owner, head))
+    Message::walk(bytes, header, at, &mut steps, |section, at, owner, head| seen.visit(section, at, owner, head))
         .ok()?;
     Some(seen)
 }
 
-/// Where the TTL of an OPT has the version of EDNS (RFC 6891 6.1.3).
+/// The bits of an OPT's TTL that hold the EDNS version (RFC 6891 6.1.3).
 const VERSION_BITS: u32 = 0x00FF_0000;
 
 type Refusal = (Rcode, RejectReason);
@@ -272,7 +272,7 @@ impl PseudoRecords {
         self.edns(octets).is_some_and(|edns| edns.option(code::COOKIE).is_some())
     }
 
-    /// The OPT of a message, if it has one, and only one, in its place.
+    /// The OPT record of a message; an error if it is repeated or misplaced.
     fn placed_opt(&self) -> Result<Option<&Opt>, Refusal> {
         let Some(opt) = &self.opt else { return Ok(None) };
         if self.opt_twice {
@@ -287,7 +287,7 @@ impl PseudoRecords {
         Ok(Some(opt))
     }
 
-    /// The same, with whole options.
+    /// Like `placed_opt`, but the options must be complete too.
     fn well_formed_opt<'m>(&self, octets: &'m [u8]) -> Result<Option<EdnsIn<'m>>, Refusal> {
         match self.placed_opt()? {
             None => Ok(None),
@@ -295,11 +295,10 @@ impl PseudoRecords {
         }
     }
 
-    /// RFC 6891 6.1.3: an unknown version gets BADVERS. Its options may be laid out otherwise, so nothing is wrong with
-    /// them.
+    /// RFC 6891 6.1.3: an unknown version gets BADVERS. Its options may have another layout, so they are not an error.
     #[cold]
-    fn edns_of_other_version<'m>(&self, octets: &'m [u8], opt: &Opt) -> Option<EdnsIn<'m>> {
-        self.edns(octets).or_else(|| Some(EdnsIn::without_options(opt.class, opt.ttl)))
+    fn edns_of_other_version<'m>(&self, bytes: &'m [u8], opt: &Opt) -> Option<EdnsIn<'m>> {
+        self.edns(bytes).or_else(|| Some(EdnsIn::without_options(opt.class, opt.ttl)))
     }
 
     /// Rows 7 and 8.

@@ -5,7 +5,7 @@ use super::layout::Field;
 use crate::number::Rtype;
 use crate::parse::{u16_at, u32_at};
 
-/// Where the scheme of ZONEMD stands (RFC 8976 2.2): behind the serial.
+/// Offset of the ZONEMD scheme, after the serial (RFC 8976 2.2).
 const ZONEMD_SCHEME_AT: usize = 4;
 
 /// Digests of a registered kind have its length (RFC 4034 5.1.3, RFC 4509 2.1, RFC 6605 3, RFC 8976 2.2.3).
@@ -17,7 +17,7 @@ pub(super) fn check_digest(rtype: Rtype, rdata: &[u8]) -> Result<(), RdataError>
     };
     let kind = rdata.get(kind_at).ok_or(RdataError::Short)?;
     let len = rdata.len() - digest_at;
-    // RFC 8976 2.2.2: what a digest is made of, and so its length, is up to the scheme; 1 is the only one registered.
+    // RFC 8976 2.2.2: the scheme defines the digest and therefore its length. Only scheme 1 is registered.
     let is_simple = rdata.get(ZONEMD_SCHEME_AT) == Some(&1);
     let is_valid = match (rtype, kind) {
         (Rtype::ZONEMD, 1) if is_simple => len == 48,
@@ -142,12 +142,12 @@ fn is_svc_value(key: u16, value: &[u8]) -> bool {
         6 => !value.is_empty() && value.len().is_multiple_of(16),
         // dohpath
         7 => core::str::from_utf8(value).is_ok(),
-        // docpath (10) too: older software took any octets there, and zones that have them stay readable.
+        // docpath (10) too: older software accepted any bytes there, and zones with such values must stay readable.
         _ => true,
     }
 }
 
-/// Whether a value is items with their lengths before them, none of them empty (RFC 9460 7.1.1).
+/// Whether a value is a list of non-empty items, each after its length (RFC 9460 7.1.1).
 fn are_svc_items(value: &[u8]) -> bool {
     let mut rest = value;
     while let [len, behind @ ..] = rest {

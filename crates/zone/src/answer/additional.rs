@@ -95,8 +95,8 @@ impl<'a> Responder<'_, '_, 'a> {
         self.push_rrsets(target, &[Rtype::A, Rtype::AAAA], with_glue)
     }
 
-    /// Puts RRsets of a name in, its own or those of the wildcard that stands for it; what is below a zone cut is glue,
-    /// what is below a DNAME does not exist. An error says that not all of them fit.
+    /// Adds RRsets of a name, or of the wildcard that matches it. Records below a zone cut are glue; names below a
+    /// DNAME do not exist. Returns an error if not all RRsets fit.
     fn push_rrsets(&mut self, owner: NameRef<'_>, rtypes: &[Rtype], with_glue: bool) -> Result<(), Full> {
         if !owner.is_at_or_below(self.zone.apex()) {
             return Ok(());
@@ -108,7 +108,7 @@ impl<'a> Responder<'_, '_, 'a> {
         let occluder = above.find(|above| above.is_zone_cut() || above.has_dname());
         let vertex = match path.exact() {
             Some(leaf) => Vertex::from_leaf(leaf),
-            // No wildcard is below a zone cut or a DNAME: what is there is another zone's, or not there.
+            // A wildcard cannot match below a zone cut or a DNAME. Such names belong to another zone or do not exist.
             None if occluder.is_some() => return Ok(()),
             None => match source_of_synthesis(&self.zone, owner, &path, &mut key) {
                 // NS of a wildcard has no meaning (RFC 4592 4.2), so there is no glue for it.

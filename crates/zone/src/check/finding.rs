@@ -56,9 +56,10 @@ pub enum FindingKind {
     NsBesideDname,
     /// Warning: NS of a wildcard has no defined meaning (RFC 4592 4.2).
     NsOfWildcard,
-    /// Warning: DS at the apex, which belongs to the zone above (RFC 4035 2.4); it is left out.
+    /// Warning: DS at the apex belongs to the zone above (RFC 4035 2.4). It is left out.
     DsAtApex,
-    /// Warning: a ZONEMD of a private scheme whose digest is not as long as that of scheme 1; BIND 9.18 cannot read it.
+    /// Warning: a ZONEMD of a private scheme whose digest does not have the length of scheme 1. BIND 9.18 cannot read
+    /// it.
     ZonemdPrivate,
     /// Warning: DS where there is no zone cut.
     DsWithoutNs,

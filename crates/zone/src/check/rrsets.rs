@@ -34,7 +34,7 @@ pub(super) fn check(records: &mut RecordList, groups: &Groups, places: &[Place],
     dropped
 }
 
-/// RFC 4035 2.4: DS "MUST NOT appear at a zone's apex". It is left out with its signatures, and the rest is served.
+/// RFC 4035 2.4: DS "MUST NOT appear at a zone's apex". DS and its signatures are left out, the rest is served.
 fn drop_ds(
     records: &RecordList,
     groups: &Groups,
@@ -57,7 +57,7 @@ fn drop_ds(
     }
 }
 
-/// RFC 8976 2.2.2: the scheme says what a digest is made of. BIND 9.18 takes the length of scheme 1 for each scheme.
+/// RFC 8976 2.2.2: the scheme defines the digest. BIND 9.18 requires the length of scheme 1 for every scheme.
 fn warn_of_zonemd(records: &RecordList, groups: &Groups, apex: u32, places: &[Place], findings: &mut Findings) {
     for &index in groups.rrsets(apex).flatten() {
         let record = records.get(index as usize);

@@ -19,7 +19,7 @@ fn said(findings: &[super::Finding]) -> Vec<String> {
     findings.iter().map(|found| format!("{}: {found}", found.place.map_or(0, |place| place.line))).collect()
 }
 
-/// RFC 4035 2.4; the rest of the zone is served.
+/// RFC 4035 2.4. The rest of the zone is served.
 #[test]
 fn ds_at_the_apex_is_left_out() {
     let ds = "DS 1 8 2 0000000000000000000000000000000000000000000000000000000000000001";
@@ -34,7 +34,7 @@ fn ds_at_the_apex_is_left_out() {
     assert_eq!(owners, ["sub.example."]);
 }
 
-/// RFC 8976 A.3 has such records.
+/// RFC 8976 A.3 contains such records.
 #[test]
 fn a_zonemd_that_bind_cannot_read_is_served_with_a_warning() {
     let digest = "e1846540e33a9e4189792d18d5d131f605fc283e";

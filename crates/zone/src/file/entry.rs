@@ -1,4 +1,4 @@
-//! What stands in an entry: a directive; and of a record, what stands before its rdata.
+//! The start of an entry: a directive, or the fields of a record before its rdata.
 
 use super::error::Reason;
 use super::generate::{GenerateError, Range, rhs_template};
@@ -8,7 +8,7 @@ use crate::text::{Part, TextError, scan_name, scan_period, scan_rtype};
 use wire::name::{Name, NameRef};
 use wire::number::Rtype;
 
-/// What a directive says.
+/// A parsed directive.
 pub(super) enum Directive {
     Origin(Name),
     Ttl(u32),
@@ -65,7 +65,7 @@ fn generate_directive(words: &mut Words<'_>) -> Result<Directive, Reason> {
     Ok(Directive::Generate { range, lhs: lhs.octets().to_vec(), rhs, head })
 }
 
-/// What stands between the owner and the rdata: TTL and class, each or none, in any order, and the type (RFC 1035 5.1).
+/// The fields between owner and rdata: optional TTL and class in any order, then the type (RFC 1035 5.1).
 pub(super) struct Head {
     pub(super) ttl: Option<u32>,
     pub(super) rtype: Rtype,
@@ -96,7 +96,7 @@ impl Head {
     }
 }
 
-/// RFC 6895 3.1: 128 to 255 are for questions and messages, and so is OPT.
+/// RFC 6895 3.1: types 128 to 255 and OPT occur only in queries and messages.
 pub(super) const fn rtype_is_meta(rtype: Rtype) -> bool {
     matches!(rtype.0, 41 | 128..=255)
 }
@@ -107,9 +107,9 @@ fn is_class(text: &[u8]) -> bool {
         || (text.len() > 5 && text[..5].eq_ignore_ascii_case(b"CLASS") && text[5..].iter().all(u8::is_ascii_digit))
 }
 
-/// The name of a file: quoted or not, escapes taken for what they mean.
+/// Reads a file name, with or without quotes. Escapes are resolved.
 fn path(word: Word<'_>) -> Result<String, TextError> {
-    let mut octets = Vec::new();
-    word.text(&mut octets)?;
-    String::from_utf8(octets).map_err(|_| TextError::Escape)
+    let mut bytes = Vec::new();
+    word.text(&mut bytes)?;
+    String::from_utf8(bytes).map_err(|_| TextError::Escape)
 }

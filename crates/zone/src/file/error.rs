@@ -21,9 +21,9 @@ pub struct FileError {
     pub file: String,
     /// The line, from 1 on; 0 when no line is at fault.
     pub line: u32,
-    /// The word at fault, and what it was meant for.
+    /// The word at fault, and the part of the entry it belongs to.
     pub fault: Box<Fault>,
-    /// The number for which a `$GENERATE` made the record at fault.
+    /// The number of the `$GENERATE` step that made the record at fault.
     pub generated: Option<i32>,
     /// What is wrong there.
     pub reason: Reason,
@@ -40,7 +40,7 @@ pub enum Reason {
     IncludeDeep,
     /// `$INCLUDE` of more files than can be told apart.
     IncludeMany,
-    /// The file begins with a byte-order mark: the name of the encoding that has it.
+    /// The file begins with a byte-order mark of this encoding.
     ByteOrderMark(&'static str),
     /// A directive that is not known.
     DirectiveUnknown,
@@ -104,7 +104,7 @@ pub enum WarningKind {
     TtlFromRecordBefore,
     /// A TTL of 2^31 or more counts as 0 (RFC 2181 8).
     TtlHigh,
-    /// A relative name that ends with the origin: the word as it is written, and the name that it means.
+    /// A relative name that ends with the origin: the word as written, and the name that it means.
     DotMissing(Box<(String, String)>),
 }
 
@@ -138,7 +138,7 @@ impl fmt::Display for FileErrors {
 impl std::error::Error for FileErrors {}
 
 impl Reason {
-    /// Writes it with the word at fault.
+    /// Writes the reason, with the word at fault.
     fn write(&self, fault: &Fault, generated: Option<i32>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = fault.word.as_deref().unwrap_or_default();
         match self {

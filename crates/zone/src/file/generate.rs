@@ -120,7 +120,7 @@ impl GenerateError {
         matches!(self, Self::RecordsMany | Self::BytesMany)
     }
 
-    /// Whether its text goes on behind the word at fault.
+    /// Whether the error text begins with the word at fault.
     pub(super) const fn is_of_word(self) -> bool {
         !self.is_budget()
     }

@@ -77,16 +77,16 @@ struct Ttl {
     is_warned: bool,
 }
 
-/// Why an entry is refused, and which of its words is at fault.
+/// Why an entry is refused, with the word at fault.
 struct Refused {
     reason: Reason,
     fault: Fault,
-    /// How many lines behind the first of the entry.
+    /// The line at fault, counted from the first line of the entry.
     line: u32,
 }
 
 impl Refused {
-    /// The word that was taken last.
+    /// Blames the word at fault in `words`.
     fn of(words: &Words<'_>, reason: Reason) -> Self {
         let error = if let Reason::Text(error) = &reason { *error } else { TextError::Rtype };
         Self { fault: Fault::of(words, error), line: words.line(), reason }
@@ -107,7 +107,7 @@ struct Generating {
     rtype: Rtype,
     ttl: u32,
     place: Place,
-    /// A warning of one of its records is one of most of them.
+    /// Whether one of its records has caused a warning. Most other records would repeat it.
     is_warned: bool,
 }
 
@@ -373,7 +373,7 @@ impl<'s> Scanner<'s> {
                 self.files.last_mut().expect("a directive comes from a file").origin = Some(origin);
             }
             Directive::Ttl(ttl) => self.ttl.default = Some(self.bounded(ttl, place)),
-            // RFC 1035 5.1: neither the origin nor the owner of an included file reach beyond it.
+            // RFC 1035 5.1: the origin and the owner of an included file do not apply after it.
             Directive::Include(path, origin) => {
                 self.open(Some(&path), origin, owner).map_err(|reason| Refused { reason, ..refused_file })?
             }
@@ -416,7 +416,7 @@ impl<'s> Scanner<'s> {
         self.count()?;
         let origin = self.files.last().and_then(|file| file.origin.as_ref()).map(Name::as_ref);
         let mut text = Vec::new();
-        // Where the words stand in the template is not known: they have no column, and no line of their own.
+        // The positions of the words in the template are unknown, so they have no column and no line.
         let at = |text: &[u8], part, reason| Refused {
             reason,
             fault: Fault { part, word: Some(excerpt(text)), column: 0 },

@@ -64,7 +64,7 @@ impl<'a> Zone<'a> {
         self.rrset(self.apex, Rtype::SOA)
     }
 
-    /// EXPIRE of the SOA: "the primary server will respond" with it to the option of that name (RFC 7314 3.2).
+    /// The SOA's EXPIRE. A primary server returns it in the EXPIRE option (RFC 7314 3.2).
     #[must_use]
     pub fn expire(&self) -> Option<u32> {
         self.soa()?.first().and_then(soa_expire)

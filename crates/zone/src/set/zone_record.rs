@@ -156,7 +156,7 @@ fn soa_serial(rdata: &[u8]) -> Option<Serial> {
     soa_number(rdata, 0).map(Serial)
 }
 
-/// The EXPIRE in the rdata of an SOA (RFC 1035 3.3.13).
+/// The EXPIRE field in the rdata of an SOA (RFC 1035 3.3.13).
 pub(super) fn soa_expire(rdata: &[u8]) -> Option<u32> {
     soa_number(rdata, 3)
 }

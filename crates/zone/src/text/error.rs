@@ -5,7 +5,7 @@ use wire::name::NameError;
 use wire::rdata::RdataError;
 
 /// Why text is no record. The party at fault is always the writer of the text.
-///
+/// This type does not contain the word. [`Fault`](super::Fault) has the word and the part of the entry it belongs to.
 /// Its own text does not know the word; [`Fault`](super::Fault) names the word and what it was meant for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TextError {
@@ -59,11 +59,11 @@ pub enum TextError {
     HexOdd,
     /// Not base64.
     Base64,
-    /// Characters of base64, but not as many as there must be.
+    /// Base64 digits, but not a valid number of them.
     Base64Length,
     /// Not base32hex.
     Base32,
-    /// More octets than the length octet before them can say.
+    /// More bytes than the field's length byte can count.
     OctetsMany,
     /// A gateway or relay that does not fit its type.
     Gateway,
@@ -75,15 +75,15 @@ pub enum TextError {
     Parameter,
     /// A service parameter whose key is neither registered nor `keyN`.
     ParameterUnknown,
-    /// A service parameter without the value that its key wants.
+    /// A service parameter without its required value.
     ParameterValueMissing,
-    /// A service parameter with a value where its key has none.
+    /// A service parameter with a value that its key does not allow.
     ParameterValueExtra,
-    /// An item of `alpn` or `docpath` with no bytes, or more than 255.
+    /// An empty item of `alpn` or `docpath`, or an item of more than 255 bytes.
     ParameterId,
     /// A service parameter that is there twice.
     ParameterTwice,
-    /// `mandatory` that names a key that is not there, or itself (RFC 9460 8).
+    /// `mandatory` names a missing key, or itself (RFC 9460 8).
     ParameterMandatory,
     /// `no-default-alpn` without `alpn` (RFC 9460 7.1.1).
     ParameterAlpn,
@@ -93,18 +93,18 @@ pub enum TextError {
     FormMissing,
     /// The generic form has another number of octets than it says (RFC 3597 5).
     GenericLength {
-        /// What it says.
+        /// The length in the text.
         expected: u16,
-        /// What it has.
+        /// The number of bytes in the text.
         found: usize,
     },
-    /// A digest of a registered kind with another length than that kind has.
+    /// A digest whose length does not fit its registered kind.
     DigestLength {
         /// The number of the digest type or hash algorithm.
         kind: u8,
-        /// What that kind has; `None` where there is only a least length.
+        /// The length for that kind; `None` if there is only a minimum.
         expected: Option<u8>,
-        /// What is there.
+        /// The actual length.
         found: usize,
     },
     /// Text was read, but what it says is not allowed.

@@ -1,4 +1,4 @@
-//! An error of text as a person reads it: the word, the part of the record that it was meant for, what was expected.
+//! Readable messages for text errors: the word, its part of the record, and what was expected.
 
 use super::fields::{Expected, field_name};
 use super::token::Token;
@@ -11,7 +11,7 @@ use wire::name::NameError;
 use wire::number::Rtype;
 use wire::rdata::{Field, RdataError, layout};
 
-/// The part of an entry that a word was meant for.
+/// The part of an entry that a word belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
     /// The owner of a record.
@@ -24,59 +24,59 @@ pub enum Part {
     Field(Rtype, u8),
     /// The rdata as a whole.
     Rdata(Rtype),
-    /// The length or the octets of the generic form (RFC 3597 5).
+    /// The length or the bytes of the generic form (RFC 3597 5).
     Generic(Rtype),
     /// A directive, and what it expects.
     Directive(&'static [&'static str; 2]),
 }
 
-/// Where an error is: what is known besides its kind.
+/// The place of an error, as far as it is known.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Fault {
-    /// Which part of the entry.
+    /// The part of the entry.
     pub part: Option<Part>,
-    /// The word as it is written: printable ASCII, cut off where it is long.
+    /// The word as written, in printable ASCII and shortened if it is long.
     pub word: Option<String>,
-    /// Octets of the line before the word, plus one; 0 where that is not known.
+    /// Column of the word in bytes, from 1 on; 0 if it is unknown.
     pub column: u32,
 }
 
 impl Fault {
-    /// Of the word that was taken last, or that was blamed.
+    /// The blamed word, or else the last word that was taken.
     pub(crate) fn of(words: &Words<'_>, error: TextError) -> Self {
         let token = words.at_fault();
-        // What is missing stands nowhere; the word before it says where.
-        let word = token.map(|token| excerpt(token.word(words.octets()).octets()));
-        Self { part: words.part(), word, column: token.map_or(0, |token| column(words.octets(), token, error)) }
+        // A missing word has no place of its own, so the message shows the word before it.
+        let word = token.map(|token| excerpt(token.word(words.bytes()).octets()));
+        Self { part: words.part(), word, column: token.map_or(0, |token| column(words.bytes(), token, error)) }
     }
 
-    /// Writes what is wrong with it.
+    /// Writes the error message.
     ///
     /// # Errors
-    /// Those of the formatter.
+    /// Errors of the formatter.
     pub fn write(&self, error: TextError, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         describe(error, self.word.as_deref(), self.part, f)
     }
 }
 
-/// The column of a token; of what is missing, the one behind the token.
-fn column(octets: &[u8], token: &Token, error: TextError) -> u32 {
+/// The column of a token. For a missing word it is the column after the token.
+fn column(bytes: &[u8], token: &Token, error: TextError) -> u32 {
     let at = if error == TextError::Missing { token.end() } else { token.start() };
-    let line = octets[..at].iter().rposition(|&octet| octet == b'\n').map_or(0, |end| end + 1);
+    let line = bytes[..at].iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
     u32::try_from(at - line + 1).unwrap_or(0)
 }
 
-/// A word as it is written, so that it can stand in a line of a log.
-pub(crate) fn excerpt(octets: &[u8]) -> String {
-    let (shown, more) = match octets.split_at_checked(EXCERPT_OCTETS_MAX) {
+/// A word in a form that fits into one log line.
+pub(crate) fn excerpt(bytes: &[u8]) -> String {
+    let (shown, more) = match bytes.split_at_checked(EXCERPT_OCTETS_MAX) {
         Some((shown, rest)) if !rest.is_empty() => (shown, "..."),
-        _ => (octets, ""),
+        _ => (bytes, ""),
     };
     let mut text = String::new();
-    for &octet in shown {
-        match octet {
-            0x20..=0x7E => text.push(octet as char),
-            _ => super::names::print_decimal_escape(octet, &mut text),
+    for &byte in shown {
+        match byte {
+            0x20..=0x7E => text.push(byte as char),
+            _ => super::names::print_decimal_escape(byte, &mut text),
         }
     }
     text + more
@@ -100,7 +100,7 @@ impl fmt::Display for Part {
     }
 }
 
-/// What a part has to be.
+/// What a part must be.
 fn expected(part: Part) -> Expected {
     match part {
         Part::Owner => Expected::Text("a domain name"),
@@ -113,10 +113,10 @@ fn expected(part: Part) -> Expected {
     }
 }
 
-/// What a period is (RFC 1035 5.1, with the units of BIND).
+/// The format of a time span (RFC 1035 5.1, with the units of BIND).
 pub(super) const SECONDS: &str = "a number of seconds up to 4294967295, such as 3600 or 1h30m";
 
-/// Writes an error, with the word and the part of the record where they are known.
+/// Writes an error, with the word and the part of the record if they are known.
 pub(super) fn describe(
     error: TextError,
     word: Option<&str>,
@@ -154,7 +154,7 @@ pub(super) fn describe(
     }
 }
 
-/// Errors of the entry, not of a word in it.
+/// Errors of a whole entry.
 const fn of_entry(error: TextError) -> Option<&'static str> {
     Some(match error {
         TextError::ParenthesisOpen => "this parenthesis is not closed",
@@ -165,14 +165,14 @@ const fn of_entry(error: TextError) -> Option<&'static str> {
     })
 }
 
-/// What is wrong with a word.
+/// Writes what is wrong with a word.
 fn of_word(error: TextError, word: Option<&str>, part: Option<Part>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let word = word.map_or_else(|| "the text".to_owned(), |word| format!("\"{word}\""));
     if let Some(what) = misuse(error) {
         return write!(f, "{word} {what}");
     }
     let wanted = match (part.map(expected), of_itself(error)) {
-        // A field of one word says better what it wants than the kind of the error does.
+        // A one-word field describes its expected value better than the error kind does.
         (Some(Expected::Text(text)), _) | (_, Some(text)) => text,
         (Some(Expected::Parts(text)), None) if error != TextError::Number || !is_numbered(part) => text,
         (_, None) => "a number from 0 to 65535",
@@ -188,7 +188,7 @@ fn is_parameter(part: Option<Part>) -> bool {
     matches!(part, Some(Part::Field(rtype, at)) if field(rtype, at) == Some(Field::SvcParams))
 }
 
-/// Whether all numbers of this part have two octets.
+/// Whether all numbers of this part have two bytes.
 fn is_numbered(part: Option<Part>) -> bool {
     is_parameter(part) || matches!(part, Some(Part::Generic(_)))
 }
@@ -197,7 +197,7 @@ fn field(rtype: Rtype, at: u8) -> Option<Field> {
     layout(rtype)?.get(usize::from(at)).copied()
 }
 
-/// Errors that say more than that the word is not what it should be.
+/// Errors with a message of their own, beyond "expected X, found Y".
 const fn misuse(error: TextError) -> Option<&'static str> {
     Some(match error {
         TextError::NotPlain => "must not have quotes or backslashes",
@@ -212,7 +212,7 @@ const fn misuse(error: TextError) -> Option<&'static str> {
         TextError::HexOdd => "has an odd number of hexadecimal digits",
         TextError::Base64Length => "is not base64: it is cut off, or its padding is wrong",
         TextError::Parameter => "is not a service parameter; write KEY, KEY=VALUE or KEY=\"VALUE\" without spaces",
-        TextError::ParameterUnknown => "has an unknown key; write keyNUMBER=VALUE for one that is not registered",
+        TextError::ParameterUnknown => "has an unknown key; write keyNUMBER=VALUE for an unregistered key",
         TextError::ParameterValueMissing => "needs a value",
         TextError::ParameterValueExtra => "must not have a value",
         TextError::ParameterId => "has an item that is empty or longer than 255 bytes",
@@ -223,7 +223,7 @@ const fn misuse(error: TextError) -> Option<&'static str> {
     })
 }
 
-/// What an error of a part of a field wants.
+/// What a part of a field must be.
 const fn of_itself(error: TextError) -> Option<&'static str> {
     Some(match error {
         TextError::Period => SECONDS,
@@ -243,7 +243,7 @@ const fn of_itself(error: TextError) -> Option<&'static str> {
     })
 }
 
-/// Errors of rdata whose words were read.
+/// Errors in rdata whose words could be read.
 fn of_rdata(error: TextError, word: Option<&str>, part: Option<Part>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match error {
         TextError::GenericLength { expected, found } => {
@@ -274,7 +274,7 @@ const fn digest_kind(part: Option<Part>) -> &'static str {
     }
 }
 
-/// Why a field does not allow a value that its text form can say.
+/// Why a field does not allow a value that its text form can express.
 fn value_reason(rtype: Rtype, at: u8) -> Option<&'static str> {
     Some(match field(rtype, at)? {
         Field::Tag => "is not a tag of ASCII letters and digits",

@@ -1,16 +1,16 @@
-//! What the fields of rdata are called, and what text they take: for error messages.
+//! Names and expected text forms of rdata fields, for error messages.
 
 use super::fault::SECONDS;
 use core::fmt;
 use wire::number::Rtype;
 use wire::rdata::{Field, layout};
 
-/// What the text of a field has to be.
+/// What the text of a field must be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Expected {
     /// One word of one kind.
     Text(&'static str),
-    /// Several words or a list: an error of one of its parts says better what that part should be.
+    /// Several words or a list. An error in one part describes that part itself.
     Parts(&'static str),
 }
 
@@ -21,7 +21,7 @@ impl fmt::Display for Expected {
     }
 }
 
-/// What field `at` of a type has to be.
+/// What field `at` of a type must be.
 pub(super) fn expected(rtype: Rtype, at: u8) -> Expected {
     use Expected::{Parts, Text};
     let Some(field) = layout(rtype).and_then(|fields| fields.get(usize::from(at))) else { return Text("rdata") };
@@ -65,12 +65,12 @@ pub(super) fn expected(rtype: Rtype, at: u8) -> Expected {
     }
 }
 
-/// What the RFC of a type calls its field `at`.
+/// The RFC's name for field `at` of a type.
 pub(super) fn field_name(rtype: Rtype, at: u8) -> &'static str {
     names(rtype).get(usize::from(at)).copied().unwrap_or("rdata")
 }
 
-/// The names of all fields, as many as [`layout`] has.
+/// The names of all fields of a type, in the order of [`layout`].
 const fn names(rtype: Rtype) -> &'static [&'static str] {
     match rtype {
         Rtype::A | Rtype::AAAA => &["address"],
@@ -111,7 +111,7 @@ const fn names(rtype: Rtype) -> &'static [&'static str] {
     }
 }
 
-/// Those of DNSSEC, keys and certificates, and of types that did not become RFCs.
+/// Field names of DNSSEC, keys and certificates, and of types that did not become RFCs.
 const fn security_names(rtype: Rtype) -> &'static [&'static str] {
     match rtype {
         Rtype::SIG | Rtype::RRSIG => &[

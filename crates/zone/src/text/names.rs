@@ -32,8 +32,8 @@ pub fn scan_name(word: Word<'_>, origin: Option<NameRef<'_>>, out: &mut Vec<u8>)
     if out.len() - start > NAME_OCTETS_MAX { Err(NameError::Long.into()) } else { Ok(()) }
 }
 
-/// Whether the name that a word means ends with the origin twice, as `www.example.org` does in the zone example.org.
-/// Its trailing dot was most likely forgotten. A single label that is the origin too is taken for what it says.
+/// Whether a name ends with the origin twice, as `www.example.org` does in the zone example.org. Most likely its
+/// trailing dot was forgotten. A single label equal to the origin is accepted as written.
 pub(crate) fn is_undotted(text: &[u8], name: &[u8], origin: Option<NameRef<'_>>) -> bool {
     if text.ends_with(b".") || text == b"@" {
         return false;
@@ -45,7 +45,7 @@ pub(crate) fn is_undotted(text: &[u8], name: &[u8], origin: Option<NameRef<'_>>)
     if !first.eq_ignore_ascii_case(labels) || !second.eq_ignore_ascii_case(origin) {
         return false;
     }
-    // The octets could also lie across a label: those before them have to be whole labels.
+    // The matching bytes could begin inside a label, so the bytes before them must be whole labels.
     let mut at = 0;
     while at < rest {
         at += 1 + usize::from(name[at]);

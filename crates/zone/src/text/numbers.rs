@@ -95,7 +95,7 @@ pub(super) fn print_time32(time: u32, out: &mut String) {
     print(format_args!("{year:04}{month:02}{day:02}{hour:02}{minute:02}{second:02}"), out);
 }
 
-/// Year, month and day of a time in seconds since 1970, in UTC. Times beyond [`CALENDAR_S_MAX`] count as that time.
+/// Year, month and day in UTC of a time in seconds since 1970. Later times than [`CALENDAR_S_MAX`] count as that time.
 #[must_use]
 pub fn calendar_date(time_s: u64) -> (u64, u64, u64) {
     let mut days = time_s.min(CALENDAR_S_MAX) / 86_400;

@@ -35,7 +35,7 @@ fn scan_rest(words: &mut Words<'_>, encoding: &Encoding, error: TextError, out: 
     })
 }
 
-/// The error comes with the number of the digit at fault.
+/// The error contains the index of the digit at fault.
 fn decode(digits: &[u8], encoding: &Encoding, error: TextError, out: &mut Vec<u8>) -> Result<(), (TextError, usize)> {
     let start = out.len();
     let decoded = encoding.decode_len(digits.len()).map_err(|_| ()).and_then(|len| {
@@ -47,7 +47,7 @@ fn decode(digits: &[u8], encoding: &Encoding, error: TextError, out: &mut Vec<u8
     Ok(())
 }
 
-/// A digit that is none, or else that there are too many or too few.
+/// Finds the first invalid digit. If all digits are valid, their number is wrong.
 fn why_undecoded(digits: &[u8], error: TextError) -> (TextError, usize) {
     let is_digit = |digit: &u8| match error {
         TextError::Hex => digit.is_ascii_hexdigit(),

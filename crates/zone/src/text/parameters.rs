@@ -36,7 +36,7 @@ const DOCPATH: u16 = 10;
 
 /// `key`, `key=value`, `key="value"`, in any order.
 pub(super) fn scan_parameters(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), TextError> {
-    // Each with the number of its word.
+    // The third field is the number of the word.
     let mut params: Vec<(u16, Vec<u8>, usize)> = Vec::new();
     while let Some(word) = words.take() {
         let at = words.taken() - 1;
@@ -96,11 +96,11 @@ pub(super) fn scan_parameters(words: &mut Words<'_>, out: &mut Vec<u8>) -> Resul
     Ok(())
 }
 
-/// A parameter that the others contradict: its word, and why.
+/// Finds a parameter that contradicts the others: the number of its word, and why.
 fn contradiction(params: &[(u16, Vec<u8>, usize)]) -> Option<(usize, TextError)> {
     let has = |key: u16| params.iter().any(|param| param.0 == key);
     params.iter().find_map(|(key, value, at)| match *key {
-        // RFC 9460 8: it does not list itself, and what it lists is there.
+        // RFC 9460 8: `mandatory` does not list itself, and every key it lists is present.
         MANDATORY => {
             let is_wrong = |key: u16| key == MANDATORY || !has(key);
             let mut keys = value.chunks_exact(2).map(|key| u16::from_be_bytes([key[0], key[1]]));
@@ -176,7 +176,7 @@ fn scan_value(key: u16, value: Option<Vec<u8>>, out: &mut Vec<u8>) -> Result<(),
     Ok(())
 }
 
-/// Appends items, each with its length before it; none is empty (RFC 9460 7.1.1, RFC 9953 3.2).
+/// Appends non-empty items, each after its length (RFC 9460 7.1.1, RFC 9953 3.2).
 fn push_items(items: &[Vec<u8>], out: &mut Vec<u8>) -> Result<(), TextError> {
     for item in items {
         out.push(u8::try_from(item.len()).ok().filter(|&len| len > 0).ok_or(TextError::ParameterId)?);
@@ -276,8 +276,8 @@ fn print_parameter(key: u16, value: &[u8], out: &mut String) {
     }
 }
 
-/// Whether a path is segments with their lengths before them, none of them empty; without segments it is the root (RFC
-/// 9953 3.2).
+/// Whether a path is a list of non-empty segments, each after its length. A path without segments is the root (RFC 9953
+/// 3.2).
 fn are_segments(mut value: &[u8]) -> bool {
     while let [len, rest @ ..] = value {
         match rest.split_at_checked(usize::from(*len)) {
@@ -288,7 +288,7 @@ fn are_segments(mut value: &[u8]) -> bool {
     true
 }
 
-/// Identifiers or segments of a path, quoted; escaped once as items of a list and once more as a string (RFC 9460 A.1).
+/// Prints items or path segments in quotes. They are escaped twice, as items of a list and as a string (RFC 9460 A.1).
 fn print_items(mut value: &[u8], out: &mut String) {
     out.push('"');
     let mut is_first = true;

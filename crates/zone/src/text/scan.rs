@@ -64,7 +64,7 @@ pub fn scan_rdata(
     })
 }
 
-/// Finds the field at fault in rdata that was read but is refused, and the word that it begins with.
+/// Finds the field at fault in rdata that was read but refused, and the first word of that field.
 fn blame_field<'t>(
     rtype: Rtype,
     rdata: &[u8],
@@ -89,12 +89,12 @@ fn blame_field<'t>(
     error
 }
 
-/// Says of a digest what length it should have.
+/// Adds the expected length to the error of a digest.
 fn why_refused(rtype: Rtype, rdata: &[u8], error: RdataError) -> TextError {
     let is_digest = matches!(error, RdataError::Value(Field::HexRest { .. }));
     let (kind_at, lengths): (usize, &[(u8, u8)]) = match rtype {
         Rtype::DS | Rtype::CDS | Rtype::TA | Rtype::DLV => (3, &[(1, 20), (2, 32), (3, 32), (4, 48)]),
-        // RFC 8976 2.2.2: the lengths of hash algorithms are those of scheme 1.
+        // RFC 8976 2.2.2: the lengths of hash algorithms are defined for scheme 1.
         Rtype::ZONEMD if rdata.get(4) == Some(&1) => (5, &[(1, 48), (2, 64)]),
         Rtype::ZONEMD => (5, &[]),
         _ => return error.into(),

@@ -83,7 +83,7 @@ const GOLDEN: &[(&str, &str)] = &[
     ),
     // RFC 9953 3.2: the root path has no segment.
     ("SVCB", "1 . alpn=\"co\" docpath"),
-    // What is no path keeps the generic form.
+    // An invalid path keeps the generic form.
     ("SVCB", "1 . key10=\"/dns\""),
     ("SVCB", "1 . alpn=\"co\" docpath=\"dns,a\\\\,b\""),
     ("DSYNC", "CDS NOTIFY 53 a."),

@@ -28,12 +28,12 @@ impl Token {
         Word { octets: &octets[self.start as usize..self.end as usize], marks: self.marks }
     }
 
-    /// Where it begins in the buffer that was tokenised.
+    /// Start of the token in the tokenised buffer.
     pub(crate) const fn start(&self) -> usize {
         self.start as usize
     }
 
-    /// Where it ends there.
+    /// End of the token in that buffer.
     pub(crate) const fn end(&self) -> usize {
         self.end as usize
     }

@@ -9,9 +9,9 @@ pub struct Words<'t> {
     octets: &'t [u8],
     tokens: &'t [Token],
     at: usize,
-    /// What the next tokens are meant for.
+    /// The part of the entry that the next tokens belong to.
     part: Option<Part>,
-    /// The token at fault, where it is not the one that was taken last.
+    /// The token at fault, if it is not the last one taken.
     blamed: Option<usize>,
     /// The first name that seems to lack its trailing dot.
     undotted: Option<usize>,
@@ -56,37 +56,37 @@ impl<'t> Words<'t> {
         self.at == self.tokens.len()
     }
 
-    /// What tokens point into.
-    pub(crate) const fn octets(&self) -> &'t [u8] {
+    /// The buffer that the tokens point into.
+    pub(crate) const fn bytes(&self) -> &'t [u8] {
         self.octets
     }
 
-    /// Says what the next tokens are meant for.
+    /// Sets the part of the entry that the next tokens belong to.
     pub(crate) const fn begin(&mut self, part: Part) {
         self.part = Some(part);
     }
 
-    /// What the last tokens were meant for.
+    /// The part of the entry that the last tokens belong to.
     pub(crate) const fn part(&self) -> Option<Part> {
         self.part
     }
 
-    /// How many tokens were taken.
+    /// Number of tokens taken so far.
     pub(crate) const fn taken(&self) -> usize {
         self.at
     }
 
-    /// Says which token is at fault, by the number of those before it.
+    /// Sets the token at fault, by its index.
     pub(crate) const fn blame(&mut self, token: usize) {
         self.blamed = Some(token);
     }
 
-    /// Takes that back: the token that was taken last is at fault again.
+    /// Removes the blame: the last token taken is at fault again.
     pub(crate) const fn unblame(&mut self) {
         self.blamed = None;
     }
 
-    /// Notes that the token that was taken last seems to lack its trailing dot.
+    /// Notes that the last token taken seems to lack its trailing dot.
     pub(crate) fn note_undotted(&mut self) {
         self.undotted.get_or_insert(self.at.saturating_sub(1));
     }
@@ -96,12 +96,12 @@ impl<'t> Words<'t> {
         self.undotted.and_then(|at| self.tokens.get(at)).map(|token| token.word(self.octets))
     }
 
-    /// The token that was blamed, or else the one that was taken last, or else the first.
+    /// The blamed token, or else the last one taken, or else the first.
     pub(crate) fn at_fault(&self) -> Option<&'t Token> {
         self.tokens.get(self.blamed.unwrap_or(self.at.saturating_sub(1)))
     }
 
-    /// The line of that token; the entry's first line is 0.
+    /// The line of the token at fault, counted from 0 in the entry.
     #[must_use]
     pub fn line(&self) -> u32 {
         self.at_fault().map_or(0, Token::line)

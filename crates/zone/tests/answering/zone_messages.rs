@@ -1,8 +1,8 @@
-//! What is said of bad zone files: `testdata/messages/zone-files.txt`.
+//! Messages about bad zone files: `testdata/messages/zone-files.txt`.
 //!
-//! Each line that is not indented is a zone file for the origin example.org; a line that begins with `|` goes on with
-//! it. `<N*C>` stands for N times the character C, `<BOM>` and `<BOM16>` for byte-order marks. Behind each stand its
-//! errors and warnings, which `CATAMARAN_REWRITE=1` writes anew, to be read before they are kept.
+//! Each unindented line is a zone file for the origin example.org. A line that begins with `|` continues the file.
+//! `<N*C>` stands for N times the character C, `<BOM>` and `<BOM16>` for byte-order marks. The errors and warnings of
+//! each file follow it. `CATAMARAN_REWRITE=1` writes them anew; review them before you commit.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -21,7 +21,7 @@ fn messages_name_the_word_and_what_was_expected() {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        file.extend_from_slice(&octets(line.strip_prefix('|').unwrap_or(line)));
+        file.extend_from_slice(&bytes(line.strip_prefix('|').unwrap_or(line)));
         if lines.peek().is_some_and(|next| next.starts_with('|')) {
             file.push(b'\n');
             continue;
@@ -50,7 +50,7 @@ fn messages_name_the_word_and_what_was_expected() {
     assert!(missing.is_empty(), "no bad record of {missing:?}");
 }
 
-/// All errors, or else all warnings.
+/// Returns all errors, or all warnings if there are no errors.
 fn messages(file: &[u8]) -> Vec<String> {
     let origin = "example.org".parse().unwrap();
     let options = LoadOptions { ttl: Some(60), ..LoadOptions::default() };
@@ -63,21 +63,21 @@ fn messages(file: &[u8]) -> Vec<String> {
     }
 }
 
-/// The line with its abbreviations written out.
-fn octets(line: &str) -> Vec<u8> {
-    let mut octets = Vec::new();
+/// Expands the abbreviations of a line.
+fn bytes(line: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
     let mut rest = line;
     while let Some((before, behind)) = rest.split_once('<') {
         let (inside, behind) = behind.split_once('>').unwrap();
-        octets.extend_from_slice(before.as_bytes());
+        bytes.extend_from_slice(before.as_bytes());
         match (inside, inside.split_once('*')) {
-            ("BOM", _) => octets.extend_from_slice(&[0xEF, 0xBB, 0xBF]),
-            ("BOM16", _) => octets.extend_from_slice(&[0xFF, 0xFE]),
-            (_, Some((count, text))) => octets.extend_from_slice(text.repeat(count.parse().unwrap()).as_bytes()),
+            ("BOM", _) => bytes.extend_from_slice(&[0xEF, 0xBB, 0xBF]),
+            ("BOM16", _) => bytes.extend_from_slice(&[0xFF, 0xFE]),
+            (_, Some((count, text))) => bytes.extend_from_slice(text.repeat(count.parse().unwrap()).as_bytes()),
             _ => panic!("<{inside}>"),
         }
         rest = behind;
     }
-    octets.extend_from_slice(rest.as_bytes());
-    octets
+    bytes.extend_from_slice(rest.as_bytes());
+    bytes
 }
