@@ -6,9 +6,9 @@ use std::time::Duration;
 pub(crate) const UDP_BATCH_COUNT: usize = 64;
 /// Octets of a datagram that is received; anything a datagram can carry (RFC 1035 4.2.2 has the same for TCP).
 pub(crate) const DATAGRAM_OCTETS_MAX: usize = 65_535;
-/// Time between two looks for wrong clocks.
+/// Interval between checks for wrong clocks.
 pub(crate) const CLOCK_LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Time between two warnings that clocks of nodes are wrong.
+/// Interval between warnings about wrong clocks.
 pub(crate) const CLOCK_WARN_EVERY: Duration = Duration::from_secs(60);
 /// Octets of a response over UDP, whatever the client advertises.
 pub(crate) const UDP_RESPONSE_OCTETS_MAX: usize = 4_096;
@@ -228,15 +228,15 @@ pub(crate) const DEFERRED_MS_MAX: u64 = UPDATE_FORGET_MS + 2_000;
 pub(crate) const ADMIN_PENDING_MAX: usize = 64;
 /// Time an administrative request may take.
 pub(crate) const ADMIN_WAIT_MS: u64 = 30_000;
-/// Time that a command waits for a change, unless `--timeout` says otherwise: longer than a node does.
+/// Default time limit of a command for a change. It is longer than the node's own limit.
 pub(crate) const CLI_CHANGE_MS: u64 = 60_000;
-/// The same for a change that carries a zone.
+/// Default time limit of a command for a change that carries a zone.
 pub(crate) const CLI_LOAD_MS: u64 = 900_000;
-/// The same for a question, over all nodes that are asked.
+/// Default time limit of a command for a read, over all nodes that are tried.
 pub(crate) const CLI_READ_MS: u64 = 60_000;
-/// The same for a backup.
+/// Default time limit of a command for a backup.
 pub(crate) const CLI_DOWNLOAD_MS: u64 = 3_600_000;
-/// Seconds that `--timeout` takes at most.
+/// Maximum of `--timeout`, in seconds.
 pub(crate) const CLI_TIMEOUT_S_MAX: u64 = 86_400;
 /// Octets of a zone file that the API takes.
 pub(crate) const API_ZONE_BYTES_MAX: usize = 1 << 30;
@@ -284,9 +284,9 @@ pub(crate) const AUDIT_KEYS_PER_SECOND: u32 = 10;
 pub(crate) const AUDIT_KEYS_BURST: u32 = 100;
 /// Octets of the longest line: two names of 1,004 characters in text, an address, numbers.
 pub(crate) const AUDIT_LINE_BYTES_MAX: usize = 8 << 10;
-/// Pause of the audit log's thread after it wrote, in milliseconds: it is woken once for many updates, not for each.
+/// Pause of the audit log's thread after a write, in milliseconds, so that one wakeup covers many updates.
 pub(crate) const AUDIT_PAUSE_MS: u64 = 20;
-/// Pieces of work that the audit log's thread takes before it writes to the file.
+/// Maximum number of work items that the audit log's thread takes before it writes to the file.
 pub(crate) const AUDIT_BATCH_MAX: usize = 4096;
 /// Time after which what was written to the audit log is on the disk.
 pub(crate) const AUDIT_SYNC_MS: u64 = 1_000;
@@ -294,13 +294,13 @@ pub(crate) const AUDIT_SYNC_MS: u64 = 1_000;
 pub(crate) const AUDIT_MARK_MS: u64 = 60_000;
 /// Lines of the audit log that one request may ask for.
 pub(crate) const AUDIT_LINES_MAX: usize = 10_000;
-/// The shortest secret of a TSIG key that is taken unasked, in bytes.
+/// Minimum length of a TSIG secret without `--allow-short-secret`, in bytes.
 pub(crate) const TSIG_SECRET_BYTES_MIN: usize = 16;
 /// Octets of one file of a `named.conf`.
 pub(crate) const NAMED_CONF_BYTES_MAX: u64 = 16 << 20;
-/// How deep statements and lists of a `named.conf` may stand in each other: view, zone, and what they hold.
+/// Maximum nesting depth of statements and lists in a `named.conf`.
 pub(crate) const NAMED_CONF_DEPTH_MAX: usize = 64;
-/// Errors of a `named.conf` that are shown.
+/// Maximum number of errors shown for a `named.conf`.
 pub(crate) const NAMED_CONF_ERRORS_MAX: usize = 100;
 /// Files that a `named.conf` is made of.
 pub(crate) const NAMED_CONF_FILES_MAX: usize = 1_000;
@@ -355,25 +355,25 @@ pub(crate) const PEER_HANDSHAKES_BURST: u32 = 400;
 pub(crate) const PEER_QUESTIONS_MAX: usize = 32;
 /// How long a member may take to say whether another is one.
 pub(crate) const PEER_VOUCH_MS: u64 = 1_000;
-/// How long a member may take to connect to the address that another announces.
+/// Time limit for a member to connect to an address that another member announces.
 pub(crate) const PEER_DIAL_BACK_MS: u64 = 1_500;
-/// How long a node waits for a member that it announces its address to.
+/// Time limit for a member's answer to an announcement.
 pub(crate) const ANNOUNCE_MS: u64 = PEER_HANDSHAKE_MS;
-/// Time between two announcements, while the cluster's state does not follow.
+/// Pause between announcements until the cluster's state has the address.
 pub(crate) const ANNOUNCE_PAUSE: Duration = Duration::from_secs(1);
-/// The same where it cannot follow, as the feature level is too low; and between two warnings.
+/// Pause between announcements while the feature level is too low to change the state, and between warnings.
 pub(crate) const ANNOUNCE_EVERY: Duration = Duration::from_secs(30);
-/// Addresses of a peer that are tried beside the one in the cluster's state.
+/// Maximum number of addresses of a peer that are tried besides the one in the cluster's state.
 pub(crate) const PEER_HINTS_MAX: usize = 3;
-/// Bytes of the address of a peer, as text.
+/// Maximum length of a peer's address as text, in bytes.
 pub(crate) const PEER_ADDRESS_BYTES_MAX: u64 = replica::limits::ADDRESS_OCTETS_MAX as u64;
-/// Addresses behind the name of a peer that are tried.
+/// Maximum number of addresses that are tried for the name of a peer.
 pub(crate) const PEER_ADDRESSES_MAX: usize = 4;
-/// Threads that resolve names of peers: one that hangs does not hold up all.
+/// Threads that resolve names of peers. With two, a lookup that hangs does not block the others.
 pub(crate) const RESOLVER_THREADS: usize = 2;
-/// Names of peers that wait to be resolved.
+/// Maximum number of queued lookups of peer names.
 pub(crate) const RESOLVES_WAITING_MAX: usize = 256;
-/// A peer that cannot be reached is named in the log after this time, and again after the other.
+/// An unreachable peer is logged after `PEER_WARN_AFTER`, and then every `PEER_WARN_EVERY`.
 pub(crate) const PEER_WARN_AFTER: Duration = Duration::from_secs(3);
 pub(crate) const PEER_WARN_EVERY: Duration = Duration::from_secs(60);
 /// Nodes that join at a time.
@@ -442,17 +442,17 @@ pub(crate) const EXTERNAL_LOG_MS: u64 = 10_000;
 pub(crate) const LOG_LINES_PER_SECOND_MAX: u32 = 5;
 /// Bytes of text from the network in a log line.
 pub(crate) const LOG_UNTRUSTED_BYTES_MAX: usize = 100;
-/// Bytes of a log line, or of a text for standard error; what is longer is cut.
+/// Maximum bytes of a log line, or of a text for standard error. Longer ones are truncated.
 pub(crate) const LOG_LINE_BYTES_MAX: usize = 64 << 10;
-/// Bytes of log lines that wait for their output; further lines are lost.
+/// Maximum bytes in the log queue. Further lines are lost.
 pub(crate) const LOG_QUEUE_BYTES_MAX: usize = 1 << 20;
-/// Log lines that wait for their output.
+/// Maximum number of lines in the log queue.
 pub(crate) const LOG_QUEUE_LINES_MAX: usize = 8_192;
-/// Time after which an output that does not block, and was full, is tried again.
+/// Pause before a retry when a non-blocking output is full.
 pub(crate) const LOG_RETRY_MS: u64 = 20;
-/// Longest wait for the log at the end of the process.
+/// Maximum wait for the log when the process ends.
 pub(crate) const LOG_END_MS: u64 = 1_000;
-/// The same where the node cannot go on.
+/// Maximum wait for the log when the process ends because of a fatal error.
 pub(crate) const LOG_FATAL_MS: u64 = 500;
 
 /// Bytes that the zones of a node may take, at least: room for some thousand records, and for what changes copy.

@@ -9,7 +9,7 @@
 //!   admin :  cli --> api --> node/replica_thread
 //! ```
 #![deny(unsafe_code)]
-// They wait for their reader and panic when it is gone; `log::say` and `cli::output::print` do neither.
+// The print macros wait for the reader and panic when it is gone. `log::say` and `cli::output::print` do neither.
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
 // What every part uses.

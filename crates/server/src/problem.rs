@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Exit {
-    /// It was tried and failed.
+    /// The operation failed.
     Failed = 1,
     /// The command line is wrong (clap's own number).
     Usage = 2,
@@ -27,7 +27,7 @@ pub(crate) enum Exit {
     /// A leader said again and again that the node's log lacks or contradicts what is committed. It may be started
     /// again.
     Contradicted = 10,
-    /// A change may have been made, or may still be made: the node that had it did not say in time.
+    /// A change may have been made, or may still be made: the node that received it did not answer in time.
     Unknown = 11,
 }
 
@@ -77,11 +77,11 @@ pub(crate) const NO_LEADER: &str = "no leader took it; nothing was done";
 /// What is said of a join token that does not let a node in.
 pub(crate) const TOKEN_REFUSED: &str = "the token is unknown, used, revoked or expired";
 
-/// What the API, and a node that is joined, say of a change whose outcome they do not know. Older commands and nodes
-/// look for these words.
+/// Error text of the API, and of a node that admits another one, if the outcome of a change is unknown. Older commands
+/// and nodes match this text.
 pub(crate) const NOBODY_KNOWS: &str = "nobody knows whether it was done";
 
-/// What a command says of such a change.
+/// Error text of a command if the outcome of a change is unknown.
 pub(crate) const OUTCOME_UNKNOWN: &str = "the outcome is unknown: the change may have been made, or may still be made";
 
 impl Problem {
@@ -94,7 +94,7 @@ impl Problem {
         Self { is_unknown: true, ..Self::new(Exit::Unknown, OUTCOME_UNKNOWN, why) }
     }
 
-    /// Says what was not done, unless that is unknown.
+    /// Sets the text of the failed operation, unless the outcome is unknown.
     pub(crate) fn of(self, what: impl Into<String>) -> Self {
         if self.is_unknown { self } else { Self { what: what.into(), ..self } }
     }

@@ -25,17 +25,17 @@ pub(crate) fn protect() {
     }
 }
 
-/// Ignores SIGUSR1 and SIGUSR2 from here on, and SIGHUP until something is done about it
-/// ([`handle`](crate::signals::handle)).
+/// Ignores SIGUSR1 and SIGUSR2, and with `with_hangup` also SIGHUP until [`handle`](crate::signals::handle) sets a
+/// handler.
 pub(crate) fn ignore_signals(with_hangup: bool) {
     let hangup = with_hangup.then_some(libc::SIGHUP);
     for number in [libc::SIGUSR1, libc::SIGUSR2, libc::SIGXFSZ].into_iter().chain(hangup) {
-        // SAFETY: the call has no pointers; to ignore a signal runs no code of ours.
+        // SAFETY: the call has no pointers, and an ignored signal runs no handler.
         unsafe { libc::signal(number, libc::SIG_IGN) };
     }
 }
 
-/// Whether SIGHUP is ignored, as `nohup` has it.
+/// Whether SIGHUP is ignored, as under `nohup`.
 pub(crate) fn is_hangup_ignored() -> bool {
     // SAFETY: an action is plain numbers, for which zeros are valid.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };

@@ -3,10 +3,10 @@
 //! | signal | `serve` | `up` | `ddns` |
 //! |---|---|---|---|
 //! | SIGTERM, SIGINT | stops in order | stops in order | stops in order |
-//! | SIGHUP | reads its files again | stops in order, as its terminal is gone | ignored |
+//! | SIGHUP | reloads its files | stops in order, because its terminal is gone | ignored |
 //! | SIGUSR1, SIGUSR2 | ignored | ignored | ignored |
 //!
-//! Each of them ends a process at once where nothing is done about it, and a leader would not hand over.
+//! By default each of them would end the process at once, without a handover of the leadership.
 
 use crate::problem::{Exit, Problem};
 use crate::protect::is_hangup_ignored;
@@ -15,17 +15,17 @@ use std::io;
 use std::sync::mpsc::SyncSender;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What SIGHUP does.
+/// The effect of SIGHUP.
 pub(crate) enum Hangup {
     /// Nothing.
     Ignored,
-    /// Stops the process in order; unless it was started with `nohup`.
+    /// Stops the process in order, unless it was started with `nohup`.
     Stops,
-    /// A message is sent, and its receiver reloads. While one waits, further signals add none.
+    /// Sends a message, and the receiver reloads. Further signals add no message while one is queued.
     Reloads(SyncSender<()>),
 }
 
-/// Lets SIGTERM and SIGINT (Ctrl-C) order a stop, from a thread of its own, and SIGHUP do what is said.
+/// Starts the signal thread. SIGTERM and SIGINT (Ctrl-C) order a stop; `hangup` defines the effect of SIGHUP.
 pub(crate) fn handle(stop: &Stop, hangup: Hangup) -> Result<(), Problem> {
     let failed = |error: io::Error| Problem::new(Exit::Failed, "cannot wait for signals", error);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
@@ -60,7 +60,7 @@ pub(crate) fn handle(stop: &Stop, hangup: Hangup) -> Result<(), Problem> {
     std::thread::Builder::new().name("signals".into()).spawn(wait).map(|_| ()).map_err(failed)
 }
 
-/// The next of this signal; for ever where there is none.
+/// Waits for the next signal; forever if there is no handler.
 async fn next(signal: &mut Option<Signal>) {
     match signal {
         Some(signal) => drop(signal.recv().await),

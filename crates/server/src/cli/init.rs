@@ -83,9 +83,7 @@ impl PeerPlace {
             format!("{option} {advertised} is not an address for other nodes"),
             "they cannot connect to it",
         )
-        .hint(
-            "give --advertise or --peer a host name or an address that the other nodes can reach, and a port",
-        ))
+        .hint("give --advertise or --peer a host name or an address that the other nodes can reach, and a port"))
     }
 
     pub(super) fn advertised(&self) -> PeerAddress {

@@ -1,4 +1,4 @@
-//! Where the other nodes connect to a node: a name or an IP address, and a port.
+//! The address that other nodes connect to: a host name or an IP address, and a port.
 
 use replica::limits::ADDRESS_OCTETS_MAX;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
-/// `HOST:PORT`. A name is resolved each time that a node connects to it, and never kept.
+/// `HOST:PORT`. A name is resolved at each connection; the result is never cached.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(crate) struct PeerAddress(Host, u16);
@@ -23,7 +23,7 @@ const NAME_BYTES_MAX: usize = 253;
 const LABEL_BYTES_MAX: usize = 63;
 
 impl PeerAddress {
-    /// The IP address and port; `None` where a name stands.
+    /// The IP address and port; `None` for a host name.
     pub(crate) const fn socket(&self) -> Option<SocketAddr> {
         match self.0 {
             Host::Ip(address) => Some(address),
@@ -35,7 +35,7 @@ impl PeerAddress {
         self.1
     }
 
-    /// Whether other nodes can connect to it: it is no address that means "any of this machine".
+    /// Whether other nodes can connect to it. The unspecified address and port 0 are only for listening.
     pub(crate) fn is_reachable(&self) -> bool {
         self.1 != 0 && self.socket().is_none_or(|address| !address.ip().is_unspecified())
     }
@@ -61,8 +61,8 @@ impl FromStr for PeerAddress {
     }
 }
 
-/// RFC 1123 2.1, and underscores, which container platforms use. A last label of digits alone would be a mistyped IPv4
-/// address (RFC 3696 2).
+/// RFC 1123 2.1, plus underscores, which container platforms use. A last label of digits only is most likely a mistyped
+/// IPv4 address (RFC 3696 2).
 fn is_host_name(name: &str) -> bool {
     let name = name.strip_suffix('.').unwrap_or(name);
     let is_label = |label: &str| {

@@ -49,7 +49,7 @@ pub(crate) struct Config {
     /// The key of this node that wraps it; `wrapping.key` beside it by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) wrapping_key_file: Option<PathBuf>,
-    /// How much is logged, unless the command line says so.
+    /// Log level. `--log` on the command line overrides it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) log_level: Option<LogLevel>,
     /// Whether the process gives up what it does not need; on by default.
@@ -163,7 +163,7 @@ pub(crate) struct Api {
 pub(crate) struct Peer {
     /// Address for the other nodes.
     pub(crate) listen: SocketAddr,
-    /// Where the other nodes connect to it: a name or an IP address, and a port; `listen` by default.
+    /// The address that other nodes connect to: a host name or an IP address, and a port. Default: `listen`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) advertise: Option<PeerAddress>,
     /// Certificate of the cluster's authority, PEM.
@@ -175,7 +175,7 @@ pub(crate) struct Peer {
     /// The members at first boot, this node among them; later the replicated state rules.
     #[serde(default)]
     pub(crate) members: Vec<Member>,
-    /// Where other nodes may be too, by number: what `serve --peer-address` says.
+    /// Further addresses of other nodes, by node number, from `serve --peer-address`.
     #[serde(skip)]
     pub(crate) also_at: Vec<(u64, PeerAddress)>,
 }
@@ -381,7 +381,7 @@ impl Config {
         (self.incarnation as u64) << 32 | self.id as u64
     }
 
-    /// Where the other nodes connect to this one; `None` where only the cluster's state can tell.
+    /// The address that other nodes connect to; `None` if the configuration does not determine it.
     pub(crate) fn advertised(&self) -> Option<PeerAddress> {
         let listen = PeerAddress::from(self.peer.listen);
         self.peer.advertise.clone().or_else(|| Some(listen).filter(PeerAddress::is_reachable))

@@ -191,7 +191,7 @@ fn from_text(text: &[u8]) -> io::Result<DataKeys> {
     };
     from_base64(key).map(DataKeys::first).ok_or_else(|| {
         io::Error::other(format!(
-            "no key in it: expected `{FORM}` and {DATA_KEY_OCTETS} octets in base64, or these alone"
+            "no key in it: expected `{FORM}` and {DATA_KEY_OCTETS} bytes in base64, or the base64 alone"
         ))
     })
 }

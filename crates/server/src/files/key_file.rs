@@ -29,7 +29,7 @@ pub(crate) enum Algorithm {
     HmacMd5,
 }
 
-/// What a message about an unknown algorithm says.
+/// The algorithms that error messages recommend.
 pub(crate) const ALGORITHMS_HINT: &str = "hmac-sha256, hmac-sha384 or hmac-sha512";
 
 impl Algorithm {
@@ -47,7 +47,7 @@ impl Algorithm {
 
     pub(crate) fn from_mnemonic(text: &str) -> Option<Self> {
         let text = text.strip_suffix('.').unwrap_or(text);
-        // RFC 8945 6: the name that MD5 has in TSIG; key files of other servers may say so too.
+        // RFC 8945 6: the TSIG name of HMAC-MD5, which key files of other servers may contain.
         if text.eq_ignore_ascii_case("hmac-md5.sig-alg.reg.int") {
             return Some(Self::HmacMd5);
         }
@@ -56,7 +56,7 @@ impl Algorithm {
             .find(|algorithm| algorithm.mnemonic().eq_ignore_ascii_case(text))
     }
 
-    /// Whether a key of this algorithm is taken only where the administrator names it (RFC 8945 6).
+    /// Whether a key of this algorithm is accepted only with `--allow-weak` (RFC 8945 6).
     pub(crate) const fn is_weak(self) -> bool {
         self.of_replica().is_weak()
     }
@@ -106,7 +106,7 @@ impl std::fmt::Debug for TsigKey {
 }
 
 impl TsigKey {
-    /// A fresh key, its secret as long as the output of the hash (RFC 2104 3).
+    /// Makes a key whose secret is as long as the output of the hash (RFC 2104 3).
     pub(crate) fn make(name: Name, algorithm: Algorithm) -> io::Result<Self> {
         let mut secret = vec![0; hash_bytes(algorithm.mnemonic())];
         token::fill_random(&mut secret)?;

@@ -152,7 +152,7 @@ pub(crate) fn audit_of(data: &Path) -> PathBuf {
     data.with_extension("audit")
 }
 
-/// The address that the node last told the cluster of; another one in its configuration is news.
+/// The address that the node last announced to the cluster. If its configuration differs, the node announces again.
 pub(crate) fn peer_address_of(data: &Path) -> PathBuf {
     data.with_extension("peer-address")
 }

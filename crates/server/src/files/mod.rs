@@ -44,7 +44,7 @@ pub(crate) fn read_bounded(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     Ok(octets)
 }
 
-/// The error with the file's name before it, of the same kind.
+/// Adds the file's name to an error, and keeps its kind.
 pub(crate) fn of_file(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }

@@ -1,28 +1,28 @@
-//! How long the secret of a TSIG key should be.
+//! Checks the length of TSIG secrets.
 //!
-//! RFC 2104 3 discourages secrets that are shorter than the output of the hash. Such a secret is taken with a warning,
-//! since other software makes them. One of less than 16 bytes can be guessed, and is taken only when the user insists.
-//! Secrets that a cluster holds already go on working.
+//! RFC 2104 3 discourages secrets that are shorter than the output of the hash. Other software makes such secrets, so
+//! they are accepted with a warning. A secret of less than 16 bytes can be guessed, and needs `--allow-short-secret`.
+//! Secrets that the cluster already has keep working.
 
 use super::key_file::Algorithm;
 use crate::limits::TSIG_SECRET_BYTES_MIN;
 
-/// What there is to say about a secret.
+/// Result of the check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SecretLength {
-    /// It is as long as the output of the hash, or longer.
+    /// At least as long as the output of the hash.
     Good,
-    /// It is shorter than that.
+    /// Shorter than the output of the hash.
     Short {
-        /// Bytes that it should have.
+        /// Recommended length in bytes.
         wanted: usize,
     },
-    /// It is so short that it can be guessed.
+    /// Short enough to be guessed.
     TooShort,
 }
 
 impl SecretLength {
-    /// Of a secret of so many bytes for an algorithm.
+    /// Checks a secret of `bytes` bytes for an algorithm.
     pub(crate) fn of(bytes: usize, algorithm: &str) -> Self {
         let wanted = hash_bytes(algorithm);
         match bytes {
@@ -33,7 +33,7 @@ impl SecretLength {
     }
 }
 
-/// Bytes of the output of an algorithm's hash: what a secret that is made here has.
+/// Bytes of the output of an algorithm's hash. Generated secrets have this length.
 pub(crate) fn hash_bytes(algorithm: &str) -> usize {
     Algorithm::from_mnemonic(algorithm).map_or(TSIG_SECRET_BYTES_MIN, |known| known.of_replica().mac_octets())
 }

@@ -29,7 +29,7 @@ const NONCE_OCTETS: usize = 12;
 /// Reads the key.
 pub(super) fn load(path: &Path) -> io::Result<Zeroizing<Key>> {
     let text = Zeroizing::new(read_bounded(path, SMALL_FILE_BYTES_MAX)?);
-    let wrong = || io::Error::other(format!("no key in {}: expected `{FORM}` and 32 octets in base64", path.display()));
+    let wrong = || io::Error::other(format!("no key in {}: expected `{FORM}` and 32 bytes in base64", path.display()));
     text.strip_prefix(FORM.as_bytes()).and_then(from_base64).map(Zeroizing::new).ok_or_else(wrong)
 }
 

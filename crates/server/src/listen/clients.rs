@@ -70,7 +70,7 @@ impl Clients {
         Arc::new(Self { total, table, connections_max, per_client_max, started_at: Instant::now() })
     }
 
-    /// Other limits from now on. Connections that are open stay, also where there are more of them.
+    /// Changes the limits. Open connections stay, even if there are more than the new limits allow.
     pub(crate) fn set_limits(&self, connections_max: usize, per_client_max: usize) {
         self.connections_max.store(connections_max, Relaxed);
         self.per_client_max.store(per_client_max, Relaxed);

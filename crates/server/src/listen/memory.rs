@@ -20,7 +20,7 @@ impl Memory {
         Self { taken: Gauge::default(), max: AtomicUsize::new(max) }
     }
 
-    /// Another bound from now on. What is taken stays taken.
+    /// Changes the bound. Memory that is already in use stays in use.
     pub(crate) fn set_max(&self, max: usize) {
         self.max.store(max, Relaxed);
     }

@@ -1,10 +1,10 @@
-//! What the program says on standard error: log lines, problems, panics.
+//! Output on standard error: log lines, error messages, panics.
 //!
 //! ```text
 //!   tracing, say, panics --> LineQueue --> thread `log-writer` --> standard error
 //! ```
-//! Losing this output costs this output only: no caller waits for it, and no caller hears that it failed. A process
-//! that must end does so whether it can say why or not.
+//! No caller waits for this output, and no caller sees an error if it is lost. A process that must end does so even if
+//! it cannot report why.
 
 mod writer;
 
@@ -28,58 +28,58 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Registry, reload};
 
-/// Lines for standard error.
+/// Queue for standard error.
 static STDERR: LineQueue = LineQueue::new();
-/// Lines of `up` for standard output, which it must not wait for either.
+/// Queue for the lines of `up` on standard output, which must not block `up` either.
 static STDOUT: LineQueue = LineQueue::new();
 
-/// What is logged; it can change.
+/// The log filter. A reload can change it.
 static FILTER: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
 
-/// The libraries of the encrypted transports.
+/// Libraries of the encrypted transports.
 const LIBRARIES: [&str; 5] = ["h2", "quinn", "quinn_proto", "quinn_udp", "rustls"];
 
-/// From now on log lines and panics go into the queue. They are written once [`start`] was called, or at the end.
+/// Sends log lines and panics to the queue. They are written after [`start`], or by [`flush`].
 pub(crate) fn init(level: Level) {
     std::panic::set_hook(Box::new(panicked));
     let (filter, handle) = reload::Layer::new(filter(level));
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(&STDERR)
         .with_ansi(io::stderr().is_terminal())
-        // Else a line that cannot be formatted is reported with `eprintln!`, which can block and panic.
+        // Otherwise tracing reports a line that it cannot format with `eprintln!`, which can block and panic.
         .log_internal_errors(false);
     tracing_subscriber::registry().with(filter).with(lines).init();
-    // It is called once.
+    // `init` runs once, so the handle is not set yet.
     let _ = FILTER.set(handle);
 }
 
-/// From now on lines of this level and of those above it are logged.
+/// Sets the log level.
 pub(crate) fn set_level(level: Level) {
     if let Some(handle) = FILTER.get() {
-        // It fails only once the subscriber is gone, with the process.
+        // It fails only after the subscriber is gone, when the process ends.
         let _ = handle.reload(filter(level));
     }
 }
 
-/// What libraries say of clients that break the rules is for operators who look for it; it is counted. A client must
-/// not fill the disk.
+/// Libraries log protocol errors of clients, which metrics count. Up to level `info`, only the libraries' ERROR lines
+/// are logged, so that a client cannot fill the disk.
 fn filter(level: Level) -> Targets {
     let of_libraries = if level > Level::INFO { level } else { Level::ERROR };
     Targets::new().with_default(level).with_targets(LIBRARIES.map(|name| (name, of_libraries)))
 }
 
-/// Starts the thread that writes. A process with a sandbox calls it once it is inside: the thread inherits it.
+/// Starts the writer thread. A process with a sandbox calls it inside the sandbox, so that the thread inherits it.
 pub(crate) fn start() {
-    // Without a thread lines are lost and counted, which is no reason not to serve.
+    // Without the thread, lines are lost and counted. The node can still serve.
     let _ = STDERR.start("log-writer", || output(&io::stderr(), Box::new(io::stderr())), report_lost);
 }
 
-/// As [`start`], for what [`print_unattended`] prints.
+/// Starts the writer thread for [`print_unattended`].
 pub(crate) fn start_stdout() {
     let _ = STDOUT.start("out-writer", || output(&io::stdout(), Box::new(io::stdout())), |_| {});
 }
 
-/// A handle of our own: the lock of the standard one would be held for as long as a write blocks.
+/// A duplicate of the handle: the lock of the standard one would be held for as long as a write blocks.
 fn output(of: &impl AsFd, otherwise: Box<dyn Write + Send>) -> Box<dyn Write + Send> {
     match of.as_fd().try_clone_to_owned() {
         Ok(own) => Box::new(File::from(own)),
@@ -91,17 +91,17 @@ fn report_lost(count: u64) {
     crate::warn_limited!(count, "log lines were lost: their output was full, closed or too slow");
 }
 
-/// Puts a text for a person on standard error, as it is.
+/// Queues a text for standard error, without level or time.
 pub(crate) fn say(text: impl Display) {
     STDERR.put(format!("{text}\n").as_bytes());
 }
 
-/// Puts a line on standard output, whose reader may be gone or slow.
+/// Queues a line for standard output. The reader may be gone or slow.
 pub(crate) fn print_unattended(line: &str) {
     STDOUT.put(format!("{line}\n").as_bytes());
 }
 
-/// Has everything written that can be written within a short time. The process is about to end.
+/// Waits a short time until the queues are written. Called before the process ends.
 pub(crate) fn flush() {
     flush_within(Duration::from_millis(LOG_END_MS));
 }
@@ -112,26 +112,25 @@ fn flush_within(limit: Duration) {
     STDOUT.wait_until_empty(limit);
 }
 
-/// Says why, and ends the process by SIGABRT. It ends within [`LOG_FATAL_MS`] whether that can be said or not.
+/// Logs the reason and ends the process by SIGABRT, within [`LOG_FATAL_MS`] even if the log is blocked.
 pub(crate) fn abort(why: impl Display) -> ! {
     say(why);
     flush_within(Duration::from_millis(LOG_FATAL_MS));
     std::process::abort()
 }
 
-/// Says why, and ends the process with this code; as [`abort`].
+/// Logs the reason and ends the process with this exit code, as [`abort`] does.
 pub(crate) fn exit_at_once(exit: Exit, why: impl Display) -> ! {
     say(why);
     flush_within(Duration::from_millis(LOG_FATAL_MS));
     crate::node::system::exit_at_once(exit)
 }
 
-/// Ends the process when the thread or the task that holds it panics: without it the others would go on as if nothing
-/// had happened.
+/// Ends the process if the thread or task that holds it panics. Otherwise the other threads would continue without it.
 pub(crate) struct Vital(String);
 
 impl Vital {
-    /// For a thread or a task of this name.
+    /// `name` is the thread or task, for the error message.
     pub(crate) fn new(name: impl Into<String>) -> Self {
         Self(name.into())
     }
@@ -145,15 +144,15 @@ impl Drop for Vital {
     }
 }
 
-/// A task that the process cannot be without, as [`Vital`].
+/// Runs a task whose panic ends the process; see [`Vital`].
 pub(crate) async fn vital(name: &str, task: impl Future<Output = ()>) {
     let _vital = Vital::new(name);
     task.await;
 }
 
-/// The panic hook: as the usual one, through the queue.
+/// The panic hook. It writes the usual message, through the queue.
 fn panicked(panic: &PanicHookInfo<'_>) {
-    // Messages of strangers may meet a bug again and again.
+    // Messages of clients may trigger the same bug many times.
     static LIMIT: LogLimit = LogLimit::new();
     let Some(admitted) = LIMIT.admit() else { return };
     let thread = std::thread::current();
@@ -166,13 +165,13 @@ fn panicked(panic: &PanicHookInfo<'_>) {
     if backtrace.status() == BacktraceStatus::Captured {
         say(backtrace);
     }
-    // The process ends with its first thread, which does not come to its own flush.
+    // A panic of the main thread ends the process before the flush at its end.
     if name == "main" {
         flush();
     }
 }
 
-/// Writes the metrics of the log.
+/// Writes the log's metrics.
 pub(crate) fn write_metrics(page: &mut Page) {
     let help = "Log lines that were lost: their output was full, closed or too slow.";
     page.single("catamaran_log_lines_lost_total", Kind::Counter, help, STDERR.lost());
@@ -188,7 +187,7 @@ mod tests {
 
     const CHILD: &str = "CATAMARAN_TEST_VITAL";
 
-    /// The test again, in a process of its own, with this for its standard error.
+    /// Runs this test in a child process with the given standard error.
     fn child(how: &str, stderr: Stdio) -> ExitStatus {
         Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "log::tests::a_panic_of_a_vital_thread_or_task_ends_the_process", "--nocapture"])

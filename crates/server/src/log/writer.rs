@@ -1,8 +1,8 @@
 //! A bounded queue of lines, and the thread that writes them.
 //!
 //! A write to standard error or to a file can fail (the disk is full, the reader of a pipe is gone), and it can block
-//! (the reader of a pipe stalls). No thread that serves clients or the cluster may meet either. So a line is put into
-//! the queue, and one thread writes. Lines without room, and lines that cannot be written, are lost and counted.
+//! (the reader of a pipe stalls). Threads that serve clients or the cluster must not depend on it. They only queue
+//! lines, and one thread writes. Lines that do not fit or cannot be written are lost and counted.
 
 use crate::limits::{LOG_LINE_BYTES_MAX, LOG_QUEUE_BYTES_MAX, LOG_QUEUE_LINES_MAX, LOG_RETRY_MS};
 use std::collections::VecDeque;
@@ -12,13 +12,13 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Lines on their way to one output.
+/// The queue of one output.
 #[derive(Debug)]
 pub(crate) struct LineQueue {
     state: Mutex<State>,
-    /// A line was put into an empty queue.
+    /// Signals that an empty queue got a line.
     filled: Condvar,
-    /// The last line was written or lost.
+    /// Signals that the last line was written or lost.
     emptied: Condvar,
     lost: AtomicU64,
 }
@@ -28,7 +28,7 @@ struct State {
     lines: VecDeque<Vec<u8>>,
     /// Bytes of all lines in the queue.
     bytes: usize,
-    /// A line has left the queue and is not yet written.
+    /// The writer thread has taken a line from the queue and has not finished it.
     is_writing: bool,
     has_thread: bool,
 }
@@ -39,7 +39,7 @@ impl LineQueue {
         Self { state: Mutex::new(state), filled: Condvar::new(), emptied: Condvar::new(), lost: AtomicU64::new(0) }
     }
 
-    /// Puts a line, with its newline, into the queue. Never waits for the output, and never fails.
+    /// Queues a line with its newline. Never waits for the output, and never fails.
     pub(crate) fn put(&self, line: &[u8]) {
         let mut line = line;
         if line.len() > LOG_LINE_BYTES_MAX {
@@ -61,16 +61,16 @@ impl LineQueue {
         }
     }
 
-    /// Lines that were lost so far.
+    /// Number of lines lost so far.
     pub(crate) fn lost(&self) -> u64 {
         self.lost.load(Relaxed)
     }
 
-    /// Starts the thread that writes to `out`, unless there is one. `on_lost` hears how many lines were lost, once
-    /// there is room again.
+    /// Starts the thread that writes to `out`, unless it is running. When there is room again after a loss, `on_lost`
+    /// gets the number of lost lines.
     ///
     /// # Errors
-    /// If the system gives no thread.
+    /// If the system cannot start a thread.
     pub(crate) fn start(
         &'static self,
         name: &str,
@@ -88,7 +88,7 @@ impl LineQueue {
         Ok(())
     }
 
-    /// Waits until every line is written or lost, at most for `limit`. Says whether that is so.
+    /// Waits up to `limit` until every line is written or lost. Returns whether that happened.
     pub(crate) fn wait_until_empty(&self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
         let mut state = self.lock();
@@ -120,7 +120,7 @@ impl LineQueue {
         }
     }
 
-    /// The next line; waits for it.
+    /// Waits for the next line and takes it.
     fn next(&self) -> Vec<u8> {
         let mut state = self.lock();
         loop {
@@ -133,7 +133,7 @@ impl LineQueue {
         }
     }
 
-    /// The line that left last is dealt with. Whether at least half of the queue is free.
+    /// Marks the last taken line as finished. Returns whether at least half of the queue is free.
     fn written(&self) -> bool {
         let mut state = self.lock();
         state.is_writing = false;
@@ -143,16 +143,16 @@ impl LineQueue {
         state.lines.len() < LOG_QUEUE_LINES_MAX / 2 && state.bytes < LOG_QUEUE_BYTES_MAX / 2
     }
 
-    /// Nothing under the lock can panic, so its state is whole whatever happened to another thread.
+    /// No code under the lock can panic, so the state is consistent even if the lock is poisoned.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Where lines go.
+/// The output, and whether its last line is incomplete.
 struct Output {
     out: Box<dyn Write + Send>,
-    /// The last line was written in part: the next one begins with a newline.
+    /// The last line was written only in part, so the next write begins with a newline.
     is_torn: bool,
 }
 
@@ -166,7 +166,7 @@ impl Output {
         self.out.flush()
     }
 
-    /// As [`Write::write_all`]; waits where the output is not a blocking one.
+    /// As [`Write::write_all`], but also waits when a non-blocking output is full.
     fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             match self.out.write(bytes) {
@@ -186,7 +186,7 @@ impl Output {
     }
 }
 
-/// What one log event is written with: it comes in one piece.
+/// Writer of one log event, which arrives in one piece.
 pub(crate) struct LineWriter(&'static LineQueue);
 
 impl Write for LineWriter {
@@ -214,7 +214,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
 
-    /// An output that a test can stall and let fail.
+    /// A test output that can stall and fail.
     #[derive(Clone, Default)]
     struct Fake(Arc<Inner>);
 
@@ -222,7 +222,7 @@ mod tests {
     struct Inner {
         written: Mutex<Vec<u8>>,
         is_stalled: AtomicBool,
-        /// Bytes that still fit; then every write fails.
+        /// Bytes of free space. When it is used up, every write fails.
         room: Mutex<Option<usize>>,
     }
 
@@ -279,12 +279,12 @@ mod tests {
         let fake = Fake::default();
         fake.0.is_stalled.store(true, Relaxed);
         let queue = queue(&fake);
-        // A test that blocks here does not end.
+        // If `put` blocked, the test would hang here.
         for number in 0..2 * LOG_QUEUE_LINES_MAX {
             queue.put(format!("{number}\n").as_bytes());
         }
         let lost = queue.lost();
-        // One line may be on its way already.
+        // The writer may have taken one line already.
         assert!((LOG_QUEUE_LINES_MAX as u64 - 1..=LOG_QUEUE_LINES_MAX as u64).contains(&lost), "{lost}");
         assert!(!queue.wait_until_empty(Duration::from_millis(10)));
         fake.0.is_stalled.store(false, Relaxed);

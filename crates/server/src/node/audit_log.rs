@@ -77,19 +77,19 @@ pub(crate) struct AuditCounters {
     waiting: Gauge,
     /// Everything up to this index was handed over.
     through: AtomicU64,
-    /// Bytes of all files; it can change.
+    /// Maximum total size of the files. A reload can change it.
     bytes_max: AtomicU64,
     /// The last attempt to write failed.
     is_failing: AtomicBool,
 }
 
 impl AuditCounters {
-    /// How many bytes all files may have, from now on.
+    /// Changes the maximum total size of the files.
     pub(crate) fn set_bytes_max(&self, bytes_max: u64) {
         self.bytes_max.store(bytes_max, Relaxed);
     }
 
-    /// Whether the audit log cannot be written now.
+    /// Whether the last write to the audit log failed.
     pub(crate) fn is_failing(&self) -> bool {
         self.is_failing.load(Relaxed)
     }
@@ -201,8 +201,8 @@ impl AuditQueue {
     }
 }
 
-/// Writes until the queue is gone. The kernel has a line after 20 ms at most, and the disk a second later. A process
-/// that is killed in between writes the lines of its updates again when it starts, from its log.
+/// Writes until the queue is closed. A line reaches the kernel within 20 ms, and the disk within another second. After
+/// a kill, the next start writes the missing lines of updates again, from the node's log.
 pub(crate) fn run(path: &Path, bytes_max: u64, work: &Receiver<AuditWork>, counters: &Arc<AuditCounters>) {
     counters.set_bytes_max(bytes_max);
     let mut file = AuditFile::open(path, counters.clone());
@@ -249,7 +249,7 @@ fn write(file: &mut AuditFile, work: AuditWork, counters: &AuditCounters) {
         }
         AuditWork::Local { time_ms, action, subject, written } => {
             counters.waiting.leave();
-            // It stands there once the kernel has it.
+            // The record counts as written when the kernel has it.
             let done = file.local(time_ms, action, &subject) && file.flush();
             // Who asked may have gone away.
             let _ = written.send(done);

@@ -1,4 +1,4 @@
-//! The time of the cluster, for those who are not the replica's thread: what certificates are issued by.
+//! The cluster's time, for threads other than the replica's. Certificates are issued by it.
 
 use crate::limits::{CLOCK_LOOK_EVERY, CLOCK_WARN_EVERY};
 use crate::peer::node_number;
@@ -7,14 +7,14 @@ use replica::limits::CLOCK_DIFFERENCE_MS_MAX;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// By how much this machine's clock is ahead of the cluster's time, as the replica's thread last said.
+/// How far this machine's clock is ahead of the cluster's time, as last set by the replica's thread.
 #[derive(Default, Debug)]
 pub(crate) struct ClusterClock {
     ahead_ms: AtomicI64,
 }
 
 impl ClusterClock {
-    /// Seconds since 1970, by this machine's clock unless it is far from the median of all nodes' clocks.
+    /// Seconds since 1970: this machine's clock, or the median of all nodes' clocks if they differ too much.
     pub(crate) fn now_s(&self) -> u64 {
         let wall_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
         let wall_ms = u64::try_from(wall_ms).unwrap_or(u64::MAX);
@@ -22,7 +22,7 @@ impl ClusterClock {
     }
 }
 
-/// Notes how the clocks are, and warns of those that are wrong.
+/// Updates the cluster's time, and warns about wrong clocks.
 #[derive(Default)]
 pub(crate) struct ClockWatch {
     looked_at: Option<Instant>,
@@ -30,7 +30,7 @@ pub(crate) struct ClockWatch {
 }
 
 impl ClockWatch {
-    /// With each tick of the replica.
+    /// Runs at each tick of the replica.
     pub(super) fn tick(&mut self, replica: &Replica, clock: &ClusterClock) {
         let cluster_ms = replica.cluster_wall_ms();
         clock.ahead_ms.store(replica.own_wall_ms().cast_signed().saturating_sub(cluster_ms.cast_signed()), Relaxed);

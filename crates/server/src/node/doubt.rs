@@ -1,6 +1,7 @@
-//! What the node's log may lack, in a file beside the data: a leader contradicted the log, or its torn last record was
-//! cut off. The next start votes only for nodes that have it. The node removes the file once it is known that nothing
-//! is missing; an operator may when a leader lied, or when the nodes that could tell are lost for good.
+//! The file `data.doubt`: entries that may be missing in the node's log. A leader contradicted the log, or a torn last
+//! record was cut off. Until that is settled, the node votes only for nodes that have the entries.
+//! The node removes the file once no acknowledged entry is missing. An operator may remove it if a leader lied, or if
+//! the nodes that could settle it are permanently lost.
 
 use crate::files::layout::doubt_of;
 use crate::files::{Readers, read_bounded, write_atomic};
@@ -26,21 +27,21 @@ pub(crate) struct WrittenDoubt {
 /// When the file cannot be written.
 pub(super) fn write(dir: &Path, doubt: Doubt, why: &str) -> io::Result<()> {
     let kind = if doubt.is_diverged { "diverged" } else { "lost" };
-    // Older builds do not know of causes. They read such a doubt as one that a leader must clear.
+    // Older builds ignore the cause. They wait for a leader to clear the doubt.
     let cause = if doubt.is_torn { " cause=torn" } else { "" };
     let text = format!("{MAGIC} term={} index={} kind={kind}{cause}\n{why}\n", doubt.term, doubt.index);
     write_atomic(&doubt_of(dir), text.as_bytes(), Readers::All)
 }
 
-/// Why a log whose torn last record was cut off may lack something.
+/// Explains why the log may lack entries after its torn last record was cut off.
 pub(super) fn torn_record(doubt: Doubt) -> String {
     let entries = match doubt.index {
         u64::MAX => "its entries".to_owned(),
         index => format!("entries up to {index}"),
     };
     format!(
-        "the last record of the log was not whole and was cut off. A crash during a write leaves that, and then \
-         nothing is missing. If the disk lost a part of it later, {entries} may have been acknowledged"
+        "the last record of the log was incomplete and was cut off. If a crash interrupted the write, nothing is \
+         missing. If the disk lost a part of the record later, {entries} may have been acknowledged"
     )
 }
 

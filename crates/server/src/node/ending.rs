@@ -49,7 +49,7 @@ impl Ending {
         let what = format!("node {} cannot go on", self.node);
         let problem = Problem::new(exit.unwrap_or(Exit::Failed), what, &why).at(self.dir.display()).hint(hint);
         let Some(exit) = exit else { log::abort(problem) };
-        // First of all: the next start must know it.
+        // This comes first, because the next start must know about the doubt.
         if let Some(doubt) = doubt
             && let Err(error) = doubt::write(&self.dir, doubt, &why)
         {
@@ -58,25 +58,25 @@ impl Ending {
         log::exit_at_once(exit, problem)
     }
 
-    /// No leader is heard, and the log may lack entries that only these nodes can tell of.
+    /// Warns that there is no leader, and that only the named nodes can show whether the log lacks entries.
     pub(crate) fn doubt_waits(&self, waits_for: &[NodeId]) {
         let nodes = waits_for.iter().map(|id| node_number(*id).to_string()).collect::<Vec<_>>().join(", ");
         let file = doubt_of(&self.dir);
         tracing::warn!(
             nodes,
             file = %file.display(),
-            "no leader: the last record of this node's log was not whole, and an acknowledged update may have been in \
-             it. Start the named nodes: any of them may have it, and the cluster goes on by itself. If they are lost \
-             for good, stop this node, remove the named file, and start it again: the last updates before the crash \
-             may be lost then"
+            "no leader: the last record of this node's log was incomplete and may have held an acknowledged update. \
+             Start the named nodes: any of them may have the update, and the cluster then recovers without further \
+             action. If they are permanently lost, stop this node, remove the named file, and start the node again. \
+             The last updates before the crash may then be lost"
         );
     }
 
-    /// Nothing that was acknowledged is missing in the log.
+    /// Removes the file: no acknowledged entry is missing in the log.
     pub(crate) fn doubt_cleared(&self) {
         match doubt::clear(&self.dir) {
             Ok(()) => {
-                tracing::info!("the log lacks nothing that was acknowledged; this node votes and campaigns again")
+                tracing::info!("no acknowledged entry is missing in the log; this node votes and campaigns again")
             }
             Err(error) => tracing::error!(%error, "the file about what the log may lack cannot be removed"),
         }

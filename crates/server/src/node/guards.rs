@@ -35,7 +35,7 @@ impl Guards {
         self.rate_limit.limiter(threads)
     }
 
-    /// Gives one of `threads` of a transport its rate limit. Only over UDP a client can forge its address.
+    /// Gives one of `threads` of a transport its rate limit. Clients can forge their addresses only over UDP.
     pub(super) fn limited(&self, responder: QueryResponder, transport: Transport, threads: usize) -> QueryResponder {
         match transport {
             Transport::Udp => QueryResponder {
@@ -47,7 +47,7 @@ impl Guards {
         }
     }
 
-    /// What says to one of `threads` that the rate has changed.
+    /// Tells one of `threads` when the rate limit changes.
     pub(super) fn rate_limit_of(&self, threads: usize) -> RateLimitWatch {
         RateLimitWatch::new(&self.rate_limit, threads)
     }

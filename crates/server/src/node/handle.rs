@@ -102,9 +102,9 @@ pub(crate) struct Shared {
     pub(crate) everywhere: watch::Sender<Everywhere>,
     /// What the zones keep in memory.
     pub(crate) zone_memory: Arc<ZoneMemory>,
-    /// What time it is.
+    /// The cluster's time.
     pub(crate) clock: ClusterClock,
-    /// Where members may be, beside where the state says.
+    /// Addresses of members besides those in the state.
     pub(crate) hints: Arc<AddressHints>,
     /// Whether this node does.
     pub(crate) removal: Removal,
@@ -220,7 +220,7 @@ impl ReplicaHandle {
         if self.send(Event::Status(zones, sender)) { receiver.await.ok() } else { None }
     }
 
-    /// The options of a zone as this node knows them; `None` when it knows none of that name.
+    /// The options of a zone as this node has them; `None` if it has no such zone.
     pub(crate) async fn zone_options(&self, id: &ZoneId) -> Option<ZoneOptions> {
         let status = self.status(WithZones::Yes).await?;
         status.zones.into_iter().find(|zone| zone.id == *id).map(|zone| zone.options)

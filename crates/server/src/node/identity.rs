@@ -83,7 +83,7 @@ impl Identity {
     }
 }
 
-/// What to do about a file that cannot be read: where only the right to read it is missing, nothing is lost.
+/// The hint for a file that cannot be read. If only the permission is missing, nothing is lost.
 fn advice(error: &io::Error, otherwise: &str) -> String {
     if error.kind() != io::ErrorKind::PermissionDenied {
         return otherwise.to_owned();
@@ -131,7 +131,7 @@ mod tests {
         let denied = advice(&io::ErrorKind::PermissionDenied.into(), BRING_BACK);
         assert!(denied.starts_with("nothing is lost") && !denied.contains("cluster remove"), "{denied}");
         assert_eq!(advice(&io::Error::other("damaged"), BRING_BACK), BRING_BACK);
-        // What reads a certificate names the file, and the error stays of its kind.
+        // The certificate reader adds the file's name, and the error keeps its kind.
         let named = crate::files::of_file(Path::new("node.key"), &io::ErrorKind::PermissionDenied.into());
         assert!(named.to_string().starts_with("node.key: ") && advice(&named, "other").starts_with("nothing is lost"));
     }

@@ -81,7 +81,7 @@ impl NodeMetrics {
         let mut family = page.family("catamaran_certificate_loads_total", Kind::Counter, help);
         family.series(&[("result", "taken")], self.certificate.loaded.get());
         family.series(&[("result", "refused")], self.certificate.refused.get());
-        let help = "When the certificate for clients ends, in seconds since 1970; +Inf where there is none.";
+        let help = "When the certificate for clients ends, in seconds since 1970; +Inf if there is none.";
         let expires_s =
             self.certificate.expires_s().map_or_else(|| "+Inf".to_owned(), |expires_s| expires_s.to_string());
         page.single("catamaran_client_certificate_expiry_timestamp_seconds", Kind::Gauge, help, expires_s);
@@ -148,7 +148,7 @@ impl NodeMetrics {
         );
         let help = "1: this node is connected to the peer; 0: it cannot connect to it.";
         let reach = self.peer.reach.all();
-        // A cluster of one has no peers, and a family has a series.
+        // A cluster of one node has no peers, and a metric family must have at least one series.
         if !reach.is_empty() {
             let mut family = page.family("catamaran_peer_connected", Kind::Gauge, help);
             for (id, is_connected) in reach {
@@ -164,7 +164,7 @@ impl NodeMetrics {
     }
 
     fn clocks(page: &mut Page, status: &Status) {
-        let help = "By how much a node's clock is ahead of the median of all nodes' clocks; those heard of late.";
+        let help = "Seconds by which a node's clock is ahead of the median clock, for nodes that reported lately.";
         let mut family = page.family("catamaran_clock_ahead_seconds", Kind::Gauge, help);
         for (of, ahead_ms) in status.members.iter().filter_map(|of| Some((of, of.clock_ahead_ms?))) {
             let node = crate::peer::node_number(of.member.id).to_string();

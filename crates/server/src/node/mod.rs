@@ -28,7 +28,7 @@ mod sockets;
 // Starting all threads.
 mod streams;
 mod threads;
-// Reading the configuration again.
+// Reload of the configuration.
 pub(crate) mod reload;
 // The replica: how it is opened, its thread, how others talk to it.
 mod expiry;
@@ -57,7 +57,7 @@ pub(crate) mod system;
 // What the zones take of it, for those who hold versions.
 pub(crate) mod memory_size;
 pub(crate) mod zone_memory;
-// What time it is, by the clocks of all nodes.
+// The cluster's time, from the clocks of all nodes.
 pub(crate) mod cluster_clock;
 
 use crate::api::backup::Backups;
@@ -122,12 +122,12 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Takes what needs privileges, and gives these up. The configuration is in `file`.
+    /// Opens everything that needs privileges, then drops them. `file` is the configuration file.
     pub(crate) fn new(config: Config, file: &Path) -> Result<Self, Problem> {
         check_file_limit(&config, system::raise_file_limit());
         let identity = Identity::load(&config)?;
         let sockets = Sockets::bind(&config)?;
-        // Its threads enter a sandbox of their own.
+        // The resolver threads enter their own sandbox, so they start before the node's sandbox.
         resolve::start(config.sandbox.is_on())?;
         sandbox::enter_as_node(&config, file);
         log::start();
@@ -413,7 +413,7 @@ impl Node {
     }
 }
 
-/// What changes when the configuration is read again.
+/// The parts of the node that a reload can change.
 fn reload_of(
     config: &Config,
     guards: &Guards,

@@ -41,12 +41,13 @@ pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, Prob
     for repair in opened.iter().flat_map(Replica::repairs) {
         tracing::warn!(%repair, "the log was put right");
     }
-    // The first write to the log overwrites the torn record, so the next start must know of it before.
+    // The first write to the log overwrites the torn record, so the doubt must be on disk before that.
     let found =
         opened.as_ref().ok().and_then(Replica::doubt).filter(|doubt| written.is_none_or(|of| of.doubt != *doubt));
     if let Some(doubt) = found {
         let why = doubt::torn_record(doubt);
-        doubt::write(&config.dir, doubt, &why).map_err(|error| failed(format!("{why}; cannot note that: {error}")))?;
+        doubt::write(&config.dir, doubt, &why)
+            .map_err(|error| failed(format!("{why}; cannot write data.doubt: {error}")))?;
         tracing::warn!(why, "this node votes only for nodes that have the entries it may have lost");
     }
     opened.map_err(|error| {
@@ -59,8 +60,8 @@ pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, Prob
 fn unreadable_doubt(config: &Config, error: &std::io::Error) -> Problem {
     let file = doubt_of(&config.dir);
     Problem::new(Exit::Input, "cannot read what the node's log may lack", error.to_string()).at(file.display()).hint(
-        "the node wrote this file when a leader contradicted its log, or when the last record of the log was not \
-             whole; remove it if that is cleared up",
+        "the node wrote this file when a leader contradicted its log, or when the last record of the log was \
+             incomplete; remove the file only if that is settled",
     )
 }
 
@@ -82,9 +83,9 @@ fn told(error: &OpenError) -> (Exit, Option<String>) {
     }
 }
 
-/// What to do where the data is not there. An older copy lacks votes and updates that the node has acknowledged since
-/// (Raft 5.4.1 counts on both), so it must never start.
-const GONE: &str = "if its file system is only not mounted, mount it. Otherwise remove the node (`catamaran cluster \
+/// Hint if the data is missing. An older copy must never start: it lacks votes and updates that the node acknowledged
+/// since, and Raft 5.4.1 relies on both.
+const GONE: &str = "if its file system is not mounted, mount it. Otherwise remove the node (`catamaran cluster \
                     remove`) and join a new one. Never start an older copy of the directory: it lacks votes and \
                     updates that the node has acknowledged since";
 

@@ -1,6 +1,6 @@
-//! SIGHUP: the configuration and the files that it names are read again, and what can change while a node runs does.
+//! SIGHUP reloads the configuration and the files that it names, and applies the settings that can change at runtime.
 //!
-//! Nothing is taken over from a configuration that is wrong. What needs a restart is named in the log.
+//! A wrong configuration changes nothing. The log names the settings that need a restart.
 
 use super::audit_log::AuditCounters;
 use super::threads::spawn;
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
-/// Settings that take effect at once, and tables of which all do.
+/// Settings, and whole tables, that take effect without a restart.
 const LIVE: [&str; 6] = [
     "log_level",
     "dns.rate_limit",
@@ -26,18 +26,18 @@ const LIVE: [&str; 6] = [
     "audit",
 ];
 
-/// Where settings come from, and the signals to read them again.
+/// The sources of the settings, and the reload signals.
 pub(crate) struct Source {
     pub(crate) file: PathBuf,
-    /// The level of the command line, which comes before that of the file.
+    /// The log level of the command line, which overrides the one in the file.
     pub(crate) level: Option<LogLevel>,
     pub(crate) hangups: Receiver<()>,
 }
 
-/// What can change.
+/// The parts of a node that a reload can change.
 #[derive(Clone)]
 pub(super) struct Reload {
-    /// As it was read last.
+    /// The configuration in effect.
     pub(super) config: Config,
     pub(super) rate_limit: Arc<SharedRateLimit>,
     pub(super) connections: ConnectionLimits,
@@ -75,7 +75,7 @@ impl Reload {
         if !restart.is_empty() {
             tracing::warn!(settings = restart, "these settings take effect when the node is started again");
         }
-        // What needs a restart is named again by the next reload, as long as it differs from what the node runs with.
+        // The other settings keep their old values here, so that each reload names them until the node restarts.
         self.config.log_level = new.log_level;
         self.config.dns.rate_limit = new.dns.rate_limit;
         self.config.audit = new.audit;
@@ -94,7 +94,7 @@ impl Reload {
         self.connections.clients.set_limits(tcp.connections_max, tcp.connections_per_client_max);
         self.connections.memory.set_max(tcp.memory_bytes_max);
         self.audit.set_bytes_max(new.audit.bytes_max);
-        // The files are those that the node was started with.
+        // The file names stay those of the start; only the contents are read again.
         if let Some(certificate) = &self.certificate {
             certificate.refresh();
         }
@@ -108,7 +108,7 @@ fn is_live(key: &str) -> bool {
     LIVE.iter().any(|live| key.strip_prefix(live).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
 }
 
-/// The keys whose values differ, with their tables.
+/// The full names of the settings whose values differ.
 fn changed_keys(old: &Config, new: &Config) -> Vec<String> {
     let table = |config| toml::Table::try_from(config).unwrap_or_default();
     let mut keys = Vec::new();

@@ -121,7 +121,7 @@ impl ReplicaThread {
             let Some(thread) = turn.as_mut() else { return };
             thread.is_over |= matches!(event, Err(RecvTimeoutError::Disconnected));
             if !thread.is_over {
-                // Caught here, so that no other thread gets the turn of a replica that panicked.
+                // The panic is caught here, so that no other thread can use a replica that panicked.
                 let round = catch_unwind(AssertUnwindSafe(|| thread.round(event.ok(), events, &mut rounds)));
                 work = round.unwrap_or_else(|_| super::threads::replica_panicked());
             }
@@ -349,7 +349,7 @@ impl ReplicaThread {
             let applied = self.replica.brief_status().applied_index;
             tracing::warn!(
                 applied,
-                "this node hears no leader and answers with old data: its last changes before the start cannot be \
+                "this node hears no leader and answers with old data: its last changes before the restart cannot be \
                  confirmed until most of the nodes run"
             );
         }

@@ -92,7 +92,7 @@ impl Rights {
         self.policies.get(&zone.cloned())
     }
 
-    /// The policies with a rule that grants `key` something: of zones, and the one for all zones.
+    /// The policies with a rule that grants `key` something. `None` stands for the policy for all zones.
     pub(crate) fn granting_policies<'r>(&'r self, key: &'r Name) -> impl Iterator<Item = Option<&'r ZoneId>> {
         let grants = |policy: &Policy| policy.has_grant_for(key.as_ref());
         self.policies.iter().filter(move |(_, policy)| grants(policy)).map(|(zone, _)| zone.as_ref())

@@ -30,7 +30,7 @@ pub(crate) fn effective_user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// What to do where this process has no right to a file.
+/// Hint for a file that this process has no permission to access.
 pub(crate) fn access_hint(verb: &str) -> String {
     let user = effective_user();
     format!("let user {user} {verb} it; see the owners and modes of the file and of the directories above it")

@@ -47,7 +47,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 use tokio::runtime::Runtime;
 
-/// Starts a thread that the node cannot be without: if it panics, the process ends.
+/// Starts a thread that the node needs: if it panics, the process ends.
 pub(super) fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Problem> {
     let failed = |error| Problem::new(Exit::Failed, "a thread cannot be started", error);
     let vital = Vital::new(&*name);
@@ -300,7 +300,7 @@ fn trust_keeper(
     TrustKeeper::new(config.raft_id(), files, local, tls, keys, handle.clone())
 }
 
-/// What runs beside the API.
+/// Background tasks of the API's runtime.
 pub(super) fn keepers(
     config: &Config,
     identity: &Identity,
@@ -310,7 +310,7 @@ pub(super) fn keepers(
     (trust_keeper(config, identity, clients, handle), announcer(config, identity, handle))
 }
 
-/// Tells the cluster where this node is, if its configuration says that.
+/// Makes the task that announces this node's address, if the configuration has one.
 fn announcer(config: &Config, identity: &Identity, handle: &ReplicaHandle) -> Option<Announcer> {
     let (own, tls, admission) = (config.raft_id(), identity.tls.clone(), admission(config, handle));
     let (handle, told_file) = (handle.clone(), peer_address_of(&config.dir));

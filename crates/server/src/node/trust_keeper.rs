@@ -307,8 +307,8 @@ impl TrustKeeper {
         self.command(TrustCommand::Stand { standing }).await
     }
 
-    /// By the cluster's time; by that of the last entry where it is ahead: what is issued by a clock that is late has
-    /// ended already for the others.
+    /// The cluster's time, or the time of the last entry if that is later. Otherwise a clock that is behind could issue
+    /// certificates that have already expired for the other nodes.
     fn now_s(&self, trust: &Trust) -> u64 {
         self.handle.shared().clock.now_s().max(trust.time_ms / 1_000)
     }

@@ -24,7 +24,7 @@ pub(crate) struct Admission {
     first_members: Arc<Vec<Member>>,
     /// The pins of members that this node knows by the word of a member only.
     vouched: Arc<Mutex<BTreeMap<NodeId, [u8; 32]>>>,
-    /// Where members may be, beside where the state says.
+    /// Addresses of members besides those in the state.
     hints: Arc<AddressHints>,
 }
 
@@ -144,7 +144,7 @@ impl Admission {
     /// Whether a member's peers connect to this address: strangers behind it take nothing from the member's account.
     pub(super) fn is_of_member(&self, address: IpAddr) -> bool {
         let at = |member: Member| member.address.parse::<SocketAddr>().ok().map(|of| of.ip().to_canonical());
-        // One with a name is told by where it was last reached.
+        // A member with a host name is recognised by the IP address at which it was last reached.
         self.hints.was_seen(address) || self.members().into_iter().any(|member| at(member) == Some(address))
     }
 

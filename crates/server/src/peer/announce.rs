@@ -1,13 +1,13 @@
-//! Nodes tell each other where they are. A node that starts at another address says so to the members that it can
-//! reach: they dial it there from then on, and the cluster's state follows. And each node says where it is whenever it
-//! has connected to another one: that one may have been away while the nodes moved.
+//! Nodes announce their addresses to each other. A node that starts at a new address announces it to all members that
+//! it can reach. They dial the new address from then on, and the cluster's state is updated.
+//! A node also announces its address after each new connection, because the peer may have missed the move.
 //!
 //! ```text
 //!   mover:   "catamaran-peer\0\x01"  0xFC  length(4)  Announcement (JSON)
 //!   member:  length(4)  Result<(), reason> (JSON)
 //! ```
-//! The member believes it once it has connected to the address, and met the member with its pinned key there. Software
-//! before this hangs up at that byte.
+//! The member accepts the address after it has connected to it and verified the pinned key of the mover. Older software
+//! closes the connection at the byte 0xFC.
 
 use super::admission::Admission;
 use super::hints::AddressHints;
@@ -34,22 +34,22 @@ use tokio::sync::Semaphore;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::server::TlsStream;
 
-/// The byte in the place of a lane that announces an address.
+/// The lane byte that marks an announcement.
 pub(super) const ANNOUNCE_LANE: u8 = 0xFC;
-/// The feature level from which on the cluster's state follows.
+/// The feature level that allows an update of the cluster's state.
 const MOVE_LEVEL: u32 = 4;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Announcement {
     /// The raft id of the node that moved.
     from: NodeId,
-    /// Where its peers connect to it now.
+    /// The address that peers are to connect to.
     address: PeerAddress,
-    /// Its configuration names another address than before: the cluster's state is to follow.
+    /// The address in the node's configuration has changed, so the cluster's state must be updated.
     has_moved: bool,
 }
 
-/// Answers a member that has moved. The caller bounds the time and the number of such questions.
+/// Answers an announcement. The caller limits the time and the number of announcements.
 pub(super) async fn serve(
     stream: &mut TlsStream<TcpStream>,
     tls: &CurrentTls,
@@ -61,7 +61,7 @@ pub(super) async fn serve(
     let announcement: Announcement = read(stream).await?;
     let result = match admission.check(announcement.from, identity) {
         Ok(()) => {
-            // A member that was removed must not take the places of others.
+            // Membership is checked first, so that a removed member takes no place.
             let _place = questions.acquire().await.map_err(io::Error::other)?;
             dial_back(&announcement, tls, admission).await
         }
@@ -80,7 +80,7 @@ async fn dial_back(announcement: &Announcement, tls: &CurrentTls, admission: &Ad
         return Ok(());
     }
     if !address.is_reachable() {
-        return Err(format!("{address} is no address that another node can connect to"));
+        return Err(format!("other nodes cannot connect to {address}"));
     }
     let at = address.to_string();
     let dialled = connect(&at, from, tls, admission);
@@ -88,17 +88,18 @@ async fn dial_back(announcement: &Announcement, tls: &CurrentTls, admission: &Ad
     let dialled = tokio::time::timeout(limit, dialled).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
     dialled.map_err(|error| format!("cannot connect to {address}: {error}"))?;
     if admission.hints().add(node_number(from), at) {
-        tracing::info!(node = node_number(from), %address, "a node announces its address, and was met there");
+        tracing::info!(node = node_number(from), %address, "verified the address that a node announced");
     }
     Ok(())
 }
 
-/// Has the cluster write down where a member was met: it may not reach the leader, nor the leader it.
+/// Updates the member's address in the cluster's state on its behalf. The member and the leader may be unable to reach
+/// each other.
 fn pass_on(announcement: Announcement, admission: &Admission, handle: &ReplicaHandle) {
     let Announcement { from, address, has_moved } = announcement;
     let is_known = admission.address_of(from).is_some_and(|known| known == address.to_string());
     let is_possible = handle.shared().trust.borrow().feature_level >= MOVE_LEVEL;
-    // It announces itself again and again until the state has it: one command at a time.
+    // The member repeats the announcement until the state has the address. Only one command runs at a time.
     if !has_moved || is_known || !is_possible || !admission.hints().begin_move(node_number(from)) {
         return;
     }
@@ -109,12 +110,12 @@ fn pass_on(announcement: Announcement, admission: &Admission, handle: &ReplicaHa
     });
 }
 
-/// Has the cluster write an address down; whether it is done.
+/// Writes an address into the cluster's state. Returns whether that is done.
 async fn move_in_state(handle: &ReplicaHandle, id: NodeId, address: &PeerAddress) -> bool {
     let asked = handle.admin(AdminCommand::MoveNode { id, address: address.to_string() });
     match tokio::time::timeout(Duration::from_millis(TRUST_COMMAND_MS), asked).await {
         Ok(Ok(_)) => true,
-        // There is no leader now, and there will be.
+        // There is no leader now. The caller tries again later.
         Ok(Err(AdminError::NotProposed | AdminError::Unknown | AdminError::Busy)) | Err(_) => false,
         Ok(Err(error)) => {
             warn_limited!(?error, node = node_number(id), %address, "the leader refuses the new address of a node");
@@ -123,7 +124,7 @@ async fn move_in_state(handle: &ReplicaHandle, id: NodeId, address: &PeerAddress
     }
 }
 
-/// A connection to a member, which has shown that it is the member.
+/// Connects to a member, and verifies its identity.
 async fn connect(
     address: &str,
     id: NodeId,
@@ -136,17 +137,17 @@ async fn connect(
     Ok(stream)
 }
 
-/// Finds out whether a member is at an address.
+/// Checks whether a member answers at an address.
 pub(crate) struct PeerCheck {
     pub(crate) tls: Arc<CurrentTls>,
     pub(crate) admission: Admission,
 }
 
 impl PeerCheck {
-    /// Connects to an address, and looks whether a member with its pinned key is there.
+    /// Connects to an address, and verifies that the member with its pinned key answers.
     ///
     /// # Errors
-    /// Nobody answers in time, or another one does.
+    /// If there is no answer in time, or another node answers.
     pub(crate) async fn meet(&self, id: NodeId, address: &PeerAddress) -> io::Result<()> {
         let at = address.to_string();
         let met = connect(&at, id, &self.tls, &self.admission);
@@ -155,21 +156,21 @@ impl PeerCheck {
     }
 }
 
-/// The side of the node that may have moved.
+/// Announces the address of this node.
 pub(crate) struct Announcer {
     pub(crate) own: NodeId,
-    /// Where its peers are to connect to it.
+    /// The address that peers are to connect to.
     pub(crate) address: PeerAddress,
     pub(crate) tls: Arc<CurrentTls>,
     pub(crate) admission: Admission,
     pub(crate) handle: ReplicaHandle,
-    /// Where it told the cluster last that it is.
+    /// File with the address that the cluster last accepted.
     pub(crate) told_file: PathBuf,
 }
 
 impl Announcer {
-    /// Works until the cluster's state has the address, if the configuration names another one than before, or if the
-    /// node has not compared the two yet. Where an administrator has moved the node by hand since, that stays.
+    /// Announces the address until the cluster's state has it. This runs if the configured address has changed, or was
+    /// never announced. An address set since by `cluster move` stays.
     pub(crate) async fn run(self) {
         if self.last_told().as_deref() == Some(&*self.address.to_string()) {
             return;
@@ -198,7 +199,7 @@ impl Announcer {
                     tracing::info!(old, new = address, "this node has moved: the cluster knows its address");
                     ANNOUNCE_PAUSE
                 }
-                // There is no leader yet, or no way to write it down: others remember it as long as they run.
+                // No leader yet, or the feature level is too low. The others keep the address while they run.
                 Ok(()) if is_replicated => ANNOUNCE_PAUSE,
                 Ok(()) => ANNOUNCE_EVERY,
                 Err(why) => {
@@ -226,11 +227,11 @@ impl Announcer {
 
     fn note_told(&self, address: &str) {
         if let Err(error) = write_atomic(&self.told_file, address.as_bytes(), Readers::Owner) {
-            tracing::warn!(%error, "cannot note the address that the cluster knows; this node announces it again");
+            tracing::warn!(%error, "cannot save the address that the cluster has; this node will announce it again");
         }
     }
 
-    /// Tells all others, side by side; `Ok` where one of them has met this node at its address.
+    /// Announces to all other members in parallel. `Ok` if at least one verified the address, or if there are none.
     async fn announce(&self, members: Vec<Member>) -> Result<(), String> {
         let mut asked = tokio::task::JoinSet::new();
         for member in members.into_iter().filter(|member| member.id != self.own) {
@@ -257,7 +258,7 @@ impl Announcer {
     }
 }
 
-/// Tells a member that was just reached where this node is, whatever its state says.
+/// Announces this node's address to a member that it has just connected to, even if the state has it already.
 pub(super) async fn tell_reached(own: NodeId, at: String, id: NodeId, tls: Arc<CurrentTls>, admission: Admission) {
     let in_state = || admission.address_of(own)?.parse().ok();
     let Some(address) = admission.hints().own().or_else(in_state) else { return };
@@ -265,9 +266,9 @@ pub(super) async fn tell_reached(own: NodeId, at: String, id: NodeId, tls: Arc<C
     let told = tell(&at, id, &announcement, &tls, &admission);
     match tokio::time::timeout(Duration::from_millis(ANNOUNCE_MS), told).await {
         Ok(Ok(())) => {}
-        // It finds this node by what it knows, or not at all: that is seen on its side.
-        Ok(Err(why)) => tracing::debug!(node = node_number(id), why, "a peer does not take the address of this node"),
-        Err(_) => tracing::debug!(node = node_number(id), "a peer does not answer where this node is"),
+        // The peer logs it if it cannot connect to this node.
+        Ok(Err(why)) => tracing::debug!(node = node_number(id), why, "a peer rejected the address of this node"),
+        Err(_) => tracing::debug!(node = node_number(id), "a peer did not answer an announcement"),
     }
 }
 
@@ -288,7 +289,7 @@ async fn tell(
     exchange.await.map_err(|error: io::Error| format!("{at}: {error}"))?
 }
 
-/// What the operator names at the start: numbers of nodes, and where they are.
+/// Hints from `--peer-address`: node numbers and their addresses.
 pub(crate) fn hints_of(named: &[(u64, PeerAddress)]) -> AddressHints {
     AddressHints::new(named.iter().map(|(node, address)| (*node, address.to_string())))
 }

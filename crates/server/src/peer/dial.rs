@@ -20,7 +20,7 @@ use tokio_rustls::client::TlsStream;
 pub(crate) struct Dialler<E> {
     pub(crate) tls: Arc<CurrentTls>,
     pub(crate) admission: Admission,
-    /// Where it is, as the cluster's state says.
+    /// The peer's address in the cluster's state.
     pub(crate) address: String,
     pub(crate) hello: Hello,
     pub(crate) events: Arc<E>,
@@ -51,11 +51,11 @@ impl<E: PeerEvents> Dialler<E> {
         let mut seen = Seen::Nothing;
         let mut pause_ms = PEER_RETRY_MS_MIN;
         let (mut said, mut hung_up) = (String::new(), 0u64);
-        // Which of the addresses is next, and the one at which the peer was last met.
+        // The index of the next address, and the address of the last successful connection.
         let (mut attempt, mut met_at) = (0, None::<String>);
         loop {
             let candidates = self.admission.hints().candidates(self.hello.to, &self.address);
-            // Where it was met is tried first: a refusal there says that its process is gone.
+            // The last good address is tried first: a refusal there shows that the peer's process is gone.
             let last = met_at.as_ref().filter(|met| attempt == 0 && candidates.contains(met));
             let address = last.unwrap_or(&candidates[attempt % candidates.len()]).clone();
             attempt += 1;
@@ -82,7 +82,7 @@ impl<E: PeerEvents> Dialler<E> {
                     continue;
                 }
                 Err(error) => {
-                    // Where it may not be at all, nobody listening says nothing.
+                    // At an address that may be wrong, a refusal proves nothing about the peer.
                     let is_its_own = candidates.len() == 1 || met_at.as_ref() == Some(&address);
                     let refused = error.kind() == io::ErrorKind::ConnectionRefused && is_its_own;
                     if self.is_evidence() && !self.outlet.is_closed() {

@@ -1,5 +1,5 @@
-//! Where members may be reached beside where the cluster's state says: what they announce themselves, and what the
-//! operator names at the start. They are tried in turns with the address in the state; none is kept over a restart.
+//! Addresses of members besides those in the cluster's state: announced by the members, or given by the operator with
+//! `--peer-address`. They are tried in turn with the address in the state. A restart forgets them.
 
 use super::node_number;
 use crate::config::address::PeerAddress;
@@ -10,28 +10,28 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// By number of the node.
+/// The hints of each node, by node number.
 #[derive(Default, Debug)]
 pub(crate) struct AddressHints {
     nodes: Mutex<BTreeMap<u64, Known>>,
-    /// Where this node is, if the state does not say so yet.
+    /// The address of this node, if the state does not have it yet.
     own: OnceLock<PeerAddress>,
 }
 
 #[derive(Default, Debug)]
 struct Known {
-    /// The newest first.
+    /// Addresses to try, newest first.
     hints: Vec<String>,
-    /// The address in the state, when it was looked at last.
+    /// The address in the state at the last check.
     replicated: Option<String>,
-    /// The cluster is being told that it has moved.
+    /// A command that moves the node is in progress.
     is_moving: bool,
-    /// Where it was last connected to, and had shown that it is the member.
+    /// The IP address of the last connection at which the member's identity was verified.
     seen_at: Option<IpAddr>,
 }
 
 impl AddressHints {
-    /// Those that the operator names: number of the node, and where it is.
+    /// Starts with the hints of the operator: node numbers and addresses.
     pub(crate) fn new(named: impl IntoIterator<Item = (u64, String)>) -> Self {
         let this = Self::default();
         for (node, address) in named {
@@ -41,13 +41,13 @@ impl AddressHints {
     }
 
     fn known(&self) -> MutexGuard<'_, BTreeMap<u64, Known>> {
-        // The map is whole between any two statements.
+        // The map is consistent between any two statements, so a poisoned lock is safe to use.
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// This node has moved there.
+    /// Sets the new address of this node.
     pub(super) fn set_own(&self, address: PeerAddress) {
-        // Its configuration is read once.
+        // The address is set once, at the start.
         let _ = self.own.set(address);
     }
 
@@ -55,7 +55,7 @@ impl AddressHints {
         self.own.get().cloned()
     }
 
-    /// A node is there too. True if that is news.
+    /// Adds an address of a node. Returns true if it is new.
     pub(super) fn add(&self, node: u64, address: String) -> bool {
         let mut known = self.known();
         if known.len() >= 2 * MEMBERS_MAX && !known.contains_key(&node) {
@@ -71,7 +71,7 @@ impl AddressHints {
         true
     }
 
-    /// What the state says of the members now: hints from before a member moved are void.
+    /// Updates the addresses from the state. When a member's address there changes, its old hints are dropped.
     pub(super) fn set_members(&self, members: &[Member]) {
         let mut known = self.known();
         known.retain(|node, _| members.iter().any(|member| node_number(member.id) == *node) || members.is_empty());
@@ -85,7 +85,7 @@ impl AddressHints {
         }
     }
 
-    /// Where to dial a member: its address in the state, then the others.
+    /// The addresses to dial a member at: the one in the state, then the hints.
     pub(super) fn candidates(&self, id: NodeId, replicated: &str) -> Vec<String> {
         let mut all = vec![replicated.to_owned()];
         if let Some(of) = self.known().get(&node_number(id)) {
@@ -94,7 +94,7 @@ impl AddressHints {
         all
     }
 
-    /// False where the cluster is being told already that this node has moved.
+    /// Marks a move of the node as in progress. False if one already is.
     pub(super) fn begin_move(&self, node: u64) -> bool {
         self.known().get_mut(&node).is_some_and(|of| !std::mem::replace(&mut of.is_moving, true))
     }
@@ -105,7 +105,7 @@ impl AddressHints {
         }
     }
 
-    /// A member was reached there.
+    /// Records the address at which a member was reached.
     pub(super) fn note_seen(&self, id: NodeId, address: IpAddr) {
         let mut known = self.known();
         if known.len() < 2 * MEMBERS_MAX || known.contains_key(&node_number(id)) {
@@ -113,7 +113,7 @@ impl AddressHints {
         }
     }
 
-    /// Whether a member was last reached there.
+    /// Whether a member was last reached at this address.
     pub(super) fn was_seen(&self, address: IpAddr) -> bool {
         self.known().values().any(|of| of.seen_at == Some(address))
     }
@@ -132,10 +132,10 @@ mod tests {
         let hints = AddressHints::new([(2, "b:1".to_owned())]);
         hints.set_members(&[member(1, "x:1"), member(2, "a:1")]);
         assert_eq!(hints.candidates(2, "a:1"), ["a:1", "b:1"]);
-        assert_eq!(hints.candidates(1 << 32 | 2, "a:1"), ["a:1", "b:1"], "told by its number");
+        assert_eq!(hints.candidates(1 << 32 | 2, "a:1"), ["a:1", "b:1"], "found by its number");
         assert!(hints.add(2, "c:1".to_owned()) && !hints.add(2, "c:1".to_owned()));
         assert_eq!(hints.candidates(2, "b:1"), ["b:1", "c:1"]);
-        // More than a few are forgotten, the oldest first.
+        // Above the limit, the oldest hints are dropped.
         assert!((0..9).all(|port| hints.add(2, format!("d:{port}"))));
         assert_eq!(hints.candidates(2, "a:1").len(), 1 + PEER_HINTS_MAX);
         hints.set_members(&[member(2, "a:1")]);

@@ -83,7 +83,7 @@ pub(crate) struct PeerCounters {
     pub(crate) refused: Counter,
     /// Connections made.
     pub(crate) dialled: Counter,
-    /// Which peers cannot be reached.
+    /// The peers that cannot be reached.
     pub(crate) reach: reach::Reach,
 }
 

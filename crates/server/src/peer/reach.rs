@@ -1,4 +1,4 @@
-//! Which peers this node cannot connect to: named in the log, in the status and in the metrics.
+//! The peers that this node cannot connect to, for the log, the status and the metrics.
 
 use super::node_number;
 use crate::limits::{PEER_WARN_AFTER, PEER_WARN_EVERY};
@@ -15,7 +15,7 @@ pub(crate) struct Unreachable {
     pub(crate) since: Instant,
 }
 
-/// Of each peer that is dialled, as its heartbeat connection has it.
+/// The state of each dialled peer, by its heartbeat connection.
 #[derive(Default, Debug)]
 pub(crate) struct Reach(Mutex<BTreeMap<NodeId, Peer>>);
 
@@ -27,7 +27,7 @@ struct Peer {
 
 impl Reach {
     fn peers(&self) -> MutexGuard<'_, BTreeMap<NodeId, Peer>> {
-        // The map is whole between any two statements.
+        // The map is consistent between any two statements, so a poisoned lock is safe to use.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -40,7 +40,7 @@ impl Reach {
         }
     }
 
-    /// Another attempt has failed. A peer that stays away is named in the log, and again from time to time.
+    /// Records a failed attempt. A peer that stays unreachable is logged, and then again at intervals.
     pub(super) fn failed(&self, id: NodeId, address: &str, why: &str) {
         let now = Instant::now();
         let mut peers = self.peers();
@@ -62,17 +62,17 @@ impl Reach {
         }
     }
 
-    /// It is not dialled any more.
+    /// Forgets a peer that is no longer dialled.
     pub(super) fn forget(&self, id: NodeId) {
         self.peers().remove(&id);
     }
 
-    /// Why this peer cannot be reached; `None` while it can, or was not dialled yet.
+    /// Why this peer cannot be reached; `None` while it can be, or before the first attempt.
     pub(crate) fn lost(&self, id: NodeId) -> Option<Unreachable> {
         self.peers().get(&id)?.lost.clone()
     }
 
-    /// All that are dialled, and whether they are connected.
+    /// All dialled peers, and whether each is connected.
     pub(crate) fn all(&self) -> Vec<(NodeId, bool)> {
         self.peers().iter().map(|(&id, peer)| (id, peer.lost.is_none())).collect()
     }

@@ -1,8 +1,8 @@
-//! Names of peers, resolved each time that one is dialled: what they lead to is never kept.
+//! Resolves names of peers at each connection. Results are never cached.
 //!
-//! The C library reads files of the system for it (`/etc/hosts`, `/etc/resolv.conf`, `/etc/nsswitch.conf` and what
-//! that names), which other threads of a node must not read. So threads of their own do it: they may read the files
-//! that it takes, and write none. A lookup that hangs keeps one of them, and no other thread.
+//! For a lookup the C library reads system files: `/etc/hosts`, `/etc/resolv.conf`, `/etc/nsswitch.conf` and its
+//! modules. Other threads of a node must not read these. So separate threads resolve names: they may read the needed
+//! files and write none. A lookup that hangs blocks only one of them.
 
 use crate::limits::{PEER_ADDRESSES_MAX, PEER_CONNECT_MS, RESOLVER_THREADS, RESOLVES_WAITING_MAX};
 use crate::problem::{Exit, Problem};
@@ -20,11 +20,11 @@ struct Question {
     answer: oneshot::Sender<io::Result<Vec<SocketAddr>>>,
 }
 
-/// The queue to the threads of a node. A command of an operator has none, and no sandbox.
+/// The queue to the resolver threads of a node. Commands have no such threads and no sandbox.
 static THREADS: OnceLock<SyncSender<Question>> = OnceLock::new();
 
-/// Starts the threads. Before the process enters the sandbox, which would keep them from the files that they read;
-/// they enter one of their own.
+/// Starts the resolver threads. This runs before the process enters its sandbox, which forbids the files that they
+/// read. They enter their own sandbox.
 pub(crate) fn start(is_sandboxed: bool) -> Result<(), Problem> {
     let (queue, questions) = sync_channel(RESOLVES_WAITING_MAX);
     let questions = Arc::new(Mutex::new(questions));
@@ -40,20 +40,20 @@ pub(crate) fn start(is_sandboxed: bool) -> Result<(), Problem> {
         };
         let failed = |error| Problem::new(Exit::Failed, "a thread cannot be started", error);
         std::thread::Builder::new().name(format!("resolve-{index}")).spawn(work).map_err(failed)?;
-        // The filter of system calls, which is that of all threads, would keep it from entering.
+        // The system call filter covers all threads, and would stop this thread from entering its own sandbox.
         let _ = is_ready.recv();
     }
-    // A process runs one node.
+    // A process runs one node, so the queue is set once.
     let _ = THREADS.set(queue);
     Ok(())
 }
 
 fn run(questions: &Mutex<Receiver<Question>>) {
     loop {
-        // Nothing under the lock can panic.
+        // No code under the lock can panic, so a poisoned lock is safe to use.
         let question = questions.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(Question { name, answer }) = question else { return };
-        // The dialler has given up meanwhile.
+        // The dialler has given up.
         if answer.is_closed() {
             continue;
         }
@@ -61,7 +61,7 @@ fn run(questions: &Mutex<Receiver<Question>>) {
     }
 }
 
-/// The addresses behind `HOST:PORT`, as of now.
+/// Resolves `HOST:PORT` to its current addresses.
 async fn resolve(address: &str) -> io::Result<Vec<SocketAddr>> {
     if let Ok(address) = address.parse() {
         return Ok(vec![address]);
@@ -75,13 +75,13 @@ async fn resolve(address: &str) -> io::Result<Vec<SocketAddr>> {
     answered.await.map_err(io::Error::other)?
 }
 
-/// Connects to `HOST:PORT`: to the first address behind it that takes the connection.
+/// Connects to the first address of `HOST:PORT` that accepts the connection.
 ///
 /// # Errors
-/// Those of the name, or of the last address. `ConnectionRefused` only where each address refuses.
+/// The error of the lookup, or of the last address. `ConnectionRefused` only if all addresses refuse.
 pub(crate) async fn connect(address: &str) -> io::Result<TcpStream> {
-    // What the network loses meanwhile is sent again after a second and after three (RFC 6298 2): dialled anew, it is
-    // there sooner once the network is.
+    // TCP repeats a lost SYN after 1 s and after 3 s (RFC 6298 2). A new attempt connects sooner when the network is
+    // back.
     let limit = Duration::from_millis(PEER_CONNECT_MS);
     let named = |error: io::Error| io::Error::new(error.kind(), format!("cannot resolve the name: {error}"));
     let addresses = resolve(address).await.map_err(named)?;
@@ -114,7 +114,7 @@ mod tests {
         runtime.block_on(async {
             let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
             let port = listener.local_addr().unwrap().port();
-            // Where `localhost` is ::1 too, nobody listens there.
+            // `localhost` may also resolve to ::1, where no socket listens.
             assert!(connect(&format!("localhost:{port}")).await.is_ok());
             assert!(connect(&format!("127.0.0.1:{port}")).await.is_ok());
             drop(listener);

@@ -25,8 +25,8 @@ const SYSTEM: [&str; 8] = [
     "/dev/urandom",
 ];
 
-/// What the C library reads to resolve a name: its configuration, which other programs replace at any time, modules of
-/// the name service switch, and the files of the system's resolvers.
+/// Paths that the C library reads to resolve a name: its configuration, which other programs may replace at any time,
+/// modules of the name service switch, and the files of the system's resolvers.
 const RESOLVER: [&str; 10] = [
     "/etc",
     "/lib",
@@ -53,7 +53,7 @@ impl Files {
     /// Those of a node.
     pub(super) fn of_node(config: &Config, file: &Path) -> Self {
         let mut files = Self::default();
-        // It is read again on SIGHUP.
+        // SIGHUP reads the configuration again.
         files.read_beside(file);
         // The lock, the audit log and marks lie beside the data.
         files.written.push(config.dir.clone());
@@ -76,7 +76,7 @@ impl Files {
         files
     }
 
-    /// Those of a thread that resolves names. `/etc/resolv.conf` is often a link into another directory.
+    /// The files of a resolver thread. `/etc/resolv.conf` is often a link into another directory.
     pub(super) fn of_resolver() -> Self {
         let mut files =
             Self { read: RESOLVER.into_iter().chain(SYSTEM).map(PathBuf::from).collect(), ..Self::default() };

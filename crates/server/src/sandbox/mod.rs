@@ -76,7 +76,7 @@ pub(crate) fn state() -> SandboxState {
     STATE.get().copied().unwrap_or_default()
 }
 
-/// Gives up what a node does not need, if its configuration, which is in `file`, wants that.
+/// Enters the sandbox of a node, if its configuration enables that. `file` is the configuration file.
 pub(crate) fn enter_as_node(config: &Config, file: &Path) {
     if !config.sandbox.is_on() {
         tracing::warn!("the sandbox is off (`sandbox` in the configuration)");
@@ -89,8 +89,8 @@ pub(crate) fn enter_as_node(config: &Config, file: &Path) {
     enter(keeps_low_ports, &Files::of_node(config, file), seccomp::NODE_FAMILIES);
 }
 
-/// Gives up what a thread that resolves names of peers does not need: it reads the system's files and writes none. The
-/// filter of system calls, which the node installs next, is that of all threads.
+/// Enters the sandbox of a thread that resolves names of peers. It may read the system's files, and write none. The
+/// node's system call filter, installed later, also covers this thread.
 pub(crate) fn enter_as_resolver() {
     told("capabilities", capabilities::drop_all(false));
     told("Landlock", landlock::restrict(&Files::of_resolver()));

@@ -68,7 +68,7 @@ pub(crate) struct QueryResponder {
     pub(crate) cookies: Option<Cookies>,
     /// Of a transport on which anybody can claim any address.
     pub(crate) limiter: Option<Limiter>,
-    /// Says that the rate limit has changed.
+    /// Signals a change of the rate limit.
     pub(crate) rate_limit: Option<RateLimitWatch>,
     /// What the limiter's time counts from.
     pub(crate) started_at: Instant,
@@ -219,7 +219,7 @@ impl PinnedQueryResponder<'_> {
                 self.counters.drop_for(reason);
                 Some(Action::Silent)
             }
-            // RFC 8945 5.2: the key is looked at before what is wrong with the message.
+            // RFC 8945 5.2: TSIG is checked before other errors of the message.
             Parsed::Reject(reject) if reject.tsig.is_some() => Some(Action::Defer),
             Parsed::Reject(reject) => Some(self.reject(&reject, peer.ip(), transport, out)),
             Parsed::Request(request) if request.header.opcode == Opcode::UPDATE || request.tsig.is_some() => {

@@ -94,7 +94,7 @@ pub(crate) struct UpdateThread<S> {
     pub(crate) cookies: Option<Cookies>,
     /// Of what goes over UDP, but for the outcomes of updates.
     pub(crate) limiter: Option<Limiter>,
-    /// Says that the rate limit has changed.
+    /// Signals a change of the rate limit.
     pub(crate) rate_limit: Option<RateLimitWatch>,
     /// What the limiter's time counts from.
     pub(crate) started_at: Instant,
@@ -166,7 +166,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
     }
 
     fn message(&mut self, message: Deferred, asked: Asked) {
-        // The worker has parsed it before: only a QUERY, an UPDATE, or an error with TSIG comes here.
+        // The worker has already parsed it: only a QUERY, an UPDATE, or an error with TSIG gets here.
         let Deferred { octets, reply, received_at } = message;
         let request = match parse_request(&octets) {
             Parsed::Request(request) => request,
@@ -217,8 +217,8 @@ impl<S: Submit + 'static> UpdateThread<S> {
         }
     }
 
-    /// Answers a message that gets an error for something in front of its TSIG record. RFC 8945 5.2: the record is
-    /// processed first, so a wrong key or MAC is the answer; a right one signs the error (5.3).
+    /// Answers a message that has an error before its TSIG record. RFC 8945 5.2: TSIG is processed first. A wrong key
+    /// or MAC gets its own error; otherwise the error is signed (5.3).
     fn reject(&mut self, reject: &Reject<'_>, reply: Reply) {
         let Some(at) = &reject.tsig else { return reply.give_up() };
         let rights = self.submit.rights();
@@ -236,12 +236,12 @@ impl<S: Submit + 'static> UpdateThread<S> {
         self.limited_error(Received::from(reject), rcode, signer.as_ref(), reply);
     }
 
-    /// Sends an error about the form or the TSIG of a message, as far as the limit lets it.
+    /// Sends a FORMERR or TSIG error, if the rate limit allows it.
     fn limited_error(&mut self, received: Received<'_>, rcode: Rcode, signer: Option<&Signer>, reply: Reply) {
         match self.judge_error(received, &reply) {
             Limit::Send => self.error(received, rcode, None, signer, reply),
             verdict => {
-                // A client gets a MAC only where it has shown the key.
+                // The response is signed only if the client proved that it has the key.
                 let is_signed = signer.is_some_and(Signer::is_signing);
                 let instead = is_signed.then(|| Bare { rcode, ..Bare::default() });
                 self.send_beyond(received, verdict, instead, signer, reply);

@@ -8,7 +8,7 @@ use wire::compose::EdnsOut;
 use wire::parse::{EdnsAsked, EdnsIn, Header, Reject, Request};
 use zone::answer::{AnswerContext, Bare, Head, Servable, respond_bare};
 
-/// What a response without records takes from its message.
+/// The fields of a message that a response without records needs.
 #[derive(Clone, Copy)]
 pub(super) struct Received<'m> {
     pub(super) head: Head<'m>,
@@ -72,7 +72,7 @@ impl ResponseHead {
         self.edns.as_ref().map(|asked| self.context(service, tsig_octets).edns_out(asked))
     }
 
-    /// The same for a response that begins with the SOA of a zone, whose EXPIRE this is (RFC 7314 3).
+    /// The same for a response that begins with the SOA of a zone. `expire` is the EXPIRE of the SOA (RFC 7314 3).
     pub(super) fn edns_out_of_zone<'s>(
         &'s self,
         service: &'s Service,

@@ -230,7 +230,7 @@ impl Job {
         let is_current = stream.job.wanted.has.is_some_and(|has| !serial.is_newer_than(has));
         if !is_current {
             let is_apex_soa = |owner: NameRef<'_>, rtype| rtype == Rtype::SOA && owner == zone.apex();
-            // RFC 4035 2.4: DS is never at an apex. One that an older build took is not passed on.
+            // RFC 4035 2.4: an apex has no DS. A DS that an older build accepted is left out.
             let is_apex_ds = |owner: NameRef<'_>, rtype| rtype == Rtype::DS && owner == zone.apex();
             let is_left_out = |owner, rtype| is_apex_soa(owner, rtype) || is_apex_ds(owner, rtype);
             for record in zone.records().filter(|record| !is_left_out(record.owner, record.rtype)) {

@@ -26,12 +26,12 @@ pub(crate) struct CertificateCounters {
     pub(crate) loaded: Counter,
     /// Its files were of no use, and the one before stayed.
     pub(crate) refused: Counter,
-    /// When the certificate that clients see ends, in seconds since 1970; 0 where there is none.
+    /// Expiry of the certificate for clients, in seconds since 1970; 0 if there is none.
     expires_s: AtomicU64,
 }
 
 impl CertificateCounters {
-    /// When the certificate that clients see ends, in seconds since 1970.
+    /// Expiry of the certificate for clients, in seconds since 1970.
     pub(crate) fn expires_s(&self) -> Option<u64> {
         Some(self.expires_s.load(Ordering::Relaxed)).filter(|expires_s| *expires_s > 0)
     }
@@ -81,7 +81,7 @@ impl Certificate {
         }
     }
 
-    /// Reads the files now, and takes over what has changed.
+    /// Reads the files now, and applies changes.
     pub(crate) fn refresh(&self) {
         if !self.is_current() {
             self.reload();
@@ -138,7 +138,7 @@ fn read(cert_file: &Path, key_file: &Path) -> io::Result<Arc<CertifiedKey>> {
     })
 }
 
-/// Why there is no private key in PEM text.
+/// Why a PEM file has no usable private key.
 fn why_no_key(pem: &[u8], error: &pem::Error) -> String {
     let has = |text: &str| pem.windows(text.len()).any(|window| window == text.as_bytes());
     // RFC 5958 3, RFC 1421 4.6.1.1
@@ -182,7 +182,7 @@ fn why_unusable(key: &PrivateKeyDer<'_>, error: &rustls::Error) -> String {
     }
 }
 
-/// When the first certificate of a chain ends, in seconds since 1970: clients refuse all of it from then on.
+/// Expiry of the first certificate of a chain, in seconds since 1970. Clients then refuse the whole chain.
 fn chain_expires_s(chain: &[CertificateDer<'_>]) -> Option<u64> {
     chain.iter().filter_map(|cert| expires_s(cert)).min()
 }

@@ -59,7 +59,7 @@ impl PeerFiles {
         })
     }
 
-    /// The file that is to blame where certificate and key cannot be taken up: the key's, unless the other is no good.
+    /// The file to name in an error: the certificate if it is not usable, otherwise the key.
     pub(crate) fn at_fault(&self) -> &Path {
         if certificates(&self.cert).is_err() { &self.cert } else { &self.key }
     }

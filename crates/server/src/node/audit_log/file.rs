@@ -24,7 +24,7 @@ pub(super) struct AuditFile {
     last: u64,
     /// The last index that a line should tell of, and does not.
     lost_to: Option<u64>,
-    /// Lines of records and refusals that are not yet with the kernel.
+    /// Number of lines of records and refusals in the buffer.
     unflushed: u64,
     counters: Arc<AuditCounters>,
 }
@@ -51,7 +51,7 @@ impl AuditFile {
         self.count(is_put)
     }
 
-    /// A line that is in the buffer is written, or lost, when the buffer is.
+    /// Counts a line as buffered or lost. Buffered lines are written or lost together.
     fn count(&mut self, is_put: bool) -> bool {
         if is_put {
             self.unflushed += 1;
@@ -93,7 +93,7 @@ impl AuditFile {
         self.line(&Line::Through { through: index });
     }
 
-    /// Bytes that all files may have.
+    /// Maximum total size of the files.
     fn bytes_max(&self) -> u64 {
         self.counters.bytes_max.load(Relaxed)
     }
@@ -132,7 +132,7 @@ impl AuditFile {
         Ok(())
     }
 
-    /// Gives what is in the buffer to the kernel; false when it does not take it.
+    /// Writes the buffer to the file. Returns false if that fails.
     pub(super) fn flush(&mut self) -> bool {
         let Some(file) = &mut self.file else { return false };
         let flushed = file.flush();
@@ -150,7 +150,7 @@ impl AuditFile {
         }
     }
 
-    /// A node goes on without its audit log: that is logged, counted, and shown by `/healthz`.
+    /// The node goes on without its audit log. The log, the metrics and `/healthz` report that.
     fn attempt(&mut self, work: impl FnOnce(&mut Self) -> io::Result<()>) -> bool {
         match work(self) {
             Ok(()) => true,
@@ -321,11 +321,11 @@ mod tests {
         assert_eq!((counters.written.get(), counters.lost.get(), counters.is_failing()), (1, 0, false));
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
         file.file = Some(BufWriter::new(full));
-        // Both fit into the buffer, which the disk does not take.
+        // Both lines fit into the buffer, but the buffer cannot be written.
         assert!(file.record(&action(2)) && file.record(&action(3)));
         assert!(!file.flush());
         assert_eq!((counters.written.get(), counters.lost.get(), counters.is_failing()), (1, 2, true));
-        // There is room again.
+        // The disk has room again.
         assert!(file.record(&action(4)) && file.flush());
         assert_eq!((counters.written.get(), counters.lost.get(), counters.is_failing()), (2, 2, false));
         let text = std::fs::read_to_string(&path).unwrap();

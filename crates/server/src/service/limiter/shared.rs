@@ -1,4 +1,4 @@
-//! The rate limit of the configuration, which can change while threads limit with it.
+//! The configured rate limit, shared between threads. A reload can change it.
 
 use super::Limiter;
 use crate::config::rate_limit::RateLimit;
@@ -6,11 +6,11 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// For all threads: each has a limiter of its own, and looks at one number.
+/// The shared limit. Each thread has its own limiter, and checks a version number for changes.
 pub(crate) struct SharedRateLimit {
     config: Mutex<RateLimit>,
     version: AtomicU64,
-    /// Of the limiters' accounts.
+    /// Hash secret of the limiters' accounts.
     secret: [u8; 16],
 }
 
@@ -19,20 +19,20 @@ impl SharedRateLimit {
         Self { config: Mutex::new(config), version: AtomicU64::new(0), secret }
     }
 
-    /// Another rate limit from now on. All accounts begin anew with it.
+    /// Changes the rate limit. All accounts are reset.
     pub(crate) fn set(&self, config: RateLimit) {
         *self.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
         self.version.fetch_add(1, Release);
     }
 
-    /// That of one of `threads` which share the rate, if there is a limit.
+    /// A limiter for one of `threads` threads that share the rate; `None` without a limit.
     pub(crate) fn limiter(&self, threads: usize) -> Option<Limiter> {
         let config = self.config.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Limiter::new(&config, threads, self.secret)
     }
 }
 
-/// What one of the threads looks at.
+/// Lets one thread detect a change of the limit.
 pub(crate) struct RateLimitWatch {
     shared: Arc<SharedRateLimit>,
     threads: usize,
@@ -44,7 +44,7 @@ impl RateLimitWatch {
         Self { shared: shared.clone(), threads, version: 0 }
     }
 
-    /// Puts another limiter in place if the rate has changed since the last look.
+    /// Replaces the limiter if the rate has changed since the last check.
     pub(crate) fn refresh(&mut self, limiter: &mut Option<Limiter>) {
         let version = self.shared.version.load(Acquire);
         if version != self.version {
@@ -68,7 +68,7 @@ mod tests {
         for (watch, limiter) in &mut watches {
             watch.refresh(limiter);
             assert!(limiter.is_none());
-            // Nothing is done again until the next change.
+            // A second refresh without a change keeps the limiter.
             *limiter = Limiter::new(&RateLimit::default(), 1, [2; 16]);
             watch.refresh(limiter);
             assert!(limiter.is_some());
