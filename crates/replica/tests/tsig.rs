@@ -284,13 +284,13 @@ fn the_key_comes_before_the_length_of_the_mac() {
     let keys = table(KeyAlgorithm::HmacSha256);
     let message = signed(KeyAlgorithm::HmacSha256, NOW);
     for length in [0, 5, 9, 10, 15, 33, 64, 65] {
-        let octets = cut_mac(&message, length);
+        let bytes = cut_mac(&message, length);
         // RFC 8945 5.2.1: BADKEY for an unknown key or a key of another algorithm. 5.2.2.1: otherwise FORMERR.
-        assert_eq!(rejected(&octets, &KeyTable::new(), NOW).0, TsigReject::BadKey, "{length}");
-        assert_eq!(rejected(&octets, &table(KeyAlgorithm::HmacSha512), NOW).0, TsigReject::BadKey, "{length}");
+        assert_eq!(rejected(&bytes, &KeyTable::new(), NOW).0, TsigReject::BadKey, "{length}");
+        assert_eq!(rejected(&bytes, &table(KeyAlgorithm::HmacSha512), NOW).0, TsigReject::BadKey, "{length}");
         assert!(
             matches!(
-                check(&octets, &keys, NOW),
+                check(&bytes, &keys, NOW),
                 Ok(Authenticated::Rejected { rcode: Rcode::FORMERR, reason: TsigReject::MacLength, signer: None })
             ),
             "{length}"

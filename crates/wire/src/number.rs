@@ -80,7 +80,7 @@ impl Rcode {
 }
 
 impl Rtype {
-    /// A type that stands only in NSEC bitmaps, for a name that does not exist (RFC 9824 3.4). It is printed by its
+    /// A type that occurs only in NSEC bitmaps, for a name that does not exist (RFC 9824 3.4). It is printed by its
     /// number, so that every reader of types can read it back.
     pub const NXNAME: Self = Self(128);
 
