@@ -1,4 +1,4 @@
-//! A node that starts alone: it answers with what it has, and says that this may be old.
+//! A node that starts alone answers with the data it has, marked stale.
 
 use crate::support::cluster::wait_for;
 use crate::support::http;
@@ -15,7 +15,7 @@ fn a_node_that_was_killed_under_load_answers_alone_and_says_that_it_is_stale() {
     let leader = nodes.leader(&cluster);
     let streams: Vec<_> = cluster.ids().map(|id| Stream::start(&cluster, id, &format!("alone{id}"))).collect();
     wait_for("updates", || streams.iter().all(|stream| stream.acknowledged() >= UPDATES).then_some(()));
-    // The leader first: it has applied more than its log says is committed.
+    // The leader is killed first: it has applied more than its log shows as committed.
     for id in (0..3).map(|next| (leader - 1 + next) % 3 + 1) {
         nodes.kill(id);
     }
@@ -35,7 +35,7 @@ fn a_node_that_was_killed_under_load_answers_alone_and_says_that_it_is_stale() {
     assert_eq!(is_fresh.status, 503);
     println!("{}", said(&cluster, leader));
 
-    // With the others nothing is missing, and nothing is stale.
+    // Once the other nodes run, no update is missing and the answers are fresh.
     cluster.ids().filter(|&id| id != leader).for_each(|id| nodes.start(&cluster, id));
     cluster.settle();
     wait_for("fresh answers", || (cluster.status(leader)?["serving"] == "yes").then_some(()));

@@ -154,7 +154,7 @@ fn a_node_whose_audit_log_cannot_be_written_goes_on_and_says_so() {
     let all = health("");
     assert_eq!((all.status, &all.json().unwrap()["audit_failing"]), (200, &serde_json::Value::Bool(true)));
     assert_eq!(health("?audit=true").status, 503);
-    // It comes back by itself, and says what is missing.
+    // The audit log recovers without a restart, and records the gap.
     std::fs::remove_dir(&log).unwrap();
     update("two.example.test.");
     wait_for("the audit log", || (health("?audit=true").status == 200).then_some(()));

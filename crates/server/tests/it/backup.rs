@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-/// How far serials jump ahead unless the operator says otherwise.
+/// Default jump of serials after a restore.
 const GAP: u64 = 1 << 30;
 
 /// A cluster of one node that `restore` or `recover` made.
@@ -189,7 +189,7 @@ fn a_cluster_is_restored_as_another() {
     assert_eq!(status["members"].as_array().unwrap().len(), 1);
 }
 
-/// RFC 1982 3.2, as a secondary compares the serial of its primary with its own.
+/// Compares serials as a secondary does (RFC 1982 3.2).
 fn is_newer(serial: u64, than: u64) -> bool {
     let ahead = (serial as u32).wrapping_sub(than as u32);
     ahead != 0 && ahead < 1 << 31

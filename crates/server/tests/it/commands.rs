@@ -319,7 +319,7 @@ fn limits_of_a_zone_hold_for_files_and_for_updates_with_any_key() {
     let list = text(&cluster.run(&["zone", "list"]));
     assert!(list.contains(&format!("zone zone.test.: {}", today.trim())), "{today}: {list}");
 
-    // What is there may stay: a lower limit refuses growth, and 0 lifts it.
+    // Existing records may stay: a lower limit only refuses growth, and 0 removes the limit.
     let set = |words: &[&str]| {
         let output = cluster.run(&[&["zone", "set", "zone.test"][..], words].concat());
         assert!(output.status.success(), "{}", text(&output));
@@ -327,7 +327,7 @@ fn limits_of_a_zone_hold_for_files_and_for_updates_with_any_key() {
     set(&["--records-max", "5"]);
     assert_eq!(more("b.zone.test.", 60, 1), refused);
     set(&["--records-max", "0"]);
-    // Another name: the same message within a second is a retransmission, and gets the answer of before.
+    // A different name: the same message within a second would be a retransmission, and get the previous answer.
     assert_eq!(more("d.zone.test.", 60, 1), done);
     assert_eq!(more("c.zone.test.", 60, 3), refused, "the other limits stay");
 }

@@ -1,11 +1,11 @@
-//! Commands against nodes that stand still: each ends in time, and says what is known.
+//! Commands against stopped nodes end in time, and report what is known about the outcome.
 
 use crate::support::cluster::{CATAMARAN, Cluster, kill, wait_for};
 use crate::support::nodes::{Nodes, cluster_of_nodes};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Stopped processes go on when this is dropped, so that they can be ended.
+/// Continues the stopped processes when dropped, so that they can be ended.
 struct Stopped(Vec<u32>);
 
 impl Stopped {
@@ -33,7 +33,7 @@ fn start(cluster: &Cluster, node: u64, words: &[&str]) -> Child {
         .unwrap()
 }
 
-/// How a command ended, and what it said on standard error.
+/// Waits for a command; returns its exit code and standard error.
 fn end(mut child: Child) -> (Option<i32>, String) {
     wait_for("the end of the command", || child.try_wait().unwrap());
     let output = child.wait_with_output().unwrap();
@@ -47,19 +47,19 @@ fn a_change_that_no_majority_takes_has_an_unknown_outcome_in_time() {
     let asked = nodes.leader(&cluster);
     let others = Stopped::stop(&nodes, cluster.ids().filter(|id| *id != asked));
     let set = ["zone", "set", "example.test", "--serial", "unixtime"];
-    // The node lives, and has the change.
+    // The node runs and receives the change, but cannot complete it.
     let begin = Instant::now();
     let (code, said) = end(start(&cluster, asked, &set));
     assert_eq!(code, Some(11), "{said}");
     assert!(said.contains("error: the outcome is unknown") && said.contains("no answer in time"), "{said}");
     assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
-    // The node is stopped while it has it.
+    // The node is stopped after it received the change.
     let command = start(&cluster, asked, &set);
     std::thread::sleep(Duration::from_millis(1_500));
     let own = Stopped::stop(&nodes, [asked]);
     let (code, said) = end(command);
     assert_eq!(code, Some(11), "{said}");
-    // A node that is stopped before has nothing of it.
+    // A node that is stopped before the command receives nothing.
     for words in [&set[..], &["cluster", "transfer-leader"], &["zone", "list"], &["key", "list"], &["status"]] {
         let begin = Instant::now();
         let mut child = start(&cluster, asked, words);

@@ -47,7 +47,7 @@ fn a_key_is_good_at_every_node_when_it_is_made() {
     }
 }
 
-/// RFC 8945 6: for clients that have nothing else. The peer that signs and verifies is BIND's `nsupdate`.
+/// RFC 8945 6: weak keys for clients that support nothing else. BIND's `nsupdate` signs and verifies.
 #[test]
 fn a_key_of_a_weak_algorithm_is_taken_only_where_it_is_named() {
     let cluster = Cluster::start("weak-keys", 2, &[]);
@@ -86,7 +86,7 @@ fn a_key_of_a_weak_algorithm_is_taken_only_where_it_is_named() {
             nsupdate(cluster.dns(2), &file, &lines).unwrap_or_else(|error| panic!("{word}: {error}"));
         }
     }
-    // None is made, and none is taken by the API without its name.
+    // No weak key is made, and the API accepts none without `allow_weak`.
     let made = cluster.run(&["key", "add", "new", "--algorithm", "hmac-sha1", "--update"]);
     assert!(String::from_utf8_lossy(&made.stderr).contains("hmac-sha1 is weak"));
 }
@@ -117,7 +117,7 @@ fn short_secrets_are_refused_or_warned_of() {
     let (code, said) = add(16, &[]);
     assert_eq!((code, said.contains("for hmac-sha256 use 32")), (Some(0), true), "{said}");
     assert_eq!(add(32, &[]), (Some(0), String::new()));
-    // The node refuses it too, whatever command asks.
+    // The node's API refuses it too.
     let body = format!(r#"{{"name":"raw","algorithm":"hmac-sha256","secret":"{}"}}"#, "AAAA");
     let answer = http::request(cluster.api(1), "POST", "/v1/keys", Some(&cluster.token()), body.as_bytes());
     let answer = answer.unwrap();

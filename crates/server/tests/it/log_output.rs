@@ -1,4 +1,4 @@
-//! Log output that fails or blocks costs log lines, never the node.
+//! A log output that fails or blocks loses log lines, and never stops the node.
 
 use crate::support::cluster::{CATAMARAN, Cluster, PATIENCE, Scratch, kill, wait_for};
 use crate::support::dns::{Transport, exchange};
@@ -15,12 +15,12 @@ use std::process::{Child, Command, Stdio};
 use wire::Rtype;
 use wire::builder::MessageBuilder;
 
-/// Bytes that an empty pipe takes before its writer blocks (pipe(7)).
+/// Capacity of a pipe in bytes (pipe(7)).
 const PIPE_BYTES: usize = 64 << 10;
-/// Bytes of a block of a small file system.
+/// Block size of the small file system, in bytes.
 const PAGE_BYTES: usize = 4 << 10;
 
-/// The node takes an update, answers queries and its API, counts lost lines, and stops in order.
+/// Checks that the node takes an update, answers queries and its API, counts lost lines, and stops in order.
 fn assert_goes_on_without_a_log(name: &str, stderr: impl Into<Stdio>) {
     let mut cluster = Cluster::start(name, 1, &[]);
     assert_eq!(cluster.end("TERM"), Some(0));
@@ -59,7 +59,7 @@ fn a_node_goes_on_when_the_reader_of_its_log_stalls() {
     assert_goes_on_without_a_log("log-stalled", writer);
 }
 
-/// A small file system over the directory of a node, with what was in it.
+/// A small file system mounted over a node's directory, with a copy of its contents.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
@@ -77,7 +77,7 @@ impl SmallDisk {
         Ok(disk)
     }
 
-    /// Fills it to the last byte, for as long as the file is there.
+    /// Fills the file system completely with one file, until the file is removed.
     fn fill(&self) -> PathBuf {
         let path = self.0.join("filler");
         let mut file = File::create(&path).unwrap();
@@ -90,7 +90,7 @@ impl SmallDisk {
     }
 }
 
-/// Not one more line of a log fits into the last page that it has.
+/// Fills the last page of a log file, so that no further line fits into it.
 fn fill_last_page(log: &Path) {
     let mut appended = OpenOptions::new().append(true).open(log).unwrap();
     let rest = PAGE_BYTES - appended.metadata().unwrap().len() as usize % PAGE_BYTES;
@@ -103,7 +103,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// An update of some 20 kilobytes, so that a log needs room soon.
+/// An update of about 20 kB, so that a log soon needs more space.
 fn large(key: &ClientKey, number: u32) -> Vec<u8> {
     let mut text = [[250; 1].to_vec(), vec![b'x'; 250]].concat().repeat(80);
     let owner = name(&format!("large-{}.example.test.", number % 4));
@@ -128,7 +128,7 @@ fn a_node_whose_disk_is_full_ends_at_once_or_goes_on_whole() {
     };
     cluster.configure_all("[log]\ncheckpoint_bytes = 65536\nkeep_entries = 50\nkeep_bytes = 65536\n");
     let mut nodes = Nodes::default();
-    // The log of node 3 is on that disk too.
+    // The log output of node 3 is on that disk too.
     let log = cluster.dir.join("node-3/log");
     let appended = OpenOptions::new().create(true).append(true).open(&log).unwrap();
     [1, 2].into_iter().for_each(|id| nodes.start(&cluster, id));
@@ -138,7 +138,7 @@ fn a_node_whose_disk_is_full_ends_at_once_or_goes_on_whole() {
     let filler = disk.fill();
     let key = cluster.client_key();
     let mut number = 0;
-    // The node ends by itself when its log needs room: it never lives on without the thread that writes it.
+    // The node ends when its data log needs space: it never runs on without the thread that writes that log.
     let status = wait_for("the end of the node", || {
         for _ in 0..20 {
             number += 1;
@@ -149,7 +149,7 @@ fn a_node_whose_disk_is_full_ends_at_once_or_goes_on_whole() {
         nodes.has_ended(3)
     });
     assert_eq!(status.signal(), Some(6));
-    // The others go on, and the node does when there is room.
+    // The other nodes continue, and the node can start again once there is space.
     std::fs::remove_file(filler).unwrap();
     let stream = Stream::start(&cluster, 1, "room");
     nodes.start(&cluster, 3);
@@ -179,7 +179,7 @@ fn a_cluster_of_up_comes_back_when_there_is_room_on_its_disk() {
         fill_last_page(&cluster.dir.join(format!("node-{id}/node.log")));
     }
     let filler = disk.fill();
-    // Nodes end when their data needs room, and end again when they are started.
+    // Nodes end when their data needs space, and end again after each restart.
     cluster.wait_for_line("ended (killed by signal 6)");
     std::fs::remove_file(filler).unwrap();
     let before = stream.acknowledged();
@@ -190,14 +190,14 @@ fn a_cluster_of_up_comes_back_when_there_is_room_on_its_disk() {
     assert_eq!(cluster.end("TERM"), Some(0));
 }
 
-/// A pipe that is full; its reader is there and reads nothing.
+/// A full pipe with a reader that never reads.
 fn stalled_pipe() -> (PipeReader, PipeWriter) {
     let (reader, mut writer) = std::io::pipe().unwrap();
     writer.write_all(&[b'\n'; PIPE_BYTES]).unwrap();
     (reader, writer)
 }
 
-/// A process that does not outlive its test.
+/// A process that is killed at the end of the test.
 struct Killed(Child);
 
 impl Drop for Killed {
@@ -222,7 +222,7 @@ fn up_starts_and_stops_its_nodes_when_the_readers_of_its_output_stall() {
         .map(Killed)
         .unwrap();
     cluster.settle();
-    // Not the first: `up` may be setting its cluster up through that one.
+    // Not node 1, because `up` may be setting up the cluster through it.
     let before = cluster.status(3).unwrap()["pid"].as_u64().unwrap();
     kill("KILL", before as u32);
     wait_for("another process", || cluster.status(3).filter(|status| status["pid"] != before));
@@ -250,7 +250,7 @@ fn commands_end_well_when_their_reader_is_gone_and_say_when_a_disk_is_full() {
     assert_eq!(run(&["status", "--dir", at], gone()), (Some(0), String::new()));
     let (code, said) = run(&["status", "--dir", at], full());
     assert!(code == Some(1) && said.starts_with("error: cannot print the output\n"), "{code:?} {said}");
-    // A token that was not read is lost.
+    // A token that is not printed is lost, so this is an error.
     let (code, said) = run(&["cluster", "add", "--dir", at], gone());
     assert!(code == Some(1) && said.starts_with("error: cannot print the output\n"), "{code:?} {said}");
 }

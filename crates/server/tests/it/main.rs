@@ -36,7 +36,7 @@ mod two_sites;
 mod encrypted;
 // What clients of TCP are told.
 mod connections;
-// Disks that hang, lie or are gone, and nodes that were away for long, or start alone.
+// Disks that hang, return wrong data or are missing; nodes that were away for long, or start alone.
 mod alone;
 mod away;
 mod disks;
@@ -60,7 +60,7 @@ mod full_queue;
 // What one key can make nodes keep in memory.
 mod owner_memory;
 mod zone_memory;
-// What the program says of itself.
+// The version of the program.
 mod version;
 // A cluster's state as a file, and another cluster made of it.
 mod backup;

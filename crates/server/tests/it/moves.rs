@@ -1,4 +1,4 @@
-//! Nodes whose addresses for the others change: one, all at once, with names and without; and what is said meanwhile.
+//! Nodes whose peer addresses change: one node or all at once, with and without host names. Checks logs and status too.
 
 use crate::support::cluster::{CATAMARAN, Cluster, Scratch, free_ports, kill, wait_for};
 use crate::support::dns::{Transport, exchange};
@@ -12,14 +12,14 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Where node `of` is, as node `asked` has it.
+/// The address of node `of` according to node `asked`.
 fn address(cluster: &Cluster, asked: u64, of: u64) -> Option<String> {
     let status = cluster.status(asked)?;
     let member = status["members"].as_array()?.iter().find(|member| member["node"] == of)?.clone();
     Some(member["address"].as_str()?.to_owned())
 }
 
-/// Sets a key of the table for peers in the configuration of a node that does not run.
+/// Sets a key of the `[peer]` table in the configuration of a stopped node.
 fn configure_peer(cluster: &Cluster, id: u64, key: &str, value: &str) {
     let file = cluster.dir.join(format!("node-{id}/catamaran.toml"));
     let text = std::fs::read_to_string(&file).unwrap();
@@ -54,7 +54,7 @@ fn a_node_that_starts_at_another_address_tells_the_others() {
         if id == moved {
             configure_peer(&cluster, id, "listen", &new);
         } else {
-            // An editor replaces the old address everywhere, in the list of members too.
+            // An operator may replace the old address everywhere in the file, also in the list of members.
             let old = address(&cluster, moved, id).unwrap();
             let file = cluster.dir.join(format!("node-{id}/catamaran.toml"));
             let text = std::fs::read_to_string(&file).unwrap();
@@ -89,7 +89,7 @@ fn all_nodes_at_other_addresses_find_each_other_when_one_is_told() {
     nodes.start_told(&cluster, 1, &told);
     cluster.ids().for_each(|id| everyone_knows(&cluster, id, &new(id)));
     cluster.settle();
-    // From now on the state has it.
+    // The state now has the new addresses.
     cluster.ids().for_each(|id| nodes.stop(id));
     cluster.ids().for_each(|id| nodes.start(&cluster, id));
     takes_updates(&cluster, 2, "after.example.test.");
@@ -105,7 +105,7 @@ fn a_node_that_was_away_while_the_others_moved_is_found_by_them_and_finds_them()
     nodes.start(&cluster, 2);
     nodes.start_told(&cluster, 1, &["--peer-address".to_owned(), format!("2={}", new(2))]);
     takes_updates(&cluster, 2, "without-three.example.test.");
-    // What it knows of the others leads nowhere; its own address is what it was.
+    // The addresses that it knows for the others are wrong; its own address is unchanged.
     nodes.start(&cluster, 3);
     cluster.settle();
     [1, 2].into_iter().for_each(|id| everyone_knows(&cluster, id, &new(id)));
@@ -124,7 +124,7 @@ fn nodes_with_names_find_each_other_wherever_the_names_lead() {
     let (hosts, port) = (cluster.dir.join("hosts"), free_ports(4));
     let write_hosts = |net: u8| {
         let line = |id: u64| format!("{} ns{id}.catamaran.test\n", Ipv4Addr::new(127, 9, net, id as u8));
-        // In its place: it is mounted.
+        // The file is rewritten in place, because it is bind-mounted.
         std::fs::write(&hosts, cluster.ids().map(line).collect::<String>()).unwrap();
     };
     let name = |id: u64| format!("ns{id}.catamaran.test:{}", port + id as u16);
@@ -133,7 +133,7 @@ fn nodes_with_names_find_each_other_wherever_the_names_lead() {
         configure_peer(cluster, id, "advertise", &name(id));
     };
     write_hosts(1);
-    // One by one, as in a cluster that goes on meanwhile: the first ones are told from their addresses.
+    // One by one, so that the cluster keeps running. The state starts with IP addresses and ends with names.
     cluster.ids().for_each(|id| nodes.start_with_hosts(&cluster, id, &hosts));
     cluster.settle();
     for id in cluster.ids() {
@@ -143,14 +143,14 @@ fn nodes_with_names_find_each_other_wherever_the_names_lead() {
         everyone_knows(&cluster, id, &name(id));
     }
     cluster.settle();
-    // All addresses change while everything is off, and nobody is told.
+    // All addresses change while all nodes are off, without --peer-address.
     cluster.ids().for_each(|id| nodes.stop(id));
     write_hosts(2);
     cluster.ids().for_each(|id| place(&cluster, id, 2));
     cluster.ids().for_each(|id| nodes.start_with_hosts(&cluster, id, &hosts));
     cluster.settle();
     takes_updates(&cluster, 3, "named.example.test.");
-    // And while they run: each node starts again somewhere else.
+    // The addresses change while the cluster runs: each node restarts at another address.
     for id in cluster.ids() {
         nodes.stop(id);
         let text = std::fs::read_to_string(&hosts).unwrap();
@@ -160,7 +160,7 @@ fn nodes_with_names_find_each_other_wherever_the_names_lead() {
         takes_updates(&cluster, id, &format!("again-{id}.example.test."));
     }
     for id in cluster.ids() {
-        assert_eq!(address(&cluster, 1, id), Some(name(id)), "what a name leads to is never kept");
+        assert_eq!(address(&cluster, 1, id), Some(name(id)), "the address of a name is never cached");
     }
 }
 
@@ -210,14 +210,14 @@ fn an_administrator_moves_a_node_by_hand() {
     let (code, text) = run(&["cluster", "move", "2", &new]);
     assert_eq!((code, &*text), (Some(0), &*format!("other nodes now look for node 2 at {new}\n")));
     everyone_knows(&cluster, 2, &new);
-    // It is dialled at its name, and the name is resolved in the sandbox.
+    // The peers dial the name, and resolve it inside the sandbox.
     kill("KILL", cluster.pid(2).unwrap());
     let mut again = cluster.serve(2);
     cluster.settle();
     takes_updates(&cluster, 2, "by-hand.example.test.");
     assert_eq!(address(&cluster, 2, 2).as_ref(), Some(&new), "its configuration has not changed: it announces nothing");
     assert!(run(&["cluster", "move", "2", "0.0.0.0:1"]).1.contains("cannot connect to 0.0.0.0:1"));
-    // Nobody is there, or another node.
+    // No node answers at the address, or another node does.
     let nobody = format!("127.0.0.1:{}", free_ports(1));
     for wrong in [&nobody, &address(&cluster, 1, 3).unwrap()] {
         let (code, text) = run(&["cluster", "move", "2", wrong]);
@@ -234,14 +234,14 @@ fn an_administrator_moves_a_node_by_hand() {
     again.wait().unwrap();
 }
 
-/// Runs a command of the program alone; gives its exit code and what it said.
+/// Runs a command of the program; returns its exit code and output.
 fn catamaran(arguments: &[&str]) -> (Option<i32>, String) {
     let output = Command::new(CATAMARAN).args(arguments).output().unwrap();
     let said = [output.stdout, output.stderr].map(|said| String::from_utf8(said).unwrap()).concat();
     (output.status.code(), said)
 }
 
-/// A node that ends with the test.
+/// A node that is killed at the end of the test.
 struct Node(Child);
 
 impl Node {

@@ -176,7 +176,7 @@ fn row_18_transfers_by_transport_and_grant_and_row_15_names_that_are_configured(
     std::fs::write(&file, config.replace("[dns]\n", "[dns]\nchaos_id = \"one\"\n")).unwrap();
     cluster.resume(&[]);
     let keys = keys(&cluster);
-    // ZONEVERSION is asked for, and no transfer has it; EXPIRE is, and each has it (RFC 7314 3).
+    // The query asks for both options: no transfer has ZONEVERSION, and each has EXPIRE (RFC 7314 3).
     let wanted =
         |qtype| MessageBuilder::query(9, name("example.test.").as_ref(), qtype).option(19, &[]).option(9, &[]).build();
     let chaos = |qname: &str| {

@@ -83,7 +83,7 @@ fn allowed(who: Who, claim: u64, lane: u8, to: u64) -> Outcome {
         _ if who == Who::Foreigner => Outcome::HangsUp,
         JOIN => Outcome::Refuses,
         DATA_KEY | VOUCH | ANNOUNCE if who == Who::Stranger => Outcome::HangsUp,
-        // Nobody is met at the address, whoever announces it.
+        // No member answers at the announced address, so every announcement is refused.
         ANNOUNCE => Outcome::Refuses,
         DATA_KEY | VOUCH if is_member => Outcome::Answers,
         DATA_KEY | VOUCH => Outcome::Refuses,

@@ -29,7 +29,7 @@ const BACK_MAX: Duration = Duration::from_secs(10);
 /// What a node may grow by.
 const GROWTH_BYTES_MAX: u64 = 256 << 20;
 
-/// Connections of all attackers, and what else is open.
+/// File limit for the connections of all attackers, and other open files.
 const OPEN_FILES: u64 = 10_000;
 
 /// Attackers that go on until it is dropped.

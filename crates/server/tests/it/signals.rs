@@ -1,4 +1,4 @@
-//! What signals do to a node and to `up`.
+//! Effects of signals on a node and on `up`.
 
 use crate::support::cluster::{Cluster, kill, wait_for};
 use crate::support::nodes::{Nodes, config, said};
@@ -23,12 +23,12 @@ fn a_node_ignores_user_signals_and_reloads_on_hangup() {
     nodes.start_heard(&cluster, 1);
     cluster.settle();
     let pid = nodes.pid(1);
-    // XFSZ: a file may grow no more; the write fails, which is an error of its own.
+    // SIGXFSZ, at the file size limit, must not end the node either: the write returns an error.
     ["USR1", "USR2", "XFSZ", "HUP"].iter().for_each(|signal| kill(signal, pid));
     wait_for("the first reload", || said(&cluster, 1).contains("the configuration was reloaded").then_some(()));
     assert_eq!(cluster.status(1).unwrap()["pid"], pid);
 
-    // Limits and the level of the log change; what cannot is named.
+    // Limits and the log level change at once. The log names the settings that need a restart.
     let connect = || TcpStream::connect(cluster.dns(1)).unwrap();
     let (first, second) = (connect(), connect());
     assert!(is_kept(&first) && is_kept(&second));
@@ -49,7 +49,7 @@ fn a_node_ignores_user_signals_and_reloads_on_hangup() {
         (is_kept(&first) && !is_kept(&second)).then_some(())
     });
 
-    // A configuration that is wrong changes nothing.
+    // A wrong configuration changes nothing.
     std::fs::write(config(&cluster, 1), changed.replace("id = 1", "idd = 1")).unwrap();
     kill("HUP", pid);
     wait_for("the refusal", || said(&cluster, 1).contains("cannot reload the configuration").then_some(()));

@@ -1,4 +1,4 @@
-//! A disk loses one sector of the record that holds an acknowledged update.
+//! A disk loses one sector of a record with an acknowledged update.
 
 use crate::support::cluster::{Cluster, PATIENCE, wait_for};
 use crate::support::dns::{Transport, exchange};
@@ -20,8 +20,8 @@ fn newest_segment(cluster: &Cluster, id: u64) -> (PathBuf, Vec<u8>) {
     (path, octets)
 }
 
-/// Zeros the last sector of the last record with entries, and all that was written after the record and its seal: the
-/// node was killed before it wrote that.
+/// Zeros the last sector of the last record with entries, and everything after the record and its seal, as if the node
+/// was killed before it wrote the rest.
 fn lose_last_sector(cluster: &Cluster, id: u64) {
     let (path, octets) = newest_segment(cluster, id);
     let sectors: Vec<&[u8]> = octets.chunks(SECTOR_BYTES).collect();
@@ -30,7 +30,7 @@ fn lose_last_sector(cluster: &Cluster, id: u64) {
     let end = sectors.iter().rposition(|sector| sector.iter().any(|octet| *octet != 0)).unwrap() + 1;
     let first = (0..end).rfind(has_entries).expect("a record with entries");
     let next = (first + 1..end).find(begins).unwrap_or(end);
-    // A record of one sector has a seal behind it.
+    // A record of one sector is followed by a seal.
     let kept = if next == first + 1 { next + 1 } else { next };
     assert!(end - next < 20, "few records follow the update: {first} {next} {end}");
     let mut file = OpenOptions::new().write(true).open(path).unwrap();
@@ -45,8 +45,8 @@ fn leads(cluster: &Cluster, id: u64) -> bool {
     cluster.status(id).is_some_and(|status| status["leader"].as_u64().is_some())
 }
 
-/// An update that the leader and a second node hold was acknowledged. The third was away, the leader dies, and the
-/// second loses a sector of the update.
+/// The leader and a second node store an update, and it is acknowledged while the third node is away. Then the leader
+/// dies, and the second node loses a sector of the update.
 fn acknowledge_and_tear(cluster: &Cluster, nodes: &mut Nodes, message: &[u8]) -> [u64; 3] {
     let leader = nodes.leader(cluster);
     let (second, third) = (leader % 3 + 1, (leader + 1) % 3 + 1);

@@ -28,7 +28,7 @@ pub(crate) fn add(key: &ClientKey, owner: &str) -> Vec<u8> {
     sign(key, message, 0)
 }
 
-/// As [`add`], and a text that makes it larger than a sector of the log.
+/// As [`add`], with a text that makes the update larger than a sector of the log.
 pub(crate) fn add_text(key: &ClientKey, owner: &str) -> Vec<u8> {
     let text = [[250].as_slice(), &[b'x'; 250], &[250], &[b'x'; 250]].concat();
     let message = MessageBuilder::update(next_id(), name("example.test.").as_ref())

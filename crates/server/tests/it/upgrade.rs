@@ -86,7 +86,7 @@ fn nodes_go_over_to_this_software_and_back_and_over_again_and_nothing_is_lost() 
     mixed.replace_all(this);
     let levels = mixed.levels().expect("all nodes say their level");
     let level = levels[0];
-    assert!(level < LEVEL && levels == [level; 3], "it rises when somebody says so: {levels:?}");
+    assert!(level < LEVEL && levels == [level; 3], "the level rises only by command: {levels:?}");
     // Checkpoints and logs of this software are there by now: the one before reads them.
     let written = mixed.cluster.metric(1, "catamaran_checkpoints_written_total");
     assert!(written >= 1, "{written} checkpoints written by node 1 in this build");
@@ -101,7 +101,7 @@ fn nodes_go_over_to_this_software_and_back_and_over_again_and_nothing_is_lost() 
     let upgraded = mixed.cluster.run(&["cluster", "upgrade"]);
     assert!(upgraded.status.success(), "{}", String::from_utf8_lossy(&upgraded.stderr));
     wait_for("the level of all nodes", || (mixed.levels()? == [LEVEL; 3]).then_some(()));
-    // From level 3 on the state pins the keys of nodes, and their certificates name the whole member.
+    // From level 3 on, the state pins the keys of nodes, and certificates contain the whole member id.
     if level < 3 {
         wait_for("other certificates", || differ(&files(&mixed, "node.pem"), &before).then_some(()));
     }

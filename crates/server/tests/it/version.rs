@@ -30,7 +30,7 @@ fn the_commit_is_found_in_every_form_of_checkout_and_in_none_without() {
         std::fs::write(path, text).unwrap();
     };
     let commit = |dir: &str| head::read(&scratch.path().join(dir)).map(|head| head.commit);
-    // A source archive, and a directory of git's that says nothing.
+    // A source archive, a git directory without HEAD, a branch without a commit, and a damaged HEAD.
     write("archive/Cargo.toml", "");
     write("empty/.git/config", "");
     write("other/.git/HEAD", "ref: refs/heads/.invalid\n");
@@ -39,7 +39,7 @@ fn the_commit_is_found_in_every_form_of_checkout_and_in_none_without() {
     // A detached head.
     write("detached/.git/HEAD", &format!("{first}\n"));
     assert_eq!(commit("detached").as_deref(), Some(&first[..12]));
-    // A branch among packed ones of which one has a longer name; then with a file of its own.
+    // A packed branch, next to one with a longer name that ends the same; then the branch as a file.
     write("main/.git/HEAD", "ref: refs/heads/main\n");
     write("main/.git/logs/HEAD", "");
     write(
@@ -50,13 +50,13 @@ fn the_commit_is_found_in_every_form_of_checkout_and_in_none_without() {
     assert_eq!((&packed.commit[..], packed.files.len()), (&first[..12], 3));
     write("main/.git/refs/heads/main", &format!("{second}\n"));
     assert_eq!(commit("main").as_deref(), Some(&second[..12]));
-    // A worktree: HEAD is its own, the branch is shared.
+    // A worktree has its own HEAD and shares the branches.
     write("main/.git/worktrees/side/HEAD", "ref: refs/heads/side\n");
     write("main/.git/worktrees/side/commondir", "../..\n");
     write("main/.git/refs/heads/side", &format!("{first}\n"));
     write("side/.git", "gitdir: ../main/.git/worktrees/side\n");
     assert_eq!(commit("side").as_deref(), Some(&first[..12]));
-    // Nothing that is watched is missing: cargo would build anew each time.
+    // All watched files exist: a missing file would make cargo rebuild each time.
     for dir in ["main", "side", "detached"] {
         assert!(head::read(&scratch.path().join(dir)).unwrap().files.iter().all(|file| file.is_file()), "{dir}");
     }

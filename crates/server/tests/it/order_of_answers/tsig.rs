@@ -31,7 +31,7 @@ pub(super) const CASES: &[Case] = &[
         counter: (REJECTS, "tsig_class"),
     },
     Case {
-        row: "11 MAC of 15 octets",
+        row: "11 MAC of 15 bytes",
         message: |keys| truncate_mac(sign(&keys.good, query(Rtype::A).build(), 0), 15),
         response: "FORMERR, question",
         counter: (REJECTS, "tsig_mac_length"),
@@ -46,7 +46,7 @@ pub(super) const CASES: &[Case] = &[
         counter: (REJECTS, "tsig_not_last"),
     },
     Case {
-        row: "11 MAC of 33 octets",
+        row: "11 MAC of 33 bytes",
         message: |keys| {
             let mut message = sign(&keys.good, query(Rtype::A).build(), 0);
             let end = message.len();
@@ -62,7 +62,7 @@ pub(super) const CASES: &[Case] = &[
         counter: (REJECTS, "tsig_mac_length"),
     },
     Case {
-        row: "10 unknown key, MAC of 9 octets: before 11",
+        row: "10 unknown key, MAC of 9 bytes: before 11",
         message: |keys| truncate_mac(sign(&keys.unknown, add_record("example.test.").build(), 0), 9),
         response: "NOTAUTH, question, tsig badkey, mac of 0",
         counter: (REJECTS, "tsig_bad_key"),

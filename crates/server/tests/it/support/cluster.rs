@@ -311,7 +311,7 @@ pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
     pub(crate) fn new(name: &str) -> Self {
-        // Two tests may use one name at the same time.
+        // Two tests may use the same name at the same time.
         static COUNT: AtomicU16 = AtomicU16::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("catamaran-it-scratch-{name}-{}-{number}", std::process::id()));

@@ -37,7 +37,7 @@ impl Nodes {
         assert!(self.0.insert(id, child).is_none(), "node {id} runs already");
     }
 
-    /// As [`Nodes::start_with`]; its log goes there.
+    /// As [`Nodes::start_with`], with the given standard error for its log.
     pub(crate) fn start_with_stderr(&mut self, id: u64, config: &Path, stderr: Stdio) {
         let child = serve(config).stderr(stderr).spawn().unwrap();
         assert!(self.0.insert(id, child).is_none(), "node {id} runs already");
@@ -69,7 +69,7 @@ impl Nodes {
         self.start_command(cluster, id, command);
     }
 
-    /// As [`Nodes::start_heard`], with another file in the place of `/etc/hosts`. It takes root.
+    /// As [`Nodes::start_heard`], with another file mounted over `/etc/hosts`. Needs root.
     pub(crate) fn start_with_hosts(&mut self, cluster: &Cluster, id: u64, hosts: &Path) {
         let mut command = Command::new("unshare");
         let script = "mount --bind \"$1\" /etc/hosts && exec \"$2\" serve --config \"$3\"";
@@ -90,7 +90,7 @@ impl Nodes {
         (status, said(cluster, id))
     }
 
-    /// How a node has ended, if it has.
+    /// The exit status of a node, if it has ended.
     pub(crate) fn has_ended(&mut self, id: u64) -> Option<ExitStatus> {
         let status = self.0.get_mut(&id)?.try_wait().unwrap()?;
         self.0.remove(&id);

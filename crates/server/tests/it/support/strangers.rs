@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// Where those come from that ask to join.
 const TALKING: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 66);
 
-/// Connections of one kind that are held at one node: more than a pool of 256 has room for.
+/// Number of connections of one kind held open at one node: more than a pool of 256 has room for.
 const HELD_MAX: usize = 400;
 
 /// Strangers that connect to a node again and again until told to stop: one says nothing at all, the other asks to join

@@ -49,7 +49,7 @@ fn assert_confined(process: u32, user: Option<u32>, capabilities: u64) {
         let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim();
         let hex = |name| u64::from_str_radix(field(name), 16).unwrap();
         let sets = ["CapEff:", "CapPrm:", "CapInh:", "CapAmb:"].map(hex);
-        // Those that resolve names open no ports.
+        // Resolver threads open no ports.
         let capabilities = if field("Name:").starts_with("resolve-") { 0 } else { capabilities };
         assert_eq!(sets, [capabilities, capabilities, 0, 0], "{status}");
         assert_eq!((field("NoNewPrivs:"), field("Seccomp:")), ("1", "2"), "{status}");
