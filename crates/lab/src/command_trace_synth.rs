@@ -154,8 +154,7 @@ fn even(arguments: &SynthArguments, interval: Duration, end: End) -> Result<Synt
     };
     let types = arguments.types.as_ref().map_or(&[(Rtype::A, 1.0)][..], |types| &types.0);
     let workload = Workload::generated(Generator::new(names, types, extras, arguments.seed)?);
-    let Server { address, port, .. } = arguments.server;
-    let server = SocketAddr::new(address, port.unwrap_or(lab::trace::DNS_PORT));
+    let server = arguments.server.at(lab::trace::DNS_PORT);
     let clients = arguments.clients.unwrap_or(CLIENTS_DEFAULT);
     Synthesis::new(Turns::Even { interval, clients, server }, workload, arguments.prefix, end, arguments.seed)
 }

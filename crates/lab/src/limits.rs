@@ -31,7 +31,7 @@ pub const ANSWER_LINE_OCTETS_MAX: u64 = 16 << 10;
 pub const RIGHT_OCTETS_KEPT_MAX: usize = 1 << 20;
 /// Wrong answers that are told of a run, the first ones.
 pub const WRONG_ANSWERS_TOLD_MAX: usize = 10;
-/// RCODEs that `catlab compare` compares, the most frequent ones.
+/// Number of RCODEs that `catlab compare` compares, most frequent first.
 pub const COMPARED_RCODES_MAX: usize = 16;
 /// Messages of one system call.
 pub const BATCH_COUNT: usize = 64;
@@ -207,7 +207,7 @@ pub const BACKEND_PORT_COUNT: u16 = 16;
 /// How long such a server may take to answer.
 pub const BACKEND_PATIENCE: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// Entries of a query file that are no query and are shown; the others are counted.
+/// Number of invalid query-file entries that are printed. All are counted.
 pub const SKIPPED_SHOWN_MAX: usize = 5;
-/// Letters of one word that are shown.
+/// Characters of a word that are printed.
 pub const WORD_SHOWN_MAX: usize = 80;

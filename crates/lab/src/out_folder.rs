@@ -1,7 +1,7 @@
-//! Where results are written: a folder that holds the results of one run, or a file that is whole or absent.
+//! Output of commands: a folder with the results of one run, or a single file.
 //!
-//! A run writes into a folder of its own below that of `--out`, and its files are moved at the end: what a run leaves
-//! behind is never mixed with the files of another, and a run that does not take place leaves nothing.
+//! A run writes into a temporary folder below `--out` and moves the files at the end. So files of two runs are never
+//! mixed, and a run that fails to start leaves nothing.
 
 use clap::Args;
 use lab::report::folder::WriteError;
@@ -11,21 +11,22 @@ use std::error::Error;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, BufReader};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What a command leaves in a folder.
+/// Part folders of one process number in a folder.
+const PARTS_MAX: u32 = 1_000;
+
+/// Files that a command writes into a folder.
 pub(crate) struct Results {
-    /// Written last: readers know the results by it.
-    last: &'static str,
-    /// Files by which the results are known, each with fields that it has: any folder may have files of these names.
+    /// Files that identify results, each with required fields. The name alone is not enough: other tools use it too.
     marks: &'static [(&'static str, &'static [&'static str])],
-    /// All names.
+    /// All names. The first is written last and removed first: readers know the results by it.
     names: &'static [&'static str],
 }
 
-/// Of `load`, `replay`, `merge` and `capacity`.
+/// Results of `load`, `replay`, `merge` and `capacity`.
 pub(crate) const RUN: Results = Results {
-    last: "summary.json",
     marks: &[("summary.json", &["schema_version", "validity"]), ("capacity.json", &["schema_version", "tries"])],
     names: &[
         "summary.json",
@@ -50,30 +51,28 @@ pub(crate) const RUN: Results = Results {
     ],
 };
 
-/// Of `zones build`, `synth`, `merge` and `sign`. A key stays, since nothing brings it back.
+/// Results of `zones build`, `synth`, `merge` and `sign`. A key is never removed: it cannot be recreated.
 pub(crate) const HIERARCHY: Results = Results {
-    last: "hierarchy.json",
     marks: &[("hierarchy.json", &["form", "zones"])],
     names: &["hierarchy.json", "zones", "report.json", "conflicts.jsonl", "anchors.txt", "queries.txt"],
 };
 
-/// Of `hierarchy run`.
+/// Results of `hierarchy run`.
 pub(crate) const RESOLUTION: Results = Results {
-    last: "report.json",
     marks: &[("report.json", &["zone_count", "upstream"])],
     names: &["report.json", "upstream.txt", "resolver", "backend"],
 };
 
 #[derive(Args, Clone, Copy, Default)]
 pub(crate) struct Force {
-    /// Replace the results that --out holds already.
+    /// Replace existing results in --out.
     #[arg(long, requires = "out")]
     pub(crate) force: bool,
 }
 
 impl Results {
     /// # Errors
-    /// The folder holds some of these, and they are not to be replaced, or they are not known to be results.
+    /// The folder has files with these names, and --force is not given or they are not results of catlab.
     pub(crate) fn refuse(&self, folder: &Path, Force { force }: Force) -> Result<(), String> {
         let Some(name) = self.names.iter().find(|name| folder.join(name).symlink_metadata().is_ok()) else {
             return Ok(());
@@ -87,71 +86,72 @@ impl Results {
                  replace them with --force"
             )),
             None => Err(format!(
-                "cannot write to {folder}: there is {name}, and no {} that catlab wrote: --force replaces results of \
-                 catlab only. Name another folder, or remove {name} yourself",
-                self.last
+                "cannot write to {folder}: {name} exists, but no {} of catlab. --force only replaces results of \
+                 catlab; name another folder, or remove {name} yourself",
+                self.names[0]
             )),
         }
     }
 
-    /// Removes them.
+    /// Removes these files.
     ///
     /// # Errors
-    /// The system's, with the path.
+    /// A file cannot be removed. The error has the path.
     pub(crate) fn remove(&self, folder: &Path) -> Result<(), String> {
         self.names.iter().try_for_each(|name| remove(&folder.join(name)))
     }
 }
 
-/// A folder whose results are being made.
+/// A result folder that is being written.
 pub(crate) struct OutFolder {
     results: &'static Results,
     force: Force,
     target: PathBuf,
-    /// Below the target: a rename does not leave its file system.
+    /// Temporary folder below the target, so that a rename stays on the same file system.
     passing: PathBuf,
-    /// The target was made for this.
+    /// Whether this run created the target.
     is_made: bool,
 }
 
 impl OutFolder {
-    /// Makes the folder, before anything is measured for it.
+    /// Creates the folder. Called before the run, so that errors come early.
     ///
     /// # Errors
-    /// It holds results that are not to be replaced, or cannot be made.
+    /// The folder holds results and --force is not given, or it cannot be created.
     pub(crate) fn begin(target: &Path, results: &'static Results, force: Force) -> Result<Self, String> {
         results.refuse(target, force)?;
         let is_made = !target.exists();
-        let passing = target.join(format!(".catlab-{}.part", std::process::id()));
-        std::fs::create_dir_all(&passing).map_err(|error| cannot("create", target, &error))?;
+        let failed = |error| cannot("create", target, &error);
+        std::fs::create_dir_all(target).map_err(failed)?;
+        let passing = make_part(target).map_err(failed)?;
         Ok(Self { results, force, target: target.to_owned(), passing, is_made })
     }
 
-    /// Where to write now.
+    /// Folder to write to.
     pub(crate) fn path(&self) -> &Path {
         &self.passing
     }
 
-    /// Where it will be.
+    /// Final path.
     pub(crate) fn target(&self) -> &Path {
         &self.target
     }
 
-    /// Moves the results to their place.
+    /// Moves the results to the target.
     ///
     /// # Errors
-    /// They cannot be moved; another run may have written there meanwhile. Then they stay where they are.
+    /// The results cannot be moved, for example because another run wrote there. They stay in the temporary folder.
     pub(crate) fn commit(mut self) -> Result<(), String> {
         let moved = self.results.refuse(&self.target, self.force).and_then(|()| self.move_all());
-        // What could not be moved is kept.
+        // Keep the temporary folder: it has the files that could not be moved.
         let passing = std::mem::take(&mut self.passing);
         moved.map_err(|error| format!("{error}. The new results are in {}", passing.display()))
     }
 
-    /// Moves what was measured to its place, also when a file of it could not be written.
+    /// Moves the results to the target, even if one file could not be written.
     ///
     /// # Errors
-    /// That of the file first.
+    /// The error of the file, otherwise the error of the move.
     pub(crate) fn commit_after(self, written: Result<(), WriteError>) -> Result<(), Box<dyn Error>> {
         let written = written.map_err(|error| self.named(error));
         let committed = self.commit();
@@ -159,7 +159,7 @@ impl OutFolder {
         Ok(committed?)
     }
 
-    /// The error with the name that the file would have had.
+    /// The error with the final path of the file.
     pub(crate) fn named(&self, error: WriteError) -> WriteError {
         match error.path.strip_prefix(&self.passing) {
             Ok(name) => WriteError { path: self.target.join(name), source: error.source },
@@ -168,15 +168,13 @@ impl OutFolder {
     }
 
     fn move_all(&self) -> Result<(), String> {
-        // Without this file what is left of the old results is no run.
-        remove(&self.target.join(self.results.last))?;
         self.results.remove(&self.target)?;
         let entries = std::fs::read_dir(&self.passing).map_err(|error| cannot("read", &self.passing, &error))?;
         let mut names = Vec::new();
         for entry in entries {
             names.push(entry.map_err(|error| cannot("read", &self.passing, &error))?.file_name());
         }
-        names.sort_by_key(|name| name == OsStr::new(self.results.last));
+        names.sort_by_key(|name| name == OsStr::new(self.results.names[0]));
         for name in names {
             let path = self.target.join(&name);
             std::fs::rename(self.passing.join(&name), &path).map_err(|error| cannot("write", &path, &error))?;
@@ -185,12 +183,25 @@ impl OutFolder {
     }
 }
 
+/// Makes a new folder for the results. A folder that a killed run left behind may have the number of this process.
+fn make_part(target: &Path) -> io::Result<PathBuf> {
+    let process = std::process::id();
+    for suffix in 0..PARTS_MAX {
+        let part = target.join(format!(".catlab-{process}-{suffix}.part"));
+        match std::fs::create_dir(&part) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => return made.map(|()| part),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
 impl Drop for OutFolder {
     fn drop(&mut self) {
         if self.passing.as_os_str().is_empty() {
             return;
         }
-        // What cannot be removed is in nobody's way.
+        // A temporary file that cannot be removed does no harm.
         let _removed = std::fs::remove_dir_all(&self.passing);
         if self.is_made {
             let _removed = std::fs::remove_dir(&self.target);
@@ -199,53 +210,57 @@ impl Drop for OutFolder {
 }
 
 /// # Errors
-/// The file is there, and is not to be replaced.
+/// The file exists and --force is not given.
 pub(crate) fn refuse_file(path: &Path, Force { force }: Force) -> Result<(), String> {
     let is_there = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() > 0);
     if is_there && !force {
         let path = path.display();
-        return Err(format!("cannot write to {path}: it is there; name another file, or replace it with --force"));
+        return Err(format!("cannot write to {path}: it exists; name another file, or replace it with --force"));
     }
     Ok(())
 }
 
 /// # Errors
-/// The output is one of the inputs, or belongs to a run that is one of them: no --force replaces what is read.
-pub(crate) fn refuse_input(output: &Path, inputs: &[PathBuf]) -> Result<(), String> {
+/// The output is an input or part of an input run. Even --force does not replace an input.
+pub(crate) fn refuse_input(output: &Path, inputs: &[impl AsRef<Path>]) -> Result<(), String> {
     let whole = |path: &Path| path.canonicalize().ok();
-    // The output need not be there yet; its folder must be.
+    // The output may not exist yet, but its folder must.
     let parent = output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let placed = whole(output).or_else(|| Some(whole(parent)?.join(output.file_name()?)));
     let Some(placed) = placed else { return Ok(()) };
-    let is_of = |input: &PathBuf| {
-        let Some(input) = whole(input) else { return false };
-        let Ok(below) = placed.strip_prefix(&input) else { return false };
-        match below.components().next() {
-            Some(first) => RUN.names.iter().any(|name| first.as_os_str() == OsStr::new(name)),
-            None => true,
-        }
+    let belongs = |input: &Path| {
+        let Some(run) = whole(input).filter(|run| run.is_dir()) else { return false };
+        let Ok(below) = placed.strip_prefix(&run) else { return false };
+        below.components().next().is_none_or(|first| RUN.names.iter().any(|name| first.as_os_str() == OsStr::new(name)))
     };
-    match inputs.iter().find(|input| is_of(input)) {
-        Some(input) => Err(format!(
-            "cannot write to {}: it is a part of {}, which is read; name another file",
-            output.display(),
-            input.display()
-        )),
-        None => Ok(()),
-    }
+    let mut inputs = inputs.iter().map(AsRef::as_ref);
+    let Some(input) = inputs.find(|input| is_same_file(input, output) || belongs(input)) else { return Ok(()) };
+    let what = if input.is_dir() { "a part of the run" } else { "the file" };
+    Err(format!(
+        "cannot write to {}: it is {what} that is read ({}); write to another file",
+        output.display(),
+        input.display()
+    ))
 }
 
-/// Writes a file, or replaces it as a whole.
+/// Whether both paths are the same regular file. Overwriting a pipe or terminal does no harm.
+fn is_same_file(input: &Path, out: &Path) -> bool {
+    let input = if input.as_os_str() == "-" { Path::new("/dev/stdin") } else { input };
+    let [Ok(input), Ok(out)] = [input, out].map(std::fs::metadata) else { return false };
+    input.is_file() && (input.dev(), input.ino()) == (out.dev(), out.ino())
+}
+
+/// Writes a file atomically.
 ///
 /// # Errors
-/// The system's, with the path; an earlier file is as it was.
+/// The file cannot be written. The error has the path, and an existing file is unchanged.
 pub(crate) fn write_file(path: &Path, contents: &[u8]) -> Result<(), String> {
     let file = FileInMaking::new(path);
     std::fs::write(file.path(), contents).map_err(|error| cannot("write", path, &error))?;
     file.commit()
 }
 
-/// A file that is written beside its place until it is whole; a pipe or a device is written at once.
+/// A file that is written to a temporary path next to the target. A pipe or a device is written directly.
 pub(crate) struct FileInMaking {
     target: PathBuf,
     passing: Option<PathBuf>,
@@ -254,10 +269,10 @@ pub(crate) struct FileInMaking {
 impl FileInMaking {
     pub(crate) fn new(path: &Path) -> Self {
         let is_special = std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
-        // A link stays a link: the file that it names is replaced.
+        // Replace the target of a symbolic link, not the link.
         let target = if is_special { path.to_owned() } else { path.canonicalize().unwrap_or_else(|_| path.to_owned()) };
         let passing = target.file_name().filter(|_| !is_special).map(|name| {
-            // The end of a name can say how the file is packed.
+            // Keep the suffix: it can select a compression.
             let mut passing = OsString::from(format!(".catlab-{}.part.", std::process::id()));
             passing.push(name);
             target.with_file_name(passing)
@@ -265,15 +280,15 @@ impl FileInMaking {
         Self { target, passing }
     }
 
-    /// Where to write now.
+    /// Path to write to.
     pub(crate) fn path(&self) -> &Path {
         self.passing.as_deref().unwrap_or(&self.target)
     }
 
-    /// Moves it to its place.
+    /// Moves the file to the target.
     ///
     /// # Errors
-    /// The system's, with the path; an earlier file is as it was.
+    /// The file cannot be moved. The error has the path, and an existing file is unchanged.
     pub(crate) fn commit(mut self) -> Result<(), String> {
         let Some(passing) = self.passing.take() else { return Ok(()) };
         std::fs::rename(&passing, &self.target).map_err(|error| cannot("write", &self.target, &error))
@@ -283,7 +298,7 @@ impl FileInMaking {
 impl Drop for FileInMaking {
     fn drop(&mut self) {
         if let Some(passing) = &self.passing {
-            // What cannot be removed is in nobody's way.
+            // A temporary file that cannot be removed does no harm.
             let _removed = std::fs::remove_file(passing);
         }
     }
@@ -340,7 +355,7 @@ mod tests {
     }
 
     const REPLACE: Force = Force { force: true };
-    /// A run is known by these fields.
+    /// The fields that identify a run.
     const SUMMARY: &str = r#"{"schema_version": 20261127, "validity": {"valid": true, "reasons": []}}"#;
 
     #[test]
@@ -350,12 +365,12 @@ mod tests {
         let first = OutFolder::begin(&target, &RUN, Force::default()).unwrap();
         std::fs::write(first.path().join("summary.json"), SUMMARY).unwrap();
         std::fs::write(first.path().join("connections.jsonl"), "first").unwrap();
-        assert_eq!(std::fs::read_dir(&target).unwrap().count(), 1, "nothing of it is in place before its end");
+        assert_eq!(std::fs::read_dir(&target).unwrap().count(), 1, "no file is in place before the end");
         first.commit().unwrap();
         std::fs::write(target.join("notes.txt"), "mine").unwrap();
         let Err(refused) = OutFolder::begin(&target, &RUN, Force::default()) else { panic!("it holds a run") };
         assert!(refused.contains("summary.json") && refused.contains("--force"), "{refused}");
-        // A run that replaces it and does not take place leaves it as it was.
+        // A run with --force that fails to start must not change it.
         drop(OutFolder::begin(&target, &RUN, REPLACE).unwrap());
         assert_eq!(names(&target), ["connections.jsonl", "notes.txt", "summary.json"]);
         let second = OutFolder::begin(&target, &RUN, REPLACE).unwrap();
@@ -375,7 +390,7 @@ mod tests {
             std::fs::write(&kept, "mine").unwrap();
             for mark in [None, Some("mine"), Some(r#"{"title": "mine"}"#)] {
                 if let Some(mark) = mark {
-                    std::fs::write(target.join(results.last), mark).unwrap();
+                    std::fs::write(target.join(results.names[0]), mark).unwrap();
                 }
                 for force in [Force::default(), REPLACE] {
                     let Err(refused) = OutFolder::begin(&target, results, force) else {
@@ -397,13 +412,29 @@ mod tests {
         let (run, capture) = (scratch.0.join("run"), scratch.0.join("p.pcap"));
         std::fs::create_dir(&run).unwrap();
         std::fs::write(&capture, "").unwrap();
+        let linked = scratch.0.join("linked.pcap");
+        std::fs::hard_link(&capture, &linked).unwrap();
         let inputs = [run.clone(), capture.clone()];
-        for bad in [&run, &capture, &run.join("summary.json"), &run.join("agents"), &run.join("../p.pcap")] {
-            assert!(refuse_input(bad, &inputs).unwrap_err().contains("is read"), "{}", bad.display());
+        for bad in [&run, &capture, &linked, &run.join("summary.json"), &run.join("agents"), &run.join("../p.pcap")] {
+            assert!(refuse_input(bad, &inputs).unwrap_err().contains("the input"), "{}", bad.display());
         }
         for good in [run.join("page.html"), scratch.0.join("p.toml"), "page.html".into()] {
             assert_eq!(refuse_input(&good, &inputs), Ok(()), "{}", good.display());
         }
+    }
+
+    #[test]
+    fn what_a_killed_run_left_is_not_mixed_into_the_next() {
+        let scratch = Scratch::new("stale");
+        let target = scratch.0.join("run");
+        let killed = OutFolder::begin(&target, &RUN, Force::default()).unwrap();
+        std::fs::write(killed.path().join("connections.jsonl"), "old").unwrap();
+        let part = killed.path().file_name().unwrap().to_owned();
+        std::mem::forget(killed);
+        let next = OutFolder::begin(&target, &RUN, Force::default()).unwrap();
+        std::fs::write(next.path().join("summary.json"), SUMMARY).unwrap();
+        next.commit().unwrap();
+        assert_eq!(names(&target), [part.to_str().unwrap(), "summary.json"]);
     }
 
     #[test]

@@ -70,7 +70,7 @@ pub enum Arrivals {
 pub struct Schedule {
     pieces: Vec<Piece>,
     arrivals: Arrivals,
-    /// How many queries there are, where that is fixed; the last rate goes on until they are sent.
+    /// Fixed number of queries, if any. The last rate continues until all are sent.
     count: Option<u64>,
 }
 
@@ -83,7 +83,7 @@ impl Schedule {
         Self::new(vec![Piece { duration, from: rate, to: rate }], arrivals)
     }
 
-    /// One rate until so many queries are sent.
+    /// One rate until this number of queries is sent.
     ///
     /// # Errors
     /// As [`Schedule::new`].
@@ -91,7 +91,7 @@ impl Schedule {
         let seconds = count as f64 / rate;
         let duration =
             Duration::try_from_secs_f64(seconds).map_err(|_| format!("a rate of {rate} queries a second"))?;
-        // A duration is rounded to nanoseconds, and what is rounded down lacks a query.
+        // Rounding the duration down to nanoseconds would lose a query.
         let duration = duration + Duration::from_nanos(1);
         Ok(Self { count: Some(count), ..Self::constant(rate, duration, arrivals)? })
     }
@@ -197,7 +197,7 @@ pub struct Times {
     position: f64,
     stride: f64,
     rng: Option<ChaCha8Rng>,
-    /// How many there are still, where that is fixed.
+    /// Number of queries left, if it is fixed.
     left: Option<u64>,
 }
 
@@ -221,7 +221,7 @@ impl Iterator for Times {
         loop {
             let piece = self.pieces.get(self.piece)?;
             let within = self.position - self.before_count;
-            // Of a fixed count all are sent, at the last rate.
+            // With a fixed count, the last rate continues until all queries are sent.
             let goes_on = self.left.is_some() && self.piece + 1 == self.pieces.len();
             if within < piece.count() || goes_on {
                 let when = self.before_ns + piece.when(within) * SECOND_NS;

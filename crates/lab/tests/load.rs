@@ -186,7 +186,7 @@ fn a_service_time_of_one_query_to_the_next_is_said() {
         let plan = Plan { transport: Transport::Tcp, connection_count: 1, ..plan };
         Summary::new(&plan, &measure(&plan).0, &patient()).limit.evidence
     };
-    let is_said = |lines: &[String]| lines.iter().any(|line| line.contains("when the next one comes"));
+    let is_said = |lines: &[String]| lines.iter().any(|line| line.contains("when the next one arrives"));
     // Ten queries a second on one connection.
     let lines = evidence(100);
     assert!(is_said(&lines), "{lines:?}");

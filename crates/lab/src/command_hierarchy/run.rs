@@ -48,6 +48,7 @@ pub(super) fn run(arguments: &RunArguments, stops: &dyn Fn() -> u8) -> Result<Ex
     eprintln!("{} zones at {} addresses, read in {load_s:.1} s", directory.zone_count(), directory.server_count());
 
     let pair = Pair::make(&name_of(std::process::id()))?;
+    out.remove_earlier()?;
     let keeps_upstream = arguments.out.is_some();
     let backends = start_backends(arguments, &pair, directory, &out)?;
     let emulator = |_| match backends {
@@ -163,13 +164,17 @@ impl Out {
         let (folder, is_temporary) = match &arguments.out {
             Some(folder) => {
                 RESOLUTION.refuse(folder, arguments.force)?;
-                RESOLUTION.remove(folder)?;
                 (folder.clone(), false)
             }
             None => (std::env::temp_dir().join(format!("catlab-hierarchy-{}", std::process::id())), true),
         };
         std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         Ok(Self { folder, is_temporary })
+    }
+
+    /// Removes earlier results. A run that cannot begin leaves them.
+    fn remove_earlier(&self) -> Result<(), String> {
+        if self.is_temporary { Ok(()) } else { RESOLUTION.remove(&self.folder) }
     }
 
     /// The resolver's own.

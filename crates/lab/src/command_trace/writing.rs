@@ -1,11 +1,10 @@
 //! Output of `catlab trace`. An incomplete file never appears at the target path.
 
 use super::Written;
-use crate::out_folder::{FileInMaking, Force, refuse_file};
+use crate::out_folder::{FileInMaking, Force, refuse_file, refuse_input};
 use clap::Args;
 use std::error::Error;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use trace::{Format, Message, Writer};
 
@@ -44,13 +43,10 @@ impl TraceFile {
 /// The file is an input, exists and --force is not given, or cannot be created.
 pub(crate) fn create(arguments: &WriteArguments, inputs: &[&Path]) -> Result<TraceFile, Box<dyn Error>> {
     let path = &arguments.out;
-    if let Some(input) = inputs.iter().find(|input| is_same_file(input, path)) {
-        let (out, input) = (path.display(), input.display());
-        return Err(format!(
-            "cannot write to {out}: it is the file that is read ({input}); write to another file and rename that \
-             afterwards"
-        )
-        .into());
+    let is_stdout = path.as_os_str() == "-";
+    if !is_stdout {
+        refuse_input(path, inputs)?;
+        refuse_file(path, arguments.force)?;
     }
     let name = path.to_string_lossy();
     let name = name.trim_end_matches(".gz").trim_end_matches(".lz4");
@@ -66,21 +62,10 @@ pub(crate) fn create(arguments: &WriteArguments, inputs: &[&Path]) -> Result<Tra
     let format = arguments.to.map(|named| named.0).or_else(by_name).ok_or_else(|| {
         format!("{}: the name does not tell a format; say --to binary, text, pcap or dnsperf", path.display())
     })?;
-    let is_stdout = path.as_os_str() == "-";
-    if !is_stdout {
-        refuse_file(path, arguments.force)?;
-    }
     let file = (!is_stdout).then(|| FileInMaking::new(path));
     let writer = Writer::create(file.as_ref().map_or(path, FileInMaking::path), format)
         .map_err(|error| format!("cannot write to {}: {error}", path.display()))?;
     Ok(TraceFile { writer, file })
-}
-
-/// Whether both paths are the same regular file. Overwriting a pipe or terminal does no harm.
-fn is_same_file(input: &Path, out: &Path) -> bool {
-    let input = if input.as_os_str() == "-" { Path::new("/dev/stdin") } else { input };
-    let [Ok(input), Ok(out)] = [input, out].map(std::fs::metadata) else { return false };
-    input.is_file() && (input.dev(), input.ino()) == (out.dev(), out.ino())
 }
 
 /// Finishes the file, moves it to its path, and prints how many messages were left out.

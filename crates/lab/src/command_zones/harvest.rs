@@ -67,6 +67,7 @@ fn resolver(text: &str) -> Result<SocketAddr, String> {
 /// Harvests; false when something is missing in what was harvested.
 pub(super) fn harvest(arguments: &HarvestArguments, stops: &dyn Fn() -> u8) -> Result<bool, Box<dyn Error>> {
     arguments.ownership.allow(std::iter::once(arguments.resolver))?;
+    out_folder::refuse_input(&arguments.out, std::slice::from_ref(&arguments.queries))?;
     out_folder::refuse_file(&arguments.out, arguments.force)?;
     let path = &arguments.queries;
     let mut questions = Questions::default();

@@ -124,7 +124,7 @@ pub struct Account {
     pub connections: Vec<ConnectionRow>,
     /// All seconds together; `open` is that of the end.
     pub connection_total: ConnectionSecond,
-    /// The most that were open at one time.
+    /// Peak number of open connections.
     pub open_max: u64,
 }
 

@@ -129,10 +129,10 @@ pub(super) fn server_name(plan: &TlsPlan, server: SocketAddr) -> Result<ServerNa
     }
 }
 
-/// Whom to trust.
+/// Trust settings.
 struct Authorities {
     roots: RootCertStore,
-    /// The certificates themselves that the user named: a server may show one of them as its own.
+    /// Certificates from --ca. A server may use one of them as its own certificate.
     named: Vec<CertificateDer<'static>>,
 }
 
@@ -149,7 +149,7 @@ fn authorities(given: Option<&Path>) -> Result<Authorities, String> {
     let mut roots = RootCertStore::empty();
     let (added, _) = roots.add_parsable_certificates(certificates.iter().cloned());
     if added == 0 {
-        return Err(format!("{}: holds no certificate in PEM", file.display()));
+        return Err(format!("cannot use {}: it holds no PEM certificate", file.display()));
     }
     Ok(Authorities { roots, named: if given.is_some() { certificates } else { Vec::new() } })
 }
@@ -172,7 +172,7 @@ pub(super) fn explain(error: &Error, plan: &TlsPlan, server: SocketAddr) -> Stri
             "its certificate has expired; renew it, or use --insecure".into()
         }
         error if is_authority(error) => {
-            "its certificate is that of an authority; trust it with --ca FILE, or use --insecure".into()
+            "its certificate is a CA certificate; trust it with --ca FILE, or use --insecure".into()
         }
         Error::InvalidCertificate(why) => format!("its certificate is not good ({why}); use --insecure to take it"),
         Error::AlertReceived(alert) => format!("it refused the TLS handshake ({alert:?})"),
@@ -241,7 +241,7 @@ impl ClientSessionStore for Store {
 #[derive(Debug)]
 struct Verifier {
     inner: Arc<dyn ServerCertVerifier>,
-    /// Certificates that are their own anchors.
+    /// Certificates that are trusted as they are.
     pinned: Vec<CertificateDer<'static>>,
     count: AtomicU64,
     refusal: Mutex<Option<Error>>,
@@ -260,8 +260,7 @@ impl ServerCertVerifier for Verifier {
         let verdict = self.inner.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
         let verdict = match verdict {
             Err(error) if is_authority(&error) && self.pinned.contains(end_entity) => {
-                // A self-signed certificate that says it is an authority: its time was checked before this error, its
-                // name was not.
+                // A self-signed certificate with the CA flag. Its validity was already checked, its name was not.
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)
                     .map(|()| ServerCertVerified::assertion())
             }
@@ -296,7 +295,7 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// Whether a certificate was refused since it may sign others (RFC 5280 4.2.1.9), and for nothing else.
+/// Whether the only reason for the refusal is the CA flag (RFC 5280 4.2.1.9).
 fn is_authority(error: &Error) -> bool {
     let Error::InvalidCertificate(CertificateError::Other(other)) = error else { return false };
     format!("{other:?}").contains("CaUsedAsEndEntity")
@@ -346,7 +345,7 @@ mod tests {
     use super::*;
     use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, date_time_ymd};
 
-    /// A certificate as `openssl req -x509` makes it: self-signed, and an authority.
+    /// A self-signed CA certificate, like those of `openssl req -x509`.
     fn self_signed(until_year: i32) -> rcgen::Certificate {
         let mut params = CertificateParams::new(vec!["dns.test".to_owned()]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

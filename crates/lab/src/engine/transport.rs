@@ -63,7 +63,7 @@ impl FromStr for Transport {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        // LDplayer says `tls`, and so do the rules of `catlab trace mutate`.
+        // LDplayer and the rules of `catlab trace mutate` use `tls`.
         let label = if text.eq_ignore_ascii_case("tls") { "dot" } else { text };
         Self::ALL
             .into_iter()

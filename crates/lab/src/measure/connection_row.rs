@@ -31,7 +31,7 @@ pub struct ConnectionRow {
     pub reused_queries: u64,
     /// Open at the end of the second.
     pub open: u64,
-    /// The most that were open at one time in the second; absent from older runs.
+    /// Peak number of open connections in the second. Older runs do not have it.
     pub open_max: u64,
     /// TCP connect and TLS or QUIC handshake together, microseconds.
     pub handshake_us: Quantiles,
@@ -72,7 +72,7 @@ impl ConnectionRow {
         }
     }
 
-    /// The most that were open at one time, as far as it is known.
+    /// Peak number of open connections. Older runs only have the number at the end of the second.
     #[must_use]
     pub fn most_open(&self) -> u64 {
         self.open_max.max(self.open)

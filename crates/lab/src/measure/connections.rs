@@ -27,9 +27,9 @@ pub struct ConnectionSecond {
     pub reused_queries: u64,
     /// Connections that were open when the second ended.
     pub open: u64,
-    /// The most that were open at one time. Of several workers it is the sum of what each had.
+    /// Peak number of open connections. With several workers, the sum of their peaks.
     pub open_max: u64,
-    /// The most that were open at one time beyond those at the start of the second.
+    /// Peak increase of open connections since the start of the second.
     peak: u64,
     /// From the first packet of each connection until it could be used.
     pub handshake: Histogram<u64>,
@@ -126,7 +126,7 @@ impl ConnectionSecond {
         }
     }
 
-    /// Counts how many are open at the end and at most, from how many were open before.
+    /// Computes the number of open connections at the end and the peak from the number at the start.
     pub fn follow(&mut self, open_before: u64) {
         self.open_max = open_before + self.peak;
         self.open = (open_before + self.opened).saturating_sub(self.closed_by_peer + self.closed_by_us);
@@ -161,7 +161,7 @@ mod tests {
         first.opened(300_000);
         first.opened(400_000);
         first.follow(1);
-        // Eight that are opened and closed within the second were open all the same.
+        // Eight connections that open and close within the second count in the peak.
         let mut short = ConnectionSecond::default();
         for _ in 0..3 {
             (0..8).for_each(|_| short.opened(1_000));

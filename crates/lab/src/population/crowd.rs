@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn the_longest_time_without_an_answer_is_known() {
         const SECOND_NS: u64 = 1_000_000_000;
-        // When a query came to its end, how long after it was due, and whether by an answer.
+        // For each query: when it ended, its latency, and whether it was answered.
         let gap = |queries: &[(u64, u64, bool)]| {
             let text = "[[clients]]\ncount = 1\ntransports = { udp = 1.0 }\nactive = { start_s = 5.0, stop_s = 40.0 }\n\
                         rate = { distribution = \"constant\", mean = 1.0 }\n";
@@ -282,14 +282,14 @@ mod tests {
             crowd.tallies(u64::MAX)[0].longest_gap_s
         };
         for (queries, expected) in [
-            // A client that asks nothing, or seldom, waits for nothing.
+            // A client without open queries does not wait.
             (&[][..], 0.0),
             (&[(6, 0, true), (39, 1, true)], 1.0),
-            // From the first query without an answer to the next answer.
+            // The gap lasts from the first unanswered query to the next answer.
             (&[(8, 1, true), (12, 2, false), (14, 2, false), (15, 1, true), (20, 1, true)], 5.0),
-            // A query that was due before an answer to another.
+            // A query that was due before the answer to another query.
             (&[(10, 1, true), (11, 3, false)], 1.0),
-            // To the last time-out.
+            // Without an answer the gap lasts to the last timeout.
             (&[(10, 1, true), (22, 2, false), (30, 2, false)], 10.0),
         ] {
             assert_eq!(gap(queries), expected, "{queries:?}");

@@ -79,7 +79,7 @@ fn nearest<'a>(key: &str, known: &[&'a str]) -> Option<&'a str> {
         .map(|(_, known)| known)
 }
 
-/// The message of the parser, without the types of this program.
+/// Rewrites a parser message without Rust type names.
 pub(super) fn plain(message: &str) -> String {
     let words = [
         ("a map", "a table such as { udp = 1.0 }"),

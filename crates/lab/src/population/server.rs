@@ -1,31 +1,31 @@
-//! A server as it is named on a command line or in a population: by address, or by a name that is looked up once.
+//! A server on the command line or in a population: an address, or a host name that is looked up once.
 
 use std::net::{IpAddr, SocketAddr, SocketAddrV6, ToSocketAddrs};
 
-/// Letters of the name of a host (RFC 1035 2.3.4).
+/// Longest host name in characters (RFC 1035 2.3.4).
 const HOST_LETTERS_MAX: usize = 253;
-/// Letters of the name of an interface.
+/// Longest interface name in characters.
 const INTERFACE_LETTERS_MAX: usize = 15;
 
-/// A server, with a port or with that of the transport.
+/// A server address with an optional port. Without one, the port of the transport applies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Server {
-    /// Its address.
+    /// Address.
     pub address: IpAddr,
-    /// Its port, where one is named.
+    /// Port, if one is given.
     pub port: Option<u16>,
-    /// The interface by which a link-local address is reached (RFC 4007 6); otherwise zero.
+    /// Interface index of a link-local address (RFC 4007 6), otherwise zero.
     pub scope: u32,
 }
 
 impl Server {
-    /// One that has an address anywhere.
+    /// A server whose address is not link-local.
     #[must_use]
     pub const fn new(address: IpAddr, port: Option<u16>) -> Self {
         Self { address, port, scope: 0 }
     }
 
-    /// The name of the host in the name of a server, if that is no address.
+    /// Host name of a server, unless the server is an address.
     #[must_use]
     pub fn host_name(text: &str) -> Option<&str> {
         let (host, _) = split(text)?;
@@ -33,7 +33,7 @@ impl Server {
         (!is_address).then_some(host)
     }
 
-    /// Where it is, at this port.
+    /// Socket address with this port.
     #[must_use]
     pub fn at(&self, port: u16) -> SocketAddr {
         match self.address {
@@ -42,7 +42,7 @@ impl Server {
         }
     }
 
-    /// Where it is, at its own port or else this one.
+    /// Socket address with the port of the server, otherwise with this one.
     #[must_use]
     pub fn at_or(&self, port: u16) -> SocketAddr {
         self.at(self.port.unwrap_or(port))
@@ -69,7 +69,7 @@ impl std::str::FromStr for Server {
             return Ok(Self { address, port, scope: scope_of(zone)? });
         }
         let is_letter = |letter: u8| letter.is_ascii_alphanumeric() || b"-_.".contains(&letter);
-        // Digits and dots alone are a mistyped address.
+        // A name of only digits and dots is a mistyped address.
         let is_name = host.bytes().any(|letter| letter.is_ascii_alphabetic());
         if !is_name || host.len() > HOST_LETTERS_MAX || !host.bytes().all(is_letter) {
             return Err(no_server());
@@ -80,21 +80,21 @@ impl std::str::FromStr for Server {
     }
 }
 
-/// The host and the port, if one is named.
+/// Splits the host and the optional port.
 fn split(text: &str) -> Option<(&str, Option<&str>)> {
     if let Some(bracketed) = text.strip_prefix('[') {
         let (host, rest) = bracketed.split_once(']')?;
         return if rest.is_empty() { Some((host, None)) } else { Some((host, Some(rest.strip_prefix(':')?))) };
     }
     match text.split_once(':') {
-        // An address of IPv6 without a port.
+        // An IPv6 address without a port.
         Some((_, rest)) if rest.contains(':') => Some((text, None)),
         Some((host, port)) => Some((host, Some(port))),
         None => Some((text, None)),
     }
 }
 
-/// The number of an interface, by itself or by name.
+/// Index of an interface, given as a number or a name.
 fn scope_of(zone: &str) -> Result<u32, String> {
     if let Ok(number) = zone.parse() {
         return Ok(number);

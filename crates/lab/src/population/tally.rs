@@ -25,8 +25,8 @@ pub struct ClientTally {
     pub p50_us: u32,
     /// The same for p99: of so few the largest.
     pub p99_us: u32,
-    /// The longest time that it waited for an answer, in seconds: from the first query after an answer to the next
-    /// answer, or to the time-out of its last query. A client that asks nothing waits for nothing.
+    /// Longest wait for an answer, in seconds: from the first query after an answer to the next answer, or to the
+    /// timeout of the client's last query.
     pub longest_gap_s: f64,
     /// Queries that its rate foresaw; `None` for clients that think after each answer.
     pub expected: Option<f64>,
@@ -40,11 +40,11 @@ pub(super) struct Seen {
     /// Queries that were answered, or will not be.
     settled: u64,
     latencies_us: Vec<u32>,
-    /// When its latest answer came.
+    /// Time of the latest answer.
     latest_ns: u64,
-    /// Since when it has waited for an answer.
+    /// Start of the current wait for an answer.
     waits_since_ns: Option<u64>,
-    /// The longest that it waited.
+    /// Longest wait so far.
     longest_gap_ns: u64,
 }
 
@@ -72,7 +72,7 @@ impl Seen {
         }
     }
 
-    /// The longest time that it waited for an answer.
+    /// Longest wait for an answer.
     pub(super) fn longest_gap_s(&self) -> f64 {
         self.longest_gap_ns as f64 / SECOND_NS
     }

@@ -52,7 +52,7 @@ pub struct Survey {
     pub jumps: u64,
     /// Frames, segments and lines that something is missing for (`catlab trace info` says what).
     pub lost: u64,
-    /// What was read and left out, because it is another protocol or was not selected.
+    /// Messages that were left out: other protocols, or not selected.
     pub left_out: Vec<(Unread, u64)>,
     /// Why the trace could not be read to its end, if so.
     pub damaged: Option<String>,

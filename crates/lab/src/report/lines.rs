@@ -73,8 +73,8 @@ pub struct Client {
     pub p50_us: f64,
     /// 99th percentile of the same, microseconds.
     pub p99_us: f64,
-    /// The longest time that it waited for an answer, seconds: from the first query after an answer to the next answer,
-    /// or to the time-out of its last query.
+    /// Longest wait for an answer, in seconds: from the first query after an answer to the next answer, or to the
+    /// timeout of the client's last query.
     pub longest_gap_s: f64,
     /// Queries that the population foresaw for it: its rate, as long as it was active.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -117,7 +117,7 @@ pub struct ConnectionSummary {
     pub closed_by_us: u64,
     /// Queries on connections that others had been sent on, or were waiting for.
     pub reused_queries: u64,
-    /// Most that were open at one time; of several workers the sum of what each had in one second.
+    /// Peak number of open connections. With several workers, the sum of their peaks in one second.
     pub open_max: u64,
     /// From the first packet until it could be used; microseconds.
     pub handshake_us: Quantiles,

@@ -13,9 +13,9 @@ use std::time::Duration;
 /// Share of the local ports from which on it is said that they are about to run out.
 const PORT_SHARE_NEAR: f64 = 0.9;
 
-/// Between two queries on a connection, seconds: less is met by chance.
+/// Shortest time between two queries on a connection for this check, in seconds. Shorter times match by chance.
 const SPACING_MIN_S: f64 = 0.002;
-/// A service time that differs from it by a smaller share is taken for it.
+/// Largest relative difference at which a service time counts as equal to it.
 const SPACING_NEAR: f64 = 0.05;
 
 /// The limits of the rules.
@@ -71,8 +71,8 @@ fn lag_reason(total: &Second, rules: &Rules) -> Option<String> {
     (lag > rules.lag_p99_max).then(|| {
         let (lag, limit) = (super::duration(lag), super::duration(rules.lag_p99_max));
         format!(
-            "one query in a hundred went out {lag} late or more; the limit is {limit} (--lag-limit). Service time, \
-             losses and RCODEs still hold"
+            "p99 of the send lag is {lag}; the limit is {limit} (--lag-limit). Service time, losses and RCODEs \
+             still hold"
         )
     })
 }
@@ -103,12 +103,12 @@ pub enum LimitSide {
     Tool,
     /// The server, or the network between.
     Server,
-    /// Nothing: the offered rate was reached, and nobody knows what a higher one would meet.
+    /// Nothing: the offered rate was reached. The limit is higher and not known.
     None,
 }
 
 impl LimitSide {
-    /// In words.
+    /// Text for the terminal.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -137,9 +137,8 @@ pub fn judge(plan: &Plan, outcome: &Outcome, rules: &Rules) -> (Validity, Limit)
     let mut reasons: Vec<_> = lag_reason(&outcome.total, rules).into_iter().collect();
     if dropped > 0 {
         reasons.push(format!(
-            "{dropped} datagrams were lost here, unread: answers that the server did give. They count as lost, and \
-             latency has them at the timeout: its percentiles hold up to the share that was answered; lower the rate, \
-             or add --workers"
+            "{dropped} answers of the server were dropped at the sockets of this tool. They count as lost, with the \
+             timeout as latency; percentiles hold up to the answered share. Lower the rate, or add --workers"
         ));
     }
     reasons.extend(unsent_reason(plan, outcome, rules));
@@ -196,7 +195,7 @@ pub fn judge(plan: &Plan, outcome: &Outcome, rules: &Rules) -> (Validity, Limit)
     (Validity { valid: reasons.is_empty(), reasons }, Limit { side, evidence })
 }
 
-/// Whether all that was planned went out, and was answered right: a closed loop plans nothing.
+/// Whether all planned queries were sent and answered correctly. False for a closed loop, which has no plan.
 fn is_reached(plan: &Plan, outcome: &Outcome, rules: &Rules) -> bool {
     let total = &outcome.total;
     let right = total.checked.right_of(total.answered.saturating_sub(total.unexpected));
@@ -205,8 +204,8 @@ fn is_reached(plan: &Plan, outcome: &Outcome, rules: &Rules) -> bool {
     is_planned && is_answered && unsent_reason(plan, outcome, rules).is_none()
 }
 
-/// A latency that is the time from one query to the next on a connection: such a server answers a query when the next
-/// one comes.
+/// Detects a service time equal to the time between two queries on a connection. Such a server may answer each query
+/// only when the next one arrives.
 fn spacing(plan: &Plan, outcome: &Outcome) -> Option<String> {
     let is_stream = matches!(plan.transport, Transport::Tcp | Transport::Dot | Transport::Doh);
     let spacing = connection_spacing(plan)?;
@@ -214,18 +213,18 @@ fn spacing(plan: &Plan, outcome: &Outcome) -> Option<String> {
     let is_alike = is_stream && spacing >= SPACING_MIN_S && (p50 / spacing - 1.0).abs() <= SPACING_NEAR;
     is_alike.then(|| {
         format!(
-            "p50 of the service time is the time between two queries on a connection ({}): the server may answer a \
-             query when the next one comes",
+            "p50 of the service time is the time between two queries on a connection ({}): the server may answer \
+             each query only when the next one arrives",
             super::duration(Duration::from_secs_f64(spacing))
         )
     })
 }
 
-/// Seconds between two queries on a connection, where clients are all alike.
+/// Seconds between two queries on a connection, if all clients are the same.
 fn connection_spacing(plan: &Plan) -> Option<f64> {
     let Pace::Open(schedule) = &plan.pace else { return None };
     let rate = schedule.query_count_of(plan.part) / plan.pace.duration().as_secs_f64();
-    // Each worker has its own.
+    // Each worker has its own connections.
     let connections = plan.connection_count * plan.worker_count;
     Some(connections as f64 / rate)
 }
@@ -245,8 +244,8 @@ fn unsent_reason(plan: &Plan, outcome: &Outcome, rules: &Rules) -> Option<String
     let is_short = !outcome.is_interrupted && sent < least;
     is_short.then(|| {
         format!(
-            "{sent:.0} queries were sent of {planned:.0} that were planned. Service time and RCODEs still hold for the \
-             rate that was sent; lower --rate or --speed, or add --workers"
+            "{sent:.0} of {planned:.0} planned queries were sent. Service time and RCODEs still hold for the rate that \
+             was sent; lower --rate or --speed, or add --workers"
         )
     })
 }

@@ -52,12 +52,12 @@ pub(super) fn read(path: &Path, octets: &[u8], skip: Skip<'_>) -> Result<Message
 /// A message has a header, and one question as queries and updates have.
 fn check(message: &[u8]) -> Result<(), (NoQuery, String)> {
     if message.len() > QUERY_OCTETS_MAX {
-        let reason = format!("{} octets are more than the {QUERY_OCTETS_MAX} of a query", message.len());
+        let reason = format!("a query of {} bytes is longer than {QUERY_OCTETS_MAX}", message.len());
         return Err((NoQuery::TooLong, reason));
     }
     let bad = |reason| Err((NoQuery::BadMessage, reason));
     match message.first_chunk::<HEADER_OCTETS>() {
-        None => bad(format!("a message of {} octets is none; its header has {HEADER_OCTETS}", message.len())),
+        None => bad(format!("a message of {} bytes is shorter than its header of {HEADER_OCTETS}", message.len())),
         Some(&[_, _, _, _, 0, 1, ..]) => Ok(()),
         Some(header) => bad(format!("it has {} questions, not one", u16::from_be_bytes([header[4], header[5]]))),
     }
@@ -91,7 +91,7 @@ mod tests {
             "x: octet 19: the file ends within a message: 18 octets of 19"
         );
         assert_eq!(refused(&octets[..20]), "x: octet 19: the file ends within a message: 1 octets of 2");
-        assert_eq!(refused(&[0, 3, 1, 2, 3]), "x: octet 0: a message of 3 octets is none; its header has 12");
+        assert_eq!(refused(&[0, 3, 1, 2, 3]), "x: octet 0: a message of 3 bytes is shorter than its header of 12");
         octets[7] = 2;
         assert_eq!(refused(&octets), "x: octet 0: it has 2 questions, not one");
     }

@@ -74,7 +74,7 @@ impl Workload {
         Self { source: Source::Listed { messages, next: 0, stride: 1 }, learns_cookies: false, signer: None }
     }
 
-    /// How many messages the list has, if it is one.
+    /// Number of messages, if the workload is a list.
     #[must_use]
     pub fn listed_count(&self) -> Option<usize> {
         if let Source::Listed { messages, .. } = &self.source { Some(messages.len()) } else { None }
@@ -206,7 +206,7 @@ pub enum WorkloadError {
     },
     /// Its messages are whole, and something was to be set in them.
     Whole(PathBuf),
-    /// No query at all, and what was skipped.
+    /// The file holds no query. Has the skipped entries.
     Empty(PathBuf, Skipped),
 }
 
@@ -236,14 +236,14 @@ impl std::error::Error for WorkloadError {}
 /// Octets that tell a binary file from text: a length and a header.
 const HEADER_OCTETS_READ: usize = 14;
 
-/// How a query file is read.
+/// Options for reading a query file.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reading {
-    /// Which tool's text; found out by itself otherwise.
+    /// Text dialect. Without it the dialect is detected.
     pub dialect: Option<Dialect>,
-    /// It is binary, whatever it looks like.
+    /// Read the file as binary, whatever its content.
     pub is_binary: bool,
-    /// The first entry that is no query is an error. Otherwise all such entries are skipped and counted.
+    /// Fail at the first invalid entry. Otherwise invalid entries are skipped and counted.
     pub is_strict: bool,
 }
 
@@ -251,7 +251,7 @@ pub struct Reading {
 /// apart by content; each also as `.xz`.
 ///
 /// # Errors
-/// [`WorkloadError`] when the file holds no query; if it is read strictly with line or offset, and reason.
+/// [`WorkloadError`] if the file holds no query, or in strict mode for the first invalid entry.
 pub fn read(path: &Path, reading: Reading, extras: &Extras) -> Result<(Messages, Skipped), WorkloadError> {
     let octets = read_octets(path)?;
     let Reading { dialect, is_strict, .. } = reading;
@@ -277,7 +277,7 @@ pub fn read(path: &Path, reading: Reading, extras: &Extras) -> Result<(Messages,
     if messages.len() == 0 { Err(WorkloadError::Empty(path.to_owned(), skipped)) } else { Ok((messages, skipped)) }
 }
 
-/// What is done with an entry that is no query: it is skipped, or ends the reading.
+/// Handles an invalid entry: skips it or returns the error.
 type Skip<'s> = &'s mut dyn FnMut(NoQuery, WorkloadError) -> Result<(), WorkloadError>;
 
 /// Reads a file of updates as `dnsperf -u` takes them; also as `.xz`.

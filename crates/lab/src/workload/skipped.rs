@@ -1,30 +1,30 @@
-//! Lines and messages of a query file that are no query: counted by reason, the first of them kept.
+//! Invalid entries of a query file: counts by reason, and the text of the first ones.
 
 use crate::limits::{SKIPPED_SHOWN_MAX, WORD_SHOWN_MAX};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Why something of a query file is no query.
+/// Reason why an entry of a query file is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum NoQuery {
-    /// A line with a name alone.
+    /// A line with only a name.
     NoType,
-    /// A type that nobody knows.
+    /// An unknown type.
     UnknownType,
-    /// A name that no message can have.
+    /// An invalid name.
     BadName,
-    /// A third column that the dialect does not have.
+    /// An invalid third column.
     BadColumn,
-    /// The query would be longer than queries may be.
+    /// The query exceeds the size limit.
     TooLong,
-    /// A message that is not one of a query.
+    /// A message that is not a query.
     BadMessage,
     /// The file ends within a message.
     CutShort,
 }
 
 impl NoQuery {
-    /// What it means, for people.
+    /// Meaning in words.
     #[must_use]
     pub const fn meaning(self) -> &'static str {
         match self {
@@ -39,11 +39,11 @@ impl NoQuery {
     }
 }
 
-/// What was skipped of a query file.
+/// Skipped entries of a query file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skipped {
     counts: BTreeMap<NoQuery, u64>,
-    /// The first of them, each with its place and what is wrong.
+    /// The first skipped entries, each with position and reason.
     first: Vec<String>,
 }
 
@@ -55,7 +55,7 @@ impl Skipped {
         }
     }
 
-    /// How many.
+    /// Number of skipped entries.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.values().sum()
@@ -63,7 +63,7 @@ impl Skipped {
 }
 
 impl fmt::Display for Skipped {
-    /// Lines for a terminal; nothing if nothing was skipped.
+    /// Writes lines for the terminal. Writes nothing if no entry was skipped.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.count();
         if count == 0 {
@@ -76,7 +76,7 @@ impl fmt::Display for Skipped {
     }
 }
 
-/// A word of a file as it can be shown: no control characters, and not all of a long one.
+/// Prepares a word for printing: escapes control characters and shortens long words.
 pub(super) fn shown(word: &str) -> String {
     let mut letters = word.chars();
     let short: String = letters.by_ref().take(WORD_SHOWN_MAX).flat_map(char::escape_debug).collect();

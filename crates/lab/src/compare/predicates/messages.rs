@@ -84,9 +84,8 @@ fn bare_answer<'a>(exchange: &Exchange<'a>) -> Option<(&'a Query, Rcode, &'a Res
     Some((exchange.query?, ours.rcode, exchange.theirs.response()?))
 }
 
-/// RFC 6895 3.1: QTYPE OPT, TSIG and TKEY are meta types that no question has, so FORMERR, as RFC 9824 3.5 has it for
-/// NXNAME; RFC 1035 4.1.1: NOTIMP for MAILA and MAILB. BIND says the same; NSD and Knot look the name up as if a zone
-/// could have such data.
+/// RFC 6895 3.1: OPT, TSIG and TKEY are meta types, which a question must not have, so FORMERR. RFC 9824 3.5 requires
+/// the same for NXNAME. RFC 1035 4.1.1: NOTIMP for MAILA and MAILB. BIND agrees; NSD and Knot look up the name.
 pub(super) fn meta_qtype(exchange: &Exchange<'_>) -> bool {
     let Some((query, rcode, theirs)) = bare_answer(exchange) else { return false };
     let expected = match query.qtype {
@@ -99,7 +98,7 @@ pub(super) fn meta_qtype(exchange: &Exchange<'_>) -> bool {
     rcode == expected && looks_up
 }
 
-/// RFC 3597 3: a type that is not known is looked up like any other. Knot says NOTIMP to 0.
+/// RFC 3597 3: an unknown type is looked up like any other. Knot answers NOTIMP for type 0.
 pub(super) fn reserved_qtype(exchange: &Exchange<'_>) -> bool {
     let (Some(query), Some(ours), Some(theirs)) =
         (exchange.query, exchange.ours.response(), exchange.theirs.response())

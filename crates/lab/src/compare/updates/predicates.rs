@@ -51,7 +51,7 @@ const PREDICATES: &[Predicate] = &[
     // RFC 2136 3.2 comes before 3.4.1.
     bind(Quirk::ScanFirst, "scans the update section before prerequisites"),
     // RFC 4035 2.4 asks signers not to have it; RFC 2136 does not make a server delete what it was not asked to.
-    // One at the apex ours refuses.
+    // Ours refuses a DS at the apex.
     bind(Quirk::OrphanDsGoes, "deletes DS without NS"),
     // RFC 2136 3.3 lets a server refuse by policy; ours has none about addresses, which may come with the next update.
     bind(Quirk::ApexNsNeedsAddress, "refuses an apex NS without address"),

@@ -7,7 +7,7 @@ pub enum Quirk {
     ScanFirst,
     /// A DS without NS beside it, or at the apex, is deleted, whoever brought it; the serial steps all the same.
     OrphanDsGoes,
-    /// A DS at the apex is added as other types are.
+    /// Adds a DS at the apex like any other type.
     ApexDsTaken,
     /// An NS of the apex whose target is in the zone and has no address makes the update be REFUSED.
     ApexNsNeedsAddress,

@@ -134,7 +134,7 @@ fn scan(raw: &Raw, update: &Update, quirks: Quirks<'_>) -> Check {
         _ => true,
     };
     fail_if(is_malformed, Rcode::FORMERR)?;
-    // RFC 4035 2.4: DS "MUST NOT appear at a zone's apex"; what is there may be deleted.
+    // RFC 4035 2.4: DS "MUST NOT appear at a zone's apex". An existing DS may be deleted.
     let is_apex_ds = raw.rtype == Rtype::DS && raw.class == Class::IN && raw.owner == update.apex;
     let takes_ds = quirks.has(Quirk::ApexDsTaken) || quirks.has(Quirk::OrphanDsGoes);
     fail_if(is_apex_ds && !takes_ds, Rcode::REFUSED)?;

@@ -1,4 +1,4 @@
-//! Populations as they are written.
+//! Tests of population files.
 
 use super::*;
 

@@ -7,7 +7,7 @@
 
 // seconds.jsonl: DNS-OARC dns-metrics.
 pub(super) mod metrics;
-// shotgun.json, shotgun.jsonl: DNS Shotgun, its master branch and another one.
+// shotgun.json for the master branch of DNS Shotgun, shotgun.jsonl for another branch.
 mod shotgun;
 mod shotgun_lines;
 // *.hlog: HdrHistogram interval logs.

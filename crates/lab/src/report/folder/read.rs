@@ -101,7 +101,7 @@ fn time(recording: &mut Recording, timing: Timing, mut log: Intervals) {
     }
 }
 
-/// A newer form can lack what this program reads, or mean another thing by it.
+/// Refuses a newer version: fields may be missing or have another meaning.
 fn refuse_newer(folder: &Path) -> Result<(), ReadError> {
     #[derive(Deserialize)]
     struct Form {
@@ -112,7 +112,7 @@ fn refuse_newer(folder: &Path) -> Result<(), ReadError> {
         Some(found) if found > SCHEMA_VERSION.into() => Err(ReadError {
             path: folder.join("summary.json"),
             reason: format!(
-                "it has schema_version {found}, and this catlab reads versions up to {SCHEMA_VERSION}: use the catlab \
+                "it has schema_version {found}, but this catlab reads versions up to {SCHEMA_VERSION}; use the catlab \
                  that wrote it, or a newer one"
             ),
         }),

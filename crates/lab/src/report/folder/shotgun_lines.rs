@@ -1,5 +1,5 @@
-//! `shotgun.jsonl`: what a branch of DNS Shotgun writes (commit 05161509), a JSON value a line. Its master branch has
-//! version 20200527.
+//! `shotgun.jsonl`, the format of a branch of DNS Shotgun (commit 05161509): one JSON value a line. The master branch
+//! uses version 20200527 instead.
 //! Its names are those of dns-metrics, its times milliseconds, and its latency a count for each of them.
 
 use super::shotgun::{RCODES, connections_of, connections_of_all, milliseconds, sending};

@@ -136,7 +136,7 @@ fn a_newer_form_is_refused() {
     let folder = written("newer", &recording());
     let path = folder.0.join("summary.json");
     let text = std::fs::read_to_string(&path).unwrap();
-    // What this form will look like is not known: only its version is read.
+    // The fields of a newer version are unknown, so only the version is read.
     for text in [text.replace("20261121", "20991231"), r#"{"schema_version": 20991231}"#.to_owned()] {
         std::fs::write(&path, text).unwrap();
         let error = read(&folder.0).unwrap_err().to_string();

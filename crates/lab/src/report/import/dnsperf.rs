@@ -1,5 +1,5 @@
-//! What dnsperf printed: its statistics, the rates of `-S`, and its histogram when it was built and asked for one. And
-//! what resperf printed, which has the same lines but for the latency.
+//! Output of dnsperf: statistics, the rates of `-S`, and the optional histogram. Also the output of resperf, which has
+//! the same lines without latency.
 
 use crate::report::{Distribution, Manifest, Row, Run};
 use std::collections::BTreeMap;
@@ -37,15 +37,12 @@ pub(super) fn read(text: &str, label: String) -> Result<Run, String> {
         ..Manifest::default()
     };
     let mut notes = vec![match maximum {
-        // Its rate rises from zero to what the server no longer answers.
+        // resperf raises its rate from zero until the server drops queries.
         Some(maximum) => format!(
-            "resperf raises its rate all the time: counts and rates are of the whole ramp, and are not to be compared \
-             with a run at one rate. Its maximum throughput was {maximum}; it knows no latency"
+            "resperf raises its rate during the run: counts and rates cover the whole ramp and cannot be compared with \
+             a run at one rate. The maximum throughput was {maximum}; there is no latency"
         ),
-        None => {
-            "dnsperf measures from the sending of each query, and leaves those without an answer out of its latency"
-                .into()
-        }
+        None => "dnsperf measures latency from the actual send time and leaves out queries without an answer".into(),
     }];
     // What `catlab load --dnsperf-text` says of a run of its own.
     if let Some(reasons) = after("[Status] INVALID:") {

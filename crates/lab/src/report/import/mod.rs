@@ -1,6 +1,6 @@
 //! Runs of other programs, so that old ones are drawn beside ours.
 
-// What dnsperf and resperf printed.
+// Output of dnsperf and resperf.
 mod dnsperf;
 // dns-metrics of another program: kxdpgun -j.
 mod kxdpgun;

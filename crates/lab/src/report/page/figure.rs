@@ -163,7 +163,7 @@ fn end(run: &Run) -> f64 {
 /// A line of a run.
 pub(super) fn line(name: &str, x: Vec<f64>, y: Vec<Option<f64>>, colour: &str, dash: &str) -> Value {
     let is_there = |at: usize| y.get(at).is_some_and(Option::is_some);
-    // A line of one point cannot be seen: it has a marker.
+    // A line of one point is invisible without a marker.
     let is_single = |at: usize| is_there(at) && !is_there(at + 1) && (at == 0 || !is_there(at - 1));
     let has_single = (0..y.len()).any(is_single);
     let size: Value = if x.len() >= 3 && has_single {
@@ -178,8 +178,8 @@ pub(super) fn line(name: &str, x: Vec<f64>, y: Vec<Option<f64>>, colour: &str, d
     })
 }
 
-/// One of several lines of one of several runs: the legend names each run once, and what the line is stands in the
-/// hover. A legend of all lines would cover the picture.
+/// Marks a line as one of several lines of a run. The legend names each run once, and the hover text names the line: a
+/// legend with all lines would cover the picture.
 pub(super) fn of_run(trace: &mut Value, run: &str, what: &str) {
     let template = trace["hovertemplate"].as_str().unwrap_or("%{y}").to_owned();
     trace["hovertemplate"] = format!("{template}<extra>{} {}</extra>", drawn(run), drawn(what)).into();
@@ -187,7 +187,7 @@ pub(super) fn of_run(trace: &mut Value, run: &str, what: &str) {
     trace["name"] = drawn(run).into();
 }
 
-/// Names each run once in the legend of a picture.
+/// Shows each run only once in the legend of a picture.
 fn name_once(traces: &mut [Value]) {
     let mut named = BTreeSet::new();
     for trace in traces.iter_mut().filter(|trace| trace["legendgroup"].is_string()) {
@@ -196,8 +196,8 @@ fn name_once(traces: &mut [Value]) {
     }
 }
 
-/// Pictures of several runs on the same axes, so that they can be held beside each other: the time of the longest run,
-/// and of heat maps and boxes the same latencies and colours.
+/// Gives the pictures of several runs the same axes for comparison: the time of the longest run, and in heat maps and
+/// box plots the same latency range and colours.
 pub(super) fn align(figures: &mut [Figure]) {
     let is_of_latency = |figure: &Figure| figure.id.starts_with("heat-") || figure.id.starts_with("boxes-");
     let values =
@@ -332,7 +332,7 @@ mod tests {
             let trace = line("", x, y, GREY, "solid");
             (trace["mode"].clone(), trace["marker"]["size"].clone())
         };
-        // Connections that are opened before the first query have their handshakes in the first second alone.
+        // If connections open before the first query, only the first second has handshakes.
         assert_eq!(drawn(vec![Some(1.0), None, None, None]), (json!("lines+markers"), json!([5, 0, 0, 0])));
         assert_eq!(drawn(vec![Some(1.0), Some(1.0), None, Some(1.0)]), (json!("lines+markers"), json!([0, 0, 0, 5])));
         assert_eq!(drawn(vec![Some(1.0); 4]), (json!("lines"), json!(5)));

@@ -20,7 +20,7 @@ pub(super) fn percentiles(runs: &[Run]) -> Figure {
     let mut n_max = 10;
     for (index, run) in runs.iter().enumerate() {
         let timings = [("", &run.total.latency, 2.0), (" service", &run.total.service, 1.0)];
-        // The service time of several runs would fill the legend.
+        // With several runs, lines for the service time would fill the legend.
         let count = if runs.len() > 1 { 1 } else { 2 };
         let timings = timings.into_iter().take(count).filter(|(_, distribution, _)| !distribution.is_empty());
         for (suffix, distribution, width) in timings {
@@ -273,7 +273,7 @@ fn span(intervals: &[Interval]) -> String {
 pub(super) fn rates(runs: &[Run], intervals: &[Vec<Interval>]) -> Figure {
     let mut figure = Figure::new("rate", "Rate", &runs.iter().collect::<Vec<_>>()).caption(
         "Queries sent (dotted) and right answers (solid), each in the second of its query; thin, the answers in the \
-             second in which they came, the late ones left out. Where the two part, answers waited.",
+second in which they came, the late ones left out. Where the two part, answers waited.",
     );
     for (index, (run, intervals)) in runs.iter().zip(intervals).enumerate() {
         let x: Vec<f64> = intervals.iter().map(Interval::middle).collect();

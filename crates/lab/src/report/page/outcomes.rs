@@ -129,7 +129,7 @@ pub(super) fn connections(runs: &[Run]) -> Vec<Figure> {
     let open: [Plotted; 1] = [("open", |row| row.most_open() as f64)];
     vec![
         of_connections(runs, "connections", "Connections open", &open, linear("connections"))
-            .caption("The most that were open at one time in each second."),
+            .caption("Peak number of open connections in each second."),
         of_connections(runs, "handshakes", "Connections opened and closed", &counts, linear("a second")).caption(
             "Handshakes that came to an end, of these resumed and with 0-RTT data; handshakes that failed; connections \
              that ended.",

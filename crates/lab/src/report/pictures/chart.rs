@@ -273,7 +273,7 @@ impl Chart {
                     chart.draw_series([Rectangle::new([place(*from), place(*to)], style)])?;
                 }
                 Mark::Line(_, points, colour) if points.len() == 1 => {
-                    // A line of one point cannot be seen.
+                    // A line of one point is invisible.
                     let style = colour.rgb.mix(colour.opacity).filled();
                     chart.draw_series([Circle::new(place(points[0]), 3 * scale, style)])?;
                 }

@@ -4,10 +4,10 @@ use super::chart::{Chart, Colour, Scale};
 use super::{end, steps, titled};
 use crate::report::{ConnectionRow, Run};
 
-/// How many each run had open at most in each second, over each transport.
+/// Peak number of open connections of each run in each second, by transport.
 pub(super) fn open(runs: &[Run]) -> Option<Chart> {
     let most = all(runs).map(|(_, rows)| rows.iter().map(ConnectionRow::most_open).max().unwrap_or_default()).max()?;
-    let mut chart = titled("Connections open at one time, most in each second", runs);
+    let mut chart = titled("Peak open connections in each second", runs);
     chart.x = time(runs);
     chart.y = Scale::linear(0.0, most.max(1) as f64 * 1.05, "connections", None);
     for (colour, (name, rows)) in all(runs).enumerate() {

@@ -46,10 +46,10 @@ impl Form {
     }
 }
 
-/// Draws all pictures into a folder; gives their files. Files that are there are replaced on demand only.
+/// Draws all pictures into a folder and returns their paths. Existing files are only replaced if `replace` is set.
 ///
 /// # Errors
-/// When one cannot be written, or is there.
+/// A file cannot be written, or exists and `replace` is not set.
 pub fn write(runs: &[Run], folder: &Path, form: Form, replace: bool) -> Result<Vec<PathBuf>, String> {
     std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut drawn = Vec::new();
@@ -58,10 +58,10 @@ pub fn write(runs: &[Run], folder: &Path, form: Form, replace: bool) -> Result<V
         if let Some(chart) = picture {
             if !replace && path.symlink_metadata().is_ok() {
                 let path = path.display();
-                return Err(format!("cannot write to {path}: it is there; name another folder, or use --force"));
+                return Err(format!("cannot write to {path}: it exists; name another folder, or use --force"));
             }
-            let octets = chart.draw(form).map_err(|error| format!("{}: {error}", path.display()))?;
-            drawn.push((path, octets));
+            let bytes = chart.draw(form).map_err(|error| format!("{}: {error}", path.display()))?;
+            drawn.push((path, bytes));
         }
         Ok(())
     };
@@ -83,7 +83,7 @@ pub fn write(runs: &[Run], folder: &Path, form: Form, replace: bool) -> Result<V
         put(name("heat"), heat(run, &frame))?;
         put(name("answers"), answers(run, &frame))?;
     }
-    let write = |(path, octets): (PathBuf, Vec<u8>)| match std::fs::write(&path, octets) {
+    let write = |(path, bytes): (PathBuf, Vec<u8>)| match std::fs::write(&path, bytes) {
         Ok(()) => Ok(path),
         Err(error) => Err(format!("{}: {error}", path.display())),
     };
@@ -185,7 +185,7 @@ fn send_lag(runs: &[Run]) -> Option<Chart> {
     Some(chart)
 }
 
-/// What pictures of one run have in common with those of the others, so that they can be held beside each other.
+/// Axis ranges that the pictures of all runs share.
 struct Frame {
     is_alone: bool,
     end: f64,
@@ -211,7 +211,7 @@ impl Frame {
         }
     }
 
-    /// An empty picture of one run, along the time of the longest.
+    /// An empty picture of one run. Its time axis covers the longest run.
     fn chart(&self, name: &str, run: &Run) -> Chart {
         let name = if self.is_alone { name.to_owned() } else { format!("{name}: {}", run.label) };
         let mut chart = titled(&name, std::slice::from_ref(run));
@@ -220,7 +220,7 @@ impl Frame {
     }
 }
 
-/// Queries of a second by latency: the number of the bin, and how many.
+/// Queries of a second by latency: the index and the count of each bin.
 fn cells(row: &Row) -> Vec<(i64, u64)> {
     let bin = |ns: u64| (seconds(ns).log10() * HEAT_STEPS).floor() as i64 as u64;
     let binned = Distribution::of(row.latency.entries().iter().map(|&(value, count)| (bin(value), count)));

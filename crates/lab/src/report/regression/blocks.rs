@@ -117,9 +117,9 @@ fn add_up<'a, 'b>(values: &'a [u64], counts: &'a mut [u64], blocks: impl Iterato
     Totals { values, counts, n, right, seconds }
 }
 
-/// The interval of the ratio B/A of a quantile, by the ranks of the queries of each. The logarithms of both intervals
-/// are combined as Donner and Zou do ("Closed-form confidence intervals for functions of the normal mean and standard
-/// deviation", 2012).
+/// Interval of the ratio B/A of a quantile, from the ranks of the queries. Combines the logarithms of both intervals as
+/// Donner and Zou do ("Closed-form confidence intervals for functions of the normal mean and standard deviation",
+/// 2012).
 pub(super) fn ratio_by_rank(a: &Totals<'_>, b: &Totals<'_>, quantile: f64) -> [f64; 2] {
     let log = |ns: f64| ns.max(1.0).ln();
     let [at_a, at_b] = [a, b].map(|totals| log(totals.latency_ns(quantile) as f64));
@@ -164,8 +164,8 @@ impl Totals<'_> {
         place.map_or(0, |place| self.values[place])
     }
 
-    /// Lower and upper end of the 95 % interval of a quantile, by rank, of independent queries; infinite where the
-    /// queries are too few to bound it.
+    /// Lower and upper end of the 95 % interval of a quantile, by rank, for independent queries. An end is infinite if
+    /// there are too few queries.
     fn bounds_ns(&self, quantile: f64) -> [f64; 2] {
         let n = self.n as f64;
         let half = 1.96 * (n * quantile * (1.0 - quantile)).sqrt();

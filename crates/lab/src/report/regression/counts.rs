@@ -1,8 +1,8 @@
 //! Shares of the queries of two whole runs: loss, wrong answers, failures, each RCODE.
 //!
-//! A bootstrap over seconds cannot see a server that is dead for one second of twenty: a third of the draws leave that
-//! second out. So the queries of the whole run are counted. The interval is Newcombe's of two score intervals
-//! ("Interval estimation for the difference between independent proportions", 1998, method 10).
+//! A bootstrap over seconds misses a server that is dead for one second of twenty: a third of the draws leave that
+//! second out. So the queries of the whole run are counted. The interval is method 10 of Newcombe ("Interval estimation
+//! for the difference between independent proportions", 1998).
 
 use super::figure::is_failure;
 use super::student;
@@ -11,13 +11,13 @@ use crate::limits::COMPARED_RCODES_MAX;
 use crate::report::Row;
 use std::collections::BTreeMap;
 
-/// A share that is so many times the other's is no chance, however the queries were lost together.
+/// Ratio of two shares above which a difference is significant even if the losses came in bursts.
 const CERTAIN_RATIO: f64 = 10.0;
 
-/// Events of a run, second by second: how many, and of how many queries.
+/// Events and queries of a run in each second.
 pub(super) struct Counts(Vec<(u64, u64)>);
 
-/// A difference of two shares.
+/// A difference between two shares.
 pub(super) struct ShareDifference {
     pub(super) figure: Figure,
     pub(super) shares: [f64; 2],
@@ -35,7 +35,7 @@ impl Counts {
     }
 }
 
-/// All shares that mean something in one of the two runs.
+/// All shares that occur in at least one of the runs.
 pub(super) fn shares(a: &[&Row], b: &[&Row]) -> Vec<ShareDifference> {
     let lost = |row: &Row| (row.timed_out + row.connection_lost, row.sent);
     let wrong = |row: &Row| (row.checked.wrong(), row.checked.checked);
@@ -56,7 +56,7 @@ pub(super) fn shares(a: &[&Row], b: &[&Row]) -> Vec<ShareDifference> {
     all
 }
 
-/// The RCODEs of both runs, the most frequent first.
+/// The RCODEs of both runs, most frequent first.
 fn rcodes(a: &[&Row], b: &[&Row]) -> Vec<String> {
     let mut counts = BTreeMap::<&String, u64>::new();
     for (rcode, count) in a.iter().chain(b).flat_map(|row| &row.rcodes) {
@@ -67,7 +67,7 @@ fn rcodes(a: &[&Row], b: &[&Row]) -> Vec<String> {
     counts.into_iter().take(COMPARED_RCODES_MAX).map(|(rcode, _)| rcode.clone()).collect()
 }
 
-/// B less A; `None` where one of them has nothing to take a share of.
+/// B minus A. `None` if a run has no queries to take a share of.
 fn difference(figure: Figure, a: &Counts, b: &Counts) -> Option<ShareDifference> {
     let ((events_a, of_a), (events_b, of_b)) = (a.total(), b.total());
     if of_a == 0 || of_b == 0 {
@@ -79,13 +79,13 @@ fn difference(figure: Figure, a: &Counts, b: &Counts) -> Option<ShareDifference>
     let t = student::student_quantile((1.0 - LEVEL) / 2.0, seconds.saturating_sub(2).max(4) as f64);
     let side = |counts: (u64, u64), shrunk: f64| (counts.0 as f64 / shrunk, counts.1 as f64 / shrunk);
     let alone = newcombe(side(a.total(), 1.0), side(b.total(), 1.0), z);
-    // The rare side of a share: losses, or answers with another RCODE than nearly all have.
+    // Use the rare side of a share: above one half, count the other answers.
     let is_rare = shares[0] + shares[1] <= 1.0;
     let [rare_a, rare_b] = if is_rare { shares } else { shares.map(|share| 1.0 - share) };
     let is_certain = rare_a.max(rare_b) > CERTAIN_RATIO * rare_a.min(rare_b);
     let together = dispersion(a, b);
     let interval = if shares[0].total_cmp(&shares[1]).is_eq() {
-        // The same share of the same kind says nothing but that they are alike.
+        // Two equal shares of 0 or 1 are no difference.
         if events_a == 0 || events_a == of_a { [0.0; 2] } else { alone }
     } else if is_certain || together <= 1.0 {
         alone
@@ -95,7 +95,7 @@ fn difference(figure: Figure, a: &Counts, b: &Counts) -> Option<ShareDifference>
     Some(ShareDifference { figure, shares, counts: [events_a, events_b], interval })
 }
 
-/// How many queries share one fate: the variance of the seconds by that of independent queries, both runs together.
+/// Overdispersion of both runs: the variance between seconds divided by the variance of independent queries.
 fn dispersion(a: &Counts, b: &Counts) -> f64 {
     let (total_a, total_b) = (a.total(), b.total());
     let pooled = (total_a.0 + total_b.0) as f64 / (total_a.1 + total_b.1) as f64;
@@ -114,7 +114,7 @@ fn dispersion(a: &Counts, b: &Counts) -> f64 {
     (sum / f64::max(seconds - 2.0, 1.0)).max(1.0)
 }
 
-/// The interval of B less A.
+/// Interval of B minus A.
 fn newcombe(a: (f64, f64), b: (f64, f64), z: f64) -> [f64; 2] {
     let (share_a, share_b) = (a.0 / a.1, b.0 / b.1);
     let ([low_a, high_a], [low_b, high_b]) = (wilson(a, z), wilson(b, z));
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
     use rand::{Rng, SeedableRng};
 
-    /// Of 2,000 pairs of runs alike, how many have an interval without 0 in it; in percent.
+    /// Percentage of 2,000 pairs of equal runs whose interval does not contain 0.
     fn false_alarms(bursts: f64, share_in_burst: f64, share: f64) -> f64 {
         let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(17);
         let mut run = || {
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn runs_alike_differ_as_often_as_the_level_says() {
-        // Queries lost alone, rare and frequent; seconds that lose half of theirs, also beside single losses.
+        // Rare and frequent single losses; seconds that lose half of their queries, with and without single losses.
         for (bursts, in_burst, share) in [(0.0, 0.0, 0.001), (0.0, 0.0, 0.05), (0.3, 0.5, 0.0), (0.2, 0.3, 0.01)] {
             let alarms = false_alarms(bursts, in_burst, share);
             println!("{bursts} {in_burst} {share}: {alarms} %");

@@ -1,18 +1,18 @@
-//! What is compared: latency percentiles, rates, and shares of the queries.
+//! Figures to compare: latency percentiles, rates, and shares of the queries.
 
 use super::blocks::Totals;
 use serde::{Serialize, Serializer};
 
-/// What is compared.
+/// A figure to compare.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Figure {
-    /// Latency that half of the queries do not exceed.
+    /// Median latency.
     P50,
-    /// Nine in ten.
+    /// 90th percentile of the latency.
     P90,
-    /// 99 in 100.
+    /// 99th percentile of the latency.
     P99,
-    /// 999 in 1,000.
+    /// 99.9th percentile of the latency.
     P99_9,
     /// Right answers a second.
     AchievedRate,
@@ -26,11 +26,11 @@ pub enum Figure {
     Rcode(String),
 }
 
-/// The figures that a bootstrap over seconds can see.
+/// Figures that are compared with a bootstrap over seconds.
 pub(super) const OF_SECONDS: [Figure; 5] = [Figure::P50, Figure::P90, Figure::P99, Figure::P99_9, Figure::AchievedRate];
 
 impl Figure {
-    /// Its name in a table.
+    /// Name in the table.
     pub(super) fn label(&self) -> String {
         match self {
             Self::P50 => "latency p50".to_owned(),
@@ -55,22 +55,22 @@ impl Figure {
         }
     }
 
-    /// Whether it is a share of the queries: such a figure changes by a difference, all others by a ratio.
+    /// Whether the figure is a share of the queries. Shares are compared by difference, other figures by ratio.
     pub(super) fn is_share(&self) -> bool {
         matches!(self, Self::Loss | Self::Wrong | Self::Failures | Self::Rcode(_))
     }
 
-    /// Whether less of it is worse.
+    /// Whether a smaller value is worse.
     pub(super) fn is_good(&self) -> bool {
         matches!(self, Self::AchievedRate)
     }
 
-    /// Whether neither more nor less of it is worse: among answers, and among failures, there is no rank.
+    /// Whether neither a smaller nor a larger value is worse, as for the share of an RCODE.
     pub(super) fn is_neutral(&self) -> bool {
         matches!(self, Self::Rcode(_))
     }
 
-    /// Whether such a share is of losses and errors.
+    /// Whether the figure counts losses or errors.
     pub(super) fn is_error(&self) -> bool {
         match self {
             Self::Loss | Self::Wrong | Self::Failures => true,
@@ -79,7 +79,7 @@ impl Figure {
         }
     }
 
-    /// Of one run or one draw: microseconds, or answers a second.
+    /// Value in one run or one draw: microseconds, or answers a second.
     pub(super) fn of(&self, totals: &Totals<'_>) -> f64 {
         match self.quantile() {
             Some(quantile) => totals.latency_ns(quantile) as f64 / 1e3,
@@ -96,12 +96,12 @@ impl Figure {
     }
 }
 
-/// Whether an answer with this RCODE says nothing of the name: it exists, or does not (RFC 2308 1).
+/// Whether an RCODE is a failure: it does not tell whether the name exists (RFC 2308 1).
 pub(super) fn is_failure(rcode: &str) -> bool {
     !matches!(rcode, "NOERROR" | "NXDOMAIN")
 }
 
-/// As one word: `p99_9`, `loss`, `rcode_SERVFAIL`.
+/// Serialized as one word: `p99_9`, `loss`, `rcode_SERVFAIL`.
 impl Serialize for Figure {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let word = match self {

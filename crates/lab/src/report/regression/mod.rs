@@ -3,7 +3,7 @@
 //! Queries near in time share their fate: a pause of the server makes a hundred neighbours slow. To draw single queries
 //! anew would take them for a hundred witnesses and give intervals far too narrow. So whole seconds are drawn, with all
 //! their queries; of long runs, blocks of seconds that follow one another. Losses and RCODEs are counted over the whole
-//! run: draws of seconds cannot see the few seconds in which a server was dead.
+//! run: draws of seconds miss the few seconds in which a server was dead.
 //!
 //! ```text
 //!   Run, Run -> blocks -> 2,000 draws of as many blocks -> ratio B/A of each figure -> interval -> verdict
@@ -14,7 +14,7 @@
 mod blocks;
 // Shares of all queries: loss, wrong answers, failures, RCODEs.
 mod counts;
-// What is compared.
+// Figures to compare.
 mod figure;
 // One quantile of sides that took turns.
 mod quantile;
@@ -45,29 +45,29 @@ const NOTHING: f64 = 1e-9;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The interval has no change in it, and lies within the threshold on both sides.
+    /// The interval contains no change and is within the threshold on both sides.
     NoDifference,
     /// B is better, beyond chance.
     Better,
-    /// B is different, beyond chance, in a figure of which neither more nor less is worse.
+    /// B is significantly different in a figure without a better side.
     Different,
-    /// B is worse, beyond chance; the change that was seen is within the threshold.
+    /// B is significantly worse, but the measured change is within the threshold.
     Worse,
-    /// The interval has both in it: a change beyond the threshold, and none or one within the threshold.
+    /// The interval contains changes within and beyond the threshold.
     Undecided,
     /// B is worse by more than the threshold, wherever in the interval the truth lies.
     Regression,
 }
 
-/// What follows from all figures.
+/// Outcome of all figures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// No figure is a regression, or looks like one.
+    /// No figure is or looks like a regression.
     None,
     /// At least one figure is a regression.
     Regression,
-    /// No figure is a regression for certain; one that is undecided was worse by more than the threshold.
+    /// No figure is surely a regression, but an undecided figure was worse by more than the threshold.
     Undecided,
 }
 
@@ -80,11 +80,11 @@ pub struct Difference {
     pub a: f64,
     /// Of run B.
     pub b: f64,
-    /// B divided by A; of shares, B less A.
+    /// B divided by A, or for shares B minus A.
     pub change: f64,
-    /// Lower and upper end of the interval of the change. An upper end that is not known is infinite, in JSON null.
+    /// Lower and upper end of the interval of the change. An unknown upper end is infinite (null in JSON).
     pub interval: [f64; 2],
-    /// Of shares: how many queries of A and of B.
+    /// Number of queries in A and B. Only for shares.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counts: Option<[u64; 2]>,
     /// What that says.
@@ -100,7 +100,7 @@ pub struct Comparison {
     pub b: String,
     /// Why the runs are not valid, of each; compared all the same because that was asked for.
     pub reasons_invalid: [Vec<String>; 2],
-    /// How much worse B may be: 0.05 is 5 %. Shares may grow by a hundredth of it: by 0.05 % of the queries.
+    /// How much worse B may be: 0.05 is 5 %. The limit for shares is a hundredth of it: 0.05 % of the queries.
     pub threshold: f64,
     /// Level of the intervals.
     pub level: f64,
@@ -108,7 +108,7 @@ pub struct Comparison {
     pub blocks: [(usize, f64); 2],
     /// Figure by figure.
     pub differences: Vec<Difference>,
-    /// What follows from them.
+    /// Outcome of all figures.
     pub outcome: Outcome,
     /// Whether any is a regression.
     pub is_regression: bool,
@@ -117,7 +117,7 @@ pub struct Comparison {
 /// How to compare.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    /// How much worse B may be: 0.05 is 5 %. Shares may grow by a hundredth of it: by 0.05 % of the queries.
+    /// How much worse B may be: 0.05 is 5 %. The limit for shares is a hundredth of it: 0.05 % of the queries.
     pub threshold: f64,
     /// Seconds at the start of each run that do not count.
     pub skip_seconds: f64,
@@ -164,12 +164,12 @@ pub fn compare(a: &Run, b: &Run, terms: &Terms) -> Result<Comparison, String> {
     })
 }
 
-/// All intervals that count, the last one too, in which the run may have ended early.
+/// All rows that count, including the last one, which may be short.
 fn rows(run: &Run, skip_seconds: f64) -> Vec<&Row> {
     run.recording.rows.iter().filter(|row| row.sent > 0 && row.start_seconds >= skip_seconds).collect()
 }
 
-/// Latency and rate, by draws of seconds.
+/// Compares latency and rate by draws of seconds.
 fn of_seconds(own: &mut Blocks, other: &mut Blocks, terms: &Terms) -> Vec<Difference> {
     let (whole_a, whole_b) = (own.whole(), other.whole());
     let mut changes: Vec<Vec<f64>> = vec![Vec::with_capacity(DRAWS); figure::OF_SECONDS.len()];
@@ -186,7 +186,7 @@ fn of_seconds(own: &mut Blocks, other: &mut Blocks, terms: &Terms) -> Vec<Differ
         let [a, b] = [&whole_a, &whole_b].map(|whole| figure.of(whole));
         let mut interval = interval(changes, fewest);
         if let Some(quantile) = figure.quantile() {
-            // Draws of a maximum never exceed it: the ranks of the queries say how far a percentile can be off.
+            // A draw never exceeds the maximum, so the ranks of the queries bound the error of a percentile.
             let [low, high] = blocks::ratio_by_rank(&whole_a, &whole_b, quantile);
             interval = [interval[0].min(low), interval[1].max(high)];
         }
@@ -214,13 +214,13 @@ fn interval(mut changes: Vec<f64>, blocks: usize) -> [f64; 2] {
     [at(tail), at(1.0 - tail)]
 }
 
-/// A change turned so that more is worse, and no change is 0.
+/// Normalizes a change: positive is worse, 0 is no change.
 fn worsening(figure: &Figure, change: f64) -> f64 {
     let change = if figure.is_share() { change } else { change - 1.0 };
     if figure.is_good() { -change } else { change }
 }
 
-/// How much worse a figure may be.
+/// Allowed worsening of a figure.
 fn allowed(figure: &Figure, threshold: f64) -> f64 {
     if figure.is_share() { threshold / 100.0 } else { threshold }
 }

@@ -41,7 +41,7 @@ impl Comparison {
     pub fn text(&self) -> String {
         let mut out = String::new();
         let mut line = |text: String| {
-            // Writing into a string cannot fail.
+            // Writing to a string cannot fail.
             let _written = writeln!(out, "{}", text.trim_end());
         };
         for (letter, name, reasons) in
@@ -57,14 +57,14 @@ impl Comparison {
         let [(a, seconds_a), (b, seconds_b)] = self.blocks;
         line(format!(
             "Latency and rate: B/A, {DRAWS} draws of {a} and {b} blocks of {seconds_a} and {seconds_b} s. Loss, wrong \
-             answers, failures (RCODEs but NOERROR and NXDOMAIN), each RCODE: B less A, all queries counted."
+             answers, failures (RCODEs but NOERROR and NXDOMAIN), each RCODE: B minus A over all queries."
         ));
-        line("Each interval stands for itself: of twenty figures of two equal runs, one differs by chance.".to_owned());
+        line("Intervals are independent: of twenty figures of equal runs, one differs by chance.".to_owned());
         line(self.conclusion());
         out
     }
 
-    /// The last line: what follows from the table.
+    /// The last line of the table: the conclusion.
     fn conclusion(&self) -> String {
         let with = |verdict: Verdict| -> Vec<String> {
             let with = self.differences.iter().filter(|difference| difference.verdict == verdict);
@@ -86,7 +86,7 @@ impl Comparison {
         if !worse.is_empty() {
             parts.push(format!("B is worse, within the threshold of {threshold}: {}", worse.join(", ")));
         }
-        parts.extend(self.only_in_b().map(|events| format!("B alone had {events}")));
+        parts.extend(self.only_in_b().map(|events| format!("only in B: {events}")));
         if parts.is_empty() {
             parts.push(format!("No regression beyond {threshold}"));
         }
@@ -99,12 +99,12 @@ impl Comparison {
         parts.join("; ")
     }
 
-    /// Losses and errors that B had and A had not.
+    /// Losses and errors that only B had.
     fn only_in_b(&self) -> Option<String> {
         let only = self.differences.iter().filter_map(|difference| match difference.counts {
-            // The failures are named by their RCODEs.
+            // Failures are listed by RCODE.
             Some([0, count]) if difference.figure.is_error() && difference.figure != Figure::Failures && count > 0 => {
-                Some(format!("{count} of {}", difference.figure.label()))
+                Some(format!("{} ({count})", difference.figure.label()))
             }
             _ => None,
         });
