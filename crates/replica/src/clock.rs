@@ -85,8 +85,8 @@ impl Replica {
         self.clocks.correction_ms = difference_ms(judged_ms, own_ms);
     }
 
-    /// Milliseconds by which a member's clock is ahead of the cluster's time. `None` if the member has not reported
-    /// recently.
+    /// Milliseconds by which a member's clock is ahead of the median of all clocks. With two clocks it is the difference
+    /// from this member's clock. `None` if the member has not reported recently.
     #[must_use]
     pub fn clock_ahead_ms(&self, id: NodeId) -> Option<i64> {
         let shown = if id == self.driver.id() {
@@ -94,7 +94,9 @@ impl Replica {
         } else {
             self.clocks.shown(self.now.monotonic_ms).find(|&(of, _)| of == id).map(|(_, wall_ms)| wall_ms)
         };
-        shown.map(|wall_ms| difference_ms(wall_ms, self.cluster_wall_ms()))
+        let (low_ms, high_ms) = self.clocks.middle(self.now.wall_ms, self.now.monotonic_ms);
+        let median_ms = self.now.wall_ms.clamp(low_ms, high_ms);
+        shown.map(|wall_ms| difference_ms(wall_ms, median_ms))
     }
 
     /// This machine's wall clock at the last input.
@@ -160,7 +162,10 @@ impl Replica {
         let (now_ms, own_ms) = (self.now.monotonic_ms, self.now.wall_ms);
         let (low_ms, high_ms) = self.clocks.middle(own_ms, now_ms);
         let known_count = 1 + self.clocks.shown(now_ms).count();
-        let is_majority = 2 * known_count > self.machine.settings.members().len();
+        // Learners are not counted on either side.
+        let settings = &self.machine.settings;
+        let voter_count = settings.members().iter().filter(|member| !settings.is_learner(member.id)).count();
+        let is_majority = 2 * known_count > voter_count;
         is_majority
             && low_ms >= WALL_MS_MIN
             && self.cluster_wall_ms() >= WALL_MS_MIN

@@ -15,3 +15,4 @@ mod fields;
 pub use canonical::{rdata_canonical, rdata_eq, rdata_lowercase};
 pub use check::{RdataError, rdata_check};
 pub use fields::{Fields, rdata_fields, rdata_names};
+pub use value::digest_bytes;

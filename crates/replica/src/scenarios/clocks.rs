@@ -45,6 +45,18 @@ fn is_right(ahead_ms: i64) -> bool {
     ahead_ms.abs() <= 2_000
 }
 
+/// A learner does not vote, so it is not needed to correct the time.
+#[test]
+fn a_learner_that_is_silent_keeps_no_clock_ahead() {
+    let mut cluster = Cluster::with_zone(1);
+    cluster.set_wall(1, 3 * HOUR);
+    cluster.make_token(1, 1, 60_000);
+    assert!(matches!(cluster.join(1, 1), Ok(AdminReply::Joined { .. })));
+    cluster.set_wall(1, 0);
+    cluster.run(5_000);
+    assert!(cluster.entries_ahead_ms(1) <= 2_000, "{}", cluster.entries_ahead_ms(1));
+}
+
 /// Tokens are made with right clocks and while the clocks are ahead, and used after the clocks are right again.
 #[test]
 fn tokens_of_before_outlive_a_clock_that_was_ahead() {

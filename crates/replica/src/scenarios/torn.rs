@@ -211,12 +211,10 @@ fn a_leader_that_counts_on_a_torn_record_ends_the_member_and_no_silence_clears_t
     lose_sector(&mut cluster, second, Sector::First);
     cluster.start(second);
     cluster.run(3_000);
-    match cluster.machines[&second].fatal {
-        Some(FatalReason::LogLost(said)) => assert!(said.by == leader && !said.doubt.is_torn, "{said:?}"),
-        // The leader probed for the end of the log and filled it up.
-        None => assert!(cluster.has(second, &large_text()) && cluster.machines[&second].doubt.is_none()),
-        other => panic!("{other:?}"),
-    }
+    let Some(FatalReason::LogLost(lost)) = &cluster.machines[&second].fatal else {
+        panic!("{:?}", cluster.machines[&second].fatal);
+    };
+    assert!(lost.by == leader && !lost.doubt.is_torn, "{lost:?}");
 }
 
 /// The record held only the commit index, so no entry can be missing.

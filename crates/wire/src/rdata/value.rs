@@ -8,6 +8,20 @@ use crate::parse::{u16_at, u32_at};
 /// Offset of the ZONEMD scheme, after the serial (RFC 8976 2.2).
 const ZONEMD_SCHEME_AT: usize = 4;
 
+/// The length of a digest of this kind, for the types that have one; `None` if the kind is not registered. For ZONEMD it
+/// is the length under scheme 1 (RFC 4034 5.1.3, RFC 4509 2.1, RFC 6605 3, RFC 8976 2.2.3).
+#[must_use]
+pub const fn digest_bytes(rtype: Rtype, kind: u8) -> Option<usize> {
+    match (rtype, kind) {
+        (Rtype::ZONEMD, 1) => Some(48),
+        (Rtype::ZONEMD, 2) => Some(64),
+        (Rtype::DS | Rtype::CDS | Rtype::TA | Rtype::DLV, 1) => Some(20),
+        (Rtype::DS | Rtype::CDS | Rtype::TA | Rtype::DLV, 2 | 3) => Some(32),
+        (Rtype::DS | Rtype::CDS | Rtype::TA | Rtype::DLV, 4) => Some(48),
+        _ => None,
+    }
+}
+
 /// Digests of a registered kind have its length (RFC 4034 5.1.3, RFC 4509 2.1, RFC 6605 3, RFC 8976 2.2.3).
 pub(super) fn check_digest(rtype: Rtype, rdata: &[u8]) -> Result<(), RdataError> {
     let (kind_at, digest_at) = match rtype {
@@ -18,16 +32,11 @@ pub(super) fn check_digest(rtype: Rtype, rdata: &[u8]) -> Result<(), RdataError>
     let kind = rdata.get(kind_at).ok_or(RdataError::Short)?;
     let len = rdata.len() - digest_at;
     // RFC 8976 2.2.2: the scheme defines the digest and therefore its length. Only scheme 1 is registered.
-    let is_simple = rdata.get(ZONEMD_SCHEME_AT) == Some(&1);
-    let is_valid = match (rtype, kind) {
-        (Rtype::ZONEMD, 1) if is_simple => len == 48,
-        (Rtype::ZONEMD, 2) if is_simple => len == 64,
+    let is_registered = rtype != Rtype::ZONEMD || rdata.get(ZONEMD_SCHEME_AT) == Some(&1);
+    let is_valid = match digest_bytes(rtype, *kind).filter(|_| is_registered) {
+        Some(expected) => len == expected,
         // RFC 8976 2.2.4: "MUST NOT be shorter than 12 octets".
-        (Rtype::ZONEMD, _) => len >= 12,
-        (_, 1) => len == 20,
-        (_, 2 | 3) => len == 32,
-        (_, 4) => len == 48,
-        _ => true,
+        None => rtype != Rtype::ZONEMD || len >= 12,
     };
     if is_valid { Ok(()) } else { Err(RdataError::Value(Field::HexRest { octets_min: 1 })) }
 }

@@ -6,7 +6,7 @@ use crate::file::Place;
 use crate::limits::{NSEC3_ITERATIONS_LOADED_MAX, NSEC3_SALT_LOADED_BYTES_MAX, PAIRS_MAX, RRSET_RECORDS_MAX};
 use crate::record::RecordList;
 use wire::number::Rtype;
-use wire::rdata::{rdata_eq, rdata_lowercase};
+use wire::rdata::{digest_bytes, rdata_eq, rdata_lowercase};
 
 /// Sets one TTL for each RRset; says which records are duplicates.
 pub(super) fn check(records: &mut RecordList, groups: &Groups, places: &[Place], findings: &mut Findings) -> Vec<bool> {
@@ -65,7 +65,7 @@ fn warn_of_zonemd(records: &RecordList, groups: &Groups, apex: u32, places: &[Pl
         let (Rtype::ZONEMD, &[_, _, _, _, scheme, hash, ref digest @ ..]) = (record.rtype, record.rdata) else {
             continue;
         };
-        if scheme != 1 && (hash == 1 && digest.len() != 48 || hash == 2 && digest.len() != 64) {
+        if scheme != 1 && digest_bytes(Rtype::ZONEMD, hash).is_some_and(|expected| digest.len() != expected) {
             findings.add(FindingKind::ZonemdPrivate, record, places.get(index as usize));
         }
     }

@@ -87,18 +87,13 @@ impl Head {
                 has_class = true;
             } else {
                 let rtype = scan_rtype(text).ok_or(TextError::Rtype)?;
-                if rtype_is_meta(rtype) {
+                if rtype.is_meta() {
                     return Err(Reason::RtypeMeta);
                 }
                 return Ok(Self { ttl, rtype });
             }
         }
     }
-}
-
-/// RFC 6895 3.1: types 128 to 255 and OPT occur only in queries and messages.
-pub(super) const fn rtype_is_meta(rtype: Rtype) -> bool {
-    matches!(rtype.0, 41 | 128..=255)
 }
 
 fn is_class(text: &[u8]) -> bool {

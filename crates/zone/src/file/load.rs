@@ -1,6 +1,5 @@
 //! A whole zone file.
 
-use super::entry::rtype_is_meta;
 use super::error::{FileErrors, Place, Reason, Warning};
 use super::scanner::{LoadOptions, Scanner};
 use super::source::Source;
@@ -39,7 +38,7 @@ pub struct Loaded {
 pub fn from_records(records: RecordList) -> Result<Loaded, usize> {
     let could_be_read = |record: RecordRef<'_>| {
         let RecordRef { rtype, ttl, rdata, .. } = record;
-        !rtype_is_meta(rtype) && ttl <= TTL_MAX && (layout(rtype).is_none() || rdata_check(rtype, rdata).is_ok())
+        !rtype.is_meta() && ttl <= TTL_MAX && (layout(rtype).is_none() || rdata_check(rtype, rdata).is_ok())
     };
     if let Some(index) = records.iter().position(|record| !could_be_read(record)) {
         return Err(index);

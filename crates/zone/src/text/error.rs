@@ -103,7 +103,7 @@ pub enum TextError {
         /// The number of the digest type or hash algorithm.
         kind: u8,
         /// The length for that kind; `None` if there is only a minimum.
-        expected: Option<u8>,
+        expected: Option<usize>,
         /// The actual length.
         found: usize,
     },

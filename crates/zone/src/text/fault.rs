@@ -115,6 +115,14 @@ fn expected(part: Part) -> Expected {
 
 /// The format of a time span (RFC 1035 5.1, with the units of BIND).
 pub(super) const SECONDS: &str = "a number of seconds up to 4294967295, such as 3600 or 1h30m";
+pub(super) const TIME: &str = "a time as YYYYMMDDHHmmSS or in seconds since 1970";
+pub(super) const RTYPE: &str = "an RR type";
+pub(super) const PORT: &str = "a port number from 0 to 65535 or a service name such as SMTP";
+pub(super) const IPV4: &str = "an IPv4 address such as 192.0.2.1";
+pub(super) const IPV6: &str = "an IPv6 address such as 2001:db8::1";
+pub(super) const HEX: &str = "hexadecimal";
+pub(super) const BASE64: &str = "base64";
+pub(super) const PREFIX: &str = "an address prefix such as 1:192.0.2.0/24 or !2:2001:db8::/32";
 
 /// Writes an error, with the word and the part of the record if they are known.
 pub(super) fn describe(
@@ -227,18 +235,18 @@ const fn misuse(error: TextError) -> Option<&'static str> {
 const fn of_itself(error: TextError) -> Option<&'static str> {
     Some(match error {
         TextError::Period => SECONDS,
-        TextError::Time => "a time as YYYYMMDDHHmmSS or in seconds since 1970",
-        TextError::Rtype => "an RR type",
+        TextError::Time => TIME,
+        TextError::Rtype => RTYPE,
         TextError::Algorithm => "a DNSSEC algorithm",
         TextError::CertType => "a certificate type",
         TextError::Protocol => "an IP protocol",
-        TextError::Port => "a port number from 0 to 65535 or a service name such as SMTP",
-        TextError::Ipv4 => "an IPv4 address such as 192.0.2.1",
-        TextError::Ipv6 => "an IPv6 address such as 2001:db8::1",
-        TextError::Hex => "hexadecimal",
-        TextError::Base64 => "base64",
+        TextError::Port => PORT,
+        TextError::Ipv4 => IPV4,
+        TextError::Ipv6 => IPV6,
+        TextError::Hex => HEX,
+        TextError::Base64 => BASE64,
         TextError::Base32 => "base32hex",
-        TextError::Prefix => "an address prefix such as 1:192.0.2.0/24 or !2:2001:db8::/32",
+        TextError::Prefix => PREFIX,
         _ => return None,
     })
 }

@@ -1,6 +1,6 @@
 //! Names and expected text forms of rdata fields, for error messages.
 
-use super::fault::SECONDS;
+use super::fault::{BASE64, HEX, IPV4, IPV6, PORT, PREFIX, RTYPE, SECONDS, TIME};
 use core::fmt;
 use wire::number::Rtype;
 use wire::rdata::{Field, layout};
@@ -32,26 +32,26 @@ pub(super) fn expected(rtype: Rtype, at: u8) -> Expected {
         Field::U16 => Text("a number from 0 to 65535"),
         Field::U32 => Text("a number from 0 to 4294967295"),
         Field::Ttl => Text(SECONDS),
-        Field::Time32 => Text("a time as YYYYMMDDHHmmSS or in seconds since 1970"),
-        Field::RtypeField => Text("an RR type"),
+        Field::Time32 => Text(TIME),
+        Field::RtypeField => Text(RTYPE),
         Field::Algorithm => Text("a DNSSEC algorithm: a number from 0 to 255 or a name such as ECDSAP256SHA256"),
         Field::CertType => Text("a certificate type: a number from 0 to 65535 or a name such as PKIX"),
         Field::IpProtocol => Text("an IP protocol: a number from 0 to 255, TCP, UDP or ICMP"),
-        Field::Ipv4 => Text("an IPv4 address such as 192.0.2.1"),
-        Field::Ipv6 => Text("an IPv6 address such as 2001:db8::1"),
+        Field::Ipv4 => Text(IPV4),
+        Field::Ipv6 => Text(IPV6),
         Field::CharString | Field::CharStringOptional | Field::CharStringsRest => Text("a character string"),
         Field::Octets => Text(r"the generic form \# LENGTH HEXADECIMAL"),
-        Field::HexRest { .. } => Text("hexadecimal"),
-        Field::Base64Rest { .. } => Text("base64"),
+        Field::HexRest { .. } => Text(HEX),
+        Field::Base64Rest { .. } => Text(BASE64),
         Field::TextRest { .. } => Text("a string in quotes"),
         Field::HexLen8 => Text("hexadecimal, or - for none"),
         Field::Base32Len8 => Text("base32hex without padding"),
-        Field::Bitmap | Field::NxtBitmap => Text("an RR type"),
-        Field::PortBitmap => Text("a port number from 0 to 65535 or a service name such as SMTP"),
+        Field::Bitmap | Field::NxtBitmap => Text(RTYPE),
+        Field::PortBitmap => Text(PORT),
         Field::Gateway { .. } => Parts("a gateway that fits its type: . for 0, IPv4 for 1, IPv6 for 2, a name for 3"),
         Field::RelayType => Parts("0 or 1 for discovery optional, then a relay type from 0 to 127"),
         Field::Loc => Parts("part of a location such as 52 22 23.000 N 4 53 32.000 E -2.00m"),
-        Field::Apl => Text("an address prefix such as 1:192.0.2.0/24 or !2:2001:db8::/32"),
+        Field::Apl => Text(PREFIX),
         Field::SvcParams => Parts("service parameters such as alpn=h2 port=443"),
         Field::Nsap => Text("0x and an even number of hexadecimal digits"),
         Field::Atma => Text("+ and digits, or an even number of hexadecimal digits"),

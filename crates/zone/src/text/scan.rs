@@ -18,7 +18,7 @@ use super::{Part, TextError};
 use wire::limits::RDATA_OCTETS_MAX;
 use wire::name::NameRef;
 use wire::number::Rtype;
-use wire::rdata::{Field, RdataError, layout, rdata_check, rdata_fields};
+use wire::rdata::{Field, RdataError, digest_bytes, layout, rdata_check, rdata_fields};
 
 /// Scans the rdata of one record up to the end of `words` and appends its wire form to `out`.
 ///
@@ -92,17 +92,16 @@ fn blame_field<'t>(
 /// Adds the expected length to the error of a digest.
 fn why_refused(rtype: Rtype, rdata: &[u8], error: RdataError) -> TextError {
     let is_digest = matches!(error, RdataError::Value(Field::HexRest { .. }));
-    let (kind_at, lengths): (usize, &[(u8, u8)]) = match rtype {
-        Rtype::DS | Rtype::CDS | Rtype::TA | Rtype::DLV => (3, &[(1, 20), (2, 32), (3, 32), (4, 48)]),
+    let (kind_at, is_registered) = match rtype {
+        Rtype::DS | Rtype::CDS | Rtype::TA | Rtype::DLV => (3, true),
         // RFC 8976 2.2.2: the lengths of hash algorithms are defined for scheme 1.
-        Rtype::ZONEMD if rdata.get(4) == Some(&1) => (5, &[(1, 48), (2, 64)]),
-        Rtype::ZONEMD => (5, &[]),
+        Rtype::ZONEMD => (5, rdata.get(4) == Some(&1)),
         _ => return error.into(),
     };
     match rdata.get(kind_at) {
         Some(&kind) if is_digest => TextError::DigestLength {
             kind,
-            expected: lengths.iter().find(|known| known.0 == kind).map(|known| known.1),
+            expected: digest_bytes(rtype, kind).filter(|_| is_registered),
             found: rdata.len() - kind_at - 1,
         },
         _ => error.into(),
