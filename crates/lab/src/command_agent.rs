@@ -1,6 +1,6 @@
 //! `catlab agent`: this host as one of many that carry out a run.
 
-use crate::agent::{self, Desk};
+use crate::agent::Desk;
 use clap::Args;
 use lab::fleet::{Access, Bus, BusError, Presence};
 use lab::limits::AGENT_NAME_OCTETS_MAX;
@@ -54,7 +54,7 @@ pub(crate) fn main(arguments: &Arguments, stops: &dyn Fn() -> u8) -> ExitCode {
     match serve(arguments, stops) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            agent::warn(format_args!("catlab agent: {error}"));
+            eprintln!("catlab agent: {error}");
             ExitCode::from(2)
         }
     }
@@ -71,7 +71,7 @@ fn serve(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<(), Box<dyn Er
     runtime.block_on(async {
         let bus = connect(arguments, stops).await?;
         let mut desk = Desk::new(bus, presence, spool, arguments.i_own_this_target);
-        let ready = || agent::print(format_args!("agent {name} waits for runs"));
+        let ready = || lab::print(format_args!("agent {name} waits for runs\n"));
         desk.serve(arguments.once.then_some(1), stops, ready).await
     })?;
     // A run that is being broken off ends by itself, and its folder with it.
@@ -91,7 +91,7 @@ async fn connect(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<Bus, B
         match Bus::connect(&access).await {
             Err(BusError::Connect(address, reason)) if tries < CONNECT_TRIES_MAX && stops() == 0 => {
                 if tries == 0 {
-                    agent::warn(format_args!("NATS at {address}: {reason}; it is tried again each second"));
+                    eprintln!("NATS at {address}: {reason}; it is tried again each second");
                 }
                 tries += 1;
                 tokio::time::sleep(Duration::from_secs(1)).await;

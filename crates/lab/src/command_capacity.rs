@@ -194,16 +194,18 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     // A search that the user stops before its first bracket has no estimate.
     let estimate = search.estimate().filter(|_| end != End::Stopped || search.done().0 > 0);
     let capacity = Capacity { schema_version: 1, outcome: Answer::of(estimate.as_ref(), end), estimate, tries: &tries };
+    let committed = out.map_or(Ok(()), |out| {
+        let manifest = Manifest::new(started, arguments.asking.seed);
+        let kept = folder::write_json(out.path(), "capacity.json", &capacity)
+            .and_then(|()| folder::write_json(out.path(), "manifest.json", &manifest));
+        out.commit_after(kept)
+    });
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&capacity)?);
+        lab::print(format_args!("{}\n", serde_json::to_string_pretty(&capacity)?));
     } else {
-        println!("{}", sentence(&capacity, &search, arguments));
+        lab::print(format_args!("{}\n", sentence(&capacity, &search, arguments)));
     }
-    if let Some(out) = out {
-        folder::write_json(out.path(), "capacity.json", &capacity)?;
-        folder::write_json(out.path(), "manifest.json", &Manifest::new(started, arguments.asking.seed))?;
-        out.commit()?;
-    }
+    committed?;
     Ok(match capacity.outcome {
         Answer::Measured | Answer::AtLeast => ExitCode::SUCCESS,
         Answer::MetAtNoRate => ExitCode::FAILURE,
@@ -266,40 +268,42 @@ fn measure(
 
 /// The result as a sentence.
 fn sentence(capacity: &Capacity<'_>, search: &Search, arguments: &Arguments) -> String {
-    let Some(estimate) = &capacity.estimate else {
-        let what = if capacity.outcome == Answer::Stopped {
-            "stopped before there was an estimate".to_owned()
-        } else {
-            let limit = duration(arguments.target.lag_limit);
-            let limited = capacity.tries.iter().filter(|tried| tried.verdict == "tool").count();
-            format!(
-                "the capacity could not be measured: {limited} of {} tries are INVALID or late by the send lag of \
-this tool. Stop other programs on this machine (see catlab doctor), or allow more send lag than \
-{limit} with --lag-limit",
-                capacity.tries.len()
-            )
-        };
+    let Some(Estimate { rate, low, high, confidence, repeats, .. }) = &capacity.estimate else {
+        let what = unmeasured(capacity, arguments);
         return match search.met_max() {
             rate if rate > 0.0 => format!("{what}; the objective was met at {rate:.0} queries a second"),
             _ => what,
         };
     };
-    let Estimate { rate, low, high, confidence, repeats, is_lower_bound } = estimate;
-    match repeats.len() {
-        _ if *is_lower_bound => {
+    match (capacity.outcome, repeats.len()) {
+        (Answer::MetAtNoRate, _) => "the objective was met at no rate".into(),
+        (Answer::AtLeast, _) => {
             format!("capacity at least {rate:.0} queries a second: the server's limit was not reached")
         }
-        _ if *rate <= 0.0 => "the objective was met at no rate".into(),
-        1 => format!(
+        (_, 1) => format!(
             "capacity {rate:.0} queries a second: {low:.0} met the objective, {high:.0} missed it; one bracket has no \
-            interval"
+             interval"
         ),
-        count => format!(
+        (_, count) => format!(
             "capacity {rate:.0} queries a second, {low:.0} to {high:.0} ({:.1} % interval of the median, {count} \
              repeats)",
             confidence * 100.0,
         ),
     }
+}
+
+/// Why there is no estimate.
+fn unmeasured(capacity: &Capacity<'_>, arguments: &Arguments) -> String {
+    if capacity.outcome == Answer::Stopped {
+        return "stopped before there was an estimate".to_owned();
+    }
+    let limit = duration(arguments.target.lag_limit);
+    let limited = capacity.tries.iter().filter(|tried| tried.verdict == "tool").count();
+    format!(
+        "the capacity could not be measured: {limited} of {} tries are INVALID or late by the send lag of this tool. \
+         Stop other programs on this machine (see catlab doctor), or allow more send lag than {limit} with --lag-limit",
+        capacity.tries.len()
+    )
 }
 
 impl Try {

@@ -146,19 +146,19 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
         }
     };
     let watched = watching.carry_out(&mut plan, folder.as_ref(), rules, ended, stops)?;
-    watched.refuse_nothing()?;
     let Watched { outcome, summary, recording, .. } = &watched;
     let recorded = recorder.map(|(path, recorder)| recorder.write(path).map(|count| (path, count))).transpose();
     let as_dnsperf = || dnsperf_text(recording, summary.duration_seconds, &summary.validity);
+    let committed = folder.map_or(Ok(()), |folder| {
+        let manifest = Manifest::new(outcome.started, arguments.asking.seed);
+        let kept = keep(folder.path(), recording, summary, &manifest, freshness.as_ref(), checked.as_ref());
+        folder.commit_after(kept)
+    });
     watching.tell(summary, arguments.dnsperf_text.then(as_dnsperf));
     if let Some(freshness) = &freshness {
         eprint!("{}", freshness_lines(freshness));
     }
-    if let Some(folder) = folder {
-        let manifest = Manifest::new(outcome.started, arguments.asking.seed);
-        let kept = keep(folder.path(), recording, summary, &manifest, freshness.as_ref(), checked.as_ref());
-        folder.commit_after(kept)?;
-    }
+    committed?;
     let is_valid = summary.validity.valid;
     watching.end(watched, stops)?;
     if let Some((path, count)) = recorded? {
@@ -258,10 +258,9 @@ fn over_agents(
     };
     let (recording, summary, merged) =
         controller::conduct(&arguments.fleet, folder.as_ref(), arguments.watching.quiet, task, stops)?;
-    if arguments.dnsperf_text {
-        println!("{}", dnsperf_text(&recording, summary.duration_seconds, &summary.validity));
-    }
-    controller::leave(folder, &recording, &summary, merged, arguments.asking.seed)
+    let as_dnsperf = || dnsperf_text(&recording, summary.duration_seconds, &summary.validity);
+    let before = arguments.dnsperf_text.then(as_dnsperf);
+    controller::leave(folder, &recording, &summary, merged, arguments.asking.seed, before)
 }
 
 /// What agents are told to do is made of the same.

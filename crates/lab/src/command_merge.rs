@@ -1,8 +1,9 @@
 //! `catlab merge`: runs of several processes or machines as one.
 
 use crate::out_folder::{Force, OutFolder, RUN};
+use crate::watched::print_summary;
 use clap::Args;
-use lab::report::{Manifest, Run, folder, merge, outline};
+use lab::report::{Manifest, Run, folder, merge};
 use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -48,7 +49,8 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Box<dyn Error>> {
     let merged = runs.into_iter().filter_map(|run| run.manifest).collect();
     let manifest = Manifest { merged, ..Manifest::new(recording.started, 0) };
     let written = folder::write(out.path(), &recording, &summary, &manifest);
-    out.commit_after(written)?;
-    print!("{}", outline(&summary));
+    let committed = out.commit_after(written);
+    print_summary(&summary, None);
+    committed?;
     Ok(if summary.validity.valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -74,7 +74,7 @@ fn over_agents(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode
             summary.validity.reasons.push(format!("the trace is damaged ({reason}): what came before it was sent"));
         }
     }
-    controller::leave(out, &recording, &summary, merged, 0)
+    controller::leave(out, &recording, &summary, merged, 0, None)
 }
 
 fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dyn Error>> {
@@ -87,13 +87,13 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     let mut plan = arguments.replayed.plan(engine::raise_open_files())?;
     let rules = Rules { lag_p99_max: arguments.replayed.lag_limit, ..Rules::default() };
     let watched = watching.carry_out(&mut plan, folder.as_ref(), rules, |_, _| {}, stops)?;
-    watched.refuse_nothing()?;
-    watching.tell(&watched.summary, None);
-    if let Some(out) = folder {
+    let committed = folder.map_or(Ok(()), |out| {
         let manifest = Manifest::new(watched.outcome.started, plan.seed);
         let kept = folder::write(out.path(), &watched.recording, &watched.summary, &manifest);
-        out.commit_after(kept)?;
-    }
+        out.commit_after(kept)
+    });
+    watching.tell(&watched.summary, None);
+    committed?;
     let is_valid = watched.summary.validity.valid;
     watching.end(watched, stops)?;
     Ok(if is_valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })

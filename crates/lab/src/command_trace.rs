@@ -309,7 +309,7 @@ fn shares(summary: &Summary) -> String {
 
 fn print_unread(tally: &Tally) {
     for (reason, count) in tally.all_unread() {
-        println!("  {}: {count} {}", reason.group().label(), reason.meaning());
+        println!("  {}", reason.line(count));
     }
     if let Some(text) = stream_bytes(tally) {
         println!("  {text}");
@@ -349,7 +349,7 @@ fn stream_bytes(tally: &Tally) -> Option<String> {
 pub(crate) fn tell_lost(path: &Path, reader: &Reader) {
     let path = path.display();
     for (reason, count) in reader.tally().all_unread().filter(|(reason, _)| reason.group() != Group::NoMessage) {
-        eprintln!("{path}: {}: {count} {}", reason.group().label(), reason.meaning());
+        eprintln!("{path}: {}", reason.line(count));
     }
     if let Some(text) = stream_bytes(reader.tally()) {
         eprintln!("{path}: {text}");

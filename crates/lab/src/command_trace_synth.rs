@@ -8,7 +8,7 @@ use lab::population::{Cast, Population, Server};
 use lab::trace::{End, Synthesis, Turns};
 use lab::workload::{Extras, Generator, NameDistribution, Popularity, Workload};
 use std::error::Error;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 use wire::number::Rtype;
@@ -154,7 +154,7 @@ fn even(arguments: &SynthArguments, interval: Duration, end: End) -> Result<Synt
     };
     let types = arguments.types.as_ref().map_or(&[(Rtype::A, 1.0)][..], |types| &types.0);
     let workload = Workload::generated(Generator::new(names, types, extras, arguments.seed)?);
-    let server = arguments.server.at(lab::trace::DNS_PORT);
+    let server = arguments.server.at_or(lab::trace::DNS_PORT);
     let clients = arguments.clients.unwrap_or(CLIENTS_DEFAULT);
     Synthesis::new(Turns::Even { interval, clients, server }, workload, arguments.prefix, end, arguments.seed)
 }

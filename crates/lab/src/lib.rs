@@ -40,7 +40,7 @@ pub mod report;
 // What is told while it goes on.
 pub mod live;
 mod say;
-pub use say::say;
+pub use say::{print, say};
 
 // What rate a server bears.
 pub mod capacity;

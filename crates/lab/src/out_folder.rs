@@ -233,14 +233,22 @@ pub(crate) fn refuse_input(output: &Path, inputs: &[impl AsRef<Path>]) -> Result
         let Ok(below) = placed.strip_prefix(&run) else { return false };
         below.components().next().is_none_or(|first| RUN.names.iter().any(|name| first.as_os_str() == OsStr::new(name)))
     };
-    let mut inputs = inputs.iter().map(AsRef::as_ref);
-    let Some(input) = inputs.find(|input| is_same_file(input, output) || belongs(input)) else { return Ok(()) };
-    let what = if input.is_dir() { "a part of the run" } else { "the file" };
-    Err(format!(
-        "cannot write to {}: it is {what} that is read ({}); write to another file",
-        output.display(),
-        input.display()
-    ))
+    let output_name = output.display();
+    for input in inputs.iter().map(AsRef::as_ref) {
+        let name = input.display();
+        if is_same_file(input, output) {
+            return Err(format!(
+                "cannot write to {output_name}: it is the file that is read ({name}); write to another file and rename \
+                 that afterwards"
+            ));
+        }
+        if belongs(input) {
+            return Err(format!(
+                "cannot write to {output_name}: it belongs to the input {name}; write to another file"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Whether both paths are the same regular file. Overwriting a pipe or terminal does no harm.

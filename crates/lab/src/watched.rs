@@ -12,7 +12,7 @@ use lab::per_query::PerQuery;
 use lab::report::folder::WriteError;
 use lab::report::{Patience, Recording, Rules, Summary, outline};
 use std::error::Error;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -62,33 +62,20 @@ pub(crate) struct Watched {
     rows: Option<WriteError>,
 }
 
-impl Watched {
-    /// A run that could not begin has no figures: a table of zeros would look like a measurement.
-    ///
-    /// # Errors
-    /// Why it did not begin.
-    pub(crate) fn refuse_nothing(&self) -> Result<(), String> {
-        match &self.outcome.failure {
-            Some(failure) if self.outcome.total.sent == 0 => Err(failure.clone()),
-            _ => Ok(()),
-        }
-    }
-}
-
 impl Watching {
-    /// Makes the folder of the run, if there is to be one, before anything is sent for it.
+    /// Creates the folder of the run if --out is given. Called before any query is sent.
     ///
     /// # Errors
-    /// It holds a run already, or cannot be made.
+    /// The folder already holds a run, or cannot be created.
     pub(crate) fn make_folder(&self) -> Result<Option<OutFolder>, String> {
         self.out.as_deref().map(|out| OutFolder::begin(out, &RUN, self.force)).transpose()
     }
 
-    /// Carries a plan out, and shows how it goes; rows of queries go into `folder`. What `ended` adds to the summary
-    /// counts in the verdict.
+    /// Runs a plan and shows its progress. Rows of queries go into `folder`. The verdict includes what `ended` adds to
+    /// the summary.
     ///
     /// # Errors
-    /// When something of this machine does not let it begin. What fails later is in the result.
+    /// The run could not begin or sent nothing. What fails later is in the result.
     pub(crate) fn carry_out(
         &self,
         plan: &mut Plan,
@@ -131,19 +118,20 @@ impl Watching {
         let mut recording = Recording { patience: Patience::of(plan), ..Recording::of(&outcome, plan.timeout) };
         recording.events = marks.map(|marks| marks.events(outcome.start)).unwrap_or_default();
         recording.samples = monitor.map(|monitor| monitor.finish(outcome.start)).unwrap_or_default();
+        // A run that could not begin has no figures: a table of zeros would look like a measurement.
+        if let Some(failure) = outcome.failure.as_ref().filter(|_| outcome.total.sent == 0) {
+            return Err(failure.clone().into());
+        }
         Ok(Watched { outcome, summary, recording, live, rows })
     }
 
-    /// Prints how it went, after what comes `before` that; standard output is the events' alone when they are wanted.
+    /// Prints the summary, after `before`. With --json-events standard output has the events only.
     pub(crate) fn tell(&self, summary: &Summary, before: Option<String>) {
         if self.json_events {
             eprint!("{}", outline(summary));
-            return;
+        } else {
+            print_summary(summary, before);
         }
-        let before = before.map(|before| before + "\n").unwrap_or_default();
-        // The results are still to be written: a reader that is gone, or a full disk, does not end the run.
-        let mut out = io::stdout().lock();
-        let _printed = write!(out, "{before}{}", outline(summary)).and_then(|()| out.flush());
     }
 
     /// Waits for who reads the metrics; gives what went wrong in a run that was measured all the same.
@@ -179,6 +167,12 @@ impl Watching {
         let sources = self.monitor.iter().map(|source| source.parse()).collect::<Result<_, _>>()?;
         Ok(Some(Monitor::start(sources, self.monitor_interval.max(MONITOR_INTERVAL_MIN))?))
     }
+}
+
+/// Prints the summary of a run, after `before`. Results are written first, so that they do not depend on it.
+pub(crate) fn print_summary(summary: &Summary, before: Option<String>) {
+    let before = before.map(|before| before + "\n").unwrap_or_default();
+    lab::print(format_args!("{before}{}", outline(summary)));
 }
 
 fn open_marks(path: &Path) -> Result<Marks, String> {

@@ -55,6 +55,14 @@ pub enum Group {
     NotSelected,
 }
 
+impl Unread {
+    /// One line: the group, the count and the meaning.
+    #[must_use]
+    pub fn line(self, count: u64) -> String {
+        format!("{}: {count} {}", self.group().label(), self.meaning())
+    }
+}
+
 impl Group {
     /// Text before the count.
     #[must_use]

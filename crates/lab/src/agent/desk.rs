@@ -154,7 +154,7 @@ impl Desk {
         check_parcels(order.kind, &order.parcels, self.bus.is_private())?;
         let folder = Folder::make(&self.spool, &run, &self.presence.id);
         let folder = Arc::new(folder.map_err(|error| format!("{}: {error}", self.spool.display()))?);
-        super::print(format_args!("run {run}: {}", if order.kind == Kind::Load { "load" } else { "replay" }));
+        lab::print(format_args!("run {run}: {}\n", if order.kind == Kind::Load { "load" } else { "replay" }));
         self.hired = Some(Hired {
             run: run.clone(),
             silence: Duration::from_millis(order.silence_ms).clamp(SILENCE.0, SILENCE.1),
@@ -225,7 +225,7 @@ impl Desk {
             Event::Ran(Ok(phase)) => hired.phase = phase,
             Event::Sent(Ok(())) => {}
             Event::Prepared(Err(reason)) | Event::Ran(Err(reason)) | Event::Sent(Err(reason)) => {
-                super::warn(format_args!("run {run}: {reason}"));
+                eprintln!("run {run}: {reason}");
                 hired.phase = failed(reason);
             }
         }
@@ -253,7 +253,7 @@ impl Desk {
         }
         self.former = Arc::downgrade(&hired.folder);
         self.runs += 1;
-        super::print(format_args!("run {} is over: {why}", hired.run));
+        lab::print(format_args!("run {} is over: {why}\n", hired.run));
     }
 }
 

@@ -230,7 +230,7 @@ impl Replayed {
     /// Prints which messages of the trace were not replayed: other protocols, or other dnstap sides.
     fn tell_left_out(&self, survey: &Survey) {
         for (reason, count) in &survey.left_out {
-            eprintln!("{}: {}: {count} {}", self.trace.display(), reason.group().label(), reason.meaning());
+            eprintln!("{}: {}", self.trace.display(), reason.line(*count));
         }
     }
 

@@ -57,14 +57,14 @@ impl Profile {
             return Err("--expired: Unbound and BIND can be told so, this resolver cannot".into());
         }
         let anchor = settings.anchor.as_deref().map(read_anchor).transpose()?;
-        fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        let folder = folder.canonicalize().map_err(|error| format!("{}: {error}", folder.display()))?;
+        let folder = std::path::absolute(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let Settings { expired, minimisation, ipv4_only, own_hints, .. } = *settings;
         Ok(Self { resolver, folder, anchor, expired, minimisation, ipv4_only, own_hints })
     }
 
     /// Writes configuration and root hints.
     pub(super) fn write(&self) -> Result<(), Box<dyn Error>> {
+        fs::create_dir_all(&self.folder).map_err(|error| format!("{}: {error}", self.folder.display()))?;
         let text = match self.resolver {
             Resolver::Unbound => self.unbound(),
             Resolver::Bind => self.bind(),

@@ -3,9 +3,10 @@
 use super::FleetArguments;
 use super::hired::{Crew, Hired, gather};
 use crate::out_folder::OutFolder;
+use crate::watched::print_summary;
 use lab::fleet::{Bus, BusError, Command, Content, Envelope, Kind, Order, Parcel, Phase, subjects, unpack, wall_ns};
 use lab::limits::{BEAT_INTERVAL, PIECE_PATIENCE, SPOOL_OCTETS_MAX, START_LEAD};
-use lab::report::{AgentFigures, Manifest, Recording, Run, Summary, folder, merge_agents, outline};
+use lab::report::{AgentFigures, Manifest, Recording, Run, Summary, folder, merge_agents};
 use std::error::Error;
 use std::fmt;
 use std::fs::DirBuilder;
@@ -335,7 +336,7 @@ fn parcel(content: Content, path: &Path) -> Result<Parcel, Box<dyn Error>> {
     Ok(Parcel { content, octets, extension })
 }
 
-/// Prints a run and writes its folder; what is not valid is told by the exit code.
+/// Writes the folder of a run and prints its summary, after `before`; the exit code says whether the run is valid.
 ///
 /// # Errors
 /// The folder cannot be written.
@@ -345,13 +346,15 @@ pub(crate) fn leave(
     summary: &Summary,
     merged: Vec<Manifest>,
     seed: u64,
+    before: Option<String>,
 ) -> Result<ExitCode, Box<dyn Error>> {
-    print!("{}", outline(summary));
-    if let Some(out) = out {
+    let committed = out.map_or(Ok(()), |out| {
         let manifest = Manifest { merged, ..Manifest::new(recording.started, seed) };
         let kept = folder::write(out.path(), recording, summary, &manifest);
-        out.commit_after(kept)?;
-    }
+        out.commit_after(kept)
+    });
+    print_summary(summary, before);
+    committed?;
     Ok(if summary.validity.valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -121,7 +121,7 @@ impl Survey {
         (survey.responses, survey.too_long) = (picker.responses, picker.too_long);
         (survey.backwards, survey.jumps) = (picker.timeline.backwards, picker.timeline.jumps);
         (survey.lost, survey.is_sorted) = (trace.tally().lost(), is_sorting);
-        let is_left_out = |reason: Unread| matches!(reason.group(), Group::NotDns | Group::NotSelected);
+        let is_left_out = |reason: Unread| !matches!(reason.group(), Group::Lost | Group::NoMessage);
         survey.left_out = trace.tally().all_unread().filter(|&(reason, _)| is_left_out(reason)).collect();
         Ok(Some(survey))
     }
