@@ -15,7 +15,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab report run1 kxdpgun.json dnsperf.txt --svg pictures --png pictures
 
 A run is a folder that `catlab load --out` wrote, what `kxdpgun -j` printed, or what dnsperf printed. The page is one
-file that needs no network. A page or picture that is there already is replaced with --force only. Exit code 0: it is
+file that needs no network. An existing page or picture is only replaced with --force. Exit code 0: the page is
 written; 2: it is not.";
 
 #[derive(Args)]

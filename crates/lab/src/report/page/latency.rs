@@ -273,7 +273,7 @@ fn span(intervals: &[Interval]) -> String {
 pub(super) fn rates(runs: &[Run], intervals: &[Vec<Interval>]) -> Figure {
     let mut figure = Figure::new("rate", "Rate", &runs.iter().collect::<Vec<_>>()).caption(
         "Queries sent (dotted) and right answers (solid), each in the second of its query; thin, the answers in the \
-second in which they came, the late ones left out. Where the two part, answers waited.",
+             second in which they came, the late ones left out. Where the two part, answers waited.",
     );
     for (index, (run, intervals)) in runs.iter().zip(intervals).enumerate() {
         let x: Vec<f64> = intervals.iter().map(Interval::middle).collect();
