@@ -148,7 +148,7 @@ fn a_run_that_is_broken_off_keeps_its_account() {
     assert_eq!(outcome.total.answered, outcome.total.sent);
 }
 
-/// Rules that a busy machine keeps too.
+/// Rules that also hold on a busy machine.
 fn patient() -> Rules {
     Rules { lag_p99_max: Duration::from_secs(10), ..Rules::default() }
 }
@@ -158,7 +158,7 @@ fn where_the_offered_rate_was_reached_nobody_was_the_limit() {
     let judged = |plan: &Plan| Summary::new(plan, &measure(plan).0, &patient()).limit.side;
     let whole = echo(|_| Fault::None);
     assert_eq!(judged(&open(&whole, 200.0, 1)), LimitSide::None);
-    // A closed loop offers no rate.
+    // A closed loop has no offered rate.
     let pace = Pace::Closed { in_flight: 8, duration: Duration::from_secs(1) };
     let slow = echo(|_| pause(2));
     assert_eq!(judged(&plan(slow.address(Transport::Udp), pace)), LimitSide::Server);
@@ -178,7 +178,7 @@ fn a_reason_names_the_option_and_what_still_holds() {
 }
 
 #[test]
-fn a_service_time_of_one_query_to_the_next_is_said() {
+fn a_service_time_of_one_query_to_the_next_is_reported() {
     let evidence = |delay_ms: u64| {
         let faults = Arc::new(move |_: &lab::echo::Asked<'_>| Fault::Delay(Duration::from_millis(delay_ms)));
         let echo = Echo::start(&EchoPlan { faults, ..EchoPlan::new(&[Transport::Tcp]).unwrap() }).unwrap();
@@ -186,11 +186,11 @@ fn a_service_time_of_one_query_to_the_next_is_said() {
         let plan = Plan { transport: Transport::Tcp, connection_count: 1, ..plan };
         Summary::new(&plan, &measure(&plan).0, &patient()).limit.evidence
     };
-    let is_said = |lines: &[String]| lines.iter().any(|line| line.contains("when the next one arrives"));
+    let has_line = |lines: &[String]| lines.iter().any(|line| line.contains("when the next one arrives"));
     // Ten queries a second on one connection.
     let lines = evidence(100);
-    assert!(is_said(&lines), "{lines:?}");
-    assert!(!is_said(&evidence(50)));
+    assert!(has_line(&lines), "{lines:?}");
+    assert!(!has_line(&evidence(50)));
 }
 
 #[test]

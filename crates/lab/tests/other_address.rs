@@ -83,7 +83,7 @@ fn a_server_that_never_answers_from_its_own_address_is_no_dead_one() {
     let (server, folder) = (Crooked::start(1), Folder::new("only-elsewhere"));
     let (run, text) = load(&server, &folder, &[]);
     assert_eq!((run.figures().answered, run.figures().other_address), (0, 1_500), "{text}");
-    // A machine that does other things too is one more reason, on a line of its own.
+    // A busy machine can add another reason on a separate line.
     let (_, why) = text.split_once("\nINVALID ").expect("it is not valid");
     assert!(why.contains("not one answer came from the address that was asked; 1500 came"), "{text}");
 }

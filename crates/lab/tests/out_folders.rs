@@ -1,4 +1,4 @@
-//! No command mixes its results with those of an earlier run, or destroys them when it cannot begin.
+//! No command mixes its results with an earlier run, or destroys earlier results if it fails to start.
 #[expect(dead_code, reason = "it is shared with tests that use more of it")]
 mod support;
 
@@ -9,10 +9,10 @@ use support::Folder;
 const CATLAB: &str = env!("CARGO_BIN_EXE_catlab");
 const OLD: &str = "old results";
 
-/// A run is known by these fields.
+/// The fields that identify a run.
 const SUMMARY: &str = r#"{"schema_version": 20261127, "validity": {"valid": true, "reasons": []}}"#;
 
-/// Each command that measures or builds, without --out, and a file of its results.
+/// Each command that writes a folder, without --out, and the name of a result file.
 const COMMANDS: [(&str, &str); 11] = [
     ("load --server 127.0.0.1:1 --name q.example --duration 1s", "summary.json"),
     ("load --server 127.0.0.1:1 --name q.example --duration 1s", "connections.jsonl"),
@@ -64,7 +64,7 @@ fn a_run_that_does_not_begin_leaves_a_run_that_it_was_to_replace() {
     let out = folder.path().join("run");
     std::fs::create_dir(&out).unwrap();
     std::fs::write(out.join("summary.json"), SUMMARY).unwrap();
-    // Nobody listens there: the connections cannot be opened.
+    // No server listens on this port, so the connections cannot be opened.
     let line = "load --quiet --transport tcp --server 127.0.0.1:1 --name q.example --duration 1s --force";
     let (code, text) = catlab(line, &out, &[]);
     assert_eq!(code, 2, "{text}");
@@ -75,7 +75,7 @@ fn a_run_that_does_not_begin_leaves_a_run_that_it_was_to_replace() {
     assert!(!new.exists(), "a run that never began leaves nothing");
 }
 
-/// Each command that writes one file.
+/// Each command that writes a single file.
 const FILE_COMMANDS: [&str; 9] = [
     "profile fit TRACE",
     "report TRACE",
@@ -103,7 +103,7 @@ fn a_file_is_not_written_over() {
         assert!(code == 2 && text.contains("--force"), "{line}: {text}");
         assert_eq!(std::fs::read_to_string(&out).unwrap(), OLD, "{line}");
     }
-    // A capture cannot hold queries over TLS: nothing of it would be written.
+    // A capture cannot hold queries over TLS, so no message would be written.
     let nothing = format!("trace mutate {} --transport dot --force", trace.display());
     assert_eq!(catlab(&nothing, &out, &[]).0, 2);
     assert_eq!(std::fs::read_to_string(&out).unwrap(), OLD, "a file is replaced as a whole");

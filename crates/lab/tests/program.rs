@@ -231,7 +231,7 @@ fn a_refused_connection_is_said() {
         let (code, text, error) = ended(&load(&closed.to_string(), &more).output().unwrap());
         assert_eq!(code, 2, "{text}{error}");
         assert!(error.contains("refused") && error.contains(&closed.to_string()), "{error}");
-        // A run that never began has no table of zeros.
+        // A run that did not start must not print a table of zeros.
         assert!(!text.contains("p99"), "{text}");
     }
 }
@@ -315,7 +315,7 @@ fn results_are_kept_when_the_summary_cannot_be_printed() {
         let more = ["--name", "q{n}.example", "--rate", "200", "--duration", "1s"];
         let child = load(&address, &more).arg("--out").arg(&run).stdout(out).stderr(Stdio::piped()).spawn().unwrap();
         let (code, _, error) = ended(&child.wait_with_output().unwrap());
-        // A busy machine may make the run invalid; a panic ends with 101.
+        // A busy machine may make the run invalid. A panic exits with 101.
         assert!(matches!(code, 0 | 1), "{name}: {code} {error}");
         assert_eq!(Run::read(&run).unwrap().total.sent, 200, "{name}");
     }

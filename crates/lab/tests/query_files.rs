@@ -1,4 +1,4 @@
-//! `catlab load` with the query files, servers and rates that users of other tools have.
+//! `catlab load` with query files, servers and rates as in other tools.
 #[expect(dead_code, reason = "it is shared with tests that use more of it")]
 mod support;
 
@@ -17,13 +17,13 @@ fn echo(transport: Transport) -> (Echo, String) {
     (echo, address)
 }
 
-fn file(folder: &Folder, name: &str, octets: impl AsRef<[u8]>) -> String {
+fn file(folder: &Folder, name: &str, bytes: impl AsRef<[u8]>) -> String {
     let path = folder.path().join(name);
-    std::fs::write(&path, octets).unwrap();
+    std::fs::write(&path, bytes).unwrap();
     path.to_string_lossy().into_owned()
 }
 
-/// Runs `load` with these words; its exit code and what it says.
+/// Runs `load` with these arguments. Returns the exit code and standard error.
 fn load(words: &[&str]) -> (i32, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_catlab"));
     command.env_remove("CATLAB_ALLOW").args(["load", "--quiet", "--workers", "2", "--timeout", "500ms"]).args(words);
@@ -31,7 +31,7 @@ fn load(words: &[&str]) -> (i32, String) {
     (output.status.code().unwrap_or(-1), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// The summary of a run into this folder: it took place, valid or not.
+/// Runs into this folder and returns the summary. The run may be INVALID.
 fn summary(out: &Path, words: &[&str]) -> Value {
     let (code, error) = load(&[words, &["--out", &out.to_string_lossy()]].concat());
     assert!(code == 0 || code == 1, "{words:?}: {error}");
@@ -61,7 +61,7 @@ fn lines_that_are_no_query_are_skipped_and_counted() {
     let reasons = "skipped 10 entries of the query file: 1 no type after the name, 6 unknown type, 2 bad name, \
                    1 bad third column";
     assert!(error.contains(reasons) && error.len() < 4_000, "{error}");
-    // The old way, and a file without any query.
+    // Strict reading, and a file without queries.
     let (code, error) = load(&["--server", &server, "--queries", &queries, "--strict"]);
     assert!(code == 2 && error.contains("queries.txt:2: no type after alone"), "{error}");
     let nothing = file(&folder, "nothing.txt", "alone\n");
@@ -74,8 +74,8 @@ fn a_binary_file_is_read_as_one_and_never_printed() {
     let folder = Folder::new("binary-queries");
     let query = b"\0\x1d\0\x01\x01\0\0\x01\0\0\0\0\0\0\x03www\x07example\0\0\x01\0\x01";
     let two_questions = [&query[..6], &[0, 2], &query[8..]].concat();
-    let octets = [&query.repeat(5_000)[..], &two_questions, &query[..9]].concat();
-    let queries = file(&folder, "queries.bin", octets);
+    let bytes = [&query.repeat(5_000)[..], &two_questions, &query[..9]].concat();
+    let queries = file(&folder, "queries.bin", bytes);
     let (_echo, server) = echo(Transport::Udp);
     let words = ["--server", &server, "--queries", &queries, "--binary", "--once", "--rate", "20000"];
     let (code, error) = load(&words);
@@ -84,7 +84,7 @@ fn a_binary_file_is_read_as_one_and_never_printed() {
         "skipped 2 entries of the query file: 1 not a message with one question, 1 file ends within a message";
     assert!(error.contains(reasons), "{error}");
     assert_eq!(sent(&summary(&run(&folder, 1), &words)), 5_000);
-    // As text it is no use, and its octets stay off the terminal.
+    // Read as text, the file is refused and its bytes are not printed.
     let (code, error) = load(&["--server", &server, "--queries", &queries, "--dialect", "dnsperf", "--strict"]);
     assert!(code == 2 && error.len() < 1_000 && !error.contains('\u{1}'), "{} bytes", error.len());
 }
@@ -129,10 +129,10 @@ fn an_edns_option_is_sent_as_it_is_written() {
     let words = [&["--server", &server, "--queries", &queries, "--once", "--rate", "10"][..], &options].concat();
     let (code, error) = load(&words);
     assert!(code != 2, "{error}");
-    let mut octets = [0; 512];
-    let length = socket.recv(&mut octets).unwrap();
-    // RFC 6891 6.1.2: code, length, octets; the second option has none.
-    assert!(octets[..length].ends_with(&[0xFD, 0xE9, 0, 3, 0xC0, 0xFF, 0xEE, 0, 3, 0, 0]), "{:?}", &octets[..length]);
+    let mut bytes = [0; 512];
+    let length = socket.recv(&mut bytes).unwrap();
+    // RFC 6891 6.1.2: code, length, data. The second option has no data.
+    assert!(bytes[..length].ends_with(&[0xFD, 0xE9, 0, 3, 0xC0, 0xFF, 0xEE, 0, 3, 0, 0]), "{:?}", &bytes[..length]);
     let (code, error) = load(&["--server", &server, "--queries", &queries, "--edns-option", "65001:xyz"]);
     assert!(code == 2 && error.contains("xyz is no value in hex"), "{error}");
 }

@@ -80,7 +80,7 @@ fn replay(path: &Path, selection: Selection, manner: Manner, route: &Route) -> R
     Replay::new(path, trace::Options::default(), selection, manner, route).unwrap()
 }
 
-/// All types of messages are in the log, eight of each: six times the queries of its clients.
+/// The log has eight messages of each type. Only the client queries are replayed.
 #[test]
 fn of_dnstap_the_queries_of_clients_are_sent() {
     let Some(path) = support::data("traces/bind-dnstap.saved.fstrm") else { return };

@@ -211,7 +211,7 @@ fn the_page_itself_shows_in_which_second_a_server_stopped_or_answered_late() {
     let pictures = pictures(&html);
     let trace = |picture: &str, name: &str| {
         let traces = pictures[picture]["traces"].as_array().unwrap();
-        // The legend names each run once; the hover names each line.
+        // The legend names each run once, the hover text each line.
         let hover = format!("<extra>{name}</extra>");
         let is_it = |trace: &&Value| {
             trace["name"] == name || trace["hovertemplate"].as_str().is_some_and(|text| text.ends_with(&hover))
@@ -230,7 +230,7 @@ fn the_page_itself_shows_in_which_second_a_server_stopped_or_answered_late() {
     // Seconds that stand out: sent, timed out, late.
     let row = html.split("<td>late</td><td>1 to 2 s</td>").nth(1).expect("a row of the second").split("</td>");
     let cells: Vec<_> = row.map(|cell| cell.trim_start_matches("<td>")).take(3).collect();
-    // A busy machine sends a few of the second before in this one.
+    // A busy machine sends a few queries of the second before in this second.
     assert!((480..=520).contains(&cells[0].parse::<u32>().unwrap()), "{cells:?}");
     assert!(cells[1].starts_with("5 (") && cells[2] == "5", "{cells:?}");
     assert_eq!(numbers(&trace("losses", "late late")["y"])[..3], [0.0, 5.0, 0.0]);

@@ -65,7 +65,7 @@ fn the_exit_code_says_whether_the_second_is_slower() {
 fn a_server_that_was_dead_for_a_second_is_no_equal() {
     let folder = Folder::new("dead");
     load(100, &folder.path().join("whole"));
-    // A hundred queries a second: most of those of the third second are lost, a tenth of all.
+    // 100 queries a second. Most queries of the third second are lost, about a tenth of all.
     let count = AtomicU64::new(0);
     let faults = move |_: &lab::echo::Asked<'_>| match count.fetch_add(1, Ordering::Relaxed) {
         200..260 => Fault::Drop,
@@ -77,7 +77,7 @@ fn a_server_that_was_dead_for_a_second_is_no_equal() {
     assert!(text.contains("REGRESSION") && !text.contains("No regression"), "{text}");
     let (code, text) = compare(&folder, ["dead", "whole"], &[]);
     assert!(code == 0 && text.contains("better"), "{text}");
-    // 9 % of the queries may be lost: one run cannot decide that.
+    // The threshold allows a loss of 9 % of the queries: one run is too short to decide.
     let mut command = Command::new(env!("CARGO_BIN_EXE_catlab"));
     command.arg("compare").args(["whole", "dead"].map(|name| folder.path().join(name))).args(["--threshold", "900%"]);
     let output = command.output().unwrap();

@@ -335,7 +335,7 @@ fn no_trace_is_written_over_one_that_is_read() {
     }
     refused(&["anonymize", &day, "--key", &key], &key);
     refused(&["mutate", &day, "--rules", &rules], &rules);
-    // What is there and is not read is written over on demand.
+    // --force replaces a file that is not an input.
     trace(&["convert", &day, "--force", "--out", &other]);
 }
 

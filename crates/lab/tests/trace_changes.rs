@@ -12,7 +12,7 @@ use support::Folder;
 const CATLAB: &str = env!("CARGO_BIN_EXE_catlab");
 
 /// Exit code and standard error.
-/// What it writes may be there already.
+/// Adds --force because the output may exist.
 fn catlab(words: &[&str]) -> (i32, String) {
     let force = words.contains(&"--out").then_some("--force");
     let output = Command::new(CATLAB).arg("trace").args(words).args(force).output().unwrap();
@@ -225,7 +225,7 @@ fn a_capture_that_could_hold_no_message_is_refused() {
     assert_eq!(code, 2, "{text}");
     assert!(text.contains("all 20 messages would be left out: a capture holds UDP and TCP only"), "{text}");
     assert!(!Path::new(&out).exists());
-    // A part of them is counted, and the others are in the file.
+    // Messages over DoT are left out and counted; the others are in the file.
     let (code, text) = catlab(&["mutate", &input, "--transport", "dot=0.5", "--by", "query", "--out", &out]);
     assert!(code == 0 && text.contains("messages are left out: a capture holds UDP and TCP only"), "{text}");
     assert!(Path::new(&out).exists());

@@ -166,7 +166,7 @@ fn half_an_answer_loses_what_waits_on_its_connection() {
         let bench = Bench::new(transport, |asked| if number(asked.message) == 500 { Fault::Half } else { Fault::None });
         let (outcome, _) = bench.measure();
         let total = &outcome.total;
-        // How many were on their way depends on how busy the machine is.
+        // The number of queries in flight depends on the load of the machine.
         assert!((1..=300).contains(&total.connection_lost), "{transport}: {}", total.connection_lost);
         assert_eq!(total.answered + total.connection_lost, 3_000, "{transport}");
         assert!(total.stray <= 1, "{transport}");
