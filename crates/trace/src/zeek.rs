@@ -1,5 +1,5 @@
-//! Zeek's `dns.log`: a line for each query, with tabs between its columns, or an object in JSON. Of the response it has
-//! no octets, so it gives queries only. Zeek logs NetBIOS, mDNS and LLMNR there too: ports tell them from DNS.
+//! Zeek's `dns.log`: a line for each query, with tabs between its columns, or an object in JSON. It does not have the
+//! bytes of responses, so only queries are read. Zeek also logs NetBIOS, mDNS and LLMNR; their ports differ from DNS.
 
 use crate::error::TraceError;
 use crate::held::Held;

@@ -60,7 +60,10 @@ pub(crate) fn create(arguments: &WriteArguments, inputs: &[&Path]) -> Result<Tra
         known.into_iter().find(|(ending, _)| name.ends_with(ending)).map(|(_, format)| format)
     };
     let format = arguments.to.map(|named| named.0).or_else(by_name).ok_or_else(|| {
-        format!("{}: the name does not tell a format; say --to binary, text, pcap or dnsperf", path.display())
+        format!(
+            "cannot write to {}: its name has no known suffix; use --to binary, text, pcap or dnsperf",
+            path.display()
+        )
     })?;
     let file = (!is_stdout).then(|| FileInMaking::new(path));
     let writer = Writer::create(file.as_ref().map_or(path, FileInMaking::path), format)
