@@ -15,19 +15,19 @@ fn newest_segment(cluster: &Cluster, id: u64) -> (PathBuf, Vec<u8>) {
     let files = std::fs::read_dir(data(cluster, id)).unwrap().map(|file| file.unwrap().path());
     let is_segment = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with("log-");
     let path = files.filter(is_segment).max().unwrap();
-    let mut octets = Vec::new();
-    File::open(&path).unwrap().read_to_end(&mut octets).unwrap();
-    (path, octets)
+    let mut bytes = Vec::new();
+    File::open(&path).unwrap().read_to_end(&mut bytes).unwrap();
+    (path, bytes)
 }
 
 /// Zeros the last sector of the last record with entries, and everything after the record and its seal, as if the node
 /// was killed before it wrote the rest.
 fn lose_last_sector(cluster: &Cluster, id: u64) {
-    let (path, octets) = newest_segment(cluster, id);
-    let sectors: Vec<&[u8]> = octets.chunks(SECTOR_BYTES).collect();
+    let (path, bytes) = newest_segment(cluster, id);
+    let sectors: Vec<&[u8]> = bytes.chunks(SECTOR_BYTES).collect();
     let begins = |place: &usize| sectors[*place][1..5] == *b"CtLg";
     let has_entries = |place: &usize| begins(place) && sectors[*place][65..69] != [0; 4];
-    let end = sectors.iter().rposition(|sector| sector.iter().any(|octet| *octet != 0)).unwrap() + 1;
+    let end = sectors.iter().rposition(|sector| sector.iter().any(|byte| *byte != 0)).unwrap() + 1;
     let first = (0..end).rfind(has_entries).expect("a record with entries");
     let next = (first + 1..end).find(begins).unwrap_or(end);
     // A record of one sector is followed by a seal.
@@ -119,9 +119,12 @@ fn a_cluster_whose_logs_are_all_torn_comes_back_by_itself() {
     cluster.ids().for_each(|id| nodes.kill(id));
     for id in cluster.ids() {
         lose_last_sector(&cluster, id);
-        nodes.start(&cluster, id);
+        nodes.start_heard(&cluster, id);
     }
     cluster.settle();
+    for id in cluster.ids() {
+        assert!(said(&cluster, id).contains("was cut off"), "node {id}: {}", said(&cluster, id));
+    }
     for id in cluster.ids() {
         let doubt = data(&cluster, id).with_extension("doubt");
         wait_for("the doubt to be cleared", || (!doubt.exists()).then_some(()));

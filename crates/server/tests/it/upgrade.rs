@@ -84,7 +84,7 @@ fn nodes_go_over_to_this_software_and_back_and_over_again_and_nothing_is_lost() 
     let this = Path::new(CATAMARAN);
     let mut mixed = Mixed::new(&previous);
     mixed.replace_all(this);
-    let levels = mixed.levels().expect("all nodes say their level");
+    let levels = mixed.levels().expect("all nodes report their level");
     let level = levels[0];
     assert!(level < LEVEL && levels == [level; 3], "the level rises only by command: {levels:?}");
     // Checkpoints and logs of this software are there by now: the one before reads them.

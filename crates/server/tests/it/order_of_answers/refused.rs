@@ -103,7 +103,7 @@ pub(super) const CASES: &[Case] = &[
         counter: (ANSWERS, "formerr"),
     },
     Case {
-        row: "17 QTYPE NXNAME, and no version of a zone that did not answer",
+        row: "17 QTYPE NXNAME, without ZONEVERSION",
         message: |_| query(Rtype::NXNAME).option(19, &[]).build(),
         response: "FORMERR, question, opt, ede 30",
         counter: (ANSWERS, "formerr"),
