@@ -22,8 +22,8 @@ Examples:
   catamaran cluster status
   catamaran cluster add                 print a token with which one node may join
   catamaran cluster add --learner       for a node that answers and never votes
-  catamaran cluster tokens              list the tokens that nobody has used yet
-  catamaran cluster revoke-token ID     make one of them void
+  catamaran cluster tokens              list the unused tokens
+  catamaran cluster revoke-token ID     revoke one of them
   catamaran cluster promote 4           give learner 4 a vote
   catamaran cluster replace 2 4         node 2 goes, learner 4 gets its vote, in one step
   catamaran cluster move 3 ns3.example.net:5380
@@ -150,7 +150,7 @@ Examples:
 For when more than half of the voters are gone for good. What only they had is lost, acknowledged or not: compare
 `applied` in the last `catamaran status` of the nodes that are left, and take the one that is furthest. Its directory is
 only read. Serials jump ahead as with `cluster restore`. Nodes of the old cluster cannot join the new one, but most of
-them together can still run the old one: switch them off for good. A node that was ended because of its data
+them together can still run the old one: make sure that they stay off. A node that was ended because of its data
 (exit code 9), or had been removed, is taken with --accept-damage only: any other that is left is better.";
 
 /// `cluster ...`
