@@ -1,4 +1,4 @@
-//! Frames of a link: where the IP packet begins, behind tags, labels and other headers of the link.
+//! Link-layer frames: finds the IP packet behind tags, labels and other headers.
 
 use super::wireless;
 use crate::limits::LAYERS_MAX;
@@ -8,25 +8,25 @@ use pcap_parser::Linktype;
 /// EtherTypes (IEEE 802).
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86DD;
-/// Tags of 802.1Q and 802.1ad, and what stood for the latter before there was one.
+/// Tags of 802.1Q and 802.1ad. Older equipment uses 0x9100 for the latter.
 const VLAN: u16 = 0x8100;
 const VLAN_SERVICE: u16 = 0x88A8;
 const VLAN_OLD: u16 = 0x9100;
-/// 802.1ah: a tag, and a whole frame behind it.
+/// 802.1ah: a tag, then a whole frame.
 const BACKBONE: u16 = 0x88E7;
 const PPPOE_SESSION: u16 = 0x8864;
 const MPLS: u16 = 0x8847;
 const MPLS_MULTICAST: u16 = 0x8848;
-/// As GRE and Geneve carry frames and PPP (RFC 7676 4, RFC 2637 4.1).
+/// Frames and PPP inside GRE and Geneve (RFC 7676 4, RFC 2637 4.1).
 const BRIDGED: u16 = 0x6558;
 const PPP: u16 = 0x880B;
 /// Smaller numbers are the length of an 802.3 frame.
 const ETHERTYPE_MIN: u16 = 0x0600;
 
-/// Link types by number, as <https://www.tcpdump.org/linktypes.html> has them, that the library does not name.
+/// Link types that the library does not name (<https://www.tcpdump.org/linktypes.html>).
 mod number {
     pub(super) const PPP: i32 = 9;
-    /// Raw IP packets, as two systems call them by numbers of their own.
+    /// Raw IP packets on two BSD systems, which use their own numbers.
     pub(super) const RAW_OF_BSD: i32 = 12;
     pub(super) const RAW_OF_OPENBSD: i32 = 14;
     pub(super) const PPP_HDLC: i32 = 50;
@@ -37,7 +37,7 @@ mod number {
     pub(super) const PFLOG: i32 = 117;
     pub(super) const PRISM: i32 = 119;
     pub(super) const RADIOTAP: i32 = 127;
-    /// What macOS wrote for PKTAP before it had a number.
+    /// PKTAP on older macOS.
     pub(super) const USER2: i32 = 149;
     pub(super) const AVS: i32 = 163;
     pub(super) const PPP_PPPD: i32 = 166;
@@ -46,23 +46,23 @@ mod number {
     pub(super) const PKTAP: i32 = 258;
 }
 
-/// What octets begin with.
+/// The header at the start of the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Layer {
     /// A frame of this kind of link.
     Link(Linktype),
-    /// What stands behind this EtherType.
+    /// The data after this EtherType.
     Type(u16),
     Ethernet,
     /// The header of logical link control (IEEE 802.2).
     Llc,
-    /// The protocol field of PPP, or the octets before it.
+    /// The protocol field of PPP, or the bytes before it.
     Ppp,
     Mpls,
     Ip,
 }
 
-/// The IP packet in a frame, and how many headers there were around it, added to those that were there before.
+/// The IP packet in a frame, and the number of headers read so far, those of this frame included.
 pub(super) fn packet(mut layer: Layer, mut octets: &[u8], mut depth: usize) -> Result<(&[u8], usize), Unread> {
     while depth <= LAYERS_MAX {
         (layer, octets) = match layer {
@@ -79,7 +79,7 @@ pub(super) fn packet(mut layer: Layer, mut octets: &[u8], mut depth: usize) -> R
     Err(Unread::EncapsulatedDeep)
 }
 
-/// Octets from `at` on, which are there.
+/// The bytes from `at` on. The caller has checked that they exist.
 pub(super) fn behind(octets: &[u8], at: usize) -> Result<&[u8], Unread> {
     octets.get(at..).ok_or(Unread::HeaderMalformed)
 }
@@ -104,13 +104,13 @@ fn link_header(link: i32, frame: &[u8]) -> Result<(Layer, &[u8]), Unread> {
         Linktype::FDDI => (Layer::Llc, behind(frame, 13)?),
         Linktype::LINUX_SLL => (typed(word(frame, 14)?), behind(frame, 16)?),
         Linktype::LINUX_SLL2 => (typed(word(frame, 0)?), behind(frame, 20)?),
-        // The family is the system's own number: the packet itself tells better.
+        // The family is a number of the operating system. The version field of the packet is reliable.
         Linktype::NULL | Linktype::LOOP => (Layer::Ip, behind(frame, 4)?),
         Linktype::RAW | Linktype::IPV4 | Linktype::IPV6 => (Layer::Ip, frame),
         Linktype::NFLOG => (Layer::Ip, nflog(frame)?),
         Linktype(number::RAW_OF_BSD | number::RAW_OF_OPENBSD) => (Layer::Ip, frame),
         Linktype(number::PPP | number::PPP_HDLC) => (Layer::Ppp, frame),
-        // A direction stands where the address of PPP would.
+        // The direction takes the place of the PPP address.
         Linktype(number::PPP_PPPD) => (Layer::Ppp, behind(frame, 2)?),
         Linktype(number::PPP_ETHER) => (Layer::Type(PPPOE_SESSION), frame),
         Linktype(number::C_HDLC) => (typed(word(frame, 2)?), behind(frame, 4)?),
@@ -152,13 +152,13 @@ fn behind_type(kind: u16, octets: &[u8]) -> Result<(Layer, &[u8]), Unread> {
 
 fn llc(octets: &[u8]) -> Result<(Layer, &[u8]), Unread> {
     match octets {
-        // RFC 1042: a header of SNAP, of which the first three octets say that an EtherType follows.
+        // RFC 1042: a SNAP header. Its first three bytes are zero if an EtherType follows.
         [0xAA, 0xAA, 3, 0, 0, 0, a, b, rest @ ..] => Ok((Layer::Type(u16::from_be_bytes([*a, *b])), rest)),
         _ => Err(Unread::NotIp),
     }
 }
 
-/// RFC 1661 2 and RFC 1662 3.1: address and control may be left out, and the first octet of the protocol if it is zero.
+/// RFC 1661 2 and RFC 1662 3.1: address and control may be omitted. So may the first byte of the protocol if it is zero.
 fn ppp(octets: &[u8]) -> Result<(Layer, &[u8]), Unread> {
     let octets = octets.strip_prefix(&[0xFF, 0x03]).unwrap_or(octets);
     let (protocol, rest) = match octets {
@@ -175,7 +175,7 @@ fn ppp(octets: &[u8]) -> Result<(Layer, &[u8]), Unread> {
     }
 }
 
-/// RFC 3032 2.1: labels, of which the last is marked; what is behind it says no label, so its first octet tells.
+/// RFC 3032 2.1: labels; the last one is marked. No field names the protocol after it, so its first byte decides.
 fn mpls(octets: &[u8]) -> Result<(Layer, &[u8]), Unread> {
     let labels = octets.chunks_exact(4).take(LAYERS_MAX).position(|label| label[2] & 1 == 1);
     let rest = behind(octets, 4 * (labels.ok_or(Unread::HeaderMalformed)? + 1))?;
@@ -187,7 +187,7 @@ fn mpls(octets: &[u8]) -> Result<(Layer, &[u8]), Unread> {
     })
 }
 
-/// The packet among the attributes of the netfilter log. Their lengths stand in the order of the machine that captured.
+/// The packet among the attributes of the netfilter log. Their lengths have the byte order of the capturing machine.
 fn nflog(frame: &[u8]) -> Result<&[u8], Unread> {
     const PAYLOAD: u16 = 9;
     let find = |number: fn([u8; 2]) -> u16| {

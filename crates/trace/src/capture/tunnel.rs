@@ -1,4 +1,4 @@
-//! Packets in packets: what a tunnel carries.
+//! Packets inside packets: the contents of tunnels.
 
 use super::ip::{Packet, UDP};
 use super::link::{Layer, behind, word};
@@ -14,7 +14,7 @@ const ETHERIP: u8 = 97;
 const L2TP: u8 = 115;
 const MPLS: u8 = 137;
 
-/// Ports of tunnels over UDP (IANA; that of Linux for VXLAN before it had one).
+/// UDP ports of tunnels (IANA). Linux used 8472 for VXLAN before 4789 was assigned.
 mod port {
     pub(super) const L2TP: u16 = 1701;
     pub(super) const GTP_USER: u16 = 2152;
@@ -30,7 +30,7 @@ mod port {
 
 type Inner<'p> = Result<(Layer, &'p [u8]), Unread>;
 
-/// What a packet carries whose protocol is a tunnel's; `None` if it is none.
+/// The contents of a packet whose IP protocol is a tunnel; `None` for other protocols.
 pub(super) fn in_packet<'p>(packet: &Packet<'p>) -> Option<Inner<'p>> {
     let payload = packet.payload;
     Some(match packet.protocol {
