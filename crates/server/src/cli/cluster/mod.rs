@@ -88,8 +88,8 @@ Examples:
   catamaran cluster move 3 ns3.example.net:5380
 
 For a node whose address changed without a change of its configuration, as behind NAT. A node that starts with another
-`peer.listen` or `peer.advertise` announces that address itself, which replaces the one given here. A name is resolved at
-each connection. If all nodes have moved at once, see --peer-address in `catamaran serve --help`.";
+`peer.listen` or `peer.advertise` announces that address itself, which replaces the one given here. A name is resolved
+at each connection. If all nodes have moved at once, see --peer-address in `catamaran serve --help`.";
 
 const REMOVE_EXAMPLES: &str = "\
 Examples:
