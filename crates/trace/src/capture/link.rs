@@ -152,13 +152,13 @@ fn behind_type(kind: u16, octets: &[u8]) -> Result<(Layer, &[u8]), Unread> {
 
 fn llc(octets: &[u8]) -> Result<(Layer, &[u8]), Unread> {
     match octets {
-        // RFC 1042: a SNAP header. Its first three bytes are zero if an EtherType follows.
+        // RFC 1042: a SNAP header. Its OUI is zero if an EtherType follows.
         [0xAA, 0xAA, 3, 0, 0, 0, a, b, rest @ ..] => Ok((Layer::Type(u16::from_be_bytes([*a, *b])), rest)),
         _ => Err(Unread::NotIp),
     }
 }
 
-/// RFC 1661 2 and RFC 1662 3.1: address and control may be omitted. So may the first byte of the protocol if it is zero.
+/// RFC 1661 2 and RFC 1662 3.1: address and control may be omitted, and the first byte of the protocol if it is zero.
 fn ppp(octets: &[u8]) -> Result<(Layer, &[u8]), Unread> {
     let octets = octets.strip_prefix(&[0xFF, 0x03]).unwrap_or(octets);
     let (protocol, rest) = match octets {
