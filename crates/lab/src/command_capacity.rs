@@ -23,7 +23,7 @@ The rate doubles from --from until the objective is missed, then the bracket is 
 --precision. This is repeated. The result is the median, with the lowest and highest repeat as its interval. If this
 tool reaches its limit first, the printed rate is a lower bound. A try is repeated if it is INVALID, or if only the send
 lag of this tool misses the objective; it never counts against the server. --lag-limit sets the largest send lag of a
-valid try. The search ends after --within, 90 s by default.
+valid try. The search ends after about --within, 90 s by default.
 
 Exit code 0: a rate or a lower bound was found; 1: no rate meets the objective; 2: the search could not start; 3: the
 capacity could not be measured, or the search was stopped before an estimate.";
@@ -161,7 +161,7 @@ fn run(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<ExitCode, Box<dy
     let plan = arguments.target.plan(workload, pace(arguments, limits.from, seed)?, seed)?;
     let within = arguments.within();
     eprintln!(
-        "tries of {} each; the search ends after {} (--within)",
+        "tries of {} each; the search ends after about {} (--within)",
         duration(arguments.try_for + arguments.pause),
         duration(within)
     );

@@ -53,18 +53,23 @@ pub(crate) fn main(arguments: &Arguments) -> ExitCode {
 
 fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     refuse_input(&arguments.out, &arguments.runs)?;
-    refuse_file(&arguments.out, Force { force: arguments.force })?;
+    let force = Force { force: arguments.force };
+    refuse_file(&arguments.out, force)?;
     let runs = arguments.runs.iter().map(|path| Run::read(path)).collect::<Result<Vec<_>, _>>()?;
     let labels: Vec<_> = runs.iter().map(|run| run.label.as_str()).collect();
     let title = arguments.title.clone().unwrap_or_else(|| format!("DNS load: {}", labels.join(", ")));
-    let mut written = Vec::new();
+    let mut pictures = Vec::new();
     for (folder, form) in [(&arguments.svg, Form::Svg), (&arguments.png, Form::Png)] {
-        if let Some(folder) = folder {
-            written.extend(pictures::write(&runs, folder, form, arguments.force)?);
-        }
+        let Some(folder) = folder else { continue };
+        std::fs::create_dir_all(folder).map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
+        pictures
+            .extend(pictures::all(&runs, form).into_iter().map(|picture| (folder.join(&picture.file_name), picture)));
     }
-    write_file(&arguments.out, report::page(&runs, &title).as_bytes())?;
-    written.insert(0, arguments.out.clone());
-    written.iter().for_each(|path| println!("{}", path.display()));
+    pictures.iter().try_for_each(|(path, _)| refuse_file(path, force))?;
+    let drawn = pictures.into_iter().map(|(path, picture)| Ok((path, picture.draw()?)));
+    let mut files = vec![(arguments.out.clone(), report::page(&runs, &title).into_bytes())];
+    files.extend(drawn.collect::<Result<Vec<_>, String>>()?);
+    files.iter().try_for_each(|(path, bytes)| write_file(path, bytes))?;
+    files.iter().map(|(path, _)| path).for_each(|path| println!("{}", path.display()));
     Ok(())
 }

@@ -60,7 +60,8 @@ Examples:
 Two runs: compare p50, p90, p99, p99.9 and the achieved rate by the ratio B/A, with 95 % intervals from 2,000 draws of
 whole seconds. Compare loss, wrong answers and each RCODE by the difference B-A, with 95 % intervals from the counts of
 all queries.
-Verdicts: better; no difference; worse, within the threshold; undecided; WORSE, beyond the threshold (a regression).
+Verdicts: better; no difference; different (RCODEs only); worse, within the threshold; undecided; WORSE, beyond the
+threshold (a regression).
 Exit code 0: no regression; 1: a regression; 2: the runs cannot be compared; 3: undecided, B looks worse by more than
 the threshold, but this may be chance.";
 

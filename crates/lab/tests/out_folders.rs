@@ -2,6 +2,8 @@
 #[expect(dead_code, reason = "it is shared with tests that use more of it")]
 mod support;
 
+use lab::echo::{Echo, EchoPlan};
+use lab::engine::Transport;
 use std::path::Path;
 use std::process::Command;
 use support::Folder;
@@ -12,19 +14,39 @@ const OLD: &str = "old results";
 /// The fields that identify a run.
 const SUMMARY: &str = r#"{"schema_version": 20261127, "validity": {"valid": true, "reasons": []}}"#;
 
-/// Each command that writes a folder, without --out, and the name of a result file.
-const COMMANDS: [(&str, &str); 11] = [
-    ("load --server 127.0.0.1:1 --name q.example --duration 1s", "summary.json"),
-    ("load --server 127.0.0.1:1 --name q.example --duration 1s", "connections.jsonl"),
-    ("replay TRACE --server 127.0.0.1:1", "queries.parquet"),
-    ("capacity --server 127.0.0.1:1 --name q.example", "capacity.json"),
-    ("merge RUN RUN", "manifest.json"),
-    ("zones build TRACE", "hierarchy.json"),
-    ("zones synth --zones 5", "hierarchy.json"),
-    ("zones merge TREE TREE", "hierarchy.json"),
-    ("zones sign TREE", "hierarchy.json"),
-    ("hierarchy run TREE --resolver unbound -- true", "upstream.txt"),
-    ("hierarchy profile unbound", "unbound.conf"),
+/// A search is known by these, a hierarchy, and what a resolver did in one.
+const CAPACITY: &str = r#"{"schema_version": 1, "tries": []}"#;
+const TREE: &str = r#"{"form": 1, "zones": []}"#;
+const RESOLUTION: &str = r#"{"zone_count": 1, "upstream": {}}"#;
+
+/// Response of a server, for `zones build`.
+const RESPONSE: &str = "RANGE_BEGIN 0 9
+ADDRESS 192.0.2.1
+ENTRY_BEGIN
+REPLY QR AA NOERROR
+SECTION QUESTION
+www.example. IN A
+SECTION ANSWER
+www.example. 60 IN A 192.0.2.80
+SECTION AUTHORITY
+example. 60 IN NS ns.example.
+ENTRY_END
+RANGE_END
+";
+
+/// Each command that measures or builds, without --out, and a file of its results with its contents.
+const COMMANDS: [(&str, &str, &str); 11] = [
+    ("load --server 127.0.0.1:1 --name q.example --duration 1s", "summary.json", SUMMARY),
+    ("load --server 127.0.0.1:1 --name q.example --duration 1s", "connections.jsonl", OLD),
+    ("replay TRACE --server 127.0.0.1:1", "summary.json", SUMMARY),
+    ("capacity --server 127.0.0.1:1 --name q.example", "capacity.json", CAPACITY),
+    ("merge RUN RUN", "summary.json", SUMMARY),
+    ("zones build RESPONSE", "hierarchy.json", TREE),
+    ("zones synth --zones 5", "hierarchy.json", TREE),
+    ("zones merge TREE TREE", "hierarchy.json", TREE),
+    ("zones sign TREE", "hierarchy.json", TREE),
+    ("hierarchy run TREE --resolver unbound -- true", "report.json", RESOLUTION),
+    ("hierarchy profile unbound", "unbound.conf", OLD),
 ];
 
 fn catlab(line: &str, out: &Path, more: &[&str]) -> (i32, String) {
@@ -42,20 +64,45 @@ fn results_of_an_earlier_run_are_kept() {
     let folder = Folder::new("out-folders");
     let at = |name: &str| folder.path().join(name);
     std::fs::write(at("trace.txt"), "q1.example A\nq2.example A\n").unwrap();
+    std::fs::write(at("response.rpl"), RESPONSE).unwrap();
     let (code, text) = catlab("zones synth --zones 5", &at("tree"), &[]);
     assert_eq!(code, 0, "{text}");
-    for (number, (line, name)) in COMMANDS.iter().enumerate() {
-        let line =
-            line.replace("TRACE", &at("trace.txt").to_string_lossy()).replace("RUN", &at("run").to_string_lossy());
-        let line = line.replace("TREE", &at("tree").to_string_lossy());
+    let echo = Echo::start(&EchoPlan::new(&[Transport::Udp]).unwrap()).unwrap();
+    let load = format!("load --quiet --server {} --name q.example --duration 1s", echo.address(Transport::Udp));
+    let (code, text) = catlab(&load, &at("run"), &[]);
+    assert!(matches!(code, 0 | 1), "{text}");
+    for (number, (line, name, old)) in COMMANDS.iter().enumerate() {
+        let inputs = [("TRACE", "trace.txt"), ("RUN", "run"), ("TREE", "tree"), ("RESPONSE", "response.rpl")];
+        let line = inputs
+            .iter()
+            .fold((*line).to_owned(), |line, (word, name)| line.replace(word, &at(name).to_string_lossy()));
         let out = at(&format!("out-{number}"));
         std::fs::create_dir(&out).unwrap();
-        std::fs::write(out.join(name), OLD).unwrap();
+        std::fs::write(out.join(name), old).unwrap();
         let (code, text) = catlab(&line, &out, &[]);
         assert!(code == 2 && text.contains("--force"), "{line}: {code} {text}");
-        assert_eq!(std::fs::read_to_string(out.join(name)).unwrap(), OLD, "{line}");
+        assert_eq!(text.contains("earlier run"), *old != OLD, "{line}: {text}");
+        assert_eq!(std::fs::read_to_string(out.join(name)).unwrap(), *old, "{line}");
         assert_eq!(std::fs::read_dir(&out).unwrap().count(), 1, "{line}");
+        if line.starts_with("zones") || line.starts_with("merge") {
+            let (code, text) = catlab(&line, &out, &["--force"]);
+            assert!(code == 0 || line.starts_with("merge") && code == 1, "{line}: {code} {text}");
+            assert_ne!(std::fs::read_to_string(out.join(name)).unwrap(), *old, "{line}");
+        }
     }
+}
+
+/// There is no such hierarchy.
+#[test]
+fn a_resolution_that_does_not_begin_leaves_earlier_results() {
+    let folder = Folder::new("out-folders-resolution");
+    let out = folder.path().join("out");
+    std::fs::create_dir(&out).unwrap();
+    std::fs::write(out.join("report.json"), RESOLUTION).unwrap();
+    let line = format!("hierarchy run {} --force -- true", folder.path().join("none").display());
+    let (code, text) = catlab(&line, &out, &[]);
+    assert_eq!(code, 2, "{text}");
+    assert_eq!(std::fs::read_to_string(out.join("report.json")).unwrap(), RESOLUTION, "{text}");
 }
 
 #[test]
@@ -102,6 +149,10 @@ fn a_file_is_not_written_over() {
         let (code, text) = catlab(&line, &out, &[]);
         assert!(code == 2 && text.contains("--force"), "{line}: {text}");
         assert_eq!(std::fs::read_to_string(&out).unwrap(), OLD, "{line}");
+    }
+    for line in ["zones harvest TRACE --resolver 127.0.0.1:1 --force", "trace cut TRACE --force"] {
+        let (code, text) = catlab(&line.replace("TRACE", &trace.to_string_lossy()), &trace, &[]);
+        assert!(code == 2 && text.contains("is the file that is read"), "{line}: {text}");
     }
     // A capture cannot hold queries over TLS, so no message would be written.
     let nothing = format!("trace mutate {} --transport dot --force", trace.display());

@@ -319,6 +319,22 @@ fn results_are_kept_when_the_summary_cannot_be_printed() {
         assert!(matches!(code, 0 | 1), "{name}: {code} {error}");
         assert_eq!(Run::read(&run).unwrap().total.sent, 200, "{name}");
     }
+    let folder = Folder::new("unprinted");
+    let [run, both, capacity] = ["run", "both", "capacity"].map(|name| folder.path().join(name).display().to_string());
+    let more = ["--name", "q{n}.example", "--rate", "200", "--duration", "1s", "--out", &run];
+    assert!(matches!(ended(&load(&address, &more).output().unwrap()).0, 0 | 1));
+    let search = "--from 100 --to 100 --try-for 200ms --repeats 1 --workers 1 --lag-limit 1s";
+    for (line, file) in [
+        (format!("merge {run} {run} --out {both}"), format!("{both}/summary.json")),
+        (
+            format!("capacity --server {address} --name q.example {search} --out {capacity}"),
+            format!("{capacity}/capacity.json"),
+        ),
+    ] {
+        let output = Command::new(CATLAB).args(line.split(' ')).stdout(full()).output().unwrap();
+        let (code, _, error) = ended(&output);
+        assert!(matches!(code, 0 | 1 | 3) && Path::new(&file).exists(), "{line}: {code} {error}");
+    }
 }
 
 #[test]

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use support::Folder;
-use trace::{DnstapSide, Format, Message, Writer};
+use trace::{DnstapSide, Format, Message, Unread, Writer};
 use traffic::number;
 use wire::Name;
 use wire::builder::MessageBuilder;
@@ -78,6 +78,27 @@ fn route(server: SocketAddr, sources: Option<Sources>) -> Route {
 
 fn replay(path: &Path, selection: Selection, manner: Manner, route: &Route) -> Replay {
     Replay::new(path, trace::Options::default(), selection, manner, route).unwrap()
+}
+
+/// A query, and a packet of IPsec ESP.
+#[test]
+fn packets_in_tunnels_that_are_not_read_are_counted() {
+    let packet = |protocol: u8, payload: &[u8]| {
+        let mut packet = vec![0x45, 0, 0, (20 + payload.len()) as u8, 0, 0, 0, 0, 64, protocol, 0, 0];
+        packet.extend([10, 0, 0, 1, 192, 0, 2, 53]);
+        packet.extend(payload);
+        let length = packet.len() as u32;
+        [&[1, 0, length, length].map(u32::to_le_bytes).concat()[..], &packet].concat()
+    };
+    let query = query(1);
+    let udp = [&[16, 0, 0, 53, 0, 8 + query.len() as u8, 0, 0][..], &query].concat();
+    let header = [0xA1B2_C3D4_u32, 0x0004_0002, 0, 0, 65_535, 101].map(u32::to_le_bytes).concat();
+    let folder = Folder::new("replay-tunnel");
+    let path = folder.path().join("tunnel.pcap");
+    std::fs::write(&path, [header, packet(17, &udp), packet(50, &[7; 40])].concat()).unwrap();
+    let route = route(SocketAddr::from((Ipv4Addr::LOCALHOST, 53)), Some(Sources::Sockets));
+    let replay = replay(&path, Selection::default(), Manner::default(), &route);
+    assert_eq!((replay.survey().queries, &replay.survey().left_out[..]), (1, &[(Unread::EncapsulatedEsp, 1)][..]));
 }
 
 /// The log has eight messages of each type. Only the client queries are replayed.

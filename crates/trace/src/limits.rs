@@ -25,8 +25,8 @@ pub const FRAGMENT_COUNT_MAX: usize = 64;
 pub const FRAGMENT_OCTETS_WAITING_MAX: usize = 128 << 20;
 /// Time after which the fragments of a packet belong to another one (RFC 8200 4.5).
 pub const FRAGMENT_LIFE_NS: u64 = 60_000_000_000;
-/// Time within which a repeated fragment is a copy from a capture at two places. A later one is a retransmission with
-/// the same identification: no client retransmits this soon.
+/// Time within which a repeated fragment is a copy from a capture at two places. A later one belongs to another
+/// packet with the same identification. A retransmission by a client has a new one, so it is never taken for a copy.
 pub const FRAGMENT_COPY_NS: u64 = 100_000_000;
 /// Fragments of packets that were whole and are remembered, in case that they are seen again.
 pub const FRAGMENTS_READ_MAX: usize = 65_536;

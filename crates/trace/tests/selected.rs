@@ -220,7 +220,8 @@ fn what_is_not_opened_is_counted_by_its_kind() {
 fn a_tunnel_that_ends_early_is_counted() {
     let frame = ethernet(0x0800, &packet());
     let vxlan = ipv4(17, &udp(4789, &[&[8, 0, 0, 0, 0, 0, 1, 0][..], &frame].concat()));
-    let radiotap = [&[0, 0, 18, 0, 3, 0, 0, 0][..], &[0; 8], &[0x20, 0], &[0x88, 1], &[0; 26], &frame].concat();
+    let snap = [&[0xAA, 0xAA, 3, 0, 0, 0, 8, 0][..], &packet()].concat();
+    let radiotap = [&[0, 0, 18, 0, 3, 0, 0, 0][..], &[0; 8], &[0x20, 0], &[0x88, 1], &[0; 26], &snap].concat();
     for (link, frame) in [(RAW, vxlan), (127, radiotap)] {
         let frames: Vec<_> = (0..frame.len()).map(|end| frame[..end].to_vec()).collect();
         let (found, _) = read("short.pcap", &capture(link, &frames), &Options::default());

@@ -3,6 +3,7 @@
 //! The data is not part of the project: `CATAMARAN_DATA`, or `../shared/data` beside the workspace, has it or the tests
 //! are skipped, in plain sight.
 
+mod aliases;
 mod compare;
 mod recorded;
 mod scenarios;

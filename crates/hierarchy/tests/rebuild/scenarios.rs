@@ -12,7 +12,7 @@ use wire::parse::{Message, Section};
 
 /// A server, and the entries that it answers with; a blank line between entries. The first word of an entry is its
 /// flags, the second line its question; then records, each with the initial of its section.
-fn scenario(ranges: &[(&str, &str)], dnssec: Dnssec) -> Built {
+pub(crate) fn scenario(ranges: &[(&str, &str)], dnssec: Dnssec) -> Built {
     let mut text = String::new();
     for (address, entries) in ranges {
         text += &format!("RANGE_BEGIN 0 9\nADDRESS {address}\n");
@@ -43,7 +43,7 @@ fn scenario(ranges: &[(&str, &str)], dnssec: Dnssec) -> Built {
 }
 
 /// The records of a zone, those made up with a mark.
-fn records(built: &Built, apex: &str) -> Vec<String> {
+pub(crate) fn records(built: &Built, apex: &str) -> Vec<String> {
     let zone = built.zones.iter().find(|zone| zone.apex == apex.parse().unwrap());
     let line = |built: &hierarchy::construct::BuiltRecord| {
         let mut text = String::new();
@@ -223,25 +223,6 @@ fn more_conflicts_than_the_report_lists_are_all_there() {
     assert_eq!(built.report.conflicts.first[..], built.conflicts[..FINDINGS_LISTED_MAX]);
 }
 
-#[test]
-fn aliases_lead_each_record_to_its_own_zone() {
-    let chain = "AA NOERROR
-    www.one.example. IN A
-    AN www.one.example. 60 IN CNAME web.two.example.
-    AN web.two.example. 30 IN A 192.0.2.80
-
-    AA NOERROR
-    one.example. IN NS
-    AN one.example. 60 IN NS ns.test.
-
-    AA NOERROR
-    two.example. IN NS
-    AN two.example. 60 IN NS ns.test.";
-    let built = scenario(&[("192.0.2.1", chain)], Dnssec::Keep);
-    assert!(records(&built, "one.example.").contains(&"www.one.example. 60 CNAME web.two.example.".to_owned()));
-    assert!(records(&built, "two.example.").contains(&"web.two.example. 30 A 192.0.2.80".to_owned()));
-}
-
 const SIGNED: &str = "AA DO NOERROR
     a.example. IN TXT
     AN a.example. 60 IN TXT \"any\"
@@ -384,141 +365,4 @@ fn each_server_answers_in_its_manner() {
     let glue = |server| ask(server, "x.cut.example.")[2].clone();
     assert_eq!(glue(generous), "a.other.example. b.cut.example.");
     assert_eq!(glue(sparse), "b.cut.example. a.other.example.");
-}
-
-/// What a zone's file would say to BIND, where its tool is installed; and our own rules.
-fn check_all(built: &Built) {
-    crate::check(built);
-    for zone in &built.zones {
-        let mut text = String::new();
-        for built in &zone.records {
-            zone::text::print_record(&built.record, &mut text);
-            text.push('\n');
-        }
-        let file =
-            std::env::temp_dir().join(format!("catlab-zone-{}-{:?}", std::process::id(), std::thread::current().id()));
-        std::fs::write(&file, &text).unwrap();
-        let mut tool = std::process::Command::new("named-checkzone");
-        let output = tool.args(["-q", "-i", "local", "-k", "ignore", &zone.apex.to_string()]).arg(&file).output();
-        std::fs::remove_file(&file).unwrap();
-        match output {
-            Ok(output) => assert!(output.status.success(), "{}: {text}", zone.apex),
-            Err(_) => println!("skipped: named-checkzone is not installed"),
-        }
-    }
-}
-
-/// Owners of records that are below a DNAME of their zone.
-fn below_dnames(built: &Built) -> Vec<String> {
-    let mut found = Vec::new();
-    for zone in &built.zones {
-        let records = || zone.records.iter().map(|built| &built.record);
-        for dname in records().filter(|record| record.rtype == Rtype::DNAME) {
-            let is_below =
-                |owner: &wire::Name| *owner != dname.owner && owner.as_ref().is_at_or_below(dname.owner.as_ref());
-            found.extend(records().filter(|record| is_below(&record.owner)).map(|record| record.owner.to_string()));
-        }
-    }
-    found
-}
-
-#[test]
-fn nothing_is_made_up_below_a_dname() {
-    // Mail and services below it, a name without a type, and a zone that another server answers for.
-    let answers = "AA NOERROR
-    example. IN MX
-    AN example. 60 IN MX 1 mail.sub.example.
-    AU example. 60 IN NS ns.example.
-    AD ns.example. 60 IN A 192.0.2.1
-
-    AA NOERROR
-    sub.example. IN DNAME
-    AN sub.example. 60 IN DNAME other.test.
-
-    AA NOERROR
-    nothing.sub.example. IN A
-    AU example. 60 IN SOA ns.example. h.example. 1 2 3 4 5";
-    let zone_below = "AA NOERROR
-    zone.sub.example. IN NS
-    AN zone.sub.example. 60 IN NS ns.zone.sub.example.";
-    let built = scenario(&[("192.0.2.1", answers), ("192.0.2.2", zone_below)], Dnssec::Keep);
-    assert!(records(&built, "example.").contains(&"sub.example. 60 DNAME other.test.".to_owned()));
-    assert_eq!(below_dnames(&built), [""; 0]);
-    check_all(&built);
-}
-
-/// As in public tests of resolvers: the whole zone is redirected, and its name server would be below.
-#[test]
-fn a_zone_that_is_redirected_whole_has_its_name_server_elsewhere() {
-    let parent = "NOERROR
-    www.example.com. IN A
-    AU example.com. 60 IN NS ns.example.com.
-    AD ns.example.com. 60 IN A 192.0.2.4";
-    let child = "AA NOERROR
-    example.com. IN NS
-    AN example.com. 60 IN NS ns.example.com.
-    AD ns.example.com. 60 IN A 192.0.2.4
-
-    AA NOERROR
-    www.example.com. IN A
-    AN example.com. 60 IN DNAME example.net.
-    AN www.example.com. 60 IN CNAME www.example.net.";
-    let built = scenario(&[("192.0.2.30", parent), ("192.0.2.4", child)], Dnssec::Keep);
-    let child = records(&built, "example.com.");
-    assert!(child.contains(&"example.com. 60 DNAME example.net.".to_owned()), "{child:?}");
-    assert_eq!(below_dnames(&built), [""; 0]);
-    let ns: Vec<_> = child.iter().filter(|line| line.contains(" NS ")).collect();
-    let [ns] = &ns[..] else { panic!("{child:?}") };
-    let name = ns.split(' ').nth(3).unwrap();
-    assert!(name.ends_with(".com.") && !name.ends_with(".example.com."), "{ns}");
-    let above = records(&built, "com.");
-    assert!(above.contains(&format!("{name} 60 A 192.0.2.4 made")), "{above:?}");
-    // What was said there stays.
-    assert!(above.contains(&"example.com. 60 NS ns.example.com.".to_owned()), "{above:?}");
-    check_all(&built);
-}
-
-#[test]
-fn of_name_servers_those_below_a_dname_are_left_out() {
-    let answers = "AA NOERROR
-    example. IN NS
-    AN example. 60 IN NS ns.example.
-    AN example. 60 IN NS ns.sub.example.
-    AD ns.example. 60 IN A 192.0.2.1
-
-    AA NOERROR
-    sub.example. IN DNAME
-    AN sub.example. 60 IN DNAME other.test.";
-    let built = scenario(&[("192.0.2.1", answers)], Dnssec::Keep);
-    let zone = records(&built, "example.");
-    assert_eq!(
-        zone.iter().filter(|line| line.contains(" NS ")).collect::<Vec<_>>(),
-        ["example. 60 NS ns.example. made"]
-    );
-    check_all(&built);
-}
-
-#[test]
-fn a_name_server_that_is_an_alias_gets_the_address_of_the_server() {
-    let answers = "AA NOERROR
-    example. IN NS
-    AN example. 60 IN NS ns.example.
-    AN example. 60 IN NS any.wild.example.
-
-    AA NOERROR
-    ns.example. IN A
-    AN ns.example. 60 IN CNAME host.example.
-    AN host.example. 60 IN A 192.0.2.80
-
-    AA NOERROR
-    *.wild.example. IN CNAME
-    AN *.wild.example. 60 IN CNAME host.example.";
-    let built = scenario(&[("192.0.2.1", answers)], Dnssec::Keep);
-    let zone = records(&built, "example.");
-    assert!(zone.contains(&"ns.example. 60 A 192.0.2.1 made".to_owned()), "{zone:?}");
-    assert!(zone.contains(&"any.wild.example. 60 A 192.0.2.1 made".to_owned()), "{zone:?}");
-    assert!(!zone.iter().any(|line| line.starts_with("ns.example. 60 CNAME")), "{zone:?}");
-    assert!(zone.contains(&"*.wild.example. 60 CNAME host.example.".to_owned()), "{zone:?}");
-    assert!(built.report.dropped.first.iter().any(|dropped| dropped.rrset == "ns.example. CNAME"));
-    check_all(&built);
 }

@@ -88,8 +88,14 @@ impl Objective {
         if !summary.validity.valid {
             return Verdict::ToolLimited(summary.validity.reasons.join("; "));
         }
-        let mut missed: Vec<String> = self.terms.iter().filter_map(|term| term.missed(summary)).collect();
-        let late: Vec<String> = self.terms.iter().filter_map(|term| term.late(summary)).collect();
+        let (mut missed, mut late) = (Vec::new(), Vec::new());
+        for term in &self.terms {
+            match term.judge(summary) {
+                Verdict::Met => {}
+                Verdict::Missed(reason) => missed.push(reason),
+                Verdict::ToolLimited(reason) => late.push(reason),
+            }
+        }
         // A server that answers quickly and wrong keeps no objective, whatever it names.
         if !self.terms.iter().any(|term| matches!(term, Term::Loss(_))) {
             missed.extend(wrong(summary));
@@ -104,14 +110,20 @@ impl Objective {
 }
 
 impl Term {
-    /// The missed limit, if the server missed it. Latency includes the send lag of this tool, so the service time must
-    /// exceed the limit too.
-    fn missed(self, summary: &Summary) -> Option<String> {
+    /// Latency includes the send lag of this tool. The server missed a limit only if the service time exceeds it too.
+    fn judge(self, summary: &Summary) -> Verdict {
         match self {
             Self::Latency(label, us_max) => {
-                let us = quantile(&summary.total.latency_us, label);
-                let is_slow = quantile(&summary.total.service_us, label) > us_max;
-                (us > us_max && is_slow).then(|| format!("{label} {us:.0} us, over {us_max:.0} us"))
+                let quantiles = [&summary.total.latency_us, &summary.total.service_us];
+                let [latency, service] = quantiles.map(|quantiles| quantile(quantiles, label));
+                let over = format!("{label} {latency:.0} us, over {us_max:.0} us");
+                match (latency > us_max, service > us_max) {
+                    (false, _) => Verdict::Met,
+                    (true, true) => Verdict::Missed(over),
+                    (true, false) => Verdict::ToolLimited(format!(
+                        "{over}, by the send lag of this tool: the service time of {service:.0} us meets the objective"
+                    )),
+                }
             }
             Self::Loss(share_max) => {
                 let total = &summary.total;
@@ -120,25 +132,14 @@ impl Term {
                     Some(kinds) => format!("; among it wrong answers: {kinds}"),
                     None => String::new(),
                 };
-                (share > share_max)
-                    .then(|| format!("loss {:.3} %, over {:.3} %{wrong}", share * 100.0, share_max * 100.0))
+                if share > share_max {
+                    let (share, share_max) = (share * 100.0, share_max * 100.0);
+                    Verdict::Missed(format!("loss {share:.3} %, over {share_max:.3} %{wrong}"))
+                } else {
+                    Verdict::Met
+                }
             }
         }
-    }
-}
-
-impl Term {
-    /// The missed limit, if only the send lag of this tool exceeds it.
-    fn late(self, summary: &Summary) -> Option<String> {
-        let Self::Latency(label, us_max) = self else { return None };
-        let [latency, service] =
-            [&summary.total.latency_us, &summary.total.service_us].map(|quantiles| quantile(quantiles, label));
-        (latency > us_max && service <= us_max).then(|| {
-            format!(
-                "{label} {latency:.0} us, over {us_max:.0} us, by the send lag of this tool: the service time of \
-                 {service:.0} us meets the objective"
-            )
-        })
     }
 }
 

@@ -93,16 +93,10 @@ pub fn write(folder: &Path, recording: &Recording, summary: &Summary, manifest: 
 /// A folder whose figures do not mean what they say has a file that says so: some files have no place for it, and their
 /// readers look for none.
 fn sign(folder: &Path, summary: &Summary) -> Result<(), WriteError> {
-    if !summary.validity.valid {
-        return put(folder, INVALID, |out| writeln!(out, "{}", summary.validity.reasons.join("\n")));
+    if summary.validity.valid {
+        return Ok(());
     }
-    // Of an earlier run in this folder.
-    match std::fs::remove_file(folder.join(INVALID)) {
-        Err(source) if source.kind() != io::ErrorKind::NotFound => {
-            Err(WriteError { path: folder.join(INVALID), source })
-        }
-        _ => Ok(()),
-    }
+    put(folder, INVALID, |out| writeln!(out, "{}", summary.validity.reasons.join("\n")))
 }
 
 /// Writes one more file of a run, a JSON value.

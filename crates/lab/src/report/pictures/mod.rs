@@ -17,7 +17,7 @@ use super::{Distribution, Row, Run, palette};
 use chart::{Chart, Colour, Scale};
 pub use curves::{Along, Curve, cumulative, turns};
 pub use faults::{Around, around};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Bars of boxes and answers; longer runs have several seconds in one.
 const INTERVALS_MAX: usize = 120;
@@ -46,48 +46,51 @@ impl Form {
     }
 }
 
-/// Draws all pictures into a folder and returns their paths. Existing files are only replaced if `replace` is set.
-///
-/// # Errors
-/// A file cannot be written, or exists and `replace` is not set.
-pub fn write(runs: &[Run], folder: &Path, form: Form, replace: bool) -> Result<Vec<PathBuf>, String> {
-    std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let mut drawn = Vec::new();
-    let mut put = |name: String, picture: Option<Chart>| -> Result<(), String> {
-        let path = folder.join(format!("{name}.{}", form.extension()));
-        if let Some(chart) = picture {
-            if !replace && path.symlink_metadata().is_ok() {
-                let path = path.display();
-                return Err(format!("cannot write to {path}: it exists; name another folder, or use --force"));
-            }
-            let bytes = chart.draw(form).map_err(|error| format!("{}: {error}", path.display()))?;
-            drawn.push((path, bytes));
-        }
-        Ok(())
+/// A picture that can be drawn.
+pub struct Picture {
+    chart: Chart,
+    form: Form,
+    /// Name of its file.
+    pub file_name: String,
+}
+
+impl Picture {
+    /// Contents of its file.
+    ///
+    /// # Errors
+    /// It cannot be drawn.
+    pub fn draw(&self) -> Result<Vec<u8>, String> {
+        self.chart.draw(self.form).map_err(|error| format!("cannot draw {}: {error}", self.file_name))
+    }
+}
+
+/// All pictures of these runs.
+#[must_use]
+pub fn all(runs: &[Run], form: Form) -> Vec<Picture> {
+    let mut pictures = Vec::new();
+    let mut put = |name: String, chart: Option<Chart>| {
+        let file_name = format!("{name}.{}", form.extension());
+        pictures.extend(chart.map(|chart| Picture { chart, form, file_name }));
     };
-    put("percentiles".into(), percentiles(runs))?;
-    put("cdf".into(), cumulative_latency(runs))?;
-    put("losses".into(), losses(runs))?;
-    put("send-lag".into(), send_lag(runs))?;
-    put("connections".into(), connections::open(runs))?;
-    put("handshakes".into(), connections::handshakes(runs))?;
-    put("server-cpu".into(), server::processor(runs))?;
-    put("server-memory".into(), server::memory(runs))?;
-    put("client-rates".into(), clients::rates(runs))?;
-    put("client-shares".into(), clients::shares(runs))?;
-    put("client-latency".into(), clients::latencies(runs))?;
+    put("percentiles".into(), percentiles(runs));
+    put("cdf".into(), cumulative_latency(runs));
+    put("losses".into(), losses(runs));
+    put("send-lag".into(), send_lag(runs));
+    put("connections".into(), connections::open(runs));
+    put("handshakes".into(), connections::handshakes(runs));
+    put("server-cpu".into(), server::processor(runs));
+    put("server-memory".into(), server::memory(runs));
+    put("client-rates".into(), clients::rates(runs));
+    put("client-shares".into(), clients::shares(runs));
+    put("client-latency".into(), clients::latencies(runs));
     let frame = Frame::of(runs);
     for (index, run) in runs.iter().enumerate() {
         let name = |kind: &str| if runs.len() == 1 { kind.to_owned() } else { format!("{kind}-{}", index + 1) };
-        put(name("seconds"), boxes(run, index, &frame))?;
-        put(name("heat"), heat(run, &frame))?;
-        put(name("answers"), answers(run, &frame))?;
+        put(name("seconds"), boxes(run, index, &frame));
+        put(name("heat"), heat(run, &frame));
+        put(name("answers"), answers(run, &frame));
     }
-    let write = |(path, bytes): (PathBuf, Vec<u8>)| match std::fs::write(&path, bytes) {
-        Ok(()) => Ok(path),
-        Err(error) => Err(format!("{}: {error}", path.display())),
-    };
-    drawn.into_iter().map(write).collect()
+    pictures
 }
 
 /// Draws the latency of several, each by its name, at every percentile; an SVG.

@@ -121,11 +121,9 @@ fn clients_that_were_never_answered_are_not_left_out() {
 
 #[test]
 fn every_picture_is_drawn_with_its_marks() {
-    let folder = std::env::temp_dir().join(format!("catlab-pictures-{}", std::process::id()));
-    let files = write(&[run(true)], &folder, Form::Svg, true).unwrap();
-    let texts: Vec<_> = files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
-    let _removed = std::fs::remove_dir_all(&folder);
-    let names: Vec<_> = files.iter().map(|file| file.file_stem().unwrap().to_str().unwrap()).collect();
+    let pictures = all(&[run(true)], Form::Svg);
+    let texts: Vec<_> = pictures.iter().map(|picture| String::from_utf8(picture.draw().unwrap()).unwrap()).collect();
+    let names: Vec<_> = pictures.iter().map(|picture| picture.file_name.strip_suffix(".svg").unwrap()).collect();
     assert_eq!(names, NAMES);
     for (name, text) in names.iter().zip(&texts) {
         assert!(text.starts_with("<svg") && text.trim_end().ends_with("</svg>"), "{name}");
@@ -207,19 +205,17 @@ fn ink(picture: &[u8], columns: std::ops::Range<usize>, rows: std::ops::Range<us
 
 #[test]
 fn a_png_has_the_title_and_the_names_of_ticks_in_letters() {
-    let folder = std::env::temp_dir().join(format!("catlab-png-{}", std::process::id()));
-    let files = write(&[run(true)], &folder, Form::Png, true).unwrap();
-    let octets: Vec<_> = files.iter().map(|file| std::fs::read(file).unwrap()).collect();
-    let _removed = std::fs::remove_dir_all(&folder);
-    assert_eq!(files.len(), NAMES.len());
-    for (file, octets) in files.iter().zip(&octets) {
+    let pictures = all(&[run(true)], Form::Png);
+    let octets: Vec<_> = pictures.iter().map(|picture| picture.draw().unwrap()).collect();
+    assert_eq!(pictures.len(), NAMES.len());
+    for (picture, octets) in pictures.iter().zip(&octets) {
         // Letters have ink, and leave most of their line white: neither nothing nor boxes.
         for (what, columns, rows) in
             [("title", 0..1_800, 20..60), ("ticks", 60..160, 60..700), ("axis", 160..1_800, 780..830)]
         {
             let all = columns.len() * rows.len();
             let share = ink(octets, columns, rows) as f64 / all as f64;
-            assert!((0.001..0.3).contains(&share), "{} {what}: {share}", file.display());
+            assert!((0.001..0.3).contains(&share), "{} {what}: {share}", picture.file_name);
         }
     }
     let same_but_invalid = percentiles(&[run(false)]).unwrap().draw(Form::Png).unwrap();
