@@ -129,7 +129,7 @@ pub(super) async fn add(
     let mut commands = Vec::new();
     if let Some(secret) = &key.secret {
         check_weak(algorithm, key.allow_weak.as_deref())?;
-        let (secret, nonce) = secret_and_nonce(secret, &key)?;
+        let (secret, nonce) = secret_and_nonce(secret, &key, algorithm)?;
         commands.push(AdminCommand::AddKey { name: name.clone(), algorithm: algorithm.of_replica(), secret, nonce });
     }
     for grant in &key.grants {
@@ -178,7 +178,7 @@ pub(super) async fn roll(
             "add a key of another name, and remove this one later",
         ));
     }
-    let (secret, nonce) = secret_and_nonce(secret, &key)?;
+    let (secret, nonce) = secret_and_nonce(secret, &key, algorithm)?;
     changed(&api, AdminCommand::RollKey { name, algorithm: algorithm.of_replica(), secret, nonce }).await
 }
 
@@ -230,11 +230,11 @@ fn check_weak(algorithm: Algorithm, allowed: Option<&str>) -> Result<(), ApiErro
     Err(bad(format!("{word} is weak (RFC 8945 6)"), &hint))
 }
 
-fn secret_and_nonce(secret: &str, key: &KeyJson) -> Result<(Vec<u8>, [u8; 12]), ApiError> {
+fn secret_and_nonce(secret: &str, key: &KeyJson, algorithm: Algorithm) -> Result<(Vec<u8>, [u8; 12]), ApiError> {
     let secret = data_encoding::BASE64
         .decode(secret.as_bytes())
         .map_err(|error| bad(format!("the secret is not base64: {error}"), "encode its octets as RFC 4648 4 has it"))?;
-    if SecretLength::of(secret.len(), &key.algorithm) == SecretLength::TooShort && !key.allow_short_secret {
+    if SecretLength::of(secret.len(), algorithm) == SecretLength::TooShort && !key.allow_short_secret {
         return Err(bad(
             format!("the secret has {} bytes, so it can be guessed", secret.len()),
             "use a secret of 16 bytes or more; --allow-short-secret (\"allow_short_secret\": true) takes it anyway",

@@ -451,4 +451,4 @@ pub(crate) fn query(key: &str, value: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -1,7 +1,7 @@
 //! `init`: the files of a new cluster of one node.
 
-use super::InitArgs;
 use super::output::print;
+use super::{InitArgs, PeerArgs};
 use crate::config::address::PeerAddress;
 use crate::config::rate_limit::RateLimit;
 use crate::config::transfer::Transfer;
@@ -46,7 +46,7 @@ pub(super) fn prepare(args: &InitArgs) -> Result<(NodeLayout, Config), Problem> 
                 files.config().display()
             )));
     }
-    let place = PeerPlace::of(&args.peer, args.advertise.as_ref())?;
+    let place = PeerPlace::of(&args.peer)?;
     let config = make_files(args, place, &layout, &files).map_err(|error| unmade(&args.dir, error))?;
     Ok((files, config))
 }
@@ -67,10 +67,10 @@ pub(super) struct PeerPlace {
 
 impl PeerPlace {
     /// With a host name the node listens on all addresses, because the address behind the name may change.
-    pub(super) fn of(peer: &PeerAddress, advertise: Option<&PeerAddress>) -> Result<Self, Problem> {
+    pub(super) fn of(PeerArgs { peer, advertise }: &PeerArgs) -> Result<Self, Problem> {
         let (listen, advertise) = match peer.socket() {
-            Some(listen) => (listen, advertise.cloned()),
-            None => (any_address(peer), Some(advertise.unwrap_or(peer).clone())),
+            Some(listen) => (listen, advertise.clone()),
+            None => (any_address(peer), Some(advertise.as_ref().unwrap_or(peer).clone())),
         };
         let place = Self { listen, advertise };
         let advertised = place.advertised();

@@ -22,7 +22,7 @@ use std::path::Path;
 use std::time::Duration;
 
 pub(crate) fn run(args: &JoinArgs) -> Result<(), Problem> {
-    let place = PeerPlace::of(&args.peer, args.advertise.as_ref())?;
+    let place = PeerPlace::of(&args.peer)?;
     let token = JoinToken::from_text(token_of(args)?.trim()).ok_or_else(|| {
         Problem::new(Exit::Usage, "the token cannot be read", "a part of it is missing or altered")
             .hint("copy the whole line that `catamaran cluster add` printed")

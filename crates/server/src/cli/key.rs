@@ -4,6 +4,7 @@
 mod out;
 
 use super::client::{Client, query};
+use super::key_arguments::{NewSecretArgs, OutArgs};
 use super::output::{print, print_only_copy};
 use super::{GrantArgs, KeyCommand, RightArgs, Target};
 use crate::api::types::{DoneJson, GrantJson, KeyJson, KeyPoliciesJson};
@@ -17,23 +18,21 @@ use wire::Name;
 
 pub(crate) fn run(command: &KeyCommand) -> Result<(), Problem> {
     match command {
-        KeyCommand::Add { name, file, algorithm, allow_weak, zones, rights, out, allow_short_secret, target } => {
+        KeyCommand::Add { name, file, algorithm, allow_weak, zones, rights, secret, target } => {
             let key = make(name.as_deref(), file.as_deref(), algorithm)?;
             check_weak(&key, allow_weak.as_deref(), file.is_none())?;
-            check_secret(&key, *allow_short_secret)?;
-            let json = key_json(&key, *allow_short_secret);
-            hand_out(&key, out.as_deref(), file.is_none(), || add(json, zones, rights, target))
+            let json = checked_json(&key, secret)?;
+            hand_out(&key, &secret.out, file.is_none(), || add(json, zones, rights, target))
         }
         KeyCommand::List { target } => list(target),
-        KeyCommand::Roll { name, file, out, allow_short_secret, target } => {
+        KeyCommand::Roll { name, file, secret, target } => {
             let client = Client::find(target)?;
             let key = rolled(name.as_deref(), file.as_deref(), &client)?;
             check_weak_roll(&key)?;
-            check_secret(&key, *allow_short_secret)?;
-            let json = key_json(&key, *allow_short_secret);
-            hand_out(&key, out.as_deref(), file.is_none(), || roll(&json, &client))
+            let json = checked_json(&key, secret)?;
+            hand_out(&key, &secret.out, file.is_none(), || roll(&json, &client))
         }
-        KeyCommand::Show { name, secret: _, out, target } => show(name, out.as_deref(), target),
+        KeyCommand::Show { name, secret: _, out, target } => show(name, out, target),
         KeyCommand::Grant(args) => change_grants("POST", args, "is granted"),
         KeyCommand::Revoke(args) => change_grants("DELETE", args, "is no longer granted"),
         KeyCommand::Retire { name, target } => retire(name, target),
@@ -44,7 +43,7 @@ pub(crate) fn run(command: &KeyCommand) -> Result<(), Problem> {
 /// Has the cluster take a key, and gives it to the user: in a file, or on the terminal if we made it.
 fn hand_out(
     key: &TsigKey,
-    out: Option<&Path>,
+    OutArgs { out }: &OutArgs,
     is_made: bool,
     give: impl FnOnce() -> Result<(), Problem>,
 ) -> Result<(), Problem> {
@@ -115,7 +114,7 @@ fn check_weak_roll(key: &TsigKey) -> Result<(), Problem> {
 /// Refuses a secret that can be guessed, and warns if a secret is shorter than recommended.
 fn check_secret(key: &TsigKey, allow_short: bool) -> Result<(), Problem> {
     let bytes = key.secret.len();
-    match SecretLength::of(bytes, key.algorithm.mnemonic()) {
+    match SecretLength::of(bytes, key.algorithm) {
         SecretLength::Good => {}
         SecretLength::TooShort if !allow_short => {
             let what = format!("cannot take key {}", key.name);
@@ -131,8 +130,10 @@ fn check_secret(key: &TsigKey, allow_short: bool) -> Result<(), Problem> {
     Ok(())
 }
 
-fn key_json(key: &TsigKey, allow_short_secret: bool) -> KeyJson {
-    KeyJson {
+/// Checks the secret of a key, and makes the request body of the key without grants.
+fn checked_json(key: &TsigKey, &NewSecretArgs { allow_short_secret, .. }: &NewSecretArgs) -> Result<KeyJson, Problem> {
+    check_secret(key, allow_short_secret)?;
+    Ok(KeyJson {
         name: key.name.to_string(),
         algorithm: key.algorithm.mnemonic().to_owned(),
         allow_weak: key.algorithm.is_weak().then(|| key.algorithm.mnemonic().to_owned()),
@@ -140,7 +141,7 @@ fn key_json(key: &TsigKey, allow_short_secret: bool) -> KeyJson {
         grants: Vec::new(),
         rolling: false,
         allow_short_secret,
-    }
+    })
 }
 
 fn add(mut key: KeyJson, zones: &[String], rights: &RightArgs, target: &Target) -> Result<(), Problem> {
@@ -155,8 +156,9 @@ fn add(mut key: KeyJson, zones: &[String], rights: &RightArgs, target: &Target) 
     let body = serde_json::to_vec(&key).map_err(|error| Problem::new(Exit::Failed, "cannot send the key", error))?;
     let client = Client::find(target)?;
     client.change("POST", "/v1/keys", &body)?;
-    // The key may have earlier grants, or rules may name it.
-    if key.grants.is_empty() && !is_granted_something(&client, &key.name)? {
+    // The key may have earlier grants, or rules may name it. If that cannot be found out, only the warning is left out:
+    // the cluster has the key, so its secret must reach the user.
+    if key.grants.is_empty() && is_granted_something(&client, &key.name).is_ok_and(|is_granted| !is_granted) {
         say(format_args!(
             "warning: the key is granted nothing; add --update or --transfer, or name it in `policy set`"
         ));
@@ -223,7 +225,7 @@ fn roll(key: &KeyJson, client: &Client) -> Result<(), Problem> {
 }
 
 /// Key files, the newest secret first.
-fn show(name: &str, out: Option<&Path>, target: &Target) -> Result<(), Problem> {
+fn show(name: &str, OutArgs { out }: &OutArgs, target: &Target) -> Result<(), Problem> {
     let name = parse_name(name)?;
     let path = format!("/v1/keys/secret?{}", query("name", &name.to_string()));
     let keys: Vec<KeyJson> = Client::find(target)?.get_json(&path)?;
@@ -308,7 +310,23 @@ fn parse_name(text: &str) -> Result<Name, Problem> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::client::tests::{FakeNode, Says};
     use super::*;
+
+    #[test]
+    fn a_key_that_the_cluster_took_is_handed_out_whatever_the_node_says_next() {
+        // The node takes the key, and answers the next question with something that is no list of keys.
+        let (node, dir) = (FakeNode::start(Says::Status(200, "")), crate::test_dir("key-add"));
+        let target = Target { dir: dir.path().to_owned(), api: Some(node.api), token_file: None, timeout: None };
+        let file = dir.path().join("k.key");
+        let secret = NewSecretArgs { out: OutArgs { out: Some(file.clone()) }, allow_short_secret: false };
+        let key = TsigKey::make("k.".parse().unwrap(), Algorithm::HmacSha256).unwrap();
+        let json = checked_json(&key, &secret).unwrap();
+        let rights = RightArgs { update: false, update_apex: false, transfer: false };
+        hand_out(&key, &secret.out, true, || add(json, &[], &rights, &target)).unwrap();
+        assert_eq!(node.asked(), ["POST /v1/keys", "GET /v1/keys"]);
+        assert_eq!(TsigKey::load(&file).unwrap(), key);
+    }
 
     #[test]
     fn a_weak_algorithm_is_for_a_key_from_a_file_and_only_where_it_is_named() {

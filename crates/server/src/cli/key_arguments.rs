@@ -114,6 +114,24 @@ impl RightArgs {
     }
 }
 
+/// Where a secret goes.
+#[derive(Args, Debug)]
+pub(crate) struct OutArgs {
+    /// Write the secret to this file (mode 0600) instead of the terminal, as `nsupdate -k` reads it.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+}
+
+/// The new secret of a key.
+#[derive(Args, Debug)]
+pub(crate) struct NewSecretArgs {
+    #[command(flatten)]
+    pub(crate) out: OutArgs,
+    /// Accept a secret of less than 16 bytes, although it can be guessed.
+    #[arg(long, requires = "file")]
+    pub(crate) allow_short_secret: bool,
+}
+
 /// `key ...`
 #[derive(Subcommand, Debug)]
 pub(crate) enum KeyCommand {
@@ -141,12 +159,8 @@ pub(crate) enum KeyCommand {
         zones: Vec<String>,
         #[command(flatten)]
         rights: RightArgs,
-        /// Write the secret to this file (mode 0600) instead of the terminal, as `nsupdate -k` reads it.
-        #[arg(long, value_name = "FILE")]
-        out: Option<PathBuf>,
-        /// Accept a secret of less than 16 bytes, although it can be guessed.
-        #[arg(long, requires = "file")]
-        allow_short_secret: bool,
+        #[command(flatten)]
+        secret: NewSecretArgs,
         #[command(flatten)]
         target: Target,
     },
@@ -165,12 +179,8 @@ pub(crate) enum KeyCommand {
         /// Take the new secret from this file instead of making one.
         #[arg(long, value_name = "FILE", conflicts_with = "name")]
         file: Option<PathBuf>,
-        /// Write the secret to this file (mode 0600) instead of the terminal, as `nsupdate -k` reads it.
-        #[arg(long, value_name = "FILE")]
-        out: Option<PathBuf>,
-        /// Accept a secret of less than 16 bytes, although it can be guessed.
-        #[arg(long, requires = "file")]
-        allow_short_secret: bool,
+        #[command(flatten)]
+        secret: NewSecretArgs,
         #[command(flatten)]
         target: Target,
     },
@@ -182,9 +192,8 @@ pub(crate) enum KeyCommand {
         /// Confirm that the secret is to be printed.
         #[arg(long, required = true)]
         secret: bool,
-        /// Write the secret to this file (mode 0600) instead of the terminal, as `nsupdate -k` reads it.
-        #[arg(long, value_name = "FILE")]
-        out: Option<PathBuf>,
+        #[command(flatten)]
+        out: OutArgs,
         #[command(flatten)]
         target: Target,
     },

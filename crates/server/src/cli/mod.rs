@@ -227,6 +227,19 @@ Examples:
 
 Makes the cluster's certificate authority, the API token and the files of node 1.";
 
+/// Addresses for the other nodes.
+#[derive(Args, Debug)]
+pub(crate) struct PeerArgs {
+    /// Address to listen on for the other nodes. With a host name the node listens on all its IPv4 addresses, or on
+    /// all IPv6 addresses if the name has no IPv4 address. The other nodes connect to the name.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) peer: PeerAddress,
+    /// Address that the other nodes connect to, if it differs from --peer: behind NAT, or by name. A name is resolved
+    /// at each connection.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) advertise: Option<PeerAddress>,
+}
+
 /// Arguments of `init`.
 #[derive(Args, Debug)]
 #[command(after_help = INIT_EXAMPLES)]
@@ -240,14 +253,8 @@ pub(crate) struct InitArgs {
     /// Answer no queries: vote and store only.
     #[arg(long, conflicts_with = "dns")]
     pub(crate) no_dns: bool,
-    /// Address to listen on for the other nodes. With a host name the node listens on all its IPv4 addresses, or on
-    /// all IPv6 addresses if the name has no IPv4 address. The other nodes connect to the name.
-    #[arg(long, value_name = "HOST:PORT")]
-    pub(crate) peer: PeerAddress,
-    /// Address that the other nodes connect to, if it differs from --peer: behind NAT, or by name. A name is resolved
-    /// at each connection.
-    #[arg(long, value_name = "HOST:PORT")]
-    pub(crate) advertise: Option<PeerAddress>,
+    #[command(flatten)]
+    pub(crate) peer: PeerArgs,
     /// Address of the API.
     #[arg(long, default_value = "127.0.0.1:8053", value_name = "ADDRESS:PORT")]
     pub(crate) api: SocketAddr,
@@ -289,14 +296,8 @@ pub(crate) struct JoinArgs {
     /// Answer no queries: vote and store only, as the third of two sites.
     #[arg(long, conflicts_with = "dns")]
     pub(crate) no_dns: bool,
-    /// Address to listen on for the other nodes. With a host name the node listens on all its IPv4 addresses, or on
-    /// all IPv6 addresses if the name has no IPv4 address. The other nodes connect to the name.
-    #[arg(long, value_name = "HOST:PORT")]
-    pub(crate) peer: PeerAddress,
-    /// Address that the other nodes connect to, if it differs from --peer: behind NAT, or by name. A name is resolved
-    /// at each connection.
-    #[arg(long, value_name = "HOST:PORT")]
-    pub(crate) advertise: Option<PeerAddress>,
+    #[command(flatten)]
+    pub(crate) peer: PeerArgs,
     /// Address of its API.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) api: Option<SocketAddr>,

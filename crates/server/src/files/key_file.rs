@@ -108,7 +108,7 @@ impl std::fmt::Debug for TsigKey {
 impl TsigKey {
     /// Makes a key whose secret is as long as the output of the hash (RFC 2104 3).
     pub(crate) fn make(name: Name, algorithm: Algorithm) -> io::Result<Self> {
-        let mut secret = vec![0; hash_bytes(algorithm.mnemonic())];
+        let mut secret = vec![0; hash_bytes(algorithm)];
         token::fill_random(&mut secret)?;
         Ok(Self { name, algorithm, secret })
     }

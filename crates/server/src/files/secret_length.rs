@@ -23,7 +23,7 @@ pub(crate) enum SecretLength {
 
 impl SecretLength {
     /// Checks a secret of `bytes` bytes for an algorithm.
-    pub(crate) fn of(bytes: usize, algorithm: &str) -> Self {
+    pub(crate) fn of(bytes: usize, algorithm: Algorithm) -> Self {
         let wanted = hash_bytes(algorithm);
         match bytes {
             _ if bytes < TSIG_SECRET_BYTES_MIN => Self::TooShort,
@@ -34,8 +34,8 @@ impl SecretLength {
 }
 
 /// Bytes of the output of an algorithm's hash. Generated secrets have this length.
-pub(crate) fn hash_bytes(algorithm: &str) -> usize {
-    Algorithm::from_mnemonic(algorithm).map_or(TSIG_SECRET_BYTES_MIN, |known| known.of_replica().mac_octets())
+pub(crate) const fn hash_bytes(algorithm: Algorithm) -> usize {
+    algorithm.of_replica().mac_octets()
 }
 
 #[cfg(test)]
@@ -45,15 +45,15 @@ mod tests {
     #[test]
     fn a_secret_is_as_long_as_the_output_of_the_hash() {
         for (bytes, algorithm, wanted) in [
-            (0, "hmac-sha256", SecretLength::TooShort),
-            (15, "hmac-sha256", SecretLength::TooShort),
-            (16, "hmac-sha256", SecretLength::Short { wanted: 32 }),
-            (32, "HMAC-SHA256", SecretLength::Good),
-            (32, "hmac-sha384", SecretLength::Short { wanted: 48 }),
-            (63, "hmac-sha512", SecretLength::Short { wanted: 64 }),
-            (64, "hmac-sha512", SecretLength::Good),
+            (0, Algorithm::HmacSha256, SecretLength::TooShort),
+            (15, Algorithm::HmacSha256, SecretLength::TooShort),
+            (16, Algorithm::HmacSha256, SecretLength::Short { wanted: 32 }),
+            (32, Algorithm::HmacSha256, SecretLength::Good),
+            (32, Algorithm::HmacSha384, SecretLength::Short { wanted: 48 }),
+            (63, Algorithm::HmacSha512, SecretLength::Short { wanted: 64 }),
+            (64, Algorithm::HmacSha512, SecretLength::Good),
         ] {
-            assert_eq!(SecretLength::of(bytes, algorithm), wanted, "{bytes} {algorithm}");
+            assert_eq!(SecretLength::of(bytes, algorithm), wanted, "{bytes} {algorithm:?}");
         }
     }
 }

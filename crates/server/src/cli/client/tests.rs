@@ -29,7 +29,7 @@ fn nobody() -> SocketAddr {
 
 /// What a node says to anything but the question how it is.
 #[derive(Clone, Copy)]
-enum Says {
+pub(in crate::cli) enum Says {
     /// It ends the connection when it has the whole request.
     Nothing,
     /// Reads the whole request and never answers.
@@ -39,13 +39,13 @@ enum Says {
 }
 
 /// A node that answers requests so; what it was asked, beside how it is.
-struct FakeNode {
-    api: SocketAddr,
+pub(in crate::cli) struct FakeNode {
+    pub(in crate::cli) api: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
 impl FakeNode {
-    fn start(says: Says) -> Self {
+    pub(in crate::cli) fn start(says: Says) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (api, asked) = (listener.local_addr().unwrap(), Arc::new(Mutex::new(Vec::new())));
         let seen = Arc::clone(&asked);
@@ -58,7 +58,7 @@ impl FakeNode {
         Self { api, asked }
     }
 
-    fn asked(&self) -> Vec<String> {
+    pub(in crate::cli) fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -201,7 +201,7 @@ fn fill(
 }
 
 fn advertised_by(args: &InitArgs) -> Result<String, Problem> {
-    Ok(init::PeerPlace::of(&args.peer, args.advertise.as_ref())?.advertised().to_string())
+    Ok(init::PeerPlace::of(&args.peer)?.advertised().to_string())
 }
 
 impl Made {
