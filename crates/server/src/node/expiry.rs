@@ -81,13 +81,7 @@ impl ExpiryClock {
     }
 }
 
-/// EXPIRE of the zone's SOA (RFC 1035 3.3.13): behind two names, the serial, REFRESH and RETRY.
+/// EXPIRE of the zone's SOA in milliseconds.
 fn expire_ms(zone: &Zone<'_>) -> u64 {
-    let read = || {
-        let soa = zone.soa()?;
-        let (_, rest) = wire::NameRef::split_from(soa.first()?).ok()?;
-        let (_, rest) = wire::NameRef::split_from(rest).ok()?;
-        Some(u32::from_be_bytes(rest.get(12..16)?.try_into().ok()?))
-    };
-    u64::from(read().unwrap_or(u32::MAX)) * 1_000
+    u64::from(zone.expire().unwrap_or(u32::MAX)) * 1_000
 }

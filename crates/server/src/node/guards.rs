@@ -7,7 +7,6 @@ use crate::problem::{Exit, Problem};
 use crate::service::answer::QueryResponder;
 use crate::service::cookies::file::SharedSecrets;
 use crate::service::cookies::{Cookies, SecretSource};
-use crate::service::limiter::Limiter;
 use crate::service::limiter::shared::{RateLimitWatch, SharedRateLimit};
 use crate::tls::client_secrets::ClientSecrets;
 use std::sync::Arc;
@@ -30,24 +29,15 @@ impl Guards {
         Cookies::new(self.secrets.clone())
     }
 
-    /// That of one of `threads` which share the rate, if there is a limit.
-    pub(super) fn limiter(&self, threads: usize) -> Option<Limiter> {
-        self.rate_limit.limiter(threads)
-    }
-
     /// Gives one of `threads` of a transport its rate limit. Clients can forge their addresses only over UDP.
     pub(super) fn limited(&self, responder: QueryResponder, transport: Transport, threads: usize) -> QueryResponder {
         match transport {
-            Transport::Udp => QueryResponder {
-                limiter: self.limiter(threads),
-                rate_limit: Some(self.rate_limit_of(threads)),
-                ..responder
-            },
+            Transport::Udp => QueryResponder { rate_limit: Some(self.rate_limit_of(threads)), ..responder },
             _ => responder,
         }
     }
 
-    /// Tells one of `threads` when the rate limit changes.
+    /// The rate limit of one of `threads` which share it.
     pub(super) fn rate_limit_of(&self, threads: usize) -> RateLimitWatch {
         RateLimitWatch::new(&self.rate_limit, threads)
     }

@@ -42,6 +42,8 @@ pub(crate) enum Event {
     Status(WithZones, oneshot::Sender<Status>),
     /// The secrets of a key, for an administrator who asks, once it is written down that he did.
     Secrets(Name, oneshot::Sender<Option<Secrets>>),
+    /// The options of a zone.
+    ZoneOptions(ZoneId, oneshot::Sender<Option<ZoneOptions>>),
     /// What it serves, held.
     Freeze(Box<dyn FnOnce(Frozen) + Send>),
     /// Another thread had a turn, and more is to be done.
@@ -222,8 +224,8 @@ impl ReplicaHandle {
 
     /// The options of a zone as this node has them; `None` if it has no such zone.
     pub(crate) async fn zone_options(&self, id: &ZoneId) -> Option<ZoneOptions> {
-        let status = self.status(WithZones::Yes).await?;
-        status.zones.into_iter().find(|zone| zone.id == *id).map(|zone| zone.options)
+        let (sender, receiver) = oneshot::channel();
+        if self.send(Event::ZoneOptions(id.clone(), sender)) { receiver.await.ok()? } else { None }
     }
 
     /// What the replica serves; `None` when its thread is gone.

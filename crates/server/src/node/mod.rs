@@ -293,7 +293,7 @@ impl Node {
         let worker = |transport| {
             let (counters, listen) = counters.worker(transport);
             let (service, (zones, serving)) = (service.clone(), reader());
-            let responder = QueryResponder::new(service, zones, serving, counters, Some(guards.cookies()), None);
+            let responder = QueryResponder::new(service, zones, serving, counters, guards.cookies());
             Worker { responder: guards.limited(responder, transport, count), listen }
         };
         let (udp, streams) = workers(count, tls.is_some(), worker);

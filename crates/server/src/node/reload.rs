@@ -4,6 +4,7 @@
 
 use super::audit_log::AuditCounters;
 use super::threads::spawn;
+use super::{check_file_limit, system};
 use crate::cli::LogLevel;
 use crate::config::Config;
 use crate::listen::desk::ConnectionLimits;
@@ -15,16 +16,6 @@ use crate::tls::certificate::Certificate;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-
-/// Settings, and whole tables, that take effect without a restart.
-const LIVE: [&str; 6] = [
-    "log_level",
-    "dns.rate_limit",
-    "dns.tcp.connections_max",
-    "dns.tcp.connections_per_client_max",
-    "dns.tcp.memory_bytes_max",
-    "audit",
-];
 
 /// The sources of the settings, and the reload signals.
 pub(crate) struct Source {
@@ -67,22 +58,15 @@ impl Reload {
             }
         };
         new.zones.nodes_here = self.config.zones.nodes_here;
-        let changed = changed_keys(&self.config, &new);
-        let (live, restart): (Vec<String>, Vec<String>) = changed.into_iter().partition(|key| is_live(key));
-        self.apply(&new, source.level);
-        let (live, restart) = (live.join(", "), restart.join(", "));
+        // The other settings keep their old values, so that each reload names them until the node restarts.
+        let next = with_live(&self.config, &new);
+        self.apply(&next, source.level);
+        let (live, restart) = (changed_keys(&self.config, &next).join(", "), changed_keys(&next, &new).join(", "));
         tracing::info!(changed = live, "the configuration was reloaded");
         if !restart.is_empty() {
             tracing::warn!(settings = restart, "these settings take effect when the node is started again");
         }
-        // The other settings keep their old values here, so that each reload names them until the node restarts.
-        self.config.log_level = new.log_level;
-        self.config.dns.rate_limit = new.dns.rate_limit;
-        self.config.audit = new.audit;
-        let (tcp, new) = (&mut self.config.dns.tcp, new.dns.tcp);
-        tcp.connections_max = new.connections_max;
-        tcp.connections_per_client_max = new.connections_per_client_max;
-        tcp.memory_bytes_max = new.memory_bytes_max;
+        self.config = next;
     }
 
     fn apply(&self, new: &Config, level: Option<LogLevel>) {
@@ -91,6 +75,9 @@ impl Reload {
             self.rate_limit.set(new.dns.rate_limit.clone());
         }
         let tcp = &new.dns.tcp;
+        if tcp.connections_max > self.config.dns.tcp.connections_max {
+            check_file_limit(new, system::raise_file_limit());
+        }
         self.connections.clients.set_limits(tcp.connections_max, tcp.connections_per_client_max);
         self.connections.memory.set_max(tcp.memory_bytes_max);
         self.audit.set_bytes_max(new.audit.bytes_max);
@@ -104,8 +91,17 @@ impl Reload {
     }
 }
 
-fn is_live(key: &str) -> bool {
-    LIVE.iter().any(|live| key.strip_prefix(live).is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
+/// `old` with the settings of `new` that take effect without a restart.
+fn with_live(old: &Config, new: &Config) -> Config {
+    let mut next = old.clone();
+    next.log_level = new.log_level;
+    next.audit = new.audit;
+    next.dns.rate_limit = new.dns.rate_limit.clone();
+    let (tcp, new) = (&mut next.dns.tcp, &new.dns.tcp);
+    tcp.connections_max = new.connections_max;
+    tcp.connections_per_client_max = new.connections_per_client_max;
+    tcp.memory_bytes_max = new.memory_bytes_max;
+    next
 }
 
 /// The full names of the settings whose values differ.
@@ -138,7 +134,7 @@ mod tests {
                         ca_file = \"a\"\ncert_file = \"b\"\nkey_file = \"c\"\n";
 
     #[test]
-    fn what_differs_is_named_and_known_to_be_live_or_not() {
+    fn live_settings_are_taken_over_and_the_others_are_named() {
         let old = Config::parse(TEXT, Path::new("c")).unwrap();
         let text = TEXT.replace("id = 1", "id = 1\nlog_level = \"debug\"").replace(
             "listen = []",
@@ -149,8 +145,9 @@ mod tests {
         let keys = changed_keys(&old, &new);
         let of_default = ["audit", "dns.rate_limit.slip", "dns.tcp.connections_max", "dns.tcp.idle_ms", "log_level"];
         assert_eq!(keys, of_default);
-        let live: Vec<bool> = keys.iter().map(|key| is_live(key)).collect();
-        assert_eq!(live, [true, true, true, false, true]);
-        assert!(is_live("dns.rate_limit") && !is_live("dns.rate_limits") && !is_live("dns"));
+        let next = with_live(&old, &new);
+        let live = ["audit", "dns.rate_limit.slip", "dns.tcp.connections_max", "log_level"];
+        assert_eq!(changed_keys(&old, &next), live);
+        assert_eq!(changed_keys(&next, &new), ["dns.tcp.idle_ms"]);
     }
 }

@@ -122,8 +122,7 @@ pub(super) fn updates(
             out: vec![0; DATAGRAM_OCTETS_MAX],
             waiting: Default::default(),
             cookies: Some(guards.cookies()),
-            limiter: guards.limiter(threads),
-            rate_limit: Some(guards.rate_limit_of(threads)),
+            rate_limit: guards.rate_limit_of(threads),
             started_at: Instant::now(),
         };
         let work = move || {
@@ -272,9 +271,7 @@ pub(super) fn replica(thread: ReplicaThread, events: Receiver<Event>) -> Result<
     let work = move || {
         // Dropped when the thread ends, however it ends.
         let _ended: Sender<()> = ended.clone();
-        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || thread.run(&events))).is_err() {
-            replica_panicked();
-        }
+        thread.run(&events);
         let _ = ended.send(());
     };
     spawn("replica".into(), work)?;

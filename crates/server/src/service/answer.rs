@@ -67,8 +67,6 @@ pub(crate) struct QueryResponder {
     /// None are given out without.
     pub(crate) cookies: Option<Cookies>,
     /// Of a transport on which anybody can claim any address.
-    pub(crate) limiter: Option<Limiter>,
-    /// Signals a change of the rate limit.
     pub(crate) rate_limit: Option<RateLimitWatch>,
     /// What the limiter's time counts from.
     pub(crate) started_at: Instant,
@@ -94,11 +92,10 @@ impl QueryResponder {
         zones: Zones,
         serving: ServingReader,
         counters: Arc<WorkerCounters>,
-        cookies: Option<Cookies>,
-        limiter: Option<Limiter>,
+        cookies: Cookies,
     ) -> Self {
-        let (batch, started_at) = (Batch::new(), Instant::now());
-        Self { service, zones, serving, counters, batch, cookies, limiter, rate_limit: None, started_at }
+        let (batch, cookies, started_at) = (Batch::new(), Some(cookies), Instant::now());
+        Self { service, zones, serving, counters, batch, cookies, rate_limit: None, started_at }
     }
 }
 
@@ -106,10 +103,7 @@ impl Responder for QueryResponder {
     type Pinned<'a> = PinnedQueryResponder<'a>;
 
     fn pin(&mut self) -> PinnedQueryResponder<'_> {
-        if let Some(watch) = &mut self.rate_limit {
-            watch.refresh(&mut self.limiter);
-        }
-        let Self { service, zones, serving, counters, batch, cookies, limiter, started_at, .. } = self;
+        let Self { service, zones, serving, counters, batch, cookies, rate_limit, started_at } = self;
         // The flag is read first: zones are published before it is set.
         let serving = serving.now();
         PinnedQueryResponder {
@@ -120,7 +114,7 @@ impl Responder for QueryResponder {
             batch: Some(batch),
             prepared: None,
             cookies: cookies.as_mut(),
-            limiter: limiter.as_mut(),
+            limiter: rate_limit.as_mut().and_then(RateLimitWatch::current),
             clock: BatchClock::new(*started_at),
         }
     }

@@ -22,8 +22,8 @@ use super::answer::{Client, Service, answer_query};
 use super::cookies::{COOKIE_OCTETS, Cookies, Standing};
 use super::counters::{Refusal, UpdateCounters, WorkerCounters};
 use super::external::{Ask, Asked, Asker, Who};
+use super::limiter::Verdict as Limit;
 use super::limiter::shared::RateLimitWatch;
-use super::limiter::{Limiter, Verdict as Limit};
 use super::outcome::{Pending, Tried, Waiting};
 use super::response::{Received, ResponseHead};
 use super::serving::ServingReader;
@@ -46,7 +46,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use wire::name::Name;
 use wire::number::{Class, Opcode, Rcode};
 use wire::parse::{EdnsIn, Parsed, Reject, Request, parse_request};
-use zone::answer::{AnswerKind, Bare};
+use zone::answer::{AnswerKind, Bare, Head};
 use zone::lookup::ancestor;
 use zone::record::ZoneId;
 use zone::set::Zone;
@@ -93,9 +93,7 @@ pub(crate) struct UpdateThread<S> {
     /// None are given out without.
     pub(crate) cookies: Option<Cookies>,
     /// Of what goes over UDP, but for the outcomes of updates.
-    pub(crate) limiter: Option<Limiter>,
-    /// Signals a change of the rate limit.
-    pub(crate) rate_limit: Option<RateLimitWatch>,
+    pub(crate) rate_limit: RateLimitWatch,
     /// What the limiter's time counts from.
     pub(crate) started_at: Instant,
 }
@@ -122,9 +120,6 @@ impl<S: Submit + 'static> Clerk for UpdateThread<S> {
     fn work_off(&mut self, work: Work) {
         // Behind one that waits long many are done: who carries out one piece is not kept by all of them.
         let mut most = UPDATES_FORGET_COUNT;
-        if let Some(watch) = &mut self.rate_limit {
-            watch.refresh(&mut self.limiter);
-        }
         match work {
             Work::Message(message) => {
                 self.service.desk.taken(message.reply.peer().ip());
@@ -173,23 +168,23 @@ impl<S: Submit + 'static> UpdateThread<S> {
             Parsed::Reject(reject) => return self.reject(&reject, reply),
             Parsed::Drop(_) => return reply.give_up(),
         };
-        let rights = self.submit.rights();
+        let (rights, received) = (self.submit.rights(), Received::from(&request));
         match authenticate(&request, &rights.keys, now_s()) {
             Authenticated::Rejected { rcode, reason, signer } => {
                 self.count(&reply).tsig_reject_for(reason);
                 self.note_stranger(&request, &reply, reason.label(), signer.as_ref());
-                self.limited_error(Received::from(&request), rcode, signer.as_ref(), reply);
+                self.limited_error(received, rcode, signer.as_ref(), reply);
             }
             Authenticated::Unsigned => {
                 // Unsigned queries never come here; an unsigned UPDATE is refused, but for what is said about its zone.
                 let refused = self.admit_update(&request, None, &rights);
                 let refused = refused.err().unwrap_or(Refused { rcode: Rcode::REFUSED, reason: Refusal::Unsigned });
                 self.note_stranger(&request, &reply, refused.reason.label(), None);
-                match self.judge_error(&request, &reply) {
+                match self.judge_error(received, &reply) {
                     Limit::Send => self.refuse(&request, &refused, None, reply),
                     verdict => {
                         self.count(&reply).refuse_for(refused.reason);
-                        self.send_beyond(&request, verdict, None, None, reply);
+                        self.send_beyond(received, verdict, None, None, reply);
                     }
                 }
             }
@@ -376,8 +371,9 @@ impl<S: Submit + 'static> UpdateThread<S> {
         };
         match place {
             Ok(place) => {
-                let is_proven = self.standing_of(request, &reply).0 == Standing::Proven;
-                let head = self.head(request, &reply);
+                let (standing, cookie) = self.standing_of(request.edns.as_ref(), &reply);
+                let is_proven = standing == Standing::Proven;
+                let head = ResponseHead::new(&Head::from(request), reply.transport(), cookie);
                 let tried = Tried { key: flow.key, names };
                 let pending = Pending { head, signer, reply, is_proven, early, place, tried };
                 self.waiting.put(request_id, pending, received_at);
@@ -392,7 +388,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
     fn query(&mut self, request: &Request<'_>, signer: &Signer, reply: Reply) {
         let transport = reply.transport();
         let limit = out_limit(transport, &self.service);
-        let (_, cookie) = self.standing_of(request, &reply);
+        let (standing, cookie) = self.standing_of(request.edns.as_ref(), &reply);
         let serving = self.serving.now();
         let set = self.zones.pin();
         let client = Client { transport, cookie: cookie.as_ref().map(|cookie| &cookie[..]) };
@@ -400,9 +396,9 @@ impl<S: Submit + 'static> UpdateThread<S> {
         let answered = answer_query(&self.service, set, serving, request, client, reserve, &mut self.out[..limit]);
         // What was verified once may be sent again by anybody, from any address, for as long as its time is good.
         let name = request.question.as_ref().map(|question| ancestor(question.qname, answered.common_labels));
-        let verdict = self.judge(request, &reply, answered.kind, name);
+        let verdict = self.judge(standing, &reply, answered.kind, name);
         if verdict != Limit::Send {
-            return self.send_beyond(request, verdict, Some(COME_BY_TCP), Some(signer), reply);
+            return self.send_beyond(request.into(), verdict, Some(COME_BY_TCP), Some(signer), reply);
         }
         self.counters.of(transport).answered(&answered);
         if answered.len == 0 {
@@ -410,7 +406,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
         }
         match signer.sign(&mut self.out, answered.len, now_s()) {
             Ok(len) => reply.send(self.out[..len].to_vec()),
-            Err(_) => self.error(request, Rcode::SERVFAIL, None, Some(signer), reply),
+            Err(_) => self.error(request.into(), Rcode::SERVFAIL, None, Some(signer), reply),
         }
     }
 
@@ -424,9 +420,10 @@ impl<S: Submit + 'static> UpdateThread<S> {
         reply: Reply,
     ) {
         let name = request.question.as_ref().map(|question| question.qname);
-        let verdict = self.judge(request, &reply, AnswerKind::Positive, name);
+        let (standing, _) = self.standing_of(request.edns.as_ref(), &reply);
+        let verdict = self.judge(standing, &reply, AnswerKind::Positive, name);
         if verdict != Limit::Send {
-            return self.send_beyond(request, verdict, Some(COME_BY_TCP), Some(&signer), reply);
+            return self.send_beyond(request.into(), verdict, Some(COME_BY_TCP), Some(&signer), reply);
         }
         if let Err(refused) = transfer::admit(&mut self.zones, &wanted, key, rights, self.serving.now()) {
             return self.refuse(request, &refused, Some(&signer), reply);
@@ -441,7 +438,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
             return self.refuse(request, &refused, Some(&signer), reply);
         };
         self.count(&reply).response(Rcode::NOERROR);
-        let (service, head) = (self.service.clone(), self.head(request, &reply));
+        let (service, head) = (self.service.clone(), self.head(request.into(), &reply));
         let job = transfer::Job::new(service, head, wanted, signer, reply, running);
         self.submit.freeze(Box::new(move |frozen| job.start(frozen)));
     }
@@ -460,19 +457,14 @@ impl<S: Submit + 'static> UpdateThread<S> {
     }
 
     /// What the response to a request is made of.
-    fn head<'m>(&mut self, received: impl Into<Received<'m>>, reply: &Reply) -> ResponseHead {
-        let received = received.into();
-        let (_, cookie) = self.standing_of(received, reply);
+    fn head(&mut self, received: Received<'_>, reply: &Reply) -> ResponseHead {
+        let (_, cookie) = self.standing_of(received.edns.as_ref(), reply);
         ResponseHead::new(&received.head, reply.transport(), cookie)
     }
 
     /// What the client has shown by its cookie, and the one in its response.
-    fn standing_of<'m>(
-        &mut self,
-        received: impl Into<Received<'m>>,
-        reply: &Reply,
-    ) -> (Standing, Option<[u8; COOKIE_OCTETS]>) {
-        let sent = received.into().edns.as_ref().and_then(EdnsIn::cookie);
+    fn standing_of(&mut self, edns: Option<&EdnsIn<'_>>, reply: &Reply) -> (Standing, Option<[u8; COOKIE_OCTETS]>) {
+        let sent = edns.and_then(EdnsIn::cookie);
         match (&mut self.cookies, &sent) {
             (Some(cookies), Some(sent)) => cookies.judge(sent, reply.peer().ip(), now_s()),
             _ => (Standing::None, None),
@@ -481,13 +473,13 @@ impl<S: Submit + 'static> UpdateThread<S> {
 
     /// The response to an IXFR where only one message can be sent.
     fn current_soa(&mut self, request: &Request<'_>, wanted: &transfer::Wanted, signer: &Signer, reply: Reply) {
-        let head = self.head(request, &reply);
+        let head = self.head(request.into(), &reply);
         let set = self.zones.pin();
         let len = transfer::current_soa(set, &head, wanted, &self.service, signer.octet_count(), &mut self.out);
         match len.map(|len| signer.sign(&mut self.out, len, now_s())) {
             Some(Ok(len)) => reply.send(self.out[..len].to_vec()),
             // Removed since it was admitted.
-            Some(Err(_)) | None => self.error(request, Rcode::SERVFAIL, None, Some(signer), reply),
+            Some(Err(_)) | None => self.error(request.into(), Rcode::SERVFAIL, None, Some(signer), reply),
         }
     }
 }

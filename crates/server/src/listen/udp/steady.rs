@@ -14,7 +14,7 @@ use crate::node::readers::Readers;
 use crate::service::answer::{AnswerOptions, PinnedQueryResponder, QueryResponder, Service};
 use crate::service::cookies::{Cookies, SecretSource};
 use crate::service::deferred::Desk;
-use crate::service::limiter::Limiter;
+use crate::service::limiter::shared::RateLimitWatch;
 use crate::service::serving::{ServingReader, ServingState};
 use crate::stop::Stop;
 use crate::turn::Company;
@@ -211,8 +211,7 @@ fn a_warm_worker_allocates_nothing() {
         counters: Arc::default(),
         batch: Batch::new(),
         cookies: Some(Cookies::new(SecretSource::cluster(&[1; 32]))),
-        limiter: Limiter::new(&rate_limit, 1, [2; 16]),
-        rate_limit: None,
+        rate_limit: Some(RateLimitWatch::of_one(&rate_limit)),
         started_at: Instant::now(),
     };
     let counters = responder.counters.clone();

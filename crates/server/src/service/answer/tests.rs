@@ -56,7 +56,6 @@ fn responder() -> (QueryResponder, impl Fn() -> String) {
         counters: counters.clone(),
         batch: Batch::new(),
         cookies: None,
-        limiter: None,
         rate_limit: None,
         started_at: Instant::now(),
     };
@@ -196,7 +195,7 @@ fn what_is_beyond_the_limit_in_a_batch_gets_what_it_gets_alone() {
     let proven = cookie(&out[len - COOKIE_OCTETS..len]);
     let batch = [&first, &second, &first, &first, &proven, &client, &malformed, &second, &second, &first, &proven];
     let mut answers = |together: bool| {
-        responder.limiter = Limiter::new(&config, 1, [3; 16]);
+        responder.rate_limit = Some(RateLimitWatch::of_one(&config));
         let mut pinned = responder.pin();
         let mut outs = [[0; 512]; 11];
         let mut one = |at: usize, out: &mut [u8]| match together {
@@ -263,7 +262,7 @@ fn nothing_beyond_the_limit_is_longer_than_what_asked_for_it_but_for_the_cookie_
         [(asks().build(), 0), (asks().option(10, &[7; 8]).build(), 16), (asks().option(10, &[7; 24]).build(), 0)];
     let rejected_count = rejected.len();
     for (message, more) in rejected.into_iter().map(|message| (message, 0)).chain(answered) {
-        responder.limiter = Limiter::new(&config, 1, [3; 16]);
+        responder.rate_limit = Some(RateLimitWatch::of_one(&config));
         let mut pinned = responder.pin();
         let mut respond = || {
             let mut out = [0; 1_232];

@@ -30,14 +30,14 @@ use zone::answer::{AnswerKind, Bare};
 
 impl<S: Submit + 'static> UpdateThread<S> {
     /// What becomes of a response of this kind, about this name or about all; it is counted, if it counts.
-    pub(super) fn judge<'m>(
+    pub(super) fn judge(
         &mut self,
-        received: impl Into<Received<'m>>,
+        standing: Standing,
         reply: &Reply,
         kind: AnswerKind,
         name: Option<NameRef<'_>>,
     ) -> Verdict {
-        match self.standing_of(received, reply).0 {
+        match standing {
             Standing::Proven => Verdict::Send,
             _ => self.judge_claimed(reply, kind, name),
         }
@@ -50,7 +50,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
         }
         let address = reply.peer().ip();
         let now_us = self.started_at.elapsed().as_micros() as u64;
-        match &mut self.limiter {
+        match self.rate_limit.current() {
             Some(limiter) if !limiter.is_exempt(address) => {
                 let keys = limiter.keys_of(address, kind, name);
                 limiter.judge(keys, now_us)
@@ -61,8 +61,9 @@ impl<S: Submit + 'static> UpdateThread<S> {
 
     /// The same of an error of TSIG, and of the refusal of an UPDATE without it: one account for all of them, since
     /// whoever forges chooses which of them it is.
-    pub(super) fn judge_error<'m>(&mut self, received: impl Into<Received<'m>>, reply: &Reply) -> Verdict {
-        self.judge(received, reply, AnswerKind::Refused, None)
+    pub(super) fn judge_error(&mut self, received: Received<'_>, reply: &Reply) -> Verdict {
+        let (standing, _) = self.standing_of(received.edns.as_ref(), reply);
+        self.judge(standing, reply, AnswerKind::Refused, None)
     }
 
     /// Whether the client of an update that came before from another address is told so: anybody can send it from the
@@ -86,16 +87,15 @@ impl<S: Submit + 'static> UpdateThread<S> {
     }
 
     /// Sends what goes in place of a response that is beyond the limit.
-    pub(super) fn send_beyond<'m>(
+    pub(super) fn send_beyond(
         &mut self,
-        received: impl Into<Received<'m>>,
+        received: Received<'_>,
         verdict: Verdict,
         instead: Option<Bare>,
         signer: Option<&Signer>,
         reply: Reply,
     ) {
-        let received = received.into();
-        let (standing, cookie) = self.standing_of(received, &reply);
+        let (standing, cookie) = self.standing_of(received.edns.as_ref(), &reply);
         let (how, bare, cookie) = match (verdict, standing, instead) {
             (Verdict::Slip, Standing::Unproven, _) => {
                 (Limited::BadCookie, Bare { rcode: Rcode::BADCOOKIE, ..Bare::default() }, cookie)

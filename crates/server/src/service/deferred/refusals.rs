@@ -19,13 +19,13 @@ impl<S: Submit + 'static> UpdateThread<S> {
     pub(super) fn refuse(&mut self, request: &Request<'_>, refused: &Refused, signer: Option<&Signer>, reply: Reply) {
         self.count(&reply).refuse_for(refused.reason);
         self.note_refused(request, &reply, refused, signer);
-        self.error(request, refused.rcode, refused.reason.extended(), signer, reply);
+        self.error(request.into(), refused.rcode, refused.reason.extended(), signer, reply);
     }
 
     /// Sends an error, signed where there is something to sign with.
-    pub(super) fn error<'m>(
+    pub(super) fn error(
         &mut self,
-        received: impl Into<Received<'m>>,
+        received: Received<'_>,
         rcode: Rcode,
         extended: Option<u16>,
         signer: Option<&Signer>,

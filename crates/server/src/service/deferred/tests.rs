@@ -109,8 +109,7 @@ impl Scene {
             out: vec![0; DATAGRAM_OCTETS_MAX],
             waiting: Waiting::default(),
             cookies: Some(Cookies::new(SecretSource::cluster(&[1; 32]))),
-            limiter: Limiter::new(&rate_limit, 1, [3; 16]),
-            rate_limit: None,
+            rate_limit: RateLimitWatch::of_one(&rate_limit),
             started_at: Instant::now(),
         };
         Self { thread, client, socket: Arc::new(BatchSocket::new(socket).unwrap()) }

@@ -26,31 +26,41 @@ impl SharedRateLimit {
     }
 
     /// A limiter for one of `threads` threads that share the rate; `None` without a limit.
-    pub(crate) fn limiter(&self, threads: usize) -> Option<Limiter> {
+    fn limiter(&self, threads: usize) -> Option<Limiter> {
         let config = self.config.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Limiter::new(&config, threads, self.secret)
     }
 }
 
-/// Lets one thread detect a change of the limit.
+/// The limiter of one thread, which follows changes of the limit.
 pub(crate) struct RateLimitWatch {
     shared: Arc<SharedRateLimit>,
     threads: usize,
     version: u64,
+    limiter: Option<Limiter>,
 }
 
 impl RateLimitWatch {
+    /// The limiter of one of `threads` threads.
     pub(crate) fn new(shared: &Arc<SharedRateLimit>, threads: usize) -> Self {
-        Self { shared: shared.clone(), threads, version: 0 }
+        let (version, limiter) = (shared.version.load(Acquire), shared.limiter(threads));
+        Self { shared: shared.clone(), threads, version, limiter }
     }
 
-    /// Replaces the limiter if the rate has changed since the last check.
-    pub(crate) fn refresh(&mut self, limiter: &mut Option<Limiter>) {
+    /// The limiter of a thread that shares its rate with no other.
+    #[cfg(test)]
+    pub(crate) fn of_one(config: &RateLimit) -> Self {
+        Self::new(&Arc::new(SharedRateLimit::new(config.clone(), [3; 16])), 1)
+    }
+
+    /// The limiter, a new one if the rate has changed since the last call; `None` without a limit.
+    pub(crate) fn current(&mut self) -> Option<&mut Limiter> {
         let version = self.shared.version.load(Acquire);
         if version != self.version {
             self.version = version;
-            *limiter = self.shared.limiter(self.threads);
+            self.limiter = self.shared.limiter(self.threads);
         }
+        self.limiter.as_mut()
     }
 }
 
@@ -62,16 +72,14 @@ mod tests {
     fn a_change_reaches_each_thread_once() {
         let off = RateLimit { per_second: 0, ..RateLimit::default() };
         let shared = Arc::new(SharedRateLimit::new(RateLimit::default(), [1; 16]));
-        let mut watches = [2, 2].map(|threads| (RateLimitWatch::new(&shared, threads), shared.limiter(threads)));
-        assert!(watches.iter().all(|(_, limiter)| limiter.is_some()));
+        let mut watches = [2, 2].map(|threads| RateLimitWatch::new(&shared, threads));
+        assert!(watches.iter_mut().all(|watch| watch.current().is_some()));
         shared.set(off);
-        for (watch, limiter) in &mut watches {
-            watch.refresh(limiter);
-            assert!(limiter.is_none());
-            // A second refresh without a change keeps the limiter.
-            *limiter = Limiter::new(&RateLimit::default(), 1, [2; 16]);
-            watch.refresh(limiter);
-            assert!(limiter.is_some());
+        for watch in &mut watches {
+            assert!(watch.current().is_none());
+            // A second call without a change keeps the limiter.
+            watch.limiter = Limiter::new(&RateLimit::default(), 1, [2; 16]);
+            assert!(watch.current().is_some());
         }
     }
 }
