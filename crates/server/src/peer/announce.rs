@@ -12,7 +12,8 @@
 use super::admission::Admission;
 use super::hints::AddressHints;
 use super::join::{read, write};
-use super::{node_number, resolve};
+use super::node_number;
+use super::resolve::connect_to_member;
 use crate::config::address::PeerAddress;
 use crate::files::{Readers, read_bounded, write_atomic};
 use crate::limits::{
@@ -20,7 +21,7 @@ use crate::limits::{
 };
 use crate::node::handle::ReplicaHandle;
 use crate::tls::peer_identity::PeerIdentity;
-use crate::tls::session::{CurrentTls, server_name};
+use crate::tls::session::CurrentTls;
 use crate::warn_limited;
 use replica::io::{AdminCommand, AdminError, Member, NodeId};
 use serde::{Deserialize, Serialize};
@@ -31,7 +32,6 @@ use std::time::{Duration, Instant};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
-use tokio_rustls::TlsConnector;
 use tokio_rustls::server::TlsStream;
 
 /// The lane byte that marks an announcement.
@@ -49,7 +49,7 @@ struct Announcement {
     has_moved: bool,
 }
 
-/// Answers an announcement. The caller limits the time and the number of announcements.
+/// Answers an announcement. The caller limits the time; `questions` limits how many are checked at the same time.
 pub(super) async fn serve(
     stream: &mut TlsStream<TcpStream>,
     tls: &CurrentTls,
@@ -83,7 +83,7 @@ async fn dial_back(announcement: &Announcement, tls: &CurrentTls, admission: &Ad
         return Err(format!("other nodes cannot connect to {address}"));
     }
     let at = address.to_string();
-    let dialled = connect(&at, from, tls, admission);
+    let dialled = connect_to_member(&at, from, tls.get().client, admission);
     let limit = Duration::from_millis(PEER_DIAL_BACK_MS);
     let dialled = tokio::time::timeout(limit, dialled).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
     dialled.map_err(|error| format!("cannot connect to {address}: {error}"))?;
@@ -124,19 +124,6 @@ async fn move_in_state(handle: &ReplicaHandle, id: NodeId, address: &PeerAddress
     }
 }
 
-/// Connects to a member, and verifies its identity.
-async fn connect(
-    address: &str,
-    id: NodeId,
-    tls: &CurrentTls,
-    admission: &Admission,
-) -> io::Result<tokio_rustls::client::TlsStream<TcpStream>> {
-    let stream = resolve::connect(address).await?;
-    let stream = TlsConnector::from(tls.get().client).connect(server_name(node_number(id)), stream).await?;
-    admission.check_server(id, stream.get_ref().1.peer_certificates())?;
-    Ok(stream)
-}
-
 /// Checks whether a member answers at an address.
 pub(crate) struct PeerCheck {
     pub(crate) tls: Arc<CurrentTls>,
@@ -150,7 +137,7 @@ impl PeerCheck {
     /// If there is no answer in time, or another node answers.
     pub(crate) async fn meet(&self, id: NodeId, address: &PeerAddress) -> io::Result<()> {
         let at = address.to_string();
-        let met = connect(&at, id, &self.tls, &self.admission);
+        let met = connect_to_member(&at, id, self.tls.get().client, &self.admission);
         let limit = Duration::from_millis(PEER_DIAL_BACK_MS);
         tokio::time::timeout(limit, met).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?.map(|_| ())
     }
@@ -280,7 +267,7 @@ async fn tell(
     admission: &Admission,
 ) -> Result<(), String> {
     let exchange = async {
-        let mut stream = connect(at, id, tls, admission).await?;
+        let mut stream = connect_to_member(at, id, tls.get().client, admission).await?;
         super::frame::write_magic(&mut stream).await?;
         stream.write_u8(ANNOUNCE_LANE).await?;
         write(&mut stream, announcement).await?;

@@ -7,19 +7,18 @@
 
 use super::admission::Admission;
 use super::join::{read, write};
-use super::node_number;
+use super::resolve::connect_to_member;
 use crate::files::data_key::{self, DataKeyFile, Key};
 use crate::limits::PEER_HANDSHAKE_MS;
 use crate::node::handle::ReplicaHandle;
 use crate::tls::peer_identity::PeerIdentity;
-use crate::tls::session::{CurrentTls, server_name};
+use crate::tls::session::CurrentTls;
 use replica::io::{Member, NodeId};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
 use tokio_rustls::server::TlsStream;
 
 /// The octet in the place of a lane that asks for a data key.
@@ -76,10 +75,7 @@ pub(crate) async fn ask(
     number: u32,
 ) -> Result<Key, String> {
     let exchange = async {
-        let stream = super::resolve::connect(&member.address).await?;
-        let connector = TlsConnector::from(tls.get().client);
-        let mut stream = connector.connect(server_name(node_number(member.id)), stream).await?;
-        admission.check_server(member.id, stream.get_ref().1.peer_certificates())?;
+        let mut stream = connect_to_member(&member.address, member.id, tls.get().client, admission).await?;
         super::frame::write_magic(&mut stream).await?;
         stream.write_u8(KEY_LANE).await?;
         write(&mut stream, &KeyRequest { from: own, number }).await?;

@@ -4,9 +4,13 @@
 //! modules. Other threads of a node must not read these. So separate threads resolve names: they may read the needed
 //! files and write none. A lookup that hangs blocks only one of them.
 
+use super::admission::Admission;
+use super::node_number;
 use crate::limits::{PEER_ADDRESSES_MAX, PEER_CONNECT_MS, RESOLVER_THREADS, RESOLVES_WAITING_MAX};
 use crate::problem::{Exit, Problem};
 use crate::sandbox;
+use crate::tls::session::server_name;
+use replica::io::NodeId;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -14,6 +18,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::ClientConfig;
 
 struct Question {
     name: String,
@@ -36,7 +43,7 @@ pub(crate) fn start(is_sandboxed: bool) -> Result<(), Problem> {
                 sandbox::enter_as_resolver();
             }
             let _ = done.send(());
-            run(&questions);
+            run(&questions, look_up);
         };
         let failed = |error| Problem::new(Exit::Failed, "a thread cannot be started", error);
         std::thread::Builder::new().name(format!("resolve-{index}")).spawn(work).map_err(failed)?;
@@ -48,7 +55,11 @@ pub(crate) fn start(is_sandboxed: bool) -> Result<(), Problem> {
     Ok(())
 }
 
-fn run(questions: &Mutex<Receiver<Question>>) {
+fn look_up(name: &str) -> io::Result<Vec<SocketAddr>> {
+    Ok(name.to_socket_addrs()?.take(PEER_ADDRESSES_MAX).collect())
+}
+
+fn run(questions: &Mutex<Receiver<Question>>, mut look_up: impl FnMut(&str) -> io::Result<Vec<SocketAddr>>) {
     loop {
         // No code under the lock can panic, so a poisoned lock is safe to use.
         let question = questions.lock().unwrap_or_else(PoisonError::into_inner).recv();
@@ -57,7 +68,7 @@ fn run(questions: &Mutex<Receiver<Question>>) {
         if answer.is_closed() {
             continue;
         }
-        let _ = answer.send(name.to_socket_addrs().map(|addresses| addresses.take(PEER_ADDRESSES_MAX).collect()));
+        let _ = answer.send(look_up(&name));
     }
 }
 
@@ -73,6 +84,19 @@ async fn resolve(address: &str) -> io::Result<Vec<SocketAddr>> {
     let question = Question { name: address.to_owned(), answer };
     threads.try_send(question).map_err(|_| io::Error::other("too many names of peers wait to be resolved"))?;
     answered.await.map_err(io::Error::other)?
+}
+
+/// Connects to a member, and verifies its identity.
+pub(super) async fn connect_to_member(
+    address: &str,
+    id: NodeId,
+    client: Arc<ClientConfig>,
+    admission: &Admission,
+) -> io::Result<TlsStream<TcpStream>> {
+    let stream = connect(address).await?;
+    let stream = TlsConnector::from(client).connect(server_name(node_number(id)), stream).await?;
+    admission.check_server(id, stream.get_ref().1.peer_certificates())?;
+    Ok(stream)
 }
 
 /// Connects to the first address of `HOST:PORT` that accepts the connection.
@@ -133,10 +157,15 @@ mod tests {
             queue.send(Question { name: name.into(), answer }).unwrap();
             answered
         };
-        drop(ask("no-such-host.invalid:1"));
+        drop(ask("given-up.test:1"));
         let answered = ask("localhost:7");
         drop(queue);
-        run(&Mutex::new(questions));
+        let mut looked_up = Vec::new();
+        run(&Mutex::new(questions), |name| {
+            looked_up.push(name.to_owned());
+            look_up(name)
+        });
+        assert_eq!(looked_up, ["localhost:7"]);
         let addresses = answered.blocking_recv().unwrap().unwrap();
         assert!(addresses.iter().all(|address| address.ip().is_loopback() && address.port() == 7), "{addresses:?}");
     }

@@ -8,17 +8,18 @@
 
 use super::admission::{Admission, Refusal};
 use super::join::{read, write};
-use super::node_number;
+use super::resolve::connect_to_member;
 use crate::limits::PEER_VOUCH_MS;
 use crate::tls::peer_identity::PeerIdentity;
-use crate::tls::session::{CurrentTls, server_name};
+use crate::tls::session::CurrentTls;
 use replica::io::{Member, NodeId};
 use serde::{Deserialize, Serialize};
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::server::TlsStream;
 
 /// The byte in the place of a lane that asks about a member.
@@ -94,7 +95,7 @@ pub(super) async fn ask_all(
         let (client, admission) = (tls.get().client, admission.clone());
         asked.spawn(async move {
             let limit = Duration::from_millis(PEER_VOUCH_MS);
-            let answer = tokio::time::timeout(limit, ask(TlsConnector::from(client), &admission, &member, &request));
+            let answer = tokio::time::timeout(limit, ask(client, &admission, &member, &request));
             answer.await.ok().and_then(Result::ok)
         });
     }
@@ -110,14 +111,12 @@ pub(super) async fn ask_all(
 }
 
 async fn ask(
-    connector: TlsConnector,
+    client: Arc<ClientConfig>,
     admission: &Admission,
     member: &Member,
     request: &VouchRequest,
 ) -> io::Result<Vouched> {
-    let stream = super::resolve::connect(&member.address).await?;
-    let mut stream = connector.connect(server_name(node_number(member.id)), stream).await?;
-    admission.check_server(member.id, stream.get_ref().1.peer_certificates())?;
+    let mut stream = connect_to_member(&member.address, member.id, client, admission).await?;
     super::frame::write_magic(&mut stream).await?;
     stream.write_u8(VOUCH_LANE).await?;
     write(&mut stream, request).await?;
