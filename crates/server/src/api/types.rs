@@ -127,8 +127,8 @@ pub(crate) struct MemberJson {
     /// The memory that its zones take, as the leader heard; null elsewhere, and below feature level 3.
     #[serde(default)]
     pub(crate) zone_memory: Option<ZoneMemoryJson>,
-    /// Milliseconds by which its clock is ahead of the median of all nodes' clocks. Null if the node did not report
-    /// lately, and below feature level 3.
+    /// Milliseconds by which its clock is ahead of the median of all nodes' clocks. Null if another node did not report
+    /// lately, and below feature level 4. The queried node always knows its own.
     #[serde(default)]
     pub(crate) clock_ahead_ms: Option<i64>,
     /// Why the queried node cannot connect to this member; null while it can.

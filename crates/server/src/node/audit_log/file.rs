@@ -45,20 +45,19 @@ impl AuditFile {
         audit
     }
 
-    /// Writes the line of a record that is not there yet; false when it could not be written.
-    pub(super) fn record(&mut self, record: &AuditRecord) -> bool {
+    /// Puts the line of a record into the buffer, if it is not there yet.
+    pub(super) fn record(&mut self, record: &AuditRecord) {
         let is_put = self.line(&Line::of(record));
-        self.count(is_put)
+        self.count(is_put);
     }
 
     /// Counts a line as buffered or lost. Buffered lines are written or lost together.
-    fn count(&mut self, is_put: bool) -> bool {
+    fn count(&mut self, is_put: bool) {
         if is_put {
             self.unflushed += 1;
         } else {
             self.counters.lost.one_shared();
         }
-        is_put
     }
 
     /// What is not known after one index, up to another.
@@ -78,14 +77,14 @@ impl AuditFile {
     }
 
     /// What this node refused.
-    pub(super) fn refused(&mut self, attempt: &Attempt, unsaid: u64) -> bool {
+    pub(super) fn refused(&mut self, attempt: &Attempt, unsaid: u64) {
         let is_put = self.attempt(|audit| {
             if audit.file.is_none() {
                 audit.append()?;
             }
             audit.put(&Line::of_attempt(audit.last, attempt, unsaid))
         });
-        self.count(is_put)
+        self.count(is_put);
     }
 
     /// There is nothing more up to this index.
@@ -317,16 +316,19 @@ mod tests {
         let counters = Arc::<AuditCounters>::default();
         counters.set_bytes_max(1 << 20);
         let mut file = AuditFile::open(&path, counters.clone());
-        assert!(file.record(&action(1)) && file.flush());
+        file.record(&action(1));
+        assert!(file.flush());
         assert_eq!((counters.written.get(), counters.lost.get(), counters.is_failing()), (1, 0, false));
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
         file.file = Some(BufWriter::new(full));
         // Both lines fit into the buffer, but the buffer cannot be written.
-        assert!(file.record(&action(2)) && file.record(&action(3)));
+        file.record(&action(2));
+        file.record(&action(3));
         assert!(!file.flush());
         assert_eq!((counters.written.get(), counters.lost.get(), counters.is_failing()), (1, 2, true));
         // The disk has room again.
-        assert!(file.record(&action(4)) && file.flush());
+        file.record(&action(4));
+        assert!(file.flush());
         assert_eq!((counters.written.get(), counters.lost.get(), counters.is_failing()), (2, 2, false));
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(text.contains("{\"gap_after\":1,\"gap_to\":3"), "{text}");
