@@ -311,6 +311,9 @@ fn limits_of_a_zone_hold_for_files_and_for_updates_with_any_key() {
     };
     let (done, refused) =
         ("NOERROR, question, opt, tsig noerror, mac", "REFUSED, question, opt, ede 18, tsig noerror, mac");
+    let over = scratch.file("over", &(ZONE.replace("h 7", "h 8") + "long 86401 A 192.0.2.1\n"));
+    let replaced = cluster.run(&["zone", "replace", &format!("zone.test={over}"), "--yes"]);
+    assert!(!replaced.status.success() && text(&replaced).contains(why), "{}", text(&replaced));
     assert_eq!(more("a.zone.test.", 86_401, 1), refused);
     assert_eq!(more("a.zone.test.", 60, 3), refused);
     assert_eq!(more("a.zone.test.", 60, 2), done);
