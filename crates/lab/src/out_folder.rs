@@ -423,8 +423,11 @@ mod tests {
         let linked = scratch.0.join("linked.pcap");
         std::fs::hard_link(&capture, &linked).unwrap();
         let inputs = [run.clone(), capture.clone()];
-        for bad in [&run, &capture, &linked, &run.join("summary.json"), &run.join("agents"), &run.join("../p.pcap")] {
-            assert!(refuse_input(bad, &inputs).unwrap_err().contains("the input"), "{}", bad.display());
+        for same in [&capture, &linked, &run.join("../p.pcap")] {
+            assert!(refuse_input(same, &inputs).unwrap_err().contains("the file that is read"), "{}", same.display());
+        }
+        for part in [&run, &run.join("summary.json"), &run.join("agents")] {
+            assert!(refuse_input(part, &inputs).unwrap_err().contains("the input"), "{}", part.display());
         }
         for good in [run.join("page.html"), scratch.0.join("p.toml"), "page.html".into()] {
             assert_eq!(refuse_input(&good, &inputs), Ok(()), "{}", good.display());

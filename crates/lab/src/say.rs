@@ -9,8 +9,8 @@ pub fn say(words: Arguments<'_>) {
     let _heard = io::stderr().write_fmt(words);
 }
 
-/// Writes to standard output. A closed pipe or a full disk ends neither an agent nor a run, and does not change the exit
-/// code: the results are in files.
+/// Writes to standard output. A closed pipe or a full disk ends neither an agent nor a run, and does not change the
+/// exit code: the results are in files.
 pub fn print(words: Arguments<'_>) {
     let mut out = io::stdout().lock();
     let _printed = out.write_fmt(words).and_then(|()| out.flush());

@@ -15,8 +15,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use support::Folder;
 
-/// Part of the reason that every run has whose lag must not even be a nanosecond.
-const REASON: &str = "went out";
+/// Part of the reason of a run whose limit for the send lag is zero.
+const REASON: &str = "of the send lag is";
 
 fn catlab(arguments: &[&str]) -> (i32, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_catlab")).args(arguments).output().unwrap();

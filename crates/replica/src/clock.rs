@@ -85,8 +85,8 @@ impl Replica {
         self.clocks.correction_ms = difference_ms(judged_ms, own_ms);
     }
 
-    /// Milliseconds by which a member's clock is ahead of the median of all clocks. With two clocks it is the difference
-    /// from this member's clock. `None` if the member has not reported recently.
+    /// Milliseconds by which a member's clock is ahead of the median of all clocks. With two clocks it is the
+    /// difference from this member's clock. `None` if the member has not reported recently.
     #[must_use]
     pub fn clock_ahead_ms(&self, id: NodeId) -> Option<i64> {
         let shown = if id == self.driver.id() {

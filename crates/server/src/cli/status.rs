@@ -80,7 +80,8 @@ fn doubt(doubt: &LogDoubtJson) -> String {
     let nodes = doubt.waits_for.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     let wait = if nodes.is_empty() { String::new() } else { format!("; to elect a leader, start node {nodes}") };
     format!(
-        "\n  its log may lack acknowledged entries, so it votes only for nodes that have them{wait} (see the node's log)"
+        "\n  its log may lack acknowledged entries, so it votes only for nodes that have them{wait} (see the node's \
+         log)"
     )
 }
 

@@ -225,6 +225,13 @@ fn the_api_guards_changes_and_speaks_json() {
             && export.text().contains("www.example.test.")
             && export.head.contains("catamaran-zone-hash")
     );
+}
+
+#[test]
+fn the_api_refuses_bad_requests_with_an_error_and_a_hint() {
+    let cluster = Cluster::start("api-refusals", 1, &[]);
+    let (api, token) = (cluster.api(1), cluster.token());
+    let zone = "/v1/zone?zone=example.test.";
     for (method, path, body, status) in [
         ("GET", "/nothing", &b""[..], 404),
         ("PATCH", "/v1/zones", b"", 405),

@@ -8,8 +8,8 @@ use crate::parse::{u16_at, u32_at};
 /// Offset of the ZONEMD scheme, after the serial (RFC 8976 2.2).
 const ZONEMD_SCHEME_AT: usize = 4;
 
-/// The length of a digest of this kind, for the types that have one; `None` if the kind is not registered. For ZONEMD it
-/// is the length under scheme 1 (RFC 4034 5.1.3, RFC 4509 2.1, RFC 6605 3, RFC 8976 2.2.3).
+/// The length of a digest of this kind, for the types that have one; `None` if the kind is not registered. For ZONEMD
+/// it is the length under scheme 1 (RFC 4034 5.1.3, RFC 4509 2.1, RFC 6605 3, RFC 8976 2.2.3).
 #[must_use]
 pub const fn digest_bytes(rtype: Rtype, kind: u8) -> Option<usize> {
     match (rtype, kind) {

@@ -12,8 +12,8 @@ use crate::report::Row;
 use std::collections::BTreeMap;
 
 /// The interval is not widened for bursts if one share is more than this many times the other: a dead second against
-/// none is a regression. The price: two servers alike that are rarely dead for a second differ by chance, if only one of
-/// the runs has such a second.
+/// none is a regression. The price: two servers alike that are rarely dead for a second differ by chance, if only one
+/// of the runs has such a second.
 const CERTAIN_RATIO: f64 = 10.0;
 
 /// Events and queries of a run in each second.
