@@ -1,9 +1,10 @@
 //! Backup, restore, and a new cluster from the last node of an old one, by the commands of an operator.
 
 use crate::members::Joined;
-use crate::support::cluster::{CATAMARAN, Cluster, Scratch, free_ports, kill, wait_for};
+use crate::support::cluster::{CATAMARAN, Cluster, Scratch, kill, wait_for};
 use crate::support::http;
 use crate::support::nodes::{Nodes, config};
+use crate::support::ports::free_ports;
 use crate::support::tools::{dig, has, nsupdate};
 use serde_json::Value;
 use std::net::SocketAddr;

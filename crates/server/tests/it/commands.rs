@@ -1,9 +1,10 @@
 //! The commands that talk to a cluster, and its API.
 
-use crate::support::cluster::{CATAMARAN, Cluster, Scratch, free_ports, kill, wait_for};
+use crate::support::cluster::{CATAMARAN, Cluster, Scratch, kill, wait_for};
 use crate::support::dns::{Transport, exchange};
 use crate::support::http;
 use crate::support::message::{describe, name};
+use crate::support::ports::free_ports;
 use crate::support::tools::{dig, has, nsupdate};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output, Stdio};

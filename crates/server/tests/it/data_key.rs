@@ -1,9 +1,10 @@
 //! The key that seals secrets: replaced when a node goes, and by command, while clients go on.
 
 use crate::members::Joined;
-use crate::support::cluster::{CATAMARAN, Cluster, Scratch, free_ports, wait_for};
+use crate::support::cluster::{CATAMARAN, Cluster, Scratch, wait_for};
 use crate::support::dns::{Transport, exchange};
 use crate::support::message::name;
+use crate::support::ports::free_ports;
 use crate::updates::{Stream, add, rcode};
 use serde_json::Value;
 use std::cell::Cell;

@@ -1,9 +1,10 @@
 //! Learners, votes and the leadership, by the commands of an operator.
 
-use crate::support::cluster::{CATAMARAN, Cluster, free_ports, kill, wait_for};
+use crate::support::cluster::{CATAMARAN, Cluster, kill, wait_for};
 use crate::support::dns::{Transport, exchange};
 use crate::support::http;
 use crate::support::message::{describe, name};
+use crate::support::ports::free_ports;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

@@ -1,9 +1,10 @@
 //! Nodes whose peer addresses change: one node or all at once, with and without host names. Checks logs and status too.
 
-use crate::support::cluster::{CATAMARAN, Cluster, Scratch, free_ports, kill, wait_for};
+use crate::support::cluster::{CATAMARAN, Cluster, Scratch, kill, wait_for};
 use crate::support::dns::{Transport, exchange};
 use crate::support::http;
 use crate::support::nodes::{cluster_of_nodes, said};
+use crate::support::ports::free_ports;
 use crate::support::tools::forbidden;
 use crate::updates::{add, rcode};
 use serde_json::Value;

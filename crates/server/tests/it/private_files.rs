@@ -173,7 +173,7 @@ fn node_of_another_user(scratch: &Scratch, port: u16, environment: &[(&str, &str
 #[test]
 fn the_memory_of_a_node_is_not_dumped_and_not_read() {
     let scratch = Scratch::new("cores");
-    let port = super::support::cluster::free_ports(10);
+    let port = super::support::ports::free_ports(10);
     let Some(mut hidden) = node_of_another_user(&scratch, port, &[]) else {
         eprintln!("skipped: this test runs nodes as another user, which only root can");
         return;

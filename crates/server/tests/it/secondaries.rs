@@ -1,8 +1,9 @@
 //! BIND, Knot and NSD as secondaries: each takes the zone from a node, and follows it.
 
-use crate::support::cluster::{Cluster, Scratch, free_ports, kill, wait_for};
+use crate::support::cluster::{Cluster, Scratch, kill, wait_for};
 use crate::support::dns::{Transport, exchange};
 use crate::support::message::name;
+use crate::support::ports::free_ports;
 use crate::support::tools::{TsigWords, dig, has, missing, transfer, update};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;

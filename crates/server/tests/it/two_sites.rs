@@ -1,9 +1,10 @@
 //! Two sites, and a third voter at a third place that answers no queries: either site may go.
 
 use crate::all_live::set_all_live;
-use crate::support::cluster::{CATAMARAN, Cluster, PATIENCE, free_ports, kill, wait_for};
+use crate::support::cluster::{CATAMARAN, Cluster, PATIENCE, kill, wait_for};
 use crate::support::dns::{Transport, exchange};
 use crate::support::http;
+use crate::support::ports::free_ports;
 use crate::updates::{add, assert_on_every_node, rcode};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;

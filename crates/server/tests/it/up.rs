@@ -132,7 +132,7 @@ fn existing_zones_are_not_changed_and_errors_come_before_anything_is_made() {
 #[test]
 fn a_port_that_is_taken_is_named_and_nothing_is_left_behind() {
     let scratch = Scratch::new("taken");
-    let port = crate::support::cluster::free_ports(40);
+    let port = crate::support::ports::free_ports(40);
     let taken = std::net::UdpSocket::bind(("127.0.0.1", port + 2)).unwrap();
     let output = Command::new(CATAMARAN)
         .args(["up", "--dir", scratch.path().join("d").to_str().unwrap()])

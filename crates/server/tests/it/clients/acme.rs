@@ -3,8 +3,9 @@
 
 use super::{Daemon, kill_the_leader, wait_until_gone, wait_until_one_is_there, wait_until_there};
 use crate::all_live::set_all_live;
-use crate::support::cluster::{Cluster, Scratch, free_ports};
+use crate::support::cluster::{Cluster, Scratch};
 use crate::support::nodes::cluster_of_nodes;
+use crate::support::ports::free_ports;
 use crate::support::tools::{TsigWords, fetched, has, is_full};
 use std::path::Path;
 use std::process::Command;

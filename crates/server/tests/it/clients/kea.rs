@@ -1,9 +1,10 @@
 //! Kea: a real lease to a real client in a namespace, which Kea's DHCP-DDNS puts into the zones.
 
 use super::{Daemon, kill_the_leader, wait_until_gone, wait_until_there};
-use crate::support::cluster::{Cluster, Scratch, free_ports};
+use crate::support::cluster::{Cluster, Scratch};
 use crate::support::netns::Namespace;
 use crate::support::nodes::Nodes;
+use crate::support::ports::free_ports;
 use crate::support::tools::{TsigWords, daemon, has};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,9 @@
 //! The same client against servers that are not ours: BIND and Knot, with a wildcard in the zone.
 
 use super::{NAME, can_test, run, write_config_for};
-use crate::support::cluster::{Scratch, free_ports, kill, wait_for};
+use crate::support::cluster::{Scratch, kill, wait_for};
 use crate::support::netns::Namespace;
+use crate::support::ports::free_ports;
 use crate::support::tools::{dig, missing, nsupdate};
 use std::net::SocketAddr;
 use std::path::Path;

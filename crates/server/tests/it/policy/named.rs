@@ -7,9 +7,10 @@
 //! judge, as "delete all" of a name that has nothing, and, in `named`, of a PTR that is not there.
 
 use super::{done, text};
-use crate::support::cluster::{Cluster, Scratch, free_ports, kill, wait_for};
+use crate::support::cluster::{Cluster, Scratch, kill, wait_for};
 use crate::support::http;
 use crate::support::message::{name, now_s};
+use crate::support::ports::free_ports;
 use crate::support::tools::has;
 use replica::io::KeyAlgorithm;
 use replica::update::client::ClientKey;

@@ -6,7 +6,7 @@ use replica::update::client::ClientKey;
 use serde_json::Value;
 use std::fs::Permissions;
 use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -67,7 +67,7 @@ impl Cluster {
     fn new(name: &str, nodes: u64) -> Self {
         let dir = std::env::temp_dir().join(format!("catamaran-it-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&dir);
-        let port = free_ports(40);
+        let port = super::ports::free_ports(40);
         Self { dir, port, api_port: port + 20, nodes, program: CATAMARAN.into(), up: None }
     }
 
@@ -342,24 +342,4 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
-}
-
-/// The first of `count` ports in a row that are free, below those that the kernel hands out itself; each call gives
-/// others.
-pub(crate) fn free_ports(count: u16) -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let is_free = |port: u16| {
-        let address = (Ipv4Addr::LOCALHOST, port);
-        TcpListener::bind(address).is_ok() && UdpSocket::bind(address).is_ok()
-    };
-    // Test binaries of other crates may run beside this one: start somewhere else in each process.
-    let offset = (std::process::id() % 150) as u16 * 50;
-    for _ in 0..150 {
-        let step = NEXT.fetch_add(1, Ordering::Relaxed);
-        let base = 10_000 + (offset + step * 50) % 7_500;
-        if (base..base + count).all(is_free) {
-            return base;
-        }
-    }
-    panic!("no {count} free ports in a row");
 }

@@ -13,6 +13,7 @@ pub(crate) mod netns;
 pub(crate) mod nodes;
 pub(crate) mod open_files;
 pub(crate) mod pipeline;
+pub(crate) mod ports;
 pub(crate) mod relay;
 pub(crate) mod rss;
 pub(crate) mod strangers;
