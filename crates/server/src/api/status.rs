@@ -34,7 +34,7 @@ pub(super) async fn health(
     let staleness_max = query.max_staleness_ms.unwrap_or(u64::MAX);
     let needs_audit = query.audit.unwrap_or(false);
     let status = api.handle.status(WithZones::No).await.ok_or_else(ApiError::ending)?;
-    let serving = api.serving.get();
+    let serving = api.serving.reported();
     let audit_failing = api.metrics.audit.is_failing();
     let is_audited = !(needs_audit && audit_failing);
     let healthy = serving != Serving::No && status.staleness_ms <= staleness_max && is_audited;
@@ -132,7 +132,7 @@ pub(super) async fn status(
         leader: leader.map(node_number),
         commit_index,
         applied_index,
-        serving: label(api.serving.get()).to_owned(),
+        serving: label(api.serving.reported()).to_owned(),
         dns: api.has_dns,
         staleness_ms,
         state_hash: format!("{state_hash:032x}"),

@@ -144,6 +144,7 @@ impl Prepared {
         node.reload.clone().start(source)?;
         if node.wait_until_serving(stop) {
             node.listen()?;
+            node.serving.set_listening();
         }
         node.handle.shared.removal.wait(stop);
         let (shared, id) = (node.handle.shared.clone(), node.config.id);

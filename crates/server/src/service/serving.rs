@@ -3,7 +3,7 @@
 use crate::node::system::boot_ms;
 use replica::io::Serving;
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wire::NameRef;
 use zone::answer::Servable;
@@ -12,7 +12,10 @@ use zone::set::Zone;
 
 /// Starts as [`Serving::No`].
 #[derive(Default, Debug)]
-pub(crate) struct ServingState(AtomicU8);
+pub(crate) struct ServingState {
+    serving: AtomicU8,
+    is_listening: AtomicBool,
+}
 
 impl ServingState {
     pub(crate) fn set(&self, serving: Serving) {
@@ -22,11 +25,21 @@ impl ServingState {
             Serving::Yes => 2,
         };
         // Published zones come before the flag that lets workers answer from them.
-        self.0.store(value, Ordering::Release);
+        self.serving.store(value, Ordering::Release);
+    }
+
+    /// The sockets for clients are open, or the node has no address for DNS.
+    pub(crate) fn set_listening(&self) {
+        self.is_listening.store(true, Ordering::Release);
+    }
+
+    /// What the API reports: [`Serving::No`] until the sockets for clients are open.
+    pub(crate) fn reported(&self) -> Serving {
+        if self.is_listening.load(Ordering::Acquire) { self.get() } else { Serving::No }
     }
 
     pub(crate) fn get(&self) -> Serving {
-        match self.0.load(Ordering::Acquire) {
+        match self.serving.load(Ordering::Acquire) {
             2 => Serving::Yes,
             1 => Serving::Stale,
             _ => Serving::No,
