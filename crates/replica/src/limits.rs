@@ -92,6 +92,10 @@ pub const HISTORY_OCTETS_MAX: usize = 1 << 20;
 pub const HISTORY_TOTAL_OCTETS_MAX: usize = 256 << 20;
 /// State hashes of past indexes that are kept for comparison.
 pub const HASH_RING_MAX: usize = 8_192;
+/// Every this many indexes, a hash is kept for longer, so that members which lag far behind are compared too.
+pub const SPARSE_HASH_STEP: u64 = 1_024;
+/// Such hashes that are kept. A member that lags further behind gets a checkpoint.
+pub const SPARSE_HASHES_MAX: usize = 1_024;
 
 /// Records of one owner that two versions of a zone are compared by one with the other; more go through a table.
 pub const SIDE_BY_SIDE_MAX: usize = 16;
@@ -224,6 +228,8 @@ pub const START_STALE_AFTER_MS: u64 = 5_000;
 pub const START_BEHIND_AFTER_MS: u64 = 15_000;
 /// Time between two reports of the leader (commit index, state hash, time).
 pub const REPORT_MS: u64 = 50;
+/// Reports of which one compares the state at an index that all members have reached.
+pub const REPORTS_PER_COMPARISON: u64 = 20;
 /// Milliseconds within which a member answered that the leadership is handed to: four reports, less than raft waits for
 /// one that does not take it.
 pub const SUCCESSOR_HEARD_MS: u64 = 4 * REPORT_MS;

@@ -6,7 +6,7 @@
 
 use crate::command::Answer;
 use crate::io::{NodeId, Output, Serving};
-use crate::limits::{REPORT_MS, REPORTS_SENT_MAX};
+use crate::limits::{REPORT_MS, REPORTS_PER_COMPARISON, REPORTS_SENT_MAX};
 use crate::peer::{Frame, Report, ReportAck};
 use crate::replica::Replica;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -27,6 +27,8 @@ pub(crate) struct Reports {
     since_ms: u64,
     /// Hashes at the subject's index, by member.
     votes: BTreeMap<NodeId, u128>,
+    /// The comparison at an index that all members have reached.
+    comparison: Option<Comparison>,
     /// Members whose state differed from what a majority has when it was last compared.
     differing: BTreeSet<NodeId>,
     /// When each member last answered, and what it can do.
@@ -35,6 +37,15 @@ pub(crate) struct Reports {
     unconfirmed: Option<(u64, u64)>,
     /// When a report came last whose commit index is applied.
     confirmed_ms: Option<u64>,
+}
+
+/// A comparison of states at an older index. It stays open until the next one, so that members which lag, and answers
+/// that take longer than the time between two reports, are compared too.
+#[derive(Debug)]
+struct Comparison {
+    index: u64,
+    own: u128,
+    votes: BTreeMap<NodeId, u128>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -87,6 +98,7 @@ impl Replica {
         self.reports.subject = None;
         self.reports.next_subject = None;
         self.reports.votes.clear();
+        self.reports.comparison = None;
         self.reports.differing.clear();
         self.reports.heard.clear();
         self.reports.unconfirmed = None;
@@ -112,7 +124,13 @@ impl Replica {
             self.reports.sent.pop_front();
         }
         self.reports.votes.clear();
-        let (hash_index, hash) = self.reports.subject.unwrap_or(own);
+        let (hash_index, hash) = match self.begin_comparison() {
+            Some(compared) => {
+                self.reports.subject = None;
+                compared
+            }
+            None => self.reports.subject.unwrap_or(own),
+        };
         self.reports.votes.insert(self.driver.id(), hash);
         let report = Report {
             term: self.driver.term(),
@@ -216,6 +234,7 @@ impl Replica {
         self.reports.heard.insert(from, heard);
         self.rotation_heard();
         self.answer_everywhere();
+        self.compare(from, ack);
         if sequence != self.reports.sequence {
             return;
         }
@@ -223,11 +242,42 @@ impl Replica {
         if let (true, Some(hash)) = (ack.hash_index == index, ack.hash) {
             self.reports.votes.insert(from, hash);
             if self.reports.votes.values().any(|&hash| hash != own) {
-                self.judge_hashes(index);
+                let votes = std::mem::take(&mut self.reports.votes);
+                self.judge_hashes(index, &votes);
+                self.reports.votes = votes;
             } else if !self.fenced {
                 // It started again meanwhile.
                 self.reports.differing.remove(&from);
             }
+        }
+    }
+
+    /// Begins a comparison at an index that all members that are heard have applied, if one is due. Returns the index and
+    /// the hash.
+    fn begin_comparison(&mut self) -> Option<(u64, u128)> {
+        if !self.reports.sequence.is_multiple_of(REPORTS_PER_COMPARISON) {
+            return None;
+        }
+        let heard = self.driver.others().into_iter().filter(|&id| self.was_heard(id));
+        let slowest = heard.filter_map(|id| self.heard(id)).map(|heard| heard.applied).min()?;
+        let (index, own) = self.machine.hashes.last_up_to(slowest.min(self.machine.applied.0))?;
+        self.reports.comparison = Some(Comparison { index, own, votes: BTreeMap::from([(self.driver.id(), own)]) });
+        Some((index, own))
+    }
+
+    /// Counts a member's hash in the open comparison.
+    fn compare(&mut self, from: NodeId, ack: ReportAck) {
+        let Some(comparison) = self.reports.comparison.as_mut().filter(|open| open.index == ack.hash_index) else {
+            return;
+        };
+        let Some(hash) = ack.hash else { return };
+        // An answer to an ordinary report about the same index counts once as well.
+        if comparison.votes.insert(from, hash) == Some(hash) {
+            return;
+        }
+        if comparison.votes.values().any(|&hash| hash != comparison.own) {
+            let (index, votes) = (comparison.index, comparison.votes.clone());
+            self.judge_hashes(index, &votes);
         }
     }
 
@@ -250,15 +300,18 @@ impl Replica {
     }
 
     /// Somebody differs. What a majority of the voters has is right; without a majority nobody knows.
-    fn judge_hashes(&mut self, index: u64) {
+    fn judge_hashes(&mut self, index: u64, votes: &BTreeMap<NodeId, u128>) {
         self.machine.alarms.hashes_differ += 1;
         let mut holders: BTreeMap<u128, Vec<NodeId>> = BTreeMap::new();
-        for (&id, &hash) in &self.reports.votes {
+        for (&id, &hash) in votes {
             holders.entry(hash).or_default().push(id);
         }
         let Some((&right, sound)) = holders.iter().find(|(_, ids)| self.driver.is_majority(ids)) else { return };
-        self.reports.differing.retain(|id| !sound.contains(id));
-        let wrong: Vec<_> = self.reports.votes.iter().filter(|&(_, &hash)| hash != right).map(|(&id, _)| id).collect();
+        // That a member had the right state a while ago does not mean that it has it still.
+        if self.reports.subject.is_some_and(|(newest, _)| newest == index) {
+            self.reports.differing.retain(|id| !sound.contains(id));
+        }
+        let wrong: Vec<_> = votes.iter().filter(|&(_, &hash)| hash != right).map(|(&id, _)| id).collect();
         self.reports.differing.extend(&wrong);
         let own = self.driver.id();
         for id in wrong {

@@ -2,6 +2,8 @@
 
 /// Octets that a disk writes whole or not at all.
 pub const SECTOR_BYTES: usize = 512;
+/// The largest physical block that writes of the log are aligned to. Disks with larger ones do not write in place.
+pub const BLOCK_BYTES_MAX: u64 = 4096;
 /// Octets of a segment, unless one record needs more.
 pub const SEGMENT_BYTES: u64 = 16 << 20;
 /// Zeroed segments that wait for use.

@@ -2,6 +2,8 @@
 //!
 //! One record an fsync (`record.rs`), in segments of fixed size that are zeroed before use and recycled
 //! (`segment.rs`). A one-sector record is followed by a seal, an empty record that shows a later loss of that sector.
+//! On a disk with larger physical blocks, more empty records fill the last block of each write, so that no write shares
+//! a block with an earlier one: a loss of power during a write can spoil the whole block.
 //! What raft appends while one record is being written goes into the next one, so group commit needs no timer. A
 //! conflict is not cut out: a record that begins at a lower index voids what it overlaps. Term and vote stand in each
 //! record and in a file of their own (`vote.rs`).
@@ -100,6 +102,9 @@ impl CheckpointRef {
 pub struct LogConfig {
     /// Octets of a segment, a multiple of the sector.
     pub segment_bytes: u64,
+    /// Octets of a physical block of the disk, a power of two from the sector to [`BLOCK_BYTES_MAX`]. No write shares a
+    /// block with an earlier one.
+    pub block_bytes: u64,
     /// Octets of entries after which a record is closed.
     pub record_bytes: usize,
     /// Octets of memory for applied and durable entries that are not in a checkpoint.
@@ -125,6 +130,7 @@ impl Default for LogConfig {
     fn default() -> Self {
         Self {
             segment_bytes: SEGMENT_BYTES,
+            block_bytes: SECTOR_BYTES as u64,
             record_bytes: RECORD_BYTES_MAX,
             tail_bytes: TAIL_BYTES_MAX,
             fetch_bytes: FETCH_BYTES_MAX,

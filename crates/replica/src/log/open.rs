@@ -4,7 +4,7 @@ use super::damage::{Damage, LogDamage, OpenError, Repair};
 use super::fetch::{Fetches, decode_span};
 use super::index::{Extent, Extents, Terms};
 use super::limits::TAIL_LOADED_SHARE;
-use super::record::{self, Header};
+use super::record::{self, Header, Padding};
 use super::segment::{Scan, check_chain, scan, segment_file, segment_number, spare_number};
 use super::spares::Spares;
 use super::tail::Tail;
@@ -32,18 +32,17 @@ impl Log {
         let id = vote_file.id();
         let (newest, last) = find_newest(disk, id, &segments, vote, is_copy_lost)?;
         let mut replay = Replay::default();
-        let newest_scan = replay.segments(disk, id, &segments, last.oldest_segment..=newest)?;
+        let mut newest_scan = replay.segments(disk, id, &segments, last.oldest_segment..=newest)?;
         replay.finish(&last, newest)?;
         let hard_state = newest_vote(&last, vote, is_copy_lost)?;
 
         let mut repairs: Vec<Repair> = is_copy_lost.then_some(Repair::VoteCopy).into_iter().collect();
-        let end = newest_scan.end;
         if let Some(record) = newest_scan.torn {
-            repairs.push(Repair::TailCut { file: segment_file(newest), offset: end, record });
+            repairs.push(Repair::TailCut { file: segment_file(newest), offset: newest_scan.end, record });
         }
         let is_confirmed = newest == vote.newest_segment;
-        let mut first_ops = Vec::from(write_again(newest, &newest_scan, is_confirmed));
-        first_ops.push(DiskOp::Sync { file: segment_file(newest) });
+        let mut first_ops = write_again(newest, &newest_scan, is_confirmed, config.block_bytes);
+        let last = fill_block(newest, &mut newest_scan, config.block_bytes, last, &mut first_ops);
         first_ops.extend([again, DiskOp::Sync { file: VOTE_FILE.into() }]);
         let mut spares = Spares::new(config.segment_bytes);
         for (file, _) in &files {
@@ -59,7 +58,7 @@ impl Log {
         let mut writer = Writer::new(vote_file, first_ops, last.last);
         writer.segments =
             segments.range(last.oldest_segment..=newest).map(|(number, bytes)| (*number, *bytes)).collect();
-        writer.resume(newest, end, &last);
+        writer.resume(newest, newest_scan.end, &last);
         let mut log = Self {
             tail: Tail::new(last.last + 1, config.tail_bytes),
             applied: last.base.index,
@@ -136,19 +135,63 @@ fn read_extent(disk: &dyn DiskRead, id: LogId, extent: &Extent) -> Result<Vec<En
 /// the pages for clean. Then what is read comes from memory, a further sync says OK and writes nothing, and the next
 /// loss of power shows what the disk has. Written anew, the pages are dirty, and the sync is about them.
 ///
-/// Everything before the last record and its seal is on the disk, because their write began after the previous sync had
-/// succeeded. The first sync in a segment is confirmed by the vote file (`is_confirmed`). The zeros may be those that
-/// cut a torn tail at the last start. They may be missing on the disk for the same reason.
+/// Everything before the last write is on the disk, because that write began after the previous sync had succeeded. The
+/// first sync in a segment is confirmed by the vote file (`is_confirmed`). The zeros may be those that cut a torn tail
+/// at the last start. They may be missing on the disk for the same reason.
 ///
-/// The last record may have been acknowledged. To write it again is harmless all the same: the octets are those that
-/// are there, so whichever sectors of this write a crash lets through, each holds what it held.
-fn write_again(newest: u64, scan: &Scan, is_confirmed: bool) -> [DiskOp; 2] {
-    let (file, end, bytes) = (segment_file(newest), scan.end, scan.octets.len() as u64 - scan.end);
-    // The last record may be the seal of the one before it, and both were one write.
+/// The last record may have been acknowledged. To write it again is harmless all the same: whole physical blocks are
+/// written with the octets that are there, so whichever of them a crash lets through, each holds what it held.
+fn write_again(newest: u64, scan: &Scan, is_confirmed: bool, block_bytes: u64) -> Vec<DiskOp> {
+    let (file, all) = (segment_file(newest), scan.octets.len() as u64);
+    let start = if is_confirmed { last_write(scan).start } else { 0 };
+    let offset = start - start % block_bytes;
+    let end = scan.end.next_multiple_of(block_bytes).min(all);
+    let mut octets = scan.octets[offset as usize..scan.end as usize].to_vec();
+    octets.resize((end - offset) as usize, 0);
+    let mut ops = vec![DiskOp::Write { file: file.clone(), offset, octets }];
+    ops.push(DiskOp::Zero { file: file.clone(), offset: end, bytes: all - end });
+    ops.push(DiskOp::Sync { file });
+    ops
+}
+
+/// The last write in a segment. Where its last record does not say where the write began, that record may be the seal of
+/// the one before it.
+fn last_write(scan: &Scan) -> Padding {
+    let [.., last] = scan.records.as_slice() else { return Padding { start: 0, is_essential: true } };
+    if let Some(padding) = Padding::of(last, &scan.octets[last.offset as usize..]) {
+        return padding;
+    }
     let before_last = scan.records.iter().rev().nth(1).map_or(0, |record| record.offset);
-    let offset = if is_confirmed { before_last } else { 0 };
-    let octets = scan.octets[offset as usize..end as usize].to_vec();
-    [DiskOp::Write { file: file.clone(), offset, octets }, DiskOp::Zero { file, offset: end, bytes }]
+    Padding { start: if last.entry_count > 0 { last.offset } else { before_last }, is_essential: true }
+}
+
+/// Fills the physical block in which the log ends with empty records, so that the next write begins a new one. Returns
+/// the last record of the log. A log ends within a block when older software wrote it, or on a disk with smaller
+/// blocks, or when a torn write was cut.
+fn fill_block(newest: u64, scan: &mut Scan, block_bytes: u64, last: Header, ops: &mut Vec<DiskOp>) -> Header {
+    let end = scan.end.next_multiple_of(block_bytes).min(scan.octets.len() as u64);
+    if scan.end == end {
+        return last;
+    }
+    let padding = last_write(scan);
+    let offset = scan.end - scan.end % block_bytes;
+    let mut octets = scan.octets[offset as usize..scan.end as usize].to_vec();
+    let mut last = last;
+    while scan.end < end {
+        last = Header {
+            cleared: false,
+            offset: scan.end,
+            number: last.number + 1,
+            first: last.last + 1,
+            previous_crc: last.header_crc,
+            ..last
+        };
+        octets.extend(padding.encode(&mut last));
+        scan.end += last.disk_bytes();
+    }
+    let file = segment_file(newest);
+    ops.extend([DiskOp::Write { file: file.clone(), offset, octets }, DiskOp::Sync { file }]);
+    last
 }
 
 /// The newest segment that holds a record, and its last record.

@@ -21,6 +21,10 @@
 //!
 //! Numbers are big-endian. The body holds the entries one after the other: term (8), kind (1), length of the
 //! context (4), length of the data (4), context, data; indices follow from the header.
+//!
+//! A write is one record, perhaps followed by empty records: the seal and the padding up to the end of a physical block
+//! (`writer.rs`). Each of these says so in the padding behind its header, where older software ignores it: magic `CtPd`,
+//! whether the first record of the write holds entries or voids the log (1), offset of that record (8).
 
 use super::damage::Damage;
 use super::limits::{ENTRY_BYTES_MAX, SECTOR_BYTES};
@@ -33,6 +37,7 @@ pub(crate) const HEADER_BYTES: usize = 200;
 /// Octets before context and data of an entry.
 const ENTRY_FIXED_BYTES: usize = 17;
 const MAGIC: [u8; 4] = *b"CtLg";
+const PADDING_MAGIC: [u8; 4] = *b"CtPd";
 const VERSION: u16 = 1;
 const STAMP_HEADER: u8 = 0xA5;
 const STAMP_BODY: u8 = 0x5A;
@@ -79,8 +84,42 @@ pub(crate) fn entry_bytes(entry: &Entry) -> usize {
     ENTRY_FIXED_BYTES + entry.context.len() + entry.data.len()
 }
 
+/// What an empty record says about the write that it belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Padding {
+    /// Offset of the first record of the write.
+    pub(crate) start: u64,
+    /// Whether that record holds entries or voids the log.
+    pub(crate) is_essential: bool,
+}
+
+impl Padding {
+    /// The octets of an empty record that belongs to this write.
+    pub(crate) fn encode(self, header: &mut Header) -> Vec<u8> {
+        let mut mark = Vec::from(PADDING_MAGIC);
+        mark.push(u8::from(self.is_essential));
+        mark.extend_from_slice(&self.start.to_be_bytes());
+        encode_with(header, std::iter::empty(), &mark)
+    }
+
+    /// What an intact record says, if it is such a record.
+    pub(crate) fn of(header: &Header, record: &[u8]) -> Option<Self> {
+        let mut at = Cursor::new(record.get(1 + HEADER_BYTES..)?);
+        if header.body_bytes > 0 || header.cleared || at.array()? != PADDING_MAGIC {
+            return None;
+        }
+        let padding = Self { is_essential: at.u8()? != 0, start: at.u64()? };
+        (padding.start < header.offset && padding.start.is_multiple_of(SECTOR_BYTES as u64)).then_some(padding)
+    }
+}
+
 /// The octets of a record. Fills the checksums, the body's size and the count of entries into `header`.
 pub(crate) fn encode<'e>(header: &mut Header, entries: impl Iterator<Item = &'e Entry> + Clone) -> Vec<u8> {
+    encode_with(header, entries, &[])
+}
+
+/// A record with a mark behind its header, which only a record without entries may have.
+fn encode_with<'e>(header: &mut Header, entries: impl Iterator<Item = &'e Entry> + Clone, mark: &[u8]) -> Vec<u8> {
     let body_bytes: usize = entries.clone().map(entry_bytes).sum();
     header.body_bytes = u32::try_from(body_bytes).expect("a record is closed long before 4 GiB");
     let total = disk_bytes(body_bytes) as usize;
@@ -101,6 +140,10 @@ pub(crate) fn encode<'e>(header: &mut Header, entries: impl Iterator<Item = &'e 
     }
     let mut octets = sectors.octets;
     octets.resize(total, 0);
+    if !mark.is_empty() {
+        debug_assert_eq!(body_bytes, 0);
+        octets[1 + HEADER_BYTES..][..mark.len()].copy_from_slice(mark);
+    }
     header.body_crc = crc32c::crc32c(&octets[1 + HEADER_BYTES..]);
     let encoded = encode_header(header);
     octets[1..=HEADER_BYTES].copy_from_slice(&encoded);

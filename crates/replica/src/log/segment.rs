@@ -2,7 +2,7 @@
 
 use super::damage::{Damage, LogDamage};
 use super::limits::SECTOR_BYTES;
-use super::record::{self, Header};
+use super::record::{self, Header, Padding};
 use super::{LogId, OpenError, Position};
 use crate::disk::DiskRead;
 
@@ -95,8 +95,7 @@ pub(crate) fn scan(
             if let Some(record) = sealed_at(&octets, id, number, at, records.last()) {
                 break Some(record);
             }
-            let is_torn = is_torn_at(&octets, id, number, at).map_err(|what| damage(at, what))?;
-            break is_torn.then_some(TornRecord::Unknown);
+            break torn_at(&octets, id, number, at, None).map_err(|what| damage(at, what))?;
         }
         let header = record::decode_header(sector).map_err(|what| damage(at, what))?;
         check_place(&header, id, number, at).map_err(|what| damage(at, what))?;
@@ -106,8 +105,7 @@ pub(crate) fn scan(
             if !record::has_unwritten_sector(whole) {
                 return Err(damage(at, Damage::Body).into());
             }
-            let is_torn = is_torn_at(&octets, id, number, at).map_err(|what| damage(at, what))?;
-            break is_torn.then(|| TornRecord::of(&header));
+            break torn_at(&octets, id, number, at, Some(&header)).map_err(|what| damage(at, what))?;
         }
         if let Some(previous) = records.last() {
             check_chain(previous, &header).map_err(|what| damage(at, what))?;
@@ -144,35 +142,56 @@ pub(crate) fn check_chain(previous: &Header, header: &Header) -> Result<(), Dama
     }
 }
 
-/// Returns the one-sector record that is missing at `at`, if its seal comes next and nothing follows the seal.
+/// Returns the one-sector record that is missing at `at`, if its seal comes next and nothing follows the seal. Only
+/// older software writes seals that do not say which write they belong to.
 fn sealed_at(bytes: &[u8], id: LogId, number: u64, at: usize, previous: Option<&Header>) -> Option<TornRecord> {
     let (seal_at, end) = (at + SECTOR_BYTES, at + 2 * SECTOR_BYTES);
-    let seal = record::decode_header(bytes.get(seal_at..end)?).ok()?;
+    let sector = bytes.get(seal_at..end)?;
+    let seal = record::decode_header(sector).ok()?;
     let is_seal = check_place(&seal, id, number, seal_at).is_ok()
         && (seal.entry_count, seal.cleared) == (0, false)
+        && Padding::of(&seal, sector).is_none()
         && seal.number == previous?.number + 2;
     let is_last = bytes[end..].chunks(SECTOR_BYTES).all(record::is_unwritten);
     let last = Position { index: seal.last, term: seal.hard_state.term };
     (is_seal && is_last).then_some(TornRecord::Entries { last })
 }
 
-/// Whether a torn record is at `at`; not when nothing at all was written there.
+/// What is known about the torn record at `at`, whose header may be readable; `None` when nothing at all was written
+/// there.
 ///
-/// Only one record is written at a time, together with its seal. A valid record after an apparently torn one therefore
-/// means that the torn one was synced and later lost.
-fn is_torn_at(octets: &[u8], id: LogId, number: u64, at: usize) -> Result<bool, Damage> {
+/// Only one write is under way at a time. A valid record after an apparently torn one therefore means that the torn one
+/// was synced and later lost, unless the valid record is padding of the same write.
+fn torn_at(
+    octets: &[u8],
+    id: LogId,
+    number: u64,
+    at: usize,
+    header: Option<&Header>,
+) -> Result<Option<TornRecord>, Damage> {
     let mut is_written = false;
+    let mut padding = None;
     for (count, sector) in octets[at..].chunks(SECTOR_BYTES).enumerate() {
         let offset = at + count * SECTOR_BYTES;
         if record::is_unwritten(sector) {
             continue;
         }
-        let is_record =
-            record::decode_header(sector).is_ok_and(|header| check_place(&header, id, number, offset).is_ok());
-        if offset > at && is_record {
-            return Err(Damage::Header);
-        }
         is_written = true;
+        let Ok(found) = record::decode_header(sector) else { continue };
+        if offset == at || check_place(&found, id, number, offset).is_err() {
+            continue;
+        }
+        let of_this_write = Padding::of(&found, sector).filter(|padding| padding.start <= at as u64);
+        padding = Some((of_this_write.ok_or(Damage::Header)?, found));
     }
-    Ok(is_written)
+    let torn = match (header, padding) {
+        (Some(header), _) => TornRecord::of(header),
+        (None, None) => TornRecord::Unknown,
+        // What is missing is the first record of the write, or padding after it.
+        (None, Some((padding, found))) if padding.start == at as u64 && padding.is_essential => {
+            TornRecord::Entries { last: Position { index: found.last, term: found.hard_state.term } }
+        }
+        (None, Some(_)) => TornRecord::Empty,
+    };
+    Ok(is_written.then_some(torn))
 }

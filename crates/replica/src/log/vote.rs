@@ -12,7 +12,8 @@ use crate::octets::Cursor;
 
 /// Name of the file.
 pub(crate) const VOTE_FILE: &str = "vote";
-/// The slots are a page apart: file systems write pages.
+/// The slots are a page apart: file systems write pages. A write fills the page with zeros, so that it covers whole
+/// physical blocks of the disk.
 const SLOT_DISTANCE: u64 = 4096;
 const FILE_BYTES: u64 = 2 * SLOT_DISTANCE;
 const MAGIC: [u8; 4] = *b"CtVt";
@@ -85,7 +86,8 @@ impl VoteFile {
         // An unreadable copy is the one to write next.
         let file = Self { id, generation, next_slot: 1 - newest, written: (!is_copy_lost).then_some(vote) };
         let offset = newest * SLOT_DISTANCE;
-        let octets = octets[offset as usize..][..SECTOR_BYTES].to_vec();
+        let mut octets: Vec<u8> = octets.into_iter().skip(offset as usize).take(SLOT_DISTANCE as usize).collect();
+        octets.resize(SLOT_DISTANCE as usize, 0);
         let again = DiskOp::Write { file: VOTE_FILE.into(), offset, octets };
         Ok(OpenedVote { file, vote, is_copy_lost, again })
     }
@@ -102,7 +104,8 @@ impl VoteFile {
     /// Operations that write the older slot and make it durable.
     pub(crate) fn write(&mut self, vote: Vote, ops: &mut Vec<DiskOp>) {
         self.generation += 1;
-        let octets = encode(&Slot { id: self.id, generation: self.generation, vote });
+        let mut octets = encode(&Slot { id: self.id, generation: self.generation, vote });
+        octets.resize(SLOT_DISTANCE as usize, 0);
         ops.push(DiskOp::Write { file: VOTE_FILE.into(), offset: self.next_slot * SLOT_DISTANCE, octets });
         ops.push(DiskOp::Sync { file: VOTE_FILE.into() });
         self.next_slot = 1 - self.next_slot;

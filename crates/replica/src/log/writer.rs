@@ -1,7 +1,7 @@
 //! What goes to disk next: one record at a time, everything that came meanwhile in the next one.
 
 use super::limits::SECTOR_BYTES;
-use super::record::{self, Header, entry_bytes};
+use super::record::{self, Header, Padding, entry_bytes};
 use super::segment::segment_file;
 use super::spares::Spares;
 use super::vote::{Vote, VoteFile};
@@ -183,8 +183,9 @@ impl Log {
         let bytes = record::disk_bytes(body_bytes);
         // A one-sector record gets an empty record after it, its seal. If the record's sector is lost, the seal shows
         // that the record existed and which entries it held.
-        let is_sealed = bytes == SECTOR_BYTES as u64 && (body_bytes > 0 || self.writer.is_cleared);
-        let place_bytes = if is_sealed { 2 * bytes } else { bytes };
+        let is_essential = body_bytes > 0 || self.writer.is_cleared;
+        let is_sealed = bytes == SECTOR_BYTES as u64 && is_essential;
+        let place_bytes = if is_sealed { 2 * bytes } else { bytes }.next_multiple_of(self.config.block_bytes);
         let is_new_segment = self.writer.place(place_bytes, self.config.segment_bytes, &mut self.spares, &mut ops);
         let mut header = self.next_header(last);
         let mut octets = record::encode(&mut header, self.tail.range(self.writer.written + 1, last + 1));
@@ -193,10 +194,11 @@ impl Log {
         self.extents.add(&header);
         let ticket = tickets.draw();
         self.writer.wrote(&header, ticket);
-        if is_sealed {
-            let mut seal = self.next_header(last);
-            octets.extend(record::encode(&mut seal, std::iter::empty()));
-            self.writer.advance(&seal);
+        let padding = Padding { start: offset, is_essential };
+        while (octets.len() as u64) < place_bytes {
+            let mut empty = self.next_header(last);
+            octets.extend(padding.encode(&mut empty));
+            self.writer.advance(&empty);
         }
         ops.push(DiskOp::Write { file: file.clone(), offset, octets });
         ops.push(DiskOp::Sync { file });

@@ -1,14 +1,16 @@
 //! State hashes of the last indexes, so that members which are not at the same index can still compare.
 
-use crate::limits::HASH_RING_MAX;
+use crate::limits::{HASH_RING_MAX, SPARSE_HASH_STEP, SPARSE_HASHES_MAX};
 use std::collections::VecDeque;
 
-/// Hash by index, for the last [`HASH_RING_MAX`] indexes.
+/// Hash by index: of the last [`HASH_RING_MAX`] indexes, and of some before these.
 #[derive(Debug, Default)]
 pub(crate) struct HashRing {
     /// Index of the first hash.
     first: u64,
     hashes: VecDeque<u128>,
+    /// Hashes of multiples of [`SPARSE_HASH_STEP`], oldest first.
+    sparse: VecDeque<(u64, u128)>,
 }
 
 impl HashRing {
@@ -17,17 +19,33 @@ impl HashRing {
         if index != self.first + self.hashes.len() as u64 {
             self.first = index;
             self.hashes.clear();
+            self.sparse.clear();
         }
         if self.hashes.len() == HASH_RING_MAX {
             self.hashes.pop_front();
             self.first += 1;
         }
         self.hashes.push_back(hash);
+        if index.is_multiple_of(SPARSE_HASH_STEP) {
+            if self.sparse.len() == SPARSE_HASHES_MAX {
+                self.sparse.pop_front();
+            }
+            self.sparse.push_back((index, hash));
+        }
     }
 
     pub(crate) fn get(&self, index: u64) -> Option<u128> {
-        let place = index.checked_sub(self.first)?;
-        self.hashes.get(usize::try_from(place).ok()?).copied()
+        let place = index.checked_sub(self.first).and_then(|place| usize::try_from(place).ok());
+        place.and_then(|place| self.hashes.get(place).copied()).or_else(|| {
+            let place = self.sparse.binary_search_by_key(&index, |&(index, _)| index).ok()?;
+            Some(self.sparse[place].1)
+        })
+    }
+
+    /// The last index up to `index` whose hash is kept, and the hash.
+    pub(crate) fn last_up_to(&self, index: u64) -> Option<(u64, u128)> {
+        let sparse = index - index % SPARSE_HASH_STEP;
+        [index, sparse].into_iter().find_map(|index| Some((index, self.get(index)?)))
     }
 }
 
@@ -47,5 +65,20 @@ mod tests {
         assert_eq!(ring.get(8 + HASH_RING_MAX as u64), None);
         ring.push(3, 30);
         assert_eq!((ring.get(3), ring.get(8)), (Some(30), None));
+    }
+
+    #[test]
+    fn some_indexes_further_back_are_kept_and_not_all_of_them() {
+        let mut ring = HashRing::default();
+        let last = SPARSE_HASH_STEP * (SPARSE_HASHES_MAX as u64 + 5);
+        (1..=last).for_each(|index| ring.push(index, u128::from(index)));
+        let step = SPARSE_HASH_STEP;
+        assert_eq!((ring.get(step * 6), ring.get(step * 6 + 1)), (Some(u128::from(step * 6)), None));
+        assert_eq!(ring.get(step * 5), None);
+        assert_eq!(ring.last_up_to(step * 9 - 1), Some((step * 8, u128::from(step * 8))));
+        assert_eq!(ring.last_up_to(last - 1), Some((last - 1, u128::from(last - 1))));
+        assert_eq!(ring.last_up_to(step * 5), None);
+        ring.push(7, 0);
+        assert_eq!(ring.get(step * 6), None, "another state took the place of that one");
     }
 }

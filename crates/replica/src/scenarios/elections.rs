@@ -354,3 +354,43 @@ fn a_fenced_leader_hands_over_again_when_it_was_not_taken() {
     cluster.run(100);
     cluster.assert_done(request);
 }
+
+/// A follower whose disk hangs stays behind by more entries than there are hashes of. Its state differs.
+#[test]
+fn a_member_that_lags_far_behind_is_compared_too() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    cluster.run(1_000);
+    let lagging = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+    cluster.machines.get_mut(&lagging).unwrap().hung = Some(Vec::new());
+    for round in 0..crate::limits::HASH_RING_MAX + 100 {
+        let id = u16::try_from(round).unwrap();
+        // The table of sessions is small: it forgets those that were signed before.
+        cluster.now.wall_ms += 2;
+        let message = add(&address(round as u8), id, cluster.now.wall_ms);
+        cluster.update_octets(leader, message, "192.0.2.200:4000");
+        if round % 10 == 0 {
+            cluster.settle();
+        }
+        if round % 50 == 0 {
+            cluster.run(10);
+        }
+    }
+    cluster.run(100);
+    let behind = cluster.replica(leader).state_hash().0 - cluster.replica(lagging).state_hash().0;
+    assert!(behind > crate::limits::HASH_RING_MAX as u64, "{behind}");
+    assert!(!cluster.replica(lagging).status().is_fenced);
+    spoil_past(&mut cluster, lagging);
+    cluster.run(2_500);
+    assert!(cluster.replica(lagging).status().is_fenced);
+    assert!(cluster.replica(leader).status().alarms.hashes_differ > 0);
+    assert_eq!(cluster.machines[&lagging].fatal, None);
+}
+
+/// What a member remembers of its state is of another one.
+fn spoil_past(cluster: &mut Cluster, id: u64) {
+    let machine = &mut cluster.replica_mut(id).machine;
+    let last = machine.applied.0;
+    machine.hashes = crate::machine::HashRing::default();
+    (last - last % crate::limits::SPARSE_HASH_STEP..=last).for_each(|index| machine.hashes.push(index, 7));
+}

@@ -1,6 +1,7 @@
 //! A disk in memory that forgets on a crash what was not synced, in the ways in which disks and file systems do:
 //! any subset of the unsynced sectors arrives, files end anywhere between their old and new size, and names change
-//! in the order in which they were changed, up to some point.
+//! in the order in which they were changed, up to some point. A physical block that is larger than a sector arrives
+//! whole if all of it was written, and may be spoiled, earlier octets included, if a part of it was.
 
 use super::Choose;
 use crate::disk::{DiskError, DiskOp, DiskRead};
@@ -16,6 +17,8 @@ pub struct MemoryDisk {
     /// Changes of names that are not durable, oldest first.
     unsynced_names: Vec<NameChange>,
     file_count: u64,
+    /// Octets of a physical block; 0 for those of a sector.
+    block_bytes: usize,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -34,6 +37,12 @@ enum NameChange {
 }
 
 impl MemoryDisk {
+    /// An empty disk with physical blocks of this size.
+    #[must_use]
+    pub fn with_blocks(block_bytes: usize) -> Self {
+        Self { block_bytes, ..Self::default() }
+    }
+
     /// Carries one operation out.
     ///
     /// # Panics
@@ -84,7 +93,7 @@ impl MemoryDisk {
         self.names = self.durable_names.clone();
         self.forget_unnamed();
         for contents in self.files.values_mut() {
-            contents.crash(choose);
+            contents.crash(self.block_bytes, choose);
         }
     }
 
@@ -94,7 +103,8 @@ impl MemoryDisk {
     /// # Panics
     /// When there is no such file.
     pub fn fail_sync(&mut self, file: &str, choose: Choose<'_>) {
-        self.contents_mut(file).arrive(choose);
+        let block_bytes = self.block_bytes;
+        self.contents_mut(file).arrive(block_bytes, choose);
     }
 
     /// Files that have something to sync.
@@ -177,30 +187,41 @@ impl DiskRead for MemoryDisk {
 }
 
 impl Contents {
-    fn crash(&mut self, choose: Choose<'_>) {
-        self.arrive(choose);
+    fn crash(&mut self, block_bytes: usize, choose: Choose<'_>) {
+        self.arrive(block_bytes, choose);
         self.current = self.durable.clone();
     }
 
     /// What is not durable is so from now on in part, and the rest is not on its way any more.
-    fn arrive(&mut self, choose: Choose<'_>) {
+    fn arrive(&mut self, block_bytes: usize, choose: Choose<'_>) {
+        let block_bytes = block_bytes.max(SECTOR_BYTES);
         let fate = choose(4);
         for (offset, octets) in std::mem::take(&mut self.unsynced) {
             let mut at = 0;
             while at < octets.len() {
-                // Sectors are those of the disk, wherever the write begins.
-                let len = (SECTOR_BYTES - (offset + at) % SECTOR_BYTES).min(octets.len() - at);
+                // Blocks are those of the disk, wherever the write begins.
+                let place = (offset + at) % block_bytes;
+                let len = (block_bytes - place).min(octets.len() - at);
+                let is_whole = place == 0 && (len == block_bytes || offset + at + len >= self.durable.len());
                 let arrives = match fate {
                     0 => false,
                     1 => true,
                     _ => choose(2) == 1,
                 };
-                if arrives {
+                if block_bytes > SECTOR_BYTES && !is_whole && fate > 1 && choose(2) == 1 {
+                    self.spoil(offset + at - place, block_bytes);
+                } else if arrives {
                     write(&mut self.durable, offset + at, &octets[at..at + len]);
                 }
                 at += len;
             }
         }
+    }
+
+    /// A disk that reads a block, changes a part and writes it back lost its power meanwhile.
+    fn spoil(&mut self, start: usize, block_bytes: usize) {
+        let end = (start + block_bytes).min(self.durable.len());
+        self.durable[start.min(end)..end].fill(0);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Who this node is: its files of secrets and certificates, and its hold on its directory.
 
-use super::system;
+use super::{block_size, system};
 use crate::config::Config;
 use crate::files::api_token::ApiToken;
 use crate::files::data_key::DataKeys;
@@ -33,6 +33,8 @@ pub(crate) struct Identity {
     /// Drawn anew at each start: another one means another process.
     pub(crate) boot_id: u64,
     pub(crate) seed: u64,
+    /// Bytes of a physical block of the disk; found before the sandbox hides the devices.
+    pub(crate) block_bytes: u64,
     _lock: File,
 }
 
@@ -78,6 +80,7 @@ impl Identity {
             cluster_id,
             boot_id: random()?,
             seed: random()?,
+            block_bytes: block_size::of_directory(&config.dir),
             _lock: lock(&config.dir)?,
         })
     }

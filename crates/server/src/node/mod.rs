@@ -45,6 +45,7 @@ pub(crate) mod data_keys;
 mod rounds;
 pub(crate) mod trust_keeper;
 // The disk of the replica.
+mod block_size;
 mod direct;
 pub(crate) mod disk;
 // All metrics on one page, and what the kernel counts for them.

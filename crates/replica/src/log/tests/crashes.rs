@@ -1,7 +1,7 @@
 //! Random programs of appends, conflicts, installs, compactions and crashes, against a model.
 
-use super::harness::{Contents, Draws, Machine, entry, hard_state, small_config};
-use crate::log::{CheckpointRef, OpenError};
+use super::harness::{Contents, Draws, Machine, config_of_blocks, entry, hard_state, small_config};
+use crate::log::{CheckpointRef, LogConfig, OpenError};
 use crate::testing::MemoryDisk;
 use proptest::prelude::*;
 use raft::eraftpb::HardState;
@@ -68,10 +68,32 @@ impl Model {
     }
 }
 
+/// Octets of a physical block: those of the disk, and those that the log aligns its writes to.
+#[derive(Clone, Copy)]
+struct Blocks {
+    disk: usize,
+    log: u64,
+}
+
+impl Blocks {
+    const SECTORS: Self = Self { disk: 512, log: 512 };
+    const LARGE: Self = Self { disk: 4096, log: 4096 };
+    /// A disk that does not tell the size of its blocks.
+    const UNKNOWN: Self = Self { disk: 512, log: 4096 };
+
+    fn config(self) -> LogConfig {
+        config_of_blocks(self.log)
+    }
+
+    fn create(self) -> Machine {
+        Machine::create_on(MemoryDisk::with_blocks(self.disk), self.config())
+    }
+}
+
 /// One run of a program under a seed; gives the count of crashes.
-fn run(seed: u64, steps: usize) -> usize {
+fn run(blocks: Blocks, seed: u64, steps: usize) -> usize {
     let mut draws = Draws(seed);
-    let mut machine = Machine::create(small_config());
+    let mut machine = blocks.create();
     machine.settle();
     let mut model = Model::new(machine.contents(), machine.log.hard_state().clone());
     let mut crashes = 0;
@@ -81,7 +103,7 @@ fn run(seed: u64, steps: usize) -> usize {
             8 => vote(&mut machine, &mut model, &mut draws),
             9 => checkpoint(&mut machine, &model),
             10 if draws.below(4) == 0 => install(&mut machine, &mut model, &mut draws),
-            11 => crashes += usize::from(crash(&mut machine, &mut model, &mut draws)),
+            11 => crashes += usize::from(crash(blocks, &mut machine, &mut model, &mut draws)),
             _ => {
                 for _ in 0..draws.below(12) {
                     let bulk = draws.below(4) == 0;
@@ -171,12 +193,12 @@ fn fail(disk: &mut MemoryDisk, draws: &mut Draws) {
 }
 
 /// Crashes, or only kills the process, and opens again; twice, to see that opening changes nothing.
-fn crash(machine: &mut Machine, model: &mut Model, draws: &mut Draws) -> bool {
+fn crash(blocks: Blocks, machine: &mut Machine, model: &mut Model, draws: &mut Draws) -> bool {
     let had_unsynced = !machine.disk.is_synced();
     fail(&mut machine.disk, draws);
     let disk = std::mem::take(&mut machine.disk);
     let acknowledged = machine.mark.unwrap_or(0);
-    let (opened, _) = Machine::open(disk, small_config()).unwrap_or_else(|error| panic!("{error}"));
+    let (opened, _) = Machine::open(disk, blocks.config()).unwrap_or_else(|error| panic!("{error}"));
     *machine = opened;
     let (found, found_state) = (machine.contents(), machine.log.hard_state().clone());
     model.check(acknowledged, &found, &found_state);
@@ -187,7 +209,7 @@ fn crash(machine: &mut Machine, model: &mut Model, draws: &mut Draws) -> bool {
     if !machine.log.is_durable() && draws.below(2) == 0 {
         let mut disk = machine.disk.clone();
         fail(&mut disk, draws);
-        let (again, _) = Machine::open(disk, small_config()).unwrap_or_else(|error| panic!("again: {error}"));
+        let (again, _) = Machine::open(disk, blocks.config()).unwrap_or_else(|error| panic!("again: {error}"));
         model.check(acknowledged, &again.contents(), again.log.hard_state());
         *machine = again;
     }
@@ -196,10 +218,10 @@ fn crash(machine: &mut Machine, model: &mut Model, draws: &mut Draws) -> bool {
     // What is durable by now is on the disk, whatever became of the syncs before.
     let mut disk = machine.disk.clone();
     disk.crash(&mut |_| 0);
-    let (dark, _) = Machine::open(disk, small_config()).unwrap_or_else(|error| panic!("in the dark: {error}"));
+    let (dark, _) = Machine::open(disk, blocks.config()).unwrap_or_else(|error| panic!("in the dark: {error}"));
     assert_eq!(dark.contents(), machine.contents());
     assert_eq!(dark.log.hard_state(), machine.log.hard_state());
-    let (again, repairs) = Machine::open(machine.disk.clone(), small_config()).unwrap();
+    let (again, repairs) = Machine::open(machine.disk.clone(), blocks.config()).unwrap();
     assert_eq!(repairs, [], "repaired once is repaired");
     assert_eq!(again.contents(), machine.contents());
     assert_eq!(again.log.hard_state(), machine.log.hard_state());
@@ -208,30 +230,44 @@ fn crash(machine: &mut Machine, model: &mut Model, draws: &mut Draws) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn nothing_acknowledged_is_lost_in_any_crash(seed: u64) {
-        run(seed, 120);
+        for blocks in [Blocks::SECTORS, Blocks::LARGE, Blocks::UNKNOWN] {
+            run(blocks, seed, 120);
+        }
     }
 }
 
 #[test]
 fn programs_meet_many_crashes_with_unsynced_writes() {
-    let crashes: usize = (0..200).map(|seed| run(seed, 150)).sum();
-    assert!(crashes > 200, "{crashes}");
+    for blocks in [Blocks::SECTORS, Blocks::LARGE, Blocks::UNKNOWN] {
+        let crashes: usize = (0..200).map(|seed| run(blocks, seed, 150)).sum();
+        assert!(crashes > 200, "{crashes}");
+    }
 }
 
 /// A fixed program, cut after every operation, with several fates of what was unsynced: 10,000 cut points.
 #[test]
 fn ten_thousand_cut_points() {
+    cut_points(Blocks::SECTORS);
+}
+
+#[test]
+fn ten_thousand_cut_points_on_a_disk_with_large_physical_blocks() {
+    cut_points(Blocks::LARGE);
+    cut_points(Blocks::UNKNOWN);
+}
+
+fn cut_points(blocks: Blocks) {
     let mut cuts = 0;
     for program in 0.. {
         if cuts >= 10_000 {
             break;
         }
         let mut draws = Draws(program * 7919);
-        let mut machine = Machine::create(small_config());
+        let mut machine = blocks.create();
         machine.settle();
         let mut model = Model::new(machine.contents(), machine.log.hard_state().clone());
         for _ in 0..60 {
@@ -245,7 +281,7 @@ fn ten_thousand_cut_points() {
                 for _ in 0..2 {
                     let mut disk = machine.disk.clone();
                     disk.crash(&mut |bound| draws.below(bound));
-                    let (found, _) = Machine::open(disk, small_config()).unwrap_or_else(|error| panic!("{error}"));
+                    let (found, _) = Machine::open(disk, blocks.config()).unwrap_or_else(|error| panic!("{error}"));
                     model.check(acknowledged, &found.contents(), found.log.hard_state());
                     cuts += 1;
                 }

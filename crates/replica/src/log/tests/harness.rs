@@ -13,6 +13,7 @@ pub(super) fn small_id() -> LogId {
 pub(super) fn small_config() -> LogConfig {
     LogConfig {
         segment_bytes: 4096,
+        block_bytes: 512,
         record_bytes: 1500,
         tail_bytes: 600,
         fetch_bytes: 2048,
@@ -23,6 +24,13 @@ pub(super) fn small_config() -> LogConfig {
         bytes_while_checkpoint: u64::MAX,
         held_while_checkpoint: u64::MAX,
     }
+}
+
+/// The same for a disk with physical blocks of this size.
+pub(super) fn config_of_blocks(block_bytes: u64) -> LogConfig {
+    let small = small_config();
+    let segment_bytes = small.segment_bytes.max(4 * block_bytes);
+    LogConfig { segment_bytes, block_bytes, ..small }
 }
 
 /// An entry whose octets say which one it is; every third is all zeros.
@@ -69,8 +77,12 @@ pub(super) struct Machine {
 
 impl Machine {
     pub(super) fn create(config: LogConfig) -> Self {
+        Self::create_on(MemoryDisk::default(), config)
+    }
+
+    pub(super) fn create_on(disk: MemoryDisk, config: LogConfig) -> Self {
         let log = Log::create(small_id(), CheckpointRef::default(), config);
-        Self::new(MemoryDisk::default(), log)
+        Self::new(disk, log)
     }
 
     pub(super) fn open(disk: MemoryDisk, config: LogConfig) -> Result<(Self, Vec<Repair>), OpenError> {

@@ -6,6 +6,8 @@ mod golden;
 mod harness;
 // Random programs with crashes.
 mod crashes;
+// Disks with larger physical blocks.
+mod blocks;
 // Flipped bits, lost files, contradictions.
 mod damage;
 // Reading entries back, compaction, recycling.

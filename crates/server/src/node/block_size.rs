@@ -1,0 +1,85 @@
+//! The physical block of the disk below a directory: what a loss of power during a write can spoil.
+
+use replica::log::limits::{BLOCK_BYTES_MAX, SECTOR_BYTES};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Where the kernel lists block devices by number.
+const DEVICES: &str = "/sys/dev/block";
+
+/// Bytes of a physical block of the disk below a directory. If the disk does not tell them, the largest are assumed.
+pub(crate) fn of_directory(dir: &Path) -> u64 {
+    let device = std::fs::metadata(dir).map(|metadata| (libc::major(metadata.dev()), libc::minor(metadata.dev())));
+    let bytes = device.ok().and_then(|device| of_device(Path::new(DEVICES), device));
+    bytes.map_or(BLOCK_BYTES_MAX, usable)
+}
+
+/// What a device says, or the disk of which it is a partition.
+fn of_device(devices: &Path, (major, minor): (u32, u32)) -> Option<u64> {
+    let device: PathBuf = std::fs::canonicalize(devices.join(format!("{major}:{minor}"))).ok()?;
+    let text = [Some(device.as_path()), device.parent()]
+        .into_iter()
+        .flatten()
+        .find_map(|device| std::fs::read_to_string(device.join("queue/physical_block_size")).ok())?;
+    text.trim().parse().ok()
+}
+
+/// The size that the log can align to. Disks with larger blocks than that do not write them in place.
+fn usable(bytes: u64) -> u64 {
+    let is_usable = bytes.is_power_of_two() && (SECTOR_BYTES as u64..=BLOCK_BYTES_MAX).contains(&bytes);
+    if is_usable { bytes } else { BLOCK_BYTES_MAX }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::disk::Writer;
+    use replica::disk::DiskOp;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_partition_has_the_blocks_of_its_disk() {
+        let dir = crate::test_dir("block-size");
+        let disk = dir.path().join("disk");
+        std::fs::create_dir_all(disk.join("queue")).unwrap();
+        std::fs::create_dir_all(disk.join("part1")).unwrap();
+        std::fs::write(disk.join("queue/physical_block_size"), "512\n").unwrap();
+        let devices = dir.path().join("devices");
+        std::fs::create_dir(&devices).unwrap();
+        for (number, target) in [("8:0", "../disk"), ("8:1", "../disk/part1"), ("0:40", "..")] {
+            std::os::unix::fs::symlink(target, devices.join(number)).unwrap();
+        }
+        assert_eq!(of_device(&devices, (8, 0)), Some(512));
+        assert_eq!(of_device(&devices, (8, 1)), Some(512));
+        assert_eq!(of_device(&devices, (0, 40)), None);
+        assert_eq!(of_device(&devices, (9, 9)), None);
+        assert_eq!([0, 100, 512, 4096, 16_384].map(usable), [4096, 4096, 512, 4096, 4096]);
+        assert_eq!(of_directory(Path::new("/proc")), 4096);
+    }
+
+    /// Time of durable writes as the log makes them for one small update at a time, without and with padding
+    /// (docs/decisions/0031-physical-blocks.md): `cargo test --release -p catamaran-server cost_of_padding -- --ignored
+    /// --nocapture`. `TMPDIR` names the disk.
+    #[test]
+    #[ignore = "measures time"]
+    fn cost_of_padding() {
+        const RECORDS: u64 = 2_000;
+        for round in 0..5 {
+            // A record and its seal, and the same with padding.
+            for bytes in [1_024, 4_096] {
+                let dir = crate::test_dir("padding");
+                let file = || "log".to_owned();
+                let mut writer = Writer::of_log(dir.path(), Arc::default());
+                let made = [DiskOp::Create { file: file(), zeroed_bytes: 16 << 20 }, DiskOp::Sync { file: file() }];
+                writer.execute_all(&made).unwrap();
+                let start = std::time::Instant::now();
+                for place in 0..RECORDS {
+                    let write = DiskOp::Write { file: file(), offset: place * bytes, octets: vec![7; bytes as usize] };
+                    writer.execute_all(&[write, DiskOp::Sync { file: file() }]).unwrap();
+                }
+                let seconds = start.elapsed().as_secs_f64();
+                println!("round {round}: {bytes} bytes a write, {:.0} writes/s", RECORDS as f64 / seconds);
+            }
+        }
+    }
+}
