@@ -16,6 +16,8 @@ pub struct MemoryDisk {
     /// Changes of names that are not durable, oldest first.
     unsynced_names: Vec<NameChange>,
     file_count: u64,
+    /// Bytes that all files together may have; `None`: as many as they want.
+    capacity: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -34,6 +36,29 @@ enum NameChange {
 }
 
 impl MemoryDisk {
+    /// Limits the disk to so many bytes from now on, which may be fewer than its files have.
+    pub const fn set_capacity(&mut self, bytes: Option<u64>) {
+        self.capacity = bytes;
+    }
+
+    /// Bytes of all files.
+    pub fn used_bytes(&self) -> u64 {
+        self.names.values().map(|number| self.files[number].current.len() as u64).sum()
+    }
+
+    /// Whether there is room for this operation. To carry it out is for the caller to leave: a shell tries again later.
+    pub fn has_room(&self, op: &DiskOp) -> bool {
+        let Some(capacity) = self.capacity else { return true };
+        let len = |file: &str| self.octets(file).map_or(0, <[u8]>::len) as u64;
+        let (before, after) = match op {
+            DiskOp::Create { file, zeroed_bytes } => (len(file), *zeroed_bytes),
+            DiskOp::Write { file, offset, octets } => (len(file), offset + octets.len() as u64),
+            DiskOp::Zero { file, offset, bytes } => (len(file), offset + bytes),
+            DiskOp::Sync { .. } | DiskOp::Rename { .. } | DiskOp::Remove { .. } | DiskOp::SyncDir => return true,
+        };
+        after <= before || self.used_bytes() + (after - before) <= capacity
+    }
+
     /// Carries one operation out.
     ///
     /// # Panics

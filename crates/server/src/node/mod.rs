@@ -47,6 +47,7 @@ pub(crate) mod trust_keeper;
 // The disk of the replica.
 mod direct;
 pub(crate) mod disk;
+mod room;
 // All metrics on one page, and what the kernel counts for them.
 mod drops;
 pub(crate) mod metrics;
