@@ -33,7 +33,8 @@ impl Replica {
             }
             // A fenced member takes no leadership, nor does one whose log is full: the leader tries another, or leads on.
             Frame::Raft(message)
-                if (self.is_fenced() || self.is_log_full()) && message.get_msg_type() == MessageType::MsgTimeoutNow => {}
+                if (self.is_fenced() || self.is_log_full()) && message.get_msg_type() == MessageType::MsgTimeoutNow => {
+            }
             Frame::Raft(message) => self.step(from, *message),
             Frame::Forward { token, term, command } => {
                 // What comes again was answered when it came first.

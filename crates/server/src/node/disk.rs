@@ -427,6 +427,47 @@ mod tests {
         assert_eq!(reads.read("b", 1 << 40, 1 << 40).unwrap(), Vec::<u8>::new());
     }
 
+    /// A job whose file has no room: its name leads to a device on which each write fails so.
+    fn job_without_room(dir: &Path) -> DiskJob {
+        std::os::unix::fs::symlink("/dev/full", dir.join("spare")).unwrap();
+        let ops = vec![
+            DiskOp::Create { file: name("spare"), zeroed_bytes: 4 },
+            DiskOp::Write { file: name("spare"), offset: 1, octets: vec![7] },
+            DiskOp::Sync { file: name("spare") },
+        ];
+        DiskJob { queue: DiskQueue::Bulk, ticket: 3, ops }
+    }
+
+    #[test]
+    fn on_a_full_disk_a_job_waits_for_room_and_is_repeated() {
+        let dir = crate::test_dir("disk-no-room");
+        let (send, receive) = std::sync::mpsc::channel();
+        let (told, heard) = std::sync::mpsc::channel();
+        send.send(DiskWork::Job(job_without_room(dir.path()))).unwrap();
+        let writer = Writer::new(dir.path(), Arc::default());
+        let writer = std::thread::spawn(move || writer.run(&receive, |done| told.send(format!("{done:?}")).unwrap()));
+        assert_eq!(heard.recv().unwrap(), "Full(Bulk)");
+        send.send(DiskWork::Read(ReadFile { ticket: 4, file: name("spare"), offset: 0, len: 9 })).unwrap();
+        let wait = Duration::from_millis(3 * DISK_FULL_RETRY_MS);
+        assert!(heard.recv_timeout(wait).is_err(), "it is told once, and what comes later waits");
+        std::fs::remove_file(dir.path().join("spare")).unwrap();
+        let rest: Vec<_> = (0..3).map(|_| heard.recv().unwrap()).collect();
+        assert_eq!(rest, ["Room(Bulk)", "Persisted(Bulk, 3)", "Read(4, [0, 7, 0, 0])"]);
+        drop(send);
+        writer.join().unwrap();
+    }
+
+    #[test]
+    fn a_stop_does_not_wait_for_room() {
+        let dir = crate::test_dir("disk-no-room-stop");
+        let (send, receive) = std::sync::mpsc::channel();
+        send.send(DiskWork::Job(job_without_room(dir.path()))).unwrap();
+        drop(send);
+        let told = std::sync::Mutex::new(Vec::new());
+        Writer::new(dir.path(), Arc::default()).run(&receive, |done| told.lock().unwrap().push(format!("{done:?}")));
+        assert_eq!(*told.lock().unwrap(), ["Full(Bulk)"], "the job is never said to be done");
+    }
+
     fn record(offset: u64, octets: Vec<u8>) -> [DiskOp; 2] {
         [DiskOp::Write { file: name("log"), offset, octets }, DiskOp::Sync { file: name("log") }]
     }
