@@ -65,6 +65,7 @@ impl Replica {
             && !self.driver.is_restoring()
             && !self.is_fenced()
             && !self.is_doubted()
+            && !self.is_log_full()
         {
             self.evidence.campaign = None;
             self.driver.campaign();

@@ -97,6 +97,17 @@ pub enum Input {
         /// The ticket of the job.
         ticket: u64,
     },
+    /// The disk has no room for the job of this queue that is under way. The shell keeps the job and tries again until
+    /// there is room. [`Input::DiskRoom`] ends this.
+    DiskFull {
+        /// The queue whose job waits.
+        queue: DiskQueue,
+    },
+    /// There was room for the job that waited.
+    DiskRoom {
+        /// The queue whose job goes on.
+        queue: DiskQueue,
+    },
     /// What [`Output::ReadFile`] asked for.
     FileRead {
         /// The ticket of the read.

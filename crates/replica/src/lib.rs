@@ -36,6 +36,7 @@ mod config;
 mod early;
 mod failover;
 mod forward;
+mod full;
 mod leisure;
 mod memory;
 mod propose;

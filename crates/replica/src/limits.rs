@@ -139,6 +139,10 @@ pub const UNPUBLISHED_BYTES_MAX: u64 = 8 << 20;
 pub const GROWTH_ACCOUNTS_MAX: usize = 10_000;
 /// Time between two reports of a member of the memory that its zones take.
 pub const MEMORY_REPORT_MS: u64 = 500;
+/// Interval between a member's reports whether its log is short of room on its disk.
+pub const DISK_REPORT_MS: u64 = 500;
+/// How long such a report counts.
+pub const DISK_FRESH_MS: u64 = 4 * DISK_REPORT_MS;
 /// Number of bytes of a join token's digest in the token's id.
 pub const TOKEN_ID_OCTETS: usize = 6;
 /// Interval between a member's reports of its clock.

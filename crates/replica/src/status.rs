@@ -47,6 +47,10 @@ pub struct Status {
     /// If the doubt is about a torn record: the voters that have not shown that they lack it too. Any of them can end
     /// the doubt.
     pub doubt_waits_for: Vec<NodeId>,
+    /// Its disk has no room for a write that waits.
+    pub is_disk_full: bool,
+    /// Its log is short of room: as the leader it proposes nothing.
+    pub is_short_of_room: bool,
     /// Why it cannot go on.
     pub fatal: Option<FatalReason>,
     /// The feature level of the cluster.
@@ -172,6 +176,8 @@ impl Replica {
             is_fenced: self.is_fenced(),
             doubt: self.doubt(),
             doubt_waits_for: self.doubt_waits_for(),
+            is_disk_full: self.is_disk_full(),
+            is_short_of_room: self.is_short_of_room(),
             fatal: self.fatal_reason(),
             feature_level: settings.feature_level(),
             members: members.collect(),

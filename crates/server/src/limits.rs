@@ -288,6 +288,12 @@ pub(crate) const AUDIT_LINE_BYTES_MAX: usize = 8 << 10;
 pub(crate) const AUDIT_PAUSE_MS: u64 = 20;
 /// Maximum number of work items that the audit log's thread takes before it writes to the file.
 pub(crate) const AUDIT_BATCH_MAX: usize = 4096;
+/// Interval at which a writer on a full disk tries again.
+pub(crate) const DISK_FULL_RETRY_MS: u64 = 500;
+/// Bytes that a node reserves on its disk for a start while the disk is full: a segment of the log, and as much again.
+pub(crate) const RESERVE_BYTES: u64 = 32 << 20;
+/// Interval at which a node without its reserve looks whether there is room for it.
+pub(crate) const RESERVE_LOOK_MS: u64 = 5_000;
 /// Time after which what was written to the audit log is on the disk.
 pub(crate) const AUDIT_SYNC_MS: u64 = 1_000;
 /// Time after which the audit log says up to where nothing is missing, when no update has said it.

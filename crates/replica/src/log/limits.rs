@@ -6,6 +6,8 @@ pub const SECTOR_BYTES: usize = 512;
 pub const BLOCK_BYTES_MAX: u64 = 4096;
 /// Octets of a segment, unless one record needs more.
 pub const SEGMENT_BYTES: u64 = 16 << 20;
+/// One part in so many of a segment is kept while the disk has no room for the next segment: nothing is proposed then.
+pub const SEGMENT_KEPT_SHARE: u64 = 4;
 /// Zeroed segments that wait for use.
 pub const SPARE_SEGMENTS_MAX: usize = 4;
 /// Octets of entries after which a record is closed; one entry may be larger and then has a record to itself.

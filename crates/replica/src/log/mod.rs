@@ -48,7 +48,7 @@ mod open;
 
 pub use damage::{Damage, LogDamage, OpenError, Repair};
 pub use fetch::{Fetch, Fetched};
-pub use segment::TornRecord;
+pub use segment::{TornRecord, is_spare};
 
 use crate::disk::{DiskJob, Tickets};
 use fetch::Fetches;
@@ -382,6 +382,12 @@ impl Log {
     pub fn set_applied(&mut self, index: u64) {
         self.applied = self.applied.max(index);
         self.tail.release(self.applied.min(self.writer.durable()));
+    }
+
+    /// Whether the log soon needs another segment that is not ready: the rest of this one is for votes and for entries
+    /// without which no leader begins.
+    pub fn is_near_its_end(&self) -> bool {
+        !self.spares.has_ready() && self.writer.room() < self.config.segment_bytes / SEGMENT_KEPT_SHARE
     }
 
     /// Octets of the records that are not in a checkpoint.

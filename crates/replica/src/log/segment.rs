@@ -29,6 +29,12 @@ pub(crate) fn spare_number(file: &str) -> Option<u64> {
     number_after(SPARE_PREFIX, file)
 }
 
+/// Whether a file of that name is a segment that waits for use: nothing in it is needed.
+#[must_use]
+pub fn is_spare(file: &str) -> bool {
+    spare_number(file).is_some()
+}
+
 fn number_after(prefix: &str, file: &str) -> Option<u64> {
     let digits = file.strip_prefix(prefix)?;
     (digits.len() == 16).then(|| u64::from_str_radix(digits, 16).ok()).flatten()

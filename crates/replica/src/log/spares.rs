@@ -46,6 +46,11 @@ impl Spares {
         self.ready.pop_front()
     }
 
+    /// Whether a zeroed file is ready.
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
     /// The log is in use, so the next segment is worth having.
     pub(crate) fn want(&mut self) {
         self.is_wanted = true;

@@ -148,10 +148,14 @@ impl Writer {
         Some(done.mark)
     }
 
+    /// Bytes that the current segment has left.
+    pub(crate) fn room(&self) -> u64 {
+        self.segments.get(&self.segment).map_or(0, |size| size.saturating_sub(self.offset))
+    }
+
     /// Where a record of `bytes` octets goes, and the operations that make room for it.
     fn place(&mut self, bytes: u64, segment_bytes: u64, spares: &mut Spares, ops: &mut Vec<DiskOp>) -> bool {
-        let room = self.segments.get(&self.segment).map_or(0, |size| size.saturating_sub(self.offset));
-        if bytes <= room {
+        if bytes <= self.room() {
             return false;
         }
         (self.segment, self.offset) = (self.segment + 1, 0);

@@ -23,7 +23,7 @@ use ::raft::eraftpb::{Message, MessageType};
 /// The version of frames that this software speaks.
 pub const FRAME_VERSION: u8 = 1;
 /// The highest feature level that this software knows. What each level adds is in `docs/decisions/0013`.
-pub const FEATURE_LEVEL: u32 = 4;
+pub const FEATURE_LEVEL: u32 = 5;
 
 const HELLO_MAGIC: [u8; 8] = *b"CATAMRN1";
 
@@ -126,6 +126,8 @@ pub(crate) enum Frame {
     Memory(MemoryFigures),
     /// The wall clock of a member, in milliseconds since 1970. Needs feature level 4.
     Clock { wall_ms: u64 },
+    /// Whether the log of a member is short of room on its disk. Needs feature level 5.
+    Disk { is_short: bool },
 }
 
 /// See [`Frame::Durable`].
@@ -203,7 +205,8 @@ impl Frame {
             | Self::LeaseAsk(_)
             | Self::LeaseGrant(_)
             | Self::Memory(_)
-            | Self::Clock { .. } => Lane::Heartbeat,
+            | Self::Clock { .. }
+            | Self::Disk { .. } => Lane::Heartbeat,
             Self::Forward { .. }
             | Self::Answer { .. }
             | Self::ReadIndex { .. }
@@ -259,7 +262,7 @@ impl Frame {
                 out.u64(*token);
                 out.u64(*index);
             }
-            Self::SnapshotResult { ok } => out.bool(*ok),
+            Self::SnapshotResult { ok: flag } | Self::Disk { is_short: flag } => out.bool(*flag),
             Self::Checkpoint(octets) => out.fixed(octets),
             Self::LeaseAsk(ask) => {
                 out.u64(ask.boot_id);
@@ -322,6 +325,7 @@ impl Frame {
             14 => Self::Everywhere { index: from.u64()?, of_rotation: from.bool()? },
             16 => Self::Durable(decode_durable(&mut from)?),
             17 => Self::Memory(MemoryFigures { used_bytes: from.u64()?, limit_bytes: from.u64()? }),
+            21 => Self::Disk { is_short: from.bool()? },
             20 => Self::Clock { wall_ms: from.u64()? },
             9 => return Ok((group, Self::Checkpoint(from.rest().to_vec()))),
             _ => return Err(DecodeError::Unknown),
@@ -350,6 +354,7 @@ impl Frame {
             Self::Durable(_) => 16,
             Self::Memory(_) => 17,
             Self::Clock { .. } => 20,
+            Self::Disk { .. } => 21,
         }
     }
 }

@@ -147,7 +147,8 @@ fn every_frame_comes_back() {
     let durable = Frame::Durable(Durable { term: 4, index: 9, voters: vec![1, 2, 3] });
     let memory = Frame::Memory(MemoryFigures { used_bytes: 1, limit_bytes: 2 });
     let clock = Frame::Clock { wall_ms: 5 };
-    for frame in frames().into_iter().chain([durable, memory, clock]) {
+    let disk = Frame::Disk { is_short: true };
+    for frame in frames().into_iter().chain([durable, memory, clock, disk]) {
         let octets = frame.encode(3);
         assert_eq!(Frame::decode(&octets), Ok((3, frame.clone())));
         if !matches!(frame, Frame::Checkpoint(_)) {

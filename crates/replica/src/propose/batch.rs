@@ -18,6 +18,9 @@ impl Replica {
         }
         // Only now the state holds all that was acknowledged before this term. While a transfer goes on raft drops
         // proposals; what waits is evaluated when it has failed.
+        if self.refuses_for_disk() {
+            self.refuse_for_disk();
+        }
         let is_ready = self.driver.has_applied_own_term() && !self.is_fenced() && !self.driver.is_transferring();
         let has_batch = is_ready && self.evaluate_some();
         if has_batch {

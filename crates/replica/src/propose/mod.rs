@@ -140,6 +140,22 @@ impl Head {
         self.queue.push(origin, command)
     }
 
+    /// Gives up what waits for its evaluation, except commands that put nothing into the log.
+    pub(crate) fn drain_for_log(&mut self) -> Vec<Origin> {
+        let mut origins = Vec::new();
+        let mut others = Vec::new();
+        while let Some((origin, command)) = self.queue.pop() {
+            match command {
+                Command::TransferLeader { .. } | Command::Everywhere { .. } => others.push((origin, command)),
+                _ => origins.push(origin),
+            }
+        }
+        for (origin, command) in others {
+            self.queue.push(origin, command);
+        }
+        origins
+    }
+
     /// Whether the next command may be evaluated.
     fn has_room(&self, copied_max: u64) -> bool {
         let is_full = self.uncommitted_count() >= PROPOSALS_IN_FLIGHT_MAX

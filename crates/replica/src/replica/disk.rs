@@ -84,7 +84,8 @@ impl Replica {
     pub(super) fn check_disk(&mut self) {
         let Some(&since_ms) = self.unwritten_ms.front() else { return };
         let hung_ms = self.lived_ms - since_ms;
-        if hung_ms >= DISK_HUNG_ABORT_MS {
+        // A full disk does not hang: its writer tries again and again.
+        if hung_ms >= DISK_HUNG_ABORT_MS && !self.is_log_full() {
             return self.fatal(FatalReason::DiskHung);
         }
         if hung_ms >= DISK_HUNG_TRANSFER_MS

@@ -31,8 +31,10 @@ impl Replica {
             Frame::Raft(message) if message.get_msg_type() == MessageType::MsgSnapshot => {
                 self.handle_snapshot_message(from, *message);
             }
-            // A fenced member takes no leadership: whoever hands over tries another, or leads on.
-            Frame::Raft(message) if self.is_fenced() && message.get_msg_type() == MessageType::MsgTimeoutNow => {}
+            // A fenced member takes no leadership, nor does one whose log is full: the leader tries another, or leads on.
+            Frame::Raft(message)
+                if (self.is_fenced() || self.is_log_full()) && message.get_msg_type() == MessageType::MsgTimeoutNow => {
+            }
             Frame::Raft(message) => self.step(from, *message),
             Frame::Forward { token, term, command } => {
                 // What comes again was answered when it came first.
@@ -68,6 +70,7 @@ impl Replica {
             Frame::Everywhere { index, of_rotation } => self.handle_peer_everywhere(from, index, of_rotation),
             Frame::Durable(durable) => self.handle_durable(from, durable),
             Frame::Memory(figures) => self.handle_memory_of(from, figures),
+            Frame::Disk { is_short } => self.handle_disk_of(from, is_short),
             Frame::Clock { wall_ms } => self.handle_clock(from, wall_ms),
         }
     }

@@ -33,6 +33,7 @@ use crate::disk::Tickets;
 use crate::early::Early;
 use crate::failover::Evidence;
 use crate::forward::{SeenForwards, Waiters};
+use crate::full::FullDisk;
 use crate::io::{FatalReason, Input, NodeId, Now, Output, Role, Serving};
 use crate::leisure::Leisure;
 use crate::log::{Log, Repair};
@@ -67,6 +68,10 @@ pub struct Counters {
     pub checkpoint_blocks_kept: u64,
     /// Leaderships handed over because the disk hung.
     pub disk_hung_transfers: u64,
+    /// Leaderships handed over because the disk was full.
+    pub disk_full_transfers: u64,
+    /// Updates and commands that this leader refused because it, or too many others, had no room on disk.
+    pub refused_for_disk: u64,
     /// Updates of own clients that were refused because the leader had no room.
     pub updates_overloaded: u64,
     /// Forwarded commands whose frame came again, and was not taken again.
@@ -106,6 +111,7 @@ pub struct Replica {
     pub(crate) leisure: Leisure,
     pub(crate) memory: Memory,
     pub(crate) clocks: Clocks,
+    pub(crate) full: FullDisk,
     pub(crate) counters: Counters,
     pub(crate) serving: Serving,
     pub(crate) fenced: bool,
@@ -121,7 +127,7 @@ pub struct Replica {
     fatal: Option<FatalReason>,
     fetches: Vec<(u64, FetchWanted)>,
     /// When each job of the log was handed over, in time lived through, oldest first.
-    unwritten_ms: VecDeque<u64>,
+    pub(crate) unwritten_ms: VecDeque<u64>,
     /// Time that was lived through since the start, in steps from tick to tick.
     pub(crate) lived_ms: u64,
     /// The leader that was known last.
@@ -176,6 +182,7 @@ impl Replica {
             leisure: Leisure::default(),
             memory: Memory::default(),
             clocks: Clocks::default(),
+            full: FullDisk::default(),
             counters: Counters::default(),
             serving: Serving::No,
             fenced: false,
@@ -248,6 +255,8 @@ impl Replica {
             Input::PeerGone { id, refused } => self.handle_gone(id, refused),
             Input::ToldRemoved { by } => self.handle_told_removed(by),
             Input::Persisted { queue, ticket } => self.handle_persisted(queue, ticket),
+            Input::DiskFull { queue } => self.handle_disk_full(queue),
+            Input::DiskRoom { queue } => self.handle_disk_room(queue),
             Input::FileRead { ticket, octets } => self.handle_file_read(ticket, octets),
             Input::Update(request) => self.handle_update(request),
             Input::Admin { request_id, command } => self.handle_admin(request_id, command),
@@ -328,6 +337,7 @@ impl Replica {
             self.reset_reads();
             self.reset_early();
             self.reset_memory();
+            self.reset_full();
         }
         self.out.push_back(Output::RoleChanged { role: role_of(role.0), term: role.1, leader: role.2 });
         // A new leader: what waits goes there.

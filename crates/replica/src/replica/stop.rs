@@ -52,10 +52,12 @@ impl Replica {
     }
 
     /// A leader hands over and clients are told first; then one last record carries the commit index.
-    pub(super) fn tick_stop(&mut self) {
+    pub(crate) fn tick_stop(&mut self) {
         match (self.stop, self.ending) {
             (Stop::HandingOver(until_ms), _) => self.hand_over(until_ms),
             (Stop::Written, Some(reason)) => self.fatal(reason),
+            // The last record would wait for room. Everything that was acknowledged is on the disk without it.
+            (Stop::Writing { .. }, _) if self.is_log_full() => self.stopped(),
             _ => {}
         }
     }

@@ -23,18 +23,23 @@ impl Replica {
         // What readers let go of is freed also while nothing changes.
         self.machine.reclaim();
         if !self.driver.log().is_durable() {
+            if self.is_log_full() {
+                self.tick_without_log();
+            }
             return;
         }
         self.note_leaderless();
         self.tick_doubts();
-        // One that is fenced does not campaign, and must not keep others from it either.
-        if (self.fenced || self.is_doubted()) && !self.driver.is_leader() {
+        // One that is fenced does not campaign, and must not keep others from it either. One whose log is full could not
+        // store its own vote.
+        if (self.fenced || self.is_doubted() || self.is_log_full()) && !self.driver.is_leader() {
             self.driver.tick_without_campaign();
         } else {
             self.driver.tick();
         }
         self.note_role();
         self.campaign_when_due();
+        self.tick_full();
         self.tick_reports();
         self.tick_reads();
         self.tick_stop();
@@ -57,7 +62,8 @@ impl Replica {
         let log = self.driver.log();
         let commit_is_due = self.quiet_ticks >= QUIET_TICKS && log.hard_state().commit > self.recorded_commit;
         let contact_is_due = log.contact_wall_ms().abs_diff(self.recorded_contact_ms) >= CONTACT_NOTE_MS;
-        if commit_is_due || contact_is_due {
+        // While the log is short of room, the time of the last contact is not worth a record.
+        if commit_is_due || contact_is_due && !self.is_short_of_room() {
             self.driver.log_mut().touch();
         }
     }

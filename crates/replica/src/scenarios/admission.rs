@@ -217,7 +217,9 @@ fn own(sender: Sender, receiver: Receiver, frame: &Frame) -> Expected {
     let (by_leader, to_leader) = (sender == Sender::Leader, receiver == Receiver::Leader);
     let by_member = sender != Sender::Vouched;
     let is_heard = match frame {
-        Frame::Forward { .. } | Frame::ReportAck(_) | Frame::LeaseAsk(_) | Frame::Memory(_) => to_leader && by_member,
+        Frame::Forward { .. } | Frame::ReportAck(_) | Frame::LeaseAsk(_) | Frame::Memory(_) | Frame::Disk { .. } => {
+            to_leader && by_member
+        }
         Frame::ReadIndex { .. } => to_leader,
         Frame::Clock { .. } => by_member,
         Frame::Report(_) | Frame::HashVerdict { .. } | Frame::Everywhere { .. } | Frame::Durable(_) => by_leader,

@@ -38,6 +38,10 @@ pub(super) struct Machine {
     pub(super) boot_id: u64,
     /// Jobs of a log disk that hangs.
     pub(super) hung: Option<Vec<DiskJob>>,
+    /// Jobs that wait for room on the disk, and those behind them, by queue.
+    pub(super) waiting: BTreeMap<DiskQueue, VecDeque<DiskJob>>,
+    /// Queues that were reported to have no room.
+    pub(super) full: BTreeSet<DiskQueue>,
     /// Jobs of a bulk queue that hangs.
     pub(super) bulk_hung: Option<Vec<DiskJob>>,
     /// It never has leisure.
@@ -232,7 +236,10 @@ impl Cluster {
 
     /// kill -9: the process is gone, its peers see the connections end and nobody listening.
     pub(super) fn kill(&mut self, id: NodeId) {
-        self.machines.get_mut(&id).unwrap().replica = None;
+        let machine = self.machines.get_mut(&id).unwrap();
+        machine.replica = None;
+        machine.waiting.clear();
+        machine.full.clear();
         self.frames.retain(|&(_, (from, to, _))| from != id && to != id);
         let now = self.now;
         for machine in self.machines.values_mut() {
@@ -391,10 +398,39 @@ impl Cluster {
 
     fn execute(&mut self, id: NodeId, job: &DiskJob) {
         let machine = self.machines.get_mut(&id).unwrap();
-        for op in &job.ops {
-            machine.disk.execute(op);
+        machine.waiting.entry(job.queue).or_default().push_back(job.clone());
+        if !machine.full.contains(&job.queue) {
+            self.work_off(id, job.queue);
         }
-        self.input(id, Input::Persisted { queue: job.queue, ticket: job.ticket });
+    }
+
+    /// Executes the jobs of a queue as far as the disk has room.
+    fn work_off(&mut self, id: NodeId, queue: DiskQueue) {
+        loop {
+            let machine = self.machines.get_mut(&id).unwrap();
+            let Some(mut job) = machine.waiting.get_mut(&queue).and_then(VecDeque::pop_front) else { return };
+            while let Some(op) = job.ops.first().filter(|op| machine.disk.has_room(op)) {
+                machine.disk.execute(op);
+                job.ops.remove(0);
+            }
+            if !job.ops.is_empty() {
+                machine.waiting.entry(queue).or_default().push_front(job);
+                if machine.full.insert(queue) {
+                    self.input(id, Input::DiskFull { queue });
+                }
+                return;
+            }
+            if machine.full.remove(&queue) {
+                self.input(id, Input::DiskRoom { queue });
+            }
+            self.input(id, Input::Persisted { queue, ticket: job.ticket });
+        }
+    }
+
+    /// Has the disk full from now on, or not any more.
+    pub(super) fn fill_disk(&mut self, id: NodeId, is_full: bool) {
+        let disk = &mut self.machines.get_mut(&id).unwrap().disk;
+        disk.set_capacity(is_full.then_some(0));
     }
 
     fn read(&mut self, id: NodeId, read: &ReadFile) {
@@ -453,6 +489,9 @@ impl Cluster {
             self.now.monotonic_ms += 10;
             self.now.wall_ms += 10;
             for id in self.alive() {
+                for queue in self.machines[&id].full.clone() {
+                    self.work_off(id, queue);
+                }
                 self.input(id, Input::Tick);
             }
             self.settle();

@@ -13,6 +13,7 @@ mod doubt;
 mod early;
 mod elections;
 mod exactly_once;
+mod full;
 mod hostile;
 mod imports;
 mod impostors;

@@ -19,6 +19,8 @@ pub struct MemoryDisk {
     file_count: u64,
     /// Octets of a physical block; 0 for those of a sector.
     block_bytes: usize,
+    /// Bytes that all files together may have; `None`: as many as they want.
+    capacity: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -41,6 +43,29 @@ impl MemoryDisk {
     #[must_use]
     pub fn with_blocks(block_bytes: usize) -> Self {
         Self { block_bytes, ..Self::default() }
+    }
+
+    /// Limits the disk to so many bytes from now on, which may be fewer than its files have.
+    pub const fn set_capacity(&mut self, bytes: Option<u64>) {
+        self.capacity = bytes;
+    }
+
+    /// Bytes of all files.
+    pub fn used_bytes(&self) -> u64 {
+        self.names.values().map(|number| self.files[number].current.len() as u64).sum()
+    }
+
+    /// Whether there is room for this operation. To carry it out is for the caller to leave: a shell tries again later.
+    pub fn has_room(&self, op: &DiskOp) -> bool {
+        let Some(capacity) = self.capacity else { return true };
+        let len = |file: &str| self.octets(file).map_or(0, <[u8]>::len) as u64;
+        let (before, after) = match op {
+            DiskOp::Create { file, zeroed_bytes } => (len(file), *zeroed_bytes),
+            DiskOp::Write { file, offset, octets } => (len(file), offset + octets.len() as u64),
+            DiskOp::Zero { file, offset, bytes } => (len(file), offset + bytes),
+            DiskOp::Sync { .. } | DiskOp::Rename { .. } | DiskOp::Remove { .. } | DiskOp::SyncDir => return true,
+        };
+        after <= before || self.used_bytes() + (after - before) <= capacity
     }
 
     /// Carries one operation out.

@@ -35,7 +35,7 @@ pub(crate) const RAFT_KINDS: [MessageType; 10] = [
     MessageType::MsgRequestPreVote,
     MessageType::MsgRequestPreVoteResponse,
 ];
-const OWN_KINDS: u8 = 16;
+const OWN_KINDS: u8 = 17;
 /// The commit index with which one forged heartbeat once ended a cluster.
 const FAR_INDEX: u64 = 1_000_000_000;
 
@@ -219,6 +219,7 @@ fn forge_own(place: u8, aim: &Aim, choose: Choose<'_>) -> Frame {
         12 => Frame::Applied { index: FAR_INDEX },
         13 => Frame::Everywhere { index: FAR_INDEX, of_rotation: choose(2) == 0 },
         15 => Frame::Clock { wall_ms: choose(u64::MAX) },
+        16 => Frame::Disk { is_short: choose(2) == 0 },
         14 => Frame::Memory(MemoryFigures { used_bytes: u64::MAX, limit_bytes: 1 }),
         _ => Frame::Durable(Durable { term, index, voters: vec![aim.from.min(aim.to), aim.from.max(aim.to)] }),
     }

@@ -45,6 +45,7 @@ pub(super) async fn health(
         leader: status.leader.map(node_number),
         staleness_ms: status.staleness_ms,
         audit_failing,
+        disk_full: status.is_disk_full,
     };
     Ok((code, Json(body)))
 }
@@ -76,6 +77,7 @@ pub(super) async fn status(
         zones,
         doubt,
         doubt_waits_for,
+        is_disk_full,
         ..
     } = api.handle.status(with_zones).await.ok_or_else(ApiError::ending)?;
     let trust = api.handle.shared().trust.borrow().clone();
@@ -143,6 +145,7 @@ pub(super) async fn status(
         zones: super::zones::describe_all(&api, &zones),
         uptime_ms: u64::try_from(api.started_at.elapsed().as_millis()).unwrap_or(u64::MAX),
         sandbox: Some(crate::sandbox::state()),
+        disk_full: is_disk_full,
         log_doubt: doubt.map(|doubt| LogDoubtJson {
             term: doubt.term,
             index: (doubt.index != u64::MAX).then_some(doubt.index),

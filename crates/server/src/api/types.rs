@@ -50,6 +50,9 @@ pub(crate) struct StatusJson {
     /// Entries that may be missing in the node's log; null if none. The node votes only for nodes that have them.
     #[serde(default)]
     pub(crate) log_doubt: Option<LogDoubtJson>,
+    /// Whether a write of the node waits for room on its disk.
+    #[serde(default)]
+    pub(crate) disk_full: bool,
 }
 
 /// Entries that may be missing in a node's log.
@@ -91,6 +94,7 @@ impl StatusJson {
             uptime_ms: 1,
             sandbox: None,
             log_doubt: None,
+            disk_full: false,
         }
     }
 }
@@ -222,6 +226,9 @@ pub(crate) struct HealthJson {
     /// Whether the last write to the audit log failed.
     #[serde(default)]
     pub(crate) audit_failing: bool,
+    /// Whether a write of the node waits for room on its disk. The node answers queries all the same.
+    #[serde(default)]
+    pub(crate) disk_full: bool,
 }
 
 /// A TSIG key; the secret goes in only.

@@ -58,7 +58,7 @@ fn line(node: SocketAddr, answer: &Answer) -> String {
         Err(why) => format!("{node}: does not answer ({why})"),
         Ok(status) => format!(
             "node {}: {}, term {}, leader {}, commit {}, applied {}, serving {}{}, staleness {} ms, level {}, hash \
-             {}{}",
+             {}{}{}",
             status.node,
             status.role,
             status.term,
@@ -70,10 +70,13 @@ fn line(node: SocketAddr, answer: &Answer) -> String {
             status.staleness_ms,
             status.feature_level,
             &status.state_hash[..status.state_hash.len().min(12)],
+            if status.disk_full { DISK_FULL } else { "" },
             status.log_doubt.as_ref().map_or_else(String::new, doubt),
         ),
     }
 }
+
+const DISK_FULL: &str = "\n  its disk is full: it answers queries, and takes updates again when there is room";
 
 /// Entries that may be missing in a node's log, and the nodes that can settle it.
 fn doubt(doubt: &LogDoubtJson) -> String {

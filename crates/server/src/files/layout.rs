@@ -11,7 +11,7 @@
 //!   DIR/wrapping.key         what wraps it, unless a configuration names another place
 //!   DIR/node-1/catamaran.toml, node.pem, node.key, node.log
 //!   DIR/node-1/dns.pem, dns.key  what clients of DNS over TLS, HTTPS and QUIC see
-//!   DIR/node-1/data/         log and checkpoints
+//!   DIR/node-1/data/         log and checkpoints, and a reserve for a start on a full disk
 //!   DIR/node-1/data.lock     held by the running node
 //!   DIR/node-1/data.booted   there once the node has data of its own
 //!   DIR/node-1/data.quarantined  why the node must not vote on its data

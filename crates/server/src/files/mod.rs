@@ -57,14 +57,21 @@ pub(crate) fn write_atomic(path: &Path, octets: &[u8], readers: Readers) -> io::
     let mode = if readers == Readers::Owner { 0o600 } else { 0o644 };
     // A left-over of a crash may have another mode.
     let _ = std::fs::remove_file(&new);
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&new)?;
+    let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&new)?;
+    if let Err(error) = fill(file, octets, mode).and_then(|()| std::fs::rename(&new, path)) {
+        // On a full disk, what was written of it must not stay.
+        let _ = std::fs::remove_file(&new);
+        return Err(error);
+    }
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    File::open(dir)?.sync_all()
+}
+
+fn fill(mut file: File, octets: &[u8], mode: u32) -> io::Result<()> {
     // Whatever the umask.
     file.set_permissions(Permissions::from_mode(mode))?;
     file.write_all(octets)?;
-    file.sync_all()?;
-    std::fs::rename(&new, path)?;
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-    File::open(dir)?.sync_all()
+    file.sync_all()
 }
 
 #[cfg(test)]

@@ -2,23 +2,26 @@
 //!
 //! A writer executes the jobs of its queue in order, one at a time; it never merges two syncs, because the log's
 //! recovery tells a torn tail from damage by the order in which records became durable. An error aborts the process:
-//! after a failed fsync nothing is known about what the disk holds (see [`replica::disk`]).
+//! after a failed fsync nothing is known about what the disk holds (see [`replica::disk`]). The exception is a full
+//! disk: the writer repeats the operation until there is room ([`super::room`]).
 //!
 //! A record of the log goes past the page cache where the file system lets it, written and made durable by one call: an
 //! update waits for two of these, one after the other.
 
 use super::audit_log::AuditBarrier;
 use super::direct::{AlignedBuffer, is_aligned};
+use super::room::{Reserve, allocate, allocate_beyond_end, is_no_room, may_repeat};
+use crate::limits::{DISK_FULL_RETRY_MS, RESERVE_LOOK_MS};
 use crate::metrics::DurationHistogram;
-use replica::disk::{DiskError, DiskJob, DiskOp, DiskRead, ReadFile};
-use std::collections::HashMap;
+use replica::disk::{DiskError, DiskJob, DiskOp, DiskQueue, DiskRead, ReadFile};
+use std::collections::{HashMap, VecDeque};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
-use std::time::Instant;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
 
 /// Octets that are written at once where zeroes are wanted.
 const ZERO_BLOCK: usize = 1 << 20;
@@ -38,7 +41,11 @@ pub(crate) enum DiskWork {
 #[derive(Debug)]
 pub(crate) enum DiskDone {
     /// A job, by its queue and ticket.
-    Persisted(replica::disk::DiskQueue, u64),
+    Persisted(DiskQueue, u64),
+    /// Nothing yet: a job of this queue waits for room on the disk.
+    Full(DiskQueue),
+    /// The job that waited goes on.
+    Room(DiskQueue),
     /// A read, by its ticket.
     Read(u64, Vec<u8>),
 }
@@ -61,11 +68,23 @@ pub(crate) struct Writer {
     sync_time: Arc<DurationHistogram>,
     /// What a checkpoint that takes its place waits for: from then on the entries below it are not applied again.
     before_rename: Option<AuditBarrier>,
+    /// What came while a job waited for room.
+    behind: VecDeque<DiskWork>,
+    /// Room for the next start.
+    reserve: Option<Reserve>,
 }
 
 impl Writer {
     pub(crate) fn new(dir: &Path, sync_time: Arc<DurationHistogram>) -> Self {
-        Self { dir: dir.to_owned(), files: HashMap::new(), direct: None, sync_time, before_rename: None }
+        Self {
+            dir: dir.to_owned(),
+            files: HashMap::new(),
+            direct: None,
+            sync_time,
+            before_rename: None,
+            behind: VecDeque::new(),
+            reserve: None,
+        }
     }
 
     /// One for the log: what is synced right after it was written goes past the page cache.
@@ -75,36 +94,106 @@ impl Writer {
 
     /// One for checkpoints: none takes its place before all that is told of the entries below it is on the disk.
     pub(crate) fn of_checkpoints(dir: &Path, sync_time: Arc<DurationHistogram>, audit: AuditBarrier) -> Self {
-        Self { before_rename: Some(audit), ..Self::new(dir, sync_time) }
+        Self { before_rename: Some(audit), reserve: Some(Reserve::new(dir)), ..Self::new(dir, sync_time) }
     }
 
-    /// Works until the other end of `work` is gone. Aborts the process on the first error.
+    /// Works until the other end of `work` is gone. Aborts the process on the first error, except on a full disk.
     pub(crate) fn run(mut self, work: &Receiver<DiskWork>, done: impl Fn(DiskDone)) {
-        while let Ok(work) = work.recv() {
-            let result = match work {
-                DiskWork::Job(job) => self.execute_all(&job.ops).map(|()| DiskDone::Persisted(job.queue, job.ticket)),
-                DiskWork::Read(read) => self.read(&read).map(|octets| DiskDone::Read(read.ticket, octets)),
-            };
-            match result {
-                Ok(result) => done(result),
-                Err(error) => {
-                    // No unwinding, no destructor, no second fsync: what the disk holds is unknown from here on.
-                    let dir = self.dir.display();
-                    crate::log::abort(format_args!("catamaran: the disk failed in {dir}: {error}; aborting"));
+        while let Some(next) = self.next(work) {
+            match next {
+                DiskWork::Job(job) if self.execute_when_room(&job, work, &done) => {
+                    done(DiskDone::Persisted(job.queue, job.ticket));
                 }
+                DiskWork::Job(_) => return,
+                DiskWork::Read(read) => match self.read(&read) {
+                    Ok(octets) => done(DiskDone::Read(read.ticket, octets)),
+                    Err(error) => self.abort(&error),
+                },
             }
         }
     }
 
+    /// The next work; looks after the reserve meanwhile.
+    fn next(&mut self, work: &Receiver<DiskWork>) -> Option<DiskWork> {
+        if let Some(next) = self.behind.pop_front() {
+            return Some(next);
+        }
+        while let Some(reserve) = self.reserve.as_mut().filter(|reserve| !reserve.is_made()) {
+            match work.recv_timeout(Duration::from_millis(RESERVE_LOOK_MS)) {
+                Ok(next) => return Some(next),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => reserve.make_if_room(),
+            }
+        }
+        work.recv().ok()
+    }
+
+    /// Executes a job, and waits for room on a full disk. Returns false if the node stops meanwhile.
+    fn execute_when_room(&mut self, job: &DiskJob, work: &Receiver<DiskWork>, done: &impl Fn(DiskDone)) -> bool {
+        let (mut place, mut is_waiting) = (0, false);
+        loop {
+            let before = place;
+            let result = self.execute_from(&job.ops, &mut place);
+            if is_waiting && (result.is_ok() || place > before) {
+                is_waiting = false;
+                tracing::info!(dir = %self.dir.display(), queue = ?job.queue, "the disk has room again");
+                done(DiskDone::Room(job.queue));
+            }
+            match result {
+                Ok(()) => return true,
+                Err(error) if is_no_room(&error) && may_repeat(&job.ops[place]) => {
+                    if !is_waiting {
+                        is_waiting = true;
+                        let dir = self.dir.display();
+                        tracing::error!(
+                            %error, %dir, queue = ?job.queue,
+                            "the disk is full: the node goes on answering queries; make room"
+                        );
+                        done(DiskDone::Full(job.queue));
+                    }
+                    if !self.wait_to_retry(work) {
+                        return false;
+                    }
+                }
+                Err(error) => self.abort(&error),
+            }
+        }
+    }
+
+    /// Waits a while and keeps what comes. Returns false if the other end of `work` is gone: what waits for room then is
+    /// not acknowledged, and a stop must not wait for it.
+    fn wait_to_retry(&mut self, work: &Receiver<DiskWork>) -> bool {
+        let until = Instant::now() + Duration::from_millis(DISK_FULL_RETRY_MS);
+        loop {
+            match work.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(next) => self.behind.push_back(next),
+                Err(RecvTimeoutError::Timeout) => return true,
+                Err(RecvTimeoutError::Disconnected) => return false,
+            }
+        }
+    }
+
+    /// No unwinding, no destructor, no second fsync: what the disk holds is unknown from here on.
+    fn abort(&self, error: &io::Error) -> ! {
+        let dir = self.dir.display();
+        crate::log::abort(format_args!("catamaran: the disk failed in {dir}: {error}; aborting"))
+    }
+
     /// Executes operations in order.
     pub(crate) fn execute_all(&mut self, ops: &[DiskOp]) -> io::Result<()> {
-        for (place, op) in ops.iter().enumerate() {
-            match (op, ops.get(place + 1)) {
+        self.execute_from(ops, &mut 0)
+    }
+
+    /// Executes operations in order from `place` on, which moves on with each that is done.
+    fn execute_from(&mut self, ops: &[DiskOp], place: &mut usize) -> io::Result<()> {
+        while let Some(op) = ops.get(*place) {
+            match (op, ops.get(*place + 1)) {
                 (DiskOp::Write { file, offset, octets }, Some(DiskOp::Sync { file: synced })) if file == synced => {
                     self.write_durably(file, *offset, octets)?;
                 }
                 _ => self.operate(op)?,
             }
+            *place += 1;
         }
         Ok(())
     }
@@ -146,6 +235,7 @@ impl Writer {
 
     fn write(&mut self, name: &str, offset: u64, octets: &[u8]) -> io::Result<()> {
         let open = self.open(name)?;
+        allocate_beyond_end(&open.file, offset, octets.len() as u64)?;
         open.is_unsynced = true;
         open.file.write_all_at(octets, offset)
     }
@@ -194,7 +284,11 @@ impl Writer {
     fn create(&mut self, name: &str, zeroed_bytes: u64) -> io::Result<()> {
         let path = path(&self.dir, name)?;
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
-        write_zeros(&file, 0, zeroed_bytes)?;
+        if let Err(error) = allocate(&file, 0, zeroed_bytes).and_then(|()| write_zeros(&file, 0, zeroed_bytes)) {
+            // On a full disk, others have more use for the part that there was room for.
+            let _ = file.set_len(0);
+            return Err(error);
+        }
         self.keep(name, file);
         Ok(())
     }
@@ -331,6 +425,47 @@ mod tests {
         assert_eq!(reads.list().unwrap(), [(name("b"), ZERO_BLOCK as u64 + 6)]);
         assert_eq!(reads.read("a", 0, 1), Err(DiskError::Missing { file: name("a") }));
         assert_eq!(reads.read("b", 1 << 40, 1 << 40).unwrap(), Vec::<u8>::new());
+    }
+
+    /// A job whose file has no room: its name leads to a device on which each write fails so.
+    fn job_without_room(dir: &Path) -> DiskJob {
+        std::os::unix::fs::symlink("/dev/full", dir.join("spare")).unwrap();
+        let ops = vec![
+            DiskOp::Create { file: name("spare"), zeroed_bytes: 4 },
+            DiskOp::Write { file: name("spare"), offset: 1, octets: vec![7] },
+            DiskOp::Sync { file: name("spare") },
+        ];
+        DiskJob { queue: DiskQueue::Bulk, ticket: 3, ops }
+    }
+
+    #[test]
+    fn on_a_full_disk_a_job_waits_for_room_and_is_repeated() {
+        let dir = crate::test_dir("disk-no-room");
+        let (send, receive) = std::sync::mpsc::channel();
+        let (told, heard) = std::sync::mpsc::channel();
+        send.send(DiskWork::Job(job_without_room(dir.path()))).unwrap();
+        let writer = Writer::new(dir.path(), Arc::default());
+        let writer = std::thread::spawn(move || writer.run(&receive, |done| told.send(format!("{done:?}")).unwrap()));
+        assert_eq!(heard.recv().unwrap(), "Full(Bulk)");
+        send.send(DiskWork::Read(ReadFile { ticket: 4, file: name("spare"), offset: 0, len: 9 })).unwrap();
+        let wait = Duration::from_millis(3 * DISK_FULL_RETRY_MS);
+        assert!(heard.recv_timeout(wait).is_err(), "it is told once, and what comes later waits");
+        std::fs::remove_file(dir.path().join("spare")).unwrap();
+        let rest: Vec<_> = (0..3).map(|_| heard.recv().unwrap()).collect();
+        assert_eq!(rest, ["Room(Bulk)", "Persisted(Bulk, 3)", "Read(4, [0, 7, 0, 0])"]);
+        drop(send);
+        writer.join().unwrap();
+    }
+
+    #[test]
+    fn a_stop_does_not_wait_for_room() {
+        let dir = crate::test_dir("disk-no-room-stop");
+        let (send, receive) = std::sync::mpsc::channel();
+        send.send(DiskWork::Job(job_without_room(dir.path()))).unwrap();
+        drop(send);
+        let told = std::sync::Mutex::new(Vec::new());
+        Writer::new(dir.path(), Arc::default()).run(&receive, |done| told.lock().unwrap().push(format!("{done:?}")));
+        assert_eq!(*told.lock().unwrap(), ["Full(Bulk)"], "the job is never said to be done");
     }
 
     fn record(offset: u64, octets: Vec<u8>) -> [DiskOp; 2] {

@@ -48,6 +48,7 @@ pub(crate) mod trust_keeper;
 mod block_size;
 mod direct;
 pub(crate) mod disk;
+mod room;
 // All metrics on one page, and what the kernel counts for them.
 mod drops;
 pub(crate) mod metrics;

@@ -5,6 +5,7 @@ use super::disk::StartReads;
 use super::doubt;
 use super::ending::{NEWER, REPLACE, quarantined};
 use super::identity::Identity;
+use super::room::make_room;
 use super::system;
 use crate::config::Config;
 use crate::files::layout::{audit_of, doubt_of};
@@ -27,6 +28,9 @@ pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, Prob
     }
     if disk.list().map_err(|error| failed(error.to_string()))?.is_empty() {
         return Err(failed("the directory is empty, and this node has had data and has voted".into()).hint(GONE));
+    }
+    if let Err(error) = make_room(&config.dir) {
+        tracing::warn!(%error, dir = %config.dir.display(), "cannot make room for the start");
     }
     let mut replica = replica_config(config, identity);
     let written = doubt::read(&config.dir).map_err(|error| unreadable_doubt(config, &error))?;

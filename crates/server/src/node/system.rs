@@ -1,12 +1,17 @@
 //! What a node asks of the system that std has no name for: a clock that counts sleep, an end at once, the limit on
-//! open files, the precedence of a thread, and what a socket has dropped.
+//! open files, the precedence of a thread, room on a disk, and what a socket has dropped.
 #![expect(unsafe_code, reason = "plain system calls; each block argues its safety")]
 
 use crate::limits::BULK_NICE_STEP;
 use crate::problem::Exit;
 use replica::io::Now;
+use std::ffi::CString;
+use std::fs::File;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What the clocks say now.
@@ -108,6 +113,39 @@ pub(crate) fn dropped_datagrams(socket: BorrowedFd<'_>) -> io::Result<u32> {
         0 => Err(io::ErrorKind::Unsupported.into()),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// Allocates blocks for a part of a file, whose size stays as it is.
+///
+/// # Errors
+/// When the disk is full, or the file system cannot.
+pub(crate) fn allocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
+    let (Ok(offset), Ok(bytes)) = (i64::try_from(offset), i64::try_from(bytes)) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    loop {
+        // SAFETY: the call has no pointers, and the file is open.
+        if unsafe { libc::fallocate(file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, offset, bytes) } == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+/// Bytes that users other than root may still write to the file system of this directory.
+pub(crate) fn free_bytes(dir: &Path) -> io::Result<u64> {
+    let path = CString::new(dir.as_os_str().as_bytes())?;
+    let mut of = MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: the path ends with a zero byte, and the kernel writes a whole statvfs to the live memory.
+    if unsafe { libc::statvfs(path.as_ptr(), of.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call succeeded, so all of it is written.
+    let of = unsafe { of.assume_init() };
+    Ok(of.f_bavail.saturating_mul(of.f_frsize))
 }
 
 #[cfg(test)]

@@ -175,6 +175,8 @@ fn disks(
                     handle.bring(Event::Input(Input::Persisted { queue, ticket }))
                 }
                 DiskDone::Persisted(queue, ticket) => handle.send(Event::Input(Input::Persisted { queue, ticket })),
+                DiskDone::Full(queue) => handle.send(Event::Input(Input::DiskFull { queue })),
+                DiskDone::Room(queue) => handle.send(Event::Input(Input::DiskRoom { queue })),
                 DiskDone::Read(ticket, octets) => handle.send(Event::Input(Input::FileRead { ticket, octets })),
             };
         };

@@ -1,65 +1,15 @@
 //! Disks that hang, lie or are gone, and nodes that were away for long.
 
 use crate::support::cluster::{CATAMARAN, Cluster, Scratch, kill, wait_for};
+use crate::support::mounts::{Mounts, run};
 use crate::support::nodes::{Nodes, config, data, serve_in_vain};
 use crate::support::tools::forbidden;
 use crate::updates::{Stream, assert_on_every_node};
 use replica::checkpoint::limits::BLOCK_BYTES_MAX;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
-
-/// A file system of each node's own, so that one can be frozen: its writes and syncs hang as on a disk that does.
-struct Mounts {
-    dirs: Vec<PathBuf>,
-    images: PathBuf,
-}
-
-/// Octets of an image; it is sparse.
-const IMAGE_BYTES: u64 = 256 << 20;
-
-fn run(program: &str, arguments: &[&Path]) -> Result<(), String> {
-    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
-    let output = output.map_err(|error| format!("{program}: {error}"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(format!("{program}: {}", String::from_utf8_lossy(&output.stderr).trim()))
-}
-
-impl Mounts {
-    /// Moves the data of all nodes, which do not run, to file systems of their own.
-    fn make(cluster: &Cluster) -> Result<Self, String> {
-        let images = std::env::temp_dir().join(format!("catamaran-it-images-{}", std::process::id()));
-        std::fs::create_dir_all(&images).map_err(|error| error.to_string())?;
-        let mut mounts = Self { dirs: Vec::new(), images };
-        for id in cluster.ids() {
-            let (dir, image) = (data(cluster, id), mounts.images.join(format!("{id}")));
-            let kept = dir.with_extension("kept");
-            std::fs::rename(&dir, &kept).unwrap();
-            std::fs::create_dir(&dir).unwrap();
-            std::fs::File::create(&image).unwrap().set_len(IMAGE_BYTES).unwrap();
-            run("mkfs.ext4", &[Path::new("-q"), &image])?;
-            run("mount", &[Path::new("-o"), Path::new("loop"), &image, &dir])?;
-            mounts.dirs.push(dir.clone());
-            std::fs::remove_dir(dir.join("lost+found")).unwrap();
-            run("cp", &[Path::new("-a"), &kept.join("."), &dir])?;
-        }
-        Ok(mounts)
-    }
-}
-
-impl Drop for Mounts {
-    fn drop(&mut self) {
-        for dir in &self.dirs {
-            if let Err(error) = run("umount", &[Path::new("-l"), dir]) {
-                eprintln!("{error}");
-            }
-        }
-        let _ = std::fs::remove_dir_all(&self.images);
-    }
-}
 
 /// A frozen file system.
 struct Frozen(PathBuf);
@@ -100,7 +50,7 @@ fn leader_beside(cluster: &Cluster, not: u64) -> Option<u64> {
 fn a_leader_whose_disk_hangs_hands_over_and_ends_when_it_goes_on() {
     let mut cluster = Cluster::start("hung", 3, &[]);
     assert_eq!(cluster.end("TERM"), Some(0));
-    let mounts = match Mounts::make(&cluster) {
+    let mounts = match Mounts::make(&cluster, |id| data(&cluster, id)) {
         Ok(mounts) => mounts,
         Err(why) => {
             forbidden(&format!("a disk that hangs (root, loop devices, e2fsprogs: {why})"));

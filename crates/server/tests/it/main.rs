@@ -40,6 +40,7 @@ mod connections;
 mod alone;
 mod away;
 mod disks;
+mod full_disk;
 // Nodes that cannot go on: how they end, and what a start says.
 mod endings;
 // Log output that fails or blocks; signals.

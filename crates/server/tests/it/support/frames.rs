@@ -39,6 +39,8 @@ pub(crate) fn of_each_kind(claim: Claim) -> Vec<(String, Vec<u8>)> {
         (15, [&numbers(&[1, term]), &[3, 1][..]].concat()),
         (16, [&numbers(&[term, commit]), &[0, 0, 0, 1][..], &numbers(&[claim.to])].concat()),
         (17, numbers(&[commit, 1])),
+        (20, numbers(&[1])),
+        (21, vec![1]),
         (200, vec![0; 8]),
     ];
     let own = own.into_iter().map(|(kind, body)| (format!("frame {kind}"), [&[1, kind, 0, 0][..], &body].concat()));

@@ -9,6 +9,7 @@ pub(crate) mod hostile_peer;
 pub(crate) mod http;
 pub(crate) mod legitimate;
 pub(crate) mod message;
+pub(crate) mod mounts;
 pub(crate) mod netns;
 pub(crate) mod nodes;
 pub(crate) mod open_files;

@@ -1,0 +1,165 @@
+//! Full disks: a member without room goes on answering queries, and takes updates again when there is room.
+//!
+//! ```text
+//!   shell --Input::DiskFull, Input::DiskRoom--> member --Frame::Disk--> leader: hands over, or refuses proposals
+//! ```
+//! The log writes into files that were filled with zeros before, so a full disk first stops the work of the bulk queue:
+//! checkpoints and the next segment. From then on a member has the rest of its segment. While that is plenty, nothing
+//! changes. Then the log is **short of room**: the member proposes nothing, and hands over to a voter that has room.
+//! What is left of the segment is for votes, elections and the entries of another leader. Only when that is used up
+//! too, the log is **full**: the member lags, and does not campaign.
+
+use crate::command::Answer;
+use crate::disk::DiskQueue;
+use crate::io::NodeId;
+use crate::limits::{DISK_FRESH_MS, DISK_REPORT_MS};
+use crate::peer::Frame;
+use crate::replica::Replica;
+use std::collections::BTreeMap;
+
+/// The feature level at which members report to the leader whether they are short of room.
+const REPORTED_FROM_LEVEL: u32 = 5;
+
+/// What is known of full disks.
+#[derive(Debug, Default)]
+pub(crate) struct FullDisk {
+    /// A job of the log waits for room here.
+    log: bool,
+    /// A job of the bulk queue does.
+    bulk: bool,
+    /// What others last reported to this leader, and when.
+    members: BTreeMap<NodeId, (bool, u64)>,
+    /// The last report of this member: to which leader, in which term, what, and when.
+    told: Option<(NodeId, u64, bool, u64)>,
+}
+
+impl Replica {
+    pub(crate) fn handle_disk_full(&mut self, queue: DiskQueue) {
+        *self.full_of(queue) = true;
+    }
+
+    /// The job that waited is under way again: the time that it waited was no fault of the disk.
+    pub(crate) fn handle_disk_room(&mut self, queue: DiskQueue) {
+        *self.full_of(queue) = false;
+        if queue == DiskQueue::Log {
+            let now_ms = self.lived_ms;
+            self.unwritten_ms.iter_mut().for_each(|since_ms| *since_ms = now_ms);
+        }
+    }
+
+    const fn full_of(&mut self, queue: DiskQueue) -> &mut bool {
+        match queue {
+            DiskQueue::Log => &mut self.full.log,
+            DiskQueue::Bulk => &mut self.full.bulk,
+        }
+    }
+
+    /// Whether a record of the log waits for room.
+    pub(crate) const fn is_log_full(&self) -> bool {
+        self.full.log
+    }
+
+    /// Whether anything waits for room.
+    pub(crate) const fn is_disk_full(&self) -> bool {
+        self.full.log || self.full.bulk
+    }
+
+    /// Whether the log can take votes and little else.
+    pub(crate) fn is_short_of_room(&self) -> bool {
+        self.full.log || self.full.bulk && self.driver.log().is_near_its_end()
+    }
+
+    /// Without a leader to hear, a member whose log was full when it started answers from what it has read. All of that
+    /// is committed, so a majority has it on disk.
+    pub(crate) fn tick_without_log(&mut self) {
+        self.serve_stale_when_due();
+        self.tick_stop();
+    }
+
+    /// Reports to the leader, or hands over.
+    pub(crate) fn tick_full(&mut self) {
+        if self.driver.is_leader() {
+            self.hand_over_if_short();
+        } else if self.reports_room() {
+            self.report_room();
+        }
+    }
+
+    fn reports_room(&self) -> bool {
+        self.machine.settings.feature_level() >= REPORTED_FROM_LEVEL
+    }
+
+    fn report_room(&mut self) {
+        let Some(leader) = self.driver.leader() else { return };
+        let (term, is_short, now_ms) = (self.driver.term(), self.is_short_of_room(), self.now.monotonic_ms);
+        let is_told = |(to, of, what, at_ms): (NodeId, u64, bool, u64)| {
+            (to, of, what) == (leader, term, is_short) && now_ms < at_ms + DISK_REPORT_MS
+        };
+        if !self.full.told.is_some_and(is_told) {
+            self.full.told = Some((leader, term, is_short, now_ms));
+            self.send(leader, &Frame::Disk { is_short });
+        }
+    }
+
+    pub(crate) fn handle_disk_of(&mut self, from: NodeId, is_short: bool) {
+        if self.driver.is_leader() && self.machine.settings.is_member(from) {
+            self.full.members.insert(from, (is_short, self.now.monotonic_ms));
+            let settings = &self.machine.settings;
+            self.full.members.retain(|&id, _| settings.is_member(id));
+        }
+    }
+
+    /// Another term, or another role in it: what others reported was for another leader.
+    pub(crate) fn reset_full(&mut self) {
+        self.full.members.clear();
+    }
+
+    /// What a member reported lately.
+    fn reported_short(&self, id: NodeId) -> Option<bool> {
+        let &(is_short, at_ms) = self.full.members.get(&id)?;
+        (self.now.monotonic_ms < at_ms + DISK_FRESH_MS).then_some(is_short)
+    }
+
+    /// A voter that answers and has room.
+    fn successor_with_room(&self) -> Option<NodeId> {
+        let has_room = |&id: &NodeId| self.was_heard(id) && self.reported_short(id) == Some(false);
+        let voters = self.driver.incoming_voters().into_iter().filter(has_room);
+        voters.filter(|&id| id != self.driver.id()).max_by_key(|&id| self.driver.matched(id))
+    }
+
+    /// Whether a leader should not propose. Below the level of reports it does not know who else has room, so it
+    /// proposes until its log is full.
+    fn is_leader_short(&self) -> bool {
+        self.full.log || self.reports_room() && self.is_short_of_room()
+    }
+
+    fn hand_over_if_short(&mut self) {
+        if self.is_leader_short()
+            && !self.driver.is_transferring()
+            && let Some(to) = self.successor_with_room()
+        {
+            self.counters.disk_full_transfers += 1;
+            self.driver.transfer_leader(to);
+        }
+    }
+
+    /// Whether this leader proposes nothing: it has no room itself and nobody to hand over to, or those with room are no
+    /// majority.
+    pub(crate) fn refuses_for_disk(&self) -> bool {
+        if self.is_leader_short() {
+            return !self.driver.is_transferring() && self.successor_with_room().is_none();
+        }
+        let mut voters = self.driver.voters();
+        voters.retain(|&id| self.reported_short(id) != Some(true));
+        !self.driver.is_majority(&voters)
+    }
+
+    /// What waits for its evaluation was certainly not proposed.
+    pub(crate) fn refuse_for_disk(&mut self) {
+        let origins = self.head.drain_for_log();
+        self.counters.refused_for_disk += origins.len() as u64;
+        // Members of the first level do not know the other answer.
+        let is_known = self.machine.settings.feature_level() >= 2;
+        self.reply_all(origins, if is_known { Answer::Overloaded } else { Answer::NotProposed });
+    }
+}

@@ -1,0 +1,136 @@
+//! Room on the disk: what a full disk allows, and what is kept for a start on one.
+//!
+//! Only an operation that can be repeated from its beginning waits for room. A create truncates the file and fills it
+//! anew. A write repeats the same bytes at the same place, and nobody was told of them. A failed sync still aborts, also
+//! if it fails for want of room: the kernel may take the pages for clean from then on, and a second sync would report
+//! success for bytes that are on no disk. So blocks are allocated before they are written, and a sync needs none.
+
+use super::system;
+use crate::limits::RESERVE_BYTES;
+use replica::disk::DiskOp;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Name of the reserve in the data directory.
+const RESERVE_FILE: &str = "reserve";
+/// Times the reserve that must be free before it is made: it must not itself fill the disk.
+const FREE_TIMES_MIN: u64 = 3;
+
+/// Whether an operation failed for want of room, or of quota.
+pub(super) fn is_no_room(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// Whether an operation that failed for want of room can be repeated. A record that is written past the page cache is
+/// synced by the same call. It can be repeated all the same: its bytes come from this process and not from pages that
+/// the kernel may have dropped, so when the call succeeds, all of them are on the disk.
+pub(super) const fn may_repeat(op: &DiskOp) -> bool {
+    match op {
+        DiskOp::Create { .. } | DiskOp::Write { .. } | DiskOp::Zero { .. } => true,
+        DiskOp::Rename { .. } | DiskOp::Remove { .. } => true,
+        DiskOp::Sync { .. } | DiskOp::SyncDir => false,
+    }
+}
+
+/// Allocates blocks, so that want of room shows here and not in a later sync. The size of the file stays.
+pub(super) fn allocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
+    if bytes == 0 {
+        return Ok(());
+    }
+    match system::allocate(file, offset, bytes) {
+        // Not every file system can. Then a write shows the want of room, or a sync does, and that aborts.
+        Err(error) if is_no_room(&error) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Allocates blocks for a write, as far as it extends the file.
+pub(super) fn allocate_beyond_end(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
+    let (len, end) = (file.metadata()?.len(), offset + bytes);
+    if end <= len { Ok(()) } else { allocate(file, offset.max(len), end - offset.max(len)) }
+}
+
+/// A file that takes room on the disk and is removed by a start that finds the disk full.
+pub(super) struct Reserve {
+    dir: PathBuf,
+    is_made: bool,
+}
+
+impl Reserve {
+    pub(super) fn new(dir: &Path) -> Self {
+        Self { dir: dir.to_owned(), is_made: dir.join(RESERVE_FILE).exists() }
+    }
+
+    pub(super) const fn is_made(&self) -> bool {
+        self.is_made
+    }
+
+    /// Makes the file if that leaves plenty of room for others.
+    pub(super) fn make_if_room(&mut self) {
+        let has_room = system::free_bytes(&self.dir).is_ok_and(|free| free >= FREE_TIMES_MIN * RESERVE_BYTES);
+        if self.is_made || !has_room {
+            return;
+        }
+        let path = self.dir.join(RESERVE_FILE);
+        let made = OpenOptions::new().write(true).create(true).truncate(true).open(&path).and_then(|file| {
+            system::allocate(&file, 0, RESERVE_BYTES)?;
+            file.set_len(RESERVE_BYTES)
+        });
+        if let Err(error) = made {
+            tracing::warn!(%error, file = %path.display(), "cannot reserve room for a start on a full disk");
+            let _ = std::fs::remove_file(&path);
+        }
+        // A file system without allocation has no reserve. There is no use in trying again.
+        self.is_made = true;
+    }
+}
+
+/// Before a start: gives up the reserve if there is little room. Unused segments of the log go too: the start would
+/// remove them anyway, but only after its first writes.
+pub(super) fn make_room(dir: &Path) -> io::Result<()> {
+    if system::free_bytes(dir)? >= RESERVE_BYTES {
+        return Ok(());
+    }
+    let mut is_given_up = false;
+    for entry in std::fs::read_dir(dir)? {
+        let (path, name) = entry.map(|entry| (entry.path(), entry.file_name()))?;
+        let name = name.to_string_lossy();
+        if name == RESERVE_FILE || replica::log::is_spare(&name) {
+            std::fs::remove_file(path)?;
+            is_given_up = true;
+        }
+    }
+    tracing::warn!(dir = %dir.display(), is_given_up, "the disk is full or nearly full; the reserve is given up if there was one");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_want_of_room_can_be_waited_for() {
+        for (errno, is_it) in [(libc::ENOSPC, true), (libc::EDQUOT, true), (libc::EIO, false), (libc::EROFS, false)] {
+            assert_eq!(is_no_room(&io::Error::from_raw_os_error(errno)), is_it, "{errno}");
+        }
+        let file = || "log".to_owned();
+        assert!(may_repeat(&DiskOp::Create { file: file(), zeroed_bytes: 1 }));
+        assert!(may_repeat(&DiskOp::Write { file: file(), offset: 0, octets: vec![1] }));
+        assert!(!may_repeat(&DiskOp::Sync { file: file() }) && !may_repeat(&DiskOp::SyncDir));
+    }
+
+    #[test]
+    fn the_reserve_is_made_where_there_is_room_and_kept_while_there_is() {
+        let dir = crate::test_dir("reserve");
+        let mut reserve = Reserve::new(dir.path());
+        assert!(!reserve.is_made());
+        reserve.make_if_room();
+        let file = dir.path().join(RESERVE_FILE);
+        assert!(reserve.is_made() && Reserve::new(dir.path()).is_made());
+        assert_eq!(file.metadata().unwrap().len(), RESERVE_BYTES);
+        assert!(std::os::unix::fs::MetadataExt::blocks(&file.metadata().unwrap()) * 512 >= RESERVE_BYTES);
+        make_room(dir.path()).unwrap();
+        assert!(file.exists(), "this disk is not full");
+    }
+}
