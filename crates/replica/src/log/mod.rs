@@ -43,9 +43,12 @@ mod spares;
 mod fetch;
 // From disk to memory at start.
 mod open;
+// What is left of a damaged log, and what members can replace.
+mod salvage;
 
 pub use damage::{Damage, LogDamage, OpenError, Repair};
 pub use fetch::{Fetch, Fetched};
+pub use salvage::{Answer, Ask, Refused, Rewrite, Salvage};
 pub use segment::TornRecord;
 
 use crate::disk::{DiskJob, Tickets};
