@@ -11,7 +11,7 @@ use crate::checkpoint::{CheckpointError, CheckpointReader};
 use crate::config::ReplicaConfig;
 use crate::disk::DiskRead;
 use crate::io::{Member, NodeId};
-use crate::log::Log;
+use crate::log::{CheckpointRef, Log};
 use crate::machine::{Machine, RestoredZone, SettingsOnly};
 use crate::secrets::DataKey;
 use crate::update::serial::SerialGap;
@@ -124,6 +124,12 @@ impl Backup {
         result.map_err(OpenError::from)?;
         settings.settings().check_opens(key).map_err(RestoreFailure::DataKey)?;
         Ok(self.0.manifest().file_bytes())
+    }
+
+    /// What a log says of it.
+    #[must_use]
+    pub fn reference(&self) -> CheckpointRef {
+        self.0.manifest().reference()
     }
 
     /// Index of the last entry that it contains.

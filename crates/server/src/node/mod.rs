@@ -36,6 +36,7 @@ pub(crate) mod first_state;
 pub(crate) mod handle;
 pub(crate) mod open;
 pub(crate) mod readers;
+mod repair;
 pub(crate) mod replica_thread;
 // Who updated what.
 pub(crate) mod audit_log;
@@ -93,6 +94,7 @@ use guards::Guards;
 use handle::{Event, ReplicaHandle, Shared};
 use identity::Identity;
 use metrics::NodeMetrics;
+use open::NotOpened;
 use readers::Readers;
 use reload::{Reload, Source};
 use replica::Replica;
@@ -137,7 +139,16 @@ impl Prepared {
     /// Runs the node until told to stop.
     pub(crate) fn run(self, stop: &Stop, source: Source) -> Result<(), Problem> {
         let Self { config, identity, sockets } = self;
-        let replica = open::open(&config, &identity)?;
+        let replica = match open::open(&config, &identity) {
+            Ok(replica) => replica,
+            Err(NotOpened::Damaged(damaged)) => {
+                if repair::run(&config, &identity, &sockets, stop, damaged)? == repair::Ended::Stopped {
+                    return Ok(());
+                }
+                open::open(&config, &identity).map_err(NotOpened::into_problem)?
+            }
+            Err(NotOpened::Failed(problem)) => return Err(problem),
+        };
         // What reading checkpoint and log took is no longer needed, and this thread will ask for little.
         crate::memory::give_back();
         let mut node = Node::start(&config, &identity, sockets, replica)?;

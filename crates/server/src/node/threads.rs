@@ -16,6 +16,7 @@ use super::{Counters, Worker};
 use crate::api::{Api, JoinOffer};
 use crate::config::Config;
 use crate::files::layout::{audit_of, peer_address_of};
+use crate::files::members::MembersKeeper;
 use crate::limits::{API_NICE_STEP, DATAGRAM_OCTETS_MAX, PACKET_NICE_STEP, ZONES_HELD_SHARE};
 use crate::listen::batch::BatchSocket;
 use crate::listen::udp::UdpWorker;
@@ -222,7 +223,7 @@ pub(super) fn peers(
         data_key_file: config.data_key(),
         api_token: identity.token.clone(),
     };
-    let keys = KeyDesk { handle: handle.clone(), data_key_file: config.data_key() };
+    let keys = KeyDesk { handle: handle.clone(), data_key_file: config.data_key(), data_dir: config.dir.clone() };
     let (tls, counters) = (&identity.tls, &counters.peer);
     let desks = Some((join, keys));
     let acceptor = Acceptor::new(
@@ -303,8 +304,9 @@ pub(super) fn keepers(
     identity: &Identity,
     clients: Arc<ClientSecrets>,
     handle: &ReplicaHandle,
-) -> (TrustKeeper, Option<Announcer>) {
-    (trust_keeper(config, identity, clients, handle), announcer(config, identity, handle))
+) -> (TrustKeeper, Option<Announcer>, MembersKeeper) {
+    let members = MembersKeeper::new(&config.dir, handle.shared().trust.subscribe());
+    (trust_keeper(config, identity, clients, handle), announcer(config, identity, handle), members)
 }
 
 /// Makes the task that announces this node's address, if the configuration has one.
@@ -318,7 +320,7 @@ fn announcer(config: &Config, identity: &Identity, handle: &ReplicaHandle) -> Op
 pub(super) fn api(
     (tcp, local): (std::net::TcpListener, Option<std::os::unix::net::UnixListener>),
     api: Api,
-    (keeper, announcer): (TrustKeeper, Option<Announcer>),
+    (keeper, announcer, members): (TrustKeeper, Option<Announcer>, MembersKeeper),
 ) -> Result<Runtime, Problem> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -332,6 +334,7 @@ pub(super) fn api(
     let local = local.map(tokio::net::UnixListener::from_std).transpose().map_err(runtime_failed)?;
     drop(entered);
     runtime.spawn(vital("trust keeper", keeper.run()));
+    runtime.spawn(vital("members keeper", members.run()));
     announcer.map(|announcer| runtime.spawn(vital("announcer", announcer.run())));
     runtime.spawn(vital("api", crate::api::serve(tcp, local, Arc::new(api))));
     Ok(runtime)
