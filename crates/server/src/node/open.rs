@@ -84,7 +84,7 @@ pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, NotO
 }
 
 /// Whether a part of the data is damaged or missing that another member may have.
-fn is_damage(error: &OpenError) -> bool {
+pub(crate) fn is_damage(error: &OpenError) -> bool {
     match error {
         OpenError::Log(log::OpenError::Damage(damage)) => !matches!(damage.what, Damage::Version(_) | Damage::Foreign),
         OpenError::Log(log::OpenError::Disk(DiskError::Missing { .. }))

@@ -1,10 +1,12 @@
 //! Disks that damage what is stored: nodes fetch the damaged parts from each other.
 
-use crate::support::cluster::{Cluster, PATIENCE, wait_for};
+use crate::support::cluster::{CATAMARAN, Cluster, PATIENCE, free_ports, wait_for};
 use crate::support::dns::{Transport, exchange};
-use crate::support::nodes::{Nodes, cluster_of_nodes, data, said};
+use crate::support::http;
+use crate::support::nodes::{Nodes, cluster_of_nodes, config, data, said};
 use crate::updates::{add, add_text, assert_on_every_node, rcode};
 use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
 
 const SECTOR_BYTES: usize = 512;
 
@@ -105,4 +107,76 @@ fn bits_flipped_at_different_places_on_two_and_on_all_nodes_lose_nothing() {
         let members = std::fs::read_to_string(data(&cluster, id).with_extension("members")).unwrap();
         assert_eq!(members.matches("\"address\"").count(), 3, "{members}");
     }
+}
+
+#[test]
+fn a_damaged_checkpoint_is_fetched_from_a_node_that_has_an_intact_one() {
+    let (cluster, mut nodes) = cluster_of_nodes("flipped-checkpoints");
+    let owners = acknowledge(&cluster, &nodes, 0..6);
+    // Header, and the middle of a block; one log is damaged too.
+    damage(&cluster, &mut nodes, &[1, 2, 3], |id| match id {
+        1 => flip(&files(&cluster, id, "checkpoint-")[0], 20),
+        2 => flip(&files(&cluster, id, "checkpoint-")[0], 4096 + 100),
+        _ => damage_record(&cluster, id, 1, true),
+    });
+    assert_repaired(&cluster, &mut nodes, &[1, 2, 3], &owners);
+}
+
+/// The first entry of a record, and how many it has.
+fn entries_at(path: &PathBuf, offset: usize) -> (u64, u64) {
+    let bytes = std::fs::read(path).unwrap();
+    let number =
+        |at: usize, len: usize| bytes[offset + at..][..len].iter().fold(0, |all, byte| all << 8 | u64::from(*byte));
+    (number(69, 8), number(65, 4))
+}
+
+fn recover(cluster: &Cluster, name: &str, words: &[&str]) -> Output {
+    let (port, old) = (free_ports(3), config(cluster, 1));
+    let [dns, peer, api] = [0, 1, 2].map(|offset| format!("127.0.0.1:{}", port + offset));
+    let mut command = Command::new(CATAMARAN);
+    command.args(["cluster", "recover"]).arg(old).args(["--accept-loss"]).args(words);
+    command.arg("--dir").arg(cluster.dir.join(name)).args(["--dns", &dns, "--peer", &peer, "--api", &api]);
+    command.stdin(Stdio::null()).output().unwrap()
+}
+
+#[test]
+fn a_part_that_all_nodes_lost_ends_them_and_what_comes_before_it_can_be_recovered() {
+    let (cluster, mut nodes) = cluster_of_nodes("flipped-same");
+    acknowledge(&cluster, &nodes, 0..8);
+    cluster.settle();
+    cluster.ids().for_each(|id| nodes.stop(id));
+    let (path, all) = records(&cluster, 1);
+    let large: Vec<_> = all.iter().filter(|(_, sectors)| *sectors > 1).collect();
+    let (entry, _) = entries_at(&path, large[large.len() - 2].0);
+    for id in cluster.ids() {
+        let (path, all) = records(&cluster, id);
+        let has = |offset: usize| {
+            let (first, count) = entries_at(&path, offset);
+            (first..first + count).contains(&entry)
+        };
+        let (offset, _) = all.iter().find(|(offset, _)| has(*offset)).unwrap();
+        flip(&path, offset + SECTOR_BYTES + 300);
+    }
+    // While a node that may help is away, the others wait for it.
+    [1, 2].into_iter().for_each(|id| nodes.start_heard(&cluster, id));
+    wait_for("node 1 to say whom it waits for", || said(&cluster, 1).contains("waits for other nodes").then_some(()));
+    assert!(said(&cluster, 1).contains(&format!("entries {entry} to ")), "{}", said(&cluster, 1));
+    let health = http::get(cluster.api(1), "/healthz").unwrap();
+    assert_eq!((health.status, health.text().contains("repairing")), (503, true), "{}", health.text());
+    nodes.start_heard(&cluster, 3);
+    for id in cluster.ids() {
+        let (status, said) = nodes.ended(&cluster, id);
+        assert_eq!(status.code(), Some(9), "{said}");
+        assert!(said.contains("no other node has that part") && said.contains("cluster recover"), "{said}");
+    }
+    let text = |output: &Output| String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned();
+    let refused = recover(&cluster, "refused", &[]);
+    assert_eq!(
+        (refused.status.code(), text(&refused).contains("--accept-damage")),
+        (Some(9), true),
+        "{}",
+        text(&refused)
+    );
+    let made = recover(&cluster, "made", &["--accept-damage"]);
+    assert!(made.status.success() && text(&made).contains(&format!("entries {entry} to ")), "{}", text(&made));
 }

@@ -38,6 +38,7 @@ use super::record::{self, Header, entry_bytes};
 use super::segment::segment_file;
 use super::vote::{OpenedVote, VOTE_FILE, VoteFile};
 use super::{CheckpointRef, LogId, Position};
+use crate::checkpoint::{is_checkpoint, verified};
 use crate::disk::DiskRead;
 use crate::replica::Doubt;
 use core::fmt;
@@ -202,6 +203,20 @@ impl Salvage {
     #[must_use]
     pub const fn checkpoint(&self) -> CheckpointRef {
         self.last_header.checkpoint
+    }
+
+    /// The newest intact checkpoint on the disk. The one that the log builds on, if that is intact.
+    #[must_use]
+    pub fn newest_checkpoint(&self, disk: &dyn DiskRead) -> Option<CheckpointRef> {
+        let named = self.checkpoint();
+        // A member that joined has none before a leader sends it one.
+        if named.index == 0 {
+            return Some(named);
+        }
+        let files = disk.list().ok()?;
+        let intact = |(file, _): &(String, u64)| verified(disk, file);
+        let all: Vec<CheckpointRef> = files.iter().filter(|(file, _)| is_checkpoint(file)).filter_map(intact).collect();
+        all.iter().find(|found| **found == named).or_else(|| all.iter().max_by_key(|found| found.index)).copied()
     }
 
     /// The last entry that is known to be committed.

@@ -22,19 +22,16 @@ use crate::peer::node_number;
 use crate::peer::repair::{RepairDesk, Session, listen};
 use crate::problem::{Exit, Problem};
 use crate::stop::Stop;
-use replica::Backup;
+use replica::checkpoint::{REPAIR_FILE, checkpoint_file, verified};
 use replica::disk::DiskRead;
 use replica::io::{Doubt, Member, Membership, NodeId};
 use replica::log::{Ask, CheckpointRef, OpenError, Salvage};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
-
-/// Where the checkpoint of another member arrives. A start removes a file of this name.
-const INCOMING_FILE: &str = "checkpoint-repair";
 
 /// How a repair ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,7 +94,7 @@ impl<'c> Repair<'c> {
         let membership = watch::channel(Arc::new(Membership::default())).1;
         let hints = Arc::new(hints_of(&config.peer.also_at));
         let admission = Admission::new(membership, watch::channel(Arc::new(trust)).1, known, hints);
-        let checkpoint = newest_checkpoint(&disk, &salvage);
+        let checkpoint = salvage.newest_checkpoint(&disk);
         Ok(Self { config, identity, admission, disk, salvage, checkpoint, others })
     }
 
@@ -126,16 +123,21 @@ impl<'c> Repair<'c> {
         damaged: &Problem,
     ) -> Result<Ended, Problem> {
         let (mut rounds, mut told) = (0, None::<Instant>);
+        // Members that answered since the last progress and could not help. They may have ended meanwhile.
+        let mut helpless = BTreeSet::new();
         loop {
             let wants = self.wants().map_err(|error| failed(self.config, &error))?;
             if self.checkpoint.is_some() && wants.is_empty() {
                 return Ok(Ended::Repaired);
             }
-            let round = runtime.block_on(self.ask_all(&wants));
+            let mut round = runtime.block_on(self.ask_all(&wants));
             if round.is_better {
                 rounds = 0;
+                helpless.clear();
                 continue;
             }
+            helpless.extend(self.others.iter().map(|member| member.id).filter(|id| !round.silent.contains_key(id)));
+            round.silent.retain(|id, _| !helpless.contains(id));
             if round.silent.is_empty() {
                 rounds += 1;
             }
@@ -202,13 +204,13 @@ impl<'c> Repair<'c> {
 
     /// Fetches the checkpoint of a member, and verifies all of it.
     async fn fetch_checkpoint(&self, session: &mut Session) -> io::Result<Option<CheckpointRef>> {
-        let path = self.config.dir.join(INCOMING_FILE);
+        let path = self.config.dir.join(REPAIR_FILE);
         if !session.checkpoint(&path).await? {
             return Ok(None);
         }
-        let reference = tokio::task::block_in_place(|| verified(&self.disk, INCOMING_FILE));
+        let reference = tokio::task::block_in_place(|| verified(&self.disk, REPAIR_FILE));
         let Some(reference) = reference else { return Ok(None) };
-        std::fs::rename(path, self.config.dir.join(replica::checkpoint::checkpoint_file(&reference)))?;
+        std::fs::rename(path, self.config.dir.join(checkpoint_file(&reference)))?;
         std::fs::File::open(&self.config.dir)?.sync_all()?;
         tracing::info!(index = reference.index, "took the checkpoint of another node");
         Ok(Some(reference))
@@ -281,25 +283,6 @@ fn missing(has_checkpoint: bool, wants: &[Ask]) -> String {
         true => format!("missing: {}", ranges.join(", ")),
         false => "missing: a checkpoint".to_owned(),
     }
-}
-
-/// The newest intact checkpoint on the disk.
-fn newest_checkpoint(disk: &dyn DiskRead, salvage: &Salvage) -> Option<CheckpointRef> {
-    let named = salvage.checkpoint();
-    if named.index == 0 {
-        return Some(named);
-    }
-    let files = disk.list().ok()?;
-    let files = files.iter().map(|(file, _)| file.as_str());
-    let intact = files.filter(|file| file.starts_with("checkpoint-") && *file != INCOMING_FILE);
-    let all: Vec<CheckpointRef> = intact.filter_map(|file| verified(disk, file)).collect();
-    all.iter().find(|found| **found == named).or_else(|| all.iter().max_by_key(|found| found.index)).copied()
-}
-
-/// The checkpoint in a file, if all of it is intact.
-fn verified(disk: &dyn DiskRead, file: &str) -> Option<CheckpointRef> {
-    let backup = Backup::open(disk, file).ok()?;
-    backup.verify(disk).ok().map(|_| backup.reference())
 }
 
 fn failed(config: &Config, why: &dyn std::fmt::Display) -> Problem {
