@@ -484,3 +484,15 @@ pub(crate) const REPAIR_ROUNDS_MAX: u32 = 5;
 pub(crate) const REPAIR_TOLD_MS: u64 = 30_000;
 /// Bytes of the file that lists the members.
 pub(crate) const MEMBERS_FILE_BYTES_MAX: u64 = 1 << 20;
+/// Seconds between two scrubs of log and checkpoints, unless the configuration has another number.
+pub(crate) const SCRUB_INTERVAL_S: u64 = 7 * 24 * 3_600;
+/// A scrub is put off by up to one part in so many of the interval, so that not all nodes read at a time.
+pub(crate) const SCRUB_JITTER_SHARE: u64 = 7;
+/// Bytes that a scrub reads in a second.
+pub(crate) const SCRUB_BYTES_PER_SECOND: u64 = 8 << 20;
+/// A damaged place is looked at again after this time: the file may have been written to or recycled meanwhile.
+pub(crate) const SCRUB_AGAIN_MS: u64 = 2_000;
+/// How often the clock is looked at for the next scrub.
+pub(crate) const SCRUB_LOOK_MS: u64 = 1_000;
+/// Bytes of the file that has the time of the last scrub.
+pub(crate) const SCRUBBED_BYTES_MAX: u64 = 64;

@@ -9,6 +9,7 @@
 //!   log        writes and syncs the log; clients wait for it
 //!   bulk       writes checkpoints
 //!   reads      reads checkpoints and old log for peers
+//!   scrub      looks for damage in log and checkpoints, once a week
 //!   peers      connections between nodes
 //!   peers-bulk the same, of checkpoints
 //!   api        HTTP
@@ -38,6 +39,7 @@ pub(crate) mod open;
 pub(crate) mod readers;
 mod repair;
 pub(crate) mod replica_thread;
+mod scrub;
 // Who updated what.
 pub(crate) mod audit_log;
 pub(crate) mod rights;
@@ -100,6 +102,7 @@ use reload::{Reload, Source};
 use replica::Replica;
 use replica::io::{Input, Serving};
 use replica_thread::{ReplicaCounters, ReplicaThread};
+use scrub::ScrubCounters;
 use sockets::{ClientSockets, Sockets};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
@@ -227,6 +230,7 @@ struct Counters {
     bulk_sync: Arc<DurationHistogram>,
     audit: Arc<AuditCounters>,
     external: Arc<ExternalCounters>,
+    scrub: Arc<ScrubCounters>,
 }
 
 impl Counters {
@@ -270,6 +274,7 @@ impl Counters {
             bulk_sync: self.bulk_sync,
             audit: self.audit,
             external: self.external,
+            scrub: self.scrub,
             desk,
             transfers,
         }
@@ -309,6 +314,7 @@ impl Node {
         };
         let (udp, streams) = workers(count, tls.is_some(), worker);
         let (disks, audit, writers) = threads::writers(config, &handle, &counters)?;
+        threads::scrub(config, identity, &counters.scrub, &stop_workers)?;
         let ([peers, peers_bulk], links) = threads::peers(config, identity, sockets.peer, &handle, &counters)?;
         let thread = ReplicaThread {
             replica,

@@ -10,6 +10,7 @@ use super::idle::IdleThread;
 use super::leisure;
 use super::readers::Zones;
 use super::replica_thread::{DiskQueues, ReplicaThread};
+use super::scrub::{Scrub, ScrubCounters};
 use super::system::give_way;
 use super::trust_keeper::TrustKeeper;
 use super::{Counters, Worker};
@@ -45,7 +46,7 @@ use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
 /// Starts a thread that the node needs: if it panics, the process ends.
@@ -74,6 +75,22 @@ pub(super) fn writers(
     let (disks, mut writers) = disks(config, handle, counters, audit.barrier())?;
     writers.push(writer);
     Ok((disks, audit, writers))
+}
+
+/// Starts the thread that looks for damage on the disk, unless the configuration has it off.
+pub(super) fn scrub(
+    config: &Config,
+    identity: &Identity,
+    counters: &Arc<ScrubCounters>,
+    stop: &Stop,
+) -> Result<(), Problem> {
+    if config.log.scrub_interval_s == 0 {
+        return Ok(());
+    }
+    let interval = Duration::from_secs(config.log.scrub_interval_s);
+    let (dir, counters, stop) = (config.dir.clone(), counters.clone(), stop.clone());
+    let scrub = Scrub { dir, interval, seed: identity.seed, counters, stop };
+    spawn("scrub".to_owned(), move || scrub.run()).map(|_| ())
 }
 
 /// Starts the thread that writes the audit log.

@@ -5,6 +5,7 @@ use crate::support::dns::{Transport, exchange};
 use crate::support::http;
 use crate::support::nodes::{Nodes, cluster_of_nodes, config, data, said};
 use crate::updates::{add, add_text, assert_on_every_node, rcode};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
@@ -21,9 +22,11 @@ fn files(cluster: &Cluster, id: u64, prefix: &str) -> Vec<PathBuf> {
 
 /// Flips a bit of a file on the disk.
 fn flip(path: &PathBuf, offset: usize) {
-    let mut bytes = std::fs::read(path).unwrap();
-    bytes[offset] ^= 0x10;
-    std::fs::write(path, bytes).unwrap();
+    let file = std::fs::File::options().read(true).write(true).open(path).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, offset as u64).unwrap();
+    file.write_all_at(&[byte[0] ^ 0x10], offset as u64).unwrap();
+    file.sync_all().unwrap();
 }
 
 /// Where the records with entries begin in the newest segment of a node, and how many sectors each has.
@@ -179,4 +182,28 @@ fn a_part_that_all_nodes_lost_ends_them_and_what_comes_before_it_can_be_recovere
     );
     let made = recover(&cluster, "made", &["--accept-damage"]);
     assert!(made.status.success() && text(&made).contains(&format!("entries {entry} to ")), "{}", text(&made));
+}
+
+#[test]
+fn a_scrub_finds_damage_while_the_node_runs_and_a_restart_repairs_it() {
+    let mut cluster = Cluster::start("flipped-scrub", 3, &[]);
+    cluster.configure_all("[log]\nscrub_interval_s = 1\n");
+    let mut nodes = Nodes::take_over(&mut cluster);
+    let owners = acknowledge(&cluster, &nodes, 0..8);
+    nodes.stop(2);
+    nodes.start_heard(&cluster, 2);
+    cluster.settle();
+    let last = || cluster.metric(2, "catamaran_scrub_last_success_timestamp_seconds");
+    wait_for("a scrub", || (last() > 0 && cluster.metric(2, "catamaran_scrub_read_bytes") > 0).then_some(()));
+    assert_eq!(cluster.metric(2, "catamaran_scrub_damaged_places"), 0);
+    assert!(!said(&cluster, 2).contains("has damaged"), "{}", said(&cluster, 2));
+
+    damage_record(&cluster, 2, 1, false);
+    wait_for("the damage to be found", || (cluster.metric(2, "catamaran_scrub_damaged_places") == 1).then_some(()));
+    assert!(said(&cluster, 2).contains("differs from its checksum"), "{}", said(&cluster, 2));
+    nodes.stop(2);
+    nodes.start_heard(&cluster, 2);
+    assert_repaired(&cluster, &mut nodes, &[2], &owners);
+    let before = last();
+    wait_for("a scrub of the repaired log", || (last() > before).then_some(()));
 }

@@ -312,3 +312,30 @@ fn a_crash_during_the_rewrite_leaves_the_damaged_log_or_the_repaired_one() {
     }
     assert!(repaired_count > 1 && repaired_count < all.len(), "{repaired_count}");
 }
+
+#[test]
+fn a_check_of_files_in_use_finds_each_flipped_bit_of_a_record() {
+    use crate::scrub::check_file;
+    let machine = settled();
+    for (file, _) in machine.disk.list().unwrap() {
+        assert_eq!(check_file(&machine.disk, &file), Ok(Vec::new()), "{file}");
+    }
+    for (file, at, header) in records(&machine.disk) {
+        for octet in (at..at + header.disk_bytes() as usize).step_by(37) {
+            let mut disk = machine.disk.clone();
+            disk.flip(&file, octet * 8 + 3);
+            let found = check_file(&disk, &file).unwrap();
+            assert_eq!(found.len(), 1, "{file} octet {octet}: {found:?}");
+        }
+        let mut disk = machine.disk.clone();
+        (at..at + header.disk_bytes() as usize).step_by(SECTOR_BYTES).for_each(|at| disk.zero_sector(&file, at));
+        let is_followed = records(&disk).iter().any(|(other, of, _)| *other == file && *of > at);
+        let is_first = at == 0;
+        assert_eq!(!check_file(&disk, &file).unwrap().is_empty(), is_followed && !is_first, "{file} at {at}");
+    }
+    for slot in [0, 4096] {
+        let mut disk = machine.disk.clone();
+        disk.flip(VOTE_FILE, slot * 8 + 99);
+        assert_eq!(check_file(&disk, VOTE_FILE).unwrap().len(), 1);
+    }
+}
