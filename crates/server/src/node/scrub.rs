@@ -31,7 +31,7 @@ impl ScrubCounters {
         page.single("catamaran_scrub_last_success_timestamp_seconds", Kind::Gauge, help, last);
         let help = "Bytes that the current or the last scrub has read.";
         page.single("catamaran_scrub_read_bytes", Kind::Gauge, help, self.read_bytes.load(Relaxed));
-        let help = "Damaged places that the current or the last scrub has found.";
+        let help = "Damaged places that the last scrub found.";
         page.single("catamaran_scrub_damaged_places", Kind::Gauge, help, self.damaged.load(Relaxed));
     }
 }
@@ -77,7 +77,7 @@ impl Scrub {
     /// Reads everything once; whether it was whole and nothing is damaged.
     fn pass(&self) -> bool {
         self.counters.read_bytes.store(0, Relaxed);
-        self.counters.damaged.store(0, Relaxed);
+        let mut damaged = 0;
         let disk = SlowReads { inner: StartReads::new(&self.dir), scrub: self };
         let Ok(mut files) = disk.list() else { return false };
         files.sort();
@@ -93,10 +93,12 @@ impl Scrub {
                      part from them. Then look at the disk"
                 );
             }
-            self.counters.damaged.fetch_add(found.len() as u64, Relaxed);
+            damaged += found.len() as u64;
+            // The metric falls only after a whole scrub.
+            self.counters.damaged.fetch_max(damaged, Relaxed);
         }
         let read_bytes = self.counters.read_bytes.load(Relaxed);
-        let damaged = self.counters.damaged.load(Relaxed);
+        self.counters.damaged.store(damaged, Relaxed);
         tracing::info!(read_bytes, damaged, "log and checkpoints were read");
         damaged == 0
     }

@@ -9,6 +9,7 @@
 //! Meanwhile the node answers no queries. It gives other members what is intact in its own log.
 
 use super::disk::{StartReads, Writer};
+use super::ending::BEYOND_REPAIR;
 use super::identity::Identity;
 use super::sockets::Sockets;
 use super::{doubt, threads};
@@ -70,7 +71,11 @@ pub(super) fn run(
     stop: &Stop,
     damaged: Problem,
 ) -> Result<Ended, Problem> {
-    let Ok(mut repair) = Repair::new(config, identity) else { return Err(damaged) };
+    let mut repair = match Repair::new(config, identity) {
+        Ok(repair) => repair,
+        // Not enough is left to build on.
+        Err(_) => return Err(damaged.hint(BEYOND_REPAIR)),
+    };
     tracing::error!(why = damaged.why, "the node's data is damaged; it is being repaired");
     for damage in repair.salvage.findings() {
         tracing::error!(%damage, "damage in the log");
@@ -240,7 +245,7 @@ impl<'c> Repair<'c> {
         let nobody = if self.others.is_empty() { "there is no other node" } else { "no other node has that part" };
         let why = format!("{}; {missing}, and {nobody}", damaged.why);
         let problem = Problem::new(Exit::Quarantined, &damaged.what, why).at(self.config.dir.display());
-        Err(problem.hint(super::ending::BEYOND_REPAIR))
+        Err(problem.hint(BEYOND_REPAIR))
     }
 
     /// Makes the repaired log the node's log.
