@@ -24,6 +24,8 @@ pub mod entry;
 pub mod log;
 // The state at one index, in one file.
 pub mod checkpoint;
+// Looking for damage on the disk while a replica runs.
+pub mod scrub;
 // What replicas hold alike, and how entries change it.
 mod machine;
 mod state;

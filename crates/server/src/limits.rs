@@ -474,3 +474,31 @@ pub(crate) const ZONES_HELD_SHARE: u64 = 8;
 pub(crate) const KEY_GROWTH_SHARE: u64 = 4;
 /// Bytes that zones have copied since the last look from which on they are not quiet.
 pub(crate) const ZONES_QUIET_BYTES: u64 = 8 << 20;
+/// Members that a node answers at a time about damaged logs: each first has the whole log read.
+pub(crate) const REPAIR_SESSIONS_MAX: usize = 2;
+/// Time in which a question about a damaged log must follow the one before, and be answered: a long log is read first.
+pub(crate) const REPAIR_IDLE_MS: u64 = 60_000;
+/// Bytes of one part of a checkpoint that replaces a damaged one.
+pub(crate) const REPAIR_PART_BYTES: usize = 1 << 20;
+/// Bytes of such a checkpoint.
+pub(crate) const REPAIR_CHECKPOINT_BYTES_MAX: u64 = 64 << 30;
+/// Pause between two rounds in which a node asks all members for parts of its log.
+pub(crate) const REPAIR_ROUND_MS: u64 = 1_000;
+/// Rounds in which all members answer and none can help, until a node says that nobody can.
+pub(crate) const REPAIR_ROUNDS_MAX: u32 = 5;
+/// How often a node logs which members it waits for while it is being repaired.
+pub(crate) const REPAIR_TOLD_MS: u64 = 30_000;
+/// Bytes of the file that lists the members.
+pub(crate) const MEMBERS_FILE_BYTES_MAX: u64 = 1 << 20;
+/// Seconds between two scrubs of log and checkpoints, unless the configuration has another number.
+pub(crate) const SCRUB_INTERVAL_S: u64 = 7 * 24 * 3_600;
+/// A scrub is put off by up to one part in so many of the interval, so that not all nodes read at a time.
+pub(crate) const SCRUB_JITTER_SHARE: u64 = 7;
+/// Bytes that a scrub reads in a second.
+pub(crate) const SCRUB_BYTES_PER_SECOND: u64 = 8 << 20;
+/// A damaged place is looked at again after this time: the file may have been written to or recycled meanwhile.
+pub(crate) const SCRUB_AGAIN_MS: u64 = 2_000;
+/// How often the clock is looked at for the next scrub.
+pub(crate) const SCRUB_LOOK_MS: u64 = 1_000;
+/// Bytes of the file that has the time of the last scrub.
+pub(crate) const SCRUBBED_BYTES_MAX: u64 = 64;

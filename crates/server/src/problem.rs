@@ -50,7 +50,7 @@ Exit codes:
   6  an address or a directory is in use
   7  the node was removed from its cluster
   8  this software cannot apply what the cluster has committed
-  9  the node's data is damaged, and the node must be replaced
+  9  the node's data is damaged, and no other node has the damaged part
  10  a leader says that the node's log lacks or contradicts what is committed
  11  the outcome is unknown: the change may have been made, or may still be made";
 

@@ -30,6 +30,7 @@ pub use reader::{CheckpointError, CheckpointLoader, CheckpointReader};
 pub use server::{CheckpointServer, ServerOutput};
 pub use writer::{CheckpointItems, CheckpointWriter, Piece, Written};
 
+use crate::disk::DiskRead;
 use crate::log::CheckpointRef;
 
 const PREFIX: &str = "checkpoint-";
@@ -37,11 +38,25 @@ const PREFIX: &str = "checkpoint-";
 pub(crate) const WRITING_FILE: &str = "checkpoint.writing";
 /// Name of the file in which one of a peer's arrives.
 pub(crate) const INCOMING_FILE: &str = "checkpoint.incoming";
+/// Name of the file in which one arrives that replaces a damaged one. A start removes it.
+pub const REPAIR_FILE: &str = "checkpoint-repair";
 
 /// Name of the file of a checkpoint.
 pub fn checkpoint_file(checkpoint: &CheckpointRef) -> String {
     let [a, b, c, d, ..] = checkpoint.id;
     format!("{PREFIX}{:016x}-{a:02x}{b:02x}{c:02x}{d:02x}", checkpoint.index)
+}
+
+/// Whether a file of this name is a whole checkpoint.
+pub(crate) fn is_checkpoint(file: &str) -> bool {
+    file.starts_with(PREFIX) && file != REPAIR_FILE
+}
+
+/// The checkpoint in a file, if every octet of it is intact.
+pub fn verified(disk: &dyn DiskRead, file: &str) -> Option<CheckpointRef> {
+    let reader = CheckpointReader::open_file(disk, file.to_owned()).ok()?;
+    reader.for_each_item(disk, |_, _| {}).ok()?;
+    Some(reader.manifest().reference())
 }
 
 /// Whether a transfer that a process before this one began has left something.

@@ -48,3 +48,9 @@ pub const HELD_WHILE_CHECKPOINT_MAX: u64 = 1 << 30;
 pub const CHECKPOINT_DOUBLINGS_MAX: u32 = 2;
 /// Octets of records after which a checkpoint is due, if the last one was not larger.
 pub const CHECKPOINT_DUE_BYTES: u64 = 256 << 20;
+/// Bytes of entries in one answer about a damaged log, unless one entry is larger.
+pub const REPAIR_ANSWER_BYTES_MAX: usize = 1 << 20;
+/// Entries in one answer about a damaged log.
+pub const REPAIR_ANSWER_ENTRIES_MAX: usize = 65_536;
+/// Bytes of entries that members may replace in a damaged log. They are held in memory until the log is written anew.
+pub const REPAIR_BYTES_MAX: usize = 256 << 20;

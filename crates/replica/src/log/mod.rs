@@ -45,9 +45,15 @@ mod spares;
 mod fetch;
 // From disk to memory at start.
 mod open;
+// Looking for damage while the log is in use.
+mod check;
+// What is left of a damaged log, and what members can replace.
+mod salvage;
 
+pub(crate) use check::check_file;
 pub use damage::{Damage, LogDamage, OpenError, Repair};
 pub use fetch::{Fetch, Fetched};
+pub use salvage::{Answer, Ask, Refused, Rewrite, Salvage};
 pub use segment::{TornRecord, is_spare};
 
 use crate::disk::{DiskJob, Tickets};

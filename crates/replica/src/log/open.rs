@@ -221,7 +221,7 @@ fn find_newest(
 }
 
 /// The newer of the two copies of term and vote.
-fn newest_vote(last: &Header, vote: Vote, is_copy_lost: bool) -> Result<HardState, OpenError> {
+pub(super) fn newest_vote(last: &Header, vote: Vote, is_copy_lost: bool) -> Result<HardState, OpenError> {
     let record = &last.hard_state;
     let is_file_newer = (vote.term, vote.vote != 0) >= (record.term, record.vote != 0);
     let is_contradiction = vote.term == record.term && vote.vote != 0 && record.vote != 0 && vote.vote != record.vote;

@@ -35,7 +35,7 @@ use raft::eraftpb::{Entry, EntryType, HardState};
 /// Octets of the header, without the stamp before it.
 pub(crate) const HEADER_BYTES: usize = 200;
 /// Octets before context and data of an entry.
-const ENTRY_FIXED_BYTES: usize = 17;
+pub(crate) const ENTRY_FIXED_BYTES: usize = 17;
 const MAGIC: [u8; 4] = *b"CtLg";
 const PADDING_MAGIC: [u8; 4] = *b"CtPd";
 const VERSION: u16 = 1;
@@ -129,14 +129,7 @@ fn encode_with<'e>(header: &mut Header, entries: impl Iterator<Item = &'e Entry>
     header.entry_count = 0;
     for entry in entries {
         header.entry_count += 1;
-        let mut fixed = [0; ENTRY_FIXED_BYTES];
-        fixed[..8].copy_from_slice(&entry.term.to_be_bytes());
-        fixed[8] = kind_code(entry.entry_type);
-        fixed[9..13].copy_from_slice(&(entry.context.len() as u32).to_be_bytes());
-        fixed[13..].copy_from_slice(&(entry.data.len() as u32).to_be_bytes());
-        sectors.put(&fixed);
-        sectors.put(&entry.context);
-        sectors.put(&entry.data);
+        put_entry(entry, &mut |part| sectors.put(part));
     }
     let mut octets = sectors.octets;
     octets.resize(total, 0);
@@ -150,6 +143,18 @@ fn encode_with<'e>(header: &mut Header, entries: impl Iterator<Item = &'e Entry>
     header.header_crc = crc32c::crc32c(&octets[..=HEADER_BYTES - 4]);
     octets[HEADER_BYTES - 3..=HEADER_BYTES].copy_from_slice(&header.header_crc.to_be_bytes());
     octets
+}
+
+/// Gives the octets of an entry to `put`, part by part.
+pub(crate) fn put_entry(entry: &Entry, put: &mut dyn FnMut(&[u8])) {
+    let mut fixed = [0; ENTRY_FIXED_BYTES];
+    fixed[..8].copy_from_slice(&entry.term.to_be_bytes());
+    fixed[8] = kind_code(entry.entry_type);
+    fixed[9..13].copy_from_slice(&(entry.context.len() as u32).to_be_bytes());
+    fixed[13..].copy_from_slice(&(entry.data.len() as u32).to_be_bytes());
+    put(&fixed);
+    put(&entry.context);
+    put(&entry.data);
 }
 
 fn encode_header(header: &Header) -> [u8; HEADER_BYTES] {
@@ -274,7 +279,8 @@ impl Parts<'_> {
     }
 }
 
-fn parse_entry<'a>(index: u64, at: &mut Cursor<'a>) -> Option<Parts<'a>> {
+/// Reads the entry of that index.
+pub(crate) fn parse_entry<'a>(index: u64, at: &mut Cursor<'a>) -> Option<Parts<'a>> {
     let term = at.u64()?;
     let kind = kind_of(at.u8()?)?;
     let (context_bytes, data_bytes) = (at.u32()? as usize, at.u32()? as usize);

@@ -79,7 +79,8 @@ impl Doubt {
     }
 
     /// What holds for both.
-    pub(crate) fn and(self, other: Self) -> Self {
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
         let (own, others) = ((self.term, self.index), (other.term, other.index));
         let (term, index) = own.max(others);
         // A voter that lacks the later entry may still hold the earlier one.

@@ -193,9 +193,19 @@ pub(super) fn replay(
     if first > commit {
         return Ok(());
     }
+    apply_all(|each| log.replay(disk, first, commit, each), machine, conf_state, audit)
+}
+
+/// Applies entries in order.
+pub(super) fn apply_all(
+    entries: impl FnOnce(&mut dyn FnMut(raft::eraftpb::Entry)) -> Result<(), log::OpenError>,
+    machine: &mut Machine,
+    conf_state: &mut ConfState,
+    audit: &mut impl FnMut(AuditRecord),
+) -> Result<(), OpenError> {
     let mut tracker = ConfTracker::new(conf_state);
     let mut result = Ok(());
-    log.replay(disk, first, commit, |entry| {
+    entries(&mut |entry| {
         if result.is_err() {
             return;
         }

@@ -6,12 +6,12 @@
 
 use super::Replica;
 use super::founding::Founding;
-use super::open::{OpenError, replay, restore};
+use super::open::{OpenError, apply_all, replay, restore};
 use crate::checkpoint::{CheckpointError, CheckpointReader};
 use crate::config::ReplicaConfig;
 use crate::disk::DiskRead;
 use crate::io::{Member, NodeId};
-use crate::log::Log;
+use crate::log::{self, Log, Salvage};
 use crate::machine::{Machine, RestoredZone, SettingsOnly};
 use crate::secrets::DataKey;
 use crate::update::serial::SerialGap;
@@ -71,6 +71,8 @@ pub struct Restored {
     pub zones: Vec<RestoredZone>,
     /// TSIG keys.
     pub key_count: usize,
+    /// The first and the last entry of the old log that cannot be read, or that come after one that cannot.
+    pub lost: Option<(u64, u64)>,
     /// It is from the directory of a member that had been removed: what the others did since is not in it.
     pub was_removed: bool,
 }
@@ -145,11 +147,12 @@ impl Replica {
         founder: Founder<'_>,
     ) -> Result<(Restored, Founding), RestoreFailure> {
         let machine = restore(disk, &backup.0, founder.config)?;
-        found(machine, founder, false)
+        found(machine, founder, None, false)
     }
 
     /// The same, from the directory of a member whose cluster has lost its majority: everything that is in its log,
-    /// also what it does not know to be committed. `old` is what that member was started with.
+    /// also what it does not know to be committed. `old` is what that member was started with. Where log or checkpoint
+    /// are damaged, and `accepts_damage`, everything before the first entry that cannot be read.
     ///
     /// # Errors
     /// [`RestoreFailure`].
@@ -157,29 +160,62 @@ impl Replica {
         disk: &dyn DiskRead,
         old: &ReplicaConfig,
         founder: Founder<'_>,
+        accepts_damage: bool,
     ) -> Result<(Restored, Founding), RestoreFailure> {
-        let (log, _repairs) = Log::open(disk, old.log.clone()).map_err(OpenError::Log)?;
-        if log.id() != super::founding::log_id(old) {
-            return Err(OpenError::Foreign.into());
-        }
-        let reference = log.checkpoint();
-        let reader = CheckpointReader::open(disk, &reference).map_err(OpenError::Checkpoint)?;
-        let mut machine = restore(disk, &reader, founder.config)?;
-        let mut members = reader.manifest().header.members.clone();
-        // What a majority acknowledged may be here without this member having heard so.
-        // The audit log of the old cluster stays with it; that of the new one begins with this.
-        replay(disk, &log, &mut machine, &mut members, log.last_index(), &mut |_| {})?;
+        let (machine, lost) = match last_state(disk, old, founder.config) {
+            Err(OpenError::Log(log::OpenError::Damage(_)) | OpenError::Checkpoint(_)) if accepts_damage => {
+                readable_state(disk, old, founder.config)?
+            }
+            state => (state?, None),
+        };
         let was_removed = machine.settings.members().iter().all(|member| member.id != old.id);
-        found(machine, founder, was_removed).map_err(|failure| match failure {
+        found(machine, founder, lost, was_removed).map_err(|failure| match failure {
             RestoreFailure::DataKey(_) if was_removed => RestoreFailure::RemovedMember,
             failure => failure,
         })
     }
 }
 
+/// The state at the end of an intact log.
+fn last_state(disk: &dyn DiskRead, old: &ReplicaConfig, config: &ReplicaConfig) -> Result<Machine, OpenError> {
+    let (log, _repairs) = Log::open(disk, old.log.clone()).map_err(OpenError::Log)?;
+    if log.id() != super::founding::log_id(old) {
+        return Err(OpenError::Foreign);
+    }
+    let reader = CheckpointReader::open(disk, &log.checkpoint()).map_err(OpenError::Checkpoint)?;
+    let mut machine = restore(disk, &reader, config)?;
+    let mut members = reader.manifest().header.members.clone();
+    // What a majority acknowledged may be here without this member having heard so.
+    // The audit log of the old cluster stays with it; that of the new one begins with this.
+    replay(disk, &log, &mut machine, &mut members, log.last_index(), &mut |_| {})?;
+    Ok(machine)
+}
+
+/// The state before the first entry that cannot be read; the first and the last entry that are lost.
+fn readable_state(
+    disk: &dyn DiskRead,
+    old: &ReplicaConfig,
+    config: &ReplicaConfig,
+) -> Result<(Machine, Option<(u64, u64)>), OpenError> {
+    let mut salvage = Salvage::examine(disk).map_err(OpenError::Log)?;
+    if salvage.id() != super::founding::log_id(old) {
+        return Err(OpenError::Foreign);
+    }
+    // Without an intact one, this says what is wrong with the one that the log builds on.
+    let checkpoint = salvage.newest_checkpoint(disk).unwrap_or(salvage.checkpoint());
+    let reader = CheckpointReader::open(disk, &checkpoint).map_err(OpenError::Checkpoint)?;
+    let mut machine = restore(disk, &reader, config)?;
+    let mut members = reader.manifest().header.members.clone();
+    let lost = salvage.cut(disk, &checkpoint).map_err(OpenError::Log)?;
+    let entries = |each: &mut dyn FnMut(raft::eraftpb::Entry)| salvage.for_each_entry(disk, checkpoint.index, each);
+    apply_all(entries, &mut machine, &mut members, &mut |_| {})?;
+    Ok((machine, lost))
+}
+
 fn found(
     mut machine: Machine,
     mut founder: Founder<'_>,
+    lost: Option<(u64, u64)>,
     was_removed: bool,
 ) -> Result<(Restored, Founding), RestoreFailure> {
     let config = founder.config;
@@ -195,6 +231,7 @@ fn found(
         founded: index + 1,
         zones: Vec::new(),
         key_count: machine.settings.keys().len(),
+        lost,
         was_removed,
     };
     let stepped = machine.step_serials(founder.serial_gap, founder.now_s);

@@ -230,15 +230,28 @@ fn the_last_member_founds_another_cluster_with_all_that_it_has() {
     cluster.kill(last);
     let (config, old_key, mut nonce) = (new_config(&cluster), DataKey::new(1, &OLD_KEY), || [3; 12]);
     let (old, disk) = (cluster.config(last), cluster.machines[&last].disk.clone());
-    let result = Replica::recover(&disk, &old, founder(&config, &old_key, &mut nonce));
+    let result = Replica::recover(&disk, &old, founder(&config, &old_key, &mut nonce), false);
     let (mut new, told) = founded(&cluster, result);
     assert_eq!(told.applied.0, status.last_index);
     assert_eq!((told.cluster_id, &told.members[..], told.founded), ([7; 16], &[1, 2, 3][..], status.last_index + 1));
     assert!((1..=6).all(|number| new.has(1, &address(number))));
     let request = new.add(1, &address(7));
     new.assert_done(request);
+    // The record of entry 4 is damaged: what comes before it is taken over, and only if the operator accepts that.
+    let log = disk.list().unwrap().into_iter().map(|(file, _)| file).find(|file| file.starts_with("log-")).unwrap();
+    let at = disk.octets(&log).unwrap().windows(3).position(|octets| octets == b"\x02a4").unwrap();
+    let mut damaged = disk.clone();
+    damaged.flip(&log, at * 8 + 1);
+    let refused = Replica::recover(&damaged, &old, founder(&config, &old_key, &mut nonce), false).err();
+    assert!(matches!(refused, Some(RestoreFailure::Open(OpenError::Log(_)))), "{refused:?}");
+    let result = Replica::recover(&damaged, &old, founder(&config, &old_key, &mut nonce), true);
+    let (new, part) = founded(&cluster, result);
+    assert_eq!(part.lost, Some((part.applied.0 + 1, status.last_index)));
+    let kept: Vec<u8> = (1..=6).filter(|number| new.has(1, &address(*number))).collect();
+    assert_eq!(kept, [1, 2, 3]);
+    assert_eq!(told.lost, None);
     // Somebody else's directory is none of it.
-    let foreign = Replica::recover(&disk, &cluster.config(leader), founder(&config, &old_key, &mut nonce)).err();
+    let foreign = Replica::recover(&disk, &cluster.config(leader), founder(&config, &old_key, &mut nonce), false).err();
     assert_eq!(foreign, Some(RestoreFailure::Open(OpenError::Foreign)));
 }
 
@@ -254,7 +267,7 @@ fn the_directory_of_a_member_that_was_removed_says_so() {
     for (id, was_removed) in [(gone, true), (left, false), (leader, false)] {
         cluster.kill(id);
         let (old, disk, mut nonce) = (cluster.config(id), cluster.machines[&id].disk.clone(), || [3; 12]);
-        let (told, _) = Replica::recover(&disk, &old, founder(&config, &old_key, &mut nonce)).unwrap();
+        let (told, _) = Replica::recover(&disk, &old, founder(&config, &old_key, &mut nonce), false).unwrap();
         assert_eq!(told.was_removed, was_removed, "member {id}");
         assert_eq!(told.members.contains(&id), !was_removed, "member {id}");
     }

@@ -36,6 +36,7 @@ fn api_before(dir: &std::path::Path, events: Sender<Event>, shared: Arc<Shared>)
         bulk_sync: Arc::default(),
         audit: Arc::default(),
         external: Arc::default(),
+        scrub: Arc::default(),
         desk: Desk::new(1).0,
         transfers: Arc::default(),
     };

@@ -15,7 +15,7 @@ use crate::files::data_key::DataKeyFile;
 use crate::files::layout::socket_of;
 use crate::limits::{
     API_HOSTS_MAX, CHECKPOINT_BYTES_MIN, CONNECTIONS_MEMORY_BYTES_MIN, LISTEN_ADDRESSES_MAX, RATE_LIMIT_MAX,
-    SMALL_FILE_BYTES_MAX, UDP_PAYLOAD_DEFAULT, UDP_RESPONSE_OCTETS_MAX, UDP_WORKERS_MAX,
+    SCRUB_INTERVAL_S, SMALL_FILE_BYTES_MAX, UDP_PAYLOAD_DEFAULT, UDP_RESPONSE_OCTETS_MAX, UDP_WORKERS_MAX,
 };
 use crate::problem::{Exit, Problem};
 use address::PeerAddress;
@@ -200,6 +200,14 @@ pub(crate) struct Log {
     pub(crate) keep_entries: u64,
     /// Octets of log that stay behind a checkpoint at most.
     pub(crate) keep_bytes: u64,
+    /// Seconds between two scrubs of log and checkpoints; 0: never.
+    #[serde(skip_serializing_if = "is_scrub_default")]
+    pub(crate) scrub_interval_s: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+const fn is_scrub_default(interval_s: &u64) -> bool {
+    *interval_s == SCRUB_INTERVAL_S
 }
 
 impl Default for Log {
@@ -209,6 +217,7 @@ impl Default for Log {
             checkpoint_bytes: log.checkpoint_due_bytes,
             keep_entries: log.entries_behind_checkpoint,
             keep_bytes: log.bytes_behind_checkpoint,
+            scrub_interval_s: SCRUB_INTERVAL_S,
         }
     }
 }
@@ -287,7 +296,7 @@ const TABLES: &[(&str, &[&str])] = &[
     ("api", &["listen", "token_file", "socket", "hosts"]),
     ("peer", &["listen", "advertise", "ca_file", "cert_file", "key_file", "members"]),
     ("peer.members", &["id", "address"]),
-    ("log", &["checkpoint_bytes", "keep_entries", "keep_bytes"]),
+    ("log", &["checkpoint_bytes", "keep_entries", "keep_bytes", "scrub_interval_s"]),
     ("audit", Audit::KEYS),
     ("zones", Zones::KEYS),
 ];
@@ -543,6 +552,7 @@ address = "127.0.0.1:21001"
 checkpoint_bytes = 65536
 keep_entries = 100
 keep_bytes = 5
+scrub_interval_s = 6
 [dns.rate_limit]
 per_second = 5
 burst = 6

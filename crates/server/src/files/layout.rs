@@ -16,6 +16,8 @@
 //!   DIR/node-1/data.booted   there once the node has data of its own
 //!   DIR/node-1/data.quarantined  why the node must not vote on its data
 //!   DIR/node-1/data.doubt    what the node's log may lack, until that is cleared up
+//!   DIR/node-1/data.members  the members and their keys, for a node that cannot read its state
+//!   DIR/node-1/data.scrubbed when log and checkpoints were last read without finding damage
 //!   DIR/node-1/data.sock     the API for the command line on this machine; it stays when the node stops
 //!   DIR/node-1/data.audit    who updated what; data.audit.1 to .7 are older
 //! ```
@@ -155,6 +157,16 @@ pub(crate) fn audit_of(data: &Path) -> PathBuf {
 /// The address that the node last announced to the cluster. If its configuration differs, the node announces again.
 pub(crate) fn peer_address_of(data: &Path) -> PathBuf {
     data.with_extension("peer-address")
+}
+
+/// When log and checkpoints were last read without finding damage.
+pub(crate) fn scrubbed_of(data: &Path) -> PathBuf {
+    data.with_extension("scrubbed")
+}
+
+/// The members and their keys, as the node last knew them.
+pub(crate) fn members_of(data: &Path) -> PathBuf {
+    data.with_extension("members")
 }
 
 /// There once the node has data of its own: older software, which makes data at the first start, looks for it.

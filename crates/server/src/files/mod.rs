@@ -8,6 +8,7 @@ pub(crate) mod data_key;
 pub(crate) mod key_file;
 pub(crate) mod layout;
 pub(crate) mod local_socket;
+pub(crate) mod members;
 pub(crate) mod secret_length;
 // Who may read it.
 pub(crate) mod tighten;

@@ -4,6 +4,7 @@ use super::audit_log::AuditCounters;
 use super::drops::SocketDrops;
 use super::handle::Shared;
 use super::replica_thread::ReplicaCounters;
+use super::scrub::ScrubCounters;
 use crate::listen::counters::{AllConnections, ListenCounters};
 use crate::metrics::DurationHistogram;
 use crate::metrics::text::{Kind, Page};
@@ -31,6 +32,7 @@ pub(crate) struct NodeMetrics {
     pub(crate) bulk_sync: Arc<DurationHistogram>,
     pub(crate) audit: Arc<AuditCounters>,
     pub(crate) external: Arc<ExternalCounters>,
+    pub(crate) scrub: Arc<ScrubCounters>,
     pub(crate) desk: Desk,
     pub(crate) transfers: Arc<Transfers>,
 }
@@ -55,6 +57,7 @@ impl NodeMetrics {
         self.audit.write(&mut page);
         crate::log::write_metrics(&mut page);
         self.external.write(&mut page);
+        self.scrub.write(&mut page);
         self.queues(&mut page, shared);
         page.histogram("catamaran_log_sync_seconds", "Time of one sync of the log.", &self.log_sync);
         page.histogram("catamaran_bulk_sync_seconds", "Time of one sync of a checkpoint.", &self.bulk_sync);

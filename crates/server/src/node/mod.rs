@@ -9,6 +9,7 @@
 //!   log        writes and syncs the log; clients wait for it
 //!   bulk       writes checkpoints
 //!   reads      reads checkpoints and old log for peers
+//!   scrub      looks for damage in log and checkpoints, once a week
 //!   peers      connections between nodes
 //!   peers-bulk the same, of checkpoints
 //!   api        HTTP
@@ -36,7 +37,9 @@ pub(crate) mod first_state;
 pub(crate) mod handle;
 pub(crate) mod open;
 pub(crate) mod readers;
+mod repair;
 pub(crate) mod replica_thread;
+mod scrub;
 // Who updated what.
 pub(crate) mod audit_log;
 pub(crate) mod rights;
@@ -95,11 +98,13 @@ use guards::Guards;
 use handle::{Event, ReplicaHandle, Shared};
 use identity::Identity;
 use metrics::NodeMetrics;
+use open::NotOpened;
 use readers::Readers;
 use reload::{Reload, Source};
 use replica::Replica;
 use replica::io::{Input, Serving};
 use replica_thread::{ReplicaCounters, ReplicaThread};
+use scrub::ScrubCounters;
 use sockets::{ClientSockets, Sockets};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
@@ -139,7 +144,16 @@ impl Prepared {
     /// Runs the node until told to stop.
     pub(crate) fn run(self, stop: &Stop, source: Source) -> Result<(), Problem> {
         let Self { config, identity, sockets } = self;
-        let replica = open::open(&config, &identity)?;
+        let replica = match open::open(&config, &identity) {
+            Ok(replica) => replica,
+            Err(NotOpened::Damaged(damaged)) => {
+                if repair::run(&config, &identity, &sockets, stop, damaged)? == repair::Ended::Stopped {
+                    return Ok(());
+                }
+                open::open(&config, &identity).map_err(NotOpened::into_problem)?
+            }
+            Err(NotOpened::Failed(problem)) => return Err(problem),
+        };
         // What reading checkpoint and log took is no longer needed, and this thread will ask for little.
         crate::memory::give_back();
         let mut node = Node::start(&config, &identity, sockets, replica)?;
@@ -219,6 +233,7 @@ struct Counters {
     bulk_sync: Arc<DurationHistogram>,
     audit: Arc<AuditCounters>,
     external: Arc<ExternalCounters>,
+    scrub: Arc<ScrubCounters>,
 }
 
 impl Counters {
@@ -262,6 +277,7 @@ impl Counters {
             bulk_sync: self.bulk_sync,
             audit: self.audit,
             external: self.external,
+            scrub: self.scrub,
             desk,
             transfers,
         }
@@ -301,6 +317,7 @@ impl Node {
         };
         let (udp, streams) = workers(count, tls.is_some(), worker);
         let (disks, audit, writers) = threads::writers(config, &handle, &counters)?;
+        threads::scrub(config, identity, &counters.scrub, &stop_workers)?;
         let ([peers, peers_bulk], links) = threads::peers(config, identity, sockets.peer, &handle, &counters)?;
         let thread = ReplicaThread {
             replica,

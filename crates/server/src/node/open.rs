@@ -11,23 +11,48 @@ use crate::config::Config;
 use crate::files::layout::{audit_of, doubt_of};
 use crate::limits::ZONES_HELD_SHARE;
 use crate::problem::{Exit, Problem};
-use replica::checkpoint::CheckpointError;
+use replica::checkpoint::{CheckpointError, Flaw};
 use replica::disk::{DiskError, DiskRead};
 use replica::io::Input;
+use replica::log::Damage;
 use replica::{OpenError, Replica, ReplicaConfig, log};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
+/// Why a replica is not open.
+#[derive(Debug)]
+pub(super) enum NotOpened {
+    /// Its log or checkpoint is damaged. Other members may have the damaged part.
+    Damaged(Problem),
+    /// Anything else.
+    Failed(Problem),
+}
+
+impl From<Problem> for NotOpened {
+    fn from(problem: Problem) -> Self {
+        Self::Failed(problem)
+    }
+}
+
+impl NotOpened {
+    pub(super) fn into_problem(self) -> Problem {
+        let (Self::Damaged(problem) | Self::Failed(problem)) = self;
+        problem
+    }
+}
+
 /// Opens the replica in the node's data directory.
-pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, Problem> {
+pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, NotOpened> {
     let disk = StartReads::new(&config.dir);
     let failed =
         |why: String| Problem::new(Exit::Failed, "the node's data cannot be opened", why).at(config.dir.display());
     if let Some(why) = quarantined(&config.dir).map_err(|error| failed(error.to_string()))? {
-        return Err(Problem { exit: Exit::Quarantined, ..failed(why) }.hint(REPLACE));
+        return Err(Problem { exit: Exit::Quarantined, ..failed(why) }.hint(REPLACE).into());
     }
     if disk.list().map_err(|error| failed(error.to_string()))?.is_empty() {
-        return Err(failed("the directory is empty, and this node has had data and has voted".into()).hint(GONE));
+        return Err(failed("the directory is empty, and this node has had data and has voted".into())
+            .hint(GONE)
+            .into());
     }
     if let Err(error) = make_room(&config.dir) {
         tracing::warn!(%error, dir = %config.dir.display(), "cannot make room for the start");
@@ -57,8 +82,20 @@ pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, Prob
     opened.map_err(|error| {
         let (exit, hint) = told(&error);
         let problem = Problem { exit, ..failed(error.to_string()) };
-        if let Some(hint) = hint { problem.hint(hint) } else { problem }
+        let problem = if let Some(hint) = hint { problem.hint(hint) } else { problem };
+        if is_damage(&error) { NotOpened::Damaged(problem) } else { NotOpened::Failed(problem) }
     })
+}
+
+/// Whether a part of the data is damaged or missing that another member may have.
+pub(crate) fn is_damage(error: &OpenError) -> bool {
+    match error {
+        OpenError::Log(log::OpenError::Damage(damage)) => !matches!(damage.what, Damage::Version(_) | Damage::Foreign),
+        OpenError::Log(log::OpenError::Disk(DiskError::Missing { .. }))
+        | OpenError::Checkpoint(CheckpointError::Disk(DiskError::Missing { .. })) => true,
+        OpenError::Checkpoint(CheckpointError::Damage(damage)) => !matches!(damage.what, Flaw::Version(_)),
+        _ => false,
+    }
 }
 
 fn unreadable_doubt(config: &Config, error: &std::io::Error) -> Problem {

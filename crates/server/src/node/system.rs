@@ -60,6 +60,13 @@ pub(crate) fn raise_file_limit() -> u64 {
     if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) } == 0 { limit.rlim_cur } else { before }
 }
 
+/// Lets the kernel drop what it has of a file in memory, so that the next read is of the disk.
+pub(crate) fn forget_cached(file: &std::fs::File, offset: u64, len: usize) {
+    let (offset, len) = (i64::try_from(offset).unwrap_or(0), i64::try_from(len).unwrap_or(0));
+    // SAFETY: the call has no pointers. Where it fails, the read is of memory.
+    let _ = unsafe { libc::posix_fadvise(file.as_raw_fd(), offset, len, libc::POSIX_FADV_DONTNEED) };
+}
+
 /// Lowers the calling thread by as much below the others of the process: it gives way to them when cores are scarce. A
 /// flood of queries then leaves the replica its time, and nobody needs the privilege to raise that one. Threads that it
 /// starts inherit it.

@@ -10,12 +10,14 @@ use super::idle::IdleThread;
 use super::leisure;
 use super::readers::Zones;
 use super::replica_thread::{DiskQueues, ReplicaThread};
+use super::scrub::{Scrub, ScrubCounters};
 use super::system::give_way;
 use super::trust_keeper::TrustKeeper;
 use super::{Counters, Worker};
 use crate::api::{Api, JoinOffer};
 use crate::config::Config;
 use crate::files::layout::{audit_of, peer_address_of};
+use crate::files::members::MembersKeeper;
 use crate::limits::{API_NICE_STEP, DATAGRAM_OCTETS_MAX, PACKET_NICE_STEP, ZONES_HELD_SHARE};
 use crate::listen::batch::BatchSocket;
 use crate::listen::udp::UdpWorker;
@@ -44,7 +46,7 @@ use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
 /// Starts a thread that the node needs: if it panics, the process ends.
@@ -73,6 +75,22 @@ pub(super) fn writers(
     let (disks, mut writers) = disks(config, handle, counters, audit.barrier())?;
     writers.push(writer);
     Ok((disks, audit, writers))
+}
+
+/// Starts the thread that looks for damage on the disk, unless the configuration has it off.
+pub(super) fn scrub(
+    config: &Config,
+    identity: &Identity,
+    counters: &Arc<ScrubCounters>,
+    stop: &Stop,
+) -> Result<(), Problem> {
+    if config.log.scrub_interval_s == 0 {
+        return Ok(());
+    }
+    let interval = Duration::from_secs(config.log.scrub_interval_s);
+    let (dir, counters, stop) = (config.dir.clone(), counters.clone(), stop.clone());
+    let scrub = Scrub { dir, interval, seed: identity.seed, counters, stop };
+    spawn("scrub".to_owned(), move || scrub.run()).map(|_| ())
 }
 
 /// Starts the thread that writes the audit log.
@@ -224,7 +242,7 @@ pub(super) fn peers(
         data_key_file: config.data_key(),
         api_token: identity.token.clone(),
     };
-    let keys = KeyDesk { handle: handle.clone(), data_key_file: config.data_key() };
+    let keys = KeyDesk { handle: handle.clone(), data_key_file: config.data_key(), data_dir: config.dir.clone() };
     let (tls, counters) = (&identity.tls, &counters.peer);
     let desks = Some((join, keys));
     let acceptor = Acceptor::new(
@@ -305,8 +323,9 @@ pub(super) fn keepers(
     identity: &Identity,
     clients: Arc<ClientSecrets>,
     handle: &ReplicaHandle,
-) -> (TrustKeeper, Option<Announcer>) {
-    (trust_keeper(config, identity, clients, handle), announcer(config, identity, handle))
+) -> (TrustKeeper, Option<Announcer>, MembersKeeper) {
+    let members = MembersKeeper::new(&config.dir, handle.shared().trust.subscribe());
+    (trust_keeper(config, identity, clients, handle), announcer(config, identity, handle), members)
 }
 
 /// Makes the task that announces this node's address, if the configuration has one.
@@ -320,7 +339,7 @@ fn announcer(config: &Config, identity: &Identity, handle: &ReplicaHandle) -> Op
 pub(super) fn api(
     (tcp, local): (std::net::TcpListener, Option<std::os::unix::net::UnixListener>),
     api: Api,
-    (keeper, announcer): (TrustKeeper, Option<Announcer>),
+    (keeper, announcer, members): (TrustKeeper, Option<Announcer>, MembersKeeper),
 ) -> Result<Runtime, Problem> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
@@ -334,6 +353,7 @@ pub(super) fn api(
     let local = local.map(tokio::net::UnixListener::from_std).transpose().map_err(runtime_failed)?;
     drop(entered);
     runtime.spawn(vital("trust keeper", keeper.run()));
+    runtime.spawn(vital("members keeper", members.run()));
     announcer.map(|announcer| runtime.spawn(vital("announcer", announcer.run())));
     runtime.spawn(vital("api", crate::api::serve(tcp, local, Arc::new(api))));
     Ok(runtime)

@@ -9,6 +9,7 @@ use super::frame::{Greeting, Hello, KEY_REFUSED, REMOVED, Welcome, read_len};
 use super::join::JoinDesk;
 use super::member_connections::{MemberConnections, MemberPlace};
 use super::pending::{Pending, PendingPlace};
+use super::repair::RepairDesk;
 use super::{LaneRuntimes, PeerCounters, PeerEvents, announce, lane_octet, node_number, silence, vouch};
 use crate::config::Tcp;
 use crate::limits::{
@@ -45,6 +46,8 @@ pub(crate) struct Acceptor<E> {
     admission: Admission,
     /// Lets nodes join, and gives members data keys.
     desks: Option<(JoinDesk, KeyDesk)>,
+    /// Gives members parts of the log and the checkpoint.
+    repairs: Option<RepairDesk>,
     runtimes: LaneRuntimes,
     /// Inbound budgets of the three lanes: a checkpoint on its way never holds up a heartbeat.
     budgets: [Arc<Semaphore>; 3],
@@ -78,6 +81,7 @@ impl<E: PeerEvents> Acceptor<E> {
         const { assert!(PEER_INBOUND_BYTES_MAX >= PEER_FRAME_BYTES_MAX) };
         let (per_second, burst) = (PEER_HANDSHAKES_PER_SECOND, PEER_HANDSHAKES_BURST);
         let rate = Tcp { handshakes_per_second: per_second, handshakes_burst: burst, ..Tcp::default() };
+        let repairs = desks.as_ref().map(|(_, keys)| RepairDesk::new(&keys.data_dir));
         Self {
             tls,
             welcome,
@@ -85,6 +89,7 @@ impl<E: PeerEvents> Acceptor<E> {
             counters,
             admission,
             desks,
+            repairs,
             runtimes,
             budgets: std::array::from_fn(|_| Arc::new(Semaphore::new(PEER_INBOUND_BYTES_MAX))),
             rate: HandshakeRate::new(&rate, &[]),
@@ -138,6 +143,14 @@ impl<E: PeerEvents> Acceptor<E> {
             Greeting::Lane(hello) => hello,
             Greeting::Join => {
                 return desks()?.0.serve(&mut stream, &self.admission, &self.joins, (deadline, place)).await;
+            }
+            Greeting::Repair => {
+                let identity = identity.ok_or_else(|| denied("no certificate".into()))?;
+                let desk = self.repairs.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+                drop(place);
+                let (desk, admission) = (desk.clone(), self.admission.clone());
+                let serve = async move { desk.serve(&mut stream, &admission, &identity).await };
+                return self.runtimes.bulk.spawn(serve).await.map_err(io::Error::other)?;
             }
             Greeting::DataKey | Greeting::Vouch | Greeting::Announce => {
                 let identity = identity.ok_or_else(|| denied("no certificate".into()))?;

@@ -35,6 +35,8 @@ struct KeyRequest {
 pub(crate) struct KeyDesk {
     pub(crate) handle: ReplicaHandle,
     pub(crate) data_key_file: DataKeyFile,
+    /// Where log and checkpoints are.
+    pub(crate) data_dir: std::path::PathBuf,
 }
 
 impl KeyDesk {

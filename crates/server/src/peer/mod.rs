@@ -17,6 +17,7 @@ mod member_connections;
 pub(crate) mod outlet;
 mod pending;
 pub(crate) mod reach;
+pub(crate) mod repair;
 pub(crate) mod resolve;
 mod silence;
 mod vouch;

@@ -13,6 +13,7 @@ mod order_of_answers;
 mod scenarios;
 mod spoofed_addresses;
 // How long datagrams are; what packet workers ask of the kernel, and what it says of them.
+mod damaged_disks;
 mod datagrams;
 mod packets;
 mod steady;

@@ -5,12 +5,12 @@ use crate::log::{CheckpointRef, Log, LogConfig, LogId, OpenError, Persisted, Rep
 use crate::testing::MemoryDisk;
 use raft::eraftpb::{Entry, HardState};
 
-pub(super) fn small_id() -> LogId {
+pub(in crate::log) fn small_id() -> LogId {
     LogId { cluster: *b"cluster-of-tests", member: 0x0000_0001_0000_0002, group: 6 }
 }
 
 /// Small enough that a handful of records changes segments.
-pub(super) fn small_config() -> LogConfig {
+pub(in crate::log) fn small_config() -> LogConfig {
     LogConfig {
         segment_bytes: 4096,
         block_bytes: 512,
@@ -27,34 +27,34 @@ pub(super) fn small_config() -> LogConfig {
 }
 
 /// The same for a disk with physical blocks of this size.
-pub(super) fn config_of_blocks(block_bytes: u64) -> LogConfig {
+pub(in crate::log) fn config_of_blocks(block_bytes: u64) -> LogConfig {
     let small = small_config();
     let segment_bytes = small.segment_bytes.max(4 * block_bytes);
     LogConfig { segment_bytes, block_bytes, ..small }
 }
 
 /// An entry whose octets say which one it is; every third is all zeros.
-pub(super) fn entry(index: u64, term: u64, size: usize) -> Entry {
+pub(in crate::log) fn entry(index: u64, term: u64, size: usize) -> Entry {
     let mut entry = Entry { index, term, ..Entry::default() };
     let fill = if index.is_multiple_of(3) { 0 } else { (index * 31 + term) as u8 };
     entry.data = vec![fill; size].into();
     entry
 }
 
-pub(super) fn entries(indices: std::ops::RangeInclusive<u64>, term: u64, size: usize) -> Vec<Entry> {
+pub(in crate::log) fn entries(indices: std::ops::RangeInclusive<u64>, term: u64, size: usize) -> Vec<Entry> {
     indices.map(|index| entry(index, term, size)).collect()
 }
 
-pub(super) fn hard_state(term: u64, vote: u64, commit: u64) -> HardState {
+pub(in crate::log) fn hard_state(term: u64, vote: u64, commit: u64) -> HardState {
     HardState { term, vote, commit, ..HardState::default() }
 }
 
 /// A small generator: the tests bring the seed.
 #[derive(Clone)]
-pub(super) struct Draws(pub(super) u64);
+pub(in crate::log) struct Draws(pub(in crate::log) u64);
 
 impl Draws {
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
+    pub(in crate::log) fn below(&mut self, bound: u64) -> u64 {
         // SplitMix64.
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -65,27 +65,27 @@ impl Draws {
 }
 
 /// A log, its disk, and the jobs that the disk has not finished.
-pub(super) struct Machine {
-    pub(super) disk: MemoryDisk,
-    pub(super) log: Log,
-    pub(super) tickets: Tickets,
+pub(in crate::log) struct Machine {
+    pub(in crate::log) disk: MemoryDisk,
+    pub(in crate::log) log: Log,
+    pub(in crate::log) tickets: Tickets,
     /// Jobs under way with the count of operations that are done; one a queue.
     under_way: Vec<(DiskJob, usize)>,
     /// The newest mark that was reported.
-    pub(super) mark: Option<u64>,
+    pub(in crate::log) mark: Option<u64>,
 }
 
 impl Machine {
-    pub(super) fn create(config: LogConfig) -> Self {
+    pub(in crate::log) fn create(config: LogConfig) -> Self {
         Self::create_on(MemoryDisk::default(), config)
     }
 
-    pub(super) fn create_on(disk: MemoryDisk, config: LogConfig) -> Self {
+    pub(in crate::log) fn create_on(disk: MemoryDisk, config: LogConfig) -> Self {
         let log = Log::create(small_id(), CheckpointRef::default(), config);
         Self::new(disk, log)
     }
 
-    pub(super) fn open(disk: MemoryDisk, config: LogConfig) -> Result<(Self, Vec<Repair>), OpenError> {
+    pub(in crate::log) fn open(disk: MemoryDisk, config: LogConfig) -> Result<(Self, Vec<Repair>), OpenError> {
         let (log, repairs) = Log::open(&disk, config)?;
         Ok((Self::new(disk, log), repairs))
     }
@@ -95,7 +95,7 @@ impl Machine {
     }
 
     /// Executes one operation of one queue, the log's first unless `bulk`; false when there is nothing to do.
-    pub(super) fn step(&mut self, bulk: bool) -> bool {
+    pub(in crate::log) fn step(&mut self, bulk: bool) -> bool {
         while let Some(job) = self.log.poll_job(&mut self.tickets) {
             assert!(self.under_way.iter().all(|(other, _)| other.queue != job.queue), "one job a queue");
             self.under_way.push((job, 0));
@@ -118,12 +118,12 @@ impl Machine {
     }
 
     /// Executes everything.
-    pub(super) fn settle(&mut self) {
+    pub(in crate::log) fn settle(&mut self) {
         while self.step(false) {}
     }
 
     /// All that the log holds.
-    pub(super) fn contents(&self) -> Contents {
+    pub(in crate::log) fn contents(&self) -> Contents {
         let mut held = Vec::new();
         let (first, last) = (self.log.first_index(), self.log.last_index());
         self.log.replay(&self.disk, first, last, |entry| held.push(entry)).unwrap();
@@ -133,18 +133,18 @@ impl Machine {
 
 /// Entries after a base.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Contents {
-    pub(super) base: u64,
-    pub(super) entries: Vec<Entry>,
+pub(in crate::log) struct Contents {
+    pub(in crate::log) base: u64,
+    pub(in crate::log) entries: Vec<Entry>,
 }
 
 impl Contents {
-    pub(super) fn last(&self) -> u64 {
+    pub(in crate::log) fn last(&self) -> u64 {
         self.base + self.entries.len() as u64
     }
 
     /// The entries from `first` on.
-    pub(super) fn from(&self, first: u64) -> &[Entry] {
+    pub(in crate::log) fn from(&self, first: u64) -> &[Entry] {
         let skip = (first.saturating_sub(self.base + 1) as usize).min(self.entries.len());
         &self.entries[skip..]
     }

@@ -3,7 +3,7 @@
 // The octets of a record, and the arithmetic.
 mod golden;
 // A log on a disk in memory, with a model beside it.
-mod harness;
+pub(super) mod harness;
 // Random programs with crashes.
 mod crashes;
 // Disks with larger physical blocks.

@@ -151,7 +151,8 @@ For when more than half of the voters are gone for good. What only they had is l
 `applied` in the last `catamaran status` of the nodes that are left, and take the one that is furthest. Its directory is
 only read. Serials jump ahead as with `cluster restore`. Nodes of the old cluster cannot join the new one, but most of
 them together can still run the old one: make sure that they stay off. A node that was ended because of its data
-(exit code 9), or had been removed, is taken with --accept-damage only: any other that is left is better.";
+(exit code 9), or had been removed, is taken with --accept-damage only: any other that is left is better. A damaged log
+is then read up to the first entry that is lost, and the command prints which entries are lost.";
 
 /// `cluster ...`
 #[derive(Subcommand, Debug)]

@@ -14,7 +14,7 @@ use crate::node::doubt;
 use crate::node::ending::quarantined;
 use crate::node::first_state;
 use crate::node::identity::Identity;
-use crate::node::open::replica_config;
+use crate::node::open::{is_damage, replica_config};
 use crate::node::system;
 use crate::peer::node_number;
 use crate::problem::{Exit, Problem};
@@ -35,6 +35,12 @@ struct Made {
     serial_gap: SerialGap,
 }
 
+/// What to do about damage that was not accepted.
+const ACCEPT_DAMAGE: &str = "start the node: it fetches what is damaged from the other nodes. If there is none, take \
+                             another node that is left, or a backup. If this is all that is left, add \
+                             --accept-damage: everything before the first damaged entry is taken over";
+/// What to do when there is nothing to build on.
+const NOTHING_INTACT: &str = "no checkpoint in the directory is intact: take another node that is left, or a backup";
 /// Zones whose serials are printed, so that an operator can compare them with those of the secondaries.
 const ZONES_PRINTED_MAX: usize = 10;
 
@@ -70,7 +76,7 @@ pub(super) fn recover(
     let accepted = if damage.is_some() { " accepted=damage" } else { "" };
     let from = format!("node-{}{accepted}", node_number(old_config.id));
     let made = Made { action: "cluster recover", from, accepts_removed: accept_damage, serial_gap };
-    found(args, &old_key, &made, |founder| Replica::recover(&disk, &old_config, founder))
+    found(args, &old_key, &made, |founder| Replica::recover(&disk, &old_config, founder, accept_damage))
 }
 
 fn read_key(file: &Path) -> Result<DataKey, Problem> {
@@ -124,17 +130,25 @@ fn found(
     let program = super::super::program();
     let text = format!(
         "made a cluster of one node in {}: {} zones, {} keys, all up to entry {} of the old cluster\n\
-         {}nodes of the old cluster cannot join. Run it with:\n  {program} serve --config {}\n\
+         {}{}nodes of the old cluster cannot join. Run it with:\n  {program} serve --config {}\n\
          and let others join with a token from:\n  {program} cluster add --dir {}\n",
         args.dir.display(),
         restored.zones.len(),
         restored.key_count,
         restored.applied.0,
+        lost(restored.lost),
         serials(&restored.zones),
         files.config().display(),
         args.dir.display(),
     );
     print(text.trim_end())
+}
+
+/// Says which entries are lost.
+fn lost(lost: Option<(u64, u64)>) -> String {
+    lost.map_or_else(String::new, |(first, last)| {
+        format!("entries {first} to {last} of the old cluster are lost: entry {first} is damaged\n")
+    })
 }
 
 /// Lists old and new serials of the first zones, then the number of the other zones.
@@ -181,6 +195,10 @@ fn fill(
     };
     let (restored, founding) = state(founder).map_err(|error| match error {
         RestoreFailure::RemovedMember => removed("the others have replaced the data key since"),
+        RestoreFailure::Open(error) if is_damage(&error) => {
+            let problem = Problem::new(Exit::Quarantined, "the old state is damaged", error);
+            problem.hint(if made.accepts_removed { NOTHING_INTACT } else { ACCEPT_DAMAGE })
+        }
         error => Problem::new(Exit::Input, "the old state cannot be taken over", error),
     })?;
     let failed = |error: io::Error| {
@@ -210,11 +228,12 @@ impl Made {
         let [old, new] = [restored.cluster_id, new].map(cluster_id::to_text);
         let nodes: Vec<String> = restored.members.iter().map(|&id| node_number(id).to_string()).collect();
         let subject = format!(
-            "old={old} new={new} through={} nodes={} from={}{} {}",
+            "old={old} new={new} through={} nodes={} from={}{}{} {}",
             restored.applied.0,
             nodes.join(","),
             self.from,
             if restored.was_removed { " accepted=removed" } else { "" },
+            restored.lost.map_or_else(String::new, |(first, last)| format!(" lost={first}-{last}")),
             who(),
         );
         ActionRecord { index: restored.founded, time_ms: system::now().wall_ms, action: self.action, subject }

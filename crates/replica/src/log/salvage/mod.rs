@@ -1,0 +1,457 @@
+//! What is left of a damaged log: which entries are intact, which are missing, and which entries of another member may
+//! take their place.
+//!
+//! ```text
+//!   examine -> wants -> (ask members) -> take, until nothing is missing -> rewrite -> Log::open
+//! ```
+//!
+//! **Which entry of another member is the one that is missing.** One of these must hold, else it is refused:
+//!
+//! - The other log has the first entry after the gap, with the same index and term. Two logs that share an entry are
+//!   identical up to it (log matching, raft paper 5.3).
+//! - The entry is committed, and this log knows that too. All members have the same committed entries (state machine
+//!   safety, raft paper 5.4.3).
+//! - The entry is committed, nothing is left in this log after the gap, and what is left before it is committed or is in
+//!   the other log too. Then the log goes on as if a leader had brought the entry.
+//! - The header of the damaged record is intact, and the entries encode to the checksum that it has for its body.
+//!
+//! Entries after the last committed one may be on no other member. When no member can help, the log ends before the
+//! gap, and the member starts with a [`Doubt`]: it votes for no log that lacks what it may have acknowledged.
+//!
+//! Term and vote are never guessed. They are in the vote file before the record that has them too. A log whose last
+//! record and one copy of the vote file are damaged is not repaired.
+
+// Reading what is there.
+mod survey;
+// Questions and answers.
+mod talk;
+// The new log.
+mod rewrite;
+
+pub use rewrite::Rewrite;
+pub use talk::{Answer, Ask};
+
+use super::damage::{Damage, LogDamage, OpenError};
+use super::fetch::decode_span;
+use super::limits::REPAIR_BYTES_MAX;
+use super::record::{self, Header, entry_bytes};
+use super::segment::segment_file;
+use super::vote::{OpenedVote, VOTE_FILE, VoteFile};
+use super::{CheckpointRef, LogId, Position};
+use crate::checkpoint::{is_checkpoint, verified};
+use crate::disk::DiskRead;
+use crate::replica::Doubt;
+use core::fmt;
+use raft::eraftpb::{Entry, HardState};
+use std::collections::BTreeMap;
+use survey::{Found, Survey, Tail, is_seal_between};
+
+/// Entries of one intact record that no later record voids.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    last: u64,
+    segment: u64,
+    offset: u64,
+    bytes: u64,
+    /// The one bit of it that is wrong on the disk.
+    wrong_bit: Option<usize>,
+}
+
+/// A record whose body is damaged and whose header is intact.
+#[derive(Clone, Debug)]
+struct Pin {
+    header: Header,
+    /// The last of its entries that no later record voids.
+    last: u64,
+}
+
+/// What is left of a damaged log.
+#[derive(Debug)]
+pub struct Salvage {
+    id: LogId,
+    findings: Vec<LogDamage>,
+    /// By their first entry.
+    pieces: BTreeMap<u64, Piece>,
+    pins: Vec<Pin>,
+    /// Entries of other members that took the place of missing ones.
+    taken: BTreeMap<u64, Entry>,
+    taken_bytes: usize,
+    last_header: Header,
+    hard_state: HardState,
+    /// The last entry of the log.
+    last: u64,
+    newest_file: u64,
+    doubt: Option<Doubt>,
+}
+
+/// Why an answer is not used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// It has no entries.
+    Empty,
+    /// Nothing shows that the entries are those that are missing.
+    Unproven,
+    /// The entries differ from the checksum of the record that held them.
+    Checksum,
+    /// Terms go back, or are newer than the log.
+    Terms,
+    /// More entries are missing than memory is allowed for.
+    TooLarge,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Empty => "it does not have the entries",
+            Self::Unproven => "nothing shows that its entries are those that are missing",
+            Self::Checksum => "its entries differ from the checksum of the damaged record",
+            Self::Terms => "the terms of its entries do not fit",
+            Self::TooLarge => "too many entries are missing",
+        })
+    }
+}
+
+impl Salvage {
+    /// Reads all that is left of a log.
+    ///
+    /// # Errors
+    /// [`OpenError`]: what is left is not enough to build on.
+    pub fn examine(disk: &dyn DiskRead) -> Result<Self, OpenError> {
+        let OpenedVote { file, vote, is_copy_lost, .. } = VoteFile::open(disk, true)?;
+        let id = file.id();
+        let survey = Survey::of(disk, id, vote.newest_segment)?;
+        let last_header = survey.found.last().expect("a survey has a record").header.clone();
+        if is_copy_lost && survey.tail != Tail::Intact {
+            return Err(LogDamage { file: VOTE_FILE.into(), offset: 0, what: Damage::Vote }.into());
+        }
+        let hard_state = super::open::newest_vote(&last_header, vote, is_copy_lost)?;
+        let doubt = (survey.tail == Tail::Unknown).then_some(Doubt {
+            term: hard_state.term,
+            index: u64::MAX,
+            is_diverged: false,
+            is_torn: false,
+        });
+        let mut salvage = Self {
+            id,
+            findings: survey.findings,
+            pieces: BTreeMap::new(),
+            pins: Vec::new(),
+            taken: BTreeMap::new(),
+            taken_bytes: 0,
+            last: last_header.last,
+            last_header,
+            hard_state,
+            newest_file: survey.newest_file,
+            doubt,
+        };
+        salvage.follow(&survey.found);
+        Ok(salvage)
+    }
+
+    /// Follows the intact headers from the oldest on.
+    fn follow(&mut self, found: &[Found]) {
+        let mut previous: Option<&Header> = None;
+        for Found { header, is_whole, wrong_bit } in found {
+            if let Some(previous) = previous
+                && header.number != previous.number + 1
+                && !is_seal_between(previous, header)
+            {
+                // The records between may have replaced all that was not committed.
+                self.void_from(previous.hard_state.commit + 1);
+            }
+            if header.cleared {
+                self.void_from(0);
+            }
+            if header.entry_count > 0 {
+                self.void_from(header.first);
+                if *is_whole {
+                    let Header { last, segment, offset, .. } = *header;
+                    let (bytes, wrong_bit) = (header.disk_bytes(), *wrong_bit);
+                    self.pieces.insert(header.first, Piece { last, segment, offset, bytes, wrong_bit });
+                } else {
+                    self.pins.push(Pin { header: header.clone(), last: header.last });
+                }
+            }
+            previous = Some(header);
+        }
+    }
+
+    /// Voids the entry at `first` and all after it.
+    fn void_from(&mut self, first: u64) {
+        self.pieces.split_off(&first);
+        if let Some(mut piece) = self.pieces.last_entry() {
+            let last = &mut piece.get_mut().last;
+            *last = (*last).min(first.saturating_sub(1));
+        }
+        self.pins.retain(|pin| pin.header.first < first);
+        self.pins.iter_mut().for_each(|pin| pin.last = pin.last.min(first.saturating_sub(1)));
+    }
+
+    /// The places that are damaged.
+    #[must_use]
+    pub fn findings(&self) -> &[LogDamage] {
+        &self.findings
+    }
+
+    /// Whose log it is.
+    #[must_use]
+    pub const fn id(&self) -> LogId {
+        self.id
+    }
+
+    /// The checkpoint that the log builds on.
+    #[must_use]
+    pub const fn checkpoint(&self) -> CheckpointRef {
+        self.last_header.checkpoint
+    }
+
+    /// The newest intact checkpoint on the disk. The one that the log builds on, if that is intact.
+    #[must_use]
+    pub fn newest_checkpoint(&self, disk: &dyn DiskRead) -> Option<CheckpointRef> {
+        let named = self.checkpoint();
+        // A member that joined has none before a leader sends it one.
+        if named.index == 0 {
+            return Some(named);
+        }
+        let files = disk.list().ok()?;
+        let intact = |(file, _): &(String, u64)| verified(disk, file);
+        let all: Vec<CheckpointRef> = files.iter().filter(|(file, _)| is_checkpoint(file)).filter_map(intact).collect();
+        all.iter().find(|found| **found == named).or_else(|| all.iter().max_by_key(|found| found.index)).copied()
+    }
+
+    /// The last entry that is known to be committed.
+    #[must_use]
+    pub const fn commit(&self) -> u64 {
+        self.hard_state.commit
+    }
+
+    /// The last entry of the log.
+    #[must_use]
+    pub const fn last_index(&self) -> u64 {
+        self.last
+    }
+
+    /// What the repaired log may lack. The shell stores it before it writes the new log.
+    #[must_use]
+    pub const fn doubt(&self) -> Option<Doubt> {
+        self.doubt
+    }
+
+    /// The questions to members: the entries after a checkpoint that are missing.
+    ///
+    /// # Errors
+    /// [`OpenError`] when the disk does not give what it gave before.
+    pub fn wants(&self, disk: &dyn DiskRead, checkpoint: &CheckpointRef) -> Result<Vec<Ask>, OpenError> {
+        let mut wants = Vec::new();
+        // The term of an uncommitted entry shows whether the log goes on from a checkpoint that ends with it.
+        let mut next = checkpoint.index + u64::from(checkpoint.index <= self.hard_state.commit);
+        while next <= self.last {
+            if let Some(last) = self.last_held(next) {
+                next = last + 1;
+                continue;
+            }
+            let of_piece = self.pieces.range(next..).next().map(|(first, _)| *first);
+            let of_taken = self.taken.range(next..).next().map(|(first, _)| *first);
+            let held = of_piece.into_iter().chain(of_taken).min();
+            let end = held.map_or(self.last, |held| held - 1);
+            let after = match of_piece {
+                Some(index) => self.position(disk, index)?,
+                None => None,
+            };
+            // A record with a checksum of its own is asked for by itself.
+            let cut = |pin: &Pin| [pin.header.first - 1, pin.last].into_iter().find(|cut| (next..end).contains(cut));
+            let last = self.pins.iter().filter_map(cut).min().unwrap_or(end);
+            let before = self.position(disk, next - 1)?;
+            wants.push(Ask { first: next, last, before, after });
+            next = last + 1;
+        }
+        Ok(wants)
+    }
+
+    /// The end of the run of entries that are here from `index` on, as far as it is known at once.
+    fn last_held(&self, index: u64) -> Option<u64> {
+        if self.taken.contains_key(&index) {
+            return Some(index);
+        }
+        let (_, piece) = self.pieces.range(..=index).next_back()?;
+        (piece.last >= index).then_some(piece.last)
+    }
+
+    fn position(&self, disk: &dyn DiskRead, index: u64) -> Result<Option<Position>, OpenError> {
+        Ok(self.term(disk, index)?.map(|term| Position { index, term }))
+    }
+
+    /// The term of an entry that is here.
+    fn term(&self, disk: &dyn DiskRead, index: u64) -> Result<Option<u64>, OpenError> {
+        if let Some(entry) = self.taken.get(&index) {
+            return Ok(Some(entry.term));
+        }
+        let checkpoint = self.last_header.checkpoint;
+        if index == checkpoint.index {
+            return Ok(Some(checkpoint.term));
+        }
+        let held = self.read_piece(disk, index)?;
+        Ok(held.iter().find(|entry| entry.index == index).map(|entry| entry.term))
+    }
+
+    /// The entries of the intact record that has this one.
+    fn read_piece(&self, disk: &dyn DiskRead, index: u64) -> Result<Vec<Entry>, OpenError> {
+        let Some((_, piece)) = self.pieces.range(..=index).next_back() else { return Ok(Vec::new()) };
+        if piece.last < index {
+            return Ok(Vec::new());
+        }
+        let mut octets = disk.read(&segment_file(piece.segment), piece.offset, piece.bytes as usize)?;
+        if let Some(bit) = piece.wrong_bit
+            && let Some(octet) = octets.get_mut(bit / 8)
+        {
+            *octet ^= 1 << (bit % 8);
+        }
+        let mut entries = decode_span(&octets, self.id, piece.segment, piece.offset)?;
+        entries.retain(|entry| entry.index <= piece.last);
+        Ok(entries)
+    }
+
+    /// Answers a member, with what is intact here.
+    ///
+    /// # Errors
+    /// [`OpenError`] when the disk does not give what it gave before: examine it again.
+    pub fn answer(&self, disk: &dyn DiskRead, ask: &Ask) -> Result<Answer, OpenError> {
+        let has = |neighbour: Option<Position>| -> Result<bool, OpenError> {
+            let Some(Position { index, .. }) = neighbour else { return Ok(false) };
+            Ok(self.position(disk, index)? == neighbour)
+        };
+        let (has_before, has_after) = (has(ask.before)?, has(ask.after)?);
+        let mut answer = Answer { commit: self.hard_state.commit, has_before, has_after, entries: Vec::new() };
+        let (mut next, mut bytes) = (ask.first, 0);
+        'all: while next <= ask.last {
+            let held = self.read_piece(disk, next)?;
+            if held.is_empty() {
+                break;
+            }
+            let from = next;
+            for entry in held.into_iter().filter(|entry| (from..=ask.last).contains(&entry.index)) {
+                if !answer.has_room(bytes, &entry) {
+                    break 'all;
+                }
+                bytes += entry_bytes(&entry);
+                next = entry.index + 1;
+                answer.entries.push(entry);
+            }
+        }
+        Ok(answer)
+    }
+
+    /// Takes the entries of an answer that are shown to be those that are missing; gives how many.
+    ///
+    /// # Errors
+    /// [`Refused`]: none was taken.
+    pub fn take(&mut self, ask: &Ask, answer: Answer) -> Result<usize, Refused> {
+        let (entries, commit) = (&answer.entries, self.hard_state.commit);
+        if entries.is_empty() {
+            return Err(Refused::Empty);
+        }
+        let term_max = ask.after.map_or(self.hard_state.term, |after| after.term);
+        let is_rising = entries.is_sorted_by_key(|entry| entry.term);
+        let term_min = ask.before.map_or(0, |before| before.term);
+        if !is_rising || entries.iter().any(|entry| !(term_min..=term_max).contains(&entry.term)) {
+            return Err(Refused::Terms);
+        }
+        let fits = self.fits_checksum(ask, entries)?;
+        let goes_on = ask.after.is_none() && (ask.first <= commit + 1 || (ask.before.is_some() && answer.has_before));
+        let committed = if goes_on { answer.commit } else { answer.commit.min(commit) };
+        let is_proven = fits || (ask.after.is_some() && answer.has_after);
+        let proven: Vec<Entry> = answer
+            .entries
+            .into_iter()
+            .zip(ask.first..=ask.last)
+            .take_while(|(entry, index)| entry.index == *index && (is_proven || *index <= committed))
+            .map(|(entry, _)| entry)
+            .collect();
+        if proven.is_empty() {
+            return Err(Refused::Unproven);
+        }
+        let bytes: usize = proven.iter().map(entry_bytes).sum();
+        if self.taken_bytes + bytes > REPAIR_BYTES_MAX {
+            return Err(Refused::TooLarge);
+        }
+        self.taken_bytes += bytes;
+        let count = proven.len();
+        self.taken.extend(proven.into_iter().map(|entry| (entry.index, entry)));
+        Ok(count)
+    }
+
+    /// Whether the question is for all entries of one damaged record, and these encode to its checksum.
+    fn fits_checksum(&self, ask: &Ask, entries: &[Entry]) -> Result<bool, Refused> {
+        let is_whole = |pin: &&Pin| {
+            (pin.header.first, pin.header.last) == (ask.first, ask.last)
+                && pin.last == pin.header.last
+                && entries.len() as u64 == u64::from(pin.header.entry_count)
+        };
+        let Some(pin) = self.pins.iter().find(is_whole) else { return Ok(false) };
+        let mut header = pin.header.clone();
+        record::encode(&mut header, entries.iter());
+        if header == pin.header { Ok(true) } else { Err(Refused::Checksum) }
+    }
+
+    /// Lets the log end before entries that no member has. Says whether that is possible: none of them is known to be
+    /// committed, and nothing is left after them. Afterwards [`Salvage::doubt`] says what the log may lack.
+    pub fn give_up(&mut self, ask: &Ask) -> bool {
+        let is_end = ask.after.is_none() && ask.first > self.hard_state.commit && ask.last <= self.last;
+        if is_end {
+            let doubt = Doubt { term: self.hard_state.term, index: self.last, is_diverged: false, is_torn: false };
+            self.doubt = Some(self.doubt.map_or(doubt, |known| known.and(doubt)));
+            self.last = ask.first - 1;
+        }
+        is_end
+    }
+
+    /// Lets the log end where it can be read without a hole after a checkpoint, whatever is lost. For a node that is
+    /// the last of its cluster: gives the first and the last entry that are lost.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn cut(&mut self, disk: &dyn DiskRead, checkpoint: &CheckpointRef) -> Result<Option<(u64, u64)>, OpenError> {
+        let Some(ask) = self.wants(disk, checkpoint)?.into_iter().next() else { return Ok(None) };
+        let lost = (ask.first, self.last);
+        self.last = ask.first - 1;
+        self.hard_state.commit = self.hard_state.commit.min(self.last);
+        Ok(Some(lost))
+    }
+
+    /// Calls `each` with the entries after a checkpoint, in order, up to the last.
+    ///
+    /// # Errors
+    /// [`OpenError`] when an entry is missing.
+    pub fn for_each_entry(
+        &self,
+        disk: &dyn DiskRead,
+        after: u64,
+        mut each: impl FnMut(Entry),
+    ) -> Result<(), OpenError> {
+        let mut next = after + 1;
+        while next <= self.last {
+            for entry in self.run(disk, next)? {
+                next = entry.index + 1;
+                each(entry);
+            }
+        }
+        Ok(())
+    }
+
+    /// Entries from `first` on, at least one.
+    fn run(&self, disk: &dyn DiskRead, first: u64) -> Result<Vec<Entry>, OpenError> {
+        if let Some(entry) = self.taken.get(&first) {
+            return Ok(vec![entry.clone()]);
+        }
+        let mut held = self.read_piece(disk, first)?;
+        held.retain(|entry| (first..=self.last).contains(&entry.index));
+        if held.is_empty() {
+            let file = segment_file(self.last_header.segment);
+            return Err(LogDamage { file, offset: 0, what: Damage::Contradiction }.into());
+        }
+        Ok(held)
+    }
+}
+
+#[cfg(test)]
+mod tests;

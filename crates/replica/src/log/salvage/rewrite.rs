@@ -1,0 +1,149 @@
+//! Writes the repaired log: one new segment that voids all before it, and takes its place by one rename.
+//!
+//! Until that rename the damaged log stays as it is, so that a crash only means to begin again. The next
+//! [`super::super::Log::open`] verifies the new segment, and removes the old ones.
+
+use super::super::limits::RECORD_BYTES_MAX;
+use super::super::record::{self, Header, entry_bytes};
+use super::super::segment::{segment_file, spare_file};
+use super::super::vote::{Vote, VoteFile};
+use super::super::{CheckpointRef, OpenError, Position};
+use super::Salvage;
+use crate::disk::{DiskOp, DiskRead};
+use raft::eraftpb::Entry;
+
+/// The operations that write a repaired log, part by part.
+pub struct Rewrite<'s> {
+    salvage: &'s Salvage,
+    disk: &'s dyn DiskRead,
+    checkpoint: CheckpointRef,
+    /// The last entry of the new log.
+    last: u64,
+    next: u64,
+    /// What the next record begins with.
+    header: Header,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Create,
+    Records,
+    Finish,
+    Done,
+}
+
+impl Salvage {
+    /// The operations that make this the member's log, after a checkpoint that is on the disk. Nothing may be missing
+    /// after it.
+    ///
+    /// # Errors
+    /// [`OpenError`] when the disk does not give what it gave before.
+    pub fn rewrite<'s>(&'s self, disk: &'s dyn DiskRead, checkpoint: CheckpointRef) -> Result<Rewrite<'s>, OpenError> {
+        let Position { index, term } = checkpoint.position();
+        let is_uncommitted = index > self.hard_state.commit && index <= self.last;
+        // What is committed at the end of the checkpoint is another entry: then none after it can be (raft paper 7).
+        let is_other = is_uncommitted && self.run(disk, index)?.first().is_some_and(|entry| entry.term != term);
+        let last = if is_other { index } else { self.last.max(index) };
+        let mut hard_state = self.hard_state.clone();
+        hard_state.commit = hard_state.commit.max(index);
+        if hard_state.term < term {
+            (hard_state.term, hard_state.vote) = (term, 0);
+        }
+        let segment = self.newest_file + 1;
+        let header = Header {
+            cleared: true,
+            segment,
+            offset: 0,
+            number: self.last_header.number + 1,
+            hard_state,
+            base: Position { index, term },
+            oldest_segment: segment,
+            checkpoint,
+            ..self.last_header.clone()
+        };
+        Ok(Rewrite { salvage: self, disk, checkpoint, last, next: index + 1, header, stage: Stage::Create })
+    }
+}
+
+impl Rewrite<'_> {
+    /// The next operations; `None` when the log is written.
+    ///
+    /// # Errors
+    /// [`OpenError`] when the disk does not give what it gave before.
+    pub fn next_ops(&mut self) -> Result<Option<Vec<DiskOp>>, OpenError> {
+        // A start removes a file of this name.
+        let file = spare_file(self.header.segment);
+        match self.stage {
+            Stage::Create => {
+                self.stage = Stage::Records;
+                Ok(Some(vec![DiskOp::Create { file, zeroed_bytes: 0 }]))
+            }
+            Stage::Records => {
+                let is_first = self.header.cleared;
+                let entries = self.batch()?;
+                if entries.is_empty() {
+                    self.stage = Stage::Finish;
+                }
+                let mut ops = vec![self.record(&file, &entries)];
+                if is_first && entries.is_empty() {
+                    ops.push(self.record(&file, &[]));
+                }
+                Ok(Some(ops))
+            }
+            Stage::Finish => {
+                self.stage = Stage::Done;
+                self.finish(file).map(Some)
+            }
+            Stage::Done => Ok(None),
+        }
+    }
+
+    /// The entries of the next record.
+    fn batch(&self) -> Result<Vec<Entry>, OpenError> {
+        let (mut entries, mut bytes, mut next) = (Vec::new(), 0, self.next);
+        while next <= self.last {
+            for entry in self.salvage.run(self.disk, next)? {
+                bytes += entry_bytes(&entry);
+                if bytes > RECORD_BYTES_MAX && !entries.is_empty() {
+                    return Ok(entries);
+                }
+                next = entry.index + 1;
+                entries.push(entry);
+            }
+        }
+        Ok(entries)
+    }
+
+    fn record(&mut self, file: &str, entries: &[Entry]) -> DiskOp {
+        let mut header = self.header.clone();
+        header.first = self.next;
+        header.last = self.next + entries.len() as u64 - 1;
+        header.hard_state.commit = header.hard_state.commit.min(header.last);
+        let octets = record::encode(&mut header, entries.iter());
+        self.next = header.last + 1;
+        self.header.cleared = false;
+        self.header.offset += header.disk_bytes();
+        self.header.number += 1;
+        self.header.previous_crc = header.header_crc;
+        DiskOp::Write { file: file.to_owned(), offset: header.offset, octets }
+    }
+
+    fn finish(&self, file: String) -> Result<Vec<DiskOp>, OpenError> {
+        let to = segment_file(self.header.segment);
+        let mut ops = vec![DiskOp::Sync { file: file.clone() }, DiskOp::Rename { from: file, to }, DiskOp::SyncDir];
+        let hard_state = &self.header.hard_state;
+        let vote = Vote { term: hard_state.term, vote: hard_state.vote, newest_segment: self.header.segment };
+        let mut vote_file = VoteFile::open(self.disk, true)?.file;
+        // Two equal copies, so that either may be lost.
+        vote_file.write(vote, &mut ops);
+        vote_file.write(vote, &mut ops);
+        Ok(ops)
+    }
+
+    /// The checkpoint that the new log builds on.
+    #[must_use]
+    pub const fn checkpoint(&self) -> CheckpointRef {
+        self.checkpoint
+    }
+}

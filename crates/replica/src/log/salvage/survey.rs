@@ -1,0 +1,181 @@
+//! Reads all segments of a damaged log and keeps what is intact.
+
+use super::super::damage::{Damage, LogDamage};
+use super::super::limits::SECTOR_BYTES;
+use super::super::record::{self, HEADER_BYTES, Header};
+use super::super::segment::{check_place, segment_file, segment_number};
+use super::super::{LogId, OpenError};
+use crate::disk::DiskRead;
+use std::collections::BTreeMap;
+
+/// A record whose header is intact.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) header: Header,
+    /// Whether its body is intact too.
+    pub(super) is_whole: bool,
+    /// The one bit of the header that is wrong on the disk.
+    pub(super) wrong_bit: Option<usize>,
+}
+
+/// What is left of the last record that was written, if it is not intact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tail {
+    /// The log ends with an intact header.
+    Intact,
+    /// One sector cannot be read, and nothing follows. An acknowledged record of one sector with entries has a seal
+    /// behind it, so this one held no entries, or was never acknowledged.
+    NoEntries,
+    /// It may have held entries. Nothing is known about them.
+    Unknown,
+}
+
+/// All that can be read.
+#[derive(Debug)]
+pub(super) struct Survey {
+    /// In the order in which they were written.
+    pub(super) found: Vec<Found>,
+    pub(super) tail: Tail,
+    pub(super) findings: Vec<LogDamage>,
+    /// The highest number of a segment file.
+    pub(super) newest_file: u64,
+}
+
+impl Survey {
+    /// Reads the segments. `newest` is the segment that surely held a record.
+    ///
+    /// # Errors
+    /// [`OpenError`]: the disk cannot be read, or holds records of another member, cluster or format.
+    pub(super) fn of(disk: &dyn DiskRead, id: LogId, newest: u64) -> Result<Self, OpenError> {
+        let files = disk.list()?;
+        let segments: BTreeMap<u64, u64> =
+            files.iter().filter_map(|(file, bytes)| Some((segment_number(file)?, *bytes))).collect();
+        let newest_file = segments.keys().next_back().copied().unwrap_or(0).max(newest);
+        let mut survey = Self { found: Vec::new(), tail: Tail::Intact, findings: Vec::new(), newest_file };
+        for (number, bytes) in &segments {
+            survey.segment(disk, id, *number, *bytes)?;
+        }
+        if survey.found.last().is_none_or(|last| last.header.segment < newest) {
+            survey.tail = Tail::Unknown;
+        }
+        survey.forget_old();
+        survey.check_order(newest)?;
+        Ok(survey)
+    }
+
+    fn segment(&mut self, disk: &dyn DiskRead, id: LogId, number: u64, bytes: u64) -> Result<(), OpenError> {
+        let file = segment_file(number);
+        let octets = disk.read(&file, 0, usize::try_from(bytes).unwrap_or(usize::MAX))?;
+        let note = |at: usize, what| LogDamage { file: file.clone(), offset: at as u64, what };
+        // Sectors behind the last intact header of this segment that are not zero and open no record.
+        let (mut at, mut unreadable) = (0, 0);
+        while let Some(sector) = octets.get(at..at + SECTOR_BYTES) {
+            if record::is_unwritten(sector) {
+                at += SECTOR_BYTES;
+                continue;
+            }
+            let header = match record::decode_header(sector) {
+                Ok(header) if header.id != id => return Err(note(at, Damage::Foreign).into()),
+                Ok(header) => check_place(&header, id, number, at).ok().map(|()| (header, None)),
+                Err(what @ Damage::Version(_)) => return Err(note(at, what).into()),
+                Err(_) => self.corrected(&octets[at..], at).map(|(header, bit)| (header, Some(bit))),
+            };
+            let Some((header, wrong_bit)) = header else {
+                if unreadable == 0 {
+                    self.findings.push(note(at, Damage::Header));
+                }
+                (at, unreadable) = (at + SECTOR_BYTES, unreadable + 1);
+                continue;
+            };
+            let len = usize::try_from(header.disk_bytes()).unwrap_or(usize::MAX);
+            let whole = octets.get(at..at.saturating_add(len));
+            let is_whole = whole.is_some_and(|whole| record::body_is_intact(&header, whole));
+            match (is_whole, wrong_bit) {
+                (false, _) => self.findings.push(note(at, Damage::Body)),
+                (true, Some(_)) => self.findings.push(note(at, Damage::Header)),
+                (true, None) => {}
+            }
+            self.found.push(Found { header, is_whole, wrong_bit });
+            (at, unreadable) = (at.saturating_add(len), 0);
+        }
+        self.tail = match unreadable {
+            0 if self.found.last().is_some_and(|last| last.header.segment == number) => Tail::Intact,
+            // A segment that was made and not written to yet.
+            0 => self.tail,
+            1 => Tail::NoEntries,
+            _ => Tail::Unknown,
+        };
+        Ok(())
+    }
+
+    /// The header in the first of these sectors with one bit put right, so that it fits its checksum, the record before
+    /// it, and its own body. All of these together fit by chance never.
+    fn corrected(&self, octets: &[u8], at: usize) -> Option<(Header, usize)> {
+        let previous = &self.found.last()?.header;
+        if at != 0 && previous.offset + previous.disk_bytes() != at as u64 {
+            return None;
+        }
+        let mut sector = octets.get(..SECTOR_BYTES)?.to_vec();
+        for bit in 0..(HEADER_BYTES + 1) * 8 {
+            sector[bit / 8] ^= 1 << (bit % 8);
+            let fits = |header: &Header| {
+                let is_next = header.number == previous.number + 1 && header.previous_crc == previous.header_crc;
+                let len = usize::try_from(header.disk_bytes()).unwrap_or(usize::MAX);
+                let is_here = header.id == previous.id && header.offset == at as u64;
+                is_next && is_here && octets.get(..len).is_some_and(|whole| record::body_is_intact(header, whole))
+            };
+            if let Some(header) = record::decode_header(&sector).ok().filter(fits) {
+                return Some((header, bit));
+            }
+            sector[bit / 8] ^= 1 << (bit % 8);
+        }
+        None
+    }
+
+    /// Drops the records of segments that the log no longer needs.
+    fn forget_old(&mut self) {
+        let oldest = self.found.last().map_or(0, |last| last.header.oldest_segment);
+        self.found.retain(|found| found.header.segment >= oldest);
+        self.findings.retain(|damage| segment_number(&damage.file).is_some_and(|number| number >= oldest));
+    }
+
+    /// Checks that the intact headers do not contradict each other.
+    fn check_order(&self, newest: u64) -> Result<(), OpenError> {
+        let contradicts = |found: &Found| LogDamage {
+            file: segment_file(found.header.segment),
+            offset: found.header.offset,
+            what: Damage::Contradiction,
+        };
+        if self.found.is_empty() {
+            return Err(LogDamage { file: segment_file(newest), offset: 0, what: Damage::Missing }.into());
+        }
+        for pair in self.found.windows(2) {
+            let (old, new) = (&pair[0].header, &pair[1].header);
+            let is_adjacent = new.number == old.number + 1;
+            let is_in_order = new.number > old.number
+                && (!is_adjacent || new.previous_crc == old.header_crc)
+                && new.hard_state.commit >= old.hard_state.commit
+                && new.hard_state.term >= old.hard_state.term;
+            if !is_in_order {
+                return Err(contradicts(&pair[1]).into());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether the one record between these two is the seal of the first. All that a seal says follows from the record
+/// before it, and the record after it has its checksum.
+pub(super) fn is_seal_between(previous: &Header, next: &Header) -> bool {
+    if next.number != previous.number + 2 {
+        return false;
+    }
+    let mut seal = previous.clone();
+    seal.cleared = false;
+    seal.number += 1;
+    seal.offset += previous.disk_bytes();
+    seal.first = previous.last + 1;
+    seal.previous_crc = previous.header_crc;
+    record::encode(&mut seal, std::iter::empty());
+    seal.header_crc == next.previous_crc
+}

@@ -1,0 +1,45 @@
+//! Reads one file of a replica's directory again, and says what in it is not what was written. For a shell that does so
+//! from time to time while the replica runs: damage that nobody reads about stays until too many disks have some.
+//!
+//! What is found may be a write under way, or a file that was recycled meanwhile. The caller looks again later.
+
+use crate::checkpoint::{self, CheckpointError, CheckpointReader};
+use crate::disk::{DiskError, DiskRead};
+use crate::log::{self, Damage};
+
+/// What is wrong, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// In the log.
+    Log(log::LogDamage),
+    /// In a checkpoint.
+    Checkpoint(checkpoint::CheckpointDamage),
+}
+
+impl core::fmt::Display for Finding {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Log(damage) => damage.fmt(f),
+            Self::Checkpoint(damage) => damage.fmt(f),
+        }
+    }
+}
+
+/// Checks a file; a file that holds nothing to check has no findings.
+///
+/// # Errors
+/// [`DiskError`] when the file cannot be read, or is not there any more.
+pub fn check_file(disk: &dyn DiskRead, file: &str) -> Result<Vec<Finding>, DiskError> {
+    if checkpoint::is_checkpoint(file) {
+        let read = CheckpointReader::open_file(disk, file.to_owned());
+        return match read.and_then(|reader| reader.for_each_item(disk, |_, _| {})) {
+            Ok(()) => Ok(Vec::new()),
+            Err(CheckpointError::Damage(damage)) => Ok(vec![Finding::Checkpoint(damage)]),
+            Err(CheckpointError::Disk(error)) => Err(error),
+        };
+    }
+    let found = log::check_file(disk, file)?;
+    // A format that this software does not know is not damaged.
+    let is_damaged = |damage: &log::LogDamage| !matches!(damage.what, Damage::Version(_));
+    Ok(found.into_iter().filter(is_damaged).map(Finding::Log).collect())
+}

@@ -1,0 +1,160 @@
+//! Reads all of the node's log and checkpoints once a week, slowly, and compares them with their checksums. Damage that
+//! is found while the other nodes are intact is repaired by a restart of this node.
+
+use super::disk::StartReads;
+use super::system::{forget_cached, give_way_to_all};
+use crate::files::layout::scrubbed_of;
+use crate::files::{Readers, read_bounded, write_atomic};
+use crate::limits::{SCRUB_AGAIN_MS, SCRUB_BYTES_PER_SECOND, SCRUB_JITTER_SHARE, SCRUB_LOOK_MS, SCRUBBED_BYTES_MAX};
+use crate::metrics::text::{Kind, Page};
+use crate::stop::Stop;
+use replica::disk::{DiskError, DiskRead};
+use replica::scrub::{Finding, check_file};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// What the scrub found.
+#[derive(Default, Debug)]
+pub(crate) struct ScrubCounters {
+    last_success_s: AtomicU64,
+    read_bytes: AtomicU64,
+    damaged: AtomicU64,
+}
+
+impl ScrubCounters {
+    pub(super) fn write(&self, page: &mut Page) {
+        let help = "When log and checkpoints were last read without finding damage, in seconds since 1970; 0: never.";
+        let last = self.last_success_s.load(Relaxed);
+        page.single("catamaran_scrub_last_success_timestamp_seconds", Kind::Gauge, help, last);
+        let help = "Bytes that the current or the last scrub has read.";
+        page.single("catamaran_scrub_read_bytes", Kind::Gauge, help, self.read_bytes.load(Relaxed));
+        let help = "Damaged places that the last scrub found.";
+        page.single("catamaran_scrub_damaged_places", Kind::Gauge, help, self.damaged.load(Relaxed));
+    }
+}
+
+/// Reads the directory of a replica from time to time.
+pub(super) struct Scrub {
+    pub(super) dir: PathBuf,
+    pub(super) interval: Duration,
+    /// Spreads the nodes of a cluster over time.
+    pub(super) seed: u64,
+    pub(super) counters: Arc<ScrubCounters>,
+    pub(super) stop: Stop,
+}
+
+impl Scrub {
+    /// Works until told to stop.
+    pub(super) fn run(self) {
+        give_way_to_all();
+        let last_s = self.read_last();
+        self.counters.last_success_s.store(last_s, Relaxed);
+        let jitter_s = self.seed % (self.interval.as_secs() / SCRUB_JITTER_SHARE).max(1);
+        // A node without a scrub so far has its first soon.
+        let mut due_s = if last_s == 0 { now_s() } else { last_s + self.interval.as_secs() }.saturating_add(jitter_s);
+        while !self.stop.is_ordered() {
+            // A clock that was set back does not put it off for longer than the interval.
+            due_s = due_s.min(now_s() + self.interval.as_secs() + jitter_s);
+            if now_s() < due_s {
+                self.stop.wait(Duration::from_millis(SCRUB_LOOK_MS));
+                continue;
+            }
+            due_s = now_s() + self.interval.as_secs();
+            if self.pass() {
+                self.counters.last_success_s.store(now_s(), Relaxed);
+                if let Err(error) =
+                    write_atomic(&scrubbed_of(&self.dir), now_s().to_string().as_bytes(), Readers::Owner)
+                {
+                    tracing::warn!(%error, "cannot note that log and checkpoints were read (data.scrubbed)");
+                }
+            }
+        }
+    }
+
+    /// Reads everything once; whether it was whole and nothing is damaged.
+    fn pass(&self) -> bool {
+        self.counters.read_bytes.store(0, Relaxed);
+        let mut damaged = 0;
+        let disk = SlowReads { inner: StartReads::new(&self.dir), scrub: self };
+        let Ok(mut files) = disk.list() else { return false };
+        files.sort();
+        for (file, _) in files {
+            let found = self.look(&disk, &file);
+            if self.stop.is_ordered() {
+                return false;
+            }
+            for what in &found {
+                tracing::error!(
+                    what,
+                    "the disk has damaged the node's data. Restart this node while the other nodes run: it fetches the \
+                     part from them. Then look at the disk"
+                );
+            }
+            damaged += found.len() as u64;
+            // The metric falls only after a whole scrub.
+            self.counters.damaged.fetch_max(damaged, Relaxed);
+        }
+        let read_bytes = self.counters.read_bytes.load(Relaxed);
+        self.counters.damaged.store(damaged, Relaxed);
+        tracing::info!(read_bytes, damaged, "log and checkpoints were read");
+        damaged == 0
+    }
+
+    /// What is wrong in a file, and still is a while later: it may have been written to or recycled meanwhile.
+    fn look(&self, disk: &SlowReads<'_>, file: &str) -> Vec<String> {
+        let first = found(check_file(disk, file));
+        if first.is_empty() {
+            return first;
+        }
+        self.stop.wait(Duration::from_millis(SCRUB_AGAIN_MS));
+        let again = found(check_file(disk, file));
+        first.into_iter().filter(|what| again.contains(what)).collect()
+    }
+
+    fn read_last(&self) -> u64 {
+        let octets = read_bounded(&scrubbed_of(&self.dir), SCRUBBED_BYTES_MAX).unwrap_or_default();
+        String::from_utf8_lossy(&octets).trim().parse().unwrap_or(0)
+    }
+}
+
+fn found(checked: Result<Vec<Finding>, DiskError>) -> Vec<String> {
+    match checked {
+        Ok(found) => found.iter().map(ToString::to_string).collect(),
+        // A checkpoint or a segment that nobody needs any more.
+        Err(DiskError::Missing { .. }) => Vec::new(),
+        Err(error) => vec![error.to_string()],
+    }
+}
+
+fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// Reads from the disk, not from memory, and not faster than allowed.
+struct SlowReads<'s> {
+    inner: StartReads,
+    scrub: &'s Scrub,
+}
+
+impl DiskRead for SlowReads<'_> {
+    fn list(&self) -> Result<Vec<(String, u64)>, DiskError> {
+        self.inner.list()
+    }
+
+    fn read(&self, file: &str, offset: u64, len: usize) -> Result<Vec<u8>, DiskError> {
+        if self.scrub.stop.is_ordered() {
+            return Err(DiskError::Missing { file: file.to_owned() });
+        }
+        if let Ok(opened) = File::open(Path::new(&self.scrub.dir).join(file)) {
+            forget_cached(&opened, offset, len);
+        }
+        let octets = self.inner.read(file, offset, len)?;
+        self.scrub.counters.read_bytes.fetch_add(octets.len() as u64, Relaxed);
+        let pause_us = octets.len() as u64 * 1_000_000 / SCRUB_BYTES_PER_SECOND;
+        self.scrub.stop.wait(Duration::from_micros(pause_us));
+        Ok(octets)
+    }
+}
