@@ -143,8 +143,8 @@ impl Replica {
         }
     }
 
-    /// Whether this leader proposes nothing: it has no room itself and nobody to hand over to, or those with room are no
-    /// majority.
+    /// Whether this leader proposes nothing: it has no room itself and nobody to hand over to, or those with room are
+    /// no majority.
     pub(crate) fn refuses_for_disk(&self) -> bool {
         if self.is_leader_short() {
             return !self.driver.is_transferring() && self.successor_with_room().is_none();

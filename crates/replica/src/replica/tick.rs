@@ -30,8 +30,8 @@ impl Replica {
         }
         self.note_leaderless();
         self.tick_doubts();
-        // One that is fenced does not campaign, and must not keep others from it either. One whose log is full could not
-        // store its own vote.
+        // One that is fenced does not campaign, and must not keep others from it either. One whose log is full could
+        // not store its own vote.
         if (self.fenced || self.is_doubted() || self.is_log_full()) && !self.driver.is_leader() {
             self.driver.tick_without_campaign();
         } else {

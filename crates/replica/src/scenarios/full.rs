@@ -77,7 +77,8 @@ fn all_disks_are_full_and_then_there_is_room() {
     (1..=3).for_each(|id| cluster.fill_disk(id, true));
     let first = cluster.elect();
     updates.send_until_refused(&mut cluster, first);
-    // The first leader may have handed over to one that had more room left. From now on the leader stays, so data does not become stale and zones that every member must show are still answered.
+    // The first leader may have handed over to one that had more room left. From now on the leader stays, so data does
+    // not become stale, and zones that every member must show are still answered.
     cluster.run(1_000);
     let leader = cluster.elect();
     cluster.run(10 * DISK_HUNG_ABORT_MS);

@@ -160,8 +160,8 @@ impl Writer {
         }
     }
 
-    /// Waits a while and keeps what comes. Returns false if the other end of `work` is gone: what waits for room then is
-    /// not acknowledged, and a stop must not wait for it.
+    /// Waits a while and keeps what comes. Returns false if the other end of `work` is gone: what waits for room then
+    /// is not acknowledged, and a stop must not wait for it.
     fn wait_to_retry(&mut self, work: &Receiver<DiskWork>) -> bool {
         let until = Instant::now() + Duration::from_millis(DISK_FULL_RETRY_MS);
         loop {

@@ -1,9 +1,10 @@
 //! Room on the disk: what a full disk allows, and what is kept for a start on one.
 //!
 //! Only an operation that can be repeated from its beginning waits for room. A create truncates the file and fills it
-//! anew. A write repeats the same bytes at the same place, and nobody was told of them. A failed sync still aborts, also
-//! if it fails for want of room: the kernel may take the pages for clean from then on, and a second sync would report
-//! success for bytes that are on no disk. So blocks are allocated before they are written, and a sync needs none.
+//! anew. A write repeats the same bytes at the same place, and nobody was told of them. A failed sync still aborts,
+//! also if it fails for want of room: the kernel may take the pages for clean from then on, and a second sync would
+//! report success for bytes that are on no disk. So blocks are allocated before they are written, and a sync needs
+//! none.
 
 use super::system;
 use crate::limits::RESERVE_BYTES;
@@ -101,7 +102,8 @@ pub(super) fn make_room(dir: &Path) -> io::Result<()> {
             is_given_up = true;
         }
     }
-    tracing::warn!(dir = %dir.display(), is_given_up, "the disk is full or nearly full; the reserve is given up if there was one");
+    let dir = dir.display();
+    tracing::warn!(%dir, is_given_up, "the disk is nearly full: the start gives up the reserve, if there is one");
     Ok(())
 }
 
