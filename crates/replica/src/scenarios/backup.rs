@@ -16,6 +16,10 @@ const NEW_CLUSTER: [u8; 16] = [6; 16];
 /// The time when new clusters are made.
 const NOW_S: u64 = 1_800_000_000;
 
+fn ids(restored: &Restored) -> Vec<u64> {
+    restored.members.iter().map(|member| member.id).collect()
+}
+
 /// The backup that a member makes now, as a file of another name on a disk of its own.
 fn backup(cluster: &mut Cluster, id: u64) -> MemoryDisk {
     let AdminReply::Checkpoint { file, .. } = cluster.admin_ok(id, AdminCommand::Checkpoint) else { panic!() };
@@ -81,7 +85,7 @@ fn a_backup_becomes_another_cluster() {
     let (mut new, told) = restored(&cluster, &disk);
     assert_eq!((told.cluster_id, told.zones.len(), told.key_count), ([7; 16], 1, 1));
     // What is written down of it, and the entry that it is written down as: the first of the new cluster.
-    assert_eq!((&told.members[..], told.founded), (&[1, 2, 3][..], told.applied.0 + 1));
+    assert_eq!((ids(&told), told.founded), (vec![1, 2, 3], told.applied.0 + 1));
     assert!((1..=20).chain([99]).all(|last| new.has(1, &address(last))));
     assert_eq!(new.serial(1), serial + RESTORE_SERIAL_GAP);
     let status = new.replica(1).status();
@@ -233,7 +237,7 @@ fn the_last_member_founds_another_cluster_with_all_that_it_has() {
     let result = Replica::recover(&disk, &old, founder(&config, &old_key, &mut nonce));
     let (mut new, told) = founded(&cluster, result);
     assert_eq!(told.applied.0, status.last_index);
-    assert_eq!((told.cluster_id, &told.members[..], told.founded), ([7; 16], &[1, 2, 3][..], status.last_index + 1));
+    assert_eq!((told.cluster_id, ids(&told), told.founded), ([7; 16], vec![1, 2, 3], status.last_index + 1));
     assert!((1..=6).all(|number| new.has(1, &address(number))));
     let request = new.add(1, &address(7));
     new.assert_done(request);
@@ -256,6 +260,6 @@ fn the_directory_of_a_member_that_was_removed_says_so() {
         let (old, disk, mut nonce) = (cluster.config(id), cluster.machines[&id].disk.clone(), || [3; 12]);
         let (told, _) = Replica::recover(&disk, &old, founder(&config, &old_key, &mut nonce)).unwrap();
         assert_eq!(told.was_removed, was_removed, "member {id}");
-        assert_eq!(told.members.contains(&id), !was_removed, "member {id}");
+        assert_eq!(ids(&told).contains(&id), !was_removed, "member {id}");
     }
 }

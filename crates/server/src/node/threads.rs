@@ -27,6 +27,7 @@ use crate::peer::data_keys::KeyDesk;
 use crate::peer::frame::Welcome;
 use crate::peer::join::JoinDesk;
 use crate::peer::links::Links;
+use crate::peer::supersede::{SupersededNode, Superseder};
 use crate::peer::{LaneRuntimes, PeerEvents};
 use crate::problem::{Exit, Problem};
 use crate::service::answer::Service;
@@ -221,6 +222,7 @@ pub(super) fn peers(
         cluster_id: identity.cluster_id,
         data_key_file: config.data_key(),
         api_token: identity.token.clone(),
+        node: SupersededNode { id: config.id, data: config.dir.clone() },
     };
     let keys = KeyDesk { handle: handle.clone(), data_key_file: config.data_key() };
     let (tls, counters) = (&identity.tls, &counters.peer);
@@ -238,6 +240,10 @@ pub(super) fn peers(
     let listener = tokio::net::TcpListener::from_std(listener).map_err(runtime_failed)?;
     drop(entered);
     quick.spawn(vital("accept peers", acceptor.run(listener)));
+    let advertised = config.advertised().map(|address| address.to_string()).unwrap_or_default();
+    if let Some(superseder) = Superseder::load(&config.dir, advertised) {
+        quick.spawn(vital("supersede", superseder.run()));
+    }
     let mut links = Links::new(own, identity.boot_id, tls.clone(), admission, runtimes, events, counters.clone());
     links.set_members(&members(config), &Membership::default());
     Ok(([quick, bulk], links))

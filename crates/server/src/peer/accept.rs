@@ -139,7 +139,7 @@ impl<E: PeerEvents> Acceptor<E> {
             Greeting::Join => {
                 return desks()?.0.serve(&mut stream, &self.admission, &self.joins, (deadline, place)).await;
             }
-            Greeting::DataKey | Greeting::Vouch | Greeting::Announce => {
+            Greeting::DataKey | Greeting::Vouch | Greeting::Announce | Greeting::Supersede => {
                 let identity = identity.ok_or_else(|| denied("no certificate".into()))?;
                 return timeout_at(deadline, self.answer(&mut stream, greeting, &identity)).await?;
             }
@@ -230,6 +230,7 @@ impl<E: PeerEvents> Acceptor<E> {
         match (greeting, &self.desks) {
             (Greeting::DataKey, Some((_, desk))) => desk.serve(stream, &self.admission, identity).await,
             (Greeting::Vouch, _) => vouch::serve(stream, &self.admission, self.welcome.id, identity).await,
+            (Greeting::Supersede, Some((desk, _))) => desk.node.serve(stream, &self.admission, identity).await,
             (Greeting::Announce, _) => {
                 let handle = self.desks.as_ref().map(|(desk, _)| &desk.handle);
                 announce::serve(stream, &self.tls, &self.admission, handle, identity, &self.questions).await

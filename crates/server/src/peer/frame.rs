@@ -40,6 +40,8 @@ pub(crate) enum Greeting {
     Vouch,
     /// A member announces its address.
     Announce,
+    /// A cluster that was made from a member says that it took the place of this one.
+    Supersede,
 }
 
 /// Stands for [`Welcome::id`] when the dialler's key was replaced, or is not its own: no id of a node has all bits set.
@@ -78,6 +80,7 @@ impl Hello {
             super::data_keys::KEY_LANE => return Ok(Greeting::DataKey),
             super::vouch::VOUCH_LANE => return Ok(Greeting::Vouch),
             super::announce::ANNOUNCE_LANE => return Ok(Greeting::Announce),
+            super::supersede::SUPERSEDE_LANE => return Ok(Greeting::Supersede),
             octet => lane_from(octet).ok_or_else(|| invalid("an unknown lane"))?,
         };
         Ok(Greeting::Lane(Self {

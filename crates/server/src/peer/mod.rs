@@ -19,6 +19,7 @@ mod pending;
 pub(crate) mod reach;
 pub(crate) mod resolve;
 mod silence;
+pub(crate) mod supersede;
 mod vouch;
 
 use crate::metrics::Counter;

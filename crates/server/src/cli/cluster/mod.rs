@@ -270,6 +270,10 @@ pub(crate) enum ClusterCommand {
         /// The data key of the cluster that it comes from.
         #[arg(long, value_name = "FILE")]
         data_key: PathBuf,
+        /// Configuration of a node of the old cluster, which must not run. With it, the new node ends each node of the
+        /// old cluster that it can reach.
+        #[arg(long, value_name = "FILE")]
+        old_node: Option<PathBuf>,
         /// How far serials jump ahead of those in the backup [default: 1073741824]
         #[arg(long, value_name = "N", value_parser = serial_gap)]
         serial_gap: Option<SerialGap>,
@@ -288,6 +292,9 @@ pub(crate) enum ClusterCommand {
         /// the cluster had acknowledged.
         #[arg(long)]
         accept_damage: bool,
+        /// Leave the other nodes of the old cluster alone. Without it, the new node ends each of them that it can reach.
+        #[arg(long)]
+        rehearsal: bool,
         /// How far serials jump ahead of those in the node's data [default: 1073741824]
         #[arg(long, value_name = "N", value_parser = serial_gap)]
         serial_gap: Option<SerialGap>,
@@ -334,11 +341,11 @@ pub(crate) fn run(command: &ClusterCommand) -> Result<(), Problem> {
         ClusterCommand::Remove { node, target } => members::remove(*node, target),
         ClusterCommand::TransferLeader { node, target } => members::transfer_leader(*node, target),
         ClusterCommand::Backup { file, with_data_key, target } => backup::run(file, *with_data_key, target),
-        ClusterCommand::Restore { file, data_key, serial_gap, new } => {
-            restore::restore(file, data_key, serial_gap.unwrap_or_default(), new)
+        ClusterCommand::Restore { file, data_key, old_node, serial_gap, new } => {
+            restore::restore(file, data_key, old_node.as_deref(), serial_gap.unwrap_or_default(), new)
         }
-        ClusterCommand::Recover { config, accept_loss: _, accept_damage, serial_gap, new } => {
-            restore::recover(config, *accept_damage, serial_gap.unwrap_or_default(), new)
+        ClusterCommand::Recover { config, accept_loss: _, accept_damage, rehearsal, serial_gap, new } => {
+            restore::recover(config, (*accept_damage, *rehearsal), serial_gap.unwrap_or_default(), new)
         }
         ClusterCommand::Rotate { api_token: true, target, .. } => rotate::api_token(target),
         ClusterCommand::Rotate { authority, data_key, api_token: false, wait, target } => {
