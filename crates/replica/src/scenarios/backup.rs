@@ -3,7 +3,9 @@
 use super::cluster::*;
 use crate::checkpoint::CheckpointError;
 use crate::disk::{DiskOp, DiskRead};
-use crate::io::{AdminCommand, AdminReply, OptionsChange, Right, SerialPolicyOption, TrustCommand, Verdict};
+use crate::io::{
+    AdminCommand, AdminReply, Contents, OptionsChange, Right, SerialPolicyOption, TrustCommand, Verdict, ZoneOptions,
+};
 use crate::limits::RESTORE_SERIAL_GAP;
 use crate::testing::MemoryDisk;
 use crate::update::serial::{SerialGap, step};
@@ -262,4 +264,31 @@ fn the_directory_of_a_member_that_was_removed_says_so() {
         assert_eq!(told.was_removed, was_removed, "member {id}");
         assert_eq!(ids(&told).contains(&id), !was_removed, "member {id}");
     }
+}
+
+/// The zone came back in the old cluster after the backup, and secondaries followed it.
+#[test]
+fn a_zone_that_comes_back_after_a_restore_is_ahead_of_what_the_old_cluster_served() {
+    let mut cluster = Cluster::with_zone(1);
+    let zone = || zone_id("example.test.");
+    let add_zone = |serial| {
+        let contents = Contents::new(&zone(), records("example.test.", serial)).unwrap();
+        AdminCommand::AddZone { zone: zone(), options: ZoneOptions::default(), contents }
+    };
+    let ended = cluster.serial(1);
+    cluster.admin_ok(1, AdminCommand::RemoveZone { zone: zone() });
+    let disk = backup(&mut cluster, 1);
+    cluster.admin_ok(1, add_zone(ended));
+    for last in 1..=20 {
+        let request = cluster.add(1, &address(last));
+        cluster.assert_done(request);
+    }
+    let secondary = Serial(cluster.serial(1));
+    assert_eq!(secondary.0, ended + 21);
+    let (mut new, told) = restored(&cluster, &disk);
+    assert!(told.zones.is_empty());
+    new.run(1_000);
+    new.admin_ok(1, add_zone(ended));
+    let serial = Serial(new.serial(1));
+    assert!(serial.is_newer_than(secondary), "{} is behind {}", serial.0, secondary.0);
 }
