@@ -11,6 +11,7 @@
 //!   reads      reads checkpoints and old log for peers
 //!   peers      connections between nodes
 //!   peers-bulk the same, of checkpoints
+//!   generation waits for events of the kernel: the machine was put back to a snapshot
 //!   api        HTTP
 //! ```
 //! No packet worker ever waits for one of the others. udp-N and tcp-N lower themselves (`nice`): in a flood of queries
@@ -60,6 +61,8 @@ pub(crate) mod memory_size;
 pub(crate) mod zone_memory;
 // The cluster's time, from the clocks of all nodes.
 pub(crate) mod cluster_clock;
+// Whether the machine was put back to a snapshot.
+mod generation;
 
 use crate::api::backup::Backups;
 use crate::api::{Api, Hosts};
@@ -299,6 +302,7 @@ impl Node {
         };
         let (udp, streams) = workers(count, tls.is_some(), worker);
         let (disks, audit, writers) = threads::writers(config, &handle, &counters)?;
+        threads::generation(sockets.generation, &handle)?;
         let ([peers, peers_bulk], links) = threads::peers(config, identity, sockets.peer, &handle, &counters)?;
         let thread = ReplicaThread {
             replica,

@@ -3,6 +3,7 @@
 use super::audit_log::{self, AuditBarrier, AuditQueue};
 use super::data_keys::DataKeyKeeper;
 use super::disk::{DiskDone, DiskWork, Writer};
+use super::generation;
 use super::guards::Guards;
 use super::handle::{Event, ReplicaHandle};
 use super::identity::Identity;
@@ -41,6 +42,7 @@ use crate::tls::client_secrets::ClientSecrets;
 use crate::tls::public::PublicTls;
 use replica::disk::DiskQueue;
 use replica::io::{Input, Member, Membership};
+use std::fs::File;
 use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -146,6 +148,13 @@ pub(super) fn udp(sockets: Vec<Vec<BatchSocket>>, workers: Vec<Worker>, stop: &S
         spawn(format!("udp-{index}"), work)?;
     }
     Ok(())
+}
+
+/// Looks whether the machine was put back to a snapshot.
+pub(super) fn generation(socket: Option<File>, handle: &ReplicaHandle) -> Result<(), Problem> {
+    let Some(socket) = socket else { return Ok(()) };
+    let handle = handle.clone();
+    spawn("generation".into(), move || generation::run(socket, &handle)).map(|_| ())
 }
 
 /// Looks after the certificate that clients see.
