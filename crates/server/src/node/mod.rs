@@ -280,8 +280,7 @@ fn vouch_for_members(config: &Config, replica: &mut Replica) {
 }
 
 impl Node {
-    fn start(config: &Config, identity: &Identity, sockets: Sockets, replica: Replica) -> Result<Self, Problem> {
-        let mut replica = replica;
+    fn start(config: &Config, identity: &Identity, sockets: Sockets, mut replica: Replica) -> Result<Self, Problem> {
         vouch_for_members(config, &mut replica);
         let (events, event_queue) = channel();
         let handle = ReplicaHandle::new(events, Shared::with_hints(hints_of(&config.peer.also_at)));
@@ -302,8 +301,8 @@ impl Node {
         };
         let (udp, streams) = workers(count, tls.is_some(), worker);
         let (disks, audit, writers) = threads::writers(config, &handle, &counters)?;
-        threads::generation(sockets.generation, &handle)?;
-        let ([peers, peers_bulk], links) = threads::peers(config, identity, sockets.peer, &handle, &counters)?;
+        let outside = (sockets.peer, sockets.generation);
+        let ([peers, peers_bulk], links) = threads::peers(config, identity, outside, &handle, &counters)?;
         let thread = ReplicaThread {
             replica,
             audit,

@@ -151,7 +151,7 @@ pub(super) fn udp(sockets: Vec<Vec<BatchSocket>>, workers: Vec<Worker>, stop: &S
 }
 
 /// Looks whether the machine was put back to a snapshot.
-pub(super) fn generation(socket: Option<File>, handle: &ReplicaHandle) -> Result<(), Problem> {
+fn watch_generation(socket: Option<File>, handle: &ReplicaHandle) -> Result<(), Problem> {
     let Some(socket) = socket else { return Ok(()) };
     let handle = handle.clone();
     spawn("generation".into(), move || generation::run(socket, &handle)).map(|_| ())
@@ -212,10 +212,11 @@ fn disks(
 pub(super) fn peers(
     config: &Config,
     identity: &Identity,
-    listener: std::net::TcpListener,
+    (listener, generation): (std::net::TcpListener, Option<File>),
     handle: &ReplicaHandle,
     counters: &Counters,
 ) -> Result<([Runtime; 2], Links<ReplicaHandle>), Problem> {
+    watch_generation(generation, handle)?;
     let start = |name| {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         builder.worker_threads(1).thread_name(name).enable_all().build().map_err(runtime_failed)

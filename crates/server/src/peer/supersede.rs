@@ -165,7 +165,8 @@ impl Superseder {
             Ok(superseder) => Some(superseder),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => {
-                tracing::warn!(%error, dir = %dir.display(), "cannot tell the nodes of the old cluster that it is superseded");
+                let dir = dir.display();
+                tracing::warn!(%error, %dir, "cannot tell the nodes of the old cluster that it is superseded");
                 None
             }
         }

@@ -137,10 +137,10 @@ Examples:
   catamaran cluster restore monday --data-key monday.key --dir new --dns 192.0.2.1:53 --peer 10.0.0.1:5380
 
 Makes a new cluster of one node; others join it. Zones, keys, grants and what was executed are those of the backup;
-nodes of the old cluster cannot join.
+nodes of the old cluster cannot join. With --old-node, the new node ends the old nodes that it can reach.
 
 Serials jump ahead by 1,073,741,824, so that secondaries accept the zones even if the backup lacks some changes.
-Zones with `--serial unixtime` jump from the current time. To keep serials readable, give a smaller --serial-gap
+Zones with `--serial unixtime` or `date` jump from now. To keep serials readable, give a smaller --serial-gap
 that still exceeds the number of changes since the backup. To restore the same backup again, give a larger one.";
 
 const RECOVER_EXAMPLES: &str = "\
@@ -148,10 +148,14 @@ Examples:
   catamaran cluster recover node-2/catamaran.toml --accept-loss --dir new --dns 192.0.2.1:53 --peer 10.0.0.1:5380
 
 For when more than half of the voters are gone for good. What only they had is lost, acknowledged or not: compare
-`applied` in the last `catamaran status` of the nodes that are left, and take the one that is furthest. Its directory is
-only read. Serials jump ahead as with `cluster restore`. Nodes of the old cluster cannot join the new one, but most of
-them together can still run the old one: make sure that they stay off. A node that was ended because of its data
-(exit code 9), or had been removed, is taken with --accept-damage only: any other that is left is better.";
+`applied` in the last `catamaran status` of the nodes that are left, and take the one that is furthest. Its data is
+only read, and marked: its node does not start again. Serials jump ahead as with `cluster restore`. A node that was
+ended because of its data (exit code 9), or had been removed, is taken with --accept-damage only: any other that is
+left is better.
+
+Nodes of the old cluster cannot join the new one, but most of them together can still run the old one. The new node
+ends each old node that it can reach (exit code 7). Keep the others off. To try a recovery while the old cluster goes
+on, add --rehearsal.";
 
 /// `cluster ...`
 #[derive(Subcommand, Debug)]
@@ -292,7 +296,7 @@ pub(crate) enum ClusterCommand {
         /// the cluster had acknowledged.
         #[arg(long)]
         accept_damage: bool,
-        /// Leave the other nodes of the old cluster alone. Without it, the new node ends each of them that it can reach.
+        /// Leave the nodes of the old cluster alone. Without it, the new node ends each of them that it can reach.
         #[arg(long)]
         rehearsal: bool,
         /// How far serials jump ahead of those in the node's data [default: 1073741824]
