@@ -239,6 +239,9 @@ pub const REPORTS_PER_COMPARISON: u64 = 20;
 pub const SUCCESSOR_HEARD_MS: u64 = 4 * REPORT_MS;
 /// How long a member may answer for zones of `ack = all-live` after it asked the leader whether it may.
 pub const LEASE_MS: u64 = 1_000;
+/// By how much the wall clock and the monotonic clock may differ about the length of a lease. They differ by more on a
+/// machine that was paused, once its wall clock is corrected. The leader waits so much longer than a lease.
+pub const LEASE_CLOCK_STEP_MS_MAX: u64 = LEASE_MS / 10;
 /// Questions for a lease that a member remembers: one a report, for as long as an answer is good.
 pub const LEASES_ASKED_MAX: usize = (2 * LEASE_MS / REPORT_MS) as usize;
 /// How long the leader takes a member to be answering after the last such question that it granted: the lease, and as

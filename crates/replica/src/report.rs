@@ -252,8 +252,8 @@ impl Replica {
         }
     }
 
-    /// Begins a comparison at an index that all members that are heard have applied, if one is due. Returns the index and
-    /// the hash.
+    /// Begins a comparison at an index that all members that are heard have applied, if one is due. Returns the index
+    /// and the hash.
     fn begin_comparison(&mut self) -> Option<(u64, u128)> {
         if !self.reports.sequence.is_multiple_of(REPORTS_PER_COMPARISON) {
             return None;

@@ -363,6 +363,12 @@ pub(crate) const PEER_QUESTIONS_MAX: usize = 32;
 pub(crate) const PEER_VOUCH_MS: u64 = 1_000;
 /// Time limit for a member to connect to an address that another member announces.
 pub(crate) const PEER_DIAL_BACK_MS: u64 = 1_500;
+/// Bytes of an event of the kernel that are read (its own limit is 2 KiB of variables, and a path).
+pub(crate) const UEVENT_BYTES_MAX: usize = 8 << 10;
+/// Pause of a node between two rounds in which it tells the members of the old cluster that theirs is superseded.
+pub(crate) const SUPERSEDES_EVERY: Duration = Duration::from_secs(2);
+/// The longest id of a cluster in text.
+pub(crate) const SUPERSEDED_TEXT_BYTES_MAX: usize = 64;
 /// Time limit for a member's answer to an announcement.
 pub(crate) const ANNOUNCE_MS: u64 = PEER_HANDSHAKE_MS;
 /// Pause between announcements until the cluster's state has the address.

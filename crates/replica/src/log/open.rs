@@ -154,8 +154,8 @@ fn write_again(newest: u64, scan: &Scan, is_confirmed: bool, block_bytes: u64) -
     ops
 }
 
-/// The last write in a segment. Where its last record does not say where the write began, that record may be the seal of
-/// the one before it.
+/// The last write in a segment. Where its last record does not say where the write began, that record may be the seal
+/// of the one before it.
 fn last_write(scan: &Scan) -> Padding {
     let [.., last] = scan.records.as_slice() else { return Padding { start: 0, is_essential: true } };
     if let Some(padding) = Padding::of(last, &scan.octets[last.offset as usize..]) {

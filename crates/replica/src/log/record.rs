@@ -22,9 +22,9 @@
 //! Numbers are big-endian. The body holds the entries one after the other: term (8), kind (1), length of the
 //! context (4), length of the data (4), context, data; indices follow from the header.
 //!
-//! A write is one record, perhaps followed by empty records: the seal and the padding up to the end of a physical block
-//! (`writer.rs`). Each of these says so in the padding behind its header, where older software ignores it: magic `CtPd`,
-//! whether the first record of the write holds entries or voids the log (1), offset of that record (8).
+//! A write is one record, perhaps followed by empty records: the seal and the padding up to the end of a physical
+//! block (`writer.rs`). Each of these says so in the padding behind its header, where older software ignores it: magic
+//! `CtPd`, whether the first record of the write holds entries or voids the log (1), offset of that record (8).
 
 use super::damage::Damage;
 use super::limits::{ENTRY_BYTES_MAX, SECTOR_BYTES};

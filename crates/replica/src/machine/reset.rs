@@ -51,6 +51,8 @@ impl Machine {
         self.zones.reclaim();
         self.zones_hash = self.zones.head().state_hash();
         self.stages = Stages::default();
+        // A zone that was removed may have come back in the old cluster since.
+        self.settings.step_retired(|last| serial::restored_of_removed(last, now_s, gap));
         Ok(restored)
     }
 

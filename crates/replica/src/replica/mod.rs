@@ -247,6 +247,7 @@ impl Replica {
         if self.fatal.is_some() {
             return;
         }
+        self.judge_clock_step();
         match input {
             Input::Tick => self.tick(),
             Input::Peer { from, frame } => self.handle_frame(from, &frame),
@@ -268,6 +269,7 @@ impl Replica {
             }
             Input::Memory { limit_bytes } => self.handle_memory(limit_bytes),
             Input::Leisure => self.handle_leisure(),
+            Input::MachineRestored => self.void_lease(),
             Input::Stop => self.handle_stop(),
         }
         self.note_role();

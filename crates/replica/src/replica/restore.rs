@@ -10,7 +10,7 @@ use super::open::{OpenError, apply_all, replay, restore};
 use crate::checkpoint::{CheckpointError, CheckpointReader};
 use crate::config::ReplicaConfig;
 use crate::disk::DiskRead;
-use crate::io::{Member, NodeId};
+use crate::io::Member;
 use crate::log::{self, Log, Salvage};
 use crate::machine::{Machine, RestoredZone, SettingsOnly};
 use crate::secrets::DataKey;
@@ -62,7 +62,7 @@ pub struct Restored {
     /// The cluster that it comes from.
     pub cluster_id: [u8; 16],
     /// Who belonged to that cluster, as far as its state says.
-    pub members: Vec<NodeId>,
+    pub members: Vec<Member>,
     /// Index and term of the last entry that is in it.
     pub applied: (u64, u64),
     /// Index of the entry that the new cluster begins with.
@@ -226,7 +226,7 @@ fn found(
     let (index, term) = machine.applied;
     let mut restored = Restored {
         cluster_id: machine.settings.cluster_id(),
-        members: machine.settings.members().into_iter().map(|member| member.id).collect(),
+        members: machine.settings.members(),
         applied: (index, term),
         founded: index + 1,
         zones: Vec::new(),

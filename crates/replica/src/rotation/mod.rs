@@ -13,6 +13,10 @@
 //! majority shows that nobody else was elected before the question, so a lease that an earlier leader granted is over
 //! 1.1 s after a new one began; for so long that one tells nobody.
 //!
+//! The clock of a machine that is paused, or put back to a snapshot, stands still, and its lease looks valid when it
+//! goes on. So a lease is void when the wall clock was stepped since it was asked for, or when the shell hears that the
+//! machine was put back ([`crate::io::Input::MachineRestored`]). The member asks for another one with the next report.
+//!
 //! A lease is of one stay in the rotation, named by the index of the entry that the stay began with: a member that was
 //! out of it has applied that entry, and so all that was acknowledged without it.
 
@@ -22,8 +26,8 @@ mod lead;
 pub(crate) use held::Held;
 use lead::Lead;
 
-use crate::io::{AckOption, NodeId, Output, Serving};
-use crate::limits::{LEASE_MS, LEASES_ASKED_MAX};
+use crate::io::{AckOption, NodeId, Now, Output, Serving};
+use crate::limits::{LEASE_CLOCK_STEP_MS_MAX, LEASE_MS, LEASES_ASKED_MAX};
 use crate::peer::{Frame, LeaseAsk, LeaseGrant};
 use crate::replica::Replica;
 use std::collections::VecDeque;
@@ -44,6 +48,12 @@ pub(crate) struct Rotation {
     /// Outcomes that wait for that.
     pub(crate) held: Held,
     lead: Lead,
+    /// What the clocks showed a while ago.
+    clocks: Option<Now>,
+    /// When they did not fit together any more.
+    stepped_ms: Option<u64>,
+    /// Leases that were void before their end, because of the machine's clocks.
+    pub(crate) leases_voided: u64,
 }
 
 /// The newest lease of this member.
@@ -82,12 +92,40 @@ impl Replica {
         }
     }
 
+    /// Takes a lease, unless the clocks do not show how long ago it was asked for.
     fn take_lease(&mut self, since: u64, until_ms: u64) {
         let newest = self.rotation.lease;
-        if (since, until_ms) > (newest.since, newest.until_ms) {
+        let is_unknown = self.rotation.stepped_ms.is_some_and(|stepped_ms| until_ms <= stepped_ms + LEASE_MS);
+        if !is_unknown && (since, until_ms) > (newest.since, newest.until_ms) {
             self.rotation.lease = Lease { since, until_ms };
             self.tell_lease();
         }
+    }
+
+    /// Compares the clocks with what they showed a while ago.
+    pub(crate) fn judge_clock_step(&mut self) {
+        let now = self.now;
+        let then = *self.rotation.clocks.get_or_insert(now);
+        let lived_ms = now.monotonic_ms.saturating_sub(then.monotonic_ms);
+        if then.wall_ms.saturating_add(lived_ms).abs_diff(now.wall_ms) > LEASE_CLOCK_STEP_MS_MAX {
+            self.void_lease();
+        }
+        // A clock that is slewed for long is no step.
+        if lived_ms >= LEASE_MS {
+            self.rotation.clocks = Some(now);
+        }
+    }
+
+    /// The clocks do not show how long ago anything was: no lease counts that was asked for before now.
+    pub(crate) fn void_lease(&mut self) {
+        self.rotation.clocks = Some(self.now);
+        self.rotation.stepped_ms = Some(self.now.monotonic_ms);
+        self.rotation.asked.clear();
+        if self.now.monotonic_ms < self.rotation.lease.until_ms {
+            self.rotation.leases_voided += 1;
+        }
+        self.rotation.lease.until_ms = 0;
+        self.tell_lease();
     }
 
     /// Tells the shell until when such zones may be answered from, by what is applied here.

@@ -1,8 +1,9 @@
 //! Zones of `ack = all-live`: who is told that an update was made can see it on every member that answers.
 
 use super::cluster::*;
-use crate::io::{AckOption, AdminCommand, AdminError, AdminReply, NodeId, Verdict, ZoneOptions};
+use crate::io::{AckOption, AdminCommand, AdminError, AdminReply, Input, NodeId, Verdict, ZoneOptions};
 use crate::limits::{LEASE_GUARD_MS, LEASE_MS, ROTATION_SOUND_MS, ROTATION_UNUSED_MS, UPDATE_WAIT_MS};
+use crate::peer::{Frame, LeaseGrant};
 use crate::update::client::UpdateBuilder;
 use wire::number::Rtype;
 use zone::Record;
@@ -391,4 +392,64 @@ fn a_rotation_spans_long_ways() {
     let took_ms = run_until_told(&mut cluster, request, &address(1), 2_000);
     // To the leader, to the members and back, to the one that was asked.
     assert!((320..800).contains(&took_ms), "{took_ms}");
+}
+
+/// A machine is paused, and its monotonic clock with it. When it goes on, its lease looks valid.
+#[test]
+fn a_lease_is_void_once_the_wall_clock_shows_that_the_machine_was_paused() {
+    for step_ms in [-3_600_000, -150, 150, 5_000] {
+        let (mut cluster, leader, others) = cluster(3);
+        let paused = others[1];
+        cluster.cut_off(paused);
+        assert!(answers(&cluster, paused));
+        cluster.machines.get_mut(&paused).unwrap().wall_error_ms += step_ms;
+        cluster.input(paused, Input::Tick);
+        cluster.settle();
+        assert!(!answers(&cluster, paused), "{step_ms}");
+        assert_eq!(cluster.replica(paused).rotation.leases_voided, 1);
+        // It asks again as soon as it hears the leader, and answers with what it shows by then.
+        cluster.cut.clear();
+        cluster.run(200);
+        assert!(answers(&cluster, paused) && is_in(&cluster, leader, paused), "{step_ms}");
+    }
+}
+
+#[test]
+fn a_clock_that_is_slewed_voids_no_lease() {
+    let (mut cluster, _, others) = cluster(3);
+    for _ in 0..200 {
+        // 500 ppm is what a time service slews at most; this is a hundred times as much.
+        cluster.machines.get_mut(&others[1]).unwrap().wall_error_ms += 1;
+        cluster.run(20);
+        assert!(answers(&cluster, others[1]));
+    }
+    assert_eq!(cluster.replica(others[1]).rotation.leases_voided, 0);
+}
+
+/// A grant that was on its way while the machine was paused counts no more.
+#[test]
+fn a_machine_that_was_put_back_takes_no_lease_that_it_asked_for_before() {
+    let (mut cluster, leader, others) = cluster(3);
+    let restored = others[1];
+    cluster.cut.insert((leader, restored));
+    cluster.run(100);
+    assert!(answers(&cluster, restored));
+    cluster.input(restored, Input::MachineRestored);
+    cluster.settle();
+    assert!(!answers(&cluster, restored));
+    let grant = |at_ms| {
+        let since = cluster.replica(leader).machine.settings.rotation()[&restored];
+        let boot_id = cluster.replica(restored).config.boot_id;
+        Frame::LeaseGrant(LeaseGrant { boot_id, at_ms, since })
+    };
+    let grants: Vec<_> = (0..=10).map(|ago| grant(cluster.now.monotonic_ms - 10 * ago)).collect();
+    for frame in grants {
+        let frame = frame.encode(cluster.replica(restored).config.group);
+        cluster.input(restored, Input::Peer { from: leader, frame });
+        cluster.settle();
+    }
+    assert!(!answers(&cluster, restored));
+    cluster.cut.clear();
+    cluster.run(200);
+    assert!(answers(&cluster, restored));
 }

@@ -3,7 +3,9 @@
 use super::cluster::*;
 use crate::checkpoint::CheckpointError;
 use crate::disk::{DiskOp, DiskRead};
-use crate::io::{AdminCommand, AdminReply, OptionsChange, Right, SerialPolicyOption, TrustCommand, Verdict};
+use crate::io::{
+    AdminCommand, AdminReply, Contents, OptionsChange, Right, SerialPolicyOption, TrustCommand, Verdict, ZoneOptions,
+};
 use crate::limits::RESTORE_SERIAL_GAP;
 use crate::testing::MemoryDisk;
 use crate::update::serial::{SerialGap, step};
@@ -15,6 +17,10 @@ const NEW_KEY: [u8; 32] = [8; 32];
 const NEW_CLUSTER: [u8; 16] = [6; 16];
 /// The time when new clusters are made.
 const NOW_S: u64 = 1_800_000_000;
+
+fn ids(restored: &Restored) -> Vec<u64> {
+    restored.members.iter().map(|member| member.id).collect()
+}
 
 /// The backup that a member makes now, as a file of another name on a disk of its own.
 fn backup(cluster: &mut Cluster, id: u64) -> MemoryDisk {
@@ -81,7 +87,7 @@ fn a_backup_becomes_another_cluster() {
     let (mut new, told) = restored(&cluster, &disk);
     assert_eq!((told.cluster_id, told.zones.len(), told.key_count), ([7; 16], 1, 1));
     // What is written down of it, and the entry that it is written down as: the first of the new cluster.
-    assert_eq!((&told.members[..], told.founded), (&[1, 2, 3][..], told.applied.0 + 1));
+    assert_eq!((ids(&told), told.founded), (vec![1, 2, 3], told.applied.0 + 1));
     assert!((1..=20).chain([99]).all(|last| new.has(1, &address(last))));
     assert_eq!(new.serial(1), serial + RESTORE_SERIAL_GAP);
     let status = new.replica(1).status();
@@ -233,7 +239,7 @@ fn the_last_member_founds_another_cluster_with_all_that_it_has() {
     let result = Replica::recover(&disk, &old, founder(&config, &old_key, &mut nonce), false);
     let (mut new, told) = founded(&cluster, result);
     assert_eq!(told.applied.0, status.last_index);
-    assert_eq!((told.cluster_id, &told.members[..], told.founded), ([7; 16], &[1, 2, 3][..], status.last_index + 1));
+    assert_eq!((told.cluster_id, ids(&told), told.founded), ([7; 16], vec![1, 2, 3], status.last_index + 1));
     assert!((1..=6).all(|number| new.has(1, &address(number))));
     let request = new.add(1, &address(7));
     new.assert_done(request);
@@ -269,6 +275,33 @@ fn the_directory_of_a_member_that_was_removed_says_so() {
         let (old, disk, mut nonce) = (cluster.config(id), cluster.machines[&id].disk.clone(), || [3; 12]);
         let (told, _) = Replica::recover(&disk, &old, founder(&config, &old_key, &mut nonce), false).unwrap();
         assert_eq!(told.was_removed, was_removed, "member {id}");
-        assert_eq!(told.members.contains(&id), !was_removed, "member {id}");
+        assert_eq!(ids(&told).contains(&id), !was_removed, "member {id}");
     }
+}
+
+/// The zone came back in the old cluster after the backup, and secondaries followed it.
+#[test]
+fn a_zone_that_comes_back_after_a_restore_is_ahead_of_what_the_old_cluster_served() {
+    let mut cluster = Cluster::with_zone(1);
+    let zone = || zone_id("example.test.");
+    let add_zone = |serial| {
+        let contents = Contents::new(&zone(), records("example.test.", serial)).unwrap();
+        AdminCommand::AddZone { zone: zone(), options: ZoneOptions::default(), contents }
+    };
+    let ended = cluster.serial(1);
+    cluster.admin_ok(1, AdminCommand::RemoveZone { zone: zone() });
+    let disk = backup(&mut cluster, 1);
+    cluster.admin_ok(1, add_zone(ended));
+    for last in 1..=20 {
+        let request = cluster.add(1, &address(last));
+        cluster.assert_done(request);
+    }
+    let secondary = Serial(cluster.serial(1));
+    assert_eq!(secondary.0, ended + 21);
+    let (mut new, told) = restored(&cluster, &disk);
+    assert!(told.zones.is_empty());
+    new.run(1_000);
+    new.admin_ok(1, add_zone(ended));
+    let serial = Serial(new.serial(1));
+    assert!(serial.is_newer_than(secondary), "{} is behind {}", serial.0, secondary.0);
 }

@@ -44,15 +44,17 @@ impl Default for SerialGap {
     }
 }
 
-/// Returns the serial of a zone in a restored cluster; `last` is the serial in the restored state. With `unixtime` the
-/// old cluster may have served the current time, so the gap begins there. The result is always newer than `last`.
+/// Returns the serial of a zone in a restored cluster; `last` is the serial in the restored state. With `unixtime` and
+/// `date` the old cluster may have served the current time or date, so the gap begins there. The result is always newer
+/// than `last`.
 #[must_use]
 pub fn restored(last: Serial, policy: SerialPolicyOption, now_s: u64, gap: SerialGap) -> Serial {
-    let time = Serial(now_s as u32);
-    let passed = match policy {
-        SerialPolicyOption::UnixTime if time.is_newer_than(last) => time.0.wrapping_sub(last.0),
-        _ => 0,
+    // What the policy gives for a change that is made now.
+    let served = match policy {
+        SerialPolicyOption::Increment => last,
+        SerialPolicyOption::UnixTime | SerialPolicyOption::Date => step(last, policy, now_s),
     };
+    let passed = served.0.wrapping_sub(last.0);
     let ahead = passed.saturating_add(gap.0).min(SERIAL_GAP_MAX);
     match last.0.wrapping_add(ahead) {
         // Some software takes 0 for "no serial", so it is skipped. A step larger than the largest would go back.
@@ -60,6 +62,14 @@ pub fn restored(last: Serial, policy: SerialPolicyOption, now_s: u64, gap: Seria
         0 => Serial(1),
         to => Serial(to),
     }
+}
+
+/// The same of a zone whose policy is not known any more, since it was removed: the newest that any policy gives.
+#[must_use]
+pub fn restored_of_removed(last: Serial, now_s: u64, gap: SerialGap) -> Serial {
+    let policies = [SerialPolicyOption::Increment, SerialPolicyOption::UnixTime, SerialPolicyOption::Date];
+    let all = policies.map(|policy| restored(last, policy, now_s, gap));
+    all.into_iter().max_by_key(|to| to.0.wrapping_sub(last.0)).unwrap_or(last)
 }
 
 /// The serial in the rdata of an SOA (RFC 1035 3.3.13): the first of the five numbers behind two names. `None` when the
@@ -144,6 +154,10 @@ mod tests {
             (UnixTime, 1_795_900_000),
             (UnixTime, 2_026_112_701),
             (UnixTime, 3_900_000_000),
+            (Date, 2_024_010_100),
+            (Date, 7),
+            (Date, 2_026_112_799),
+            (Date, 4_100_000_000),
         ] {
             let to = restored(Serial(last), policy, now_s, SerialGap::default());
             assert!(to.0 != 0 && to.is_newer_than(Serial(last)), "{policy:?} {last}: {}", to.0);
@@ -161,7 +175,7 @@ mod tests {
         assert_eq!([0, 1 << 31, u32::MAX].map(SerialGap::new), [None; 3]);
         for gap in [1, 2, 65_536, 1 << 30, SERIAL_GAP_MAX] {
             for near in [0, 1, 7, 1 << 30, 1 << 31, u32::MAX, 0_u32.wrapping_sub(gap)] {
-                for policy in [Increment, UnixTime] {
+                for policy in [Increment, UnixTime, Date] {
                     for now_s in [0, 1_795_000_000, 1 << 31, u64::from(u32::MAX), u64::from(near) + (1 << 31) - 1] {
                         let to = restored(Serial(near), policy, now_s, SerialGap::new(gap).unwrap());
                         assert!(to.0 != 0 && to.is_newer_than(Serial(near)), "{policy:?} {near} {gap} {now_s}");
@@ -173,6 +187,18 @@ mod tests {
         let gap = SerialGap::new(SERIAL_GAP_MAX).unwrap();
         assert_eq!(restored(Serial((1 << 31) + 1), Increment, 0, gap), Serial(u32::MAX));
         assert_eq!(restored(Serial(u32::MAX), Increment, 0, SerialGap::new(1).unwrap()), Serial(1));
+    }
+
+    /// A gap that is enough for the changes of a day does not have to reach from the backup's date to this one.
+    #[test]
+    fn a_small_gap_begins_at_the_date_or_the_time_of_now() {
+        let (now_s, gap) = (1_795_824_000, SerialGap::new(100).unwrap());
+        for (policy, last) in [(Date, 2_024_010_100), (UnixTime, 1_704_067_200)] {
+            let served = step(Serial(last), policy, now_s);
+            for to in [restored(Serial(last), policy, now_s, gap), restored_of_removed(Serial(last), now_s, gap)] {
+                assert!(to.is_newer_than(served), "{policy:?}: {} is behind {}", to.0, served.0);
+            }
+        }
     }
 
     #[test]

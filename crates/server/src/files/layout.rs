@@ -15,6 +15,8 @@
 //!   DIR/node-1/data.lock     held by the running node
 //!   DIR/node-1/data.booted   there once the node has data of its own
 //!   DIR/node-1/data.quarantined  why the node must not vote on its data
+//!   DIR/node-1/data.superseded   why the node's cluster is given up: another was made from one of its nodes
+//!   DIR/node-1/data.supersedes/  members of the cluster that this one was made from; they are told
 //!   DIR/node-1/data.doubt    what the node's log may lack, until that is cleared up
 //!   DIR/node-1/data.members  the members and their keys, for a node that cannot read its state
 //!   DIR/node-1/data.scrubbed when log and checkpoints were last read without finding damage
@@ -177,6 +179,16 @@ pub(crate) fn booted_of(data: &Path) -> PathBuf {
 /// There while the node's log may lack what the node answered for, by the word of a leader.
 pub(crate) fn doubt_of(data: &Path) -> PathBuf {
     data.with_extension("doubt")
+}
+
+/// There once another cluster took the place of the node's cluster.
+pub(crate) fn superseded_of(data: &Path) -> PathBuf {
+    data.with_extension("superseded")
+}
+
+/// What `recover` left of the old cluster, for its members to be told.
+pub(crate) fn supersedes_of(data: &Path) -> PathBuf {
+    data.with_extension("supersedes")
 }
 
 /// There where older software, or an operator, has decided that the node must not vote on its data.

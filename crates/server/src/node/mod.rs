@@ -12,6 +12,7 @@
 //!   scrub      looks for damage in log and checkpoints, once a week
 //!   peers      connections between nodes
 //!   peers-bulk the same, of checkpoints
+//!   generation waits for events of the kernel: the machine was put back to a snapshot
 //!   api        HTTP
 //! ```
 //! No packet worker ever waits for one of the others. udp-N and tcp-N lower themselves (`nice`): in a flood of queries
@@ -64,6 +65,8 @@ pub(crate) mod memory_size;
 pub(crate) mod zone_memory;
 // The cluster's time, from the clocks of all nodes.
 pub(crate) mod cluster_clock;
+// Whether the machine was put back to a snapshot.
+mod generation;
 
 use crate::api::backup::Backups;
 use crate::api::{Api, Hosts};
@@ -295,8 +298,7 @@ fn vouch_for_members(config: &Config, replica: &mut Replica) {
 }
 
 impl Node {
-    fn start(config: &Config, identity: &Identity, sockets: Sockets, replica: Replica) -> Result<Self, Problem> {
-        let mut replica = replica;
+    fn start(config: &Config, identity: &Identity, sockets: Sockets, mut replica: Replica) -> Result<Self, Problem> {
         vouch_for_members(config, &mut replica);
         let (events, event_queue) = channel();
         let handle = ReplicaHandle::new(events, Shared::with_hints(hints_of(&config.peer.also_at)));
@@ -318,7 +320,8 @@ impl Node {
         let (udp, streams) = workers(count, tls.is_some(), worker);
         let (disks, audit, writers) = threads::writers(config, &handle, &counters)?;
         threads::scrub(config, identity, &counters.scrub, &stop_workers)?;
-        let ([peers, peers_bulk], links) = threads::peers(config, identity, sockets.peer, &handle, &counters)?;
+        let outside = (sockets.peer, sockets.generation);
+        let ([peers, peers_bulk], links) = threads::peers(config, identity, outside, &handle, &counters)?;
         let thread = ReplicaThread {
             replica,
             audit,

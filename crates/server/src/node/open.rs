@@ -10,6 +10,7 @@ use super::system;
 use crate::config::Config;
 use crate::files::layout::{audit_of, doubt_of};
 use crate::limits::ZONES_HELD_SHARE;
+use crate::peer::supersede::found_mark;
 use crate::problem::{Exit, Problem};
 use replica::checkpoint::{CheckpointError, Flaw};
 use replica::disk::{DiskError, DiskRead};
@@ -48,6 +49,9 @@ pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, NotO
         |why: String| Problem::new(Exit::Failed, "the node's data cannot be opened", why).at(config.dir.display());
     if let Some(why) = quarantined(&config.dir).map_err(|error| failed(error.to_string()))? {
         return Err(Problem { exit: Exit::Quarantined, ..failed(why) }.hint(REPLACE).into());
+    }
+    if let Some(problem) = found_mark(config.id, &config.dir).map_err(|error| failed(error.to_string()))? {
+        return Err(problem.into());
     }
     if disk.list().map_err(|error| failed(error.to_string()))?.is_empty() {
         return Err(failed("the directory is empty, and this node has had data and has voted".into())

@@ -1,12 +1,14 @@
 //! All sockets of a node. Those for operators and peers come first; those for clients once the node can answer them: on
 //! a port that several nodes share, a node that cannot answer yet would fail queries that another could have answered.
 
+use super::generation;
 use crate::config::Config;
 use crate::config::tls::Tls;
 use crate::files::local_socket;
 use crate::listen::batch::BatchSocket;
 use crate::listen::sockets::{Sharing, problem, tcp, udp};
 use crate::problem::{Exit, Problem};
+use std::fs::File;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
@@ -23,6 +25,8 @@ pub(super) struct Sockets {
     pub(super) api: TcpListener,
     /// The node does without where it cannot be made.
     pub(super) api_local: Option<UnixListener>,
+    /// Events of the kernel; the node does without where there are none.
+    pub(super) generation: Option<File>,
 }
 
 /// The sockets for clients.
@@ -68,7 +72,8 @@ impl Sockets {
             let path = path.display();
             tracing::warn!(%path, %error, "the API has no Unix socket: name another place with `socket` in [api]");
         });
-        Ok(Self { peer: alone(config.peer.listen)?, api: alone(config.api.listen)?, api_local: local.ok() })
+        let (peer, api) = (alone(config.peer.listen)?, alone(config.api.listen)?);
+        Ok(Self { peer, api, api_local: local.ok(), generation: generation::listen() })
     }
 }
 

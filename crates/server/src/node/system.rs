@@ -9,10 +9,13 @@ use std::ffi::CString;
 use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The group of events that the kernel itself sends; those of udev are another.
+const KERNEL_EVENTS: u32 = 1;
 
 /// What the clocks say now.
 pub(crate) fn now() -> Now {
@@ -27,6 +30,28 @@ pub(crate) fn boot_ms() -> u64 {
     let done = unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut time) };
     assert_eq!(done, 0, "CLOCK_BOOTTIME is there since Linux 2.6.39");
     time.tv_sec as u64 * 1_000 + time.tv_nsec as u64 / 1_000_000
+}
+
+/// A socket that gets each event that the kernel sends to user space (kobject_uevent), one event a read.
+pub(crate) fn uevent_socket() -> io::Result<File> {
+    // SAFETY: the call takes numbers and gives a new descriptor, or -1.
+    let socket =
+        unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, libc::NETLINK_KOBJECT_UEVENT) };
+    if socket < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is open, and nobody else has it.
+    let socket = unsafe { File::from_raw_fd(socket) };
+    // SAFETY: all bytes of a sockaddr_nl may be zero.
+    let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
+    (address.nl_family, address.nl_groups) = (libc::AF_NETLINK as libc::sa_family_t, KERNEL_EVENTS);
+    let len = size_of_val(&address) as libc::socklen_t;
+    // SAFETY: the pointer is to a live address of this length; the kernel reads it and keeps nothing.
+    if unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) } == 0 {
+        Ok(socket)
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// The user that the process acts as. The owner of `/proc/self` is root's where core dumps are off.

@@ -3,6 +3,7 @@
 use super::audit_log::{self, AuditBarrier, AuditQueue};
 use super::data_keys::DataKeyKeeper;
 use super::disk::{DiskDone, DiskWork, Writer};
+use super::generation;
 use super::guards::Guards;
 use super::handle::{Event, ReplicaHandle};
 use super::identity::Identity;
@@ -29,6 +30,7 @@ use crate::peer::data_keys::KeyDesk;
 use crate::peer::frame::Welcome;
 use crate::peer::join::JoinDesk;
 use crate::peer::links::Links;
+use crate::peer::supersede::{SupersededNode, Superseder};
 use crate::peer::{LaneRuntimes, PeerEvents};
 use crate::problem::{Exit, Problem};
 use crate::service::answer::Service;
@@ -42,6 +44,7 @@ use crate::tls::client_secrets::ClientSecrets;
 use crate::tls::public::PublicTls;
 use replica::disk::DiskQueue;
 use replica::io::{Input, Member, Membership};
+use std::fs::File;
 use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -165,6 +168,13 @@ pub(super) fn udp(sockets: Vec<Vec<BatchSocket>>, workers: Vec<Worker>, stop: &S
     Ok(())
 }
 
+/// Looks whether the machine was put back to a snapshot.
+fn watch_generation(socket: Option<File>, handle: &ReplicaHandle) -> Result<(), Problem> {
+    let Some(socket) = socket else { return Ok(()) };
+    let handle = handle.clone();
+    spawn("generation".into(), move || generation::run(socket, &handle)).map(|_| ())
+}
+
 /// Looks after the certificate that clients see.
 pub(super) fn certificate(tls: &Arc<PublicTls>, stop: &Stop) -> Result<(), Problem> {
     let (certificate, stop) = (tls.certificate.clone(), stop.clone());
@@ -222,10 +232,11 @@ fn disks(
 pub(super) fn peers(
     config: &Config,
     identity: &Identity,
-    listener: std::net::TcpListener,
+    (listener, generation): (std::net::TcpListener, Option<File>),
     handle: &ReplicaHandle,
     counters: &Counters,
 ) -> Result<([Runtime; 2], Links<ReplicaHandle>), Problem> {
+    watch_generation(generation, handle)?;
     let start = |name| {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         builder.worker_threads(1).thread_name(name).enable_all().build().map_err(runtime_failed)
@@ -241,6 +252,7 @@ pub(super) fn peers(
         cluster_id: identity.cluster_id,
         data_key_file: config.data_key(),
         api_token: identity.token.clone(),
+        node: SupersededNode { id: config.id, data: config.dir.clone() },
     };
     let keys = KeyDesk { handle: handle.clone(), data_key_file: config.data_key(), data_dir: config.dir.clone() };
     let (tls, counters) = (&identity.tls, &counters.peer);
@@ -258,6 +270,10 @@ pub(super) fn peers(
     let listener = tokio::net::TcpListener::from_std(listener).map_err(runtime_failed)?;
     drop(entered);
     quick.spawn(vital("accept peers", acceptor.run(listener)));
+    let advertised = config.advertised().map(|address| address.to_string()).unwrap_or_default();
+    if let Some(superseder) = Superseder::load(&config.dir, advertised) {
+        quick.spawn(vital("supersede", superseder.run()));
+    }
     let mut links = Links::new(own, identity.boot_id, tls.clone(), admission, runtimes, events, counters.clone());
     links.set_members(&members(config), &Membership::default());
     Ok(([quick, bulk], links))

@@ -152,7 +152,7 @@ impl<E: PeerEvents> Acceptor<E> {
                 let serve = async move { desk.serve(&mut stream, &admission, &identity).await };
                 return self.runtimes.bulk.spawn(serve).await.map_err(io::Error::other)?;
             }
-            Greeting::DataKey | Greeting::Vouch | Greeting::Announce => {
+            Greeting::DataKey | Greeting::Vouch | Greeting::Announce | Greeting::Supersede => {
                 let identity = identity.ok_or_else(|| denied("no certificate".into()))?;
                 return timeout_at(deadline, self.answer(&mut stream, greeting, &identity)).await?;
             }
@@ -243,6 +243,7 @@ impl<E: PeerEvents> Acceptor<E> {
         match (greeting, &self.desks) {
             (Greeting::DataKey, Some((_, desk))) => desk.serve(stream, &self.admission, identity).await,
             (Greeting::Vouch, _) => vouch::serve(stream, &self.admission, self.welcome.id, identity).await,
+            (Greeting::Supersede, Some((desk, _))) => desk.node.serve(stream, &self.admission, identity).await,
             (Greeting::Announce, _) => {
                 let handle = self.desks.as_ref().map(|(desk, _)| &desk.handle);
                 announce::serve(stream, &self.tls, &self.admission, handle, identity, &self.questions).await

@@ -42,6 +42,8 @@ pub(crate) enum Greeting {
     Announce,
     /// A member asks for parts of a log or checkpoint.
     Repair,
+    /// A cluster that was made from a member says that it took the place of this one.
+    Supersede,
 }
 
 /// Stands for [`Welcome::id`] when the dialler's key was replaced, or is not its own: no id of a node has all bits set.
@@ -81,6 +83,7 @@ impl Hello {
             super::vouch::VOUCH_LANE => return Ok(Greeting::Vouch),
             super::announce::ANNOUNCE_LANE => return Ok(Greeting::Announce),
             super::repair::REPAIR_LANE => return Ok(Greeting::Repair),
+            super::supersede::SUPERSEDE_LANE => return Ok(Greeting::Supersede),
             octet => lane_from(octet).ok_or_else(|| invalid("an unknown lane"))?,
         };
         Ok(Greeting::Lane(Self {

@@ -9,6 +9,7 @@
 use super::admission::Admission;
 use super::frame::{append, read_len};
 use super::pending::PendingPlace;
+use super::supersede::SupersededNode;
 use crate::api::error::ApiError;
 use crate::config::address::PeerAddress;
 use crate::files::api_token::ApiToken;
@@ -129,6 +130,8 @@ pub(crate) struct JoinDesk {
     pub(crate) cluster_id: [u8; 16],
     pub(crate) data_key_file: DataKeyFile,
     pub(crate) api_token: ApiToken,
+    /// This node, which ends when another cluster takes the place of this one.
+    pub(crate) node: SupersededNode,
 }
 
 impl JoinDesk {

@@ -20,6 +20,7 @@ pub(crate) mod reach;
 pub(crate) mod repair;
 pub(crate) mod resolve;
 mod silence;
+pub(crate) mod supersede;
 mod vouch;
 
 use crate::metrics::Counter;

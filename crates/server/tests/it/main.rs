@@ -29,6 +29,8 @@ mod peer_matrix;
 mod runbooks;
 mod siege;
 mod stolen_identity;
+// The old majority comes back after a recovery.
+mod superseded;
 // A voter that answers no queries, and two sites that do.
 mod removed;
 mod torn;

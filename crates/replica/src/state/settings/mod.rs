@@ -355,6 +355,13 @@ impl Settings {
         }
     }
 
+    /// Moves the serials with which removed zones would come back.
+    pub(crate) fn step_retired(&mut self, step: impl Fn(Serial) -> Serial) {
+        for (zone, Retired { serial, index }) in self.retired.clone() {
+            self.put_retired(&zone, Retired { serial: step(serial), index });
+        }
+    }
+
     /// Belongs to another cluster from now on, of which this is the only member: nobody of the old one is known any
     /// more, nor how to join it; its node numbers are used up. `reseal` seals a secret anew, by its context, under the
     /// data key of that number.

@@ -137,10 +137,10 @@ Examples:
   catamaran cluster restore monday --data-key monday.key --dir new --dns 192.0.2.1:53 --peer 10.0.0.1:5380
 
 Makes a new cluster of one node; others join it. Zones, keys, grants and what was executed are those of the backup;
-nodes of the old cluster cannot join.
+nodes of the old cluster cannot join. With --old-node, the new node ends the old nodes that it can reach.
 
 Serials jump ahead by 1,073,741,824, so that secondaries accept the zones even if the backup lacks some changes.
-Zones with `--serial unixtime` jump from the current time. To keep serials readable, give a smaller --serial-gap
+Zones with `--serial unixtime` or `date` jump from now. To keep serials readable, give a smaller --serial-gap
 that still exceeds the number of changes since the backup. To restore the same backup again, give a larger one.";
 
 const RECOVER_EXAMPLES: &str = "\
@@ -148,11 +148,15 @@ Examples:
   catamaran cluster recover node-2/catamaran.toml --accept-loss --dir new --dns 192.0.2.1:53 --peer 10.0.0.1:5380
 
 For when more than half of the voters are gone for good. What only they had is lost, acknowledged or not: compare
-`applied` in the last `catamaran status` of the nodes that are left, and take the one that is furthest. Its directory is
-only read. Serials jump ahead as with `cluster restore`. Nodes of the old cluster cannot join the new one, but most of
-them together can still run the old one: make sure that they stay off. A node that was ended because of its data
-(exit code 9), or had been removed, is taken with --accept-damage only: any other that is left is better. A damaged log
-is then read up to the first entry that is lost, and the command prints which entries are lost.";
+`applied` in the last `catamaran status` of the nodes that are left, and take the one that is furthest. Its data is
+only read, and marked: its node does not start again. Serials jump ahead as with `cluster restore`. A node that was
+ended because of its data (exit code 9), or had been removed, is taken with --accept-damage only: any other that is
+left is better. A damaged log is then read up to the first entry that is lost, and the command prints which entries
+are lost.
+
+Nodes of the old cluster cannot join the new one, but most of them together can still run the old one. The new node
+ends each old node that it can reach (exit code 7). Keep the others off. To try a recovery while the old cluster goes
+on, add --rehearsal.";
 
 /// `cluster ...`
 #[derive(Subcommand, Debug)]
@@ -271,6 +275,10 @@ pub(crate) enum ClusterCommand {
         /// The data key of the cluster that it comes from.
         #[arg(long, value_name = "FILE")]
         data_key: PathBuf,
+        /// Configuration of a node of the old cluster, which must not run. With it, the new node ends each node of the
+        /// old cluster that it can reach.
+        #[arg(long, value_name = "FILE")]
+        old_node: Option<PathBuf>,
         /// How far serials jump ahead of those in the backup [default: 1073741824]
         #[arg(long, value_name = "N", value_parser = serial_gap)]
         serial_gap: Option<SerialGap>,
@@ -289,6 +297,9 @@ pub(crate) enum ClusterCommand {
         /// the cluster had acknowledged.
         #[arg(long)]
         accept_damage: bool,
+        /// Leave the nodes of the old cluster alone. Without it, the new node ends each of them that it can reach.
+        #[arg(long)]
+        rehearsal: bool,
         /// How far serials jump ahead of those in the node's data [default: 1073741824]
         #[arg(long, value_name = "N", value_parser = serial_gap)]
         serial_gap: Option<SerialGap>,
@@ -335,11 +346,11 @@ pub(crate) fn run(command: &ClusterCommand) -> Result<(), Problem> {
         ClusterCommand::Remove { node, target } => members::remove(*node, target),
         ClusterCommand::TransferLeader { node, target } => members::transfer_leader(*node, target),
         ClusterCommand::Backup { file, with_data_key, target } => backup::run(file, *with_data_key, target),
-        ClusterCommand::Restore { file, data_key, serial_gap, new } => {
-            restore::restore(file, data_key, serial_gap.unwrap_or_default(), new)
+        ClusterCommand::Restore { file, data_key, old_node, serial_gap, new } => {
+            restore::restore(file, data_key, old_node.as_deref(), serial_gap.unwrap_or_default(), new)
         }
-        ClusterCommand::Recover { config, accept_loss: _, accept_damage, serial_gap, new } => {
-            restore::recover(config, *accept_damage, serial_gap.unwrap_or_default(), new)
+        ClusterCommand::Recover { config, accept_loss: _, accept_damage, rehearsal, serial_gap, new } => {
+            restore::recover(config, (*accept_damage, *rehearsal), serial_gap.unwrap_or_default(), new)
         }
         ClusterCommand::Rotate { api_token: true, target, .. } => rotate::api_token(target),
         ClusterCommand::Rotate { authority, data_key, api_token: false, wait, target } => {

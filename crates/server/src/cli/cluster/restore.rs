@@ -6,7 +6,7 @@ use super::backup::source;
 use crate::config::Config;
 use crate::files::cluster_id;
 use crate::files::data_key::{DataKeyFile, DataKeys};
-use crate::files::layout::{Layout, audit_of};
+use crate::files::layout::{Layout, audit_of, cluster_id_of};
 use crate::files::token::fill_random;
 use crate::node::audit_log;
 use crate::node::disk::StartReads;
@@ -17,12 +17,14 @@ use crate::node::identity::Identity;
 use crate::node::open::{is_damage, replica_config};
 use crate::node::system;
 use crate::peer::node_number;
+use crate::peer::supersede::{self, OldCluster};
 use crate::problem::{Exit, Problem};
-use replica::io::ActionRecord;
+use crate::tls::session::PeerFiles;
+use replica::io::{ActionRecord, NodeId};
 use replica::update::serial::SerialGap;
 use replica::{Backup, DataKey, Founder, Founding, Replica, RestoreFailure, Restored, RestoredZone};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What the audit log of the new cluster says of how it was made.
 struct Made {
@@ -33,6 +35,8 @@ struct Made {
     accepts_removed: bool,
     /// How far serials jump ahead.
     serial_gap: SerialGap,
+    /// The member that it is made from, and its files. The other members are to be told.
+    old: Option<(NodeId, PeerFiles)>,
 }
 
 /// What to do about damage that was not accepted.
@@ -44,18 +48,31 @@ const NOTHING_INTACT: &str = "no checkpoint in the directory is intact: take ano
 /// Zones whose serials are printed, so that an operator can compare them with those of the secondaries.
 const ZONES_PRINTED_MAX: usize = 10;
 
-pub(super) fn restore(file: &Path, key_file: &Path, serial_gap: SerialGap, args: &InitArgs) -> Result<(), Problem> {
+pub(super) fn restore(
+    file: &Path,
+    key_file: &Path,
+    old_node: Option<&Path>,
+    serial_gap: SerialGap,
+    args: &InitArgs,
+) -> Result<(), Problem> {
     let old_key = read_key(key_file)?;
     let (disk, name) = source(file)?;
     let damaged = |error| Problem::new(Exit::Input, "that is no backup", error).at(file.display());
     let backup = Backup::open(&disk, &name).map_err(damaged)?;
-    let made = Made { action: "cluster restore", from: "backup".to_owned(), accepts_removed: false, serial_gap };
-    found(args, &old_key, &made, |founder| Replica::restore(&disk, &backup, founder))
+    let old = old_node.map(|config| Config::load(config).map(|old| (config, old))).transpose()?;
+    // Holds the lock of the old node: it does not run, and its files are complete.
+    let identity = old.as_ref().map(|(_, old)| Identity::load(old)).transpose()?;
+    let told = old.as_ref().zip(identity.as_ref());
+    let told = told.map(|((_, old), identity)| (old.raft_id(), identity.peer_files.clone()));
+    let (action, from) = ("cluster restore", "backup".to_owned());
+    let made = Made { action, from, accepts_removed: false, serial_gap, old: told };
+    found(args, &old_key, &made, |founder| Replica::restore(&disk, &backup, founder))?;
+    old.map_or(Ok(()), |(config, old)| end_old(config, &old, &args.dir))
 }
 
 pub(super) fn recover(
     config: &Path,
-    accept_damage: bool,
+    (accept_damage, is_rehearsal): (bool, bool),
     serial_gap: SerialGap,
     args: &InitArgs,
 ) -> Result<(), Problem> {
@@ -75,8 +92,40 @@ pub(super) fn recover(
     let (old_config, old_key) = (replica_config(&old, &identity), ring(&identity.data_keys, &old.data_key_file)?);
     let accepted = if damage.is_some() { " accepted=damage" } else { "" };
     let from = format!("node-{}{accepted}", node_number(old_config.id));
-    let made = Made { action: "cluster recover", from, accepts_removed: accept_damage, serial_gap };
-    found(args, &old_key, &made, |founder| Replica::recover(&disk, &old_config, founder, accept_damage))
+    let told = (!is_rehearsal).then(|| (old_config.id, identity.peer_files.clone()));
+    let made = Made { action: "cluster recover", from, accepts_removed: accept_damage, serial_gap, old: told };
+    found(args, &old_key, &made, |founder| Replica::recover(&disk, &old_config, founder, accept_damage))?;
+    if is_rehearsal {
+        return print("this was a rehearsal: the nodes of the old cluster are not told, and may run");
+    }
+    end_old(config, &old, &args.dir)
+}
+
+/// Marks the directories of the old cluster, and says what becomes of its nodes.
+fn end_old(config: &Path, old: &Config, new: &Path) -> Result<(), Problem> {
+    let marked = mark_old(config, old, new);
+    print(&format!(
+        "marked {marked} directories of the old cluster: their nodes do not start. The new node ends each other old \
+         node that it can reach; stop those that it cannot reach"
+    ))
+}
+
+/// Marks the old directories that are there: that of the node, and those of its cluster beside it. Returns how many.
+fn mark_old(config: &Path, old: &Config, new: &Path) -> usize {
+    let id = |config: &Config| std::fs::read(cluster_id_of(&config.peer.ca_file)).ok();
+    let beside = config.parent().and_then(Path::parent).map(|dir| Layout::new(dir).configs()).unwrap_or_default();
+    let others = beside.iter().filter_map(|file| Config::load(file).ok()).filter(|other| id(other) == id(old));
+    let others = others.map(|other| other.dir).filter(|dir| *dir != old.dir && dir.exists());
+    let why = format!("the cluster in {} was made from this cluster and took its place", new.display());
+    let mark = |dir: &PathBuf| match supersede::mark(dir, &why) {
+        Ok(()) => true,
+        Err(error) => {
+            let dir = dir.display();
+            crate::log::say(format_args!("warning: cannot mark {dir}: {error}; do not start its node again"));
+            false
+        }
+    };
+    others.chain([old.dir.clone()]).filter(mark).count()
 }
 
 fn read_key(file: &Path) -> Result<DataKey, Problem> {
@@ -211,6 +260,11 @@ fn fill(
     // Before there is a state that a node could start with: no such cluster is without its record.
     let log = audit_of(&config.dir);
     audit_log::begin(&log, made.record(&restored, new_config.cluster_id)).map_err(failed)?;
+    if let Some((from, files)) = &made.old {
+        let members = restored.members.iter().cloned().map(Into::into).collect();
+        let old = OldCluster { from: *from, by: cluster_id::to_text(new_config.cluster_id), members };
+        supersede::leave(&config.dir, &old, files).map_err(failed)?;
+    }
     first_state::write(&config.dir, founding).map_err(|error| {
         let _ = std::fs::remove_file(&log);
         failed(error)
@@ -226,7 +280,7 @@ impl Made {
     /// The record of the entry that the new cluster begins with.
     fn record(&self, restored: &Restored, new: [u8; 16]) -> ActionRecord {
         let [old, new] = [restored.cluster_id, new].map(cluster_id::to_text);
-        let nodes: Vec<String> = restored.members.iter().map(|&id| node_number(id).to_string()).collect();
+        let nodes: Vec<String> = restored.members.iter().map(|member| node_number(member.id).to_string()).collect();
         let subject = format!(
             "old={old} new={new} through={} nodes={} from={}{}{} {}",
             restored.applied.0,

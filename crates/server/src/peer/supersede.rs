@@ -1,0 +1,201 @@
+//! `cluster recover` makes a new cluster that takes the place of an old one. The nodes of the old one may come back, be
+//! a majority again, and acknowledge updates under the same keys. So the node of the new cluster tells all members of
+//! the old one, again and again, that their cluster is superseded. It shows the certificate and the key of the old
+//! member that it was made from.
+//!
+//! ```text
+//!   new node:  "catamaran-peer\0\x01"  0xFA  length(4)  Superseded (JSON)
+//!   old node:  length(4)  Result<(), reason> (JSON)
+//! ```
+//! The old node accepts the word of a member whose key its state pins, as for a removal. It writes that down beside its
+//! data and exits with 7. Older software closes the connection at the byte 0xFA.
+
+use super::admission::Admission;
+use super::join::{read, write};
+use super::{node_number, resolve};
+use crate::files::layout::{superseded_of, supersedes_of};
+use crate::files::{Readers, read_bounded, write_atomic};
+use crate::limits::{PEER_DIAL_BACK_MS, SMALL_FILE_BYTES_MAX, SUPERSEDED_TEXT_BYTES_MAX, SUPERSEDES_EVERY};
+use crate::log;
+use crate::problem::{Exit, Problem};
+use crate::tls::peer_identity::PeerIdentity;
+use crate::tls::session::{PeerFiles, PeerTls, server_name};
+use replica::io::{Member, NodeId};
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::server::TlsStream;
+
+/// The byte in the place of a lane that says that the cluster is superseded.
+pub(super) const SUPERSEDE_LANE: u8 = 0xFA;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Superseded {
+    /// The raft id, in the old cluster, of the member that the new cluster was made from.
+    from: NodeId,
+    /// The id of the new cluster.
+    by: String,
+}
+
+/// The old cluster, as `recover` leaves it to the new node.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct OldCluster {
+    /// The raft id of the member that the new cluster was made from.
+    pub(crate) from: NodeId,
+    /// The id of the new cluster.
+    pub(crate) by: String,
+    /// The members of the old cluster.
+    pub(crate) members: Vec<OldMember>,
+}
+
+/// A member of the old cluster.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct OldMember {
+    id: NodeId,
+    address: String,
+}
+
+impl From<Member> for OldMember {
+    fn from(Member { id, address }: Member) -> Self {
+        Self { id, address }
+    }
+}
+
+/// The node that ends when its cluster is superseded.
+#[derive(Clone, Debug)]
+pub(crate) struct SupersededNode {
+    pub(crate) id: u32,
+    pub(crate) data: PathBuf,
+}
+
+impl SupersededNode {
+    /// Takes the word of a member. The caller limits the time.
+    pub(super) async fn serve(
+        &self,
+        stream: &mut TlsStream<TcpStream>,
+        admission: &Admission,
+        identity: &PeerIdentity,
+    ) -> io::Result<()> {
+        let Superseded { from, by } = read(stream).await?;
+        let is_id = by.len() <= SUPERSEDED_TEXT_BYTES_MAX && by.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let result = match admission.check(from, identity) {
+            _ if !is_id => Err("the id of the new cluster is not valid".to_owned()),
+            Ok(()) => Ok(()),
+            Err(refusal) => Err(refusal.to_string()),
+        };
+        if result.is_err() {
+            return write(stream, &result).await;
+        }
+        let why = format!("cluster {by} was made from node {} and took the place of this cluster", node_number(from));
+        if let Err(error) = mark(&self.data, &why) {
+            tracing::error!(%error, "cannot write data.superseded: do not start this node again");
+        }
+        let told = write(stream, &result).await.and(stream.shutdown().await);
+        if let Err(error) = told {
+            tracing::debug!(%error, "the new cluster did not get the answer; it will say it again");
+        }
+        log::exit_at_once(Exit::Removed, problem(self.id, &self.data, &why))
+    }
+}
+
+/// Writes down that the cluster of this data is superseded: no node starts with it.
+pub(crate) fn mark(data: &Path, why: &str) -> io::Result<()> {
+    write_atomic(&superseded_of(data), format!("{why}\n").as_bytes(), Readers::Owner)
+}
+
+/// The problem to start a node whose cluster is superseded, if that was written down.
+///
+/// # Errors
+/// If the file is there and cannot be read.
+pub(crate) fn found_mark(node: u32, data: &Path) -> io::Result<Option<Problem>> {
+    match read_bounded(&superseded_of(data), SMALL_FILE_BYTES_MAX) {
+        Ok(why) => Ok(Some(problem(node, data, String::from_utf8_lossy(&why).trim()))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn problem(node: u32, data: &Path, why: &str) -> Problem {
+    Problem::new(Exit::Removed, format!("the cluster of node {node} is superseded"), why).at(data.display()).hint(
+        format!(
+            "to have the machine in the new cluster, `catamaran join` it in a new directory. If the new cluster is \
+             given up, stop its node, remove {}, and start this node again",
+            superseded_of(data).display()
+        ),
+    )
+}
+
+/// Leaves the old cluster's members, and the certificate of one of them, to the node with this data.
+pub(crate) fn leave(data: &Path, old: &OldCluster, files: &PeerFiles) -> io::Result<()> {
+    let dir = supersedes_of(data);
+    std::fs::create_dir_all(&dir)?;
+    let left = files_in(&dir);
+    for (from, to) in [(&files.ca, &left.ca), (&files.cert, &left.cert), (&files.key, &left.key)] {
+        write_atomic(to, &read_bounded(from, SMALL_FILE_BYTES_MAX)?, Readers::Owner)?;
+    }
+    // This comes last: a node that finds it finds the others too.
+    write_atomic(&dir.join("members.json"), &serde_json::to_vec_pretty(old)?, Readers::Owner)
+}
+
+fn files_in(dir: &Path) -> PeerFiles {
+    PeerFiles { ca: dir.join("ca.pem"), cert: dir.join("node.pem"), key: dir.join("node.key") }
+}
+
+/// Tells the members of an old cluster.
+pub(crate) struct Superseder {
+    old: OldCluster,
+    tls: PeerTls,
+    /// Where this node listens for its own peers: a member of the old cluster is not there.
+    own: String,
+}
+
+impl Superseder {
+    /// The old cluster of the node with this data, if there is one.
+    pub(crate) fn load(data: &Path, own: String) -> Option<Self> {
+        let dir = supersedes_of(data);
+        let loaded = || {
+            let old = serde_json::from_slice(&read_bounded(&dir.join("members.json"), SMALL_FILE_BYTES_MAX)?)?;
+            Ok::<_, io::Error>(Self { old, tls: files_in(&dir).load()?, own })
+        };
+        match loaded() {
+            Ok(superseder) => Some(superseder),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => {
+                let dir = dir.display();
+                tracing::warn!(%error, %dir, "cannot tell the nodes of the old cluster that it is superseded");
+                None
+            }
+        }
+    }
+
+    /// Tells all of them, again and again: any of them may come back at any time.
+    pub(crate) async fn run(self) {
+        loop {
+            for member in self.old.members.iter().filter(|member| member.address != self.own) {
+                let limit = Duration::from_millis(PEER_DIAL_BACK_MS);
+                let told = tokio::time::timeout(limit, self.tell(member)).await;
+                let (node, address) = (node_number(member.id), &member.address);
+                match told.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+                    Ok(Ok(())) => tracing::warn!(node, address, "a node of the old cluster was running; it has ended"),
+                    Ok(Err(why)) => tracing::warn!(node, address, why, "a node of the old cluster goes on"),
+                    Err(error) => tracing::debug!(node, address, %error, "cannot reach a node of the old cluster"),
+                }
+            }
+            tokio::time::sleep(SUPERSEDES_EVERY).await;
+        }
+    }
+
+    async fn tell(&self, member: &OldMember) -> io::Result<Result<(), String>> {
+        let stream = resolve::connect(&member.address).await?;
+        let connector = TlsConnector::from(self.tls.client.clone());
+        let mut stream = connector.connect(server_name(node_number(member.id)), stream).await?;
+        super::frame::write_magic(&mut stream).await?;
+        stream.write_u8(SUPERSEDE_LANE).await?;
+        write(&mut stream, &Superseded { from: self.old.from, by: self.old.by.clone() }).await?;
+        read(&mut stream).await
+    }
+}
