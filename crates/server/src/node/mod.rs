@@ -292,8 +292,7 @@ fn vouch_for_members(config: &Config, replica: &mut Replica) {
 }
 
 impl Node {
-    fn start(config: &Config, identity: &Identity, sockets: Sockets, replica: Replica) -> Result<Self, Problem> {
-        let mut replica = replica;
+    fn start(config: &Config, identity: &Identity, sockets: Sockets, mut replica: Replica) -> Result<Self, Problem> {
         vouch_for_members(config, &mut replica);
         let (events, event_queue) = channel();
         let handle = ReplicaHandle::new(events, Shared::with_hints(hints_of(&config.peer.also_at)));
