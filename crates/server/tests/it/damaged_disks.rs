@@ -48,7 +48,7 @@ fn acknowledge(cluster: &Cluster, nodes: &Nodes, names: std::ops::Range<u32>) ->
     let update = |number: u32| {
         let owner = format!("host-{number}.example.test.");
         let key = cluster.client_key();
-        let message = if number % 2 == 0 { add(&key, &owner) } else { add_text(&key, &owner) };
+        let message = if number.is_multiple_of(2) { add(&key, &owner) } else { add_text(&key, &owner) };
         let response = exchange(Transport::Tcp, cluster.dns(leader), &message, PATIENCE).unwrap();
         assert_eq!(rcode(&message, &response), 0, "{owner}");
         owner

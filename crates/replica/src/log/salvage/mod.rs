@@ -11,8 +11,8 @@
 //!   identical up to it (log matching, raft paper 5.3).
 //! - The entry is committed, and this log knows that too. All members have the same committed entries (state machine
 //!   safety, raft paper 5.4.3).
-//! - The entry is committed, nothing is left in this log after the gap, and what is left before it is committed or is in
-//!   the other log too. Then the log goes on as if a leader had brought the entry.
+//! - The entry is committed, nothing is left in this log after the gap, and what is left before it is committed or is
+//!   in the other log too. Then the log goes on as if a leader had brought the entry.
 //! - The header of the damaged record is intact, and the entries encode to the checksum that it has for its body.
 //!
 //! Entries after the last committed one may be on no other member. When no member can help, the log ends before the
