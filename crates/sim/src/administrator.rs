@@ -118,6 +118,11 @@ impl Administrator {
         self.rng.pick(ids).copied()
     }
 
+    /// Whether a command that takes a vote waits for its outcome.
+    pub(crate) fn takes_vote(&self) -> bool {
+        self.current.as_ref().is_some_and(|current| current.takes_vote)
+    }
+
     /// Whether a command waits for its outcome.
     pub(crate) fn is_busy(&self) -> bool {
         self.current.is_some()
@@ -215,7 +220,7 @@ impl Simulation {
         if self.administrator.is_revoked {
             return Some((grant(), None));
         }
-        if self.setup.changes_members && self.administrator.rng.happens(MEMBERS_PPM) {
+        if (self.setup.changes_members || self.membership.has_dead()) && self.administrator.rng.happens(MEMBERS_PPM) {
             return self.choose_membership().map(|command| (command, None));
         }
         let rng = &mut self.administrator.rng;
@@ -254,7 +259,7 @@ impl Simulation {
             8 => Some((AdminCommand::Grant { key, zone: Some(main_zone()), right: Right::Transfer }, None)),
             // Twice as often given as taken, so that the cluster can bear to lose some.
             9 => {
-                let votes = salt % 3 != 0 || self.membership.has_dead();
+                let votes = salt % 3 != 0 || self.membership.has_dead() || self.damaged.is_some();
                 Some((AdminCommand::SetVote { id: member, votes }, None))
             }
             12 => Some((self.set_policy(to, salt), None)),

@@ -3,6 +3,7 @@
 
 use crate::clock::WALL_START_MS;
 use crate::invariants::Checked;
+use crate::machine::Machine;
 use crate::policies::POLICIES;
 use crate::rng::Rng;
 use crate::setup::Setup;
@@ -27,6 +28,8 @@ const WAY_US: (u64, u64) = (50, 3_000);
 const LOSS_PPM: u64 = 20_000;
 /// How many of the last updates are repeated long after.
 const RECENT: u64 = 60;
+/// How long a lease may still seem valid to a machine that was suspended.
+const SUSPENDED_US: u64 = 10_000_000;
 /// Seconds that a client's clock is off at most.
 const CLOCK_ERROR_S: u64 = 60;
 
@@ -354,7 +357,9 @@ impl Simulation {
     fn look_everywhere(&mut self, number: u64) -> Checked {
         let now_us = self.events.now_us();
         let Self { oracle, invariants, machines, .. } = self;
-        let members = machines.values().filter_map(|machine| {
+        // A lease rests on the monotonic clock: it does not hold on a machine that was suspended (docs/operating.md).
+        let is_exempt = |machine: &Machine| machine.clock.stood_since(now_us, SUSPENDED_US);
+        let members = machines.values().filter(|machine| !is_exempt(machine)).filter_map(|machine| {
             let replica = machine.replica.as_ref()?;
             Some((machine.id, replica, machine.now(now_us)))
         });

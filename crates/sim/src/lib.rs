@@ -33,8 +33,14 @@ mod simulation;
 mod outputs;
 // Who sees whom come and go.
 mod links;
+// Which faults and commands a run has.
+pub mod swarm;
+// What overlapped with what.
+pub mod coverage;
 // What goes wrong.
 mod faults;
+// Disks that lose or change what they hold.
+mod damage;
 // Who lies.
 mod hostile;
 // Who sends updates.

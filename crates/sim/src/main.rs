@@ -1,6 +1,7 @@
 //! `catamaran-sim`: runs seeds until enough of them have passed, or one has failed.
 #![forbid(unsafe_code)]
 
+use catamaran_sim::coverage::Coverage;
 use catamaran_sim::run::{Count, Failure, Outcome, run};
 use clap::{Parser, ValueEnum};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,6 +32,9 @@ struct Arguments {
     /// Members of the cluster; with `both` odd seeds have 3 and even ones 5.
     #[arg(long, value_enum, default_value_t = Members::Both)]
     members: Members,
+    /// Print how often each pair of faults, and of a fault and a command, overlapped, and the pairs that never did.
+    #[arg(long)]
+    coverage: bool,
     /// Print every event; for one seed.
     #[arg(long)]
     trace: bool,
@@ -69,6 +73,7 @@ struct Sum {
     events: u64,
     virtual_us: u64,
     count: Count,
+    coverage: Coverage,
     /// Of all traces, in order.
     trace_hash: u128,
 }
@@ -83,6 +88,7 @@ impl Sum {
         let longest_ms = self.count.recovery_ms.max(recovery_ms);
         self.count.add(&outcome.count);
         self.count.recovery_ms = longest_ms;
+        self.coverage.add(&outcome.coverage);
     }
 
     fn print(&self, took: Duration) {
@@ -104,6 +110,9 @@ impl Sum {
         println!("{partitions} partitions, {checkpoints_installed} checkpoints installed by members that lagged");
         println!("recovered within {} ms after the last fault at worst", self.count.recovery_ms);
         let hours = self.virtual_us as f64 / 3.6e9;
+        let Count { disks_damaged, damage_survived, quarantined, .. } = self.count;
+        println!("{disks_damaged} disks damaged: {damage_survived} members recovered, {quarantined} were replaced");
+        println!("{}", self.coverage.summary());
         println!("{hours:.2} virtual hours in {:.1} s, traces {:032x}", took.as_secs_f64(), self.trace_hash);
     }
 }
@@ -138,6 +147,9 @@ fn main() -> ExitCode {
             last_line = now();
             println!("... {} seeds passed, {} updates acknowledged", sum.seeds, sum.count.acknowledged);
         }
+    }
+    if arguments.coverage {
+        print!("{}", sum.coverage.table());
     }
     sum.print(start.elapsed());
     for seed in &failed {

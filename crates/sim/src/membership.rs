@@ -46,6 +46,11 @@ impl Membership {
         self.dead.is_some()
     }
 
+    /// A machine is given up for good.
+    pub(crate) const fn note_dead(&mut self, id: NodeId) {
+        self.dead = Some(id);
+    }
+
     /// Notes what a command asks for.
     pub(crate) fn on_command(&mut self, command: &AdminCommand) {
         match command {
@@ -100,6 +105,7 @@ impl Simulation {
             return Some(AdminCommand::RemoveNode { id: ghost });
         }
         self.membership.dead = self.membership.dead.filter(|dead| members.contains(dead));
+        self.forget_damaged(&members);
         if let Some(gone) = self.membership.dead {
             return match learners.first() {
                 Some(&new) => Some(AdminCommand::ReplaceNode { gone, new }),
@@ -113,7 +119,7 @@ impl Simulation {
                 let id = self.administrator.pick(&here)?;
                 Some(AdminCommand::RemoveNode { id })
             }
-            (3, Some(&new)) if self.can_spare_one() => {
+            (3, Some(&new)) if self.can_spare_one() && self.damaged.is_none() => {
                 let gone = self.administrator.pick(&voters)?;
                 self.die_for_good(gone);
                 self.membership.dead = Some(gone);
@@ -125,7 +131,7 @@ impl Simulation {
     }
 
     /// Whether those who vote by what anybody has applied have a majority without any one of them.
-    fn can_spare_one(&self) -> bool {
+    pub(crate) fn can_spare_one(&self) -> bool {
         let views = self.machines.values().filter_map(|machine| machine.replica.as_ref()).map(Replica::brief_status);
         let count = |status: replica::Status| {
             let here = |id: NodeId| self.machines.get(&id).is_some_and(|machine| !machine.is_gone);

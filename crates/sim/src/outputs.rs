@@ -4,6 +4,7 @@ use crate::invariants::Checked;
 use crate::machine::Machine;
 use crate::simulation::{Event, Simulation};
 use replica::io::{FatalReason, NodeId, Output, ReadIndexError, Role, Serving};
+use replica::log::Log;
 
 /// How long a machine may have other things to do: longer than a replica waits.
 const LEISURE_US_MAX: u64 = 80_000;
@@ -60,6 +61,10 @@ impl Simulation {
             Output::PeersChanged { .. } => self.links_of_removed(id),
             Output::Stopped => self.ends_itself(id, "stopped"),
             Output::Fatal { reason: FatalReason::DiskHung } => self.ends_itself(id, "disk hung"),
+            Output::Fatal { reason: FatalReason::LogLost(said) | FatalReason::LogDiverged(said) } => {
+                self.contradicted(id, said.doubt)?;
+            }
+            Output::Fatal { reason: FatalReason::Damaged } if self.is_damage_of(id) => self.ends_itself(id, "damaged"),
             Output::Fatal { reason } => {
                 return Err(self.violation("members_stay_sound", format!("{id} cannot go on: {reason:?}")));
             }
@@ -111,7 +116,7 @@ impl Simulation {
     }
 
     /// A process ends by its own will, and is started again.
-    fn ends_itself(&mut self, id: NodeId, why: &str) {
+    pub(crate) fn ends_itself(&mut self, id: NodeId, why: &str) {
         self.trace.note(self.events.now_us(), id, why, &[], &[]);
         self.kill(id);
         let down_us = self.faults_rng.between(10_000, 500_000);
@@ -143,6 +148,7 @@ impl Simulation {
         })();
         checked.map_err(|(invariant, what)| self.violation(invariant, what))?;
         self.machine(id).looked_at = index;
+        self.look_at_damaged(id);
         if index.is_multiple_of(LOOK_AT_ALARMS) {
             self.look_at_alarms(id)?;
         }
@@ -178,7 +184,11 @@ impl Simulation {
 
     /// What a member applied is committed: a majority must hold it even if all lost their power now.
     pub(crate) fn look_at_disks(&mut self, index: u64) -> Checked {
-        let disks: Vec<_> = self.machines.values().map(|machine: &Machine| (machine.id, &machine.disk)).collect();
+        let readable = |machine: &&Machine| {
+            !self.is_damage_of(machine.id) || Log::open(&machine.disk, self.setup.log.clone()).is_ok()
+        };
+        let disks: Vec<_> =
+            self.machines.values().filter(readable).map(|machine| (machine.id, &machine.disk)).collect();
         let replicas = self.machines.values().filter_map(|machine| machine.replica.as_ref());
         let known = replicas.map(replica::Replica::voters).collect();
         let checked = self.invariants.durable.on_applied(index, &self.setup.log, &disks, known);

@@ -1,6 +1,7 @@
 //! A run from start to end: prepare, let things go wrong, mend everything, and look.
 
 use crate::administrator::{grant, preparations};
+use crate::coverage::Coverage;
 use crate::invariants::Checked;
 pub use crate::invariants::Violation;
 use crate::network::NetworkCount;
@@ -41,6 +42,8 @@ pub struct Outcome {
     pub virtual_us: u64,
     /// Members that it had.
     pub members: u64,
+    /// Which faults and commands overlapped.
+    pub coverage: Coverage,
 }
 
 /// Why a run failed.
@@ -80,6 +83,7 @@ pub fn run(seed: u64, members: u64, is_printed: bool) -> Result<Outcome, Failure
         trace_hash: simulation.trace.hash(),
         virtual_us: simulation.events.now_us(),
         members,
+        coverage: simulation.watch.seen().clone(),
     })
 }
 
@@ -158,7 +162,7 @@ impl Simulation {
             let Some(to) = self.leader() else { continue };
             self.command(to, grant());
         }
-        if self.setup.changes_members {
+        if self.setup.changes_members || self.count.joined > 0 {
             // Who was removed while nobody could tell it hears so first.
             self.run_until(self.events.now_us() + REMOVED_US)?;
             self.give_up_on_strangers();

@@ -4,6 +4,7 @@ use crate::clock::{RATE_ERROR_PPM, RATE_ERROR_PPM_MAX};
 use crate::disk::DiskConfig;
 use crate::network::NetworkConfig;
 use crate::rng::Rng;
+use crate::swarm::Swarm;
 use replica::DataKey;
 use replica::io::{Member, NodeId};
 use replica::log::LogConfig;
@@ -21,6 +22,8 @@ pub(crate) struct Setup {
     pub(crate) seed: u64,
     /// Founding members.
     pub(crate) members: u64,
+    /// Which faults and commands it has.
+    pub(crate) swarm: Swarm,
     /// How bad the network is while faults go on.
     pub(crate) network: NetworkConfig,
     /// How slow the disks are.
@@ -73,6 +76,7 @@ impl Setup {
         Self {
             seed,
             members,
+            swarm: Swarm::drawn(seed),
             network: NetworkConfig::drawn(rng),
             disk: DiskConfig::drawn(rng),
             log,

@@ -3,6 +3,8 @@
 use crate::administrator::Administrator;
 use crate::clients::{Clients, Request, Response};
 use crate::clock::{Events, MachineClock};
+use crate::coverage::Watch;
+use crate::damage::Damaged;
 use crate::disk::{Finished, Pending, SimDisk};
 use crate::faults::Fault;
 use crate::hostile::Hostile;
@@ -14,6 +16,7 @@ use crate::network::{Delivery, Network, NetworkConfig};
 use crate::oracle::Oracle;
 use crate::rng::Rng;
 use crate::setup::Setup;
+use crate::swarm::FaultKind;
 use crate::trace::Trace;
 use replica::Replica;
 use replica::io::{Input, Lane, NodeId, Role, TICK_MS};
@@ -95,6 +98,12 @@ pub struct Count {
     pub removed: u64,
     /// Machines that died for good.
     pub machines_dead: u64,
+    /// Disks that were damaged.
+    pub disks_damaged: u64,
+    /// Members with damaged disks that were whole again.
+    pub damage_survived: u64,
+    /// Members that did not open with a damaged disk and were given up.
+    pub quarantined: u64,
     /// Frames between members.
     pub frames: u64,
     /// Of them, those that a later one of the same lane overtook.
@@ -126,6 +135,9 @@ impl Count {
         self.joined += other.joined;
         self.removed += other.removed;
         self.machines_dead += other.machines_dead;
+        self.disks_damaged += other.disks_damaged;
+        self.damage_survived += other.damage_survived;
+        self.quarantined += other.quarantined;
         self.frames += other.frames;
         self.frames_reordered += other.frames_reordered;
         self.frames_repeated += other.frames_repeated;
@@ -149,6 +161,10 @@ pub(crate) struct Simulation {
     pub(crate) invariants: Invariants,
     pub(crate) trace: Trace,
     pub(crate) count: Count,
+    /// What overlapped with what.
+    pub(crate) watch: Watch,
+    /// The member whose disk is damaged, until it is whole again or no member any more.
+    pub(crate) damaged: Option<Damaged>,
     /// Reads under way: index that must be reached, by request.
     pub(crate) reads: BTreeMap<u64, (NodeId, u64)>,
     /// Highest index that any member applied.
@@ -185,6 +201,8 @@ impl Simulation {
             invariants: Invariants::new(rng.fork("invariants")),
             trace: Trace::new(is_printed),
             count: Count::default(),
+            watch: Watch::default(),
+            damaged: None,
             reads: BTreeMap::new(),
             applied_max: 0,
             has_faults: false,
@@ -346,6 +364,7 @@ impl Simulation {
         let is_doomed = machine.is_doomed && machine.replica.is_some() && !machine.disk.is_synced();
         match finished {
             Finished::Step => {}
+            Finished::ReadFailed => return self.ends_itself(id, "read failed"),
             Finished::Job { queue, ticket } => {
                 self.trace.note(now_us, id, "disk", &[queue as u64, ticket], &[]);
                 self.deliver(id, Input::Persisted { queue, ticket });
@@ -359,6 +378,7 @@ impl Simulation {
         if is_doomed {
             self.lose_power(id);
             let down_us = self.faults_rng.between(20_000, 1_500_000);
+            self.begins(FaultKind::CrashInWrite, down_us);
             self.events.after(down_us, Event::Restart(id));
         }
     }
@@ -376,15 +396,17 @@ impl Simulation {
         if self.machines[&id].replica.is_some() || self.machines[&id].is_gone {
             return Ok(());
         }
+        self.damage_now(id);
         // Tokens and contexts count on from it.
         let boot_id = self.rng.draw() >> 1;
         let now_us = self.events.now_us();
         let mut config = self.setup.config(id, boot_id);
         let machine = self.machine(id);
         config.doubt = machine.doubt;
-        let replica = Replica::open(&machine.disk, config, machine.now(now_us));
-        let replica =
-            replica.map_err(|error| self.violation("members_stay_sound", format!("{id} does not open: {error}")))?;
+        let replica = match Replica::open(&machine.disk, config, machine.now(now_us)) {
+            Ok(replica) => replica,
+            Err(error) => return self.does_not_open(id, &error),
+        };
         let machine = self.machine(id);
         machine.doubt = replica.doubt();
         machine.replica = Some(replica);

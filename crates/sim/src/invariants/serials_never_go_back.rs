@@ -24,6 +24,11 @@ impl SerialsNeverGoBack {
         Ok(())
     }
 
+    /// The disk of a member lost what it had, without a trace: the member does not know what it served.
+    pub(crate) fn forget(&mut self, id: NodeId) {
+        self.0.retain(|(member, _), _| *member != id);
+    }
+
     fn on_serial(&mut self, id: NodeId, is_behind: bool, zone: ZoneId, serial: Serial) -> Result<(), String> {
         let apex = zone.apex.clone();
         let last = self.0.get(&(id, zone.clone()));
