@@ -339,7 +339,8 @@ impl Simulation {
         }
         let told = invariants.acknowledged.on_told(id, update, before, rcode, was_revoked, &published);
         told.map_err(|what| self.violation("acknowledged_updates_survive", what))?;
-        if self.setup.all_live {
+        let all_live = self.oracle.update(number).all_live;
+        if all_live.is_some() && all_live == self.oracle.ack().all_live() {
             self.look_everywhere(number)?;
         }
         self.count.policy_granted += u64::from(is_ruled && rcode == Rcode::NOERROR);

@@ -49,6 +49,12 @@ mod clients;
 mod updates;
 // Who changes zones, keys and options.
 mod administrator;
+// What is asked for.
+mod commands;
+// Authorities, data keys, pins and builds.
+mod rotation;
+// Clusters made from this one.
+mod aside;
 // Which policy may be in force.
 mod policies;
 // Which members come and go.

@@ -5,6 +5,7 @@ use crate::disk::SimDisk;
 use crate::swarm::FaultKind;
 use replica::Replica;
 use replica::io::{Doubt, Input, NodeId, Now, Serving};
+use replica::peer::FEATURE_LEVEL;
 use replica::update::KeyTable;
 use std::collections::VecDeque;
 
@@ -17,6 +18,10 @@ pub(crate) struct Machine {
     pub(crate) replica: Option<Replica>,
     /// What the log may lack, as the member stores it beside its data.
     pub(crate) doubt: Option<Doubt>,
+    /// The feature level of the build that it runs.
+    pub(crate) level: u32,
+    /// The last data key that it holds.
+    pub(crate) data_key: u32,
     /// The damage that its disk gets before the next start.
     pub(crate) damage: Option<FaultKind>,
     /// The doubt that was stored when the snapshot of the disk was taken.
@@ -52,6 +57,8 @@ impl Machine {
             clock,
             replica: None,
             doubt: None,
+            level: FEATURE_LEVEL,
+            data_key: 1,
             damage: None,
             snapshot_doubt: None,
             boot: 0,

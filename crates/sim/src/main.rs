@@ -112,6 +112,8 @@ impl Sum {
         let hours = self.virtual_us as f64 / 3.6e9;
         let Count { disks_damaged, damage_survived, quarantined, .. } = self.count;
         println!("{disks_damaged} disks damaged: {damage_survived} members recovered, {quarantined} were replaced");
+        let Count { upgrades, restored, recovered, .. } = self.count;
+        println!("{upgrades} members upgraded, {restored} clusters restored and {recovered} recovered on the side");
         println!("{}", self.coverage.summary());
         println!("{hours:.2} virtual hours in {:.1} s, traces {:032x}", took.as_secs_f64(), self.trace_hash);
     }

@@ -28,6 +28,8 @@ pub(crate) struct Update {
     pub(crate) met: Possible,
     /// What the clients' key signed it with, if that did.
     pub(crate) secret: &'static [u8],
+    /// The number of the wish for `ack = all-live` that was certainly in force when it was made.
+    pub(crate) all_live: Option<u64>,
     mark: Name,
 }
 
@@ -50,6 +52,11 @@ impl Update {
             None if self.attempts == self.undone || !self.kind.has_effect() => Fate::Undone,
             None => Fate::Unknown,
         }
+    }
+
+    /// Whether a client was told of it by a member that had applied no more than this.
+    pub(crate) fn is_done_by(&self, index: u64) -> bool {
+        self.fate() == Fate::Done && self.told_index <= index
     }
 
     /// Whether the policies that it may have met let this be said of it, if it is for them to say.
@@ -79,6 +86,49 @@ pub(crate) struct Oracle {
     imported: BTreeMap<Name, Imported>,
     /// What may be in force.
     policies: Policies,
+    /// For which members updates wait.
+    ack: Ack,
+}
+
+/// Whether updates of the clients' zone certainly wait for all members.
+#[derive(Debug, Default)]
+pub(crate) struct Ack {
+    /// What is in force; `None` while nobody can tell.
+    now: Option<bool>,
+    before: Option<bool>,
+    /// How often it was asked for.
+    asked: u64,
+    /// A command of which nobody knows what became may come true at any time.
+    is_uncertain: bool,
+}
+
+impl Ack {
+    /// It is known to be so from the start.
+    pub(crate) const fn begin(&mut self, is_all_live: bool) {
+        self.now = Some(is_all_live);
+    }
+
+    /// The administrator asks for it.
+    pub(crate) const fn asked(&mut self, _is_all_live: bool) {
+        (self.before, self.now) = (self.now, None);
+        self.asked += 1;
+    }
+
+    /// What became of that: it is in force, it is not, or nobody knows.
+    pub(crate) fn settled(&mut self, is_all_live: bool, is_done: Option<bool>) {
+        self.is_uncertain |= is_done.is_none();
+        self.now = match is_done {
+            Some(true) => Some(is_all_live),
+            Some(false) => self.before,
+            None => None,
+        };
+        self.now = self.now.filter(|_| !self.is_uncertain);
+    }
+
+    /// The number of the wish that is certainly in force, if updates wait for all members.
+    pub(crate) fn all_live(&self) -> Option<u64> {
+        (self.now == Some(true)).then_some(self.asked)
+    }
 }
 
 /// What an imported zone may be.
@@ -101,8 +151,9 @@ impl Oracle {
     ) -> u64 {
         let number = self.updates.len() as u64 + 1;
         let (octets, mark, met) = (compose(number, &kind), mark_of(number, &kind), self.policies.now());
-        let update =
-            Update { kind, octets, source, told: None, told_index: 0, attempts: 0, undone: 0, met, secret, mark };
+        let all_live = self.ack.all_live();
+        let (told, told_index, attempts, undone) = (None, 0, 0, 0);
+        let update = Update { kind, octets, source, told, told_index, attempts, undone, met, secret, all_live, mark };
         self.updates.push(update);
         number
     }
@@ -122,6 +173,16 @@ impl Oracle {
 
     pub(crate) fn count(&self) -> u64 {
         self.updates.len() as u64
+    }
+
+    /// For which members updates wait.
+    pub(crate) const fn ack(&self) -> &Ack {
+        &self.ack
+    }
+
+    /// The same, to note what is asked for.
+    pub(crate) const fn ack_mut(&mut self) -> &mut Ack {
+        &mut self.ack
     }
 
     /// What may be in force.

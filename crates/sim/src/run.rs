@@ -114,6 +114,8 @@ impl Simulation {
                 return Err(self.violation("the_cluster_recovers", "a command was refused at the start".into()));
             }
         }
+        self.prepared_index = self.applied_max;
+        self.oracle.ack_mut().begin(self.setup.all_live);
         let all_serve = |it: &Self| it.machines.values().all(|machine| machine.serves() && !machine.keys.is_empty());
         self.wait_for(RECOVERY_MS_MAX, "does not serve", all_serve)
     }

@@ -18,7 +18,9 @@ use crate::rng::Rng;
 use crate::setup::Setup;
 use crate::swarm::FaultKind;
 use crate::trace::Trace;
-use replica::Replica;
+use crate::rotation::data_keys;
+use replica::peer::FEATURE_LEVEL;
+use replica::{Replica, ReplicaConfig};
 use replica::io::{Input, Lane, NodeId, Role, TICK_MS};
 use std::collections::BTreeMap;
 
@@ -98,6 +100,12 @@ pub struct Count {
     pub removed: u64,
     /// Machines that died for good.
     pub machines_dead: u64,
+    /// Members that got the newer build.
+    pub upgrades: u64,
+    /// Clusters made from a backup, on the side.
+    pub restored: u64,
+    /// Clusters made from the disk of one member, on the side.
+    pub recovered: u64,
     /// Disks that were damaged.
     pub disks_damaged: u64,
     /// Members with damaged disks that were whole again.
@@ -135,6 +143,9 @@ impl Count {
         self.joined += other.joined;
         self.removed += other.removed;
         self.machines_dead += other.machines_dead;
+        self.upgrades += other.upgrades;
+        self.restored += other.restored;
+        self.recovered += other.recovered;
         self.disks_damaged += other.disks_damaged;
         self.damage_survived += other.damage_survived;
         self.quarantined += other.quarantined;
@@ -165,6 +176,10 @@ pub(crate) struct Simulation {
     pub(crate) watch: Watch,
     /// The member whose disk is damaged, until it is whole again or no member any more.
     pub(crate) damaged: Option<Damaged>,
+    /// What came of clusters that were made from this one.
+    pub(crate) found_aside: Checked,
+    /// What was applied when the cluster was prepared.
+    pub(crate) prepared_index: u64,
     /// Reads under way: index that must be reached, by request.
     pub(crate) reads: BTreeMap<u64, (NodeId, u64)>,
     /// Highest index that any member applied.
@@ -186,7 +201,10 @@ impl Simulation {
         for id in setup.ids() {
             let disk = SimDisk::new(setup.disk.clone(), rng.fork("disk"));
             let clock = MachineClock::drawn(&mut rng.fork("clock"), setup.rate_error_ppm, setup.wall_error_ms);
-            machines.insert(id, Machine::new(id, disk, clock));
+            let mut machine = Machine::new(id, disk, clock);
+            // Some members run the newer of two builds from the start.
+            machine.level = if rng.happens(300_000) { FEATURE_LEVEL } else { setup.level };
+            machines.insert(id, machine);
         }
         let mut simulation = Self {
             events: Events::default(),
@@ -203,6 +221,8 @@ impl Simulation {
             count: Count::default(),
             watch: Watch::default(),
             damaged: None,
+            found_aside: Ok(()),
+            prepared_index: 0,
             reads: BTreeMap::new(),
             applied_max: 0,
             has_faults: false,
@@ -303,7 +323,7 @@ impl Simulation {
             }
             Event::Administrator => {
                 self.administrate();
-                Ok(())
+                std::mem::replace(&mut self.found_aside, Ok(()))
             }
             Event::Read => {
                 self.read();
@@ -391,6 +411,16 @@ impl Simulation {
         }
     }
 
+    /// What the process of a member is started with.
+    pub(crate) fn config_of(&self, id: NodeId, boot_id: u64) -> ReplicaConfig {
+        let machine = &self.machines[&id];
+        ReplicaConfig {
+            feature_level: machine.level,
+            data_key: data_keys(machine.data_key),
+            ..self.setup.config(id, boot_id)
+        }
+    }
+
     /// Starts the process of a member.
     pub(crate) fn start(&mut self, id: NodeId) -> Checked {
         if self.machines[&id].replica.is_some() || self.machines[&id].is_gone {
@@ -400,7 +430,7 @@ impl Simulation {
         // Tokens and contexts count on from it.
         let boot_id = self.rng.draw() >> 1;
         let now_us = self.events.now_us();
-        let mut config = self.setup.config(id, boot_id);
+        let mut config = self.config_of(id, boot_id);
         let machine = self.machine(id);
         config.doubt = machine.doubt;
         let replica = match Replica::open(&machine.disk, config, machine.now(now_us)) {
