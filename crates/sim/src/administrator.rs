@@ -220,7 +220,10 @@ impl Simulation {
         let rolls = matches!(&command, AdminCommand::RollKey { name, .. } if is_clients_key(name));
         let current = Current { request_id, to, zone, is_news, is_single, grants, takes_vote, policy, rolls, ack };
         self.administrator.current = Some(current);
-        self.deliver(to, Input::Admin { request_id, command });
+        self.boundary_of_command(&command, to);
+        if self.machines[&to].replica.is_some() {
+            self.deliver(to, Input::Admin { request_id, command });
+        }
     }
 
     /// The administrator does the next thing, unless the last one is not done yet.

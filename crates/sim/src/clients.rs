@@ -26,6 +26,8 @@ const WAIT_US: (u64, u64) = (400_000, 3_200_000);
 const WAY_US: (u64, u64) = (50, 3_000);
 /// Messages between clients and members that are lost, in parts of a million.
 const LOSS_PPM: u64 = 20_000;
+/// Late repeats that are as old as the table of repeats is long, in parts of a million.
+const OLD_PPM: u64 = 400_000;
 /// How many of the last updates are repeated long after.
 const RECENT: u64 = 60;
 /// How long a lease may still seem valid to a machine that was suspended.
@@ -209,7 +211,11 @@ impl Simulation {
         }
         let ids = self.ids();
         let rng = &mut self.clients.rng;
-        let update = newest - rng.below(RECENT.min(newest));
+        // Where the table of repeats forgets, some repeats are about as old as the oldest that it has.
+        let table = self.setup.session_count_max as u64;
+        let is_old = self.setup.forgets() && newest > table && rng.happens(OLD_PPM);
+        let base = if is_old { newest - table + rng.below(RECENT.min(table)) } else { newest };
+        let update = base - rng.below(RECENT.min(base));
         let is_stranger = rng.happens(300_000);
         let to = ids[rng.below(ids.len() as u64) as usize];
         // Of two strangers with one message the first is the sender: only what was told has one.
@@ -351,6 +357,7 @@ impl Simulation {
         } else {
             self.count.acknowledged += 1;
         }
+        self.boundary_of_told(id);
         if self.invariants.durable.is_due() { self.look_at_disks(index) } else { Ok(()) }
     }
 

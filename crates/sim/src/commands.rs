@@ -92,7 +92,9 @@ impl Simulation {
             | CommandKind::RevokeToken
             | CommandKind::Join => self.node_command(kind, drawn)?,
             CommandKind::RaiseFeatureLevel => AdminCommand::RaiseFeatureLevel,
-            CommandKind::TransferLeader if salt % 3 == 0 => AdminCommand::TransferLeader { to: Some(self.founder(salt)) },
+            CommandKind::TransferLeader if salt % 3 == 0 => {
+                AdminCommand::TransferLeader { to: Some(self.founder(salt)) }
+            }
             CommandKind::TransferLeader => AdminCommand::TransferLeader { to: None },
             CommandKind::Checkpoint => AdminCommand::Checkpoint,
             CommandKind::Everywhere => AdminCommand::Everywhere,
@@ -145,7 +147,13 @@ impl Simulation {
             CommandKind::SetAck => {
                 let ack = if salt % 2 == 0 { AckOption::AllLive } else { AckOption::Majority };
                 let zone = if salt % 3 == 0 { zone } else { main_zone() };
-                (AdminCommand::SetZoneOptions { zone, change: OptionsChange { ack: Some(ack), ..Default::default() } }, None)
+                (
+                    AdminCommand::SetZoneOptions {
+                        zone,
+                        change: OptionsChange { ack: Some(ack), ..Default::default() },
+                    },
+                    None,
+                )
             }
             _ => {
                 let records_max = (salt % 5 == 0).then_some(u32::from(salt) * 100);

@@ -13,7 +13,7 @@ use crate::simulation::{Event, Simulation};
 use crate::swarm::FaultKind;
 use replica::OpenError;
 use replica::disk::DiskRead;
-use replica::io::{Doubt, NodeId, Role};
+use replica::io::{AdminCommand, Doubt, Input, NodeId, Role};
 use replica::log::{Log, Repair, TornRecord};
 use replica::testing::MemoryDisk;
 use std::collections::BTreeSet;
@@ -104,6 +104,11 @@ impl Simulation {
             return;
         }
         let is_found = opened.is_err();
+        let end = opened.as_ref().map(|(log, repairs)| (log.last_index(), log.hard_state().clone(), repairs));
+        self.trace.say(self.events.now_us(), || {
+            let Promised { last, term, vote } = promised;
+            format!("{id} promised {last:?}, term {term}, vote {vote}; {kind:?} leaves {end:?}")
+        });
         self.trace.note(self.events.now_us(), id, "damage", &[kind as u64, is_silent.into(), is_found.into()], &[]);
         self.begins(kind, 0);
         self.count.disks_damaged += 1;
@@ -212,7 +217,14 @@ impl Simulation {
         if self.damaged.is_none_or(|damaged| damaged.id != id) {
             return Err(self.violation("members_stay_sound", format!("{id} lacks what it acknowledged: {doubt:?}")));
         }
+        let was_doubted = self.machines[&id].doubt.is_some();
         self.machine(id).doubt = Some(doubt);
+        if was_doubted && let Some(leader) = self.leader() {
+            // What the log advises: another leader fills the member up.
+            self.requests += 1;
+            let command = AdminCommand::TransferLeader { to: None };
+            self.deliver(leader, Input::Admin { request_id: self.requests, command });
+        }
         self.ends_itself(id, "contradicted");
         Ok(())
     }

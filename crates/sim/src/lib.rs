@@ -39,6 +39,8 @@ pub mod swarm;
 pub mod coverage;
 // What goes wrong.
 mod faults;
+// Faults at the moments that matter.
+mod boundaries;
 // Disks that lose or change what they hold.
 mod damage;
 // Who lies.

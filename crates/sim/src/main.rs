@@ -114,6 +114,7 @@ impl Sum {
         println!("{disks_damaged} disks damaged: {damage_survived} members recovered, {quarantined} were replaced");
         let Count { upgrades, restored, recovered, .. } = self.count;
         println!("{upgrades} members upgraded, {restored} clusters restored and {recovered} recovered on the side");
+        println!("{} strikes at boundaries", self.count.boundaries_struck);
         println!("{}", self.coverage.summary());
         println!("{hours:.2} virtual hours in {:.1} s, traces {:032x}", took.as_secs_f64(), self.trace_hash);
     }

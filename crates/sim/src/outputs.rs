@@ -3,8 +3,11 @@
 use crate::invariants::Checked;
 use crate::machine::Machine;
 use crate::simulation::{Event, Simulation};
+use crate::swarm::Boundary;
+use replica::disk::DiskQueue;
 use replica::io::{FatalReason, NodeId, Output, ReadIndexError, Role, Serving};
 use replica::log::Log;
+use replica::testing::forge::grants_vote;
 
 /// How long a machine may have other things to do: longer than a replica waits.
 const LEISURE_US_MAX: u64 = 80_000;
@@ -15,16 +18,24 @@ impl Simulation {
         match output {
             Output::Send { to, lane, frame } => {
                 self.trace.note(now_us, id, "send", &[to, lane as u64], &frame);
+                let is_vote = self.setup.swarm.aim == Some(Boundary::Vote) && grants_vote(&frame);
                 // A lane that is down drops what it is given.
                 if self.is_linked(id, to) {
                     for delivery in self.network.send(now_us, id, to, lane, frame) {
                         self.events.at(delivery.at_us, Event::Frame(delivery));
                     }
                 }
+                if is_vote {
+                    self.votes(id);
+                }
             }
             Output::Disk(job) => {
                 self.trace.note(now_us, id, "write", &[job.queue as u64, job.ticket], &[]);
+                let is_bulk = job.queue == DiskQueue::Bulk;
                 self.machine(id).disk.submit(job);
+                if is_bulk {
+                    self.boundary(Boundary::Checkpoint, id);
+                }
                 self.drive_disk(id);
             }
             Output::ReadFile(read) => {
@@ -41,6 +52,7 @@ impl Simulation {
                 if role == Role::Leader {
                     self.leads(id, term)?;
                 }
+                self.role_changes(id, role);
             }
             Output::KeysChanged { .. } => {
                 let machine = self.machine(id);
@@ -58,7 +70,10 @@ impl Simulation {
                 }
             }
             Output::Removed { is_out } => self.removed(id, is_out)?,
-            Output::PeersChanged { .. } => self.links_of_removed(id),
+            Output::PeersChanged { .. } => {
+                self.links_of_removed(id);
+                self.boundary(Boundary::ConfChange, id);
+            }
             Output::Stopped => self.ends_itself(id, "stopped"),
             Output::Fatal { reason: FatalReason::DiskHung } => self.ends_itself(id, "disk hung"),
             Output::Fatal { reason: FatalReason::LogLost(said) | FatalReason::LogDiverged(said) } => {
@@ -70,9 +85,12 @@ impl Simulation {
             }
             Output::DoubtWaits { waits_for } => self.doubt_waits(id, &waits_for),
             Output::DoubtCleared => self.machine(id).doubt = None,
-            Output::ZonesReplaced => self.count.checkpoints_installed += 1,
+            Output::ZonesReplaced => {
+                self.count.checkpoints_installed += 1;
+                self.boundary(Boundary::Checkpoint, id);
+            }
+            Output::LeaseChanged { .. } => self.boundary(Boundary::LeaseEnd, id),
             Output::Published { .. }
-            | Output::LeaseChanged { .. }
             | Output::Everywhere { .. }
             | Output::PoliciesChanged
             | Output::TrustChanged
@@ -191,7 +209,8 @@ impl Simulation {
             self.machines.values().filter(readable).map(|machine| (machine.id, &machine.disk)).collect();
         let replicas = self.machines.values().filter_map(|machine| machine.replica.as_ref());
         let known = replicas.map(replica::Replica::voters).collect();
-        let checked = self.invariants.durable.on_applied(index, &self.setup.log, &disks, known);
+        let unreadable = self.machines.keys().copied().filter(|id| disks.iter().all(|(of, _)| of != id)).collect();
+        let checked = self.invariants.durable.on_applied(index, &self.setup.log, &disks, known, &unreadable);
         checked.map_err(|what| self.violation("durable_before_acknowledged", what))
     }
 }

@@ -63,9 +63,9 @@ impl Simulation {
             }
             CommandKind::AddPin => TrustCommand::AddPin { id: to, pin: [salt; 32] },
             CommandKind::SeePins => TrustCommand::SeePins { version: trust.pins_wanted.unwrap_or(1) },
-            CommandKind::UsePin => {
-                TrustCommand::UsePin { pin: trust.pins.get(&to).and_then(|pins| pins.last().copied()).unwrap_or([1; 32]) }
-            }
+            CommandKind::UsePin => TrustCommand::UsePin {
+                pin: trust.pins.get(&to).and_then(|pins| pins.last().copied()).unwrap_or([1; 32]),
+            },
             _ => return None,
         };
         Some(Next::Send(to, AdminCommand::Trust(command), None))

@@ -19,6 +19,8 @@ pub const CRASHES_WITH_LOSS_MIN: u64 = 1;
 pub const RECOVERY_MS_MAX: u64 = 15_000;
 /// Virtual time after which a run that has not seen enough is given up.
 const CHAOS_US_MAX: u64 = 120_000_000;
+/// Time after which a run that has not seen enough calms down further.
+const CALMER_US: u64 = 20_000_000;
 /// Longer than anybody waits for anything.
 const QUIET_US_MAX: u64 = 45_000_000;
 /// How often the clients' key is given its grant at the end, at most: a command may meet an election.
@@ -138,9 +140,14 @@ impl Simulation {
         let (least_us, most_us) = (start_us + self.setup.chaos_us, start_us + CHAOS_US_MAX);
         self.run_until(least_us)?;
         // Where so much goes wrong that nothing gets done, it calms down.
-        let (low, high) = self.setup.fault_pause_us;
-        self.setup.fault_pause_us = (3 * low, 3 * high);
+        let mut calmer_us = least_us;
         while !is_enough(&self.count) && self.events.now_us() < most_us {
+            if self.events.now_us() >= calmer_us {
+                calmer_us += CALMER_US;
+                let (low, high) = self.setup.fault_pause_us;
+                self.setup.fault_pause_us = (3 * low, 3 * high);
+                self.setup.swarm.aim = None;
+            }
             // A crash that loses something is never left to chance.
             if self.count.crashes_with_loss < CRASHES_WITH_LOSS_MIN {
                 self.doom_leader();
@@ -203,7 +210,7 @@ impl Simulation {
             if self.events.now_us() >= until_us {
                 let status = |id: &u64| self.machines[id].replica.as_ref().map(|replica| replica.brief_status());
                 let statuses: Vec<_> = self.ids().iter().map(status).collect();
-                let what = format!("the cluster {what} within {ms_max} ms: {statuses:#?}");
+                let what = format!("the cluster {what} within {ms_max} ms: {statuses:?}");
                 return Err(self.violation("the_cluster_recovers", what));
             }
             self.run_until(self.events.now_us() + STEP_US)?;

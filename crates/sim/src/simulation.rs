@@ -15,13 +15,13 @@ use crate::membership::Membership;
 use crate::network::{Delivery, Network, NetworkConfig};
 use crate::oracle::Oracle;
 use crate::rng::Rng;
+use crate::rotation::data_keys;
 use crate::setup::Setup;
 use crate::swarm::FaultKind;
 use crate::trace::Trace;
-use crate::rotation::data_keys;
+use replica::io::{Input, Lane, NodeId, Role, TICK_MS};
 use replica::peer::FEATURE_LEVEL;
 use replica::{Replica, ReplicaConfig};
-use replica::io::{Input, Lane, NodeId, Role, TICK_MS};
 use std::collections::BTreeMap;
 
 /// Something that happens at its time.
@@ -55,6 +55,8 @@ pub(crate) enum Event {
     Read,
     /// Something goes wrong.
     Fault,
+    /// A boundary was seen coming: this goes wrong there.
+    Strike { kind: FaultKind, id: NodeId },
     /// Somebody who is no member says something.
     Hostile,
     /// Something that went wrong ends.
@@ -100,6 +102,8 @@ pub struct Count {
     pub removed: u64,
     /// Machines that died for good.
     pub machines_dead: u64,
+    /// Boundaries at which a member was struck.
+    pub boundaries_struck: u64,
     /// Members that got the newer build.
     pub upgrades: u64,
     /// Clusters made from a backup, on the side.
@@ -143,6 +147,7 @@ impl Count {
         self.joined += other.joined;
         self.removed += other.removed;
         self.machines_dead += other.machines_dead;
+        self.boundaries_struck += other.boundaries_struck;
         self.upgrades += other.upgrades;
         self.restored += other.restored;
         self.recovered += other.recovered;
@@ -176,6 +181,8 @@ pub(crate) struct Simulation {
     pub(crate) watch: Watch,
     /// The member whose disk is damaged, until it is whole again or no member any more.
     pub(crate) damaged: Option<Damaged>,
+    /// No boundary is struck before this moment.
+    pub(crate) struck_until_us: u64,
     /// What came of clusters that were made from this one.
     pub(crate) found_aside: Checked,
     /// What was applied when the cluster was prepared.
@@ -221,6 +228,7 @@ impl Simulation {
             count: Count::default(),
             watch: Watch::default(),
             damaged: None,
+            struck_until_us: 0,
             found_aside: Ok(()),
             prepared_index: 0,
             reads: BTreeMap::new(),
@@ -330,6 +338,10 @@ impl Simulation {
                 Ok(())
             }
             Event::Fault => self.fault(),
+            Event::Strike { kind, id } => {
+                self.strike_now(kind, id);
+                Ok(())
+            }
             Event::Hostile => self.lie(),
             Event::Mend(fault) => self.mend(fault),
             Event::Restart(id) => self.start(id),

@@ -262,6 +262,7 @@ impl Swarm {
     }
 
     /// Whether this may be asked for.
+    #[cfg(test)]
     pub(crate) fn has_command(&self, kind: CommandKind) -> bool {
         self.commands.contains(&kind)
     }

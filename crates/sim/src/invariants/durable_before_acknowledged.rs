@@ -36,13 +36,14 @@ impl DurableBeforeAcknowledged {
         self.rng.below(ONE_IN) == 0
     }
 
-    /// Somebody applied everything up to an index.
+    /// Somebody applied everything up to an index. Members whose disks are damaged since then may have held it.
     pub(crate) fn on_applied(
         &mut self,
         index: u64,
         config: &LogConfig,
         disks: &[(NodeId, &SimDisk)],
         known: BTreeSet<Voters>,
+        unreadable: &BTreeSet<NodeId>,
     ) -> Result<(), String> {
         let mut held = Vec::new();
         for (id, disk) in disks {
@@ -50,7 +51,7 @@ impl DurableBeforeAcknowledged {
                 .map_err(|error| format!("the log of {id} would not open after a crash: {error}"))?;
             held.push((*id, log.last_index()));
         }
-        let holds = |voter: &&NodeId| held.iter().any(|(id, last)| id == *voter && *last >= index);
+        let holds = |voter: &&NodeId| unreadable.contains(voter) || held.iter().any(|(id, last)| id == *voter && *last >= index);
         let is_half = |half: &Vec<NodeId>| half.iter().filter(holds).count() > half.len() / 2;
         let is_majority = |[new, old]: &Voters| !new.is_empty() && is_half(new) && (old.is_empty() || is_half(old));
         if !known.iter().chain(&self.known).any(is_majority) {
