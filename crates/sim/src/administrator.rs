@@ -3,12 +3,15 @@
 //! command after the other, through any member. And those who ask for linearizable reads.
 
 use crate::commands::{LARGE, Next};
+use crate::decided::Decided;
 use crate::membership;
 use crate::policies::POLICIES;
 use crate::rng::Rng;
 use crate::simulation::{Event, Simulation};
 use crate::swarm::{CommandKind, Swarm};
-use crate::updates::{self, KEY, OTHER_KEY, RULED_KEY, SECRETS, apex_records, main_records, main_zone, name};
+use crate::updates::{
+    self, FIRST_SERIAL, KEY, OTHER_KEY, RULED_KEY, SECRETS, apex_records, churn_zone, main_records, main_zone, name,
+};
 use replica::io::{
     AckOption, AdminCommand, AdminError, AdminReply, Contents, Input, KeyAlgorithm, NodeId, Right, ZoneOptions,
 };
@@ -25,6 +28,10 @@ const MEMBERS_PPM: u64 = 450_000;
 /// The administrator, and the command that is under way.
 pub(crate) struct Administrator {
     current: Option<Current>,
+    /// The command that is under way.
+    asked: Option<AdminCommand>,
+    /// What was decided so far.
+    decided: Decided,
     /// The clients' key may have lost its grant.
     is_revoked: bool,
     /// It was so at some time.
@@ -74,6 +81,8 @@ impl Administrator {
     pub(crate) fn new(rng: Rng) -> Self {
         Self {
             current: None,
+            asked: None,
+            decided: Decided::default(),
             is_revoked: false,
             was_revoked: false,
             policy: 0,
@@ -102,6 +111,16 @@ impl Administrator {
     /// more: the node that took it did not know yet, the leader did.
     pub(crate) fn may_have_voided(&self, secret: &[u8]) -> bool {
         self.is_retired && secret == SECRETS[0]
+    }
+
+    fn note_settled(&mut self, is_done: Option<bool>) {
+        let asked = self.asked.take();
+        asked.iter().for_each(|command| self.decided.settled(command, is_done));
+    }
+
+    /// What was decided so far.
+    pub(crate) const fn decided(&self) -> &Decided {
+        &self.decided
     }
 
     /// Whether the clients' key is known to have its second secret.
@@ -161,6 +180,8 @@ pub(crate) fn preparations(all_live: bool) -> Vec<AdminCommand> {
     let ack = if all_live { AckOption::AllLive } else { AckOption::Majority };
     let zone = main_zone();
     let contents = Contents::new(&zone, main_records()).expect("the zone that updates are sent to is a zone");
+    let churn = apex_records("churn.test.", FIRST_SERIAL);
+    let churn = Contents::new(&churn_zone(), churn).expect("the zone of the model is a zone");
     let key = |key: &str, nonce| AdminCommand::AddKey {
         name: name(key),
         algorithm: KeyAlgorithm::HmacSha256,
@@ -169,6 +190,7 @@ pub(crate) fn preparations(all_live: bool) -> Vec<AdminCommand> {
     };
     vec![
         AdminCommand::AddZone { zone, options: ZoneOptions { ack, ..ZoneOptions::default() }, contents },
+        AdminCommand::AddZone { zone: churn_zone(), options: ZoneOptions::default(), contents: churn },
         key(KEY, 1),
         key(OTHER_KEY, 2),
         key(RULED_KEY, 3),
@@ -220,6 +242,7 @@ impl Simulation {
         let rolls = matches!(&command, AdminCommand::RollKey { name, .. } if is_clients_key(name));
         let current = Current { request_id, to, zone, is_news, is_single, grants, takes_vote, policy, rolls, ack };
         self.administrator.current = Some(current);
+        self.administrator.asked = Some(command.clone());
         self.boundary_of_command(&command, to);
         if self.machines[&to].replica.is_some() {
             self.deliver(to, Input::Admin { request_id, command });
@@ -271,6 +294,7 @@ impl Simulation {
         self.count.commands_done += u64::from(result.is_ok());
         let is_done = if result == Err(AdminError::Unknown) { None } else { Some(result.is_ok()) };
         current.ack.into_iter().for_each(|is_all_live| self.oracle.ack_mut().settled(is_all_live, is_done));
+        self.administrator.note_settled(is_done);
         self.administrator.is_revoked &= !(current.grants && result.is_ok());
         self.administrator.is_rolled |= current.rolls && result.is_ok();
         if let Some(policy) = current.policy {
@@ -303,6 +327,7 @@ impl Simulation {
         let Some(current) = self.administrator.current.take_if(|current| current.to == id) else { return };
         self.watch.on_command_done();
         current.ack.into_iter().for_each(|is_all_live| self.oracle.ack_mut().settled(is_all_live, None));
+        self.administrator.note_settled(None);
         if current.takes_vote {
             self.membership.note_uncertain();
         }

@@ -110,7 +110,7 @@ impl Simulation {
             return if index > self.prepared_index { Err("the zone is not there".into()) } else { Ok(()) };
         };
         for (number, update) in self.oracle.updates() {
-            if update.is_done_by(index) && !update.is_in(&zone) {
+            if update.is_done_by(index) && !update.is_in(&published) {
                 return Err(format!("up to {index} it lacks update {number}: {update:?}"));
             }
         }

@@ -5,6 +5,7 @@ use crate::clock::WALL_START_MS;
 use crate::invariants::Checked;
 use crate::machine::Machine;
 use crate::policies::POLICIES;
+use crate::reference::{OWNERS, Plan};
 use crate::rng::Rng;
 use crate::setup::Setup;
 use crate::simulation::{Event, Simulation};
@@ -22,6 +23,8 @@ use zone::ZoneId;
 const TRIES_MAX: u32 = 6;
 /// How long a client waits for a response.
 const WAIT_US: (u64, u64) = (400_000, 3_200_000);
+/// Updates of the model's zone, in parts of a million.
+const CHURN_PPM: u64 = 300_000;
 /// How long a message is on its way between a client and a member.
 const WAY_US: (u64, u64) = (50, 3_000);
 /// Messages between clients and members that are lost, in parts of a million.
@@ -67,6 +70,8 @@ enum Says {
 struct Client {
     /// The register that only it writes, and the update that it wrote last.
     register: Option<(usize, u64)>,
+    /// The name of the model's zone that only it writes.
+    owner: Option<usize>,
     /// What it waits for, and which try it is.
     current: Option<(u64, u32)>,
     clock_error_s: i64,
@@ -80,6 +85,7 @@ struct Client {
 pub(crate) struct Clients {
     clients: Vec<Client>,
     registers_taken: usize,
+    owners_taken: usize,
     /// What members have not answered yet, and whether the outcome of its update had been told when it came.
     requests: BTreeMap<u64, (Request, bool)>,
     /// Whether new updates are begun.
@@ -94,7 +100,7 @@ impl Clients {
         let mut client =
             || Client { clock_error_s: rng.between(0, 2 * error_s) as i64 - error_s as i64, ..Client::default() };
         let clients = (0..setup.clients).map(|_| client()).collect();
-        Self { clients, registers_taken: 0, requests: BTreeMap::new(), is_on: false, rng }
+        Self { clients, registers_taken: 0, owners_taken: 0, requests: BTreeMap::new(), is_on: false, rng }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -128,6 +134,14 @@ impl Clients {
             self.registers_taken += 1;
         }
         self.clients[client].register
+    }
+
+    fn owner(&mut self, client: usize) -> Option<usize> {
+        if self.clients[client].owner.is_none() && self.owners_taken < OWNERS {
+            self.clients[client].owner = Some(self.owners_taken);
+            self.owners_taken += 1;
+        }
+        self.clients[client].owner
     }
 
     fn source(client: usize) -> SocketAddr {
@@ -169,6 +183,11 @@ impl Simulation {
     }
 
     fn choose_kind(&mut self, client: usize, to: NodeId) -> Kind {
+        if self.clients.rng.happens(CHURN_PPM)
+            && let Some(owner) = self.clients.owner(client)
+        {
+            return self.oracle.churn(Plan::drawn(owner, &mut self.clients.rng));
+        }
         let draw = self.clients.rng.below(100);
         let counter = self.machines[&to].replica.as_ref().and_then(|replica| {
             let published = replica.zones().published();
@@ -264,7 +283,7 @@ impl Simulation {
     /// What the shell of a member would refuse by what the member shows.
     fn refused_for(&self, to: NodeId, update: u64, verified: &Verified) -> Option<ZoneId> {
         let replica = self.machines[&to].replica.as_ref()?;
-        let zone = updates::main_zone();
+        let zone = self.oracle.update(update).kind.zone();
         let is_open = replica.serving() != Serving::No && replica.zones().published().zone(&zone).is_some();
         // Every other one is taken by a shell that knows of rules which grant it: the leader's word counts.
         let is_ruled = matches!(self.oracle.update(update).kind, Kind::Ruled { .. }) && update.is_multiple_of(2);
@@ -397,6 +416,10 @@ impl Simulation {
                 }
                 it.current = None;
                 it.is_done = true;
+                if let (Rcode::NOERROR, Kind::Churn { plan, .. }) = (rcode, &self.oracle.update(current).kind) {
+                    let plan = plan.clone();
+                    self.oracle.churned(&plan);
+                }
                 self.client_rests(client);
             }
             Says::NotDone => self.client_tries_again(client, tries),
@@ -428,6 +451,7 @@ impl Simulation {
         self.count.unknown += 1;
         self.clients.clients[client].current = None;
         self.clients.clients[client].register = None;
+        self.clients.clients[client].owner = None;
         self.client_rests(client);
     }
 

@@ -57,6 +57,10 @@ mod commands;
 mod rotation;
 // Clusters made from this one.
 mod aside;
+// What zones must hold.
+mod reference;
+// What settings must be.
+mod decided;
 // Which policy may be in force.
 mod policies;
 // Which members come and go.

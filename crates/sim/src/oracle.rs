@@ -1,14 +1,16 @@
 //! What outsiders sent and what they were told: the only knowledge that promises are judged by.
 
 use crate::policies::{Policies, Possible};
-use crate::updates::{Kind, mark_of};
+use crate::reference::{Plan, Rrsets};
+use crate::updates::{Kind, main_zone, mark_of, mark_record};
 use replica::io::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::SocketAddr;
 use wire::name::Name;
 use wire::number::{Rcode, Rtype};
-use zone::Zone;
+use zone::set::SetVersion;
+use zone::{Record, Zone};
 
 /// An update that a client sent, once or several times.
 pub(crate) struct Update {
@@ -30,6 +32,7 @@ pub(crate) struct Update {
     pub(crate) secret: &'static [u8],
     /// The number of the wish for `ack = all-live` that was certainly in force when it was made.
     pub(crate) all_live: Option<u64>,
+    number: u64,
     mark: Name,
 }
 
@@ -64,9 +67,15 @@ impl Update {
         if let Kind::Ruled { policy } = self.kind { self.met.may_get(policy, rcode) } else { true }
     }
 
-    /// Whether a zone has its mark.
-    pub(crate) fn is_in(&self, zone: &Zone<'_>) -> bool {
-        zone.rrset(self.mark.as_ref(), Rtype::A).is_some()
+    /// Whether its zone has its mark.
+    pub(crate) fn is_in(&self, published: &SetVersion<'_>) -> bool {
+        let zone = published.zone(&self.kind.zone());
+        zone.is_some_and(|zone| zone.rrset(self.mark.as_ref(), Rtype::A).is_some())
+    }
+
+    /// Its mark.
+    pub(crate) fn mark_record(&self) -> Record {
+        mark_record(self.mark.clone(), self.number)
     }
 }
 
@@ -88,6 +97,8 @@ pub(crate) struct Oracle {
     policies: Policies,
     /// For which members updates wait.
     ack: Ack,
+    /// What names of the model's zone hold, by what their writers were told.
+    names: BTreeMap<usize, Rrsets>,
 }
 
 /// Whether updates of the clients' zone certainly wait for all members.
@@ -151,9 +162,10 @@ impl Oracle {
     ) -> u64 {
         let number = self.updates.len() as u64 + 1;
         let (octets, mark, met) = (compose(number, &kind), mark_of(number, &kind), self.policies.now());
-        let all_live = self.ack.all_live();
+        let all_live = self.ack.all_live().filter(|_| kind.zone() == main_zone());
         let (told, told_index, attempts, undone) = (None, 0, 0, 0);
-        let update = Update { kind, octets, source, told, told_index, attempts, undone, met, secret, all_live, mark };
+        let update =
+            Update { kind, octets, source, told, told_index, attempts, undone, met, secret, all_live, number, mark };
         self.updates.push(update);
         number
     }
@@ -173,6 +185,17 @@ impl Oracle {
 
     pub(crate) fn count(&self) -> u64 {
         self.updates.len() as u64
+    }
+
+    /// An update of a name, and what must be told of it.
+    pub(crate) fn churn(&self, plan: Plan) -> Kind {
+        let expected = plan.rcode(self.names.get(&plan.owner).unwrap_or(&Rrsets::new()));
+        Kind::Churn { plan: plan.into(), expected }
+    }
+
+    /// A writer was told that an update of its name is done.
+    pub(crate) fn churned(&mut self, plan: &Plan) {
+        plan.apply(self.names.entry(plan.owner).or_default());
     }
 
     /// For which members updates wait.

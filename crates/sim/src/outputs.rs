@@ -167,6 +167,9 @@ impl Simulation {
         checked.map_err(|(invariant, what)| self.violation(invariant, what))?;
         self.machine(id).looked_at = index;
         self.look_at_damaged(id);
+        if index.is_multiple_of(COMPARED) {
+            self.compare(id)?;
+        }
         if index.is_multiple_of(LOOK_AT_ALARMS) {
             self.look_at_alarms(id)?;
         }
@@ -174,6 +177,13 @@ impl Simulation {
             self.look_at_disks(index)?;
         }
         Ok(())
+    }
+
+    /// Compares a member with the model of the zones.
+    fn compare(&self, id: NodeId) -> Checked {
+        let Some(replica) = &self.machines[&id].replica else { return Ok(()) };
+        let compared = self.oracle.compare(id, &replica.zones().published());
+        compared.map_err(|what| self.violation("members_hold_what_the_model_holds", what))
     }
 
     /// Looks at what a member shows to clients when it begins to, or at the end.
@@ -215,5 +225,7 @@ impl Simulation {
     }
 }
 
+/// Members are compared with the model at one index in so many.
+const COMPARED: u64 = 307;
 /// Alarms are looked at as often as this many entries are applied.
 const LOOK_AT_ALARMS: u64 = 16;

@@ -232,6 +232,10 @@ impl Simulation {
                 invariants.traces.at_end(id, oracle, &published).map_err(|what| ("refused_leaves_no_trace", what))
             })();
             checked.map_err(|(invariant, what)| self.violation(invariant, what))?;
+            let decided = self.machines[&id].replica.as_ref().map(|it| self.administrator.decided().compare(id, it));
+            let decided = decided.unwrap_or(Ok(()));
+            decided.map_err(|what| self.violation("members_hold_what_the_model_holds", what))?;
+            self.count.settings_compared += self.administrator.decided().known();
             let imported = self.check_imported_at_end(id);
             imported.map_err(|what| self.violation("acknowledged_updates_survive", what))?;
         }

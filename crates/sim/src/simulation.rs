@@ -102,6 +102,8 @@ pub struct Count {
     pub removed: u64,
     /// Machines that died for good.
     pub machines_dead: u64,
+    /// Settings of members that were compared with what was decided.
+    pub settings_compared: u64,
     /// Boundaries at which a member was struck.
     pub boundaries_struck: u64,
     /// Members that got the newer build.
@@ -147,6 +149,7 @@ impl Count {
         self.joined += other.joined;
         self.removed += other.removed;
         self.machines_dead += other.machines_dead;
+        self.settings_compared += other.settings_compared;
         self.boundaries_struck += other.boundaries_struck;
         self.upgrades += other.upgrades;
         self.restored += other.restored;
