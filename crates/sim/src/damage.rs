@@ -179,7 +179,7 @@ impl Simulation {
             let has_entry = log.first_index() > index || log.term(index).is_ok_and(|of| of == term);
             has_entry && log.last_index() >= index && log.hard_state().term >= promised.term && !is_campaigning
         };
-        voters.len() > 1 && voters.iter().filter(|voter| **voter != id).all(|voter| holds(voter))
+        voters.len() > 1 && voters.iter().filter(|voter| **voter != id).all(holds)
     }
 
     /// Snapshots of disks are taken, for those that will be rolled back.

@@ -5,7 +5,7 @@ use crate::machine::Machine;
 use crate::simulation::{Event, Simulation};
 use crate::swarm::Boundary;
 use replica::disk::DiskQueue;
-use replica::io::{FatalReason, NodeId, Output, ReadIndexError, Role, Serving};
+use replica::io::{FatalReason, Lane, NodeId, Output, ReadIndexError, Role, Serving};
 use replica::log::Log;
 use replica::testing::forge::grants_vote;
 
@@ -16,19 +16,7 @@ impl Simulation {
     pub(crate) fn carry_out(&mut self, id: NodeId, output: Output) -> Checked {
         let now_us = self.events.now_us();
         match output {
-            Output::Send { to, lane, frame } => {
-                self.trace.note(now_us, id, "send", &[to, lane as u64], &frame);
-                let is_vote = self.setup.swarm.aim == Some(Boundary::Vote) && grants_vote(&frame);
-                // A lane that is down drops what it is given.
-                if self.is_linked(id, to) {
-                    for delivery in self.network.send(now_us, id, to, lane, frame) {
-                        self.events.at(delivery.at_us, Event::Frame(delivery));
-                    }
-                }
-                if is_vote {
-                    self.votes(id);
-                }
-            }
+            Output::Send { to, lane, frame } => self.send(id, to, lane, frame),
             Output::Disk(job) => {
                 self.trace.note(now_us, id, "write", &[job.queue as u64, job.ticket], &[]);
                 let is_bulk = job.queue == DiskQueue::Bulk;
@@ -58,31 +46,14 @@ impl Simulation {
                 let machine = self.machine(id);
                 machine.keys = machine.replica.as_ref().map(|replica| replica.key_table()).unwrap_or_default();
             }
-            Output::ServingChanged { serving } => {
-                self.trace.note(now_us, id, "serving", &[serving as u64], &[]);
-                let machine = &self.machines[&id];
-                let is_fatal = machine.replica.as_ref().is_none_or(|it| it.brief_status().fatal.is_some());
-                let gives_up = is_fatal || self.membership.may_leave(id);
-                let checked = self.invariants.serving.on_serving((id, machine.boot), serving, gives_up);
-                checked.map_err(|what| self.violation("reads_never_stop", what))?;
-                if serving != Serving::No {
-                    self.look_closely(id)?;
-                }
-            }
+            Output::ServingChanged { serving } => self.serving_changed(id, serving)?,
             Output::Removed { is_out } => self.removed(id, is_out)?,
             Output::PeersChanged { .. } => {
                 self.links_of_removed(id);
                 self.boundary(Boundary::ConfChange, id);
             }
             Output::Stopped => self.ends_itself(id, "stopped"),
-            Output::Fatal { reason: FatalReason::DiskHung } => self.ends_itself(id, "disk hung"),
-            Output::Fatal { reason: FatalReason::LogLost(said) | FatalReason::LogDiverged(said) } => {
-                self.contradicted(id, said.doubt)?;
-            }
-            Output::Fatal { reason: FatalReason::Damaged } if self.is_damage_of(id) => self.ends_itself(id, "damaged"),
-            Output::Fatal { reason } => {
-                return Err(self.violation("members_stay_sound", format!("{id} cannot go on: {reason:?}")));
-            }
+            Output::Fatal { reason } => self.cannot_go_on(id, reason)?,
             Output::DoubtWaits { waits_for } => self.doubt_waits(id, &waits_for),
             Output::DoubtCleared => self.machine(id).doubt = None,
             Output::ZonesReplaced => {
@@ -97,6 +68,41 @@ impl Simulation {
             | Output::Audited { .. }
             | Output::AuditGap { .. }
             | Output::ZonesChanged { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, id: NodeId, to: NodeId, lane: Lane, frame: Vec<u8>) {
+        let now_us = self.events.now_us();
+        self.trace.note(now_us, id, "send", &[to, lane as u64], &frame);
+        let is_vote = self.setup.swarm.aim == Some(Boundary::Vote) && grants_vote(&frame);
+        // A lane that is down drops what it is given.
+        if self.is_linked(id, to) {
+            for delivery in self.network.send(now_us, id, to, lane, frame) {
+                self.events.at(delivery.at_us, Event::Frame(delivery));
+            }
+        }
+        if is_vote {
+            self.votes(id);
+        }
+    }
+
+    fn serving_changed(&mut self, id: NodeId, serving: Serving) -> Checked {
+        self.trace.note(self.events.now_us(), id, "serving", &[serving as u64], &[]);
+        let machine = &self.machines[&id];
+        let is_fatal = machine.replica.as_ref().is_none_or(|it| it.brief_status().fatal.is_some());
+        let gives_up = is_fatal || self.membership.may_leave(id);
+        let checked = self.invariants.serving.on_serving((id, machine.boot), serving, gives_up);
+        checked.map_err(|what| self.violation("reads_never_stop", what))?;
+        if serving == Serving::No { Ok(()) } else { self.look_closely(id) }
+    }
+
+    fn cannot_go_on(&mut self, id: NodeId, reason: FatalReason) -> Checked {
+        match reason {
+            FatalReason::DiskHung => self.ends_itself(id, "disk hung"),
+            FatalReason::LogLost(said) | FatalReason::LogDiverged(said) => return self.contradicted(id, said.doubt),
+            FatalReason::Damaged if self.is_damage_of(id) => self.ends_itself(id, "damaged"),
+            reason => return Err(self.violation("members_stay_sound", format!("{id} cannot go on: {reason:?}"))),
         }
         Ok(())
     }

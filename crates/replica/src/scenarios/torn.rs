@@ -162,8 +162,8 @@ fn a_voter_that_holds_more_than_the_cut_log_is_not_counted_as_lacking_the_record
     }
 }
 
-/// A member whose torn record was cut may have answered queries with its entries. So it does not answer with less before
-/// it says that it may be behind.
+/// A member whose torn record was cut may have answered queries with its entries. So it does not answer with less
+/// before it says that it may be behind.
 #[test]
 fn a_member_in_doubt_does_not_pass_for_one_that_knows_all_it_published() {
     for which in [Sector::First, Sector::Last, Sector::Only] {

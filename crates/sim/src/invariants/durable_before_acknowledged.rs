@@ -13,7 +13,7 @@ use replica::log::{Log, LogConfig};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One in so many indexes is looked at.
-const ONE_IN: u64 = 80;
+const ONE_IN: u64 = 120;
 
 /// Voters, of both halves where a configuration is being left: each needs its majority.
 pub(crate) type Voters = [Vec<NodeId>; 2];
