@@ -9,6 +9,7 @@ use crate::sim::{self, Length};
 use crate::test::{self, Extent};
 use crate::tidy;
 use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Runs everything that must hold before a change lands.
 ///
@@ -24,7 +25,7 @@ pub(crate) fn verify() -> Result<(), String> {
     instructions()?;
     fuzz::shortly()?;
     test::run(Extent::Subset)?;
-    match sim::run(test::PROFILE, SIM)? {
+    match sim::run(test::PROFILE, new_seeds()?)? {
         (_, 0) => Ok(()),
         (_, failed) => Err(format!("{failed} simulated clusters failed")),
     }
@@ -48,8 +49,15 @@ fn uncounted(must_be_counted: bool) -> Result<String, String> {
     Ok(format!("skipped: {why}"))
 }
 
-/// A minute of clusters that the tests have not simulated.
-const SIM: Length = Length::Seconds { seconds: 60, first_seed: 1_000_000 };
+/// A minute of clusters that no gate has simulated before: the seeds follow from the time. The simulator prints the
+/// first one, and the command that repeats a seed that failed.
+fn new_seeds() -> Result<Length, String> {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| format!("wrong clock: {error}"))?;
+    // More seeds than a second takes, so that two gates have none in common.
+    Ok(Length::Seconds { seconds: 60, first_seed: since_1970.as_secs() * SEEDS_PER_SECOND })
+}
+
+const SEEDS_PER_SECOND: u64 = 1_000;
 
 /// Mends what tools can mend.
 ///
@@ -98,6 +106,12 @@ fn has_deny() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn two_gates_simulate_different_seeds() {
+        let Length::Seconds { seconds, first_seed } = new_seeds().unwrap() else { panic!("not a time") };
+        assert!(seconds == 60 && first_seed > 1_700_000_000 * SEEDS_PER_SECOND && first_seed % SEEDS_PER_SECOND == 0);
+    }
 
     #[test]
     fn where_nothing_may_be_missing_instructions_are_counted() {

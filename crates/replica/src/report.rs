@@ -364,16 +364,21 @@ impl Replica {
     }
 
     /// A restarted replica that hears no leader answers after a while, marked stale. Everything it had published is in
-    /// its log. If the log holds more than is known to be committed, the replica may have published part of that too.
-    /// Then it waits longer, because without that part its serials may be older than before.
+    /// its log, unless the log is in doubt. If the log holds more than is known to be committed, the replica may have
+    /// published part of that too. In both cases it waits longer, because its serials may be older than before.
     pub(crate) fn serve_stale_when_due(&mut self) {
-        let knows_all = self.machine.applied.0 >= self.started_last_index;
+        let knows_all = self.knows_what_it_published();
         let waited = self.lived_ms >= self.config.start_stale_after_ms;
         // One that has not applied yet that it is a member knows nothing of how the zones are to be served.
         let is_member = self.machine.settings.is_member(self.driver.id());
         if self.serving == Serving::No && is_member && (waited && knows_all || self.may_serve_behind()) {
             self.set_serving(Serving::Stale);
         }
+    }
+
+    /// Whether everything that this replica may have published before it started is applied.
+    fn knows_what_it_published(&self) -> bool {
+        self.machine.applied.0 >= self.started_last_index && self.doubt().is_none()
     }
 
     /// Whether no leader has led for long, and everything known to be committed is applied.
@@ -386,7 +391,7 @@ impl Replica {
     /// older than before until a leader confirms the rest.
     #[must_use]
     pub fn serves_behind(&self) -> bool {
-        self.serving == Serving::Stale && self.machine.applied.0 < self.started_last_index
+        self.serving == Serving::Stale && !self.knows_what_it_published()
     }
 
     /// Milliseconds since a leader last confirmed that nothing newer is committed than what is applied here.

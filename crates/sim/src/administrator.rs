@@ -2,35 +2,36 @@
 //! to update away for a while, gives votes and takes them, lets members join and go, hands the leadership over, one
 //! command after the other, through any member. And those who ask for linearizable reads.
 
+use crate::commands::{LARGE, Next};
+use crate::decided::Decided;
 use crate::membership;
 use crate::policies::POLICIES;
 use crate::rng::Rng;
 use crate::simulation::{Event, Simulation};
-use crate::updates::{self, KEY, OTHER_KEY, RULED_KEY, SECRETS, apex_records, main_records, main_zone, name, zone_id};
-use replica::io::{
-    AckOption, AdminCommand, AdminError, AdminReply, Contents, Input, KeyAlgorithm, NodeId, Replacement, Right,
-    SerialPolicyOption, StaleOption, ZoneLimits, ZoneOptions,
+use crate::swarm::{CommandKind, Swarm};
+use crate::updates::{
+    self, FIRST_SERIAL, KEY, OTHER_KEY, RULED_KEY, SECRETS, apex_records, churn_zone, main_records, main_zone, name,
 };
-use replica::policy::Revision;
-use replica::policy::text::parse_policy;
-use std::sync::Arc;
+use replica::io::{
+    AckOption, AdminCommand, AdminError, AdminReply, Contents, Input, KeyAlgorithm, NodeId, Right, ZoneOptions,
+};
 use wire::number::Rtype;
 use zone::Record;
 
-/// Zones that come and go.
-const IMPORTED: u64 = 4;
 /// Pause between two commands.
 const PAUSE_US: (u64, u64) = (100_000, 900_000);
 /// Pause between two reads.
 const READ_PAUSE_US: (u64, u64) = (20_000, 200_000);
 /// Commands that are about members, in parts of a million, in runs that have such.
 const MEMBERS_PPM: u64 = 450_000;
-/// Records of a zone that takes several chunks.
-const LARGE: u64 = 2_500;
 
 /// The administrator, and the command that is under way.
 pub(crate) struct Administrator {
     current: Option<Current>,
+    /// The command that is under way.
+    asked: Option<AdminCommand>,
+    /// What was decided so far.
+    decided: Decided,
     /// The clients' key may have lost its grant.
     is_revoked: bool,
     /// It was so at some time.
@@ -45,7 +46,7 @@ pub(crate) struct Administrator {
 }
 
 /// A zone by its apex, and how many records it has when the command is done; `None`: it is gone.
-type ZoneAim = (String, Option<u64>);
+pub(crate) type ZoneAim = (String, Option<u64>);
 
 struct Current {
     request_id: u64,
@@ -63,6 +64,8 @@ struct Current {
     policy: Option<u64>,
     /// Whether it gives the clients' key its second secret.
     rolls: bool,
+    /// Whether it makes updates of the clients' zone wait for all members, or no more.
+    ack: Option<bool>,
 }
 
 /// What the clients' key may do.
@@ -70,7 +73,7 @@ pub(crate) fn grant() -> AdminCommand {
     AdminCommand::Grant { key: name(KEY), zone: None, right: Right::Update }
 }
 
-fn revoke() -> AdminCommand {
+pub(crate) fn revoke() -> AdminCommand {
     AdminCommand::Revoke { key: name(KEY), zone: None, right: Right::Update }
 }
 
@@ -78,6 +81,8 @@ impl Administrator {
     pub(crate) fn new(rng: Rng) -> Self {
         Self {
             current: None,
+            asked: None,
+            decided: Decided::default(),
             is_revoked: false,
             was_revoked: false,
             policy: 0,
@@ -108,6 +113,37 @@ impl Administrator {
         self.is_retired && secret == SECRETS[0]
     }
 
+    fn note_settled(&mut self, is_done: Option<bool>) {
+        let asked = self.asked.take();
+        asked.iter().for_each(|command| self.decided.settled(command, is_done));
+    }
+
+    /// What was decided so far.
+    pub(crate) const fn decided(&self) -> &Decided {
+        &self.decided
+    }
+
+    /// Whether the clients' key is known to have its second secret.
+    pub(crate) const fn is_rolled(&self) -> bool {
+        self.is_rolled
+    }
+
+    /// The next policy to ask for.
+    pub(crate) fn choose_policy(&mut self, salt: u8) -> u64 {
+        self.policy = u64::from(salt) % POLICIES;
+        self.policy
+    }
+
+    /// What kind of command comes next.
+    pub(crate) fn pick_kind(&mut self, swarm: &Swarm) -> Option<CommandKind> {
+        swarm.pick_command(&mut self.rng)
+    }
+
+    /// Octets that seal a secret.
+    pub(crate) fn nonce(&mut self) -> [u8; 12] {
+        self.rng.octets()
+    }
+
     /// A number below `below`.
     pub(crate) fn draw(&mut self, below: u64) -> u64 {
         self.rng.below(below)
@@ -118,9 +154,24 @@ impl Administrator {
         self.rng.pick(ids).copied()
     }
 
+    /// Whether a command that takes a vote waits for its outcome.
+    pub(crate) fn takes_vote(&self) -> bool {
+        self.current.as_ref().is_some_and(|current| current.takes_vote)
+    }
+
     /// Whether a command waits for its outcome.
     pub(crate) fn is_busy(&self) -> bool {
         self.current.is_some()
+    }
+}
+
+/// Whether a command says for which members updates of the clients' zone wait: for all of them, or for a majority.
+fn ack_of_main(command: &AdminCommand) -> Option<bool> {
+    match command {
+        AdminCommand::SetZoneOptions { zone, change } if *zone == main_zone() => {
+            change.ack.map(|ack| ack == AckOption::AllLive)
+        }
+        _ => None,
     }
 }
 
@@ -129,6 +180,8 @@ pub(crate) fn preparations(all_live: bool) -> Vec<AdminCommand> {
     let ack = if all_live { AckOption::AllLive } else { AckOption::Majority };
     let zone = main_zone();
     let contents = Contents::new(&zone, main_records()).expect("the zone that updates are sent to is a zone");
+    let churn = apex_records("churn.test.", FIRST_SERIAL);
+    let churn = Contents::new(&churn_zone(), churn).expect("the zone of the model is a zone");
     let key = |key: &str, nonce| AdminCommand::AddKey {
         name: name(key),
         algorithm: KeyAlgorithm::HmacSha256,
@@ -137,6 +190,7 @@ pub(crate) fn preparations(all_live: bool) -> Vec<AdminCommand> {
     };
     vec![
         AdminCommand::AddZone { zone, options: ZoneOptions { ack, ..ZoneOptions::default() }, contents },
+        AdminCommand::AddZone { zone: churn_zone(), options: ZoneOptions::default(), contents: churn },
         key(KEY, 1),
         key(OTHER_KEY, 2),
         key(RULED_KEY, 3),
@@ -144,7 +198,7 @@ pub(crate) fn preparations(all_live: bool) -> Vec<AdminCommand> {
     ]
 }
 
-fn imported_records(apex: &str, count: u64, salt: u8) -> Vec<Record> {
+pub(crate) fn imported_records(apex: &str, count: u64, salt: u8) -> Vec<Record> {
     let rdata = if count >= LARGE { vec![200; 201] } else { vec![3, salt, salt, salt] };
     let owner = |number: u64| name(&format!("host-{number}.{apex}"));
     let record = |number| Record { owner: owner(number), rtype: Rtype::TXT, ttl: 60, rdata: rdata.clone().into() };
@@ -176,15 +230,23 @@ impl Simulation {
         if matches!(&command, AdminCommand::Revoke { key, right, .. } if is_of_clients(key, *right)) {
             (self.administrator.is_revoked, self.administrator.was_revoked) = (true, true);
         }
+        self.watch.on_command(self.events.now_us(), CommandKind::of(&command));
+        let ack = ack_of_main(&command);
+        ack.into_iter().for_each(|is_all_live| self.oracle.ack_mut().asked(is_all_live));
         let takes_vote = membership::takes_vote(&command);
         self.membership.on_command(&command);
         let policy = matches!(command, AdminCommand::SetPolicy { .. }).then_some(self.administrator.policy);
         policy.into_iter().for_each(|policy| self.oracle.policy_asked(policy));
-        self.administrator.is_retired |= matches!(command, AdminCommand::RetireKey { .. });
-        let rolls = matches!(command, AdminCommand::RollKey { .. });
-        let current = Current { request_id, to, zone, is_news, is_single, grants, takes_vote, policy, rolls };
+        let is_clients_key = |key: &wire::name::Name| *key == name(KEY);
+        self.administrator.is_retired |= matches!(&command, AdminCommand::RetireKey { name } if is_clients_key(name));
+        let rolls = matches!(&command, AdminCommand::RollKey { name, .. } if is_clients_key(name));
+        let current = Current { request_id, to, zone, is_news, is_single, grants, takes_vote, policy, rolls, ack };
         self.administrator.current = Some(current);
-        self.deliver(to, Input::Admin { request_id, command });
+        self.administrator.asked = Some(command.clone());
+        self.boundary_of_command(&command, to);
+        if self.machines[&to].replica.is_some() {
+            self.deliver(to, Input::Admin { request_id, command });
+        }
     }
 
     /// The administrator does the next thing, unless the last one is not done yet.
@@ -193,97 +255,33 @@ impl Simulation {
             return;
         }
         let alive = self.alive();
-        let command = match self.administrator.rng.pick(&alive).copied() {
-            Some(to) => self.choose_command(to).map(|(command, zone)| (to, command, zone)),
-            None => None,
-        };
-        match command {
+        let next = self.administrator.rng.pick(&alive).copied().and_then(|to| self.choose_command(to));
+        self.carry_on(next);
+    }
+
+    fn carry_on(&mut self, next: Option<Next>) {
+        match next {
             // Choosing may have ended the machine that was to be asked.
-            Some((to, command, zone)) if self.machines[&to].replica.is_some() => {
+            Some(Next::Send(to, command, zone)) if self.machines[&to].replica.is_some() => {
                 self.send_command(to, command, zone, false);
             }
-            _ => self.next_command(),
+            Some(Next::Done(kind)) => {
+                self.watch.on_command(self.events.now_us(), kind);
+                self.watch.on_command_done();
+                self.next_command();
+            }
+            Some(Next::Send(..)) | None => self.next_command(),
         }
+    }
+
+    /// Whether the next command is to be about members: some must be replaced, or the seed has members come and go.
+    pub(crate) fn must_change_members(&mut self) -> bool {
+        (self.setup.changes_members || self.membership.has_dead()) && self.administrator.rng.happens(MEMBERS_PPM)
     }
 
     fn next_command(&mut self) {
         let in_us = self.administrator.rng.between(PAUSE_US.0, PAUSE_US.1);
         self.events.after(in_us, Event::Administrator);
-    }
-
-    fn choose_command(&mut self, to: NodeId) -> Option<(AdminCommand, Option<ZoneAim>)> {
-        if self.administrator.is_revoked {
-            return Some((grant(), None));
-        }
-        if self.setup.changes_members && self.administrator.rng.happens(MEMBERS_PPM) {
-            return self.choose_membership().map(|command| (command, None));
-        }
-        let rng = &mut self.administrator.rng;
-        let apex = format!("z{}.test.", rng.below(IMPORTED));
-        let count = if rng.happens(150_000) { LARGE + rng.below(500) } else { 3 + rng.below(40) };
-        let (draw, salt, nonce) = (rng.below(14), rng.below(200) as u8 + 32, rng.octets());
-        let zone = zone_id(&apex);
-        let is_there = self.oracle.imported_mut(&zone.apex).now.clone();
-        let options = ZoneOptions {
-            serial_policy: if salt % 2 == 0 { SerialPolicyOption::UnixTime } else { SerialPolicyOption::Increment },
-            stale: if salt % 3 == 0 { StaleOption::Expire } else { StaleOption::Serve },
-            ack: AckOption::Majority,
-            limits: ZoneLimits::NONE,
-        };
-        let key = name(&format!("key-{}.", salt % 4));
-        let member = 1 + rng.below(self.setup.members);
-        match draw {
-            0..=3 if is_there.contains(&None) => {
-                let contents = Contents::new(&zone, imported_records(&apex, count, salt)).ok()?;
-                Some((AdminCommand::AddZone { zone, options, contents }, Some((apex, Some(count)))))
-            }
-            0..=3 => {
-                let published = self.machines[&to].replica.as_ref()?.zones().published();
-                let old = published.zone(&zone)?;
-                let replacement = Replacement::new(&old, imported_records(&apex, count, salt)).ok()?;
-                Some((AdminCommand::ReplaceZone { zone, replacement }, Some((apex, Some(count)))))
-            }
-            4 => Some((AdminCommand::RemoveZone { zone }, Some((apex, None)))),
-            5 => Some((AdminCommand::SetZoneOptions { zone, change: options.into() }, None)),
-            6 => {
-                let (algorithm, secret) = (KeyAlgorithm::HmacSha512, vec![salt; 64]);
-                Some((AdminCommand::AddKey { name: key, algorithm, secret, nonce }, None))
-            }
-            7 => Some((AdminCommand::RemoveKey { name: key }, None)),
-            8 if salt % 2 == 0 => Some((revoke(), None)),
-            8 => Some((AdminCommand::Grant { key, zone: Some(main_zone()), right: Right::Transfer }, None)),
-            // Twice as often given as taken, so that the cluster can bear to lose some.
-            9 => {
-                let votes = salt % 3 != 0 || self.membership.has_dead();
-                Some((AdminCommand::SetVote { id: member, votes }, None))
-            }
-            12 => Some((self.set_policy(to, salt), None)),
-            // Once in a run: a command that comes true late does nothing more then.
-            13 if self.administrator.is_rolled => Some((AdminCommand::RetireKey { name: name(KEY) }, None)),
-            13 => {
-                let (algorithm, secret) = (KeyAlgorithm::HmacSha256, SECRETS[1].to_vec());
-                Some((AdminCommand::RollKey { name: name(KEY), algorithm, secret, nonce }, None))
-            }
-            10 => Some((AdminCommand::TransferLeader { to: Some(member) }, None)),
-            _ => Some((AdminCommand::TransferLeader { to: None }, None)),
-        }
-    }
-
-    fn set_policy(&mut self, to: NodeId, salt: u8) -> AdminCommand {
-        self.administrator.policy = u64::from(salt) % POLICIES;
-        let rules = match self.administrator.policy {
-            0 => String::new(),
-            policy => updates::rules_of(policy),
-        };
-        let policy = parse_policy(&rules).expect("the simulator's own rules are rules");
-        let expected = salt.is_multiple_of(3).then(|| self.known_rules(to));
-        AdminCommand::SetPolicy { zone: Some(main_zone()), policy: Arc::new(policy), expected }
-    }
-
-    /// The rules that a member shows, which may be old ones.
-    fn known_rules(&self, member: NodeId) -> Revision {
-        let known = self.machines[&member].replica.as_ref().map(|replica| replica.policies().0).unwrap_or_default();
-        known.get(&Some(main_zone())).cloned().unwrap_or_default().revision()
     }
 
     /// A member says what became of a command.
@@ -292,11 +290,14 @@ impl Simulation {
         self.trace.say(self.events.now_us(), || format!("{id} says {result:?} to command {request_id}"));
         let is_current = |current: &mut Current| current.request_id == request_id;
         let Some(current) = self.administrator.current.take_if(is_current) else { return };
+        self.watch.on_command_done();
         self.count.commands_done += u64::from(result.is_ok());
+        let is_done = if result == Err(AdminError::Unknown) { None } else { Some(result.is_ok()) };
+        current.ack.into_iter().for_each(|is_all_live| self.oracle.ack_mut().settled(is_all_live, is_done));
+        self.administrator.note_settled(is_done);
         self.administrator.is_revoked &= !(current.grants && result.is_ok());
         self.administrator.is_rolled |= current.rolls && result.is_ok();
         if let Some(policy) = current.policy {
-            let is_done = if result == Err(AdminError::Unknown) { None } else { Some(result.is_ok()) };
             self.oracle.policy_settled(policy, is_done);
         }
         match result {
@@ -324,6 +325,9 @@ impl Simulation {
     /// A member died: what it was told to do has an unknown outcome.
     pub(crate) fn administrator_forgets(&mut self, id: NodeId) {
         let Some(current) = self.administrator.current.take_if(|current| current.to == id) else { return };
+        self.watch.on_command_done();
+        current.ack.into_iter().for_each(|is_all_live| self.oracle.ack_mut().settled(is_all_live, None));
+        self.administrator.note_settled(None);
         if current.takes_vote {
             self.membership.note_uncertain();
         }

@@ -3,7 +3,9 @@
 
 use crate::clock::WALL_START_MS;
 use crate::invariants::Checked;
+use crate::machine::Machine;
 use crate::policies::POLICIES;
+use crate::reference::{OWNERS, Plan};
 use crate::rng::Rng;
 use crate::setup::Setup;
 use crate::simulation::{Event, Simulation};
@@ -21,12 +23,18 @@ use zone::ZoneId;
 const TRIES_MAX: u32 = 6;
 /// How long a client waits for a response.
 const WAIT_US: (u64, u64) = (400_000, 3_200_000);
+/// Updates of the model's zone, in parts of a million.
+const CHURN_PPM: u64 = 300_000;
 /// How long a message is on its way between a client and a member.
 const WAY_US: (u64, u64) = (50, 3_000);
 /// Messages between clients and members that are lost, in parts of a million.
 const LOSS_PPM: u64 = 20_000;
+/// Late repeats that are as old as the table of repeats is long, in parts of a million.
+const OLD_PPM: u64 = 400_000;
 /// How many of the last updates are repeated long after.
 const RECENT: u64 = 60;
+/// How long a lease may still seem valid to a machine that was suspended.
+const SUSPENDED_US: u64 = 10_000_000;
 /// Seconds that a client's clock is off at most.
 const CLOCK_ERROR_S: u64 = 60;
 
@@ -62,6 +70,8 @@ enum Says {
 struct Client {
     /// The register that only it writes, and the update that it wrote last.
     register: Option<(usize, u64)>,
+    /// The name of the model's zone that only it writes.
+    owner: Option<usize>,
     /// What it waits for, and which try it is.
     current: Option<(u64, u32)>,
     clock_error_s: i64,
@@ -75,6 +85,7 @@ struct Client {
 pub(crate) struct Clients {
     clients: Vec<Client>,
     registers_taken: usize,
+    owners_taken: usize,
     /// What members have not answered yet, and whether the outcome of its update had been told when it came.
     requests: BTreeMap<u64, (Request, bool)>,
     /// Whether new updates are begun.
@@ -89,7 +100,7 @@ impl Clients {
         let mut client =
             || Client { clock_error_s: rng.between(0, 2 * error_s) as i64 - error_s as i64, ..Client::default() };
         let clients = (0..setup.clients).map(|_| client()).collect();
-        Self { clients, registers_taken: 0, requests: BTreeMap::new(), is_on: false, rng }
+        Self { clients, registers_taken: 0, owners_taken: 0, requests: BTreeMap::new(), is_on: false, rng }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -123,6 +134,14 @@ impl Clients {
             self.registers_taken += 1;
         }
         self.clients[client].register
+    }
+
+    fn owner(&mut self, client: usize) -> Option<usize> {
+        if self.clients[client].owner.is_none() && self.owners_taken < OWNERS {
+            self.clients[client].owner = Some(self.owners_taken);
+            self.owners_taken += 1;
+        }
+        self.clients[client].owner
     }
 
     fn source(client: usize) -> SocketAddr {
@@ -164,6 +183,11 @@ impl Simulation {
     }
 
     fn choose_kind(&mut self, client: usize, to: NodeId) -> Kind {
+        if self.clients.rng.happens(CHURN_PPM)
+            && let Some(owner) = self.clients.owner(client)
+        {
+            return self.oracle.churn(Plan::drawn(owner, &mut self.clients.rng));
+        }
         let draw = self.clients.rng.below(100);
         let counter = self.machines[&to].replica.as_ref().and_then(|replica| {
             let published = replica.zones().published();
@@ -206,7 +230,11 @@ impl Simulation {
         }
         let ids = self.ids();
         let rng = &mut self.clients.rng;
-        let update = newest - rng.below(RECENT.min(newest));
+        // Where the table of repeats forgets, some repeats are about as old as the oldest that it has.
+        let table = self.setup.session_count_max as u64;
+        let is_old = self.setup.forgets() && newest > table && rng.happens(OLD_PPM);
+        let base = if is_old { newest - table + rng.below(RECENT.min(table)) } else { newest };
+        let update = base - rng.below(RECENT.min(base));
         let is_stranger = rng.happens(300_000);
         let to = ids[rng.below(ids.len() as u64) as usize];
         // Of two strangers with one message the first is the sender: only what was told has one.
@@ -255,7 +283,7 @@ impl Simulation {
     /// What the shell of a member would refuse by what the member shows.
     fn refused_for(&self, to: NodeId, update: u64, verified: &Verified) -> Option<ZoneId> {
         let replica = self.machines[&to].replica.as_ref()?;
-        let zone = updates::main_zone();
+        let zone = self.oracle.update(update).kind.zone();
         let is_open = replica.serving() != Serving::No && replica.zones().published().zone(&zone).is_some();
         // Every other one is taken by a shell that knows of rules which grant it: the leader's word counts.
         let is_ruled = matches!(self.oracle.update(update).kind, Kind::Ruled { .. }) && update.is_multiple_of(2);
@@ -336,7 +364,8 @@ impl Simulation {
         }
         let told = invariants.acknowledged.on_told(id, update, before, rcode, was_revoked, &published);
         told.map_err(|what| self.violation("acknowledged_updates_survive", what))?;
-        if self.setup.all_live {
+        let all_live = self.oracle.update(number).all_live;
+        if all_live.is_some() && all_live == self.oracle.ack().all_live() {
             self.look_everywhere(number)?;
         }
         self.count.policy_granted += u64::from(is_ruled && rcode == Rcode::NOERROR);
@@ -347,6 +376,7 @@ impl Simulation {
         } else {
             self.count.acknowledged += 1;
         }
+        self.boundary_of_told(id);
         if self.invariants.durable.is_due() { self.look_at_disks(index) } else { Ok(()) }
     }
 
@@ -354,7 +384,9 @@ impl Simulation {
     fn look_everywhere(&mut self, number: u64) -> Checked {
         let now_us = self.events.now_us();
         let Self { oracle, invariants, machines, .. } = self;
-        let members = machines.values().filter_map(|machine| {
+        // A lease rests on the monotonic clock: it does not hold on a machine that was suspended (docs/operating.md).
+        let is_exempt = |machine: &Machine| machine.clock.stood_since(now_us, SUSPENDED_US);
+        let members = machines.values().filter(|machine| !is_exempt(machine)).filter_map(|machine| {
             let replica = machine.replica.as_ref()?;
             Some((machine.id, replica, machine.now(now_us)))
         });
@@ -384,6 +416,10 @@ impl Simulation {
                 }
                 it.current = None;
                 it.is_done = true;
+                if let (Rcode::NOERROR, Kind::Churn { plan, .. }) = (rcode, &self.oracle.update(current).kind) {
+                    let plan = plan.clone();
+                    self.oracle.churned(&plan);
+                }
                 self.client_rests(client);
             }
             Says::NotDone => self.client_tries_again(client, tries),
@@ -415,6 +451,7 @@ impl Simulation {
         self.count.unknown += 1;
         self.clients.clients[client].current = None;
         self.clients.clients[client].register = None;
+        self.clients.clients[client].owner = None;
         self.client_rests(client);
     }
 

@@ -101,6 +101,12 @@ pub struct MachineClock {
     start_ms: u64,
     /// What the wall clock shows more than the true time, in milliseconds.
     wall_error_ms: i64,
+    /// True time in which the forward clock did not go on, in microseconds.
+    stood_us: u64,
+    /// Since when the forward clock stands still.
+    stopped_us: Option<u64>,
+    /// When it last stood still.
+    last_stood_us: Option<u64>,
 }
 
 /// What the clocks of a machine show.
@@ -122,7 +128,7 @@ pub const RATE_ERROR_PPM_MAX: u64 = 45_000;
 impl MachineClock {
     /// Clocks that are right.
     pub fn exact() -> Self {
-        Self { rate_ppm: 1_000_000, start_ms: 0, wall_error_ms: 0 }
+        Self { rate_ppm: 1_000_000, start_ms: 0, wall_error_ms: 0, stood_us: 0, stopped_us: None, last_stood_us: None }
     }
 
     /// Clocks that are wrong: in rate by at most so many parts of a million, on the wall by at most `wall_error_ms`.
@@ -131,12 +137,31 @@ impl MachineClock {
             rate_ppm: rng.between(1_000_000 - rate_error_ppm, 1_000_000 + rate_error_ppm),
             start_ms: rng.below(1_000_000_000),
             wall_error_ms: rng.between(0, 2 * wall_error_ms) as i64 - wall_error_ms as i64,
+            ..Self::exact()
         }
     }
 
     /// Sets the wall clock off by so much more.
     pub fn jump_wall(&mut self, by_ms: i64) {
         self.wall_error_ms = self.wall_error_ms.saturating_add(by_ms);
+    }
+
+    /// The machine is suspended: the forward clock stands still. The wall clock is set right when the machine goes on.
+    pub fn stop(&mut self, true_us: u64) {
+        self.stopped_us = self.stopped_us.or(Some(true_us));
+    }
+
+    /// The machine goes on.
+    pub fn go_on(&mut self, true_us: u64) {
+        if let Some(stopped_us) = self.stopped_us.take() {
+            self.stood_us += true_us.saturating_sub(stopped_us);
+            self.last_stood_us = Some(true_us);
+        }
+    }
+
+    /// Whether the forward clock stands still, or did so in the last `for_us`.
+    pub fn stood_since(&self, true_us: u64, for_us: u64) -> bool {
+        self.stopped_us.is_some() || self.last_stood_us.is_some_and(|last_us| last_us + for_us >= true_us)
     }
 
     /// How long it truly takes until this clock has gone on so far.
@@ -146,9 +171,10 @@ impl MachineClock {
 
     /// What the clocks show.
     pub fn now(&self, true_us: u64) -> Reading {
-        let local_ms = (u128::from(true_us) * u128::from(self.rate_ppm) / 1_000_000_000) as u64;
-        let wall_ms = (WALL_START_MS + local_ms).saturating_add_signed(self.wall_error_ms);
-        Reading { monotonic_ms: self.start_ms + local_ms, wall_ms }
+        let local_ms = |true_us: u64| (u128::from(true_us) * u128::from(self.rate_ppm) / 1_000_000_000) as u64;
+        let running_us = self.stopped_us.unwrap_or(true_us).min(true_us) - self.stood_us;
+        let wall_ms = (WALL_START_MS + local_ms(true_us)).saturating_add_signed(self.wall_error_ms);
+        Reading { monotonic_ms: self.start_ms + local_ms(running_us), wall_ms }
     }
 }
 
@@ -197,5 +223,17 @@ mod tests {
         let elapsed = clock.now(1_000_000_000).monotonic_ms - clock.now(0).monotonic_ms;
         assert!((999_500..=1_000_500).contains(&elapsed), "{elapsed}");
         assert_eq!(MachineClock::exact().now(1_500_000), Reading { monotonic_ms: 1500, wall_ms: WALL_START_MS + 1500 });
+    }
+
+    #[test]
+    fn a_forward_clock_stands_still_while_its_machine_is_suspended() {
+        let mut clock = MachineClock::exact();
+        clock.stop(1_000_000);
+        assert_eq!(clock.now(5_000_000), Reading { monotonic_ms: 1_000, wall_ms: WALL_START_MS + 5_000 });
+        clock.go_on(5_000_000);
+        assert_eq!(clock.now(6_000_000), Reading { monotonic_ms: 2_000, wall_ms: WALL_START_MS + 6_000 });
+        assert!(clock.stood_since(6_000_000, 1_000_000) && !clock.stood_since(6_000_001, 1_000_000));
+        clock.go_on(7_000_000);
+        assert_eq!(clock.now(7_000_000).monotonic_ms, 3_000);
     }
 }

@@ -2,11 +2,9 @@
 
 use crate::rng::Rng;
 use replica::disk::{DiskError, DiskJob, DiskOp, DiskQueue, DiskRead, ReadFile};
-use replica::testing::MemoryDisk;
+use replica::testing::{Durable, MemoryDisk};
+use std::cell::Cell;
 use std::collections::VecDeque;
-
-/// Of processes that die, those that a failed sync ends, in parts of a million.
-const SYNC_FAILED_PPM: u64 = 250_000;
 
 /// How fast a disk is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +73,8 @@ pub enum Finished {
         /// What was read.
         octets: Vec<u8>,
     },
+    /// The disk reported an error for a read: the process ends.
+    ReadFailed,
     /// One operation of a job is done, or what was begun before a crash came to nothing.
     Step,
 }
@@ -94,6 +94,10 @@ pub struct SimDisk {
     /// How often power was lost.
     power: u64,
     lost_crashes: u64,
+    /// So many reads fail.
+    failing_reads: Cell<u32>,
+    /// What was durable some time ago.
+    snapshot: Option<MemoryDisk>,
 }
 
 #[derive(Debug, Default)]
@@ -117,6 +121,8 @@ impl SimDisk {
             hung_until_us: 0,
             power: 0,
             lost_crashes: 0,
+            failing_reads: Cell::new(0),
+            snapshot: None,
         }
     }
 
@@ -136,10 +142,32 @@ impl SimDisk {
     }
 
     /// What would be on it after the worst crash: nothing arrived that was not synced.
-    pub fn without_unsynced(&self) -> MemoryDisk {
-        let mut disk = self.disk.clone();
-        disk.crash(&mut |_| 0);
-        disk
+    pub const fn without_unsynced(&self) -> Durable<'_> {
+        self.disk.durable()
+    }
+
+    /// The next reads fail, at a start and while the process runs.
+    pub fn fail_reads(&mut self, count: u32) {
+        self.failing_reads.set(count);
+    }
+
+    /// Keeps what is durable now, for [`SimDisk::roll_back`].
+    pub fn take_snapshot(&mut self) {
+        let mut snapshot = self.disk.clone();
+        snapshot.crash(&mut |_| 0);
+        self.snapshot = Some(snapshot);
+    }
+
+    /// What was kept, if anything.
+    pub const fn snapshot(&self) -> Option<&MemoryDisk> {
+        self.snapshot.as_ref()
+    }
+
+    /// Holds what was kept; no process may run. Does nothing if nothing was kept.
+    pub fn roll_back(&mut self) {
+        if let Some(snapshot) = self.snapshot.take() {
+            self.disk = snapshot;
+        }
     }
 
     /// Takes a job.
@@ -187,6 +215,9 @@ impl SimDisk {
             Line::Read(ticket) => {
                 let place = self.reads.iter().position(|read| read.ticket == ticket).expect("it was taken");
                 let read = self.reads.swap_remove(place);
+                if self.read_fails() {
+                    return Finished::ReadFailed;
+                }
                 let octets =
                     self.disk.read(&read.file, read.offset, read.len).unwrap_or_else(|error| panic!("{error}"));
                 Finished::Read { ticket, octets }
@@ -207,22 +238,24 @@ impl SimDisk {
 
     /// Power is lost, and with it jobs, reads and some of what was not synced.
     pub fn crash(&mut self) {
-        let before = self.disk.clone();
         let rng = &mut self.rng;
-        self.disk.crash(&mut |bound| rng.below(bound));
-        self.lost_crashes += u64::from(!holds_same(&before, &self.disk));
+        let is_changed = self.disk.crash(&mut |bound| rng.below(bound));
+        self.lost_crashes += u64::from(is_changed);
         self.stop();
     }
 
-    /// The process dies: jobs and reads are lost, what was written stays, synced or not. At times it dies by syncs that
-    /// failed, of some files: what was not synced of those can be read as before, and no later sync is about it.
+    /// The process dies: jobs and reads are lost, what was written stays, synced or not.
     pub fn kill(&mut self) {
-        if self.rng.happens(SYNC_FAILED_PPM) {
-            for file in self.disk.unsynced() {
-                if self.rng.happens(500_000) {
-                    let rng = &mut self.rng;
-                    self.disk.fail_sync(&file, &mut |bound| rng.below(bound));
-                }
+        self.stop();
+    }
+
+    /// The process dies by syncs that failed, of some files: what was not synced of those can be read as before, and no
+    /// later sync is about it.
+    pub fn fail_syncs(&mut self) {
+        for file in self.disk.unsynced() {
+            if self.rng.happens(500_000) {
+                let rng = &mut self.rng;
+                self.disk.fail_sync(&file, &mut |bound| rng.below(bound));
             }
         }
         self.stop();
@@ -251,6 +284,12 @@ impl SimDisk {
         finished
     }
 
+    fn read_fails(&self) -> bool {
+        let failing = self.failing_reads.get();
+        self.failing_reads.set(failing.saturating_sub(1));
+        failing > 0
+    }
+
     fn work(&mut self, queue: DiskQueue) -> &mut Work {
         match queue {
             DiskQueue::Log => &mut self.log,
@@ -265,14 +304,11 @@ impl DiskRead for SimDisk {
     }
 
     fn read(&self, file: &str, offset: u64, len: usize) -> Result<Vec<u8>, DiskError> {
+        if self.read_fails() {
+            return Err(DiskError::Failed { file: file.into(), reason: "Input/output error (os error 5)".into() });
+        }
         self.disk.read(file, offset, len)
     }
-}
-
-fn holds_same(one: &MemoryDisk, other: &MemoryDisk) -> bool {
-    let files = |disk: &MemoryDisk| disk.list().unwrap_or_default();
-    let same = |(name, _): &(String, u64)| one.octets(name) == other.octets(name);
-    files(one) == files(other) && files(one).iter().all(same)
 }
 
 #[cfg(test)]
@@ -357,6 +393,25 @@ mod tests {
             assert!(disk.lost_crashes() <= 1);
         }
         assert!(whole > 20 && gone > 20, "{whole} {gone}");
+    }
+
+    #[test]
+    fn a_disk_that_is_rolled_back_holds_what_was_durable_then() {
+        let mut disk = SimDisk::new(DiskConfig::default(), Rng::new(1));
+        let mut events = Events::default();
+        disk.submit(job(DiskQueue::Log, 1, "a"));
+        run(&mut disk, &mut events, u64::MAX);
+        disk.submit(job(DiskQueue::Log, 2, "b"));
+        disk.begin(events.now_us());
+        disk.take_snapshot();
+        disk.submit(job(DiskQueue::Log, 3, "a"));
+        disk.kill();
+        disk.roll_back();
+        assert_eq!(disk.list().unwrap(), [("a".to_owned(), 1024)]);
+        assert_eq!(disk.read("a", 0, 1).unwrap(), [1]);
+        disk.fail_reads(1);
+        assert!(matches!(disk.read("a", 0, 1), Err(DiskError::Failed { .. })));
+        assert_eq!(disk.read("a", 0, 1).unwrap(), [1]);
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use crate::invariants::Checked;
 use crate::network::NetworkConfig;
 use crate::simulation::{Event, Simulation};
-use replica::io::{AdminCommand, Input, NodeId};
+use crate::swarm::FaultKind;
+use replica::io::{Input, NodeId};
 
 /// Something that goes wrong for a while, and what must be known to end it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub(crate) enum Fault {
 }
 
 /// How long a member is down.
-const DOWN_US: (u64, u64) = (20_000, 2_500_000);
+pub(crate) const DOWN_US: (u64, u64) = (20_000, 2_500_000);
 /// How long a member is away that shall need a checkpoint.
 const LONG_US: (u64, u64) = (3_000_000, 7_000_000);
 /// How long the network is cut.
@@ -33,6 +34,14 @@ const PAUSE_US: (u64, u64) = (20_000, 2_000_000);
 const WALL_JUMP_MS: u64 = 400_000;
 /// The size of one in four jumps: several hours, like a wrong time zone.
 const WALL_JUMP_FAR_MS: u64 = 4 * 3_600_000;
+/// By how many years a wall clock is wrong at most. A clock that starts in 1970 is far behind.
+const YEARS_AHEAD_MAX: u64 = 30;
+const YEARS_BEHIND_MAX: u64 = 56;
+const YEAR_MS: u64 = 365 * 86_400_000;
+/// How often the snapshot of a disk is taken when something goes wrong, in parts of a million.
+const SNAPSHOT_PPM: u64 = 400_000;
+/// Reads that fail in a row at most.
+const READ_ERRORS_MAX: u64 = 3;
 /// How long a member waits for the write that it dies in.
 const DOOM_US: u64 = 300_000;
 
@@ -43,42 +52,60 @@ impl Simulation {
             return Ok(());
         }
         let id = self.any();
-        let draw = self.faults_rng.below(100);
-        self.trace.note(self.events.now_us(), id, "fault", &[draw], &[]);
-        match draw {
-            0..20 => self.doom_leader(),
-            20..30 => self.die(id, DOWN_US, true),
-            30..38 => self.die(id, DOWN_US, false),
-            38..42 => self.die(id, LONG_US, true),
-            42..48 => self.die_all(),
-            48..66 => self.cut(),
-            66..74 => {
-                let other = self.any();
-                if other != id {
-                    self.links_break(id, other);
-                }
-            }
-            74..82 => self.hang(id),
-            82..88 => self.pause(id),
-            88..91 => self.jump_wall(id),
-            91..95 => {
-                if self.machines[&id].replica.is_some() && !self.machines[&id].is_stopping {
-                    self.machine(id).is_stopping = true;
-                    self.deliver(id, Input::Stop);
-                }
-            }
-            _ => {
-                if self.machines[&id].replica.is_some() {
-                    self.requests += 1;
-                    let command = AdminCommand::TransferLeader { to: None };
-                    self.deliver(id, Input::Admin { request_id: self.requests, command });
-                }
-            }
+        let other = self.any();
+        if self.faults_rng.happens(SNAPSHOT_PPM) {
+            self.take_snapshot(other);
+        }
+        if let Some(kind) = self.setup.swarm.pick_fault(&mut self.faults_rng) {
+            self.strike(kind, id);
         }
         let (low, high) = self.setup.fault_pause_us;
         let in_us = self.faults_rng.between(low, high);
         self.events.after(in_us, Event::Fault);
         Ok(())
+    }
+
+    /// This goes wrong, at a member where it is about one.
+    pub(crate) fn strike(&mut self, kind: FaultKind, id: NodeId) {
+        self.trace.note(self.events.now_us(), id, "fault", &[kind as u64], &[]);
+        match kind {
+            FaultKind::CrashInWrite => self.doom_leader(),
+            FaultKind::PowerLoss => self.die(id, kind, DOWN_US),
+            FaultKind::Kill | FaultKind::SyncError | FaultKind::ReadError => self.die(id, kind, DOWN_US),
+            FaultKind::LongAbsence => self.die(id, kind, LONG_US),
+            FaultKind::PowerLossAll => self.ids().into_iter().for_each(|id| self.die(id, kind, DOWN_US)),
+            FaultKind::Partition => self.cut(),
+            FaultKind::LinkBreak => {
+                let other = self.any();
+                if other != id {
+                    self.links_break(id, other);
+                    self.begins(kind, 0);
+                }
+            }
+            FaultKind::DiskHang => self.hang(id),
+            FaultKind::Pause | FaultKind::ClockStop => self.pause(id, kind == FaultKind::ClockStop),
+            FaultKind::WallJump => self.jump_wall(id),
+            FaultKind::WallYears => self.lose_years(id),
+            FaultKind::Stop => self.ask_to_stop(id),
+            FaultKind::BitFlip
+            | FaultKind::ZeroedSector
+            | FaultKind::MisdirectedSector
+            | FaultKind::LostSector
+            | FaultKind::RolledBack => self.damage_later(id, kind),
+        }
+    }
+
+    /// A fault begins and lasts for so long.
+    pub(crate) fn begins(&mut self, kind: FaultKind, lasts_us: u64) {
+        self.watch.on_fault(self.events.now_us(), kind, lasts_us);
+    }
+
+    fn ask_to_stop(&mut self, id: NodeId) {
+        if self.machines[&id].replica.is_some() && !self.machines[&id].is_stopping {
+            self.machine(id).is_stopping = true;
+            self.deliver(id, Input::Stop);
+            self.begins(FaultKind::Stop, 0);
+        }
     }
 
     fn any(&mut self) -> NodeId {
@@ -109,23 +136,27 @@ impl Simulation {
         self.events.after(DOOM_US, Event::Mend(Fault::Doom { id }));
     }
 
-    fn die(&mut self, id: NodeId, (low, high): (u64, u64), loses_power: bool) {
+    /// A process dies, in the way of the fault, and is started again after a while.
+    pub(crate) fn die(&mut self, id: NodeId, kind: FaultKind, (low, high): (u64, u64)) {
         if self.machines[&id].replica.is_none() {
             return;
         }
-        if loses_power {
-            self.lose_power(id);
-        } else {
-            self.kill(id);
-        }
         let down_us = self.faults_rng.between(low, high);
-        self.events.after(down_us, Event::Restart(id));
-    }
-
-    fn die_all(&mut self) {
-        for id in self.ids() {
-            self.die(id, DOWN_US, true);
+        match kind {
+            FaultKind::Kill => self.kill(id),
+            FaultKind::SyncError => {
+                self.machine(id).disk.fail_syncs();
+                self.kill(id);
+            }
+            FaultKind::ReadError => {
+                let count = self.faults_rng.between(1, READ_ERRORS_MAX) as u32;
+                self.kill(id);
+                self.machine(id).disk.fail_reads(count);
+            }
+            _ => self.lose_power(id),
         }
+        self.begins(kind, down_us);
+        self.events.after(down_us, Event::Restart(id));
     }
 
     fn cut(&mut self) {
@@ -136,6 +167,7 @@ impl Simulation {
         let is_long = self.faults_rng.happens(150_000);
         let (low, high) = if is_long { LONG_US } else { CUT_US };
         let cut_us = self.faults_rng.between(low, high);
+        self.begins(FaultKind::Partition, cut_us);
         self.events.after(cut_us, Event::Mend(Fault::Cut));
     }
 
@@ -154,26 +186,34 @@ impl Simulation {
         let hang_us = if is_long { HANG_LONG_US } else { self.faults_rng.between(HANG_US.0, HANG_US.1) };
         let now_us = self.events.now_us();
         self.machine(id).disk.hang(now_us, hang_us);
+        self.begins(FaultKind::DiskHang, hang_us);
     }
 
-    fn pause(&mut self, id: NodeId) {
+    fn pause(&mut self, id: NodeId, stops_clock: bool) {
+        let now_us = self.events.now_us();
         let machine = self.machine(id);
         if machine.replica.is_none() || machine.is_paused {
             return;
         }
         machine.is_paused = true;
+        if stops_clock {
+            machine.clock.stop(now_us);
+        }
         let boot = machine.boot;
         let pause_us = self.faults_rng.between(PAUSE_US.0, PAUSE_US.1);
+        self.begins(if stops_clock { FaultKind::ClockStop } else { FaultKind::Pause }, pause_us);
         self.events.after(pause_us, Event::Mend(Fault::Pause { id, boot }));
     }
 
     /// What came in meanwhile comes before at most one tick.
     fn resume(&mut self, id: NodeId) {
+        let now_us = self.events.now_us();
         let machine = self.machine(id);
         if !machine.is_paused {
             return;
         }
         machine.is_paused = false;
+        machine.clock.go_on(now_us);
         for input in std::mem::take(&mut machine.inbox) {
             self.deliver(id, input);
         }
@@ -183,8 +223,20 @@ impl Simulation {
     fn jump_wall(&mut self, id: NodeId) {
         let most_ms = if self.faults_rng.below(4) == 0 { WALL_JUMP_FAR_MS } else { WALL_JUMP_MS };
         let by_ms = self.faults_rng.below(2 * most_ms) as i64 - most_ms as i64;
+        self.set_wall_wrong(id, FaultKind::WallJump, by_ms);
+    }
+
+    fn lose_years(&mut self, id: NodeId) {
+        let is_ahead = self.faults_rng.happens(500_000);
+        let most = if is_ahead { YEARS_AHEAD_MAX } else { YEARS_BEHIND_MAX };
+        let by_ms = (YEAR_MS + self.faults_rng.below((most - 1) * YEAR_MS)) as i64;
+        self.set_wall_wrong(id, FaultKind::WallYears, if is_ahead { by_ms } else { -by_ms });
+    }
+
+    fn set_wall_wrong(&mut self, id: NodeId, kind: FaultKind, by_ms: i64) {
         self.machine(id).clock.jump_wall(by_ms);
         let wrong_us = self.faults_rng.between(LONG_US.0, LONG_US.1);
+        self.begins(kind, wrong_us);
         self.events.after(wrong_us, Event::Mend(Fault::WallJump { id, by_ms }));
     }
 
@@ -215,6 +267,8 @@ impl Simulation {
 
     fn process_gone(&mut self, id: NodeId) {
         self.count.crashes += 1;
+        let now_us = self.events.now_us();
+        self.machine(id).clock.go_on(now_us);
         self.machine(id).end();
         self.clients.forget_member(id);
         self.administrator_forgets(id);
@@ -232,6 +286,7 @@ impl Simulation {
         let now_us = self.events.now_us();
         for id in self.ids() {
             self.machine(id).is_doomed = false;
+            self.machine(id).disk.fail_reads(0);
             self.resume(id);
             if self.machines[&id].disk.hangs(now_us) {
                 self.kill(id);

@@ -33,8 +33,16 @@ mod simulation;
 mod outputs;
 // Who sees whom come and go.
 mod links;
+// Which faults and commands a run has.
+pub mod swarm;
+// What overlapped with what.
+pub mod coverage;
 // What goes wrong.
 mod faults;
+// Faults at the moments that matter.
+mod boundaries;
+// Disks that lose or change what they hold.
+mod damage;
 // Who lies.
 mod hostile;
 // Who sends updates.
@@ -43,6 +51,16 @@ mod clients;
 mod updates;
 // Who changes zones, keys and options.
 mod administrator;
+// What is asked for.
+mod commands;
+// Authorities, data keys, pins and builds.
+mod rotation;
+// Clusters made from this one.
+mod aside;
+// What zones must hold.
+mod reference;
+// What settings must be.
+mod decided;
 // Which policy may be in force.
 mod policies;
 // Which members come and go.

@@ -2,8 +2,10 @@
 
 use crate::clock::MachineClock;
 use crate::disk::SimDisk;
+use crate::swarm::FaultKind;
 use replica::Replica;
 use replica::io::{Doubt, Input, NodeId, Now, Serving};
+use replica::peer::FEATURE_LEVEL;
 use replica::update::KeyTable;
 use std::collections::VecDeque;
 
@@ -16,6 +18,14 @@ pub(crate) struct Machine {
     pub(crate) replica: Option<Replica>,
     /// What the log may lack, as the member stores it beside its data.
     pub(crate) doubt: Option<Doubt>,
+    /// The feature level of the build that it runs.
+    pub(crate) level: u32,
+    /// The last data key that it holds.
+    pub(crate) data_key: u32,
+    /// The damage that its disk gets before the next start.
+    pub(crate) damage: Option<FaultKind>,
+    /// The doubt that was stored when the snapshot of the disk was taken.
+    pub(crate) snapshot_doubt: Option<Doubt>,
     /// How often the process was started.
     pub(crate) boot: u64,
     /// What the process calls itself.
@@ -47,6 +57,10 @@ impl Machine {
             clock,
             replica: None,
             doubt: None,
+            level: FEATURE_LEVEL,
+            data_key: 1,
+            damage: None,
+            snapshot_doubt: None,
             boot: 0,
             boot_id: 0,
             has_power: true,

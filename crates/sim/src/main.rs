@@ -1,6 +1,7 @@
 //! `catamaran-sim`: runs seeds until enough of them have passed, or one has failed.
 #![forbid(unsafe_code)]
 
+use catamaran_sim::coverage::Coverage;
 use catamaran_sim::run::{Count, Failure, Outcome, run};
 use clap::{Parser, ValueEnum};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,7 +12,12 @@ const EXAMPLES: &str = "\
 Examples:
   cargo run --profile gate -p catamaran-sim -- --seeds 300
   cargo run --profile gate -p catamaran-sim -- --seconds 60 --first-seed 1000
-  cargo run -p catamaran-sim -- --first-seed 17 --seeds 1 --trace | less
+  cargo run --profile gate -p catamaran-sim -- --seeds 10000 --coverage
+  cargo run --profile gate -p catamaran-sim -- --first-seed 17 --seeds 1 --trace | less
+
+Each seed draws its own subset of faults and commands, its sizes and its limits. A third of the seeds aim their
+faults at one kind of moment: the end of a lease, an election, a vote, the eviction of a repeat, a change of members,
+or a checkpoint. What is simulated and what is checked: docs/decisions/0008-simulator.md
 
 Exit status: 0 all seeds passed, 1 a seed failed, 2 the command line is wrong.";
 
@@ -31,6 +37,9 @@ struct Arguments {
     /// Members of the cluster; with `both` odd seeds have 3 and even ones 5.
     #[arg(long, value_enum, default_value_t = Members::Both)]
     members: Members,
+    /// Print how often each pair of faults, and of a fault and a command, overlapped, and the pairs that never did.
+    #[arg(long)]
+    coverage: bool,
     /// Print every event; for one seed.
     #[arg(long)]
     trace: bool,
@@ -69,6 +78,7 @@ struct Sum {
     events: u64,
     virtual_us: u64,
     count: Count,
+    coverage: Coverage,
     /// Of all traces, in order.
     trace_hash: u128,
 }
@@ -83,6 +93,7 @@ impl Sum {
         let longest_ms = self.count.recovery_ms.max(recovery_ms);
         self.count.add(&outcome.count);
         self.count.recovery_ms = longest_ms;
+        self.coverage.add(&outcome.coverage);
     }
 
     fn print(&self, took: Duration) {
@@ -104,6 +115,13 @@ impl Sum {
         println!("{partitions} partitions, {checkpoints_installed} checkpoints installed by members that lagged");
         println!("recovered within {} ms after the last fault at worst", self.count.recovery_ms);
         let hours = self.virtual_us as f64 / 3.6e9;
+        let Count { disks_damaged, damage_survived, quarantined, .. } = self.count;
+        println!("{disks_damaged} disks damaged: {damage_survived} members recovered, {quarantined} were replaced");
+        let Count { upgrades, restored, recovered, .. } = self.count;
+        println!("{upgrades} members upgraded, {restored} clusters restored and {recovered} recovered on the side");
+        println!("{} settings compared with what was decided", self.count.settings_compared);
+        println!("{} strikes at boundaries", self.count.boundaries_struck);
+        println!("{}", self.coverage.summary());
         println!("{hours:.2} virtual hours in {:.1} s, traces {:032x}", took.as_secs_f64(), self.trace_hash);
     }
 }
@@ -118,6 +136,7 @@ fn main() -> ExitCode {
     let (start, mut last_line) = (now(), now());
     let (mut sum, mut failed) = (Sum::default(), Vec::new());
     let mut seed = arguments.first_seed;
+    println!("seeds from {seed}");
     loop {
         let is_over = match arguments.seconds {
             Some(seconds) => start.elapsed().as_secs() >= seconds,
@@ -139,17 +158,25 @@ fn main() -> ExitCode {
             println!("... {} seeds passed, {} updates acknowledged", sum.seeds, sum.count.acknowledged);
         }
     }
+    if arguments.coverage {
+        print!("{}", sum.coverage.table());
+    }
     sum.print(start.elapsed());
     for seed in &failed {
-        let members = match arguments.members {
-            Members::Both => "",
-            Members::Three => " --members 3",
-            Members::Five => " --members 5",
-        };
-        println!("reproduce: cargo run -p catamaran-sim -- --first-seed {seed} --seeds 1{members}");
+        println!("reproduce: {}", reproduce(&arguments, *seed));
     }
     println!("seeds: {} passed, {} failed", sum.seeds, failed.len());
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The command that runs one seed in the same way.
+fn reproduce(arguments: &Arguments, seed: u64) -> String {
+    let members = match arguments.members {
+        Members::Both => "",
+        Members::Three => " --members 3",
+        Members::Five => " --members 5",
+    };
+    format!("cargo run --profile gate -p catamaran-sim -- --first-seed {seed} --seeds 1{members}")
 }
 
 /// A panic in a member is a failure of the seed as any other.

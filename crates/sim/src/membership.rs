@@ -6,6 +6,7 @@ use crate::disk::SimDisk;
 use crate::invariants::Checked;
 use crate::machine::Machine;
 use crate::simulation::{Event, Simulation};
+use crate::swarm::CommandKind;
 use replica::Replica;
 use replica::io::{AdminCommand, NodeId};
 use std::collections::BTreeSet;
@@ -46,13 +47,25 @@ impl Membership {
         self.dead.is_some()
     }
 
+    /// Digest of a token that nobody has used.
+    pub(crate) const fn token(&self) -> Option<[u8; 32]> {
+        self.token
+    }
+
+    /// A machine is given up for good.
+    pub(crate) const fn note_dead(&mut self, id: NodeId) {
+        self.dead = Some(id);
+    }
+
     /// Notes what a command asks for.
     pub(crate) fn on_command(&mut self, command: &AdminCommand) {
         match command {
             AdminCommand::RemoveNode { id } | AdminCommand::ReplaceNode { gone: id, .. } => {
                 _ = self.leaving.insert(*id)
             }
-            AdminCommand::Join { .. } => self.token = None,
+            AdminCommand::Join { digest, .. } | AdminCommand::RevokeToken { digest } => {
+                self.token = self.token.filter(|token| token != digest);
+            }
             _ => {}
         }
     }
@@ -100,6 +113,7 @@ impl Simulation {
             return Some(AdminCommand::RemoveNode { id: ghost });
         }
         self.membership.dead = self.membership.dead.filter(|dead| members.contains(dead));
+        self.forget_damaged(&members);
         if let Some(gone) = self.membership.dead {
             return match learners.first() {
                 Some(&new) => Some(AdminCommand::ReplaceNode { gone, new }),
@@ -113,7 +127,7 @@ impl Simulation {
                 let id = self.administrator.pick(&here)?;
                 Some(AdminCommand::RemoveNode { id })
             }
-            (3, Some(&new)) if self.can_spare_one() => {
+            (3, Some(&new)) if self.can_spare_one() && self.damaged.is_none() => {
                 let gone = self.administrator.pick(&voters)?;
                 self.die_for_good(gone);
                 self.membership.dead = Some(gone);
@@ -125,7 +139,7 @@ impl Simulation {
     }
 
     /// Whether those who vote by what anybody has applied have a majority without any one of them.
-    fn can_spare_one(&self) -> bool {
+    pub(crate) fn can_spare_one(&self) -> bool {
         let views = self.machines.values().filter_map(|machine| machine.replica.as_ref()).map(Replica::brief_status);
         let count = |status: replica::Status| {
             let here = |id: NodeId| self.machines.get(&id).is_some_and(|machine| !machine.is_gone);
@@ -140,20 +154,46 @@ impl Simulation {
     }
 
     /// A node number gets a member: with a vote once it has caught up, or by a token without one.
-    fn join(&mut self) -> Option<AdminCommand> {
-        let number = self.setup.members as u32 + self.membership.node + 1;
-        let address = format!("[::1]:{}", 7_000 + number);
+    pub(crate) fn join(&mut self) -> Option<AdminCommand> {
         if let Some(digest) = self.membership.token {
-            return Some(AdminCommand::Join { digest, address });
+            let number = self.setup.members as u32 + self.membership.node + 1;
+            return Some(AdminCommand::Join { digest, address: format!("[::1]:{}", 7_000 + number) });
         }
-        if self.administrator.draw(2) == 0 {
-            self.membership.node += 1;
-            return Some(AdminCommand::AddNode { node: number, address });
-        }
+        Some(if self.administrator.draw(2) == 0 { self.add_node() } else { self.create_token() })
+    }
+
+    pub(crate) fn add_node(&mut self) -> AdminCommand {
+        self.membership.node += 1;
+        let node = self.setup.members as u32 + self.membership.node;
+        AdminCommand::AddNode { node, address: format!("[::1]:{}", 7_000 + node) }
+    }
+
+    pub(crate) fn create_token(&mut self) -> AdminCommand {
         self.membership.tokens += 1;
         let digest = [self.membership.tokens; 32];
         self.membership.token = Some(digest);
-        Some(AdminCommand::CreateToken { digest, life_ms: TOKEN_MS, is_learner: true })
+        AdminCommand::CreateToken { digest, life_ms: TOKEN_MS, is_learner: true }
+    }
+
+    /// A member that may go now: one more than there were at first, or a voter that dies and has a successor.
+    pub(crate) fn choose_leaving(&mut self, kind: CommandKind) -> Option<AdminCommand> {
+        let here = self.ids();
+        let is_whole = self.damaged.is_none() && !self.membership.has_dead();
+        if kind == CommandKind::RemoveNode {
+            let may_go = is_whole && here.len() > self.setup.members as usize;
+            let id = self.administrator.pick(&here).filter(|_| may_go)?;
+            return Some(AdminCommand::RemoveNode { id });
+        }
+        let leader = self.machines[&self.leader()?].replica.as_ref()?.brief_status();
+        let of = |votes: bool| {
+            let wanted = leader.members.iter().filter(move |member| member.is_voter == votes);
+            wanted.map(|member| member.member.id).filter(|id| here.contains(id)).collect::<Vec<_>>()
+        };
+        let new = self.administrator.pick(&of(false)).filter(|_| is_whole && self.can_spare_one())?;
+        let gone = self.administrator.pick(&of(true))?;
+        self.die_for_good(gone);
+        self.membership.dead = Some(gone);
+        Some(AdminCommand::ReplaceNode { gone, new })
     }
 
     fn die_for_good(&mut self, id: NodeId) {
@@ -180,6 +220,7 @@ impl Simulation {
         let clock =
             MachineClock::drawn(&mut self.rng.fork("clock"), self.setup.rate_error_ppm, self.setup.wall_error_ms);
         let mut machine = Machine::new(id, disk, clock);
+        machine.data_key = self.machines.values().map(|machine| machine.data_key).max().unwrap_or(1);
         let ops = Replica::init_joining(&self.setup.config(id, 0));
         ops.iter().for_each(|op| machine.disk.contents().execute(op));
         self.machines.insert(id, machine);

@@ -1,14 +1,16 @@
 //! What outsiders sent and what they were told: the only knowledge that promises are judged by.
 
 use crate::policies::{Policies, Possible};
-use crate::updates::{Kind, mark_of};
+use crate::reference::{Plan, Rrsets};
+use crate::updates::{Kind, main_zone, mark_of, mark_record};
 use replica::io::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::SocketAddr;
 use wire::name::Name;
 use wire::number::{Rcode, Rtype};
-use zone::Zone;
+use zone::set::SetVersion;
+use zone::{Record, Zone};
 
 /// An update that a client sent, once or several times.
 pub(crate) struct Update {
@@ -28,6 +30,9 @@ pub(crate) struct Update {
     pub(crate) met: Possible,
     /// What the clients' key signed it with, if that did.
     pub(crate) secret: &'static [u8],
+    /// The number of the wish for `ack = all-live` that was certainly in force when it was made.
+    pub(crate) all_live: Option<u64>,
+    number: u64,
     mark: Name,
 }
 
@@ -52,14 +57,25 @@ impl Update {
         }
     }
 
+    /// Whether a client was told of it by a member that had applied no more than this.
+    pub(crate) fn is_done_by(&self, index: u64) -> bool {
+        self.fate() == Fate::Done && self.told_index <= index
+    }
+
     /// Whether the policies that it may have met let this be said of it, if it is for them to say.
     pub(crate) fn may_be_told(&self, rcode: Rcode) -> bool {
         if let Kind::Ruled { policy } = self.kind { self.met.may_get(policy, rcode) } else { true }
     }
 
-    /// Whether a zone has its mark.
-    pub(crate) fn is_in(&self, zone: &Zone<'_>) -> bool {
-        zone.rrset(self.mark.as_ref(), Rtype::A).is_some()
+    /// Whether its zone has its mark.
+    pub(crate) fn is_in(&self, published: &SetVersion<'_>) -> bool {
+        let zone = published.zone(&self.kind.zone());
+        zone.is_some_and(|zone| zone.rrset(self.mark.as_ref(), Rtype::A).is_some())
+    }
+
+    /// Its mark.
+    pub(crate) fn mark_record(&self) -> Record {
+        mark_record(self.mark.clone(), self.number)
     }
 }
 
@@ -79,6 +95,51 @@ pub(crate) struct Oracle {
     imported: BTreeMap<Name, Imported>,
     /// What may be in force.
     policies: Policies,
+    /// For which members updates wait.
+    ack: Ack,
+    /// What names of the model's zone hold, by what their writers were told.
+    names: BTreeMap<usize, Rrsets>,
+}
+
+/// Whether updates of the clients' zone certainly wait for all members.
+#[derive(Debug, Default)]
+pub(crate) struct Ack {
+    /// What is in force; `None` while nobody can tell.
+    now: Option<bool>,
+    before: Option<bool>,
+    /// How often it was asked for.
+    asked: u64,
+    /// A command of which nobody knows what became may come true at any time.
+    is_uncertain: bool,
+}
+
+impl Ack {
+    /// It is known to be so from the start.
+    pub(crate) const fn begin(&mut self, is_all_live: bool) {
+        self.now = Some(is_all_live);
+    }
+
+    /// The administrator asks for it.
+    pub(crate) const fn asked(&mut self, _is_all_live: bool) {
+        (self.before, self.now) = (self.now, None);
+        self.asked += 1;
+    }
+
+    /// What became of that: it is in force, it is not, or nobody knows.
+    pub(crate) fn settled(&mut self, is_all_live: bool, is_done: Option<bool>) {
+        self.is_uncertain |= is_done.is_none();
+        self.now = match is_done {
+            Some(true) => Some(is_all_live),
+            Some(false) => self.before,
+            None => None,
+        };
+        self.now = self.now.filter(|_| !self.is_uncertain);
+    }
+
+    /// The number of the wish that is certainly in force, if updates wait for all members.
+    pub(crate) fn all_live(&self) -> Option<u64> {
+        (self.now == Some(true)).then_some(self.asked)
+    }
 }
 
 /// What an imported zone may be.
@@ -101,8 +162,10 @@ impl Oracle {
     ) -> u64 {
         let number = self.updates.len() as u64 + 1;
         let (octets, mark, met) = (compose(number, &kind), mark_of(number, &kind), self.policies.now());
+        let all_live = self.ack.all_live().filter(|_| kind.zone() == main_zone());
+        let (told, told_index, attempts, undone) = (None, 0, 0, 0);
         let update =
-            Update { kind, octets, source, told: None, told_index: 0, attempts: 0, undone: 0, met, secret, mark };
+            Update { kind, octets, source, told, told_index, attempts, undone, met, secret, all_live, number, mark };
         self.updates.push(update);
         number
     }
@@ -122,6 +185,27 @@ impl Oracle {
 
     pub(crate) fn count(&self) -> u64 {
         self.updates.len() as u64
+    }
+
+    /// An update of a name, and what must be told of it.
+    pub(crate) fn churn(&self, plan: Plan) -> Kind {
+        let expected = plan.rcode(self.names.get(&plan.owner).unwrap_or(&Rrsets::new()));
+        Kind::Churn { plan: plan.into(), expected }
+    }
+
+    /// A writer was told that an update of its name is done.
+    pub(crate) fn churned(&mut self, plan: &Plan) {
+        plan.apply(self.names.entry(plan.owner).or_default());
+    }
+
+    /// For which members updates wait.
+    pub(crate) const fn ack(&self) -> &Ack {
+        &self.ack
+    }
+
+    /// The same, to note what is asked for.
+    pub(crate) const fn ack_mut(&mut self) -> &mut Ack {
+        &mut self.ack
     }
 
     /// What may be in force.

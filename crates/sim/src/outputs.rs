@@ -3,7 +3,11 @@
 use crate::invariants::Checked;
 use crate::machine::Machine;
 use crate::simulation::{Event, Simulation};
-use replica::io::{FatalReason, NodeId, Output, ReadIndexError, Role, Serving};
+use crate::swarm::Boundary;
+use replica::disk::DiskQueue;
+use replica::io::{FatalReason, Lane, NodeId, Output, ReadIndexError, Role, Serving};
+use replica::log::Log;
+use replica::testing::forge::grants_vote;
 
 /// How long a machine may have other things to do: longer than a replica waits.
 const LEISURE_US_MAX: u64 = 80_000;
@@ -12,18 +16,14 @@ impl Simulation {
     pub(crate) fn carry_out(&mut self, id: NodeId, output: Output) -> Checked {
         let now_us = self.events.now_us();
         match output {
-            Output::Send { to, lane, frame } => {
-                self.trace.note(now_us, id, "send", &[to, lane as u64], &frame);
-                // A lane that is down drops what it is given.
-                if self.is_linked(id, to) {
-                    for delivery in self.network.send(now_us, id, to, lane, frame) {
-                        self.events.at(delivery.at_us, Event::Frame(delivery));
-                    }
-                }
-            }
+            Output::Send { to, lane, frame } => self.send(id, to, lane, frame),
             Output::Disk(job) => {
                 self.trace.note(now_us, id, "write", &[job.queue as u64, job.ticket], &[]);
+                let is_bulk = job.queue == DiskQueue::Bulk;
                 self.machine(id).disk.submit(job);
+                if is_bulk {
+                    self.boundary(Boundary::Checkpoint, id);
+                }
                 self.drive_disk(id);
             }
             Output::ReadFile(read) => {
@@ -40,40 +40,69 @@ impl Simulation {
                 if role == Role::Leader {
                     self.leads(id, term)?;
                 }
+                self.role_changes(id, role);
             }
             Output::KeysChanged { .. } => {
                 let machine = self.machine(id);
                 machine.keys = machine.replica.as_ref().map(|replica| replica.key_table()).unwrap_or_default();
             }
-            Output::ServingChanged { serving } => {
-                self.trace.note(now_us, id, "serving", &[serving as u64], &[]);
-                let machine = &self.machines[&id];
-                let is_fatal = machine.replica.as_ref().is_none_or(|it| it.brief_status().fatal.is_some());
-                let gives_up = is_fatal || self.membership.may_leave(id);
-                let checked = self.invariants.serving.on_serving((id, machine.boot), serving, gives_up);
-                checked.map_err(|what| self.violation("reads_never_stop", what))?;
-                if serving != Serving::No {
-                    self.look_closely(id)?;
-                }
-            }
+            Output::ServingChanged { serving } => self.serving_changed(id, serving)?,
             Output::Removed { is_out } => self.removed(id, is_out)?,
-            Output::PeersChanged { .. } => self.links_of_removed(id),
-            Output::Stopped => self.ends_itself(id, "stopped"),
-            Output::Fatal { reason: FatalReason::DiskHung } => self.ends_itself(id, "disk hung"),
-            Output::Fatal { reason } => {
-                return Err(self.violation("members_stay_sound", format!("{id} cannot go on: {reason:?}")));
+            Output::PeersChanged { .. } => {
+                self.links_of_removed(id);
+                self.boundary(Boundary::ConfChange, id);
             }
+            Output::Stopped => self.ends_itself(id, "stopped"),
+            Output::Fatal { reason } => self.cannot_go_on(id, reason)?,
             Output::DoubtWaits { waits_for } => self.doubt_waits(id, &waits_for),
             Output::DoubtCleared => self.machine(id).doubt = None,
-            Output::ZonesReplaced => self.count.checkpoints_installed += 1,
+            Output::ZonesReplaced => {
+                self.count.checkpoints_installed += 1;
+                self.boundary(Boundary::Checkpoint, id);
+            }
+            Output::LeaseChanged { .. } => self.boundary(Boundary::LeaseEnd, id),
             Output::Published { .. }
-            | Output::LeaseChanged { .. }
             | Output::Everywhere { .. }
             | Output::PoliciesChanged
             | Output::TrustChanged
             | Output::Audited { .. }
             | Output::AuditGap { .. }
             | Output::ZonesChanged { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, id: NodeId, to: NodeId, lane: Lane, frame: Vec<u8>) {
+        let now_us = self.events.now_us();
+        self.trace.note(now_us, id, "send", &[to, lane as u64], &frame);
+        let is_vote = self.setup.swarm.aim == Some(Boundary::Vote) && grants_vote(&frame);
+        // A lane that is down drops what it is given.
+        if self.is_linked(id, to) {
+            for delivery in self.network.send(now_us, id, to, lane, frame) {
+                self.events.at(delivery.at_us, Event::Frame(delivery));
+            }
+        }
+        if is_vote {
+            self.votes(id);
+        }
+    }
+
+    fn serving_changed(&mut self, id: NodeId, serving: Serving) -> Checked {
+        self.trace.note(self.events.now_us(), id, "serving", &[serving as u64], &[]);
+        let machine = &self.machines[&id];
+        let is_fatal = machine.replica.as_ref().is_none_or(|it| it.brief_status().fatal.is_some());
+        let gives_up = is_fatal || self.membership.may_leave(id);
+        let checked = self.invariants.serving.on_serving((id, machine.boot), serving, gives_up);
+        checked.map_err(|what| self.violation("reads_never_stop", what))?;
+        if serving == Serving::No { Ok(()) } else { self.look_closely(id) }
+    }
+
+    fn cannot_go_on(&mut self, id: NodeId, reason: FatalReason) -> Checked {
+        match reason {
+            FatalReason::DiskHung => self.ends_itself(id, "disk hung"),
+            FatalReason::LogLost(said) | FatalReason::LogDiverged(said) => return self.contradicted(id, said.doubt),
+            FatalReason::Damaged if self.is_damage_of(id) => self.ends_itself(id, "damaged"),
+            reason => return Err(self.violation("members_stay_sound", format!("{id} cannot go on: {reason:?}"))),
         }
         Ok(())
     }
@@ -111,7 +140,7 @@ impl Simulation {
     }
 
     /// A process ends by its own will, and is started again.
-    fn ends_itself(&mut self, id: NodeId, why: &str) {
+    pub(crate) fn ends_itself(&mut self, id: NodeId, why: &str) {
         self.trace.note(self.events.now_us(), id, why, &[], &[]);
         self.kill(id);
         let down_us = self.faults_rng.between(10_000, 500_000);
@@ -143,6 +172,10 @@ impl Simulation {
         })();
         checked.map_err(|(invariant, what)| self.violation(invariant, what))?;
         self.machine(id).looked_at = index;
+        self.look_at_damaged(id);
+        if index.is_multiple_of(COMPARED) {
+            self.compare(id)?;
+        }
         if index.is_multiple_of(LOOK_AT_ALARMS) {
             self.look_at_alarms(id)?;
         }
@@ -150,6 +183,13 @@ impl Simulation {
             self.look_at_disks(index)?;
         }
         Ok(())
+    }
+
+    /// Compares a member with the model of the zones.
+    fn compare(&self, id: NodeId) -> Checked {
+        let Some(replica) = &self.machines[&id].replica else { return Ok(()) };
+        let compared = self.oracle.compare(id, &replica.zones().published());
+        compared.map_err(|what| self.violation("members_hold_what_the_model_holds", what))
     }
 
     /// Looks at what a member shows to clients when it begins to, or at the end.
@@ -178,13 +218,20 @@ impl Simulation {
 
     /// What a member applied is committed: a majority must hold it even if all lost their power now.
     pub(crate) fn look_at_disks(&mut self, index: u64) -> Checked {
-        let disks: Vec<_> = self.machines.values().map(|machine: &Machine| (machine.id, &machine.disk)).collect();
+        let readable = |machine: &&Machine| {
+            !self.is_damage_of(machine.id) || Log::open(&machine.disk, self.setup.log.clone()).is_ok()
+        };
+        let disks: Vec<_> =
+            self.machines.values().filter(readable).map(|machine| (machine.id, &machine.disk)).collect();
         let replicas = self.machines.values().filter_map(|machine| machine.replica.as_ref());
         let known = replicas.map(replica::Replica::voters).collect();
-        let checked = self.invariants.durable.on_applied(index, &self.setup.log, &disks, known);
+        let unreadable = self.machines.keys().copied().filter(|id| disks.iter().all(|(of, _)| of != id)).collect();
+        let checked = self.invariants.durable.on_applied(index, &self.setup.log, &disks, known, &unreadable);
         checked.map_err(|what| self.violation("durable_before_acknowledged", what))
     }
 }
 
+/// Members are compared with the model at one index in so many.
+const COMPARED: u64 = 307;
 /// Alarms are looked at as often as this many entries are applied.
 const LOOK_AT_ALARMS: u64 = 16;

@@ -1,6 +1,7 @@
 //! A run from start to end: prepare, let things go wrong, mend everything, and look.
 
 use crate::administrator::{grant, preparations};
+use crate::coverage::Coverage;
 use crate::invariants::Checked;
 pub use crate::invariants::Violation;
 use crate::network::NetworkCount;
@@ -18,6 +19,8 @@ pub const CRASHES_WITH_LOSS_MIN: u64 = 1;
 pub const RECOVERY_MS_MAX: u64 = 15_000;
 /// Virtual time after which a run that has not seen enough is given up.
 const CHAOS_US_MAX: u64 = 120_000_000;
+/// Time after which a run that has not seen enough calms down further.
+const CALMER_US: u64 = 20_000_000;
 /// Longer than anybody waits for anything.
 const QUIET_US_MAX: u64 = 45_000_000;
 /// How often the clients' key is given its grant at the end, at most: a command may meet an election.
@@ -41,6 +44,8 @@ pub struct Outcome {
     pub virtual_us: u64,
     /// Members that it had.
     pub members: u64,
+    /// Which faults and commands overlapped.
+    pub coverage: Coverage,
 }
 
 /// Why a run failed.
@@ -80,6 +85,7 @@ pub fn run(seed: u64, members: u64, is_printed: bool) -> Result<Outcome, Failure
         trace_hash: simulation.trace.hash(),
         virtual_us: simulation.events.now_us(),
         members,
+        coverage: simulation.watch.seen().clone(),
     })
 }
 
@@ -110,6 +116,8 @@ impl Simulation {
                 return Err(self.violation("the_cluster_recovers", "a command was refused at the start".into()));
             }
         }
+        self.prepared_index = self.applied_max;
+        self.oracle.ack_mut().begin(self.setup.all_live);
         let all_serve = |it: &Self| it.machines.values().all(|machine| machine.serves() && !machine.keys.is_empty());
         self.wait_for(RECOVERY_MS_MAX, "does not serve", all_serve)
     }
@@ -132,9 +140,14 @@ impl Simulation {
         let (least_us, most_us) = (start_us + self.setup.chaos_us, start_us + CHAOS_US_MAX);
         self.run_until(least_us)?;
         // Where so much goes wrong that nothing gets done, it calms down.
-        let (low, high) = self.setup.fault_pause_us;
-        self.setup.fault_pause_us = (3 * low, 3 * high);
+        let mut calmer_us = least_us;
         while !is_enough(&self.count) && self.events.now_us() < most_us {
+            if self.events.now_us() >= calmer_us {
+                calmer_us += CALMER_US;
+                let (low, high) = self.setup.fault_pause_us;
+                self.setup.fault_pause_us = (3 * low, 3 * high);
+                self.setup.swarm.aim = None;
+            }
             // A crash that loses something is never left to chance.
             if self.count.crashes_with_loss < CRASHES_WITH_LOSS_MIN {
                 self.doom_leader();
@@ -158,7 +171,7 @@ impl Simulation {
             let Some(to) = self.leader() else { continue };
             self.command(to, grant());
         }
-        if self.setup.changes_members {
+        if self.setup.changes_members || self.count.joined > 0 {
             // Who was removed while nobody could tell it hears so first.
             self.run_until(self.events.now_us() + REMOVED_US)?;
             self.give_up_on_strangers();
@@ -197,7 +210,7 @@ impl Simulation {
             if self.events.now_us() >= until_us {
                 let status = |id: &u64| self.machines[id].replica.as_ref().map(|replica| replica.brief_status());
                 let statuses: Vec<_> = self.ids().iter().map(status).collect();
-                let what = format!("the cluster {what} within {ms_max} ms: {statuses:#?}");
+                let what = format!("the cluster {what} within {ms_max} ms: {statuses:?}");
                 return Err(self.violation("the_cluster_recovers", what));
             }
             self.run_until(self.events.now_us() + STEP_US)?;
@@ -219,6 +232,10 @@ impl Simulation {
                 invariants.traces.at_end(id, oracle, &published).map_err(|what| ("refused_leaves_no_trace", what))
             })();
             checked.map_err(|(invariant, what)| self.violation(invariant, what))?;
+            let decided = self.machines[&id].replica.as_ref().map(|it| self.administrator.decided().compare(id, it));
+            let decided = decided.unwrap_or(Ok(()));
+            decided.map_err(|what| self.violation("members_hold_what_the_model_holds", what))?;
+            self.count.settings_compared += self.administrator.decided().known();
             let imported = self.check_imported_at_end(id);
             imported.map_err(|what| self.violation("acknowledged_updates_survive", what))?;
         }

@@ -4,9 +4,11 @@ use crate::clock::{RATE_ERROR_PPM, RATE_ERROR_PPM_MAX};
 use crate::disk::DiskConfig;
 use crate::network::NetworkConfig;
 use crate::rng::Rng;
+use crate::swarm::Swarm;
 use replica::DataKey;
 use replica::io::{Member, NodeId};
 use replica::log::LogConfig;
+use replica::peer::FEATURE_LEVEL;
 use zone::set::StoreConfig;
 
 /// The cluster that is simulated.
@@ -21,6 +23,10 @@ pub(crate) struct Setup {
     pub(crate) seed: u64,
     /// Founding members.
     pub(crate) members: u64,
+    /// Which faults and commands it has.
+    pub(crate) swarm: Swarm,
+    /// The feature level of the build that founds the cluster.
+    pub(crate) level: u32,
     /// How bad the network is while faults go on.
     pub(crate) network: NetworkConfig,
     /// How slow the disks are.
@@ -55,6 +61,16 @@ pub(crate) struct Setup {
     pub(crate) chaos_us: u64,
 }
 
+/// Half of the clusters are founded by the newest build, most others by the one before.
+fn drawn_level(rng: &mut Rng) -> u32 {
+    match rng.below(20) {
+        0..10 => FEATURE_LEVEL,
+        10..17 => FEATURE_LEVEL - 1,
+        // All-live needs level 2.
+        _ => 2,
+    }
+}
+
 impl Setup {
     /// What this seed has.
     pub(crate) fn drawn(seed: u64, members: u64) -> Self {
@@ -73,6 +89,8 @@ impl Setup {
         Self {
             seed,
             members,
+            swarm: Swarm::drawn(seed),
+            level: drawn_level(&mut Rng::new(seed).fork("level")),
             network: NetworkConfig::drawn(rng),
             disk: DiskConfig::drawn(rng),
             log,
@@ -113,6 +131,7 @@ impl Setup {
     pub(crate) fn config(&self, id: NodeId, boot_id: u64) -> replica::ReplicaConfig {
         let data_key = DataKey::new(1, &[9; 32]);
         let mut config = replica::ReplicaConfig::new(CLUSTER_ID, id, boot_id, self.seed ^ boot_id, data_key);
+        config.feature_level = self.level;
         config.log = self.log.clone();
         config.store = StoreConfig { reserve_bytes: STORE_BYTES, huge_pages: false };
         config.session_count_max = self.session_count_max;

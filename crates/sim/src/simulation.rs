@@ -3,6 +3,8 @@
 use crate::administrator::Administrator;
 use crate::clients::{Clients, Request, Response};
 use crate::clock::{Events, MachineClock};
+use crate::coverage::Watch;
+use crate::damage::Damaged;
 use crate::disk::{Finished, Pending, SimDisk};
 use crate::faults::Fault;
 use crate::hostile::Hostile;
@@ -13,10 +15,13 @@ use crate::membership::Membership;
 use crate::network::{Delivery, Network, NetworkConfig};
 use crate::oracle::Oracle;
 use crate::rng::Rng;
+use crate::rotation::data_keys;
 use crate::setup::Setup;
+use crate::swarm::FaultKind;
 use crate::trace::Trace;
-use replica::Replica;
 use replica::io::{Input, Lane, NodeId, Role, TICK_MS};
+use replica::peer::FEATURE_LEVEL;
+use replica::{Replica, ReplicaConfig};
 use std::collections::BTreeMap;
 
 /// Something that happens at its time.
@@ -50,6 +55,8 @@ pub(crate) enum Event {
     Read,
     /// Something goes wrong.
     Fault,
+    /// A boundary was seen coming: this goes wrong there.
+    Strike { kind: FaultKind, id: NodeId },
     /// Somebody who is no member says something.
     Hostile,
     /// Something that went wrong ends.
@@ -95,6 +102,22 @@ pub struct Count {
     pub removed: u64,
     /// Machines that died for good.
     pub machines_dead: u64,
+    /// Settings of members that were compared with what was decided.
+    pub settings_compared: u64,
+    /// Boundaries at which a member was struck.
+    pub boundaries_struck: u64,
+    /// Members that got the newer build.
+    pub upgrades: u64,
+    /// Clusters made from a backup, on the side.
+    pub restored: u64,
+    /// Clusters made from the disk of one member, on the side.
+    pub recovered: u64,
+    /// Disks that were damaged.
+    pub disks_damaged: u64,
+    /// Members with damaged disks that were whole again.
+    pub damage_survived: u64,
+    /// Members that did not open with a damaged disk and were given up.
+    pub quarantined: u64,
     /// Frames between members.
     pub frames: u64,
     /// Of them, those that a later one of the same lane overtook.
@@ -126,6 +149,14 @@ impl Count {
         self.joined += other.joined;
         self.removed += other.removed;
         self.machines_dead += other.machines_dead;
+        self.settings_compared += other.settings_compared;
+        self.boundaries_struck += other.boundaries_struck;
+        self.upgrades += other.upgrades;
+        self.restored += other.restored;
+        self.recovered += other.recovered;
+        self.disks_damaged += other.disks_damaged;
+        self.damage_survived += other.damage_survived;
+        self.quarantined += other.quarantined;
         self.frames += other.frames;
         self.frames_reordered += other.frames_reordered;
         self.frames_repeated += other.frames_repeated;
@@ -149,6 +180,16 @@ pub(crate) struct Simulation {
     pub(crate) invariants: Invariants,
     pub(crate) trace: Trace,
     pub(crate) count: Count,
+    /// What overlapped with what.
+    pub(crate) watch: Watch,
+    /// The member whose disk is damaged, until it is whole again or no member any more.
+    pub(crate) damaged: Option<Damaged>,
+    /// No boundary is struck before this moment.
+    pub(crate) struck_until_us: u64,
+    /// What came of clusters that were made from this one.
+    pub(crate) found_aside: Checked,
+    /// What was applied when the cluster was prepared.
+    pub(crate) prepared_index: u64,
     /// Reads under way: index that must be reached, by request.
     pub(crate) reads: BTreeMap<u64, (NodeId, u64)>,
     /// Highest index that any member applied.
@@ -170,7 +211,10 @@ impl Simulation {
         for id in setup.ids() {
             let disk = SimDisk::new(setup.disk.clone(), rng.fork("disk"));
             let clock = MachineClock::drawn(&mut rng.fork("clock"), setup.rate_error_ppm, setup.wall_error_ms);
-            machines.insert(id, Machine::new(id, disk, clock));
+            let mut machine = Machine::new(id, disk, clock);
+            // Some members run the newer of two builds from the start.
+            machine.level = if rng.happens(300_000) { FEATURE_LEVEL } else { setup.level };
+            machines.insert(id, machine);
         }
         let mut simulation = Self {
             events: Events::default(),
@@ -185,6 +229,11 @@ impl Simulation {
             invariants: Invariants::new(rng.fork("invariants")),
             trace: Trace::new(is_printed),
             count: Count::default(),
+            watch: Watch::default(),
+            damaged: None,
+            struck_until_us: 0,
+            found_aside: Ok(()),
+            prepared_index: 0,
             reads: BTreeMap::new(),
             applied_max: 0,
             has_faults: false,
@@ -285,13 +334,17 @@ impl Simulation {
             }
             Event::Administrator => {
                 self.administrate();
-                Ok(())
+                std::mem::replace(&mut self.found_aside, Ok(()))
             }
             Event::Read => {
                 self.read();
                 Ok(())
             }
             Event::Fault => self.fault(),
+            Event::Strike { kind, id } => {
+                self.strike_now(kind, id);
+                Ok(())
+            }
             Event::Hostile => self.lie(),
             Event::Mend(fault) => self.mend(fault),
             Event::Restart(id) => self.start(id),
@@ -346,6 +399,7 @@ impl Simulation {
         let is_doomed = machine.is_doomed && machine.replica.is_some() && !machine.disk.is_synced();
         match finished {
             Finished::Step => {}
+            Finished::ReadFailed => return self.ends_itself(id, "read failed"),
             Finished::Job { queue, ticket } => {
                 self.trace.note(now_us, id, "disk", &[queue as u64, ticket], &[]);
                 self.deliver(id, Input::Persisted { queue, ticket });
@@ -359,6 +413,7 @@ impl Simulation {
         if is_doomed {
             self.lose_power(id);
             let down_us = self.faults_rng.between(20_000, 1_500_000);
+            self.begins(FaultKind::CrashInWrite, down_us);
             self.events.after(down_us, Event::Restart(id));
         }
     }
@@ -371,20 +426,32 @@ impl Simulation {
         }
     }
 
+    /// What the process of a member is started with.
+    pub(crate) fn config_of(&self, id: NodeId, boot_id: u64) -> ReplicaConfig {
+        let machine = &self.machines[&id];
+        ReplicaConfig {
+            feature_level: machine.level,
+            data_key: data_keys(machine.data_key),
+            ..self.setup.config(id, boot_id)
+        }
+    }
+
     /// Starts the process of a member.
     pub(crate) fn start(&mut self, id: NodeId) -> Checked {
         if self.machines[&id].replica.is_some() || self.machines[&id].is_gone {
             return Ok(());
         }
+        self.damage_now(id);
         // Tokens and contexts count on from it.
         let boot_id = self.rng.draw() >> 1;
         let now_us = self.events.now_us();
-        let mut config = self.setup.config(id, boot_id);
+        let mut config = self.config_of(id, boot_id);
         let machine = self.machine(id);
         config.doubt = machine.doubt;
-        let replica = Replica::open(&machine.disk, config, machine.now(now_us));
-        let replica =
-            replica.map_err(|error| self.violation("members_stay_sound", format!("{id} does not open: {error}")))?;
+        let replica = match Replica::open(&machine.disk, config, machine.now(now_us)) {
+            Ok(replica) => replica,
+            Err(error) => return self.does_not_open(id, &error),
+        };
         let machine = self.machine(id);
         machine.doubt = replica.doubt();
         machine.replica = Some(replica);

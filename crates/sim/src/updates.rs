@@ -3,8 +3,10 @@
 //! The zone holds registers, each written by one client, and a counter that all clients move by comparing and
 //! swapping. An update that takes effect replaces one of them and adds a record that only it adds: its mark.
 
+use crate::reference::Plan;
 use replica::io::KeyAlgorithm;
 use replica::update::client::{ClientKey, UpdateBuilder};
+use std::sync::Arc;
 use wire::name::Name;
 use wire::number::{Rcode, Rtype};
 use zone::{Record, Zone, ZoneId};
@@ -24,6 +26,7 @@ pub(crate) const OTHER_KEY: &str = "other.";
 /// The secret of all of them; and the one that the first key gets in its place, once in a run.
 pub(crate) const SECRETS: [&[u8]; 2] = [b"0123456789abcdef0123456789abcdef", b"fedcba9876543210fedcba9876543210"];
 const MAIN_ZONE: &str = "example.test.";
+const CHURN_ZONE: &str = "churn.test.";
 const TTL: u32 = 60;
 /// Prerequisite that never holds: no update has this number.
 const NOBODY: u64 = 999_999_999;
@@ -45,6 +48,8 @@ pub(crate) enum Kind {
     Ungranted,
     /// Adds its mark where this policy alone grants it.
     Ruled { policy: u64 },
+    /// Changes a name of the model's zone, and is told this.
+    Churn { plan: Arc<Plan>, expected: Rcode },
     /// Deletes what is not there.
     Nothing,
 }
@@ -60,6 +65,7 @@ impl Kind {
             Self::Set { .. } | Self::Swap { .. } | Self::Nothing => rcode == Rcode::NOERROR,
             Self::FailedSwap { .. } => rcode == Rcode::NXRRSET,
             Self::Count { .. } => rcode == Rcode::NOERROR || rcode == Rcode::NXRRSET,
+            Self::Churn { expected, .. } => rcode == *expected,
             Self::Outside => rcode == Rcode::NOTZONE,
             Self::Ungranted => rcode == Rcode::REFUSED,
             // Which of them, and when, is looked at by what may be in force.
@@ -69,7 +75,16 @@ impl Kind {
 
     /// Whether it leaves its mark when it succeeds.
     pub(crate) fn has_effect(&self) -> bool {
-        matches!(self, Self::Set { .. } | Self::Swap { .. } | Self::Count { .. } | Self::Ruled { .. })
+        match self {
+            Self::Set { .. } | Self::Swap { .. } | Self::Count { .. } | Self::Ruled { .. } => true,
+            Self::Churn { expected, .. } => *expected == Rcode::NOERROR,
+            Self::FailedSwap { .. } | Self::Outside | Self::Ungranted | Self::Nothing => false,
+        }
+    }
+
+    /// The zone that it is for.
+    pub(crate) fn zone(&self) -> ZoneId {
+        if matches!(self, Self::Churn { .. }) { churn_zone() } else { main_zone() }
     }
 }
 
@@ -86,9 +101,15 @@ pub(crate) fn main_zone() -> ZoneId {
     zone_id(MAIN_ZONE)
 }
 
+/// The zone of the model.
+pub(crate) fn churn_zone() -> ZoneId {
+    zone_id(CHURN_ZONE)
+}
+
 /// What only one update adds.
 pub(crate) fn mark_of(number: u64, kind: &Kind) -> Name {
     match kind {
+        Kind::Churn { .. } => name(&format!("u{number}.{CHURN_ZONE}")),
         Kind::Ruled { policy } => name(&format!("u{number}.p{policy}.{MAIN_ZONE}")),
         _ => name(&format!("u{number}.{MAIN_ZONE}")),
     }
@@ -119,11 +140,6 @@ fn number_at(zone: &Zone<'_>, owner: &Name) -> Option<u64> {
     std::str::from_utf8(rdata.get(1..)?).ok()?.parse().ok()
 }
 
-/// What a register holds: the number of the update that wrote it, or 0.
-pub(crate) fn register_value(zone: &Zone<'_>, register: usize) -> Option<u64> {
-    number_at(zone, &register_name(register))
-}
-
 /// How often the counter was moved.
 pub(crate) fn counter_value(zone: &Zone<'_>) -> Option<u64> {
     number_at(zone, &counter_name())
@@ -138,6 +154,23 @@ pub(crate) fn apex_records(apex: &str, serial: u32) -> Vec<Record> {
     vec![record(Rtype::SOA, &soa), record(Rtype::NS, server.octets())]
 }
 
+/// The record that only one update adds.
+pub(crate) fn mark_record(mark: Name, number: u64) -> Record {
+    let address = [10, (number >> 16) as u8, (number >> 8) as u8, number as u8];
+    Record { owner: mark, rtype: Rtype::A, ttl: TTL, rdata: address.as_slice().into() }
+}
+
+/// A register that was written by this update, or by none if it is 0.
+pub(crate) fn register_record(register: usize, number: u64) -> Record {
+    let rdata = number_rdata(number).into();
+    Record { owner: register_name(register), rtype: Rtype::TXT, ttl: TTL, rdata }
+}
+
+/// The counter after so many steps.
+pub(crate) fn counter_record(steps: u64) -> Record {
+    Record { owner: counter_name(), rtype: Rtype::TXT, ttl: TTL, rdata: number_rdata(steps).into() }
+}
+
 /// What the zone begins with.
 pub(crate) fn main_records() -> Vec<Record> {
     let owners = (0..REGISTERS).map(register_name).chain([counter_name()]);
@@ -148,7 +181,7 @@ pub(crate) fn main_records() -> Vec<Record> {
 /// The octets of an update, signed at a client's time in seconds since 1970; by the first key with that secret.
 pub(crate) fn compose(number: u64, kind: &Kind, time_signed: u64, secret: &[u8]) -> Vec<u8> {
     let mark = mark_of(number, kind);
-    let builder = UpdateBuilder::new(number as u16, name(MAIN_ZONE).as_ref());
+    let builder = UpdateBuilder::new(number as u16, kind.zone().apex.as_ref());
     let replace = |builder: UpdateBuilder, owner: &Name, value: u64| {
         let builder = builder.delete_rrset(owner.as_ref(), Rtype::TXT);
         builder.add(owner.as_ref(), TTL, Rtype::TXT, &number_rdata(value))
@@ -157,6 +190,7 @@ pub(crate) fn compose(number: u64, kind: &Kind, time_signed: u64, secret: &[u8])
         builder.require_record(owner.as_ref(), Rtype::TXT, &number_rdata(value))
     };
     let builder = match *kind {
+        Kind::Churn { ref plan, .. } => plan.compose(builder),
         Kind::Set { register } => replace(builder, &register_name(register), number),
         Kind::Swap { register, from } => {
             let owner = register_name(register);
@@ -174,8 +208,9 @@ pub(crate) fn compose(number: u64, kind: &Kind, time_signed: u64, secret: &[u8])
         Kind::Ungranted | Kind::Ruled { .. } => builder,
         Kind::Nothing => builder.delete_rrset(mark.as_ref(), Rtype::A),
     };
-    let address = [10, (number >> 16) as u8, (number >> 8) as u8, number as u8];
-    let builder = if *kind == Kind::Nothing { builder } else { builder.add(mark.as_ref(), TTL, Rtype::A, &address) };
+    let record = mark_record(mark, number);
+    let is_marked = *kind != Kind::Nothing;
+    let builder = if is_marked { builder.add(record.owner.as_ref(), TTL, Rtype::A, &record.rdata) } else { builder };
     let (key, secret) = match kind {
         Kind::Ungranted => (OTHER_KEY, SECRETS[0]),
         Kind::Ruled { .. } => (RULED_KEY, SECRETS[0]),

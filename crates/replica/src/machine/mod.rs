@@ -427,4 +427,6 @@ fn resealed_keys(change: &TrustChange) -> Vec<Name> {
 }
 
 #[cfg(test)]
+mod hashed;
+#[cfg(test)]
 mod tests;

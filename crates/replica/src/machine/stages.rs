@@ -42,6 +42,11 @@ pub(crate) enum StageError {
 }
 
 impl Stages {
+    #[cfg(test)]
+    pub(super) fn get_mut(&mut self, id: StageId) -> Option<&mut Stage> {
+        self.stages.get_mut(&id)
+    }
+
     pub(crate) fn get(&self, id: StageId) -> Option<&Stage> {
         self.stages.get(&id)
     }

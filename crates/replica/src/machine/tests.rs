@@ -16,11 +16,11 @@ fn config() -> ReplicaConfig {
     config
 }
 
-fn machine() -> Machine {
+pub(super) fn machine() -> Machine {
     empty_machine(&config(), Settings::empty([1; 16])).unwrap()
 }
 
-fn zone(apex: &str) -> ZoneId {
+pub(super) fn zone(apex: &str) -> ZoneId {
     ZoneId { view: 0, apex: apex.parse().unwrap() }
 }
 
@@ -32,7 +32,7 @@ fn soa(apex: &str, serial: u32) -> Record {
     Record { owner: apex.parse().unwrap(), rtype: Rtype::SOA, ttl: 60, rdata: rdata.into() }
 }
 
-fn text(owner: &str, octets: u8, count: usize) -> Vec<Record> {
+pub(super) fn text(owner: &str, octets: u8, count: usize) -> Vec<Record> {
     let owner: wire::name::Name = owner.parse().unwrap();
     let record = |number: usize| {
         let mut rdata = vec![octets; usize::from(octets) + 1];
@@ -49,7 +49,7 @@ fn apply(machine: &mut Machine, body: Body) -> Applied {
 }
 
 /// Stages these records, in two chunks.
-fn stage(machine: &mut Machine, number: u8, apex: &str, records: &[Record]) -> ImportCommit {
+pub(super) fn stage(machine: &mut Machine, number: u8, apex: &str, records: &[Record]) -> ImportCommit {
     stage_for(machine, number, apex, records, ImportPurpose::Create { options: ZoneOptions::default() })
 }
 
@@ -73,13 +73,13 @@ fn stage_for(
     ImportCommit { stage, digest, policy_epoch: machine.settings.epoch() }
 }
 
-fn add_zone(machine: &mut Machine, apex: &str, more: &[Record]) {
+pub(super) fn add_zone(machine: &mut Machine, apex: &str, more: &[Record]) {
     let records = [&[soa(apex, 1), text(apex, 9, 1).remove(0)], more].concat();
     let commit = stage(machine, 1, apex, &records);
     assert!(matches!(apply(machine, Body::ImportCommit(commit)), Applied::Settings(_)));
 }
 
-fn change(machine: &Machine, apex: &str, serial: u32, added: Vec<Record>) -> ZoneChange {
+pub(super) fn change(machine: &Machine, apex: &str, serial: u32, added: Vec<Record>) -> ZoneChange {
     let base_hash = machine.zones.head().zone(&zone(apex)).unwrap().hash();
     let changeset = Changeset {
         serial_from: Some(Serial(serial)),
@@ -90,7 +90,7 @@ fn change(machine: &Machine, apex: &str, serial: u32, added: Vec<Record>) -> Zon
     ZoneChange { zone: zone(apex), base_hash, changeset }
 }
 
-fn restored(machine: &mut Machine) -> Machine {
+pub(super) fn restored(machine: &mut Machine) -> Machine {
     restored_with(&config(), machine)
 }
 

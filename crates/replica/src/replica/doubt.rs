@@ -129,7 +129,9 @@ impl Replica {
             // A candidate with an older term learns of this term and gets no vote.
             MessageType::MsgRequestVote | MessageType::MsgRequestPreVote => {
                 message.term >= self.driver.term()
-                    && !self.doubts.all().all(|doubt| doubt.lets_vote(message.log_term, message.index))
+                    && !self.doubts.all().all(|doubt| {
+                        doubt.lets_vote(message.log_term, message.index) || self.holds_what_others_hold(doubt, message)
+                    })
             }
             _ => false,
         };

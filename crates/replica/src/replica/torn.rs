@@ -6,9 +6,11 @@
 //!
 //! - The log holds the entries again, or all entries of a leader with a later term.
 //! - The leader of the term has confirmed the log for a second and never contradicted it.
-//! - Every other voter has shown that it does not hold the entries either. If they had been acknowledged, more disks
-//!   would have lost them than the cluster can survive. Members in doubt report the ends of their logs to each other
-//!   while they hear no leader. So a cluster that lost power as a whole elects a leader by itself.
+//! - Every other voter has shown the end of its log, and none of them is behind this log's end. If entries of the torn
+//!   record had been acknowledged, another voter would hold them. If all of them lack them, more disks lost them than
+//!   the cluster can survive. Where one voter holds more, this member votes for logs that are as long as that one.
+//!   Members in doubt report the ends of their logs to each other while they hear no leader. So a cluster that lost
+//!   power as a whole elects a leader by itself.
 
 use super::{Doubt, Replica};
 use crate::io::{NodeId, Output};
@@ -16,13 +18,14 @@ use crate::limits::{CONTRADICTED_MS, DOUBT_REPORTED_MS, LEADERLESS_MS, POSITION_
 use crate::log::{Log, Repair, TornRecord};
 use crate::peer::Frame;
 use raft::eraftpb::{Message, MessageType};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 /// What a member in doubt about a torn record has found out since its start.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    /// Voters without the entries.
-    without: BTreeSet<NodeId>,
+    /// Where the logs of other voters end at least, as term and index. What the torn record held is not known, or only
+    /// its last entry, so a log that ends behind this member's may hold a part of it.
+    ends: BTreeMap<NodeId, (u64, u64)>,
     /// The leader, its term, and since when it leads in this process's running time.
     led: Option<(NodeId, u64, u64)>,
     /// When this member last reported the end of its log, in this process's running time.
@@ -52,7 +55,9 @@ impl Replica {
         let held = self.driver.persisted_index();
         let is_held = self.driver.log().term(held).is_ok_and(|term| doubt.lets_vote(term, held));
         let is_voter = self.driver.voters().contains(&self.driver.id());
-        is_held || self.is_confirmed_by_leader() || (is_voter && self.doubt_waits_for().is_empty())
+        let own = (self.driver.log().term(held).unwrap_or(0), held);
+        let is_longest = is_voter && self.longest_shown().is_some_and(|end| end <= own);
+        is_held || self.is_confirmed_by_leader() || is_longest
     }
 
     /// Whether one leader has led for a while without contradicting the log, and this member has applied everything
@@ -76,22 +81,36 @@ impl Replica {
         if !is_request || message.from != from || message.term <= doubt.term || !self.driver.voters().contains(&from) {
             return;
         }
-        let without = &mut self.doubts.findings.without;
-        if doubt.lets_vote(message.log_term, message.index) {
-            without.remove(&from);
-        } else {
-            without.insert(from);
-        }
+        let end = self.doubts.findings.ends.entry(from).or_default();
+        // A report that was overtaken says less than is known.
+        *end = (message.log_term, message.index).max(*end);
     }
 
-    /// The other voters that have not yet shown that they lack the entries of a torn record.
+    /// The end of the longest log of another voter, once all of them have shown theirs. Every entry of the torn record
+    /// that was acknowledged is in a log that ends there or before: another voter holds it.
+    fn longest_shown(&self) -> Option<(u64, u64)> {
+        let own = self.driver.id();
+        let others = self.driver.voters().into_iter().filter(|id| *id != own);
+        others
+            .map(|id| self.doubts.findings.ends.get(&id).copied())
+            .try_fold((0, 0), |longest, end| Some(longest.max(end?)))
+    }
+
+    /// Whether a candidate's log is as long as that of every other voter. Such a log holds what the torn record held
+    /// that was acknowledged.
+    pub(super) fn holds_what_others_hold(&self, doubt: Doubt, message: &Message) -> bool {
+        let end = (message.log_term, message.index);
+        self.torn_doubt() == Some(doubt) && self.longest_shown().is_some_and(|longest| longest <= end)
+    }
+
+    /// The other voters that have not yet shown where their logs end.
     #[must_use]
     pub fn doubt_waits_for(&self) -> Vec<NodeId> {
         if self.torn_doubt().is_none() {
             return Vec::new();
         }
         let mut voters = self.driver.voters();
-        voters.retain(|id| *id != self.driver.id() && !self.doubts.findings.without.contains(id));
+        voters.retain(|id| *id != self.driver.id() && !self.doubts.findings.ends.contains_key(id));
         voters
     }
 

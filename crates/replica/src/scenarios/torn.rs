@@ -3,7 +3,7 @@
 
 use super::cluster::*;
 use crate::disk::{DiskOp, DiskRead};
-use crate::io::{Doubt, FatalReason, NodeId};
+use crate::io::{Doubt, FatalReason, NodeId, Serving};
 use crate::log::Repair;
 use crate::log::limits::SECTOR_BYTES;
 use wire::number::Rtype;
@@ -124,6 +124,58 @@ fn an_acknowledged_update_survives_a_lost_sector_of_its_record() {
         assert_eq!(cluster.machines[&second].doubt, None, "{which:?}");
         cluster.kill(leader);
         cluster.elect();
+    }
+}
+
+/// The leader holds the update, shows the end of its log, and dies again. The member in doubt cannot tell what its torn
+/// record held, or has only a part of it. It must not count the leader among the voters without the update.
+#[test]
+fn a_voter_that_holds_more_than_the_cut_log_is_not_counted_as_lacking_the_record() {
+    for which in [Sector::First, Sector::Last, Sector::Only] {
+        let (mut cluster, [leader, second]) = an_update_on_a_torn_record(which);
+        let third = 6 - leader - second;
+        // An entry more than the leader holds was in the record too.
+        if let Some(doubt) = cluster.machines[&second].doubt.filter(|doubt| doubt.index < u64::MAX) {
+            cluster.kill(second);
+            let doubt = Doubt { index: doubt.index + 1, ..doubt };
+            cluster.machines.get_mut(&second).unwrap().doubt = Some(doubt);
+            cluster.start(second);
+        }
+        let entry = cluster.replica(second).driver.last_index() + 1;
+        cluster.cut_off(third);
+        cluster.cut.extend([(second, leader)]);
+        cluster.start(leader);
+        cluster.run(3_000);
+        assert_eq!(cluster.leader(), None, "{which:?}: the leader gets no answers");
+        cluster.kill(leader);
+        cluster.cut.clear();
+        cluster.run(10_000);
+        assert_eq!(cluster.leader(), None, "{which:?}: both logs lack what was acknowledged");
+        assert!(cluster.machines[&second].doubt.is_some(), "{which:?}");
+        assert!(cluster.replica(second).driver.last_index() < entry);
+        cluster.start(leader);
+        cluster.run(5_000);
+        for id in cluster.alive() {
+            assert!(cluster.has(id, &which.update()), "{which:?}: {id}");
+        }
+        assert!(cluster.leader().is_some() && cluster.machines[&second].doubt.is_none(), "{which:?}");
+    }
+}
+
+/// A member whose torn record was cut may have answered queries with its entries. So it does not answer with less
+/// before it says that it may be behind.
+#[test]
+fn a_member_in_doubt_does_not_pass_for_one_that_knows_all_it_published() {
+    for which in [Sector::First, Sector::Last, Sector::Only] {
+        let (mut cluster, [_, second]) = an_update_on_a_torn_record(which);
+        let config = cluster.config(second);
+        assert!(config.start_behind_after_ms > config.start_stale_after_ms + 1_000);
+        cluster.run(config.start_stale_after_ms + 1_000);
+        let replica = cluster.replica(second);
+        assert_eq!((replica.serving(), replica.serves_behind()), (Serving::No, false), "{which:?}");
+        cluster.run(config.start_behind_after_ms);
+        let replica = cluster.replica(second);
+        assert_eq!((replica.serving(), replica.serves_behind()), (Serving::Stale, true), "{which:?}");
     }
 }
 

@@ -3,6 +3,11 @@
 //! in the order in which they were changed, up to some point. A physical block that is larger than a sector arrives
 //! whole if all of it was written, and may be spoiled, earlier octets included, if a part of it was.
 
+// Faults of the medium, and what is durable.
+mod medium;
+
+pub use medium::Durable;
+
 use super::Choose;
 use crate::disk::{DiskError, DiskOp, DiskRead};
 use crate::log::limits::SECTOR_BYTES;
@@ -29,6 +34,8 @@ struct Contents {
     durable: Vec<u8>,
     /// Writes that are not durable, oldest first.
     unsynced: Vec<(usize, Vec<u8>)>,
+    /// What the last write that was synced replaced, from which offset.
+    replaced: Option<(usize, Vec<u8>)>,
 }
 
 #[derive(Clone, Debug)]
@@ -77,7 +84,7 @@ impl MemoryDisk {
             DiskOp::Create { file, zeroed_bytes } => {
                 self.file_count += 1;
                 let octets = vec![0; *zeroed_bytes as usize];
-                let contents = Contents { current: octets.clone(), durable: Vec::new(), unsynced: vec![(0, octets)] };
+                let contents = Contents { current: octets.clone(), unsynced: vec![(0, octets)], ..Contents::default() };
                 self.files.insert(self.file_count, contents);
                 self.rename(NameChange::Set(file.clone(), self.file_count));
             }
@@ -91,10 +98,7 @@ impl MemoryDisk {
                 self.execute(&DiskOp::Write { file: file.clone(), offset: *offset, octets });
             }
             DiskOp::Sync { file } => {
-                let contents = self.contents_mut(file);
-                for (offset, octets) in std::mem::take(&mut contents.unsynced) {
-                    write(&mut contents.durable, offset, &octets);
-                }
+                self.contents_mut(file).sync();
             }
             DiskOp::Rename { from, to } => {
                 assert!(self.names.contains_key(from), "{from} is renamed and not there");
@@ -109,17 +113,20 @@ impl MemoryDisk {
         }
     }
 
-    /// Power is lost: what was not synced arrives in part.
-    pub fn crash(&mut self, choose: Choose<'_>) {
+    /// Power is lost: what was not synced arrives in part. Returns whether a process sees other octets or names than
+    /// before.
+    pub fn crash(&mut self, choose: Choose<'_>) -> bool {
         let arrived = choose(self.unsynced_names.len() as u64 + 1) as usize;
         for change in std::mem::take(&mut self.unsynced_names).into_iter().take(arrived) {
             apply(&mut self.durable_names, change);
         }
+        let mut is_changed = self.names != self.durable_names;
         self.names = self.durable_names.clone();
         self.forget_unnamed();
         for contents in self.files.values_mut() {
-            contents.crash(self.block_bytes, choose);
+            is_changed |= contents.crash(self.block_bytes, choose);
         }
+        is_changed
     }
 
     /// A sync of the file fails, and its process dies by it: what was to be written arrives in part, the kernel takes
@@ -212,9 +219,24 @@ impl DiskRead for MemoryDisk {
 }
 
 impl Contents {
-    fn crash(&mut self, block_bytes: usize, choose: Choose<'_>) {
+    fn sync(&mut self) {
+        for (offset, octets) in std::mem::take(&mut self.unsynced) {
+            let end = (offset + octets.len()).min(self.durable.len());
+            if let Some(old) = self.durable.get(offset..end) {
+                self.replaced = Some((offset, old.to_vec()));
+            }
+            write(&mut self.durable, offset, &octets);
+        }
+    }
+
+    /// Returns whether a process sees other octets than before.
+    fn crash(&mut self, block_bytes: usize, choose: Choose<'_>) -> bool {
         self.arrive(block_bytes, choose);
-        self.current = self.durable.clone();
+        let is_changed = self.current != self.durable;
+        if is_changed {
+            self.current.clone_from(&self.durable);
+        }
+        is_changed
     }
 
     /// What is not durable is so from now on in part, and the rest is not on its way any more.

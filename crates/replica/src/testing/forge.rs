@@ -60,6 +60,13 @@ pub struct Aim {
     pub epoch: u64,
 }
 
+/// Whether a frame gives the sender's vote in an election.
+#[must_use]
+pub fn grants_vote(frame: &[u8]) -> bool {
+    let Ok((_, Frame::Raft(message))) = Frame::decode(frame) else { return false };
+    message.get_msg_type() == MessageType::MsgRequestVoteResponse && !message.reject
+}
+
 impl Aim {
     /// What a liar that has read a replica's log and settings knows.
     #[must_use]

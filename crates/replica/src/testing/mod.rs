@@ -9,7 +9,7 @@ pub mod fuzz;
 // The table of repeats, for figures.
 mod repeats;
 
-pub use disk::MemoryDisk;
+pub use disk::{Durable, MemoryDisk};
 pub use repeats::Repeats;
 
 /// Draws a number below its argument, which is at least 1. The caller brings the source: a seed, or a test's input.

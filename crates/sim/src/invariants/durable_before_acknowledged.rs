@@ -10,10 +10,10 @@ use crate::disk::SimDisk;
 use crate::rng::Rng;
 use replica::io::NodeId;
 use replica::log::{Log, LogConfig};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One in so many indexes is looked at.
-const ONE_IN: u64 = 40;
+const ONE_IN: u64 = 120;
 
 /// Voters, of both halves where a configuration is being left: each needs its majority.
 pub(crate) type Voters = [Vec<NodeId>; 2];
@@ -36,24 +36,24 @@ impl DurableBeforeAcknowledged {
         self.rng.below(ONE_IN) == 0
     }
 
-    /// Somebody applied everything up to an index.
+    /// Somebody applied everything up to an index. Members whose disks are damaged since then may have held it.
     pub(crate) fn on_applied(
         &mut self,
         index: u64,
         config: &LogConfig,
         disks: &[(NodeId, &SimDisk)],
         known: BTreeSet<Voters>,
+        unreadable: &BTreeSet<NodeId>,
     ) -> Result<(), String> {
-        let mut held = Vec::new();
-        for (id, disk) in disks {
-            let (log, _repairs) = Log::open(&disk.without_unsynced(), config.clone())
-                .map_err(|error| format!("the log of {id} would not open after a crash: {error}"))?;
-            held.push((*id, log.last_index()));
+        let mut held = Held { config, disks, unreadable, last: BTreeMap::new(), broken: None };
+        let mut is_majority =
+            |[new, old]: &Voters| held.by_half(new, index) && (old.is_empty() || held.by_half(old, index));
+        let is_held = known.iter().chain(&self.known).any(&mut is_majority);
+        if let Some(broken) = held.broken {
+            return Err(broken);
         }
-        let holds = |voter: &&NodeId| held.iter().any(|(id, last)| id == *voter && *last >= index);
-        let is_half = |half: &Vec<NodeId>| half.iter().filter(holds).count() > half.len() / 2;
-        let is_majority = |[new, old]: &Voters| !new.is_empty() && is_half(new) && (old.is_empty() || is_half(old));
-        if !known.iter().chain(&self.known).any(is_majority) {
+        let held = held.last;
+        if !is_held {
             return Err(format!(
                 "{index} is applied, and on stable storage only where these reach it: {held:?}; voters {known:?}, \
                  before {:?}",
@@ -62,5 +62,48 @@ impl DurableBeforeAcknowledged {
         }
         self.known = known;
         Ok(())
+    }
+}
+
+/// Where the logs end that are opened: only as many as it takes.
+struct Held<'d> {
+    config: &'d LogConfig,
+    disks: &'d [(NodeId, &'d SimDisk)],
+    unreadable: &'d BTreeSet<NodeId>,
+    last: BTreeMap<NodeId, u64>,
+    broken: Option<String>,
+}
+
+impl Held<'_> {
+    /// Whether a majority of these holds an index.
+    fn by_half(&mut self, half: &[NodeId], index: u64) -> bool {
+        let needed = half.len() / 2 + 1;
+        let mut found = 0;
+        for (place, voter) in half.iter().enumerate() {
+            if found >= needed || found + half.len() - place < needed {
+                break;
+            }
+            found += usize::from(self.holds(*voter, index));
+        }
+        !half.is_empty() && found >= needed
+    }
+
+    fn holds(&mut self, voter: NodeId, index: u64) -> bool {
+        if let Some(last) = self.last.get(&voter) {
+            return *last >= index;
+        }
+        let Some((_, disk)) = self.disks.iter().find(|(id, _)| *id == voter) else {
+            return self.unreadable.contains(&voter);
+        };
+        match Log::open(&disk.without_unsynced(), self.config.clone()) {
+            Ok((log, _repairs)) => {
+                self.last.insert(voter, log.last_index());
+                log.last_index() >= index
+            }
+            Err(error) => {
+                self.broken = Some(format!("the log of {voter} would not open after a crash: {error}"));
+                false
+            }
+        }
     }
 }

@@ -39,9 +39,8 @@ impl RefusedLeavesNoTrace {
     /// At the end: nothing is there that clients were told is not.
     pub(crate) fn at_end(&self, id: NodeId, oracle: &Oracle, published: &SetVersion<'_>) -> Result<(), String> {
         self.on_applied(id, oracle, published)?;
-        let Some(zone) = published.zone(&main_zone()) else { return Err(format!("{id} lost its zone")) };
         for (number, update) in oracle.updates() {
-            if update.fate() == Fate::Undone && update.is_in(&zone) {
+            if update.fate() == Fate::Undone && update.is_in(published) {
                 return Err(format!("{id}: update {number} was refused or never proposed, and is there: {update:?}"));
             }
         }

@@ -24,6 +24,17 @@ impl SerialsNeverGoBack {
         Ok(())
     }
 
+    /// The disk of a member lost what it had, without a trace: the member does not know what it served.
+    pub(crate) fn forget(&mut self, id: NodeId) {
+        self.0.retain(|(member, _), _| *member != id);
+    }
+
+    /// The newest serial of a zone that any member served.
+    pub(crate) fn newest(&self, zone: &ZoneId) -> Option<Serial> {
+        let served = self.0.iter().filter(|((_, of), _)| of == zone).map(|(_, serial)| *serial);
+        served.reduce(|one, other| if other.is_newer_than(one) { other } else { one })
+    }
+
     fn on_serial(&mut self, id: NodeId, is_behind: bool, zone: ZoneId, serial: Serial) -> Result<(), String> {
         let apex = zone.apex.clone();
         let last = self.0.get(&(id, zone.clone()));

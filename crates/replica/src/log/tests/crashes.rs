@@ -188,7 +188,7 @@ fn fail(disk: &mut MemoryDisk, draws: &mut Draws) {
                 }
             }
         }
-        _ => disk.crash(&mut |bound| draws.below(bound)),
+        _ => _ = disk.crash(&mut |bound| draws.below(bound)),
     }
 }
 

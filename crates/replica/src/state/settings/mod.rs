@@ -2,6 +2,8 @@
 
 mod check;
 mod data_key;
+#[cfg(test)]
+mod hashed;
 mod items;
 mod pins;
 mod rotation;

@@ -9,7 +9,7 @@ pub(super) fn name(text: &str) -> Name {
     text.parse().unwrap()
 }
 
-fn zone() -> ZoneId {
+pub(super) fn zone() -> ZoneId {
     ZoneId { view: 0, apex: name("a.test.") }
 }
 
@@ -33,7 +33,8 @@ pub(super) fn sealed(secret: u8) -> Sealed {
     Sealed { data_key_number: 1, nonce: [0; 12], octets: vec![secret; 20] }
 }
 
-fn sample() -> Settings {
+/// Settings with something in every field.
+pub(super) fn rich() -> Settings {
     let mut settings = Settings::genesis([1; 16], &[Member { id: 1, address: "[::1]:7001".to_owned() }], 1);
     settings.add_zone(&zone(), ZoneOptions { ack: AckOption::AllLive, ..ZoneOptions::default() }, 4);
     settings.apply(&SettingsChange::RotationIn { ids: vec![1] }, 5, 0);
@@ -62,7 +63,7 @@ fn sample() -> Settings {
 
 #[test]
 fn checkpoint_items_restore_the_same_hash() {
-    let settings = sample();
+    let settings = rich();
     let mut copy = Settings::empty([0; 16]);
     settings.encode_items(|item| {
         let octets = item.finish();
@@ -120,7 +121,7 @@ fn a_zone_is_all_live_when_every_member_knows_it() {
 
 #[test]
 fn a_policy_goes_with_its_zone_and_an_empty_one_leaves_nothing() {
-    let mut settings = sample();
+    let mut settings = rich();
     assert_eq!(settings.policies().len(), 2);
     settings.apply(&SettingsChange::ZoneRemove { zone: zone() }, 12, 0);
     assert_eq!(settings.policies().keys().collect::<Vec<_>>(), [&None]);
@@ -141,7 +142,7 @@ fn a_policy_goes_with_its_zone_and_an_empty_one_leaves_nothing() {
 
 #[test]
 fn policies_have_one_bound_together() {
-    let mut settings = sample();
+    let mut settings = rich();
     let long = format!("{}.", ["a".repeat(63), "b".repeat(63), "c".repeat(63)].join("."));
     let large: String = (0..4_600).map(|number| format!("grant k{number}. name {long};\n")).collect();
     let large = rules(&large);
@@ -165,7 +166,7 @@ fn policies_have_one_bound_together() {
 
 #[test]
 fn a_key_has_two_secrets_until_the_older_is_retired() {
-    let mut settings = sample();
+    let mut settings = rich();
     let (roll, retire) = (
         |secret| SettingsChange::KeyRoll { name: name("key."), secret: sealed(secret) },
         SettingsChange::KeyRetire { name: name("key.") },
@@ -193,7 +194,7 @@ fn a_key_has_two_secrets_until_the_older_is_retired() {
 
 #[test]
 fn how_far_a_grant_goes_is_a_matter_of_the_feature_level_and_of_the_grant() {
-    let mut settings = sample();
+    let mut settings = rich();
     settings.apply(&policy_set(None, ""), 12, 0);
     let grant = |settings: &Settings| settings.rules(&name("key."), &zone()).grant;
     assert_eq!(grant(&settings), UpdateGrant::Whole);
@@ -207,7 +208,7 @@ fn how_far_a_grant_goes_is_a_matter_of_the_feature_level_and_of_the_grant() {
 
 #[test]
 fn grants_go_with_their_key_and_with_their_zone() {
-    let mut settings = sample();
+    let mut settings = rich();
     assert!(settings.is_granted(&name("KEY."), &zone(), Right::Update));
     assert!(!settings.is_granted(&name("key."), &zone(), Right::Transfer));
     let mut other = settings.clone();
@@ -247,7 +248,7 @@ fn the_zones_that_were_removed_first_are_forgotten_first() {
 
 #[test]
 fn changes_are_checked_before_they_are_proposed() {
-    let settings = sample();
+    let settings = rich();
     assert_eq!(settings.check(&key_add(9), 0), Ok(false));
     assert_eq!(settings.check(&key_add(2), 0), Err(AdminError::KeyExists));
     let join = |id, token| SettingsChange::MemberAdd { id, address: String::new(), token };
@@ -259,7 +260,7 @@ fn changes_are_checked_before_they_are_proposed() {
 
 #[test]
 fn a_token_is_used_once_and_an_id_never_comes_back() {
-    let mut settings = sample();
+    let mut settings = rich();
     assert_eq!(settings.next_id(Some(1)), 1 << 32 | 1);
     assert_eq!(settings.next_id(None), 10);
     let join = SettingsChange::MemberAdd { id: 2, address: "x".to_owned(), token: Some([2; 32]) };
@@ -272,7 +273,7 @@ fn a_token_is_used_once_and_an_id_never_comes_back() {
 
 #[test]
 fn the_role_of_a_member_stands_with_its_token_and_goes_with_it() {
-    let mut settings = sample();
+    let mut settings = rich();
     let empty = settings.hash();
     let join = SettingsChange::MemberAdd { id: 2, address: "x".to_owned(), token: Some([4; 32]) };
     assert_eq!(settings.check(&join, 0), Ok(true));

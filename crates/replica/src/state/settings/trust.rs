@@ -285,6 +285,53 @@ mod tests {
         settings.apply(&SettingsChange::Trust(change), 9, 0);
     }
 
+    /// Every field of what members know each other by is in its hash. A new field does not compile here until it has a
+    /// row.
+    #[test]
+    fn a_change_of_any_field_changes_the_hash() {
+        let mut trust = Trust::default();
+        trust.apply(&add(1));
+        trust.apply(&stands(1, 1, 1));
+        for change in [PinChange::Add([1; 32]), PinChange::Only([1; 32]), PinChange::Seen(1)] {
+            trust.pins.apply(1, &change);
+        }
+        trust.data_key.next = Some((2, [2; 32]));
+        let Trust { authorities, issuer: _, renewal: _, standings, pins: _, data_key } = &trust;
+        let Authority { certificate: _, key: _ } = &authorities[&1];
+        let Standing { accepts: _, issued_by: _, renewal: _, expires_s: _, data_key: _ } = standings[&1];
+        let DataKeyNumbers { current: _, next: _, is_due: _ } = data_key;
+        fn authority(trust: &mut Trust) -> &mut Authority {
+            trust.authorities.get_mut(&1).unwrap()
+        }
+        fn standing(trust: &mut Trust) -> &mut Standing {
+            trust.standings.get_mut(&1).unwrap()
+        }
+        let mutations: [fn(&mut Trust); 16] = [
+            |it| it.apply(&add(2)),
+            |it| authority(it).certificate[8] ^= 1,
+            |it| authority(it).key.octets[19] ^= 1,
+            |it| it.issuer += 1,
+            |it| it.renewal += 1,
+            |it| standing(it).accepts += 1,
+            |it| standing(it).issued_by += 1,
+            |it| standing(it).renewal += 1,
+            |it| standing(it).expires_s += 1,
+            |it| standing(it).data_key += 1,
+            |it| it.pins.apply(1, &PinChange::Add([2; 32])),
+            |it| it.pins.apply(2, &PinChange::Seen(1)),
+            |it| it.data_key.current += 1,
+            |it| it.data_key.next = Some((3, [2; 32])),
+            |it| it.data_key.next = Some((2, [3; 32])),
+            |it| it.data_key.is_due = true,
+        ];
+        let mut hashes = std::collections::BTreeSet::from([trust.hash()]);
+        for (place, mutate) in mutations.iter().enumerate() {
+            let mut mutated = trust.clone();
+            mutate(&mut mutated);
+            assert!(hashes.insert(mutated.hash()), "mutation {place} leaves the hash as it is");
+        }
+    }
+
     #[test]
     fn an_authority_is_replaced_in_steps_that_wait_for_all() {
         let (mut settings, use_2, remove_1) =

@@ -1,0 +1,96 @@
+//! Faults at the moments that matter: in a third of the seeds a member is struck right when such a moment comes.
+
+use crate::faults::DOWN_US;
+use crate::simulation::{Event, Simulation};
+use crate::swarm::{Boundary, FaultKind};
+use replica::io::{AdminCommand, NodeId, Role};
+
+/// Moments that are struck, in parts of a million.
+const STRUCK_PPM: u64 = 150_000;
+/// Votes are rare, and a strike right after one is the only way to see whether it was stored first.
+const VOTE_PPM: u64 = 500_000;
+/// Time between two strikes, so that the cluster gets something done.
+const PAUSE_US: u64 = 300_000;
+/// How late a strike comes at most.
+const LATE_US: u64 = 20_000;
+/// How long a machine is off that gave its vote: short, so that it may vote again in the same election.
+const VOTER_DOWN_US: (u64, u64) = (1_000, 60_000);
+/// How a member is struck.
+const STRIKES: [FaultKind; 7] = [
+    FaultKind::PowerLoss,
+    FaultKind::Kill,
+    FaultKind::SyncError,
+    FaultKind::Pause,
+    FaultKind::ClockStop,
+    FaultKind::DiskHang,
+    FaultKind::Partition,
+];
+
+impl Simulation {
+    /// Such a moment comes at a member. Most are let pass.
+    pub(crate) fn boundary(&mut self, boundary: Boundary, id: NodeId) {
+        if !self.is_struck(boundary, STRUCK_PPM) {
+            return;
+        }
+        let Some(&kind) = self.faults_rng.pick(&STRIKES) else { return };
+        let in_us = self.faults_rng.below(LATE_US);
+        self.events.after(in_us, Event::Strike { kind, id });
+    }
+
+    fn is_struck(&mut self, boundary: Boundary, ppm: u64) -> bool {
+        if self.setup.swarm.aim != Some(boundary) || !self.has_faults || self.events.now_us() < self.struck_until_us {
+            return false;
+        }
+        let is_struck = self.faults_rng.happens(ppm);
+        if is_struck {
+            self.struck_until_us = self.events.now_us() + PAUSE_US;
+            self.count.boundaries_struck += 1;
+        }
+        is_struck
+    }
+
+    /// A member has given its vote: the frame is on its way. Power goes before anything else is stored.
+    pub(crate) fn votes(&mut self, id: NodeId) {
+        if self.is_struck(Boundary::Vote, VOTE_PPM) {
+            self.die(id, FaultKind::PowerLoss, VOTER_DOWN_US);
+        }
+    }
+
+    /// A member campaigns, leads, or follows another.
+    pub(crate) fn role_changes(&mut self, id: NodeId, role: Role) {
+        if role != Role::Follower {
+            self.boundary(Boundary::Election, id);
+        }
+    }
+
+    /// A member is asked for a command.
+    pub(crate) fn boundary_of_command(&mut self, command: &AdminCommand, to: NodeId) {
+        match command {
+            AdminCommand::AddNode { .. }
+            | AdminCommand::RemoveNode { .. }
+            | AdminCommand::SetVote { .. }
+            | AdminCommand::ReplaceNode { .. }
+            | AdminCommand::Join { .. } => self.boundary(Boundary::ConfChange, self.leader().unwrap_or(to)),
+            AdminCommand::Checkpoint => self.boundary(Boundary::Checkpoint, to),
+            _ => {}
+        }
+    }
+
+    /// An update was told whose place in the table of repeats may be that of the oldest one.
+    pub(crate) fn boundary_of_told(&mut self, id: NodeId) {
+        if self.count.acknowledged > self.setup.session_count_max as u64 {
+            self.boundary(Boundary::Eviction, id);
+        }
+    }
+
+    /// Strikes what was aimed at, if it is still there.
+    pub(crate) fn strike_now(&mut self, kind: FaultKind, id: NodeId) {
+        if !self.has_faults || self.machines[&id].is_gone {
+            return;
+        }
+        match kind {
+            FaultKind::PowerLoss | FaultKind::Kill | FaultKind::SyncError => self.die(id, kind, DOWN_US),
+            kind => self.strike(kind, id),
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! What the administrator asks for: every command that there is, as far as the seed drew it.
+
+use crate::administrator::{ZoneAim, grant, imported_records, revoke};
+use crate::simulation::Simulation;
+use crate::swarm::CommandKind;
+use crate::updates::{self, KEY, SECRETS, main_zone, name, zone_id};
+use replica::io::{
+    AckOption, AdminCommand, Contents, KeyAlgorithm, LimitsChange, NodeId, OptionsChange, Replacement, Right,
+    SerialPolicyOption, StaleOption, ZoneOptions,
+};
+use replica::policy::Revision;
+use replica::policy::text::parse_policy;
+use std::sync::Arc;
+
+/// Zones that come and go.
+const IMPORTED: u64 = 4;
+/// Records of a zone that takes several chunks.
+pub(crate) const LARGE: u64 = 2_500;
+/// Kinds that are tried until one makes sense.
+const TRIES: usize = 4;
+/// A member that never was.
+const NO_NODE: NodeId = 999;
+/// A token that nobody made.
+const NO_TOKEN: [u8; 32] = [255; 32];
+
+/// What happens next.
+pub(crate) enum Next {
+    /// A member is asked for this.
+    Send(NodeId, AdminCommand, Option<ZoneAim>),
+    /// Something was done that needs no member's answer.
+    Done(CommandKind),
+}
+
+/// The draws of one command.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Drawn {
+    pub(crate) to: NodeId,
+    pub(crate) salt: u8,
+    pub(crate) nonce: [u8; 12],
+}
+
+impl Simulation {
+    /// The next command, through that member if possible.
+    pub(crate) fn choose_command(&mut self, to: NodeId) -> Option<Next> {
+        if self.administrator.is_revoked() {
+            return Some(Next::Send(to, grant(), None));
+        }
+        if self.must_change_members()
+            && let Some(command) = self.choose_membership()
+        {
+            return Some(Next::Send(to, command, None));
+        }
+        for _ in 0..TRIES {
+            let kind = self.administrator.pick_kind(&self.setup.swarm)?;
+            let drawn = Drawn { to, salt: self.administrator.draw(200) as u8 + 32, nonce: self.administrator.nonce() };
+            if let Some(next) = self.make_command(kind, drawn) {
+                return Some(next);
+            }
+        }
+        None
+    }
+
+    fn make_command(&mut self, kind: CommandKind, drawn: Drawn) -> Option<Next> {
+        let Drawn { to, salt, nonce } = drawn;
+        let key = name(&format!("key-{}.", salt % 4));
+        let command = match kind {
+            CommandKind::AddZone
+            | CommandKind::ReplaceZone
+            | CommandKind::RemoveZone
+            | CommandKind::SetZoneOptions
+            | CommandKind::SetAck => return self.zone_command(kind, drawn),
+            CommandKind::AddKey => {
+                let (algorithm, secret) = (KeyAlgorithm::HmacSha512, vec![salt; 64]);
+                AdminCommand::AddKey { name: key, algorithm, secret, nonce }
+            }
+            CommandKind::RollKey => return Some(Next::Send(to, self.roll_key(drawn), None)),
+            CommandKind::RetireKey if self.administrator.is_rolled() && salt % 2 == 0 => {
+                AdminCommand::RetireKey { name: name(KEY) }
+            }
+            CommandKind::RetireKey => AdminCommand::RetireKey { name: key },
+            CommandKind::SetPolicy => self.set_policy(to, salt),
+            CommandKind::RemoveKey => AdminCommand::RemoveKey { name: key },
+            CommandKind::Grant => AdminCommand::Grant { key, zone: Some(main_zone()), right: Right::Transfer },
+            CommandKind::Revoke if salt % 2 == 0 => revoke(),
+            CommandKind::Revoke => AdminCommand::Revoke { key, zone: Some(main_zone()), right: Right::Transfer },
+            CommandKind::AddNode
+            | CommandKind::RemoveNode
+            | CommandKind::MoveNode
+            | CommandKind::SetVote
+            | CommandKind::ReplaceNode
+            | CommandKind::CreateToken
+            | CommandKind::RevokeToken
+            | CommandKind::Join => self.node_command(kind, drawn)?,
+            CommandKind::RaiseFeatureLevel => AdminCommand::RaiseFeatureLevel,
+            CommandKind::TransferLeader if salt % 3 == 0 => {
+                AdminCommand::TransferLeader { to: Some(self.founder(salt)) }
+            }
+            CommandKind::TransferLeader => AdminCommand::TransferLeader { to: None },
+            CommandKind::Checkpoint => AdminCommand::Checkpoint,
+            CommandKind::Everywhere => AdminCommand::Everywhere,
+            CommandKind::AddAuthority
+            | CommandKind::UseAuthority
+            | CommandKind::RemoveAuthority
+            | CommandKind::Renew
+            | CommandKind::BeginDataKey
+            | CommandKind::UseDataKey
+            | CommandKind::Reseal
+            | CommandKind::Stand
+            | CommandKind::AddPin
+            | CommandKind::SeePins
+            | CommandKind::UsePin => return self.trust_command(kind, drawn),
+            CommandKind::Upgrade => return self.upgrade(drawn).then_some(Next::Done(kind)),
+            CommandKind::Restore => return self.restore_aside(drawn).then_some(Next::Done(kind)),
+            CommandKind::Recover => return self.recover_aside(drawn).then_some(Next::Done(kind)),
+        };
+        Some(Next::Send(to, command, None))
+    }
+
+    fn founder(&self, salt: u8) -> NodeId {
+        1 + u64::from(salt) % self.setup.members
+    }
+
+    fn zone_command(&mut self, kind: CommandKind, Drawn { to, salt, .. }: Drawn) -> Option<Next> {
+        let apex = format!("z{}.test.", self.administrator.draw(IMPORTED));
+        let is_large = self.administrator.draw(100) < 15;
+        let count = if is_large { LARGE + self.administrator.draw(500) } else { 3 + self.administrator.draw(40) };
+        let zone = zone_id(&apex);
+        let serial_policy = [SerialPolicyOption::Increment, SerialPolicyOption::UnixTime, SerialPolicyOption::Date]
+            [usize::from(salt % 3)];
+        let stale = if salt % 3 == 0 { StaleOption::Expire } else { StaleOption::Serve };
+        let (command, aim) = match kind {
+            CommandKind::AddZone => {
+                if !self.oracle.imported_mut(&zone.apex).now.contains(&None) {
+                    return None;
+                }
+                let options = ZoneOptions { serial_policy, stale, ..ZoneOptions::default() };
+                let contents = Contents::new(&zone, imported_records(&apex, count, salt)).ok()?;
+                (AdminCommand::AddZone { zone, options, contents }, Some((apex, Some(count))))
+            }
+            CommandKind::ReplaceZone => {
+                let published = self.machines[&to].replica.as_ref()?.zones().published();
+                let old = published.zone(&zone)?;
+                let replacement = Replacement::new(&old, imported_records(&apex, count, salt)).ok()?;
+                (AdminCommand::ReplaceZone { zone, replacement }, Some((apex, Some(count))))
+            }
+            CommandKind::RemoveZone => (AdminCommand::RemoveZone { zone }, Some((apex, None))),
+            CommandKind::SetAck => {
+                let ack = if salt % 2 == 0 { AckOption::AllLive } else { AckOption::Majority };
+                let zone = if salt % 3 == 0 { zone } else { main_zone() };
+                (
+                    AdminCommand::SetZoneOptions {
+                        zone,
+                        change: OptionsChange { ack: Some(ack), ..Default::default() },
+                    },
+                    None,
+                )
+            }
+            _ => {
+                let records_max = (salt % 5 == 0).then_some(u32::from(salt) * 100);
+                let limits = LimitsChange { records_max, ..LimitsChange::NONE };
+                let change =
+                    OptionsChange { serial_policy: Some(serial_policy), stale: Some(stale), ack: None, limits };
+                (AdminCommand::SetZoneOptions { zone, change }, None)
+            }
+        };
+        Some(Next::Send(to, command, aim))
+    }
+
+    /// The clients' key gets its second secret once in a run: a command that comes true late does nothing more then.
+    fn roll_key(&self, Drawn { salt, nonce, .. }: Drawn) -> AdminCommand {
+        if salt % 2 == 0 && !self.administrator.is_rolled() {
+            let (algorithm, secret) = (KeyAlgorithm::HmacSha256, SECRETS[1].to_vec());
+            return AdminCommand::RollKey { name: name(KEY), algorithm, secret, nonce };
+        }
+        let (algorithm, secret) = (KeyAlgorithm::HmacSha512, vec![salt; 64]);
+        AdminCommand::RollKey { name: name(&format!("key-{}.", salt % 4)), algorithm, secret, nonce }
+    }
+
+    fn set_policy(&mut self, to: NodeId, salt: u8) -> AdminCommand {
+        let rules = match self.administrator.choose_policy(salt) {
+            0 => String::new(),
+            policy => updates::rules_of(policy),
+        };
+        let policy = parse_policy(&rules).expect("the simulator's own rules are rules");
+        let expected = salt.is_multiple_of(3).then(|| self.known_rules(to));
+        AdminCommand::SetPolicy { zone: Some(main_zone()), policy: Arc::new(policy), expected }
+    }
+
+    /// The rules that a member shows, which may be old ones.
+    fn known_rules(&self, member: NodeId) -> Revision {
+        let known = self.machines[&member].replica.as_ref().map(|replica| replica.policies().0).unwrap_or_default();
+        known.get(&Some(main_zone())).cloned().unwrap_or_default().revision()
+    }
+
+    /// A command about members. Where none makes sense now, one is asked for that must be refused.
+    fn node_command(&mut self, kind: CommandKind, Drawn { salt, nonce, .. }: Drawn) -> Option<AdminCommand> {
+        let may_join = self.ids().len() <= self.setup.members as usize && !self.membership.has_dead();
+        Some(match kind {
+            CommandKind::AddNode if may_join => self.add_node(),
+            CommandKind::AddNode => AdminCommand::AddNode { node: 1, address: "[::1]:7001".into() },
+            CommandKind::Join => match self.membership.token().filter(|_| may_join) {
+                Some(_) => self.join()?,
+                None => AdminCommand::Join { digest: NO_TOKEN, address: "[::1]:7999".into() },
+            },
+            CommandKind::CreateToken if self.membership.token().is_none() => self.create_token(),
+            CommandKind::CreateToken => {
+                let digest = [[salt; 20].as_slice(), &nonce].concat().try_into().unwrap_or(NO_TOKEN);
+                AdminCommand::CreateToken { digest, life_ms: 1_000, is_learner: false }
+            }
+            CommandKind::RevokeToken => {
+                let digest = self.membership.token().filter(|_| salt % 2 == 0).unwrap_or(NO_TOKEN);
+                AdminCommand::RevokeToken { digest }
+            }
+            CommandKind::MoveNode => {
+                let id = self.founder(salt);
+                AdminCommand::MoveNode { id, address: format!("[::1]:{}", 8_000 + u32::from(salt)) }
+            }
+            // Twice as often given as taken, so that the cluster can bear to lose some.
+            CommandKind::SetVote => {
+                let votes = salt % 3 != 0 || self.membership.has_dead() || self.damaged.is_some();
+                AdminCommand::SetVote { id: self.founder(salt), votes }
+            }
+            CommandKind::RemoveNode | CommandKind::ReplaceNode => match self.choose_leaving(kind) {
+                Some(command) => command,
+                None if kind == CommandKind::RemoveNode => AdminCommand::RemoveNode { id: NO_NODE },
+                None => AdminCommand::ReplaceNode { gone: NO_NODE, new: NO_NODE + 1 },
+            },
+            _ => return None,
+        })
+    }
+}

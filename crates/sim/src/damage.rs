@@ -1,0 +1,252 @@
+//! Disks that lose or change what they hold, and what the operator does about it.
+//!
+//! A disk is damaged while its process does not run, so that the next start meets it. One member at a time is damaged,
+//! and only while the other voters are a majority without it: the promise is about a majority of intact disks.
+//!
+//! Most damage is found by the member itself. Some leaves no trace: a rolled-back disk, or a lost last record without
+//! its seal (docs/consensus-rules.md, "A torn last record"). The promise covers that only where every other voter still
+//! has all that this one lost, so elsewhere the simulator takes such damage back.
+
+use crate::faults::DOWN_US;
+use crate::invariants::Checked;
+use crate::simulation::{Event, Simulation};
+use crate::swarm::FaultKind;
+use replica::OpenError;
+use replica::disk::DiskRead;
+use replica::io::{AdminCommand, Doubt, Input, NodeId, Role};
+use replica::log::{Log, Repair, TornRecord};
+use replica::testing::MemoryDisk;
+use std::collections::BTreeSet;
+
+/// A sector of the disk.
+const SECTOR: usize = 512;
+/// Damage to the end of a log, where the newest entries are, in parts of a million.
+const TAIL_PPM: u64 = 400_000;
+
+/// The member whose disk is damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Damaged {
+    pub(crate) id: NodeId,
+    /// What was applied anywhere when it happened: a member that has that much again is whole.
+    floor: u64,
+}
+
+/// The end of a log, and what it promised.
+struct Promised {
+    last: (u64, u64),
+    term: u64,
+    vote: u64,
+}
+
+impl Promised {
+    fn of(log: &Log) -> Option<Self> {
+        let last = log.last_index();
+        let hard = log.hard_state();
+        Some(Self { last: (log.term(last).ok()?, last), term: hard.term, vote: hard.vote })
+    }
+
+    /// Whether the member that opens this log afterwards does not know what it lacks.
+    fn is_lost_silently(&self, after: &Log, repairs: &[Repair]) -> bool {
+        let told = repairs.iter().find_map(|repair| match repair {
+            Repair::TailCut { record, .. } => Some(*record),
+            Repair::VoteCopy => None,
+        });
+        let is_told = match told {
+            Some(TornRecord::Unknown) => true,
+            Some(TornRecord::Entries { last }) => last.index >= self.last.1,
+            Some(TornRecord::Empty) | None => false,
+        };
+        let hard = after.hard_state();
+        let keeps_vote =
+            hard.term > self.term || (hard.term == self.term && (self.vote == 0 || hard.vote == self.vote));
+        !keeps_vote || (after.last_index() < self.last.1 && !is_told)
+    }
+}
+
+impl Simulation {
+    /// A member dies, and its disk is damaged before it starts again.
+    pub(crate) fn damage_later(&mut self, id: NodeId, kind: FaultKind) {
+        if !self.may_damage(id) || self.machines[&id].damage.is_some() {
+            return;
+        }
+        self.machine(id).damage = Some(kind);
+        let dies_by = if self.faults_rng.happens(500_000) { FaultKind::PowerLoss } else { FaultKind::Kill };
+        self.die(id, dies_by, DOWN_US);
+    }
+
+    /// Whether the promise allows that this disk is damaged now.
+    fn may_damage(&self, id: NodeId) -> bool {
+        let is_intact = self.damaged.is_none() && !self.membership.has_dead();
+        is_intact && !self.machines[&id].is_gone && !self.administrator.takes_vote() && self.can_spare_one()
+    }
+
+    /// Damages a disk before its process starts.
+    pub(crate) fn damage_now(&mut self, id: NodeId) {
+        let Some(kind) = self.machine(id).damage.take() else { return };
+        let config = self.setup.log.clone();
+        if !self.has_faults || !self.may_damage(id) {
+            return;
+        }
+        let Ok((log, _)) = Log::open(&self.machines[&id].disk, config.clone()) else { return };
+        let Some(promised) = Promised::of(&log) else { return };
+        let (before, doubt) = (self.machine(id).disk.contents().clone(), self.machines[&id].doubt);
+        if !self.apply_damage(id, kind) {
+            return;
+        }
+        let opened = Log::open(&self.machines[&id].disk, config);
+        let is_silent = match &opened {
+            Ok((after, repairs)) => promised.is_lost_silently(after, repairs),
+            Err(_) => false,
+        };
+        if is_silent && !self.others_hold(id, &promised) {
+            *self.machine(id).disk.contents() = before;
+            self.machine(id).doubt = doubt;
+            return;
+        }
+        let is_found = opened.is_err();
+        let end = opened.as_ref().map(|(log, repairs)| (log.last_index(), log.hard_state().clone(), repairs));
+        self.trace.say(self.events.now_us(), || {
+            let Promised { last, term, vote } = promised;
+            format!("{id} promised {last:?}, term {term}, vote {vote}; {kind:?} leaves {end:?}")
+        });
+        self.trace.note(self.events.now_us(), id, "damage", &[kind as u64, is_silent.into(), is_found.into()], &[]);
+        self.begins(kind, 0);
+        self.count.disks_damaged += 1;
+        self.damaged = Some(Damaged { id, floor: self.applied_max });
+        if kind == FaultKind::RolledBack || is_silent {
+            // It does not know what it served.
+            self.invariants.serials.forget(id);
+        }
+    }
+
+    /// Returns whether anything changed.
+    fn apply_damage(&mut self, id: NodeId, kind: FaultKind) -> bool {
+        if kind == FaultKind::RolledBack {
+            let machine = self.machine(id);
+            machine.doubt = machine.snapshot_doubt;
+            let is_possible = machine.disk.snapshot().is_some();
+            machine.disk.roll_back();
+            return is_possible;
+        }
+        let Self { machines, faults_rng: rng, .. } = self;
+        let disk = machines.get_mut(&id).expect("it was looked at").disk.contents();
+        let used = |disk: &MemoryDisk, file: &str| {
+            let octets = disk.octets(file).unwrap_or_default();
+            octets
+                .iter()
+                .rposition(|octet| *octet != 0)
+                .map_or(0, |last| (last + 1).div_ceil(SECTOR).min(octets.len() / SECTOR))
+        };
+        let files = disk.list().unwrap_or_default().into_iter().map(|(file, _)| file);
+        let files: Vec<_> = files.map(|file| (used(disk, &file), file)).filter(|(sectors, _)| *sectors > 0).collect();
+        let Some((sectors, file)) = rng.pick(&files) else { return false };
+        let is_tail = rng.happens(TAIL_PPM);
+        let sector = if is_tail { *sectors as u64 - 1 } else { rng.below(*sectors as u64) } as usize;
+        let octets = disk.octets(file).unwrap_or_default();
+        let old = octets[sector * SECTOR..][..SECTOR].to_vec();
+        let (at, new) = match kind {
+            FaultKind::BitFlip => {
+                disk.flip(file, (sector * SECTOR) * 8 + rng.below(SECTOR as u64 * 8) as usize);
+                return true;
+            }
+            FaultKind::ZeroedSector => (sector, vec![0; SECTOR]),
+            FaultKind::MisdirectedSector => (rng.below(*sectors as u64) as usize, old),
+            _ => match rng.pick(&disk.replaced_sectors(file)) {
+                Some((offset, before)) => (offset / SECTOR, before.clone()),
+                None => return false,
+            },
+        };
+        let is_changed = disk.octets(file).is_some_and(|octets| octets[at * SECTOR..][..SECTOR] != new);
+        disk.put_sector(file, at * SECTOR, &new);
+        is_changed
+    }
+
+    /// Whether every other voter has durably what this one promised, so that nothing depends on it: the entries, and a
+    /// term in which no vote of this one can count any more.
+    fn others_hold(&self, id: NodeId, promised: &Promised) -> bool {
+        let replicas = || self.machines.values().filter_map(|machine| machine.replica.as_ref());
+        let voters: BTreeSet<_> = replicas().flat_map(|replica| replica.voters().concat()).collect();
+        let holds = |voter: &NodeId| {
+            let Some(machine) = self.machines.get(voter) else { return false };
+            let Ok((log, _)) = Log::open(&machine.disk.without_unsynced(), self.setup.log.clone()) else {
+                return false;
+            };
+            let (term, index) = promised.last;
+            let is_campaigning = machine.replica.as_ref().is_some_and(|replica| {
+                let status = replica.brief_status();
+                status.role == Role::Candidate && status.term <= promised.term
+            });
+            let has_entry = log.first_index() > index || log.term(index).is_ok_and(|of| of == term);
+            has_entry && log.last_index() >= index && log.hard_state().term >= promised.term && !is_campaigning
+        };
+        voters.len() > 1 && voters.iter().filter(|voter| **voter != id).all(holds)
+    }
+
+    /// Snapshots of disks are taken, for those that will be rolled back.
+    pub(crate) fn take_snapshot(&mut self, id: NodeId) {
+        if self.setup.swarm.has_fault(FaultKind::RolledBack) {
+            let machine = self.machine(id);
+            machine.disk.take_snapshot();
+            machine.snapshot_doubt = machine.doubt;
+        }
+    }
+
+    /// A member does not open. After an error of the disk the operator starts it again; a damaged member is given up,
+    /// and another takes its vote.
+    pub(crate) fn does_not_open(&mut self, id: NodeId, error: &OpenError) -> Checked {
+        let is_read_error = format!("{error:?}").contains("os error 5");
+        if is_read_error {
+            self.trace.note(self.events.now_us(), id, "read error", &[], &[]);
+            let in_us = self.faults_rng.between(DOWN_US.0, DOWN_US.1);
+            self.events.after(in_us, Event::Restart(id));
+            return Ok(());
+        }
+        if self.damaged.is_none_or(|damaged| damaged.id != id) {
+            return Err(self.violation("members_stay_sound", format!("{id} does not open: {error}")));
+        }
+        self.trace.note(self.events.now_us(), id, "quarantine", &[], &[]);
+        self.trace.say(self.events.now_us(), || format!("{id} does not open: {error}"));
+        self.machine(id).is_gone = true;
+        self.count.quarantined += 1;
+        self.membership.note_dead(id);
+        Ok(())
+    }
+
+    /// A leader says that a member lost entries. That is right only of a damaged one.
+    pub(crate) fn contradicted(&mut self, id: NodeId, doubt: Doubt) -> Checked {
+        if self.damaged.is_none_or(|damaged| damaged.id != id) {
+            return Err(self.violation("members_stay_sound", format!("{id} lacks what it acknowledged: {doubt:?}")));
+        }
+        let was_doubted = self.machines[&id].doubt.is_some();
+        self.machine(id).doubt = Some(doubt);
+        if was_doubted && let Some(leader) = self.leader() {
+            // What the log advises: another leader fills the member up.
+            self.requests += 1;
+            let command = AdminCommand::TransferLeader { to: None };
+            self.deliver(leader, Input::Admin { request_id: self.requests, command });
+        }
+        self.ends_itself(id, "contradicted");
+        Ok(())
+    }
+
+    /// A damaged member is whole again once it has all that there was, and no doubt.
+    pub(crate) fn look_at_damaged(&mut self, id: NodeId) {
+        let Some(damaged) = self.damaged.filter(|damaged| damaged.id == id) else { return };
+        let machine = &self.machines[&id];
+        let is_up = |replica: &replica::Replica| replica.state_hash().0 >= damaged.floor && replica.doubt().is_none();
+        if machine.doubt.is_none() && machine.replica.as_ref().is_some_and(is_up) {
+            self.damaged = None;
+            self.count.damage_survived += 1;
+        }
+    }
+
+    /// A member that was given up is no member any more.
+    pub(crate) fn forget_damaged(&mut self, members: &[NodeId]) {
+        self.damaged = self.damaged.filter(|damaged| members.contains(&damaged.id));
+    }
+
+    /// Whether a log that does not open is that of a damaged disk.
+    pub(crate) fn is_damage_of(&self, id: NodeId) -> bool {
+        self.damaged.is_some_and(|damaged| damaged.id == id) || self.machines[&id].is_gone
+    }
+}

@@ -1,0 +1,163 @@
+//! A model of the settings without Raft: what the administrator was told of each. At the end every member must hold it.
+//!
+//! A command whose outcome is unknown may come true at any time, so what it is about is not judged any more.
+
+use replica::Replica;
+use replica::io::{AdminCommand, NodeId, OptionsChange, TrustCommand, ZoneOptions};
+use std::collections::BTreeMap;
+use wire::name::Name;
+use zone::ZoneId;
+
+/// Something that an administrator decides.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Item {
+    /// A key: its algorithm, and whether it has two secrets.
+    Key(Name),
+    /// A grant of a key.
+    Grant(Name, Option<ZoneId>, String),
+    /// The options of a zone.
+    Options(ZoneId),
+    /// The address of a member.
+    Address(NodeId),
+    /// The authority that issues.
+    Issuer,
+    /// The data key that seals.
+    DataKey,
+}
+
+/// What is known of an item; `None` when nobody can tell.
+type Value = Option<String>;
+
+/// What was decided.
+#[derive(Debug, Default)]
+pub(crate) struct Decided(BTreeMap<Item, Option<Value>>, BTreeMap<ZoneId, ZoneOptions>);
+
+impl Decided {
+    /// What became of a command: it was done, or nobody knows.
+    pub(crate) fn settled(&mut self, command: &AdminCommand, is_done: Option<bool>) {
+        if is_done == Some(false) {
+            return;
+        }
+        for (item, value) in self.effects(command) {
+            self.0.insert(item, is_done.map(|_| value));
+        }
+        if let (AdminCommand::SetZoneOptions { zone, .. } | AdminCommand::AddZone { zone, .. }, None) =
+            (command, is_done)
+        {
+            self.1.remove(zone);
+        }
+    }
+
+    fn effects(&mut self, command: &AdminCommand) -> Vec<(Item, Value)> {
+        let key = |name: &Name, algorithm: &str, is_rolling: bool| {
+            (Item::Key(name.clone()), Some(format!("{algorithm} {is_rolling}")))
+        };
+        let algorithm_of =
+            |name_: &Name| if name_.to_string().starts_with("key-") { "HmacSha512" } else { "HmacSha256" };
+        let grant =
+            |key: &Name, zone: &Option<ZoneId>, right| Item::Grant(key.clone(), zone.clone(), format!("{right:?}"));
+        match command {
+            AdminCommand::AddKey { name, algorithm, .. } => vec![key(name, &format!("{algorithm:?}"), false)],
+            AdminCommand::RollKey { name, .. } => vec![key(name, algorithm_of(name), true)],
+            AdminCommand::RetireKey { name } => vec![key(name, algorithm_of(name), false)],
+            AdminCommand::RemoveKey { name } => {
+                let of_key = |item: &&Item| matches!(item, Item::Grant(of, ..) if of == name);
+                let grants = self.0.keys().filter(of_key).cloned().map(|item| (item, None)).collect::<Vec<_>>();
+                grants.into_iter().chain([(Item::Key(name.clone()), None)]).collect()
+            }
+            AdminCommand::Grant { key, zone, right } => vec![(grant(key, zone, right), Some(String::new()))],
+            AdminCommand::Revoke { key, zone, right } => vec![(grant(key, zone, right), None)],
+            AdminCommand::AddZone { zone, options, .. } => {
+                self.1.insert(zone.clone(), *options);
+                vec![(Item::Options(zone.clone()), Some(format!("{options:?}")))]
+            }
+            AdminCommand::SetZoneOptions { zone, change } => self.options_changed(zone, *change),
+            AdminCommand::RemoveZone { zone } => {
+                self.1.remove(zone);
+                vec![(Item::Options(zone.clone()), None)]
+            }
+            AdminCommand::MoveNode { id, address } => vec![(Item::Address(*id), Some(address.clone()))],
+            AdminCommand::RemoveNode { id } | AdminCommand::ReplaceNode { gone: id, .. } => {
+                vec![(Item::Address(*id), None)]
+            }
+            // The first authority issues at once.
+            AdminCommand::Trust(TrustCommand::AddAuthority { number: 1, .. }) if self.has_no_issuer() => {
+                vec![(Item::Issuer, Some("1".into()))]
+            }
+            AdminCommand::Trust(TrustCommand::UseAuthority { number }) => {
+                vec![(Item::Issuer, Some(number.to_string()))]
+            }
+            AdminCommand::Trust(TrustCommand::UseDataKey { number }) => vec![(Item::DataKey, Some(number.to_string()))],
+            _ => Vec::new(),
+        }
+    }
+
+    fn has_no_issuer(&self) -> bool {
+        self.0.get(&Item::Issuer).is_none_or(|issuer| *issuer == Some(Some("0".into())))
+    }
+
+    fn options_changed(&mut self, zone: &ZoneId, change: OptionsChange) -> Vec<(Item, Value)> {
+        let Some(options) = self.1.get_mut(zone) else { return Vec::new() };
+        *options = change.of(*options);
+        vec![(Item::Options(zone.clone()), Some(format!("{options:?}")))]
+    }
+
+    /// At the end a member holds what was decided.
+    pub(crate) fn compare(&self, id: NodeId, replica: &Replica) -> Result<(), String> {
+        for (item, expected) in &self.0 {
+            let found = found(item, replica);
+            match expected {
+                Some(expected) if *expected != found => {
+                    return Err(format!("{id}: {item:?} is {found:?}, decided was {expected:?}"));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// How many items can be judged.
+    pub(crate) fn known(&self) -> u64 {
+        self.0.values().flatten().count() as u64
+    }
+}
+
+fn found(item: &Item, replica: &Replica) -> Value {
+    match item {
+        Item::Key(name) => replica.key(name).map(|key| format!("{:?} {}", key.algorithm, key.is_rolling)),
+        Item::Grant(key, zone, right) => {
+            let grants = replica.key(key)?.grants;
+            let is_it = |(of, what): &(Option<ZoneId>, _)| of == zone && format!("{what:?}") == *right;
+            grants.iter().any(is_it).then(String::new)
+        }
+        Item::Options(zone) => replica.zone_options(zone).map(|options| format!("{options:?}")),
+        Item::Address(id) => {
+            let members = replica.trust().members;
+            members.into_iter().find(|member| member.id == *id).map(|member| member.address)
+        }
+        Item::Issuer => Some(replica.trust().issuer.to_string()),
+        Item::DataKey => Some(replica.trust().data_key.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::updates::name;
+    use replica::io::Right;
+
+    #[test]
+    fn what_was_decided_is_known_until_nobody_can_tell() {
+        let mut decided = Decided::default();
+        let grant = AdminCommand::Grant { key: name("a."), zone: None, right: Right::Transfer };
+        decided.settled(&grant, Some(false));
+        assert_eq!(decided.known(), 0);
+        decided.settled(&grant, Some(true));
+        let item = Item::Grant(name("a."), None, "Transfer".into());
+        assert_eq!(decided.0[&item], Some(Some(String::new())));
+        decided.settled(&AdminCommand::RemoveKey { name: name("a.") }, Some(true));
+        assert_eq!(decided.0[&item], Some(None));
+        decided.settled(&grant, None);
+        assert_eq!((decided.0[&item].clone(), decided.known()), (None, 1));
+    }
+}

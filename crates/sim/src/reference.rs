@@ -1,0 +1,270 @@
+//! A model of zones without Raft: plain maps, and what RFC 2136 makes of the updates that clients sent. It judges the
+//! contents of members record by record, so that the state hash need not be trusted.
+//!
+//! Each name of the model's zone is written by one client, one update after the other. Every update adds a record that
+//! only it adds (its mark), so the marks that a member shows tell which updates it has applied.
+
+use crate::oracle::Oracle;
+use crate::rng::Rng;
+use crate::updates::{
+    FIRST_SERIAL, Kind, REGISTERS, apex_records, churn_zone, counter_record, main_zone, name, register_record,
+};
+use replica::io::NodeId;
+use replica::update::client::UpdateBuilder;
+use std::collections::{BTreeMap, BTreeSet};
+use wire::name::Name;
+use wire::number::{Rcode, Rtype};
+use zone::Zone;
+use zone::set::SetVersion;
+
+/// What one name holds: by type, the TTL and the records.
+pub(crate) type Rrsets = BTreeMap<u16, (u32, BTreeSet<Vec<u8>>)>;
+/// A whole zone.
+type Contents = BTreeMap<(Name, u16, Vec<u8>), u32>;
+
+/// Changes of one update.
+const CHANGES_MAX: u64 = 3;
+/// Names that the model's zone can have.
+pub(crate) const OWNERS: usize = 200;
+
+/// What must be so, or nothing of the update is done (RFC 2136 3.2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Requires {
+    InUse,
+    NotInUse,
+    Rrset(Rtype),
+    NoRrset(Rtype),
+    Exactly(Rtype, Vec<u8>),
+}
+
+/// What is to be done (RFC 2136 3.4).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    Add { rtype: Rtype, ttl: u32, rdata: Vec<u8> },
+    DeleteRrset(Rtype),
+    DeleteName,
+    DeleteRecord { rtype: Rtype, rdata: Vec<u8> },
+}
+
+/// An update of one name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) owner: usize,
+    requires: Option<Requires>,
+    changes: Vec<Change>,
+}
+
+impl Plan {
+    pub(crate) fn drawn(owner: usize, rng: &mut Rng) -> Self {
+        let requires = match rng.below(10) {
+            0 => Some(Requires::InUse),
+            1 => Some(Requires::NotInUse),
+            2 => Some(Requires::Rrset(rtype(rng))),
+            3 => Some(Requires::NoRrset(rtype(rng))),
+            4 => {
+                let rtype = rtype(rng);
+                Some(Requires::Exactly(rtype, rdata(rtype, rng)))
+            }
+            _ => None,
+        };
+        let changes = (0..=rng.below(CHANGES_MAX)).map(|_| change(rng)).collect();
+        Self { owner, requires, changes }
+    }
+
+    /// What a server says to it, when the name holds this.
+    pub(crate) fn rcode(&self, held: &Rrsets) -> Rcode {
+        let has = |rtype: &Rtype| held.contains_key(&rtype.0);
+        match &self.requires {
+            Some(Requires::InUse) if held.is_empty() => Rcode::NXDOMAIN,
+            Some(Requires::NotInUse) if !held.is_empty() => Rcode::YXDOMAIN,
+            Some(Requires::Rrset(rtype)) if !has(rtype) => Rcode::NXRRSET,
+            Some(Requires::NoRrset(rtype)) if has(rtype) => Rcode::YXRRSET,
+            Some(Requires::Exactly(rtype, rdata)) => match held.get(&rtype.0) {
+                Some((_, records)) if records.iter().eq([rdata]) => Rcode::NOERROR,
+                _ => Rcode::NXRRSET,
+            },
+            _ => Rcode::NOERROR,
+        }
+    }
+
+    /// Carries it out.
+    pub(crate) fn apply(&self, held: &mut Rrsets) {
+        for change in &self.changes {
+            match change {
+                Change::Add { rtype, ttl, rdata } => add(held, *rtype, *ttl, rdata),
+                Change::DeleteRrset(rtype) => _ = held.remove(&rtype.0),
+                Change::DeleteName => held.clear(),
+                Change::DeleteRecord { rtype, rdata } => {
+                    if let Some((_, records)) = held.get_mut(&rtype.0) {
+                        records.remove(rdata);
+                    }
+                    held.retain(|_, (_, records)| !records.is_empty());
+                }
+            }
+        }
+    }
+
+    pub(crate) fn compose(&self, mut builder: UpdateBuilder) -> UpdateBuilder {
+        let owner = owner_name(self.owner);
+        let owner = owner.as_ref();
+        builder = match &self.requires {
+            Some(Requires::InUse) => builder.require_name(owner),
+            Some(Requires::NotInUse) => builder.require_no_name(owner),
+            Some(Requires::Rrset(rtype)) => builder.require_rrset(owner, *rtype),
+            Some(Requires::NoRrset(rtype)) => builder.require_no_rrset(owner, *rtype),
+            Some(Requires::Exactly(rtype, rdata)) => builder.require_record(owner, *rtype, rdata),
+            None => builder,
+        };
+        self.changes.iter().fold(builder, |builder, change| match change {
+            Change::Add { rtype, ttl, rdata } => builder.add(owner, *ttl, *rtype, rdata),
+            Change::DeleteRrset(rtype) => builder.delete_rrset(owner, *rtype),
+            Change::DeleteName => builder.delete_name(owner),
+            Change::DeleteRecord { rtype, rdata } => builder.delete_record(owner, *rtype, rdata),
+        })
+    }
+}
+
+/// A CNAME stands alone: adding one beside other data, or other data beside one, is ignored; a second one takes the
+/// place of the first (RFC 2136 3.4.2.2). All records of a type have the TTL that was set last (RFC 2181 5.2).
+fn add(held: &mut Rrsets, rtype: Rtype, ttl: u32, rdata: &[u8]) {
+    let is_alias = rtype == Rtype::CNAME;
+    if held.keys().any(|other| (*other == Rtype::CNAME.0) != is_alias) {
+        return;
+    }
+    let (known_ttl, records) = held.entry(rtype.0).or_default();
+    *known_ttl = ttl;
+    if is_alias {
+        records.clear();
+    }
+    records.insert(rdata.to_vec());
+}
+
+fn rtype(rng: &mut Rng) -> Rtype {
+    [Rtype::A, Rtype::A, Rtype::TXT, Rtype::CNAME][rng.below(4) as usize]
+}
+
+fn rdata(rtype: Rtype, rng: &mut Rng) -> Vec<u8> {
+    let number = rng.below(3) as u8 + 1;
+    match rtype {
+        Rtype::A => vec![192, 0, 2, number],
+        Rtype::CNAME => name(&format!("target-{number}.invalid.")).octets().to_vec(),
+        _ => vec![1, b'0' + number],
+    }
+}
+
+fn change(rng: &mut Rng) -> Change {
+    let rtype = rtype(rng);
+    let rdata = rdata(rtype, rng);
+    match rng.below(10) {
+        0 => Change::DeleteName,
+        1 | 2 => Change::DeleteRrset(rtype),
+        3 | 4 => Change::DeleteRecord { rtype, rdata },
+        _ => Change::Add { rtype, ttl: [60, 300][rng.below(2) as usize], rdata },
+    }
+}
+
+fn owner_name(owner: usize) -> Name {
+    name(&format!("o{owner}.churn.test."))
+}
+
+impl Oracle {
+    /// Compares all records of the zones that clients update with what the model has, given the updates that a member
+    /// shows to have applied.
+    pub(crate) fn compare(&self, id: NodeId, published: &SetVersion<'_>) -> Result<(), String> {
+        if let Some(zone) = published.zone(&main_zone()) {
+            compare(id, &zone, self.main_contents(published))?;
+        }
+        match published.zone(&churn_zone()) {
+            Some(zone) => compare(id, &zone, self.churn_contents(published)),
+            None => Ok(()),
+        }
+    }
+
+    fn main_contents(&self, published: &SetVersion<'_>) -> Contents {
+        let (mut registers, mut counter, mut marks) = (vec![0; REGISTERS], 0, Vec::new());
+        for (number, update) in self.updates().filter(|(_, update)| update.is_in(published)) {
+            match &update.kind {
+                Kind::Churn { .. } => continue,
+                Kind::Set { register } | Kind::Swap { register, .. } => registers[*register] = number,
+                Kind::Count { .. } => counter += 1,
+                _ => {}
+            }
+            marks.push(update.mark_record());
+        }
+        let serial = FIRST_SERIAL + marks.len() as u32;
+        let registers = registers.iter().enumerate().map(|(register, number)| register_record(register, *number));
+        let all = apex_records("example.test.", serial).into_iter().chain(registers);
+        let all = all.chain([counter_record(counter)]).chain(marks);
+        all.map(|record| ((record.owner, record.rtype.0, record.rdata.to_vec()), record.ttl)).collect()
+    }
+
+    fn churn_contents(&self, published: &SetVersion<'_>) -> Contents {
+        let (mut names, mut marks): (BTreeMap<usize, Rrsets>, _) = (BTreeMap::new(), Vec::new());
+        for (_, update) in self.updates() {
+            if let Kind::Churn { plan, .. } = &update.kind
+                && update.is_in(published)
+            {
+                plan.apply(names.entry(plan.owner).or_default());
+                marks.push(update.mark_record());
+            }
+        }
+        let fixed = apex_records("churn.test.", FIRST_SERIAL + marks.len() as u32).into_iter().chain(marks);
+        let fixed = fixed.map(|record| ((record.owner, record.rtype.0, record.rdata.to_vec()), record.ttl));
+        let drawn = names.into_iter().flat_map(|(owner, rrsets)| {
+            let all = rrsets
+                .into_iter()
+                .flat_map(|(rtype, (ttl, records))| records.into_iter().map(move |rdata| (rtype, rdata, ttl)));
+            all.map(move |(rtype, rdata, ttl)| ((owner_name(owner), rtype, rdata), ttl)).collect::<Vec<_>>()
+        });
+        fixed.chain(drawn).collect()
+    }
+}
+
+fn compare(id: NodeId, zone: &Zone<'_>, expected: Contents) -> Result<(), String> {
+    let apex = zone.id().apex;
+    let found: Contents = zone
+        .records()
+        .map(|record| ((record.owner.to_name(), record.rtype.0, record.rdata.to_vec()), record.ttl))
+        .collect();
+    let differs = |(key, ttl): &(&(Name, u16, Vec<u8>), &u32), other: &Contents| other.get(*key) != Some(*ttl);
+    let extra: Vec<_> = found.iter().filter(|item| differs(item, &expected)).take(3).collect();
+    let missing: Vec<_> = expected.iter().filter(|item| differs(item, &found)).take(3).collect();
+    if extra.is_empty() && missing.is_empty() {
+        return Ok(());
+    }
+    Err(format!("{id}: {apex} has {extra:?}, and by the model {missing:?} instead"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(requires: Option<Requires>, changes: &[Change]) -> Plan {
+        Plan { owner: 0, requires, changes: changes.to_vec() }
+    }
+
+    fn text(ttl: u32, octet: u8) -> Change {
+        Change::Add { rtype: Rtype::TXT, ttl, rdata: vec![1, octet] }
+    }
+
+    #[test]
+    fn the_model_follows_rfc_2136() {
+        let mut held = Rrsets::new();
+        let alias = Change::Add { rtype: Rtype::CNAME, ttl: 60, rdata: vec![0] };
+        plan(None, &[text(60, 1), text(300, 2), alias.clone()]).apply(&mut held);
+        assert_eq!(held, [(Rtype::TXT.0, (300, [vec![1, 1], vec![1, 2]].into()))].into());
+        let rcode = |requires| plan(Some(requires), &[]).rcode(&held);
+        assert_eq!(rcode(Requires::NotInUse), Rcode::YXDOMAIN);
+        assert_eq!(rcode(Requires::Rrset(Rtype::A)), Rcode::NXRRSET);
+        assert_eq!(rcode(Requires::NoRrset(Rtype::TXT)), Rcode::YXRRSET);
+        assert_eq!(rcode(Requires::Exactly(Rtype::TXT, vec![1, 1])), Rcode::NXRRSET);
+        assert_eq!(rcode(Requires::InUse), Rcode::NOERROR);
+        let delete = |octet| Change::DeleteRecord { rtype: Rtype::TXT, rdata: vec![1, octet] };
+        plan(None, &[delete(1), delete(9)]).apply(&mut held);
+        assert_eq!(plan(Some(Requires::Exactly(Rtype::TXT, vec![1, 2])), &[]).rcode(&held), Rcode::NOERROR);
+        plan(None, &[delete(2), alias, text(60, 3)]).apply(&mut held);
+        assert_eq!(held.keys().copied().collect::<Vec<_>>(), [Rtype::CNAME.0]);
+        plan(None, &[Change::DeleteName]).apply(&mut held);
+        assert_eq!(plan(Some(Requires::InUse), &[]).rcode(&held), Rcode::NXDOMAIN);
+    }
+}

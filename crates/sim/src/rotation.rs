@@ -1,0 +1,109 @@
+//! Rotation of authorities, data keys and pins, as the daemons of the members do it step by step; and the upgrade of a
+//! member to the newer of two builds.
+
+use crate::commands::{Drawn, Next};
+use crate::simulation::{Event, Simulation};
+use crate::swarm::CommandKind;
+use replica::io::{AdminCommand, Input, NodeId, Standing, TrustCommand};
+use replica::peer::FEATURE_LEVEL;
+use replica::{DataKey, Trust};
+
+/// Authorities and data keys of a run at most.
+const ROTATIONS_MAX: u32 = 6;
+/// Secrets that are sealed anew at once.
+const RESEALED: u8 = 4;
+/// How long an upgrade takes.
+const UPGRADE_US: (u64, u64) = (50_000, 800_000);
+
+/// The data keys up to this number.
+pub(crate) fn data_keys(last: u32) -> DataKey {
+    (2..=last).fold(DataKey::new(1, &[9; 32]), |keys, number| keys.with(number, &[number as u8; 32]))
+}
+
+impl Simulation {
+    /// The next step of a rotation. Where members have yet to say that they follow, one of them says it.
+    pub(crate) fn trust_command(&mut self, kind: CommandKind, drawn: Drawn) -> Option<Next> {
+        let Drawn { mut to, salt, nonce } = drawn;
+        let trust = self.machines[&to].replica.as_ref()?.trust();
+        let last = trust.authorities.iter().map(|authority| authority.number).max().unwrap_or(0);
+        let behind = trust.members.iter().map(|member| member.id).find(|id| !follows(&trust, *id));
+        let waits = matches!(kind, CommandKind::UseAuthority | CommandKind::RemoveAuthority | CommandKind::UseDataKey);
+        let stands = behind.filter(|id| waits && salt % 4 != 0 && self.alive().contains(id));
+        if let Some(id) = stands {
+            to = id;
+        }
+        let command = match kind {
+            _ if stands.is_some() => self.stand(to, &trust),
+            CommandKind::Stand => self.stand(to, &trust),
+            CommandKind::AddAuthority if last < ROTATIONS_MAX => TrustCommand::AddAuthority {
+                number: last + 1,
+                certificate: vec![0x30, last as u8 + 1],
+                key: vec![last as u8 + 1; 138],
+                nonce,
+            },
+            CommandKind::UseAuthority => TrustCommand::UseAuthority { number: last },
+            CommandKind::RemoveAuthority => {
+                TrustCommand::RemoveAuthority { number: trust.authorities.first().map_or(1, |first| first.number) }
+            }
+            CommandKind::Renew => TrustCommand::Renew { number: trust.renewal + 1 },
+            CommandKind::BeginDataKey if trust.data_key < ROTATIONS_MAX => {
+                let number = trust.next_data_key.map_or(trust.data_key, |(next, _)| next) + 1;
+                TrustCommand::BeginDataKey { number, digest: [number as u8; 32] }
+            }
+            CommandKind::UseDataKey => {
+                TrustCommand::UseDataKey { number: trust.next_data_key.map_or(trust.data_key, |(next, _)| next) }
+            }
+            CommandKind::Reseal => {
+                let nonces = (0..RESEALED).map(|place| {
+                    let mut fresh = nonce;
+                    fresh[0] ^= place;
+                    fresh
+                });
+                TrustCommand::Reseal { nonces: nonces.collect() }
+            }
+            CommandKind::AddPin => TrustCommand::AddPin { id: to, pin: [salt; 32] },
+            CommandKind::SeePins => TrustCommand::SeePins { version: trust.pins_wanted.unwrap_or(1) },
+            CommandKind::UsePin => TrustCommand::UsePin {
+                pin: trust.pins.get(&to).and_then(|pins| pins.last().copied()).unwrap_or([1; 32]),
+            },
+            _ => return None,
+        };
+        Some(Next::Send(to, AdminCommand::Trust(command), None))
+    }
+
+    /// A member takes up what is offered, and says so.
+    fn stand(&mut self, id: NodeId, trust: &Trust) -> TrustCommand {
+        let data_key = trust.next_data_key.map_or(trust.data_key, |(next, _)| next);
+        let machine = self.machine(id);
+        if data_key > machine.data_key {
+            machine.data_key = data_key;
+            self.deliver(id, Input::DataKeys { keys: data_keys(data_key) });
+        }
+        let accepts = trust.authorities.iter().map(|authority| authority.number).max().unwrap_or(0);
+        let data_key = self.machines[&id].data_key;
+        let standing = Standing { accepts, issued_by: trust.issuer, renewal: trust.renewal, expires_s: 9, data_key };
+        TrustCommand::Stand { standing }
+    }
+
+    /// A member with the older build is started again with the newer one.
+    pub(crate) fn upgrade(&mut self, drawn: Drawn) -> bool {
+        let is_old = |id: &NodeId| self.machines[id].level < FEATURE_LEVEL;
+        let old: Vec<_> = self.alive().into_iter().filter(is_old).collect();
+        let Some(&id) = old.get(usize::from(drawn.salt) % old.len().max(1)) else { return false };
+        self.machine(id).level = FEATURE_LEVEL;
+        self.count.upgrades += 1;
+        self.kill(id);
+        let in_us = UPGRADE_US.0 + self.administrator.draw(UPGRADE_US.1);
+        self.events.after(in_us, Event::Restart(id));
+        true
+    }
+}
+
+/// Whether a member has said that it follows all that was begun.
+fn follows(trust: &Trust, id: NodeId) -> bool {
+    let last = trust.authorities.iter().map(|authority| authority.number).max().unwrap_or(0);
+    let data_key = trust.next_data_key.map_or(trust.data_key, |(next, _)| next);
+    trust.standings.get(&id).is_some_and(|standing| {
+        standing.accepts >= last && standing.issued_by == trust.issuer && standing.data_key >= data_key
+    })
+}

@@ -1,0 +1,322 @@
+//! Which faults and commands a run has: each seed draws its own subset (swarm testing), so that rare combinations are
+//! not drowned by frequent ones.
+
+use crate::rng::Rng;
+use replica::io::{AdminCommand, TrustCommand};
+
+/// Makes an enumeration with a list of its members and their names.
+macro_rules! kinds {
+    ($(#[$of:meta])* $name:ident { $($(#[$doc:meta])* $kind:ident = $text:literal,)+ }) => {
+        $(#[$of])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum $name { $($(#[$doc])* $kind,)+ }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$kind),+];
+
+            /// What the coverage table calls it.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$kind => $text),+ }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// What can go wrong.
+    FaultKind {
+        /// The leader loses power in the middle of a write.
+        CrashInWrite = "crash-in-write",
+        /// A machine loses power.
+        PowerLoss = "power-loss",
+        /// A process is killed.
+        Kill = "kill",
+        /// A machine is off so long that its member needs a checkpoint.
+        LongAbsence = "long-absence",
+        /// All machines lose power at once.
+        PowerLossAll = "power-loss-all",
+        /// The network is cut, in one direction or both.
+        Partition = "partition",
+        /// A connection between two members breaks.
+        LinkBreak = "link-break",
+        /// A disk completes nothing for a while.
+        DiskHang = "disk-hang",
+        /// A process does not run for a while.
+        Pause = "pause",
+        /// A machine is suspended: its process and its monotonic clock both stand still.
+        ClockStop = "clock-stop",
+        /// A wall clock is wrong by minutes or hours.
+        WallJump = "wall-jump",
+        /// A wall clock is wrong by years.
+        WallYears = "wall-years",
+        /// A process is asked to stop.
+        Stop = "stop",
+        /// A bit on a disk changes.
+        BitFlip = "bit-flip",
+        /// A sector of a disk holds zeros.
+        ZeroedSector = "zeroed-sector",
+        /// A sector was written to another place of the file.
+        MisdirectedSector = "misdirected-sector",
+        /// A sector that was synced holds what it held before.
+        LostSector = "lost-sector",
+        /// A disk reports an error for a read.
+        ReadError = "read-error",
+        /// A disk reports an error for a sync.
+        SyncError = "sync-error",
+        /// A disk holds what it held some seconds ago, for example after a snapshot was restored.
+        RolledBack = "rolled-back",
+    }
+}
+
+kinds! {
+    /// What an administrator can ask for.
+    CommandKind {
+        /// `AdminCommand::AddZone`.
+        AddZone = "add-zone",
+        /// `AdminCommand::ReplaceZone`.
+        ReplaceZone = "replace-zone",
+        /// `AdminCommand::SetZoneOptions` without a change of `ack`.
+        SetZoneOptions = "set-zone-options",
+        /// `AdminCommand::SetZoneOptions` that changes `ack`.
+        SetAck = "set-ack",
+        /// `AdminCommand::RemoveZone`.
+        RemoveZone = "remove-zone",
+        /// `AdminCommand::AddKey`.
+        AddKey = "add-key",
+        /// `AdminCommand::RollKey`.
+        RollKey = "roll-key",
+        /// `AdminCommand::RetireKey`.
+        RetireKey = "retire-key",
+        /// `AdminCommand::SetPolicy`.
+        SetPolicy = "set-policy",
+        /// `AdminCommand::RemoveKey`.
+        RemoveKey = "remove-key",
+        /// `AdminCommand::Grant`.
+        Grant = "grant",
+        /// `AdminCommand::Revoke`.
+        Revoke = "revoke",
+        /// `AdminCommand::AddNode`.
+        AddNode = "add-node",
+        /// `AdminCommand::RemoveNode`.
+        RemoveNode = "remove-node",
+        /// `AdminCommand::MoveNode`.
+        MoveNode = "move-node",
+        /// `AdminCommand::SetVote`.
+        SetVote = "set-vote",
+        /// `AdminCommand::ReplaceNode`.
+        ReplaceNode = "replace-node",
+        /// `AdminCommand::RaiseFeatureLevel`.
+        RaiseFeatureLevel = "raise-level",
+        /// `AdminCommand::TransferLeader`.
+        TransferLeader = "transfer-leader",
+        /// `AdminCommand::Checkpoint`.
+        Checkpoint = "checkpoint",
+        /// `AdminCommand::Everywhere`.
+        Everywhere = "everywhere",
+        /// `AdminCommand::CreateToken`.
+        CreateToken = "create-token",
+        /// `AdminCommand::RevokeToken`.
+        RevokeToken = "revoke-token",
+        /// `AdminCommand::Join`.
+        Join = "join",
+        /// `TrustCommand::AddAuthority`.
+        AddAuthority = "add-authority",
+        /// `TrustCommand::UseAuthority`.
+        UseAuthority = "use-authority",
+        /// `TrustCommand::RemoveAuthority`.
+        RemoveAuthority = "remove-authority",
+        /// `TrustCommand::Renew`.
+        Renew = "renew",
+        /// `TrustCommand::BeginDataKey`.
+        BeginDataKey = "begin-data-key",
+        /// `TrustCommand::UseDataKey`.
+        UseDataKey = "use-data-key",
+        /// `TrustCommand::Reseal`.
+        Reseal = "reseal",
+        /// `TrustCommand::Stand`.
+        Stand = "stand",
+        /// `TrustCommand::AddPin`.
+        AddPin = "add-pin",
+        /// `TrustCommand::SeePins`.
+        SeePins = "see-pins",
+        /// `TrustCommand::UsePin`.
+        UsePin = "use-pin",
+        /// A member gets the newer of two builds.
+        Upgrade = "upgrade",
+        /// A new cluster is made from a backup, on the side.
+        Restore = "restore",
+        /// A new cluster is made from the disk of one member, on the side.
+        Recover = "recover",
+    }
+}
+
+impl CommandKind {
+    /// The kind of a command. A new command does not compile until it has one.
+    #[must_use]
+    pub const fn of(command: &AdminCommand) -> Self {
+        match command {
+            AdminCommand::AddZone { .. } => Self::AddZone,
+            AdminCommand::ReplaceZone { .. } => Self::ReplaceZone,
+            AdminCommand::SetZoneOptions { change, .. } if change.ack.is_some() => Self::SetAck,
+            AdminCommand::SetZoneOptions { .. } => Self::SetZoneOptions,
+            AdminCommand::RemoveZone { .. } => Self::RemoveZone,
+            AdminCommand::AddKey { .. } => Self::AddKey,
+            AdminCommand::RollKey { .. } => Self::RollKey,
+            AdminCommand::RetireKey { .. } => Self::RetireKey,
+            AdminCommand::SetPolicy { .. } => Self::SetPolicy,
+            AdminCommand::RemoveKey { .. } => Self::RemoveKey,
+            AdminCommand::Grant { .. } => Self::Grant,
+            AdminCommand::Revoke { .. } => Self::Revoke,
+            AdminCommand::AddNode { .. } => Self::AddNode,
+            AdminCommand::RemoveNode { .. } => Self::RemoveNode,
+            AdminCommand::MoveNode { .. } => Self::MoveNode,
+            AdminCommand::SetVote { .. } => Self::SetVote,
+            AdminCommand::ReplaceNode { .. } => Self::ReplaceNode,
+            AdminCommand::RaiseFeatureLevel => Self::RaiseFeatureLevel,
+            AdminCommand::TransferLeader { .. } => Self::TransferLeader,
+            AdminCommand::Checkpoint => Self::Checkpoint,
+            AdminCommand::Everywhere => Self::Everywhere,
+            AdminCommand::RevokeToken { .. } => Self::RevokeToken,
+            AdminCommand::CreateToken { .. } => Self::CreateToken,
+            AdminCommand::Join { .. } => Self::Join,
+            AdminCommand::Trust(command) => Self::of_trust(command),
+        }
+    }
+
+    const fn of_trust(command: &TrustCommand) -> Self {
+        match command {
+            TrustCommand::AddAuthority { .. } => Self::AddAuthority,
+            TrustCommand::UseAuthority { .. } => Self::UseAuthority,
+            TrustCommand::RemoveAuthority { .. } => Self::RemoveAuthority,
+            TrustCommand::Renew { .. } => Self::Renew,
+            TrustCommand::BeginDataKey { .. } => Self::BeginDataKey,
+            TrustCommand::UseDataKey { .. } => Self::UseDataKey,
+            TrustCommand::Reseal { .. } => Self::Reseal,
+            TrustCommand::Stand { .. } => Self::Stand,
+            TrustCommand::AddPin { .. } => Self::AddPin,
+            TrustCommand::SeePins { .. } => Self::SeePins,
+            TrustCommand::UsePin { .. } => Self::UsePin,
+        }
+    }
+}
+
+/// A moment that a run aims its faults at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Boundary {
+    /// A member's lease to answer begins or ends.
+    LeaseEnd,
+    /// A member campaigns or begins to lead.
+    Election,
+    /// A member gives its vote.
+    Vote,
+    /// The table of repeats forgets its oldest.
+    Eviction,
+    /// The members or voters change.
+    ConfChange,
+    /// A checkpoint is written or installed.
+    Checkpoint,
+}
+
+impl Boundary {
+    const ALL: [Self; 6] =
+        [Self::LeaseEnd, Self::Election, Self::Vote, Self::Eviction, Self::ConfChange, Self::Checkpoint];
+}
+
+/// Faults that a run has at least.
+const FAULTS_MIN: usize = 4;
+/// Runs that aim at a boundary, in parts of a million.
+const AIMED_PPM: u64 = 333_333;
+/// Runs that draw from all faults and all commands.
+const ALL_PPM: u64 = 100_000;
+
+/// What one seed drew.
+#[derive(Clone, Debug)]
+pub struct Swarm {
+    faults: Vec<FaultKind>,
+    commands: Vec<CommandKind>,
+    /// The boundary that faults are aimed at.
+    pub(crate) aim: Option<Boundary>,
+}
+
+impl Swarm {
+    /// The subset of a seed.
+    pub(crate) fn drawn(seed: u64) -> Self {
+        let rng = &mut Rng::new(seed).fork("swarm");
+        let aim = if rng.happens(AIMED_PPM) { rng.pick(&Boundary::ALL).copied() } else { None };
+        if rng.happens(ALL_PPM) {
+            return Self { faults: FaultKind::ALL.to_vec(), commands: CommandKind::ALL.to_vec(), aim };
+        }
+        let mut faults: Vec<_> = FaultKind::ALL.iter().copied().filter(|_| rng.happens(450_000)).collect();
+        while faults.len() < FAULTS_MIN {
+            faults.extend(rng.pick(FaultKind::ALL));
+        }
+        let commands = CommandKind::ALL.iter().copied().filter(|_| rng.happens(500_000)).collect();
+        Self { faults, commands, aim }
+    }
+
+    /// Whether this may go wrong.
+    pub(crate) fn has_fault(&self, kind: FaultKind) -> bool {
+        self.faults.contains(&kind)
+    }
+
+    /// Whether this may be asked for.
+    #[cfg(test)]
+    pub(crate) fn has_command(&self, kind: CommandKind) -> bool {
+        self.commands.contains(&kind)
+    }
+
+    /// The next thing to go wrong.
+    pub(crate) fn pick_fault(&self, rng: &mut Rng) -> Option<FaultKind> {
+        let total: u64 = self.faults.iter().map(|kind| weight(*kind)).sum();
+        let mut draw = rng.below(total.max(1));
+        self.faults.iter().copied().find(|kind| {
+            let weight = weight(*kind);
+            let is_it = draw < weight;
+            draw = draw.saturating_sub(weight);
+            is_it
+        })
+    }
+
+    /// The next thing to ask for.
+    pub(crate) fn pick_command(&self, rng: &mut Rng) -> Option<CommandKind> {
+        rng.pick(&self.commands).copied()
+    }
+}
+
+/// How often a fault is drawn, compared with the others of the run.
+const fn weight(kind: FaultKind) -> u64 {
+    match kind {
+        FaultKind::CrashInWrite | FaultKind::Partition => 14,
+        FaultKind::PowerLoss | FaultKind::Kill | FaultKind::LinkBreak | FaultKind::DiskHang => 9,
+        FaultKind::LongAbsence | FaultKind::PowerLossAll | FaultKind::Pause | FaultKind::ClockStop => 7,
+        FaultKind::WallJump | FaultKind::WallYears | FaultKind::Stop => 7,
+        FaultKind::BitFlip | FaultKind::ZeroedSector | FaultKind::MisdirectedSector => 9,
+        FaultKind::LostSector | FaultKind::RolledBack => 9,
+        FaultKind::ReadError | FaultKind::SyncError => 8,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_fault_command_and_boundary_is_drawn_and_left_out_by_some_seed() {
+        let swarms: Vec<_> = (1..=100).map(Swarm::drawn).collect();
+        let some = |has: &dyn Fn(&Swarm) -> bool| swarms.iter().any(has) && !swarms.iter().all(has);
+        assert!(FaultKind::ALL.iter().all(|kind| some(&|swarm| swarm.has_fault(*kind))));
+        assert!(CommandKind::ALL.iter().all(|kind| some(&|swarm| swarm.has_command(*kind))));
+        assert!(Boundary::ALL.iter().all(|aim| some(&|swarm| swarm.aim == Some(*aim))));
+        let aimed = swarms.iter().filter(|swarm| swarm.aim.is_some()).count();
+        assert!((20..=46).contains(&aimed), "{aimed} of 100");
+    }
+
+    #[test]
+    fn only_faults_of_the_subset_are_picked_and_each_of_them() {
+        let (swarm, mut rng) = (Swarm::drawn(7), Rng::new(7));
+        let picked: std::collections::BTreeSet<_> = (0..2_000).filter_map(|_| swarm.pick_fault(&mut rng)).collect();
+        assert_eq!(picked, swarm.faults.iter().copied().collect());
+    }
+}
