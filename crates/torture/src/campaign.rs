@@ -174,7 +174,10 @@ impl<'a> Campaign<'a> {
             if !cluster.as_ref().is_some_and(fits) {
                 // The one before must be gone: both would use the same addresses.
                 drop(cluster.take());
-                cluster = Some(self.found(nodes, &row)?);
+                match self.found(nodes, &row) {
+                    Ok(founded) => cluster = Some(founded),
+                    Err(why) => self.not_founded(nodes, &row, why),
+                }
             }
             if let Some(running) = cluster.as_mut()
                 && !self.one(running, nodes, &row)?
@@ -196,6 +199,15 @@ impl<'a> Campaign<'a> {
         let planted = self.arguments.planted;
         let plan = Plan { nodes, program, has_tiny_logs, work, images: self.images.clone(), planted };
         Cluster::start(plan, self.net)
+    }
+
+    /// Counts a run whose cluster could not be made as failed.
+    fn not_founded(&mut self, nodes: usize, row: &Row, why: String) {
+        let seed = self.arguments.seed + self.count;
+        self.count += 1;
+        println!("FAILED {}/{nodes} seed {seed}: cannot make the cluster: {why}", row.name);
+        let judged = Judged { failure: Some(why), ..Judged::default() };
+        self.summary.add(row.name, nodes, seed, &judged);
     }
 
     /// One run. Gives whether its cluster can go on.

@@ -59,9 +59,7 @@ impl<'n> Cluster<'n> {
             cluster.join(slot)?;
         }
         cluster.settle(SETTLE)?;
-        let key = cluster.plan.work.join("torture.key");
-        cluster.command(&["key", "add", "torture", "--update", "--out", &key.to_string_lossy()])?;
-        let text = fs::read_to_string(&key).map_err(|error| format!("{}: {error}", key.display()))?;
+        let text = cluster.command(&["key", "add", "torture", "--update"])?;
         cluster.key = key_of(&text).ok_or("the key file has no key")?;
         Ok(cluster)
     }
@@ -267,7 +265,7 @@ impl<'n> Cluster<'n> {
     }
 
     pub(crate) fn remove_zones(&mut self, zones: &[String]) -> Result<(), String> {
-        zones.iter().try_for_each(|zone| self.command(&["zone", "remove", zone]).map(drop))
+        zones.iter().try_for_each(|zone| self.command(&["zone", "remove", "--yes", zone]).map(drop))
     }
 }
 
