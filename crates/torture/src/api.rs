@@ -25,7 +25,9 @@ pub(crate) fn get(node: Ipv4Addr, path: &str, token: &str, patience: Duration) -
         stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
         match stream.read(&mut piece)? {
             0 => break,
-            _ if left.is_zero() || bytes.len() as u64 > RESPONSE_BYTES_MAX => return Err(io::ErrorKind::TimedOut.into()),
+            _ if left.is_zero() || bytes.len() as u64 > RESPONSE_BYTES_MAX => {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
             read => bytes.extend_from_slice(&piece[..read]),
         }
     }

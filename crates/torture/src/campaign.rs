@@ -3,6 +3,7 @@
 use crate::arguments::{Arguments, Nodes};
 use crate::checker::Checker;
 use crate::cluster::{Cluster, Plan};
+use crate::disk::run as run_program;
 use crate::faults::clock;
 use crate::history::History;
 use crate::load::Rate;
@@ -40,6 +41,34 @@ pub(crate) fn start(arguments: &Arguments) -> Result<bool, String> {
     done.map_err(|error| error.to_string())?
 }
 
+/// Removes disks and namespaces of torture runs that were killed.
+fn remove_leftovers(images: &Path) {
+    let is_gone = |pid: &str| pid.parse::<u32>().is_ok_and(|pid| !Path::new(&format!("/proc/{pid}")).exists());
+    let names = |folder: &Path| -> Vec<String> {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    };
+    for name in names(images).iter().filter(|name| name.strip_prefix(IMAGES).is_some_and(is_gone)) {
+        let folder = images.join(name);
+        for mounted in names(&folder).iter().filter(|name| name.starts_with("at-")) {
+            let _ = run_program("umount", &["-l", &folder.join(mounted).to_string_lossy()]);
+            // Not all: what is still mounted must stay.
+            let _ = fs::remove_dir(folder.join(mounted));
+        }
+        for image in names(&folder).iter().filter(|name| name.starts_with("disk-")) {
+            let _ = fs::remove_file(folder.join(image));
+        }
+        let _ = fs::remove_dir(&folder);
+    }
+    let owner = |name: &str| name.strip_prefix("ct").and_then(|rest| rest.split(['r', 'n', 'c']).next()).map(is_gone);
+    for name in names(Path::new("/var/run/netns")).iter().filter(|name| owner(name) == Some(true)) {
+        let _ = links::ip(&["netns", "del", name]);
+    }
+}
+
+/// The start of the name of a folder with images; the process id follows.
+const IMAGES: &str = "catamaran-torture-";
+
 fn source_of_checker() -> PathBuf {
     let own = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     Path::new(&own).join("../../xtask/torture-checker")
@@ -54,8 +83,14 @@ fn judge_kept(path: &Path, checker: &Checker) -> Result<bool, String> {
     }
     println!(
         "{} acknowledged, {} unknown, {} lost, {} ghosts, {} violations; porcupine: {} of {} registers, {} operations",
-        verdict.acknowledged, verdict.unknown, verdict.lost, verdict.ghosts, verdict.violations, answer.violations,
-        answer.registers, answer.operations
+        verdict.acknowledged,
+        verdict.unknown,
+        verdict.lost,
+        verdict.ghosts,
+        verdict.violations,
+        answer.violations,
+        answer.registers,
+        answer.operations
     );
     Ok(verdict.is_clean() && answer.violations == 0)
 }
@@ -91,6 +126,7 @@ impl<'a> Campaign<'a> {
             None if shared_memory.is_dir() => shared_memory.to_owned(),
             None => std::env::temp_dir(),
         };
+        remove_leftovers(&folder);
         Ok(Self {
             arguments,
             checker,
@@ -100,7 +136,7 @@ impl<'a> Campaign<'a> {
             rows: named(&arguments.rows)?,
             summary: Summary::default(),
             count: 0,
-            images: folder.join(format!("catamaran-torture-{}", std::process::id())),
+            images: folder.join(format!("{IMAGES}{}", std::process::id())),
             start: Instant::now(),
         })
     }
@@ -221,8 +257,14 @@ impl<'a> Campaign<'a> {
         println!(
             "{} {}/{nodes} seed {seed}: {} acknowledged, {} unknown, {} lost, {} ghosts, {} violations; {:.1} s; {}",
             if judged.has_passed() { "passed" } else { "FAILED" },
-            row.name, verdict.acknowledged, verdict.unknown, verdict.lost, verdict.ghosts, verdict.violations,
-            judged.seconds, judged.evidence.as_deref().unwrap_or("the fault did not happen")
+            row.name,
+            verdict.acknowledged,
+            verdict.unknown,
+            verdict.lost,
+            verdict.ghosts,
+            verdict.violations,
+            judged.seconds,
+            judged.evidence.as_deref().unwrap_or("the fault did not happen")
         );
         if interrupt::is_set() || judged.has_passed() {
             return Ok(judged.has_passed());
@@ -232,7 +274,14 @@ impl<'a> Campaign<'a> {
     }
 
     /// Keeps histories, logs and data of a failed run, and says how to repeat it.
-    fn keep_failed(&self, cluster: &mut Cluster<'_>, nodes: usize, row: &Row, seed: u64, judged: &Judged) -> Result<(), String> {
+    fn keep_failed(
+        &self,
+        cluster: &mut Cluster<'_>,
+        nodes: usize,
+        row: &Row,
+        seed: u64,
+        judged: &Judged,
+    ) -> Result<(), String> {
         let folder = self.keep.join(format!("failed-{}-{nodes}-{seed}-{}", row.name, std::process::id()));
         for node in cluster.nodes.values_mut() {
             node.resume();
@@ -242,7 +291,7 @@ impl<'a> Campaign<'a> {
         fs::rename(&cluster.plan.work, &folder).map_err(text)?;
         for (slot, disk) in &cluster.disks {
             let to = folder.join(format!("disk-{slot}"));
-            crate::disk::run("cp", &["-a", "--sparse=always", &disk.path().to_string_lossy(), &to.to_string_lossy()])?;
+            run_program("cp", &["-a", "--sparse=always", &disk.path().to_string_lossy(), &to.to_string_lossy()])?;
         }
         let mut report = judged.failure.clone().unwrap_or_default();
         for finding in &judged.verdict.findings {

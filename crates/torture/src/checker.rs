@@ -44,7 +44,11 @@ impl Checker {
             return Err(format!("the checker ended with {}: {}", output.status, said.trim()));
         }
         let answer = parse(&String::from_utf8_lossy(&output.stdout)).ok_or("the checker gave no totals")?;
-        if (answer.violations == 0) == output.status.success() { Ok(answer) } else { Err("the checker contradicts itself".into()) }
+        if (answer.violations == 0) == output.status.success() {
+            Ok(answer)
+        } else {
+            Err("the checker contradicts itself".into())
+        }
     }
 }
 

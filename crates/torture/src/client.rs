@@ -34,6 +34,8 @@ struct Update {
     shared: Option<usize>,
     is_signed_wrongly: bool,
     is_duplicated: bool,
+    /// The client gives up at the first SERVFAIL: nothing may come of the update then.
+    gives_up: bool,
 }
 
 /// Writes until the run is over.
@@ -53,7 +55,7 @@ pub(crate) fn run(shared: &Shared, client: u32, mut random: ChaCha8Rng) {
 
 fn choose(shared: &Shared, client: u32, number: u64, random: &mut ChaCha8Rng) -> Update {
     let value = shared.last_value.fetch_add(1, Ordering::Relaxed) + 1;
-    let is_duplicated = random.random_ratio(1, 8);
+    let (is_duplicated, gives_up) = (random.random_ratio(1, 8), random.random_ratio(1, 4));
     let draw = random.random_range(0..100);
     if draw < 50 {
         let owner = format!("u{client}-{number}.{}", shared.records);
@@ -68,6 +70,7 @@ fn choose(shared: &Shared, client: u32, number: u64, random: &mut ChaCha8Rng) ->
             shared: None,
             is_signed_wrongly: draw < 2,
             is_duplicated,
+            gives_up,
         };
     }
     let place = random.random_range(0..REGISTERS);
@@ -92,6 +95,7 @@ fn choose(shared: &Shared, client: u32, number: u64, random: &mut ChaCha8Rng) ->
         shared: Some(place),
         is_signed_wrongly: false,
         is_duplicated,
+        gives_up,
     }
 }
 
@@ -139,8 +143,8 @@ fn execute(shared: &Shared, socket: &UdpSocket, client: u32, update: &Update, ra
     let mut targets = shared.targets();
     targets.shuffle(random);
     let call_ns = shared.recorder.now_ns();
-    let mut exchange = Exchange { shared, socket, message: &message, sent: Vec::new(), answers: Vec::new(), is_refused: false };
-    let outcome = exchange.run(&targets, update.is_duplicated);
+    let mut exchange = Exchange { shared, socket, message: &message, sent: Vec::new(), answers: Vec::new() };
+    let outcome = exchange.run(&targets, update);
     let return_ns = (outcome != Outcome::Unknown).then(|| shared.recorder.now_ns());
     if exchange.answers.iter().any(|(_, answer)| *answer != outcome) && outcome != Outcome::Unknown {
         let what = format!("the same bytes had different outcomes: {:?}", exchange.answers);
@@ -170,18 +174,17 @@ struct Exchange<'a> {
     sent: Vec<u64>,
     /// Final answers: by which node, and which.
     answers: Vec<(IpAddr, Outcome)>,
-    is_refused: bool,
 }
 
 impl Exchange<'_> {
-    fn run(&mut self, targets: &[Target], is_duplicated: bool) -> Outcome {
+    fn run(&mut self, targets: &[Target], update: &Update) -> Outcome {
         let start = Instant::now();
         let mut targets = targets.iter().cycle();
         let mut next = start;
         while start.elapsed() < GIVE_UP {
             if Instant::now() >= next {
                 self.send(targets.next());
-                if self.sent.len() == 1 && is_duplicated {
+                if self.sent.len() == 1 && update.is_duplicated {
                     self.send(targets.next());
                 }
                 next = Instant::now() + RETRY;
@@ -189,15 +192,18 @@ impl Exchange<'_> {
             match self.receive(next) {
                 Some(Heard::Final(_)) => {
                     let (_, outcome) = self.answers[0];
-                    if is_duplicated && self.sent.len() == 2 {
+                    if update.is_duplicated && self.sent.len() == 2 {
                         self.receive_second();
                     }
                     return outcome;
                 }
-                // The node could not say; another one may.
-                Some(Heard::Failure) => next = next.min(Instant::now() + Duration::from_millis(150)),
+                // Only one copy is under way, and it was not executed (docs/decisions/0014-this-copy.md).
                 Some(Heard::Refusal) if self.sent.len() == 1 => return Outcome::Refused,
-                Some(Heard::Refusal) => self.is_refused = true,
+                Some(Heard::Undone) if self.sent.len() == 1 && update.gives_up => return Outcome::Refused,
+                // Another node may execute it.
+                Some(Heard::Refusal | Heard::Undone | Heard::Failure) => {
+                    next = next.min(Instant::now() + Duration::from_millis(150))
+                }
                 None => {}
             }
             if self.shared.is_over() && start.elapsed() > Duration::from_secs(2) {
@@ -246,7 +252,7 @@ impl Exchange<'_> {
             _ if verified.error != Rcode::NOERROR => Heard::Refusal,
             Rcode::NOERROR => Heard::Final(Outcome::Ok),
             Rcode::YXDOMAIN | Rcode::YXRRSET | Rcode::NXDOMAIN | Rcode::NXRRSET => Heard::Final(Outcome::Failed),
-            Rcode::SERVFAIL => Heard::Failure,
+            Rcode::SERVFAIL => Heard::Undone,
             _ => Heard::Refusal,
         })
     }
@@ -255,8 +261,10 @@ impl Exchange<'_> {
 #[derive(Clone, Copy)]
 enum Heard {
     Final(Outcome),
-    /// The node did not execute the message.
+    /// The node refused the message.
     Refusal,
-    /// The node cannot say what became of it.
+    /// SERVFAIL with a MAC: this copy of the message was not executed.
+    Undone,
+    /// An answer without a MAC, which proves nothing.
     Failure,
 }

@@ -112,7 +112,8 @@ impl<'n> Cluster<'n> {
             ["join", "--token", token.trim(), "--dir", &dir_text].map(str::to_owned).into();
         arguments.extend(words.into_iter().map(|word| addressed(slot, word)));
         let said = self.raw_command(&arguments, Some(self.net.node(slot).name()))?;
-        let id = said.split("joined as node ").nth(1).and_then(|rest| rest.split([';', ' ', '\n']).next()?.parse().ok());
+        let id =
+            said.split("joined as node ").nth(1).and_then(|rest| rest.split([';', ' ', '\n']).next()?.parse().ok());
         let id = id.ok_or_else(|| format!("`join` names no node: {said}"))?;
         self.run_new(slot, id, dir)?;
         self.wait(&format!("node {id} to be a voter"), SETTLE, |cluster| {
@@ -200,7 +201,10 @@ impl<'n> Cluster<'n> {
                 let field = |name: &str| status.as_ref().map_or(Value::Null, |status| status[name].clone());
                 seen.push_str(&format!(
                     "slot {slot}: role {} serving {} applied {} leader {}; ",
-                    field("role"), field("serving"), field("applied_index"), field("leader")
+                    field("role"),
+                    field("serving"),
+                    field("applied_index"),
+                    field("leader")
                 ));
                 let applied = field("applied_index").as_u64();
                 let serves = field("serving") == "yes" && field("leader").is_u64();
@@ -240,7 +244,12 @@ impl<'n> Cluster<'n> {
     pub(crate) fn unexpected_end(&mut self) -> Option<String> {
         let ended = |node: &mut Node| {
             let status = node.has_ended()?;
-            Some(format!("node {} in slot {} ended with {status}; its log ends with:\n{}", node.id, node.slot, node.tail(6)))
+            Some(format!(
+                "node {} in slot {} ended with {status}; its log ends with:\n{}",
+                node.id,
+                node.slot,
+                node.tail(6)
+            ))
         };
         self.nodes.values_mut().find_map(ended)
     }

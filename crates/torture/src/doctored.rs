@@ -253,7 +253,8 @@ fn swap_failed(history: &mut History) {
 
 fn deleted_nothing(history: &mut History) {
     let delete = operation(history, |it| it.action == Action::Delete && it.outcome == Outcome::Ok).clone();
-    let again = Operation { call_ns: delete.call_ns + 1_100_000, return_ns: Some(delete.call_ns + 1_200_000), ..delete };
+    let again =
+        Operation { call_ns: delete.call_ns + 1_100_000, return_ns: Some(delete.call_ns + 1_200_000), ..delete };
     history.0.push(Event::Operation(again));
 }
 

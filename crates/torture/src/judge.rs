@@ -63,7 +63,8 @@ fn outcomes(history: &History, verdict: &mut Verdict) {
     for event in &history.0 {
         match event {
             Event::Operation(Operation { action: Action::Refuse, outcome: Outcome::Ok, register, value, .. }) => {
-                verdict.find(format!("{register}: the update with value {value} had to be refused and was acknowledged"));
+                verdict
+                    .find(format!("{register}: the update with value {value} had to be refused and was acknowledged"));
             }
             Event::Contradiction { register, what } => verdict.find(format!("{register}: {what}")),
             _ => {}

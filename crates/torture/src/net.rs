@@ -43,7 +43,20 @@ impl Network {
 
     fn host(router: &Namespace, name: &str, slot: usize) -> std::io::Result<Namespace> {
         let host = Namespace::make(name)?;
-        ip(&["link", "add", "up0", "netns", name, "type", "veth", "peer", "name", &format!("n{slot}"), "netns", router.name()])?;
+        ip(&[
+            "link",
+            "add",
+            "up0",
+            "netns",
+            name,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            &format!("n{slot}"),
+            "netns",
+            router.name(),
+        ])?;
         host.ip(&format!("addr add {}/24 dev up0", address(slot)))?;
         host.ip("link set up0 up")?;
         router.ip(&format!("addr add 10.77.{slot}.1/24 dev n{slot}"))?;

@@ -60,7 +60,11 @@ pub(crate) const ROWS: &[Row] = &[
     five(row("rolling", "all nodes restart, one after the other", faults::rolling::restart)),
     Row {
         founder: Founder::Previous,
-        ..five(row("two-builds", "nodes go over to this build from the one before, and back", faults::rolling::two_builds))
+        ..five(row(
+            "two-builds",
+            "nodes go over to this build from the one before, and back",
+            faults::rolling::two_builds,
+        ))
     },
 ];
 
@@ -72,7 +76,9 @@ pub(crate) fn named(names: &[String]) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for name in names {
         // `kill` names all rows that begin so.
-        let matching = |row: &&Row| row.name == name || row.name.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('-'));
+        let matching = |row: &&Row| {
+            row.name == name || row.name.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('-'))
+        };
         let before = rows.len();
         rows.extend(ROWS.iter().filter(matching).copied());
         if rows.len() == before {

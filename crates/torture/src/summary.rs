@@ -85,8 +85,16 @@ impl Summary {
     pub(crate) fn print(&self) {
         println!(
             "\n{:<20} {:>5} {:>9} {:>7} {:>13} {:>8} {:>18} {:>18} {:>22} {:>8}",
-            "row/nodes", "runs", "happened", "passed", "acknowledged", "unknown", "lost of records", "ghosts of records",
-            "violations of checks", "seconds"
+            "row/nodes",
+            "runs",
+            "happened",
+            "passed",
+            "acknowledged",
+            "unknown",
+            "lost of records",
+            "ghosts of records",
+            "violations of checks",
+            "seconds"
         );
         for name in &self.order {
             print_row(name, &self.rows[name]);
@@ -110,8 +118,15 @@ fn print_row(name: &str, row: &Totals) {
     let acknowledged = row.acknowledged as u64;
     println!(
         "{name:<20} {:>5} {:>9} {:>7} {:>13} {:>8} {:>18} {:>18} {:>22} {:>8.0}",
-        row.runs, row.happened, row.passed, row.acknowledged, row.unknown, of(row.lost, acknowledged),
-        of(row.ghosts, acknowledged), of(row.violations, row.operations), row.seconds
+        row.runs,
+        row.happened,
+        row.passed,
+        row.acknowledged,
+        row.unknown,
+        of(row.lost, acknowledged),
+        of(row.ghosts, acknowledged),
+        of(row.violations, row.operations),
+        row.seconds
     );
 }
 

@@ -33,7 +33,8 @@ pub(crate) fn step(fault: &mut Fault<'_, '_>) -> Result<String, String> {
         fault.note(format!("the clock in slot {slot} steps to {step} s"));
         set(&offset, step)?;
         let node = fault.cluster.node(slot)?.id;
-        let ahead = |cluster: &mut crate::cluster::Cluster<'_>| shown(cluster, slot, node).filter(|ms| is_about(*ms, step));
+        let ahead =
+            |cluster: &mut crate::cluster::Cluster<'_>| shown(cluster, slot, node).filter(|ms| is_about(*ms, step));
         seen.push(fault.cluster.wait(&format!("a clock that is {step} s ahead to be noticed"), SETTLE, ahead)? / 1000);
         fault.hold()?;
     }

@@ -65,7 +65,11 @@ fn flip(fault: &mut Fault<'_, '_>, file: &Path) -> Result<usize, String> {
     *bytes.get_mut(place).ok_or_else(|| format!("{} is empty", file.display()))? ^= bit;
     fs::write(file, &bytes).map_err(text)?;
     let now = fs::read(file).map_err(text)?;
-    if now.get(place) == bytes.get(place) { Ok(place) } else { Err("the fault did not happen: the bit is as before".into()) }
+    if now.get(place) == bytes.get(place) {
+        Ok(place)
+    } else {
+        Err("the fault did not happen: the bit is as before".into())
+    }
 }
 
 /// The newest file of a node's data whose name begins so.
@@ -143,7 +147,9 @@ pub(crate) fn settings(fault: &mut Fault<'_, '_>) -> Result<String, String> {
             Some(status) if status.code().is_some_and(|code| expected(Harm::Settings).exit_codes.contains(&code)) => {
                 refused.push(*name);
             }
-            Some(status) => return Err(format!("with a damaged {name} the node ended with {status}: {}", node.tail(4))),
+            Some(status) => {
+                return Err(format!("with a damaged {name} the node ended with {status}: {}", node.tail(4)));
+            }
             None => served.push(*name),
         }
         fault.cluster.node(slot)?.ensure_dead();

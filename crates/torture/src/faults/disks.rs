@@ -67,7 +67,8 @@ impl Throttle {
     /// Seconds that ten direct writes of another process in the group take.
     fn measure(&self, file: &Path) -> Result<f64, String> {
         let start = Instant::now();
-        let script = "echo $$ > \"$1/cgroup.procs\" && exec dd if=/dev/zero of=\"$2\" bs=4096 count=10 oflag=direct,dsync";
+        let script =
+            "echo $$ > \"$1/cgroup.procs\" && exec dd if=/dev/zero of=\"$2\" bs=4096 count=10 oflag=direct,dsync";
         let mut command = Command::new("sh");
         command.args(["-c", script, "sh"]).arg(&self.0).arg(file).stdin(Stdio::null()).stderr(Stdio::null());
         let status = command.status().map_err(|error| error.to_string())?;
