@@ -151,6 +151,7 @@ impl<'a> Campaign<'a> {
             }
         }
         let _ = fs::remove_dir_all(&self.images);
+        let _ = fs::remove_dir_all(self.work());
         self.summary.print();
         if let Some(path) = &self.arguments.json {
             let text = serde_json::to_string_pretty(&self.summary.json()).map_err(|error| error.to_string())?;
@@ -160,6 +161,11 @@ impl<'a> Campaign<'a> {
             return Err("interrupted; everything was removed".into());
         }
         Ok(self.summary.failed() == 0 && self.summary.runs() > 0)
+    }
+
+    /// Where logs and the history of the running cluster are.
+    fn work(&self) -> PathBuf {
+        self.keep.join(format!("running-{}", std::process::id()))
     }
 
     /// Leaves out rows that cannot run here, in plain sight.
@@ -211,6 +217,7 @@ impl<'a> Campaign<'a> {
                 // The one before must be gone: both would use the same addresses.
                 drop(cluster.take());
                 match self.found(nodes, &row) {
+                    Err(_) if interrupt::is_set() => break,
                     Ok(founded) => cluster = Some(founded),
                     Err(why) => self.not_founded(nodes, &row, why),
                 }
@@ -229,7 +236,7 @@ impl<'a> Campaign<'a> {
             Founder::Current => self.manner.program.clone(),
             Founder::Previous => self.manner.previous.clone().ok_or("there is no build of the level before")?,
         };
-        let work = self.keep.join(format!("running-{}", std::process::id()));
+        let work = self.work();
         let _ = fs::remove_dir_all(&work);
         let has_tiny_logs = nodes == 3 || row.name == "churn";
         let planted = self.arguments.planted;
@@ -252,6 +259,9 @@ impl<'a> Campaign<'a> {
         self.count += 1;
         let history = cluster.plan.work.join("history.jsonl");
         let judged = run(cluster, row, self.count, seed, &self.manner, self.checker, &history);
+        if interrupt::is_set() {
+            return Ok(false);
+        }
         self.summary.add(row.name, nodes, seed, &judged);
         let verdict = &judged.verdict;
         println!(
@@ -266,8 +276,8 @@ impl<'a> Campaign<'a> {
             judged.seconds,
             judged.evidence.as_deref().unwrap_or("the fault did not happen")
         );
-        if interrupt::is_set() || judged.has_passed() {
-            return Ok(judged.has_passed());
+        if judged.has_passed() {
+            return Ok(true);
         }
         self.keep_failed(cluster, nodes, row, seed, &judged)?;
         Ok(false)

@@ -45,6 +45,7 @@ pub(crate) const ROWS: &[Row] = &[
     row("churn", "members join and leave, the leadership moves", faults::members::churn),
     row("power-one", "the power of one node's disk is cut", faults::power::one),
     row("power-all", "the power of all disks is cut at once", faults::power::all),
+    row("power-behind-cut", "one node is cut off, then the power of all others", faults::power::behind_cut),
     row("full-one", "the disk of one node is full", faults::disks::full_one),
     row("full-all", "all disks are full", faults::disks::full_all),
     row("slow", "the disk of the leader is slow", faults::disks::slow),

@@ -23,7 +23,7 @@ fn cut(fault: &mut Fault<'_, '_>, pairs: &[(usize, usize)]) -> Result<String, St
 }
 
 /// Pairs of one node and the others: from it, to it.
-fn around(fault: &mut Fault<'_, '_>) -> Result<[Vec<(usize, usize)>; 2], String> {
+pub(super) fn around(fault: &mut Fault<'_, '_>) -> Result<[Vec<(usize, usize)>; 2], String> {
     let slot = fault.pick()?;
     let others = fault.cluster.slots().into_iter().filter(|other| *other != slot);
     let from: Vec<(usize, usize)> = others.map(|other| (slot, other)).collect();

@@ -5,6 +5,7 @@ use crate::expectations::{Harm, expected};
 use crate::interrupt;
 use crate::limits::SETTLE;
 use rand::Rng;
+use rand::seq::IndexedRandom;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -54,23 +55,22 @@ fn stays(fault: &mut Fault<'_, '_>, slot: usize) -> Result<bool, String> {
     Ok(serves(fault.cluster, slot).is_some())
 }
 
-/// Flips a bit somewhere in the middle of what a file holds.
+/// Flips a bit of a byte that is in use; of a large file not in its first eighth, which is often old.
 fn flip(fault: &mut Fault<'_, '_>, file: &Path) -> Result<usize, String> {
     let text = |error: std::io::Error| format!("cannot damage {}: {error}", file.display());
     let mut bytes = fs::read(file).map_err(text)?;
-    let used = bytes.iter().rposition(|byte| *byte != 0).map_or(bytes.len(), |last| last + 1);
-    let first = used / 4;
-    let place = fault.random.random_range(first..(used - used / 4).max(first + 1)).min(bytes.len().saturating_sub(1));
-    let bit = 1u8 << fault.random.random_range(0..8u32);
-    *bytes.get_mut(place).ok_or_else(|| format!("{} is empty", file.display()))? ^= bit;
+    let first = if bytes.len() > SMALL_BYTES { bytes.len() / 8 } else { 0 };
+    let used: Vec<usize> = (first..bytes.len()).filter(|place| bytes[*place] != 0).collect();
+    let used = if used.is_empty() { (0..bytes.len()).collect() } else { used };
+    let place = *used.choose(&mut fault.random).ok_or_else(|| format!("{} is empty", file.display()))?;
+    bytes[place] ^= 1u8 << fault.random.random_range(0..8u32);
     fs::write(file, &bytes).map_err(text)?;
     let now = fs::read(file).map_err(text)?;
-    if now.get(place) == bytes.get(place) {
-        Ok(place)
-    } else {
-        Err("the fault did not happen: the bit is as before".into())
-    }
+    if now == bytes { Ok(place) } else { Err("the fault did not happen: the bit is as before".into()) }
 }
+
+/// A file of votes is smaller; all of it may be damaged.
+const SMALL_BYTES: usize = 8192;
 
 /// The newest file of a node's data whose name begins so.
 fn newest(dir: &Path, prefix: &str) -> Result<PathBuf, String> {

@@ -39,3 +39,22 @@ pub(crate) fn all(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     let slots = fault.some(usize::MAX);
     cut(fault, &slots)
 }
+
+/// Cuts one node off, and then the power of all others: only they have the last updates.
+pub(crate) fn behind_cut(fault: &mut Fault<'_, '_>) -> Result<String, String> {
+    let pairs = super::cut::around(fault)?.concat();
+    let alone = pairs.first().ok_or("there is one node only")?.0;
+    fault.note(format!("slot {alone} is cut off"));
+    let net = fault.cluster.net;
+    pairs.iter().try_for_each(|(from, to)| net.cut(*from, *to))?;
+    let is_open = pairs.iter().any(|(from, to)| net.connects(*from, *to));
+    fault.wait_for_updates(40)?;
+    let others: Vec<usize> = fault.cluster.slots().into_iter().filter(|slot| *slot != alone).collect();
+    let done = cut(fault, &others);
+    net.heal()?;
+    fault.note("healed");
+    if is_open {
+        return Err("the fault did not happen: a connection opened through the cut".into());
+    }
+    done.map(|evidence| format!("one node cut off, 40 updates later {evidence}"))
+}
