@@ -3,7 +3,7 @@
 use crate::limits::RESPONSE_BYTES_MAX;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::io::{self, Read, Write};
+use std::io::{self, Read as _, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -59,10 +59,23 @@ pub(crate) struct Zone {
     pub(crate) records: BTreeMap<String, u32>,
 }
 
-/// Reads a zone. With `is_consistent` the node shows everything that was acknowledged before.
-pub(crate) fn zone(node: Ipv4Addr, zone: &str, token: &str, is_consistent: bool) -> Result<Zone, String> {
+/// What a read has to show.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Read {
+    /// Everything that was acknowledged before, within this time.
+    Linearizable(Duration),
+    /// What the node has.
+    Local,
+}
+
+/// Reads a zone.
+pub(crate) fn zone(node: Ipv4Addr, zone: &str, token: &str, read: Read) -> Result<Zone, String> {
+    let (is_consistent, patience) = match read {
+        Read::Linearizable(patience) => (true, patience),
+        Read::Local => (false, Duration::from_secs(8)),
+    };
     let path = format!("/v1/zone?zone={zone}&consistent={}", u8::from(is_consistent));
-    let answer = get(node, &path, token, Duration::from_secs(8));
+    let answer = get(node, &path, token, patience);
     let (code, body) = answer.map_err(|error| format!("cannot read {zone} of {node}: {error}"))?;
     let text = String::from_utf8_lossy(&body);
     if code != 200 {

@@ -238,3 +238,17 @@ fn reads_go_forward(history: &History, verdict: &mut Verdict) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_that_were_on_their_way_together_have_no_order() {
+        let shown = |from, to, serial| Shown { from, to, serial };
+        assert!(steps_back(vec![shown(1, 5, 9), shown(4, 6, 8)]).is_empty());
+        assert_eq!(steps_back(vec![shown(1, 3, 9), shown(4, 6, 8), shown(7, 8, 9)]).len(), 1);
+        // The newest counts, not the last.
+        assert_eq!(steps_back(vec![shown(1, 2, 9), shown(3, 4, 7), shown(5, 6, 8)]).len(), 2);
+    }
+}

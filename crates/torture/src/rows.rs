@@ -88,3 +88,21 @@ pub(crate) fn named(names: &[String]) -> Result<Vec<Row>, String> {
     }
     Ok(rows)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_stands_for_its_row_or_for_a_family() {
+        let names = |names: &[&str]| -> Vec<&str> {
+            let words: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            named(&words).unwrap().iter().map(|row| row.name).collect()
+        };
+        assert_eq!(names(&["kill", "wiped"]), ["kill-one", "kill-two", "kill-all", "wiped"]);
+        // `cut` is a row of its own, and the family of those that begin with it.
+        assert_eq!(names(&["cut"]), ["cut", "cut-half", "cut-one-way", "cut-flap"]);
+        assert_eq!(names(&[]).len(), ROWS.len());
+        assert!(named(&["none".to_owned()]).is_err());
+    }
+}

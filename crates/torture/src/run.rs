@@ -116,7 +116,7 @@ fn observe_end(cluster: &mut Cluster<'_>, load: &Load, zones: &[String; 2]) -> R
         recorder.push(Event::State { node, applied, hash });
         for zone in zones {
             let call_ns = recorder.now_ns();
-            let shown = api::zone(address(slot), zone, &cluster.token, false)?;
+            let shown = api::zone(address(slot), zone, &cluster.token, api::Read::Local)?;
             let (return_ns, serial, records) = (recorder.now_ns(), shown.serial, shown.records);
             recorder.push(Event::Final(Listing { zone: zone.clone(), node, call_ns, return_ns, serial, records }));
         }

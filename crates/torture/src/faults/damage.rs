@@ -55,13 +55,15 @@ fn stays(fault: &mut Fault<'_, '_>, slot: usize) -> Result<bool, String> {
     Ok(serves(fault.cluster, slot).is_some())
 }
 
-/// Flips a bit of a byte that is in use; of a large file not in its first eighth, which is often old.
+/// Flips a bit of a byte that is in use.
 fn flip(fault: &mut Fault<'_, '_>, file: &Path) -> Result<usize, String> {
     let text = |error: std::io::Error| format!("cannot damage {}: {error}", file.display());
     let mut bytes = fs::read(file).map_err(text)?;
-    let first = if bytes.len() > SMALL_BYTES { bytes.len() / 8 } else { 0 };
-    let used: Vec<usize> = (first..bytes.len()).filter(|place| bytes[*place] != 0).collect();
+    let used: Vec<usize> = (0..bytes.len()).filter(|place| bytes[*place] != 0).collect();
     let used = if used.is_empty() { (0..bytes.len()).collect() } else { used };
+    // Every second time near the end, where the last records are.
+    let skipped = if fault.random.random_ratio(1, 2) { used.len().saturating_sub(LAST_BYTES) } else { 0 };
+    let used = &used[skipped..];
     let place = *used.choose(&mut fault.random).ok_or_else(|| format!("{} is empty", file.display()))?;
     bytes[place] ^= 1u8 << fault.random.random_range(0..8u32);
     fs::write(file, &bytes).map_err(text)?;
@@ -69,8 +71,8 @@ fn flip(fault: &mut Fault<'_, '_>, file: &Path) -> Result<usize, String> {
     if now == bytes { Ok(place) } else { Err("the fault did not happen: the bit is as before".into()) }
 }
 
-/// A file of votes is smaller; all of it may be damaged.
-const SMALL_BYTES: usize = 8192;
+/// About as many bytes as the last records of a log take.
+const LAST_BYTES: usize = 4000;
 
 /// The newest file of a node's data whose name begins so.
 fn newest(dir: &Path, prefix: &str) -> Result<PathBuf, String> {
