@@ -10,6 +10,7 @@ mod previous;
 mod sim;
 mod test;
 mod tidy;
+mod torture;
 mod verify;
 
 use std::process::ExitCode;
@@ -27,7 +28,9 @@ cargo xtask COMMAND
   verify          the whole gate, read-only: format, clippy, tidy, docs, deny, loom and sanitizer
                   over the store, the instructions of each step of an answer (`bench instructions`; without
                   valgrind they are skipped in plain sight, with CI=true that is a failure), each fuzz target
-                  for a moment, test, 60 s of simulation
+                  for a moment, test, 60 s of simulation, each row of torture once (as root)
+  torture         real nodes under faults, judged by porcupine and by checks of our own (docs/torture.md): every
+                  row of the fault table once; `-- --help` names the options, `--list` the rows. Needs root and Go
   fix             what can be mended by tools: format and clippy's suggestions
   bench load      how fast catlab's load engine is beside a bare loop and dnsperf, and how true to its plan
   bench measuring what catlab and dnsperf say of servers with known faults (`-- --help` of each: its options)
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         ["fix"] => verify::fix(),
         ["tidy"] => tidy::run(),
         ["memory"] => memory::check(),
+        ["torture", options @ ..] => torture::run(options),
         ["fuzz", options @ ..] => fuzz::fuzz(options),
         [
             "bench",

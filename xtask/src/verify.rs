@@ -8,6 +8,7 @@ use crate::peers;
 use crate::sim::{self, Length};
 use crate::test::{self, Extent};
 use crate::tidy;
+use crate::torture;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -26,7 +27,7 @@ pub(crate) fn verify() -> Result<(), String> {
     fuzz::shortly()?;
     test::run(Extent::Subset)?;
     match sim::run(test::PROFILE, new_seeds()?)? {
-        (_, 0) => Ok(()),
+        (_, 0) => torture::shortly(),
         (_, failed) => Err(format!("{failed} simulated clusters failed")),
     }
 }

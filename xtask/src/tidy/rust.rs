@@ -22,6 +22,7 @@ const UNSAFE_PATHS: &[&str] = &[
     "crates/lab/benches/support/sockets.rs",
     "crates/lab/src/engine/system.rs",
     "crates/links/src/system.rs",
+    "crates/torture/src/system.rs",
     "crates/wire/tests/no_alloc.rs",
     "crates/replica/tests/allocations.rs",
     "crates/zone/tests/answering/memory.rs",

@@ -1,0 +1,102 @@
+//! Data that is gone, that two nodes have, or that is older than it was.
+
+use super::Fault;
+use super::damage::start_after;
+use crate::disk::run;
+use crate::expectations::Harm;
+use crate::limits::SLOTS;
+use crate::net::{PEER_PORT, address};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+fn copy(from: &Path, to: &Path) -> Result<(), String> {
+    run("cp", &["-a", &from.to_string_lossy(), &to.to_string_lossy()]).map(drop)
+}
+
+/// A node loses its data; it must not start, and another one takes its place.
+pub(crate) fn wiped(fault: &mut Fault<'_, '_>) -> Result<String, String> {
+    let slot = fault.pick()?;
+    fault.note(format!("slot {slot} loses its data"));
+    fault.cluster.node(slot)?.kill()?;
+    let data = fault.cluster.node(slot)?.data();
+    fs::remove_dir_all(&data).and_then(|()| fs::create_dir(&data)).map_err(|error| error.to_string())?;
+    fault.hold()?;
+    match start_after(fault, slot, Harm::Wiped)? {
+        true => Ok("the node without data did not start".into()),
+        false => Err("the node without data serves".into()),
+    }
+}
+
+/// A node gets a copy of its data from before.
+pub(crate) fn rolled_back(fault: &mut Fault<'_, '_>) -> Result<String, String> {
+    let slot = fault.pick()?;
+    fault.cluster.node(slot)?.kill()?;
+    let data = fault.cluster.node(slot)?.data();
+    let older = data.with_extension("older");
+    copy(&data, &older)?;
+    fault.cluster.node(slot)?.start()?;
+    fault.wait_for_node(slot)?;
+    fault.wait_for_updates(100)?;
+    fault.note(format!("slot {slot} is rolled back"));
+    fault.cluster.node(slot)?.kill()?;
+    let newest = |dir: &Path| fs::read_dir(dir).map(|files| files.flatten().count()).map_err(|error| error.to_string());
+    fs::remove_dir_all(&data).and_then(|()| fs::rename(&older, &data)).map_err(|error| error.to_string())?;
+    let files = newest(&data)?;
+    let ended = start_after(fault, slot, Harm::RolledBack)?;
+    let what = if ended { "the node ended and was replaced" } else { "the node served" };
+    Ok(format!("{files} files from before 100 updates; {what}"))
+}
+
+/// A copy of a node runs beside it, from another address.
+pub(crate) fn cloned(fault: &mut Fault<'_, '_>) -> Result<String, String> {
+    let slot = fault.pick()?;
+    let used = fault.cluster.slots();
+    let free = (1..=SLOTS).rev().find(|slot| !used.contains(slot)).ok_or("there is no free slot")?;
+    fault.cluster.node(slot)?.kill()?;
+    let node = fault.cluster.node(slot)?;
+    let (id, dir) = (node.id, node.dir.with_extension("clone"));
+    copy(&node.dir, &dir)?;
+    node.start()?;
+    let config = dir.join(format!("node-{id}/catamaran.toml"));
+    let text = fs::read_to_string(&config).map_err(|error| error.to_string())?;
+    let text = text.replace(&format!("\"{}:", address(slot)), &format!("\"{}:", address(free)));
+    fs::write(&config, text).map_err(|error| error.to_string())?;
+    fault.note(format!("a clone of slot {slot} starts in slot {free}"));
+    let log = fault.cluster.plan.work.join("clone.log");
+    let namespace = fault.cluster.net.node(free).name().to_owned();
+    let program = fault.cluster.plan.program.clone();
+    let mut clone = crate::node::Node::new(free, id, dir.clone(), program, log, &namespace);
+    clone.start()?;
+    let ended_early = clone.wait_end(Duration::from_millis(400));
+    fault.hold()?;
+    fault.hold()?;
+    let what = match ended_early.or_else(|| clone.has_ended()) {
+        Some(status) => format!("the clone ended with {status}"),
+        None => "the clone ran until it was killed".into(),
+    };
+    clone.ensure_dead();
+    fault.note(what.clone());
+    fs::remove_dir_all(&dir).map_err(|error| error.to_string())?;
+    let ended = start_after(fault, slot, Harm::Cloned)?;
+    if !ended && set_address_right(fault, slot)? {
+        return Ok(format!("{what}; the cluster had the clone's address until `cluster move`"));
+    }
+    Ok(format!("{what}; the original {}", if ended { "ended and was replaced" } else { "served" }))
+}
+
+/// A clone announces its address, and the cluster keeps it. The original does not announce its own again, so the
+/// operator has to say where it is. Gives whether that was needed.
+fn set_address_right(fault: &mut Fault<'_, '_>, slot: usize) -> Result<bool, String> {
+    let id = fault.cluster.node(slot)?.id;
+    let address = format!("{}:{PEER_PORT}", address(slot));
+    let leader = fault.leader()?;
+    let status = fault.cluster.status(leader).ok_or("the leader gives no status")?;
+    let mut members = status["members"].as_array().into_iter().flatten();
+    let is_right = members.any(|member| member["node"] == id && member["address"] == address.as_str());
+    if !is_right {
+        fault.note(format!("cluster move {id} {address}"));
+        fault.cluster.command(&["cluster", "move", &id.to_string(), &address])?;
+    }
+    Ok(!is_right)
+}

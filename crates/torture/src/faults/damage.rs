@@ -1,0 +1,162 @@
+//! Files that a disk damaged while their node did not run.
+
+use super::{Fault, serves};
+use crate::expectations::{Harm, expected};
+use crate::interrupt;
+use crate::limits::SETTLE;
+use rand::Rng;
+use rand::seq::IndexedRandom;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Starts a node after something happened to its files, unless it still runs. It serves, or ends as expected and is
+/// replaced. Gives whether it ended.
+pub(crate) fn start_after(fault: &mut Fault<'_, '_>, slot: usize, harm: Harm) -> Result<bool, String> {
+    let expected = expected(harm);
+    let mut has_ended = false;
+    if fault.cluster.node(slot)?.pid().is_none() {
+        fault.cluster.node(slot)?.start()?;
+    }
+    let deadline = Instant::now() + SETTLE;
+    while Instant::now() < deadline {
+        interrupt::check()?;
+        if let Some(status) = fault.cluster.node(slot)?.has_ended() {
+            use std::os::unix::process::ExitStatusExt;
+            let is_abort = status.signal() == Some(libc::SIGABRT) && expected.may_abort;
+            if !is_abort && !status.code().is_some_and(|code| expected.exit_codes.contains(&code)) {
+                let tail = fault.cluster.node(slot)?.tail(6);
+                return Err(format!("after {harm:?} the node in slot {slot} ended with {status}; its log:\n{tail}"));
+            }
+            fault.note(format!("the node in slot {slot} ended with {status}"));
+            has_ended = true;
+            if harm == Harm::Full {
+                fault.cluster.node(slot)?.start()?;
+                continue;
+            }
+            fault.cluster.replace(slot)?;
+            fault.shared.set_targets(fault.cluster);
+            return Ok(true);
+        }
+        if serves(fault.cluster, slot).is_some() && stays(fault, slot)? {
+            if expected.may_serve || has_ended {
+                return Ok(has_ended);
+            }
+            return Err(format!("after {harm:?} the node in slot {slot} serves, and must not"));
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    Err(format!("after {harm:?} the node in slot {slot} neither serves nor ends"))
+}
+
+/// Whether a node that serves still does so a moment later.
+fn stays(fault: &mut Fault<'_, '_>, slot: usize) -> Result<bool, String> {
+    interrupt::sleep(Duration::from_millis(1500))?;
+    Ok(serves(fault.cluster, slot).is_some())
+}
+
+/// Flips a bit of a byte that is in use.
+fn flip(fault: &mut Fault<'_, '_>, file: &Path) -> Result<usize, String> {
+    let text = |error: std::io::Error| format!("cannot damage {}: {error}", file.display());
+    let mut bytes = fs::read(file).map_err(text)?;
+    let used: Vec<usize> = (0..bytes.len()).filter(|place| bytes[*place] != 0).collect();
+    let used = if used.is_empty() { (0..bytes.len()).collect() } else { used };
+    // Every second time near the end, where the last records are.
+    let skipped = if fault.random.random_ratio(1, 2) { used.len().saturating_sub(LAST_BYTES) } else { 0 };
+    let used = &used[skipped..];
+    let place = *used.choose(&mut fault.random).ok_or_else(|| format!("{} is empty", file.display()))?;
+    bytes[place] ^= 1u8 << fault.random.random_range(0..8u32);
+    fs::write(file, &bytes).map_err(text)?;
+    let now = fs::read(file).map_err(text)?;
+    if now == bytes { Ok(place) } else { Err("the fault did not happen: the bit is as before".into()) }
+}
+
+/// About as many bytes as the last records of a log take.
+const LAST_BYTES: usize = 4000;
+
+/// The newest file of a node's data whose name begins so.
+fn newest(dir: &Path, prefix: &str) -> Result<PathBuf, String> {
+    let entries = fs::read_dir(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+    let files = entries.flatten().map(|entry| entry.path());
+    let is_one = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix));
+    files.filter(is_one).max().ok_or_else(|| format!("{} has no {prefix}", dir.display()))
+}
+
+fn damage(fault: &mut Fault<'_, '_>, prefix: &str, harm: Harm) -> Result<String, String> {
+    let slot = fault.pick()?;
+    fault.cluster.node(slot)?.kill()?;
+    let data = fault.cluster.node(slot)?.data();
+    let file = newest(&data, prefix)?;
+    let place = flip(fault, &file)?;
+    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    fault.note(format!("slot {slot}: a bit of byte {place} of {name} flipped"));
+    fault.hold()?;
+    let ended = start_after(fault, slot, harm)?;
+    let what = if ended { "the node ended and was replaced" } else { "the node served" };
+    Ok(format!("byte {place} of {name}; {what}"))
+}
+
+/// Damages a log.
+pub(crate) fn log(fault: &mut Fault<'_, '_>) -> Result<String, String> {
+    damage(fault, "log-", Harm::Log)
+}
+
+/// Damages a checkpoint.
+pub(crate) fn checkpoint(fault: &mut Fault<'_, '_>) -> Result<String, String> {
+    damage(fault, "checkpoint-", Harm::Checkpoint)
+}
+
+/// Damages the file of votes.
+pub(crate) fn vote(fault: &mut Fault<'_, '_>) -> Result<String, String> {
+    damage(fault, "vote", Harm::Vote)
+}
+
+/// Damages a segment that is not used yet.
+pub(crate) fn spare(fault: &mut Fault<'_, '_>) -> Result<String, String> {
+    damage(fault, "spare-", Harm::Spare)
+}
+
+/// Damages the audit log.
+pub(crate) fn audit(fault: &mut Fault<'_, '_>) -> Result<String, String> {
+    let slot = fault.pick()?;
+    fault.cluster.node(slot)?.kill()?;
+    let file = newest(&fault.cluster.node(slot)?.data().with_file_name(""), "data.audit")?;
+    let place = flip(fault, &file)?;
+    fault.note(format!("slot {slot}: a bit of byte {place} of the audit log flipped"));
+    fault.hold()?;
+    start_after(fault, slot, Harm::Audit)?;
+    Ok(format!("byte {place} of {}", file.display()))
+}
+
+/// Files beside the data.
+const SETTINGS: &[&str] =
+    &["catamaran.toml", "node.key", "node.pem", "../ca.pem", "../data.key", "../wrapping.key", "../cluster.id"];
+
+/// Damages each file of settings in turn. The node serves, or refuses to start until the file is put back.
+pub(crate) fn settings(fault: &mut Fault<'_, '_>) -> Result<String, String> {
+    let slot = fault.pick()?;
+    let (mut refused, mut served) = (Vec::new(), Vec::new());
+    for name in SETTINGS {
+        let node = fault.cluster.node(slot)?;
+        node.ensure_dead();
+        let file = node.data().with_file_name(name);
+        let before = fs::read(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+        flip(fault, &file)?;
+        fault.note(format!("slot {slot}: a bit of {name} flipped"));
+        let node = fault.cluster.node(slot)?;
+        node.start()?;
+        match node.wait_end(Duration::from_millis(1500)) {
+            Some(status) if status.code().is_some_and(|code| expected(Harm::Settings).exit_codes.contains(&code)) => {
+                refused.push(*name);
+            }
+            Some(status) => {
+                return Err(format!("with a damaged {name} the node ended with {status}: {}", node.tail(4)));
+            }
+            None => served.push(*name),
+        }
+        fault.cluster.node(slot)?.ensure_dead();
+        fs::write(&file, before).map_err(|error| error.to_string())?;
+    }
+    start_after(fault, slot, Harm::Settings)?;
+    Ok(format!("refused with damaged {}; started with damaged {}", refused.join(", "), served.join(", ")))
+}
