@@ -120,9 +120,11 @@ impl Replica {
         (self.now.monotonic_ms < at_ms + DISK_FRESH_MS).then_some(is_short)
     }
 
-    /// A voter that answers and has room.
+    /// A voter that answers, has room and is not fenced.
     fn successor_with_room(&self) -> Option<NodeId> {
-        let has_room = |&id: &NodeId| self.was_heard(id) && self.reported_short(id) == Some(false);
+        let has_room = |&id: &NodeId| {
+            self.was_heard(id) && self.reported_short(id) == Some(false) && !self.reports.is_differing(id)
+        };
         let voters = self.driver.incoming_voters().into_iter().filter(has_room);
         voters.filter(|&id| id != self.driver.id()).max_by_key(|&id| self.driver.matched(id))
     }
@@ -148,6 +150,9 @@ impl Replica {
     pub(crate) fn refuses_for_disk(&self) -> bool {
         if self.is_leader_short() {
             return !self.driver.is_transferring() && self.successor_with_room().is_none();
+        }
+        if !self.full.members.values().any(|&(is_short, _)| is_short) {
+            return false;
         }
         let mut voters = self.driver.voters();
         voters.retain(|&id| self.reported_short(id) != Some(true));

@@ -6,6 +6,7 @@
 //! node acknowledged is on its disk or at the others.
 
 use super::doubt;
+use super::room::make_room;
 use crate::files::layout::{doubt_of, quarantined_of};
 use crate::files::read_bounded;
 use crate::log;
@@ -55,7 +56,11 @@ impl Ending {
         let Some(exit) = exit else { log::abort(problem) };
         // This comes first, because the next start must know about the doubt.
         if let Some(doubt) = doubt
-            && let Err(error) = doubt::write(&self.dir, doubt, &why)
+            && let Err(error) = doubt::write(&self.dir, doubt, &why).or_else(|_| {
+                // On a full disk, the reserve has room for it.
+                make_room(&self.dir)?;
+                doubt::write(&self.dir, doubt, &why)
+            })
         {
             tracing::error!(%error, "it cannot be written down: do not start this node again");
         }
