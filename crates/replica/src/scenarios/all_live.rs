@@ -442,7 +442,7 @@ fn a_machine_that_was_put_back_takes_no_lease_that_it_asked_for_before() {
         let boot_id = cluster.replica(restored).config.boot_id;
         Frame::LeaseGrant(LeaseGrant { boot_id, at_ms, since })
     };
-    let grants: Vec<_> = (0..=10).map(|ago| grant(cluster.now.monotonic_ms - 10 * ago)).collect();
+    let grants: Vec<_> = (0..=50).map(|ago| grant(cluster.now.monotonic_ms - 10 * ago)).collect();
     for frame in grants {
         let frame = frame.encode(cluster.replica(restored).config.group);
         cluster.input(restored, Input::Peer { from: leader, frame });
