@@ -123,7 +123,7 @@ impl Simulation {
     }
 
     /// Whether a member that `to` knows, and reaches, knows `from` for a member, and none knows it for one that was
-    /// removed. One that knows nobody yet asks the node that it joined through.
+    /// removed. One that knows nobody yet asks the node that it joined through, which may be `from`.
     fn is_vouched_for(&self, to: NodeId, from: NodeId) -> bool {
         let Some(membership) = self.machines[&to].replica.as_ref().map(Replica::membership) else { return false };
         if membership.standing(from) != MemberState::Unknown {
@@ -133,7 +133,8 @@ impl Simulation {
         let is_asked = |machine: &&Machine| {
             let id = machine.id;
             let is_cut = self.network.is_cut(id, to) || self.network.is_cut(to, id);
-            ![from, to].contains(&id) && !is_cut && !machine.is_paused && (knows_nobody || membership.is_member(id))
+            let is_asked = id != to && (id != from || knows_nobody);
+            is_asked && !is_cut && !machine.is_paused && (knows_nobody || membership.is_member(id))
         };
         let asked = self.machines.values().filter(is_asked).filter_map(|machine| machine.replica.as_ref());
         let answers: Vec<_> = asked.map(|replica| replica.membership().standing(from)).collect();

@@ -127,8 +127,11 @@ impl Replica {
         let withholds = match message.get_msg_type() {
             MessageType::MsgTimeoutNow => self.is_doubted(),
             // A candidate with an older term learns of this term and gets no vote.
-            MessageType::MsgRequestVote | MessageType::MsgRequestPreVote => {
+            // So does one whose pre-vote asks about this term: it is still in an older one.
+            kind @ (MessageType::MsgRequestVote | MessageType::MsgRequestPreVote) => {
+                let is_older = kind == MessageType::MsgRequestPreVote && message.term == self.driver.term();
                 message.term >= self.driver.term()
+                    && !is_older
                     && !self.doubts.all().all(|doubt| {
                         doubt.lets_vote(message.log_term, message.index) || self.holds_what_others_hold(doubt, message)
                     })

@@ -3,7 +3,7 @@
 
 use super::cluster::*;
 use crate::disk::{DiskOp, DiskRead};
-use crate::io::{Doubt, FatalReason, NodeId, Serving};
+use crate::io::{AdminCommand, Doubt, FatalReason, NodeId, Serving};
 use crate::log::Repair;
 use crate::log::limits::SECTOR_BYTES;
 use wire::number::Rtype;
@@ -160,6 +160,31 @@ fn a_voter_that_holds_more_than_the_cut_log_is_not_counted_as_lacking_the_record
         }
         assert!(cluster.leader().is_some() && cluster.machines[&second].doubt.is_none(), "{which:?}");
     }
+}
+
+/// The third was away when the term of the record began. It runs, so the member in doubt must not wait for it.
+#[test]
+fn a_voter_of_an_older_term_shows_its_log_too() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let (second, third) = (leader % 3 + 1, (leader + 1) % 3 + 1);
+    cluster.run(1_000);
+    cluster.cut_off(third);
+    cluster.admin_ok(leader, AdminCommand::TransferLeader { to: Some(second) });
+    let request = cluster.add(second, &large_text());
+    cluster.assert_done(request);
+    let terms = [second, third].map(|id| cluster.replica(id).brief_status().term);
+    assert_eq!(terms[0], terms[1] + 1);
+    cluster.kill(leader);
+    cluster.kill(second);
+    lose_sector(&mut cluster, second, Sector::First);
+    cluster.cut.clear();
+    cluster.start(second);
+    cluster.run(10_000);
+    assert_eq!((cluster.leader(), &cluster.machines[&second].waits_for[..]), (None, &[leader][..]));
+    cluster.start(leader);
+    cluster.run(5_000);
+    assert!([leader, second, third].into_iter().all(|id| cluster.has(id, &large_text())));
 }
 
 /// A member whose torn record was cut may have answered queries with its entries. So it does not answer with less
