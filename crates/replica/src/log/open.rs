@@ -44,6 +44,9 @@ impl Log {
         let is_confirmed = newest == vote.newest_segment;
         let mut first_ops = Vec::from(write_again(newest, &newest_scan, is_confirmed));
         first_ops.push(DiskOp::Sync { file: segment_file(newest) });
+        if planted!(StartWritesNothingAgain) {
+            first_ops.clear();
+        }
         first_ops.extend([again, DiskOp::Sync { file: VOTE_FILE.into() }]);
         let mut spares = Spares::new(config.segment_bytes);
         for (file, _) in &files {

@@ -177,7 +177,7 @@ impl Log {
         let mut ops = std::mem::take(&mut self.writer.first_ops);
         let HardState { term, vote, .. } = self.hard_state;
         let old_segment = self.writer.segment;
-        if self.writer.vote.is_behind(term, vote) {
+        if self.writer.vote.is_behind(term, vote) && !planted!(VoteNotInItsFile) {
             self.writer.vote.write(Vote { term, vote, newest_segment: old_segment }, &mut ops);
         }
         let bytes = record::disk_bytes(body_bytes);
@@ -199,9 +199,13 @@ impl Log {
             self.writer.advance(&seal);
         }
         ops.push(DiskOp::Write { file: file.clone(), offset, octets });
-        ops.push(DiskOp::Sync { file });
+        if !(planted!(RecordsNotSynced) && header.number.is_multiple_of(5)) {
+            ops.push(DiskOp::Sync { file });
+        }
         if is_new_segment {
-            ops.push(DiskOp::SyncDir);
+            if !planted!(SegmentDirectoryNotSynced) {
+                ops.push(DiskOp::SyncDir);
+            }
             let newest = Vote { term, vote, newest_segment: header.segment };
             self.writer.vote.write(newest, &mut ops);
             if old_segment == 0 {

@@ -99,7 +99,8 @@ pub(super) fn is_changing(driver: &Driver, settings: &Settings, reports: &Report
     let voters = driver.incoming_voters();
     let is_about_to_go = |&id: &NodeId| !reports.is_settled(now_ms) || can_spare(driver, reports, now_ms, &voters, id);
     let mut leaving = voters.iter().filter(|&&id| !is_to_vote(settings, id));
-    driver.has_pending_conf() || driver.is_joint() || leaving.any(is_about_to_go)
+    !planted!(ChangesOfMembersOverlap)
+        && (driver.has_pending_conf() || driver.is_joint() || leaving.any(is_about_to_go))
 }
 
 /// Whether the others can decide something without this voter. That they could when it was decided that it goes is not
@@ -111,7 +112,8 @@ fn can_spare(driver: &Driver, reports: &Reports, now_ms: u64, voters: &[NodeId],
 
 /// Whether so many of these voters answer this leader that they are a majority of them.
 pub(super) fn can_decide(driver: &Driver, reports: &Reports, now_ms: u64, voters: &[NodeId]) -> bool {
-    voters.iter().filter(|&&id| answers(driver, reports, now_ms, id)).count() > voters.len() / 2
+    planted!(NeededVoteRemoved)
+        || voters.iter().filter(|&&id| answers(driver, reports, now_ms, id)).count() > voters.len() / 2
 }
 
 /// Whether this leader hears a member, or is it.

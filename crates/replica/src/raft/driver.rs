@@ -204,7 +204,7 @@ impl Driver {
     /// Voters, sorted, if every entry of this log up to the durable end is for their majority to commit: `None` while
     /// one half of a joint configuration has a word too, or this leader has a change of them that is not applied.
     pub(crate) fn settled_voters(&self) -> Option<Vec<NodeId>> {
-        let is_pending = self.is_leader() && self.has_pending_conf();
+        let is_pending = self.is_leader() && self.has_pending_conf() && !planted!(EarlyCommitWhileVotersChange);
         (!is_pending && !self.is_joint()).then(|| self.voters())
     }
 
@@ -219,13 +219,17 @@ impl Driver {
         let is_restoring = self.is_restoring();
         let log = &mut self.node.raft.raft_log;
         assert!(index <= log.persisted, "what this member does not hold it does not count");
-        if !is_restoring && index > log.committed && log.term(index) == Ok(term) {
+        if !is_restoring && index > log.committed && (planted!(EarlyCommitOfAnyTerm) || log.term(index) == Ok(term)) {
             log.commit_to(index);
         }
     }
 
     /// Whether these are a majority, of both halves of a joint configuration.
     pub(crate) fn is_majority(&self, ids: &[NodeId]) -> bool {
+        if planted!(MajorityOfNewVotersOnly) {
+            let voters = self.incoming_voters();
+            return voters.iter().filter(|id| ids.contains(id)).count() > voters.len() / 2;
+        }
         let ids = ids.iter().copied().collect();
         self.node.raft.prs().has_quorum(&ids)
     }
@@ -495,6 +499,17 @@ impl Driver {
             work.messages = now;
         } else {
             later.extend(now);
+        }
+        if planted!(MessagesBeforeDisk) {
+            work.messages.append(&mut later);
+        }
+        if planted!(VotesBeforeDisk) {
+            // Only votes and their answers go early.
+            let (votes, rest): (Vec<_>, Vec<_>) = later.into_iter().partition(|m| {
+                matches!(m.get_msg_type(), MessageType::MsgRequestVote | MessageType::MsgRequestVoteResponse)
+            });
+            work.messages.extend(votes);
+            later = rest;
         }
         if is_written || !self.waiting.is_empty() {
             self.waiting.push_back(Waiting { number, is_written, vote_changed, messages: later });

@@ -168,7 +168,14 @@ impl Replica {
         let mut members = reader.manifest().header.members.clone();
         // What a majority acknowledged may be here without this member having heard so.
         // The audit log of the old cluster stays with it; that of the new one begins with this.
-        replay(disk, &log, &mut machine, &mut members, log.last_index(), &mut |_| {})?;
+        replay(
+            disk,
+            &log,
+            &mut machine,
+            &mut members,
+            if planted!(RecoverTakesCommittedOnly) { log.hard_state().commit } else { log.last_index() },
+            &mut |_| {},
+        )?;
         let was_removed = machine.settings.members().iter().all(|member| member.id != old.id);
         found(machine, founder, was_removed).map_err(|failure| match failure {
             RestoreFailure::DataKey(_) if was_removed => RestoreFailure::RemovedMember,

@@ -78,7 +78,10 @@ impl Replica {
     pub(crate) fn handle_lease_grant(&mut self, from: NodeId, grant: LeaseGrant) {
         let is_own = grant.boot_id == self.config.boot_id && grant.at_ms <= self.now.monotonic_ms;
         if is_own && self.rotation.asked.contains(&(from, grant.at_ms)) {
-            self.take_lease(grant.since, grant.at_ms + LEASE_MS);
+            self.take_lease(
+                grant.since,
+                if planted!(LeaseFromArrival) { self.now.monotonic_ms } else { grant.at_ms } + LEASE_MS,
+            );
         }
     }
 
@@ -93,7 +96,12 @@ impl Replica {
     /// Tells the shell until when such zones may be answered from, by what is applied here.
     pub(crate) fn tell_lease(&mut self) {
         let Lease { since, until_ms } = self.rotation.lease;
-        let is_of_stay = self.machine.settings.rotation().get(&self.driver.id()) == Some(&since);
+        let is_of_stay = self
+            .machine
+            .settings
+            .rotation()
+            .get(&self.driver.id())
+            .is_some_and(|own| planted!(StaleMemberStaysInRotation) || *own == since);
         let until_ms = if is_of_stay { until_ms } else { 0 };
         if self.rotation.lease_told_ms != until_ms {
             self.rotation.lease_told_ms = until_ms;
