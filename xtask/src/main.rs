@@ -6,6 +6,7 @@ mod command;
 mod fuzz;
 mod memory;
 mod peers;
+mod planted;
 mod previous;
 mod sim;
 mod test;
@@ -45,6 +46,9 @@ cargo xtask COMMAND
   fuzz [--seconds N] [TARGET]
                   throws altered octets at what reads those of others, N seconds a target: by libFuzzer where
                   cargo-fuzz and a nightly toolchain are, otherwise by our own means
+  sim [OPTIONS]   simulated clusters: catamaran-sim with its options, e.g. `sim --seeds 300`
+  sim --planted   whether the simulator and the tests find the bugs that are planted on purpose
+                  (docs/planted-bugs.md; `sim --help`: the options)
   memory          loom, AddressSanitizer and miri over the store, as far as they are installed
   tidy            the project's own rules about its files
 ";
@@ -59,6 +63,12 @@ fn main() -> ExitCode {
         ["fix"] => verify::fix(),
         ["tidy"] => tidy::run(),
         ["memory"] => memory::check(),
+        ["sim", "--help" | "-h"] => {
+            print!("{}", planted::HELP);
+            Ok(())
+        }
+        ["sim", "--planted", options @ ..] => planted::run(options),
+        ["sim", options @ ..] => sim::with_options(options),
         ["fuzz", options @ ..] => fuzz::fuzz(options),
         [
             "bench",

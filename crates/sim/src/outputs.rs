@@ -1,6 +1,6 @@
 //! What members want carried out, and what is looked at when they have worked.
 
-use crate::invariants::Checked;
+use crate::invariants::{Checked, votes_are_on_disk};
 use crate::machine::Machine;
 use crate::simulation::{Event, Simulation};
 use replica::io::{FatalReason, NodeId, Output, ReadIndexError, Role, Serving};
@@ -14,6 +14,9 @@ impl Simulation {
         match output {
             Output::Send { to, lane, frame } => {
                 self.trace.note(now_us, id, "send", &[to, lane as u64], &frame);
+                if let Some(vote) = replica::testing::vote_of(&frame) {
+                    self.look_at_vote(id, vote)?;
+                }
                 // A lane that is down drops what it is given.
                 if self.is_linked(id, to) {
                     for delivery in self.network.send(now_us, id, to, lane, frame) {
@@ -174,6 +177,12 @@ impl Simulation {
         let status = replica.brief_status();
         let checked = self.invariants.states.on_alarms(id, status.alarms, status.is_fenced);
         checked.map_err(|what| self.violation("replicas_hold_equal_state", what))
+    }
+
+    /// A member sends a vote: it must be on the disk.
+    fn look_at_vote(&self, id: NodeId, vote: (u64, NodeId)) -> Checked {
+        let checked = votes_are_on_disk::on_vote(id, vote, &self.machines[&id].disk, &self.setup.log);
+        checked.map_err(|what| self.violation("votes_are_on_disk", what))
     }
 
     /// What a member applied is committed: a majority must hold it even if all lost their power now.

@@ -183,7 +183,8 @@ impl Log {
         let bytes = record::disk_bytes(body_bytes);
         // A one-sector record gets an empty record after it, its seal. If the record's sector is lost, the seal shows
         // that the record existed and which entries it held.
-        let is_sealed = bytes == SECTOR_BYTES as u64 && (body_bytes > 0 || self.writer.is_cleared);
+        let is_sealed =
+            bytes == SECTOR_BYTES as u64 && (body_bytes > 0 || self.writer.is_cleared) && !planted!(RecordsNotSealed);
         let place_bytes = if is_sealed { 2 * bytes } else { bytes };
         let is_new_segment = self.writer.place(place_bytes, self.config.segment_bytes, &mut self.spares, &mut ops);
         let mut header = self.next_header(last);

@@ -155,12 +155,14 @@ impl Machine {
 
     /// What replicas compare.
     pub(crate) fn state_hash(&self) -> u128 {
-        self.zones_hash
+        let time_ms = if planted!(HashWithoutTime) { 0 } else { self.time_ms };
+        let zones_hash = if planted!(HashWithoutZones) { 0 } else { self.zones_hash };
+        zones_hash
             .wrapping_add(if planted!(HashWithoutSettings) { 0 } else { self.settings.hash() })
             .wrapping_add(if planted!(HashWithoutRepeats) { 0 } else { self.sessions.hash() })
             .wrapping_add(if planted!(HashWithoutHistory) { 0 } else { self.history.hash() })
-            .wrapping_add(self.stages.hash())
-            .wrapping_add(item_hash(Item::Scalars, &[&self.time_ms.to_be_bytes()]))
+            .wrapping_add(if planted!(HashWithoutImports) { 0 } else { self.stages.hash() })
+            .wrapping_add(item_hash(Item::Scalars, &[&time_ms.to_be_bytes()]))
     }
 
     fn note_hash(&mut self) {

