@@ -21,7 +21,7 @@ cargo xtask COMMAND
   test [--full]   every test: units, simulations, real processes, comparisons with the Debian peers
                   (installed when run as root; otherwise named and skipped in plain sight; with CI=true and
                   with --full a missing one is a failure that says how to get it), and 300 simulated
-                  clusters, each counted as a test.
+                  clusters, each counted as a test; at last the planted bugs (`sim --planted`).
                   --full sends all of the recorded and generated queries, simulates 3,000, drives the clients that
                   take long to fetch (certbot with Pebble, lego, external-dns), and builds the software of an older
                   commit, beside which this one must run.

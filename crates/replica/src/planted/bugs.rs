@@ -88,119 +88,119 @@ bugs! {
     /// Two nodes commit early in a cluster of any size.
     4 EarlyCommitWithoutMajority: Simulator;
     /// A member commits early although its leader counts other voters.
-    5 EarlyCommitOfOtherVoters: Simulator;
+    5 EarlyCommitOfOtherVoters: Tests;
     /// A leader offers early commit while a change of the voters is in the log.
-    6 EarlyCommitWhileVotersChange: Simulator;
+    6 EarlyCommitWhileVotersChange: Tests;
     /// An early commit does not compare the term of the entry.
-    7 EarlyCommitOfAnyTerm: Simulator;
+    7 EarlyCommitOfAnyTerm: Tests;
     /// A member takes an early commit from any sender and of any term.
-    8 EarlyCommitFromAnybody: Simulator;
+    8 EarlyCommitFromAnybody: Tests;
     /// A linearizable read ignores what was committed early.
     9 ReadsForgetEarlyCommit: Simulator;
     /// What was agreed on for early commit outlives the term.
-    10 EarlyStateKept: Simulator;
+    10 EarlyStateKept: Tests;
     /// A leader answers a linearizable read without asking a majority.
     11 ReadWithoutMajority: Simulator;
     /// An update older than the forgotten ones is taken as new.
-    12 FloorIgnored: Simulator;
+    12 FloorIgnored: Tests;
     /// A forgotten update leaves no trace.
-    13 FloorNotRaised: Simulator;
+    13 FloorNotRaised: Tests;
     /// A node remembers a tenth of the repeats that it should remember.
-    14 RepeatsForgottenEarly: Simulator;
+    14 RepeatsForgottenEarly: Tests;
     /// A checkpoint lacks the remembered updates.
     15 CheckpointWithoutRepeats: Simulator;
     /// A checkpoint lacks the floors of keys.
-    16 CheckpointWithoutFloors: Simulator;
+    16 CheckpointWithoutFloors: Tests;
     /// A checkpoint lacks the time of the cluster.
     17 CheckpointWithoutTime: Simulator;
     /// A checkpoint lacks the history of zones.
     18 CheckpointWithoutHistory: Simulator;
     /// The state hash does not cover the remembered updates.
-    19 HashWithoutRepeats: Simulator;
+    19 HashWithoutRepeats: Tests;
     /// The state hash does not cover the settings.
-    20 HashWithoutSettings: Simulator;
+    20 HashWithoutSettings: Tests;
     /// The state hash does not cover the zones.
-    21 HashWithoutZones: Simulator;
+    21 HashWithoutZones: Tests;
     /// The state hash does not cover the history of zones.
-    22 HashWithoutHistory: Simulator;
+    22 HashWithoutHistory: Tests;
     /// The log is compacted beyond its checkpoint.
     23 LogCutTooFar: Simulator;
     /// A lease begins when the grant arrives, not when the question was sent.
-    24 LeaseFromArrival: Simulator;
+    24 LeaseFromArrival: Tests;
     /// A new leader does not wait for leases that the last one granted.
-    25 LeasesOfLastLeaderIgnored: Simulator;
+    25 LeasesOfLastLeaderIgnored: Tests;
     /// A leader grants leases although no majority follows it.
-    26 LeaseWithoutMajority: Simulator;
+    26 LeaseWithoutMajority: Tests;
     /// A leader does not wait for leases of members that left the rotation.
     27 LeasesOfTheRemovedIgnored: Simulator;
     /// A member answers under a lease of an earlier time in the rotation.
-    28 StaleMemberStaysInRotation: Simulator;
+    28 StaleMemberStaysInRotation: Tests;
     /// A repeat is answered before every live member shows the update.
     29 RepeatNotHeld: Simulator;
     /// A member installs a checkpoint that is older than its state.
-    30 OldCheckpointInstalled: Simulator;
+    30 OldCheckpointInstalled: Tests;
     /// During a joint configuration a majority of the new voters is enough for an early commit.
-    31 MajorityOfNewVotersOnly: Simulator;
+    31 MajorityOfNewVotersOnly: Tests;
     /// A membership change may leave fewer voters than a majority that answer.
-    32 NeededVoteRemoved: Simulator;
+    32 NeededVoteRemoved: Tests;
     /// A start uses the voters of its checkpoint and ignores later changes in the log.
-    33 ConfigurationOfCheckpoint: Simulator;
+    33 ConfigurationOfCheckpoint: Tests;
     /// An update sometimes leaves the serial of its zone as it is.
     34 SerialNotStepped: Simulator;
     /// An update whose prerequisite fails is written all the same.
     35 PrerequisitesIgnored: Simulator;
     /// A change is applied to a zone that is not the one it was made for.
-    36 BaseNotCompared: Simulator;
+    36 BaseNotCompared: Tests;
     /// The zones that a leader prepared survive the loss of its leadership.
     37 HeadKept: Simulator;
     /// The time in the log follows the leader's clock backwards.
-    38 TimeGoesBack: Simulator;
+    38 TimeGoesBack: Tests;
     /// The serial of a removed zone is forgotten.
     39 RetiredSerialsForgotten: Simulator;
     /// An update is applied although its policy changed after it was judged.
-    40 PolicyEpochNotCompared: Simulator;
+    40 PolicyEpochNotCompared: Tests;
     /// An update is applied although its key was replaced after it was judged.
-    41 KeyGenerationNotCompared: Simulator;
+    41 KeyGenerationNotCompared: Tests;
     /// A forwarded update that arrives twice is taken twice.
-    42 ForwardTakenTwice: Simulator;
+    42 ForwardTakenTwice: Tests;
     /// A client gets SERVFAIL for an update that may have been done.
     43 ServfailForUnknown: Simulator;
     /// A node answers queries before it knows that its state is current.
     44 ServesAtStart: Simulator;
     /// A node serves its state, marked stale, although its log holds more.
-    45 StaleDespiteLog: Simulator;
+    45 StaleDespiteLog: Tests;
     /// The vote is not written to the file of votes.
     46 VoteNotInItsFile: Simulator;
     /// A start does not write and sync the end of the log again.
-    47 StartWritesNothingAgain: Simulator;
+    47 StartWritesNothingAgain: Tests;
     /// A damaged record is cut as a torn tail although valid records follow.
-    48 TailCutBeforeValidRecords: Simulator;
+    48 TailCutBeforeValidRecords: Tests;
     /// An installed checkpoint is used before the log names it.
     49 CheckpointInForceEarly: Simulator;
     /// An old checkpoint is removed before the log names the new one.
     50 OldCheckpointRemovedEarly: Simulator;
     /// A membership change starts while another one is not finished.
-    51 ChangesOfMembersOverlap: Simulator;
+    51 ChangesOfMembersOverlap: Tests;
     /// A leader with a disk that hangs does not hand over.
-    52 LeaderKeepsHungDisk: Simulator;
+    52 LeaderKeepsHungDisk: Tests;
     /// A new leader evaluates updates before it applied an entry of its term.
     53 EvaluatesBeforeOwnTerm: Simulator;
     /// A repeat of an update in flight is evaluated as a new update.
     54 RepeatInFlightTakenAgain: Simulator;
     /// A data key is used before every member has it.
-    55 DataKeyUsedEarly: Simulator;
+    55 DataKeyUsedEarly: Tests;
     /// Sealing secrets again overwrites a secret that changed meanwhile.
-    56 ResealOverwritesChange: Simulator;
+    56 ResealOverwritesChange: Tests;
     /// A restore leaves the serials as they were in the backup.
-    57 RestoreWithoutSerialGap: Simulator;
+    57 RestoreWithoutSerialGap: Tests;
     /// `recover` drops entries that are not known to be committed.
-    58 RecoverTakesCommittedOnly: Simulator;
+    58 RecoverTakesCommittedOnly: Tests;
     /// An import is taken although chunks are missing.
-    59 ImportWithMissingChunks: Simulator;
+    59 ImportWithMissingChunks: Tests;
     /// The feature level rises although a member was not heard.
-    60 FeatureLevelWithoutSilent: Simulator;
+    60 FeatureLevelWithoutSilent: Tests;
     /// A member whose state differs from the majority's goes on.
-    61 NotFenced: Simulator;
+    61 NotFenced: Tests;
     /// A repeat from another source address gets the result of the first.
     62 RepeatToStranger: Simulator;
     /// A member refuses by its own copy without asking the leader.
@@ -214,41 +214,41 @@ bugs! {
     /// A recycled segment keeps its old octets.
     67 SparesNotZeroed: Simulator;
     /// A member ignores that its leader knows of entries that its log lost.
-    68 ContradictionIgnored: Simulator;
+    68 ContradictionIgnored: Tests;
     /// The client gets its answer when the leader has proposed the update.
     69 AcknowledgedWhenProposed: Simulator;
     /// A command whose result is unknown is sent again.
-    70 CommandSentAgain: Simulator;
+    70 CommandSentAgain: Tests;
     /// A removed member goes on answering queries.
-    71 RemovedMemberAnswers: Simulator;
+    71 RemovedMemberAnswers: Tests;
     /// A node that joins again uses its old number in Raft.
-    72 RaftIdReused: Simulator;
+    72 RaftIdReused: Tests;
     /// A leader takes an update that no policy allows.
     73 PolicyNotJudgedByLeader: Simulator;
     /// A SOA record in an update may set the serial back.
-    74 SoaStepsBack: Simulator;
+    74 SoaStepsBack: Tests;
     /// A leader takes an update that was signed with a secret no longer valid.
-    75 OldSecretAccepted: Simulator;
+    75 OldSecretAccepted: Tests;
     /// A record of the log is written past the page cache and stays in the cache of the disk.
-    76 LogWithoutDsync: Simulator;
+    76 LogWithoutDsync: Tests;
     /// A node never syncs the directory of its data.
-    77 DirectoryNeverSynced: Simulator;
+    77 DirectoryNeverSynced: Tests;
     /// A node never syncs a file of its data.
-    78 SyncsSkipped: Simulator;
+    78 SyncsSkipped: Tests;
     /// The checksum of a record's body is not compared at a start.
-    79 RecordChecksumIgnored: Simulator;
+    79 RecordChecksumIgnored: Tests;
     /// A member that cuts a torn record forgets that it may have held entries.
-    80 TornTailWithoutDoubt: Simulator;
+    80 TornTailWithoutDoubt: Tests;
     /// A member whose log may lack entries votes for logs without them.
-    81 VotesDespiteDoubt: Simulator;
+    81 VotesDespiteDoubt: Tests;
     /// The growth of a zone by one key has no limit.
-    82 KeyGrowthUnlimited: Simulator;
+    82 KeyGrowthUnlimited: Tests;
     /// A record of one sector has no seal after it.
-    83 RecordsNotSealed: Simulator;
+    83 RecordsNotSealed: Tests;
     /// The state hash does not cover the time of the cluster.
-    84 HashWithoutTime: Simulator;
+    84 HashWithoutTime: Tests;
     /// The state hash does not cover imports that are not finished.
-    85 HashWithoutImports: Simulator;
+    85 HashWithoutImports: Tests;
     /// A member answers under a lease that has ended.
-    86 LeaseNeverEnds: Simulator;
+    86 LeaseNeverEnds: Tests;
 }

@@ -189,6 +189,21 @@ fn a_new_leader_waits_for_the_leases_of_the_one_before() {
     cluster.assert_same();
 }
 
+/// The leader counts from when the question came, so the member must not count from when the answer came.
+#[test]
+fn a_lease_counts_from_when_it_was_asked_for() {
+    let (mut cluster, _, others) = cluster(3);
+    cluster.way_ms = 40;
+    let round_trip_ms = 2 * cluster.way_ms;
+    cluster.run(2 * round_trip_ms);
+    for _ in 0..200 {
+        cluster.run(10);
+        let (now_ms, until_ms) = (cluster.now.monotonic_ms, cluster.machines[&others[0]].lease_until_ms);
+        assert!(until_ms + round_trip_ms <= now_ms + LEASE_MS, "{until_ms} at {now_ms}");
+    }
+    assert!(answers(&cluster, others[0]));
+}
+
 /// A leader that no majority follows does not know whether another one leads already.
 #[test]
 fn a_leader_without_a_majority_grants_no_lease() {
@@ -224,7 +239,7 @@ fn a_lease_of_a_later_stay_does_not_count_before_the_member_knows_of_it() {
     }
     cluster.run(LEASE_MS / 2);
     assert!(answers(&cluster, id), "its last lease goes on");
-    let boot_id = cluster.machines[&id].boot_id;
+    let boot_id = cluster.replica(id).config.boot_id;
     let since = cluster.replica(id).state_hash().0 + 1_000;
     let (_, at_ms) = *cluster.replica(id).rotation.asked.back().unwrap();
     let grant = crate::peer::LeaseGrant { boot_id, at_ms, since };

@@ -408,6 +408,8 @@ mod tests {
             let dir = PathBuf::from(dir);
             let (send, receive) = std::sync::mpsc::channel();
             send.send(DiskWork::Job(DiskJob { queue: DiskQueue::Log, ticket: 1, ops: vec![op(&dir)] })).unwrap();
+            // A writer that does not fail ends here.
+            drop(send);
             return Writer::new(&dir, Arc::default()).run(&receive, |_| println!("answered"));
         }
         let dir = crate::test_dir(test);
