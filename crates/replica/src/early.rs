@@ -37,9 +37,6 @@ impl Early {
 impl Replica {
     /// Another term, or another role in it.
     pub(crate) fn reset_early(&mut self) {
-        if planted!(EarlyStateKept) {
-            return;
-        }
         self.early = Early::default();
     }
 

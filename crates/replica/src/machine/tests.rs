@@ -210,9 +210,13 @@ fn what_does_not_fit_is_not_applied_and_counted() {
     let refused = UpdateEntry { change: None, rcode: Rcode::REFUSED, ..update };
     let first = apply(&mut machine, Body::Update(refused.clone()));
     assert_eq!(first, Applied::Update { identity: [4; 16], rcode: Rcode::REFUSED });
-    let second = apply(&mut machine, Body::Update(refused));
+    let second = apply(&mut machine, Body::Update(refused.clone()));
     assert_eq!(second, Applied::Misfit { identity: Some([4; 16]) });
-    assert_eq!(machine.alarms.entries_misfit, 5);
+    // The policies have changed since it was judged.
+    let old = UpdateEntry { identity: [6; 16], policy_epoch: machine.settings.epoch() + 1, ..refused };
+    let misfit = apply(&mut machine, Body::Update(old));
+    assert_eq!(misfit, Applied::Misfit { identity: Some([6; 16]) });
+    assert_eq!(machine.alarms.entries_misfit, 6);
     assert_eq!(machine.zones.head().zone(&zone("a.test.")).unwrap().serial(), Some(Serial(1)));
     assert_ne!(machine.state_hash(), before);
 }

@@ -89,16 +89,12 @@ bugs! {
     4 EarlyCommitWithoutMajority: Simulator;
     /// A member commits early although its leader counts other voters.
     5 EarlyCommitOfOtherVoters: Tests;
-    /// A leader offers early commit while a change of the voters is in the log.
-    6 EarlyCommitWhileVotersChange: Tests;
     /// An early commit does not compare the term of the entry.
     7 EarlyCommitOfAnyTerm: Tests;
     /// A member takes an early commit from any sender and of any term.
     8 EarlyCommitFromAnybody: Tests;
     /// A linearizable read ignores what was committed early.
     9 ReadsForgetEarlyCommit: Simulator;
-    /// What was agreed on for early commit outlives the term.
-    10 EarlyStateKept: Tests;
     /// A leader answers a linearizable read without asking a majority.
     11 ReadWithoutMajority: Simulator;
     /// An update older than the forgotten ones is taken as new.
@@ -127,8 +123,6 @@ bugs! {
     23 LogCutTooFar: Simulator;
     /// A lease begins when the grant arrives, not when the question was sent.
     24 LeaseFromArrival: Tests;
-    /// A new leader does not wait for leases that the last one granted.
-    25 LeasesOfLastLeaderIgnored: Tests;
     /// A leader grants leases although no majority follows it.
     26 LeaseWithoutMajority: Tests;
     /// A leader does not wait for leases of members that left the rotation.
@@ -137,10 +131,6 @@ bugs! {
     28 StaleMemberStaysInRotation: Tests;
     /// A repeat is answered before every live member shows the update.
     29 RepeatNotHeld: Simulator;
-    /// A member installs a checkpoint that is older than its state.
-    30 OldCheckpointInstalled: Tests;
-    /// During a joint configuration a majority of the new voters is enough for an early commit.
-    31 MajorityOfNewVotersOnly: Tests;
     /// A membership change may leave fewer voters than a majority that answer.
     32 NeededVoteRemoved: Tests;
     /// A start uses the voters of its checkpoint and ignores later changes in the log.

@@ -204,7 +204,7 @@ impl Driver {
     /// Voters, sorted, if every entry of this log up to the durable end is for their majority to commit: `None` while
     /// one half of a joint configuration has a word too, or this leader has a change of them that is not applied.
     pub(crate) fn settled_voters(&self) -> Option<Vec<NodeId>> {
-        let is_pending = self.is_leader() && self.has_pending_conf() && !planted!(EarlyCommitWhileVotersChange);
+        let is_pending = self.is_leader() && self.has_pending_conf();
         (!is_pending && !self.is_joint()).then(|| self.voters())
     }
 
@@ -226,10 +226,6 @@ impl Driver {
 
     /// Whether these are a majority, of both halves of a joint configuration.
     pub(crate) fn is_majority(&self, ids: &[NodeId]) -> bool {
-        if planted!(MajorityOfNewVotersOnly) {
-            let voters = self.incoming_voters();
-            return voters.iter().filter(|id| ids.contains(id)).count() > voters.len() / 2;
-        }
         let ids = ids.iter().copied().collect();
         self.node.raft.prs().has_quorum(&ids)
     }

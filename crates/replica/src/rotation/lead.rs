@@ -215,7 +215,7 @@ impl Replica {
     fn others_leased(&self) -> Option<Vec<NodeId>> {
         let (own, now_ms) = (self.driver.id(), self.now.monotonic_ms);
         let (lead, rotation) = (&self.rotation.lead, self.machine.settings.rotation());
-        if rotation.is_empty() || !planted!(LeasesOfLastLeaderIgnored) && lead.since_ms + LEASE_GUARD_MS >= now_ms {
+        if rotation.is_empty() || lead.since_ms + LEASE_GUARD_MS >= now_ms {
             return None;
         }
         let granted = lead.granted.keys().filter(|&&id| lead.may_answer(id, now_ms));

@@ -70,8 +70,7 @@ impl Replica {
             return self.note_guard(from, message.term, guard);
         }
         let metadata = message.get_snapshot().get_metadata();
-        let is_news = planted!(OldCheckpointInstalled)
-            || message.term >= self.driver.term() && metadata.index > self.driver.commit();
+        let is_news = message.term >= self.driver.term() && metadata.index > self.driver.commit();
         let manifest = Manifest::decode(&message.get_snapshot().data);
         let fits = |manifest: &Manifest| {
             manifest.header.cluster == self.config.cluster_id
@@ -172,9 +171,7 @@ impl Replica {
         let Stage::Fetching(fetcher) = stage else { return };
         self.counters.checkpoint_blocks_kept += u64::from(fetcher.kept_blocks());
         match (fetcher.into_parts(), Restore::new(&self.config)) {
-            (Some((manifest, _)), _)
-                if !planted!(OldCheckpointInstalled) && manifest.header.index <= self.driver.commit() =>
-            {
+            (Some((manifest, _)), _) if manifest.header.index <= self.driver.commit() => {
                 self.incoming_failed();
                 self.remove_unused(&manifest);
             }
