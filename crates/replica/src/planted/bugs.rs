@@ -154,7 +154,7 @@ bugs! {
     /// A forwarded update that arrives twice is taken twice.
     42 ForwardTakenTwice: Tests;
     /// A client gets SERVFAIL for an update that may have been done.
-    43 ServfailForUnknown: Simulator;
+    43 ServfailForUnknown: Tests;
     /// A node answers queries before it knows that its state is current.
     44 ServesAtStart: Simulator;
     /// A node serves its state, marked stale, although its log holds more.
@@ -169,8 +169,6 @@ bugs! {
     49 CheckpointInForceEarly: Simulator;
     /// An old checkpoint is removed before the log names the new one.
     50 OldCheckpointRemovedEarly: Simulator;
-    /// A membership change starts while another one is not finished.
-    51 ChangesOfMembersOverlap: Tests;
     /// A leader with a disk that hangs does not hand over.
     52 LeaderKeepsHungDisk: Tests;
     /// A new leader evaluates updates before it applied an entry of its term.

@@ -99,8 +99,7 @@ pub(super) fn is_changing(driver: &Driver, settings: &Settings, reports: &Report
     let voters = driver.incoming_voters();
     let is_about_to_go = |&id: &NodeId| !reports.is_settled(now_ms) || can_spare(driver, reports, now_ms, &voters, id);
     let mut leaving = voters.iter().filter(|&&id| !is_to_vote(settings, id));
-    !planted!(ChangesOfMembersOverlap)
-        && (driver.has_pending_conf() || driver.is_joint() || leaving.any(is_about_to_go))
+    driver.has_pending_conf() || driver.is_joint() || leaving.any(is_about_to_go)
 }
 
 /// Whether the others can decide something without this voter. That they could when it was decided that it goes is not
