@@ -6,6 +6,7 @@ mod command;
 mod fuzz;
 mod memory;
 mod peers;
+mod planted;
 mod previous;
 mod sim;
 mod test;
@@ -21,7 +22,7 @@ cargo xtask COMMAND
   test [--full]   every test: units, simulations, real processes, comparisons with the Debian peers
                   (installed when run as root; otherwise named and skipped in plain sight; with CI=true and
                   with --full a missing one is a failure that says how to get it), and 300 simulated
-                  clusters, each counted as a test.
+                  clusters, each counted as a test; at last the planted bugs (`sim --planted`).
                   --full sends all of the recorded and generated queries, simulates 3,000, drives the clients that
                   take long to fetch (certbot with Pebble, lego, external-dns), and builds the software of an older
                   commit, beside which this one must run.
@@ -48,6 +49,9 @@ cargo xtask COMMAND
   fuzz [--seconds N] [TARGET]
                   throws altered octets at what reads those of others, N seconds a target: by libFuzzer where
                   cargo-fuzz and a nightly toolchain are, otherwise by our own means
+  sim [OPTIONS]   simulated clusters: catamaran-sim with its options, e.g. `sim --seeds 300`
+  sim --planted   whether the simulator and the tests find the bugs that are planted on purpose
+                  (docs/planted-bugs.md; `sim --help`: the options)
   memory          loom, AddressSanitizer and miri over the store, as far as they are installed
   tidy            the project's own rules about its files
 ";
@@ -63,6 +67,12 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(),
         ["memory"] => memory::check(),
         ["torture", options @ ..] => torture::run(options),
+        ["sim", "--help" | "-h"] => {
+            print!("{}", planted::HELP);
+            Ok(())
+        }
+        ["sim", "--planted", options @ ..] => planted::run(options),
+        ["sim", options @ ..] => sim::with_options(options),
         ["fuzz", options @ ..] => fuzz::fuzz(options),
         [
             "bench",

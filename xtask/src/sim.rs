@@ -1,6 +1,7 @@
 //! Whole clusters under seeds: the simulator as a test, each seed one.
 
-use crate::command::{root, target};
+use crate::command::{cargo, root, target};
+use crate::test::PROFILE;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
@@ -39,6 +40,14 @@ pub(crate) fn run(profile: &str, length: Length) -> Result<(u64, u64), String> {
         Some((passed, failed)) if status.success() == (failed == 0) => Ok((passed, failed)),
         _ => Err(format!("the simulator ended with {status}")),
     }
+}
+
+/// Builds the simulator and runs it with its own options.
+///
+/// # Errors
+/// When it does not build, or a seed fails.
+pub(crate) fn with_options(options: &[&str]) -> Result<(), String> {
+    cargo(&[&["run", "--quiet", "--profile", PROFILE, "-p", "catamaran-sim", "--"], options].concat())
 }
 
 /// Reads `seeds: 300 passed, 0 failed`.

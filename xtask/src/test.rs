@@ -2,6 +2,7 @@
 
 use crate::command::{cargo, command, root};
 use crate::peers;
+use crate::planted;
 use crate::previous;
 use crate::sim::{self, Length};
 use std::fmt;
@@ -87,6 +88,8 @@ pub(crate) fn run(extent: Extent) -> Result<(), String> {
         }
         Err(reason) => failures.push(reason),
     }
+    let planted: &[&str] = if extent == Extent::Full { &["--full"] } else { &[] };
+    failures.extend(planted::run(planted).err());
     if peers::is_all_demanded(extent) {
         let skips = count.skips.iter().filter(|skip| is_of_machine(skip));
         failures.extend(skips.map(|skip| format!("with --full or CI=true nothing may be skipped, but: {skip}")));

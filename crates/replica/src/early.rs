@@ -43,7 +43,7 @@ impl Replica {
     /// Up to where somebody may have committed, as far as this leader knows: what was acknowledged anywhere is not
     /// behind it.
     pub(crate) fn commit_anywhere(&self) -> u64 {
-        self.driver.commit().max(self.early.told)
+        if planted!(ReadsForgetEarlyCommit) { self.driver.commit() } else { self.driver.commit().max(self.early.told) }
     }
 
     /// More of the log is durable: a leader tells those who wait for it, a follower commits what it can.
@@ -58,10 +58,17 @@ impl Replica {
             return;
         }
         // While the voters change, only who leads counts.
-        let Some(voters) = self.driver.settled_voters().filter(|voters| voters.len() <= EARLY_VOTERS_MAX) else {
+        let Some(voters) = self
+            .driver
+            .settled_voters()
+            .filter(|voters| voters.len() <= if planted!(EarlyCommitWithoutMajority) { 64 } else { EARLY_VOTERS_MAX })
+        else {
             return;
         };
-        let (term, index) = (self.driver.term(), self.driver.persisted_index());
+        let (term, index) = (
+            self.driver.term(),
+            if planted!(EarlyCommitBeforeDisk) { self.driver.last_index() } else { self.driver.persisted_index() },
+        );
         let told: Vec<_> = self.early.waiting.extract_if(.., |_, &mut last| last <= index).map(|(id, _)| id).collect();
         for id in told {
             self.early.told = self.early.told.max(index);
@@ -71,7 +78,7 @@ impl Replica {
 
     pub(crate) fn handle_durable(&mut self, from: NodeId, durable: Durable) {
         let is_ours = durable.term == self.driver.term() && self.driver.leader() == Some(from);
-        if !is_ours || self.driver.is_leader() {
+        if !is_ours && !planted!(EarlyCommitFromAnybody) || self.driver.is_leader() {
             return;
         }
         if self.early.heard.as_ref().is_none_or(|heard| heard.index <= durable.index) {
@@ -83,13 +90,22 @@ impl Replica {
     /// Commits what the leader and this member hold, if they are a majority of those who vote for the leader and here:
     /// the rule of raft for an entry of the leader's term, counted by another than the leader.
     fn commit_early(&mut self) {
-        let Some(heard) = self.early.heard.as_ref().filter(|heard| heard.term == self.driver.term()) else { return };
+        let Some(heard) = self
+            .early
+            .heard
+            .as_ref()
+            .filter(|heard| planted!(EarlyCommitFromAnybody) || heard.term == self.driver.term())
+        else {
+            return;
+        };
         let index = heard.index.min(self.driver.persisted_index());
         if index <= self.driver.commit() {
             return;
         }
         let pair = [self.driver.id(), self.driver.leader().unwrap_or(raft::INVALID_ID)];
-        if self.driver.settled_voters().as_ref() != Some(&heard.voters) || !self.driver.is_majority(&pair) {
+        let are_same =
+            self.driver.settled_voters().as_ref() == Some(&heard.voters) || planted!(EarlyCommitOfOtherVoters);
+        if !(are_same && self.driver.is_majority(&pair) || planted!(EarlyCommitWithoutMajority)) {
             return;
         }
         self.driver.commit_early(heard.term, index);

@@ -1,6 +1,10 @@
 //! One member of a cluster, without I/O: time, octets from peers and results of the disk come in as inputs.
 #![forbid(unsafe_code)]
 
+// Bugs on purpose; nothing in releases.
+#[macro_use]
+pub mod planted;
+
 pub mod limits;
 
 // What it asks of its disk.

@@ -333,6 +333,9 @@ impl Replica {
     /// This replica's state is not what a majority has: it stops answering and leading. Its log is sound, so it goes
     /// on storing and voting.
     fn fence(&mut self) {
+        if planted!(NotFenced) {
+            return;
+        }
         self.fenced = true;
         self.set_serving(Serving::No);
         self.distrust_checkpoints();
@@ -356,7 +359,8 @@ impl Replica {
 
     pub(crate) fn set_serving(&mut self, serving: Serving) {
         // One that is fenced or removed never answers again; one that answered does so whatever becomes of the leader.
-        let serving = if self.fenced || self.is_removed() { Serving::No } else { serving };
+        let serving =
+            if self.fenced || self.is_removed() && !planted!(RemovedMemberAnswers) { Serving::No } else { serving };
         if self.serving != serving {
             self.serving = serving;
             self.out.push_back(Output::ServingChanged { serving });
@@ -367,7 +371,7 @@ impl Replica {
     /// its log, unless the log is in doubt. If the log holds more than is known to be committed, the replica may have
     /// published part of that too. In both cases it waits longer, because its serials may be older than before.
     pub(crate) fn serve_stale_when_due(&mut self) {
-        let knows_all = self.knows_what_it_published();
+        let knows_all = planted!(StaleDespiteLog) || self.knows_what_it_published();
         let waited = self.lived_ms >= self.config.start_stale_after_ms;
         // One that has not applied yet that it is a member knows nothing of how the zones are to be served.
         let is_member = self.machine.settings.is_member(self.driver.id());
@@ -419,7 +423,11 @@ impl Replica {
     pub(crate) fn level_of_members(&self) -> u32 {
         let own = self.driver.id();
         let level_of = |id: NodeId| {
-            let of_other = || self.heard(id).filter(|_| self.was_heard(id)).map_or(0, |heard| heard.feature_level);
+            let of_other = || {
+                self.heard(id)
+                    .filter(|_| self.was_heard(id))
+                    .map_or(if planted!(FeatureLevelWithoutSilent) { u32::MAX } else { 0 }, |heard| heard.feature_level)
+            };
             if id == own { self.config.feature_level } else { of_other() }
         };
         self.machine.settings.members().iter().map(|member| level_of(member.id)).min().unwrap_or(0)

@@ -46,6 +46,22 @@ struct Arguments {
     /// Go on after a failed seed, and name all of them at the end.
     #[arg(long)]
     keep_going: bool,
+    /// The number of a bug to plant in all members; `cargo xtask sim --planted` runs them all.
+    #[cfg(feature = "planted")]
+    #[arg(long, default_value_t = 0)]
+    planted: u32,
+    /// List the bugs that can be planted, a line each: number, name, who must find it, text.
+    #[cfg(feature = "planted")]
+    #[arg(long)]
+    list_planted: bool,
+}
+
+/// Prints what can be planted, its fields separated by tabs.
+#[cfg(feature = "planted")]
+fn list_planted() {
+    for planted in replica::planted::ALL {
+        println!("{}\t{:?}\t{:?}\t{}", planted.bug.number(), planted.bug, planted.found_by, planted.text);
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -133,6 +149,14 @@ fn now() -> Instant {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    #[cfg(feature = "planted")]
+    {
+        if arguments.list_planted {
+            list_planted();
+            return ExitCode::SUCCESS;
+        }
+        replica::planted::plant(arguments.planted);
+    }
     let (start, mut last_line) = (now(), now());
     let (mut sum, mut failed) = (Sum::default(), Vec::new());
     let mut seed = arguments.first_seed;

@@ -1,6 +1,6 @@
 //! What members want carried out, and what is looked at when they have worked.
 
-use crate::invariants::Checked;
+use crate::invariants::{Checked, votes_are_on_disk};
 use crate::machine::Machine;
 use crate::simulation::{Event, Simulation};
 use crate::swarm::Boundary;
@@ -16,7 +16,7 @@ impl Simulation {
     pub(crate) fn carry_out(&mut self, id: NodeId, output: Output) -> Checked {
         let now_us = self.events.now_us();
         match output {
-            Output::Send { to, lane, frame } => self.send(id, to, lane, frame),
+            Output::Send { to, lane, frame } => return self.send(id, to, lane, frame),
             Output::Disk(job) => {
                 self.trace.note(now_us, id, "write", &[job.queue as u64, job.ticket], &[]);
                 let is_bulk = job.queue == DiskQueue::Bulk;
@@ -72,9 +72,12 @@ impl Simulation {
         Ok(())
     }
 
-    fn send(&mut self, id: NodeId, to: NodeId, lane: Lane, frame: Vec<u8>) {
+    fn send(&mut self, id: NodeId, to: NodeId, lane: Lane, frame: Vec<u8>) -> Checked {
         let now_us = self.events.now_us();
         self.trace.note(now_us, id, "send", &[to, lane as u64], &frame);
+        if let Some(vote) = replica::testing::vote_of(&frame) {
+            self.look_at_vote(id, vote)?;
+        }
         let is_vote = self.setup.swarm.aim == Some(Boundary::Vote) && grants_vote(&frame);
         // A lane that is down drops what it is given.
         if self.is_linked(id, to) {
@@ -85,6 +88,7 @@ impl Simulation {
         if is_vote {
             self.votes(id);
         }
+        Ok(())
     }
 
     fn serving_changed(&mut self, id: NodeId, serving: Serving) -> Checked {
@@ -214,6 +218,12 @@ impl Simulation {
         let status = replica.brief_status();
         let checked = self.invariants.states.on_alarms(id, status.alarms, status.is_fenced);
         checked.map_err(|what| self.violation("replicas_hold_equal_state", what))
+    }
+
+    /// A member sends a vote: it must be on the disk.
+    fn look_at_vote(&self, id: NodeId, vote: (u64, NodeId)) -> Checked {
+        let checked = votes_are_on_disk::on_vote(id, vote, &self.machines[&id].disk, &self.setup.log);
+        checked.map_err(|what| self.violation("votes_are_on_disk", what))
     }
 
     /// What a member applied is committed: a majority must hold it even if all lost their power now.

@@ -13,8 +13,23 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("crates/ddns/", &["store", "zone", "raft", "tokio", "libc", "axum"]),
 ];
 
+/// The manifests that may name the feature `planted`, and the lines in which they do.
+const PLANTED: &[(&str, &str)] =
+    &[("crates/replica/Cargo.toml", "planted = []"), ("crates/sim/Cargo.toml", "planted = [\"replica/planted\"]")];
+
+/// Bugs that are planted on purpose are switched on by command lines alone: no manifest brings them into a program.
+fn check_planted(file: &File, findings: &mut Vec<Finding>) {
+    for (index, line) in file.text.lines().enumerate() {
+        let is_known = PLANTED.iter().any(|&(path, known)| path == file.path && known == line);
+        if line.contains("planted") && !line.starts_with('#') && !is_known {
+            findings.push(Finding::new(file, index + 1, "the feature `planted` plants bugs; nothing may depend on it"));
+        }
+    }
+}
+
 /// Checks one manifest.
 pub(super) fn check(file: &File, findings: &mut Vec<Finding>) {
+    check_planted(file, findings);
     if file.path == "Cargo.toml" {
         check_comments(file, findings);
     }
@@ -45,5 +60,24 @@ fn check_comments(file: &File, findings: &mut Vec<Finding>) {
         } else if inside && !commented && !line.contains("path = ") {
             findings.push(Finding::new(file, index + 1, "a dependency has a comment: what it is for"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn planted_bugs_are_nobodys_dependency() {
+        let count = |path: &str, text: &str| {
+            let mut findings = Vec::new();
+            check_planted(&File { path: path.into(), text: text.into() }, &mut findings);
+            findings.len()
+        };
+        assert_eq!(count("crates/replica/Cargo.toml", "# planted bugs\nplanted = []\n"), 0);
+        assert_eq!(count("crates/replica/Cargo.toml", "default = [\"planted\"]\n"), 1);
+        let server = "crates/server/Cargo.toml";
+        assert_eq!(count(server, "replica = { workspace = true, features = [\"planted\"] }\n"), 1);
+        assert_eq!(count(server, "replica.workspace = true\n"), 0);
     }
 }

@@ -97,6 +97,9 @@ impl Replica {
         if self.serving == Serving::No {
             return self.verdict(request.request_id, Verdict::Refused);
         }
+        if planted!(RefusesByOwnCopy) {
+            return self.refuse_or_forward(request, true);
+        }
         if self.is_stopping() || !self.read_before_refusing(&request) {
             self.verdict(request.request_id, Verdict::NotProposed);
         }
@@ -186,6 +189,11 @@ impl Replica {
         let Some(token) = self.waiters.answered(attempt) else { return };
         let Some(waiter) = self.waiters.get_mut(token) else { return };
         match answer {
+            Answer::Proposed { .. }
+                if planted!(AcknowledgedWhenProposed) && matches!(waiter.purpose, Purpose::Update { .. }) =>
+            {
+                return self.finish_update(token, Verdict::Answer(wire::number::Rcode::NOERROR));
+            }
             Answer::Proposed { index, term } => self.waiters.put_place(token, (index, term)),
             Answer::Joined { index, term, id } => {
                 waiter.joined = Some(id);
@@ -404,7 +412,11 @@ impl Replica {
             let is_certain = waiter.is_certainly_not_proposed();
             match &waiter.purpose {
                 Purpose::Update { .. } => {
-                    let verdict = if is_certain { Verdict::NotProposed } else { Verdict::Unknown };
+                    let verdict = if is_certain || planted!(ServfailForUnknown) {
+                        Verdict::NotProposed
+                    } else {
+                        Verdict::Unknown
+                    };
                     self.finish_update(token, verdict);
                 }
                 Purpose::Admin(_) => {

@@ -107,7 +107,7 @@ impl Waiter {
             // Levels and numbers only rise, and what a member says of itself it says until it stands there.
             Command::Settings(SettingsChange::FeatureLevel { .. } | SettingsChange::Trust(_)) => true,
             Command::Settings(_) | Command::ZoneSet { .. } | Command::KeyRoll { .. } | Command::PolicySet { .. } => {
-                false
+                planted!(CommandSentAgain)
             }
             // It changes nothing.
             Command::Everywhere { .. } => true,

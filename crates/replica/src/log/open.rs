@@ -42,6 +42,9 @@ impl Log {
         }
         let is_confirmed = newest == vote.newest_segment;
         let mut first_ops = write_again(newest, &newest_scan, is_confirmed, config.block_bytes);
+        if planted!(StartWritesNothingAgain) {
+            first_ops.clear();
+        }
         let last = fill_block(newest, &mut newest_scan, config.block_bytes, last, &mut first_ops);
         first_ops.extend([again, DiskOp::Sync { file: VOTE_FILE.into() }]);
         let mut spares = Spares::new(config.segment_bytes);

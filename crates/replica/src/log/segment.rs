@@ -184,7 +184,7 @@ fn torn_at(
         }
         is_written = true;
         let Ok(found) = record::decode_header(sector) else { continue };
-        if offset == at || check_place(&found, id, number, offset).is_err() {
+        if offset == at || check_place(&found, id, number, offset).is_err() || planted!(TailCutBeforeValidRecords) {
             continue;
         }
         let of_this_write = Padding::of(&found, sector).filter(|padding| padding.start <= at as u64);

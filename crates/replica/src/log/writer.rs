@@ -181,14 +181,14 @@ impl Log {
         let mut ops = std::mem::take(&mut self.writer.first_ops);
         let HardState { term, vote, .. } = self.hard_state;
         let old_segment = self.writer.segment;
-        if self.writer.vote.is_behind(term, vote) {
+        if self.writer.vote.is_behind(term, vote) && !planted!(VoteNotInItsFile) {
             self.writer.vote.write(Vote { term, vote, newest_segment: old_segment }, &mut ops);
         }
         let bytes = record::disk_bytes(body_bytes);
         // A one-sector record gets an empty record after it, its seal. If the record's sector is lost, the seal shows
         // that the record existed and which entries it held.
         let is_essential = body_bytes > 0 || self.writer.is_cleared;
-        let is_sealed = bytes == SECTOR_BYTES as u64 && is_essential;
+        let is_sealed = bytes == SECTOR_BYTES as u64 && is_essential && !planted!(RecordsNotSealed);
         let place_bytes = if is_sealed { 2 * bytes } else { bytes }.next_multiple_of(self.config.block_bytes);
         let is_new_segment = self.writer.place(place_bytes, self.config.segment_bytes, &mut self.spares, &mut ops);
         let mut header = self.next_header(last);
@@ -205,9 +205,13 @@ impl Log {
             self.writer.advance(&empty);
         }
         ops.push(DiskOp::Write { file: file.clone(), offset, octets });
-        ops.push(DiskOp::Sync { file });
+        if !(planted!(RecordsNotSynced) && header.number.is_multiple_of(5)) {
+            ops.push(DiskOp::Sync { file });
+        }
         if is_new_segment {
-            ops.push(DiskOp::SyncDir);
+            if !planted!(SegmentDirectoryNotSynced) {
+                ops.push(DiskOp::SyncDir);
+            }
             let newest = Vote { term, vote, newest_segment: header.segment };
             self.writer.vote.write(newest, &mut ops);
             if old_segment == 0 {

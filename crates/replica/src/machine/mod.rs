@@ -155,12 +155,14 @@ impl Machine {
 
     /// What replicas compare.
     pub(crate) fn state_hash(&self) -> u128 {
-        self.zones_hash
-            .wrapping_add(self.settings.hash())
-            .wrapping_add(self.sessions.hash())
-            .wrapping_add(self.history.hash())
-            .wrapping_add(self.stages.hash())
-            .wrapping_add(item_hash(Item::Scalars, &[&self.time_ms.to_be_bytes()]))
+        let time_ms = if planted!(HashWithoutTime) { 0 } else { self.time_ms };
+        let zones_hash = if planted!(HashWithoutZones) { 0 } else { self.zones_hash };
+        zones_hash
+            .wrapping_add(if planted!(HashWithoutSettings) { 0 } else { self.settings.hash() })
+            .wrapping_add(if planted!(HashWithoutRepeats) { 0 } else { self.sessions.hash() })
+            .wrapping_add(if planted!(HashWithoutHistory) { 0 } else { self.history.hash() })
+            .wrapping_add(if planted!(HashWithoutImports) { 0 } else { self.stages.hash() })
+            .wrapping_add(item_hash(Item::Scalars, &[&time_ms.to_be_bytes()]))
     }
 
     fn note_hash(&mut self) {
@@ -231,7 +233,7 @@ impl Machine {
         let epoch = self.settings.epoch();
         match body {
             Body::Update(update) => {
-                update.policy_epoch == epoch
+                (planted!(PolicyEpochNotCompared) || update.policy_epoch == epoch)
                     && self.sessions.get(&update.identity, update.time_signed).is_none()
                     && self.generation_fits(update)
                     && update.change.as_ref().is_none_or(|change| self.settings.zones().contains_key(&change.zone))
@@ -246,7 +248,9 @@ impl Machine {
     /// A refused update may name a key that is no more; a change needs the very key that it was granted to.
     fn generation_fits(&self, update: &UpdateEntry) -> bool {
         let key = self.settings.keys().get(&update.key_name);
-        update.change.is_none() || key.is_some_and(|key| key.generation == update.key_generation)
+        planted!(KeyGenerationNotCompared)
+            || update.change.is_none()
+            || key.is_some_and(|key| key.generation == update.key_generation)
     }
 
     fn apply_body(&mut self, index: u64, entry: &Entry, prepared: Option<Prepared>) -> Applied {

@@ -65,7 +65,8 @@ impl Stages {
             }
             Body::ImportCommit(commit) => {
                 let stage = self.stages.get(&commit.stage).ok_or(StageError::Unknown)?;
-                let whole = stage.next_chunk == stage.chunk_count && stage.digest == commit.digest;
+                let whole = planted!(ImportWithMissingChunks)
+                    || stage.next_chunk == stage.chunk_count && stage.digest == commit.digest;
                 if whole { Ok(()) } else { Err(StageError::Mismatch) }
             }
             Body::ImportAbandon(id) => self.stages.get(id).map(|_| ()).ok_or(StageError::Unknown),

@@ -153,6 +153,34 @@ fn a_checkpoint_restores_everything() {
     assert_eq!(copy.state_hash(), machine.state_hash());
 }
 
+/// Members compare their states by this hash. A part that it does not cover may differ without a sign.
+#[test]
+fn the_state_hash_covers_every_part_of_the_state() {
+    let mut full = machine();
+    add_zone(&mut full, "a.test.", &[]);
+    let large = change(&full, "a.test.", 1, text("y.a.test.", 9, 2));
+    assert_eq!(apply(&mut full, Body::Change(large)), Applied::Other);
+    stage(&mut full, 7, "c.test.", &[vec![soa("c.test.", 5)], text("c.test.", 9, 3)].concat());
+    full.sessions.insert([5; 16], &"key.".parse().unwrap(), 7, [0; 16], Rcode::NOERROR, None);
+    let mut empty = machine();
+    type Swap = fn(&mut Machine, &mut Machine);
+    let parts: [(&str, Swap); 6] = [
+        ("zones", |one, other| std::mem::swap(&mut one.zones_hash, &mut other.zones_hash)),
+        ("settings", |one, other| std::mem::swap(&mut one.settings, &mut other.settings)),
+        ("repeats", |one, other| std::mem::swap(&mut one.sessions, &mut other.sessions)),
+        ("history", |one, other| std::mem::swap(&mut one.history, &mut other.history)),
+        ("imports", |one, other| std::mem::swap(&mut one.stages, &mut other.stages)),
+        ("time", |one, other| std::mem::swap(&mut one.time_ms, &mut other.time_ms)),
+    ];
+    let hash = full.state_hash();
+    for (part, swap) in parts {
+        swap(&mut full, &mut empty);
+        assert_ne!(full.state_hash(), hash, "{part}");
+        swap(&mut full, &mut empty);
+        assert_eq!(full.state_hash(), hash, "{part}");
+    }
+}
+
 #[test]
 fn what_does_not_fit_is_not_applied_and_counted() {
     let mut machine = machine();
@@ -182,9 +210,13 @@ fn what_does_not_fit_is_not_applied_and_counted() {
     let refused = UpdateEntry { change: None, rcode: Rcode::REFUSED, ..update };
     let first = apply(&mut machine, Body::Update(refused.clone()));
     assert_eq!(first, Applied::Update { identity: [4; 16], rcode: Rcode::REFUSED });
-    let second = apply(&mut machine, Body::Update(refused));
+    let second = apply(&mut machine, Body::Update(refused.clone()));
     assert_eq!(second, Applied::Misfit { identity: Some([4; 16]) });
-    assert_eq!(machine.alarms.entries_misfit, 5);
+    // The policies have changed since it was judged.
+    let old = UpdateEntry { identity: [6; 16], policy_epoch: machine.settings.epoch() + 1, ..refused };
+    let misfit = apply(&mut machine, Body::Update(old));
+    assert_eq!(misfit, Applied::Misfit { identity: Some([6; 16]) });
+    assert_eq!(machine.alarms.entries_misfit, 6);
     assert_eq!(machine.zones.head().zone(&zone("a.test.")).unwrap().serial(), Some(Serial(1)));
     assert_ne!(machine.state_hash(), before);
 }

@@ -75,7 +75,7 @@ fn remove(edit: &mut Edit<'_>, zone: &ZoneId) -> Result<(), ZoneError> {
 fn check_base(zones: &ZoneSet, work: ZoneWork<'_>) -> Result<(), Misfit> {
     let hash_of = |zone: &ZoneId| zones.head().zone(zone).map(|zone| zone.hash());
     let holds = match work {
-        ZoneWork::Change(change) => hash_of(&change.zone) == Some(change.base_hash),
+        ZoneWork::Change(change) => planted!(BaseNotCompared) || hash_of(&change.zone) == Some(change.base_hash),
         ZoneWork::Commit { zone, purpose: ImportPurpose::Create { .. } } => hash_of(zone).is_none(),
         ZoneWork::Commit { zone, purpose: ImportPurpose::Replace { base_hash } } => hash_of(zone) == Some(base_hash),
         ZoneWork::Stage { .. } | ZoneWork::Abandon { .. } | ZoneWork::Remove { .. } => true,

@@ -21,7 +21,9 @@ impl Replica {
         if self.refuses_for_disk() {
             self.refuse_for_disk();
         }
-        let is_ready = self.driver.has_applied_own_term() && !self.is_fenced() && !self.driver.is_transferring();
+        let is_ready = (self.driver.has_applied_own_term() || planted!(EvaluatesBeforeOwnTerm))
+            && !self.is_fenced()
+            && !self.driver.is_transferring();
         let has_batch = is_ready && self.evaluate_some();
         if has_batch {
             self.propose_batch();
@@ -125,6 +127,9 @@ impl Replica {
         for (origin, answer) in replies {
             self.reply(origin, answer);
         }
+        if planted!(EarlyCommitBeforeDisk) {
+            self.early_persisted();
+        }
     }
 
     fn proposed(&mut self, index: u64, term: u64, evaluated: &Evaluated, replies: &mut Vec<Reply>) {
@@ -158,6 +163,10 @@ impl Replica {
 
     /// Leadership is lost, or another term began: the head is thrown away.
     pub(crate) fn drop_head(&mut self) {
+        if planted!(HeadKept) {
+            let origins = self.head.clear();
+            return self.reply_all(origins, Answer::NotProposed);
+        }
         let had_head = self.head.uncommitted_count() > 0;
         let origins = self.head.clear();
         if had_head {

@@ -72,7 +72,7 @@ impl Evaluator<'_> {
             self.head.time_ms = self.machine.time_ms;
             self.head.is_fresh = true;
         }
-        self.head.time_ms = self.head.time_ms.max(self.wall_ms);
+        self.head.time_ms = if planted!(TimeGoesBack) { self.wall_ms } else { self.head.time_ms.max(self.wall_ms) };
         match command {
             Command::Update(update) => self.update(origin, update),
             Command::Propose(body) => self.propose(origin, body),
@@ -122,7 +122,9 @@ impl Evaluator<'_> {
             Known::BadTime => return Step::Answer(Answer::BadTime),
             Known::New => {}
         }
-        if let Some(in_flight) = self.head.in_flight.get_mut(&update.identity) {
+        if let Some(in_flight) =
+            self.head.in_flight.get_mut(&update.identity).filter(|_| !planted!(RepeatInFlightTakenAgain))
+        {
             // A replay, or two clients whose messages are identical: never a second execution.
             if in_flight.source != update.source {
                 return Step::Answer(Answer::BadTime);
@@ -194,7 +196,7 @@ impl Evaluator<'_> {
         let settings = &self.machine.settings;
         let Some(entry) = settings.keys().get(&update.key_name) else { return Some(false) };
         let key = self.opened.get(settings.epoch(), &update.key_name, entry, self.data_key)?;
-        Some(key.has_secret(secret))
+        Some(planted!(OldSecretAccepted) || key.has_secret(secret))
     }
 
     /// The outcome of an UPDATE that cannot be carried out is durable too.

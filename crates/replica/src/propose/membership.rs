@@ -111,7 +111,8 @@ fn can_spare(driver: &Driver, reports: &Reports, now_ms: u64, voters: &[NodeId],
 
 /// Whether so many of these voters answer this leader that they are a majority of them.
 pub(super) fn can_decide(driver: &Driver, reports: &Reports, now_ms: u64, voters: &[NodeId]) -> bool {
-    voters.iter().filter(|&&id| answers(driver, reports, now_ms, id)).count() > voters.len() / 2
+    planted!(NeededVoteRemoved)
+        || voters.iter().filter(|&&id| answers(driver, reports, now_ms, id)).count() > voters.len() / 2
 }
 
 /// Whether this leader hears a member, or is it.

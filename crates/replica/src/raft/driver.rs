@@ -219,7 +219,7 @@ impl Driver {
         let is_restoring = self.is_restoring();
         let log = &mut self.node.raft.raft_log;
         assert!(index <= log.persisted, "what this member does not hold it does not count");
-        if !is_restoring && index > log.committed && log.term(index) == Ok(term) {
+        if !is_restoring && index > log.committed && (planted!(EarlyCommitOfAnyTerm) || log.term(index) == Ok(term)) {
             log.commit_to(index);
         }
     }
@@ -495,6 +495,17 @@ impl Driver {
             work.messages = now;
         } else {
             later.extend(now);
+        }
+        if planted!(MessagesBeforeDisk) {
+            work.messages.append(&mut later);
+        }
+        if planted!(VotesBeforeDisk) {
+            // Only votes and their answers go early.
+            let (votes, rest): (Vec<_>, Vec<_>) = later.into_iter().partition(|m| {
+                matches!(m.get_msg_type(), MessageType::MsgRequestVote | MessageType::MsgRequestVoteResponse)
+            });
+            work.messages.extend(votes);
+            later = rest;
         }
         if is_written || !self.waiting.is_empty() {
             self.waiting.push_back(Waiting { number, is_written, vote_changed, messages: later });

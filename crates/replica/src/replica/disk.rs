@@ -89,6 +89,7 @@ impl Replica {
             return self.fatal(FatalReason::DiskHung);
         }
         if hung_ms >= DISK_HUNG_TRANSFER_MS
+            && !planted!(LeaderKeepsHungDisk)
             && self.driver.is_leader()
             && !self.driver.is_transferring()
             && let Some(to) = self.successor()

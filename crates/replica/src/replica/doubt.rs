@@ -132,6 +132,7 @@ impl Replica {
                 let is_older = kind == MessageType::MsgRequestPreVote && message.term == self.driver.term();
                 message.term >= self.driver.term()
                     && !is_older
+                    && !planted!(VotesDespiteDoubt)
                     && !self.doubts.all().all(|doubt| {
                         doubt.lets_vote(message.log_term, message.index) || self.holds_what_others_hold(doubt, message)
                     })

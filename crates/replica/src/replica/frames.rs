@@ -39,7 +39,7 @@ impl Replica {
             Frame::Raft(message) => self.step(from, *message),
             Frame::Forward { token, term, command } => {
                 // What comes again was answered when it came first.
-                if !self.seen_forwards.is_first(from, token) {
+                if !self.seen_forwards.is_first(from, token) && !planted!(ForwardTakenTwice) {
                     self.counters.forwards_repeated += 1;
                     return;
                 }

@@ -157,6 +157,9 @@ impl Replica {
             replica.out.push_back(Output::Audited { records: audited });
         }
         replica.tell_all();
+        if planted!(ServesAtStart) {
+            replica.set_serving(crate::io::Serving::Yes);
+        }
         Ok(replica)
     }
 }
@@ -231,6 +234,8 @@ pub(super) fn apply_all(
         }
     })
     .map_err(OpenError::Log)?;
-    *conf_state = tracker.conf_state();
+    if !planted!(ConfigurationOfCheckpoint) {
+        *conf_state = tracker.conf_state();
+    }
     result
 }

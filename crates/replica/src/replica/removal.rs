@@ -115,7 +115,9 @@ impl Replica {
     fn set_removal(&mut self, removal: Removal) {
         if self.removal < removal {
             self.removal = removal;
-            self.set_serving(Serving::No);
+            if !planted!(RemovedMemberAnswers) {
+                self.set_serving(Serving::No);
+            }
             self.out.push_back(Output::Removed { is_out: removal == Removal::Out });
         }
     }

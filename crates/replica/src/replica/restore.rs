@@ -187,7 +187,8 @@ fn last_state(disk: &dyn DiskRead, old: &ReplicaConfig, config: &ReplicaConfig) 
     let mut members = reader.manifest().header.members.clone();
     // What a majority acknowledged may be here without this member having heard so.
     // The audit log of the old cluster stays with it; that of the new one begins with this.
-    replay(disk, &log, &mut machine, &mut members, log.last_index(), &mut |_| {})?;
+    let through = if planted!(RecoverTakesCommittedOnly) { log.hard_state().commit } else { log.last_index() };
+    replay(disk, &log, &mut machine, &mut members, through, &mut |_| {})?;
     Ok(machine)
 }
 

@@ -41,6 +41,7 @@ pub(crate) fn doubt_of(log: &Log, repairs: &[Repair]) -> Option<Doubt> {
         Repair::VoteCopy => None,
     })?;
     let (term, index) = match record {
+        _ if planted!(TornTailWithoutDoubt) => return None,
         TornRecord::Empty => return None,
         TornRecord::Entries { last } => (last.term, last.index),
         // The entries are unknown. Only a log with a later term is sure to hold them.

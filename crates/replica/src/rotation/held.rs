@@ -53,6 +53,7 @@ impl Replica {
     /// `index`.
     pub(crate) fn tell_outcome(&mut self, request_id: u64, verdict: Verdict, message: &[u8], index: u64) {
         let is_held = matches!(verdict, Verdict::Answer(_))
+            && !planted!(RepeatNotHeld)
             && index > self.rotation.everywhere
             && self.machine.settings.has_all_live()
             && zone_of(message).is_some_and(|zone| self.machine.settings.is_all_live(&zone));

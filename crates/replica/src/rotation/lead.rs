@@ -173,7 +173,9 @@ impl Replica {
             let lead = &mut self.rotation.lead;
             let Some(asked) = lead.asked.get_mut(&id) else { continue };
             // Clocks are read in whole milliseconds: what came in the same one may have come later.
-            let question = [asked.newest, asked.first].into_iter().find(|question| question.came_ms < followed_ms);
+            let question = [asked.newest, asked.first]
+                .into_iter()
+                .find(|question| planted!(LeaseWithoutMajority) || question.came_ms < followed_ms);
             let Some(Question { boot_id, at_ms, came_ms }) = question else { continue };
             if asked.answers && lead.granted.get(&id).is_none_or(|&granted_ms| granted_ms < came_ms) {
                 asked.first = asked.newest;
@@ -217,7 +219,14 @@ impl Replica {
             return None;
         }
         let granted = lead.granted.keys().filter(|&&id| lead.may_answer(id, now_ms));
-        Some(rotation.keys().chain(granted).copied().filter(|&id| id != own).collect())
+        Some(
+            rotation
+                .keys()
+                .chain(granted.filter(|_| !planted!(LeasesOfTheRemovedIgnored)))
+                .copied()
+                .filter(|&id| id != own)
+                .collect(),
+        )
     }
 
     /// Notes how far these, and this leader, show what is applied here.

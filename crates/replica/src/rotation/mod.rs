@@ -38,7 +38,7 @@ use zone::ZoneId;
 pub(crate) struct Rotation {
     lease: Lease,
     /// Who was asked for a lease of late, and when.
-    asked: VecDeque<(NodeId, u64)>,
+    pub(crate) asked: VecDeque<(NodeId, u64)>,
     /// What the shell was told last.
     lease_told_ms: u64,
     /// All in the rotation show everything up to here.
@@ -88,7 +88,10 @@ impl Replica {
     pub(crate) fn handle_lease_grant(&mut self, from: NodeId, grant: LeaseGrant) {
         let is_own = grant.boot_id == self.config.boot_id && grant.at_ms <= self.now.monotonic_ms;
         if is_own && self.rotation.asked.contains(&(from, grant.at_ms)) {
-            self.take_lease(grant.since, grant.at_ms + LEASE_MS);
+            self.take_lease(
+                grant.since,
+                if planted!(LeaseFromArrival) { self.now.monotonic_ms } else { grant.at_ms } + LEASE_MS,
+            );
         }
     }
 
@@ -131,7 +134,12 @@ impl Replica {
     /// Tells the shell until when such zones may be answered from, by what is applied here.
     pub(crate) fn tell_lease(&mut self) {
         let Lease { since, until_ms } = self.rotation.lease;
-        let is_of_stay = self.machine.settings.rotation().get(&self.driver.id()) == Some(&since);
+        let is_of_stay = self
+            .machine
+            .settings
+            .rotation()
+            .get(&self.driver.id())
+            .is_some_and(|own| planted!(StaleMemberStaysInRotation) || *own == since);
         let until_ms = if is_of_stay { until_ms } else { 0 };
         if self.rotation.lease_told_ms != until_ms {
             self.rotation.lease_told_ms = until_ms;
@@ -143,7 +151,9 @@ impl Replica {
     #[must_use]
     pub fn may_answer(&self, zone: &ZoneId, monotonic_ms: u64) -> bool {
         let needs_lease = self.zone_options(zone).is_some_and(|options| options.ack == AckOption::AllLive);
-        self.serving() != Serving::No && (!needs_lease || monotonic_ms < self.rotation.lease_told_ms)
+        let until_ms = self.rotation.lease_told_ms;
+        let is_leased = monotonic_ms < until_ms || planted!(LeaseNeverEnds) && until_ms > 0;
+        self.serving() != Serving::No && (!needs_lease || is_leased)
     }
 
     /// Entries up to `last` were applied and are shown, updates among them perhaps.

@@ -190,6 +190,66 @@ fn a_new_leader_waits_for_the_leases_of_the_one_before() {
     cluster.assert_same();
 }
 
+/// The leader counts from when the question came, so the member must not count from when the answer came.
+#[test]
+fn a_lease_counts_from_when_it_was_asked_for() {
+    let (mut cluster, _, others) = cluster(3);
+    cluster.way_ms = 40;
+    let round_trip_ms = 2 * cluster.way_ms;
+    cluster.run(2 * round_trip_ms);
+    for _ in 0..200 {
+        cluster.run(10);
+        let (now_ms, until_ms) = (cluster.now.monotonic_ms, cluster.machines[&others[0]].lease_until_ms);
+        assert!(until_ms + round_trip_ms <= now_ms + LEASE_MS, "{until_ms} at {now_ms}");
+    }
+    assert!(answers(&cluster, others[0]));
+}
+
+/// A leader that no majority follows does not know whether another one leads already.
+#[test]
+fn a_leader_without_a_majority_grants_no_lease() {
+    let (mut cluster, leader, others) = cluster(5);
+    let minority = [leader, others[0]];
+    for &id in &others[1..] {
+        for of in minority {
+            cluster.cut.extend([(of, id), (id, of)]);
+        }
+    }
+    let cut_ms = cluster.now.monotonic_ms;
+    let mut led_ms = 0;
+    while cluster.replica(leader).status().role == crate::io::Role::Leader && led_ms < 3_000 {
+        cluster.run(10);
+        led_ms += 10;
+        for id in minority {
+            let until_ms = cluster.machines[&id].lease_until_ms;
+            assert!(until_ms <= cut_ms + LEASE_MS, "{id} has a lease until {until_ms}, cut off at {cut_ms}");
+        }
+    }
+    // Members ask several times a second, so it could have granted.
+    assert!(led_ms >= 300, "{led_ms}");
+}
+
+/// A member that was out of the rotation and is in again may show too little to answer, until it has applied the entry
+/// by which it is in.
+#[test]
+fn a_lease_of_a_later_stay_does_not_count_before_the_member_knows_of_it() {
+    let (mut cluster, leader, others) = cluster(3);
+    let id = others[0];
+    for of in [leader, others[1]] {
+        cluster.cut.insert((of, id));
+    }
+    cluster.run(LEASE_MS / 2);
+    assert!(answers(&cluster, id), "its last lease goes on");
+    let boot_id = cluster.replica(id).config.boot_id;
+    let since = cluster.replica(id).state_hash().0 + 1_000;
+    let (_, at_ms) = *cluster.replica(id).rotation.asked.back().unwrap();
+    let grant = crate::peer::LeaseGrant { boot_id, at_ms, since };
+    let frame = crate::peer::Frame::LeaseGrant(grant).encode(0);
+    cluster.input(id, crate::io::Input::Peer { from: leader, frame });
+    cluster.settle();
+    assert!(!answers(&cluster, id), "a lease of a stay that it knows nothing of");
+}
+
 #[test]
 fn nothing_is_promised_while_a_member_does_not_know() {
     let mut cluster = Cluster::with_zone(3);

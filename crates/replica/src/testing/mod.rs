@@ -8,8 +8,11 @@ pub mod forge;
 pub mod fuzz;
 // The table of repeats, for figures.
 mod repeats;
+// What a frame promises.
+mod promises;
 
 pub use disk::{Durable, MemoryDisk};
+pub use promises::vote_of;
 pub use repeats::Repeats;
 
 /// Draws a number below its argument, which is at least 1. The caller brings the source: a seed, or a test's input.

@@ -284,6 +284,9 @@ impl Replica {
         let target = self.driver.log().compact_target(pinned);
         self.driver.log_mut().compact(target);
         let doomed = self.transfers.server.retire(now);
+        if planted!(OldCheckpointRemovedEarly) {
+            return self.remove_files(doomed);
+        }
         self.transfers.doom(doomed);
     }
 

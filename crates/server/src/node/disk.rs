@@ -225,7 +225,8 @@ impl Writer {
         let direct = match &mut open.direct {
             Some(direct) => direct,
             none => {
-                let flags = libc::O_DIRECT | libc::O_DSYNC;
+                let durable = if replica::planted!(LogWithoutDsync) { 0 } else { libc::O_DSYNC };
+                let flags = libc::O_DIRECT | durable;
                 none.insert(OpenOptions::new().write(true).custom_flags(flags).open(path)?)
             }
         };
@@ -243,7 +244,7 @@ impl Writer {
     fn sync(&mut self, name: &str) -> io::Result<()> {
         let start = Instant::now();
         let open = self.open(name)?;
-        if std::mem::take(&mut open.is_unsynced) {
+        if std::mem::take(&mut open.is_unsynced) && !replica::planted!(SyncsSkipped) {
             open.file.sync_data()?;
             self.sync_time.record(start.elapsed());
         }
@@ -277,6 +278,7 @@ impl Writer {
                     _ => Ok(()),
                 }
             }
+            DiskOp::SyncDir if replica::planted!(DirectoryNeverSynced) => Ok(()),
             DiskOp::SyncDir => File::open(&self.dir)?.sync_all(),
         }
     }
@@ -387,6 +389,9 @@ fn path(dir: &Path, name: &str) -> io::Result<PathBuf> {
     }
     Ok(dir.join(name))
 }
+
+#[cfg(test)]
+mod power_cut;
 
 #[cfg(test)]
 mod tests {
@@ -538,6 +543,8 @@ mod tests {
             let dir = PathBuf::from(dir);
             let (send, receive) = std::sync::mpsc::channel();
             send.send(DiskWork::Job(DiskJob { queue: DiskQueue::Log, ticket: 1, ops: vec![op(&dir)] })).unwrap();
+            // A writer that does not fail ends here.
+            drop(send);
             return Writer::new(&dir, Arc::default()).run(&receive, |_| println!("answered"));
         }
         let dir = crate::test_dir(test);
@@ -567,6 +574,31 @@ mod tests {
             assert!(std::process::Command::new("mkfifo").arg(dir.join("pipe")).status().unwrap().success());
             DiskOp::Sync { file: name("pipe") }
         });
+    }
+
+    /// `O_DIRECT` passes the page cache only. `O_DSYNC` makes the disk write its own cache too.
+    #[test]
+    fn records_of_the_log_are_written_with_o_direct_and_o_dsync() {
+        use std::os::fd::AsRawFd;
+        let dir = crate::test_dir("disk-dsync");
+        let mut writer = Writer::of_log(dir.path(), Arc::default());
+        writer.execute_all(&[DiskOp::Create { file: name("log"), zeroed_bytes: 1 << 16 }]).unwrap();
+        writer.execute_all(&record(4_096, vec![1; 4_096])).unwrap();
+        let Some(direct) = &writer.files["log"].direct else {
+            return println!("skipped: O_DIRECT in {} is not allowed here", dir.path().display());
+        };
+        let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", direct.as_raw_fd())).unwrap();
+        let flags = info.lines().find_map(|line| line.strip_prefix("flags:")).unwrap().trim();
+        let flags = i32::from_str_radix(flags, 8).unwrap();
+        let wanted = libc::O_DIRECT | libc::O_DSYNC;
+        assert_eq!(flags & wanted, wanted, "{flags:o}");
+    }
+
+    /// The kernel syncs no directory of /proc. So the error shows that the writer asked for it.
+    #[test]
+    fn a_directory_that_cannot_be_synced_is_an_error() {
+        let error = Writer::new(Path::new("/proc/self"), Arc::default()).execute_all(&[DiskOp::SyncDir]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub(crate) mod reads_see_what_was_acknowledged;
 pub(crate) mod refused_leaves_no_trace;
 pub(crate) mod replicas_hold_equal_state;
 pub(crate) mod serials_never_go_back;
+pub(crate) mod votes_are_on_disk;
 
 use crate::rng::Rng;
 use std::fmt;

@@ -92,7 +92,11 @@ impl FrozenSessions {
                 self.floors_written = Some(0);
             }
             Some(written) if written < self.keys.len() => {
-                for key in self.keys[written].iter().flatten().filter(|key| key.floor != 0) {
+                for key in self.keys[written]
+                    .iter()
+                    .flatten()
+                    .filter(|key| key.floor != 0 && !planted!(CheckpointWithoutFloors))
+                {
                     let mut out = Encoder::new();
                     out.u8(FLOOR);
                     out.name(&key.name);
@@ -101,6 +105,7 @@ impl FrozenSessions {
                 }
                 self.floors_written = Some(written + 1);
             }
+            Some(_) if planted!(CheckpointWithoutRepeats) => return false,
             Some(_) => match self.pages.pop_page() {
                 Some(page) if self.in_pages => item(self.encode_page(&page)),
                 Some(page) => page.iter().rev().for_each(|slot| item(self.encode_session(slot))),

@@ -81,10 +81,12 @@ impl Sessions {
     /// What a message is, given the address that it came from now.
     pub(crate) fn known(&self, identity: &Identity, key_name: &Name, time_signed: u64, source: &[u8; 16]) -> Known {
         match self.get(identity, time_signed) {
-            Some(session) if session.source == *source => Known::Repeat(session.rcode),
+            Some(session) if planted!(RepeatToStranger) || session.source == *source => Known::Repeat(session.rcode),
             Some(_) => Known::BadTime,
             // Times start at one: a floor of zero refuses nothing but what was signed in the first second of 1970.
-            None if time_signed.min(TIME_SIGNED_MAX) <= self.keys.floor(key_name).max(self.floor_of_all) => {
+            None if !planted!(FloorIgnored)
+                && time_signed.min(TIME_SIGNED_MAX) <= self.keys.floor(key_name).max(self.floor_of_all) =>
+            {
                 Known::BadTime
             }
             None => Known::New,
@@ -104,9 +106,11 @@ impl Sessions {
     ) {
         let key = self.keys.number_of(key_name);
         self.put(&identity, key, time_signed, source, rcode);
-        while self.pages.len() > self.count_max {
+        while self.pages.len() > if planted!(RepeatsForgottenEarly) { self.count_max / 10 } else { self.count_max } {
             let Some(slot) = self.evict(at_s) else { break };
-            self.raise_floor(slot.key(), slot.time_signed());
+            if !planted!(FloorNotRaised) {
+                self.raise_floor(slot.key(), slot.time_signed());
+            }
             self.gone(&slot);
         }
     }

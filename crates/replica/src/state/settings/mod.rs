@@ -241,7 +241,7 @@ impl Settings {
     pub(crate) fn next_id(&self, node: Option<u32>) -> NodeId {
         let node =
             node.unwrap_or_else(|| self.incarnations.keys().next_back().map_or(1, |last| last.saturating_add(1)));
-        let incarnation = self.incarnations.get(&node).copied().unwrap_or(0);
+        let incarnation = if planted!(RaftIdReused) { 0 } else { self.incarnations.get(&node).copied().unwrap_or(0) };
         u64::from(incarnation) << 32 | u64::from(node)
     }
 
@@ -350,6 +350,9 @@ impl Settings {
 
     /// Remembers the last serial of a zone that goes, by the entry of this index.
     pub(crate) fn retire(&mut self, zone: &ZoneId, serial: Serial, index: u64) {
+        if planted!(RetiredSerialsForgotten) {
+            return;
+        }
         self.put_retired(zone, Retired { serial, index });
         while self.retired.len() > RETIRED_ZONES_MAX {
             let Some((_, oldest)) = self.retired_order.first_key_value() else { break };

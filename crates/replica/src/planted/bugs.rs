@@ -1,0 +1,242 @@
+//! The bugs, their numbers, and who must find them.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The variable that names the bug for tests and daemons: its number.
+const VARIABLE: &str = "CATAMARAN_PLANTED";
+/// Nothing has been read or set yet.
+const UNREAD: u32 = u32::MAX;
+
+static NUMBER: AtomicU32 = AtomicU32::new(UNREAD);
+
+/// Who must find a bug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FoundBy {
+    /// The simulator, in at least 1 % of the seeds.
+    Simulator,
+    /// Tests; the simulator need not find it.
+    Tests,
+}
+
+/// One planted bug.
+#[derive(Clone, Copy, Debug)]
+pub struct Planted {
+    /// Which.
+    pub bug: Bug,
+    /// What goes wrong.
+    pub text: &'static str,
+    /// Who must find it.
+    pub found_by: FoundBy,
+}
+
+impl Bug {
+    /// The number by which it is planted.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        self as u32
+    }
+}
+
+/// Plants the bug with this number; 0 is none.
+pub fn plant(number: u32) {
+    NUMBER.store(number, Ordering::Relaxed);
+}
+
+/// Whether a bug is planted.
+#[must_use]
+pub fn is(bug: Bug) -> bool {
+    let number = match NUMBER.load(Ordering::Relaxed) {
+        UNREAD => read(),
+        number => number,
+    };
+    number == bug.number()
+}
+
+fn read() -> u32 {
+    let number = std::env::var(VARIABLE).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    plant(number);
+    number
+}
+
+macro_rules! bugs {
+    ($(#[doc = $text:literal] $number:literal $bug:ident: $found_by:ident;)+) => {
+        /// What can be planted.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u32)]
+        pub enum Bug {
+            $(#[doc = $text] $bug = $number,)+
+        }
+
+        /// All of them.
+        pub const ALL: &[Planted] = &[
+            $(Planted {
+                bug: Bug::$bug,
+                text: $text.trim_ascii(),
+                found_by: FoundBy::$found_by,
+            },)+
+        ];
+    };
+}
+
+bugs! {
+    /// A member sends every message before its log is on disk.
+    1 MessagesBeforeDisk: Simulator;
+    /// A member sends votes and requests for votes before the vote is on disk.
+    2 VotesBeforeDisk: Simulator;
+    /// A leader reports an entry as durable before its own disk has it.
+    3 EarlyCommitBeforeDisk: Simulator;
+    /// Two nodes commit early in a cluster of any size.
+    4 EarlyCommitWithoutMajority: Simulator;
+    /// A member commits early although its leader counts other voters.
+    5 EarlyCommitOfOtherVoters: Tests;
+    /// An early commit does not compare the term of the entry.
+    7 EarlyCommitOfAnyTerm: Tests;
+    /// A member takes an early commit from any sender and of any term.
+    8 EarlyCommitFromAnybody: Tests;
+    /// A linearizable read ignores what was committed early.
+    9 ReadsForgetEarlyCommit: Simulator;
+    /// A leader answers a linearizable read without asking a majority.
+    11 ReadWithoutMajority: Simulator;
+    /// An update older than the forgotten ones is taken as new.
+    12 FloorIgnored: Tests;
+    /// A forgotten update leaves no trace.
+    13 FloorNotRaised: Tests;
+    /// A node remembers a tenth of the repeats that it should remember.
+    14 RepeatsForgottenEarly: Tests;
+    /// A checkpoint lacks the remembered updates.
+    15 CheckpointWithoutRepeats: Simulator;
+    /// A checkpoint lacks the floors of keys.
+    16 CheckpointWithoutFloors: Tests;
+    /// A checkpoint lacks the time of the cluster.
+    17 CheckpointWithoutTime: Simulator;
+    /// A checkpoint lacks the history of zones.
+    18 CheckpointWithoutHistory: Simulator;
+    /// The state hash does not cover the remembered updates.
+    19 HashWithoutRepeats: Tests;
+    /// The state hash does not cover the settings.
+    20 HashWithoutSettings: Tests;
+    /// The state hash does not cover the zones.
+    21 HashWithoutZones: Tests;
+    /// The state hash does not cover the history of zones.
+    22 HashWithoutHistory: Tests;
+    /// The log is compacted beyond its checkpoint.
+    23 LogCutTooFar: Simulator;
+    /// A lease begins when the grant arrives, not when the question was sent.
+    24 LeaseFromArrival: Tests;
+    /// A leader grants leases although no majority follows it.
+    26 LeaseWithoutMajority: Tests;
+    /// A leader does not wait for leases of members that left the rotation.
+    27 LeasesOfTheRemovedIgnored: Simulator;
+    /// A member answers under a lease of an earlier time in the rotation.
+    28 StaleMemberStaysInRotation: Tests;
+    /// A repeat is answered before every live member shows the update.
+    29 RepeatNotHeld: Simulator;
+    /// A membership change may leave fewer voters than a majority that answer.
+    32 NeededVoteRemoved: Tests;
+    /// A start uses the voters of its checkpoint and ignores later changes in the log.
+    33 ConfigurationOfCheckpoint: Tests;
+    /// An update sometimes leaves the serial of its zone as it is.
+    34 SerialNotStepped: Simulator;
+    /// An update whose prerequisite fails is written all the same.
+    35 PrerequisitesIgnored: Simulator;
+    /// A change is applied to a zone that is not the one it was made for.
+    36 BaseNotCompared: Tests;
+    /// The zones that a leader prepared survive the loss of its leadership.
+    37 HeadKept: Simulator;
+    /// The time in the log follows the leader's clock backwards.
+    38 TimeGoesBack: Tests;
+    /// The serial of a removed zone is forgotten.
+    39 RetiredSerialsForgotten: Simulator;
+    /// An update is applied although its policy changed after it was judged.
+    40 PolicyEpochNotCompared: Tests;
+    /// An update is applied although its key was replaced after it was judged.
+    41 KeyGenerationNotCompared: Tests;
+    /// A forwarded update that arrives twice is taken twice.
+    42 ForwardTakenTwice: Tests;
+    /// A client gets SERVFAIL for an update that may have been done.
+    43 ServfailForUnknown: Tests;
+    /// A node answers queries before it knows that its state is current.
+    44 ServesAtStart: Simulator;
+    /// A node serves its state, marked stale, although its log holds more.
+    45 StaleDespiteLog: Tests;
+    /// The vote is not written to the file of votes.
+    46 VoteNotInItsFile: Simulator;
+    /// A start does not write and sync the end of the log again.
+    47 StartWritesNothingAgain: Tests;
+    /// A damaged record is cut as a torn tail although valid records follow.
+    48 TailCutBeforeValidRecords: Tests;
+    /// An installed checkpoint is used before the log names it.
+    49 CheckpointInForceEarly: Simulator;
+    /// An old checkpoint is removed before the log names the new one.
+    50 OldCheckpointRemovedEarly: Simulator;
+    /// A leader with a disk that hangs does not hand over.
+    52 LeaderKeepsHungDisk: Tests;
+    /// A new leader evaluates updates before it applied an entry of its term.
+    53 EvaluatesBeforeOwnTerm: Simulator;
+    /// A repeat of an update in flight is evaluated as a new update.
+    54 RepeatInFlightTakenAgain: Simulator;
+    /// A data key is used before every member has it.
+    55 DataKeyUsedEarly: Tests;
+    /// Sealing secrets again overwrites a secret that changed meanwhile.
+    56 ResealOverwritesChange: Tests;
+    /// A restore leaves the serials as they were in the backup.
+    57 RestoreWithoutSerialGap: Tests;
+    /// `recover` drops entries that are not known to be committed.
+    58 RecoverTakesCommittedOnly: Tests;
+    /// An import is taken although chunks are missing.
+    59 ImportWithMissingChunks: Tests;
+    /// The feature level rises although a member was not heard.
+    60 FeatureLevelWithoutSilent: Tests;
+    /// A member whose state differs from the majority's goes on.
+    61 NotFenced: Tests;
+    /// A repeat from another source address gets the result of the first.
+    62 RepeatToStranger: Simulator;
+    /// A member refuses by its own copy without asking the leader.
+    63 RefusesByOwnCopy: Simulator;
+    /// Every fifth record of the log is not synced.
+    64 RecordsNotSynced: Simulator;
+    /// The directory is not synced after a new segment of the log.
+    65 SegmentDirectoryNotSynced: Simulator;
+    /// A checkpoint takes its name before it is synced.
+    66 CheckpointNotSynced: Simulator;
+    /// A recycled segment keeps its old octets.
+    67 SparesNotZeroed: Simulator;
+    /// A member ignores that its leader knows of entries that its log lost.
+    68 ContradictionIgnored: Tests;
+    /// The client gets its answer when the leader has proposed the update.
+    69 AcknowledgedWhenProposed: Simulator;
+    /// A command whose result is unknown is sent again.
+    70 CommandSentAgain: Tests;
+    /// A removed member goes on answering queries.
+    71 RemovedMemberAnswers: Tests;
+    /// A node that joins again uses its old number in Raft.
+    72 RaftIdReused: Tests;
+    /// A leader takes an update that no policy allows.
+    73 PolicyNotJudgedByLeader: Simulator;
+    /// A SOA record in an update may set the serial back.
+    74 SoaStepsBack: Tests;
+    /// A leader takes an update that was signed with a secret no longer valid.
+    75 OldSecretAccepted: Tests;
+    /// A record of the log is written past the page cache and stays in the cache of the disk.
+    76 LogWithoutDsync: Tests;
+    /// A node never syncs the directory of its data.
+    77 DirectoryNeverSynced: Tests;
+    /// A node never syncs a file of its data.
+    78 SyncsSkipped: Tests;
+    /// The checksum of a record's body is not compared at a start.
+    79 RecordChecksumIgnored: Tests;
+    /// A member that cuts a torn record forgets that it may have held entries.
+    80 TornTailWithoutDoubt: Tests;
+    /// A member whose log may lack entries votes for logs without them.
+    81 VotesDespiteDoubt: Tests;
+    /// The growth of a zone by one key has no limit.
+    82 KeyGrowthUnlimited: Tests;
+    /// A record of one sector has no seal after it.
+    83 RecordsNotSealed: Tests;
+    /// The state hash does not cover the time of the cluster.
+    84 HashWithoutTime: Tests;
+    /// The state hash does not cover imports that are not finished.
+    85 HashWithoutImports: Tests;
+    /// A member answers under a lease that has ended.
+    86 LeaseNeverEnds: Tests;
+}

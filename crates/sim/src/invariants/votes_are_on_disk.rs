@@ -1,0 +1,27 @@
+//! A vote that leaves a member is on its stable storage: after a power loss at that moment the member would not vote for
+//! another candidate in the term (Raft paper 5.2).
+//!
+//! Looked at for each vote, by opening the log of a copy of the disk.
+
+use crate::disk::SimDisk;
+use replica::io::NodeId;
+use replica::log::{Log, LogConfig};
+
+/// A member sends a vote for a candidate.
+pub(crate) fn on_vote(
+    id: NodeId,
+    (term, candidate): (u64, NodeId),
+    disk: &SimDisk,
+    config: &LogConfig,
+) -> Result<(), String> {
+    let (log, _repairs) = Log::open(&disk.without_unsynced(), config.clone())
+        .map_err(|error| format!("{id} sends a vote, and its log would not open after a crash: {error}"))?;
+    let stored = log.hard_state();
+    if stored.term > term || (stored.term, stored.vote) == (term, candidate) {
+        return Ok(());
+    }
+    Err(format!(
+        "{id} sends a vote for {candidate} in term {term}; on stable storage are term {} and vote {}",
+        stored.term, stored.vote
+    ))
+}

@@ -1,0 +1,261 @@
+//! Bugs that are planted on purpose: whether the simulator or a test finds each of them.
+//!
+//! One build has all bugs; a number turns one on. The quick form runs what the table says that a bug is found by. The
+//! full form counts anew, and can write the table.
+
+mod programs;
+mod table;
+
+use crate::command::root;
+use programs::{Programs, Tested};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use table::Row;
+
+/// Where the table is.
+const TABLE: &str = "docs/planted-bugs.md";
+/// Seeds of the full form, and those after which the quick form gives up.
+const SEEDS: u64 = 300;
+/// Of the seeds, one in so many must find a bug of the simulator's class.
+const FOUND_ONE_IN: u64 = 100;
+
+pub(crate) const HELP: &str = "\
+cargo xtask sim [OPTIONS OF catamaran-sim]
+cargo xtask sim --planted [--full [--seeds N] [--write]] [--bugs NUMBERS]
+
+Without --planted: builds the simulator and runs it with the options.
+
+With --planted: plants one bug after the other in the replica, and fails when one is not found.
+docs/planted-bugs.md lists the bugs, and for each the seed and the tests that find it.
+The quick form runs this seed and these tests. If a seed no longer finds its bug, it tries seeds 1 to 300.
+
+  --full         run all seeds and all tests of the replica with each bug, and count. It takes about an hour.
+                 A bug of the simulator's class must be found by 1 % of the seeds.
+  --seeds N      seeds for each bug of the full form (default: 300)
+  --write        write what was found to the table
+  --bugs 3,26    only these bugs
+
+Examples:
+  cargo xtask sim --seeds 300
+  cargo xtask sim --seeds 1 --first-seed 17 --trace
+  cargo xtask sim --planted
+  cargo xtask sim --planted --full --seeds 100 --write --bugs 26
+";
+
+/// What can be planted, as the simulator lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Bug {
+    number: u32,
+    name: String,
+    /// Whether the simulator must find it; otherwise tests must.
+    is_simulated: bool,
+    text: String,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Options {
+    is_full: bool,
+    writes: bool,
+    seeds: u64,
+    bugs: Option<Vec<u32>>,
+}
+
+impl Options {
+    fn parse(words: &[&str]) -> Result<Self, String> {
+        let mut options = Self { is_full: false, writes: false, seeds: SEEDS, bugs: None };
+        let mut words = words.iter();
+        while let Some(&word) = words.next() {
+            match word {
+                "--full" => options.is_full = true,
+                "--write" => options.writes = true,
+                "--seeds" => {
+                    let number = words.next().and_then(|number| number.parse().ok()).filter(|&number| number > 0);
+                    options.seeds = number.ok_or("--seeds needs a number, 1 or more")?;
+                }
+                "--bugs" => {
+                    let list = words.next().ok_or("--bugs needs numbers, such as 3,26")?;
+                    let numbers: Result<_, _> = list.split(',').map(str::parse).collect();
+                    options.bugs = Some(numbers.map_err(|_| format!("`{list}` are no numbers; write them as 3,26"))?);
+                }
+                other => return Err(format!("unknown option `{other}`; see `cargo xtask sim --help`")),
+            }
+        }
+        if options.is_full || !options.writes && options.seeds == SEEDS {
+            Ok(options)
+        } else {
+            Err("--seeds and --write need --full".into())
+        }
+    }
+}
+
+/// What a bug was found by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Found {
+    first_seed: Option<u64>,
+    /// Seeds that found it, of those that ran.
+    seeds: Option<(u64, u64)>,
+    /// Tests that found it: the first few.
+    tests: Vec<String>,
+    /// How many found it in all.
+    test_count: usize,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When something cannot be built, or a bug is not found.
+pub(crate) fn run(words: &[&str]) -> Result<(), String> {
+    let options = Options::parse(words)?;
+    let path = root().join(TABLE);
+    let text = std::fs::read_to_string(&path).map_err(|error| format!("cannot read {TABLE}: {error}"))?;
+    let rows = table::read(&text)?;
+    let mut programs = Programs::build_simulator()?;
+    let mut bugs = programs.bugs()?;
+    if let Some(numbers) = &options.bugs {
+        bugs.retain(|bug| numbers.contains(&bug.number));
+    }
+    programs.build_tests(options.is_full || bugs.iter().any(|bug| needs_server(&rows, bug)))?;
+    if !options.is_full {
+        check_soundness(&programs, &bugs, &rows)?;
+    }
+    let found = each(&bugs, |bug| {
+        if options.is_full { count(&programs, bug, options.seeds) } else { look(&programs, bug, rows.get(&bug.number)) }
+    });
+    let missing = judge(&bugs, &found);
+    if options.writes {
+        let text = table::written(&text, &bugs, &found, &rows)?;
+        std::fs::write(&path, text).map_err(|error| format!("cannot write {TABLE}: {error}"))?;
+    }
+    println!("planted bugs: {} of {} found", bugs.len() - missing.len(), bugs.len());
+    if missing.is_empty() { Ok(()) } else { Err(missing.join("\n")) }
+}
+
+fn needs_server(rows: &BTreeMap<u32, Row>, bug: &Bug) -> bool {
+    rows.get(&bug.number).is_some_and(|row| row.tests.iter().any(|test| test.starts_with(programs::SERVER)))
+}
+
+/// The tests of the table pass while no bug is planted. Otherwise their failures would prove nothing.
+fn check_soundness(programs: &Programs, bugs: &[Bug], rows: &BTreeMap<u32, Row>) -> Result<(), String> {
+    let mut tests: Vec<String> =
+        bugs.iter().filter_map(|bug| rows.get(&bug.number)).flat_map(|row| row.tests.clone()).collect();
+    tests.sort();
+    tests.dedup();
+    match programs.test(0, &tests)? {
+        Tested { failed, .. } if !failed.is_empty() => Err(format!("fails without a bug: {}", failed.join(", "))),
+        Tested { passed, .. } if passed != tests.len() => {
+            Err(format!("{} tests of {TABLE} ran of {}: `--full --write` lists them anew", passed, tests.len()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Runs a function for each bug, on all cores, and says what came of each.
+fn each(bugs: &[Bug], work: impl Fn(&Bug) -> Result<Found, String> + Sync) -> BTreeMap<u32, Result<Found, String>> {
+    let (next, found) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                while let Some(bug) = bugs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let of_bug = work(bug);
+                    let mut found = found.lock().expect("no thread panics with it");
+                    found.insert(bug.number, of_bug);
+                    println!("{:3} of {}  {} {}", found.len(), bugs.len(), bug.number, said(bug, &found[&bug.number]));
+                }
+            });
+        }
+    });
+    found.into_inner().expect("no thread panics with it")
+}
+
+fn said(bug: &Bug, found: &Result<Found, String>) -> String {
+    match found {
+        Err(reason) => format!("{}: {reason}", bug.name),
+        Ok(found) => {
+            let seed = found.first_seed.map_or("no seed".into(), |seed| format!("seed {seed}"));
+            let share = found.seeds.map_or(String::new(), |(seeds, of)| format!(" ({seeds} of {of})"));
+            format!("{}: {seed}{share}, {} tests", bug.name, found.test_count)
+        }
+    }
+}
+
+/// The quick form: what the table names.
+fn look(programs: &Programs, bug: &Bug, row: Option<&Row>) -> Result<Found, String> {
+    let row = row.ok_or_else(|| format!("has no row in {TABLE}: `--full --write` adds it"))?;
+    let mut found = Found::default();
+    if bug.is_simulated {
+        let known = row.first_seed.filter(|&seed| programs.finds(bug.number, seed).unwrap_or(false));
+        found.first_seed = if known.is_some() { known } else { programs.first_seed(bug.number, SEEDS)? };
+    }
+    if !row.tests.is_empty() {
+        found.tests = programs.test(bug.number, &row.tests)?.failed;
+        found.test_count = found.tests.len();
+    }
+    Ok(found)
+}
+
+/// The full form: all seeds, all tests.
+fn count(programs: &Programs, bug: &Bug, seeds: u64) -> Result<Found, String> {
+    let failed_seeds = programs.failed_seeds(bug.number, seeds)?;
+    let tested = programs.test_all(bug.number)?;
+    Ok(Found {
+        first_seed: failed_seeds.first().copied(),
+        seeds: Some((failed_seeds.len() as u64, seeds)),
+        test_count: tested.failed.len(),
+        tests: tested.failed.into_iter().take(table::TESTS_SHOWN).collect(),
+    })
+}
+
+/// What is not found as it must be.
+fn judge(bugs: &[Bug], found: &BTreeMap<u32, Result<Found, String>>) -> Vec<String> {
+    let of_bug = |bug: &Bug| {
+        let what = match found.get(&bug.number)? {
+            Err(reason) => Some(reason.clone()),
+            Ok(found) if !bug.is_simulated => (found.test_count == 0).then(|| "no test finds it".into()),
+            Ok(Found { seeds: Some((seeds, of)), .. }) if seeds * FOUND_ONE_IN < *of => {
+                Some(format!("only {seeds} of {of} seeds find it"))
+            }
+            Ok(found) => found.first_seed.is_none().then(|| "no seed finds it".into()),
+        };
+        what.map(|what| format!("bug {} {}: {what}", bug.number, bug.name))
+    };
+    bugs.iter().filter_map(of_bug).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bug(number: u32, is_simulated: bool) -> Bug {
+        Bug { number, name: format!("Bug{number}"), is_simulated, text: "Text.".into() }
+    }
+
+    #[test]
+    fn a_bug_that_too_few_seeds_or_no_test_finds_is_named() {
+        let bugs: Vec<Bug> = (1..=6).map(|number| bug(number, number <= 4)).collect();
+        let seeds = |found, first_seed| Found { first_seed, seeds: Some((found, 300)), ..Found::default() };
+        let tests = |test_count| Found { test_count, ..Found::default() };
+        let found = [
+            (1, Ok(seeds(3, Some(7)))),
+            (2, Ok(seeds(2, Some(7)))),
+            (3, Ok(Found { first_seed: Some(9), ..Found::default() })),
+            (4, Ok(tests(5))),
+            (5, Ok(tests(1))),
+            (6, Ok(tests(0))),
+        ];
+        let missing = judge(&bugs, &found.into_iter().collect());
+        let wanted =
+            ["bug 2 Bug2: only 2 of 300 seeds find it", "bug 4 Bug4: no seed finds it", "bug 6 Bug6: no test finds it"];
+        assert_eq!(missing, wanted);
+    }
+
+    #[test]
+    fn options_are_read() {
+        let options = Options::parse(&["--full", "--seeds", "10", "--bugs", "3,26", "--write"]).unwrap();
+        assert_eq!(options, Options { is_full: true, writes: true, seeds: 10, bugs: Some(vec![3, 26]) });
+        for wrong in [&["--write"][..], &["--full", "--seeds", "0"], &["--bugs", "a"], &["--quick"]] {
+            assert!(Options::parse(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}
