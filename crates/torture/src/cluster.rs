@@ -2,6 +2,7 @@
 
 use crate::api;
 use crate::disk::Disk;
+use crate::history::is_all_live;
 use crate::interrupt;
 use crate::limits::{COMMAND_S, SETTLE};
 use crate::net::{Network, PEER_PORT, address};
@@ -268,7 +269,11 @@ impl<'n> Cluster<'n> {
         let text = "$TTL 60\n@ SOA ns h 1 3600 600 86400 60\n@ NS ns\nns A 192.0.2.53\n";
         fs::write(&file, text).map_err(|error| error.to_string())?;
         for zone in zones {
-            self.command(&["zone", "add", &format!("{zone}={}", file.to_string_lossy())])?;
+            let source = format!("{zone}={}", file.to_string_lossy());
+            match is_all_live(zone) {
+                true => self.command(&["zone", "add", &source, "--ack", "all-live"])?,
+                false => self.command(&["zone", "add", &source])?,
+            };
         }
         self.settle(SETTLE).map(drop)
     }

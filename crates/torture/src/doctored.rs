@@ -28,6 +28,7 @@ const DOCTORED: &[Doctoring] = &[
     ("an update whose prerequisite never holds was acknowledged", refused_was_acknowledged),
     ("a read shows a value before it was written", read_of_the_future),
     ("an acknowledged record is missing in a linearizable read", missing_in_read),
+    ("a node answers without an update that waited for all nodes", not_fresh),
 ];
 
 /// Judges all of them and says which were found.
@@ -141,6 +142,11 @@ fn clean() -> History {
             model.events.push(Event::Listing(listing));
         }
     }
+    let zone = "l1.torture.test".to_owned();
+    let last = operation_at(&format!("u9-1.{zone}/A"), model.tick(), model.tick());
+    model.events.push(Event::Operation(last));
+    let (sent_ns, at_ns) = (model.tick(), model.tick());
+    model.events.push(Event::Serial { zone, node: 3, sent_ns, at_ns, serial: 2 });
     for node in NODES {
         for zone in [SHARED, ONCE] {
             let listing = model.listing(zone, node);
@@ -149,6 +155,21 @@ fn clean() -> History {
         model.events.push(Event::State { node, applied: 900, hash: "aa".into() });
     }
     History(model.events)
+}
+
+/// An acknowledged write.
+fn operation_at(register: &str, call_ns: u64, return_ns: u64) -> Operation {
+    Operation {
+        register: register.to_owned(),
+        client: 1,
+        nodes: vec![1],
+        action: Action::Write,
+        call_ns,
+        return_ns: Some(return_ns),
+        outcome: Outcome::Ok,
+        expected: 0,
+        value: 55_555,
+    }
 }
 
 fn listings_of<'h>(history: &'h mut History, zone: &str) -> Vec<&'h mut Listing> {
@@ -275,6 +296,16 @@ fn read_of_the_future(history: &mut History) {
 fn missing_in_read(history: &mut History) {
     let register = format!("u1-3.{ONCE}/A");
     listings_of(history, ONCE)[20].records.remove(&register);
+}
+
+fn not_fresh(history: &mut History) {
+    for event in &mut history.0 {
+        if let Event::Serial { zone, serial, .. } = event
+            && zone.starts_with('l')
+        {
+            *serial = 1;
+        }
+    }
 }
 
 #[cfg(test)]

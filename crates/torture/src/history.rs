@@ -164,6 +164,11 @@ pub(crate) fn is_shared(zone: &str) -> bool {
     zone.starts_with('r')
 }
 
+/// Whether updates of the zone are acknowledged once every node that answers shows them.
+pub(crate) fn is_all_live(zone: &str) -> bool {
+    zone.starts_with('l')
+}
+
 /// Collects events of all threads.
 #[derive(Debug)]
 pub(crate) struct Recorder {

@@ -1,6 +1,6 @@
 //! Our own checks of a history, beside porcupine's.
 
-use crate::history::{Action, Event, History, Listing, Operation, Outcome, belongs};
+use crate::history::{Action, Event, History, Listing, Operation, Outcome, belongs, is_all_live};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// What is wrong with a history. Each count has its samples in `findings`.
@@ -55,6 +55,7 @@ pub(crate) fn judge(history: &History) -> Verdict {
     serial_steps(history, &mut verdict);
     serials_go_forward(history, &mut verdict);
     reads_go_forward(history, &mut verdict);
+    answers_are_fresh(history, &mut verdict);
     verdict
 }
 
@@ -235,6 +236,32 @@ fn reads_go_forward(history: &History, verdict: &mut Verdict) {
     for (zone, shown) in by_zone {
         for (before, after) in steps_back(shown) {
             verdict.find(format!("read back: {zone}: {}, then {}", before.serial, after.serial));
+        }
+    }
+}
+
+/// What has to be fresh shows each update that was acknowledged before it was asked for: all linearizable reads, and
+/// each answer in a zone with `ack = all-live`. The serial counts the updates.
+fn answers_are_fresh(history: &History, verdict: &mut Verdict) {
+    let mut acknowledged: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    for operation in history.operations().filter(|operation| operation.outcome == Outcome::Ok) {
+        let zone = operation.register.split('/').next().and_then(|owner| owner.split_once('.'));
+        acknowledged.entry(zone.map_or("", |(_, zone)| zone)).or_default().extend(operation.return_ns);
+    }
+    acknowledged.values_mut().for_each(|times| times.sort_unstable());
+    let shown = history.0.iter().filter_map(|event| match event {
+        Event::Serial { zone, node, sent_ns, serial, .. } if is_all_live(zone) => {
+            Some((zone, *node, *sent_ns, *serial))
+        }
+        Event::Listing(it) => Some((&it.zone, it.node, it.call_ns, it.serial)),
+        _ => None,
+    });
+    for (zone, node, asked_ns, serial) in shown {
+        let times = acknowledged.get(zone.as_str()).map_or(&[][..], Vec::as_slice);
+        let before = times.partition_point(|acknowledged_ns| *acknowledged_ns < asked_ns);
+        if (serial.wrapping_sub(1) as usize) < before {
+            let what = format!("not fresh: node {node} shows {zone} with {serial} after {before} acknowledged updates");
+            verdict.find(what);
         }
     }
 }

@@ -80,11 +80,13 @@ pub(crate) fn named(names: &[String]) -> Result<Vec<Row>, String> {
         let matching = |row: &&Row| {
             row.name == name || row.name.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('-'))
         };
-        let before = rows.len();
-        rows.extend(ROWS.iter().filter(matching).copied());
-        if rows.len() == before {
+        let found: Vec<Row> = ROWS.iter().filter(matching).copied().collect();
+        if found.is_empty() {
             return Err(format!("there is no row `{name}`; --list names them"));
         }
+        // `cut,cut-flap` names one row twice.
+        rows.retain(|row: &Row| found.iter().all(|other| other.name != row.name));
+        rows.extend(found);
     }
     Ok(rows)
 }
@@ -102,6 +104,7 @@ mod tests {
         assert_eq!(names(&["kill", "wiped"]), ["kill-one", "kill-two", "kill-all", "wiped"]);
         // `cut` is a row of its own, and the family of those that begin with it.
         assert_eq!(names(&["cut"]), ["cut", "cut-half", "cut-one-way", "cut-flap"]);
+        assert_eq!(names(&["cut", "cut-flap"]), ["cut", "cut-half", "cut-one-way", "cut-flap"]);
         assert_eq!(names(&[]).len(), ROWS.len());
         assert!(named(&["none".to_owned()]).is_err());
     }

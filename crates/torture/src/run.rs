@@ -10,7 +10,7 @@ use crate::judge::{Verdict, judge};
 use crate::limits::SETTLE;
 use crate::load::{Load, Rate};
 use crate::net::address;
-use crate::rows::Row;
+use crate::rows::{Founder, Row};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use std::path::{Path, PathBuf};
@@ -59,7 +59,10 @@ pub(crate) fn run(
 ) -> Judged {
     let start = Instant::now();
     let mut result = Judged::default();
-    let zones = [format!("r{number}.torture.test"), format!("a{number}.torture.test")];
+    // Every second run has a zone whose updates wait for all nodes that answer.
+    let is_all_live = seed % 2 == 1 && row.founder == Founder::Current;
+    let records = format!("{}{number}.torture.test", if is_all_live { 'l' } else { 'a' });
+    let zones = [format!("r{number}.torture.test"), records];
     match load_and_fault(cluster, row, &zones, seed, manner, &mut result) {
         Ok(observed) => judge_all(&observed, checker, history, &mut result),
         Err((why, observed)) => {
