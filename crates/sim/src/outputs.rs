@@ -14,9 +14,7 @@ impl Simulation {
         match output {
             Output::Send { to, lane, frame } => {
                 self.trace.note(now_us, id, "send", &[to, lane as u64], &frame);
-                if let Some(vote) = replica::testing::vote_of(&frame) {
-                    self.look_at_vote(id, vote)?;
-                }
+                self.look_at_vote(id, &frame)?;
                 // A lane that is down drops what it is given.
                 if self.is_linked(id, to) {
                     for delivery in self.network.send(now_us, id, to, lane, frame) {
@@ -179,8 +177,9 @@ impl Simulation {
         checked.map_err(|what| self.violation("replicas_hold_equal_state", what))
     }
 
-    /// A member sends a vote: it must be on the disk.
-    fn look_at_vote(&self, id: NodeId, vote: (u64, NodeId)) -> Checked {
+    /// A vote that a member sends must be on its disk.
+    fn look_at_vote(&self, id: NodeId, frame: &[u8]) -> Checked {
+        let Some(vote) = replica::testing::vote_of(frame) else { return Ok(()) };
         let checked = votes_are_on_disk::on_vote(id, vote, &self.machines[&id].disk, &self.setup.log);
         checked.map_err(|what| self.violation("votes_are_on_disk", what))
     }

@@ -116,15 +116,13 @@ impl Evaluator<'_> {
     }
 
     fn update(&mut self, origin: Origin, update: UpdateCommand) -> Step {
-        let sessions = &self.machine.sessions;
-        match sessions.known(&update.identity, &update.key_name, update.time_signed, &update.source) {
+        match self.machine.sessions.known(&update.identity, &update.key_name, update.time_signed, &update.source) {
             Known::Repeat(rcode) => return Step::Answer(Answer::Repeat { rcode, index: self.machine.applied.0 }),
             Known::BadTime => return Step::Answer(Answer::BadTime),
             Known::New => {}
         }
-        if let Some(in_flight) =
-            self.head.in_flight.get_mut(&update.identity).filter(|_| !planted!(RepeatInFlightTakenAgain))
-        {
+        let in_flight = self.head.in_flight.get_mut(&update.identity);
+        if let Some(in_flight) = in_flight.filter(|_| !planted!(RepeatInFlightTakenAgain)) {
             // A replay, or two clients whose messages are identical: never a second execution.
             if in_flight.source != update.source {
                 return Step::Answer(Answer::BadTime);
