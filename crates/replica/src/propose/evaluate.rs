@@ -116,14 +116,13 @@ impl Evaluator<'_> {
     }
 
     fn update(&mut self, origin: Origin, update: UpdateCommand) -> Step {
-        let sessions = &self.machine.sessions;
-        match sessions.known(&update.identity, &update.key_name, update.time_signed, &update.source) {
+        match self.machine.sessions.known(&update.identity, &update.key_name, update.time_signed, &update.source) {
             Known::Repeat(rcode) => return Step::Answer(Answer::Repeat { rcode, index: self.machine.applied.0 }),
             Known::BadTime => return Step::Answer(Answer::BadTime),
             Known::New => {}
         }
-        if let Some(in_flight) =
-            self.head.in_flight.get_mut(&update.identity).filter(|_| !planted!(RepeatInFlightTakenAgain))
+        if let Some(in_flight) = self.head.in_flight.get_mut(&update.identity)
+            && !planted!(RepeatInFlightTakenAgain)
         {
             // A replay, or two clients whose messages are identical: never a second execution.
             if in_flight.source != update.source {
@@ -150,8 +149,7 @@ impl Evaluator<'_> {
         if let Some(limit) = limit {
             self.counters.limits_reached[limit as usize] += 1;
         }
-        let identity = update.identity;
-        let key = self.machine.settings.keys().get(&update.key_name);
+        let (identity, key) = (update.identity, self.machine.settings.keys().get(&update.key_name));
         let body = Body::Update(UpdateEntry {
             identity: update.identity,
             key_generation: key.map_or(0, |key| key.generation),

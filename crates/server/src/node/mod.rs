@@ -320,13 +320,12 @@ impl Node {
         let (udp, streams) = workers(count, tls.is_some(), worker);
         let (disks, audit, writers) = threads::writers(config, &handle, &counters)?;
         threads::scrub(config, identity, &counters.scrub, &stop_workers)?;
-        let outside = (sockets.peer, sockets.generation);
-        let ([peers, peers_bulk], links) = threads::peers(config, identity, outside, &handle, &counters)?;
+        let peers = threads::peers(config, identity, (sockets.peer, sockets.generation), &handle, &counters)?;
         let thread = ReplicaThread {
             replica,
             audit,
             shared: handle.shared.clone(),
-            links,
+            links: peers.1,
             disks,
             desk: desk.clone(),
             serving: serving.clone(),
@@ -344,7 +343,7 @@ impl Node {
             audited_through: None,
             is_over: false,
         };
-        let (connections, drops, started_at) = (counters.connections.clone(), counters.drops.clone(), Instant::now());
+        let (connections, drops) = (counters.connections.clone(), counters.drops.clone());
         let reload = reload_of(config, &guards, &service, &counters, tls.as_ref());
         let metrics = counters.into_metrics(desk, transfers);
         let api = api_of(config, identity, &handle, (&serving, limits), metrics, api_reader);
@@ -361,12 +360,12 @@ impl Node {
             connections,
             drops,
             streams_ended: None,
-            started_at,
+            started_at: Instant::now(),
             handle,
             stop_workers,
             replica_ended: threads::replica(thread, event_queue)?,
             writers,
-            runtimes: vec![peers, peers_bulk, api],
+            runtimes: peers.0.into_iter().chain([api]).collect(),
         })
     }
 

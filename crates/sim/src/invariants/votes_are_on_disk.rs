@@ -1,4 +1,4 @@
-//! A vote that leaves a member is on its stable storage: after a power loss at that moment the member would not vote for
+//! A vote that leaves a member is on its stable storage. After a power loss at that moment the member does not vote for
 //! another candidate in the term (Raft paper 5.2).
 //!
 //! Looked at for each vote, by opening the log of a copy of the disk.
