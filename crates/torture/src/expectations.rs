@@ -32,16 +32,15 @@ pub(crate) struct Expected {
     pub(crate) may_serve: bool,
     /// It may end with these exit codes; then it is replaced.
     pub(crate) exit_codes: &'static [i32],
-    /// It may end by SIGABRT.
-    pub(crate) may_abort: bool,
 }
 
 /// The table.
 pub(crate) const fn expected(harm: Harm) -> Expected {
     let (may_serve, exit_codes): (bool, &'static [i32]) = match harm {
-        // 9: the data is damaged. A node that repairs itself serves.
-        Harm::Log | Harm::Checkpoint | Harm::Vote => (true, &[9]),
-        Harm::Spare | Harm::Audit => (true, &[]),
+        // The node repairs itself from the other nodes, or does without the file.
+        Harm::Log | Harm::Checkpoint | Harm::Spare | Harm::Audit => (true, &[]),
+        // 9: both copies of the vote are damaged.
+        Harm::Vote => (true, &[9]),
         // 1, 3: a file cannot be used. The file is put back, and the node must serve.
         Harm::Settings => (true, &[1, 3, 9]),
         // 1: this node has had data and has voted.
@@ -49,7 +48,8 @@ pub(crate) const fn expected(harm: Harm) -> Expected {
         // 10: a leader says that the node's log lacks what it confirmed.
         Harm::RolledBack => (true, &[9, 10]),
         Harm::Cloned => (true, &[9, 10]),
-        Harm::Full => (true, &[1]),
+        // The node goes on answering queries, and takes updates again once there is room.
+        Harm::Full => (true, &[]),
     };
-    Expected { may_serve, exit_codes, may_abort: matches!(harm, Harm::Full) }
+    Expected { may_serve, exit_codes }
 }

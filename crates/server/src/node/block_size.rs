@@ -58,7 +58,7 @@ mod tests {
     }
 
     /// Time of durable writes as the log makes them for one small update at a time, without and with padding
-    /// (docs/decisions/0031-physical-blocks.md): `cargo test --release -p catamaran-server cost_of_padding -- --ignored
+    /// (docs/decisions/0027-physical-blocks.md): `cargo test --release -p catamaran-server cost_of_padding -- --ignored
     /// --nocapture`. `TMPDIR` names the disk.
     #[test]
     #[ignore = "measures time"]

@@ -71,16 +71,16 @@ impl AddressHints {
         true
     }
 
-    /// Updates the addresses from the state. When a member's address there changes, its old hints are dropped.
+    /// Updates the addresses from the state. When a member's address there changes, its old hints are dropped, and its
+    /// old address becomes a hint: a copy of the node may have announced the new one and be gone.
     pub(super) fn set_members(&self, members: &[Member]) {
         let mut known = self.known();
         known.retain(|node, _| members.iter().any(|member| node_number(member.id) == *node) || members.is_empty());
-        for member in members {
-            if let Some(of) = known.get_mut(&node_number(member.id)) {
-                let before = of.replicated.replace(member.address.clone());
-                if before.is_some_and(|before| before != member.address) {
-                    of.hints.clear();
-                }
+        for member in members.iter().take(MEMBERS_MAX) {
+            let of = known.entry(node_number(member.id)).or_default();
+            let before = of.replicated.replace(member.address.clone());
+            if let Some(before) = before.filter(|before| *before != member.address) {
+                of.hints = vec![before];
             }
         }
     }
@@ -141,7 +141,10 @@ mod tests {
         hints.set_members(&[member(2, "a:1")]);
         assert_eq!(hints.candidates(2, "a:1")[1], "d:8");
         hints.set_members(&[member(2, "d:8")]);
-        assert_eq!(hints.candidates(2, "d:8"), ["d:8"]);
+        assert_eq!(hints.candidates(2, "d:8"), ["d:8", "a:1"], "the node may still be at its old address");
+        hints.set_members(&[member(2, "d:8"), member(3, "e:1")]);
+        hints.set_members(&[member(2, "d:8"), member(3, "f:1")]);
+        assert_eq!(hints.candidates(3, "f:1"), ["f:1", "e:1"]);
         hints.note_seen(2, "::ffff:192.0.2.2".parse().unwrap());
         assert!(hints.was_seen("192.0.2.2".parse().unwrap()));
         hints.set_members(&[member(1, "x:1")]);

@@ -5,7 +5,7 @@ use super::damage::start_after;
 use crate::disk::run;
 use crate::expectations::Harm;
 use crate::limits::SLOTS;
-use crate::net::{PEER_PORT, address};
+use crate::net::address;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -79,24 +79,5 @@ pub(crate) fn cloned(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     fault.note(what.clone());
     fs::remove_dir_all(&dir).map_err(|error| error.to_string())?;
     let ended = start_after(fault, slot, Harm::Cloned)?;
-    if !ended && set_address_right(fault, slot)? {
-        return Ok(format!("{what}; the cluster had the clone's address until `cluster move`"));
-    }
     Ok(format!("{what}; the original {}", if ended { "ended and was replaced" } else { "served" }))
-}
-
-/// A clone announces its address, and the cluster keeps it. The original does not announce its own again, so the
-/// operator has to say where it is. Gives whether that was needed.
-fn set_address_right(fault: &mut Fault<'_, '_>, slot: usize) -> Result<bool, String> {
-    let id = fault.cluster.node(slot)?.id;
-    let address = format!("{}:{PEER_PORT}", address(slot));
-    let leader = fault.leader()?;
-    let status = fault.cluster.status(leader).ok_or("the leader gives no status")?;
-    let mut members = status["members"].as_array().into_iter().flatten();
-    let is_right = members.any(|member| member["node"] == id && member["address"] == address.as_str());
-    if !is_right {
-        fault.note(format!("cluster move {id} {address}"));
-        fault.cluster.command(&["cluster", "move", &id.to_string(), &address])?;
-    }
-    Ok(!is_right)
 }

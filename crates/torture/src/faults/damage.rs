@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 /// replaced. Gives whether it ended.
 pub(crate) fn start_after(fault: &mut Fault<'_, '_>, slot: usize, harm: Harm) -> Result<bool, String> {
     let expected = expected(harm);
-    let mut has_ended = false;
     if fault.cluster.node(slot)?.pid().is_none() {
         fault.cluster.node(slot)?.start()?;
     }
@@ -22,25 +21,18 @@ pub(crate) fn start_after(fault: &mut Fault<'_, '_>, slot: usize, harm: Harm) ->
     while Instant::now() < deadline {
         interrupt::check()?;
         if let Some(status) = fault.cluster.node(slot)?.has_ended() {
-            use std::os::unix::process::ExitStatusExt;
-            let is_abort = status.signal() == Some(libc::SIGABRT) && expected.may_abort;
-            if !is_abort && !status.code().is_some_and(|code| expected.exit_codes.contains(&code)) {
+            if !status.code().is_some_and(|code| expected.exit_codes.contains(&code)) {
                 let tail = fault.cluster.node(slot)?.tail(6);
                 return Err(format!("after {harm:?} the node in slot {slot} ended with {status}; its log:\n{tail}"));
             }
             fault.note(format!("the node in slot {slot} ended with {status}"));
-            has_ended = true;
-            if harm == Harm::Full {
-                fault.cluster.node(slot)?.start()?;
-                continue;
-            }
             fault.cluster.replace(slot)?;
             fault.shared.set_targets(fault.cluster);
             return Ok(true);
         }
         if serves(fault.cluster, slot).is_some() && stays(fault, slot)? {
-            if expected.may_serve || has_ended {
-                return Ok(has_ended);
+            if expected.may_serve {
+                return Ok(false);
             }
             return Err(format!("after {harm:?} the node in slot {slot} serves, and must not"));
         }
