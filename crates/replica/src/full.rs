@@ -1,13 +1,13 @@
-//! Full disks: a member without room goes on answering queries, and takes updates again when there is room.
+//! Full disks: a member without room keeps answering queries, and takes updates again when there is room.
 //!
 //! ```text
 //!   shell --Input::DiskFull, Input::DiskRoom--> member --Frame::Disk--> leader: hands over, or refuses proposals
 //! ```
 //! The log writes into files that were filled with zeros before, so a full disk first stops the work of the bulk queue:
-//! checkpoints and the next segment. From then on a member has the rest of its segment. While that is plenty, nothing
-//! changes. Then the log is **short of room**: the member proposes nothing, and hands over to a voter that has room.
-//! What is left of the segment is for votes, elections and the entries of another leader. Only when that is used up
-//! too, the log is **full**: the member lags, and does not campaign.
+//! checkpoints and the next segment. From then on, a member has only the rest of its segment. With less than a quarter
+//! left, the log is **short of room**: the member proposes nothing, and hands over to a voter that has room. The rest
+//! of the segment is for votes, elections and the entries of another leader. When that is used up too, the log is
+//! **full**: the member lags, and does not campaign.
 
 use crate::command::Answer;
 use crate::disk::DiskQueue;
@@ -38,7 +38,7 @@ impl Replica {
         *self.full_of(queue) = true;
     }
 
-    /// The job that waited is under way again: the time that it waited was no fault of the disk.
+    /// The job that waited is running again: the wait was not a fault of the disk.
     pub(crate) fn handle_disk_room(&mut self, queue: DiskQueue) {
         *self.full_of(queue) = false;
         if queue == DiskQueue::Log {

@@ -142,8 +142,8 @@ pub enum Input {
     },
     /// The machine had nothing else to do after [`Output::AwaitLeisure`].
     Leisure,
-    /// The machine was put back to a snapshot, or copied, while the process ran: its clocks do not show how long ago
-    /// anything was.
+    /// The machine was put back to a snapshot, or copied, while the process ran: its clocks do not include the time in
+    /// between.
     MachineRestored,
     /// The process is about to stop: a leader hands over first. [`Output::Stopped`] answers.
     Stop,

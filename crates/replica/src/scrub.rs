@@ -1,7 +1,7 @@
-//! Reads one file of a replica's directory again, and says what in it is not what was written. For a shell that does so
-//! from time to time while the replica runs: damage that nobody reads about stays until too many disks have some.
+//! Reads one file of a replica's directory again, and returns the damage in it. A shell does this from time to time
+//! while the replica runs. Otherwise damage would stay unnoticed until too many disks have some.
 //!
-//! What is found may be a write under way, or a file that was recycled meanwhile. The caller looks again later.
+//! A finding may be a write in progress, or a file that was recycled meanwhile. The caller checks again later.
 
 use crate::checkpoint::{self, CheckpointError, CheckpointReader};
 use crate::disk::{DiskError, DiskRead};

@@ -38,7 +38,7 @@ const PREFIX: &str = "checkpoint-";
 pub(crate) const WRITING_FILE: &str = "checkpoint.writing";
 /// Name of the file in which one of a peer's arrives.
 pub(crate) const INCOMING_FILE: &str = "checkpoint.incoming";
-/// Name of the file in which one arrives that replaces a damaged one. A start removes it.
+/// Name of the file for a checkpoint that arrives to replace a damaged one. A start removes it.
 pub const REPAIR_FILE: &str = "checkpoint-repair";
 
 /// Name of the file of a checkpoint.
@@ -52,7 +52,7 @@ pub(crate) fn is_checkpoint(file: &str) -> bool {
     file.starts_with(PREFIX) && file != REPAIR_FILE
 }
 
-/// The checkpoint in a file, if every octet of it is intact.
+/// The checkpoint in a file, if every byte of it is intact.
 pub fn verified(disk: &dyn DiskRead, file: &str) -> Option<CheckpointRef> {
     let reader = CheckpointReader::open_file(disk, file.to_owned()).ok()?;
     reader.for_each_item(disk, |_, _| {}).ok()?;

@@ -19,7 +19,7 @@ pub(crate) fn check_file(disk: &dyn DiskRead, file: &str) -> Result<Vec<LogDamag
     let Some(number) = segment_number(file) else { return Ok(Vec::new()) };
     let mut window = Window { disk, file, start: 0, octets: Vec::new() };
     let (mut at, mut found) = (0, Vec::new());
-    // Where octets begin that are no record, and the record before this place, if it is intact.
+    // Where bytes begin that are no record, and the record before this place, if it is intact.
     let (mut unreadable, mut previous) = (None, None::<Header>);
     let damage = |offset: u64, what| LogDamage { file: file.to_owned(), offset, what };
     loop {
@@ -77,7 +77,7 @@ struct Window<'d> {
 }
 
 impl Window<'_> {
-    /// Octets of the file; fewer where it ends.
+    /// Bytes of the file; fewer at its end.
     fn get(&mut self, at: u64, len: usize) -> Result<&[u8], DiskError> {
         let is_held = at >= self.start && at - self.start + len as u64 <= self.octets.len() as u64;
         if !is_held {

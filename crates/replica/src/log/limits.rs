@@ -6,7 +6,7 @@ pub const SECTOR_BYTES: usize = 512;
 pub const BLOCK_BYTES_MAX: u64 = 4096;
 /// Octets of a segment, unless one record needs more.
 pub const SEGMENT_BYTES: u64 = 16 << 20;
-/// One part in so many of a segment is kept while the disk has no room for the next segment: nothing is proposed then.
+/// A member proposes nothing if less than a segment divided by this is left, and the disk has no room for the next one.
 pub const SEGMENT_KEPT_SHARE: u64 = 4;
 /// Zeroed segments that wait for use.
 pub const SPARE_SEGMENTS_MAX: usize = 4;

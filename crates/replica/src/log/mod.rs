@@ -108,7 +108,7 @@ impl CheckpointRef {
 pub struct LogConfig {
     /// Octets of a segment, a multiple of the sector.
     pub segment_bytes: u64,
-    /// Octets of a physical block of the disk, a power of two from the sector to [`BLOCK_BYTES_MAX`]. No write shares a
+    /// Bytes of a physical block of the disk, a power of two from the sector to [`BLOCK_BYTES_MAX`]. No write shares a
     /// block with an earlier one.
     pub block_bytes: u64,
     /// Octets of entries after which a record is closed.

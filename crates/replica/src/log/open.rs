@@ -142,8 +142,8 @@ fn read_extent(disk: &dyn DiskRead, id: LogId, extent: &Extent) -> Result<Vec<En
 /// first sync in a segment is confirmed by the vote file (`is_confirmed`). The zeros may be those that cut a torn tail
 /// at the last start. They may be missing on the disk for the same reason.
 ///
-/// The last record may have been acknowledged. To write it again is harmless all the same: whole physical blocks are
-/// written with the octets that are there, so whichever of them a crash lets through, each holds what it held.
+/// The last record may have been acknowledged. Writing it again is harmless: whole physical blocks are written with the
+/// bytes that they already hold, so a crash changes none of them.
 fn write_again(newest: u64, scan: &Scan, is_confirmed: bool, block_bytes: u64) -> Vec<DiskOp> {
     let (file, all) = (segment_file(newest), scan.octets.len() as u64);
     let start = if is_confirmed { last_write(scan).start } else { 0 };

@@ -94,7 +94,7 @@ pub(crate) struct Padding {
 }
 
 impl Padding {
-    /// The octets of an empty record that belongs to this write.
+    /// The bytes of an empty record that belongs to this write.
     pub(crate) fn encode(self, header: &mut Header) -> Vec<u8> {
         let mut mark = Vec::from(PADDING_MAGIC);
         mark.push(u8::from(self.is_essential));
@@ -145,7 +145,7 @@ fn encode_with<'e>(header: &mut Header, entries: impl Iterator<Item = &'e Entry>
     octets
 }
 
-/// Gives the octets of an entry to `put`, part by part.
+/// Passes the bytes of an entry to `put`, part by part.
 pub(crate) fn put_entry(entry: &Entry, put: &mut dyn FnMut(&[u8])) {
     let mut fixed = [0; ENTRY_FIXED_BYTES];
     fixed[..8].copy_from_slice(&entry.term.to_be_bytes());

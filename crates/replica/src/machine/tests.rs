@@ -153,7 +153,7 @@ fn a_checkpoint_restores_everything() {
     assert_eq!(copy.state_hash(), machine.state_hash());
 }
 
-/// Members compare their states by this hash. A part that it does not cover may differ without a sign.
+/// Members compare their states by this hash. A difference in a part that it does not cover is not noticed.
 #[test]
 fn the_state_hash_covers_every_part_of_the_state() {
     let mut full = machine();

@@ -1,4 +1,4 @@
-//! The bugs, their numbers, and who must find them.
+//! The bugs, their numbers, and whether the simulator or a test must find them.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -199,7 +199,7 @@ bugs! {
     65 SegmentDirectoryNotSynced: Simulator;
     /// A checkpoint takes its name before it is synced.
     66 CheckpointNotSynced: Simulator;
-    /// A recycled segment keeps its old octets.
+    /// A recycled segment keeps its old bytes.
     67 SparesNotZeroed: Simulator;
     /// A member ignores that its leader knows of entries that its log lost.
     68 ContradictionIgnored: Tests;

@@ -1,7 +1,7 @@
 //! A disk in memory that forgets on a crash what was not synced, in the ways in which disks and file systems do:
 //! any subset of the unsynced sectors arrives, files end anywhere between their old and new size, and names change
 //! in the order in which they were changed, up to some point. A physical block that is larger than a sector arrives
-//! whole if all of it was written, and may be spoiled, earlier octets included, if a part of it was.
+//! whole if all of it was written. If only a part was written, the whole block may be destroyed.
 
 // Faults of the medium, and what is durable.
 mod medium;
@@ -22,7 +22,7 @@ pub struct MemoryDisk {
     /// Changes of names that are not durable, oldest first.
     unsynced_names: Vec<NameChange>,
     file_count: u64,
-    /// Octets of a physical block; 0 for those of a sector.
+    /// Bytes of a physical block; 0 if it is one sector.
     block_bytes: usize,
     /// Bytes that all files together may have; `None`: as many as they want.
     capacity: Option<u64>,
@@ -113,7 +113,7 @@ impl MemoryDisk {
         }
     }
 
-    /// Power is lost: what was not synced arrives in part. Returns whether a process sees other octets or names than
+    /// Power is lost: what was not synced arrives in part. Returns whether a process sees other bytes or names than
     /// before.
     pub fn crash(&mut self, choose: Choose<'_>) -> bool {
         let arrived = choose(self.unsynced_names.len() as u64 + 1) as usize;
@@ -229,7 +229,7 @@ impl Contents {
         }
     }
 
-    /// Returns whether a process sees other octets than before.
+    /// Returns whether a process sees other bytes than before.
     fn crash(&mut self, block_bytes: usize, choose: Choose<'_>) -> bool {
         self.arrive(block_bytes, choose);
         let is_changed = self.current != self.durable;

@@ -226,7 +226,7 @@ pub(crate) struct HealthJson {
     /// Whether the last write to the audit log failed.
     #[serde(default)]
     pub(crate) audit_failing: bool,
-    /// Whether a write of the node waits for room on its disk. The node answers queries all the same.
+    /// Whether a write of the node waits for room on its disk. The node still answers queries.
     #[serde(default)]
     pub(crate) disk_full: bool,
 }

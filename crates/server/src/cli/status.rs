@@ -76,7 +76,7 @@ fn line(node: SocketAddr, answer: &Answer) -> String {
     }
 }
 
-const DISK_FULL: &str = "\n  its disk is full: it answers queries; make room, and it takes updates again";
+const DISK_FULL: &str = "\n  its disk is full: it still answers queries. Make room, and it takes updates again";
 
 /// Entries that may be missing in a node's log, and the nodes that can settle it.
 fn doubt(doubt: &LogDoubtJson) -> String {

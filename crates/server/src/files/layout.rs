@@ -15,11 +15,11 @@
 //!   DIR/node-1/data.lock     held by the running node
 //!   DIR/node-1/data.booted   there once the node has data of its own
 //!   DIR/node-1/data.quarantined  why the node must not vote on its data
-//!   DIR/node-1/data.superseded   why the node's cluster is given up: another was made from one of its nodes
-//!   DIR/node-1/data.supersedes/  members of the cluster that this one was made from; they are told
+//!   DIR/node-1/data.superseded   why this node must not start: another cluster was made from one of its nodes
+//!   DIR/node-1/data.supersedes/  members of the old cluster, which are told that it is superseded
 //!   DIR/node-1/data.doubt    what the node's log may lack, until that is cleared up
 //!   DIR/node-1/data.members  the members and their keys, for a node that cannot read its state
-//!   DIR/node-1/data.scrubbed when log and checkpoints were last read without finding damage
+//!   DIR/node-1/data.scrubbed time of the last scrub that found no damage
 //!   DIR/node-1/data.sock     the API for the command line on this machine; it stays when the node stops
 //!   DIR/node-1/data.audit    who updated what; data.audit.1 to .7 are older
 //! ```
@@ -161,7 +161,7 @@ pub(crate) fn peer_address_of(data: &Path) -> PathBuf {
     data.with_extension("peer-address")
 }
 
-/// When log and checkpoints were last read without finding damage.
+/// Time of the last scrub that found no damage.
 pub(crate) fn scrubbed_of(data: &Path) -> PathBuf {
     data.with_extension("scrubbed")
 }
@@ -181,12 +181,12 @@ pub(crate) fn doubt_of(data: &Path) -> PathBuf {
     data.with_extension("doubt")
 }
 
-/// There once another cluster took the place of the node's cluster.
+/// Exists once another cluster has replaced the node's cluster.
 pub(crate) fn superseded_of(data: &Path) -> PathBuf {
     data.with_extension("superseded")
 }
 
-/// What `recover` left of the old cluster, for its members to be told.
+/// The members of the old cluster, which the node tells that their cluster is superseded.
 pub(crate) fn supersedes_of(data: &Path) -> PathBuf {
     data.with_extension("supersedes")
 }

@@ -38,7 +38,7 @@ impl MembersKeeper {
         Self { dir: dir.to_owned(), trust }
     }
 
-    /// Works for ever.
+    /// Runs forever.
     pub(crate) async fn run(mut self) {
         let mut written = None;
         loop {
@@ -83,7 +83,7 @@ impl MembersJson {
     }
 }
 
-/// What the file says of the members; `None` if there is none that can be read.
+/// The members in the file; `None` if it cannot be read.
 pub(crate) fn read(dir: &Path) -> Option<Trust> {
     let octets = read_bounded(&members_of(dir), MEMBERS_FILE_BYTES_MAX).ok()?;
     serde_json::from_slice::<MembersJson>(&octets).ok()?.into_trust()

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Where the kernel lists block devices by number.
 const DEVICES: &str = "/sys/dev/block";
 
-/// Bytes of a physical block of the disk below a directory. If the disk does not tell them, the largest are assumed.
+/// Bytes of a physical block of the disk below a directory. If the disk does not report them, the largest are assumed.
 pub(crate) fn of_directory(dir: &Path) -> u64 {
     let device = std::fs::metadata(dir).map(|metadata| (libc::major(metadata.dev()), libc::minor(metadata.dev())));
     let bytes = device.ok().and_then(|device| of_device(Path::new(DEVICES), device));

@@ -42,9 +42,9 @@ pub(crate) enum DiskWork {
 pub(crate) enum DiskDone {
     /// A job, by its queue and ticket.
     Persisted(DiskQueue, u64),
-    /// Nothing yet: a job of this queue waits for room on the disk.
+    /// Not done yet: a job of this queue waits for room on the disk.
     Full(DiskQueue),
-    /// The job that waited goes on.
+    /// There is room again, and the job that waited continues.
     Room(DiskQueue),
     /// A read, by its ticket.
     Read(u64, Vec<u8>),
@@ -68,7 +68,7 @@ pub(crate) struct Writer {
     sync_time: Arc<DurationHistogram>,
     /// What a checkpoint that takes its place waits for: from then on the entries below it are not applied again.
     before_rename: Option<AuditBarrier>,
-    /// What came while a job waited for room.
+    /// Work that arrived while a job waited for room.
     behind: VecDeque<DiskWork>,
     /// Room for the next start.
     reserve: Option<Reserve>,
@@ -147,7 +147,7 @@ impl Writer {
                         let dir = self.dir.display();
                         tracing::error!(
                             %error, %dir, queue = ?job.queue,
-                            "the disk is full: the node goes on answering queries; make room"
+                            "the disk is full: the node keeps answering queries; make room"
                         );
                         done(DiskDone::Full(job.queue));
                     }

@@ -21,9 +21,9 @@ pub(super) const REPLACE: &str = "the node must not vote on this data: remove th
                                   and let a new one join; the other nodes have all that was acknowledged";
 /// What to do about damage that no other node can repair.
 pub(super) const BEYOND_REPAIR: &str = "if the other nodes have a leader, remove this node (`catamaran cluster \
-                                        remove`) and let a new one join. Otherwise make a new cluster of what can be \
-                                        read (`catamaran cluster recover --accept-loss --accept-damage`), or restore a \
-                                        backup";
+                                        remove`) and let a new one join. Otherwise make a new cluster from the \
+                                        readable data (`catamaran cluster recover --accept-loss --accept-damage`), or \
+                                        restore a backup";
 /// What to do about what this software does not know.
 pub(super) const NEWER: &str =
     "nothing is damaged: keep the directory, and start the node with the software that the other nodes run";

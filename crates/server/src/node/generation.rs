@@ -14,16 +14,16 @@ use std::time::Duration;
 
 /// What the kernel says in the event.
 const CHANGED: &[u8] = b"NEW_VMGENID=1";
-/// How long the listener waits after an error, so that it does not take a core.
+/// How long the listener waits after an error, so that it does not use a whole core.
 const AFTER_ERROR: Duration = Duration::from_millis(100);
 
-/// The socket that hears of such changes; `None` where the kernel or the service manager allows none. It is made before
-/// the sandbox, which allows no such sockets.
+/// The socket for these events; `None` if the kernel or the service manager does not allow it. The node opens it before
+/// it enters the sandbox, which does not allow such sockets.
 pub(super) fn listen() -> Option<File> {
     uevent_socket().inspect_err(|error| tracing::debug!(%error, "cannot listen for changes of the generation ID")).ok()
 }
 
-/// Whether an event says that the generation ID changed: lines that end with a zero.
+/// Whether an event reports a new generation ID. An event is a list of lines that end with a zero byte.
 fn is_change(event: &[u8]) -> bool {
     event.split(|&byte| byte == 0).any(|line| line == CHANGED)
 }
@@ -31,7 +31,7 @@ fn is_change(event: &[u8]) -> bool {
 /// Reads events, and tells the replica of each change.
 pub(super) fn run(mut socket: impl Read, handle: &ReplicaHandle) {
     run_with(&mut socket, &mut || {
-        tracing::warn!("this machine was put back to a snapshot, or copied: its node trusts no lease from before");
+        tracing::warn!("this machine was put back to a snapshot, or copied: the node drops its leases");
         handle.send(Event::Input(Input::MachineRestored));
     });
 }

@@ -63,7 +63,7 @@ struct Round {
     silent: BTreeMap<NodeId, String>,
 }
 
-/// Repairs the data, or says why that is impossible. `damaged` is what the start ended with.
+/// Repairs the data, or returns why that is impossible. `damaged` is the problem that ended the start.
 pub(super) fn run(
     config: &Config,
     identity: &Identity,
@@ -103,7 +103,7 @@ impl<'c> Repair<'c> {
         Ok(Self { config, identity, admission, disk, salvage, checkpoint, others })
     }
 
-    /// Serves other members, and says over HTTP what the node does.
+    /// Serves other members, and reports the repair over HTTP.
     fn serve(&self, sockets: &Sockets) -> Result<tokio::runtime::Runtime, Problem> {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(2).thread_name("repair").enable_all().build();
@@ -128,7 +128,7 @@ impl<'c> Repair<'c> {
         damaged: &Problem,
     ) -> Result<Ended, Problem> {
         let (mut rounds, mut told) = (0, None::<Instant>);
-        // Members that answered since the last progress and could not help. They may have ended meanwhile.
+        // Members that answered since the last progress and could not help. They may have stopped meanwhile.
         let mut helpless = BTreeSet::new();
         loop {
             let wants = self.wants().map_err(|error| failed(self.config, &error))?;
@@ -229,14 +229,15 @@ impl<'c> Repair<'c> {
             missing,
             waits_for = waits.join("; "),
             "this node waits for other nodes to repair its data: start them. If they are permanently lost, stop this \
-             node; then `catamaran cluster recover --accept-damage` makes a new cluster of what can be read"
+             node; then `catamaran cluster recover --accept-loss --accept-damage` makes a new cluster from the \
+             readable data"
         );
     }
 
-    /// All members answered, and none can help. Uncommitted entries at the end of the log may be on no other member:
-    /// the log ends before them.
+    /// All members answered, and none can help. Uncommitted entries at the end of the log may be on no other member.
+    /// Then the log ends before them.
     fn give_up(&mut self, wants: &[Ask], damaged: &Problem) -> Result<(), Problem> {
-        // A node alone would wait for ever for a leader that brings them.
+        // A node without other members would wait forever for a leader that has them.
         let can_go_on = self.checkpoint.is_some() && !self.others.is_empty();
         if can_go_on && wants.first().is_some_and(|ask| self.salvage.give_up(ask)) {
             return Ok(());

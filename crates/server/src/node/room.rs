@@ -1,10 +1,9 @@
-//! Room on the disk: what a full disk allows, and what is kept for a start on one.
+//! Room on the disk: which operations wait for room, and the reserve for a start on a full disk.
 //!
-//! Only an operation that can be repeated from its beginning waits for room. A create truncates the file and fills it
-//! anew. A write repeats the same bytes at the same place, and nobody was told of them. A failed sync still aborts,
-//! also if it fails for want of room: the kernel may take the pages for clean from then on, and a second sync would
-//! report success for bytes that are on no disk. So blocks are allocated before they are written, and a sync needs
-//! none.
+//! An operation waits for room only if it can be repeated from its beginning. A create truncates the file and fills it
+//! again. A write repeats the same bytes at the same place, and no one relies on them yet. A failed sync still aborts
+//! the process, even for lack of room: the kernel may mark the pages as clean, and a second sync would report success
+//! for bytes that are on no disk. So blocks are allocated before they are written, and a sync needs no new ones.
 
 use super::system;
 use crate::limits::RESERVE_BYTES;
@@ -15,15 +14,15 @@ use std::path::{Path, PathBuf};
 
 /// Name of the reserve in the data directory.
 const RESERVE_FILE: &str = "reserve";
-/// Times the reserve that must be free before it is made: it must not itself fill the disk.
+/// The reserve is made if this many times its size is free: it must not fill the disk itself.
 const FREE_TIMES_MIN: u64 = 3;
 
-/// Whether an operation failed for want of room, or of quota.
+/// Whether an operation failed because the disk or the quota has no room.
 pub(super) fn is_no_room(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// Whether an operation that failed for want of room can be repeated. A record that is written past the page cache is
+/// Whether an operation that failed for lack of room can be repeated. A record that is written past the page cache is
 /// synced by the same call. It can be repeated all the same: its bytes come from this process and not from pages that
 /// the kernel may have dropped, so when the call succeeds, all of them are on the disk.
 pub(super) const fn may_repeat(op: &DiskOp) -> bool {
@@ -34,13 +33,13 @@ pub(super) const fn may_repeat(op: &DiskOp) -> bool {
     }
 }
 
-/// Allocates blocks, so that want of room shows here and not in a later sync. The size of the file stays.
+/// Allocates blocks, so that a full disk shows here and not in a later sync. The size of the file stays the same.
 pub(super) fn allocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     if bytes == 0 {
         return Ok(());
     }
     match system::allocate(file, offset, bytes) {
-        // Not every file system can. Then a write shows the want of room, or a sync does, and that aborts.
+        // Not every file system can. Then a write fails for lack of room, or a sync does, which aborts.
         Err(error) if is_no_room(&error) => Err(error),
         _ => Ok(()),
     }
@@ -52,7 +51,7 @@ pub(super) fn allocate_beyond_end(file: &File, offset: u64, bytes: u64) -> io::R
     if end <= len { Ok(()) } else { allocate(file, offset.max(len), end - offset.max(len)) }
 }
 
-/// A file that takes room on the disk and is removed by a start that finds the disk full.
+/// A file that reserves room on the disk. A start that finds the disk full removes it.
 pub(super) struct Reserve {
     dir: PathBuf,
     is_made: bool,
@@ -103,7 +102,7 @@ pub(super) fn make_room(dir: &Path) -> io::Result<()> {
         }
     }
     let dir = dir.display();
-    tracing::warn!(%dir, is_given_up, "the disk is nearly full: the start gives up the reserve, if there is one");
+    tracing::warn!(%dir, is_given_up, "the disk is nearly full: the start removes the reserve, if there is one");
     Ok(())
 }
 

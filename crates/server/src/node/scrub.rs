@@ -26,12 +26,12 @@ pub(crate) struct ScrubCounters {
 
 impl ScrubCounters {
     pub(super) fn write(&self, page: &mut Page) {
-        let help = "When log and checkpoints were last read without finding damage, in seconds since 1970; 0: never.";
+        let help = "Time of the last scrub that found no damage, in seconds since 1970; 0: never.";
         let last = self.last_success_s.load(Relaxed);
         page.single("catamaran_scrub_last_success_timestamp_seconds", Kind::Gauge, help, last);
-        let help = "Bytes that the current or the last scrub has read.";
+        let help = "Bytes read by the current or the last scrub.";
         page.single("catamaran_scrub_read_bytes", Kind::Gauge, help, self.read_bytes.load(Relaxed));
-        let help = "Damaged places that the last scrub found.";
+        let help = "Damaged places found by the last scrub.";
         page.single("catamaran_scrub_damaged_places", Kind::Gauge, help, self.damaged.load(Relaxed));
     }
 }
@@ -40,7 +40,7 @@ impl ScrubCounters {
 pub(super) struct Scrub {
     pub(super) dir: PathBuf,
     pub(super) interval: Duration,
-    /// Spreads the nodes of a cluster over time.
+    /// Delay of this node, so that the nodes of a cluster do not scrub at the same time.
     pub(super) seed: u64,
     pub(super) counters: Arc<ScrubCounters>,
     pub(super) stop: Stop,
@@ -74,7 +74,7 @@ impl Scrub {
         }
     }
 
-    /// Reads everything once; whether it was whole and nothing is damaged.
+    /// Reads everything once. Returns whether it read all files and found no damage.
     fn pass(&self) -> bool {
         self.counters.read_bytes.store(0, Relaxed);
         let mut damaged = 0;
@@ -90,7 +90,7 @@ impl Scrub {
                 tracing::error!(
                     what,
                     "the disk has damaged the node's data. Restart this node while the other nodes run: it fetches the \
-                     part from them. Then look at the disk"
+                     part from them. Then check the disk"
                 );
             }
             damaged += found.len() as u64;
@@ -103,7 +103,7 @@ impl Scrub {
         damaged == 0
     }
 
-    /// What is wrong in a file, and still is a while later: it may have been written to or recycled meanwhile.
+    /// Damage in a file that is still there a while later: the file may have been written or recycled meanwhile.
     fn look(&self, disk: &SlowReads<'_>, file: &str) -> Vec<String> {
         let first = found(check_file(disk, file));
         if first.is_empty() {

@@ -42,7 +42,7 @@ pub(crate) enum Greeting {
     Announce,
     /// A member asks for parts of a log or checkpoint.
     Repair,
-    /// A cluster that was made from a member says that it took the place of this one.
+    /// Another cluster, which was made from a member, says that it replaces this one.
     Supersede,
 }
 

@@ -9,8 +9,8 @@
 //!                                 ( length(4)  a part of the file )*
 //! ```
 //!
-//! A running node answers, and so does one that is being repaired itself: each gives what is intact on its disk. Builds
-//! that do not know the lane hang up.
+//! Running nodes answer, and so do nodes that are being repaired: each sends what is intact on its disk. Builds that do
+//! not know the lane close the connection.
 
 use super::admission::Admission;
 use super::frame::{Greeting, Hello, append, read_len};
@@ -76,7 +76,7 @@ impl RepairDesk {
         let place = self.sessions.try_acquire();
         let refused = match (admission.check(request.from, identity), &place) {
             (Err(refusal), _) => Some(refusal.to_string()),
-            (Ok(()), Err(_)) => Some("it answers other nodes at the moment".to_owned()),
+            (Ok(()), Err(_)) => Some("it is busy answering other nodes".to_owned()),
             (Ok(()), Ok(_)) => None,
         };
         let is_refused = refused.is_some();

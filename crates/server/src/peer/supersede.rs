@@ -7,8 +7,8 @@
 //!   new node:  "catamaran-peer\0\x01"  0xFA  length(4)  Superseded (JSON)
 //!   old node:  length(4)  Result<(), reason> (JSON)
 //! ```
-//! The old node accepts the word of a member whose key its state pins, as for a removal. It writes that down beside its
-//! data and exits with 7. Older software closes the connection at the byte 0xFA.
+//! The old node accepts the message of a member whose key its state pins, as for a removal. It writes `data.superseded`
+//! and exits with 7. Older software closes the connection at the byte 0xFA.
 
 use super::admission::Admission;
 use super::join::{read, write};
@@ -73,7 +73,7 @@ pub(crate) struct SupersededNode {
 }
 
 impl SupersededNode {
-    /// Takes the word of a member. The caller limits the time.
+    /// Handles the message of a member. The caller limits the time.
     pub(super) async fn serve(
         &self,
         stream: &mut TlsStream<TcpStream>,
@@ -90,24 +90,24 @@ impl SupersededNode {
         if result.is_err() {
             return write(stream, &result).await;
         }
-        let why = format!("cluster {by} was made from node {} and took the place of this cluster", node_number(from));
+        let why = format!("cluster {by} was made from node {} and replaces this cluster", node_number(from));
         if let Err(error) = mark(&self.data, &why) {
             tracing::error!(%error, "cannot write data.superseded: do not start this node again");
         }
         let told = write(stream, &result).await.and(stream.shutdown().await);
         if let Err(error) = told {
-            tracing::debug!(%error, "the new cluster did not get the answer; it will say it again");
+            tracing::debug!(%error, "the new cluster did not get the answer; it will repeat the message");
         }
         log::exit_at_once(Exit::Removed, problem(self.id, &self.data, &why))
     }
 }
 
-/// Writes down that the cluster of this data is superseded: no node starts with it.
+/// Writes `data.superseded`: no node starts with this data.
 pub(crate) fn mark(data: &Path, why: &str) -> io::Result<()> {
     write_atomic(&superseded_of(data), format!("{why}\n").as_bytes(), Readers::Owner)
 }
 
-/// The problem to start a node whose cluster is superseded, if that was written down.
+/// Why a node with this data must not start, if its cluster is superseded.
 ///
 /// # Errors
 /// If the file is there and cannot be read.
@@ -122,14 +122,14 @@ pub(crate) fn found_mark(node: u32, data: &Path) -> io::Result<Option<Problem>> 
 fn problem(node: u32, data: &Path, why: &str) -> Problem {
     Problem::new(Exit::Removed, format!("the cluster of node {node} is superseded"), why).at(data.display()).hint(
         format!(
-            "to have the machine in the new cluster, `catamaran join` it in a new directory. If the new cluster is \
-             given up, stop its node, remove {}, and start this node again",
+            "to add this machine to the new cluster, run `catamaran join` with a new directory. To give up the new \
+             cluster, stop its node, remove {}, and start this node again",
             superseded_of(data).display()
         ),
     )
 }
 
-/// Leaves the old cluster's members, and the certificate of one of them, to the node with this data.
+/// Stores the old cluster's members, and the certificate of one of them, for the node with this data.
 pub(crate) fn leave(data: &Path, old: &OldCluster, files: &PeerFiles) -> io::Result<()> {
     let dir = supersedes_of(data);
     std::fs::create_dir_all(&dir)?;
@@ -180,8 +180,8 @@ impl Superseder {
                 let told = tokio::time::timeout(limit, self.tell(member)).await;
                 let (node, address) = (node_number(member.id), &member.address);
                 match told.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
-                    Ok(Ok(())) => tracing::warn!(node, address, "a node of the old cluster was running; it has ended"),
-                    Ok(Err(why)) => tracing::warn!(node, address, why, "a node of the old cluster goes on"),
+                    Ok(Ok(())) => tracing::warn!(node, address, "a node of the old cluster was running; it now exits"),
+                    Ok(Err(why)) => tracing::warn!(node, address, why, "a node of the old cluster keeps running"),
                     Err(error) => tracing::debug!(node, address, %error, "cannot reach a node of the old cluster"),
                 }
             }

@@ -1,11 +1,11 @@
-//! What is left of a damaged log: which entries are intact, which are missing, and which entries of another member may
-//! take their place.
+//! The intact part of a damaged log: which entries are intact, which are missing, and which entries of another member
+//! may replace them.
 //!
 //! ```text
 //!   examine -> wants -> (ask members) -> take, until nothing is missing -> rewrite -> Log::open
 //! ```
 //!
-//! **Which entry of another member is the one that is missing.** One of these must hold, else it is refused:
+//! **Which entry of another member is the missing one.** It is accepted only if one of these holds:
 //!
 //! - The other log has the first entry after the gap, with the same index and term. Two logs that share an entry are
 //!   identical up to it (log matching, raft paper 5.3).
@@ -103,9 +103,9 @@ impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Empty => "it does not have the entries",
-            Self::Unproven => "nothing shows that its entries are those that are missing",
+            Self::Unproven => "nothing proves that its entries are the missing ones",
             Self::Checksum => "its entries differ from the checksum of the damaged record",
-            Self::Terms => "the terms of its entries do not fit",
+            Self::Terms => "its entries have terms that do not fit this log",
             Self::TooLarge => "too many entries are missing",
         })
     }
@@ -341,7 +341,7 @@ impl Salvage {
         Ok(answer)
     }
 
-    /// Takes the entries of an answer that are shown to be those that are missing; gives how many.
+    /// Takes the entries of an answer that are proven to be the missing ones. Returns how many.
     ///
     /// # Errors
     /// [`Refused`]: none was taken.
@@ -405,8 +405,8 @@ impl Salvage {
         is_end
     }
 
-    /// Lets the log end where it can be read without a hole after a checkpoint, whatever is lost. For a node that is
-    /// the last of its cluster: gives the first and the last entry that are lost.
+    /// Ends the log before the first entry that is missing after a checkpoint. For the last node of a cluster. Returns
+    /// the first and the last lost entry.
     ///
     /// # Errors
     /// [`OpenError`].

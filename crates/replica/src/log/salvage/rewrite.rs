@@ -1,6 +1,6 @@
 //! Writes the repaired log: one new segment that voids all before it, and takes its place by one rename.
 //!
-//! Until that rename the damaged log stays as it is, so that a crash only means to begin again. The next
+//! Until that rename the damaged log stays as it is, so after a crash the repair starts again. The next
 //! [`super::super::Log::open`] verifies the new segment, and removes the old ones.
 
 use super::super::limits::RECORD_BYTES_MAX;

@@ -109,7 +109,7 @@ impl Survey {
     }
 
     /// The header in the first of these sectors with one bit put right, so that it fits its checksum, the record before
-    /// it, and its own body. All of these together fit by chance never.
+    /// it, and its own body. All three never match by chance.
     fn corrected(&self, octets: &[u8], at: usize) -> Option<(Header, usize)> {
         let previous = &self.found.last()?.header;
         if at != 0 && previous.offset + previous.disk_bytes() != at as u64 {

@@ -14,7 +14,7 @@ impl MemoryDisk {
         Durable(self)
     }
 
-    /// Octets of a file that are durable.
+    /// Bytes of a file that are durable.
     #[must_use]
     pub fn durable_octets(&self, file: &str) -> Option<&[u8]> {
         self.durable_names.get(file).map(|number| self.files[number].durable.as_slice())

@@ -148,15 +148,14 @@ Examples:
   catamaran cluster recover node-2/catamaran.toml --accept-loss --dir new --dns 192.0.2.1:53 --peer 10.0.0.1:5380
 
 For when more than half of the voters are gone for good. What only they had is lost, acknowledged or not: compare
-`applied` in the last `catamaran status` of the nodes that are left, and take the one that is furthest. Its data is
-only read, and marked: its node does not start again. Serials jump ahead as with `cluster restore`. A node that was
-ended because of its data (exit code 9), or had been removed, is taken with --accept-damage only: any other that is
-left is better. A damaged log is then read up to the first entry that is lost, and the command prints which entries
-are lost.
+`applied` in the last `catamaran status` of the nodes that are left, and take the one that is furthest. The command
+reads the old data and marks it, so that its node does not start again. Serials jump ahead as with `cluster restore`.
+A node with damaged data (exit code 9) or a removed node needs --accept-damage: prefer any other node that is left. A
+damaged log is then read up to the first lost entry, and the command prints which entries are lost.
 
-Nodes of the old cluster cannot join the new one, but most of them together can still run the old one. The new node
-ends each old node that it can reach (exit code 7). Keep the others off. To try a recovery while the old cluster goes
-on, add --rehearsal.";
+Nodes of the old cluster cannot join the new one, but a majority of them can still run the old cluster. The new node
+ends each old node that it can reach (exit code 7). Keep the other old nodes from starting. To try a recovery while
+the old cluster keeps running, add --rehearsal.";
 
 /// `cluster ...`
 #[derive(Subcommand, Debug)]
@@ -275,8 +274,8 @@ pub(crate) enum ClusterCommand {
         /// The data key of the cluster that it comes from.
         #[arg(long, value_name = "FILE")]
         data_key: PathBuf,
-        /// Configuration of a node of the old cluster, which must not run. With it, the new node ends each node of the
-        /// old cluster that it can reach.
+        /// Configuration of a stopped node of the old cluster. The new node then ends each node of the old cluster
+        /// that it can reach.
         #[arg(long, value_name = "FILE")]
         old_node: Option<PathBuf>,
         /// How far serials jump ahead of those in the backup [default: 1073741824]
@@ -297,7 +296,7 @@ pub(crate) enum ClusterCommand {
         /// the cluster had acknowledged.
         #[arg(long)]
         accept_damage: bool,
-        /// Leave the nodes of the old cluster alone. Without it, the new node ends each of them that it can reach.
+        /// Leave the nodes of the old cluster alone. By default, the new node ends each of them that it can reach.
         #[arg(long)]
         rehearsal: bool,
         /// How far serials jump ahead of those in the node's data [default: 1073741824]

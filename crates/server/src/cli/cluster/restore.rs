@@ -35,16 +35,16 @@ struct Made {
     accepts_removed: bool,
     /// How far serials jump ahead.
     serial_gap: SerialGap,
-    /// The member that it is made from, and its files. The other members are to be told.
+    /// The old member whose data is used, and its files. With these, the new node tells the other old members.
     old: Option<(NodeId, PeerFiles)>,
 }
 
 /// What to do about damage that was not accepted.
-const ACCEPT_DAMAGE: &str = "start the node: it fetches what is damaged from the other nodes. If there is none, take \
-                             another node that is left, or a backup. If this is all that is left, add \
-                             --accept-damage: everything before the first damaged entry is taken over";
+const ACCEPT_DAMAGE: &str = "start the node while other nodes run: it fetches the damaged parts from them. If that is \
+                             not possible, use another node that is left, or a backup. If only this node is left, add \
+                             --accept-damage: the new cluster gets everything before the first lost entry";
 /// What to do when there is nothing to build on.
-const NOTHING_INTACT: &str = "no checkpoint in the directory is intact: take another node that is left, or a backup";
+const NOTHING_INTACT: &str = "no checkpoint in the directory is intact: use another node that is left, or a backup";
 /// Zones whose serials are printed, so that an operator can compare them with those of the secondaries.
 const ZONES_PRINTED_MAX: usize = 10;
 
@@ -96,27 +96,27 @@ pub(super) fn recover(
     let made = Made { action: "cluster recover", from, accepts_removed: accept_damage, serial_gap, old: told };
     found(args, &old_key, &made, |founder| Replica::recover(&disk, &old_config, founder, accept_damage))?;
     if is_rehearsal {
-        return print("this was a rehearsal: the nodes of the old cluster are not told, and may run");
+        return print("this was a rehearsal: the old cluster does not know of the new one, and can keep running");
     }
     end_old(config, &old, &args.dir)
 }
 
-/// Marks the directories of the old cluster, and says what becomes of its nodes.
+/// Marks the directories of the old cluster, and prints what happens to its nodes.
 fn end_old(config: &Path, old: &Config, new: &Path) -> Result<(), Problem> {
     let marked = mark_old(config, old, new);
     print(&format!(
-        "marked {marked} directories of the old cluster: their nodes do not start. The new node ends each other old \
-         node that it can reach; stop those that it cannot reach"
+        "marked {marked} directories of the old cluster: their nodes will not start. The new node ends each other old \
+         node that it can reach. Stop the nodes that it cannot reach"
     ))
 }
 
-/// Marks the old directories that are there: that of the node, and those of its cluster beside it. Returns how many.
+/// Marks the directory of the old node, and those of the same cluster beside it. Returns how many were marked.
 fn mark_old(config: &Path, old: &Config, new: &Path) -> usize {
     let id = |config: &Config| std::fs::read(cluster_id_of(&config.peer.ca_file)).ok();
     let beside = config.parent().and_then(Path::parent).map(|dir| Layout::new(dir).configs()).unwrap_or_default();
     let others = beside.iter().filter_map(|file| Config::load(file).ok()).filter(|other| id(other) == id(old));
     let others = others.map(|other| other.dir).filter(|dir| *dir != old.dir && dir.exists());
-    let why = format!("the cluster in {} was made from this cluster and took its place", new.display());
+    let why = format!("the cluster in {} was made from this cluster and replaces it", new.display());
     let mark = |dir: &PathBuf| match supersede::mark(dir, &why) {
         Ok(()) => true,
         Err(error) => {
