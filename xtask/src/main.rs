@@ -22,7 +22,7 @@ cargo xtask COMMAND
   test [--full]   every test: units, simulations, real processes, comparisons with the Debian peers
                   (installed when run as root; otherwise named and skipped in plain sight; with CI=true and
                   with --full a missing one is a failure that says how to get it), and 300 simulated
-                  clusters, each counted as a test; at last the planted bugs (`sim --planted`).
+                  clusters, each counted as a test; then the planted bugs (`sim --planted`).
                   --full sends all of the recorded and generated queries, simulates 3,000, drives the clients that
                   take long to fetch (certbot with Pebble, lego, external-dns), and builds the software of an older
                   commit, beside which this one must run.
@@ -30,8 +30,9 @@ cargo xtask COMMAND
                   over the store, the instructions of each step of an answer (`bench instructions`; without
                   valgrind they are skipped in plain sight, with CI=true that is a failure), each fuzz target
                   for a moment, test, 60 s of simulation, each row of torture once (as root)
-  torture         real nodes under faults, judged by porcupine and by checks of our own (docs/torture.md): every
-                  row of the fault table once; `-- --help` names the options, `--list` the rows. Needs root and Go
+  torture         run each kind of fault once on clusters of real nodes, and check the clients' histories with
+                  porcupine and our own checks (docs/torture.md). `--help` lists the options, `--list` the faults.
+                  Needs root and Go
   fix             what can be mended by tools: format and clippy's suggestions
   bench load      how fast catlab's load engine is beside a bare loop and dnsperf, and how true to its plan
   bench measuring what catlab and dnsperf say of servers with known faults (`-- --help` of each: its options)
@@ -50,8 +51,8 @@ cargo xtask COMMAND
                   throws altered octets at what reads those of others, N seconds a target: by libFuzzer where
                   cargo-fuzz and a nightly toolchain are, otherwise by our own means
   sim [OPTIONS]   simulated clusters: catamaran-sim with its options, e.g. `sim --seeds 300`
-  sim --planted   whether the simulator and the tests find the bugs that are planted on purpose
-                  (docs/planted-bugs.md; `sim --help`: the options)
+  sim --planted   check that the simulator and the tests find the planted bugs
+                  (docs/planted-bugs.md; `sim --help` lists the options)
   memory          loom, AddressSanitizer and miri over the store, as far as they are installed
   tidy            the project's own rules about its files
 ";

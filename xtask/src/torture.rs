@@ -1,4 +1,4 @@
-//! Real nodes under faults (docs/torture.md): builds what it takes and runs it.
+//! Real nodes under faults (docs/torture.md): builds the programs and runs them.
 
 use crate::command::{cargo, command, has, run as run_command, target};
 use crate::previous;
@@ -27,7 +27,7 @@ pub(crate) fn run(options: &[&str]) -> Result<(), String> {
     run_command(torture)
 }
 
-/// Every row once, as a part of the gate; skipped in plain sight where it cannot run.
+/// Every row once, as a part of the gate. Prints why if it cannot run.
 ///
 /// # Errors
 /// When a run failed.

@@ -125,7 +125,7 @@ func read(path string) (map[string][]porcupine.Operation, map[string]uint32, err
 }
 
 func main() {
-	timeout := flag.Duration("timeout", time.Minute, "time to check one register; an unfinished check is a failure")
+	timeout := flag.Duration("timeout", time.Minute, "time limit for one register; an unfinished check is a failure")
 	drawings := flag.String("drawings", "", "folder for a drawing of each register that is not linearizable")
 	flag.Parse()
 	if flag.NArg() != 1 {

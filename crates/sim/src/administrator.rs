@@ -139,7 +139,7 @@ impl Administrator {
         swarm.pick_command(&mut self.rng)
     }
 
-    /// Octets that seal a secret.
+    /// Bytes that seal a secret.
     pub(crate) fn nonce(&mut self) -> [u8; 12] {
         self.rng.octets()
     }

@@ -1,5 +1,5 @@
-//! Clusters that are made from this one on the side: from a backup, and from the disk of one member. They must hold
-//! what was acknowledged up to their index, take no serial back, and elect a leader. Then they are forgotten.
+//! Separate clusters that are made from this one: from a backup, or from the disk of one member. Each must hold what
+//! was acknowledged up to its index, set no serial back, and elect a leader. Then it is dropped.
 
 use crate::commands::Drawn;
 use crate::invariants::Violation;

@@ -1,4 +1,4 @@
-//! Faults at the moments that matter: in a third of the seeds a member is struck right when such a moment comes.
+//! Faults at critical moments: in a third of the seeds, a fault hits a member exactly at such a moment.
 
 use crate::faults::DOWN_US;
 use crate::simulation::{Event, Simulation};

@@ -1,4 +1,4 @@
-//! Disks that lose or change what they hold, and what the operator does about it.
+//! Disks that lose or change data, and what the operator does about it.
 //!
 //! A disk is damaged while its process does not run, so that the next start meets it. One member at a time is damaged,
 //! and only while the other voters are a majority without it: the promise is about a majority of intact disks.

@@ -1,6 +1,7 @@
-//! A model of the settings without Raft: what the administrator was told of each. At the end every member must hold it.
+//! A model of the settings without Raft: what the administrator was told about each one. At the end, every member must
+//! hold it.
 //!
-//! A command whose outcome is unknown may come true at any time, so what it is about is not judged any more.
+//! A command whose outcome is unknown may take effect at any time, so the setting that it changes is no longer checked.
 
 use replica::Replica;
 use replica::io::{AdminCommand, NodeId, OptionsChange, TrustCommand, ZoneOptions};

@@ -37,7 +37,8 @@ struct Arguments {
     /// Members of the cluster; with `both` odd seeds have 3 and even ones 5.
     #[arg(long, value_enum, default_value_t = Members::Both)]
     members: Members,
-    /// Print how often each pair of faults, and of a fault and a command, overlapped, and the pairs that never did.
+    /// Print how often each pair of faults, and each pair of a fault and a command, overlapped, and the pairs that
+    /// never did.
     #[arg(long)]
     coverage: bool,
     /// Print every event; for one seed.
@@ -46,11 +47,11 @@ struct Arguments {
     /// Go on after a failed seed, and name all of them at the end.
     #[arg(long)]
     keep_going: bool,
-    /// The number of a bug to plant in all members; `cargo xtask sim --planted` runs them all.
+    /// Plant the bug with this number in all members; `cargo xtask sim --planted` runs them all.
     #[cfg(feature = "planted")]
     #[arg(long, default_value_t = 0)]
     planted: u32,
-    /// List the bugs that can be planted, a line each: number, name, who must find it, text.
+    /// List the bugs that can be planted, one per line: number, name, simulator or tests, text.
     #[cfg(feature = "planted")]
     #[arg(long)]
     list_planted: bool,

@@ -1,5 +1,5 @@
-//! Which faults and commands a run has: each seed draws its own subset (swarm testing), so that rare combinations are
-//! not drowned by frequent ones.
+//! Which faults and commands a run has: each seed draws its own subset (swarm testing), so that frequent combinations
+//! do not hide rare ones.
 
 use crate::rng::Rng;
 use replica::io::{AdminCommand, TrustCommand};

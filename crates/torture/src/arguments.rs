@@ -3,7 +3,7 @@
 use clap::{Parser, ValueEnum};
 use std::path::PathBuf;
 
-/// Runs real nodes under faults, and judges what their clients saw.
+/// Run real nodes under faults, and check the histories of their clients
 #[derive(Parser, Debug, Clone)]
 #[command(
     name = "cargo xtask torture",
@@ -14,22 +14,22 @@ Examples:
   cargo xtask torture --rows kill,power --rounds 50    these rows 50 times each
   cargo xtask torture --nodes both --seconds 28800     all rows again and again for eight hours
   cargo xtask torture --rows cut --seed 7 --binary target/gate/catamaran
-  cargo xtask torture --doctored                       show that the checks find doctored histories
+  cargo xtask torture --doctored                       show that the checks find wrong histories
 
-Needs root, iproute2, util-linux, e2fsprogs and Go. The clock row needs faketime, the two-builds row needs
-CATAMARAN_PREVIOUS or --previous. Exit code: 0 all runs passed, 1 a run failed, 2 wrong command line."
+Needs root, iproute2, util-linux, e2fsprogs and Go. The row `clock` needs faketime, and `two-builds` needs
+CATAMARAN_PREVIOUS or --previous. Exit codes: 0 all runs passed, 1 a run failed, 2 wrong command line."
 )]
 pub(crate) struct Arguments {
-    /// Rows to run, with commas between them. `kill` stands for all rows that begin with `kill-`
+    /// Rows to run, separated by commas. `kill` means all rows that begin with `kill-`
     #[arg(long, value_delimiter = ',')]
     pub(crate) rows: Vec<String>,
-    /// Runs of each row
+    /// Run each row this many times
     #[arg(long, default_value_t = 1)]
     pub(crate) rounds: u64,
-    /// Start new rounds until this time is over, instead of --rounds
+    /// Start new rounds for this many seconds, instead of --rounds
     #[arg(long)]
     pub(crate) seconds: Option<u64>,
-    /// Size of the clusters. By default each row has its own
+    /// Size of the clusters. By default, each row has its own size
     #[arg(long, value_enum)]
     pub(crate) nodes: Option<Nodes>,
     /// Seed of the first run; each further run adds one
@@ -38,28 +38,28 @@ pub(crate) struct Arguments {
     /// The catamaran program to run
     #[arg(long)]
     pub(crate) binary: Option<PathBuf>,
-    /// Plant the bug with this number; needs a program that was built with the feature `planted`
+    /// Plant the bug with this number; needs a program with the feature `planted`
     #[arg(long)]
     pub(crate) planted: Option<u32>,
-    /// A catamaran program of the feature level before; CATAMARAN_PREVIOUS says it too
+    /// A catamaran program of the previous feature level (default: CATAMARAN_PREVIOUS)
     #[arg(long)]
     pub(crate) previous: Option<PathBuf>,
-    /// Clients that write
+    /// Number of clients that send updates
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) clients: u32,
-    /// Updates a second of all clients together
+    /// Updates per second of all clients together
     #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) rate: u32,
-    /// Milliseconds that a fault lasts, give or take a half
+    /// Milliseconds that a fault lasts, plus or minus half
     #[arg(long, default_value_t = 2000)]
     pub(crate) hold_ms: u64,
-    /// Folder for what is kept of failed runs
+    /// Folder for the histories, logs and disks of failed runs
     #[arg(long, default_value = "target/torture")]
     pub(crate) keep: PathBuf,
     /// Write the results to this file, as JSON
     #[arg(long)]
     pub(crate) json: Option<PathBuf>,
-    /// Folder for images of disks; they take up to 224 MiB a node
+    /// Folder for disk images, up to 224 MiB per node
     #[arg(long)]
     pub(crate) images: Option<PathBuf>,
     /// Stop after the first failed run
@@ -68,13 +68,13 @@ pub(crate) struct Arguments {
     /// The built checker; by default it is built from xtask/torture-checker
     #[arg(long)]
     pub(crate) checker: Option<PathBuf>,
-    /// Judge doctored histories only, and run no cluster
+    /// Check wrong histories only, and run no cluster
     #[arg(long)]
     pub(crate) doctored: bool,
-    /// Judge a history that was kept, and run no cluster
+    /// Check a history that was kept, and run no cluster
     #[arg(long)]
     pub(crate) judge: Option<PathBuf>,
-    /// Name the rows and exit
+    /// List the rows and exit
     #[arg(long)]
     pub(crate) list: bool,
 }

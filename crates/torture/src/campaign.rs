@@ -16,7 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Does everything that was asked for. Gives whether all runs passed.
+/// Runs what the arguments ask for. Returns whether all runs passed.
 pub(crate) fn start(arguments: &Arguments) -> Result<bool, String> {
     let keep = std::path::absolute(&arguments.keep).map_err(|error| error.to_string())?;
     fs::create_dir_all(&keep).map_err(|error| format!("cannot make {}: {error}", keep.display()))?;
@@ -27,7 +27,7 @@ pub(crate) fn start(arguments: &Arguments) -> Result<bool, String> {
     if let Some(history) = &arguments.judge {
         return judge_kept(history, &checker);
     }
-    // Checks that find nothing wrong in wrong histories say nothing about others.
+    // Checks that accept wrong histories prove nothing about other histories.
     if !doctored::all_found(&checker, &keep)? {
         return Ok(false);
     }
@@ -168,7 +168,7 @@ impl<'a> Campaign<'a> {
         self.keep.join(format!("running-{}", std::process::id()))
     }
 
-    /// Leaves out rows that cannot run here, in plain sight.
+    /// Leaves out rows that cannot run here, and lists them.
     fn leave_out(&mut self) {
         let has_clock = clock::library().is_some();
         let has_previous = self.manner.previous.is_some();
@@ -177,7 +177,7 @@ impl<'a> Campaign<'a> {
             let why = match row.name {
                 "clock" if !has_clock => "libfaketime is not installed: apt-get install faketime",
                 _ if row.founder == Founder::Previous && !has_previous => {
-                    "there is no build of the level before: set CATAMARAN_PREVIOUS"
+                    "there is no build of the previous feature level: set CATAMARAN_PREVIOUS"
                 }
                 _ => return true,
             };
@@ -234,7 +234,9 @@ impl<'a> Campaign<'a> {
     fn found(&self, nodes: usize, row: &Row) -> Result<Cluster<'a>, String> {
         let program = match row.founder {
             Founder::Current => self.manner.program.clone(),
-            Founder::Previous => self.manner.previous.clone().ok_or("there is no build of the level before")?,
+            Founder::Previous => {
+                self.manner.previous.clone().ok_or("there is no build of the previous feature level")?
+            }
         };
         let work = self.work();
         let _ = fs::remove_dir_all(&work);

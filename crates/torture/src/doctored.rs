@@ -1,4 +1,5 @@
-//! Histories that are wrong on purpose. The checks must find each of them, and nothing in the history they are made of.
+//! Histories that are wrong on purpose. The checks must reject each of them, and accept the correct history that they
+//! were made from.
 
 use crate::checker::Checker;
 use crate::history::{Action, Event, History, Listing, Operation, Outcome};
@@ -36,7 +37,7 @@ pub(crate) fn all_found(checker: &Checker, folder: &Path) -> Result<bool, String
     let path = folder.join(format!("doctored-{}.jsonl", std::process::id()));
     let mut missed = Vec::new();
     if is_found(&clean(), checker, &path)? {
-        missed.push("a history without a fault is judged to be wrong");
+        missed.push("the correct history is rejected");
     }
     for (what, doctor) in DOCTORED {
         let mut history = clean();

@@ -48,7 +48,7 @@ pub(crate) const fn expected(harm: Harm) -> Expected {
         // 10: a leader says that the node's log lacks what it confirmed.
         Harm::RolledBack => (true, &[9, 10]),
         Harm::Cloned => (true, &[9, 10]),
-        // The node goes on answering queries, and takes updates again once there is room.
+        // The node keeps answering queries, and takes updates again once there is room.
         Harm::Full => (true, &[]),
     };
     Expected { may_serve, exit_codes }

@@ -240,8 +240,8 @@ fn reads_go_forward(history: &History, verdict: &mut Verdict) {
     }
 }
 
-/// What has to be fresh shows each update that was acknowledged before it was asked for: all linearizable reads, and
-/// each answer in a zone with `ack = all-live`. The serial counts the updates.
+/// Linearizable reads, and answers in a zone with `ack = all-live`, must show each update that was acknowledged before
+/// they were requested. The serial counts the updates.
 fn answers_are_fresh(history: &History, verdict: &mut Verdict) {
     let mut acknowledged: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     for operation in history.operations().filter(|operation| operation.outcome == Outcome::Ok) {

@@ -1,4 +1,4 @@
-//! `cargo xtask torture`: real nodes under faults, judged by porcupine and by checks of our own.
+//! `cargo xtask torture`: real nodes under faults, judged by porcupine and by our own checks.
 //!
 //! ```text
 //!   rows --> faults --> cluster (net, disk, node)

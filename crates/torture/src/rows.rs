@@ -38,8 +38,8 @@ pub(crate) const ROWS: &[Row] = &[
     row("kill-all", "kill -9 of all nodes", faults::kill::all),
     row("pause", "SIGSTOP of the leader, then SIGCONT", faults::kill::pause),
     row("cut", "one node is cut off from all others", faults::cut::full),
-    five(row("cut-half", "the nodes are split in two groups", faults::cut::split)),
-    row("cut-one-way", "packets of one node to the others are dropped, not those to it", faults::cut::one_way),
+    five(row("cut-half", "the nodes are split into two groups", faults::cut::split)),
+    row("cut-one-way", "packets from one node to the others are dropped, but not packets to it", faults::cut::one_way),
     row("cut-flap", "a cut that comes and goes", faults::cut::flap),
     row("clock", "the clock of one node steps, forwards and back", faults::clock::step),
     row("churn", "members join and leave, the leadership moves", faults::members::churn),
@@ -63,7 +63,7 @@ pub(crate) const ROWS: &[Row] = &[
         founder: Founder::Previous,
         ..five(row(
             "two-builds",
-            "nodes go over to this build from the one before, and back",
+            "nodes change from the previous build to this one, and some back",
             faults::rolling::two_builds,
         ))
     },
@@ -82,7 +82,7 @@ pub(crate) fn named(names: &[String]) -> Result<Vec<Row>, String> {
         };
         let found: Vec<Row> = ROWS.iter().filter(matching).copied().collect();
         if found.is_empty() {
-            return Err(format!("there is no row `{name}`; --list names them"));
+            return Err(format!("there is no row `{name}`; --list prints all rows"));
         }
         // `cut,cut-flap` names one row twice.
         rows.retain(|row: &Row| found.iter().all(|other| other.name != row.name));

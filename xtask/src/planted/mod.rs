@@ -1,7 +1,7 @@
 //! Bugs that are planted on purpose: whether the simulator or a test finds each of them.
 //!
-//! One build has all bugs; a number turns one on. The quick form runs what the table says that a bug is found by. The
-//! full form counts anew, and can write the table.
+//! One build has all bugs; a number turns one on. The quick form runs the seed and the tests in a bug's row. The full
+//! form runs everything, and can write the table.
 
 mod programs;
 mod table;
@@ -17,23 +17,23 @@ use table::Row;
 const TABLE: &str = "docs/planted-bugs.md";
 /// Seeds of the full form, and those after which the quick form gives up.
 const SEEDS: u64 = 300;
-/// Of the seeds, one in so many must find a bug of the simulator's class.
+/// One in this many seeds must find a bug that the simulator must find.
 const FOUND_ONE_IN: u64 = 100;
 
 pub(crate) const HELP: &str = "\
 cargo xtask sim [OPTIONS OF catamaran-sim]
 cargo xtask sim --planted [--full [--seeds N] [--write]] [--bugs NUMBERS]
 
-Without --planted: builds the simulator and runs it with the options.
+Without --planted: build the simulator and run it with these options.
 
-With --planted: plants one bug after the other in the replica, and fails when one is not found.
-docs/planted-bugs.md lists the bugs, and for each the seed and the tests that find it.
+With --planted: plant one bug after the other in the replica, and fail if one is not found.
+docs/planted-bugs.md lists the bugs, and the seed and the tests that find each one.
 The quick form runs this seed and these tests. If a seed no longer finds its bug, it tries seeds 1 to 300.
 
-  --full         run all seeds and all tests of the replica with each bug, and count. It takes about an hour.
-                 A bug of the simulator's class must be found by 1 % of the seeds.
-  --seeds N      seeds for each bug of the full form (default: 300)
-  --write        write what was found to the table
+  --full         run all seeds and all tests of the replica with each bug, and count. This takes about an hour.
+                 A bug that the simulator must find must be found by at least 1 % of the seeds.
+  --seeds N      seeds for each bug with --full (default: 300)
+  --write        write the results to the table
   --bugs 3,26    only these bugs
 
 Examples:
@@ -76,7 +76,8 @@ impl Options {
                 "--bugs" => {
                     let list = words.next().ok_or("--bugs needs numbers, such as 3,26")?;
                     let numbers: Result<_, _> = list.split(',').map(str::parse).collect();
-                    options.bugs = Some(numbers.map_err(|_| format!("`{list}` are no numbers; write them as 3,26"))?);
+                    options.bugs =
+                        Some(numbers.map_err(|_| format!("`{list}` is not a list of numbers such as 3,26"))?);
                 }
                 other => return Err(format!("unknown option `{other}`; see `cargo xtask sim --help`")),
             }
@@ -144,13 +145,13 @@ fn check_soundness(programs: &Programs, bugs: &[Bug], rows: &BTreeMap<u32, Row>)
     match programs.test(0, &tests)? {
         Tested { failed, .. } if !failed.is_empty() => Err(format!("fails without a bug: {}", failed.join(", "))),
         Tested { passed, .. } if passed != tests.len() => {
-            Err(format!("{} tests of {TABLE} ran of {}: `--full --write` lists them anew", passed, tests.len()))
+            Err(format!("{} of {} tests in {TABLE} ran: update it with `--full --write`", passed, tests.len()))
         }
         _ => Ok(()),
     }
 }
 
-/// Runs a function for each bug, on all cores, and says what came of each.
+/// Runs a function for each bug, on all cores, and prints each result.
 fn each(bugs: &[Bug], work: impl Fn(&Bug) -> Result<Found, String> + Sync) -> BTreeMap<u32, Result<Found, String>> {
     let (next, found) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -207,7 +208,7 @@ fn count(programs: &Programs, bug: &Bug, seeds: u64) -> Result<Found, String> {
     })
 }
 
-/// What is not found as it must be.
+/// The bugs that are not found as required.
 fn judge(bugs: &[Bug], found: &BTreeMap<u32, Result<Found, String>>) -> Vec<String> {
     let of_bug = |bug: &Bug| {
         let what = match found.get(&bug.number)? {

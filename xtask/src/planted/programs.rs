@@ -1,4 +1,4 @@
-//! The simulator and the tests, built with all bugs, and what they say of one.
+//! The simulator and the tests, built with all bugs, and their results with one of them.
 
 use super::Bug;
 use crate::command::{cargo, command, root, target};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A run that takes longer has found nothing: some bugs let members wait for ever.
+/// A run that takes longer has found nothing: some bugs make members wait forever.
 const RUN_MAX: Duration = Duration::from_secs(900);
 /// The variable that the tests read the number of the bug from.
 const VARIABLE: &str = "CATAMARAN_PLANTED";

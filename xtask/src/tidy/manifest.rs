@@ -22,7 +22,11 @@ fn check_planted(file: &File, findings: &mut Vec<Finding>) {
     for (index, line) in file.text.lines().enumerate() {
         let is_known = PLANTED.iter().any(|&(path, known)| path == file.path && known == line);
         if line.contains("planted") && !line.starts_with('#') && !is_known {
-            findings.push(Finding::new(file, index + 1, "the feature `planted` plants bugs; nothing may depend on it"));
+            findings.push(Finding::new(
+                file,
+                index + 1,
+                "the feature `planted` plants bugs; no manifest may enable it",
+            ));
         }
     }
 }

@@ -31,7 +31,7 @@ pub(crate) fn restart(fault: &mut Fault<'_, '_>) -> Result<String, String> {
 /// From the build before to this one, back, and to this one.
 pub(crate) fn two_builds(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     let current = fault.current.clone();
-    let previous = fault.previous.clone().ok_or("there is no build of the level before")?;
+    let previous = fault.previous.clone().ok_or("there is no build of the previous feature level")?;
     let mut count = all(fault, &current)?;
     // Half of them go back and forth: both builds are leader and follower of each other.
     for slot in fault.some(2) {

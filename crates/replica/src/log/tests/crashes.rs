@@ -68,7 +68,7 @@ impl Model {
     }
 }
 
-/// Octets of a physical block: those of the disk, and those that the log aligns its writes to.
+/// Bytes of a physical block: those of the disk, and those that the log aligns its writes to.
 #[derive(Clone, Copy)]
 struct Blocks {
     disk: usize,

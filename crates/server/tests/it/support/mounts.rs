@@ -10,7 +10,7 @@ pub(crate) struct Mounts {
     images: PathBuf,
 }
 
-/// Octets of an image; it is sparse.
+/// Bytes of an image; it is sparse.
 const IMAGE_BYTES: u64 = 256 << 20;
 
 pub(crate) fn run(program: &str, arguments: &[&Path]) -> Result<(), String> {
