@@ -6,6 +6,9 @@ use replica::testing::{Durable, MemoryDisk};
 use std::cell::Cell;
 use std::collections::VecDeque;
 
+/// Time between two attempts of an operation that finds no room.
+const FULL_RETRY_US: u64 = 500_000;
+
 /// How fast a disk is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskConfig {
@@ -65,6 +68,8 @@ pub enum Finished {
         queue: DiskQueue,
         /// Its ticket.
         ticket: u64,
+        /// Whether it waited for room: `Input::DiskRoom` comes first.
+        waited: bool,
     },
     /// A read is done: `Input::FileRead`.
     Read {
@@ -77,6 +82,8 @@ pub enum Finished {
     ReadFailed,
     /// One operation of a job is done, or what was begun before a crash came to nothing.
     Step,
+    /// A job waits for room from now on: `Input::DiskFull`.
+    Full(DiskQueue),
 }
 
 /// The disk of one member.
@@ -91,6 +98,8 @@ pub struct SimDisk {
     reads: Vec<ReadFile>,
     /// Nothing ends before this moment.
     hung_until_us: u64,
+    /// No file can grow before this moment.
+    full_until_us: u64,
     /// How often power was lost.
     power: u64,
     lost_crashes: u64,
@@ -106,6 +115,8 @@ struct Work {
     /// Operations of the first job that are done.
     done: usize,
     is_busy: bool,
+    /// The first job waits for room, or has done so.
+    waits_for_room: bool,
 }
 
 impl SimDisk {
@@ -119,6 +130,7 @@ impl SimDisk {
             bulk: Work::default(),
             reads: Vec::new(),
             hung_until_us: 0,
+            full_until_us: 0,
             power: 0,
             lost_crashes: 0,
             failing_reads: Cell::new(0),
@@ -199,6 +211,9 @@ impl SimDisk {
         if is_sync && self.rng.happens(self.config.slow_ppm) {
             takes_us = self.rng.between(takes_us, self.config.slow_max_us.max(takes_us));
         }
+        if self.work(queue).waits_for_room && self.full_until_us > now_us {
+            takes_us = takes_us.max(FULL_RETRY_US);
+        }
         let at_us = self.hung_until_us.max(now_us) + takes_us;
         Some(Pending { at_us, line: Line::Queue(queue), power: self.power })
     }
@@ -222,13 +237,23 @@ impl SimDisk {
                     self.disk.read(&read.file, read.offset, read.len).unwrap_or_else(|error| panic!("{error}"));
                 Finished::Read { ticket, octets }
             }
-            Line::Queue(queue) => self.finish_op(queue),
+            Line::Queue(queue) => self.finish_op(queue, pending.at_us),
         }
     }
 
     /// Nothing ends before so many microseconds from now: the disk hangs. What is under way already is not held up.
     pub fn hang(&mut self, now_us: u64, for_us: u64) {
         self.hung_until_us = self.hung_until_us.max(now_us.saturating_add(for_us));
+    }
+
+    /// No file can grow before so many microseconds from now: the disk is full.
+    pub fn fill(&mut self, now_us: u64, for_us: u64) {
+        self.full_until_us = self.full_until_us.max(now_us.saturating_add(for_us));
+    }
+
+    /// The disk has room again.
+    pub fn make_room(&mut self) {
+        self.full_until_us = 0;
     }
 
     /// Whether it hangs now.
@@ -268,20 +293,33 @@ impl SimDisk {
         self.hung_until_us = 0;
     }
 
-    fn finish_op(&mut self, queue: DiskQueue) -> Finished {
+    fn finish_op(&mut self, queue: DiskQueue, now_us: u64) -> Finished {
         let work = self.work(queue);
         work.is_busy = false;
         let job = work.jobs.front().expect("it was begun");
         let (op, is_last) = (job.ops.get(work.done).cloned(), work.done + 1 >= job.ops.len());
+        if op.as_ref().is_some_and(|op| !self.has_room(op, now_us)) {
+            let waits = std::mem::replace(&mut self.work(queue).waits_for_room, true);
+            return if waits { Finished::Step } else { Finished::Full(queue) };
+        }
+        let work = self.work(queue);
         work.done += 1;
         let mut finished = Finished::Step;
         if is_last {
             work.done = 0;
+            let waited = std::mem::take(&mut work.waits_for_room);
             let job = work.jobs.pop_front().expect("it was begun");
-            finished = Finished::Job { queue, ticket: job.ticket };
+            finished = Finished::Job { queue, ticket: job.ticket, waited };
         }
         op.iter().for_each(|op| self.disk.execute(op));
         finished
+    }
+
+    fn has_room(&mut self, op: &DiskOp, now_us: u64) -> bool {
+        self.disk.set_capacity((self.full_until_us > now_us).then_some(0));
+        let has_room = self.disk.has_room(op);
+        self.disk.set_capacity(None);
+        has_room
     }
 
     fn read_fails(&self) -> bool {
@@ -356,7 +394,7 @@ mod tests {
         let finished = run(&mut disk, &mut events, u64::MAX);
         let of = |wanted: DiskQueue| -> Vec<u64> {
             let tickets = finished.iter().filter_map(|(_, done)| match done {
-                Finished::Job { queue, ticket } if *queue == wanted => Some(*ticket),
+                Finished::Job { queue, ticket, .. } if *queue == wanted => Some(*ticket),
                 _ => None,
             });
             tickets.collect()
@@ -365,6 +403,21 @@ mod tests {
         assert!(finished[0].0 >= 400, "two syncs take at least 0.4 ms");
         let pending = disk.read_later(events.now_us(), ReadFile { ticket: 9, file: "f3".into(), offset: 1020, len: 9 });
         assert_eq!(disk.finish(pending), Finished::Read { ticket: 9, octets: vec![3; 4] });
+    }
+
+    #[test]
+    fn a_job_that_finds_no_room_waits_and_is_done_once_there_is_room() {
+        let mut disk = SimDisk::new(DiskConfig::default(), Rng::new(1));
+        disk.fill(0, 3_000_000);
+        disk.submit(job(DiskQueue::Log, 1, "a"));
+        let finished = run(&mut disk, &mut Events::default(), u64::MAX);
+        let done = Finished::Job { queue: DiskQueue::Log, ticket: 1, waited: true };
+        assert_eq!(
+            finished.iter().map(|(_, what)| what.clone()).collect::<Vec<_>>(),
+            [Finished::Full(DiskQueue::Log), done]
+        );
+        assert!(finished[0].0 < 10_000 && (3_000_000..3_600_000).contains(&finished[1].0), "{finished:?}");
+        assert_eq!(disk.read("a", 0, 4096).unwrap(), vec![1; 1024]);
     }
 
     #[test]

@@ -28,6 +28,10 @@ const CUT_US: (u64, u64) = (50_000, 3_000_000);
 /// How long a disk hangs; past ten seconds the process gives itself up.
 const HANG_US: (u64, u64) = (50_000, 2_000_000);
 const HANG_LONG_US: u64 = 12_000_000;
+/// How long a disk has no room.
+const FULL_US: (u64, u64) = (200_000, 8_000_000);
+/// How often all disks are full at once, in parts of a million.
+const FULL_ALL_PPM: u64 = 250_000;
 /// How long a process is paused.
 const PAUSE_US: (u64, u64) = (20_000, 2_000_000);
 /// By how much a wall clock jumps: requests are refused beyond 300 s.
@@ -83,6 +87,7 @@ impl Simulation {
                 }
             }
             FaultKind::DiskHang => self.hang(id),
+            FaultKind::DiskFull => self.fill(id),
             FaultKind::Pause | FaultKind::ClockStop => self.pause(id, kind == FaultKind::ClockStop),
             FaultKind::WallJump => self.jump_wall(id),
             FaultKind::WallYears => self.lose_years(id),
@@ -189,6 +194,17 @@ impl Simulation {
         self.begins(FaultKind::DiskHang, hang_us);
     }
 
+    /// A disk has no room for a while, or no disk has.
+    fn fill(&mut self, id: NodeId) {
+        let is_all = self.faults_rng.happens(FULL_ALL_PPM);
+        let full_us = self.faults_rng.between(FULL_US.0, FULL_US.1);
+        let now_us = self.events.now_us();
+        for id in if is_all { self.ids() } else { vec![id] } {
+            self.machine(id).disk.fill(now_us, full_us);
+        }
+        self.begins(FaultKind::DiskFull, full_us);
+    }
+
     fn pause(&mut self, id: NodeId, stops_clock: bool) {
         let now_us = self.events.now_us();
         let machine = self.machine(id);
@@ -287,6 +303,7 @@ impl Simulation {
         for id in self.ids() {
             self.machine(id).is_doomed = false;
             self.machine(id).disk.fail_reads(0);
+            self.machine(id).disk.make_room();
             self.resume(id);
             if self.machines[&id].disk.hangs(now_us) {
                 self.kill(id);

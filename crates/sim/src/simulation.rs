@@ -400,8 +400,15 @@ impl Simulation {
         match finished {
             Finished::Step => {}
             Finished::ReadFailed => return self.ends_itself(id, "read failed"),
-            Finished::Job { queue, ticket } => {
+            Finished::Full(queue) => {
+                self.trace.note(now_us, id, "full", &[queue as u64], &[]);
+                self.deliver(id, Input::DiskFull { queue });
+            }
+            Finished::Job { queue, ticket, waited } => {
                 self.trace.note(now_us, id, "disk", &[queue as u64, ticket], &[]);
+                if waited {
+                    self.deliver(id, Input::DiskRoom { queue });
+                }
                 self.deliver(id, Input::Persisted { queue, ticket });
             }
             Finished::Read { ticket, octets } => {

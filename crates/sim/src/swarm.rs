@@ -43,6 +43,8 @@ kinds! {
         LinkBreak = "link-break",
         /// A disk completes nothing for a while.
         DiskHang = "disk-hang",
+        /// A disk has no room for a while.
+        DiskFull = "disk-full",
         /// A process does not run for a while.
         Pause = "pause",
         /// A machine is suspended: its process and its monotonic clock both stand still.
@@ -294,7 +296,7 @@ const fn weight(kind: FaultKind) -> u64 {
         FaultKind::WallJump | FaultKind::WallYears | FaultKind::Stop => 7,
         FaultKind::BitFlip | FaultKind::ZeroedSector | FaultKind::MisdirectedSector => 9,
         FaultKind::LostSector | FaultKind::RolledBack => 9,
-        FaultKind::ReadError | FaultKind::SyncError => 8,
+        FaultKind::ReadError | FaultKind::SyncError | FaultKind::DiskFull => 8,
     }
 }
 
