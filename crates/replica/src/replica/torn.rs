@@ -47,7 +47,7 @@ pub(crate) fn doubt_of(log: &Log, repairs: &[Repair]) -> Option<Doubt> {
         // The entries are unknown. Only a log with a later term is sure to hold them.
         TornRecord::Unknown => (log.hard_state().term, u64::MAX),
     };
-    Some(Doubt { term, index, is_diverged: false, is_torn: true })
+    Some(Doubt::of_end(term, index))
 }
 
 impl Replica {

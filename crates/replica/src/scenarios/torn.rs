@@ -252,6 +252,20 @@ fn a_cluster_that_lost_its_power_elects_a_leader_though_every_log_is_torn() {
     }
 }
 
+/// A repair gave up the damaged end of a log: the other of two voters never had it, and each needs the other's vote.
+#[test]
+fn two_voters_elect_a_leader_after_the_end_of_one_log_was_given_up() {
+    let mut cluster = Cluster::with_zone(2);
+    let leader = cluster.elect();
+    let (term, last) = (cluster.replica(leader).driver.term(), cluster.replica(leader).driver.last_index());
+    [1, 2].into_iter().for_each(|id| cluster.kill(id));
+    cluster.machines.get_mut(&leader).unwrap().doubt = Some(Doubt::of_end(term, last + 1));
+    [1, 2].into_iter().for_each(|id| cluster.start(id));
+    cluster.run(5_000);
+    assert!(cluster.leader().is_some());
+    assert_eq!(cluster.machines[&leader].doubt, None);
+}
+
 /// A crash interrupted the write: the member never acknowledged the record, and its leader continues.
 #[test]
 fn a_member_whose_write_was_interrupted_votes_again_once_its_leader_has_confirmed_its_log() {
