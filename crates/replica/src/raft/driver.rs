@@ -397,6 +397,14 @@ impl Driver {
         applied
     }
 
+    /// Enters a newer term, without a vote and without a leader.
+    pub(crate) fn enter_term(&mut self, term: u64) {
+        if term > self.term() && !self.is_leader() {
+            self.node.raft.become_follower(term, raft::INVALID_ID);
+            self.draw();
+        }
+    }
+
     /// Asks a majority to confirm that this member leads; `context` must never repeat.
     pub(crate) fn read_index(&mut self, context: u64) -> bool {
         // Before the first commit of its term a leader drops reads without a word.

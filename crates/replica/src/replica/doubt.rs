@@ -29,7 +29,8 @@ pub struct Doubt {
     pub index: u64,
     /// Whether an entry is there and may be another.
     pub is_diverged: bool,
-    /// Whether the doubt is about a torn record that was cut off, and no leader has contradicted the log.
+    /// Whether the doubt is about a torn record that was cut off, or about the end of a log that the disk lost, and no
+    /// leader has contradicted the log.
     pub is_torn: bool,
 }
 
@@ -72,6 +73,11 @@ struct Said {
 }
 
 impl Doubt {
+    /// About the end of a log that this disk lost. `index` is the last entry that may have been there.
+    pub(crate) const fn of_end(term: u64, index: u64) -> Self {
+        Self { term, index, is_diverged: false, is_torn: true }
+    }
+
     /// Whether a candidate with this last entry has at least what this log may lack: a whole log that ends at the
     /// claimed place would have given the vote too.
     pub(super) const fn lets_vote(&self, log_term: u64, index: u64) -> bool {

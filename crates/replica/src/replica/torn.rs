@@ -10,11 +10,12 @@
 //!   record had been acknowledged, another voter would hold them. If all of them lack them, more disks lost them than
 //!   the cluster can survive. Where one voter holds more, this member votes for logs that are as long as that one.
 //!   Members in doubt report the ends of their logs to each other while they hear no leader. So a cluster that lost
-//!   power as a whole elects a leader by itself.
+//!   power as a whole elects a leader by itself. Only a voter whose term is newer than the record's has shown its end:
+//!   it takes no entries of the record's leader any more. So a member in doubt that hears no leader enters such a term.
 
 use super::{Doubt, Replica};
 use crate::io::{NodeId, Output};
-use crate::limits::{CONTRADICTED_MS, DOUBT_REPORTED_MS, LEADERLESS_MS, POSITION_TOLD_MS};
+use crate::limits::{CONTRADICTED_MS, DOUBT_REPORTED_MS, LEADERLESS_MS, POSITION_TOLD_MS, RAFT_NUMBER_MAX};
 use crate::log::{Log, Repair, TornRecord};
 use crate::peer::Frame;
 use raft::eraftpb::{Message, MessageType};
@@ -26,6 +27,8 @@ pub(super) struct Findings {
     /// Where the logs of other voters end at least, as term and index. What the torn record held is not known, or only
     /// its last entry, so a log that ends behind this member's may hold a part of it.
     ends: BTreeMap<NodeId, (u64, u64)>,
+    /// The newest term of a voter that reported.
+    newest_term: u64,
     /// The leader, its term, and since when it leads in this process's running time.
     led: Option<(NodeId, u64, u64)>,
     /// When this member last reported the end of its log, in this process's running time.
@@ -47,7 +50,7 @@ pub(crate) fn doubt_of(log: &Log, repairs: &[Repair]) -> Option<Doubt> {
         // The entries are unknown. Only a log with a later term is sure to hold them.
         TornRecord::Unknown => (log.hard_state().term, u64::MAX),
     };
-    Some(Doubt { term, index, is_diverged: false, is_torn: true })
+    Some(Doubt::of_end(term, index))
 }
 
 impl Replica {
@@ -77,9 +80,18 @@ impl Replica {
     /// Notes the end of a voter's log from its request for a vote.
     pub(super) fn note_position(&mut self, from: NodeId, message: &Message) {
         let Some(doubt) = self.torn_doubt() else { return };
-        let is_request = matches!(message.get_msg_type(), MessageType::MsgRequestVote | MessageType::MsgRequestPreVote);
-        // A request with an older term was sent before the entries were.
-        if !is_request || message.from != from || message.term <= doubt.term || !self.driver.voters().contains(&from) {
+        // A pre-vote asks about the term after the sender's own.
+        let term = match message.get_msg_type() {
+            MessageType::MsgRequestVote => message.term,
+            MessageType::MsgRequestPreVote => message.term.saturating_sub(1),
+            _ => return,
+        };
+        if message.from != from || term >= RAFT_NUMBER_MAX || !self.driver.voters().contains(&from) {
+            return;
+        }
+        self.doubts.findings.newest_term = self.doubts.findings.newest_term.max(term);
+        // A voter that is still in the record's term may receive the record later, and acknowledge it.
+        if term <= doubt.term {
             return;
         }
         let end = self.doubts.findings.ends.entry(from).or_default();
@@ -118,14 +130,18 @@ impl Replica {
     /// While this member hears no leader, it reports the end of its log to the other voters. It also reports to the
     /// shell which voters it waits for.
     pub(super) fn tick_torn(&mut self) {
-        if self.torn_doubt().is_none() {
-            return;
-        }
+        let Some(doubt) = self.torn_doubt() else { return };
         let (now_ms, unled_ms) = (self.lived_ms, self.lived_ms - self.led_ms);
         let findings = &mut self.doubts.findings;
         if unled_ms >= POSITION_TOLD_MS && now_ms >= findings.told_ms + POSITION_TOLD_MS {
             findings.told_ms = now_ms;
-            self.tell_position();
+            // A report from the record's term would say nothing, and others learn of the new term from this member.
+            let term = findings.newest_term.max(doubt.term.saturating_add(1));
+            if self.driver.term() < term {
+                self.driver.enter_term(term);
+            } else {
+                self.tell_position();
+            }
         }
         if unled_ms < LEADERLESS_MS {
             return;

@@ -252,6 +252,62 @@ fn a_cluster_that_lost_its_power_elects_a_leader_though_every_log_is_torn() {
     }
 }
 
+/// A voter of the record's term may still receive the record after it has shown where its log ends. The leader sends it
+/// then, commits it with the acknowledgement that the torn log once gave, and loses it in a crash before its own sync.
+#[test]
+fn a_voter_that_may_still_receive_the_record_has_not_shown_that_it_lacks_it() {
+    let mut count = 0;
+    for offset_ms in (0..600).step_by(30) {
+        let mut cluster = Cluster::with_zone(3);
+        let leader = cluster.elect();
+        let (second, third) = (leader % 3 + 1, (leader + 1) % 3 + 1);
+        cluster.run(1_000);
+        cluster.cut.extend([(leader, third), (third, leader)]);
+        cluster.run(offset_ms);
+        cluster.machines.get_mut(&leader).unwrap().hung = Some(Vec::new());
+        cluster.add(leader, &large_text());
+        cluster.settle();
+        cluster.cut.extend([(leader, second), (second, leader)]);
+        cluster.kill(second);
+        lose_sector(&mut cluster, second, Sector::First);
+        cluster.start(second);
+        cluster.run(150);
+        // The leader has not noticed yet that nobody follows it. It reaches the third again.
+        cluster.cut.clear();
+        cluster.cut_off(second);
+        cluster.run(100);
+        if !cluster.has(third, &large_text()) {
+            continue;
+        }
+        count += 1;
+        cluster.cut.clear();
+        cluster.cut_off(third);
+        cluster.kill(leader);
+        cluster.machines.get_mut(&leader).unwrap().hung = None;
+        cluster.start(leader);
+        cluster.run(10_000);
+        assert_eq!(cluster.leader(), None, "{offset_ms}: both logs lack what the third has shown");
+        cluster.cut.clear();
+        cluster.run(5_000);
+        assert!([leader, second, third].into_iter().all(|id| cluster.has(id, &large_text())), "{offset_ms}");
+    }
+    assert!(count > 0, "the leader never reached the third in time");
+}
+
+/// A repair gave up the damaged end of a log: the other of two voters never had it, and each needs the other's vote.
+#[test]
+fn two_voters_elect_a_leader_after_the_end_of_one_log_was_given_up() {
+    let mut cluster = Cluster::with_zone(2);
+    let leader = cluster.elect();
+    let (term, last) = (cluster.replica(leader).driver.term(), cluster.replica(leader).driver.last_index());
+    [1, 2].into_iter().for_each(|id| cluster.kill(id));
+    cluster.machines.get_mut(&leader).unwrap().doubt = Some(Doubt::of_end(term, last + 1));
+    [1, 2].into_iter().for_each(|id| cluster.start(id));
+    cluster.run(5_000);
+    assert!(cluster.leader().is_some());
+    assert_eq!(cluster.machines[&leader].doubt, None);
+}
+
 /// A crash interrupted the write: the member never acknowledged the record, and its leader continues.
 #[test]
 fn a_member_whose_write_was_interrupted_votes_again_once_its_leader_has_confirmed_its_log() {

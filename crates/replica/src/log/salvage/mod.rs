@@ -125,12 +125,7 @@ impl Salvage {
             return Err(LogDamage { file: VOTE_FILE.into(), offset: 0, what: Damage::Vote }.into());
         }
         let hard_state = super::open::newest_vote(&last_header, vote, is_copy_lost)?;
-        let doubt = (survey.tail == Tail::Unknown).then_some(Doubt {
-            term: hard_state.term,
-            index: u64::MAX,
-            is_diverged: false,
-            is_torn: false,
-        });
+        let doubt = (survey.tail == Tail::Unknown).then_some(Doubt::of_end(hard_state.term, u64::MAX));
         let mut salvage = Self {
             id,
             findings: survey.findings,
@@ -350,9 +345,12 @@ impl Salvage {
         if entries.is_empty() {
             return Err(Refused::Empty);
         }
-        let term_max = ask.after.map_or(self.hard_state.term, |after| after.term);
+        // What was taken since the question was made counts too: terms never go back in a log.
+        let taken_term = |index: u64| self.taken.get(&index).map(|entry| entry.term);
+        let after = [ask.after.map(|after| after.term), taken_term(ask.last + 1)];
+        let term_max = after.into_iter().flatten().min().unwrap_or(self.hard_state.term);
         let is_rising = entries.is_sorted_by_key(|entry| entry.term);
-        let term_min = ask.before.map_or(0, |before| before.term);
+        let term_min = ask.before.map(|before| before.term).max(taken_term(ask.first - 1)).unwrap_or(0);
         if !is_rising || entries.iter().any(|entry| !(term_min..=term_max).contains(&entry.term)) {
             return Err(Refused::Terms);
         }
@@ -370,13 +368,15 @@ impl Salvage {
         if proven.is_empty() {
             return Err(Refused::Unproven);
         }
-        let bytes: usize = proven.iter().map(entry_bytes).sum();
+        // Members that are asked one after the other give the same entries.
+        let is_new = |entry: &&Entry| !self.taken.contains_key(&entry.index);
+        let bytes: usize = proven.iter().filter(is_new).map(entry_bytes).sum();
         if self.taken_bytes + bytes > REPAIR_BYTES_MAX {
             return Err(Refused::TooLarge);
         }
         self.taken_bytes += bytes;
         let count = proven.len();
-        self.taken.extend(proven.into_iter().map(|entry| (entry.index, entry)));
+        proven.into_iter().for_each(|entry| _ = self.taken.entry(entry.index).or_insert(entry));
         Ok(count)
     }
 
@@ -398,7 +398,7 @@ impl Salvage {
     pub fn give_up(&mut self, ask: &Ask) -> bool {
         let is_end = ask.after.is_none() && ask.first > self.hard_state.commit && ask.last <= self.last;
         if is_end {
-            let doubt = Doubt { term: self.hard_state.term, index: self.last, is_diverged: false, is_torn: false };
+            let doubt = Doubt::of_end(self.hard_state.term, self.last);
             self.doubt = Some(self.doubt.map_or(doubt, |known| known.and(doubt)));
             self.last = ask.first - 1;
         }

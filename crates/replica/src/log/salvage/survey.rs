@@ -67,8 +67,10 @@ impl Survey {
         let file = segment_file(number);
         let octets = disk.read(&file, 0, usize::try_from(bytes).unwrap_or(usize::MAX))?;
         let note = |at: usize, what| LogDamage { file: file.clone(), offset: at as u64, what };
-        // Sectors behind the last intact header of this segment that are not zero and open no record.
+        // Sectors behind the last intact header of this segment that are not zero and open no record; where the record
+        // behind that header begins; and whether the first of these sectors is there.
         let (mut at, mut unreadable) = (0, 0);
+        let (mut end, mut is_adjacent) = (0, true);
         while let Some(sector) = octets.get(at..at + SECTOR_BYTES) {
             if record::is_unwritten(sector) {
                 at += SECTOR_BYTES;
@@ -82,6 +84,7 @@ impl Survey {
             };
             let Some((header, wrong_bit)) = header else {
                 if unreadable == 0 {
+                    is_adjacent = at == end;
                     self.findings.push(note(at, Damage::Header));
                 }
                 (at, unreadable) = (at + SECTOR_BYTES, unreadable + 1);
@@ -96,13 +99,15 @@ impl Survey {
                 (true, None) => {}
             }
             self.found.push(Found { header, is_whole, wrong_bit });
-            (at, unreadable) = (at.saturating_add(len), 0);
+            end = at.saturating_add(len);
+            (at, unreadable) = (end, 0);
         }
         self.tail = match unreadable {
             0 if self.found.last().is_some_and(|last| last.header.segment == number) => Tail::Intact,
             // A segment that was made and not written to yet.
             0 => self.tail,
-            1 => Tail::NoEntries,
+            1 if is_adjacent => Tail::NoEntries,
+            // The first sectors of a longer record may be lost as zeros.
             _ => Tail::Unknown,
         };
         Ok(())

@@ -194,7 +194,7 @@ fn a_record_that_all_members_lost_is_given_up_only_at_the_end_and_uncommitted() 
     assert!(!heal(&mut salvage, &disk, &[&disk]));
     let ask = salvage.wants(&disk, &salvage.checkpoint()).unwrap()[0];
     assert!(salvage.give_up(&ask));
-    assert_eq!(salvage.doubt(), Some(Doubt { term: 9, index: 24, is_diverged: false, is_torn: false }));
+    assert_eq!(salvage.doubt(), Some(Doubt { term: 9, index: 24, is_diverged: false, is_torn: true }));
     let (opened, _) = Machine::open(write(&salvage, &disk), small_config()).unwrap();
     assert_eq!((opened.log.last_index(), opened.log.hard_state().vote), (20, 1));
     // The member that has the record gives it, although nobody knows whether it is committed.
@@ -262,6 +262,72 @@ fn a_stale_branch_before_the_gap_does_not_go_on_with_committed_entries() {
     assert!(!heal(&mut salvage, &stale.disk, &[&healthy.disk]));
     let ask = salvage.wants(&stale.disk, &salvage.checkpoint()).unwrap()[0];
     assert!(salvage.give_up(&ask));
+}
+
+#[test]
+fn a_record_whose_first_sector_is_lost_leaves_a_doubt() {
+    let mut machine = settled();
+    let peer = machine.disk.clone();
+    // Two sectors, so there is no seal behind it.
+    machine.log.append(entries(21..=22, 9, 300), Some(&hard_state(9, 1, 20)), 50);
+    machine.settle();
+    let all = records(&machine.disk);
+    let (file, at, header) = all.last().unwrap();
+    assert_eq!((header.first, header.last, header.disk_bytes()), (21, 22, 2 * SECTOR_BYTES as u64));
+    machine.disk.zero_sector(file, *at);
+    let (_, repairs) = Log::open(&machine.disk, small_config()).unwrap();
+    assert!(!repairs.is_empty(), "on its own this is a torn tail");
+    // With damage elsewhere the log is repaired, and the record may have been acknowledged all the same.
+    let (file, at, _) = all.iter().rfind(|(_, _, header)| header.first == 7 && header.entry_count > 0).unwrap();
+    machine.disk.flip(file, at * 8 + HEADER_BITS + 40);
+    let mut salvage = Salvage::examine(&machine.disk).unwrap();
+    assert!(heal(&mut salvage, &machine.disk, &[&peer]));
+    assert!(salvage.doubt().is_some_and(|doubt| doubt.is_torn));
+}
+
+#[test]
+fn entries_of_two_members_are_not_joined_where_terms_go_back() {
+    // The log had entries 21 to 24 of a leader that no majority followed, in two records; both are damaged.
+    let mut stale = settled();
+    let mut healthy = settled();
+    for (machine, term) in [(&mut stale, 8), (&mut healthy, 9)] {
+        machine.log.append(entries(21..=22, term, 300), Some(&hard_state(10, 1, 20)), 50);
+        machine.settle();
+    }
+    healthy.log.set_commit(22);
+    healthy.log.touch();
+    healthy.settle();
+    stale.log.append(entries(23..=24, 8, 300), None, 51);
+    stale.settle();
+    let other = stale.disk.clone();
+    let all = records(&other);
+    let of = |first: u64| all.iter().rfind(|(_, _, h)| h.first == first && h.entry_count > 0).unwrap();
+    [9, 19].into_iter().for_each(|octet| stale.disk.flip(&of(21).0, (of(21).1 + octet) * 8));
+    stale.disk.flip(&of(23).0, of(23).1 * 8 + HEADER_BITS + 40);
+    for peers in [[&healthy.disk, &other], [&other, &healthy.disk]] {
+        let mut salvage = Salvage::examine(&stale.disk).unwrap();
+        if !heal(&mut salvage, &stale.disk, &peers) {
+            let ask = salvage.wants(&stale.disk, &salvage.checkpoint()).unwrap()[0];
+            assert!(salvage.give_up(&ask));
+        }
+        Machine::open(write(&salvage, &stale.disk), small_config()).unwrap();
+    }
+}
+
+#[test]
+fn the_same_entries_from_many_members_take_memory_once() {
+    let machine = settled();
+    let records = records(&machine.disk);
+    let (file, at, _) = records.iter().rfind(|(_, _, header)| header.first == 7 && header.entry_count > 0).unwrap();
+    let mut disk = machine.disk.clone();
+    disk.flip(file, at * 8 + HEADER_BITS + 40);
+    let mut salvage = Salvage::examine(&disk).unwrap();
+    let ask = salvage.wants(&disk, &salvage.checkpoint()).unwrap()[0];
+    let answer = Salvage::examine(&machine.disk).unwrap().answer(&machine.disk, &ask).unwrap();
+    for _ in 0..3 {
+        salvage.take(&ask, answer.clone()).unwrap();
+    }
+    assert_eq!(salvage.taken_bytes, salvage.taken.values().map(entry_bytes).sum());
 }
 
 #[test]
