@@ -154,6 +154,7 @@ impl Writer {
                     if !self.wait_to_retry(work) {
                         return false;
                     }
+                    self.remove_behind(job, done);
                 }
                 Err(error) => self.abort(&error),
             }
@@ -169,6 +170,24 @@ impl Writer {
                 Ok(next) => self.behind.push_back(next),
                 Err(RecvTimeoutError::Timeout) => return true,
                 Err(RecvTimeoutError::Disconnected) => return false,
+            }
+        }
+    }
+
+    /// Executes the jobs that only remove files, up to the first other job: they may give the room that `waiting` needs.
+    fn remove_behind(&mut self, waiting: &DiskJob, done: &impl Fn(DiskDone)) {
+        let is_free = |op: &DiskOp| match op {
+            DiskOp::Remove { file } => !waiting.ops.iter().any(|op| touches(op, file)),
+            DiskOp::SyncDir => true,
+            _ => false,
+        };
+        while let Some(DiskWork::Job(job)) = self.behind.front()
+            && job.ops.iter().all(is_free)
+        {
+            let Some(DiskWork::Job(job)) = self.behind.pop_front() else { return };
+            match self.execute_all(&job.ops) {
+                Ok(()) => done(DiskDone::Persisted(job.queue, job.ticket)),
+                Err(error) => self.abort(&error),
             }
         }
     }
@@ -318,6 +337,16 @@ impl Writer {
     }
 }
 
+/// Whether an operation is about a file.
+fn touches(op: &DiskOp, name: &str) -> bool {
+    match op {
+        DiskOp::Create { file, .. } | DiskOp::Write { file, .. } | DiskOp::Zero { file, .. } => file == name,
+        DiskOp::Sync { file } | DiskOp::Remove { file } => file == name,
+        DiskOp::Rename { from, to } => from == name || to == name,
+        DiskOp::SyncDir => false,
+    }
+}
+
 /// The reads at start.
 pub(crate) struct StartReads {
     dir: PathBuf,
@@ -455,9 +484,41 @@ mod tests {
         send.send(DiskWork::Read(ReadFile { ticket: 4, file: name("spare"), offset: 0, len: 9 })).unwrap();
         let wait = Duration::from_millis(3 * DISK_FULL_RETRY_MS);
         assert!(heard.recv_timeout(wait).is_err(), "it is told once, and what comes later waits");
+        // A job that only removes files does not wait behind the job that needs their room; but it keeps its order.
+        std::fs::write(dir.path().join("old"), "old").unwrap();
+        let removal = |ticket, file: &str| {
+            let ops = vec![DiskOp::Remove { file: name(file) }, DiskOp::SyncDir];
+            DiskWork::Job(DiskJob { queue: DiskQueue::Bulk, ticket, ops })
+        };
+        send.send(removal(5, "old")).unwrap();
+        assert!(heard.recv_timeout(wait).is_err() && dir.path().join("old").exists(), "behind the read");
+        std::fs::remove_file(dir.path().join("spare")).unwrap();
+        let rest: Vec<_> = (0..4).map(|_| heard.recv().unwrap()).collect();
+        assert_eq!(rest, ["Room(Bulk)", "Persisted(Bulk, 3)", "Read(4, [0, 7, 0, 0])", "Persisted(Bulk, 5)"]);
+        drop(send);
+        writer.join().unwrap();
+    }
+
+    #[test]
+    fn a_removal_does_not_wait_behind_a_job_that_needs_its_room() {
+        let dir = crate::test_dir("disk-removal");
+        let (send, receive) = std::sync::mpsc::channel();
+        let (told, heard) = std::sync::mpsc::channel();
+        send.send(DiskWork::Job(job_without_room(dir.path()))).unwrap();
+        for (ticket, file) in [(4, "old"), (5, "spare")] {
+            let ops = vec![DiskOp::Remove { file: name(file) }, DiskOp::SyncDir];
+            send.send(DiskWork::Job(DiskJob { queue: DiskQueue::Bulk, ticket, ops })).unwrap();
+        }
+        std::fs::write(dir.path().join("old"), "old").unwrap();
+        let writer = Writer::new(dir.path(), Arc::default());
+        let writer = std::thread::spawn(move || writer.run(&receive, |done| told.send(format!("{done:?}")).unwrap()));
+        assert_eq!([heard.recv().unwrap(), heard.recv().unwrap()], ["Full(Bulk)", "Persisted(Bulk, 4)"]);
+        assert!(!dir.path().join("old").exists());
+        let wait = Duration::from_millis(2 * DISK_FULL_RETRY_MS);
+        assert!(heard.recv_timeout(wait).is_err(), "the file of the waiting job is not removed before it");
         std::fs::remove_file(dir.path().join("spare")).unwrap();
         let rest: Vec<_> = (0..3).map(|_| heard.recv().unwrap()).collect();
-        assert_eq!(rest, ["Room(Bulk)", "Persisted(Bulk, 3)", "Read(4, [0, 7, 0, 0])"]);
+        assert_eq!(rest, ["Room(Bulk)", "Persisted(Bulk, 3)", "Persisted(Bulk, 5)"]);
         drop(send);
         writer.join().unwrap();
     }

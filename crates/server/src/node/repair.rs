@@ -130,12 +130,21 @@ impl<'c> Repair<'c> {
         let (mut rounds, mut told) = (0, None::<Instant>);
         // Members that answered since the last progress and could not help. They may have stopped meanwhile.
         let mut helpless = BTreeSet::new();
+        let mut asked_all = Instant::now();
         loop {
             let wants = self.wants().map_err(|error| failed(self.config, &error))?;
             if self.checkpoint.is_some() && wants.is_empty() {
                 return Ok(Ended::Repaired);
             }
-            let mut round = runtime.block_on(self.ask_all(&wants));
+            // An answer costs a member a look at its whole log. So those that could not help are asked again rarely,
+            // unless there is nobody else to wait for.
+            let waits = self.others.iter().any(|member| !helpless.contains(&member.id));
+            let is_due = !waits || asked_all.elapsed() >= Duration::from_millis(REPAIR_TOLD_MS);
+            if is_due {
+                asked_all = Instant::now();
+            }
+            let asked = self.others.iter().filter(|member| is_due || !helpless.contains(&member.id)).cloned().collect();
+            let mut round = runtime.block_on(self.ask_all(asked, &wants));
             if round.is_better {
                 rounds = 0;
                 helpless.clear();
@@ -167,9 +176,9 @@ impl<'c> Repair<'c> {
         }
     }
 
-    async fn ask_all(&mut self, wants: &[Ask]) -> Round {
+    async fn ask_all(&mut self, members: Vec<Member>, wants: &[Ask]) -> Round {
         let mut round = Round::default();
-        for member in self.others.clone() {
+        for member in members {
             match self.ask(&member, wants).await {
                 Ok(is_better) => round.is_better |= is_better,
                 Err(error) => _ = round.silent.insert(member.id, error.to_string()),

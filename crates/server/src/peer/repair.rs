@@ -15,11 +15,13 @@
 use super::admission::Admission;
 use super::frame::{Greeting, Hello, append, read_len};
 use super::join::{read, write};
+use super::pending::{Pending, PendingPlace};
 use super::resolve::connect_to_member;
 use super::silence;
 use crate::limits::{
     PEER_HANDSHAKE_MS, REPAIR_CHECKPOINT_BYTES_MAX, REPAIR_IDLE_MS, REPAIR_PART_BYTES, REPAIR_SESSIONS_MAX,
 };
+use crate::listen::clients::client_of;
 use crate::node::disk::StartReads;
 use crate::tls::peer_identity::PeerIdentity;
 use crate::tls::session::CurrentTls;
@@ -73,17 +75,13 @@ impl RepairDesk {
     ) -> io::Result<()> {
         let limit = Duration::from_millis(PEER_HANDSHAKE_MS);
         let request: RepairRequest = timeout(limit, read(stream)).await??;
-        let place = self.sessions.try_acquire();
-        let refused = match (admission.check(request.from, identity), &place) {
-            (Err(refusal), _) => Some(refusal.to_string()),
-            (Ok(()), Err(_)) => Some("it is busy answering other nodes".to_owned()),
-            (Ok(()), Ok(_)) => None,
+        // Membership is checked first, so that a stranger takes no place.
+        let place = match admission.check(request.from, identity) {
+            Err(refusal) => Err(refusal.to_string()),
+            Ok(()) => self.sessions.try_acquire().map_err(|_| "it is busy answering other nodes".to_owned()),
         };
-        let is_refused = refused.is_some();
-        write(stream, &refused.map_or(Ok(()), Err)).await?;
-        if is_refused {
-            return Ok(());
-        }
+        write(stream, &place.as_ref().map(|_| ()).map_err(Clone::clone)).await?;
+        let Ok(_place) = place else { return Ok(()) };
         let dir = self.dir.clone();
         let examined = spawn_blocking(move || Salvage::examine(&StartReads::new(&dir))).await?;
         let salvage = Arc::new(examined.map_err(io::Error::other)?);
@@ -136,24 +134,31 @@ impl RepairDesk {
 
 /// Serves nothing but parts of logs and checkpoints, until it is dropped: a node that is being repaired.
 pub(crate) async fn listen(listener: TcpListener, tls: Arc<CurrentTls>, admission: Admission, desk: RepairDesk) {
-    let places = Arc::new(Semaphore::new(crate::limits::PEER_PENDING_PER_ADDRESS_MAX));
+    let pending = Pending::default();
     loop {
         let Ok((stream, address)) = listener.accept().await else {
             tokio::time::sleep(Duration::from_millis(100)).await;
             continue;
         };
-        let Ok(place) = places.clone().try_acquire_owned() else { continue };
+        let place = pending.enter(client_of(address.ip().to_canonical()));
+        let ticket = place.ticket();
         let (tls, admission, desk) = (tls.clone(), admission.clone(), desk.clone());
-        tokio::spawn(async move {
-            let _place = place;
-            if let Err(error) = greet(stream, &tls, &admission, &desk).await {
+        let task = tokio::spawn(async move {
+            if let Err(error) = greet(stream, place, &tls, &admission, &desk).await {
                 tracing::debug!(%address, %error, "connection from a peer ended");
             }
         });
+        pending.set_task(ticket, task.abort_handle());
     }
 }
 
-async fn greet(stream: TcpStream, tls: &CurrentTls, admission: &Admission, desk: &RepairDesk) -> io::Result<()> {
+async fn greet(
+    stream: TcpStream,
+    place: PendingPlace,
+    tls: &CurrentTls,
+    admission: &Admission,
+    desk: &RepairDesk,
+) -> io::Result<()> {
     silence::prepare(&stream)?;
     let greeted = async {
         let mut stream = TlsAcceptor::from(tls.get().server).accept(stream).await?;
@@ -163,7 +168,13 @@ async fn greet(stream: TcpStream, tls: &CurrentTls, admission: &Admission, desk:
     let (mut stream, greeting) = timeout(Duration::from_millis(PEER_HANDSHAKE_MS), greeted).await??;
     let identity = PeerIdentity::of(stream.get_ref().1.peer_certificates());
     match (greeting, identity) {
-        (Greeting::Repair, Some(identity)) => desk.serve(&mut stream, admission, &identity).await,
+        (Greeting::Repair, Some(identity)) => {
+            let (desk, admission) = (desk.clone(), admission.clone());
+            drop(place);
+            // A task of its own: the one that had the place is ended when the place is needed.
+            let serve = async move { desk.serve(&mut stream, &admission, &identity).await };
+            tokio::spawn(serve).await.map_err(io::Error::other)?
+        }
         _ => Ok(()),
     }
 }

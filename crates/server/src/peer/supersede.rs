@@ -84,6 +84,8 @@ impl SupersededNode {
         let is_id = by.len() <= SUPERSEDED_TEXT_BYTES_MAX && by.bytes().all(|byte| byte.is_ascii_hexdigit());
         let result = match admission.check(from, identity) {
             _ if !is_id => Err("the id of the new cluster is not valid".to_owned()),
+            // A removed member may hold the authority's key.
+            Ok(()) if !admission.is_pinned(from, identity) => Err("the key of the node is not pinned".to_owned()),
             Ok(()) => Ok(()),
             Err(refusal) => Err(refusal.to_string()),
         };
