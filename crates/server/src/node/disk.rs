@@ -174,7 +174,7 @@ impl Writer {
         }
     }
 
-    /// Executes the jobs that only remove files, up to the first other job: they may give the room that `waiting` needs.
+    /// Executes jobs that only remove files, up to the first other job: they may give the room that `waiting` needs.
     fn remove_behind(&mut self, waiting: &DiskJob, done: &impl Fn(DiskDone)) {
         let is_free = |op: &DiskOp| match op {
             DiskOp::Remove { file } => !waiting.ops.iter().any(|op| touches(op, file)),
