@@ -294,6 +294,10 @@ impl Simulation {
         self.count.commands_done += u64::from(result.is_ok());
         let is_done = if result == Err(AdminError::Unknown) { None } else { Some(result.is_ok()) };
         current.ack.into_iter().for_each(|is_all_live| self.oracle.ack_mut().settled(is_all_live, is_done));
+        // The key has this secret already: no second one is added.
+        if result == Ok(AdminReply::Unchanged) {
+            self.administrator.asked.take_if(|asked| matches!(asked, AdminCommand::RollKey { .. }));
+        }
         self.administrator.note_settled(is_done);
         self.administrator.is_revoked &= !(current.grants && result.is_ok());
         self.administrator.is_rolled |= current.rolls && result.is_ok();

@@ -1,7 +1,8 @@
 //! A model of the settings without Raft: what the administrator was told about each one. At the end, every member must
 //! hold it.
 //!
-//! A command whose outcome is unknown may take effect at any time, so the setting that it changes is no longer checked.
+//! A command whose outcome is unknown may take effect at any later time, so the setting that it changes is no longer
+//! checked.
 
 use replica::Replica;
 use replica::io::{AdminCommand, NodeId, OptionsChange, TrustCommand, ZoneOptions};
@@ -40,7 +41,9 @@ impl Decided {
             return;
         }
         for (item, value) in self.effects(command) {
-            self.0.insert(item, is_done.map(|_| value));
+            let known = self.0.entry(item).or_insert(Some(None));
+            // A command of unknown outcome may still take effect after this one.
+            *known = known.as_ref().and(is_done).map(|_| value);
         }
         if let (AdminCommand::SetZoneOptions { zone, .. } | AdminCommand::AddZone { zone, .. }, None) =
             (command, is_done)
@@ -160,5 +163,7 @@ mod tests {
         assert_eq!(decided.0[&item], Some(None));
         decided.settled(&grant, None);
         assert_eq!((decided.0[&item].clone(), decided.known()), (None, 1));
+        decided.settled(&grant, Some(true));
+        assert_eq!(decided.0[&item], None, "the command before may take effect after this one");
     }
 }
