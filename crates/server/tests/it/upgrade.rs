@@ -76,7 +76,7 @@ impl Mixed {
 }
 
 /// The feature level of this software.
-const LEVEL: u64 = 4;
+const LEVEL: u64 = 5;
 
 #[test]
 fn nodes_go_over_to_this_software_and_back_and_over_again_and_nothing_is_lost() {
