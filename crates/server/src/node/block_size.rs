@@ -33,9 +33,6 @@ fn usable(bytes: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::disk::Writer;
-    use replica::disk::DiskOp;
-    use std::sync::Arc;
 
     #[test]
     fn a_partition_has_the_blocks_of_its_disk() {
@@ -55,31 +52,5 @@ mod tests {
         assert_eq!(of_device(&devices, (9, 9)), None);
         assert_eq!([0, 100, 512, 4096, 16_384].map(usable), [4096, 4096, 512, 4096, 4096]);
         assert_eq!(of_directory(Path::new("/proc")), 4096);
-    }
-
-    /// Time of durable writes as the log makes them for one small update at a time, without and with padding
-    /// (docs/decisions/0027-physical-blocks.md): `cargo test --release -p catamaran-server cost_of_padding -- --ignored
-    /// --nocapture`. `TMPDIR` names the disk.
-    #[test]
-    #[ignore = "measures time"]
-    fn cost_of_padding() {
-        const RECORDS: u64 = 2_000;
-        for round in 0..5 {
-            // A record and its seal, and the same with padding.
-            for bytes in [1_024, 4_096] {
-                let dir = crate::test_dir("padding");
-                let file = || "log".to_owned();
-                let mut writer = Writer::of_log(dir.path(), Arc::default());
-                let made = [DiskOp::Create { file: file(), zeroed_bytes: 16 << 20 }, DiskOp::Sync { file: file() }];
-                writer.execute_all(&made).unwrap();
-                let start = std::time::Instant::now();
-                for place in 0..RECORDS {
-                    let write = DiskOp::Write { file: file(), offset: place * bytes, octets: vec![7; bytes as usize] };
-                    writer.execute_all(&[write, DiskOp::Sync { file: file() }]).unwrap();
-                }
-                let seconds = start.elapsed().as_secs_f64();
-                println!("round {round}: {bytes} bytes a write, {:.0} writes/s", RECORDS as f64 / seconds);
-            }
-        }
     }
 }
