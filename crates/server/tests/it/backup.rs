@@ -5,56 +5,17 @@ use crate::support::cluster::{CATAMARAN, Cluster, Scratch, kill, wait_for};
 use crate::support::http;
 use crate::support::nodes::{Nodes, config};
 use crate::support::ports::free_ports;
+use crate::support::restored::Restored;
 use crate::support::tools::{dig, has, nsupdate};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 /// Default jump of serials after a restore.
 const GAP: u64 = 1 << 30;
 
-/// A cluster of one node that `restore` or `recover` made.
-struct Restored {
-    dir: String,
-    dns: SocketAddr,
-    peer: SocketAddr,
-    api: SocketAddr,
-    child: Option<Child>,
-}
-
 impl Restored {
-    fn new(scratch: &Scratch, name: &str) -> Self {
-        let port = free_ports(3);
-        let [dns, peer, api] = [0, 1, 2].map(|offset| SocketAddr::from(([127, 0, 0, 1], port + offset)));
-        let dir = scratch.path().join(name).to_str().unwrap().to_owned();
-        Self { dir, dns, peer, api, child: None }
-    }
-
-    /// Makes it, by `restore` or `recover` with these words.
-    fn make(&self, words: &[&str]) -> Output {
-        Command::new(CATAMARAN)
-            .arg("cluster")
-            .args(words)
-            .args(["--dir", &self.dir, "--dns", &self.dns.to_string()])
-            .args(["--peer", &self.peer.to_string(), "--api", &self.api.to_string()])
-            .stdin(Stdio::null())
-            .output()
-            .unwrap()
-    }
-
-    /// Runs it until it leads.
-    fn start(&mut self) {
-        let config = format!("{}/node-1/catamaran.toml", self.dir);
-        let mut command = Command::new(CATAMARAN);
-        command.args(["serve", "--config", &config]).stdin(Stdio::null()).stderr(Stdio::null());
-        self.child = Some(command.spawn().unwrap());
-        wait_for("it to lead", || {
-            let status = http::get(self.api, "/v1/status").ok()?.json()?;
-            (status["leader"] == 1 && status["serving"] == "yes").then_some(())
-        });
-    }
-
     /// Its id, as the file beside its authority has it.
     fn cluster_id(&self) -> String {
         id_in(Path::new(&self.dir))
@@ -88,15 +49,6 @@ impl Restored {
 
     fn serial(&self) -> u64 {
         serial(self.dns)
-    }
-}
-
-impl Drop for Restored {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.child {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
     }
 }
 

@@ -1,60 +1,21 @@
 //! The old majority comes back after `cluster recover`: its nodes end, and acknowledge nothing under the same keys.
 
-use crate::support::cluster::{CATAMARAN, Cluster, Scratch, wait_for};
+use crate::support::cluster::{Cluster, Scratch, wait_for};
 use crate::support::dns::{Transport, exchange};
-use crate::support::http;
 use crate::support::nodes::{Nodes, config, serve_in_vain};
-use crate::support::ports::free_ports;
+use crate::support::restored::Restored;
 use crate::updates::{add, rcode};
-use std::net::SocketAddr;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Output;
 use std::time::Duration;
 
 const REMOVED: i32 = 7;
 
-/// The node of the new cluster.
-struct Recovered {
-    dir: String,
-    api: SocketAddr,
-    child: Option<Child>,
-}
-
-impl Recovered {
-    /// Makes it from a node that does not run.
-    fn make(scratch: &Scratch, name: &str, from: &str, words: &[&str]) -> (Self, Output) {
-        let port = free_ports(3);
-        let [dns, peer, api] = [0, 1, 2].map(|offset| SocketAddr::from(([127, 0, 0, 1], port + offset)));
-        let dir = scratch.path().join(name).to_str().unwrap().to_owned();
-        let output = Command::new(CATAMARAN)
-            .args(["cluster", "recover", from, "--accept-loss", "--dir", &dir, "--dns", &dns.to_string()])
-            .args(["--peer", &peer.to_string(), "--api", &api.to_string()])
-            .args(words)
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        (Self { dir, api, child: None }, output)
-    }
-
-    fn start(&mut self) {
-        let config = format!("{}/node-1/catamaran.toml", self.dir);
-        let mut command = Command::new(CATAMARAN);
-        command.args(["serve", "--config", &config]).stdin(Stdio::null()).stderr(Stdio::null());
-        self.child = Some(command.spawn().unwrap());
-        wait_for("it to lead", || {
-            let status = http::get(self.api, "/v1/status").ok()?.json()?;
-            (status["leader"] == 1 && status["serving"] == "yes").then_some(())
-        });
-    }
-}
-
-impl Drop for Recovered {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.child {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
+/// Makes a new cluster from a node that does not run.
+fn recover(scratch: &Scratch, name: &str, from: &str, words: &[&str]) -> (Restored, Output) {
+    let new = Restored::new(scratch, name);
+    let output = new.make(&[&["recover", from, "--accept-loss"], words].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    (new, output)
 }
 
 fn mark(cluster: &Cluster, id: u64) -> std::path::PathBuf {
@@ -69,10 +30,10 @@ fn the_old_majority_ends_when_it_comes_back_after_a_recovery() {
     assert_eq!(cluster.end("TERM"), Some(0));
     let source = config(&cluster, 3).to_str().unwrap().to_owned();
     // A rehearsal leaves the old cluster as it is.
-    let (_rehearsal, _) = Recovered::make(&scratch, "rehearsal", &source, &["--rehearsal"]);
+    let (_rehearsal, _) = recover(&scratch, "rehearsal", &source, &["--rehearsal"]);
     assert!([1, 2, 3].iter().all(|id| !mark(&cluster, *id).exists()));
 
-    let (mut new, made) = Recovered::make(&scratch, "new", &source, &[]);
+    let (mut new, made) = recover(&scratch, "new", &source, &[]);
     let said = String::from_utf8_lossy(&made.stdout).into_owned();
     assert!(said.contains("marked 3 directories"), "{said}");
     for id in [1, 2, 3] {
@@ -103,4 +64,31 @@ fn the_old_majority_ends_when_it_comes_back_after_a_recovery() {
     }
     let (code, said) = serve_in_vain(&cluster, 1);
     assert_eq!(code, Some(REMOVED), "{said}");
+}
+
+#[test]
+fn the_old_majority_ends_when_it_comes_back_after_a_restore_that_names_an_old_node() {
+    let mut cluster = Cluster::start("superseded-restore", 3, &[]);
+    let scratch = Scratch::new("superseded-restore");
+    cluster.settle();
+    let file = scratch.path().join("backup").to_str().unwrap().to_owned();
+    let saved = cluster.run(&["cluster", "backup", &file, "--with-data-key"]);
+    assert!(saved.status.success(), "{}", String::from_utf8_lossy(&saved.stderr));
+    assert_eq!(cluster.end("TERM"), Some(0));
+    let old = config(&cluster, 3).to_str().unwrap().to_owned();
+    let mut new = Restored::new(&scratch, "new");
+    let made = new.make(&["restore", &file, "--data-key", &format!("{file}.key"), "--old-node", &old]);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    for id in [1, 2] {
+        std::fs::remove_file(mark(&cluster, id)).unwrap();
+    }
+    let mut nodes = Nodes::default();
+    [1, 2].into_iter().for_each(|id| nodes.start_heard(&cluster, id));
+    nodes.leader(&cluster);
+    new.start();
+    for id in [1, 2] {
+        let (status, said) = nodes.ended(&cluster, id);
+        assert_eq!(status.code(), Some(REMOVED), "{said}");
+        assert!(mark(&cluster, id).exists());
+    }
 }
