@@ -18,7 +18,7 @@ use crate::listen::sockets::{self, Protocols};
 use crate::node::first_state;
 use crate::problem::{Exit, Problem};
 use crate::tls::authority::Authority;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -244,11 +244,10 @@ impl Plan {
     fn new_members(&self) -> io::Result<Vec<Member>> {
         let mut random = [0; 2];
         crate::files::token::fill_random(&mut random)?;
-        let span = PEER_PORTS.end - PEER_PORTS.start;
-        let start = u16::from_be_bytes(random) % span;
-        let mut free = (0..span)
-            .map(|step| SocketAddr::from((Ipv4Addr::LOCALHOST, PEER_PORTS.start + (start + step) % span)))
-            .filter(|address| !self.nodes.iter().any(|node| node.api.port() == address.port()))
+        // The nodes listen on these ports later, so they still look free.
+        let planned = self.listened_on(&[], false).iter().map(|(address, _)| address.port()).collect();
+        let mut free = peer_ports(u16::from_be_bytes(random), &planned)
+            .map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
             .filter(|address| sockets::check_free(*address, Protocols::Tcp).is_ok());
         let member = |node: &PlannedNode| {
             let address = free.next().ok_or_else(|| io::Error::other("no free port for connections between nodes"))?;
@@ -256,6 +255,13 @@ impl Plan {
         };
         self.nodes.iter().map(member).collect()
     }
+}
+
+/// The ports for connections between nodes, from a random one on, without those that are planned for something else.
+fn peer_ports(random: u16, planned: &BTreeSet<u16>) -> impl Iterator<Item = u16> {
+    let span = PEER_PORTS.end - PEER_PORTS.start;
+    let ports = (0..span).map(move |step| PEER_PORTS.start + (random % span + step) % span);
+    ports.filter(|port| !planned.contains(port))
 }
 
 /// Holds the directory against a second `up`.
@@ -392,6 +398,14 @@ mod tests {
         assert_eq!(Config::load(&file).unwrap().dns.tls.unwrap().versions.len(), 2);
         let problem = Plan::make(&args(dir.path(), base, Some(5))).unwrap_err();
         assert!(problem.to_string().contains("a cluster of 3 nodes, not of 5"), "{problem}");
+    }
+
+    #[test]
+    fn nodes_do_not_connect_to_each_other_at_a_port_that_is_planned_for_clients() {
+        let last = PEER_PORTS.end - 1;
+        let planned = [last, PEER_PORTS.start + 1].into();
+        let ports: Vec<u16> = peer_ports(last - PEER_PORTS.start, &planned).take(2).collect();
+        assert_eq!(ports, [PEER_PORTS.start, PEER_PORTS.start + 2]);
     }
 
     #[test]

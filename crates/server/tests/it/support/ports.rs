@@ -1,53 +1,64 @@
 //! Ports for the nodes of a test.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
-use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// Ports below the range from which the kernel takes the ports of clients (`ip_local_port_range`).
-const PORTS: Range<u16> = 10_000..32_700;
+/// Ports that nothing else takes: `catamaran up` chooses the ports for peers from 20,000 to 32,000, and the kernel those
+/// of clients from 32,768 to 60,999 (`ip_local_port_range`).
+const RANGES: [(u16, u16); 2] = [(10_000, 20_000), (61_000, 65_500)];
 /// Ports that one call takes.
 const BLOCK: u16 = 50;
 
 /// The blocks of this process. A locked file for each keeps other test processes away until this process ends.
-static BLOCKS: Mutex<Blocks> = Mutex::new(Blocks { locks: Vec::new(), next: 0 });
+static BLOCKS: Mutex<Blocks> = Mutex::new(Blocks { taken: VecDeque::new(), next: 0 });
 
 struct Blocks {
-    locks: Vec<File>,
-    next: u16,
+    /// The first port of each block and its lock, oldest first.
+    taken: VecDeque<(u16, File)>,
+    next: usize,
 }
 
-/// The first of `count` consecutive free ports, at most 50. A process gets no port twice: the nodes of another test
-/// may be down for a while, and then their ports only look free.
+/// The first of `count` consecutive free ports, at most 50. A process gets a port twice only when it has used all: the
+/// nodes of another test may be down for a while, and then their ports only look free.
 pub(crate) fn free_ports(count: u16) -> u16 {
     assert!(count <= BLOCK, "{count} ports");
     let mut blocks = BLOCKS.lock().unwrap_or_else(PoisonError::into_inner);
-    loop {
-        let base = blocks.take();
+    // No more attempts than there are blocks.
+    for _ in 0..2 * all_blocks().count() {
+        let Some(base) = blocks.take() else { break };
         if (base..base + count).all(is_free) {
             return base;
         }
     }
+    panic!("no {count} free ports in a row in {RANGES:?}");
+}
+
+fn all_blocks() -> impl Iterator<Item = u16> {
+    RANGES.into_iter().flat_map(|(start, end)| (start..end).step_by(BLOCK.into()))
 }
 
 impl Blocks {
     /// The first port of a block that no other test process has.
-    fn take(&mut self) -> u16 {
-        let count = (PORTS.end - PORTS.start) / BLOCK;
+    fn take(&mut self) -> Option<u16> {
+        let all: Vec<u16> = all_blocks().collect();
         // Processes begin at different blocks and so rarely meet a lock.
-        let offset = (std::process::id() % u32::from(count)) as u16;
-        while self.next < count {
-            let block = (offset + self.next) % count;
+        let offset = std::process::id() as usize % all.len();
+        while self.next < all.len() {
+            let base = all[(offset + self.next) % all.len()];
             self.next += 1;
-            let path = std::env::temp_dir().join(format!("catamaran-it-ports-{block}.lock"));
+            let path = std::env::temp_dir().join(format!("catamaran-it-ports-{base}.lock"));
             let file = File::create(&path).unwrap_or_else(|error| panic!("cannot write {}: {error}", path.display()));
             if file.try_lock().is_ok() {
-                self.locks.push(file);
-                return PORTS.start + block * BLOCK;
+                self.taken.push_back((base, file));
+                return Some(base);
             }
         }
-        panic!("this test process has used all ports from {} to {}", PORTS.start, PORTS.end);
+        let oldest = self.taken.pop_front()?;
+        let base = oldest.0;
+        self.taken.push_back(oldest);
+        Some(base)
     }
 }
 
