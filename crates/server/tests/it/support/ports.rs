@@ -5,8 +5,8 @@ use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::sync::{Mutex, PoisonError};
 
-/// Ports that nothing else takes: `catamaran up` chooses the ports for peers from 20,000 to 32,000, and the kernel those
-/// of clients from 32,768 to 60,999 (`ip_local_port_range`).
+/// Ports that nothing else takes: `catamaran up` chooses the ports for peers from 20,000 to 32,000, and the kernel the
+/// ports of clients from 32,768 to 60,999 (`ip_local_port_range`).
 const RANGES: [(u16, u16); 2] = [(10_000, 20_000), (61_000, 65_500)];
 /// Ports that one call takes.
 const BLOCK: u16 = 50;
