@@ -44,7 +44,7 @@ use crate::replica::Doubt;
 use core::fmt;
 use raft::eraftpb::{Entry, HardState};
 use std::collections::BTreeMap;
-use survey::{Found, Survey, Tail, is_seal_between};
+use survey::{Found, Survey, Tail};
 
 /// Entries of one intact record that no later record voids.
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +77,8 @@ pub struct Salvage {
     taken: BTreeMap<u64, Entry>,
     taken_bytes: usize,
     last_header: Header,
+    /// The number after that of the last record.
+    next_number: u64,
     hard_state: HardState,
     /// The last entry of the log.
     last: u64,
@@ -120,7 +122,8 @@ impl Salvage {
         let OpenedVote { file, vote, is_copy_lost, .. } = VoteFile::open(disk, true)?;
         let id = file.id();
         let survey = Survey::of(disk, id, vote.newest_segment)?;
-        let last_header = survey.found.last().expect("a survey has a record").header.clone();
+        let last = survey.found.last().expect("a survey has a record");
+        let (last_header, next_number) = (last.header.clone(), last.next.number);
         if is_copy_lost && survey.tail != Tail::Intact {
             return Err(LogDamage { file: VOTE_FILE.into(), offset: 0, what: Damage::Vote }.into());
         }
@@ -135,6 +138,7 @@ impl Salvage {
             taken_bytes: 0,
             last: last_header.last,
             last_header,
+            next_number,
             hard_state,
             newest_file: survey.newest_file,
             doubt,
@@ -145,14 +149,15 @@ impl Salvage {
 
     /// Follows the intact headers from the oldest on.
     fn follow(&mut self, found: &[Found]) {
-        let mut previous: Option<&Header> = None;
-        for Found { header, is_whole, wrong_bit } in found {
+        let mut previous: Option<&Found> = None;
+        for record in found {
+            let Found { header, is_whole, wrong_bit, .. } = record;
             if let Some(previous) = previous
-                && header.number != previous.number + 1
-                && !is_seal_between(previous, header)
+                && header.number != previous.next.number
+                && !previous.lacks_only_padding_before(header)
             {
                 // The records between may have replaced all that was not committed.
-                self.void_from(previous.hard_state.commit + 1);
+                self.void_from(previous.header.hard_state.commit + 1);
             }
             if header.cleared {
                 self.void_from(0);
@@ -167,7 +172,7 @@ impl Salvage {
                     self.pins.push(Pin { header: header.clone(), last: header.last });
                 }
             }
-            previous = Some(header);
+            previous = Some(record);
         }
     }
 

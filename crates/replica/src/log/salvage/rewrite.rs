@@ -55,7 +55,7 @@ impl Salvage {
             cleared: true,
             segment,
             offset: 0,
-            number: self.last_header.number + 1,
+            number: self.next_number,
             hard_state,
             base: Position { index, term },
             oldest_segment: segment,

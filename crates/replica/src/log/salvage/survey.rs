@@ -1,8 +1,8 @@
 //! Reads all segments of a damaged log and keeps what is intact.
 
 use super::super::damage::{Damage, LogDamage};
-use super::super::limits::SECTOR_BYTES;
-use super::super::record::{self, HEADER_BYTES, Header};
+use super::super::limits::{BLOCK_BYTES_MAX, SECTOR_BYTES};
+use super::super::record::{self, HEADER_BYTES, Header, Padding};
 use super::super::segment::{check_place, segment_file, segment_number};
 use super::super::{LogId, OpenError};
 use crate::disk::DiskRead;
@@ -16,6 +16,27 @@ pub(super) struct Found {
     pub(super) is_whole: bool,
     /// The one bit of the header that is wrong on the disk.
     pub(super) wrong_bit: Option<usize>,
+    /// The padding of the same write is left out, as far as it is intact. This is what follows it.
+    pub(super) next: Next,
+}
+
+/// What the next record says if it follows directly.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Next {
+    pub(super) number: u64,
+    previous_crc: u32,
+    offset: u64,
+}
+
+impl Next {
+    fn after(header: &Header) -> Self {
+        let offset = header.offset.saturating_add(header.disk_bytes());
+        Self { number: header.number + 1, previous_crc: header.header_crc, offset }
+    }
+
+    fn is(&self, header: &Header) -> bool {
+        (header.number, header.previous_crc) == (self.number, self.previous_crc)
+    }
 }
 
 /// What is left of the last record that was written, if it is not intact.
@@ -98,7 +119,12 @@ impl Survey {
                 (true, Some(_)) => self.findings.push(note(at, Damage::Header)),
                 (true, None) => {}
             }
-            self.found.push(Found { header, is_whole, wrong_bit });
+            let padding = if is_whole { Padding::of(&header, &octets[at..]) } else { None };
+            let next = Next::after(&header);
+            match (self.found.last_mut(), padding) {
+                (Some(last), Some(padding)) if last.has_padding(padding, &header) => last.next = next,
+                _ => self.found.push(Found { header, is_whole, wrong_bit, next }),
+            }
             end = at.saturating_add(len);
             (at, unreadable) = (end, 0);
         }
@@ -116,18 +142,19 @@ impl Survey {
     /// The header in the first of these sectors with one bit put right, so that it fits its checksum, the record before
     /// it, and its own body. All three never match by chance.
     fn corrected(&self, octets: &[u8], at: usize) -> Option<(Header, usize)> {
-        let previous = &self.found.last()?.header;
-        if at != 0 && previous.offset + previous.disk_bytes() != at as u64 {
+        let Found { header: previous, next, .. } = self.found.last()?;
+        if at != 0 && next.offset != at as u64 {
             return None;
         }
         let mut sector = octets.get(..SECTOR_BYTES)?.to_vec();
         for bit in 0..(HEADER_BYTES + 1) * 8 {
             sector[bit / 8] ^= 1 << (bit % 8);
             let fits = |header: &Header| {
-                let is_next = header.number == previous.number + 1 && header.previous_crc == previous.header_crc;
                 let len = usize::try_from(header.disk_bytes()).unwrap_or(usize::MAX);
                 let is_here = header.id == previous.id && header.offset == at as u64;
-                is_next && is_here && octets.get(..len).is_some_and(|whole| record::body_is_intact(header, whole))
+                next.is(header)
+                    && is_here
+                    && octets.get(..len).is_some_and(|whole| record::body_is_intact(header, whole))
             };
             if let Some(header) = record::decode_header(&sector).ok().filter(fits) {
                 return Some((header, bit));
@@ -156,9 +183,8 @@ impl Survey {
         }
         for pair in self.found.windows(2) {
             let (old, new) = (&pair[0].header, &pair[1].header);
-            let is_adjacent = new.number == old.number + 1;
-            let is_in_order = new.number > old.number
-                && (!is_adjacent || new.previous_crc == old.header_crc)
+            let next = pair[0].next;
+            let is_in_order = (new.number > next.number || next.is(new))
                 && new.hard_state.commit >= old.hard_state.commit
                 && new.hard_state.term >= old.hard_state.term;
             if !is_in_order {
@@ -169,18 +195,36 @@ impl Survey {
     }
 }
 
-/// Whether the one record between these two is the seal of the first. All that a seal says follows from the record
-/// before it, and the record after it has its checksum.
-pub(super) fn is_seal_between(previous: &Header, next: &Header) -> bool {
-    if next.number != previous.number + 2 {
-        return false;
+impl Found {
+    /// Whether a record is padding of the same write as this one, and follows directly.
+    fn has_padding(&self, padding: Padding, record: &Header) -> bool {
+        let is_of_this_write = padding.start == self.header.offset && record.segment == self.header.segment;
+        is_of_this_write && self.next.is(record)
     }
-    let mut seal = previous.clone();
-    seal.cleared = false;
-    seal.number += 1;
-    seal.offset += previous.disk_bytes();
-    seal.first = previous.last + 1;
-    seal.previous_crc = previous.header_crc;
-    record::encode(&mut seal, std::iter::empty());
-    seal.header_crc == next.previous_crc
+
+    /// Whether the records between this one and the next intact one are only the seal and the padding of its write. All
+    /// that these say follows from this record, and the next record has the checksum of the last of them.
+    pub(super) fn lacks_only_padding_before(&self, next: &Header) -> bool {
+        let missing = next.number.saturating_sub(self.next.number);
+        if !(1..=BLOCK_BYTES_MAX / SECTOR_BYTES as u64).contains(&missing) {
+            return false;
+        }
+        let is_essential = self.header.entry_count > 0 || self.header.cleared;
+        let padding = Padding { start: self.header.offset, is_essential };
+        // Builds without padding wrote seals without a mark.
+        [Some(padding), None].into_iter().any(|padding| {
+            let mut last = self.next;
+            for _ in 0..missing {
+                let Next { number, previous_crc, offset } = last;
+                let first = self.header.last + 1;
+                let mut empty = Header { cleared: false, number, previous_crc, offset, first, ..self.header.clone() };
+                match padding {
+                    Some(padding) => _ = padding.encode(&mut empty),
+                    None => _ = record::encode(&mut empty, std::iter::empty()),
+                }
+                last = Next::after(&empty);
+            }
+            last.is(next)
+        })
+    }
 }
