@@ -53,7 +53,8 @@ mod block_size;
 mod direct;
 pub(crate) mod disk;
 mod room;
-// All metrics on one page, and what the kernel counts for them.
+// All counters, the page that shows them, and what the kernel counts.
+mod counters;
 mod drops;
 pub(crate) mod metrics;
 // Cookies and the rate limit.
@@ -77,23 +78,18 @@ use crate::listen::Transport;
 use crate::listen::counters::{AllConnections, ListenCounters};
 use crate::listen::desk::ConnectionLimits;
 use crate::log;
-use crate::metrics::DurationHistogram;
 use crate::peer::announce::hints_of;
-use crate::peer::{PeerCounters, resolve};
+use crate::peer::resolve;
 use crate::problem::{Exit, Problem};
 use crate::sandbox;
 use crate::service::answer::{AnswerOptions, QueryResponder, Service};
 use crate::service::cookies::SecretSource;
-use crate::service::counters::{TransportCounters, UpdateCounters, WorkerCounters};
 use crate::service::deferred::Desk;
-use crate::service::external::ExternalCounters;
 use crate::service::serving::{ServingReader, ServingState, ZoneLimits};
-use crate::service::transfer::Transfers;
 use crate::stop::Stop;
-use crate::tls::certificate::CertificateCounters;
 use crate::tls::client_secrets::ClientSecrets;
 use crate::tls::public::PublicTls;
-use audit_log::AuditCounters;
+use counters::Counters;
 use drops::SocketDrops;
 use ending::Ending;
 use expiry::ExpiryClock;
@@ -106,8 +102,7 @@ use readers::Readers;
 use reload::{Reload, Source};
 use replica::Replica;
 use replica::io::{Input, Serving};
-use replica_thread::{ReplicaCounters, ReplicaThread};
-use scrub::ScrubCounters;
+use replica_thread::ReplicaThread;
 use sockets::{ClientSockets, Sockets};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
@@ -220,71 +215,6 @@ struct Node {
 struct Worker {
     responder: QueryResponder,
     listen: Arc<ListenCounters>,
-}
-
-/// What counts, handed to those who count and to the page that shows it.
-#[derive(Default)]
-struct Counters {
-    listen: Vec<Arc<ListenCounters>>,
-    workers: [Vec<Arc<WorkerCounters>>; Transport::ALL.len()],
-    connections: AllConnections,
-    drops: Arc<SocketDrops>,
-    certificate: Arc<CertificateCounters>,
-    peer: Arc<PeerCounters>,
-    replica: Arc<ReplicaCounters>,
-    log_sync: Arc<DurationHistogram>,
-    bulk_sync: Arc<DurationHistogram>,
-    audit: Arc<AuditCounters>,
-    external: Arc<ExternalCounters>,
-    scrub: Arc<ScrubCounters>,
-}
-
-impl Counters {
-    /// The counters of one more thread that takes messages of one transport.
-    fn worker(&mut self, transport: Transport) -> (Arc<WorkerCounters>, Arc<ListenCounters>) {
-        let (worker, listen) = (Arc::<WorkerCounters>::default(), Arc::<ListenCounters>::default());
-        self.workers[transport as usize].push(worker.clone());
-        self.listen.push(listen.clone());
-        (worker, listen)
-    }
-
-    /// The counters of one more update thread.
-    fn update_thread(&mut self) -> (UpdateCounters, Arc<ListenCounters>) {
-        let counters = UpdateCounters::default();
-        for transport in Transport::ALL {
-            self.workers[transport as usize].push(counters.of(transport).clone());
-        }
-        (counters, self.thread())
-    }
-
-    /// Those of one more thread that may meet a bug of ours.
-    fn thread(&mut self) -> Arc<ListenCounters> {
-        let listen = Arc::<ListenCounters>::default();
-        self.listen.push(listen.clone());
-        listen
-    }
-
-    fn into_metrics(self, desk: Desk, transfers: Arc<Transfers>) -> NodeMetrics {
-        let transports = Transport::ALL.into_iter().zip(self.workers);
-        let transport =
-            |(transport, workers): (Transport, _)| TransportCounters { transport: transport.label(), workers };
-        NodeMetrics {
-            transports: transports.map(transport).collect(),
-            connections: self.connections,
-            drops: self.drops,
-            certificate: self.certificate,
-            listen: self.listen,
-            peer: self.peer,
-            replica: self.replica,
-            log_sync: self.log_sync,
-            bulk_sync: self.bulk_sync,
-            audit: self.audit,
-            external: self.external,
-            scrub: self.scrub,
-            desk,
-            transfers,
-        }
-    }
 }
 
 /// A node that has no state of its own yet knows nobody: it takes the word of the node that it joined through, which
