@@ -1,7 +1,6 @@
 //! `init`: the files of a new cluster of one node.
 
 use super::output::print;
-use super::{InitArgs, PeerArgs};
 use crate::config::address::PeerAddress;
 use crate::config::rate_limit::RateLimit;
 use crate::config::transfer::Transfer;
@@ -16,9 +15,55 @@ use crate::limits::UDP_PAYLOAD_DEFAULT;
 use crate::node::first_state;
 use crate::problem::{Exit, Problem};
 use crate::tls::authority::Authority;
+use clap::Args;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
+
+const EXAMPLES: &str = "\
+Examples:
+  catamaran init --dir /var/lib/catamaran --dns 192.0.2.1:53 --dns [2001:db8::1]:53 --peer 10.0.0.1:5380
+  catamaran init --dir /var/lib/catamaran --dns 192.0.2.1:53 --peer 0.0.0.0:5380 --advertise ns1.example.net:5380
+  catamaran serve --config /var/lib/catamaran/node-1/catamaran.toml
+
+Makes the cluster's certificate authority, the API token and the files of node 1.";
+
+/// Addresses for the other nodes.
+#[derive(Args, Debug)]
+pub(crate) struct PeerArgs {
+    /// Address to listen on for the other nodes. With a host name the node listens on all its IPv4 addresses, or on
+    /// all IPv6 addresses if the name has no IPv4 address. The other nodes connect to the name.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) peer: PeerAddress,
+    /// Address that the other nodes connect to, if it differs from --peer: behind NAT, or by name. A name is resolved
+    /// at each connection.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) advertise: Option<PeerAddress>,
+}
+
+/// Arguments of `init`.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct InitArgs {
+    /// Directory to make.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Address for DNS; may be given several times. `[::]` covers IPv6 only: add 0.0.0.0 for IPv4.
+    #[arg(long = "dns", required_unless_present = "no_dns", value_name = "ADDRESS:PORT")]
+    pub(crate) dns: Vec<SocketAddr>,
+    /// Answer no queries: vote and store only.
+    #[arg(long, conflicts_with = "dns")]
+    pub(crate) no_dns: bool,
+    #[command(flatten)]
+    pub(crate) peer: PeerArgs,
+    /// Address of the API.
+    #[arg(long, default_value = "127.0.0.1:8053", value_name = "ADDRESS:PORT")]
+    pub(crate) api: SocketAddr,
+    /// File of this node's own key, which wraps the cluster's data key; made if it is not there [default:
+    /// DIR/wrapping.key]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) wrapping_key: Option<PathBuf>,
+}
 
 pub(crate) fn run(args: &InitArgs) -> Result<(), Problem> {
     let (files, config) = prepare(args)?;

@@ -1,7 +1,6 @@
 //! `join`: a token on the one side, the files of a new node on the other.
 
-use super::JoinArgs;
-use super::init::PeerPlace;
+use super::init::{PeerArgs, PeerPlace};
 use super::output::print;
 use crate::config::{Config, Member};
 use crate::files::cluster_id;
@@ -15,11 +14,55 @@ use crate::node::first_state;
 use crate::peer::join::{JoinGrant, JoinToken, NotJoined, ask};
 use crate::peer::node_number;
 use crate::problem::{Exit, Problem};
+use clap::Args;
 use std::fs::File;
 use std::io::{self, Read};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  on a node of the cluster, for one new node:
+    catamaran cluster add --dir /var/lib/catamaran
+  on the new machine, with the text that it printed:
+    catamaran join --token-file - --dir /var/lib/catamaran --dns 192.0.2.2:53 --peer 10.0.0.2:5380
+    catamaran serve --config /var/lib/catamaran/node-2/catamaran.toml
+  the third voter of two sites, which answers no queries:
+    catamaran join --token-file - --dir /var/lib/catamaran --no-dns --peer 10.0.3.1:5380
+
+A token is good for one node and for one hour. All users of a machine can read what stands on a command line, so --token
+is for tests.";
+
+/// Arguments of `join`.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct JoinArgs {
+    /// Directory to make.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// The token that `catamaran cluster add` printed.
+    #[arg(long, required_unless_present = "token_file", conflicts_with = "token_file", value_name = "TEXT")]
+    pub(crate) token: Option<String>,
+    /// File that has the token; `-` for standard input.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Address for DNS; may be given several times. `[::]` covers IPv6 only: add 0.0.0.0 for IPv4.
+    #[arg(long = "dns", required_unless_present = "no_dns", value_name = "ADDRESS:PORT")]
+    pub(crate) dns: Vec<SocketAddr>,
+    /// Answer no queries: vote and store only, as the third of two sites.
+    #[arg(long, conflicts_with = "dns")]
+    pub(crate) no_dns: bool,
+    #[command(flatten)]
+    pub(crate) peer: PeerArgs,
+    /// Address of its API.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) api: Option<SocketAddr>,
+    /// File of this node's own key, which wraps the cluster's data key; made if it is not there [default:
+    /// DIR/wrapping.key]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) wrapping_key: Option<PathBuf>,
+}
 
 pub(crate) fn run(args: &JoinArgs) -> Result<(), Problem> {
     let place = PeerPlace::of(&args.peer)?;

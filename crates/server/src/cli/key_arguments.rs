@@ -4,6 +4,19 @@ use super::Target;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
+pub(super) const KEY_EXAMPLES: &str = "\
+Examples:
+  catamaran key add dhcp --update --zone example.org --out dhcp.key
+  catamaran key list
+  catamaran key remove dhcp";
+
+pub(super) const POLICY_EXAMPLES: &str = "\
+Examples:
+  catamaran policy set example.org rules
+  catamaran policy show
+  catamaran policy check dhcp www.example.org AAAA
+  catamaran policy import /etc/bind/named.conf";
+
 const POLICY_SET_EXAMPLES: &str = "\
 Examples:
   catamaran policy set example.org rules

@@ -1,7 +1,8 @@
 //! `serve`: one node.
 
-use super::{LogLevel, ServeArgs};
+use super::LogLevel;
 use crate::config::Config;
+use crate::config::address::PeerAddress;
 use crate::files::tighten;
 use crate::log;
 use crate::node::Prepared;
@@ -9,7 +10,42 @@ use crate::node::reload::Source;
 use crate::problem::Problem;
 use crate::signals::{self, Hangup};
 use crate::stop::Stop;
+use clap::Args;
+use std::path::PathBuf;
 use std::sync::mpsc::sync_channel;
+
+const EXAMPLES: &str = "\
+Examples:
+  catamaran serve --config /var/lib/catamaran/node-1/catamaran.toml
+  catamaran serve --config node-1/catamaran.toml --peer-address 2=10.1.0.2:5380 --peer-address 3=10.1.0.3:5380
+
+The second example is for a cluster whose nodes have all moved to other IP addresses. Set `peer.listen` on each node,
+and start one node with the option. The nodes then tell each other their addresses. The option is needed once.";
+
+/// Arguments of `serve`.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ServeArgs {
+    /// Configuration of the node.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+    /// Stop when standard input ends: so `up` stops its nodes, and so they never outlive it.
+    #[arg(long)]
+    pub(crate) stop_with_stdin: bool,
+    /// Nodes that share this machine: by default the zones of each take its share of the memory. `up` says it.
+    #[arg(long, value_name = "COUNT", default_value_t = 1)]
+    pub(crate) nodes_here: u64,
+    /// New address of another node that the cluster does not know yet; may be given several times.
+    #[arg(long = "peer-address", value_name = "NODE=HOST:PORT", value_parser = node_address)]
+    pub(crate) peer_addresses: Vec<(u64, PeerAddress)>,
+}
+
+/// `2=ns2.example.net:5380`
+fn node_address(text: &str) -> Result<(u64, PeerAddress), String> {
+    let (node, address) = text.split_once('=').ok_or("not NODE=HOST:PORT")?;
+    let node = node.trim().parse().map_err(|_| format!("`{node}` is not the number of a node"))?;
+    Ok((node, address.trim().parse()?))
+}
 
 pub(crate) fn run(args: &ServeArgs, level: Option<LogLevel>) -> Result<(), Problem> {
     let mut config = Config::load(&args.config)?;

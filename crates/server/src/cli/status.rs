@@ -1,13 +1,25 @@
 //! `status`: how the cluster does, one line a node.
 
-use super::StatusArgs;
+use super::Target;
 use super::client::Client;
 use crate::api::types::{LogDoubtJson, StatusJson};
 use crate::files::cluster_json::ClusterJson;
 use crate::files::layout::Layout;
 use crate::problem::{Exit, Problem};
+use clap::Args;
 use std::io::Write;
 use std::net::SocketAddr;
+
+/// Arguments of `status`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  catamaran status\n  catamaran status --dir /var/lib/catamaran --json")]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Print what each node says, as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 pub(crate) fn run(args: &StatusArgs) -> Result<(), Problem> {
     let client = Client::find(&args.target)?;

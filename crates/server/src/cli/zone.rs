@@ -1,15 +1,179 @@
 //! `zone`: add, replace, list, export, check, remove.
 
+use super::Target;
 use super::client::{Client, query};
 use super::difference::Difference;
 use super::output::{self, print};
-use super::{ReadArgs, Target, ZoneCommand, ZoneOptionArgs};
 use crate::api::types::{DoneJson, ZoneJson};
 use crate::files::zone_load::{LoadedZone, load};
 use crate::files::zone_source::ZoneArgument;
 use crate::problem::{Exit, Problem};
+use clap::{Args, Subcommand};
 use std::io::{IsTerminal, Write};
 use wire::{Name, Serial};
+
+/// Examples of `zone`.
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  catamaran zone check db.example
+  catamaran zone add example.org=db.example
+  catamaran zone replace example.org=db.example
+  catamaran zone export example.org > db.example";
+
+const ADD_EXAMPLES: &str = "\
+Examples:
+  catamaran zone add example.org.zone
+  catamaran zone add example.org=db.example.gz";
+
+const REPLACE_EXAMPLES: &str = "\
+Examples:
+  catamaran zone replace example.org.zone        asks before it does
+  catamaran zone replace example.org=db --yes    does not";
+
+const SET_EXAMPLES: &str = "\
+Examples:
+  catamaran zone set example.org --serial unixtime
+  catamaran zone set example.org --stale expire
+  catamaran zone set example.org --ack all-live";
+
+const LIST_EXAMPLES: &str = "\
+Examples:
+  catamaran zone list
+  catamaran zone list --consistent           with all that any node has acknowledged";
+
+const EXPORT_EXAMPLES: &str = "\
+Examples:
+  catamaran zone export example.org > example.org.zone
+  catamaran zone export example.org --consistent > example.org.zone";
+
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  catamaran zone check example.org.zone
+  catamaran zone check example.org=db.example.xz
+
+Each finding is a line `file:line: reason`; the exit code is 3 if the file cannot be served.";
+
+const REMOVE_EXAMPLES: &str = "\
+Examples:
+  catamaran zone remove example.org          asks before it does
+  catamaran zone remove example.org --yes    does not";
+
+/// Options of a zone.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct ZoneOptionArgs {
+    /// How each effective update sets the serial: plus one (`increment`), the seconds since 1970 (`unixtime`), or
+    /// YYYYMMDD00 of the day in UTC (`date`). The last two add one if the result would not be newer.
+    #[arg(long = "serial", value_name = "POLICY", value_parser = ["increment", "unixtime", "date"])]
+    pub(crate) serial_policy: Option<String>,
+    /// What a node does that hears no leader: `serve` goes on, `expire` stops after the SOA's EXPIRE.
+    #[arg(long, value_name = "OPTION", value_parser = ["serve", "expire"])]
+    pub(crate) stale: Option<String>,
+    /// When an update is acknowledged: durable at a `majority`, or also shown by all nodes that answer, `all-live`.
+    #[arg(long, value_name = "OPTION", value_parser = ["majority", "all-live"])]
+    pub(crate) ack: Option<String>,
+    /// Maximum TTL in the zone; 0 removes the limit. Limits apply to zone files and to updates with any key.
+    /// Existing records over a limit may stay or be deleted, but an update may not set a TTL over it.
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) ttl_max: Option<u32>,
+    /// Maximum number of records of one type at a name; 0 removes the limit.
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) rrset_records_max: Option<u32>,
+    /// Maximum number of records in the zone; 0 removes the limit.
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) records_max: Option<u32>,
+}
+
+/// How new an answer must be.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct ReadArgs {
+    /// Show all that was acknowledged before, by whichever node; needs a majority.
+    #[arg(long)]
+    pub(crate) consistent: bool,
+}
+
+/// `zone ...`
+#[derive(Subcommand, Debug)]
+pub(crate) enum ZoneCommand {
+    /// Add a zone from a file.
+    #[command(
+        after_help = ADD_EXAMPLES
+    )]
+    Add {
+        /// The zone file: `FILE` or `ORIGIN=FILE`. A relative $INCLUDE is resolved from the including file's directory.
+        #[arg(value_name = "[ORIGIN=]FILE")]
+        file: String,
+        #[command(flatten)]
+        options: ZoneOptionArgs,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Show how a file differs from the zone that is served, and replace the zone by it, all at once.
+    #[command(
+        after_help = REPLACE_EXAMPLES
+    )]
+    Replace {
+        /// The zone file: `FILE` or `ORIGIN=FILE`. A relative $INCLUDE is resolved from the including file's directory.
+        #[arg(value_name = "[ORIGIN=]FILE")]
+        file: String,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Change the options of a zone.
+    #[command(
+        after_help = SET_EXAMPLES
+    )]
+    Set {
+        /// The zone's apex.
+        zone: String,
+        #[command(flatten)]
+        options: ZoneOptionArgs,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// List all zones with their serials.
+    #[command(after_help = LIST_EXAMPLES)]
+    List {
+        #[command(flatten)]
+        read: ReadArgs,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Print a zone as a zone file.
+    #[command(after_help = EXPORT_EXAMPLES)]
+    Export {
+        /// The zone's apex.
+        zone: String,
+        #[command(flatten)]
+        read: ReadArgs,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Check a zone file; needs no cluster.
+    #[command(
+        after_help = CHECK_EXAMPLES
+    )]
+    Check {
+        /// The zone file: `FILE` or `ORIGIN=FILE`. A relative $INCLUDE is resolved from the including file's directory.
+        #[arg(value_name = "[ORIGIN=]FILE")]
+        file: String,
+    },
+    /// Remove a zone with its options and grants.
+    #[command(
+        after_help = REMOVE_EXAMPLES
+    )]
+    Remove {
+        /// The zone's apex.
+        zone: String,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+        #[command(flatten)]
+        target: Target,
+    },
+}
 
 pub(crate) fn run(command: &ZoneCommand) -> Result<(), Problem> {
     match command {

@@ -28,6 +28,7 @@ mod removal;
 // Getting all sockets.
 mod sockets;
 // Starting all threads.
+mod start;
 mod streams;
 mod threads;
 // Reload of the configuration.
@@ -53,7 +54,8 @@ mod block_size;
 mod direct;
 pub(crate) mod disk;
 mod room;
-// All metrics on one page, and what the kernel counts for them.
+// All counters, the page that shows them, and what the kernel counts.
+mod counters;
 mod drops;
 pub(crate) mod metrics;
 // Cookies and the rate limit.
@@ -68,53 +70,30 @@ pub(crate) mod cluster_clock;
 // Whether the machine was put back to a snapshot.
 mod generation;
 
-use crate::api::backup::Backups;
-use crate::api::{Api, Hosts};
 use crate::config::Config;
-use crate::files::layout::audit_of;
-use crate::limits::{AT_WAITING_MAX, UPDATE_THREADS_MAX};
-use crate::listen::Transport;
 use crate::listen::counters::{AllConnections, ListenCounters};
-use crate::listen::desk::ConnectionLimits;
 use crate::log;
-use crate::metrics::DurationHistogram;
-use crate::peer::announce::hints_of;
-use crate::peer::{PeerCounters, resolve};
-use crate::problem::{Exit, Problem};
+use crate::peer::resolve;
+use crate::problem::Problem;
 use crate::sandbox;
-use crate::service::answer::{AnswerOptions, QueryResponder, Service};
+use crate::service::answer::QueryResponder;
 use crate::service::cookies::SecretSource;
-use crate::service::counters::{TransportCounters, UpdateCounters, WorkerCounters};
-use crate::service::deferred::Desk;
-use crate::service::external::ExternalCounters;
-use crate::service::serving::{ServingReader, ServingState, ZoneLimits};
-use crate::service::transfer::Transfers;
+use crate::service::serving::ServingState;
 use crate::stop::Stop;
-use crate::tls::certificate::CertificateCounters;
-use crate::tls::client_secrets::ClientSecrets;
 use crate::tls::public::PublicTls;
-use audit_log::AuditCounters;
 use drops::SocketDrops;
-use ending::Ending;
-use expiry::ExpiryClock;
-use guards::Guards;
-use handle::{Event, ReplicaHandle, Shared};
+use handle::{Event, ReplicaHandle};
 use identity::Identity;
-use metrics::NodeMetrics;
 use open::NotOpened;
-use readers::Readers;
 use reload::{Reload, Source};
-use replica::Replica;
 use replica::io::{Input, Serving};
-use replica_thread::{ReplicaCounters, ReplicaThread};
-use scrub::ScrubCounters;
 use sockets::{ClientSockets, Sockets};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use streams::{EncryptedWorkers, StreamWorkers};
+use streams::StreamWorkers;
 
 /// Time after which a node that may not answer yet begins to say so.
 const LISTEN_AFTER_MS: u64 = 1_000;
@@ -159,7 +138,7 @@ impl Prepared {
         };
         // What reading checkpoint and log took is no longer needed, and this thread will ask for little.
         crate::memory::give_back();
-        let mut node = Node::start(&config, &identity, sockets, replica)?;
+        let mut node = start::start(&config, &identity, sockets, replica)?;
         node.reload.clone().start(source)?;
         if node.wait_until_serving(stop) {
             node.listen()?;
@@ -170,11 +149,6 @@ impl Prepared {
         node.stop()?;
         shared.removal.problem(id)
     }
-}
-
-/// Threads that check signatures of updates.
-fn update_threads() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from).min(UPDATE_THREADS_MAX)
 }
 
 /// Warns when fewer files may be open than connections are allowed, and sockets wanted: the limit that an operator sets
@@ -222,153 +196,7 @@ struct Worker {
     listen: Arc<ListenCounters>,
 }
 
-/// What counts, handed to those who count and to the page that shows it.
-#[derive(Default)]
-struct Counters {
-    listen: Vec<Arc<ListenCounters>>,
-    workers: [Vec<Arc<WorkerCounters>>; Transport::ALL.len()],
-    connections: AllConnections,
-    drops: Arc<SocketDrops>,
-    certificate: Arc<CertificateCounters>,
-    peer: Arc<PeerCounters>,
-    replica: Arc<ReplicaCounters>,
-    log_sync: Arc<DurationHistogram>,
-    bulk_sync: Arc<DurationHistogram>,
-    audit: Arc<AuditCounters>,
-    external: Arc<ExternalCounters>,
-    scrub: Arc<ScrubCounters>,
-}
-
-impl Counters {
-    /// The counters of one more thread that takes messages of one transport.
-    fn worker(&mut self, transport: Transport) -> (Arc<WorkerCounters>, Arc<ListenCounters>) {
-        let (worker, listen) = (Arc::<WorkerCounters>::default(), Arc::<ListenCounters>::default());
-        self.workers[transport as usize].push(worker.clone());
-        self.listen.push(listen.clone());
-        (worker, listen)
-    }
-
-    /// The counters of one more update thread.
-    fn update_thread(&mut self) -> (UpdateCounters, Arc<ListenCounters>) {
-        let counters = UpdateCounters::default();
-        for transport in Transport::ALL {
-            self.workers[transport as usize].push(counters.of(transport).clone());
-        }
-        (counters, self.thread())
-    }
-
-    /// Those of one more thread that may meet a bug of ours.
-    fn thread(&mut self) -> Arc<ListenCounters> {
-        let listen = Arc::<ListenCounters>::default();
-        self.listen.push(listen.clone());
-        listen
-    }
-
-    fn into_metrics(self, desk: Desk, transfers: Arc<Transfers>) -> NodeMetrics {
-        let transports = Transport::ALL.into_iter().zip(self.workers);
-        let transport =
-            |(transport, workers): (Transport, _)| TransportCounters { transport: transport.label(), workers };
-        NodeMetrics {
-            transports: transports.map(transport).collect(),
-            connections: self.connections,
-            drops: self.drops,
-            certificate: self.certificate,
-            listen: self.listen,
-            peer: self.peer,
-            replica: self.replica,
-            log_sync: self.log_sync,
-            bulk_sync: self.bulk_sync,
-            audit: self.audit,
-            external: self.external,
-            scrub: self.scrub,
-            desk,
-            transfers,
-        }
-    }
-}
-
-/// A node that has no state of its own yet knows nobody: it takes the word of the node that it joined through, which
-/// its configuration has.
-fn vouch_for_members(config: &Config, replica: &mut Replica) {
-    if replica.membership().members().next().is_none() {
-        for member in threads::members(config) {
-            replica.handle(Input::PeerVouched { id: member.id }, system::now());
-        }
-    }
-}
-
 impl Node {
-    fn start(config: &Config, identity: &Identity, sockets: Sockets, mut replica: Replica) -> Result<Self, Problem> {
-        vouch_for_members(config, &mut replica);
-        let (events, event_queue) = channel();
-        let handle = ReplicaHandle::new(events, Shared::with_hints(hints_of(&config.peer.also_at)));
-        let (desk, desk_queues) = Desk::new(update_threads());
-        let (service, readers) = (Arc::new(service(config, &desk)), Arc::<Readers>::default());
-        let (serving, limits) = <(Arc<ServingState>, Arc<ZoneLimits>)>::default();
-        let (mut counters, stop_workers) = (Counters::default(), Stop::default());
-        let reader = || (readers.add(replica.zone_reader()), ServingReader::new(serving.clone(), limits.clone()));
-        let clients = ClientSecrets::new(&identity.data_keys.keys);
-        let (count, guards) = (sockets::worker_count(config), Guards::new(config, &clients)?);
-        let transfers = threads::updates(config, &service, reader, &guards, &handle, &mut counters, desk_queues)?;
-        let ((api_reader, _), tls) = (reader(), public_tls(config, &clients, &counters)?);
-        let worker = |transport| {
-            let (counters, listen) = counters.worker(transport);
-            let (service, (zones, serving)) = (service.clone(), reader());
-            let responder = QueryResponder::new(service, zones, serving, counters, guards.cookies());
-            Worker { responder: guards.limited(responder, transport, count), listen }
-        };
-        let (udp, streams) = workers(count, tls.is_some(), worker);
-        let (disks, audit, writers) = threads::writers(config, &handle, &counters)?;
-        threads::scrub(config, identity, &counters.scrub, &stop_workers)?;
-        let peers = threads::peers(config, identity, (sockets.peer, sockets.generation), &handle, &counters)?;
-        let thread = ReplicaThread {
-            replica,
-            audit,
-            shared: handle.shared.clone(),
-            links: peers.1,
-            disks,
-            desk: desk.clone(),
-            serving: serving.clone(),
-            readers,
-            expiry: ExpiryClock::new(limits.clone()),
-            stop_workers: stop_workers.clone(),
-            ending: Ending::new(config.id, &config.dir),
-            counters: counters.replica.clone(),
-            asking: Default::default(),
-            clock_watch: Default::default(),
-            zones_changed: Some(Instant::now()),
-            zones_taken: 0,
-            checkpoints_written: 0,
-            put_off: Default::default(),
-            audited_through: None,
-            is_over: false,
-        };
-        let (connections, drops) = (counters.connections.clone(), counters.drops.clone());
-        let reload = reload_of(config, &guards, &service, &counters, tls.as_ref());
-        let metrics = counters.into_metrics(desk, transfers);
-        let api = api_of(config, identity, &handle, (&serving, limits), metrics, api_reader);
-        let keepers = threads::keepers(config, identity, clients, &handle);
-        let api = threads::api((sockets.api, sockets.api_local), api, keepers)?;
-        Ok(Self {
-            config: config.clone(),
-            serving,
-            udp,
-            streams,
-            tls,
-            cookies: guards.secrets,
-            reload,
-            connections,
-            drops,
-            streams_ended: None,
-            started_at: Instant::now(),
-            handle,
-            stop_workers,
-            replica_ended: threads::replica(thread, event_queue)?,
-            writers,
-            runtimes: peers.0.into_iter().chain([api]).collect(),
-        })
-    }
-
     /// Waits until the node may answer, but not for ever: then it says that it may not. False when told to stop, and
     /// for a node that was removed.
     fn wait_until_serving(&self, stop: &Stop) -> bool {
@@ -432,103 +260,5 @@ impl Node {
         }
         wait_for_streams();
         Ok(())
-    }
-}
-
-/// The parts of the node that a reload can change.
-fn reload_of(
-    config: &Config,
-    guards: &Guards,
-    service: &Service,
-    counters: &Counters,
-    tls: Option<&Arc<PublicTls>>,
-) -> Reload {
-    Reload {
-        config: config.clone(),
-        rate_limit: guards.rate_limit.clone(),
-        connections: service.connections.clone(),
-        audit: counters.audit.clone(),
-        certificate: tls.map(|tls| tls.certificate.clone()),
-        cookies: guards.secrets.clone(),
-    }
-}
-
-/// What answers over HTTP.
-fn api_of(
-    config: &Config,
-    identity: &Identity,
-    handle: &ReplicaHandle,
-    (serving, limits): (&Arc<ServingState>, Arc<ZoneLimits>),
-    metrics: NodeMetrics,
-    zones: readers::Zones,
-) -> Api {
-    Api {
-        node: u64::from(config.id),
-        started_at: Instant::now(),
-        has_dns: config.answers_queries(),
-        token: identity.token.clone(),
-        uid: system::effective_user(),
-        hosts: Hosts::new(config.api.listen.ip(), &config.api.hosts),
-        handle: handle.clone(),
-        serving: serving.clone(),
-        limits,
-        metrics,
-        zones: Mutex::new(zones),
-        backups: Backups::new(&config.dir),
-        at_places: tokio::sync::Semaphore::new(AT_WAITING_MAX),
-        join: threads::join_offer(config, identity),
-        peer_check: Some(threads::peer_check(config, identity, handle)),
-        audit: audit_of(&config.dir),
-        data_key_file: config.data_key(),
-    }
-}
-
-/// So many workers for datagrams, and for connections.
-fn workers(
-    count: usize,
-    is_encrypted: bool,
-    mut worker: impl FnMut(Transport) -> Worker,
-) -> (Vec<Worker>, Vec<StreamWorkers>) {
-    let udp = (0..count).map(|_| worker(Transport::Udp)).collect();
-    let mut streams = |_| StreamWorkers {
-        tcp: worker(Transport::Tcp),
-        encrypted: is_encrypted.then(|| EncryptedWorkers {
-            dot: worker(Transport::Dot),
-            doh: worker(Transport::Doh),
-            doq: worker(Transport::Doq),
-        }),
-    };
-    (udp, (0..count).map(&mut streams).collect())
-}
-
-/// What clients of the encrypted transports agree on with the node, if there are any.
-fn public_tls(
-    config: &Config,
-    clients: &Arc<ClientSecrets>,
-    counters: &Counters,
-) -> Result<Option<Arc<PublicTls>>, Problem> {
-    let Some(tls) = config.dns.tls.as_ref().filter(|tls| tls.is_open()) else { return Ok(None) };
-    let idle = Duration::from_millis(config.dns.tcp.idle_ms);
-    let loaded = PublicTls::load(tls, clients, idle, counters.certificate.clone());
-    loaded.map(|tls| Some(Arc::new(tls))).map_err(|error| {
-        Problem::new(Exit::Input, "cannot use the certificate for clients", error)
-            .at(tls.cert_file.display())
-            .hint("name PEM files with `cert_file` and `key_file` in [dns.tls], or take the table out")
-    })
-}
-
-/// What all workers share.
-fn service(config: &Config, desk: &Desk) -> Service {
-    let connections = ConnectionLimits::new(&config.dns.tcp, &config.dns.rate_limit.exempt);
-    Service { options: answer_options(config), desk: desk.clone(), connections }
-}
-
-fn answer_options(config: &Config) -> AnswerOptions {
-    let octets = |text: &Option<String>| text.as_ref().map(|text| text.as_bytes().to_vec());
-    AnswerOptions {
-        udp_payload: config.dns.udp_payload,
-        nsid: octets(&config.dns.nsid),
-        chaos_id: octets(&config.dns.chaos_id),
-        chaos_version: octets(&config.dns.chaos_version),
     }
 }

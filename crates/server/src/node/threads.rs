@@ -1,6 +1,8 @@
 //! Starts the threads of a node.
 
+use super::Worker;
 use super::audit_log::{self, AuditBarrier, AuditQueue};
+use super::counters::Counters;
 use super::data_keys::DataKeyKeeper;
 use super::disk::{DiskDone, DiskWork, Writer};
 use super::generation;
@@ -14,7 +16,6 @@ use super::replica_thread::{DiskQueues, ReplicaThread};
 use super::scrub::{Scrub, ScrubCounters};
 use super::system::give_way;
 use super::trust_keeper::TrustKeeper;
-use super::{Counters, Worker};
 use crate::api::{Api, JoinOffer};
 use crate::config::Config;
 use crate::files::layout::{audit_of, peer_address_of};

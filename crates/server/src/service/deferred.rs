@@ -15,41 +15,41 @@ mod desk;
 // What becomes of responses beyond the limit.
 mod guard;
 mod refusals;
+// Refuses a signed UPDATE, has daemons asked about it, or hands it to the replica.
+mod update;
 
 pub(crate) use desk::{Deferred, Desk, Work};
 
 use super::answer::{Client, Service, answer_query};
 use super::cookies::{COOKIE_OCTETS, Cookies, Standing};
 use super::counters::{Refusal, UpdateCounters, WorkerCounters};
-use super::external::{Ask, Asked, Asker, Who};
+use super::external::{Ask, Asked, Asker};
 use super::limiter::Verdict as Limit;
 use super::limiter::shared::RateLimitWatch;
-use super::outcome::{Pending, Tried, Waiting};
+use super::outcome::Waiting;
 use super::response::{Received, ResponseHead};
 use super::serving::ServingReader;
 use super::shares::Place;
 use super::transfer;
-use crate::limits::{DATAGRAM_OCTETS_MAX, UPDATE_FORGET_MS, UPDATES_FORGET_COUNT, UPDATES_PENDING_MAX};
+use crate::limits::{DATAGRAM_OCTETS_MAX, UPDATE_FORGET_MS, UPDATES_FORGET_COUNT};
 use crate::listen::{Reply, Transport};
 use crate::node::audit_log::refused::RefusedLog;
 use crate::node::readers::Zones;
 use crate::node::rights::Rights;
 use desk::Clerk;
-use replica::io::{Serving, UpdateRequest, Verdict, Verified};
-use replica::policy::{External, Question, Requestor};
-use replica::update::{Authenticated, Signer, authenticate, authenticate_octets, prescan};
+use replica::io::{UpdateRequest, Verdict, Verified};
+use replica::update::{Authenticated, Signer, authenticate, authenticate_octets};
 use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use wire::name::Name;
-use wire::number::{Class, Opcode, Rcode};
+use wire::number::{Opcode, Rcode};
 use wire::parse::{EdnsIn, Parsed, Reject, Request, parse_request};
-use zone::answer::{AnswerKind, Bare, Head};
+use zone::answer::{AnswerKind, Bare};
 use zone::lookup::ancestor;
 use zone::record::ZoneId;
-use zone::set::Zone;
 
 /// Whose updates share places with one another: those of a key in a zone, as at the leader. What this node would refuse
 /// has the share of its key alone: zones that nobody granted would be as many shares as one likes.
@@ -107,14 +107,6 @@ pub(super) struct Refused {
 
 /// RFC 8945 5.3: question and TSIG with TC and RCODE 0, so that the client asks again over TCP.
 const COME_BY_TCP: Bare = Bare { rcode: Rcode::NOERROR, truncated: true, extended: None, text: "" };
-
-/// Why an update that is signed is refused before the leader sees it.
-enum Early {
-    /// By what this node holds: zones and rights change.
-    Rights(Refused),
-    /// By its octets alone.
-    Form(Refused),
-}
 
 impl<S: Submit + 'static> Clerk for UpdateThread<S> {
     fn work_off(&mut self, work: Work) {
@@ -244,147 +236,6 @@ impl<S: Submit + 'static> UpdateThread<S> {
         }
     }
 
-    /// What daemons have to be asked about an update before anything can be said of it, and in whose name.
-    fn questions(
-        &mut self,
-        request: &Request<'_>,
-        verified: &Verified,
-        rights: &Rights,
-        reply: &Reply,
-        asked: &Asked,
-    ) -> Option<(Vec<Question>, Who)> {
-        if !rights.asks_daemons() || asked.is_over() {
-            return None;
-        }
-        let requestor = requestor(verified, reply);
-        // What is refused anyway is refused.
-        let id = self.admit_update(request, Some((verified, requestor)), rights).ok()?;
-        let parsed = prescan(request).ok()?;
-        let set = self.zones.pin();
-        let zone = set.zone(&id)?;
-        let judge = rights.rules(&verified.key_name, &id).judge(requestor).with_external(&asked.external);
-        let questions: Vec<Question> = judge.questions(&parsed, &zone).into_iter().collect();
-        let algorithm = rights.status(&verified.key_name.as_ref().to_canonical()).map(|status| status.algorithm);
-        (!questions.is_empty()).then(|| (questions, Who::new(requestor, algorithm)))
-    }
-
-    /// Has daemons asked; without room for that the client hears so.
-    fn ask(&mut self, ask: Box<Ask>) {
-        if let Err(ask) = self.asker.ask(ask) {
-            self.message(ask.message, Asked { had_no_turn: true, ..ask.asked });
-        }
-    }
-
-    /// Rows 16, 20 and 21 of the order of answers, and whether there is any grant: what can be said without the leader.
-    fn admit_update(
-        &mut self,
-        request: &Request<'_>,
-        key: Option<(&Verified, Requestor<'_>)>,
-        rights: &Rights,
-    ) -> Result<ZoneId, Refused> {
-        if self.serving.now().serving == Serving::No {
-            // A node that has not caught up does not know which zones there are.
-            return Err(Refused { rcode: Rcode::SERVFAIL, reason: Refusal::NotServing });
-        }
-        let unknown = Refused { rcode: Rcode::NOTAUTH, reason: Refusal::ZoneUnknown };
-        let Some(question) = request.question.as_ref().filter(|zone| zone.qclass == Class::IN) else {
-            return Err(unknown);
-        };
-        let id = ZoneId { view: 0, apex: question.qname.to_canonical() };
-        let set = self.zones.pin();
-        // RFC 2136 3.1.1: NOTAUTH when the server "is not authoritative for the zone".
-        let Some(zone) = set.zone(&id) else { return Err(unknown) };
-        let Some((key, requestor)) = key else {
-            return Err(Refused { rcode: Rcode::REFUSED, reason: Refusal::Unsigned });
-        };
-        if zone.is_presigned() {
-            return Err(Refused { rcode: Rcode::REFUSED, reason: Refusal::Presigned });
-        }
-        if !rights.rules(&key.key_name, &id).judge(requestor).may_grant() {
-            return Err(Refused { rcode: Rcode::REFUSED, reason: Refusal::NotGranted });
-        }
-        Ok(id)
-    }
-
-    /// What the leader would refuse too, as far as that is certain here; its word counts for the rest.
-    fn refused_early(
-        &mut self,
-        octets: usize,
-        request: &Request<'_>,
-        verified: &Verified,
-        rights: &Rights,
-        reply: &Reply,
-        external: &External,
-    ) -> Result<(), Early> {
-        let requestor = requestor(verified, reply);
-        let zone = self.admit_update(request, Some((verified, requestor)), rights).map_err(Early::Rights)?;
-        let of_form = |rcode| Early::Form(Refused { rcode, reason: Refusal::Prescan });
-        let parsed = prescan(request).map_err(of_form)?;
-        let judge = rights.rules(&verified.key_name, &zone).judge(requestor).with_external(external);
-        if judge.permit::<Zone<'_>>(&parsed, octets, None).is_err() {
-            return Err(Early::Rights(Refused { rcode: Rcode::REFUSED, reason: Refusal::NotGranted }));
-        }
-        parsed.verdict_without_zone().map_or(Ok(()), |rcode| Err(of_form(rcode)))
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "all that is known of one request")]
-    fn update(
-        &mut self,
-        octets: &[u8],
-        request: &Request<'_>,
-        verified: Verified,
-        signer: Signer,
-        rights: &Rights,
-        reply: Reply,
-        received_at: Instant,
-        external: External,
-    ) {
-        let zone = request.question.as_ref().filter(|zone| zone.qclass == Class::IN);
-        let zone = zone.map(|zone| ZoneId { view: 0, apex: zone.qname.to_canonical() });
-        let (early, of_form) = match self.refused_early(octets.len(), request, &verified, rights, &reply, &external) {
-            // Not of a zone of ours whatever happens.
-            Err(Early::Rights(refused)) if zone.is_none() => (None, Some(refused)),
-            Err(Early::Rights(refused)) => (Some(refused), None),
-            Err(Early::Form(refused)) => (None, Some(refused)),
-            Ok(()) => (None, None),
-        };
-        // What the octets alone say is said at once, the same each time: FORMERR, and a class that is not ours.
-        if let Some(refused) = of_form {
-            return self.refuse(request, &refused, Some(&signer), reply);
-        }
-        let flow = Flow { key: verified.key_name.clone(), zone: zone.clone().filter(|_| early.is_none()) };
-        let request_id = self.waiting.next_id(self.threads, self.index);
-        let update = UpdateRequest {
-            request_id,
-            source: reply.peer(),
-            transport: reply.transport().of_replica(),
-            message: octets.to_vec(),
-            verified,
-            // A repeat of what was executed is told so, whatever this node would say of it now.
-            refused_for: zone.filter(|_| early.is_some()),
-            external,
-        };
-        let names = early.map(|_| refusals::names_of(request)).unwrap_or_default();
-        let place = match self.waiting.len() < UPDATES_PENDING_MAX {
-            true => self.submit.submit(update, &flow),
-            false => Err(Refusal::QueueFull),
-        };
-        match place {
-            Ok(place) => {
-                let (standing, cookie) = self.standing_of(request.edns.as_ref(), &reply);
-                let is_proven = standing == Standing::Proven;
-                let head = ResponseHead::new(&Head::from(request), reply.transport(), cookie);
-                let tried = Tried { key: flow.key, names };
-                let pending = Pending { head, signer, reply, is_proven, early, place, tried };
-                self.waiting.put(request_id, pending, received_at);
-            }
-            Err(reason) => {
-                let refused = Refused { rcode: Rcode::SERVFAIL, reason };
-                self.refuse(request, &refused, Some(&signer), reply);
-            }
-        }
-    }
-
     fn query(&mut self, request: &Request<'_>, signer: &Signer, reply: Reply) {
         let transport = reply.transport();
         let limit = out_limit(transport, &self.service);
@@ -482,11 +333,6 @@ impl<S: Submit + 'static> UpdateThread<S> {
             Some(Err(_)) | None => self.error(request.into(), Rcode::SERVFAIL, None, Some(signer), reply),
         }
     }
-}
-
-fn requestor<'a>(verified: &'a Verified, reply: &Reply) -> Requestor<'a> {
-    let is_connected = reply.transport().of_replica() == replica::io::Transport::Tcp;
-    Requestor { key: verified.key_name.as_ref(), source: reply.peer().ip(), is_connected }
 }
 
 /// Octets that a response may have before it is known what the client takes.

@@ -6,8 +6,9 @@ mod restore;
 mod rotate;
 mod status;
 
+use super::Target;
 use super::client::Client;
-use super::{InitArgs, Target};
+use super::init::InitArgs;
 use crate::api::types::DoneJson;
 use crate::config::address::PeerAddress;
 use crate::problem::{Exit, Problem};

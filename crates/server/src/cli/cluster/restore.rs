@@ -1,7 +1,7 @@
 //! `cluster restore` and `cluster recover`: a new cluster of one node, from a backup or from the last node of another.
 
+use super::super::init::{self, InitArgs};
 use super::super::output::print;
-use super::super::{InitArgs, init};
 use super::backup::source;
 use crate::config::Config;
 use crate::files::cluster_id;

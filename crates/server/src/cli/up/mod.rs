@@ -14,17 +14,66 @@ pub(crate) mod ports;
 pub(crate) mod setup;
 pub(crate) mod watch;
 
-use super::UpArgs;
 use super::client::Client;
 use crate::limits::{UP_READY_MS, UP_STOP_MS};
 use crate::problem::{Exit, Problem};
 use crate::signals::{self, Hangup};
 use crate::stop::Stop;
 use children::Children;
+use clap::Args;
 use plan::Plan;
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use watch::Watch;
+
+const EXAMPLES: &str = "\
+Examples:
+  catamaran up                                   three nodes, a small built-in example.test
+  catamaran up --zone example.org.zone           serve a zone file; its SOA's owner is its origin
+  catamaran up --zone example.org=db.example     name the origin
+  catamaran up --zone root.zone.xz --nodes 5     .xz, .zst and .gz are read too
+  catamaran up --dir /var/lib/catamaran          resume what is there, with all data
+  catamaran up --dot-port 8530 --doh-port 8440 --doq-port 8530
+                                                 over TLS, HTTPS and QUIC too; clients trust DIR/ca.pem
+
+Node i answers DNS on 127.0.0.1:PORT+i and [::1]:PORT+i and HTTP on 127.0.0.1:API_PORT+i;
+all nodes share 127.0.0.1:PORT and [::1]:PORT. It is the same with the ports for TLS, HTTPS and
+QUIC, whose certificates (for localhost, 127.0.0.1 and ::1) `up` makes. Ctrl-C stops all nodes.";
+
+/// Arguments of `up`.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct UpArgs {
+    /// Number of nodes; one may fail of 3, two of 5. 3 in a new directory, else as many as are there.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=crate::limits::UP_NODES_MAX))]
+    pub(crate) nodes: Option<u64>,
+    /// Directory of the cluster; made if it is not there, resumed if it is.
+    #[arg(long, default_value = "./catamaran-data", value_name = "DIR")]
+    pub(crate) dir: PathBuf,
+    /// Zone file to serve, `FILE` or `ORIGIN=FILE`; may be given several times. A zone that exists is not changed.
+    /// A relative $INCLUDE is resolved from the directory of the file that contains it.
+    #[arg(long = "zone", value_name = "[ORIGIN=]FILE")]
+    pub(crate) zones: Vec<String>,
+    /// Port that all nodes share; node i has PORT+i for itself.
+    #[arg(long, default_value_t = 5300)]
+    pub(crate) port: u16,
+    /// Port for DNS over TLS that all nodes share; node i has DOT_PORT+i for itself. Closed unless given.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) dot_port: Option<u16>,
+    /// Port for DNS over HTTPS (HTTP/2, path /dns-query), as --dot-port.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) doh_port: Option<u16>,
+    /// Port for DNS over QUIC, which is on UDP: it may be that of --dot-port.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) doq_port: Option<u16>,
+    /// Node i has its API on API_PORT+i.
+    #[arg(long, default_value_t = 8053)]
+    pub(crate) api_port: u16,
+    /// Start a node again when it dies.
+    #[arg(long)]
+    pub(crate) supervise: bool,
+}
 
 /// How often nodes are asked how they do: until all answer, while something changes, and when all is well. Each
 /// question costs them time, which clients notice.

@@ -1,7 +1,7 @@
 //! Which node listens where, and the directory they live in.
 
+use super::UpArgs;
 use super::ports::{Ports, on_loopback};
-use crate::cli::UpArgs;
 use crate::cli::client::connect::Ways;
 use crate::cli::client::socket;
 use crate::config::tls::Tls;

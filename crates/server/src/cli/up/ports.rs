@@ -1,8 +1,8 @@
 //! Which port is whose. Each transport has one that all nodes share, and behind it one for each node; the API has only
 //! the latter.
 
+use super::UpArgs;
 use super::plan::PlannedNode;
-use crate::cli::UpArgs;
 use crate::limits::UP_NODES_MAX;
 use crate::problem::{Exit, Problem};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

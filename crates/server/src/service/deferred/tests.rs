@@ -13,7 +13,7 @@ use crate::service::answer::AnswerOptions;
 use crate::service::cookies::SecretSource;
 use crate::service::counters::{TransportCounters, write};
 use crate::service::shares::Shares;
-use replica::io::KeyAlgorithm;
+use replica::io::{KeyAlgorithm, Serving};
 use replica::update::client::ClientKey;
 use replica::update::{KeyTable, TsigKey};
 use std::net::{Ipv4Addr, UdpSocket};

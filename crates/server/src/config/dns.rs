@@ -1,0 +1,88 @@
+//! The `[dns]` table.
+
+use super::rate_limit::RateLimit;
+use super::tcp::Tcp;
+use super::tls::Tls;
+use super::transfer::Transfer;
+use crate::limits::{LISTEN_ADDRESSES_MAX, UDP_PAYLOAD_DEFAULT, UDP_RESPONSE_OCTETS_MAX, UDP_WORKERS_MAX};
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// How clients reach the node.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Dns {
+    /// Addresses for UDP and TCP; none on a node that only votes and stores.
+    pub(crate) listen: Vec<SocketAddr>,
+    /// UDP threads; 0 is one for each core.
+    #[serde(default)]
+    pub(crate) udp_workers: usize,
+    /// Largest UDP response, octets (RFC 6891 6.2.3).
+    #[serde(default = "udp_payload_default")]
+    pub(crate) udp_payload: u16,
+    /// Given to clients that ask with NSID (RFC 5001); none by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) nsid: Option<String>,
+    /// Answer to CH TXT `id.server` and `hostname.bind` (RFC 4892); refused by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) chaos_id: Option<String>,
+    /// Answer to CH TXT `version.server` and `version.bind`; refused by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) chaos_version: Option<String>,
+    /// Secrets of DNS cookies (RFC 9018), the same for all servers of an address; from the data key by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) cookie_secrets_file: Option<PathBuf>,
+    /// How much of the same one network gets over UDP.
+    #[serde(default)]
+    pub(crate) rate_limit: RateLimit,
+    /// Limits of connections, over all transports that have them.
+    #[serde(default)]
+    pub(crate) tcp: Tcp,
+    /// How slow a client may take a zone.
+    #[serde(default)]
+    pub(crate) transfer: Transfer,
+    /// DNS over TLS, HTTPS and QUIC; none without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) tls: Option<Tls>,
+}
+
+const fn udp_payload_default() -> u16 {
+    UDP_PAYLOAD_DEFAULT
+}
+
+impl Dns {
+    /// Its keys, for the search for the nearest one.
+    pub(super) const KEYS: &[&str] = &[
+        "listen",
+        "udp_workers",
+        "udp_payload",
+        "nsid",
+        "chaos_id",
+        "chaos_version",
+        "cookie_secrets_file",
+        "rate_limit",
+        "tcp",
+        "transfer",
+        "tls",
+    ];
+
+    /// What types cannot say; names the key at fault.
+    pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
+        if self.listen.len() > LISTEN_ADDRESSES_MAX {
+            return Err(("listen", format!("`dns.listen` takes at most {LISTEN_ADDRESSES_MAX} addresses")));
+        }
+        if self.udp_workers > UDP_WORKERS_MAX {
+            return Err(("udp_workers", format!("`udp_workers` must be at most {UDP_WORKERS_MAX}")));
+        }
+        // RFC 6891 6.2.3: values below 512 are treated as 512; above 4096 fragments are certain.
+        if !(512..=UDP_RESPONSE_OCTETS_MAX).contains(&usize::from(self.udp_payload)) {
+            return Err(("udp_payload", format!("`udp_payload` must be 512 to {UDP_RESPONSE_OCTETS_MAX}")));
+        }
+        self.tcp.check()?;
+        self.tls.as_ref().map_or(Ok(()), Tls::check)?;
+        self.rate_limit.check()?;
+        self.transfer.check()?;
+        Ok(())
+    }
+}

@@ -1,0 +1,65 @@
+//! The `[peer]` table.
+
+use super::address::PeerAddress;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// How the other nodes reach the node, and it them.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Peer {
+    /// Address for the other nodes.
+    pub(crate) listen: SocketAddr,
+    /// The address that other nodes connect to: a host name or an IP address, and a port. Default: `listen`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) advertise: Option<PeerAddress>,
+    /// Certificate of the cluster's authority, PEM.
+    pub(crate) ca_file: PathBuf,
+    /// This node's certificate, PEM.
+    pub(crate) cert_file: PathBuf,
+    /// Its private key, PEM.
+    pub(crate) key_file: PathBuf,
+    /// The members at first boot, this node among them; later the replicated state rules.
+    #[serde(default)]
+    pub(crate) members: Vec<Member>,
+    /// Further addresses of other nodes, by node number, from `serve --peer-address`.
+    #[serde(skip)]
+    pub(crate) also_at: Vec<(u64, PeerAddress)>,
+}
+
+/// One `[[peer.members]]`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Member {
+    /// Its raft id: its number, and its incarnation in the upper 32 bits.
+    pub(crate) id: u64,
+    /// Its address for the other nodes.
+    pub(crate) address: PeerAddress,
+}
+
+impl Peer {
+    /// Its keys, for the search for the nearest one.
+    pub(super) const KEYS: &[&str] = &["listen", "advertise", "ca_file", "cert_file", "key_file", "members"];
+
+    /// What types cannot say; names the key at fault.
+    pub(super) fn check(&self, node: u32, raft_id: u64) -> Result<(), (&'static str, String)> {
+        if self.advertise.as_ref().is_some_and(|address| !address.is_reachable()) {
+            return Err(("advertise", "`peer.advertise` must be an address that other nodes can connect to".into()));
+        }
+        let mut ids: Vec<u64> = self.members.iter().map(|member| member.id).collect();
+        ids.sort_unstable();
+        if ids.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(("members", "two members have the same `id`".into()));
+        }
+        if !ids.is_empty() && !ids.contains(&raft_id) {
+            return Err(("members", format!("node {node} is not among the members")));
+        }
+        Ok(())
+    }
+}
+
+impl Member {
+    /// Its keys, for the search for the nearest one.
+    pub(super) const KEYS: &[&str] = &["id", "address"];
+}

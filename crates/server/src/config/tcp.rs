@@ -1,0 +1,65 @@
+//! The `[dns.tcp]` table.
+
+use crate::limits::{CONNECTIONS_MEMORY_BYTES_MIN, RATE_LIMIT_MAX};
+use serde::{Deserialize, Serialize};
+
+/// Limits of connections, over all transports that have them.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Tcp {
+    /// Connections of the node.
+    pub(crate) connections_max: usize,
+    /// Connections of one client: an IPv4 address, or an IPv6 /56.
+    pub(crate) connections_per_client_max: usize,
+    /// Silence after which a connection is closed, in milliseconds.
+    pub(crate) idle_ms: u64,
+    /// Octets of memory that all connections may take.
+    pub(crate) memory_bytes_max: usize,
+    /// Handshakes of TLS and QUIC a second that one client may begin; 0 is no limit.
+    pub(crate) handshakes_per_second: u32,
+    /// So many it may begin at once, after silence.
+    pub(crate) handshakes_burst: u32,
+}
+
+impl Default for Tcp {
+    fn default() -> Self {
+        Self {
+            connections_max: crate::limits::TCP_CONNECTIONS_MAX,
+            connections_per_client_max: crate::limits::TCP_CONNECTIONS_PER_CLIENT_MAX,
+            idle_ms: crate::limits::TCP_IDLE_MS,
+            memory_bytes_max: crate::limits::CONNECTIONS_MEMORY_BYTES_MAX,
+            handshakes_per_second: crate::limits::HANDSHAKES_PER_SECOND,
+            handshakes_burst: crate::limits::HANDSHAKES_BURST,
+        }
+    }
+}
+
+impl Tcp {
+    /// Its keys, for the search for the nearest one.
+    pub(super) const KEYS: &[&str] = &[
+        "connections_max",
+        "connections_per_client_max",
+        "idle_ms",
+        "memory_bytes_max",
+        "handshakes_per_second",
+        "handshakes_burst",
+    ];
+
+    /// What types cannot say; names the key at fault.
+    pub(super) fn check(&self) -> Result<(), (&'static str, String)> {
+        if self.idle_ms == 0 || self.connections_max == 0 || self.connections_per_client_max == 0 {
+            return Err(("tcp", "limits of [dns.tcp] must be 1 or more".into()));
+        }
+        if self.handshakes_per_second > RATE_LIMIT_MAX {
+            return Err(("handshakes_per_second", format!("`handshakes_per_second` must be at most {RATE_LIMIT_MAX}")));
+        }
+        if !(1..=RATE_LIMIT_MAX).contains(&self.handshakes_burst) {
+            return Err(("handshakes_burst", format!("`handshakes_burst` must be 1 to {RATE_LIMIT_MAX}")));
+        }
+        if self.memory_bytes_max < CONNECTIONS_MEMORY_BYTES_MIN {
+            let least = CONNECTIONS_MEMORY_BYTES_MIN;
+            return Err(("memory_bytes_max", format!("`memory_bytes_max` must be {least} or more")));
+        }
+        Ok(())
+    }
+}

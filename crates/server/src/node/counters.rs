@@ -1,0 +1,82 @@
+//! The counters of a node: each thread gets its own, and the page of metrics gets all.
+
+use super::audit_log::AuditCounters;
+use super::drops::SocketDrops;
+use super::metrics::NodeMetrics;
+use super::replica_thread::ReplicaCounters;
+use super::scrub::ScrubCounters;
+use crate::listen::Transport;
+use crate::listen::counters::{AllConnections, ListenCounters};
+use crate::metrics::DurationHistogram;
+use crate::peer::PeerCounters;
+use crate::service::counters::{TransportCounters, UpdateCounters, WorkerCounters};
+use crate::service::deferred::Desk;
+use crate::service::external::ExternalCounters;
+use crate::service::transfer::Transfers;
+use crate::tls::certificate::CertificateCounters;
+use std::sync::Arc;
+
+/// What counts, handed to those who count and to the page that shows it.
+#[derive(Default)]
+pub(super) struct Counters {
+    pub(super) listen: Vec<Arc<ListenCounters>>,
+    pub(super) workers: [Vec<Arc<WorkerCounters>>; Transport::ALL.len()],
+    pub(super) connections: AllConnections,
+    pub(super) drops: Arc<SocketDrops>,
+    pub(super) certificate: Arc<CertificateCounters>,
+    pub(super) peer: Arc<PeerCounters>,
+    pub(super) replica: Arc<ReplicaCounters>,
+    pub(super) log_sync: Arc<DurationHistogram>,
+    pub(super) bulk_sync: Arc<DurationHistogram>,
+    pub(super) audit: Arc<AuditCounters>,
+    pub(super) external: Arc<ExternalCounters>,
+    pub(super) scrub: Arc<ScrubCounters>,
+}
+
+impl Counters {
+    /// The counters of one more thread that takes messages of one transport.
+    pub(super) fn worker(&mut self, transport: Transport) -> (Arc<WorkerCounters>, Arc<ListenCounters>) {
+        let (worker, listen) = (Arc::<WorkerCounters>::default(), Arc::<ListenCounters>::default());
+        self.workers[transport as usize].push(worker.clone());
+        self.listen.push(listen.clone());
+        (worker, listen)
+    }
+
+    /// The counters of one more update thread.
+    pub(super) fn update_thread(&mut self) -> (UpdateCounters, Arc<ListenCounters>) {
+        let counters = UpdateCounters::default();
+        for transport in Transport::ALL {
+            self.workers[transport as usize].push(counters.of(transport).clone());
+        }
+        (counters, self.thread())
+    }
+
+    /// Those of one more thread that may meet a bug of ours.
+    pub(super) fn thread(&mut self) -> Arc<ListenCounters> {
+        let listen = Arc::<ListenCounters>::default();
+        self.listen.push(listen.clone());
+        listen
+    }
+
+    pub(super) fn into_metrics(self, desk: Desk, transfers: Arc<Transfers>) -> NodeMetrics {
+        let transports = Transport::ALL.into_iter().zip(self.workers);
+        let transport =
+            |(transport, workers): (Transport, _)| TransportCounters { transport: transport.label(), workers };
+        NodeMetrics {
+            transports: transports.map(transport).collect(),
+            connections: self.connections,
+            drops: self.drops,
+            certificate: self.certificate,
+            listen: self.listen,
+            peer: self.peer,
+            replica: self.replica,
+            log_sync: self.log_sync,
+            bulk_sync: self.bulk_sync,
+            audit: self.audit,
+            external: self.external,
+            scrub: self.scrub,
+            desk,
+            transfers,
+        }
+    }
+}
