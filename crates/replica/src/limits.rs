@@ -29,8 +29,8 @@ pub const CONTRADICTIONS_MIN: u32 = 5;
 pub const CONTRADICTED_MS: u64 = 1_000;
 /// How long a contradiction counts that is not repeated.
 pub const CONTRADICTION_KEPT_MS: u64 = 1_000;
-/// How long a member in doubt about a torn record must hear no leader before it reports the end of its log. It repeats
-/// the report to the other voters at the same interval.
+/// How long a member with a torn last record must know no leader before it reports the end of its log. It repeats the
+/// report to the other voters at the same interval.
 pub const POSITION_TOLD_MS: u64 = 500;
 /// Interval between reports that a member waits because of a torn record, while it waits for the same members.
 pub const DOUBT_REPORTED_MS: u64 = 60_000;
@@ -92,9 +92,9 @@ pub const HISTORY_OCTETS_MAX: usize = 1 << 20;
 pub const HISTORY_TOTAL_OCTETS_MAX: usize = 256 << 20;
 /// State hashes of past indexes that are kept for comparison.
 pub const HASH_RING_MAX: usize = 8_192;
-/// Every this many indexes, a hash is kept for longer, so that members which lag far behind are compared too.
+/// The hash at every multiple of this index is kept longer, so that far-lagging members can be compared too.
 pub const SPARSE_HASH_STEP: u64 = 1_024;
-/// Such hashes that are kept. A member that lags further behind gets a checkpoint.
+/// Number of those hashes to keep. A member that lags further behind gets a checkpoint.
 pub const SPARSE_HASHES_MAX: usize = 1_024;
 
 /// Records of one owner that two versions of a zone are compared by one with the other; more go through a table.
@@ -139,15 +139,15 @@ pub const UNPUBLISHED_BYTES_MAX: u64 = 8 << 20;
 pub const GROWTH_ACCOUNTS_MAX: usize = 10_000;
 /// Time between two reports of a member of the memory that its zones take.
 pub const MEMORY_REPORT_MS: u64 = 500;
-/// Interval between a member's reports whether its log is short of room on its disk.
+/// Interval between a member's reports on whether its log is short of room.
 pub const DISK_REPORT_MS: u64 = 500;
-/// How long such a report counts.
+/// How long such a report is valid.
 pub const DISK_FRESH_MS: u64 = 4 * DISK_REPORT_MS;
 /// Number of bytes of a join token's digest in the token's id.
 pub const TOKEN_ID_OCTETS: usize = 6;
 /// Interval between a member's reports of its clock.
 pub const CLOCK_REPORT_MS: u64 = 1_000;
-/// How long such a report counts.
+/// How long such a report is valid.
 pub const CLOCK_FRESH_MS: u64 = 10 * CLOCK_REPORT_MS;
 /// Largest difference between a member's clock and the median of all, and between entry times and the clocks. TSIG
 /// allows 300 s (RFC 8945 10).
@@ -232,15 +232,16 @@ pub const START_STALE_AFTER_MS: u64 = 5_000;
 pub const START_BEHIND_AFTER_MS: u64 = 15_000;
 /// Time between two reports of the leader (commit index, state hash, time).
 pub const REPORT_MS: u64 = 50;
-/// Reports of which one compares the state at an index that all members have reached.
+/// The number of reports per comparison of the state at an index that all members have reached.
 pub const REPORTS_PER_COMPARISON: u64 = 20;
 /// Milliseconds within which a member answered that the leadership is handed to: four reports, less than raft waits for
 /// one that does not take it.
 pub const SUCCESSOR_HEARD_MS: u64 = 4 * REPORT_MS;
 /// How long a member may answer for zones of `ack = all-live` after it asked the leader whether it may.
 pub const LEASE_MS: u64 = 1_000;
-/// By how much the wall clock and the monotonic clock may differ about the length of a lease. They differ by more on a
-/// machine that was paused, once its wall clock is corrected. The leader waits so much longer than a lease.
+/// Largest difference between the wall clock and the monotonic clock over the length of a lease. The difference is
+/// larger on a machine that was paused, once its wall clock is corrected. The leader waits this much longer than a
+/// lease.
 pub const LEASE_CLOCK_STEP_MS_MAX: u64 = LEASE_MS / 10;
 /// Questions for a lease that a member remembers: one a report, for as long as an answer is good.
 pub const LEASES_ASKED_MAX: usize = (2 * LEASE_MS / REPORT_MS) as usize;

@@ -288,11 +288,11 @@ pub(crate) const AUDIT_LINE_BYTES_MAX: usize = 8 << 10;
 pub(crate) const AUDIT_PAUSE_MS: u64 = 20;
 /// Maximum number of work items that the audit log's thread takes before it writes to the file.
 pub(crate) const AUDIT_BATCH_MAX: usize = 4096;
-/// Interval at which a writer on a full disk tries again.
+/// Interval between the attempts of a write on a full disk.
 pub(crate) const DISK_FULL_RETRY_MS: u64 = 500;
-/// Bytes that a node reserves on its disk for a start while the disk is full: a segment of the log, and as much again.
+/// Bytes that a node reserves for a start on a full disk: twice the size of a log segment.
 pub(crate) const RESERVE_BYTES: u64 = 32 << 20;
-/// Interval at which a node without its reserve checks whether there is room for it.
+/// Interval at which a node without its reserve checks for room for the reserve.
 pub(crate) const RESERVE_LOOK_MS: u64 = 5_000;
 /// Time after which what was written to the audit log is on the disk.
 pub(crate) const AUDIT_SYNC_MS: u64 = 1_000;
@@ -363,11 +363,11 @@ pub(crate) const PEER_QUESTIONS_MAX: usize = 32;
 pub(crate) const PEER_VOUCH_MS: u64 = 1_000;
 /// Time limit for a member to connect to an address that another member announces.
 pub(crate) const PEER_DIAL_BACK_MS: u64 = 1_500;
-/// Bytes of an event of the kernel that are read (its own limit is 2 KiB of variables, and a path).
+/// Maximum bytes to read of a kernel event. The kernel's own limit is 2 KiB of variables, and a path.
 pub(crate) const UEVENT_BYTES_MAX: usize = 8 << 10;
-/// Pause between two rounds in which a node tells the members of the old cluster that it is superseded.
+/// Pause between two rounds in which a node notifies the members of the old cluster that it is superseded.
 pub(crate) const SUPERSEDES_EVERY: Duration = Duration::from_secs(2);
-/// The longest id of a cluster in text.
+/// Maximum length of a cluster id as text.
 pub(crate) const SUPERSEDED_TEXT_BYTES_MAX: usize = 64;
 /// Time limit for a member's answer to an announcement.
 pub(crate) const ANNOUNCE_MS: u64 = PEER_HANDSHAKE_MS;
@@ -480,31 +480,32 @@ pub(crate) const ZONES_HELD_SHARE: u64 = 8;
 pub(crate) const KEY_GROWTH_SHARE: u64 = 4;
 /// Bytes that zones have copied since the last look from which on they are not quiet.
 pub(crate) const ZONES_QUIET_BYTES: u64 = 8 << 20;
-/// Members that a node answers at the same time about damaged logs: each of them makes it read its whole log.
+/// Maximum number of members to which a node sends parts of its log at the same time. Each makes it read its whole log.
 pub(crate) const REPAIR_SESSIONS_MAX: usize = 2;
-/// Time in which a question about a damaged log must follow the one before, and be answered: a long log is read first.
+/// Time limit for the next question about a damaged log, and for its answer. The answering node may first read a long
+/// log.
 pub(crate) const REPAIR_IDLE_MS: u64 = 60_000;
 /// Bytes of one part of a checkpoint that replaces a damaged one.
 pub(crate) const REPAIR_PART_BYTES: usize = 1 << 20;
-/// Bytes of such a checkpoint.
+/// Maximum size of that checkpoint.
 pub(crate) const REPAIR_CHECKPOINT_BYTES_MAX: u64 = 64 << 30;
 /// Pause between two rounds in which a node asks all members for parts of its log.
 pub(crate) const REPAIR_ROUND_MS: u64 = 1_000;
-/// Rounds in which all members answer and none can help, until a node gives up.
+/// A node gives up after so many rounds in which all members answer and none can help.
 pub(crate) const REPAIR_ROUNDS_MAX: u32 = 5;
-/// How often a node logs which members it waits for while it is being repaired.
+/// Interval between log lines that name the members that a node under repair waits for.
 pub(crate) const REPAIR_TOLD_MS: u64 = 30_000;
-/// Bytes of the file that lists the members.
+/// Maximum bytes of the file that lists the members.
 pub(crate) const MEMBERS_FILE_BYTES_MAX: u64 = 1 << 20;
-/// Seconds between two scrubs of log and checkpoints, unless the configuration has another number.
+/// Default number of seconds between two scrubs of log and checkpoints.
 pub(crate) const SCRUB_INTERVAL_S: u64 = 7 * 24 * 3_600;
-/// A scrub is delayed by up to the interval divided by this, so that the nodes do not all read at the same time.
+/// A scrub is delayed by up to the interval divided by this number, so that the nodes do not all read at the same time.
 pub(crate) const SCRUB_JITTER_SHARE: u64 = 7;
 /// Bytes that a scrub reads per second.
 pub(crate) const SCRUB_BYTES_PER_SECOND: u64 = 8 << 20;
-/// A damaged place is checked again after this time: the file may have been written or recycled meanwhile.
+/// Pause before a damaged place is checked again. The file may have been written or recycled meanwhile.
 pub(crate) const SCRUB_AGAIN_MS: u64 = 2_000;
-/// How often a node checks whether the next scrub is due.
+/// Interval between checks whether the next scrub is due.
 pub(crate) const SCRUB_LOOK_MS: u64 = 1_000;
-/// Bytes of the file that has the time of the last scrub.
+/// Maximum bytes of the file with the time of the last scrub.
 pub(crate) const SCRUBBED_BYTES_MAX: u64 = 64;

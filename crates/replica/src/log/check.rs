@@ -1,4 +1,4 @@
-//! Checks one file of the log while the log is in use: record by record, with little memory.
+//! Checks one file of the log while the log is in use, record by record and with little memory.
 
 use super::OpenError;
 use super::damage::{Damage, LogDamage};
@@ -8,7 +8,7 @@ use super::segment::{check_chain, segment_number};
 use super::vote::{VOTE_FILE, VoteFile};
 use crate::disk::{DiskError, DiskRead};
 
-/// What is wrong in a file of the log.
+/// Returns the damage in a file of the log.
 ///
 /// # Errors
 /// [`DiskError`].
@@ -19,7 +19,7 @@ pub(crate) fn check_file(disk: &dyn DiskRead, file: &str) -> Result<Vec<LogDamag
     let Some(number) = segment_number(file) else { return Ok(Vec::new()) };
     let mut window = Window { disk, file, start: 0, octets: Vec::new() };
     let (mut at, mut found) = (0, Vec::new());
-    // Where bytes begin that are no record, and the record before this place, if it is intact.
+    // The offset at which unreadable bytes begin, and the header of the record before them, if it is intact.
     let (mut unreadable, mut previous) = (None, None::<Header>);
     let damage = |offset: u64, what| LogDamage { file: file.to_owned(), offset, what };
     loop {
@@ -68,7 +68,7 @@ fn check_votes(disk: &dyn DiskRead) -> Result<Vec<LogDamage>, DiskError> {
     }
 }
 
-/// A part of a file in memory.
+/// The part of a file that is in memory.
 struct Window<'d> {
     disk: &'d dyn DiskRead,
     file: &'d str,
@@ -77,7 +77,7 @@ struct Window<'d> {
 }
 
 impl Window<'_> {
-    /// Bytes of the file; fewer at its end.
+    /// Returns `len` bytes of the file, or fewer at its end.
     fn get(&mut self, at: u64, len: usize) -> Result<&[u8], DiskError> {
         let is_held = at >= self.start && at - self.start + len as u64 <= self.octets.len() as u64;
         if !is_held {

@@ -2,11 +2,12 @@
 
 /// Octets that a disk writes whole or not at all.
 pub const SECTOR_BYTES: usize = 512;
-/// The largest physical block that writes of the log are aligned to. Disks with larger ones do not write in place.
+/// The largest physical block to which the log aligns its writes. On a disk with larger blocks, writes are not aligned.
 pub const BLOCK_BYTES_MAX: u64 = 4096;
 /// Octets of a segment, unless one record needs more.
 pub const SEGMENT_BYTES: u64 = 16 << 20;
-/// A member proposes nothing if less than a segment divided by this is left, and the disk has no room for the next one.
+/// If the disk has no room for the next segment, a member stops proposing when less than this fraction (one divided by
+/// this number) of its segment is left.
 pub const SEGMENT_KEPT_SHARE: u64 = 4;
 /// Zeroed segments that wait for use.
 pub const SPARE_SEGMENTS_MAX: usize = 4;
@@ -52,5 +53,5 @@ pub const CHECKPOINT_DUE_BYTES: u64 = 256 << 20;
 pub const REPAIR_ANSWER_BYTES_MAX: usize = 1 << 20;
 /// Entries in one answer about a damaged log.
 pub const REPAIR_ANSWER_ENTRIES_MAX: usize = 65_536;
-/// Bytes of entries that members may replace in a damaged log. They are held in memory until the log is written anew.
+/// Bytes of entries in a damaged log that members may replace. They stay in memory until the new log is written.
 pub const REPAIR_BYTES_MAX: usize = 256 << 20;

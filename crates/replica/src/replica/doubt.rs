@@ -73,7 +73,7 @@ struct Said {
 }
 
 impl Doubt {
-    /// About the end of a log that this disk lost. `index` is the last entry that may have been there.
+    /// A doubt about the end of a log that this disk lost. `index` is the last entry that may have been there.
     pub(crate) const fn of_end(term: u64, index: u64) -> Self {
         Self { term, index, is_diverged: false, is_torn: true }
     }

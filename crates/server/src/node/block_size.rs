@@ -1,4 +1,4 @@
-//! The physical block of the disk below a directory: what a loss of power during a write can spoil.
+//! The physical block size of the disk below a directory. A loss of power during a write can spoil a whole block.
 
 use replica::log::limits::{BLOCK_BYTES_MAX, SECTOR_BYTES};
 use std::os::unix::fs::MetadataExt;
@@ -7,14 +7,15 @@ use std::path::{Path, PathBuf};
 /// Where the kernel lists block devices by number.
 const DEVICES: &str = "/sys/dev/block";
 
-/// Bytes of a physical block of the disk below a directory. If the disk does not report them, the largest are assumed.
+/// Bytes of a physical block of the disk below a directory. If the disk does not report its size, the largest is
+/// assumed.
 pub(crate) fn of_directory(dir: &Path) -> u64 {
     let device = std::fs::metadata(dir).map(|metadata| (libc::major(metadata.dev()), libc::minor(metadata.dev())));
     let bytes = device.ok().and_then(|device| of_device(Path::new(DEVICES), device));
     bytes.map_or(BLOCK_BYTES_MAX, usable)
 }
 
-/// What a device says, or the disk of which it is a partition.
+/// The size that a device reports, or the disk that contains the partition.
 fn of_device(devices: &Path, (major, minor): (u32, u32)) -> Option<u64> {
     let device: PathBuf = std::fs::canonicalize(devices.join(format!("{major}:{minor}"))).ok()?;
     let text = [Some(device.as_path()), device.parent()]
@@ -24,7 +25,7 @@ fn of_device(devices: &Path, (major, minor): (u32, u32)) -> Option<u64> {
     text.trim().parse().ok()
 }
 
-/// The size that the log can align to. Disks with larger blocks than that do not write them in place.
+/// Limits the size to the largest that the log can align to. Disks with larger blocks do not write them in place.
 fn usable(bytes: u64) -> u64 {
     let is_usable = bytes.is_power_of_two() && (SECTOR_BYTES as u64..=BLOCK_BYTES_MAX).contains(&bytes);
     if is_usable { bytes } else { BLOCK_BYTES_MAX }
@@ -57,15 +58,15 @@ mod tests {
         assert_eq!(of_directory(Path::new("/proc")), 4096);
     }
 
-    /// Time of durable writes as the log makes them for one small update at a time, without and with padding
+    /// Measures durable writes of one small update at a time, without and with padding
     /// (docs/decisions/0027-physical-blocks.md): `cargo test --release -p catamaran-server cost_of_padding -- --ignored
-    /// --nocapture`. `TMPDIR` names the disk.
+    /// --nocapture`. `TMPDIR` selects the disk.
     #[test]
     #[ignore = "measures time"]
     fn cost_of_padding() {
         const RECORDS: u64 = 2_000;
         for round in 0..5 {
-            // A record and its seal, and the same with padding.
+            // The sizes of a record with its seal, without and with padding.
             for bytes in [1_024, 4_096] {
                 let dir = crate::test_dir("padding");
                 let file = || "log".to_owned();
@@ -78,7 +79,7 @@ mod tests {
                     writer.execute_all(&[write, DiskOp::Sync { file: file() }]).unwrap();
                 }
                 let seconds = start.elapsed().as_secs_f64();
-                println!("round {round}: {bytes} bytes a write, {:.0} writes/s", RECORDS as f64 / seconds);
+                println!("round {round}: {bytes} bytes per write, {:.0} writes/s", RECORDS as f64 / seconds);
             }
         }
     }

@@ -20,12 +20,12 @@ use replica::{OpenError, Replica, ReplicaConfig, log};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-/// Why a replica is not open.
+/// Why a replica could not be opened.
 #[derive(Debug)]
 pub(super) enum NotOpened {
     /// Its log or checkpoint is damaged. Other members may have the damaged part.
     Damaged(Problem),
-    /// Anything else.
+    /// Any other reason.
     Failed(Problem),
 }
 
@@ -54,7 +54,7 @@ pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, NotO
         return Err(problem.into());
     }
     if disk.list().map_err(|error| failed(error.to_string()))?.is_empty() {
-        return Err(failed("the directory is empty, and this node has had data and has voted".into())
+        return Err(failed("the directory is empty, but this node has had data and has voted".into())
             .hint(GONE)
             .into());
     }
@@ -91,7 +91,7 @@ pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, NotO
     })
 }
 
-/// Whether a part of the data is damaged or missing that another member may have.
+/// Whether the data is damaged or missing and another member may have the missing part.
 pub(crate) fn is_damage(error: &OpenError) -> bool {
     match error {
         OpenError::Log(log::OpenError::Damage(damage)) => !matches!(damage.what, Damage::Version(_) | Damage::Foreign),

@@ -1,4 +1,4 @@
-//! Reads all segments of a damaged log and keeps what is intact.
+//! Reads all segments of a damaged log and keeps the intact part.
 
 use super::super::damage::{Damage, LogDamage};
 use super::super::limits::SECTOR_BYTES;
@@ -18,22 +18,22 @@ pub(super) struct Found {
     pub(super) wrong_bit: Option<usize>,
 }
 
-/// What is left of the last record that was written, if it is not intact.
+/// The state of the last written record, if it is not intact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tail {
     /// The log ends with an intact header.
     Intact,
-    /// One sector cannot be read, and nothing follows. An acknowledged record of one sector with entries has a seal
-    /// behind it, so this one held no entries, or was never acknowledged.
+    /// One sector cannot be read, and nothing follows. An acknowledged one-sector record with entries has a seal after
+    /// it. So this record held no entries or was never acknowledged.
     NoEntries,
-    /// It may have held entries. Nothing is known about them.
+    /// The record may have held entries. Nothing is known about them.
     Unknown,
 }
 
-/// All that can be read.
+/// All readable records.
 #[derive(Debug)]
 pub(super) struct Survey {
-    /// In the order in which they were written.
+    /// The records, in the order in which they were written.
     pub(super) found: Vec<Found>,
     pub(super) tail: Tail,
     pub(super) findings: Vec<LogDamage>,
@@ -42,10 +42,10 @@ pub(super) struct Survey {
 }
 
 impl Survey {
-    /// Reads the segments. `newest` is the segment that surely held a record.
+    /// Reads the segments. `newest` is a segment that certainly held a record.
     ///
     /// # Errors
-    /// [`OpenError`]: the disk cannot be read, or holds records of another member, cluster or format.
+    /// [`OpenError`]: the disk cannot be read, or has records of another member, cluster or format.
     pub(super) fn of(disk: &dyn DiskRead, id: LogId, newest: u64) -> Result<Self, OpenError> {
         let files = disk.list()?;
         let segments: BTreeMap<u64, u64> =
@@ -67,8 +67,8 @@ impl Survey {
         let file = segment_file(number);
         let octets = disk.read(&file, 0, usize::try_from(bytes).unwrap_or(usize::MAX))?;
         let note = |at: usize, what| LogDamage { file: file.clone(), offset: at as u64, what };
-        // Sectors behind the last intact header of this segment that are not zero and open no record; where the record
-        // behind that header begins; and whether the first of these sectors is there.
+        // `unreadable` counts nonzero sectors after the last intact header that begin no record. `end` is the offset of
+        // the record after that header. `is_adjacent` is true if the first unreadable sector is at `end`.
         let (mut at, mut unreadable) = (0, 0);
         let (mut end, mut is_adjacent) = (0, true);
         while let Some(sector) = octets.get(at..at + SECTOR_BYTES) {
@@ -104,17 +104,17 @@ impl Survey {
         }
         self.tail = match unreadable {
             0 if self.found.last().is_some_and(|last| last.header.segment == number) => Tail::Intact,
-            // A segment that was made and not written to yet.
+            // A segment that was created but not written to yet.
             0 => self.tail,
             1 if is_adjacent => Tail::NoEntries,
-            // The first sectors of a longer record may be lost as zeros.
+            // The first sectors of a longer record may be lost and read as zeros.
             _ => Tail::Unknown,
         };
         Ok(())
     }
 
-    /// The header in the first of these sectors with one bit put right, so that it fits its checksum, the record before
-    /// it, and its own body. All three never match by chance.
+    /// Returns the header in the first of these sectors with one bit corrected. The result must match its checksum, the
+    /// record before it, and its own body. All three never match by chance.
     fn corrected(&self, octets: &[u8], at: usize) -> Option<(Header, usize)> {
         let previous = &self.found.last()?.header;
         if at != 0 && previous.offset + previous.disk_bytes() != at as u64 {
@@ -137,7 +137,7 @@ impl Survey {
         None
     }
 
-    /// Drops the records of segments that the log no longer needs.
+    /// Removes the records of segments that the log no longer needs.
     fn forget_old(&mut self) {
         let oldest = self.found.last().map_or(0, |last| last.header.oldest_segment);
         self.found.retain(|found| found.header.segment >= oldest);
@@ -169,8 +169,8 @@ impl Survey {
     }
 }
 
-/// Whether the one record between these two is the seal of the first. All that a seal says follows from the record
-/// before it, and the record after it has its checksum.
+/// Whether exactly one record is missing between these two and it is the seal of the first. A seal's contents follow
+/// from the record before it, and the record after it has its checksum.
 pub(super) fn is_seal_between(previous: &Header, next: &Header) -> bool {
     if next.number != previous.number + 2 {
         return false;

@@ -1,4 +1,4 @@
-//! Damaged logs are put right from intact ones, and nothing else is taken for what is missing.
+//! Damaged logs are repaired from intact ones, and only the missing entries are accepted.
 
 use super::super::record::decode_header;
 use super::super::segment::segment_number;
@@ -8,7 +8,7 @@ use crate::log::limits::SECTOR_BYTES;
 use crate::log::{Log, LogConfig, OpenError};
 use crate::testing::MemoryDisk;
 
-/// A log of several segments: records of one sector and of many, and entries that a later term replaced.
+/// A log of several segments: short and long records, and entries that a later term replaced.
 fn settled() -> Machine {
     let mut machine = Machine::create(LogConfig { segment_bytes: 4096, ..small_config() });
     let appended = [(1, 2, 10), (3, 6, 300), (5, 8, 700), (9, 10, 20), (11, 14, 400), (13, 16, 30), (17, 20, 300)];
@@ -40,7 +40,7 @@ fn records(disk: &MemoryDisk) -> Vec<(String, usize, Header)> {
     found
 }
 
-/// Asks these members until nothing is missing; whether that was reached.
+/// Asks these members until no entry is missing. Returns whether that succeeded.
 fn heal(salvage: &mut Salvage, disk: &MemoryDisk, peers: &[&MemoryDisk]) -> bool {
     let checkpoint = salvage.checkpoint();
     for _ in 0..100 {
@@ -61,7 +61,7 @@ fn heal(salvage: &mut Salvage, disk: &MemoryDisk, peers: &[&MemoryDisk]) -> bool
             return false;
         }
     }
-    panic!("it never ends")
+    panic!("the repair does not end")
 }
 
 fn write(salvage: &Salvage, disk: &MemoryDisk) -> MemoryDisk {
@@ -84,7 +84,7 @@ fn assert_same(disk: MemoryDisk, machine: &Machine, what: &str) {
     let (state, before) = (opened.log.hard_state().clone(), machine.log.hard_state());
     assert_eq!((state.term, state.vote), (before.term, before.vote), "{what}");
     assert!((opened.log.checkpoint().index..=before.commit).contains(&state.commit), "{what}: {state:?}");
-    // It goes on, and what it writes is read again.
+    // The log can be appended to, and the new entries can be read after a restart.
     let last = opened.log.last_index();
     let term = opened.log.hard_state().term;
     opened.log.append(entries(last + 1..=last + 2, term, 40), None, 99);
@@ -181,8 +181,8 @@ fn a_record_that_all_members_lost_is_given_up_only_at_the_end_and_uncommitted() 
     assert!(!heal(&mut salvage, &disk, &[&disk]));
     let wants = salvage.wants(&disk, &salvage.checkpoint()).unwrap();
     assert_eq!(wants.iter().map(|ask| (ask.first, ask.last)).collect::<Vec<_>>(), [(7, 8)]);
-    assert!(!salvage.give_up(&wants[0]), "entry 7 is committed");
-    // The last node of a cluster takes what it can read, and says what is lost.
+    assert!(!salvage.give_up(&wants[0]), "gave up the committed entry 7");
+    // The last node of a cluster keeps the readable part and reports the lost entries.
     assert_eq!(salvage.cut(&disk, &salvage.checkpoint()).unwrap(), Some((7, 20)));
     let (cut, _) = Machine::open(write(&salvage, &disk), small_config()).unwrap();
     assert_eq!(cut.contents().entries, machine.contents().entries[..6]);
@@ -197,7 +197,7 @@ fn a_record_that_all_members_lost_is_given_up_only_at_the_end_and_uncommitted() 
     assert_eq!(salvage.doubt(), Some(Doubt { term: 9, index: 24, is_diverged: false, is_torn: true }));
     let (opened, _) = Machine::open(write(&salvage, &disk), small_config()).unwrap();
     assert_eq!((opened.log.last_index(), opened.log.hard_state().vote), (20, 1));
-    // The member that has the record gives it, although nobody knows whether it is committed.
+    // A member that has the record provides it, although it is unknown whether the record is committed.
     let mut salvage = Salvage::examine(&disk).unwrap();
     assert!(heal(&mut salvage, &disk, &[&machine.disk]));
     assert_same(write(&salvage, &disk), &machine, "the last record");
@@ -224,7 +224,7 @@ fn a_wrong_replacement_is_refused() {
         if has_checksum {
             assert_eq!(salvage.take(&ask, answer(20, true, other.clone())), Err(Refused::Checksum));
         } else {
-            // Another branch of the log: neither its commit index nor the entry after the gap shows that it is ours.
+            // Another branch of the log. Neither its commit index nor the entry after the gap shows that it matches.
             assert_eq!(salvage.take(&ask, answer(ask.first - 1, false, other.clone())), Err(Refused::Unproven));
         }
         assert_eq!(salvage.take(&ask, answer(20, true, Vec::new())), Err(Refused::Empty));
@@ -257,7 +257,7 @@ fn a_stale_branch_before_the_gap_does_not_go_on_with_committed_entries() {
     stale.disk.flip(file, at * 8 + HEADER_BITS + 40);
     let mut salvage = Salvage::examine(&stale.disk).unwrap();
     assert!(!heal(&mut salvage, &stale.disk, &[&healthy.disk]));
-    // Without a checksum the commit index alone would not do either.
+    // Without a checksum the commit index alone is not enough.
     salvage.pins.clear();
     assert!(!heal(&mut salvage, &stale.disk, &[&healthy.disk]));
     let ask = salvage.wants(&stale.disk, &salvage.checkpoint()).unwrap()[0];
@@ -268,7 +268,7 @@ fn a_stale_branch_before_the_gap_does_not_go_on_with_committed_entries() {
 fn a_record_whose_first_sector_is_lost_leaves_a_doubt() {
     let mut machine = settled();
     let peer = machine.disk.clone();
-    // Two sectors, so there is no seal behind it.
+    // The record has two sectors, so no seal follows it.
     machine.log.append(entries(21..=22, 9, 300), Some(&hard_state(9, 1, 20)), 50);
     machine.settle();
     let all = records(&machine.disk);
@@ -276,8 +276,8 @@ fn a_record_whose_first_sector_is_lost_leaves_a_doubt() {
     assert_eq!((header.first, header.last, header.disk_bytes()), (21, 22, 2 * SECTOR_BYTES as u64));
     machine.disk.zero_sector(file, *at);
     let (_, repairs) = Log::open(&machine.disk, small_config()).unwrap();
-    assert!(!repairs.is_empty(), "on its own this is a torn tail");
-    // With damage elsewhere the log is repaired, and the record may have been acknowledged all the same.
+    assert!(!repairs.is_empty(), "without other damage this is a torn tail");
+    // With damage elsewhere the log is repaired. The record may still have been acknowledged.
     let (file, at, _) = all.iter().rfind(|(_, _, header)| header.first == 7 && header.entry_count > 0).unwrap();
     machine.disk.flip(file, at * 8 + HEADER_BITS + 40);
     let mut salvage = Salvage::examine(&machine.disk).unwrap();

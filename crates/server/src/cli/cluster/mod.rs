@@ -378,7 +378,7 @@ fn upgrade(target: &Target) -> Result<(), Problem> {
     let done: DoneJson = serde_json::from_slice(&done.body)
         .map_err(|error| Problem::new(Exit::Failed, "the answer cannot be read", error))?;
     let levels = client.nodes().iter().filter_map(|&node| client.status(node, false).ok());
-    // A node that lags still shows the previous level.
+    // A lagging node may still report the previous level.
     let level = levels.map(|of| of.feature_level).max();
     let level = level.map_or_else(|| "the newest".to_owned(), |level| level.to_string());
     let said = if done.changed { "the cluster is now at feature level" } else { "the cluster was already at" };
