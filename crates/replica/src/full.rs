@@ -31,7 +31,7 @@ pub(crate) struct FullDisk {
     members: BTreeMap<NodeId, (bool, u64)>,
     /// The last report of this member: the leader that got it, the term, whether the log was short of room, and the
     /// time.
-    told: Option<(NodeId, u64, bool, u64)>,
+    last_report: Option<(NodeId, u64, bool, u64)>,
 }
 
 impl Replica {
@@ -93,11 +93,11 @@ impl Replica {
     fn report_room(&mut self) {
         let Some(leader) = self.driver.leader() else { return };
         let (term, is_short, now_ms) = (self.driver.term(), self.is_short_of_room(), self.now.monotonic_ms);
-        let is_told = |(to, of, what, at_ms): (NodeId, u64, bool, u64)| {
+        let is_recent = |(to, of, what, at_ms): (NodeId, u64, bool, u64)| {
             (to, of, what) == (leader, term, is_short) && now_ms < at_ms + DISK_REPORT_MS
         };
-        if !self.full.told.is_some_and(is_told) {
-            self.full.told = Some((leader, term, is_short, now_ms));
+        if !self.full.last_report.is_some_and(is_recent) {
+            self.full.last_report = Some((leader, term, is_short, now_ms));
             self.send(leader, &Frame::Disk { is_short });
         }
     }

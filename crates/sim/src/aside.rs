@@ -66,10 +66,10 @@ impl Simulation {
         let index = log.checkpoint().index;
         let is_newest = |file: &String| Backup::open(&disk, file).is_ok_and(|backup| backup.index() == index);
         let (file, bytes) = disk.list().ok()?.into_iter().find(|(file, _)| is_newest(file))?;
-        let octets = disk.read(&file, 0, bytes as usize).ok()?;
+        let data = disk.read(&file, 0, bytes as usize).ok()?;
         let mut copy = MemoryDisk::default();
         copy.execute(&DiskOp::Create { file: "backup".into(), zeroed_bytes: 0 });
-        copy.execute(&DiskOp::Write { file: "backup".into(), offset: 0, octets });
+        copy.execute(&DiskOp::Write { file: "backup".into(), offset: 0, octets: data });
         Some((copy, "backup".into()))
     }
 

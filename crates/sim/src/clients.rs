@@ -19,7 +19,7 @@ use wire::number::Rcode;
 use wire::parse::{Parsed, parse_request};
 use zone::ZoneId;
 
-/// How often a client sends the same octets before it gives up; one that probes a member never does.
+/// How often a client sends the same bytes before it gives up; one that probes a member never does.
 const TRIES_MAX: u32 = 6;
 /// How long a client waits for a response.
 const WAIT_US: (u64, u64) = (400_000, 3_200_000);

@@ -48,11 +48,11 @@ impl Promised {
 
     /// Whether the member does not know what it lacks when it opens this log after the damage.
     fn is_lost_silently(&self, after: &Log, repairs: &[Repair]) -> bool {
-        let told = repairs.iter().find_map(|repair| match repair {
+        let torn = repairs.iter().find_map(|repair| match repair {
             Repair::TailCut { record, .. } => Some(*record),
             Repair::VoteCopy => None,
         });
-        let is_told = match told {
+        let is_known = match torn {
             Some(TornRecord::Unknown) => true,
             Some(TornRecord::Entries { last }) => last.index >= self.last.1,
             Some(TornRecord::Empty) | None => false,
@@ -60,7 +60,7 @@ impl Promised {
         let hard = after.hard_state();
         let keeps_vote =
             hard.term > self.term || (hard.term == self.term && (self.vote == 0 || hard.vote == self.vote));
-        !keeps_vote || (after.last_index() < self.last.1 && !is_told)
+        !keeps_vote || (after.last_index() < self.last.1 && !is_known)
     }
 }
 
@@ -132,19 +132,19 @@ impl Simulation {
         let Self { machines, faults_rng: rng, .. } = self;
         let disk = machines.get_mut(&id).expect("it was looked at").disk.contents();
         let used = |disk: &MemoryDisk, file: &str| {
-            let octets = disk.octets(file).unwrap_or_default();
-            octets
+            let bytes = disk.octets(file).unwrap_or_default();
+            bytes
                 .iter()
-                .rposition(|octet| *octet != 0)
-                .map_or(0, |last| (last + 1).div_ceil(SECTOR).min(octets.len() / SECTOR))
+                .rposition(|byte| *byte != 0)
+                .map_or(0, |last| (last + 1).div_ceil(SECTOR).min(bytes.len() / SECTOR))
         };
         let files = disk.list().unwrap_or_default().into_iter().map(|(file, _)| file);
         let files: Vec<_> = files.map(|file| (used(disk, &file), file)).filter(|(sectors, _)| *sectors > 0).collect();
         let Some((sectors, file)) = rng.pick(&files) else { return false };
         let is_tail = rng.happens(TAIL_PPM);
         let sector = if is_tail { *sectors as u64 - 1 } else { rng.below(*sectors as u64) } as usize;
-        let octets = disk.octets(file).unwrap_or_default();
-        let old = octets[sector * SECTOR..][..SECTOR].to_vec();
+        let bytes = disk.octets(file).unwrap_or_default();
+        let old = bytes[sector * SECTOR..][..SECTOR].to_vec();
         let (at, new) = match kind {
             FaultKind::BitFlip => {
                 disk.flip(file, (sector * SECTOR) * 8 + rng.below(SECTOR as u64 * 8) as usize);
@@ -157,7 +157,7 @@ impl Simulation {
                 None => return false,
             },
         };
-        let is_changed = disk.octets(file).is_some_and(|octets| octets[at * SECTOR..][..SECTOR] != new);
+        let is_changed = disk.octets(file).is_some_and(|bytes| bytes[at * SECTOR..][..SECTOR] != new);
         disk.put_sector(file, at * SECTOR, &new);
         is_changed
     }
@@ -241,12 +241,12 @@ impl Simulation {
         }
     }
 
-    /// A member that was given up is no member any more.
+    /// A removed member no longer counts as damaged.
     pub(crate) fn forget_damaged(&mut self, members: &[NodeId]) {
         self.damaged = self.damaged.filter(|damaged| members.contains(&damaged.id));
     }
 
-    /// Whether a log that does not open is that of a damaged disk.
+    /// Whether a log that does not open is on a damaged disk.
     pub(crate) fn is_damage_of(&self, id: NodeId) -> bool {
         self.damaged.is_some_and(|damaged| damaged.id == id) || self.machines[&id].is_gone
     }

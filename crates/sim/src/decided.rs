@@ -1,5 +1,5 @@
-//! A model of the settings without Raft: what the administrator was told about each one. At the end, every member must
-//! hold it.
+//! A model of the settings without Raft. It follows the outcomes of the administrator's commands. At the end, every
+//! member must have the same values.
 //!
 //! A command whose outcome is unknown may take effect at any later time, so the setting that it changes is no longer
 //! checked.
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use wire::name::Name;
 use zone::ZoneId;
 
-/// Something that an administrator decides.
+/// A setting that an administrator changes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Item {
     /// A key: its algorithm, and whether it has two secrets.

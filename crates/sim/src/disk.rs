@@ -148,7 +148,7 @@ impl SimDisk {
         self.disk.is_synced()
     }
 
-    /// Crashes so far that lost something which was not synced: a process sees other octets or names than before.
+    /// Crashes so far that lost something which was not synced: a process sees other bytes or names than before.
     pub fn lost_crashes(&self) -> u64 {
         self.lost_crashes
     }

@@ -243,8 +243,8 @@ mod tests {
         Plan { owner: 0, requires, changes: changes.to_vec() }
     }
 
-    fn text(ttl: u32, octet: u8) -> Change {
-        Change::Add { rtype: Rtype::TXT, ttl, rdata: vec![1, octet] }
+    fn text(ttl: u32, byte: u8) -> Change {
+        Change::Add { rtype: Rtype::TXT, ttl, rdata: vec![1, byte] }
     }
 
     #[test]
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(rcode(Requires::NoRrset(Rtype::TXT)), Rcode::YXRRSET);
         assert_eq!(rcode(Requires::Exactly(Rtype::TXT, vec![1, 1])), Rcode::NXRRSET);
         assert_eq!(rcode(Requires::InUse), Rcode::NOERROR);
-        let delete = |octet| Change::DeleteRecord { rtype: Rtype::TXT, rdata: vec![1, octet] };
+        let delete = |byte| Change::DeleteRecord { rtype: Rtype::TXT, rdata: vec![1, byte] };
         plan(None, &[delete(1), delete(9)]).apply(&mut held);
         assert_eq!(plan(Some(Requires::Exactly(Rtype::TXT, vec![1, 2])), &[]).rcode(&held), Rcode::NOERROR);
         plan(None, &[delete(2), alias, text(60, 3)]).apply(&mut held);

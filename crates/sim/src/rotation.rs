@@ -1,5 +1,5 @@
-//! Rotation of CAs, data keys and pins, step by step as the members' daemons do it, and the upgrade of a member to the
-//! newer of two builds.
+//! Rotates CAs, data keys and pins step by step, as the members' daemons do. Upgrades a member to the newer of two
+//! builds.
 
 use crate::commands::{Drawn, Next};
 use crate::simulation::{Event, Simulation};

@@ -178,7 +178,7 @@ pub(crate) fn main_records() -> Vec<Record> {
     apex_records(MAIN_ZONE, FIRST_SERIAL).into_iter().chain(zeros).collect()
 }
 
-/// The octets of an update, signed at a client's time in seconds since 1970; by the first key with that secret.
+/// The bytes of an update, signed at a client's time in seconds since 1970; by the first key with that secret.
 pub(crate) fn compose(number: u64, kind: &Kind, time_signed: u64, secret: &[u8]) -> Vec<u8> {
     let mark = mark_of(number, kind);
     let builder = UpdateBuilder::new(number as u16, kind.zone().apex.as_ref());

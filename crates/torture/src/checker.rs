@@ -40,8 +40,8 @@ impl Checker {
         }
         let output = command.arg(history).output().map_err(|error| format!("cannot run the checker: {error}"))?;
         if !matches!(output.status.code(), Some(0 | 1)) {
-            let said = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("the checker exited with {}: {}", output.status, said.trim()));
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("the checker exited with {}: {}", output.status, stderr.trim()));
         }
         let answer = parse(&String::from_utf8_lossy(&output.stdout)).ok_or("the checker printed no totals")?;
         if (answer.violations == 0) == output.status.success() {

@@ -231,11 +231,11 @@ impl Exchange<'_> {
         self.socket.set_read_timeout(Some(left)).ok()?;
         let mut response = [0; 4096];
         let (len, from) = self.socket.recv_from(&mut response).ok()?;
-        let heard = self.hear(&response[..len])?;
-        if let Heard::Final(outcome) = heard {
+        let verdict = self.hear(&response[..len])?;
+        if let Heard::Final(outcome) = verdict {
             self.answers.push((from.ip(), outcome));
         }
-        Some(heard)
+        Some(verdict)
     }
 
     fn hear(&self, response: &[u8]) -> Option<Heard> {

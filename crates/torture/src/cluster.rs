@@ -112,10 +112,10 @@ impl<'n> Cluster<'n> {
         let mut arguments: Vec<String> =
             ["join", "--token", token.trim(), "--dir", &dir_text].map(str::to_owned).into();
         arguments.extend(words.into_iter().map(|word| addressed(slot, word)));
-        let said = self.raw_command(&arguments, Some(self.net.node(slot).name()))?;
+        let text = self.raw_command(&arguments, Some(self.net.node(slot).name()))?;
         let id =
-            said.split("joined as node ").nth(1).and_then(|rest| rest.split([';', ' ', '\n']).next()?.parse().ok());
-        let id = id.ok_or_else(|| format!("`join` names no node: {said}"))?;
+            text.split("joined as node ").nth(1).and_then(|rest| rest.split([';', ' ', '\n']).next()?.parse().ok());
+        let id = id.ok_or_else(|| format!("`join` names no node: {text}"))?;
         self.run_new(slot, id, dir)?;
         self.wait(&format!("node {id} to be a voter"), SETTLE, |cluster| {
             let status = cluster.status_of_any()?;
@@ -168,8 +168,8 @@ impl<'n> Cluster<'n> {
         if output.status.success() {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }
-        let said = String::from_utf8_lossy(&output.stderr);
-        Err(format!("catamaran {}: {}: {}", arguments.join(" "), output.status, said.trim()))
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        Err(format!("catamaran {}: {}: {}", arguments.join(" "), output.status, stderr.trim()))
     }
 
     pub(crate) fn slots(&self) -> Vec<usize> {

@@ -17,7 +17,7 @@ pub(crate) fn check_file(disk: &dyn DiskRead, file: &str) -> Result<Vec<LogDamag
         return check_votes(disk);
     }
     let Some(number) = segment_number(file) else { return Ok(Vec::new()) };
-    let mut window = Window { disk, file, start: 0, octets: Vec::new() };
+    let mut window = Window { disk, file, start: 0, bytes: Vec::new() };
     let (mut at, mut found) = (0, Vec::new());
     // The offset at which unreadable bytes begin, and the header of the record before them, if it is intact.
     let (mut unreadable, mut previous) = (None, None::<Header>);
@@ -73,19 +73,19 @@ struct Window<'d> {
     disk: &'d dyn DiskRead,
     file: &'d str,
     start: u64,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 impl Window<'_> {
     /// Returns `len` bytes of the file, or fewer at its end.
     fn get(&mut self, at: u64, len: usize) -> Result<&[u8], DiskError> {
-        let is_held = at >= self.start && at - self.start + len as u64 <= self.octets.len() as u64;
+        let is_held = at >= self.start && at - self.start + len as u64 <= self.bytes.len() as u64;
         if !is_held {
-            self.octets = self.disk.read(self.file, at, len.max(FETCH_BYTES_MAX as usize))?;
+            self.bytes = self.disk.read(self.file, at, len.max(FETCH_BYTES_MAX as usize))?;
             self.start = at;
         }
-        let from = ((at - self.start) as usize).min(self.octets.len());
-        let to = from.saturating_add(len).min(self.octets.len());
-        Ok(&self.octets[from..to])
+        let from = ((at - self.start) as usize).min(self.bytes.len());
+        let to = from.saturating_add(len).min(self.bytes.len());
+        Ok(&self.bytes[from..to])
     }
 }

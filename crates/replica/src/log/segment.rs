@@ -165,8 +165,8 @@ fn sealed_at(bytes: &[u8], id: LogId, number: u64, at: usize, previous: Option<&
 
 /// Describes the torn record at `at`. Its header may be readable. `None` when nothing was written there.
 ///
-/// Only one write is under way at a time. A valid record after an apparently torn one therefore means that the torn one
-/// was synced and later lost, unless the valid record is padding of the same write.
+/// Only one write is in progress at a time. So a valid record after an apparently torn one means that the torn one was
+/// synced and later lost. The exception is a valid record that is padding of the same write.
 fn torn_at(
     octets: &[u8],
     id: LogId,

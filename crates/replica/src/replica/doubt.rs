@@ -29,8 +29,8 @@ pub struct Doubt {
     pub index: u64,
     /// Whether an entry is there and may be another.
     pub is_diverged: bool,
-    /// Whether the doubt is about a torn record that was cut off, or about the end of a log that the disk lost, and no
-    /// leader has contradicted the log.
+    /// Whether no leader has contradicted the log. The doubt is then about a torn record that was cut off, or about the
+    /// end of a log that the disk lost.
     pub is_torn: bool,
 }
 

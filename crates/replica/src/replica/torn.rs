@@ -8,7 +8,7 @@
 //! - The leader of the term has confirmed the log for a second and never contradicted it.
 //! - Every other voter has shown the end of its log, and none of them is behind this log's end. If entries of the torn
 //!   record had been acknowledged, another voter would hold them. If all of them lack them, more disks lost them than
-//!   the cluster can survive. Where one voter holds more, this member votes for logs that are as long as that one.
+//!   the cluster can survive. If a voter's log is longer, this member votes only for logs of at least that length.
 //! Members in doubt report the ends of their logs to each other while they know no leader. So a cluster that lost power
 //! as a whole elects a leader by itself. A voter's report counts only if its term is newer than the record's: then it
 //! accepts no more entries from the record's leader. So a member in doubt that knows no leader enters such a term.
@@ -32,7 +32,7 @@ pub(super) struct Findings {
     /// The leader, its term, and since when it leads in this process's running time.
     led: Option<(NodeId, u64, u64)>,
     /// When this member last reported the end of its log, in this process's running time.
-    told_ms: u64,
+    reported_ms: u64,
     /// The last report to the shell: its time in this process's running time, and the voters it named.
     reported: Option<(u64, Vec<NodeId>)>,
 }
@@ -133,8 +133,8 @@ impl Replica {
         let Some(doubt) = self.torn_doubt() else { return };
         let (now_ms, unled_ms) = (self.lived_ms, self.lived_ms - self.led_ms);
         let findings = &mut self.doubts.findings;
-        if unled_ms >= POSITION_TOLD_MS && now_ms >= findings.told_ms + POSITION_TOLD_MS {
-            findings.told_ms = now_ms;
+        if unled_ms >= POSITION_TOLD_MS && now_ms >= findings.reported_ms + POSITION_TOLD_MS {
+            findings.reported_ms = now_ms;
             // A report from the record's term proves nothing. Other voters learn of the new term from this member.
             let term = findings.newest_term.max(doubt.term.saturating_add(1));
             if self.driver.term() < term {

@@ -116,7 +116,7 @@ fn a_leader_whose_disk_is_full_hands_over_and_nothing_is_refused() {
     assert_eq!(cluster.replica(full).status().counters.disk_full_transfers, 1);
     assert!(cluster.replica(full).is_log_full());
     assert_eq!(updates.send(&mut cluster, full), Some(Verdict::NotProposed));
-    // The full member lags for long. It keeps running, disturbs no other member, and takes no leadership.
+    // The full member lags for long. It keeps running, disturbs no other member, and does not become leader.
     let term = cluster.replica(others[0]).status().term;
     cluster.run(2 * DISK_HUNG_ABORT_MS);
     assert_answers(&cluster);

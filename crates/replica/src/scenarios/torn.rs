@@ -254,8 +254,8 @@ fn a_cluster_that_lost_its_power_elects_a_leader_though_every_log_is_torn() {
 }
 
 /// A voter in the record's term may still receive the record after it has reported the end of its log. Then the leader
-/// sends the record, commits it with the acknowledgement from before the torn write, and loses it in a crash before its
-/// own sync.
+/// sends the record, and commits it with the acknowledgement from before the torn write. In a crash before its own
+/// sync, it loses the record.
 #[test]
 fn a_voter_that_may_still_receive_the_record_has_not_shown_that_it_lacks_it() {
     let mut count = 0;

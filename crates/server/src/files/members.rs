@@ -85,8 +85,8 @@ impl MembersJson {
 
 /// The members in the file; `None` if it cannot be read.
 pub(crate) fn read(dir: &Path) -> Option<Trust> {
-    let octets = read_bounded(&members_of(dir), MEMBERS_FILE_BYTES_MAX).ok()?;
-    serde_json::from_slice::<MembersJson>(&octets).ok()?.into_trust()
+    let bytes = read_bounded(&members_of(dir), MEMBERS_FILE_BYTES_MAX).ok()?;
+    serde_json::from_slice::<MembersJson>(&bytes).ok()?.into_trust()
 }
 
 #[cfg(test)]

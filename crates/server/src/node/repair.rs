@@ -143,8 +143,9 @@ impl<'c> Repair<'c> {
             if is_due {
                 asked_all = Instant::now();
             }
-            let asked = self.others.iter().filter(|member| is_due || !helpless.contains(&member.id)).cloned().collect();
-            let mut round = runtime.block_on(self.ask_all(asked, &wants));
+            let to_ask =
+                self.others.iter().filter(|member| is_due || !helpless.contains(&member.id)).cloned().collect();
+            let mut round = runtime.block_on(self.ask_all(to_ask, &wants));
             if round.is_better {
                 rounds = 0;
                 helpless.clear();
@@ -252,8 +253,8 @@ impl<'c> Repair<'c> {
             return Ok(());
         }
         let missing = missing(self.checkpoint.is_some(), wants);
-        let nobody = if self.others.is_empty() { "there is no other node" } else { "no other node has that part" };
-        let why = format!("{}; {missing}, and {nobody}", damaged.why);
+        let others = if self.others.is_empty() { "there is no other node" } else { "no other node has that part" };
+        let why = format!("{}; {missing}, and {others}", damaged.why);
         let problem = Problem::new(Exit::Quarantined, &damaged.what, why).at(self.config.dir.display());
         Err(problem.hint(BEYOND_REPAIR))
     }

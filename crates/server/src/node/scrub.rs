@@ -115,8 +115,8 @@ impl Scrub {
     }
 
     fn read_last(&self) -> u64 {
-        let octets = read_bounded(&scrubbed_of(&self.dir), SCRUBBED_BYTES_MAX).unwrap_or_default();
-        String::from_utf8_lossy(&octets).trim().parse().unwrap_or(0)
+        let bytes = read_bounded(&scrubbed_of(&self.dir), SCRUBBED_BYTES_MAX).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).trim().parse().unwrap_or(0)
     }
 }
 
@@ -151,10 +151,10 @@ impl DiskRead for SlowReads<'_> {
         if let Ok(opened) = File::open(Path::new(&self.scrub.dir).join(file)) {
             forget_cached(&opened, offset, len);
         }
-        let octets = self.inner.read(file, offset, len)?;
-        self.scrub.counters.read_bytes.fetch_add(octets.len() as u64, Relaxed);
-        let pause_us = octets.len() as u64 * 1_000_000 / SCRUB_BYTES_PER_SECOND;
+        let bytes = self.inner.read(file, offset, len)?;
+        self.scrub.counters.read_bytes.fetch_add(bytes.len() as u64, Relaxed);
+        let pause_us = bytes.len() as u64 * 1_000_000 / SCRUB_BYTES_PER_SECOND;
         self.scrub.stop.wait(Duration::from_micros(pause_us));
-        Ok(octets)
+        Ok(bytes)
     }
 }

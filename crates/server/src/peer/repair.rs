@@ -253,8 +253,8 @@ async fn read_frame(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Ve
 }
 
 async fn write_frame(to: &mut (impl AsyncWrite + Unpin), frame: &[u8]) -> io::Result<()> {
-    let mut octets = Vec::with_capacity(frame.len() + 4);
-    append(frame, &mut octets);
-    to.write_all(&octets).await?;
+    let mut bytes = Vec::with_capacity(frame.len() + 4);
+    append(frame, &mut bytes);
+    to.write_all(&bytes).await?;
     to.flush().await
 }

@@ -96,8 +96,8 @@ impl SupersededNode {
         if let Err(error) = mark(&self.data, &why) {
             tracing::error!(%error, "cannot write data.superseded: do not start this node again");
         }
-        let told = write(stream, &result).await.and(stream.shutdown().await);
-        if let Err(error) = told {
+        let sent = write(stream, &result).await.and(stream.shutdown().await);
+        if let Err(error) = sent {
             tracing::debug!(%error, "the new cluster did not get the answer; it will repeat the message");
         }
         log::exit_at_once(Exit::Removed, problem(self.id, &self.data, &why))
@@ -179,9 +179,9 @@ impl Superseder {
         loop {
             for member in self.old.members.iter().filter(|member| member.address != self.own) {
                 let limit = Duration::from_millis(PEER_DIAL_BACK_MS);
-                let told = tokio::time::timeout(limit, self.tell(member)).await;
+                let answer = tokio::time::timeout(limit, self.tell(member)).await;
                 let (node, address) = (node_number(member.id), &member.address);
-                match told.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+                match answer.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
                     Ok(Ok(())) => tracing::warn!(node, address, "a running node of the old cluster now exits"),
                     Ok(Err(why)) => tracing::warn!(node, address, why, "a node of the old cluster keeps running"),
                     Err(error) => tracing::debug!(node, address, %error, "cannot reach a node of the old cluster"),

@@ -1,4 +1,4 @@
-//! The old majority comes back after `cluster recover`: its nodes end, and acknowledge nothing under the same keys.
+//! The old majority comes back after `cluster recover`: its nodes exit, and acknowledge nothing under the same keys.
 
 use crate::support::cluster::{CATAMARAN, Cluster, Scratch, wait_for};
 use crate::support::dns::{Transport, exchange};
@@ -20,7 +20,7 @@ struct Recovered {
 }
 
 impl Recovered {
-    /// Makes it from a node that does not run.
+    /// Makes a new cluster from a node that is not running.
     fn make(scratch: &Scratch, name: &str, from: &str, words: &[&str]) -> (Self, Output) {
         let port = free_ports(3);
         let [dns, peer, api] = [0, 1, 2].map(|offset| SocketAddr::from(([127, 0, 0, 1], port + offset)));
@@ -41,7 +41,7 @@ impl Recovered {
         let mut command = Command::new(CATAMARAN);
         command.args(["serve", "--config", &config]).stdin(Stdio::null()).stderr(Stdio::null());
         self.child = Some(command.spawn().unwrap());
-        wait_for("it to lead", || {
+        wait_for("the new node to lead", || {
             let status = http::get(self.api, "/v1/status").ok()?.json()?;
             (status["leader"] == 1 && status["serving"] == "yes").then_some(())
         });
@@ -68,7 +68,7 @@ fn the_old_majority_ends_when_it_comes_back_after_a_recovery() {
     cluster.settle();
     assert_eq!(cluster.end("TERM"), Some(0));
     let source = config(&cluster, 3).to_str().unwrap().to_owned();
-    // A rehearsal leaves the old cluster as it is.
+    // A rehearsal does not change the old cluster.
     let (_rehearsal, _) = Recovered::make(&scratch, "rehearsal", &source, &["--rehearsal"]);
     assert!([1, 2, 3].iter().all(|id| !mark(&cluster, *id).exists()));
 
@@ -80,7 +80,7 @@ fn the_old_majority_ends_when_it_comes_back_after_a_recovery() {
         assert_eq!(code, Some(REMOVED), "{said}");
         assert!(said.contains(&format!("the cluster of node {id} is superseded")) && said.contains("try:"), "{said}");
     }
-    // On other machines the command reaches no directory: the old majority forms again.
+    // On other machines the command cannot mark the directories. The old majority starts again.
     for id in [1, 2] {
         std::fs::remove_file(mark(&cluster, id)).unwrap();
     }

@@ -9,10 +9,10 @@ fn cut(fault: &mut Fault<'_, '_>, pairs: &[(usize, usize)]) -> Result<String, St
     let net = fault.cluster.net;
     pairs.iter().try_for_each(|(from, to)| net.cut(*from, *to))?;
     let is_open = pairs.first().is_some_and(|(from, to)| net.connects(*from, *to));
-    let held = fault.hold();
+    let result = fault.hold();
     net.heal()?;
     fault.note("healed");
-    held?;
+    result?;
     if is_open {
         return Err("the fault did not happen: a connection opened during the cut".into());
     }

@@ -13,13 +13,13 @@ fn full(fault: &mut Fault<'_, '_>, slots: &[usize]) -> Result<String, String> {
     for slot in slots {
         fault.cluster.disk(*slot)?.fill()?;
     }
-    let held = fault.hold().and_then(|()| fault.hold());
+    let result = fault.hold().and_then(|()| fault.hold());
     let is_full = slots.iter().all(|slot| fault.cluster.disks[slot].is_full());
     for slot in slots {
         fault.cluster.disk(*slot)?.make_room();
     }
     fault.note("there is room again");
-    held?;
+    result?;
     if !is_full {
         return Err("the fault did not happen: a disk had room at the end".into());
     }

@@ -39,10 +39,10 @@ pub(crate) fn pause(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     let slot = fault.leader()?;
     fault.note(format!("SIGSTOP of the leader in slot {slot}"));
     fault.cluster.node(slot)?.pause()?;
-    let held = fault.hold();
+    let result = fault.hold();
     fault.cluster.node(slot)?.resume();
     fault.note("SIGCONT");
-    held?;
+    result?;
     // The sleep is long enough to see the leader's first messages after SIGCONT.
     std::thread::sleep(Duration::from_millis(300));
     Ok("no thread ran".into())

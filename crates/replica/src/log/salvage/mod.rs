@@ -248,8 +248,8 @@ impl Salvage {
             }
             let of_piece = self.pieces.range(next..).next().map(|(first, _)| *first);
             let of_taken = self.taken.range(next..).next().map(|(first, _)| *first);
-            let held = of_piece.into_iter().chain(of_taken).min();
-            let end = held.map_or(self.last, |held| held - 1);
+            let next_known = of_piece.into_iter().chain(of_taken).min();
+            let end = next_known.map_or(self.last, |next_known| next_known - 1);
             let after = match of_piece {
                 Some(index) => self.position(disk, index)?,
                 None => None,
@@ -286,8 +286,8 @@ impl Salvage {
         if index == checkpoint.index {
             return Ok(Some(checkpoint.term));
         }
-        let held = self.read_piece(disk, index)?;
-        Ok(held.iter().find(|entry| entry.index == index).map(|entry| entry.term))
+        let entries = self.read_piece(disk, index)?;
+        Ok(entries.iter().find(|entry| entry.index == index).map(|entry| entry.term))
     }
 
     /// Returns the entries of the intact record that contains this index.
@@ -296,13 +296,13 @@ impl Salvage {
         if piece.last < index {
             return Ok(Vec::new());
         }
-        let mut octets = disk.read(&segment_file(piece.segment), piece.offset, piece.bytes as usize)?;
+        let mut bytes = disk.read(&segment_file(piece.segment), piece.offset, piece.bytes as usize)?;
         if let Some(bit) = piece.wrong_bit
-            && let Some(octet) = octets.get_mut(bit / 8)
+            && let Some(byte) = bytes.get_mut(bit / 8)
         {
-            *octet ^= 1 << (bit % 8);
+            *byte ^= 1 << (bit % 8);
         }
-        let mut entries = decode_span(&octets, self.id, piece.segment, piece.offset)?;
+        let mut entries = decode_span(&bytes, self.id, piece.segment, piece.offset)?;
         entries.retain(|entry| entry.index <= piece.last);
         Ok(entries)
     }
@@ -320,12 +320,12 @@ impl Salvage {
         let mut answer = Answer { commit: self.hard_state.commit, has_before, has_after, entries: Vec::new() };
         let (mut next, mut bytes) = (ask.first, 0);
         'all: while next <= ask.last {
-            let held = self.read_piece(disk, next)?;
-            if held.is_empty() {
+            let known = self.read_piece(disk, next)?;
+            if known.is_empty() {
                 break;
             }
             let from = next;
-            for entry in held.into_iter().filter(|entry| (from..=ask.last).contains(&entry.index)) {
+            for entry in known.into_iter().filter(|entry| (from..=ask.last).contains(&entry.index)) {
                 if !answer.has_room(bytes, &entry) {
                     break 'all;
                 }
@@ -445,13 +445,13 @@ impl Salvage {
         if let Some(entry) = self.taken.get(&first) {
             return Ok(vec![entry.clone()]);
         }
-        let mut held = self.read_piece(disk, first)?;
-        held.retain(|entry| (first..=self.last).contains(&entry.index));
-        if held.is_empty() {
+        let mut entries = self.read_piece(disk, first)?;
+        entries.retain(|entry| (first..=self.last).contains(&entry.index));
+        if entries.is_empty() {
             let file = segment_file(self.last_header.segment);
             return Err(LogDamage { file, offset: 0, what: Damage::Contradiction }.into());
         }
-        Ok(held)
+        Ok(entries)
     }
 }
 

@@ -121,13 +121,13 @@ impl Rewrite<'_> {
         header.first = self.next;
         header.last = self.next + entries.len() as u64 - 1;
         header.hard_state.commit = header.hard_state.commit.min(header.last);
-        let octets = record::encode(&mut header, entries.iter());
+        let record = record::encode(&mut header, entries.iter());
         self.next = header.last + 1;
         self.header.cleared = false;
         self.header.offset += header.disk_bytes();
         self.header.number += 1;
         self.header.previous_crc = header.header_crc;
-        DiskOp::Write { file: file.to_owned(), offset: header.offset, octets }
+        DiskOp::Write { file: file.to_owned(), offset: header.offset, octets: record }
     }
 
     fn finish(&self, file: String) -> Result<Vec<DiskOp>, OpenError> {

@@ -65,13 +65,13 @@ impl Survey {
 
     fn segment(&mut self, disk: &dyn DiskRead, id: LogId, number: u64, bytes: u64) -> Result<(), OpenError> {
         let file = segment_file(number);
-        let octets = disk.read(&file, 0, usize::try_from(bytes).unwrap_or(usize::MAX))?;
+        let data = disk.read(&file, 0, usize::try_from(bytes).unwrap_or(usize::MAX))?;
         let note = |at: usize, what| LogDamage { file: file.clone(), offset: at as u64, what };
         // `unreadable` counts nonzero sectors after the last intact header that begin no record. `end` is the offset of
         // the record after that header. `is_adjacent` is true if the first unreadable sector is at `end`.
         let (mut at, mut unreadable) = (0, 0);
         let (mut end, mut is_adjacent) = (0, true);
-        while let Some(sector) = octets.get(at..at + SECTOR_BYTES) {
+        while let Some(sector) = data.get(at..at + SECTOR_BYTES) {
             if record::is_unwritten(sector) {
                 at += SECTOR_BYTES;
                 continue;
@@ -80,7 +80,7 @@ impl Survey {
                 Ok(header) if header.id != id => return Err(note(at, Damage::Foreign).into()),
                 Ok(header) => check_place(&header, id, number, at).ok().map(|()| (header, None)),
                 Err(what @ Damage::Version(_)) => return Err(note(at, what).into()),
-                Err(_) => self.corrected(&octets[at..], at).map(|(header, bit)| (header, Some(bit))),
+                Err(_) => self.corrected(&data[at..], at).map(|(header, bit)| (header, Some(bit))),
             };
             let Some((header, wrong_bit)) = header else {
                 if unreadable == 0 {
@@ -91,7 +91,7 @@ impl Survey {
                 continue;
             };
             let len = usize::try_from(header.disk_bytes()).unwrap_or(usize::MAX);
-            let whole = octets.get(at..at.saturating_add(len));
+            let whole = data.get(at..at.saturating_add(len));
             let is_whole = whole.is_some_and(|whole| record::body_is_intact(&header, whole));
             match (is_whole, wrong_bit) {
                 (false, _) => self.findings.push(note(at, Damage::Body)),
@@ -115,19 +115,19 @@ impl Survey {
 
     /// Returns the header in the first of these sectors with one bit corrected. The result must match its checksum, the
     /// record before it, and its own body. All three never match by chance.
-    fn corrected(&self, octets: &[u8], at: usize) -> Option<(Header, usize)> {
+    fn corrected(&self, data: &[u8], at: usize) -> Option<(Header, usize)> {
         let previous = &self.found.last()?.header;
         if at != 0 && previous.offset + previous.disk_bytes() != at as u64 {
             return None;
         }
-        let mut sector = octets.get(..SECTOR_BYTES)?.to_vec();
+        let mut sector = data.get(..SECTOR_BYTES)?.to_vec();
         for bit in 0..(HEADER_BYTES + 1) * 8 {
             sector[bit / 8] ^= 1 << (bit % 8);
             let fits = |header: &Header| {
                 let is_next = header.number == previous.number + 1 && header.previous_crc == previous.header_crc;
                 let len = usize::try_from(header.disk_bytes()).unwrap_or(usize::MAX);
                 let is_here = header.id == previous.id && header.offset == at as u64;
-                is_next && is_here && octets.get(..len).is_some_and(|whole| record::body_is_intact(header, whole))
+                is_next && is_here && data.get(..len).is_some_and(|whole| record::body_is_intact(header, whole))
             };
             if let Some(header) = record::decode_header(&sector).ok().filter(fits) {
                 return Some((header, bit));

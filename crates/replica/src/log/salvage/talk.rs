@@ -64,11 +64,11 @@ impl Ask {
     ///
     /// # Errors
     /// [`DecodeError`].
-    pub fn decode(octets: &[u8]) -> Result<Self, DecodeError> {
-        if octets.len() != ASK_BYTES {
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        if bytes.len() != ASK_BYTES {
             return Err(DecodeError::Unknown);
         }
-        let mut from = Decoder::new(octets);
+        let mut from = Decoder::new(bytes);
         if from.u8()? != VERSION {
             return Err(DecodeError::Unknown);
         }
@@ -102,26 +102,26 @@ impl Answer {
         out.bool(self.has_before);
         out.bool(self.has_after);
         out.u32(self.entries.len() as u32);
-        let mut octets = out.finish();
+        let mut bytes = out.finish();
         for entry in &self.entries {
-            put_entry(entry, &mut |part| octets.extend_from_slice(part));
+            put_entry(entry, &mut |part| bytes.extend_from_slice(part));
         }
-        octets
+        bytes
     }
 
     /// Reads what [`Answer::encode`] wrote for a question about entries from `first` on.
     ///
     /// # Errors
     /// [`DecodeError`].
-    pub fn decode(octets: &[u8], first: u64) -> Result<Self, DecodeError> {
-        let mut from = Decoder::new(octets);
+    pub fn decode(bytes: &[u8], first: u64) -> Result<Self, DecodeError> {
+        let mut from = Decoder::new(bytes);
         if from.u8()? != VERSION {
             return Err(DecodeError::Unknown);
         }
         let (commit, has_before, has_after) = (from.u64()?, from.bool()?, from.bool()?);
         let count = from.count(REPAIR_ANSWER_ENTRIES_MAX, ENTRY_FIXED_BYTES)?;
         let head = 1 + 8 + 2 + 4;
-        let mut at = Cursor::new(octets.get(head..).ok_or(DecodeError::Unknown)?);
+        let mut at = Cursor::new(bytes.get(head..).ok_or(DecodeError::Unknown)?);
         let mut entries = Vec::with_capacity(count);
         for index in (first..).take(count) {
             entries.push(parse_entry(index, &mut at).ok_or(DecodeError::Unknown)?.to_entry());

@@ -33,9 +33,9 @@ fn segments(disk: &MemoryDisk) -> Vec<String> {
 fn records(disk: &MemoryDisk) -> Vec<(String, usize, Header)> {
     let mut found = Vec::new();
     for file in segments(disk) {
-        let octets = disk.octets(&file).unwrap();
-        let starts = (0..octets.len()).step_by(SECTOR_BYTES);
-        found.extend(starts.filter_map(|at| Some((file.clone(), at, decode_header(&octets[at..]).ok()?))));
+        let bytes = disk.octets(&file).unwrap();
+        let starts = (0..bytes.len()).step_by(SECTOR_BYTES);
+        found.extend(starts.filter_map(|at| Some((file.clone(), at, decode_header(&bytes[at..]).ok()?))));
     }
     found
 }
@@ -302,7 +302,7 @@ fn entries_of_two_members_are_not_joined_where_terms_go_back() {
     let other = stale.disk.clone();
     let all = records(&other);
     let of = |first: u64| all.iter().rfind(|(_, _, h)| h.first == first && h.entry_count > 0).unwrap();
-    [9, 19].into_iter().for_each(|octet| stale.disk.flip(&of(21).0, (of(21).1 + octet) * 8));
+    [9, 19].into_iter().for_each(|byte| stale.disk.flip(&of(21).0, (of(21).1 + byte) * 8));
     stale.disk.flip(&of(23).0, of(23).1 * 8 + HEADER_BITS + 40);
     for peers in [[&healthy.disk, &other], [&other, &healthy.disk]] {
         let mut salvage = Salvage::examine(&stale.disk).unwrap();
@@ -387,11 +387,11 @@ fn a_check_of_files_in_use_finds_each_flipped_bit_of_a_record() {
         assert_eq!(check_file(&machine.disk, &file), Ok(Vec::new()), "{file}");
     }
     for (file, at, header) in records(&machine.disk) {
-        for octet in (at..at + header.disk_bytes() as usize).step_by(37) {
+        for byte in (at..at + header.disk_bytes() as usize).step_by(37) {
             let mut disk = machine.disk.clone();
-            disk.flip(&file, octet * 8 + 3);
+            disk.flip(&file, byte * 8 + 3);
             let found = check_file(&disk, &file).unwrap();
-            assert_eq!(found.len(), 1, "{file} octet {octet}: {found:?}");
+            assert_eq!(found.len(), 1, "{file} byte {byte}: {found:?}");
         }
         let mut disk = machine.disk.clone();
         (at..at + header.disk_bytes() as usize).step_by(SECTOR_BYTES).for_each(|at| disk.zero_sector(&file, at));

@@ -51,10 +51,10 @@ impl DiskRead for Durable<'_> {
     }
 
     fn read(&self, file: &str, offset: u64, len: usize) -> Result<Vec<u8>, DiskError> {
-        let octets = self.0.durable_octets(file).ok_or_else(|| DiskError::Missing { file: file.into() })?;
-        let start = (offset as usize).min(octets.len());
-        let end = start.saturating_add(len).min(octets.len());
-        Ok(octets[start..end].to_vec())
+        let bytes = self.0.durable_octets(file).ok_or_else(|| DiskError::Missing { file: file.into() })?;
+        let start = (offset as usize).min(bytes.len());
+        let end = start.saturating_add(len).min(bytes.len());
+        Ok(bytes[start..end].to_vec())
     }
 }
 
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn what_is_durable_is_what_the_worst_crash_leaves() {
         let mut disk = MemoryDisk::default();
-        let write = |offset, octet, len| DiskOp::Write { file: "a".into(), offset, octets: vec![octet; len] };
+        let write = |offset, byte, len| DiskOp::Write { file: "a".into(), offset, octets: vec![byte; len] };
         for op in [
             DiskOp::Create { file: "a".into(), zeroed_bytes: 1536 },
             DiskOp::Sync { file: "a".into() },
@@ -87,7 +87,7 @@ mod tests {
         crashed.put_sector("a", 512, &[0; 512]);
         assert_eq!(crashed.octets("a"), crashed.durable_octets("a"));
         assert_eq!(
-            crashed.octets("a").map(|octets| [octets[511], octets[512], octets[1023], octets[1024]]),
+            crashed.octets("a").map(|bytes| [bytes[511], bytes[512], bytes[1023], bytes[1024]]),
             Some([7, 0, 0, 7])
         );
     }

@@ -89,10 +89,10 @@ fn a_glance_finds_the_question_of_a_query_and_of_nothing_else() {
         // A complete question is enough, even if the rest of the message is cut off.
         assert_eq!(question_of(&query[..end]).is_some(), end >= question.end(), "{end}");
     }
-    for (at, octet) in [(2, 0x80), (2, 0x28), (5, 0), (5, 2), (4, 1), (12, 0xC0), (12, 0x40)] {
+    for (at, byte) in [(2, 0x80), (2, 0x28), (5, 0), (5, 2), (4, 1), (12, 0xC0), (12, 0x40)] {
         let mut other = query.clone();
-        other[at] = octet;
-        assert_eq!(question_of(&other), None, "{octet:#x} at {at}");
+        other[at] = byte;
+        assert_eq!(question_of(&other), None, "{byte:#x} at {at}");
     }
 }
 
@@ -142,8 +142,8 @@ fn a_batch_is_answered_as_its_messages_are_alone() {
     assert_eq!(alone, together);
     // Each of the answers found has its own address.
     for (index, last) in [(1, 1), (3, 2), (9, 1), (11, 2)] {
-        let (Action::Respond(len), octets) = &together[index] else { panic!("no response to {index}") };
-        assert_eq!(octets[len - 4..*len], [192, 0, 2, last], "{index}");
+        let (Action::Respond(len), bytes) = &together[index] else { panic!("no response to {index}") };
+        assert_eq!(bytes[len - 4..*len], [192, 0, 2, last], "{index}");
     }
 }
 
@@ -220,8 +220,8 @@ fn what_is_beyond_the_limit_in_a_batch_gets_what_it_gets_alone() {
     // Held are the responses that count for the rate limit: those without a good cookie, to messages that are requests.
     assert_eq!((none, held), (0, 0b011_1010_1111));
     // RCODE, TC, records. Two of each kind, then TC; BADCOOKIE for requests with a cookie.
-    let rcode = |octets: &[u8]| octets[3] & 0x0F;
-    let said: Vec<_> = together.iter().map(|octets| (rcode(octets), octets[2] & 2 != 0, octets[7])).collect();
+    let rcode = |bytes: &[u8]| bytes[3] & 0x0F;
+    let said: Vec<_> = together.iter().map(|bytes| (rcode(bytes), bytes[2] & 2 != 0, bytes[7])).collect();
     let (whole, short, formerr, bad) = ((0, false, 1), (0, true, 0), (1, false, 0), (7, false, 0));
     assert_eq!(said, [whole, whole, whole, short, whole, bad, formerr, whole, short, short, whole]);
     let text = page();

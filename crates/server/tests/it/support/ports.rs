@@ -5,12 +5,12 @@ use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// Ports below the range from which the kernel takes the ports of clients (`ip_local_port_range`).
+/// Ports below the range from which the kernel chooses client ports (`ip_local_port_range`).
 const PORTS: Range<u16> = 10_000..32_700;
-/// Ports that one call takes.
+/// Number of ports in a block.
 const BLOCK: u16 = 50;
 
-/// The blocks of this process. A locked file for each keeps other test processes away until this process ends.
+/// The blocks of this process. A locked file per block keeps other test processes away until this process ends.
 static BLOCKS: Mutex<Blocks> = Mutex::new(Blocks { locks: Vec::new(), next: 0 });
 
 struct Blocks {
@@ -18,8 +18,8 @@ struct Blocks {
     next: u16,
 }
 
-/// The first of `count` consecutive free ports, at most 50. A process gets no port twice: the nodes of another test
-/// may be down for a while, and then their ports only look free.
+/// Returns the first of `count` consecutive free ports, at most 50. A process never gets a port twice. The nodes of
+/// another test may be down for a while, and then their ports only look free.
 pub(crate) fn free_ports(count: u16) -> u16 {
     assert!(count <= BLOCK, "{count} ports");
     let mut blocks = BLOCKS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -32,10 +32,10 @@ pub(crate) fn free_ports(count: u16) -> u16 {
 }
 
 impl Blocks {
-    /// The first port of a block that no other test process has.
+    /// Returns the first port of a block that no other test process uses.
     fn take(&mut self) -> u16 {
         let count = (PORTS.end - PORTS.start) / BLOCK;
-        // Processes begin at different blocks and so rarely meet a lock.
+        // Processes begin at different blocks, so they rarely meet a lock.
         let offset = (std::process::id() % u32::from(count)) as u16;
         while self.next < count {
             let block = (offset + self.next) % count;
