@@ -62,10 +62,10 @@ pub(super) fn restore(
     let old = old_node.map(|config| Config::load(config).map(|old| (config, old))).transpose()?;
     // Locks the directory of the old node: that node is not running, and its files are complete.
     let identity = old.as_ref().map(|(_, old)| Identity::load(old)).transpose()?;
-    let told = old.as_ref().zip(identity.as_ref());
-    let told = told.map(|((_, old), identity)| (old.raft_id(), identity.peer_files.clone()));
+    let notify = old.as_ref().zip(identity.as_ref());
+    let notify = notify.map(|((_, old), identity)| (old.raft_id(), identity.peer_files.clone()));
     let (action, from) = ("cluster restore", "backup".to_owned());
-    let made = Made { action, from, accepts_removed: false, serial_gap, old: told };
+    let made = Made { action, from, accepts_removed: false, serial_gap, old: notify };
     found(args, &old_key, &made, |founder| Replica::restore(&disk, &backup, founder))?;
     old.map_or(Ok(()), |(config, old)| end_old(config, &old, &args.dir))
 }
@@ -92,8 +92,8 @@ pub(super) fn recover(
     let (old_config, old_key) = (replica_config(&old, &identity), ring(&identity.data_keys, &old.data_key_file)?);
     let accepted = if damage.is_some() { " accepted=damage" } else { "" };
     let from = format!("node-{}{accepted}", node_number(old_config.id));
-    let told = (!is_rehearsal).then(|| (old_config.id, identity.peer_files.clone()));
-    let made = Made { action: "cluster recover", from, accepts_removed: accept_damage, serial_gap, old: told };
+    let notify = (!is_rehearsal).then(|| (old_config.id, identity.peer_files.clone()));
+    let made = Made { action: "cluster recover", from, accepts_removed: accept_damage, serial_gap, old: notify };
     found(args, &old_key, &made, |founder| Replica::recover(&disk, &old_config, founder, accept_damage))?;
     if is_rehearsal {
         return print("this was a rehearsal: the old cluster was not changed, and can keep running");
@@ -105,8 +105,8 @@ pub(super) fn recover(
 fn end_old(config: &Path, old: &Config, new: &Path) -> Result<(), Problem> {
     let marked = mark_old(config, old, new);
     print(&format!(
-        "marked {marked} directories of the old cluster: their nodes will not start. The new node ends each other old \
-         node that it can reach. Stop the nodes that it cannot reach"
+        "marked {marked} directories of the old cluster: their nodes will not start. The new node stops each other old \
+         node that it can reach. Stop the remaining old nodes yourself"
     ))
 }
 
