@@ -6,9 +6,10 @@
 //!
 //! - The log holds the entries again, or all entries of a leader with a later term.
 //! - The leader of the term has confirmed the log for a second and never contradicted it.
-//! - Every other voter has shown the end of its log, and none of them is behind this log's end. If entries of the torn
+//! - Every other voter has reported the end of its log, and no log is longer than this one. If entries of the torn
 //!   record had been acknowledged, another voter would hold them. If all of them lack them, more disks lost them than
 //!   the cluster can survive. If a voter's log is longer, this member votes only for logs of at least that length.
+//!
 //! Members in doubt report the ends of their logs to each other while they know no leader. So a cluster that lost power
 //! as a whole elects a leader by itself. A voter's report counts only if its term is newer than the record's: then it
 //! accepts no more entries from the record's leader. So a member in doubt that knows no leader enters such a term.
