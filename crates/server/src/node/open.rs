@@ -138,12 +138,13 @@ const GONE: &str = "if its file system is not mounted, mount it. Otherwise remov
 const TOO_LARGE: &str = "nothing is damaged: keep the directory. Remove zones or records through the other nodes; then \
                          the node can be removed (`catamaran cluster remove`) and a new one join: it gets their state";
 
-/// What to do where an entry makes this software panic. Whoever left it out would hold another state than the others.
+/// Hint for an entry at which this software panics. A node that skipped it would have another state than the others.
 fn unappliable(index: u64) -> String {
     format!(
         "this is a bug: please report it with the panic above and the number {index}. Nothing is damaged: keep the \
-         directory. Start the node with software that has it mended; if the other nodes run, they have applied the \
-         entry, and the node can also be removed (`catamaran cluster remove`) and a new one join: it gets their state"
+         directory. Start the node with a version that fixes this. If the other nodes run, they have applied the \
+         entry. Then you can also remove the node (`catamaran cluster remove`) and join a new \
+         one, which gets their state"
     )
 }
 
