@@ -45,7 +45,7 @@ pub(crate) fn run(profile: &str, length: Length) -> Result<(u64, u64), String> {
 /// Builds the simulator and runs it with its own options.
 ///
 /// # Errors
-/// When it does not build, or a seed fails.
+/// The simulator does not build, or a seed fails.
 pub(crate) fn with_options(options: &[&str]) -> Result<(), String> {
     cargo(&[&["run", "--quiet", "--profile", PROFILE, "-p", "catamaran-sim", "--"], options].concat())
 }

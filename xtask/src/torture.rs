@@ -1,17 +1,17 @@
-//! Real nodes under faults (docs/torture.md): builds the programs and runs them.
+//! Builds and runs the tests with real nodes under faults (docs/torture.md).
 
 use crate::command::{cargo, command, has, run as run_command, target};
 use crate::previous;
 use crate::test::PROFILE;
 
-/// Programs without which no run is possible.
+/// Programs that every run needs.
 const PROGRAMS: &[(&str, &str)] =
     &[("go", "golang-go"), ("ip", "iproute2"), ("nsenter", "util-linux"), ("mkfs.ext4", "e2fsprogs")];
 
-/// Builds the node, unless `--binary` names one, and runs the rows that the options name.
+/// Runs the selected rows. Builds the node first, unless `--binary` names one.
 ///
 /// # Errors
-/// When something is missing or cannot be built, or a run failed.
+/// A program is missing or cannot be built, or a run failed.
 pub(crate) fn run(options: &[&str]) -> Result<(), String> {
     cargo(&["build", "--quiet", "--profile", PROFILE, "-p", "catamaran-torture"])?;
     let needs_node =
@@ -27,10 +27,10 @@ pub(crate) fn run(options: &[&str]) -> Result<(), String> {
     run_command(torture)
 }
 
-/// Every row once, as a part of the gate. Prints why if it cannot run.
+/// Runs every row once, as part of the gate. If that is impossible on this machine, prints why.
 ///
 /// # Errors
-/// When a run failed.
+/// A run failed.
 pub(crate) fn shortly() -> Result<(), String> {
     if let Some(why) = missing() {
         println!("skipped: torture: {why}");
@@ -39,7 +39,7 @@ pub(crate) fn shortly() -> Result<(), String> {
     run(&[])
 }
 
-/// What this machine lacks.
+/// Returns what this machine lacks.
 fn missing() -> Option<String> {
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
     if !is_root {

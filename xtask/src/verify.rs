@@ -50,11 +50,11 @@ fn uncounted(must_be_counted: bool) -> Result<String, String> {
     Ok(format!("skipped: {why}"))
 }
 
-/// A minute of clusters that no gate has simulated before: the seeds follow from the time. The simulator prints the
-/// first one, and the command that repeats a seed that failed.
+/// A minute of simulated clusters with new seeds, which follow from the time. The simulator prints the first seed, and
+/// a command that repeats each failed seed.
 fn new_seeds() -> Result<Length, String> {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| format!("wrong clock: {error}"))?;
-    // More seeds than a second takes, so that two gates have none in common.
+    // There are more seeds per second than a second of simulation uses, so that two gates have none in common.
     Ok(Length::Seconds { seconds: 60, first_seed: since_1970.as_secs() * SEEDS_PER_SECOND })
 }
 

@@ -1,8 +1,9 @@
 // Checks the history of a torture run for linearizability with porcupine, one register at a time.
 //
-// Input: a file with one JSON object a line. Lines whose "type" is "operation" are operations on a register, lines of
-// type "initial" give a register its first value; all others are skipped. Output: one JSON object a register that is
-// not linearizable or whose check took too long, then one with the totals. Exit code: 0 all linearizable, 1 not.
+// Input: a file with one JSON object per line. Lines with the type "operation" are operations on a register. Lines with
+// the type "initial" give a register its first value. Other lines are skipped. Output: one JSON object for each
+// register that is not linearizable or whose check timed out, then one with the totals. Exit code: 0 all linearizable,
+// 1 not.
 package main
 
 import (
@@ -31,7 +32,7 @@ type line struct {
 	Return *int64 `json:"return_ns"`
 	// ok, failed (by its prerequisite), refused or unknown.
 	Outcome string `json:"outcome"`
-	// What a swap expects, what is written, what a read shows.
+	// The value that a swap expects, the value that is written, and the value that a read returned.
 	Expected uint32 `json:"expected"`
 	Value    uint32 `json:"value"`
 }
@@ -41,7 +42,7 @@ type output struct {
 	value   uint32
 }
 
-// step gives whether an operation can have had its outcome in a state, and the state after it.
+// step returns whether an operation can have its outcome in a state, and the state after it.
 func step(state, input, result any) (bool, any) {
 	now, operation, seen := state.(uint32), input.(line), result.(output)
 	if operation.Action == "read" {

@@ -146,7 +146,7 @@ impl Daemon {
             // What is due now is due when a millisecond has passed, and so it ends.
             match self.events.recv_timeout(Duration::from_millis(wait_ms.max(1))) {
                 Ok(Event::Stop) | Err(RecvTimeoutError::Disconnected) => return Ended::Done,
-                // The machine would wait for this thread forever. The service manager restarts the process.
+                // The machine would wait forever for the thread. The service manager restarts the process.
                 Ok(Event::Panicked(thread)) => {
                     let bug = io::Error::other("it panicked, which is a bug, please report it");
                     return Ended::Failed("a thread has ended", thread.into(), bug);

@@ -91,7 +91,7 @@ async fn connect(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<Bus, B
         match Bus::connect(&access).await {
             Err(BusError::Connect(address, reason)) if tries < CONNECT_TRIES_MAX && stops() == 0 => {
                 if tries == 0 {
-                    eprintln!("NATS at {address}: {reason}; it is tried again each second");
+                    eprintln!("NATS at {address}: {reason}; retrying every second");
                 }
                 tries += 1;
                 tokio::time::sleep(Duration::from_secs(1)).await;

@@ -276,7 +276,7 @@ fn sentence(capacity: &Capacity<'_>, search: &Search, arguments: &Arguments) -> 
         };
     };
     match (capacity.outcome, repeats.len()) {
-        (Answer::MetAtNoRate, _) => "the objective was met at no rate".into(),
+        (Answer::MetAtNoRate, _) => "no rate met the objective".into(),
         (Answer::AtLeast, _) => {
             format!("capacity at least {rate:.0} queries a second: the server's limit was not reached")
         }

@@ -12,8 +12,8 @@ pub(crate) struct Arguments {
     /// Two runs: folders of `catlab load --out`, before and after.
     #[arg(value_names = ["A", "B"], num_args = 2)]
     runs: Vec<PathBuf>,
-    /// How much worse B may be. The limit for loss, wrong answers and failures (RCODEs other than NOERROR and NXDOMAIN)
-    /// is a hundredth of it: 5% allows 0.05 % of the queries.
+    /// How much worse B may be. For shares of the queries (loss, wrong answers and failures, which are RCODEs other
+    /// than NOERROR and NXDOMAIN), the limit is a hundredth of it: 5% allows 0.05 % of the queries.
     #[arg(long, default_value = "5%", value_parser = parse_threshold)]
     threshold: f64,
     /// Seconds at the start of each run that do not count.

@@ -1,6 +1,6 @@
 //! Every bound of this crate.
 
-/// Octets of a name (RFC 1035 2.3.4).
+/// Bytes of a name (RFC 1035 2.3.4).
 pub const NAME_OCTETS_MAX: usize = 255;
 /// Labels and pointers that are followed in one name.
 pub const POINTER_COUNT_MAX: usize = 256;
@@ -9,9 +9,9 @@ pub const IN_FLIGHT_MAX: usize = 256;
 /// TCP connections to one server at once.
 pub const CONNECTIONS_MAX: usize = 4;
 
-/// Octets of a query of the load engine: more than any real one, with room for padding.
+/// Bytes of a query of the load engine: more than any real one, with room for padding.
 pub const QUERY_OCTETS_MAX: usize = 4_096;
-/// Octets of a datagram that are kept; what matching needs lies far in front.
+/// Bytes of a datagram that are kept; what matching needs lies far in front.
 pub const RESPONSE_OCTETS_KEPT: usize = 2_048;
 /// The same where answers are checked: all that a datagram can have.
 pub const RESPONSE_OCTETS_CHECKED: usize = 65_535;
@@ -25,9 +25,9 @@ pub const WITNESS_TURNS: usize = 16;
 pub const WORKERS_MAX: usize = 256;
 /// Questions of which right answers are known.
 pub const ANSWERS_MAX: usize = 5_000_000;
-/// Octets of a line in a file of answers.
+/// Bytes of a line in a file of answers.
 pub const ANSWER_LINE_OCTETS_MAX: u64 = 16 << 10;
-/// Answers that each worker knows to be right by their octets: 16 MB.
+/// Answers that each worker knows to be right by their bytes: 16 MB.
 pub const RIGHT_OCTETS_KEPT_MAX: usize = 1 << 20;
 /// Wrong answers that are told of a run, the first ones.
 pub const WRONG_ANSWERS_TOLD_MAX: usize = 10;
@@ -35,7 +35,7 @@ pub const WRONG_ANSWERS_TOLD_MAX: usize = 10;
 pub const COMPARED_RCODES_MAX: usize = 16;
 /// Messages of one system call.
 pub const BATCH_COUNT: usize = 64;
-/// Longest query that fits every link, in octets: the smallest one of IPv6 (RFC 8200 5) less the headers. Longer ones
+/// Longest query that fits every link, in bytes: the smallest one of IPv6 (RFC 8200 5) less the headers. Longer ones
 /// may be fragmented, and do not go to the kernel together.
 pub const UNFRAGMENTED_OCTETS_MAX: usize = 1_232;
 /// Send and receive buffer asked for each socket.
@@ -60,13 +60,13 @@ pub const SOCKETS_AGE_MAX: u32 = 10;
 pub const SAMPLES_MAX: usize = 864_000;
 /// Metrics of a Prometheus endpoint that are kept of one reading.
 pub const METRICS_MAX: usize = 500;
-/// Octets of such a reading.
+/// Bytes of such a reading.
 pub const METRICS_BODY_OCTETS_MAX: u64 = 4 << 20;
 /// How long such a reading may take at each step.
 pub const METRICS_TIMEOUT_MS: u64 = 500;
 /// Marks of a run.
 pub const MARKS_MAX: usize = 10_000;
-/// Octets of the file of marks that are read at once, and of its longest line.
+/// Bytes of the file of marks that are read at once, and of its longest line.
 pub const MARK_OCTETS_MAX: u64 = 64 << 10;
 /// The longest run: each of its seconds is kept, with some ten kilobytes.
 pub const RUN_MAX: std::time::Duration = std::time::Duration::from_secs(86_400);
@@ -80,17 +80,17 @@ pub const FRESHNESS_POLL: std::time::Duration = std::time::Duration::from_micros
 pub const FRESHNESS_ROUNDS_MAX: usize = 1_000_000;
 /// How long the probe waits for the answer to an update.
 pub const FRESHNESS_PATIENCE: std::time::Duration = std::time::Duration::from_secs(6);
-/// After how long it sends the same octets again.
+/// After how long it sends the same bytes again.
 pub const FRESHNESS_RETRY: std::time::Duration = std::time::Duration::from_secs(3);
 /// A step of a handshake that waits for longer on this side is counted: the server is not to blame for it.
 pub const HANDSHAKE_WAIT_MAX: std::time::Duration = std::time::Duration::from_millis(1);
 /// Queries of a connection that are remembered after their time-out, so that late answers are known.
 pub const CONNECTION_LATE_COUNT_MAX: usize = 1_024;
-/// Octets of one read from a connection.
+/// Bytes of one read from a connection.
 pub const STREAM_READ_OCTETS: usize = 64 << 10;
-/// Octets that wait for the kernel on one connection; with more, nothing more is sent on it.
+/// Bytes that wait for the kernel on one connection; with more, nothing more is sent on it.
 pub const STREAM_UNSENT_OCTETS_MAX: usize = 256 << 10;
-/// Octets of a message after two octets of length (RFC 1035 4.2.2).
+/// Bytes of a message after two bytes of length (RFC 1035 4.2.2).
 pub const STREAM_MESSAGE_OCTETS_MAX: usize = 65_535;
 /// TLS sessions that are kept for resumption, for each worker.
 pub const TLS_TICKETS_MAX: usize = 32_768;
@@ -112,13 +112,13 @@ pub const GROUPS_MAX: usize = 1_000;
 pub const CLIENTS_MAX: usize = 10_000_000;
 /// Sources of a trace that is sent again, each counted once for each transport: some 100 octets each.
 pub const REPLAY_SOURCES_MAX: usize = 4 << 20;
-/// Octets of a trace that are read ahead for all workers together.
+/// Bytes of a trace that are read ahead for all workers together.
 pub const REPLAY_WINDOW_OCTETS: usize = 64 << 20;
-/// Octets that go from the reader to a worker together.
+/// Bytes that go from the reader to a worker together.
 pub const REPLAY_BLOCK_OCTETS: usize = 64 << 10;
 /// Blocks of each worker, however many workers there are.
 pub const REPLAY_BLOCKS_MIN: usize = 16;
-/// Octets of queries of one worker that wait for the answer to the one before them.
+/// Bytes of queries of one worker that wait for the answer to the one before them.
 pub const REPLAY_HELD_OCTETS: usize = 64 << 20;
 /// Sources that are looked at whether they are addresses of this machine.
 pub const REPLAY_ADDRESSES_CHECKED: usize = 4_096;
@@ -135,33 +135,33 @@ pub const LIVE_END_MAX: std::time::Duration = std::time::Duration::from_secs(10)
 pub const LIVE_LOAD_MAX: std::time::Duration = std::time::Duration::from_secs(10);
 /// From then on workers have what it has written after so long, however little it is.
 pub const LIVE_GATHER_MAX: std::time::Duration = std::time::Duration::from_millis(100);
-/// Octets of a trace that is not in the order of time that are looked at to put it in order.
+/// Bytes of a trace that is not in the order of time that are looked at to put it in order.
 pub const REPLAY_REORDER_OCTETS: usize = 64 << 20;
 /// Processes that carry a run out together.
 pub const AGENTS_MAX: usize = 256;
-/// Octets of a message that carries a piece of a file: larger ones make nats-server 2.9 drop slow consumers.
+/// Bytes of a message that carries a piece of a file: larger ones make nats-server 2.9 drop slow consumers.
 pub const PIECE_OCTETS_MAX: usize = 64 << 10;
-/// Pieces that are asked for together, and their octets.
+/// Pieces that are asked for together, and their bytes.
 pub const PIECES_PULLED_MAX: usize = 32;
 /// See [`PIECES_PULLED_MAX`].
 pub const PULLED_OCTETS_MAX: usize = 4 << 20;
-/// Octets of pieces that wait in the NATS server; with more the sender waits.
+/// Bytes of pieces that wait in the NATS server; with more the sender waits.
 pub const STREAM_OCTETS_MAX: i64 = 64 << 20;
 /// After so long without a piece, or without room for one, a transfer is given up.
 pub const PIECE_PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 /// How long an agent waits for the first piece of its share: those of others go before it.
 pub const SHARE_WAIT_MAX: std::time::Duration = RUN_MAX;
-/// Octets of the share of an agent, and of what it sends back.
+/// Bytes of the share of an agent, and of what it sends back.
 pub const SPOOL_OCTETS_MAX: u64 = 64 << 30;
 /// Files of a run folder that an agent sends back.
 pub const BUNDLE_FILES_MAX: usize = 64;
-/// Octets of a command to an agent.
+/// Bytes of a command to an agent.
 pub const COMMAND_OCTETS_MAX: usize = PIECE_OCTETS_MAX;
 /// Files of an order: one of each content.
 pub const PARCELS_MAX: usize = 6;
 /// Words of a plan that goes to agents.
 pub const ORDER_WORDS_MAX: usize = 1_000;
-/// Octets of the name of an agent.
+/// Bytes of the name of an agent.
 pub const AGENT_NAME_OCTETS_MAX: usize = 64;
 /// From one sign of life of an agent, or of the controller, to the next.
 pub const BEAT_INTERVAL: std::time::Duration = std::time::Duration::from_millis(500);
@@ -171,9 +171,9 @@ pub const CLOCK_ROUNDS: usize = 16;
 pub const START_LEAD: std::time::Duration = std::time::Duration::from_secs(3);
 /// An agent that began later than agreed by more than this spoils the run.
 pub const START_LATE_MAX: std::time::Duration = std::time::Duration::from_millis(50);
-/// Octets of a file of rules for traces.
+/// Bytes of a file of rules for traces.
 pub const RULES_OCTETS_MAX: u64 = 4 << 20;
-/// Octets of a file with the key of anonymized traces.
+/// Bytes of a file with the key of anonymized traces.
 pub const KEY_OCTETS_MAX: u64 = 4_096;
 
 /// Questions of one harvest.
@@ -182,7 +182,7 @@ pub const HARVEST_QUESTIONS_MAX: usize = 2_000_000;
 /// How often a question of a harvest is sent before it counts as unanswered.
 pub const HARVEST_SENDS: u32 = 3;
 
-/// Octets of an answer that a harvest takes over UDP: its own are of no interest.
+/// Bytes of an answer that a harvest takes over UDP: its own are of no interest.
 pub const HARVEST_PAYLOAD: u16 = 1_232;
 
 /// Connections to the servers of a hierarchy, for each thread; more wait to be accepted.
@@ -193,9 +193,9 @@ pub const EMULATED_IDLE_MAX: std::time::Duration = std::time::Duration::from_sec
 pub const EMULATED_THREADS_MAX: usize = 64;
 /// Questions that a resolver is asked one after the other.
 pub const RESOLVER_QUESTIONS_MAX: usize = 1_000_000;
-/// Octets of a file of such questions.
+/// Bytes of a file of such questions.
 pub const QUESTIONS_OCTETS_MAX: u64 = 256 << 20;
-/// Octets of a file with the trust anchor of a resolver.
+/// Bytes of a file with the trust anchor of a resolver.
 pub const ANCHOR_OCTETS_MAX: u64 = 64 << 10;
 
 /// Port of the server under test of the first level of a hierarchy.

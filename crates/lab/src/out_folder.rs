@@ -14,14 +14,14 @@ use std::io::{self, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Part folders of one process number in a folder.
+/// Maximum number of temporary folders that one process creates in a folder.
 const PARTS_MAX: u32 = 1_000;
 
 /// Files that a command writes into a folder.
 pub(crate) struct Results {
     /// Files that identify results, each with required fields. The name alone is not enough: other tools use it too.
     marks: &'static [(&'static str, &'static [&'static str])],
-    /// All names. The first is written last and removed first: readers know the results by it.
+    /// Names of all result files. The first is written last and removed first, because readers identify results by it.
     names: &'static [&'static str],
 }
 
@@ -86,7 +86,7 @@ impl Results {
                  replace them with --force"
             )),
             None => Err(format!(
-                "cannot write to {folder}: {name} exists, but no {} of catlab. --force only replaces results of \
+                "cannot write to {folder}: {name} exists, but is no {} of catlab. --force only replaces results of \
                  catlab; name another folder, or remove {name} yourself",
                 self.names[0]
             )),
@@ -183,7 +183,7 @@ impl OutFolder {
     }
 }
 
-/// Makes a new folder for the results. A folder that a killed run left behind may have the number of this process.
+/// Creates a new folder for the results. A killed run may have left a folder with this process's number.
 fn make_part(target: &Path) -> io::Result<PathBuf> {
     let process = std::process::id();
     for suffix in 0..PARTS_MAX {

@@ -91,7 +91,7 @@ impl Schedule {
         let seconds = count as f64 / rate;
         let duration =
             Duration::try_from_secs_f64(seconds).map_err(|_| format!("a rate of {rate} queries a second"))?;
-        // Rounding the duration down to nanoseconds would lose a query.
+        // Without this, rounding the duration down to nanoseconds would lose a query.
         let duration = duration + Duration::from_nanos(1);
         Ok(Self { count: Some(count), ..Self::constant(rate, duration, arrivals)? })
     }

@@ -75,7 +75,7 @@ impl Watching {
     /// the summary.
     ///
     /// # Errors
-    /// The run could not begin or sent nothing. What fails later is in the result.
+    /// The run could not begin or sent nothing. Later failures are in the result.
     pub(crate) fn carry_out(
         &self,
         plan: &mut Plan,
@@ -125,7 +125,7 @@ impl Watching {
         Ok(Watched { outcome, summary, recording, live, rows })
     }
 
-    /// Prints the summary, after `before`. With --json-events standard output has the events only.
+    /// Prints `before` and the summary. With --json-events standard output has only the events.
     pub(crate) fn tell(&self, summary: &Summary, before: Option<String>) {
         if self.json_events {
             eprint!("{}", outline(summary));
@@ -169,7 +169,7 @@ impl Watching {
     }
 }
 
-/// Prints the summary of a run, after `before`. Results are written first, so that they do not depend on it.
+/// Prints `before` and the summary of a run. Call this after the results are written, so that they do not depend on it.
 pub(crate) fn print_summary(summary: &Summary, before: Option<String>) {
     let before = before.map(|before| before + "\n").unwrap_or_default();
     lab::print(format_args!("{before}{}", outline(summary)));

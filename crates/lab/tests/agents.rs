@@ -226,7 +226,7 @@ fn a_load_is_divided_to_the_last_query() {
     std::fs::write(&queries, lines).unwrap();
     let words =
         format!("load --server {} --queries {} --rate 1001 --duration 3s --workers 1", far.address, queries.display());
-    // The results are kept although the summary cannot be printed.
+    // The results stay although the summary cannot be printed.
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let (code, text, error) =
         ended(&catlab(&format!("{words} --dnsperf-text"), &url, 2, &out).stdout(full).output().unwrap());
@@ -247,7 +247,7 @@ fn a_load_is_divided_to_the_last_query() {
     // One run was wanted of them; they end by themselves and leave nothing.
     for mut agent in agents {
         let (began, over) = (agent.line(), agent.line());
-        assert!(began.ends_with(": load") && over.contains(" is over: "), "{began} {over}");
+        assert!(began.ends_with(": load") && over.contains(" ended: "), "{began} {over}");
         assert!(agent.process.0.wait().unwrap().success());
     }
     let left = names.map(|name| std::fs::read_dir(folder.path().join(name)).unwrap().count());
@@ -498,7 +498,7 @@ fn what_cannot_be_is_refused_with_a_sentence() {
     let error = refused(&format!("{load} --closed-loop --in-flight 1 --agents-wait 1s").replace("--rate 10 ", ""), 2);
     assert!(error.contains("1 of 2 agents answered within 1 s (mine)"), "{error}");
     // It is there for the next one.
-    assert!(agent.line().ends_with(": load") && agent.line().contains(" is over: "));
+    assert!(agent.line().ends_with(": load") && agent.line().contains(" ended: "));
     let server = Command::new(CATLAB)
         .args(load.split(' '))
         .args(["--quiet", "--nats", "nats://127.0.0.1:9", "--agents", "1"])

@@ -155,7 +155,7 @@ fn an_objective_that_no_rate_meets_is_said_to_be_met_at_none() {
     let (_echo, server) = echo(Arc::new(|_| Fault::None));
     let more = ["--objective", "p99<=0us", "--repeats", "1", "--from", "400"];
     let (code, text, error) = ended(&search(server, "200ms", &more).output().unwrap());
-    assert!(code == 1 && text == "the objective was met at no rate\n", "{code} {text}{error}");
+    assert!(code == 1 && text == "no rate met the objective\n", "{code} {text}{error}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ const OLD: &str = "old results";
 /// The fields that identify a run.
 const SUMMARY: &str = r#"{"schema_version": 20261127, "validity": {"valid": true, "reasons": []}}"#;
 
-/// A search is known by these, a hierarchy, and what a resolver did in one.
+/// Files that identify a capacity search, a hierarchy, and the result of `hierarchy run`.
 const CAPACITY: &str = r#"{"schema_version": 1, "tries": []}"#;
 const TREE: &str = r#"{"form": 1, "zones": []}"#;
 const RESOLUTION: &str = r#"{"zone_count": 1, "upstream": {}}"#;
@@ -92,7 +92,7 @@ fn results_of_an_earlier_run_are_kept() {
     }
 }
 
-/// There is no such hierarchy.
+/// The hierarchy that the command names does not exist.
 #[test]
 fn a_resolution_that_does_not_begin_leaves_earlier_results() {
     let folder = Folder::new("out-folders-resolution");

@@ -80,7 +80,7 @@ fn replay(path: &Path, selection: Selection, manner: Manner, route: &Route) -> R
     Replay::new(path, trace::Options::default(), selection, manner, route).unwrap()
 }
 
-/// A query, and a packet of IPsec ESP.
+/// A capture of a query and a packet of IPsec ESP.
 #[test]
 fn packets_in_tunnels_that_are_not_read_are_counted() {
     let packet = |protocol: u8, payload: &[u8]| {

@@ -31,7 +31,7 @@ pub(crate) struct Clocks {
     /// The last report of each other member.
     others: BTreeMap<NodeId, Shown>,
     /// When this member last sent a report, and the leader at that time.
-    told: Option<(u64, Option<NodeId>)>,
+    last_report: Option<(u64, Option<NodeId>)>,
     /// Milliseconds to add to this member's wall clock; 0 unless its clock is far from the median.
     correction_ms: i64,
     /// When this leader last proposed to move entry times back.
@@ -133,9 +133,9 @@ impl Replica {
             return;
         }
         let (now_ms, leader) = (self.now.monotonic_ms, self.driver.leader());
-        let is_told = |(at_ms, of): (u64, Option<NodeId>)| of == leader && now_ms < at_ms + CLOCK_REPORT_MS;
-        if !self.clocks.told.is_some_and(is_told) {
-            self.clocks.told = Some((now_ms, leader));
+        let is_recent = |(at_ms, of): (u64, Option<NodeId>)| of == leader && now_ms < at_ms + CLOCK_REPORT_MS;
+        if !self.clocks.last_report.is_some_and(is_recent) {
+            self.clocks.last_report = Some((now_ms, leader));
             let wall_ms = self.now.wall_ms;
             for id in self.driver.others() {
                 self.send(id, &Frame::Clock { wall_ms });

@@ -5,12 +5,12 @@
 //! which it got them, one at a time, and the two queues side by side. A job is answered by its ticket once all
 //! of its operations are done.
 //!
-//! **Contract of the shell.** A failed operation is never answered. If the disk has no room for a create or a write,
-//! the shell says so ([`Input::DiskFull`](crate::io::Input::DiskFull)) and repeats the operation until there is room.
-//! After any other failure, and after every failed sync, the process aborts, without unwinding and without a second
-//! fsync (a kernel may report a failed fsync once and then forget the dirty pages; what the next process reads may then
-//! be on no disk, so it writes what it builds on again before it syncs). File names are single path components below
-//! one directory that the replica has to itself.
+//! **Contract of the shell.** The shell never answers a failed operation. If the disk has no room for a create or a
+//! write, the shell sends [`Input::DiskFull`](crate::io::Input::DiskFull) and repeats the operation until there is
+//! room. After any other failure, and after every failed sync, the process aborts without unwinding and without a
+//! second fsync. A kernel may report a failed fsync once and then mark the dirty pages clean. So the next process may
+//! read data that is on no disk, and writes that data again before it syncs. File names are single path components
+//! below one directory that only the replica uses.
 
 use core::fmt;
 

@@ -97,15 +97,15 @@ pub enum Input {
         /// The ticket of the job.
         ticket: u64,
     },
-    /// The disk has no room for the job of this queue that is under way. The shell keeps the job and tries again until
-    /// there is room. [`Input::DiskRoom`] ends this.
+    /// The disk has no room for the current job of this queue. The shell keeps the job and tries again until there is
+    /// room. [`Input::DiskRoom`] reports the end of the wait.
     DiskFull {
-        /// The queue whose job waits.
+        /// The queue of the waiting job.
         queue: DiskQueue,
     },
-    /// There was room for the job that waited.
+    /// There is room again, and the waiting job continues.
     DiskRoom {
-        /// The queue whose job goes on.
+        /// The queue of the job that continues.
         queue: DiskQueue,
     },
     /// What [`Output::ReadFile`] asked for.
@@ -142,7 +142,7 @@ pub enum Input {
     },
     /// The machine had nothing else to do after [`Output::AwaitLeisure`].
     Leisure,
-    /// The machine was put back to a snapshot, or copied, while the process ran: its clocks do not include the time in
+    /// While the process ran, the machine was copied or reset to a snapshot. Its clocks do not include the time in
     /// between.
     MachineRestored,
     /// The process is about to stop: a leader hands over first. [`Output::Stopped`] answers.
@@ -417,7 +417,7 @@ pub enum Output {
     /// The doubt of [`Replica::doubt`](crate::Replica::doubt) is settled: the log holds the entries, or they were never
     /// acknowledged. The shell deletes the stored doubt.
     DoubtCleared,
-    /// This member hears no leader. It may not help to elect a leader without the entries of its torn last record.
+    /// This member knows no leader. It may not help to elect a leader without the entries of its torn last record.
     DoubtWaits {
         /// Voters that have not yet shown that they lack these entries. Each of them can end the wait.
         waits_for: Vec<NodeId>,

@@ -1,7 +1,7 @@
 //! One member of a cluster, without I/O: time, octets from peers and results of the disk come in as inputs.
 #![forbid(unsafe_code)]
 
-// Bugs on purpose; nothing in releases.
+// Planted bugs for tests. Releases have none.
 #[macro_use]
 pub mod planted;
 
@@ -28,7 +28,7 @@ pub mod entry;
 pub mod log;
 // The state at one index, in one file.
 pub mod checkpoint;
-// Looking for damage on the disk while a replica runs.
+// Searches the disk for damage while a replica runs.
 pub mod scrub;
 // What replicas hold alike, and how entries change it.
 mod machine;

@@ -1,18 +1,18 @@
 //! Every bound of this crate, by name (units last).
 
-/// Octets of one encoded entry; a change that would be larger is refused at evaluation.
+/// Bytes of one encoded entry; a change that would be larger is refused at evaluation.
 pub const ENTRY_OCTETS_MAX: usize = 6 << 20;
-/// Octets of entries in one append message that is sent, unless one entry alone has more.
+/// Bytes of entries in one append message that is sent, unless one entry alone has more.
 pub const MESSAGE_OCTETS: usize = 1 << 20;
-/// Octets of one peer frame: an append message that is full but for its last entry, and its envelope.
+/// Bytes of one peer frame: an append message that is full but for its last entry, and its envelope.
 pub const FRAME_OCTETS_MAX: usize = MESSAGE_OCTETS + ENTRY_OCTETS_MAX + (1 << 20);
-/// Octets of the manifest in a snapshot message.
+/// Bytes of the manifest in a snapshot message.
 pub const SNAPSHOT_DATA_OCTETS_MAX: usize = 1 << 20;
 /// Entries of one append message.
 pub const MESSAGE_ENTRIES_MAX: usize = 65_536;
-/// Octets of a `context` of a raft message.
+/// Bytes of a `context` of a raft message.
 pub const MESSAGE_CONTEXT_OCTETS_MAX: usize = 64;
-/// Octets of the context of a raft entry (membership changes).
+/// Bytes of the context of a raft entry (membership changes).
 pub const ENTRY_CONTEXT_OCTETS_MAX: usize = 512;
 /// Terms and indexes that a peer may name; nobody gets there by counting.
 pub const RAFT_NUMBER_MAX: u64 = 1 << 62;
@@ -29,8 +29,8 @@ pub const CONTRADICTIONS_MIN: u32 = 5;
 pub const CONTRADICTED_MS: u64 = 1_000;
 /// How long a contradiction counts that is not repeated.
 pub const CONTRADICTION_KEPT_MS: u64 = 1_000;
-/// How long a member in doubt about a torn record must hear no leader before it reports the end of its log. It repeats
-/// the report to the other voters at the same interval.
+/// How long a member with a torn last record must know no leader before it reports the end of its log. It repeats the
+/// report to the other voters at the same interval.
 pub const POSITION_TOLD_MS: u64 = 500;
 /// Interval between reports that a member waits because of a torn record, while it waits for the same members.
 pub const DOUBT_REPORTED_MS: u64 = 60_000;
@@ -38,9 +38,9 @@ pub const DOUBT_REPORTED_MS: u64 = 60_000;
 pub const EARLY_VOTERS_MAX: usize = 3;
 /// Entries that a learner may lag behind and still become a voter.
 pub const LEARNER_LAG_MAX: u64 = 100;
-/// Octets of a member's address.
+/// Bytes of a member's address.
 pub const ADDRESS_OCTETS_MAX: usize = 255;
-/// Octets of a TSIG secret.
+/// Bytes of a TSIG secret.
 pub const SECRET_OCTETS_MAX: usize = 512;
 /// TSIG keys.
 pub const KEYS_MAX: usize = 100_000;
@@ -50,9 +50,9 @@ pub const GRANTS_MAX: usize = 1_000_000;
 pub const PINS_PER_MEMBER_MAX: usize = 2;
 /// Authorities whose certificates are accepted: the one that issues, and one that comes or goes.
 pub const AUTHORITIES_MAX: usize = 2;
-/// Octets of an authority's certificate.
+/// Bytes of an authority's certificate.
 pub const CERTIFICATE_OCTETS_MAX: usize = 8 << 10;
-/// Octets of an authority's private key.
+/// Bytes of an authority's private key.
 pub const AUTHORITY_KEY_OCTETS_MAX: usize = 4 << 10;
 /// Owners and types that the audit record of one update names.
 pub const AUDIT_NAMES_MAX: usize = 8;
@@ -68,7 +68,7 @@ pub const TOKENS_MAX: usize = 1_024;
 pub const ZONES_MAX: usize = 10_000_000;
 /// Serials of removed zones that are remembered, so that a zone added again does not go back.
 pub const RETIRED_ZONES_MAX: usize = 100_000;
-/// Octets of an UPDATE message.
+/// Bytes of an UPDATE message.
 pub const UPDATE_OCTETS_MAX: usize = 65_535;
 
 /// Repeats that are remembered (`session_count_max`): 300 s at 20,000 updates a second, longer than a client repeats
@@ -86,22 +86,22 @@ pub const TIME_SIGNED_MAX: u64 = (1 << 48) - 1;
 pub const SESSION_FLOORS_MAX: usize = 100_000;
 /// Differences that one zone keeps for IXFR.
 pub const HISTORY_COUNT_MAX: usize = 1_000;
-/// Octets of differences that one zone keeps for IXFR.
+/// Bytes of differences that one zone keeps for IXFR.
 pub const HISTORY_OCTETS_MAX: usize = 1 << 20;
-/// Octets of differences that all zones together keep for IXFR; the oldest go first.
+/// Bytes of differences that all zones together keep for IXFR; the oldest go first.
 pub const HISTORY_TOTAL_OCTETS_MAX: usize = 256 << 20;
 /// State hashes of past indexes that are kept for comparison.
 pub const HASH_RING_MAX: usize = 8_192;
-/// Every this many indexes, a hash is kept for longer, so that members which lag far behind are compared too.
+/// The hash at every multiple of this index is kept longer, so that far-lagging members can be compared too.
 pub const SPARSE_HASH_STEP: u64 = 1_024;
-/// Such hashes that are kept. A member that lags further behind gets a checkpoint.
+/// Number of those hashes to keep. A member that lags further behind gets a checkpoint.
 pub const SPARSE_HASHES_MAX: usize = 1_024;
 
 /// Records of one owner that two versions of a zone are compared by one with the other; more go through a table.
 pub const SIDE_BY_SIDE_MAX: usize = 16;
-/// Octets of records in one import chunk.
+/// Bytes of records in one import chunk.
 pub const IMPORT_CHUNK_OCTETS_MAX: usize = 256 << 10;
-/// Octets of records in an import chunk that this version makes: a piece of long work.
+/// Bytes of records in an import chunk that this version makes: a piece of long work.
 pub const IMPORT_CHUNK_OCTETS: usize = 64 << 10;
 /// Chunks of one import.
 pub const IMPORT_CHUNKS_MAX: u32 = 1 << 20;
@@ -118,7 +118,7 @@ pub const IMPORT_IDLE_MS: u64 = 2 * ADMIN_WAIT_MS + ADMIN_WAIT_MS / 10;
 /// Evaluated requests that are proposed and not applied: what waits longer waits where it is shared. At 20 ms from a
 /// proposal to its application these are 200,000 a second.
 pub const PROPOSALS_IN_FLIGHT_MAX: usize = 4_096;
-/// Octets of their entries, below what raft takes before it drops proposals, by more than an entry.
+/// Bytes of their entries, below what raft takes before it drops proposals, by more than an entry.
 pub const PROPOSALS_IN_FLIGHT_OCTETS_MAX: usize = 32 << 20;
 /// Bytes that they have copied in the memory of zones: versions that are not applied keep what each of them copied. As
 /// many small updates as may be in flight take half of it.
@@ -139,15 +139,15 @@ pub const UNPUBLISHED_BYTES_MAX: u64 = 8 << 20;
 pub const GROWTH_ACCOUNTS_MAX: usize = 10_000;
 /// Time between two reports of a member of the memory that its zones take.
 pub const MEMORY_REPORT_MS: u64 = 500;
-/// Interval between a member's reports whether its log is short of room on its disk.
+/// Interval between a member's reports on whether its log is short of room.
 pub const DISK_REPORT_MS: u64 = 500;
-/// How long such a report counts.
+/// How long such a report is valid.
 pub const DISK_FRESH_MS: u64 = 4 * DISK_REPORT_MS;
 /// Number of bytes of a join token's digest in the token's id.
 pub const TOKEN_ID_OCTETS: usize = 6;
 /// Interval between a member's reports of its clock.
 pub const CLOCK_REPORT_MS: u64 = 1_000;
-/// How long such a report counts.
+/// How long such a report is valid.
 pub const CLOCK_FRESH_MS: u64 = 10 * CLOCK_REPORT_MS;
 /// Largest difference between a member's clock and the median of all, and between entry times and the clocks. TSIG
 /// allows 300 s (RFC 8945 10).
@@ -162,13 +162,13 @@ pub const TOKEN_LIFE_MS_MAX: u64 = 3_600_000;
 pub const PROPOSAL_BATCH_MAX: usize = 1_024;
 /// Requests that wait at the leader for their evaluation.
 pub const EVALUATION_QUEUE_MAX: usize = 16_384;
-/// Octets of those among them that are large.
+/// Bytes of those among them that are large.
 pub const LARGE_COMMANDS_OCTETS_MAX: usize = 64 << 20;
-/// Octets of an update that still is a small one: some tens of records.
+/// Bytes of an update that still is a small one: some tens of records.
 pub const SMALL_UPDATE_OCTETS_MAX: usize = 4 << 10;
 /// Updates of own clients that wait for their outcome.
 pub const UPDATES_WAITING_MAX: usize = 65_536;
-/// Clients that wait for one and the same update; a client repeats its octets a few times.
+/// Clients that wait for one and the same update; a client repeats its bytes a few times.
 pub const UPDATE_CLIENTS_MAX: usize = 64;
 /// Administrators' commands that wait for their outcome.
 pub const ADMIN_WAITING_MAX: usize = 64;
@@ -232,15 +232,16 @@ pub const START_STALE_AFTER_MS: u64 = 5_000;
 pub const START_BEHIND_AFTER_MS: u64 = 15_000;
 /// Time between two reports of the leader (commit index, state hash, time).
 pub const REPORT_MS: u64 = 50;
-/// Reports of which one compares the state at an index that all members have reached.
+/// The number of reports per comparison of the state at an index that all members have reached.
 pub const REPORTS_PER_COMPARISON: u64 = 20;
 /// Milliseconds within which a member answered that the leadership is handed to: four reports, less than raft waits for
 /// one that does not take it.
 pub const SUCCESSOR_HEARD_MS: u64 = 4 * REPORT_MS;
 /// How long a member may answer for zones of `ack = all-live` after it asked the leader whether it may.
 pub const LEASE_MS: u64 = 1_000;
-/// By how much the wall clock and the monotonic clock may differ about the length of a lease. They differ by more on a
-/// machine that was paused, once its wall clock is corrected. The leader waits so much longer than a lease.
+/// Largest difference between the wall clock and the monotonic clock over the length of a lease. The difference is
+/// larger on a machine that was paused, once its wall clock is corrected. The leader waits this much longer than a
+/// lease.
 pub const LEASE_CLOCK_STEP_MS_MAX: u64 = LEASE_MS / 10;
 /// Questions for a lease that a member remembers: one a report, for as long as an answer is good.
 pub const LEASES_ASKED_MAX: usize = (2 * LEASE_MS / REPORT_MS) as usize;

@@ -1,7 +1,7 @@
-//! Bugs that are planted on purpose, one at a time, to see that the simulator or a test finds each of them.
+//! Planted bugs. One at a time is switched on, to check that the simulator or a test finds it.
 //!
-//! They are compiled with the feature `planted` only. Without it, `planted!(Name)` is `false`, and a release build with
-//! it does not compile. `cargo xtask sim --planted` runs them; `docs/planted-bugs.md` lists what finds each.
+//! They are compiled only with the feature `planted`. Without it, `planted!(Name)` is `false`. A release build with it
+//! does not compile. `cargo xtask sim --planted` runs them. `docs/planted-bugs.md` lists what finds each bug.
 
 /// Whether one of the named bugs is on: `planted!(HeadKept)`, `planted!(A | B)`.
 #[cfg(not(feature = "planted"))]

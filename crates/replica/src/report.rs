@@ -27,7 +27,7 @@ pub(crate) struct Reports {
     since_ms: u64,
     /// Hashes at the subject's index, by member.
     votes: BTreeMap<NodeId, u128>,
-    /// The comparison at an index that all members have reached.
+    /// The open comparison, at an index that all members have reached.
     comparison: Option<Comparison>,
     /// Members whose state differed from what a majority has when it was last compared.
     differing: BTreeSet<NodeId>,
@@ -39,8 +39,8 @@ pub(crate) struct Reports {
     confirmed_ms: Option<u64>,
 }
 
-/// A comparison of states at an older index. It stays open until the next one, so that members which lag, and answers
-/// that take longer than the time between two reports, are compared too.
+/// A comparison of states at an older index. It stays open until the next one begins. So it includes members that lag,
+/// and responses that arrive after the next report.
 #[derive(Debug)]
 struct Comparison {
     index: u64,
@@ -252,8 +252,8 @@ impl Replica {
         }
     }
 
-    /// Begins a comparison at an index that all members that are heard have applied, if one is due. Returns the index
-    /// and the hash.
+    /// Begins a comparison if one is due, at an index that all reachable members have applied. Returns the index and
+    /// the hash.
     fn begin_comparison(&mut self) -> Option<(u64, u128)> {
         if !self.reports.sequence.is_multiple_of(REPORTS_PER_COMPARISON) {
             return None;
@@ -271,7 +271,7 @@ impl Replica {
             return;
         };
         let Some(hash) = ack.hash else { return };
-        // An answer to an ordinary report about the same index counts once as well.
+        // A response to an ordinary report about the same index counts once as well.
         if comparison.votes.insert(from, hash) == Some(hash) {
             return;
         }
@@ -307,7 +307,7 @@ impl Replica {
             holders.entry(hash).or_default().push(id);
         }
         let Some((&right, sound)) = holders.iter().find(|(_, ids)| self.driver.is_majority(ids)) else { return };
-        // That a member had the right state a while ago does not mean that it has it still.
+        // A member may have had the right state earlier and still be wrong now.
         if self.reports.subject.is_some_and(|(newest, _)| newest == index) {
             self.reports.differing.retain(|id| !sound.contains(id));
         }
@@ -367,9 +367,9 @@ impl Replica {
         }
     }
 
-    /// A restarted replica that hears no leader answers after a while, marked stale. Everything it had published is in
-    /// its log, unless the log is in doubt. If the log holds more than is known to be committed, the replica may have
-    /// published part of that too. In both cases it waits longer, because its serials may be older than before.
+    /// A restarted replica that knows no leader answers after a while, marked stale. Everything it had published is in
+    /// its log, unless the log is in doubt. If the log holds more than the known committed entries, the replica may
+    /// have published part of that too. In both cases it waits longer, because its serials may be older than before.
     pub(crate) fn serve_stale_when_due(&mut self) {
         let knows_all = planted!(StaleDespiteLog) || self.knows_what_it_published();
         let waited = self.lived_ms >= self.config.start_stale_after_ms;
@@ -380,12 +380,12 @@ impl Replica {
         }
     }
 
-    /// Whether everything that this replica may have published before it started is applied.
+    /// Whether this replica has applied everything that it may have published before it started.
     fn knows_what_it_published(&self) -> bool {
         self.machine.applied.0 >= self.started_last_index && self.doubt().is_none()
     }
 
-    /// Whether no leader has led for long, and everything known to be committed is applied.
+    /// Whether there was no leader for long, and all known committed entries are applied.
     fn may_serve_behind(&self) -> bool {
         self.lived_ms - self.led_ms >= self.config.start_behind_after_ms
             && self.machine.applied.0 >= self.driver.log().hard_state().commit

@@ -1,18 +1,18 @@
-//! Reads one file of a replica's directory again, and returns the damage in it. A shell does this from time to time
-//! while the replica runs. Otherwise damage would stay unnoticed until too many disks have some.
+//! Reads one file of a replica's directory again and returns the damage in it. A shell does this from time to time
+//! while the replica runs. Otherwise damage could go unnoticed until too many disks have some.
 //!
-//! A finding may be a write in progress, or a file that was recycled meanwhile. The caller checks again later.
+//! A finding may be a write in progress or a file that was just recycled. The caller checks again later.
 
 use crate::checkpoint::{self, CheckpointError, CheckpointReader};
 use crate::disk::{DiskError, DiskRead};
 use crate::log::{self, Damage};
 
-/// What is wrong, and where.
+/// A damaged place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// In the log.
+    /// Damage in the log.
     Log(log::LogDamage),
-    /// In a checkpoint.
+    /// Damage in a checkpoint.
     Checkpoint(checkpoint::CheckpointDamage),
 }
 
@@ -25,10 +25,10 @@ impl core::fmt::Display for Finding {
     }
 }
 
-/// Checks a file; a file that holds nothing to check has no findings.
+/// Checks a file. Files of other kinds have no findings.
 ///
 /// # Errors
-/// [`DiskError`] when the file cannot be read, or is not there any more.
+/// [`DiskError`]: the file cannot be read, or no longer exists.
 pub fn check_file(disk: &dyn DiskRead, file: &str) -> Result<Vec<Finding>, DiskError> {
     if checkpoint::is_checkpoint(file) {
         let read = CheckpointReader::open_file(disk, file.to_owned());
@@ -39,7 +39,7 @@ pub fn check_file(disk: &dyn DiskRead, file: &str) -> Result<Vec<Finding>, DiskE
         };
     }
     let found = log::check_file(disk, file)?;
-    // A format that this software does not know is not damaged.
+    // A format that is unknown to this software is not damage.
     let is_damaged = |damage: &log::LogDamage| !matches!(damage.what, Damage::Version(_));
     Ok(found.into_iter().filter(is_damaged).map(Finding::Log).collect())
 }

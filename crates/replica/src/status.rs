@@ -42,14 +42,15 @@ pub struct Status {
     pub serving: Serving,
     /// Its state differs from what a majority has.
     pub is_fenced: bool,
-    /// What its log may lack. Until that is settled it votes only for members that hold it, and does not campaign.
+    /// Entries that its log may lack. Until that is settled, it votes only for members that hold them, and does not
+    /// campaign.
     pub doubt: Option<Doubt>,
-    /// If the doubt is about a torn record: the voters that have not shown that they lack it too. Any of them can end
-    /// the doubt.
+    /// If the doubt is about a torn record: the voters that have not yet shown that they lack it too. Any of them can
+    /// end the doubt.
     pub doubt_waits_for: Vec<NodeId>,
-    /// Its disk has no room for a write that waits.
+    /// A write on this member is waiting for room on the disk.
     pub is_disk_full: bool,
-    /// Its log is short of room: as the leader it proposes nothing.
+    /// The log of this member is short of room: as the leader it proposes nothing.
     pub is_short_of_room: bool,
     /// Why it cannot go on.
     pub fatal: Option<FatalReason>,

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 /// Datagrams a worker takes from, or gives to, the kernel in one call.
 pub(crate) const UDP_BATCH_COUNT: usize = 64;
-/// Octets of a datagram that is received; anything a datagram can carry (RFC 1035 4.2.2 has the same for TCP).
+/// Bytes of a datagram that is received; anything a datagram can carry (RFC 1035 4.2.2 has the same for TCP).
 pub(crate) const DATAGRAM_OCTETS_MAX: usize = 65_535;
 /// Interval between checks for wrong clocks.
 pub(crate) const CLOCK_LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Interval between warnings about wrong clocks.
 pub(crate) const CLOCK_WARN_EVERY: Duration = Duration::from_secs(60);
-/// Octets of a response over UDP, whatever the client advertises.
+/// Bytes of a response over UDP, whatever the client advertises.
 pub(crate) const UDP_RESPONSE_OCTETS_MAX: usize = 4_096;
-/// Octets of a response over UDP unless the operator says otherwise (RFC 9715 3.1; DNS flag day 2020).
+/// Bytes of a response over UDP unless the operator says otherwise (RFC 9715 3.1; DNS flag day 2020).
 pub(crate) const UDP_PAYLOAD_DEFAULT: u16 = 1_232;
 /// Longest sleep of a UDP worker; it looks for a stop order this often.
 pub(crate) const UDP_WAIT_MS: i32 = 100;
@@ -50,26 +50,26 @@ pub(crate) const EVICTION_LOOK_MAX: usize = 64;
 /// Silence after which a connection is closed, and the time in which a slow reader has to take something of what waits
 /// for it (RFC 7766 6.2.3).
 pub(crate) const TCP_IDLE_MS: u64 = 10_000;
-/// Octets a second that a client has to take while something waits for it.
+/// Bytes a second that a client has to take while something waits for it.
 pub(crate) const DRAIN_BYTES_PER_SECOND_MIN: u64 = 4 << 10;
 /// Time over which that counts, in times of the silence above.
 pub(crate) const DRAIN_WINDOW_IDLES: u32 = 3;
 /// Requests of one connection that are being answered; reading stops until one is done (RFC 7766 6.2.1.1).
 pub(crate) const TCP_PIPELINE_MAX: usize = 128;
-/// Octets of responses that wait for a connection's client to read them.
+/// Bytes of responses that wait for a connection's client to read them.
 pub(crate) const TCP_WRITE_BACKLOG_BYTES_MAX: usize = 1 << 20;
-/// Octets that the kernel keeps unsent for one client of TCP before there is no room for more. Without it they are
+/// Bytes that the kernel keeps unsent for one client of TCP before there is no room for more. Without it they are
 /// megabytes, and there is room again when a third of them is gone: a steady client that reads slowly seems to stand.
 pub(crate) const TCP_UNSENT_BYTES: u32 = 128 << 10;
-/// Octets of the length before a message on a stream (RFC 1035 4.2.2).
+/// Bytes of the length before a message on a stream (RFC 1035 4.2.2).
 pub(crate) const MESSAGE_PREFIX_OCTETS: usize = 2;
-/// Octets that a connection reads at once.
+/// Bytes that a connection reads at once.
 pub(crate) const CONNECTION_READ_BYTES: usize = 16 << 10;
 /// Messages that a connection answers before others have their turn: more than clients have in flight.
 pub(crate) const CONNECTION_TURN_MESSAGES_MAX: usize = 128;
 /// Time after which its turn ends sooner, microseconds.
 pub(crate) const CONNECTION_TURN_US: u64 = 1_000;
-/// Octets that all connections of a node may take, unless the operator says otherwise: what each is counted as, and
+/// Bytes that all connections of a node may take, unless the operator says otherwise: what each is counted as, and
 /// what waits on them in either direction. As many connections as there may be fit, whatever they speak, unless some
 /// client has a thousand of them: none gets more than it leaves.
 pub(crate) const CONNECTIONS_MEMORY_BYTES_MAX: usize = 1 << 30;
@@ -79,10 +79,10 @@ pub(crate) const CONNECTIONS_MEMORY_BYTES_MIN: usize = 1 << 20;
 pub(crate) const CONNECTIONS_LOOK_MS: u64 = 1_000;
 /// Bytes that are free again from which on they are given back to the operating system.
 pub(crate) const CONNECTIONS_GIVE_BACK_BYTES_MIN: usize = 4 << 20;
-/// Octets of messages that are counted with the connection that they wait on; those beyond are counted as they come.
+/// Bytes of messages that are counted with the connection that they wait on; those beyond are counted as they come.
 pub(crate) const CONNECTION_MEMORY_FREE_BYTES: usize = 4 << 10;
 /// What a connection is counted as: its state when it is idle (1.6, 11, 48 and 39 KiB were measured,
-/// docs/experiments/transports.md), the octets above, and under TLS what is on its way out, or the beginning of a
+/// docs/experiments/transports.md), the bytes above, and under TLS what is on its way out, or the beginning of a
 /// record whose end does not come (30 KiB with it).
 pub(crate) const CONNECTION_TCP_BYTES: usize = 8 << 10;
 /// The same over TLS.
@@ -102,11 +102,11 @@ pub(crate) const HANDSHAKES_PER_CLIENT_MAX: usize = 512;
 pub(crate) const HANDSHAKES_PER_SECOND: u32 = 100;
 /// So many it may begin at once, after silence.
 pub(crate) const HANDSHAKES_BURST: u32 = 500;
-/// Octets that TLS holds for a client that does not take them.
+/// Bytes that TLS holds for a client that does not take them.
 pub(crate) const TLS_WRITE_BUFFER_BYTES: usize = 16 << 10;
 /// Time for which a key makes tickets of TLS sessions; a ticket is good for as long, and with the key after it.
 pub(crate) const TICKET_PERIOD_S: u64 = 12 * 3_600;
-/// Octets of a ticket; ours are far shorter.
+/// Bytes of a ticket; ours are far shorter.
 pub(crate) const TICKET_OCTETS_MAX: usize = 16 << 10;
 /// How often files are looked at that are read again when they change.
 pub(crate) const FILE_LOOK_MS: u64 = 1_000;
@@ -138,20 +138,20 @@ pub(crate) const RATE_LIMIT_ACCOUNTS: usize = 1 << 16;
 pub(crate) const RATE_LIMIT_NETWORKS: usize = 64;
 /// Networks whose clients are not limited.
 pub(crate) const RATE_LIMIT_EXEMPT_MAX: usize = 64;
-/// Octets that OPT pads responses to a multiple of, when asked (RFC 8467 4.1).
+/// Bytes that OPT pads responses to a multiple of, when asked (RFC 8467 4.1).
 pub(crate) const PADDING_BLOCK_OCTETS: u16 = 468;
 
 /// Requests of one HTTP/2 connection at once (RFC 9113 6.5.2 recommends no fewer).
 pub(crate) const HTTP_STREAMS_MAX: u32 = 100;
-/// Octets of the headers of a request.
+/// Bytes of the headers of a request.
 pub(crate) const HTTP_HEADERS_BYTES_MAX: u32 = 16 << 10;
 /// What a request is counted as while it waits, beside its message: its state, its task, and what h2 keeps of a stream.
 pub(crate) const HTTP_EXCHANGE_BYTES: usize = 3 << 10;
-/// Octets of the parameter `dns` of a GET.
+/// Bytes of the parameter `dns` of a GET.
 pub(crate) const HTTP_GET_OCTETS_MAX: usize = 4 << 10;
-/// Octets of bodies that a client may send unasked: one of the largest there is.
+/// Bytes of bodies that a client may send unasked: one of the largest there is.
 pub(crate) const HTTP_WINDOW_BYTES: u32 = 65_535;
-/// Octets of a response that HTTP/2 holds for a client that does not take them.
+/// Bytes of a response that HTTP/2 holds for a client that does not take them.
 pub(crate) const HTTP_SEND_BUFFER_BYTES: usize = 16 << 10;
 /// Requests that were taken back before they were looked at, after which a connection is closed.
 pub(crate) const HTTP_PENDING_RESETS_MAX: usize = 20;
@@ -169,17 +169,17 @@ pub(crate) const QUIC_EXCHANGE_BYTES: usize = 3 << 10;
 /// What a query is counted as beside that while its end has not come: QUIC may keep a window of data behind a gap, or
 /// half as much of the datagrams around little data.
 pub(crate) const QUIC_GAPS_BYTES: usize = 64 << 10;
-/// Octets that a QUIC client may send unasked, on one stream: the longest message, and one octet more to see that there
+/// Bytes that a QUIC client may send unasked, on one stream: the longest message, and one octet more to see that there
 /// is more.
 pub(crate) const QUIC_STREAM_WINDOW_BYTES: u32 = (MESSAGE_PREFIX_OCTETS + DATAGRAM_OCTETS_MAX + 1) as u32;
-/// Octets that a QUIC client may send unasked, on all streams. No more are wanted: a query is taken from QUIC as it
+/// Bytes that a QUIC client may send unasked, on all streams. No more are wanted: a query is taken from QUIC as it
 /// comes, and what stays there is what has a gap before it.
 pub(crate) const QUIC_WINDOW_BYTES: u32 = QUIC_STREAM_WINDOW_BYTES;
-/// Octets of responses that a QUIC connection holds.
+/// Bytes of responses that a QUIC connection holds.
 pub(crate) const QUIC_SEND_BYTES: u64 = 256 << 10;
 /// Handshakes under way from which on a QUIC client shows first that its address is its own (RFC 9000 8.1.2).
 pub(crate) const QUIC_HALF_OPEN_MAX: usize = 64;
-/// Octets of datagrams that wait for a QUIC connection that is not yet accepted.
+/// Bytes of datagrams that wait for a QUIC connection that is not yet accepted.
 pub(crate) const QUIC_INCOMING_BYTES: u64 = 16 << 10;
 /// The same of all of them.
 pub(crate) const QUIC_INCOMING_TOTAL_BYTES: u64 = 4 << 20;
@@ -187,11 +187,11 @@ pub(crate) const QUIC_INCOMING_TOTAL_BYTES: u64 = 4 << 20;
 pub(crate) const TRANSFERS_MAX: usize = 16;
 /// Messages of a transfer that wait for its client.
 pub(crate) const TRANSFER_QUEUE_MAX: usize = 4;
-/// Octets a second that the client of a transfer has to take, unless the operator says otherwise.
+/// Bytes a second that the client of a transfer has to take, unless the operator says otherwise.
 pub(crate) const TRANSFER_RATE_MIN: u64 = 64 << 10;
 /// Time that a transfer has whatever its rate.
 pub(crate) const TRANSFER_GRACE_MS: u64 = 60_000;
-/// Octets of former versions of zones that one transfer keeps in memory.
+/// Bytes of former versions of zones that one transfer keeps in memory.
 pub(crate) const TRANSFER_HELD_BYTES_MAX: u64 = 256 << 20;
 /// How often a transfer that waits for its client looks whether it may go on.
 pub(crate) const TRANSFER_LOOK_MS: u64 = 250;
@@ -238,7 +238,7 @@ pub(crate) const CLI_READ_MS: u64 = 60_000;
 pub(crate) const CLI_DOWNLOAD_MS: u64 = 3_600_000;
 /// Maximum of `--timeout`, in seconds.
 pub(crate) const CLI_TIMEOUT_S_MAX: u64 = 86_400;
-/// Octets of a zone file that the API takes.
+/// Bytes of a zone file that the API takes.
 pub(crate) const API_ZONE_BYTES_MAX: usize = 1 << 30;
 /// Connections to the API over TCP; for one more the idlest ends.
 pub(crate) const API_CONNECTIONS_MAX: usize = 256;
@@ -265,7 +265,7 @@ pub(crate) const API_HOSTS_MAX: usize = 64;
 /// Silence of both sides after which a connection to the API ends: longer than any request may take, so that a change
 /// that is being made is not cut off.
 pub(crate) const API_SILENCE_MS: u64 = 1_000_000;
-/// Octets of a file from which the token of a node that joins is read.
+/// Bytes of a file from which the token of a node that joins is read.
 pub(crate) const TOKEN_TEXT_OCTETS_MAX: u64 = 4 << 10;
 /// Records that wait for the audit log; more are lost to it, and that is written down.
 pub(crate) const AUDIT_WAITING_MAX: usize = 100_000;
@@ -282,17 +282,17 @@ pub(crate) const AUDIT_STRANGERS_PER_SECOND: u32 = 1;
 pub(crate) const AUDIT_STRANGERS_BURST: u32 = 20;
 pub(crate) const AUDIT_KEYS_PER_SECOND: u32 = 10;
 pub(crate) const AUDIT_KEYS_BURST: u32 = 100;
-/// Octets of the longest line: two names of 1,004 characters in text, an address, numbers.
+/// Bytes of the longest line: two names of 1,004 characters in text, an address, numbers.
 pub(crate) const AUDIT_LINE_BYTES_MAX: usize = 8 << 10;
 /// Pause of the audit log's thread after a write, in milliseconds, so that one wakeup covers many updates.
 pub(crate) const AUDIT_PAUSE_MS: u64 = 20;
 /// Maximum number of work items that the audit log's thread takes before it writes to the file.
 pub(crate) const AUDIT_BATCH_MAX: usize = 4096;
-/// Interval at which a writer on a full disk tries again.
+/// Interval between the attempts of a write on a full disk.
 pub(crate) const DISK_FULL_RETRY_MS: u64 = 500;
-/// Bytes that a node reserves on its disk for a start while the disk is full: a segment of the log, and as much again.
+/// Bytes that a node reserves for a start on a full disk: twice the size of a log segment.
 pub(crate) const RESERVE_BYTES: u64 = 32 << 20;
-/// Interval at which a node without its reserve checks whether there is room for it.
+/// Interval at which a node without its reserve checks for room for the reserve.
 pub(crate) const RESERVE_LOOK_MS: u64 = 5_000;
 /// Time after which what was written to the audit log is on the disk.
 pub(crate) const AUDIT_SYNC_MS: u64 = 1_000;
@@ -302,7 +302,7 @@ pub(crate) const AUDIT_MARK_MS: u64 = 60_000;
 pub(crate) const AUDIT_LINES_MAX: usize = 10_000;
 /// Minimum length of a TSIG secret without `--allow-short-secret`, in bytes.
 pub(crate) const TSIG_SECRET_BYTES_MIN: usize = 16;
-/// Octets of one file of a `named.conf`.
+/// Bytes of one file of a `named.conf`.
 pub(crate) const NAMED_CONF_BYTES_MAX: u64 = 16 << 20;
 /// Maximum nesting depth of statements and lists in a `named.conf`.
 pub(crate) const NAMED_CONF_DEPTH_MAX: usize = 64;
@@ -310,28 +310,28 @@ pub(crate) const NAMED_CONF_DEPTH_MAX: usize = 64;
 pub(crate) const NAMED_CONF_ERRORS_MAX: usize = 100;
 /// Files that a `named.conf` is made of.
 pub(crate) const NAMED_CONF_FILES_MAX: usize = 1_000;
-/// Octets of the text of an update policy that the API takes: of more than one of the most octets needs.
+/// Bytes of the text of an update policy that the API takes: of more than one of the most bytes needs.
 pub(crate) const API_POLICY_BYTES_MAX: usize = 4 << 20;
-/// Octets of any other body that the API takes.
+/// Bytes of any other body that the API takes.
 pub(crate) const API_BODY_BYTES_MAX: usize = 64 << 10;
 
-/// Octets of a frame between nodes.
+/// Bytes of a frame between nodes.
 pub(crate) const PEER_FRAME_BYTES_MAX: usize = replica::limits::FRAME_OCTETS_MAX;
-/// Octets of a frame that the thread which read it may carry out itself: what is larger, or brings much, keeps it from
+/// Bytes of a frame that the thread which read it may carry out itself: what is larger, or brings much, keeps it from
 /// reading others.
 pub(crate) const FRAME_AT_ONCE_MAX: usize = 16 << 10;
-/// Octets of an UPDATE, or of what is signed, that a packet worker may carry out itself when it comes alone: what is
+/// Bytes of an UPDATE, or of what is signed, that a packet worker may carry out itself when it comes alone: what is
 /// larger takes longer than to wake an update thread.
 pub(crate) const DATAGRAM_AT_ONCE_MAX: usize = 512;
-/// Octets of frames that wait for one lane of one peer; more are dropped, raft sends again.
+/// Bytes of frames that wait for one lane of one peer; more are dropped, raft sends again.
 pub(crate) const PEER_LANE_BYTES_MAX: usize = 64 << 20;
 /// Frames that wait for one lane of one peer.
 pub(crate) const PEER_LANE_FRAMES_MAX: usize = 4_096;
-/// Octets of a lane that the replica thread encrypts and writes by itself: 30 us or so. More is left to the task.
+/// Bytes of a lane that the replica thread encrypts and writes by itself: 30 us or so. More is left to the task.
 pub(crate) const PEER_WRITE_NOW_BYTES: usize = 64 << 10;
-/// Octets that are gathered before they are given to TLS.
+/// Bytes that are gathered before they are given to TLS.
 pub(crate) const PEER_GATHER_BYTES: usize = 256 << 10;
-/// Octets of inbound frames that wait for the replica, from all peers.
+/// Bytes of inbound frames that wait for the replica, from all peers.
 pub(crate) const PEER_INBOUND_BYTES_MAX: usize = 64 << 20;
 /// How often a node looks whether what it knows the others by is still good, when nothing tells it to.
 pub(crate) const TRUST_LOOK_MS: u64 = 1_000;
@@ -363,11 +363,11 @@ pub(crate) const PEER_QUESTIONS_MAX: usize = 32;
 pub(crate) const PEER_VOUCH_MS: u64 = 1_000;
 /// Time limit for a member to connect to an address that another member announces.
 pub(crate) const PEER_DIAL_BACK_MS: u64 = 1_500;
-/// Bytes of an event of the kernel that are read (its own limit is 2 KiB of variables, and a path).
+/// Maximum bytes to read of a kernel event. The kernel's own limit is 2 KiB of variables, and a path.
 pub(crate) const UEVENT_BYTES_MAX: usize = 8 << 10;
-/// Pause between two rounds in which a node tells the members of the old cluster that it is superseded.
+/// Pause between two rounds in which a node notifies the members of the old cluster that it is superseded.
 pub(crate) const SUPERSEDES_EVERY: Duration = Duration::from_secs(2);
-/// The longest id of a cluster in text.
+/// Maximum length of a cluster id as text.
 pub(crate) const SUPERSEDED_TEXT_BYTES_MAX: usize = 64;
 /// Time limit for a member's answer to an announcement.
 pub(crate) const ANNOUNCE_MS: u64 = PEER_HANDSHAKE_MS;
@@ -392,12 +392,12 @@ pub(crate) const PEER_WARN_EVERY: Duration = Duration::from_secs(60);
 pub(crate) const JOINS_MAX: usize = 4;
 /// What a node that joins may send: a secret, an address and a number.
 pub(crate) const JOIN_REQUEST_BYTES_MAX: usize = 1 << 10;
-/// Octets of what a joining node says and is told.
+/// Bytes of what a joining node says and is told.
 pub(crate) const JOIN_MESSAGE_BYTES_MAX: usize = 64 << 10;
 /// Members of a cluster that `up` starts.
 pub(crate) const UP_NODES_MAX: u64 = 9;
 
-/// Octets of log after which a checkpoint is written, at least: each is a sync of the disk that updates wait beside.
+/// Bytes of log after which a checkpoint is written, at least: each is a sync of the disk that updates wait beside.
 pub(crate) const CHECKPOINT_BYTES_MIN: u64 = 64 << 10;
 
 /// Period of the replica's clock.
@@ -421,17 +421,17 @@ pub(crate) const DECOMPRESSED_RATIO_MAX: u64 = 100;
 pub(crate) const DECOMPRESSED_BYTES_FREE: u64 = 32 << 20;
 /// KiB of what was unpacked that an xz file may refer back to: four times what `xz -9` wants.
 pub(crate) const XZ_MEMORY_KIB_MAX: u32 = 256 << 10;
-/// Octets of a configuration, key or token file.
+/// Bytes of a configuration, key or token file.
 pub(crate) const SMALL_FILE_BYTES_MAX: u64 = 1 << 20;
-/// Time `up` gives its nodes to become ready, and what it adds for each so many octets that they have to read.
+/// Time `up` gives its nodes to become ready, and what it adds for each so many bytes that they have to read.
 pub(crate) const UP_READY_MS: u64 = 60_000;
 pub(crate) const UP_OCTETS_A_MS: u64 = 10_000;
 /// Time `up` gives its nodes to stop before it kills them.
 pub(crate) const UP_STOP_MS: u64 = 10_000;
-/// Octets of a zone from which on the memory that it leaves unused is given back at once.
+/// Bytes of a zone from which on the memory that it leaves unused is given back at once.
 pub(crate) const GIVE_BACK_OCTETS_MIN: usize = 1 << 20;
 
-/// Octets of a backup that are read and sent at once.
+/// Bytes of a backup that are read and sent at once.
 pub(crate) const BACKUP_PART_BYTES: usize = 256 << 10;
 /// Parts of a backup that wait to be sent.
 pub(crate) const BACKUP_PARTS_MAX: usize = 4;
@@ -480,31 +480,32 @@ pub(crate) const ZONES_HELD_SHARE: u64 = 8;
 pub(crate) const KEY_GROWTH_SHARE: u64 = 4;
 /// Bytes that zones have copied since the last look from which on they are not quiet.
 pub(crate) const ZONES_QUIET_BYTES: u64 = 8 << 20;
-/// Members that a node answers at the same time about damaged logs: each of them makes it read its whole log.
+/// Maximum number of members to which a node sends parts of its log at the same time. Each makes it read its whole log.
 pub(crate) const REPAIR_SESSIONS_MAX: usize = 2;
-/// Time in which a question about a damaged log must follow the one before, and be answered: a long log is read first.
+/// Time limit for the next question about a damaged log, and for its answer. The answering node may first read a long
+/// log.
 pub(crate) const REPAIR_IDLE_MS: u64 = 60_000;
 /// Bytes of one part of a checkpoint that replaces a damaged one.
 pub(crate) const REPAIR_PART_BYTES: usize = 1 << 20;
-/// Bytes of such a checkpoint.
+/// Maximum size of that checkpoint.
 pub(crate) const REPAIR_CHECKPOINT_BYTES_MAX: u64 = 64 << 30;
 /// Pause between two rounds in which a node asks all members for parts of its log.
 pub(crate) const REPAIR_ROUND_MS: u64 = 1_000;
-/// Rounds in which all members answer and none can help, until a node gives up.
+/// Number of rounds after which a node gives up if all members answer and none can help.
 pub(crate) const REPAIR_ROUNDS_MAX: u32 = 5;
-/// How often a node logs which members it waits for while it is being repaired.
+/// Interval between log lines that name the members that a node under repair waits for.
 pub(crate) const REPAIR_TOLD_MS: u64 = 30_000;
-/// Bytes of the file that lists the members.
+/// Maximum bytes of the file that lists the members.
 pub(crate) const MEMBERS_FILE_BYTES_MAX: u64 = 1 << 20;
-/// Seconds between two scrubs of log and checkpoints, unless the configuration has another number.
+/// Default number of seconds between two scrubs of log and checkpoints.
 pub(crate) const SCRUB_INTERVAL_S: u64 = 7 * 24 * 3_600;
-/// A scrub is delayed by up to the interval divided by this, so that the nodes do not all read at the same time.
+/// A scrub is delayed by up to the interval divided by this number, so that the nodes do not all read at the same time.
 pub(crate) const SCRUB_JITTER_SHARE: u64 = 7;
 /// Bytes that a scrub reads per second.
 pub(crate) const SCRUB_BYTES_PER_SECOND: u64 = 8 << 20;
-/// A damaged place is checked again after this time: the file may have been written or recycled meanwhile.
+/// Pause before a damaged place is checked again. The file may have been written or recycled meanwhile.
 pub(crate) const SCRUB_AGAIN_MS: u64 = 2_000;
-/// How often a node checks whether the next scrub is due.
+/// Interval between checks whether the next scrub is due.
 pub(crate) const SCRUB_LOOK_MS: u64 = 1_000;
-/// Bytes of the file that has the time of the last scrub.
+/// Maximum bytes of the file with the time of the last scrub.
 pub(crate) const SCRUBBED_BYTES_MAX: u64 = 64;

@@ -18,7 +18,7 @@ pub(crate) enum Exit {
     Refused = 5,
     /// An address or a directory is in use.
     InUse = 6,
-    /// The node was removed from its cluster, or another cluster took its cluster's place.
+    /// The node was removed from its cluster, or another cluster replaced its cluster.
     Removed = 7,
     /// This software cannot apply an entry that the cluster has committed: a start alone comes to the same entry.
     Unappliable = 8,
@@ -48,7 +48,7 @@ Exit codes:
   4  no node answers, or there is no leader
   5  refused by the cluster
   6  an address or a directory is in use
-  7  the node was removed from its cluster, or another cluster took its cluster's place
+  7  the node was removed from its cluster, or another cluster replaced its cluster
   8  this software cannot apply what the cluster has committed
   9  the node's data is damaged, and no other node has the damaged part
  10  a leader says that the node's log lacks or contradicts what is committed

@@ -28,9 +28,9 @@ const MEMBERS_PPM: u64 = 450_000;
 /// The administrator, and the command that is under way.
 pub(crate) struct Administrator {
     current: Option<Current>,
-    /// The command that is under way.
+    /// The command in progress.
     asked: Option<AdminCommand>,
-    /// What was decided so far.
+    /// Settings whose value is known from the outcomes of commands.
     decided: Decided,
     /// The clients' key may have lost its grant.
     is_revoked: bool,
@@ -64,7 +64,7 @@ struct Current {
     policy: Option<u64>,
     /// Whether it gives the clients' key its second secret.
     rolls: bool,
-    /// Whether it makes updates of the clients' zone wait for all members, or no more.
+    /// Whether the command turns `ack = all-live` on or off for the clients' zone; `None` for other commands.
     ack: Option<bool>,
 }
 
@@ -118,28 +118,28 @@ impl Administrator {
         asked.iter().for_each(|command| self.decided.settled(command, is_done));
     }
 
-    /// What was decided so far.
+    /// Settings whose value is known from the outcomes of commands.
     pub(crate) const fn decided(&self) -> &Decided {
         &self.decided
     }
 
-    /// Whether the clients' key is known to have its second secret.
+    /// Whether the clients' key certainly has its second secret.
     pub(crate) const fn is_rolled(&self) -> bool {
         self.is_rolled
     }
 
-    /// The next policy to ask for.
+    /// Chooses the next policy to request.
     pub(crate) fn choose_policy(&mut self, salt: u8) -> u64 {
         self.policy = u64::from(salt) % POLICIES;
         self.policy
     }
 
-    /// What kind of command comes next.
+    /// Chooses the kind of the next command.
     pub(crate) fn pick_kind(&mut self, swarm: &Swarm) -> Option<CommandKind> {
         swarm.pick_command(&mut self.rng)
     }
 
-    /// Bytes that seal a secret.
+    /// Random bytes to seal a secret.
     pub(crate) fn nonce(&mut self) -> [u8; 12] {
         self.rng.octets()
     }
@@ -154,7 +154,7 @@ impl Administrator {
         self.rng.pick(ids).copied()
     }
 
-    /// Whether a command that takes a vote waits for its outcome.
+    /// Whether a command that takes away a vote is in progress.
     pub(crate) fn takes_vote(&self) -> bool {
         self.current.as_ref().is_some_and(|current| current.takes_vote)
     }
@@ -165,7 +165,7 @@ impl Administrator {
     }
 }
 
-/// Whether a command says for which members updates of the clients' zone wait: for all of them, or for a majority.
+/// Returns whether a command sets `ack = all-live` for the clients' zone; `None` if it does not set `ack`.
 fn ack_of_main(command: &AdminCommand) -> Option<bool> {
     match command {
         AdminCommand::SetZoneOptions { zone, change } if *zone == main_zone() => {
@@ -261,7 +261,7 @@ impl Simulation {
 
     fn carry_on(&mut self, next: Option<Next>) {
         match next {
-            // Choosing may have ended the machine that was to be asked.
+            // The choice may have stopped the machine that was to get the command.
             Some(Next::Send(to, command, zone)) if self.machines[&to].replica.is_some() => {
                 self.send_command(to, command, zone, false);
             }
@@ -274,7 +274,7 @@ impl Simulation {
         }
     }
 
-    /// Whether the next command is to be about members: some must be replaced, or the seed has members come and go.
+    /// Whether the next command must be about members: some must be replaced, or members come and go in this seed.
     pub(crate) fn must_change_members(&mut self) -> bool {
         (self.setup.changes_members || self.membership.has_dead()) && self.administrator.rng.happens(MEMBERS_PPM)
     }
@@ -294,7 +294,7 @@ impl Simulation {
         self.count.commands_done += u64::from(result.is_ok());
         let is_done = if result == Err(AdminError::Unknown) { None } else { Some(result.is_ok()) };
         current.ack.into_iter().for_each(|is_all_live| self.oracle.ack_mut().settled(is_all_live, is_done));
-        // The key has this secret already: no second one is added.
+        // The key already has this secret, so no second one was added.
         if result == Ok(AdminReply::Unchanged) {
             self.administrator.asked.take_if(|asked| matches!(asked, AdminCommand::RollKey { .. }));
         }

@@ -1,5 +1,5 @@
-//! Separate clusters that are made from this one: from a backup, or from the disk of one member. Each must hold what
-//! was acknowledged up to its index, set no serial back, and elect a leader. Then it is dropped.
+//! Separate clusters that are made from this one: from a backup, or from the disk of one member. Each must contain all
+//! updates acknowledged up to its index, set no serial back, and elect a leader. Then it is dropped.
 
 use crate::commands::Drawn;
 use crate::invariants::Violation;
@@ -13,14 +13,14 @@ use replica::testing::MemoryDisk;
 use replica::update::serial::SerialGap;
 use replica::{Backup, DataKey, Founder, Founding, Replica, ReplicaConfig, RestoreFailure, Restored};
 
-/// The new cluster.
+/// The id of the new cluster.
 const NEW_CLUSTER: [u8; 16] = [6; 16];
-/// Ticks after which a cluster of one must serve.
+/// A cluster of one must serve within this number of ticks.
 const TICKS_MAX: u64 = 3_000 / TICK_MS;
 const INVARIANT: &str = "restored_clusters_are_whole";
 
 impl Simulation {
-    /// A backup of a member becomes another cluster. Returns whether a member had one.
+    /// Makes another cluster from a backup of a member. Returns whether a member had one.
     pub(crate) fn restore_aside(&mut self, drawn: Drawn) -> bool {
         let Some((disk, file)) = self.take_backup(drawn) else { return false };
         let backup = match Backup::open(&disk, &file) {
@@ -37,7 +37,7 @@ impl Simulation {
         true
     }
 
-    /// What one member has on its disk becomes another cluster, as after the loss of all others.
+    /// Makes another cluster from the disk of one member, as after the loss of all others.
     pub(crate) fn recover_aside(&mut self, drawn: Drawn) -> bool {
         let id = drawn.to;
         let config = self.config_of(id, 0);
@@ -47,7 +47,7 @@ impl Simulation {
         if log.checkpoint().index == 0 || self.is_damage_of(id) {
             return false;
         }
-        // What is not known to be committed may be another entry elsewhere.
+        // An entry that is not known to be committed may differ on other members.
         let index = log.hard_state().commit;
         let found = |founder: Founder<'_>| Replica::recover(&disk, &config, founder, false);
         self.found_aside = self.found(drawn, index, found);
@@ -55,7 +55,7 @@ impl Simulation {
         true
     }
 
-    /// The newest checkpoint of a member, copied elsewhere.
+    /// Takes a copy of a member's newest checkpoint.
     fn take_backup(&self, drawn: Drawn) -> Option<(MemoryDisk, String)> {
         let machine = &self.machines[&drawn.to];
         if self.is_damage_of(drawn.to) {
@@ -66,10 +66,10 @@ impl Simulation {
         let index = log.checkpoint().index;
         let is_newest = |file: &String| Backup::open(&disk, file).is_ok_and(|backup| backup.index() == index);
         let (file, bytes) = disk.list().ok()?.into_iter().find(|(file, _)| is_newest(file))?;
-        let octets = disk.read(&file, 0, bytes as usize).ok()?;
+        let data = disk.read(&file, 0, bytes as usize).ok()?;
         let mut copy = MemoryDisk::default();
         copy.execute(&DiskOp::Create { file: "backup".into(), zeroed_bytes: 0 });
-        copy.execute(&DiskOp::Write { file: "backup".into(), offset: 0, octets });
+        copy.execute(&DiskOp::Write { file: "backup".into(), offset: 0, octets: data });
         Some((copy, "backup".into()))
     }
 
@@ -107,11 +107,11 @@ impl Simulation {
     fn look_aside(&self, replica: &Replica, index: u64) -> Result<(), String> {
         let published = replica.zones().published();
         let Some(zone) = published.zone(&main_zone()) else {
-            return if index > self.prepared_index { Err("the zone is not there".into()) } else { Ok(()) };
+            return if index > self.prepared_index { Err("the zone is missing".into()) } else { Ok(()) };
         };
         for (number, update) in self.oracle.updates() {
             if update.is_done_by(index) && !update.is_in(&published) {
-                return Err(format!("up to {index} it lacks update {number}: {update:?}"));
+                return Err(format!("at index {index} it lacks update {number}: {update:?}"));
             }
         }
         let serial = zone.serial().ok_or("the zone has no serial")?;
@@ -124,7 +124,7 @@ impl Simulation {
     }
 }
 
-/// Runs a cluster of one until it leads and serves; gives up after a while.
+/// Runs a cluster of one until it leads and serves. Gives up after [`TICKS_MAX`].
 fn lead_alone(mut replica: Replica, mut disk: MemoryDisk, mut now: Now) -> Option<Replica> {
     for _ in 0..TICKS_MAX {
         (now.monotonic_ms, now.wall_ms) = (now.monotonic_ms + TICK_MS, now.wall_ms + TICK_MS);

@@ -1,21 +1,22 @@
-//! Faults at critical moments: in a third of the seeds, a fault hits a member exactly at such a moment.
+//! Faults at critical moments: in a third of the seeds, faults hit members exactly at such moments.
 
 use crate::faults::DOWN_US;
 use crate::simulation::{Event, Simulation};
 use crate::swarm::{Boundary, FaultKind};
 use replica::io::{AdminCommand, NodeId, Role};
 
-/// Moments that are struck, in parts of a million.
+/// Share of the moments at which a fault happens, in parts of a million.
 const STRUCK_PPM: u64 = 150_000;
-/// Votes are rare, and a strike right after one is the only way to see whether it was stored first.
+/// The same share for votes. They are rare, and only a fault right after a vote shows whether the vote was stored
+/// first.
 const VOTE_PPM: u64 = 500_000;
-/// Time between two strikes, so that the cluster gets something done.
+/// Minimum time between two such faults, so that the cluster makes progress.
 const PAUSE_US: u64 = 300_000;
-/// How late a strike comes at most.
+/// Maximum delay of a fault after its moment.
 const LATE_US: u64 = 20_000;
-/// How long a machine is off that gave its vote: short, so that it may vote again in the same election.
+/// How long a machine is off after it voted. The time is short, so that it may vote again in the same election.
 const VOTER_DOWN_US: (u64, u64) = (1_000, 60_000);
-/// How a member is struck.
+/// The faults that can hit a member at such a moment.
 const STRIKES: [FaultKind; 7] = [
     FaultKind::PowerLoss,
     FaultKind::Kill,
@@ -27,7 +28,7 @@ const STRIKES: [FaultKind; 7] = [
 ];
 
 impl Simulation {
-    /// Such a moment comes at a member. Most are let pass.
+    /// Handles a critical moment at a member. Most cause no fault.
     pub(crate) fn boundary(&mut self, boundary: Boundary, id: NodeId) {
         if !self.is_struck(boundary, STRUCK_PPM) {
             return;
@@ -49,21 +50,21 @@ impl Simulation {
         is_struck
     }
 
-    /// A member has given its vote: the frame is on its way. Power goes before anything else is stored.
+    /// A member has voted, and the frame is on its way. Cuts the power before anything else is stored.
     pub(crate) fn votes(&mut self, id: NodeId) {
         if self.is_struck(Boundary::Vote, VOTE_PPM) {
             self.die(id, FaultKind::PowerLoss, VOTER_DOWN_US);
         }
     }
 
-    /// A member campaigns, leads, or follows another.
+    /// Handles a member's change to candidate, leader or follower.
     pub(crate) fn role_changes(&mut self, id: NodeId, role: Role) {
         if role != Role::Follower {
             self.boundary(Boundary::Election, id);
         }
     }
 
-    /// A member is asked for a command.
+    /// Handles a command that is sent to a member.
     pub(crate) fn boundary_of_command(&mut self, command: &AdminCommand, to: NodeId) {
         match command {
             AdminCommand::AddNode { .. }
@@ -76,14 +77,14 @@ impl Simulation {
         }
     }
 
-    /// An update was told whose place in the table of repeats may be that of the oldest one.
+    /// Handles the response to an update whose session may have replaced the oldest one in the table of repeats.
     pub(crate) fn boundary_of_told(&mut self, id: NodeId) {
         if self.count.acknowledged > self.setup.session_count_max as u64 {
             self.boundary(Boundary::Eviction, id);
         }
     }
 
-    /// Strikes what was aimed at, if it is still there.
+    /// Causes the planned fault, if the member still exists.
     pub(crate) fn strike_now(&mut self, kind: FaultKind, id: NodeId) {
         if !self.has_faults || self.machines[&id].is_gone {
             return;

@@ -19,7 +19,7 @@ use wire::number::Rcode;
 use wire::parse::{Parsed, parse_request};
 use zone::ZoneId;
 
-/// How often a client sends the same octets before it gives up; one that probes a member never does.
+/// How often a client sends the same bytes before it gives up; one that probes a member never does.
 const TRIES_MAX: u32 = 6;
 /// How long a client waits for a response.
 const WAIT_US: (u64, u64) = (400_000, 3_200_000);
@@ -29,11 +29,11 @@ const CHURN_PPM: u64 = 300_000;
 const WAY_US: (u64, u64) = (50, 3_000);
 /// Messages between clients and members that are lost, in parts of a million.
 const LOSS_PPM: u64 = 20_000;
-/// Late repeats that are as old as the table of repeats is long, in parts of a million.
+/// Share of late repeats that are about as old as the oldest session in the table of repeats, in parts of a million.
 const OLD_PPM: u64 = 400_000;
 /// How many of the last updates are repeated long after.
 const RECENT: u64 = 60;
-/// How long a lease may still seem valid to a machine that was suspended.
+/// Time during which a lease may still look valid to a machine that was suspended.
 const SUSPENDED_US: u64 = 10_000_000;
 /// Seconds that a client's clock is off at most.
 const CLOCK_ERROR_S: u64 = 60;
@@ -70,7 +70,7 @@ enum Says {
 struct Client {
     /// The register that only it writes, and the update that it wrote last.
     register: Option<(usize, u64)>,
-    /// The name of the model's zone that only it writes.
+    /// The name in the model's zone that only this client writes.
     owner: Option<usize>,
     /// What it waits for, and which try it is.
     current: Option<(u64, u32)>,
@@ -230,7 +230,7 @@ impl Simulation {
         }
         let ids = self.ids();
         let rng = &mut self.clients.rng;
-        // Where the table of repeats forgets, some repeats are about as old as the oldest that it has.
+        // If the table of repeats is small, some repeats are about as old as its oldest session.
         let table = self.setup.session_count_max as u64;
         let is_old = self.setup.forgets() && newest > table && rng.happens(OLD_PPM);
         let base = if is_old { newest - table + rng.below(RECENT.min(table)) } else { newest };
@@ -384,7 +384,7 @@ impl Simulation {
     fn look_everywhere(&mut self, number: u64) -> Checked {
         let now_us = self.events.now_us();
         let Self { oracle, invariants, machines, .. } = self;
-        // A lease rests on the monotonic clock: it does not hold on a machine that was suspended (docs/operating.md).
+        // A lease depends on the monotonic clock, so it is not safe on a suspended machine (docs/operating.md).
         let is_exempt = |machine: &Machine| machine.clock.stood_since(now_us, SUSPENDED_US);
         let members = machines.values().filter(|machine| !is_exempt(machine)).filter_map(|machine| {
             let replica = machine.replica.as_ref()?;

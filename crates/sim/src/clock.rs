@@ -101,11 +101,11 @@ pub struct MachineClock {
     start_ms: u64,
     /// What the wall clock shows more than the true time, in milliseconds.
     wall_error_ms: i64,
-    /// True time in which the forward clock did not go on, in microseconds.
+    /// Total true time during which the forward clock stood still, in microseconds.
     stood_us: u64,
-    /// Since when the forward clock stands still.
+    /// When the forward clock stopped; `None` while it runs.
     stopped_us: Option<u64>,
-    /// When it last stood still.
+    /// When the forward clock last stood still.
     last_stood_us: Option<u64>,
 }
 
@@ -146,12 +146,12 @@ impl MachineClock {
         self.wall_error_ms = self.wall_error_ms.saturating_add(by_ms);
     }
 
-    /// The machine is suspended: the forward clock stands still. The wall clock is set right when the machine goes on.
+    /// Suspends the machine: the forward clock stands still. The wall clock is corrected when the machine resumes.
     pub fn stop(&mut self, true_us: u64) {
         self.stopped_us = self.stopped_us.or(Some(true_us));
     }
 
-    /// The machine goes on.
+    /// Resumes the machine.
     pub fn go_on(&mut self, true_us: u64) {
         if let Some(stopped_us) = self.stopped_us.take() {
             self.stood_us += true_us.saturating_sub(stopped_us);
@@ -159,7 +159,7 @@ impl MachineClock {
         }
     }
 
-    /// Whether the forward clock stands still, or did so in the last `for_us`.
+    /// Whether the forward clock stands still, or stood still in the last `for_us`.
     pub fn stood_since(&self, true_us: u64, for_us: u64) -> bool {
         self.stopped_us.is_some() || self.last_stood_us.is_some_and(|last_us| last_us + for_us >= true_us)
     }

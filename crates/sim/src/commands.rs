@@ -1,4 +1,4 @@
-//! What the administrator asks for: every command that there is, as far as the seed drew it.
+//! The administrator's commands: all kinds that exist, of which each seed draws some.
 
 use crate::administrator::{ZoneAim, grant, imported_records, revoke};
 use crate::simulation::Simulation;
@@ -12,26 +12,26 @@ use replica::policy::Revision;
 use replica::policy::text::parse_policy;
 use std::sync::Arc;
 
-/// Zones that come and go.
+/// Number of zones that are added and removed.
 const IMPORTED: u64 = 4;
-/// Records of a zone that takes several chunks.
+/// Number of records in a zone that is imported in several chunks.
 pub(crate) const LARGE: u64 = 2_500;
-/// Kinds that are tried until one makes sense.
+/// Number of kinds to try until one makes sense.
 const TRIES: usize = 4;
-/// A member that never was.
+/// A member that never existed.
 const NO_NODE: NodeId = 999;
-/// A token that nobody made.
+/// A token that was never created.
 const NO_TOKEN: [u8; 32] = [255; 32];
 
-/// What happens next.
+/// The administrator's next action.
 pub(crate) enum Next {
-    /// A member is asked for this.
+    /// Sends this command to a member.
     Send(NodeId, AdminCommand, Option<ZoneAim>),
-    /// Something was done that needs no member's answer.
+    /// An action that needs no member's response.
     Done(CommandKind),
 }
 
-/// The draws of one command.
+/// The random values of one command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Drawn {
     pub(crate) to: NodeId,
@@ -40,7 +40,7 @@ pub(crate) struct Drawn {
 }
 
 impl Simulation {
-    /// The next command, through that member if possible.
+    /// Chooses the next command, for that member if possible.
     pub(crate) fn choose_command(&mut self, to: NodeId) -> Option<Next> {
         if self.administrator.is_revoked() {
             return Some(Next::Send(to, grant(), None));
@@ -166,7 +166,8 @@ impl Simulation {
         Some(Next::Send(to, command, aim))
     }
 
-    /// The clients' key gets its second secret once in a run: a command that comes true late does nothing more then.
+    /// The clients' key gets its second secret once in a run. If the command takes effect late, it changes nothing
+    /// more.
     fn roll_key(&self, Drawn { salt, nonce, .. }: Drawn) -> AdminCommand {
         if salt % 2 == 0 && !self.administrator.is_rolled() {
             let (algorithm, secret) = (KeyAlgorithm::HmacSha256, SECRETS[1].to_vec());
@@ -181,18 +182,18 @@ impl Simulation {
             0 => String::new(),
             policy => updates::rules_of(policy),
         };
-        let policy = parse_policy(&rules).expect("the simulator's own rules are rules");
+        let policy = parse_policy(&rules).expect("the simulator's own rules are valid");
         let expected = salt.is_multiple_of(3).then(|| self.known_rules(to));
         AdminCommand::SetPolicy { zone: Some(main_zone()), policy: Arc::new(policy), expected }
     }
 
-    /// The rules that a member shows, which may be old ones.
+    /// Returns the rules that a member reports, which may be old.
     fn known_rules(&self, member: NodeId) -> Revision {
         let known = self.machines[&member].replica.as_ref().map(|replica| replica.policies().0).unwrap_or_default();
         known.get(&Some(main_zone())).cloned().unwrap_or_default().revision()
     }
 
-    /// A command about members. Where none makes sense now, one is asked for that must be refused.
+    /// Chooses a command about members. If none makes sense now, it chooses one that must be refused.
     fn node_command(&mut self, kind: CommandKind, Drawn { salt, nonce, .. }: Drawn) -> Option<AdminCommand> {
         let may_join = self.ids().len() <= self.setup.members as usize && !self.membership.has_dead();
         Some(match kind {
@@ -215,7 +216,7 @@ impl Simulation {
                 let id = self.founder(salt);
                 AdminCommand::MoveNode { id, address: format!("[::1]:{}", 8_000 + u32::from(salt)) }
             }
-            // Twice as often given as taken, so that the cluster can bear to lose some.
+            // Votes are given twice as often as taken, so that the cluster can afford to lose some.
             CommandKind::SetVote => {
                 let votes = salt % 3 != 0 || self.membership.has_dead() || self.damaged.is_some();
                 AdminCommand::SetVote { id: self.founder(salt), votes }

@@ -1,7 +1,7 @@
-//! Which faults met which other faults and which commands, in one run and in all of them.
+//! Counts which faults overlapped with which other faults and commands, in one run and in all runs.
 //!
-//! A pair counts when the two overlapped: one began while the other lasted, or at most [`AFTERMATH_US`] after its end,
-//! while the cluster recovers from it.
+//! A pair counts when the two overlapped: one began during the other, or at most [`AFTERMATH_US`] after its end, while
+//! the cluster recovers from it.
 
 use crate::swarm::{CommandKind, FaultKind};
 use std::collections::BTreeMap;
@@ -10,29 +10,29 @@ use std::fmt::Write;
 /// How long a cluster recovers from a fault.
 const AFTERMATH_US: u64 = 2_000_000;
 
-/// In how many runs each pair occurred.
+/// The number of runs in which each pair occurred.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
-    /// Two faults, the smaller first.
+    /// Pairs of faults, the smaller kind first.
     faults: BTreeMap<(FaultKind, FaultKind), u64>,
-    /// A fault and a command.
+    /// Pairs of a fault and a command.
     commands: BTreeMap<(FaultKind, CommandKind), u64>,
-    /// Commands, also without a fault.
+    /// Runs with each command, with or without a fault.
     alone: BTreeMap<CommandKind, u64>,
 }
 
-/// What lasts now, in one run.
+/// The faults and the command in progress in one run.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
-    /// When each kind of fault is over.
+    /// The end of each kind of fault.
     lasting: BTreeMap<FaultKind, u64>,
-    /// The command under way.
+    /// The command in progress.
     command: Option<CommandKind>,
     seen: Coverage,
 }
 
 impl Watch {
-    /// A fault begins and lasts for so long.
+    /// Records a fault that begins now and lasts this long.
     pub(crate) fn on_fault(&mut self, now_us: u64, kind: FaultKind, lasts_us: u64) {
         self.lasting.retain(|_, until_us| *until_us >= now_us);
         for &other in self.lasting.keys().filter(|&&other| other != kind) {
@@ -46,7 +46,7 @@ impl Watch {
         *known_us = until_us.max(*known_us);
     }
 
-    /// A command is asked for.
+    /// Records the start of a command.
     pub(crate) fn on_command(&mut self, now_us: u64, kind: CommandKind) {
         self.lasting.retain(|_, until_us| *until_us >= now_us);
         self.command = Some(kind);
@@ -54,19 +54,19 @@ impl Watch {
         self.seen.commands.extend(self.lasting.keys().map(|&fault| ((fault, kind), 1)));
     }
 
-    /// The command is done, or given up.
+    /// Records the end of a command.
     pub(crate) fn on_command_done(&mut self) {
         self.command = None;
     }
 
-    /// What was seen so far.
+    /// Returns the pairs seen so far.
     pub(crate) const fn seen(&self) -> &Coverage {
         &self.seen
     }
 }
 
 impl Coverage {
-    /// Adds what another run covered.
+    /// Adds the pairs of another run.
     pub fn add(&mut self, other: &Self) {
         for (pair, count) in &other.faults {
             *self.faults.entry(*pair).or_default() += count;
@@ -79,14 +79,14 @@ impl Coverage {
         }
     }
 
-    /// How many pairs occurred, and how many there are.
+    /// Returns the number of pairs that occurred, and of all pairs.
     #[must_use]
     pub fn pairs(&self) -> (usize, usize) {
         let (faults, commands) = (FaultKind::ALL.len(), CommandKind::ALL.len());
         (self.faults.len() + self.commands.len(), faults * (faults - 1) / 2 + faults * commands)
     }
 
-    /// One line: the share of pairs that occurred.
+    /// Returns one line with the share of pairs that occurred.
     #[must_use]
     pub fn summary(&self) -> String {
         let (seen, all) = self.pairs();
@@ -94,7 +94,7 @@ impl Coverage {
         format!("{seen} of {all} pairs of fault x fault and fault x command overlapped ({percent:.1} %)")
     }
 
-    /// The whole table, by fault, and the pairs that are missing.
+    /// Returns the whole table, by fault, and the missing pairs.
     #[must_use]
     pub fn table(&self) -> String {
         let (mut text, mut missing) = (String::new(), Vec::new());

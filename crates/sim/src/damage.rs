@@ -1,11 +1,12 @@
-//! Disks that lose or change data, and what the operator does about it.
+//! Disks that lose or change data, and what the operator then does.
 //!
-//! A disk is damaged while its process does not run, so that the next start meets it. One member at a time is damaged,
-//! and only while the other voters are a majority without it: the promise is about a majority of intact disks.
+//! A disk is damaged while its process is not running, so that the next start finds the damage. At most one member is
+//! damaged at a time, and only while the other voters are a majority. Catamaran's promise assumes a majority of intact
+//! disks.
 //!
-//! Most damage is found by the member itself. Some leaves no trace: a rolled-back disk, or a lost last record without
-//! its seal (docs/consensus-rules.md, "A torn last record"). The promise covers that only where every other voter still
-//! has all that this one lost, so elsewhere the simulator takes such damage back.
+//! The member itself finds most damage. Some damage leaves no trace: a rolled-back disk, or a lost last record without
+//! its seal (docs/consensus-rules.md, "A torn last record"). The promise covers that only if every other voter still
+//! has everything that this member lost. Otherwise the simulator undoes the damage.
 
 use crate::faults::DOWN_US;
 use crate::invariants::Checked;
@@ -18,20 +19,20 @@ use replica::log::{Log, Repair, TornRecord};
 use replica::testing::MemoryDisk;
 use std::collections::BTreeSet;
 
-/// A sector of the disk.
+/// Bytes of a sector.
 const SECTOR: usize = 512;
-/// Damage to the end of a log, where the newest entries are, in parts of a million.
+/// Share of the damage that hits the end of a log, where the newest entries are, in parts of a million.
 const TAIL_PPM: u64 = 400_000;
 
 /// The member whose disk is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Damaged {
     pub(crate) id: NodeId,
-    /// What was applied anywhere when it happened: a member that has that much again is whole.
+    /// The newest index applied on any member at the time of the damage. A member that reaches it again has recovered.
     floor: u64,
 }
 
-/// The end of a log, and what it promised.
+/// The end of a log, with the votes and entries that the member has acknowledged.
 struct Promised {
     last: (u64, u64),
     term: u64,
@@ -45,13 +46,13 @@ impl Promised {
         Some(Self { last: (log.term(last).ok()?, last), term: hard.term, vote: hard.vote })
     }
 
-    /// Whether the member that opens this log afterwards does not know what it lacks.
+    /// Whether the member does not know what it lacks when it opens this log after the damage.
     fn is_lost_silently(&self, after: &Log, repairs: &[Repair]) -> bool {
-        let told = repairs.iter().find_map(|repair| match repair {
+        let torn = repairs.iter().find_map(|repair| match repair {
             Repair::TailCut { record, .. } => Some(*record),
             Repair::VoteCopy => None,
         });
-        let is_told = match told {
+        let is_known = match torn {
             Some(TornRecord::Unknown) => true,
             Some(TornRecord::Entries { last }) => last.index >= self.last.1,
             Some(TornRecord::Empty) | None => false,
@@ -59,12 +60,12 @@ impl Promised {
         let hard = after.hard_state();
         let keeps_vote =
             hard.term > self.term || (hard.term == self.term && (self.vote == 0 || hard.vote == self.vote));
-        !keeps_vote || (after.last_index() < self.last.1 && !is_told)
+        !keeps_vote || (after.last_index() < self.last.1 && !is_known)
     }
 }
 
 impl Simulation {
-    /// A member dies, and its disk is damaged before it starts again.
+    /// Kills a member. Its disk is damaged before it starts again.
     pub(crate) fn damage_later(&mut self, id: NodeId, kind: FaultKind) {
         if !self.may_damage(id) || self.machines[&id].damage.is_some() {
             return;
@@ -74,7 +75,7 @@ impl Simulation {
         self.die(id, dies_by, DOWN_US);
     }
 
-    /// Whether the promise allows that this disk is damaged now.
+    /// Whether the promise allows damage to this disk now.
     fn may_damage(&self, id: NodeId) -> bool {
         let is_intact = self.damaged.is_none() && !self.membership.has_dead();
         is_intact && !self.machines[&id].is_gone && !self.administrator.takes_vote() && self.can_spare_one()
@@ -114,7 +115,7 @@ impl Simulation {
         self.count.disks_damaged += 1;
         self.damaged = Some(Damaged { id, floor: self.applied_max });
         if kind == FaultKind::RolledBack || is_silent {
-            // It does not know what it served.
+            // The member does not know which serials it served.
             self.invariants.serials.forget(id);
         }
     }
@@ -131,19 +132,19 @@ impl Simulation {
         let Self { machines, faults_rng: rng, .. } = self;
         let disk = machines.get_mut(&id).expect("it was looked at").disk.contents();
         let used = |disk: &MemoryDisk, file: &str| {
-            let octets = disk.octets(file).unwrap_or_default();
-            octets
+            let bytes = disk.octets(file).unwrap_or_default();
+            bytes
                 .iter()
-                .rposition(|octet| *octet != 0)
-                .map_or(0, |last| (last + 1).div_ceil(SECTOR).min(octets.len() / SECTOR))
+                .rposition(|byte| *byte != 0)
+                .map_or(0, |last| (last + 1).div_ceil(SECTOR).min(bytes.len() / SECTOR))
         };
         let files = disk.list().unwrap_or_default().into_iter().map(|(file, _)| file);
         let files: Vec<_> = files.map(|file| (used(disk, &file), file)).filter(|(sectors, _)| *sectors > 0).collect();
         let Some((sectors, file)) = rng.pick(&files) else { return false };
         let is_tail = rng.happens(TAIL_PPM);
         let sector = if is_tail { *sectors as u64 - 1 } else { rng.below(*sectors as u64) } as usize;
-        let octets = disk.octets(file).unwrap_or_default();
-        let old = octets[sector * SECTOR..][..SECTOR].to_vec();
+        let bytes = disk.octets(file).unwrap_or_default();
+        let old = bytes[sector * SECTOR..][..SECTOR].to_vec();
         let (at, new) = match kind {
             FaultKind::BitFlip => {
                 disk.flip(file, (sector * SECTOR) * 8 + rng.below(SECTOR as u64 * 8) as usize);
@@ -156,13 +157,13 @@ impl Simulation {
                 None => return false,
             },
         };
-        let is_changed = disk.octets(file).is_some_and(|octets| octets[at * SECTOR..][..SECTOR] != new);
+        let is_changed = disk.octets(file).is_some_and(|bytes| bytes[at * SECTOR..][..SECTOR] != new);
         disk.put_sector(file, at * SECTOR, &new);
         is_changed
     }
 
-    /// Whether every other voter has durably what this one promised, so that nothing depends on it: the entries, and a
-    /// term in which no vote of this one can count any more.
+    /// Whether every other voter has durably stored what this member acknowledged: the entries, and a term in which
+    /// this member's votes no longer count. Then nothing depends on this member's disk.
     fn others_hold(&self, id: NodeId, promised: &Promised) -> bool {
         let replicas = || self.machines.values().filter_map(|machine| machine.replica.as_ref());
         let voters: BTreeSet<_> = replicas().flat_map(|replica| replica.voters().concat()).collect();
@@ -182,7 +183,7 @@ impl Simulation {
         voters.len() > 1 && voters.iter().filter(|voter| **voter != id).all(holds)
     }
 
-    /// Snapshots of disks are taken, for those that will be rolled back.
+    /// Takes a snapshot of a disk, for a later rollback.
     pub(crate) fn take_snapshot(&mut self, id: NodeId) {
         if self.setup.swarm.has_fault(FaultKind::RolledBack) {
             let machine = self.machine(id);
@@ -191,8 +192,8 @@ impl Simulation {
         }
     }
 
-    /// A member does not open. After an error of the disk the operator starts it again; a damaged member is given up,
-    /// and another takes its vote.
+    /// Handles a member that does not open. After a disk error the operator starts it again. A damaged member is given
+    /// up, and another one gets its vote.
     pub(crate) fn does_not_open(&mut self, id: NodeId, error: &OpenError) -> Checked {
         let is_read_error = format!("{error:?}").contains("os error 5");
         if is_read_error {
@@ -212,7 +213,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// A leader says that a member lost entries. That is right only of a damaged one.
+    /// Handles a leader's report that a member lost entries. This is correct only for a damaged member.
     pub(crate) fn contradicted(&mut self, id: NodeId, doubt: Doubt) -> Checked {
         if self.damaged.is_none_or(|damaged| damaged.id != id) {
             return Err(self.violation("members_stay_sound", format!("{id} lacks what it acknowledged: {doubt:?}")));
@@ -220,7 +221,7 @@ impl Simulation {
         let was_doubted = self.machines[&id].doubt.is_some();
         self.machine(id).doubt = Some(doubt);
         if was_doubted && let Some(leader) = self.leader() {
-            // What the log advises: another leader fills the member up.
+            // The operator follows the log's advice: another leader sends the member the missing entries.
             self.requests += 1;
             let command = AdminCommand::TransferLeader { to: None };
             self.deliver(leader, Input::Admin { request_id: self.requests, command });
@@ -229,7 +230,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// A damaged member is whole again once it has all that there was, and no doubt.
+    /// A damaged member has recovered once it has applied everything again and has no doubt.
     pub(crate) fn look_at_damaged(&mut self, id: NodeId) {
         let Some(damaged) = self.damaged.filter(|damaged| damaged.id == id) else { return };
         let machine = &self.machines[&id];
@@ -240,12 +241,12 @@ impl Simulation {
         }
     }
 
-    /// A member that was given up is no member any more.
+    /// A removed member no longer counts as damaged.
     pub(crate) fn forget_damaged(&mut self, members: &[NodeId]) {
         self.damaged = self.damaged.filter(|damaged| members.contains(&damaged.id));
     }
 
-    /// Whether a log that does not open is that of a damaged disk.
+    /// Whether a log that does not open is on a damaged disk.
     pub(crate) fn is_damage_of(&self, id: NodeId) -> bool {
         self.damaged.is_some_and(|damaged| damaged.id == id) || self.machines[&id].is_gone
     }

@@ -1,5 +1,5 @@
-//! A model of the settings without Raft: what the administrator was told about each one. At the end, every member must
-//! hold it.
+//! A model of the settings without Raft. It follows the outcomes of the administrator's commands. At the end, every
+//! member must have the same values.
 //!
 //! A command whose outcome is unknown may take effect at any later time, so the setting that it changes is no longer
 //! checked.
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use wire::name::Name;
 use zone::ZoneId;
 
-/// Something that an administrator decides.
+/// A setting that an administrator changes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Item {
     /// A key: its algorithm, and whether it has two secrets.
@@ -21,28 +21,28 @@ enum Item {
     Options(ZoneId),
     /// The address of a member.
     Address(NodeId),
-    /// The authority that issues.
+    /// The CA that issues certificates.
     Issuer,
-    /// The data key that seals.
+    /// The data key that seals secrets.
     DataKey,
 }
 
-/// What is known of an item; `None` when nobody can tell.
+/// The known value of an item; `None` if it is unknown.
 type Value = Option<String>;
 
-/// What was decided.
+/// The values that settings must have, from the outcomes of the commands.
 #[derive(Debug, Default)]
 pub(crate) struct Decided(BTreeMap<Item, Option<Value>>, BTreeMap<ZoneId, ZoneOptions>);
 
 impl Decided {
-    /// What became of a command: it was done, or nobody knows.
+    /// Records the outcome of a command: done, refused, or unknown (`None`).
     pub(crate) fn settled(&mut self, command: &AdminCommand, is_done: Option<bool>) {
         if is_done == Some(false) {
             return;
         }
         for (item, value) in self.effects(command) {
             let known = self.0.entry(item).or_insert(Some(None));
-            // A command of unknown outcome may still take effect after this one.
+            // An earlier command with an unknown outcome may still take effect after this one.
             *known = known.as_ref().and(is_done).map(|_| value);
         }
         if let (AdminCommand::SetZoneOptions { zone, .. } | AdminCommand::AddZone { zone, .. }, None) =
@@ -84,7 +84,7 @@ impl Decided {
             AdminCommand::RemoveNode { id } | AdminCommand::ReplaceNode { gone: id, .. } => {
                 vec![(Item::Address(*id), None)]
             }
-            // The first authority issues at once.
+            // The first CA issues immediately.
             AdminCommand::Trust(TrustCommand::AddAuthority { number: 1, .. }) if self.has_no_issuer() => {
                 vec![(Item::Issuer, Some("1".into()))]
             }
@@ -106,13 +106,13 @@ impl Decided {
         vec![(Item::Options(zone.clone()), Some(format!("{options:?}")))]
     }
 
-    /// At the end a member holds what was decided.
+    /// Checks at the end that a member has the expected values.
     pub(crate) fn compare(&self, id: NodeId, replica: &Replica) -> Result<(), String> {
         for (item, expected) in &self.0 {
             let found = found(item, replica);
             match expected {
                 Some(expected) if *expected != found => {
-                    return Err(format!("{id}: {item:?} is {found:?}, decided was {expected:?}"));
+                    return Err(format!("{id}: {item:?} is {found:?}, expected {expected:?}"));
                 }
                 _ => {}
             }
@@ -120,7 +120,7 @@ impl Decided {
         Ok(())
     }
 
-    /// How many items can be judged.
+    /// Number of items with a known value.
     pub(crate) fn known(&self) -> u64 {
         self.0.values().flatten().count() as u64
     }
@@ -164,6 +164,6 @@ mod tests {
         decided.settled(&grant, None);
         assert_eq!((decided.0[&item].clone(), decided.known()), (None, 1));
         decided.settled(&grant, Some(true));
-        assert_eq!(decided.0[&item], None, "the command before may take effect after this one");
+        assert_eq!(decided.0[&item], None, "the earlier command may take effect after this one");
     }
 }

@@ -6,7 +6,7 @@ use replica::testing::{Durable, MemoryDisk};
 use std::cell::Cell;
 use std::collections::VecDeque;
 
-/// Time between two attempts of an operation that finds no room.
+/// Time between two attempts of an operation on a full disk.
 const FULL_RETRY_US: u64 = 500_000;
 
 /// How fast a disk is.
@@ -68,7 +68,7 @@ pub enum Finished {
         queue: DiskQueue,
         /// Its ticket.
         ticket: u64,
-        /// Whether it waited for room: `Input::DiskRoom` comes first.
+        /// Whether the job waited for room. If so, `Input::DiskRoom` comes first.
         waited: bool,
     },
     /// A read is done: `Input::FileRead`.
@@ -78,11 +78,11 @@ pub enum Finished {
         /// What was read.
         octets: Vec<u8>,
     },
-    /// The disk reported an error for a read: the process ends.
+    /// The disk reported an error for a read, and the process exits.
     ReadFailed,
     /// One operation of a job is done, or what was begun before a crash came to nothing.
     Step,
-    /// A job waits for room from now on: `Input::DiskFull`.
+    /// A job starts to wait for room: `Input::DiskFull`.
     Full(DiskQueue),
 }
 
@@ -98,14 +98,14 @@ pub struct SimDisk {
     reads: Vec<ReadFile>,
     /// Nothing ends before this moment.
     hung_until_us: u64,
-    /// No file can grow before this moment.
+    /// No file can grow before this time.
     full_until_us: u64,
     /// How often power was lost.
     power: u64,
     lost_crashes: u64,
-    /// So many reads fail.
+    /// Number of the next reads that fail.
     failing_reads: Cell<u32>,
-    /// What was durable some time ago.
+    /// The durable contents at the time of the last snapshot.
     snapshot: Option<MemoryDisk>,
 }
 
@@ -115,7 +115,7 @@ struct Work {
     /// Operations of the first job that are done.
     done: usize,
     is_busy: bool,
-    /// The first job waits for room, or has done so.
+    /// The first job is waiting for room, or has waited.
     waits_for_room: bool,
 }
 
@@ -148,7 +148,7 @@ impl SimDisk {
         self.disk.is_synced()
     }
 
-    /// Crashes so far that lost something which was not synced: a process sees other octets or names than before.
+    /// Crashes so far that lost something which was not synced: a process sees other bytes or names than before.
     pub fn lost_crashes(&self) -> u64 {
         self.lost_crashes
     }
@@ -158,24 +158,24 @@ impl SimDisk {
         self.disk.durable()
     }
 
-    /// The next reads fail, at a start and while the process runs.
+    /// Makes the next reads fail, at a start and while the process runs.
     pub fn fail_reads(&mut self, count: u32) {
         self.failing_reads.set(count);
     }
 
-    /// Keeps what is durable now, for [`SimDisk::roll_back`].
+    /// Keeps the current durable contents, for [`SimDisk::roll_back`].
     pub fn take_snapshot(&mut self) {
         let mut snapshot = self.disk.clone();
         snapshot.crash(&mut |_| 0);
         self.snapshot = Some(snapshot);
     }
 
-    /// What was kept, if anything.
+    /// Returns the kept contents, if any.
     pub const fn snapshot(&self) -> Option<&MemoryDisk> {
         self.snapshot.as_ref()
     }
 
-    /// Holds what was kept; no process may run. Does nothing if nothing was kept.
+    /// Restores the kept contents; no process may run. Does nothing if nothing was kept.
     pub fn roll_back(&mut self) {
         if let Some(snapshot) = self.snapshot.take() {
             self.disk = snapshot;
@@ -246,12 +246,12 @@ impl SimDisk {
         self.hung_until_us = self.hung_until_us.max(now_us.saturating_add(for_us));
     }
 
-    /// No file can grow before so many microseconds from now: the disk is full.
+    /// Makes the disk full: no file can grow for this many microseconds.
     pub fn fill(&mut self, now_us: u64, for_us: u64) {
         self.full_until_us = self.full_until_us.max(now_us.saturating_add(for_us));
     }
 
-    /// The disk has room again.
+    /// Gives the disk room again.
     pub fn make_room(&mut self) {
         self.full_until_us = 0;
     }
@@ -269,13 +269,13 @@ impl SimDisk {
         self.stop();
     }
 
-    /// The process dies: jobs and reads are lost, what was written stays, synced or not.
+    /// Kills the process: jobs and reads are lost. Written data stays, synced or not.
     pub fn kill(&mut self) {
         self.stop();
     }
 
-    /// The process dies by syncs that failed, of some files: what was not synced of those can be read as before, and no
-    /// later sync is about it.
+    /// The process dies because syncs of some files failed. Their unsynced data can be read as before, but no later
+    /// sync writes it.
     pub fn fail_syncs(&mut self) {
         for file in self.disk.unsynced() {
             if self.rng.happens(500_000) {

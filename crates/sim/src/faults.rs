@@ -28,9 +28,9 @@ const CUT_US: (u64, u64) = (50_000, 3_000_000);
 /// How long a disk hangs; past ten seconds the process gives itself up.
 const HANG_US: (u64, u64) = (50_000, 2_000_000);
 const HANG_LONG_US: u64 = 12_000_000;
-/// How long a disk has no room.
+/// How long a disk is full.
 const FULL_US: (u64, u64) = (200_000, 8_000_000);
-/// How often all disks are full at once, in parts of a million.
+/// Share of these faults that fill all disks at once, in parts of a million.
 const FULL_ALL_PPM: u64 = 250_000;
 /// How long a process is paused.
 const PAUSE_US: (u64, u64) = (20_000, 2_000_000);
@@ -38,13 +38,13 @@ const PAUSE_US: (u64, u64) = (20_000, 2_000_000);
 const WALL_JUMP_MS: u64 = 400_000;
 /// The size of one in four jumps: several hours, like a wrong time zone.
 const WALL_JUMP_FAR_MS: u64 = 4 * 3_600_000;
-/// By how many years a wall clock is wrong at most. A clock that starts in 1970 is far behind.
+/// The largest error of a wall clock, in years. A clock that starts in 1970 is far behind.
 const YEARS_AHEAD_MAX: u64 = 30;
 const YEARS_BEHIND_MAX: u64 = 56;
 const YEAR_MS: u64 = 365 * 86_400_000;
-/// How often the snapshot of a disk is taken when something goes wrong, in parts of a million.
+/// Share of faults before which a snapshot of the disk is taken, in parts of a million.
 const SNAPSHOT_PPM: u64 = 400_000;
-/// Reads that fail in a row at most.
+/// Maximum number of reads that fail in a row.
 const READ_ERRORS_MAX: u64 = 3;
 /// How long a member waits for the write that it dies in.
 const DOOM_US: u64 = 300_000;
@@ -69,7 +69,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// This goes wrong, at a member where it is about one.
+    /// Causes a fault, at this member if the fault is about one.
     pub(crate) fn strike(&mut self, kind: FaultKind, id: NodeId) {
         self.trace.note(self.events.now_us(), id, "fault", &[kind as u64], &[]);
         match kind {
@@ -100,7 +100,7 @@ impl Simulation {
         }
     }
 
-    /// A fault begins and lasts for so long.
+    /// Records a fault that begins now and lasts this long.
     pub(crate) fn begins(&mut self, kind: FaultKind, lasts_us: u64) {
         self.watch.on_fault(self.events.now_us(), kind, lasts_us);
     }
@@ -141,7 +141,7 @@ impl Simulation {
         self.events.after(DOOM_US, Event::Mend(Fault::Doom { id }));
     }
 
-    /// A process dies, in the way of the fault, and is started again after a while.
+    /// Kills a process in the way of the fault. It starts again after a while.
     pub(crate) fn die(&mut self, id: NodeId, kind: FaultKind, (low, high): (u64, u64)) {
         if self.machines[&id].replica.is_none() {
             return;
@@ -194,7 +194,7 @@ impl Simulation {
         self.begins(FaultKind::DiskHang, hang_us);
     }
 
-    /// A disk has no room for a while, or no disk has.
+    /// Fills one disk, or all disks, for a while.
     fn fill(&mut self, id: NodeId) {
         let is_all = self.faults_rng.happens(FULL_ALL_PPM);
         let full_us = self.faults_rng.between(FULL_US.0, FULL_US.1);

@@ -33,15 +33,15 @@ mod simulation;
 mod outputs;
 // Who sees whom come and go.
 mod links;
-// Which faults and commands a run has.
+// The faults and commands of a run.
 pub mod swarm;
-// What overlapped with what.
+// The faults and commands that overlapped.
 pub mod coverage;
 // What goes wrong.
 mod faults;
-// Faults at the moments that matter.
+// Faults at critical moments.
 mod boundaries;
-// Disks that lose or change what they hold.
+// Disks that lose or change data.
 mod damage;
 // Who lies.
 mod hostile;
@@ -51,15 +51,15 @@ mod clients;
 mod updates;
 // Who changes zones, keys and options.
 mod administrator;
-// What is asked for.
+// The administrator's commands.
 mod commands;
-// Authorities, data keys, pins and builds.
+// CAs, data keys, pins and builds.
 mod rotation;
-// Clusters made from this one.
+// Clusters that are made from this one.
 mod aside;
-// What zones must hold.
+// The expected contents of zones.
 mod reference;
-// What settings must be.
+// The expected settings.
 mod decided;
 // Which policy may be in force.
 mod policies;

@@ -16,15 +16,15 @@ pub(crate) struct Machine {
     pub(crate) clock: MachineClock,
     /// The process, while it lives.
     pub(crate) replica: Option<Replica>,
-    /// What the log may lack, as the member stores it beside its data.
+    /// The entries that the log may lack, as the member stores them beside its data.
     pub(crate) doubt: Option<Doubt>,
-    /// The feature level of the build that it runs.
+    /// The feature level of the build in use.
     pub(crate) level: u32,
-    /// The last data key that it holds.
+    /// The last data key that the member has.
     pub(crate) data_key: u32,
-    /// The damage that its disk gets before the next start.
+    /// The damage to its disk before the next start.
     pub(crate) damage: Option<FaultKind>,
-    /// The doubt that was stored when the snapshot of the disk was taken.
+    /// The doubt that was stored at the time of the disk's snapshot.
     pub(crate) snapshot_doubt: Option<Doubt>,
     /// How often the process was started.
     pub(crate) boot: u64,

@@ -51,13 +51,13 @@ struct Arguments {
     #[cfg(feature = "planted")]
     #[arg(long, default_value_t = 0)]
     planted: u32,
-    /// List the bugs that can be planted, one per line: number, name, simulator or tests, text.
+    /// List the planted bugs, one per line: number, name, simulator or tests, text.
     #[cfg(feature = "planted")]
     #[arg(long)]
     list_planted: bool,
 }
 
-/// Prints what can be planted, its fields separated by tabs.
+/// Prints the planted bugs, with tabs between the fields.
 #[cfg(feature = "planted")]
 fn list_planted() {
     for planted in replica::planted::ALL {
@@ -133,10 +133,10 @@ impl Sum {
         println!("recovered within {} ms after the last fault at worst", self.count.recovery_ms);
         let hours = self.virtual_us as f64 / 3.6e9;
         let Count { disks_damaged, damage_survived, quarantined, .. } = self.count;
-        println!("{disks_damaged} disks damaged: {damage_survived} members recovered, {quarantined} were replaced");
+        println!("{disks_damaged} disks damaged: {damage_survived} members recovered, {quarantined} replaced");
         let Count { upgrades, restored, recovered, .. } = self.count;
-        println!("{upgrades} members upgraded, {restored} clusters restored and {recovered} recovered on the side");
-        println!("{} settings compared with what was decided", self.count.settings_compared);
+        println!("{upgrades} members upgraded; separate clusters: {restored} restored, {recovered} recovered");
+        println!("{} settings compared with their expected values", self.count.settings_compared);
         println!("{} strikes at boundaries", self.count.boundaries_struck);
         println!("{}", self.coverage.summary());
         println!("{hours:.2} virtual hours in {:.1} s, traces {:032x}", took.as_secs_f64(), self.trace_hash);
@@ -194,7 +194,7 @@ fn main() -> ExitCode {
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The command that runs one seed in the same way.
+/// Returns the command that reproduces one seed.
 fn reproduce(arguments: &Arguments, seed: u64) -> String {
     let members = match arguments.members {
         Members::Both => "",

@@ -47,12 +47,12 @@ impl Membership {
         self.dead.is_some()
     }
 
-    /// Digest of a token that nobody has used.
+    /// Digest of an unused token.
     pub(crate) const fn token(&self) -> Option<[u8; 32]> {
         self.token
     }
 
-    /// A machine is given up for good.
+    /// A machine is permanently gone.
     pub(crate) const fn note_dead(&mut self, id: NodeId) {
         self.dead = Some(id);
     }
@@ -175,7 +175,7 @@ impl Simulation {
         AdminCommand::CreateToken { digest, life_ms: TOKEN_MS, is_learner: true }
     }
 
-    /// A member that may go now: one more than there were at first, or a voter that dies and has a successor.
+    /// Chooses a member to remove: one beyond the initial number, or a dying voter that has a successor.
     pub(crate) fn choose_leaving(&mut self, kind: CommandKind) -> Option<AdminCommand> {
         let here = self.ids();
         let is_whole = self.damaged.is_none() && !self.membership.has_dead();

@@ -30,7 +30,7 @@ pub(crate) struct Update {
     pub(crate) met: Possible,
     /// What the clients' key signed it with, if that did.
     pub(crate) secret: &'static [u8],
-    /// The number of the wish for `ack = all-live` that was certainly in force when it was made.
+    /// The number of the request for `ack = all-live` that was certainly in force when the update was made.
     pub(crate) all_live: Option<u64>,
     number: u64,
     mark: Name,
@@ -57,7 +57,7 @@ impl Update {
         }
     }
 
-    /// Whether a client was told of it by a member that had applied no more than this.
+    /// Whether a client got its acknowledgement from a member that had applied at most this index.
     pub(crate) fn is_done_by(&self, index: u64) -> bool {
         self.fate() == Fate::Done && self.told_index <= index
     }
@@ -67,13 +67,13 @@ impl Update {
         if let Kind::Ruled { policy } = self.kind { self.met.may_get(policy, rcode) } else { true }
     }
 
-    /// Whether its zone has its mark.
+    /// Whether the zone contains the update's mark.
     pub(crate) fn is_in(&self, published: &SetVersion<'_>) -> bool {
         let zone = published.zone(&self.kind.zone());
         zone.is_some_and(|zone| zone.rrset(self.mark.as_ref(), Rtype::A).is_some())
     }
 
-    /// Its mark.
+    /// The update's mark.
     pub(crate) fn mark_record(&self) -> Record {
         mark_record(self.mark.clone(), self.number)
     }
@@ -95,37 +95,37 @@ pub(crate) struct Oracle {
     imported: BTreeMap<Name, Imported>,
     /// What may be in force.
     policies: Policies,
-    /// For which members updates wait.
+    /// The members that must show an update before it is acknowledged.
     ack: Ack,
-    /// What names of the model's zone hold, by what their writers were told.
+    /// Expected contents of the names in the model's zone, by the responses that their writers got.
     names: BTreeMap<usize, Rrsets>,
 }
 
-/// Whether updates of the clients' zone certainly wait for all members.
+/// Whether updates of the clients' zone are certainly acknowledged only after all members show them.
 #[derive(Debug, Default)]
 pub(crate) struct Ack {
-    /// What is in force; `None` while nobody can tell.
+    /// The value in force; `None` while it is unknown.
     now: Option<bool>,
     before: Option<bool>,
-    /// How often it was asked for.
+    /// Number of requests for a change.
     asked: u64,
-    /// A command of which nobody knows what became may come true at any time.
+    /// A command with an unknown outcome may still take effect at any time.
     is_uncertain: bool,
 }
 
 impl Ack {
-    /// It is known to be so from the start.
+    /// Sets the known value at the start.
     pub(crate) const fn begin(&mut self, is_all_live: bool) {
         self.now = Some(is_all_live);
     }
 
-    /// The administrator asks for it.
+    /// The administrator requests a change.
     pub(crate) const fn asked(&mut self, _is_all_live: bool) {
         (self.before, self.now) = (self.now, None);
         self.asked += 1;
     }
 
-    /// What became of that: it is in force, it is not, or nobody knows.
+    /// Records the outcome of a request: in force, not in force, or unknown.
     pub(crate) fn settled(&mut self, is_all_live: bool, is_done: Option<bool>) {
         self.is_uncertain |= is_done.is_none();
         self.now = match is_done {
@@ -136,7 +136,7 @@ impl Ack {
         self.now = self.now.filter(|_| !self.is_uncertain);
     }
 
-    /// The number of the wish that is certainly in force, if updates wait for all members.
+    /// The number of the request that is certainly in force, if updates wait for all members.
     pub(crate) fn all_live(&self) -> Option<u64> {
         (self.now == Some(true)).then_some(self.asked)
     }
@@ -187,23 +187,23 @@ impl Oracle {
         self.updates.len() as u64
     }
 
-    /// An update of a name, and what must be told of it.
+    /// An update of a name, with the expected response.
     pub(crate) fn churn(&self, plan: Plan) -> Kind {
         let expected = plan.rcode(self.names.get(&plan.owner).unwrap_or(&Rrsets::new()));
         Kind::Churn { plan: plan.into(), expected }
     }
 
-    /// A writer was told that an update of its name is done.
+    /// Records that a writer got the acknowledgement for an update of its name.
     pub(crate) fn churned(&mut self, plan: &Plan) {
         plan.apply(self.names.entry(plan.owner).or_default());
     }
 
-    /// For which members updates wait.
+    /// The members that must show an update before it is acknowledged.
     pub(crate) const fn ack(&self) -> &Ack {
         &self.ack
     }
 
-    /// The same, to note what is asked for.
+    /// The same, to record requests.
     pub(crate) const fn ack_mut(&mut self) -> &mut Ack {
         &mut self.ack
     }

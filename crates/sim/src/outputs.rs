@@ -77,7 +77,7 @@ impl Simulation {
         self.trace.note(now_us, id, "send", &[to, lane as u64], &frame);
         self.look_at_vote(id, &frame)?;
         let is_vote = self.setup.swarm.aim == Some(Boundary::Vote) && grants_vote(&frame);
-        // A lane that is down drops what it is given.
+        // A lane that is down drops its frames.
         if self.is_linked(id, to) {
             for delivery in self.network.send(now_us, id, to, lane, frame) {
                 self.events.at(delivery.at_us, Event::Frame(delivery));
@@ -104,7 +104,7 @@ impl Simulation {
             FatalReason::DiskHung => self.ends_itself(id, "disk hung"),
             FatalReason::LogLost(said) | FatalReason::LogDiverged(said) => return self.contradicted(id, said.doubt),
             FatalReason::Damaged if self.is_damage_of(id) => self.ends_itself(id, "damaged"),
-            reason => return Err(self.violation("members_stay_sound", format!("{id} cannot go on: {reason:?}"))),
+            reason => return Err(self.violation("members_stay_sound", format!("{id} stopped: {reason:?}"))),
         }
         Ok(())
     }
@@ -218,7 +218,7 @@ impl Simulation {
         checked.map_err(|what| self.violation("replicas_hold_equal_state", what))
     }
 
-    /// A vote that a member sends must be on its disk.
+    /// Checks that a vote that a member sends is on its disk.
     fn look_at_vote(&self, id: NodeId, frame: &[u8]) -> Checked {
         let Some(vote) = replica::testing::vote_of(frame) else { return Ok(()) };
         let checked = votes_are_on_disk::on_vote(id, vote, &self.machines[&id].disk, &self.setup.log);
@@ -240,7 +240,7 @@ impl Simulation {
     }
 }
 
-/// Members are compared with the model at one index in so many.
+/// Members are compared with the model at every index that is a multiple of this number.
 const COMPARED: u64 = 307;
 /// Alarms are looked at as often as this many entries are applied.
 const LOOK_AT_ALARMS: u64 = 16;

@@ -1,8 +1,8 @@
-//! A model of zones without Raft: plain maps, and what RFC 2136 makes of the updates that clients sent. It judges the
-//! contents of members record by record, so that the state hash need not be trusted.
+//! A model of zones without Raft: plain maps, and the effects that RFC 2136 gives to the clients' updates. It checks
+//! the contents of members record by record, so that the test does not depend on the state hash.
 //!
-//! Each name of the model's zone is written by one client, one update after the other. Every update adds a record that
-//! only it adds (its mark), so the marks that a member shows tell which updates it has applied.
+//! One client writes each name of the model's zone, one update after the other. Every update adds a unique record (its
+//! mark), so the marks on a member show which updates it has applied.
 
 use crate::oracle::Oracle;
 use crate::rng::Rng;
@@ -17,17 +17,17 @@ use wire::number::{Rcode, Rtype};
 use zone::Zone;
 use zone::set::SetVersion;
 
-/// What one name holds: by type, the TTL and the records.
+/// The contents of one name: the TTL and the records of each type.
 pub(crate) type Rrsets = BTreeMap<u16, (u32, BTreeSet<Vec<u8>>)>;
-/// A whole zone.
+/// The contents of a whole zone.
 type Contents = BTreeMap<(Name, u16, Vec<u8>), u32>;
 
-/// Changes of one update.
+/// Maximum number of changes in one update.
 const CHANGES_MAX: u64 = 3;
-/// Names that the model's zone can have.
+/// Number of names that the model's zone can have.
 pub(crate) const OWNERS: usize = 200;
 
-/// What must be so, or nothing of the update is done (RFC 2136 3.2).
+/// The prerequisite of an update (RFC 2136 3.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Requires {
     InUse,
@@ -37,7 +37,7 @@ pub(crate) enum Requires {
     Exactly(Rtype, Vec<u8>),
 }
 
-/// What is to be done (RFC 2136 3.4).
+/// A change in an update (RFC 2136 3.4).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     Add { rtype: Rtype, ttl: u32, rdata: Vec<u8> },
@@ -71,7 +71,7 @@ impl Plan {
         Self { owner, requires, changes }
     }
 
-    /// What a server says to it, when the name holds this.
+    /// The response code of a server whose name has these contents.
     pub(crate) fn rcode(&self, held: &Rrsets) -> Rcode {
         let has = |rtype: &Rtype| held.contains_key(&rtype.0);
         match &self.requires {
@@ -87,7 +87,7 @@ impl Plan {
         }
     }
 
-    /// Carries it out.
+    /// Applies the update.
     pub(crate) fn apply(&self, held: &mut Rrsets) {
         for change in &self.changes {
             match change {
@@ -124,8 +124,8 @@ impl Plan {
     }
 }
 
-/// A CNAME stands alone: adding one beside other data, or other data beside one, is ignored; a second one takes the
-/// place of the first (RFC 2136 3.4.2.2). All records of a type have the TTL that was set last (RFC 2181 5.2).
+/// Adds a record. A CNAME and other data exclude each other: adding one beside the other is ignored, and a second CNAME
+/// replaces the first (RFC 2136 3.4.2.2). All records of a type have the TTL that was set last (RFC 2181 5.2).
 fn add(held: &mut Rrsets, rtype: Rtype, ttl: u32, rdata: &[u8]) {
     let is_alias = rtype == Rtype::CNAME;
     if held.keys().any(|other| (*other == Rtype::CNAME.0) != is_alias) {
@@ -168,8 +168,8 @@ fn owner_name(owner: usize) -> Name {
 }
 
 impl Oracle {
-    /// Compares all records of the zones that clients update with what the model has, given the updates that a member
-    /// shows to have applied.
+    /// Compares all records of the zones that clients update with the model. The member's marks show which updates it
+    /// has applied.
     pub(crate) fn compare(&self, id: NodeId, published: &SetVersion<'_>) -> Result<(), String> {
         if let Some(zone) = published.zone(&main_zone()) {
             compare(id, &zone, self.main_contents(published))?;
@@ -232,7 +232,7 @@ fn compare(id: NodeId, zone: &Zone<'_>, expected: Contents) -> Result<(), String
     if extra.is_empty() && missing.is_empty() {
         return Ok(());
     }
-    Err(format!("{id}: {apex} has {extra:?}, and by the model {missing:?} instead"))
+    Err(format!("{id}: {apex} has {extra:?}, but the model has {missing:?}"))
 }
 
 #[cfg(test)]
@@ -243,8 +243,8 @@ mod tests {
         Plan { owner: 0, requires, changes: changes.to_vec() }
     }
 
-    fn text(ttl: u32, octet: u8) -> Change {
-        Change::Add { rtype: Rtype::TXT, ttl, rdata: vec![1, octet] }
+    fn text(ttl: u32, byte: u8) -> Change {
+        Change::Add { rtype: Rtype::TXT, ttl, rdata: vec![1, byte] }
     }
 
     #[test]
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(rcode(Requires::NoRrset(Rtype::TXT)), Rcode::YXRRSET);
         assert_eq!(rcode(Requires::Exactly(Rtype::TXT, vec![1, 1])), Rcode::NXRRSET);
         assert_eq!(rcode(Requires::InUse), Rcode::NOERROR);
-        let delete = |octet| Change::DeleteRecord { rtype: Rtype::TXT, rdata: vec![1, octet] };
+        let delete = |byte| Change::DeleteRecord { rtype: Rtype::TXT, rdata: vec![1, byte] };
         plan(None, &[delete(1), delete(9)]).apply(&mut held);
         assert_eq!(plan(Some(Requires::Exactly(Rtype::TXT, vec![1, 2])), &[]).rcode(&held), Rcode::NOERROR);
         plan(None, &[delete(2), alias, text(60, 3)]).apply(&mut held);

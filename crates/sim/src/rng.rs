@@ -59,7 +59,7 @@ impl Rng {
         }
     }
 
-    /// Random octets.
+    /// Random bytes.
     pub fn octets<const N: usize>(&mut self) -> [u8; N] {
         let mut octets = [0; N];
         self.0.fill_bytes(&mut octets);

@@ -1,5 +1,5 @@
-//! Rotation of authorities, data keys and pins, as the daemons of the members do it step by step; and the upgrade of a
-//! member to the newer of two builds.
+//! Rotates CAs, data keys and pins step by step, as the members' daemons do. Upgrades a member to the newer of two
+//! builds.
 
 use crate::commands::{Drawn, Next};
 use crate::simulation::{Event, Simulation};
@@ -8,20 +8,20 @@ use replica::io::{AdminCommand, Input, NodeId, Standing, TrustCommand};
 use replica::peer::FEATURE_LEVEL;
 use replica::{DataKey, Trust};
 
-/// Authorities and data keys of a run at most.
+/// Maximum number of CAs and of data keys in a run.
 const ROTATIONS_MAX: u32 = 6;
-/// Secrets that are sealed anew at once.
+/// Number of secrets to reseal at once.
 const RESEALED: u8 = 4;
-/// How long an upgrade takes.
+/// Duration of an upgrade.
 const UPGRADE_US: (u64, u64) = (50_000, 800_000);
 
-/// The data keys up to this number.
+/// Returns the data keys up to this number.
 pub(crate) fn data_keys(last: u32) -> DataKey {
     (2..=last).fold(DataKey::new(1, &[9; 32]), |keys, number| keys.with(number, &[number as u8; 32]))
 }
 
 impl Simulation {
-    /// The next step of a rotation. Where members have yet to say that they follow, one of them says it.
+    /// Returns the next step of a rotation. If members have yet to report their progress, one of them reports it.
     pub(crate) fn trust_command(&mut self, kind: CommandKind, drawn: Drawn) -> Option<Next> {
         let Drawn { mut to, salt, nonce } = drawn;
         let trust = self.machines[&to].replica.as_ref()?.trust();
@@ -71,7 +71,7 @@ impl Simulation {
         Some(Next::Send(to, AdminCommand::Trust(command), None))
     }
 
-    /// A member takes up what is offered, and says so.
+    /// A member accepts the new CA and data key, and reports that.
     fn stand(&mut self, id: NodeId, trust: &Trust) -> TrustCommand {
         let data_key = trust.next_data_key.map_or(trust.data_key, |(next, _)| next);
         let machine = self.machine(id);
@@ -85,7 +85,7 @@ impl Simulation {
         TrustCommand::Stand { standing }
     }
 
-    /// A member with the older build is started again with the newer one.
+    /// Restarts a member of the older build with the newer one.
     pub(crate) fn upgrade(&mut self, drawn: Drawn) -> bool {
         let is_old = |id: &NodeId| self.machines[id].level < FEATURE_LEVEL;
         let old: Vec<_> = self.alive().into_iter().filter(is_old).collect();
@@ -99,7 +99,7 @@ impl Simulation {
     }
 }
 
-/// Whether a member has said that it follows all that was begun.
+/// Whether a member has reported that it follows all started rotations.
 fn follows(trust: &Trust, id: NodeId) -> bool {
     let last = trust.authorities.iter().map(|authority| authority.number).max().unwrap_or(0);
     let data_key = trust.next_data_key.map_or(trust.data_key, |(next, _)| next);

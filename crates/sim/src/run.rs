@@ -19,7 +19,7 @@ pub const CRASHES_WITH_LOSS_MIN: u64 = 1;
 pub const RECOVERY_MS_MAX: u64 = 15_000;
 /// Virtual time after which a run that has not seen enough is given up.
 const CHAOS_US_MAX: u64 = 120_000_000;
-/// Time after which a run that has not seen enough calms down further.
+/// After this time, a run that has not covered enough has fewer faults.
 const CALMER_US: u64 = 20_000_000;
 /// Longer than anybody waits for anything.
 const QUIET_US_MAX: u64 = 45_000_000;
@@ -44,7 +44,7 @@ pub struct Outcome {
     pub virtual_us: u64,
     /// Members that it had.
     pub members: u64,
-    /// Which faults and commands overlapped.
+    /// The faults and commands that overlapped.
     pub coverage: Coverage,
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Setup {
     pub(crate) seed: u64,
     /// Founding members.
     pub(crate) members: u64,
-    /// Which faults and commands it has.
+    /// The faults and commands of the run.
     pub(crate) swarm: Swarm,
     /// The feature level of the build that founds the cluster.
     pub(crate) level: u32,
@@ -61,12 +61,12 @@ pub(crate) struct Setup {
     pub(crate) chaos_us: u64,
 }
 
-/// Half of the clusters are founded by the newest build, most others by the one before.
+/// The newest build founds half of the clusters. The build before it founds most of the others.
 fn drawn_level(rng: &mut Rng) -> u32 {
     match rng.below(20) {
         0..10 => FEATURE_LEVEL,
         10..17 => FEATURE_LEVEL - 1,
-        // All-live needs level 2.
+        // The option `all-live` needs level 2.
         _ => 2,
     }
 }

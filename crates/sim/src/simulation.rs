@@ -55,7 +55,7 @@ pub(crate) enum Event {
     Read,
     /// Something goes wrong.
     Fault,
-    /// A boundary was seen coming: this goes wrong there.
+    /// A fault at a critical moment.
     Strike { kind: FaultKind, id: NodeId },
     /// Somebody who is no member says something.
     Hostile,
@@ -102,19 +102,19 @@ pub struct Count {
     pub removed: u64,
     /// Machines that died for good.
     pub machines_dead: u64,
-    /// Settings of members that were compared with what was decided.
+    /// Settings of members that were compared with their expected values.
     pub settings_compared: u64,
-    /// Boundaries at which a member was struck.
+    /// Critical moments at which a fault hit a member.
     pub boundaries_struck: u64,
-    /// Members that got the newer build.
+    /// Members that were upgraded to the newer build.
     pub upgrades: u64,
-    /// Clusters made from a backup, on the side.
+    /// Separate clusters made from a backup.
     pub restored: u64,
-    /// Clusters made from the disk of one member, on the side.
+    /// Separate clusters made from the disk of one member.
     pub recovered: u64,
     /// Disks that were damaged.
     pub disks_damaged: u64,
-    /// Members with damaged disks that were whole again.
+    /// Members that recovered from a damaged disk.
     pub damage_survived: u64,
     /// Members that did not open with a damaged disk and were given up.
     pub quarantined: u64,
@@ -180,15 +180,15 @@ pub(crate) struct Simulation {
     pub(crate) invariants: Invariants,
     pub(crate) trace: Trace,
     pub(crate) count: Count,
-    /// What overlapped with what.
+    /// The faults and the command in progress.
     pub(crate) watch: Watch,
-    /// The member whose disk is damaged, until it is whole again or no member any more.
+    /// The member with the damaged disk, until it recovers or is removed.
     pub(crate) damaged: Option<Damaged>,
-    /// No boundary is struck before this moment.
+    /// No fault at a critical moment happens before this time.
     pub(crate) struck_until_us: u64,
-    /// What came of clusters that were made from this one.
+    /// The result of the checks of clusters that were made from this one.
     pub(crate) found_aside: Checked,
-    /// What was applied when the cluster was prepared.
+    /// The applied index when the cluster's preparation was complete.
     pub(crate) prepared_index: u64,
     /// Reads under way: index that must be reached, by request.
     pub(crate) reads: BTreeMap<u64, (NodeId, u64)>,
@@ -433,7 +433,7 @@ impl Simulation {
         }
     }
 
-    /// What the process of a member is started with.
+    /// The configuration for a start of a member's process.
     pub(crate) fn config_of(&self, id: NodeId, boot_id: u64) -> ReplicaConfig {
         let machine = &self.machines[&id];
         ReplicaConfig {

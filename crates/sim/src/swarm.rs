@@ -1,10 +1,10 @@
-//! Which faults and commands a run has: each seed draws its own subset (swarm testing), so that frequent combinations
-//! do not hide rare ones.
+//! Chooses the faults and commands of a run. Each seed draws its own subset (swarm testing), so that frequent
+//! combinations do not hide rare ones.
 
 use crate::rng::Rng;
 use replica::io::{AdminCommand, TrustCommand};
 
-/// Makes an enumeration with a list of its members and their names.
+/// Makes an enumeration with a list of its variants and their names.
 macro_rules! kinds {
     ($(#[$of:meta])* $name:ident { $($(#[$doc:meta])* $kind:ident = $text:literal,)+ }) => {
         $(#[$of])*
@@ -12,10 +12,10 @@ macro_rules! kinds {
         pub enum $name { $($(#[$doc])* $kind,)+ }
 
         impl $name {
-            /// All of them.
+            /// All variants.
             pub const ALL: &'static [Self] = &[$(Self::$kind),+];
 
-            /// What the coverage table calls it.
+            /// The name in the coverage table.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$kind => $text),+ }
@@ -25,7 +25,7 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// What can go wrong.
+    /// The faults.
     FaultKind {
         /// The leader loses power in the middle of a write.
         CrashInWrite = "crash-in-write",
@@ -57,23 +57,23 @@ kinds! {
         Stop = "stop",
         /// A bit on a disk changes.
         BitFlip = "bit-flip",
-        /// A sector of a disk holds zeros.
+        /// A sector of a disk is overwritten with zeros.
         ZeroedSector = "zeroed-sector",
-        /// A sector was written to another place of the file.
+        /// A sector was written to the wrong offset of its file.
         MisdirectedSector = "misdirected-sector",
-        /// A sector that was synced holds what it held before.
+        /// A synced sector has its old contents again.
         LostSector = "lost-sector",
         /// A disk reports an error for a read.
         ReadError = "read-error",
         /// A disk reports an error for a sync.
         SyncError = "sync-error",
-        /// A disk holds what it held some seconds ago, for example after a snapshot was restored.
+        /// A disk has its contents from some seconds ago, for example after a snapshot was restored.
         RolledBack = "rolled-back",
     }
 }
 
 kinds! {
-    /// What an administrator can ask for.
+    /// The administrator's commands.
     CommandKind {
         /// `AdminCommand::AddZone`.
         AddZone = "add-zone",
@@ -147,9 +147,9 @@ kinds! {
         UsePin = "use-pin",
         /// A member gets the newer of two builds.
         Upgrade = "upgrade",
-        /// A new cluster is made from a backup, on the side.
+        /// A separate cluster is made from a backup.
         Restore = "restore",
-        /// A new cluster is made from the disk of one member, on the side.
+        /// A separate cluster is made from the disk of one member.
         Recover = "recover",
     }
 }
@@ -204,16 +204,16 @@ impl CommandKind {
     }
 }
 
-/// A moment that a run aims its faults at.
+/// A critical moment at which a run aims its faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Boundary {
     /// A member's lease to answer begins or ends.
     LeaseEnd,
     /// A member campaigns or begins to lead.
     Election,
-    /// A member gives its vote.
+    /// A member votes.
     Vote,
-    /// The table of repeats forgets its oldest.
+    /// The table of repeats forgets its oldest session.
     Eviction,
     /// The members or voters change.
     ConfChange,
@@ -226,24 +226,24 @@ impl Boundary {
         [Self::LeaseEnd, Self::Election, Self::Vote, Self::Eviction, Self::ConfChange, Self::Checkpoint];
 }
 
-/// Faults that a run has at least.
+/// Minimum number of kinds of faults in a run.
 const FAULTS_MIN: usize = 4;
-/// Runs that aim at a boundary, in parts of a million.
+/// Share of runs that aim at critical moments, in parts of a million.
 const AIMED_PPM: u64 = 333_333;
-/// Runs that draw from all faults and all commands.
+/// Share of runs that draw from all faults and all commands, in parts of a million.
 const ALL_PPM: u64 = 100_000;
 
-/// What one seed drew.
+/// The choices of one seed.
 #[derive(Clone, Debug)]
 pub struct Swarm {
     faults: Vec<FaultKind>,
     commands: Vec<CommandKind>,
-    /// The boundary that faults are aimed at.
+    /// The critical moment that faults are aimed at.
     pub(crate) aim: Option<Boundary>,
 }
 
 impl Swarm {
-    /// The subset of a seed.
+    /// Draws the subset of a seed.
     pub(crate) fn drawn(seed: u64) -> Self {
         let rng = &mut Rng::new(seed).fork("swarm");
         let aim = if rng.happens(AIMED_PPM) { rng.pick(&Boundary::ALL).copied() } else { None };
@@ -258,18 +258,18 @@ impl Swarm {
         Self { faults, commands, aim }
     }
 
-    /// Whether this may go wrong.
+    /// Whether the run has this fault.
     pub(crate) fn has_fault(&self, kind: FaultKind) -> bool {
         self.faults.contains(&kind)
     }
 
-    /// Whether this may be asked for.
+    /// Whether the run has this command.
     #[cfg(test)]
     pub(crate) fn has_command(&self, kind: CommandKind) -> bool {
         self.commands.contains(&kind)
     }
 
-    /// The next thing to go wrong.
+    /// Draws the next fault.
     pub(crate) fn pick_fault(&self, rng: &mut Rng) -> Option<FaultKind> {
         let total: u64 = self.faults.iter().map(|kind| weight(*kind)).sum();
         let mut draw = rng.below(total.max(1));
@@ -281,13 +281,13 @@ impl Swarm {
         })
     }
 
-    /// The next thing to ask for.
+    /// Draws the next command.
     pub(crate) fn pick_command(&self, rng: &mut Rng) -> Option<CommandKind> {
         rng.pick(&self.commands).copied()
     }
 }
 
-/// How often a fault is drawn, compared with the others of the run.
+/// Weight of a fault in the draw among the faults of the run.
 const fn weight(kind: FaultKind) -> u64 {
     match kind {
         FaultKind::CrashInWrite | FaultKind::Partition => 14,

@@ -48,7 +48,7 @@ pub(crate) enum Kind {
     Ungranted,
     /// Adds its mark where this policy alone grants it.
     Ruled { policy: u64 },
-    /// Changes a name of the model's zone, and is told this.
+    /// Changes a name of the model's zone, with the expected response.
     Churn { plan: Arc<Plan>, expected: Rcode },
     /// Deletes what is not there.
     Nothing,
@@ -82,7 +82,7 @@ impl Kind {
         }
     }
 
-    /// The zone that it is for.
+    /// The zone of the update.
     pub(crate) fn zone(&self) -> ZoneId {
         if matches!(self, Self::Churn { .. }) { churn_zone() } else { main_zone() }
     }
@@ -154,19 +154,19 @@ pub(crate) fn apex_records(apex: &str, serial: u32) -> Vec<Record> {
     vec![record(Rtype::SOA, &soa), record(Rtype::NS, server.octets())]
 }
 
-/// The record that only one update adds.
+/// The mark, a record that only one update adds.
 pub(crate) fn mark_record(mark: Name, number: u64) -> Record {
     let address = [10, (number >> 16) as u8, (number >> 8) as u8, number as u8];
     Record { owner: mark, rtype: Rtype::A, ttl: TTL, rdata: address.as_slice().into() }
 }
 
-/// A register that was written by this update, or by none if it is 0.
+/// The record of a register that this update wrote; 0 means no update.
 pub(crate) fn register_record(register: usize, number: u64) -> Record {
     let rdata = number_rdata(number).into();
     Record { owner: register_name(register), rtype: Rtype::TXT, ttl: TTL, rdata }
 }
 
-/// The counter after so many steps.
+/// The record of the counter after this many steps.
 pub(crate) fn counter_record(steps: u64) -> Record {
     Record { owner: counter_name(), rtype: Rtype::TXT, ttl: TTL, rdata: number_rdata(steps).into() }
 }
@@ -178,7 +178,7 @@ pub(crate) fn main_records() -> Vec<Record> {
     apex_records(MAIN_ZONE, FIRST_SERIAL).into_iter().chain(zeros).collect()
 }
 
-/// The octets of an update, signed at a client's time in seconds since 1970; by the first key with that secret.
+/// The bytes of an update, signed at a client's time in seconds since 1970; by the first key with that secret.
 pub(crate) fn compose(number: u64, kind: &Kind, time_signed: u64, secret: &[u8]) -> Vec<u8> {
     let mark = mark_of(number, kind);
     let builder = UpdateBuilder::new(number as u16, kind.zone().apex.as_ref());

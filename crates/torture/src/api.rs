@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// Port of the API of each node.
 pub(crate) const API_PORT: u16 = 8053;
 
-/// Gets a path of the API of one node: status code and body.
+/// Gets a path of one node's API. Returns the status code and the body.
 pub(crate) fn get(node: Ipv4Addr, path: &str, token: &str, patience: Duration) -> io::Result<(u16, Vec<u8>)> {
     let deadline = Instant::now() + patience;
     let mut stream = TcpStream::connect_timeout(&SocketAddr::from((node, API_PORT)), patience)?;
@@ -41,17 +41,17 @@ fn split(bytes: &[u8]) -> Option<(u16, Vec<u8>)> {
     let code = head.split(' ').nth(1)?.parse().ok()?;
     let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
     let body = &bytes[end + 4..];
-    // A response that was cut off must not be taken for a short zone.
+    // A truncated response must not be treated as a short zone.
     (length?.parse() == Ok(body.len())).then(|| (code, body.to_vec()))
 }
 
-/// What a node says about itself.
+/// Gets the status of a node.
 pub(crate) fn status(node: Ipv4Addr, token: &str) -> Option<Value> {
     let (code, body) = get(node, "/v1/status", token, Duration::from_secs(2)).ok()?;
     (code == 200).then(|| serde_json::from_slice(&body).ok())?
 }
 
-/// A zone as a node has it.
+/// The contents of a zone on one node.
 #[derive(Debug)]
 pub(crate) struct Zone {
     pub(crate) serial: u32,
@@ -59,12 +59,12 @@ pub(crate) struct Zone {
     pub(crate) records: BTreeMap<String, u32>,
 }
 
-/// What a read has to show.
+/// The consistency that a read needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Read {
-    /// Everything that was acknowledged before, within this time.
+    /// All updates acknowledged before the read, within this time limit.
     Linearizable(Duration),
-    /// What the node has.
+    /// The data of the queried node.
     Local,
 }
 
@@ -81,10 +81,10 @@ pub(crate) fn zone(node: Ipv4Addr, zone: &str, token: &str, read: Read) -> Resul
     if code != 200 {
         return Err(format!("cannot read {zone} of {node}: {code} {}", text.trim()));
     }
-    parse(&text).ok_or_else(|| format!("cannot understand {zone} of {node}"))
+    parse(&text).ok_or_else(|| format!("cannot parse {zone} of {node}"))
 }
 
-/// Reads the zone file that the API gives: one record a line, all names absolute.
+/// Parses the zone file from the API: one record per line, all names absolute.
 fn parse(text: &str) -> Option<Zone> {
     let mut zone = Zone { serial: 0, records: BTreeMap::new() };
     let mut has_end = false;
@@ -96,7 +96,7 @@ fn parse(text: &str) -> Option<Zone> {
             "SOA" => zone.serial = rdata.get(2)?.parse().ok()?,
             "A" | "AAAA" if !owner.starts_with("ns.") => {
                 let register = format!("{}/{rtype}", owner.trim_end_matches('.'));
-                // A register has one record: a second one is shown as a value that nobody writes.
+                // A register has one record. If it has two, the result is a value that no client writes.
                 let value = value_of(rtype, rdata.first()?)?;
                 zone.records.entry(register).and_modify(|value| *value = u32::MAX).or_insert(value);
             }

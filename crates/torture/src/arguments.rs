@@ -12,7 +12,7 @@ Examples:
   cargo xtask torture                                  every row once, in less than 6 minutes
   cargo xtask torture --list                           name the rows
   cargo xtask torture --rows kill,power --rounds 50    these rows 50 times each
-  cargo xtask torture --nodes both --seconds 28800     all rows again and again for eight hours
+  cargo xtask torture --nodes both --seconds 28800     all rows repeatedly for eight hours
   cargo xtask torture --rows cut --seed 7 --binary target/gate/catamaran
   cargo xtask torture --doctored                       show that the checks find wrong histories
 
@@ -68,7 +68,7 @@ pub(crate) struct Arguments {
     /// The built checker; by default it is built from xtask/torture-checker
     #[arg(long)]
     pub(crate) checker: Option<PathBuf>,
-    /// Check wrong histories only, and run no cluster
+    /// Check only doctored histories, and run no cluster
     #[arg(long)]
     pub(crate) doctored: bool,
     /// Check a history that was kept, and run no cluster

@@ -1,4 +1,4 @@
-//! All runs of one call.
+//! All runs of one invocation.
 
 use crate::arguments::{Arguments, Nodes};
 use crate::checker::Checker;
@@ -16,7 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Runs what the arguments ask for. Returns whether all runs passed.
+/// Runs the rows that the arguments select. Returns whether all runs passed.
 pub(crate) fn start(arguments: &Arguments) -> Result<bool, String> {
     let keep = std::path::absolute(&arguments.keep).map_err(|error| error.to_string())?;
     fs::create_dir_all(&keep).map_err(|error| format!("cannot make {}: {error}", keep.display()))?;
@@ -27,7 +27,7 @@ pub(crate) fn start(arguments: &Arguments) -> Result<bool, String> {
     if let Some(history) = &arguments.judge {
         return judge_kept(history, &checker);
     }
-    // Checks that accept wrong histories prove nothing about other histories.
+    // Checks that accept wrong histories prove nothing.
     if !doctored::all_found(&checker, &keep)? {
         return Ok(false);
     }
@@ -36,12 +36,12 @@ pub(crate) fn start(arguments: &Arguments) -> Result<bool, String> {
     }
     interrupt::install()?;
     let net = Network::make()?;
-    // All threads and processes that start here are on the clients' side of the network.
+    // All threads and processes that start here are in the clients' network namespace.
     let done = net.clients().inside(|| Ok(Campaign::new(arguments, &checker, &net, &keep).and_then(Campaign::run)));
     done.map_err(|error| error.to_string())?
 }
 
-/// Removes disks and namespaces of torture runs that were killed.
+/// Removes disks and namespaces that killed torture runs left behind.
 fn remove_leftovers(images: &Path) {
     let is_gone = |pid: &str| pid.parse::<u32>().is_ok_and(|pid| !Path::new(&format!("/proc/{pid}")).exists());
     let names = |folder: &Path| -> Vec<String> {
@@ -52,7 +52,7 @@ fn remove_leftovers(images: &Path) {
         let folder = images.join(name);
         for mounted in names(&folder).iter().filter(|name| name.starts_with("at-")) {
             let _ = run_program("umount", &["-l", &folder.join(mounted).to_string_lossy()]);
-            // Not all: what is still mounted must stay.
+            // A folder that is still mounted must stay, so this does not remove everything in it.
             let _ = fs::remove_dir(folder.join(mounted));
         }
         for image in names(&folder).iter().filter(|name| name.starts_with("disk-")) {
@@ -66,7 +66,7 @@ fn remove_leftovers(images: &Path) {
     }
 }
 
-/// The start of the name of a folder with images; the process id follows.
+/// Prefix of the names of image folders. The process id follows.
 const IMAGES: &str = "catamaran-torture-";
 
 fn source_of_checker() -> PathBuf {
@@ -103,7 +103,7 @@ struct Campaign<'a> {
     manner: Manner,
     rows: Vec<Row>,
     summary: Summary,
-    /// Runs so far.
+    /// Number of runs so far.
     count: u64,
     images: PathBuf,
     start: Instant,
@@ -158,17 +158,17 @@ impl<'a> Campaign<'a> {
             fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
         }
         if interrupt::is_set() {
-            return Err("interrupted; everything was removed".into());
+            return Err("interrupted; disks and networks were removed".into());
         }
         Ok(self.summary.failed() == 0 && self.summary.runs() > 0)
     }
 
-    /// Where logs and the history of the running cluster are.
+    /// The folder of the logs and the history of the running cluster.
     fn work(&self) -> PathBuf {
         self.keep.join(format!("running-{}", std::process::id()))
     }
 
-    /// Leaves out rows that cannot run here, and lists them.
+    /// Skips rows that cannot run here, and lists them.
     fn leave_out(&mut self) {
         let has_clock = clock::library().is_some();
         let has_previous = self.manner.previous.is_some();
@@ -193,7 +193,7 @@ impl<'a> Campaign<'a> {
         has_failed || self.arguments.seconds.map_or(round >= self.arguments.rounds, is_late)
     }
 
-    /// `None`: each row with its own size.
+    /// The cluster sizes of a round; `None`: each row has its own size.
     fn sizes(&self) -> Vec<Option<usize>> {
         match self.arguments.nodes {
             None => vec![None],
@@ -203,7 +203,7 @@ impl<'a> Campaign<'a> {
         }
     }
 
-    /// All rows once. One cluster serves as many rows as it can.
+    /// Runs all rows once. One cluster serves as many rows as it can.
     fn round(&mut self, size: Option<usize>) -> Result<(), String> {
         let mut rows: Vec<(usize, Row)> = self.rows.iter().map(|row| (size.unwrap_or(row.nodes), *row)).collect();
         rows.sort_by_key(|(nodes, row)| (row.founder == Founder::Previous, *nodes));
@@ -214,7 +214,7 @@ impl<'a> Campaign<'a> {
             }
             let fits = |cluster: &Cluster<'_>| cluster.nodes.len() == nodes && row.founder == Founder::Current;
             if !cluster.as_ref().is_some_and(fits) {
-                // The one before must be gone: both would use the same addresses.
+                // The previous cluster must be gone, because both use the same addresses.
                 drop(cluster.take());
                 match self.found(nodes, &row) {
                     Err(_) if interrupt::is_set() => break,
@@ -246,7 +246,7 @@ impl<'a> Campaign<'a> {
         Cluster::start(plan, self.net)
     }
 
-    /// Counts a run whose cluster could not be made as failed.
+    /// Counts a run as failed if its cluster could not be created.
     fn not_founded(&mut self, nodes: usize, row: &Row, why: String) {
         let seed = self.arguments.seed + self.count;
         self.count += 1;
@@ -255,7 +255,7 @@ impl<'a> Campaign<'a> {
         self.summary.add(row.name, nodes, seed, &judged);
     }
 
-    /// One run. Gives whether its cluster can go on.
+    /// Does one run. Returns whether its cluster is usable for the next row.
     fn one(&mut self, cluster: &mut Cluster<'a>, nodes: usize, row: &Row) -> Result<bool, String> {
         let seed = self.arguments.seed + self.count;
         self.count += 1;
@@ -285,7 +285,7 @@ impl<'a> Campaign<'a> {
         Ok(false)
     }
 
-    /// Keeps histories, logs and data of a failed run, and says how to repeat it.
+    /// Keeps the histories, logs and data of a failed run, and prints the command that repeats it.
     fn keep_failed(
         &self,
         cluster: &mut Cluster<'_>,
@@ -313,7 +313,7 @@ impl<'a> Campaign<'a> {
         for line in report.lines().take(25) {
             println!("    {line}");
         }
-        println!("    kept in {}", folder.display());
+        println!("    files:  {}", folder.display());
         let binary = self.manner.program.display();
         println!("    repeat: cargo xtask torture --rows {} --nodes {nodes} --seed {seed} --binary {binary}", row.name);
         Ok(())

@@ -1,4 +1,4 @@
-//! Porcupine, by the Go program in `xtask/torture-checker`.
+//! Runs porcupine through the Go program in `xtask/torture-checker`.
 
 use crate::limits::CHECK_REGISTER_S;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 #[derive(Clone, Debug)]
 pub(crate) struct Checker(PathBuf);
 
-/// What porcupine says about one history.
+/// Porcupine's result for one history.
 #[derive(Default, Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) registers: u64,
@@ -19,7 +19,7 @@ pub(crate) struct Answer {
 }
 
 impl Checker {
-    /// Builds it with Go from its source. The modules are pinned in `go.sum`.
+    /// Builds the checker with Go from its source. The modules are pinned in `go.sum`.
     pub(crate) fn build(source: &Path, program: PathBuf) -> Result<Self, String> {
         let mut go = Command::new("go");
         go.args(["build", "-mod=readonly", "-o"]).arg(&program).arg(".").current_dir(source).stdin(Stdio::null());
@@ -31,7 +31,7 @@ impl Checker {
         Self(program)
     }
 
-    /// Checks a history. With `drawings`, a page is drawn there for each register that is not linearizable.
+    /// Checks a history. With `drawings`, that folder gets a page for each register that is not linearizable.
     pub(crate) fn check(&self, history: &Path, drawings: Option<&Path>) -> Result<Answer, String> {
         let mut command = Command::new(&self.0);
         command.arg(format!("-timeout={CHECK_REGISTER_S}s")).stdin(Stdio::null());
@@ -40,10 +40,10 @@ impl Checker {
         }
         let output = command.arg(history).output().map_err(|error| format!("cannot run the checker: {error}"))?;
         if !matches!(output.status.code(), Some(0 | 1)) {
-            let said = String::from_utf8_lossy(&output.stderr);
-            return Err(format!("the checker ended with {}: {}", output.status, said.trim()));
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("the checker exited with {}: {}", output.status, stderr.trim()));
         }
-        let answer = parse(&String::from_utf8_lossy(&output.stdout)).ok_or("the checker gave no totals")?;
+        let answer = parse(&String::from_utf8_lossy(&output.stdout)).ok_or("the checker printed no totals")?;
         if (answer.violations == 0) == output.status.success() {
             Ok(answer)
         } else {

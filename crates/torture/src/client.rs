@@ -1,4 +1,4 @@
-//! One client: updates with and without prerequisites, one after the other.
+//! One client: sends updates with and without prerequisites, one after the other.
 
 use crate::cluster::name;
 use crate::history::{Action, Event, Operation, Outcome};
@@ -16,13 +16,13 @@ use wire::Rtype;
 use wire::number::Rcode;
 use wire::parse::Message;
 
-/// A value that nobody writes.
+/// A value that no client writes.
 const NEVER: u32 = u32::MAX - 1;
-/// How long a client waits for the other answer after it sent the same bytes to two nodes.
+/// How long a client waits for the second response after it sent the same bytes to two nodes.
 const SECOND_ANSWER: Duration = Duration::from_millis(250);
 const DNS_PORT: u16 = 53;
 
-/// What is sent.
+/// An update to send.
 struct Update {
     register: String,
     owner: String,
@@ -34,11 +34,11 @@ struct Update {
     shared: Option<usize>,
     is_signed_wrongly: bool,
     is_duplicated: bool,
-    /// The client gives up at the first SERVFAIL: nothing may come of the update then.
+    /// The client gives up at the first SERVFAIL. Then the update must have no effect.
     gives_up: bool,
 }
 
-/// Writes until the run is over.
+/// Sends updates until the run is over.
 pub(crate) fn run(shared: &Shared, client: u32, mut random: ChaCha8Rng) {
     let Ok(socket) = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)) else { return };
     let mut next = Instant::now();
@@ -99,7 +99,7 @@ fn choose(shared: &Shared, client: u32, number: u64, random: &mut ChaCha8Rng) ->
     }
 }
 
-/// The rdata that stands for a value.
+/// The rdata that encodes a value.
 fn rdata(rtype: Rtype, value: u32) -> Vec<u8> {
     if rtype == Rtype::A {
         return value.to_be_bytes().to_vec();
@@ -147,7 +147,7 @@ fn execute(shared: &Shared, socket: &UdpSocket, client: u32, update: &Update, ra
     let outcome = exchange.run(&targets, update);
     let return_ns = (outcome != Outcome::Unknown).then(|| shared.recorder.now_ns());
     if exchange.answers.iter().any(|(_, answer)| *answer != outcome) && outcome != Outcome::Unknown {
-        let what = format!("the same bytes had different outcomes: {:?}", exchange.answers);
+        let what = format!("the same message had different outcomes: {:?}", exchange.answers);
         shared.recorder.push(Event::Contradiction { register: update.register.clone(), what });
     }
     if let (Some(place), Outcome::Ok) = (update.shared, outcome) {
@@ -166,13 +166,13 @@ fn execute(shared: &Shared, socket: &UdpSocket, client: u32, update: &Update, ra
     }));
 }
 
-/// One message, sent until a node says what became of it.
+/// One message, which the client sends until a node reports the outcome.
 struct Exchange<'a> {
     shared: &'a Shared,
     socket: &'a UdpSocket,
     message: &'a [u8],
     sent: Vec<u64>,
-    /// Final answers: by which node, and which.
+    /// The final responses: the node's address and the outcome.
     answers: Vec<(IpAddr, Outcome)>,
 }
 
@@ -197,10 +197,10 @@ impl Exchange<'_> {
                     }
                     return outcome;
                 }
-                // Only one copy is under way, and it was not executed (docs/decisions/0014-this-copy.md).
+                // Only one copy was sent, and it was not executed (docs/decisions/0014-this-copy.md).
                 Some(Heard::Refusal) if self.sent.len() == 1 => return Outcome::Refused,
                 Some(Heard::Undone) if self.sent.len() == 1 && update.gives_up => return Outcome::Refused,
-                // Another node may execute it.
+                // Another node may still execute it.
                 Some(Heard::Refusal | Heard::Undone | Heard::Failure) => {
                     next = next.min(Instant::now() + Duration::from_millis(150))
                 }
@@ -215,7 +215,7 @@ impl Exchange<'_> {
 
     fn send(&mut self, target: Option<&Target>) {
         if let Some(Target { node, slot }) = target {
-            // A node that is not there may refuse the datagram; it counts as sent.
+            // A dead node may refuse the datagram, which still counts as sent.
             let _ = self.socket.send_to(self.message, SocketAddr::from((address(*slot), DNS_PORT)));
             self.sent.push(*node);
         }
@@ -231,11 +231,11 @@ impl Exchange<'_> {
         self.socket.set_read_timeout(Some(left)).ok()?;
         let mut response = [0; 4096];
         let (len, from) = self.socket.recv_from(&mut response).ok()?;
-        let heard = self.hear(&response[..len])?;
-        if let Heard::Final(outcome) = heard {
+        let verdict = self.hear(&response[..len])?;
+        if let Heard::Final(outcome) = verdict {
             self.answers.push((from.ip(), outcome));
         }
-        Some(heard)
+        Some(verdict)
     }
 
     fn hear(&self, response: &[u8]) -> Option<Heard> {
@@ -245,7 +245,7 @@ impl Exchange<'_> {
         }
         let rcode = message.rcode();
         let Ok(verified) = self.shared.key.verify(self.message, response, now_s()) else {
-            // Without a MAC only a refusal of the signature is believed, and it decides nothing by itself.
+            // Without a MAC, only a refusal of the signature is believed. It decides nothing by itself.
             return Some(if rcode == Rcode::NOTAUTH { Heard::Refusal } else { Heard::Failure });
         };
         Some(match rcode {
@@ -265,6 +265,6 @@ enum Heard {
     Refusal,
     /// SERVFAIL with a MAC: this copy of the message was not executed.
     Undone,
-    /// An answer without a MAC, which proves nothing.
+    /// A response without a MAC, which proves nothing.
     Failure,
 }

@@ -1,4 +1,4 @@
-//! A cluster of real nodes, each with a network namespace and a disk of its own.
+//! A cluster of real nodes. Each node has its own network namespace and disk.
 
 use crate::api;
 use crate::disk::Disk;
@@ -16,37 +16,37 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What a cluster is made of.
+/// The configuration of a cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) nodes: usize,
     pub(crate) program: PathBuf,
-    /// Logs so small that nodes write checkpoints all the time.
+    /// Whether logs are so small that nodes write checkpoints all the time.
     pub(crate) has_tiny_logs: bool,
-    /// Where logs of nodes and files of clients are.
+    /// The folder of the nodes' logs and the clients' files.
     pub(crate) work: PathBuf,
-    /// Where images of disks are.
+    /// The folder of the disk images.
     pub(crate) images: PathBuf,
     /// The number of a planted bug.
     pub(crate) planted: Option<u32>,
 }
 
-/// A running cluster. It ends when this is dropped.
+/// A running cluster. Dropping it stops all nodes.
 #[derive(Debug)]
 pub(crate) struct Cluster<'n> {
     pub(crate) plan: Plan,
     pub(crate) net: &'n Network,
-    /// By slot.
+    /// The nodes, by slot.
     pub(crate) nodes: BTreeMap<usize, Node>,
     pub(crate) disks: BTreeMap<usize, Disk>,
     pub(crate) token: String,
     pub(crate) key: ClientKey,
-    /// Directories that were made so far: each member gets one that nobody had.
+    /// Number of directories made so far. Each member gets a new one.
     generation: usize,
 }
 
 impl<'n> Cluster<'n> {
-    /// Makes a cluster and waits until all nodes serve.
+    /// Creates a cluster and waits until all nodes serve.
     pub(crate) fn start(plan: Plan, net: &'n Network) -> Result<Self, String> {
         for dir in [&plan.work, &plan.images] {
             fs::create_dir_all(dir).map_err(|error| format!("cannot make {}: {error}", dir.display()))?;
@@ -77,7 +77,7 @@ impl<'n> Cluster<'n> {
         self.wait("node 1 to lead", SETTLE, |cluster| (cluster.leader()? == 1).then_some(()))
     }
 
-    /// The directory of the next member in a slot, on the slot's disk.
+    /// Returns the directory of the next member in a slot, on the slot's disk.
     fn directory(&mut self, slot: usize) -> Result<PathBuf, String> {
         if !self.disks.contains_key(&slot) {
             let image = self.plan.images.join(format!("disk-{slot}"));
@@ -112,10 +112,10 @@ impl<'n> Cluster<'n> {
         let mut arguments: Vec<String> =
             ["join", "--token", token.trim(), "--dir", &dir_text].map(str::to_owned).into();
         arguments.extend(words.into_iter().map(|word| addressed(slot, word)));
-        let said = self.raw_command(&arguments, Some(self.net.node(slot).name()))?;
+        let text = self.raw_command(&arguments, Some(self.net.node(slot).name()))?;
         let id =
-            said.split("joined as node ").nth(1).and_then(|rest| rest.split([';', ' ', '\n']).next()?.parse().ok());
-        let id = id.ok_or_else(|| format!("`join` names no node: {said}"))?;
+            text.split("joined as node ").nth(1).and_then(|rest| rest.split([';', ' ', '\n']).next()?.parse().ok());
+        let id = id.ok_or_else(|| format!("`join` names no node: {text}"))?;
         self.run_new(slot, id, dir)?;
         self.wait(&format!("node {id} to be a voter"), SETTLE, |cluster| {
             let status = cluster.status_of_any()?;
@@ -126,7 +126,7 @@ impl<'n> Cluster<'n> {
         Ok(id)
     }
 
-    /// Removes a member for good. Its process is killed before, if it runs.
+    /// Removes a member for good. If its process is running, it is killed first.
     pub(crate) fn remove(&mut self, slot: usize) -> Result<(), String> {
         let Some(mut node) = self.nodes.remove(&slot) else { return Err(format!("slot {slot} has no node")) };
         node.ensure_dead();
@@ -140,15 +140,15 @@ impl<'n> Cluster<'n> {
         self.join(slot).map(drop)
     }
 
-    /// Runs a command of the program through any node that runs.
+    /// Runs a command of the program through any running node.
     pub(crate) fn command(&self, words: &[&str]) -> Result<String, String> {
-        let mut last = "no node runs".to_owned();
+        let mut last = "no node is running".to_owned();
         for node in self.nodes.values().filter(|node| node.pid().is_some()) {
             let mut arguments: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
             arguments.extend(["--dir".into(), node.dir.to_string_lossy().into_owned()]);
             match self.raw_command(&arguments, None) {
                 Ok(said) => return Ok(said),
-                // An outcome that is unknown (exit code 11, of older programs 1) must not be tried twice.
+                // A command with an unknown outcome (exit code 11, or 1 in older programs) must not be repeated.
                 Err(error) if error.contains("no node answers") || error.contains("no leader") => last = error,
                 Err(error) => return Err(error),
             }
@@ -168,8 +168,8 @@ impl<'n> Cluster<'n> {
         if output.status.success() {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }
-        let said = String::from_utf8_lossy(&output.stderr);
-        Err(format!("catamaran {}: {}: {}", arguments.join(" "), output.status, said.trim()))
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        Err(format!("catamaran {}: {}: {}", arguments.join(" "), output.status, stderr.trim()))
     }
 
     pub(crate) fn slots(&self) -> Vec<usize> {
@@ -184,14 +184,14 @@ impl<'n> Cluster<'n> {
         self.nodes.values().filter(|node| node.pid().is_some()).find_map(|node| self.status(node.slot))
     }
 
-    /// The slot of the leader in the eyes of the first node that names one.
+    /// The slot of the leader, as reported by the first node that knows one.
     pub(crate) fn leader(&self) -> Option<usize> {
         let running = self.nodes.values().filter(|node| node.pid().is_some());
         let id = running.filter_map(|node| self.status(node.slot)?["leader"].as_u64()).next()?;
         self.nodes.values().find(|node| node.id == id).map(|node| node.slot)
     }
 
-    /// Waits until all nodes have applied the same and serve; gives applied index and state hash by slot.
+    /// Waits until all nodes serve and have applied the same index. Returns applied index and state hash by slot.
     pub(crate) fn settle(&mut self, patience: Duration) -> Result<Vec<(usize, u64, String)>, String> {
         let mut seen = String::new();
         let result = self.wait("all nodes to agree", patience, |cluster| {
@@ -218,7 +218,7 @@ impl<'n> Cluster<'n> {
         result.map_err(|error| format!("{error}: {seen}"))
     }
 
-    /// Tries until there is a result. A node that ends by itself meanwhile is an error.
+    /// Polls until there is a result. A node that exits meanwhile is an error.
     pub(crate) fn wait<T>(
         &mut self,
         what: &str,
@@ -235,18 +235,18 @@ impl<'n> Cluster<'n> {
                 return Err(format!("waited for {what}: {end}"));
             }
             if Instant::now() > deadline {
-                return Err(format!("waited {} s in vain for {what}", patience.as_secs()));
+                return Err(format!("timed out after {} s: waited for {what}", patience.as_secs()));
             }
             std::thread::sleep(Duration::from_millis(50));
         }
     }
 
-    /// A node that ended by itself, in words.
+    /// Describes a node that exited by itself.
     pub(crate) fn unexpected_end(&mut self) -> Option<String> {
         let ended = |node: &mut Node| {
             let status = node.has_ended()?;
             Some(format!(
-                "node {} in slot {} ended with {status}; its log ends with:\n{}",
+                "node {} in slot {} exited with {status}; end of its log:\n{}",
                 node.id,
                 node.slot,
                 node.tail(6)
@@ -293,18 +293,18 @@ impl Drop for Cluster<'_> {
     }
 }
 
-/// An option as it is, or the slot's address with the port.
+/// Returns an option as it is, and a port with the slot's address.
 fn addressed(slot: usize, word: String) -> String {
     debug_assert_eq!(PEER_PORT, 5380);
     if word.starts_with("--") { word } else { format!("{}:{word}", address(slot)) }
 }
 
-/// A name that is known to be one.
+/// Parses a name that is known to be valid.
 pub(crate) fn name(text: &str) -> wire::Name {
-    text.parse().expect("a name that this program made")
+    text.parse().expect("a valid name")
 }
 
-/// The key in a file as `nsupdate -k` reads it.
+/// Reads the key from a file in the format of `nsupdate -k`.
 fn key_of(text: &str) -> Option<ClientKey> {
     let quoted: Vec<&str> = text.split('"').collect();
     let name: wire::Name = quoted.get(1)?.parse().ok()?;

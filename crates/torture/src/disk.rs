@@ -1,4 +1,4 @@
-//! A disk of a node's own: an ext4 file system on a loop device.
+//! The disk of one node: an ext4 file system on a loop device.
 
 use crate::limits::DISK_BYTES;
 use crate::system;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// A mounted image. It is unmounted and removed when this is dropped.
+/// A mounted image. Dropping it unmounts and removes the image.
 #[derive(Debug)]
 pub(crate) struct Disk {
     image: PathBuf,
@@ -16,7 +16,7 @@ pub(crate) struct Disk {
     is_mounted: bool,
 }
 
-/// Runs a program that must succeed.
+/// Runs a program. A failure of the program is an error.
 pub(crate) fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
     let output = output.map_err(|error| format!("cannot run {program}: {error}"))?;
@@ -27,7 +27,7 @@ pub(crate) fn run(program: &str, arguments: &[&str]) -> Result<String, String> {
 }
 
 impl Disk {
-    /// Makes and mounts one.
+    /// Creates and mounts an image.
     pub(crate) fn make(image: PathBuf, at: PathBuf) -> Result<Self, String> {
         let text = |error: io::Error| format!("cannot make the disk {}: {error}", image.display());
         fs::create_dir_all(&at).map_err(text)?;
@@ -51,7 +51,7 @@ impl Disk {
 
     pub(crate) fn unmount(&mut self) -> Result<(), String> {
         let mut result = Ok(());
-        // A process that was killed a moment ago may still be letting its files go.
+        // A process that was just killed may still be closing its files.
         for _ in 0..100 {
             result = run("umount", &[&self.at.to_string_lossy()]).map(drop);
             if result.is_ok() {
@@ -63,14 +63,14 @@ impl Disk {
         result
     }
 
-    /// Cuts the power. A file that was never synced is left as evidence; see [`Disk::has_lost_unsynced`].
+    /// Cuts the power. One file is left unsynced as evidence; see [`Disk::has_lost_unsynced`].
     pub(crate) fn cut_power(&self) -> Result<(), String> {
         let unsynced = OpenOptions::new().create(true).append(true).open(self.evidence());
         unsynced.and_then(|mut file| file.write_all(&[b'x'; 8192])).map_err(|error| error.to_string())?;
         system::cut_power(&self.at).map_err(|error| format!("EXT4_IOC_SHUTDOWN {}: {error}", self.at.display()))
     }
 
-    /// Whether data that was not synced is gone after the power was cut, as it must be.
+    /// Whether unsynced data was lost in the power cut, as it must be.
     pub(crate) fn has_lost_unsynced(&self) -> bool {
         let is_lost = fs::metadata(self.evidence()).map_or(true, |file| file.len() == 0);
         let _ = fs::remove_file(self.evidence());
@@ -81,7 +81,7 @@ impl Disk {
         self.at.join("unsynced")
     }
 
-    /// Fills the disk until it has no room.
+    /// Fills the disk completely.
     pub(crate) fn fill(&self) -> Result<(), String> {
         let text = |error: io::Error| format!("cannot fill {}: {error}", self.at.display());
         let mut file = OpenOptions::new().create(true).append(true).open(self.filler()).map_err(text)?;
@@ -96,7 +96,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Whether a new file of 64 KiB finds no room.
+    /// Whether a new file of 64 KiB does not fit.
     pub(crate) fn is_full(&self) -> bool {
         let probe = self.at.join("probe");
         let result = fs::write(&probe, vec![1; 65_536]);

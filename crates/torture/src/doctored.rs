@@ -1,5 +1,5 @@
-//! Histories that are wrong on purpose. The checks must reject each of them, and accept the correct history that they
-//! were made from.
+//! Doctored histories, each with one planted error. The checks must reject each of them, and accept the correct history
+//! that they were made from.
 
 use crate::checker::Checker;
 use crate::history::{Action, Event, History, Listing, Operation, Outcome};
@@ -7,14 +7,14 @@ use crate::judge::judge;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What is wrong, and how it is done to a history.
+/// The error, and the function that adds it to a history.
 type Doctoring = (&'static str, fn(&mut History));
 
 const DOCTORED: &[Doctoring] = &[
     ("a linearizable read shows values from before", stale_read),
     ("an acknowledged record is on no node", |history| remove_last(history, &[1, 2, 3])),
     ("an acknowledged record is missing on one node", |history| remove_last(history, &[2])),
-    ("a record that nobody sent", ghost),
+    ("a record that no client sent", ghost),
     ("a refused update took effect", refused_took_effect),
     ("a duplicate was applied again later", applied_twice),
     ("a linearizable read has an older serial than the one before", read_goes_back),
@@ -32,7 +32,7 @@ const DOCTORED: &[Doctoring] = &[
     ("a node answers without an update that waited for all nodes", not_fresh),
 ];
 
-/// Judges all of them and says which were found.
+/// Checks all doctored histories, and prints which errors were found.
 pub(crate) fn all_found(checker: &Checker, folder: &Path) -> Result<bool, String> {
     let path = folder.join(format!("doctored-{}.jsonl", std::process::id()));
     let mut missed = Vec::new();
@@ -64,7 +64,7 @@ const SHARED: &str = "r1.torture.test";
 const ONCE: &str = "a1.torture.test";
 const NODES: [u64; 3] = [1, 2, 3];
 
-/// A cluster that does everything right, and its clients.
+/// A cluster without faults, and its clients.
 #[derive(Default)]
 struct Model {
     events: Vec<Event>,
@@ -121,7 +121,7 @@ impl Model {
     }
 }
 
-/// A history without a fault: all actions, all outcomes, reads between them.
+/// A correct history: all actions, all outcomes, and reads between them.
 fn clean() -> History {
     let mut model = Model::default();
     for round in 0..30u32 {
@@ -189,7 +189,7 @@ fn finals_of<'h>(history: &'h mut History, zone: &str) -> Vec<&'h mut Listing> {
     listings.collect()
 }
 
-/// The last operation of this kind.
+/// Returns the last operation for which `is_it` is true.
 fn operation(history: &mut History, is_it: impl Fn(&Operation) -> bool) -> &mut Operation {
     let mut operations = history.0.iter_mut().rev().filter_map(|event| match event {
         Event::Operation(operation) if is_it(operation) => Some(operation),
@@ -320,7 +320,7 @@ mod tests {
         assert!(verdict.acknowledged > 80 && verdict.unknown == 30, "{verdict:?}");
     }
 
-    /// The others are porcupine's; `cargo xtask torture --doctored` has all.
+    /// Porcupine finds the other errors; `cargo xtask torture --doctored` checks all.
     #[test]
     fn our_own_checks_find_what_is_theirs() {
         let porcupines = ["from before", "again later", "two swaps", "swap failed", "of nothing"];

@@ -1,6 +1,6 @@
-//! What a node may do when it starts with damaged, missing or old files. This is the only place that says so.
+//! The allowed behavior of a node that starts with damaged, missing or old files. No other code defines this.
 
-/// What happened to a node's files while it did not run.
+/// The damage to a node's files while it was not running.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Harm {
     /// A flipped bit in the log.
@@ -9,7 +9,7 @@ pub(crate) enum Harm {
     Checkpoint,
     /// A flipped bit in the file of votes.
     Vote,
-    /// A flipped bit in a segment that is not used yet.
+    /// A flipped bit in an unused segment.
     Spare,
     /// A flipped bit in the audit log.
     Audit,
@@ -17,38 +17,38 @@ pub(crate) enum Harm {
     Settings,
     /// All data is gone.
     Wiped,
-    /// The data is older than what the node confirmed.
+    /// The data is older than what the node has acknowledged.
     RolledBack,
-    /// A second node runs with a copy of everything.
+    /// A second node runs with a copy of all files.
     Cloned,
-    /// The disk has no room.
+    /// The disk is full.
     Full,
 }
 
-/// What a node may do.
+/// The allowed behavior of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Expected {
-    /// It may start, serve and become like the others.
+    /// The node may start, serve, and catch up with the others.
     pub(crate) may_serve: bool,
-    /// It may end with these exit codes; then it is replaced.
+    /// The node may exit with these codes. Then it is replaced.
     pub(crate) exit_codes: &'static [i32],
 }
 
-/// The table.
+/// Returns the allowed behavior for each kind of damage.
 pub(crate) const fn expected(harm: Harm) -> Expected {
     let (may_serve, exit_codes): (bool, &'static [i32]) = match harm {
-        // The node repairs itself from the other nodes, or does without the file.
+        // The node repairs its data from the other nodes, or does not need the file.
         Harm::Log | Harm::Checkpoint | Harm::Spare | Harm::Audit => (true, &[]),
         // 9: both copies of the vote are damaged.
         Harm::Vote => (true, &[9]),
-        // 1, 3: a file cannot be used. The file is put back, and the node must serve.
+        // 1, 3: a file is unusable. The test restores the file, and the node must serve.
         Harm::Settings => (true, &[1, 3, 9]),
         // 1: this node has had data and has voted.
         Harm::Wiped => (false, &[1]),
-        // 10: a leader says that the node's log lacks what it confirmed.
+        // 10: a leader reports that the node's log lacks acknowledged entries.
         Harm::RolledBack => (true, &[9, 10]),
         Harm::Cloned => (true, &[9, 10]),
-        // The node keeps answering queries, and takes updates again once there is room.
+        // The node keeps answering queries, and accepts updates again once there is room.
         Harm::Full => (true, &[]),
     };
     Expected { may_serve, exit_codes }

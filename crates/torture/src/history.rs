@@ -1,4 +1,4 @@
-//! What clients and watchers saw in one run, with times.
+//! The timed events that clients and watchers record in one run.
 
 use crate::limits::EVENTS_MAX;
 use serde::{Deserialize, Serialize};
@@ -10,17 +10,17 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-/// What an operation does to a register.
+/// The effect of an operation on a register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Action {
-    /// Replaces whatever is there.
+    /// Replaces the value.
     Write,
-    /// Removes what is there; its prerequisite is that something is.
+    /// Removes the value. The prerequisite is that there is one.
     Delete,
-    /// Writes if nothing is there.
+    /// Writes if there is no value.
     Insert,
-    /// Writes if the expected value is there.
+    /// Writes if the register has the expected value.
     Swap,
     /// Would write, but its prerequisite never holds.
     Refuse,
@@ -28,26 +28,26 @@ pub(crate) enum Action {
     Read,
 }
 
-/// What became of an operation, as far as its client knows.
+/// The outcome of an operation, as far as its client knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Outcome {
-    /// It was acknowledged.
+    /// The operation was acknowledged.
     Ok,
-    /// Its prerequisite did not hold.
+    /// The prerequisite did not hold.
     Failed,
-    /// The node refused it, and nothing may come of it.
+    /// The node refused the operation, which must have no effect.
     Refused,
-    /// It may have taken effect, or may take effect at any later time.
+    /// The operation may have taken effect, or may take effect at any later time.
     Unknown,
 }
 
-/// An operation on a register: the records of one type at one name. The value 0 means that there is none.
+/// An operation on a register: the records of one type at one name. The value 0 means no record.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Operation {
     pub(crate) register: String,
     pub(crate) client: u32,
-    /// Nodes that got the message, in this order.
+    /// Nodes that the message was sent to, in order.
     pub(crate) nodes: Vec<u64>,
     pub(crate) action: Action,
     pub(crate) call_ns: u64,
@@ -57,7 +57,7 @@ pub(crate) struct Operation {
     pub(crate) value: u32,
 }
 
-/// The records of one zone as one node shows them.
+/// The records of one zone on one node.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Listing {
     pub(crate) zone: String,
@@ -77,19 +77,19 @@ pub(crate) enum Event {
     Operation(Operation),
     /// A linearizable read of a zone.
     Listing(Listing),
-    /// What a node shows at the end, when all nodes agree.
+    /// The contents of a node at the end, when all nodes agree.
     Final(Listing),
-    /// The serial in a SOA that a node answered with.
+    /// The serial of a SOA in a node's response.
     Serial { zone: String, node: u64, sent_ns: u64, at_ns: u64, serial: u32 },
     /// The state of a node at the end.
     State { node: u64, applied: u64, hash: String },
-    /// Two nodes gave different final answers to the same signed bytes.
+    /// Two nodes gave different final responses to the same signed message.
     Contradiction { register: String, what: String },
     /// A fault, or its end.
     Fault { at_ns: u64, what: String },
 }
 
-/// Everything that is judged.
+/// The whole history of a run.
 #[derive(Default, Clone, Debug)]
 pub(crate) struct History(pub(crate) Vec<Event>);
 
@@ -106,7 +106,7 @@ impl History {
         self.0.iter().filter_map(|event| if let Event::Final(listing) = event { Some(listing) } else { None })
     }
 
-    /// Writes it for porcupine and for people. Listings of shared registers become one read a register.
+    /// Writes the history for porcupine and for people. A listing of shared registers becomes one read per register.
     pub(crate) fn write(&self, path: &Path) -> io::Result<()> {
         let mut file = BufWriter::new(File::create(path)?);
         for event in self.0.iter().chain(self.reads().iter()) {
@@ -125,7 +125,7 @@ impl History {
         Ok(Self(events?.into_iter().filter(|event| !is_derived(event)).collect()))
     }
 
-    /// A read of each shared register for each listing; of all registers for those at the end.
+    /// Returns a read of each shared register for each listing. The listings at the end give reads of all registers.
     fn reads(&self) -> Vec<Event> {
         let registers: BTreeSet<&str> = self.operations().map(|operation| operation.register.as_str()).collect();
         let mut reads = Vec::new();
@@ -159,17 +159,17 @@ pub(crate) fn belongs(register: &str, zone: &str) -> bool {
     register.split_once('/').is_some_and(|(owner, _)| owner.split_once('.').is_some_and(|(_, apex)| apex == zone))
 }
 
-/// Whether the zone is one whose registers all clients write.
+/// Whether all clients write the registers of this zone.
 pub(crate) fn is_shared(zone: &str) -> bool {
     zone.starts_with('r')
 }
 
-/// Whether updates of the zone are acknowledged once every node that answers shows them.
+/// Whether updates of the zone are acknowledged once every node that answers queries shows them.
 pub(crate) fn is_all_live(zone: &str) -> bool {
     zone.starts_with('l')
 }
 
-/// Collects events of all threads.
+/// Collects the events of all threads.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     start: Instant,
@@ -200,7 +200,7 @@ impl Recorder {
         self.push(Event::Fault { at_ns: self.now_ns(), what: what.into() });
     }
 
-    /// Acknowledged updates so far.
+    /// Number of acknowledged updates so far.
     pub(crate) fn acknowledged(&self) -> usize {
         self.acknowledged.load(Ordering::Relaxed)
     }

@@ -1,30 +1,30 @@
-//! Our own checks of a history, beside porcupine's.
+//! Checks of a history in addition to porcupine's.
 
 use crate::history::{Action, Event, History, Listing, Operation, Outcome, belongs, is_all_live};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// What is wrong with a history. Each count has its samples in `findings`.
+/// The problems of a history, and the counts of what was checked. `findings` describes the problems.
 #[derive(Default, Clone, Debug)]
 pub(crate) struct Verdict {
-    /// Updates that were acknowledged.
+    /// Acknowledged updates.
     pub(crate) acknowledged: usize,
     /// Operations with an unknown outcome.
     pub(crate) unknown: usize,
-    /// Acknowledged records that some node does not have.
+    /// Acknowledged records that are missing on a node.
     pub(crate) lost: usize,
     /// Records that were never sent, or that a node refused.
     pub(crate) ghosts: usize,
-    /// Everything else.
+    /// All other violations.
     pub(crate) violations: usize,
-    /// Each violation in words.
+    /// A description of each problem.
     pub(crate) findings: Vec<String>,
 }
 
-/// Findings that are kept.
+/// Maximum number of findings to keep.
 const FINDINGS_MAX: usize = 200;
 
 impl Verdict {
-    /// Whether nothing is wrong.
+    /// Whether the history has no problem.
     pub(crate) fn is_clean(&self) -> bool {
         self.lost + self.ghosts + self.violations == 0
     }
@@ -59,13 +59,13 @@ pub(crate) fn judge(history: &History) -> Verdict {
     verdict
 }
 
-/// Outcomes that are impossible whatever the state is.
+/// Finds outcomes that are impossible in any state.
 fn outcomes(history: &History, verdict: &mut Verdict) {
     for event in &history.0 {
         match event {
             Event::Operation(Operation { action: Action::Refuse, outcome: Outcome::Ok, register, value, .. }) => {
                 verdict
-                    .find(format!("{register}: the update with value {value} had to be refused and was acknowledged"));
+                    .find(format!("{register}: the update with value {value} was acknowledged, but had to be refused"));
             }
             Event::Contradiction { register, what } => verdict.find(format!("{register}: {what}")),
             _ => {}
@@ -73,7 +73,7 @@ fn outcomes(history: &History, verdict: &mut Verdict) {
     }
 }
 
-/// Each value that a node shows was sent to this register, by an update that was not refused.
+/// Checks that each value on a node was sent to this register, by an update that was not refused.
 fn ghosts(history: &History, verdict: &mut Verdict) {
     let mut writers: HashMap<(&str, u32), &Operation> = HashMap::new();
     for operation in history.operations().filter(|operation| operation.action != Action::Delete) {
@@ -98,7 +98,7 @@ fn ghosts(history: &History, verdict: &mut Verdict) {
     }
 }
 
-/// The register has one operation and is never written again: its record must stay.
+/// Returns the registers with only one operation. Its record must stay, because the register is never written again.
 fn written_once(history: &History) -> HashMap<&str, Option<&Operation>> {
     let mut once: HashMap<&str, Option<&Operation>> = HashMap::new();
     for operation in history.operations() {
@@ -107,7 +107,7 @@ fn written_once(history: &History) -> HashMap<&str, Option<&Operation>> {
     once
 }
 
-/// Every acknowledged record is on every node at the end, and in each linearizable read that began after it.
+/// Checks that every acknowledged record is on every node at the end, and in each linearizable read that began later.
 fn lost(history: &History, verdict: &mut Verdict) {
     let once = written_once(history);
     let mut known = BTreeSet::new();
@@ -129,7 +129,7 @@ fn lost(history: &History, verdict: &mut Verdict) {
     }
 }
 
-/// At the end all nodes show the same zones and have the same state hash.
+/// Checks that all nodes have the same zones and the same state hash at the end.
 fn finals_agree(history: &History, verdict: &mut Verdict) {
     let mut first: HashMap<&str, &Listing> = HashMap::new();
     for listing in history.finals() {
@@ -146,14 +146,14 @@ fn finals_agree(history: &History, verdict: &mut Verdict) {
             verdict.find(format!("nodes {other} and {node} have different state hashes at {applied}"));
         }
     }
-    // Without any, the nodes did not agree in time: then the run has failed already.
+    // Without any states, the nodes did not agree in time. Then the run has already failed.
     if states.len() > 1 {
         verdict.find(format!("{} applied indexes at the end, expected one", states.len()));
     }
 }
 
-/// The serial moved once for each effective update. Unknown updates of records that are written once count if the
-/// record is there; the others may or may not count.
+/// Checks that the serial moved once for each effective update. An unknown update of a record that is written once
+/// counts if the record exists. Other unknown updates may or may not count.
 fn serial_steps(history: &History, verdict: &mut Verdict) {
     let once = written_once(history);
     for listing in history.finals() {
@@ -178,8 +178,8 @@ fn serial_steps(history: &History, verdict: &mut Verdict) {
     }
 }
 
-/// No node answers with an older serial than before, also after a restart. Answers that were on their way at the same
-/// time have no order.
+/// Checks that no node answers with an older serial than before, also after a restart. Responses with overlapping times
+/// have no order.
 fn serials_go_forward(history: &History, verdict: &mut Verdict) {
     let mut by_node: BTreeMap<(&str, u64), Vec<Shown>> = BTreeMap::new();
     for event in &history.0 {
@@ -203,7 +203,7 @@ fn serials_go_forward(history: &History, verdict: &mut Verdict) {
     }
 }
 
-/// A serial that was shown between two moments.
+/// A serial that a node showed between two times.
 #[derive(Clone, Copy, Debug)]
 struct Shown {
     from: u64,
@@ -211,7 +211,7 @@ struct Shown {
     serial: u32,
 }
 
-/// Pairs of which the second began after the first ended and is older.
+/// Returns pairs in which the second one began after the first ended, but has an older serial.
 fn steps_back(shown: Vec<Shown>) -> Vec<(Shown, Shown)> {
     let (mut by_start, mut by_end) = (shown.clone(), shown);
     by_start.sort_by_key(|it| it.from);
@@ -226,7 +226,7 @@ fn steps_back(shown: Vec<Shown>) -> Vec<(Shown, Shown)> {
     back
 }
 
-/// A linearizable read shows no older serial than one that ended before it began.
+/// Checks that no linearizable read has an older serial than a read that ended before it began.
 fn reads_go_forward(history: &History, verdict: &mut Verdict) {
     let mut by_zone: BTreeMap<&str, Vec<Shown>> = BTreeMap::new();
     for it in history.listings() {
@@ -240,8 +240,8 @@ fn reads_go_forward(history: &History, verdict: &mut Verdict) {
     }
 }
 
-/// Linearizable reads, and answers in a zone with `ack = all-live`, must show each update that was acknowledged before
-/// they were requested. The serial counts the updates.
+/// Checks that linearizable reads, and answers in a zone with `ack = all-live`, contain each update that was
+/// acknowledged before the request. The serial counts the updates.
 fn answers_are_fresh(history: &History, verdict: &mut Verdict) {
     let mut acknowledged: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     for operation in history.operations().filter(|operation| operation.outcome == Outcome::Ok) {
@@ -275,7 +275,7 @@ mod tests {
         let shown = |from, to, serial| Shown { from, to, serial };
         assert!(steps_back(vec![shown(1, 5, 9), shown(4, 6, 8)]).is_empty());
         assert_eq!(steps_back(vec![shown(1, 3, 9), shown(4, 6, 8), shown(7, 8, 9)]).len(), 1);
-        // The newest counts, not the last.
+        // The newest earlier serial counts, not the last one.
         assert_eq!(steps_back(vec![shown(1, 2, 9), shown(3, 4, 7), shown(5, 6, 8)]).len(), 2);
     }
 }

@@ -17,23 +17,23 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What all threads of a run share.
+/// The state that all threads of a run share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) recorder: Recorder,
     pub(crate) key: ClientKey,
-    /// A key of the same name with another secret.
+    /// A key with the same name and another secret.
     pub(crate) wrong_key: ClientKey,
     pub(crate) token: String,
     /// The zone with the registers that all clients write.
     pub(crate) registers: String,
     /// The zone with records that are written once.
     pub(crate) records: String,
-    /// Value that each register has, as far as clients know.
+    /// The value that each register has, as far as clients know.
     pub(crate) guesses: Vec<AtomicU32>,
-    /// The last value that was sent.
+    /// The last value that a client sent.
     pub(crate) last_value: AtomicU32,
-    /// Time between two updates of one client.
+    /// Pause between two updates of one client.
     pub(crate) pause: Duration,
     targets: RwLock<Vec<Target>>,
     is_over: AtomicBool,
@@ -44,12 +44,12 @@ impl Shared {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// The members that clients send to.
+    /// Returns the members that clients send to.
     pub(crate) fn targets(&self) -> Vec<Target> {
         self.targets.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Says that members came or went.
+    /// Updates the members after one joined or left.
     pub(crate) fn set_targets(&self, cluster: &Cluster<'_>) {
         *self.targets.write().unwrap_or_else(PoisonError::into_inner) = targets_of(cluster);
     }
@@ -60,7 +60,7 @@ impl Shared {
 pub(crate) struct Target {
     /// Its number in the cluster, which no other node ever has.
     pub(crate) node: u64,
-    /// Where it is.
+    /// Its network slot.
     pub(crate) slot: usize,
 }
 
@@ -68,10 +68,10 @@ fn targets_of(cluster: &Cluster<'_>) -> Vec<Target> {
     cluster.nodes.values().map(|node| Target { node: node.id, slot: node.slot }).collect()
 }
 
-/// Clients that read.
+/// Number of clients that read.
 const READERS: u64 = 3;
 
-/// How many clients there are and how fast they write.
+/// The number of clients, and their update rate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rate {
     pub(crate) clients: u32,
@@ -117,7 +117,7 @@ impl Load {
         Ok(load)
     }
 
-    /// Ends all threads.
+    /// Stops all threads.
     pub(crate) fn stop(&mut self) {
         self.shared.is_over.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
@@ -135,13 +135,13 @@ impl Drop for Load {
     }
 }
 
-/// Linearizable reads of whole zones, each through another node.
+/// Does linearizable reads of whole zones, in turn through each node.
 fn read(shared: &Shared, mut random: ChaCha8Rng) {
     while !shared.is_over() {
         let targets = shared.targets();
         let Some(&Target { node, slot }) = targets.choose(&mut random) else { continue };
         let zone = if random.random_ratio(1, 5) { &shared.records } else { &shared.registers };
-        // Short ones find a node that stood still: a request that was sent while it did is answered when it goes on.
+        // Short timeouts detect a stopped node that answers an old request when it resumes.
         let patience = Duration::from_millis(if random.random_ratio(3, 4) { 400 } else { 8000 });
         let call_ns = shared.recorder.now_ns();
         if let Ok(read) = api::zone(address(slot), zone, &shared.token, api::Read::Linearizable(patience)) {

@@ -1,11 +1,11 @@
-//! `cargo xtask torture`: real nodes under faults, judged by porcupine and by our own checks.
+//! `cargo xtask torture`: runs real nodes under faults. Porcupine and our own checks verify the results.
 //!
 //! ```text
 //!   rows --> faults --> cluster (net, disk, node)
 //!   load (client, watch) --> history --> judge, checker --> summary
 //! ```
 
-// What is asked for.
+// The command line.
 mod arguments;
 mod limits;
 mod rows;
@@ -18,22 +18,22 @@ mod net;
 mod node;
 mod system;
 
-// The clients, and what they saw.
+// The clients, and the history of their operations.
 mod client;
 mod history;
 mod load;
 mod watch;
 
-// What goes wrong, and what nodes may do then.
+// The faults, and the allowed behavior of nodes.
 mod expectations;
 mod faults;
 
-// Whether it was right.
+// The checks.
 mod checker;
 mod doctored;
 mod judge;
 
-// One run, all runs, and the end.
+// One run, all runs, and the summary.
 mod campaign;
 mod interrupt;
 mod run;

@@ -1,4 +1,4 @@
-//! The network: a namespace for each node and one for clients, all behind a router that can drop what passes it.
+//! The network: a namespace for each node and one for clients, behind a router that can drop packets.
 
 use crate::limits::SLOTS;
 use links::{Namespace, ip};
@@ -11,7 +11,7 @@ use std::time::Duration;
 pub(crate) const PEER_PORT: u16 = 5380;
 const CLIENTS: usize = 250;
 
-/// All namespaces. They go when this is dropped.
+/// All namespaces. Dropping this removes them.
 #[derive(Debug)]
 pub(crate) struct Network {
     router: Namespace,
@@ -30,7 +30,7 @@ impl Network {
         let text = |error: std::io::Error| format!("cannot make the network: {error}");
         let name = |what: &str| format!("ct{}{what}", std::process::id());
         let router = Namespace::make(&name("r")).map_err(text)?;
-        // The router's own setting; the machine's is not touched.
+        // This is the setting of the router's namespace, not of the machine.
         let forward = router.inside(|| std::fs::write("/proc/sys/net/ipv4/ip_forward", "1"));
         forward.map_err(text)?;
         let mut nodes = Vec::new();
@@ -81,7 +81,7 @@ impl Network {
         Ok(())
     }
 
-    /// Heals all cuts.
+    /// Ends all cuts.
     pub(crate) fn heal(&self) -> Result<(), String> {
         std::mem::take(&mut *self.cuts()).into_iter().try_for_each(|(from, to)| self.rule("del", from, to))
     }

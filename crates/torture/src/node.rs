@@ -1,4 +1,4 @@
-//! One node: its place in the network, its directory and its process.
+//! One node: its network namespace, its directory and its process.
 
 use crate::system;
 use std::fs::OpenOptions;
@@ -6,25 +6,25 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How a program is started so that its clock can be set: libfaketime reads the offset from a file.
+/// The settings for libfaketime, which reads the clock's offset from a file.
 #[derive(Clone, Debug)]
 pub(crate) struct FakeClock {
     pub(crate) library: PathBuf,
     pub(crate) offset: PathBuf,
 }
 
-/// A member of the cluster, or one that is to become it.
+/// A member of the cluster, or a node that is about to join.
 #[derive(Debug)]
 pub(crate) struct Node {
-    /// Its place in the network.
+    /// Its network slot.
     pub(crate) slot: usize,
     /// Its number in the cluster.
     pub(crate) id: u64,
-    /// The directory of `init` or `join`.
+    /// The directory that `init` or `join` created.
     pub(crate) dir: PathBuf,
     pub(crate) program: PathBuf,
     pub(crate) clock: Option<FakeClock>,
-    /// The number of a bug that its program has, if it was built with planted bugs.
+    /// The number of the planted bug, if its program was built with planted bugs.
     pub(crate) planted: Option<u32>,
     log: PathBuf,
     namespace: String,
@@ -45,18 +45,18 @@ impl Node {
         self.dir.join(format!("node-{}/catamaran.toml", self.id))
     }
 
-    /// Starts it. It is killed with the thread that starts it.
+    /// Starts the node. The kernel kills it when the starting thread ends.
     pub(crate) fn start(&mut self) -> Result<(), String> {
         let config = self.config();
         self.process = Some(self.spawn(&config)?);
         Ok(())
     }
 
-    /// Starts a process of its program with a configuration.
+    /// Starts a process of the node's program with a configuration.
     pub(crate) fn spawn(&self, config: &Path) -> Result<Child, String> {
         let log = OpenOptions::new().create(true).append(true).open(&self.log);
         let log = log.map_err(|error| format!("cannot open {}: {error}", self.log.display()))?;
-        // `ip netns exec` would keep copies of all mounts in a mount namespace of its own.
+        // `ip netns exec` would copy all mounts into a new mount namespace.
         let mut command = Command::new("nsenter");
         command.arg(format!("--net=/var/run/netns/{}", self.namespace)).arg(&self.program);
         command.args(["serve", "--config"]).arg(config);
@@ -76,14 +76,14 @@ impl Node {
         self.process.as_ref().map(Child::id)
     }
 
-    /// How its process ended, if it has ended by itself.
+    /// The exit status of its process, if the process has exited by itself.
     pub(crate) fn has_ended(&mut self) -> Option<ExitStatus> {
         let status = self.process.as_mut()?.try_wait().ok()??;
         self.process = None;
         Some(status)
     }
 
-    /// Waits until its process ends by itself.
+    /// Waits until its process exits by itself.
     pub(crate) fn wait_end(&mut self, patience: Duration) -> Option<ExitStatus> {
         let deadline = Instant::now() + patience;
         while Instant::now() < deadline {
@@ -95,20 +95,20 @@ impl Node {
         None
     }
 
-    /// `kill -9`. An error when it did not run.
+    /// Sends SIGKILL. Returns an error if the process was not running.
     pub(crate) fn kill(&mut self) -> Result<(), String> {
         use std::os::unix::process::ExitStatusExt;
         let id = self.id;
-        let mut process = self.process.take().ok_or_else(|| format!("node {id} does not run"))?;
+        let mut process = self.process.take().ok_or_else(|| format!("node {id} is not running"))?;
         process.kill().map_err(|error| error.to_string())?;
         let status = process.wait().map_err(|error| error.to_string())?;
         match status.signal() {
             Some(libc::SIGKILL) => Ok(()),
-            _ => Err(format!("node {id} ended with {status} before it was killed")),
+            _ => Err(format!("node {id} exited with {status} before it was killed")),
         }
     }
 
-    /// Kills it if it runs.
+    /// Kills the process if it is running.
     pub(crate) fn ensure_dead(&mut self) {
         if let Some(mut process) = self.process.take() {
             let _ = process.kill();
@@ -116,25 +116,25 @@ impl Node {
         }
     }
 
-    /// Asks it to stop and waits; it must succeed.
+    /// Stops the node with SIGTERM and waits. The exit status must be success.
     pub(crate) fn stop(&mut self, patience: Duration) -> Result<(), String> {
-        let pid = self.pid().ok_or_else(|| format!("node {} does not run", self.id))?;
+        let pid = self.pid().ok_or_else(|| format!("node {} is not running", self.id))?;
         system::signal(pid, libc::SIGTERM).map_err(|error| error.to_string())?;
         match self.wait_end(patience) {
             Some(status) if status.success() => Ok(()),
-            Some(status) => Err(format!("node {} ended with {status} after SIGTERM", self.id)),
+            Some(status) => Err(format!("node {} exited with {status} after SIGTERM", self.id)),
             None => Err(format!("node {} did not stop after SIGTERM", self.id)),
         }
     }
 
-    /// Lets its process stand still; an error when a thread still runs.
+    /// Stops the process with SIGSTOP. Returns an error if a thread still runs.
     pub(crate) fn pause(&self) -> Result<(), String> {
-        let pid = self.pid().ok_or_else(|| format!("node {} does not run", self.id))?;
+        let pid = self.pid().ok_or_else(|| format!("node {} is not running", self.id))?;
         system::signal(pid, libc::SIGSTOP).map_err(|error| error.to_string())?;
         let deadline = Instant::now() + Duration::from_secs(5);
         while !stands_still(pid) {
             if Instant::now() > deadline {
-                return Err(format!("node {} does not stand still after SIGSTOP", self.id));
+                return Err(format!("node {} still runs after SIGSTOP", self.id));
             }
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -157,7 +157,7 @@ impl Node {
     }
 }
 
-/// Whether no thread of a process runs, or can (proc_pid_stat(5)).
+/// Whether no thread of a process is running or runnable (proc_pid_stat(5)).
 fn stands_still(pid: u32) -> bool {
     let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return false };
     let mut stats = tasks.flatten().filter_map(|task| std::fs::read_to_string(task.path().join("stat")).ok());

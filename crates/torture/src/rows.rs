@@ -1,25 +1,25 @@
-//! The fault table.
+//! The table of faults.
 
 use crate::faults::{self, Fault};
 
-/// Which build founds the cluster of a row.
+/// The build that founds a row's cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Founder {
     /// The build under test.
     Current,
-    /// The build of the feature level before, for a row of mixed builds.
+    /// The build of the previous feature level, for a row with mixed builds.
     Previous,
 }
 
-/// A row of the table: a fault.
+/// A row of the table: one fault.
 #[derive(Clone, Copy)]
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     pub(crate) what: &'static str,
-    /// The sizes of clusters that it runs on in the short form.
+    /// The cluster size of the row by default.
     pub(crate) nodes: usize,
     pub(crate) founder: Founder,
-    /// Causes the fault and ends it. Gives what shows that it happened; an error fails the run.
+    /// Causes the fault and ends it. Returns the evidence that it happened; an error fails the run.
     pub(crate) cause: fn(&mut Fault<'_, '_>) -> Result<String, String>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) const ROWS: &[Row] = &[
     row("cut", "one node is cut off from all others", faults::cut::full),
     five(row("cut-half", "the nodes are split into two groups", faults::cut::split)),
     row("cut-one-way", "packets from one node to the others are dropped, but not packets to it", faults::cut::one_way),
-    row("cut-flap", "a cut that comes and goes", faults::cut::flap),
+    row("cut-flap", "a cut that starts and stops repeatedly", faults::cut::flap),
     row("clock", "the clock of one node steps, forwards and back", faults::clock::step),
     row("churn", "members join and leave, the leadership moves", faults::members::churn),
     row("power-one", "the power of one node's disk is cut", faults::power::one),
@@ -76,7 +76,7 @@ pub(crate) fn named(names: &[String]) -> Result<Vec<Row>, String> {
     }
     let mut rows = Vec::new();
     for name in names {
-        // `kill` names all rows that begin so.
+        // `kill` selects all rows whose names begin with `kill-`.
         let matching = |row: &&Row| {
             row.name == name || row.name.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('-'))
         };
@@ -84,7 +84,7 @@ pub(crate) fn named(names: &[String]) -> Result<Vec<Row>, String> {
         if found.is_empty() {
             return Err(format!("there is no row `{name}`; --list prints all rows"));
         }
-        // `cut,cut-flap` names one row twice.
+        // `cut,cut-flap` selects one row twice.
         rows.retain(|row: &Row| found.iter().all(|other| other.name != row.name));
         rows.extend(found);
     }
@@ -102,7 +102,7 @@ mod tests {
             named(&words).unwrap().iter().map(|row| row.name).collect()
         };
         assert_eq!(names(&["kill", "wiped"]), ["kill-one", "kill-two", "kill-all", "wiped"]);
-        // `cut` is a row of its own, and the family of those that begin with it.
+        // `cut` is a row, and also the prefix of other rows.
         assert_eq!(names(&["cut"]), ["cut", "cut-half", "cut-one-way", "cut-flap"]);
         assert_eq!(names(&["cut", "cut-flap"]), ["cut", "cut-half", "cut-one-way", "cut-flap"]);
         assert_eq!(names(&[]).len(), ROWS.len());

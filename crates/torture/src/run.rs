@@ -1,4 +1,4 @@
-//! One run: a cluster under load, one fault, and the judgement.
+//! One run: a cluster under load, one fault, and the checks.
 
 use crate::api;
 use crate::checker::Checker;
@@ -16,7 +16,7 @@ use rand_chacha::ChaCha8Rng;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How a run is done.
+/// The parameters of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Manner {
     pub(crate) rate: Rate,
@@ -25,15 +25,15 @@ pub(crate) struct Manner {
     pub(crate) previous: Option<PathBuf>,
 }
 
-/// What became of a run.
+/// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Judged {
-    /// What shows that the fault happened.
+    /// The evidence that the fault happened.
     pub(crate) evidence: Option<String>,
     pub(crate) verdict: Verdict,
     /// Operations that porcupine checked.
     pub(crate) operations: u64,
-    /// Why the run failed beside the verdict.
+    /// Why the run failed, in addition to the verdict.
     pub(crate) failure: Option<String>,
     pub(crate) seconds: f64,
 }
@@ -59,7 +59,7 @@ pub(crate) fn run(
 ) -> Judged {
     let start = Instant::now();
     let mut result = Judged::default();
-    // Every second run has a zone whose updates wait for all nodes that answer.
+    // Every second run has a zone with `ack = all-live`.
     let is_all_live = seed % 2 == 1 && row.founder == Founder::Current;
     let records = format!("{}{number}.torture.test", if is_all_live { 'l' } else { 'a' });
     let zones = [format!("r{number}.torture.test"), records];
@@ -110,7 +110,7 @@ fn load_and_fault(
     }
 }
 
-/// Waits until all nodes agree, and records what each of them shows.
+/// Waits until all nodes agree, and records their contents.
 fn observe_end(cluster: &mut Cluster<'_>, load: &Load, zones: &[String; 2]) -> Result<(), String> {
     let recorder = &load.shared.recorder;
     let states = cluster.settle(SETTLE)?;

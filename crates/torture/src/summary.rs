@@ -1,4 +1,4 @@
-//! The table at the end, and the same as JSON.
+//! The table at the end, as text and as JSON.
 
 use crate::run::Judged;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ struct Totals {
     seconds: f64,
 }
 
-/// All rows that ran, in the order of their first runs.
+/// All rows in the order of their first runs.
 #[derive(Default, Debug)]
 pub(crate) struct Summary {
     order: Vec<String>,
@@ -52,7 +52,7 @@ impl Summary {
         }
     }
 
-    /// Notes a row that cannot run here.
+    /// Records a row that cannot run here.
     pub(crate) fn skip(&mut self, row: &str, why: &str) {
         println!("skipped: {row}: {why}");
         self.skipped.push(format!("{row}: {why}"));
@@ -81,7 +81,7 @@ impl Summary {
         })
     }
 
-    /// Prints the table. Each count of lost records, ghosts and violations stands beside what it is a count of.
+    /// Prints the table. The counts of lost records, ghosts and violations have their totals next to them.
     pub(crate) fn print(&self) {
         println!(
             "\n{:<20} {:>5} {:>9} {:>7} {:>13} {:>8} {:>18} {:>18} {:>22} {:>8}",
@@ -105,7 +105,7 @@ impl Summary {
         }
     }
 
-    /// The same for programs.
+    /// Returns the table as JSON.
     pub(crate) fn json(&self) -> Value {
         let rows: Vec<Value> = self.order.iter().map(|name| row_json(name, &self.rows[name])).collect();
         let total = row_json("all", &self.total());

@@ -1,4 +1,4 @@
-//! System calls that std has no name for.
+//! System calls that std does not offer.
 #![expect(unsafe_code, reason = "system calls; every block argues its safety")]
 
 use std::fs::File;
@@ -8,13 +8,13 @@ use std::path::Path;
 
 /// `_IOR('X', 125, __u32)` of ext4 (linux/ext4.h).
 const EXT4_IOC_SHUTDOWN: libc::c_ulong = 0x8004_587D;
-/// Ends everything at once, and writes nothing that is not on disk yet, also not the journal.
+/// Shuts the file system down immediately, without writing anything more, not even the journal.
 const NO_LOG_FLUSH: u32 = 2;
 /// `_IOWR('X', 119, int)` and `_IOWR('X', 120, int)` (linux/fs.h).
 const FIFREEZE: libc::c_ulong = 0xC004_5877;
 const FITHAW: libc::c_ulong = 0xC004_5878;
 
-/// Cuts the power of the file system at a path: whatever is not on its disk is lost.
+/// Cuts the power of the file system at a path. Data that is not on its disk is lost.
 pub(crate) fn cut_power(mounted_at: &Path) -> io::Result<()> {
     let directory = File::open(mounted_at)?;
     let flags = NO_LOG_FLUSH;
@@ -23,7 +23,7 @@ pub(crate) fn cut_power(mounted_at: &Path) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Lets all writes to a file system wait, or go on.
+/// Blocks all writes to a file system, or lets them continue.
 pub(crate) fn freeze(mounted_at: &Path, is_frozen: bool) -> io::Result<()> {
     let directory = File::open(mounted_at)?;
     let request = if is_frozen { FIFREEZE } else { FITHAW };

@@ -1,4 +1,4 @@
-//! Asks each node for its SOA all the time.
+//! Repeatedly queries each node for its SOA.
 
 use crate::cluster::name;
 use crate::history::Event;
@@ -20,7 +20,7 @@ struct Sent {
     at_ns: u64,
 }
 
-/// Asks until the run is over.
+/// Sends queries until the run is over.
 pub(crate) fn run(shared: &Shared) {
     let Ok(socket) = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)) else { return };
     let mut sent: Vec<Option<Sent>> = vec![None; 1 << 16];
@@ -52,7 +52,7 @@ pub(crate) fn run(shared: &Shared) {
     }
 }
 
-/// ID and serial of a response with a SOA in its answer.
+/// Returns the ID and the serial of a response with a SOA in its answer section.
 fn serial_of(response: &[u8]) -> Option<(u16, u32)> {
     let message = Message::parse(response).ok()?;
     if message.rcode() != Rcode::NOERROR || !message.header().aa {

@@ -223,7 +223,7 @@ fn a_capture_that_begins_within_a_stream_has_all_messages_that_are_whole() {
     }
 }
 
-/// Many messages span few segments, so after a gap no message starts at the start of a segment.
+/// Many messages share few segments, so after a gap no message begins at the start of a segment.
 #[test]
 fn behind_a_gap_a_message_within_a_segment_is_found() {
     let bytes: Vec<u8> = (0..60).flat_map(framed).collect();

@@ -10,7 +10,7 @@ fn scratch(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("catamaran-trace-{}-selected-{name}", std::process::id()))
 }
 
-/// Source addresses of the messages in a file with these contents, and the tally.
+/// Returns the source addresses of the messages in a file with this name and contents, and the tally.
 fn read(name: &str, bytes: &[u8], options: &Options) -> (Vec<String>, Tally) {
     let path = scratch(name);
     std::fs::write(&path, bytes).unwrap();

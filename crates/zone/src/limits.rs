@@ -2,10 +2,10 @@
 
 /// Depth of `$INCLUDE`: a file that includes itself ends here.
 pub const INCLUDE_DEPTH_MAX: usize = 16;
-/// Octets of one entry of a zone file, comments within it counted: lines joined by parentheses are one entry. The
-/// longest rdata has 65,535 octets, each at most four octets of text, and some white space between them.
+/// Bytes of one entry of a zone file, comments within it counted: lines joined by parentheses are one entry. The
+/// longest rdata has 65,535 octets, each at most four bytes of text, and some white space between them.
 pub const ENTRY_OCTETS_MAX: usize = 1024 * 1024;
-/// Tokens of one entry: rdata of single-octet strings has one for every two octets.
+/// Tokens of one entry: rdata of single-octet strings has one for every two bytes.
 pub const ENTRY_TOKENS_MAX: usize = 64 * 1024;
 /// Files that one zone may be put together from.
 pub const INCLUDE_FILES_MAX: usize = 10_000;
@@ -18,9 +18,9 @@ pub const FILE_RECORDS_BYTES_MAX: usize = 64 << 30;
 pub const GENERATE_RECORDS_MAX: u64 = 1 << 18;
 /// Bytes of owners and rdata of these records.
 pub const GENERATE_BYTES_MAX: usize = 16 << 20;
-/// Octets of one number that a `$GENERATE` writes; the bound is BIND's.
+/// Bytes of one number that a `$GENERATE` writes; the bound is BIND's.
 pub const GENERATE_NUMBER_OCTETS_MAX: usize = 127;
-/// Octets of one text that a `$GENERATE` makes from its template.
+/// Bytes of one text that a `$GENERATE` makes from its template.
 pub const GENERATE_TEXT_MAX: usize = 64 * 1024;
 /// Errors of one zone file that are kept; scanning ends there.
 pub const FILE_ERRORS_MAX: usize = 100;
@@ -42,7 +42,7 @@ pub const NSEC3_SALT_LOADED_BYTES_MAX: usize = 32;
 pub const RRSET_RECORDS_MAX: usize = 4_000;
 /// Up to so many records of one RRset are compared each with each in search of duplicates; beyond, they are sorted.
 pub const PAIRS_MAX: usize = 8;
-/// Octets of the longest mnemonic of a type: NSEC3PARAM, OPENPGPKEY.
+/// Bytes of the longest mnemonic of a type: NSEC3PARAM, OPENPGPKEY.
 pub const RTYPE_OCTETS_MAX: usize = 10;
 /// The greatest size or precision of LOC in centimetres: nine times ten to the ninth (RFC 1876 2).
 pub const LOC_CENTIMETRES_MAX: u64 = 9_000_000_000;
@@ -51,11 +51,11 @@ pub const LOC_CENTIMETRES_MAX: u64 = 9_000_000_000;
 pub const TIME_YEAR_MAX: u64 = 2225;
 /// Last second that is converted to a date, in the year 5138. The bound keeps the search for the year short.
 pub const CALENDAR_S_MAX: u64 = 100_000_000_000;
-/// Octets of all that one owner name has. The store takes 16 MiB.
+/// Bytes of all that one owner name has. The store takes 16 MiB.
 pub const LEAF_OCTETS_MAX: usize = 8 << 20;
-/// Octets of a number in a leaf: 28 bits, more than twice what a leaf may have octets.
+/// Bytes of a number in a leaf: 28 bits, more than twice what a leaf may have bytes.
 pub const NUMBER_OCTETS_MAX: usize = 4;
-/// Octets that may share the first symbol of their keys: no more than there are second symbols.
+/// Bytes that may share the first symbol of their keys: no more than there are second symbols.
 pub const KEY_RUN_OCTETS_MAX: u8 = 46;
 /// CNAME and DNAME records that one answer follows, all in one zone: more than any real chain, less than harm.
 pub const CHAIN_MAX: usize = 16;

@@ -1,7 +1,7 @@
-//! Bugs that are planted on purpose: whether the simulator or a test finds each of them.
+//! Planted bugs: checks that the simulator or a test finds each of them.
 //!
-//! One build has all bugs; a number turns one on. The quick form runs the seed and the tests in a bug's row. The full
-//! form runs everything, and can write the table.
+//! One build contains all bugs, and a number selects one. The quick form runs the seed and the tests in a bug's row of
+//! the table. The full form runs everything, and can write the table.
 
 mod programs;
 mod table;
@@ -13,11 +13,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use table::Row;
 
-/// Where the table is.
+/// The document with the table.
 const TABLE: &str = "docs/planted-bugs.md";
-/// Seeds of the full form, and those after which the quick form gives up.
+/// Default number of seeds of the full form, and of the seeds that the quick form tries.
 const SEEDS: u64 = 300;
-/// One in this many seeds must find a bug that the simulator must find.
+/// At least one in this many seeds must find a bug of the simulator.
 const FOUND_ONE_IN: u64 = 100;
 
 pub(crate) const HELP: &str = "\
@@ -43,12 +43,12 @@ Examples:
   cargo xtask sim --planted --full --seeds 100 --write --bugs 26
 ";
 
-/// What can be planted, as the simulator lists it.
+/// A planted bug, as the simulator lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Bug {
     number: u32,
     name: String,
-    /// Whether the simulator must find it; otherwise tests must.
+    /// Whether the simulator must find it. Otherwise tests must.
     is_simulated: bool,
     text: String,
 }
@@ -90,22 +90,22 @@ impl Options {
     }
 }
 
-/// What a bug was found by.
+/// The seeds and tests that found a bug.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     first_seed: Option<u64>,
-    /// Seeds that found it, of those that ran.
+    /// The number of seeds that found it, and of all seeds that ran.
     seeds: Option<(u64, u64)>,
-    /// Tests that found it: the first few.
+    /// The first few tests that found it.
     tests: Vec<String>,
-    /// How many found it in all.
+    /// Number of all tests that found it.
     test_count: usize,
 }
 
 /// Runs the command.
 ///
 /// # Errors
-/// When something cannot be built, or a bug is not found.
+/// A program cannot be built, or a bug is not found.
 pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     let options = Options::parse(words)?;
     let path = root().join(TABLE);
@@ -136,14 +136,14 @@ fn needs_server(rows: &BTreeMap<u32, Row>, bug: &Bug) -> bool {
     rows.get(&bug.number).is_some_and(|row| row.tests.iter().any(|test| test.starts_with(programs::SERVER)))
 }
 
-/// The tests of the table pass while no bug is planted. Otherwise their failures would prove nothing.
+/// Checks that the tests of the table pass without a bug. Otherwise their failures would prove nothing.
 fn check_soundness(programs: &Programs, bugs: &[Bug], rows: &BTreeMap<u32, Row>) -> Result<(), String> {
     let mut tests: Vec<String> =
         bugs.iter().filter_map(|bug| rows.get(&bug.number)).flat_map(|row| row.tests.clone()).collect();
     tests.sort();
     tests.dedup();
     match programs.test(0, &tests)? {
-        Tested { failed, .. } if !failed.is_empty() => Err(format!("fails without a bug: {}", failed.join(", "))),
+        Tested { failed, .. } if !failed.is_empty() => Err(format!("tests fail without a bug: {}", failed.join(", "))),
         Tested { passed, .. } if passed != tests.len() => {
             Err(format!("{} of {} tests in {TABLE} ran: update it with `--full --write`", passed, tests.len()))
         }
@@ -181,7 +181,7 @@ fn said(bug: &Bug, found: &Result<Found, String>) -> String {
     }
 }
 
-/// The quick form: what the table names.
+/// The quick form: runs the seed and the tests in the table.
 fn look(programs: &Programs, bug: &Bug, row: Option<&Row>) -> Result<Found, String> {
     let row = row.ok_or_else(|| format!("has no row in {TABLE}: `--full --write` adds it"))?;
     let mut found = Found::default();
@@ -196,7 +196,7 @@ fn look(programs: &Programs, bug: &Bug, row: Option<&Row>) -> Result<Found, Stri
     Ok(found)
 }
 
-/// The full form: all seeds, all tests.
+/// The full form: runs all seeds and all tests.
 fn count(programs: &Programs, bug: &Bug, seeds: u64) -> Result<Found, String> {
     let failed_seeds = programs.failed_seeds(bug.number, seeds)?;
     let tested = programs.test_all(bug.number)?;
@@ -208,7 +208,7 @@ fn count(programs: &Programs, bug: &Bug, seeds: u64) -> Result<Found, String> {
     })
 }
 
-/// The bugs that are not found as required.
+/// Returns the bugs that were not found as required.
 fn judge(bugs: &[Bug], found: &BTreeMap<u32, Result<Found, String>>) -> Vec<String> {
     let of_bug = |bug: &Bug| {
         let what = match found.get(&bug.number)? {

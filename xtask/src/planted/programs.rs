@@ -1,4 +1,4 @@
-//! The simulator and the tests, built with all bugs, and their results with one of them.
+//! The simulator and the tests, built with all bugs, and their results with one bug.
 
 use super::Bug;
 use crate::command::{cargo, command, root, target};
@@ -9,22 +9,22 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A run that takes longer has found nothing: some bugs make members wait forever.
+/// Time limit of a run. A run that takes longer has found nothing: some bugs make members wait forever.
 const RUN_MAX: Duration = Duration::from_secs(900);
-/// The variable that the tests read the number of the bug from.
+/// The environment variable with the number of the bug for the tests.
 const VARIABLE: &str = "CATAMARAN_PLANTED";
-/// Before the name of a test of the server; others are of the replica.
+/// Prefix of the names of the server's tests. Names without it are tests of the replica.
 pub(super) const SERVER: &str = "server ";
 
-/// What was built.
+/// The built programs.
 pub(super) struct Programs {
-    /// A folder of its own: no other build may take a program with bugs for one without.
+    /// A separate build folder, so that no other build uses a program with bugs by mistake.
     folder: PathBuf,
     replica: PathBuf,
     server: Option<PathBuf>,
 }
 
-/// How tests ended.
+/// The results of tests.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Tested {
     pub(super) passed: usize,
@@ -59,15 +59,15 @@ impl Programs {
         if !output.status.success() {
             return Err(format!("the tests with planted bugs do not build: {}", what.join(" ")));
         }
-        let said = String::from_utf8_lossy(&output.stdout);
-        let path = said.lines().filter_map(executable).next_back();
+        let output = String::from_utf8_lossy(&output.stdout);
+        let path = output.lines().filter_map(executable).next_back();
         path.map(PathBuf::from).ok_or_else(|| format!("cargo names no program for {}", what.join(" ")))
     }
 
-    /// What can be planted.
+    /// Returns the planted bugs.
     pub(super) fn bugs(&self) -> Result<Vec<Bug>, String> {
-        let said = self.run("list", self.simulator(&["--list-planted"]))?.1;
-        said.lines().map(|line| listed(line).ok_or_else(|| format!("cannot read `{line}`"))).collect()
+        let output = self.run("list", self.simulator(&["--list-planted"]))?.1;
+        output.lines().map(|line| listed(line).ok_or_else(|| format!("cannot read `{line}`"))).collect()
     }
 
     /// Whether a seed finds a bug.
@@ -77,19 +77,23 @@ impl Programs {
         Ok(!failed_seeds(&self.run(&number, simulator)?.1).is_empty())
     }
 
-    /// The first of so many seeds that finds a bug.
+    /// Returns the first of this many seeds that finds a bug.
     pub(super) fn first_seed(&self, number: u32, seeds: u64) -> Result<Option<u64>, String> {
         let (number, seeds) = (number.to_string(), seeds.to_string());
         let simulator = self.simulator(&["--planted", &number, "--seeds", &seeds]);
         Ok(failed_seeds(&self.run(&number, simulator)?.1).first().copied())
     }
 
-    /// All of so many seeds that find a bug.
+    /// Returns all of this many seeds that find a bug.
     pub(super) fn failed_seeds(&self, number: u32, seeds: u64) -> Result<Vec<u64>, String> {
         let (number, seeds) = (number.to_string(), seeds.to_string());
         let simulator = self.simulator(&["--planted", &number, "--seeds", &seeds, "--keep-going"]);
-        let (is_whole, said) = self.run(&number, simulator)?;
-        if is_whole { Ok(failed_seeds(&said)) } else { Err(format!("{seeds} seeds do not end within {RUN_MAX:?}")) }
+        let (is_whole, output) = self.run(&number, simulator)?;
+        if is_whole {
+            Ok(failed_seeds(&output))
+        } else {
+            Err(format!("{seeds} seeds did not finish within {RUN_MAX:?}"))
+        }
     }
 
     /// Runs tests with a bug.
@@ -116,7 +120,7 @@ impl Programs {
         Ok(tested)
     }
 
-    /// Runs the tests with these names, or below a module, in a program.
+    /// Runs the tests with these names or in these modules.
     fn test_program(&self, number: u32, program: &Path, names: &[&str]) -> Result<Tested, String> {
         let mut tests = Command::new(program);
         if !names.iter().any(|name| name.ends_with("::")) && !names.is_empty() {
@@ -134,8 +138,8 @@ impl Programs {
         simulator
     }
 
-    /// Runs a program to its end, or for a while; whether it ended, and what it printed. Both outputs are kept in
-    /// files, which a person may read.
+    /// Runs a program to its end or to the time limit. Returns whether it ended, and its output. Files keep both
+    /// outputs for later reading.
     fn run(&self, name: &str, mut program: Command) -> Result<(bool, String), String> {
         let path = self.folder.join("runs").join(name);
         let file = |end: &str| {
@@ -154,16 +158,16 @@ impl Programs {
                 }
             }
         };
-        let said = std::fs::read(path.with_extension("out")).map_err(|error| error.to_string())?;
-        Ok((is_whole, String::from_utf8_lossy(&said).into_owned()))
+        let output = std::fs::read(path.with_extension("out")).map_err(|error| error.to_string())?;
+        Ok((is_whole, String::from_utf8_lossy(&output).into_owned()))
     }
 }
 
 impl Tested {
-    /// Reads what a test program prints. A test that has begun and not ended hangs, or ended the program.
-    fn read(said: &str) -> Self {
+    /// Parses the output of a test program. A test that began and did not end has hung or crashed the program.
+    fn read(output: &str) -> Self {
         let mut ends = BTreeMap::new();
-        for line in said.lines() {
+        for line in output.lines() {
             if let Some((name, end)) = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... ")) {
                 ends.insert(name.to_owned(), end.to_owned());
             }
@@ -179,12 +183,12 @@ impl Tested {
     }
 }
 
-/// The path in a message of cargo's about a program.
+/// Returns the path in cargo's message about a program.
 fn executable(line: &str) -> Option<&str> {
     line.split_once("\"executable\":\"")?.1.split('"').next()
 }
 
-/// Reads number, name, who must find it, and text, with tabs between them.
+/// Parses number, name, simulator or tests, and text, with tabs between them.
 fn listed(line: &str) -> Option<Bug> {
     let mut fields = line.split('\t');
     let number = fields.next()?.parse().ok()?;
@@ -192,10 +196,10 @@ fn listed(line: &str) -> Option<Bug> {
     Some(Bug { number, name: name.into(), is_simulated: found_by == "Simulator", text: text.into() })
 }
 
-/// Reads `seed 4 FAILED: election_safety at ..`.
-fn failed_seeds(said: &str) -> Vec<u64> {
+/// Parses lines such as `seed 4 FAILED: election_safety at ..`.
+fn failed_seeds(output: &str) -> Vec<u64> {
     let seed = |line: &str| line.strip_prefix("seed ")?.split_once(" FAILED: ")?.0.parse().ok();
-    said.lines().filter_map(seed).collect()
+    output.lines().filter_map(seed).collect()
 }
 
 #[cfg(test)]
@@ -204,8 +208,8 @@ mod tests {
 
     #[test]
     fn what_programs_print_is_read() {
-        let said = "running 2 tests\ntest a::b ... ok\ntest a::c ... FAILED\ntest a::d ... ignored\n\nfailures:\n";
-        assert_eq!(Tested::read(said), Tested { passed: 1, failed: vec!["a::c".into()] });
+        let output = "running 2 tests\ntest a::b ... ok\ntest a::c ... FAILED\ntest a::d ... ignored\n\nfailures:\n";
+        assert_eq!(Tested::read(output), Tested { passed: 1, failed: vec!["a::c".into()] });
         assert_eq!(failed_seeds("... 3 seeds\nseed 4 FAILED: a at 1 s: b\nseeds: 3 passed, 1 failed"), [4]);
         assert_eq!(executable("{\"reason\":\"x\",\"executable\":\"/t/deps/a-1\",\"fresh\":true}"), Some("/t/deps/a-1"));
         assert_eq!(executable("{\"executable\":null}"), None);

@@ -1,4 +1,4 @@
-//! The table of planted bugs in the documentation: read, and written anew.
+//! Reads and rewrites the table of planted bugs in the documentation.
 
 use super::{Bug, Found};
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ const HEAD: &str = "\
 | bug | what goes wrong | found by | first seed | seeds | tests |
 |---|---|---|---|---|---|
 ";
-/// Tests that a row names; a bug may fail a hundred.
+/// Maximum number of tests in a row. A bug may fail a hundred.
 pub(super) const TESTS_SHOWN: usize = 3;
 
 /// One bug in the table.
@@ -17,18 +17,18 @@ pub(super) const TESTS_SHOWN: usize = 3;
 pub(super) struct Row {
     pub(super) first_seed: Option<u64>,
     pub(super) tests: Vec<String>,
-    /// As it stands there.
+    /// The row as it is in the document.
     line: String,
 }
 
-/// Reads the rows, by number.
+/// Reads the rows by number.
 pub(super) fn read(text: &str) -> Result<BTreeMap<u32, Row>, String> {
     let (_, rows, _) = parts(text)?;
     let rows = rows.lines().skip(HEAD.lines().count());
     rows.map(|line| row(line).ok_or_else(|| format!("cannot read the row `{line}`"))).collect()
 }
 
-/// The document with new rows; bugs that were not looked at keep theirs.
+/// Returns the document with the new rows. Bugs that were not run keep their rows.
 pub(super) fn written(
     text: &str,
     bugs: &[Bug],
@@ -51,7 +51,7 @@ fn parts(text: &str) -> Result<(&str, &str, &str), String> {
         let (rows, after) = rest.split_once(END)?;
         Some((before, rows, after))
     });
-    parts.ok_or_else(|| format!("{} has no table between its two marks", super::TABLE))
+    parts.ok_or_else(|| format!("{} has no table between its begin and end marks", super::TABLE))
 }
 
 fn line(bug: &Bug, found: &Found) -> String {
@@ -92,7 +92,7 @@ mod tests {
         let rows = read(&document).unwrap();
         assert_eq!((rows[&26].first_seed, &rows[&26].tests), (Some(5), &tests));
         assert!(document.contains("| 7 of 300 | `a::b`, `server c::d`, 7 more |") && document.ends_with("\nMore.\n"));
-        // A bug that was not looked at, or not found out about, keeps its row.
+        // A bug that was not run, or whose run had an error, keeps its row.
         assert_eq!(written(&document, &[], &BTreeMap::new(), &rows).unwrap(), document);
     }
 }

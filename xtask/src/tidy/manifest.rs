@@ -13,11 +13,11 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("crates/ddns/", &["store", "zone", "raft", "tokio", "libc", "axum"]),
 ];
 
-/// The manifests that may name the feature `planted`, and the lines in which they do.
+/// The manifests that may name the feature `planted`, and their lines with it.
 const PLANTED: &[(&str, &str)] =
     &[("crates/replica/Cargo.toml", "planted = []"), ("crates/sim/Cargo.toml", "planted = [\"replica/planted\"]")];
 
-/// Bugs that are planted on purpose are switched on by command lines alone: no manifest brings them into a program.
+/// Checks that no manifest enables planted bugs. Only command lines may enable them.
 fn check_planted(file: &File, findings: &mut Vec<Finding>) {
     for (index, line) in file.text.lines().enumerate() {
         let is_known = PLANTED.iter().any(|&(path, known)| path == file.path && known == line);

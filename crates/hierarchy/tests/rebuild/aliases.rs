@@ -23,7 +23,7 @@ fn aliases_lead_each_record_to_its_own_zone() {
     assert!(records(&built, "two.example.").contains(&"web.two.example. 30 A 192.0.2.80".to_owned()));
 }
 
-/// What a zone's file would say to BIND, where its tool is installed; and our own rules.
+/// Checks the zone files with BIND's named-checkzone, if it is installed, and with our own rules.
 fn check_all(built: &Built) {
     crate::check(built);
     for zone in &built.zones {
@@ -45,7 +45,7 @@ fn check_all(built: &Built) {
     }
 }
 
-/// Owners of records that are below a DNAME of their zone.
+/// Returns the owners of records below a DNAME of their zone.
 fn below_dnames(built: &Built) -> Vec<String> {
     let mut found = Vec::new();
     for zone in &built.zones {
@@ -61,7 +61,7 @@ fn below_dnames(built: &Built) -> Vec<String> {
 
 #[test]
 fn nothing_is_made_up_below_a_dname() {
-    // Mail and services below it, a name without a type, and a zone that another server answers for.
+    // The DNAME has mail and service names below it, a name without a type, and a zone on another server.
     let answers = "AA NOERROR
     example. IN MX
     AN example. 60 IN MX 1 mail.sub.example.
@@ -84,7 +84,7 @@ fn nothing_is_made_up_below_a_dname() {
     check_all(&built);
 }
 
-/// As in public tests of resolvers: the whole zone is redirected, and its name server would be below.
+/// As in public tests of resolvers: a DNAME redirects the whole zone, so its name server would be below the DNAME.
 #[test]
 fn a_zone_that_is_redirected_whole_has_its_name_server_elsewhere() {
     let parent = "NOERROR
@@ -110,7 +110,7 @@ fn a_zone_that_is_redirected_whole_has_its_name_server_elsewhere() {
     assert!(name.ends_with(".com.") && !name.ends_with(".example.com."), "{ns}");
     let above = records(&built, "com.");
     assert!(above.contains(&format!("{name} 60 A 192.0.2.4 made")), "{above:?}");
-    // What was said there stays.
+    // The delegation in the zone above is unchanged.
     assert!(above.contains(&"example.com. 60 NS ns.example.com.".to_owned()), "{above:?}");
     check_all(&built);
 }

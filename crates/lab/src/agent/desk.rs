@@ -253,7 +253,7 @@ impl Desk {
         }
         self.former = Arc::downgrade(&hired.folder);
         self.runs += 1;
-        lab::print(format_args!("run {} is over: {why}\n", hired.run));
+        lab::print(format_args!("run {} ended: {why}\n", hired.run));
     }
 }
 

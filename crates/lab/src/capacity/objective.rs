@@ -31,7 +31,7 @@ pub enum Verdict {
     Met,
     /// It was not; why.
     Missed(String),
-    /// This tool could not send fast enough or sent too late, so the try says nothing about the server. Has the reason.
+    /// This tool could not send fast enough or sent too late, so the try does not measure the server. Has the reason.
     ToolLimited(String),
 }
 

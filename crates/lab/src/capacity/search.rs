@@ -145,7 +145,7 @@ impl Search {
         self.next = self.step();
     }
 
-    /// Chooses the next rate after the tool failed. The failure says nothing about the server at any rate.
+    /// Chooses the next rate after the tool failed. The failure shows nothing about the server at any rate.
     fn without_evidence(&mut self, rate: f64) -> Option<f64> {
         self.unmeasured += 1;
         if self.unmeasured >= UNMEASURED_MAX {

@@ -172,7 +172,7 @@ impl Out {
         Ok(Self { folder, is_temporary })
     }
 
-    /// Removes earlier results. A run that cannot begin leaves them.
+    /// Removes earlier results. A run that cannot begin keeps them.
     fn remove_earlier(&self) -> Result<(), String> {
         if self.is_temporary { Ok(()) } else { RESOLUTION.remove(&self.folder) }
     }

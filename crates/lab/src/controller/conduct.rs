@@ -336,7 +336,8 @@ fn parcel(content: Content, path: &Path) -> Result<Parcel, Box<dyn Error>> {
     Ok(Parcel { content, octets, extension })
 }
 
-/// Writes the folder of a run and prints its summary, after `before`; the exit code says whether the run is valid.
+/// Writes the folder of a run, then prints `before` and the run's summary. The exit code shows whether the run is
+/// valid.
 ///
 /// # Errors
 /// The folder cannot be written.

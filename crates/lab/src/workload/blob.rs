@@ -44,7 +44,7 @@ pub(super) fn read(path: &Path, octets: &[u8], skip: Skip<'_>) -> Result<Message
         return Ok(messages);
     }
     let wanted = rest.first_chunk().map_or(2, |&length| 2 + usize::from(u16::from_be_bytes(length)));
-    let reason = format!("the file ends within a message: {} octets of {wanted}", rest.len());
+    let reason = format!("the file ends within a message: {} bytes of {wanted}", rest.len());
     skip(NoQuery::CutShort, reject(octets.len() - rest.len(), reason))?;
     Ok(messages)
 }
@@ -86,13 +86,10 @@ mod tests {
         assert!(!looks_like(&octets[..octets.len() - 1]));
         assert!(!looks_like(b""));
         let mut refused = |octets: &[u8]| read(Path::new("x"), octets, &mut strictly).unwrap_err().to_string();
-        assert_eq!(
-            refused(&octets[..octets.len() - 1]),
-            "x: octet 19: the file ends within a message: 18 octets of 19"
-        );
-        assert_eq!(refused(&octets[..20]), "x: octet 19: the file ends within a message: 1 octets of 2");
-        assert_eq!(refused(&[0, 3, 1, 2, 3]), "x: octet 0: a message of 3 bytes is shorter than its header of 12");
+        assert_eq!(refused(&octets[..octets.len() - 1]), "x: byte 19: the file ends within a message: 18 bytes of 19");
+        assert_eq!(refused(&octets[..20]), "x: byte 19: the file ends within a message: 1 bytes of 2");
+        assert_eq!(refused(&[0, 3, 1, 2, 3]), "x: byte 0: a message of 3 bytes is shorter than its header of 12");
         octets[7] = 2;
-        assert_eq!(refused(&octets), "x: octet 0: it has 2 questions, not one");
+        assert_eq!(refused(&octets), "x: byte 0: it has 2 questions, not one");
     }
 }

@@ -45,7 +45,7 @@ pub struct ExtrasError {
 
 impl fmt::Display for ExtrasError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a query of {} octets is longer than {QUERY_OCTETS_MAX}; ask for fewer options", self.octets)
+        write!(f, "a query of {} bytes is longer than {QUERY_OCTETS_MAX}; ask for fewer options", self.octets)
     }
 }
 

@@ -216,7 +216,7 @@ impl fmt::Display for WorkloadError {
             Self::File(file, error) => write!(f, "{}: {error}", file.display()),
             Self::Compression(file, reason) => write!(f, "{}: cannot be unpacked: {reason}", file.display()),
             Self::Line { file, line, reason } => write!(f, "{}:{line}: {reason}", file.display()),
-            Self::Message { file, offset, reason } => write!(f, "{}: octet {offset}: {reason}", file.display()),
+            Self::Message { file, offset, reason } => write!(f, "{}: byte {offset}: {reason}", file.display()),
             Self::Whole(file) => write!(
                 f,
                 "{}: its messages are binary and sent as they are: RD, EDNS, DO, cookie, subnet and padding cannot be \
@@ -241,14 +241,14 @@ const HEADER_OCTETS_READ: usize = 14;
 pub struct Reading {
     /// Text dialect. Without it the dialect is detected.
     pub dialect: Option<Dialect>,
-    /// Read the file as binary, whatever its content.
+    /// Read the file as binary, without looking at its content.
     pub is_binary: bool,
     /// Fail at the first invalid entry. Otherwise invalid entries are skipped and counted.
     pub is_strict: bool,
 }
 
-/// Reads a query file: text (dnsperf and its dialects) or binary (each message after two octets of its length), told
-/// apart by content; each also as `.xz`.
+/// Reads a query file: text (dnsperf and its dialects) or binary (each message after its length in two bytes). The
+/// content decides which. Both may be `.xz` files.
 ///
 /// # Errors
 /// [`WorkloadError`] if the file holds no query, or in strict mode for the first invalid entry.

@@ -94,7 +94,7 @@ impl Block {
         let octets = builder.octet_count();
         // A signature needs room too.
         if octets + 256 > QUERY_OCTETS_MAX {
-            return Err(format!("an update of {octets} octets is longer than {}", QUERY_OCTETS_MAX - 256));
+            return Err(format!("an update of {octets} bytes is longer than {}", QUERY_OCTETS_MAX - 256));
         }
         Ok(builder.build())
     }

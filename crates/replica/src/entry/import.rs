@@ -168,7 +168,7 @@ fn encode_flagged_options(options: ZoneOptions, flags: u8, out: &mut Encoder) {
 const ALL_LIVE: u8 = 0x10;
 /// In the same byte, from level 4 on: the zone's limits follow.
 const LIMITED: u8 = 0x20;
-/// In a change of options, from level 4 on: the end of the change says which limits it sets.
+/// In a change of options, from level 4 on: the end of the change lists the limits that it sets.
 const LIMITS_NAMED: u8 = 0x40;
 
 /// Reads what [`encode_options`] wrote.

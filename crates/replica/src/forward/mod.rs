@@ -71,7 +71,7 @@ impl Replica {
         let UpdateRequest { request_id, source, message, verified, transport, refused_for: _, external } = request;
         let source = source_octets(source);
         let client = Client { request_id, source };
-        // A member whose log is full applies nothing, so it could not tell its client the outcome.
+        // A member whose log is full applies nothing, so it could not send its client the outcome.
         let takes_updates = !self.is_stopping() && !self.is_log_full();
         if self.waiters.len() >= UPDATES_WAITING_MAX || message.len() > UPDATE_OCTETS_MAX || !takes_updates {
             return self.verdict(request_id, Verdict::NotProposed);

@@ -6,72 +6,74 @@ use std::sync::Arc;
 use wire::name::Name;
 use zone::ZoneId;
 
-/// A change of replicated state that an administrator asks for; any replica takes it.
+/// A change of replicated state that an administrator requests. Any replica accepts it.
 #[derive(Clone, Debug)]
 pub enum AdminCommand {
-    /// Makes a zone with these records, an SOA at the apex among them.
+    /// Creates a zone with these records, including an SOA at the apex.
     AddZone {
-        /// Which.
+        /// The zone.
         zone: ZoneId,
         /// Its options.
         options: ZoneOptions,
         /// All of its records.
         contents: Contents,
     },
-    /// Replaces the contents of a zone at once.
+    /// Replaces all contents of a zone at once.
     ReplaceZone {
-        /// Which.
+        /// The zone.
         zone: ZoneId,
-        /// The new contents, compared with what the zone holds; when it holds something else by then, the command is
+        /// The new contents, computed from the zone's current contents. If the zone has changed by then, the command is
         /// refused.
         replacement: Replacement,
     },
     /// Changes options of a zone.
     SetZoneOptions {
-        /// Which.
+        /// The zone.
         zone: ZoneId,
-        /// Those that are named.
+        /// The options to change.
         change: OptionsChange,
     },
     /// Removes a zone with its options and grants.
     RemoveZone {
-        /// Which.
+        /// The zone.
         zone: ZoneId,
     },
-    /// Makes a TSIG key.
+    /// Creates a TSIG key.
     AddKey {
         /// Its name.
         name: Name,
         /// Its algorithm.
         algorithm: KeyAlgorithm,
-        /// The shared secret; leaves this replica sealed only.
+        /// The shared secret. Only its sealed form leaves this replica.
         secret: Vec<u8>,
-        /// Fresh random octets that seal the secret.
+        /// Fresh random bytes to seal the secret.
         nonce: [u8; 12],
     },
-    /// Gives a TSIG key a second secret; requests signed with either are taken.
+    /// Gives a TSIG key a second secret. Requests signed with either secret are accepted.
     RollKey {
         /// Its name.
         name: Name,
-        /// The algorithm that the secret is for; a key keeps the one that it has.
+        /// The algorithm of the secret. It must be the key's algorithm.
         algorithm: KeyAlgorithm,
-        /// The new secret; leaves this replica sealed only.
+        /// The new secret. Only its sealed form leaves this replica.
         secret: Vec<u8>,
-        /// Fresh random octets that seal the secret.
+        /// Fresh random bytes to seal the secret.
         nonce: [u8; 12],
     },
-    /// Makes the older secret of a TSIG key void.
+    /// Invalidates the older secret of a TSIG key.
     RetireKey {
         /// Its name.
         name: Name,
     },
-    /// Sets who may write what.
+    /// Sets which keys and addresses may write which records.
     SetPolicy {
-        /// Where; `None` is in all zones, after what the zone itself says.
+        /// The zone whose policy this is. `None` means the policy for all zones, which applies after the zone's own
+        /// policy.
         zone: Option<ZoneId>,
-        /// The rules; an empty policy leaves none.
+        /// The rules. An empty policy removes all rules.
         policy: Arc<Policy>,
-        /// Which rules they are made from: others that are there stay, unless they say the same.
+        /// The revision that these rules were made from. If the current rules are another revision, they stay, unless
+        /// they are the same as the new rules.
         expected: Option<Revision>,
     },
     /// Removes a TSIG key with its grants.
@@ -79,34 +81,34 @@ pub enum AdminCommand {
         /// Its name.
         name: Name,
     },
-    /// Lets a key do something in one zone, or in all.
+    /// Grants a key a right in one zone, or in all zones.
     Grant {
         /// The key.
         key: Name,
-        /// The zone; `None` means all, later ones too.
+        /// The zone; `None` means all zones, including later ones.
         zone: Option<ZoneId>,
-        /// What it may do.
+        /// The right.
         right: Right,
     },
-    /// Takes a grant back.
+    /// Revokes a grant.
     Revoke {
         /// The key.
         key: Name,
-        /// The zone; `None` takes back the grant for all.
+        /// The zone; `None` revokes the grant for all zones.
         zone: Option<ZoneId>,
-        /// What it may no longer do.
+        /// The right.
         right: Right,
     },
-    /// Makes a member: a learner first, a voter once it has caught up.
+    /// Adds a member. It is a learner first, and becomes a voter once it has caught up.
     AddNode {
-        /// Its node number; the next incarnation is taken if the number was in use before.
+        /// Its node number. A number that was in use before gets its next incarnation.
         node: u32,
-        /// Where its peers connect to it.
+        /// The address at which its peers connect to it.
         address: String,
     },
-    /// Removes a member. A leader refuses to remove itself until it has handed over, which it starts to do.
+    /// Removes a member. A leader first hands over the leadership. Until then it refuses to remove itself.
     RemoveNode {
-        /// Which.
+        /// The member.
         id: NodeId,
     },
     /// Makes peers connect to a member at another address. Needs feature level 4.
@@ -116,32 +118,34 @@ pub enum AdminCommand {
         /// The address at which its peers connect to it.
         address: String,
     },
-    /// Gives a member a vote, or takes it away; a learner serves like all others and is counted for nothing.
+    /// Gives a member a vote or takes its vote away. A learner serves queries like all other members, but does not
+    /// count for majorities.
     SetVote {
-        /// Which.
+        /// The member.
         id: NodeId,
-        /// Whether it is to vote.
+        /// Whether the member votes.
         votes: bool,
     },
-    /// Removes a member and gives its vote to a learner that has caught up, in one step.
+    /// Removes a member and gives its vote to a caught-up learner, in one step.
     ReplaceNode {
-        /// Who goes.
+        /// The member to remove.
         gone: NodeId,
-        /// Who gets the vote.
+        /// The learner that gets the vote.
         new: NodeId,
     },
-    /// Raises the feature level of the cluster to what this replica's software knows, if every member is there and
-    /// knows it too. From then on none can go back to software of the level before.
+    /// Raises the feature level of the cluster to the level of this replica's software. Every member must be reachable
+    /// and support that level. Afterwards, no member can go back to software of the level before.
     RaiseFeatureLevel,
-    /// Hands the leadership over; to the member with the longest log when none is named. Done when another leads.
+    /// Hands over the leadership, by default to the member with the longest log. Completes when another member leads.
     TransferLeader {
-        /// To whom.
+        /// The new leader.
         to: Option<NodeId>,
     },
-    /// Writes a checkpoint that holds all that is applied here now; the leader has no part in it.
+    /// Writes a checkpoint of everything that this replica has applied so far. The leader is not involved.
     Checkpoint,
-    /// Waits until every member that the leader hears has applied what is applied here: what an administrator decided
-    /// holds at all of them then. One that lags is waited for as long as `EVERYWHERE_WAIT_MS`.
+    /// Waits until every member that the leader can reach has applied what this replica has applied. Then an
+    /// administrator's change is in effect on all of them. The wait for a lagging member ends after
+    /// `EVERYWHERE_WAIT_MS`.
     Everywhere,
     /// Revokes a join token that has not been used. The answer is [`AdminReply::Unchanged`] if the token is unknown,
     /// used or already void. A leader whose software cannot revoke tokens gives the same answer.
@@ -149,78 +153,78 @@ pub enum AdminCommand {
         /// SHA-256 of the token.
         digest: [u8; 32],
     },
-    /// Registers a single-use token with which a node may join; the token itself stays with the caller.
+    /// Registers a single-use token with which a node may join. Only the caller knows the token itself.
     CreateToken {
         /// SHA-256 of the token.
         digest: [u8; 32],
         /// The token's lifetime in milliseconds, at most [`crate::limits::TOKEN_LIFE_MS_MAX`].
         life_ms: u64,
-        /// Whether its bearer stays a learner.
+        /// Whether the node that uses the token stays a learner.
         is_learner: bool,
     },
-    /// Uses a token up and makes its bearer a member, as [`AdminCommand::AddNode`] does.
+    /// Uses up a token and adds the node that presented it, as [`AdminCommand::AddNode`] does.
     Join {
         /// SHA-256 of the token.
         digest: [u8; 32],
-        /// Where peers connect to the new member.
+        /// The address at which peers connect to the new member.
         address: String,
     },
-    /// Changes what members know each other by.
+    /// Changes the credentials of the members.
     Trust(TrustCommand),
 }
 
-/// A change of what members know each other by.
+/// A change of the credentials with which members recognize each other.
 #[derive(Clone)]
 pub enum TrustCommand {
-    /// Another authority is accepted; the first one issues.
+    /// Members accept another CA. The first one still issues certificates.
     AddAuthority {
-        /// Its number: one more than that of the last.
+        /// Its number: one more than the number of the last CA.
         number: u32,
         /// Its own certificate, DER.
         certificate: Vec<u8>,
-        /// Its private key (PKCS #8); leaves this replica sealed only.
+        /// Its private key (PKCS #8). Only its sealed form leaves this replica.
         key: Vec<u8>,
-        /// Fresh random octets that seal the key.
+        /// Fresh random bytes to seal the key.
         nonce: [u8; 12],
     },
-    /// This authority issues certificates from now on: every member has said that it accepts it.
+    /// This CA issues certificates from now on. Every member has reported that it accepts the CA.
     UseAuthority {
         /// Its number.
         number: u32,
     },
-    /// This authority is accepted no more: every member has said that its own certificate is of another.
+    /// Members accept this CA no longer. Every member has reported that its own certificate is from another CA.
     RemoveAuthority {
         /// Its number.
         number: u32,
     },
-    /// Every member is to get itself a new certificate.
+    /// Orders every member to get itself a new certificate.
     Renew {
-        /// Which order this is: one more than the last.
+        /// The number of this order: one more than the last.
         number: u32,
     },
-    /// All members are to get another data key.
+    /// Orders all members to get another data key.
     BeginDataKey {
-        /// Its number: one more than that of the last that was begun.
+        /// Its number: one more than the number of the last data key that was begun.
         number: u32,
-        /// What it is told by from any other.
+        /// The digest that identifies this data key.
         digest: [u8; 32],
     },
-    /// Every member has said that it holds it: it seals from now on.
+    /// New secrets are sealed with this data key from now on. Every member has reported that it holds the key.
     UseDataKey {
         /// Its number.
         number: u32,
     },
-    /// Secrets that an older data key sealed are sealed anew, as many as there are nonces.
+    /// Seals secrets with the current data key that an older one sealed, at most one for each nonce.
     Reseal {
-        /// Fresh random octets, for each secret.
+        /// Fresh random bytes, one nonce for each secret.
         nonces: Vec<[u8; 12]>,
     },
-    /// How far the member that was asked is.
+    /// Reports the progress of the member that was asked.
     Stand {
-        /// What it says.
+        /// The reported progress.
         standing: Standing,
     },
-    /// A member may show this key too.
+    /// Accepts one more key of a member.
     AddPin {
         /// The member.
         id: NodeId,
@@ -232,7 +236,7 @@ pub enum TrustCommand {
         /// The version.
         version: u32,
     },
-    /// The member that was asked shows this key from now on, and no other of it is accepted any more.
+    /// The member that was asked uses this key from now on. Its other keys are accepted no longer.
     UsePin {
         /// SHA-256 of the key's SubjectPublicKeyInfo.
         pin: [u8; 32],
@@ -257,36 +261,36 @@ impl core::fmt::Debug for TrustCommand {
     }
 }
 
-/// How far a member is with what members know each other by, in its own words.
+/// A member's own report of its progress with the credentials of the cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// It accepts certificates of all authorities up to this number, after a restart too.
+    /// The member accepts certificates of all CAs up to this number, also after a restart.
     pub accepts: u32,
-    /// Which authority issued the certificate that it shows.
+    /// The number of the CA that issued the certificate in use.
     pub issued_by: u32,
     /// The last order to renew that it has followed.
     pub renewal: u32,
-    /// When its certificate ends, in seconds since 1970.
+    /// When its certificate expires, in seconds since 1970.
     pub expires_s: u64,
-    /// It holds the data keys up to this number, after a restart too.
+    /// The member holds the data keys up to this number, also after a restart.
     pub data_key: u32,
 }
 
-/// What an [`AdminCommand`] led to; it is applied here when this comes out.
+/// The outcome of an [`AdminCommand`]. This replica has applied the command by then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AdminReply {
     /// Done.
     Done,
-    /// The state was already what the command asks for.
+    /// The state was already as requested.
     Unchanged,
     /// The new member.
     Joined {
         /// Its id.
         id: NodeId,
     },
-    /// A checkpoint is on disk.
+    /// The checkpoint is on disk.
     Checkpoint {
-        /// Its file; it goes once a newer one is there.
+        /// Its file. The replica deletes it once there is a newer checkpoint.
         file: String,
         /// Index of the last entry that it contains.
         index: u64,

@@ -1,4 +1,4 @@
-//! Algorithms of keys, and what a grant allows.
+//! TSIG algorithms, and the rights that a grant can give.
 
 /// Algorithm of a TSIG key (RFC 8945 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,19 +17,19 @@ pub enum KeyAlgorithm {
     HmacMd5,
 }
 
-/// What a grant is good for.
+/// A right that a grant gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Right {
     /// UPDATE (RFC 2136).
     Update,
     /// AXFR and IXFR.
     Transfer,
-    /// UPDATE, of the SOA and the NS of the apex too.
+    /// UPDATE, including the SOA and the NS records of the apex.
     UpdateApex,
 }
 
 impl Right {
-    /// What the API, the command line and the audit log call it.
+    /// The name of the right in the API, the command line and the audit log.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {

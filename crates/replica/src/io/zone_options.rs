@@ -3,7 +3,7 @@
 /// How a zone's serial moves when an update changes the zone and does not carry a larger serial itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SerialPolicyOption {
-    /// Adds one.
+    /// Adds one to the serial.
     #[default]
     Increment,
     /// The seconds since 1970, or the next serial if that time would not be newer.
@@ -12,7 +12,7 @@ pub enum SerialPolicyOption {
     Date,
 }
 
-/// What a zone does when the member hears no leader.
+/// What a zone does when the member knows no leader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StaleOption {
     /// Continues to answer.
@@ -22,7 +22,7 @@ pub enum StaleOption {
     Expire,
 }
 
-/// Where an update must have arrived before the client gets its response.
+/// Where an update must be stored before the client gets its response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AckOption {
     /// On stable storage at a majority, and visible on the member that responds.

@@ -1,4 +1,4 @@
-//! Checks one file of the log while the log is in use: record by record, with little memory.
+//! Checks one file of the log while the log is in use, record by record and with little memory.
 
 use super::OpenError;
 use super::damage::{Damage, LogDamage};
@@ -8,7 +8,7 @@ use super::segment::{check_chain, segment_number};
 use super::vote::{VOTE_FILE, VoteFile};
 use crate::disk::{DiskError, DiskRead};
 
-/// What is wrong in a file of the log.
+/// Returns the damage in a file of the log.
 ///
 /// # Errors
 /// [`DiskError`].
@@ -17,9 +17,9 @@ pub(crate) fn check_file(disk: &dyn DiskRead, file: &str) -> Result<Vec<LogDamag
         return check_votes(disk);
     }
     let Some(number) = segment_number(file) else { return Ok(Vec::new()) };
-    let mut window = Window { disk, file, start: 0, octets: Vec::new() };
+    let mut window = Window { disk, file, start: 0, bytes: Vec::new() };
     let (mut at, mut found) = (0, Vec::new());
-    // Where bytes begin that are no record, and the record before this place, if it is intact.
+    // The offset at which unreadable bytes begin, and the header of the record before them, if it is intact.
     let (mut unreadable, mut previous) = (None, None::<Header>);
     let damage = |offset: u64, what| LogDamage { file: file.to_owned(), offset, what };
     loop {
@@ -68,24 +68,24 @@ fn check_votes(disk: &dyn DiskRead) -> Result<Vec<LogDamage>, DiskError> {
     }
 }
 
-/// A part of a file in memory.
+/// The part of a file that is in memory.
 struct Window<'d> {
     disk: &'d dyn DiskRead,
     file: &'d str,
     start: u64,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 impl Window<'_> {
-    /// Bytes of the file; fewer at its end.
+    /// Returns `len` bytes of the file, or fewer at its end.
     fn get(&mut self, at: u64, len: usize) -> Result<&[u8], DiskError> {
-        let is_held = at >= self.start && at - self.start + len as u64 <= self.octets.len() as u64;
+        let is_held = at >= self.start && at - self.start + len as u64 <= self.bytes.len() as u64;
         if !is_held {
-            self.octets = self.disk.read(self.file, at, len.max(FETCH_BYTES_MAX as usize))?;
+            self.bytes = self.disk.read(self.file, at, len.max(FETCH_BYTES_MAX as usize))?;
             self.start = at;
         }
-        let from = ((at - self.start) as usize).min(self.octets.len());
-        let to = from.saturating_add(len).min(self.octets.len());
-        Ok(&self.octets[from..to])
+        let from = ((at - self.start) as usize).min(self.bytes.len());
+        let to = from.saturating_add(len).min(self.bytes.len());
+        Ok(&self.bytes[from..to])
     }
 }

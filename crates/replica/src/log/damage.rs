@@ -42,13 +42,13 @@ impl fmt::Display for LogDamage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { file, offset, what } = self;
         match what {
-            Damage::Header => write!(f, "{file}: no record at octet {offset}"),
-            Damage::Body => write!(f, "{file}: the record at octet {offset} differs from its checksum"),
-            Damage::Chain => write!(f, "{file}: the record at octet {offset} does not follow the one before it"),
+            Damage::Header => write!(f, "{file}: no record at byte {offset}"),
+            Damage::Body => write!(f, "{file}: the record at byte {offset} differs from its checksum"),
+            Damage::Chain => write!(f, "{file}: the record at byte {offset} does not follow the one before it"),
             Damage::Missing => write!(f, "{file}: missing"),
-            Damage::Short => write!(f, "{file}: ends inside the record at octet {offset}"),
+            Damage::Short => write!(f, "{file}: ends inside the record at byte {offset}"),
             Damage::Foreign => write!(f, "{file}: belongs to another cluster or member"),
-            Damage::Contradiction => write!(f, "{file}: the record at octet {offset} contradicts those before it"),
+            Damage::Contradiction => write!(f, "{file}: the record at byte {offset} contradicts those before it"),
             Damage::Vote => write!(f, "{file}: no readable copy of term and vote"),
             Damage::Version(version) => write!(f, "{file}: format version {version} is unknown"),
         }

@@ -3,10 +3,10 @@
 //! One record an fsync (`record.rs`), in segments of fixed size that are zeroed before use and recycled
 //! (`segment.rs`). A one-sector record is followed by a seal, an empty record that shows a later loss of that sector.
 //! On a disk with larger physical blocks, more empty records fill the last block of each write, so that no write shares
-//! a block with an earlier one: a loss of power during a write can spoil the whole block.
-//! What raft appends while one record is being written goes into the next one, so group commit needs no timer. A
-//! conflict is not cut out: a record that begins at a lower index voids what it overlaps. Term and vote stand in each
-//! record and in a file of their own (`vote.rs`).
+//! a block with an earlier one: a loss of power during a write can spoil the whole block. Entries that raft appends
+//! while a record is being written go into the next record, so group commit needs no timer. A conflict is not cut out:
+//! a record that begins at a lower index replaces the entries that it overlaps. Term and vote are in each record and in
+//! a separate file (`vote.rs`).
 //!
 //! **Contract of the caller**, once a round:
 //! 1. [`Log::append`] (or [`Log::install`]) what a `Ready` holds, with the `Ready`'s number as mark; the entries can be
@@ -16,8 +16,8 @@
 //!    `on_persist_ready` wants: everything up to it is durable.
 //! 4. [`Log::set_applied`] as entries are applied, so that memory is let go.
 //!
-//! After [`Log::open`] nothing may be said to any peer before [`Log::is_durable`]: what was read may have been written
-//! by a process that died before its fsync, or because of it. The first job writes it again (`open.rs`).
+//! After [`Log::open`], send nothing to any peer before [`Log::is_durable`]. The process that wrote the log may have
+//! died before its fsync, or because the fsync failed. The first job writes the log's end again (`open.rs`).
 //!
 //! Damage is reported ([`LogDamage`]) and never repaired by cutting. The only exception is a last record that holds a
 //! sector of zeros and is followed by no valid record. A crash during the write leaves such a record, and so does a
@@ -45,9 +45,9 @@ mod spares;
 mod fetch;
 // From disk to memory at start.
 mod open;
-// Looking for damage while the log is in use.
+// Searches for damage while the log is in use.
 mod check;
-// What is left of a damaged log, and what members can replace.
+// The intact part of a damaged log, and the entries that members can replace.
 mod salvage;
 
 pub(crate) use check::check_file;
@@ -395,8 +395,8 @@ impl Log {
         self.tail.release(self.applied.min(self.writer.durable()));
     }
 
-    /// Whether the log soon needs another segment that is not ready: the rest of this one is for votes and for entries
-    /// without which no leader begins.
+    /// Whether the log soon needs another segment and none is ready. Then the rest of this segment is reserved for
+    /// votes and for the entries that a new leader needs.
     pub fn is_near_its_end(&self) -> bool {
         !self.spares.has_ready() && self.writer.room() < self.config.segment_bytes / SEGMENT_KEPT_SHARE
     }

@@ -132,18 +132,18 @@ fn read_extent(disk: &dyn DiskRead, id: LogId, extent: &Extent) -> Result<Vec<En
     Ok(decode_span(&octets, id, extent.segment, extent.offset)?)
 }
 
-/// Writes what may be on no disk although it was read, and the zeros behind it.
+/// Writes the end of the log and the zeros after it again, because they may be on no disk although they were read.
 ///
-/// The process before this one may have died before its fsync, or because of it: after a failed fsync the kernel takes
-/// the pages for clean. Then what is read comes from memory, a further sync says OK and writes nothing, and the next
-/// loss of power shows what the disk has. Written anew, the pages are dirty, and the sync is about them.
+/// The previous process may have died before its fsync, or because the fsync failed. After a failed fsync the kernel
+/// may treat the pages as clean. Then a read comes from memory, another sync succeeds without writing, and the next
+/// power loss shows what the disk really has. Writing the data again makes the pages dirty, so the sync covers them.
 ///
 /// Everything before the last write is on the disk, because that write began after the previous sync had succeeded. The
-/// first sync in a segment is confirmed by the vote file (`is_confirmed`). The zeros may be those that cut a torn tail
-/// at the last start. They may be missing on the disk for the same reason.
+/// vote file confirms the first sync in a segment (`is_confirmed`). The zeros may come from the cut of a torn tail at
+/// the last start. They may be missing on the disk for the same reason.
 ///
-/// The last record may have been acknowledged. Writing it again is harmless: whole physical blocks are written with the
-/// bytes that they already hold, so a crash changes none of them.
+/// The last record may have been acknowledged. Writing it again is harmless: the same bytes go to the same physical
+/// blocks, so a crash changes none of them.
 fn write_again(newest: u64, scan: &Scan, is_confirmed: bool, block_bytes: u64) -> Vec<DiskOp> {
     let (file, all) = (segment_file(newest), scan.octets.len() as u64);
     let start = if is_confirmed { last_write(scan).start } else { 0 };
@@ -157,8 +157,8 @@ fn write_again(newest: u64, scan: &Scan, is_confirmed: bool, block_bytes: u64) -
     ops
 }
 
-/// The last write in a segment. Where its last record does not say where the write began, that record may be the seal
-/// of the one before it.
+/// Returns the last write in a segment. If the last record does not name the start of its write, it may be the seal of
+/// the record before it.
 fn last_write(scan: &Scan) -> Padding {
     let [.., last] = scan.records.as_slice() else { return Padding { start: 0, is_essential: true } };
     if let Some(padding) = Padding::of(last, &scan.octets[last.offset as usize..]) {
@@ -168,9 +168,9 @@ fn last_write(scan: &Scan) -> Padding {
     Padding { start: if last.entry_count > 0 { last.offset } else { before_last }, is_essential: true }
 }
 
-/// Fills the physical block in which the log ends with empty records, so that the next write begins a new one. Returns
-/// the last record of the log. A log ends within a block when older software wrote it, or on a disk with smaller
-/// blocks, or when a torn write was cut.
+/// Fills the last physical block of the log with empty records, so that the next write begins a new block. Returns the
+/// last record of the log. A log ends within a block after a write by older software, on a disk with smaller blocks, or
+/// after the cut of a torn write.
 fn fill_block(newest: u64, scan: &mut Scan, block_bytes: u64, last: Header, ops: &mut Vec<DiskOp>) -> Header {
     let end = scan.end.next_multiple_of(block_bytes).min(scan.octets.len() as u64);
     if scan.end == end {

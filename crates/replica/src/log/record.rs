@@ -23,7 +23,7 @@
 //! context (4), length of the data (4), context, data; indices follow from the header.
 //!
 //! A write is one record, perhaps followed by empty records: the seal and the padding up to the end of a physical
-//! block (`writer.rs`). Each of these says so in the padding behind its header, where older software ignores it: magic
+//! (`writer.rs`). Each empty record has a mark in the padding after its header, which older software ignores: magic
 //! `CtPd`, whether the first record of the write holds entries or voids the log (1), offset of that record (8).
 
 use super::damage::Damage;
@@ -84,7 +84,7 @@ pub(crate) fn entry_bytes(entry: &Entry) -> usize {
     ENTRY_FIXED_BYTES + entry.context.len() + entry.data.len()
 }
 
-/// What an empty record says about the write that it belongs to.
+/// The mark of an empty record, which describes the write that it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Padding {
     /// Offset of the first record of the write.
@@ -102,7 +102,7 @@ impl Padding {
         encode_with(header, std::iter::empty(), &mark)
     }
 
-    /// What an intact record says, if it is such a record.
+    /// Reads the mark of an intact record; `None` if it has none.
     pub(crate) fn of(header: &Header, record: &[u8]) -> Option<Self> {
         let mut at = Cursor::new(record.get(1 + HEADER_BYTES..)?);
         if header.body_bytes > 0 || header.cleared || at.array()? != PADDING_MAGIC {
@@ -118,7 +118,7 @@ pub(crate) fn encode<'e>(header: &mut Header, entries: impl Iterator<Item = &'e 
     encode_with(header, entries, &[])
 }
 
-/// A record with a mark behind its header, which only a record without entries may have.
+/// Encodes a record with a mark after its header. Only a record without entries may have a mark.
 fn encode_with<'e>(header: &mut Header, entries: impl Iterator<Item = &'e Entry> + Clone, mark: &[u8]) -> Vec<u8> {
     let body_bytes: usize = entries.clone().map(entry_bytes).sum();
     header.body_bytes = u32::try_from(body_bytes).expect("a record is closed long before 4 GiB");
@@ -145,7 +145,7 @@ fn encode_with<'e>(header: &mut Header, entries: impl Iterator<Item = &'e Entry>
     octets
 }
 
-/// Passes the bytes of an entry to `put`, part by part.
+/// Passes the bytes of an entry to `put` in parts.
 pub(crate) fn put_entry(entry: &Entry, put: &mut dyn FnMut(&[u8])) {
     let mut fixed = [0; ENTRY_FIXED_BYTES];
     fixed[..8].copy_from_slice(&entry.term.to_be_bytes());
@@ -279,7 +279,7 @@ impl Parts<'_> {
     }
 }
 
-/// Reads the entry of that index.
+/// Reads the entry with this index.
 pub(crate) fn parse_entry<'a>(index: u64, at: &mut Cursor<'a>) -> Option<Parts<'a>> {
     let term = at.u64()?;
     let kind = kind_of(at.u8()?)?;

@@ -29,7 +29,7 @@ pub(crate) fn spare_number(file: &str) -> Option<u64> {
     number_after(SPARE_PREFIX, file)
 }
 
-/// Whether a file of that name is a segment that waits for use: nothing in it is needed.
+/// Whether this is the name of a spare segment file. Such a file holds nothing that is needed.
 #[must_use]
 pub fn is_spare(file: &str) -> bool {
     spare_number(file).is_some()
@@ -163,11 +163,10 @@ fn sealed_at(bytes: &[u8], id: LogId, number: u64, at: usize, previous: Option<&
     (is_seal && is_last).then_some(TornRecord::Entries { last })
 }
 
-/// What is known about the torn record at `at`, whose header may be readable; `None` when nothing at all was written
-/// there.
+/// Describes the torn record at `at`. Its header may be readable. `None` when nothing was written there.
 ///
-/// Only one write is under way at a time. A valid record after an apparently torn one therefore means that the torn one
-/// was synced and later lost, unless the valid record is padding of the same write.
+/// Only one write is in progress at a time. So a valid record after an apparently torn one means that the torn one was
+/// synced and later lost. The exception is a valid record that is padding of the same write.
 fn torn_at(
     octets: &[u8],
     id: LogId,
@@ -193,7 +192,7 @@ fn torn_at(
     let torn = match (header, padding) {
         (Some(header), _) => TornRecord::of(header),
         (None, None) => TornRecord::Unknown,
-        // What is missing is the first record of the write, or padding after it.
+        // The missing record is the first one of the write, or padding after it.
         (None, Some((padding, found))) if padding.start == at as u64 && padding.is_essential => {
             TornRecord::Entries { last: Position { index: found.last, term: found.hard_state.term } }
         }

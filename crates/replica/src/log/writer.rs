@@ -148,7 +148,7 @@ impl Writer {
         Some(done.mark)
     }
 
-    /// Bytes that the current segment has left.
+    /// Bytes left in the current segment.
     pub(crate) fn room(&self) -> u64 {
         self.segments.get(&self.segment).map_or(0, |size| size.saturating_sub(self.offset))
     }

@@ -3,7 +3,7 @@
 use crate::limits::{HASH_RING_MAX, SPARSE_HASH_STEP, SPARSE_HASHES_MAX};
 use std::collections::VecDeque;
 
-/// Hash by index: of the last [`HASH_RING_MAX`] indexes, and of some before these.
+/// State hashes by index: for the last [`HASH_RING_MAX`] indexes, and for some earlier ones.
 #[derive(Debug, Default)]
 pub(crate) struct HashRing {
     /// Index of the first hash.
@@ -42,7 +42,7 @@ impl HashRing {
         })
     }
 
-    /// The last index up to `index` whose hash is kept, and the hash.
+    /// The newest kept hash at or before `index`, with its own index.
     pub(crate) fn last_up_to(&self, index: u64) -> Option<(u64, u128)> {
         let sparse = index - index % SPARSE_HASH_STEP;
         [index, sparse].into_iter().find_map(|index| Some((index, self.get(index)?)))
@@ -79,6 +79,6 @@ mod tests {
         assert_eq!(ring.last_up_to(last - 1), Some((last - 1, u128::from(last - 1))));
         assert_eq!(ring.last_up_to(step * 5), None);
         ring.push(7, 0);
-        assert_eq!(ring.get(step * 6), None, "another state took the place of that one");
+        assert_eq!(ring.get(step * 6), None, "a replaced state must have no hash");
     }
 }

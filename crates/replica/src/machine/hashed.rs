@@ -1,4 +1,4 @@
-//! Every part of the replicated state changes the state hash: members that differ in it find out.
+//! Every part of the replicated state affects the state hash, so that members detect any difference.
 
 use super::tests::{add_zone, change, machine, restored, stage, text, zone};
 use super::*;
@@ -7,24 +7,25 @@ use crate::machine::stages::Stage;
 
 type Mutation = (&'static str, fn(&mut Machine));
 
-/// Names every field. A new one does not compile here until it has a row in [`MUTATIONS`], or its reason here.
+/// Names every field. Code with a new field does not compile until the field has a row in [`MUTATIONS`] or a reason
+/// here.
 fn assert_all_fields_are_known(machine: &Machine) {
     let Machine {
         zones: _,
-        // Field by field in `state/settings/hashed.rs`.
+        // `state/settings/hashed.rs` checks it field by field.
         settings: _,
         sessions: _,
         history: _,
         stages: _,
         time_ms: _,
-        // Of a leader alone.
+        // Only leaders have it.
         growth: _,
-        // The place at which hashes are compared.
+        // The index at which hashes are compared.
         applied: _,
-        // Hashes themselves.
+        // These are hashes themselves.
         zones_hash: _,
         hashes: _,
-        // What this replica did with its memory, and its faults.
+        // Local memory use and faults of this replica.
         alarms: _,
         unpublished: _,
         published_taken: _,
@@ -44,7 +45,7 @@ fn with_stage(machine: &mut Machine, mutate: fn(&mut Stage)) {
     mutate(machine.stages.get_mut(StageId([2; 16])).unwrap());
 }
 
-/// Carries a change of the zone out, without its history.
+/// Applies a change of the zone without adding it to the history.
 fn with_zone(machine: &mut Machine, added: Vec<zone::Record>) {
     let body = Body::Change(change(machine, "a.test.", 1, added));
     carry_out(&mut machine.zones, zone_work(&body, &machine.stages).unwrap()).unwrap();

@@ -51,7 +51,7 @@ impl Machine {
         self.zones.reclaim();
         self.zones_hash = self.zones.head().state_hash();
         self.stages = Stages::default();
-        // A zone that was removed may have come back in the old cluster since.
+        // A zone that was removed may have been added again in the old cluster since the backup.
         self.settings.step_retired(|last| serial::restored_of_removed(last, now_s, gap));
         Ok(restored)
     }

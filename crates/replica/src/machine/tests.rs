@@ -153,7 +153,7 @@ fn a_checkpoint_restores_everything() {
     assert_eq!(copy.state_hash(), machine.state_hash());
 }
 
-/// Members compare their states by this hash. A difference in a part that it does not cover is not noticed.
+/// Members compare their states by this hash. It must cover every part, or a difference goes undetected.
 #[test]
 fn the_state_hash_covers_every_part_of_the_state() {
     let mut full = machine();
@@ -212,7 +212,7 @@ fn what_does_not_fit_is_not_applied_and_counted() {
     assert_eq!(first, Applied::Update { identity: [4; 16], rcode: Rcode::REFUSED });
     let second = apply(&mut machine, Body::Update(refused.clone()));
     assert_eq!(second, Applied::Misfit { identity: Some([4; 16]) });
-    // The policies have changed since it was judged.
+    // The policies have changed since the update was checked.
     let old = UpdateEntry { identity: [6; 16], policy_epoch: machine.settings.epoch() + 1, ..refused };
     let misfit = apply(&mut machine, Body::Update(old));
     assert_eq!(misfit, Applied::Misfit { identity: Some([6; 16]) });

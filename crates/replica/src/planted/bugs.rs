@@ -1,48 +1,48 @@
-//! The bugs, their numbers, and whether the simulator or a test must find them.
+//! The planted bugs, their numbers, and whether the simulator or a test must find them.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The variable that names the bug for tests and daemons: its number.
+/// The environment variable with the number of the bug to plant, for tests and daemons.
 const VARIABLE: &str = "CATAMARAN_PLANTED";
-/// Nothing has been read or set yet.
+/// The variable has not been read, and no bug has been set.
 const UNREAD: u32 = u32::MAX;
 
 static NUMBER: AtomicU32 = AtomicU32::new(UNREAD);
 
-/// Who must find a bug.
+/// The tool that must find a bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FoundBy {
-    /// The simulator, in at least 1 % of the seeds.
+    /// The simulator must find it in at least 1 % of the seeds.
     Simulator,
-    /// Tests; the simulator need not find it.
+    /// Tests must find it. The simulator need not.
     Tests,
 }
 
 /// One planted bug.
 #[derive(Clone, Copy, Debug)]
 pub struct Planted {
-    /// Which.
+    /// The bug.
     pub bug: Bug,
     /// What goes wrong.
     pub text: &'static str,
-    /// Who must find it.
+    /// The tool that must find it.
     pub found_by: FoundBy,
 }
 
 impl Bug {
-    /// The number by which it is planted.
+    /// The number that plants this bug.
     #[must_use]
     pub const fn number(self) -> u32 {
         self as u32
     }
 }
 
-/// Plants the bug with this number; 0 is none.
+/// Plants the bug with this number; 0 plants none.
 pub fn plant(number: u32) {
     NUMBER.store(number, Ordering::Relaxed);
 }
 
-/// Whether a bug is planted.
+/// Whether this bug is planted.
 #[must_use]
 pub fn is(bug: Bug) -> bool {
     let number = match NUMBER.load(Ordering::Relaxed) {
@@ -60,14 +60,14 @@ fn read() -> u32 {
 
 macro_rules! bugs {
     ($(#[doc = $text:literal] $number:literal $bug:ident: $found_by:ident;)+) => {
-        /// What can be planted.
+        /// The bugs that can be planted.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u32)]
         pub enum Bug {
             $(#[doc = $text] $bug = $number,)+
         }
 
-        /// All of them.
+        /// All planted bugs.
         pub const ALL: &[Planted] = &[
             $(Planted {
                 bug: Bug::$bug,
@@ -97,7 +97,7 @@ bugs! {
     9 ReadsForgetEarlyCommit: Simulator;
     /// A leader answers a linearizable read without asking a majority.
     11 ReadWithoutMajority: Simulator;
-    /// An update older than the forgotten ones is taken as new.
+    /// An update older than the forgotten ones is treated as new.
     12 FloorIgnored: Tests;
     /// A forgotten update leaves no trace.
     13 FloorNotRaised: Tests;
@@ -137,7 +137,7 @@ bugs! {
     33 ConfigurationOfCheckpoint: Tests;
     /// An update sometimes leaves the serial of its zone as it is.
     34 SerialNotStepped: Simulator;
-    /// An update whose prerequisite fails is written all the same.
+    /// An update whose prerequisite fails is still applied.
     35 PrerequisitesIgnored: Simulator;
     /// A change is applied to a zone that is not the one it was made for.
     36 BaseNotCompared: Tests;
@@ -151,7 +151,7 @@ bugs! {
     40 PolicyEpochNotCompared: Tests;
     /// An update is applied although its key was replaced after it was judged.
     41 KeyGenerationNotCompared: Tests;
-    /// A forwarded update that arrives twice is taken twice.
+    /// A forwarded update that arrives twice is evaluated twice.
     42 ForwardTakenTwice: Tests;
     /// A client gets SERVFAIL for an update that may have been done.
     43 ServfailForUnknown: Tests;
@@ -185,9 +185,9 @@ bugs! {
     58 RecoverTakesCommittedOnly: Tests;
     /// An import is taken although chunks are missing.
     59 ImportWithMissingChunks: Tests;
-    /// The feature level rises although a member was not heard.
+    /// The feature level rises although a member does not report.
     60 FeatureLevelWithoutSilent: Tests;
-    /// A member whose state differs from the majority's goes on.
+    /// A member whose state differs from the majority's keeps running.
     61 NotFenced: Tests;
     /// A repeat from another source address gets the result of the first.
     62 RepeatToStranger: Simulator;
@@ -207,7 +207,7 @@ bugs! {
     69 AcknowledgedWhenProposed: Simulator;
     /// A command whose result is unknown is sent again.
     70 CommandSentAgain: Tests;
-    /// A removed member goes on answering queries.
+    /// A removed member still answers queries.
     71 RemovedMemberAnswers: Tests;
     /// A node that joins again uses its old number in Raft.
     72 RaftIdReused: Tests;

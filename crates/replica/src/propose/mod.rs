@@ -140,7 +140,7 @@ impl Head {
         self.queue.push(origin, command)
     }
 
-    /// Gives up what waits for its evaluation, except commands that put nothing into the log.
+    /// Drops everything that waits for evaluation, except commands that put nothing into the log.
     pub(crate) fn drain_for_log(&mut self) -> Vec<Origin> {
         let mut origins = Vec::new();
         let mut others = Vec::new();

@@ -84,7 +84,7 @@ impl Replica {
     pub(super) fn check_disk(&mut self) {
         let Some(&since_ms) = self.unwritten_ms.front() else { return };
         let hung_ms = self.lived_ms - since_ms;
-        // A full disk does not hang: its writer tries again and again.
+        // A full disk is not a hung disk: its writer keeps trying.
         if hung_ms >= DISK_HUNG_ABORT_MS && !self.is_log_full() {
             return self.fatal(FatalReason::DiskHung);
         }

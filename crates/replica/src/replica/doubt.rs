@@ -29,8 +29,8 @@ pub struct Doubt {
     pub index: u64,
     /// Whether an entry is there and may be another.
     pub is_diverged: bool,
-    /// Whether the doubt is about a torn record that was cut off, or about the end of a log that the disk lost, and no
-    /// leader has contradicted the log.
+    /// Whether no leader has contradicted the log. The doubt is then about a torn record that was cut off, or about the
+    /// end of a log that the disk lost.
     pub is_torn: bool,
 }
 
@@ -73,7 +73,7 @@ struct Said {
 }
 
 impl Doubt {
-    /// About the end of a log that this disk lost. `index` is the last entry that may have been there.
+    /// A doubt about the end of a log that this disk lost. `index` is the last entry that may have been there.
     pub(crate) const fn of_end(term: u64, index: u64) -> Self {
         Self { term, index, is_diverged: false, is_torn: true }
     }

@@ -31,8 +31,8 @@ impl Replica {
             Frame::Raft(message) if message.get_msg_type() == MessageType::MsgSnapshot => {
                 self.handle_snapshot_message(from, *message);
             }
-            // A fenced member takes no leadership, nor does one whose log is full: the leader tries another, or leads
-            // on.
+            // A fenced member or one with a full log does not take over the leadership. The leader tries another member
+            // or keeps leading.
             Frame::Raft(message)
                 if (self.is_fenced() || self.is_log_full()) && message.get_msg_type() == MessageType::MsgTimeoutNow => {
             }

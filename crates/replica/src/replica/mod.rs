@@ -68,9 +68,9 @@ pub struct Counters {
     pub checkpoint_blocks_kept: u64,
     /// Leaderships handed over because the disk hung.
     pub disk_hung_transfers: u64,
-    /// Leaderships handed over because the disk was full.
+    /// Number of times that the leadership was handed over because the disk was full.
     pub disk_full_transfers: u64,
-    /// Updates and commands that this leader refused because it, or too many others, had no room on disk.
+    /// Updates and commands that this leader refused because its disk, or the disks of too many members, had no room.
     pub refused_for_disk: u64,
     /// Updates of own clients that were refused because the leader had no room.
     pub updates_overloaded: u64,

@@ -71,7 +71,7 @@ pub struct Restored {
     pub zones: Vec<RestoredZone>,
     /// TSIG keys.
     pub key_count: usize,
-    /// The first and the last entry of the old log that cannot be read, or that come after one that cannot.
+    /// The first and the last lost entry of the old log: the first unreadable entry and everything after it.
     pub lost: Option<(u64, u64)>,
     /// It is from the directory of a member that had been removed: what the others did since is not in it.
     pub was_removed: bool,
@@ -150,9 +150,10 @@ impl Replica {
         found(machine, founder, None, false)
     }
 
-    /// The same, from the directory of a member whose cluster has lost its majority: everything that is in its log,
-    /// also what it does not know to be committed. `old` is what that member was started with. Where log or checkpoint
-    /// are damaged, and `accepts_damage`, everything before the first entry that cannot be read.
+    /// Restores from the directory of a member whose cluster has lost its majority. The result contains all entries of
+    /// the member's log, even if it does not know that they were committed. `old` is the configuration of that member.
+    /// If the log or the checkpoint is damaged and `accepts_damage` is set, the result ends before the first unreadable
+    /// entry.
     ///
     /// # Errors
     /// [`RestoreFailure`].
@@ -176,7 +177,7 @@ impl Replica {
     }
 }
 
-/// The state at the end of an intact log.
+/// Returns the state at the end of an intact log.
 fn last_state(disk: &dyn DiskRead, old: &ReplicaConfig, config: &ReplicaConfig) -> Result<Machine, OpenError> {
     let (log, _repairs) = Log::open(disk, old.log.clone()).map_err(OpenError::Log)?;
     if log.id() != super::founding::log_id(old) {
@@ -185,14 +186,14 @@ fn last_state(disk: &dyn DiskRead, old: &ReplicaConfig, config: &ReplicaConfig) 
     let reader = CheckpointReader::open(disk, &log.checkpoint()).map_err(OpenError::Checkpoint)?;
     let mut machine = restore(disk, &reader, config)?;
     let mut members = reader.manifest().header.members.clone();
-    // What a majority acknowledged may be here without this member having heard so.
-    // The audit log of the old cluster stays with it; that of the new one begins with this.
+    // A majority may have acknowledged entries here without this member knowing it. The old cluster keeps its audit
+    // log; the new cluster's audit log begins with this entry.
     let through = if planted!(RecoverTakesCommittedOnly) { log.hard_state().commit } else { log.last_index() };
     replay(disk, &log, &mut machine, &mut members, through, &mut |_| {})?;
     Ok(machine)
 }
 
-/// The state before the first entry that cannot be read; the first and the last entry that are lost.
+/// Returns the state before the first unreadable entry, and the first and last lost entry.
 fn readable_state(
     disk: &dyn DiskRead,
     old: &ReplicaConfig,
@@ -202,7 +203,7 @@ fn readable_state(
     if salvage.id() != super::founding::log_id(old) {
         return Err(OpenError::Foreign);
     }
-    // Without an intact one, this says what is wrong with the one that the log builds on.
+    // Without an intact checkpoint, this reports the damage in the log's own checkpoint.
     let checkpoint = salvage.newest_checkpoint(disk).unwrap_or(salvage.checkpoint());
     let reader = CheckpointReader::open(disk, &checkpoint).map_err(OpenError::Checkpoint)?;
     let mut machine = restore(disk, &reader, config)?;

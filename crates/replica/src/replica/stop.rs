@@ -56,7 +56,7 @@ impl Replica {
         match (self.stop, self.ending) {
             (Stop::HandingOver(until_ms), _) => self.hand_over(until_ms),
             (Stop::Written, Some(reason)) => self.fatal(reason),
-            // The last record would wait for room. Everything that was acknowledged is on the disk without it.
+            // The last record would wait for room. All acknowledged entries are on disk without it.
             (Stop::Writing { .. }, _) if self.is_log_full() => self.stopped(),
             _ => {}
         }

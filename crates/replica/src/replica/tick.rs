@@ -30,7 +30,7 @@ impl Replica {
         }
         self.note_leaderless();
         self.tick_doubts();
-        // One that is fenced does not campaign, and must not keep others from it either. One whose log is full could
+        // A fenced member does not campaign, and must not block other candidates either. A member with a full log could
         // not store its own vote.
         if (self.fenced || self.is_doubted() || self.is_log_full()) && !self.driver.is_leader() {
             self.driver.tick_without_campaign();
@@ -62,7 +62,7 @@ impl Replica {
         let log = self.driver.log();
         let commit_is_due = self.quiet_ticks >= QUIET_TICKS && log.hard_state().commit > self.recorded_commit;
         let contact_is_due = log.contact_wall_ms().abs_diff(self.recorded_contact_ms) >= CONTACT_NOTE_MS;
-        // While the log is short of room, the time of the last contact is not worth a record.
+        // While the log is short of room, the time of the last contact does not justify a record.
         if commit_is_due || contact_is_due && !self.is_short_of_room() {
             self.driver.log_mut().touch();
         }

@@ -6,12 +6,13 @@
 //!
 //! - The log holds the entries again, or all entries of a leader with a later term.
 //! - The leader of the term has confirmed the log for a second and never contradicted it.
-//! - Every other voter has shown the end of its log, and none of them is behind this log's end. If entries of the torn
+//! - Every other voter has reported the end of its log, and no log is longer than this one. If entries of the torn
 //!   record had been acknowledged, another voter would hold them. If all of them lack them, more disks lost them than
-//!   the cluster can survive. Where one voter holds more, this member votes for logs that are as long as that one.
-//!   Members in doubt report the ends of their logs to each other while they hear no leader. So a cluster that lost
-//!   power as a whole elects a leader by itself. Only a voter whose term is newer than the record's has shown its end:
-//!   it takes no entries of the record's leader any more. So a member in doubt that hears no leader enters such a term.
+//!   the cluster can survive. If a voter's log is longer, this member votes only for logs of at least that length.
+//!
+//! Members in doubt report the ends of their logs to each other while they know no leader. So a cluster that lost power
+//! as a whole elects a leader by itself. A voter's report counts only if its term is newer than the record's: then it
+//! accepts no more entries from the record's leader. So a member in doubt that knows no leader enters such a term.
 
 use super::{Doubt, Replica};
 use crate::io::{NodeId, Output};
@@ -21,18 +22,18 @@ use crate::peer::Frame;
 use raft::eraftpb::{Message, MessageType};
 use std::collections::BTreeMap;
 
-/// What a member in doubt about a torn record has found out since its start.
+/// The findings of a member in doubt about a torn record, since its start.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    /// Where the logs of other voters end at least, as term and index. What the torn record held is not known, or only
-    /// its last entry, so a log that ends behind this member's may hold a part of it.
+    /// Lower bounds for the ends of other voters' logs, as term and index. The entries of the torn record are unknown,
+    /// except perhaps the last one. So a log that ends after this member's may hold some of them.
     ends: BTreeMap<NodeId, (u64, u64)>,
-    /// The newest term of a voter that reported.
+    /// The newest term in any voter's report.
     newest_term: u64,
     /// The leader, its term, and since when it leads in this process's running time.
     led: Option<(NodeId, u64, u64)>,
     /// When this member last reported the end of its log, in this process's running time.
-    told_ms: u64,
+    reported_ms: u64,
     /// The last report to the shell: its time in this process's running time, and the voters it named.
     reported: Option<(u64, Vec<NodeId>)>,
 }
@@ -90,17 +91,17 @@ impl Replica {
             return;
         }
         self.doubts.findings.newest_term = self.doubts.findings.newest_term.max(term);
-        // A voter that is still in the record's term may receive the record later, and acknowledge it.
+        // A voter that is still in the record's term may yet receive and acknowledge the record.
         if term <= doubt.term {
             return;
         }
         let end = self.doubts.findings.ends.entry(from).or_default();
-        // A report that was overtaken says less than is known.
+        // A delayed report contains an older position than the known one.
         *end = (message.log_term, message.index).max(*end);
     }
 
-    /// The end of the longest log of another voter, once all of them have shown theirs. Every entry of the torn record
-    /// that was acknowledged is in a log that ends there or before: another voter holds it.
+    /// The end of the longest log of another voter, once all of them have reported theirs. Another voter holds every
+    /// acknowledged entry of the torn record, so each of these entries is in a log that ends there or earlier.
     fn longest_shown(&self) -> Option<(u64, u64)> {
         let own = self.driver.id();
         let others = self.driver.voters().into_iter().filter(|id| *id != own);
@@ -109,14 +110,14 @@ impl Replica {
             .try_fold((0, 0), |longest, end| Some(longest.max(end?)))
     }
 
-    /// Whether a candidate's log is as long as that of every other voter. Such a log holds what the torn record held
-    /// that was acknowledged.
+    /// Whether a candidate's log is as long as every other voter's. Such a log contains all acknowledged entries of the
+    /// torn record.
     pub(super) fn holds_what_others_hold(&self, doubt: Doubt, message: &Message) -> bool {
         let end = (message.log_term, message.index);
         self.torn_doubt() == Some(doubt) && self.longest_shown().is_some_and(|longest| longest <= end)
     }
 
-    /// The other voters that have not yet shown where their logs end.
+    /// The other voters that have not yet reported the end of their log.
     #[must_use]
     pub fn doubt_waits_for(&self) -> Vec<NodeId> {
         if self.torn_doubt().is_none() {
@@ -127,15 +128,15 @@ impl Replica {
         voters
     }
 
-    /// While this member hears no leader, it reports the end of its log to the other voters. It also reports to the
-    /// shell which voters it waits for.
+    /// While this member knows no leader, it reports the end of its log to the other voters. It also reports to the
+    /// shell the voters that it waits for.
     pub(super) fn tick_torn(&mut self) {
         let Some(doubt) = self.torn_doubt() else { return };
         let (now_ms, unled_ms) = (self.lived_ms, self.lived_ms - self.led_ms);
         let findings = &mut self.doubts.findings;
-        if unled_ms >= POSITION_TOLD_MS && now_ms >= findings.told_ms + POSITION_TOLD_MS {
-            findings.told_ms = now_ms;
-            // A report from the record's term would say nothing, and others learn of the new term from this member.
+        if unled_ms >= POSITION_TOLD_MS && now_ms >= findings.reported_ms + POSITION_TOLD_MS {
+            findings.reported_ms = now_ms;
+            // A report from the record's term proves nothing. Other voters learn of the new term from this member.
             let term = findings.newest_term.max(doubt.term.saturating_add(1));
             if self.driver.term() < term {
                 self.driver.enter_term(term);

@@ -1,7 +1,7 @@
-//! Zones of `ack = all-live`: who sends an UPDATE is told once every member that answers queries shows it.
+//! Zones of `ack = all-live`: the client gets its response once every member that answers queries shows the update.
 //!
 //! The rotation, in the settings, is the set of members that answer for such zones. Each does so only while it holds a
-//! lease; the leader waits for all that are in it, and for those of whom it cannot know that their lease is over.
+//! lease. The leader waits for all members of the rotation, and for removed members whose leases may still be valid.
 //!
 //! ```text
 //!   member   LeaseAsk(its clock) -->                                        answers until its clock shows that + 1 s
@@ -9,16 +9,16 @@
 //!                          ... 1.1 s after A, by the leader's clock, the lease is over ...
 //! ```
 //!
-//! A lease counts from when it was asked for, so it does not matter how long question and answer were on their way. The
-//! majority shows that nobody else was elected before the question, so a lease that an earlier leader granted is over
-//! 1.1 s after a new one began; for so long that one tells nobody.
+//! A lease counts from the time of the request, so network delays do not matter. The majority proves that no other
+//! leader was elected before the request. So a lease from an earlier leader ends at most 1.1 s after a new one began. A
+//! new leader reports nothing during that time.
 //!
-//! The clock of a machine that is paused, or put back to a snapshot, stands still, and its lease looks valid when it
-//! goes on. So a lease is void when the wall clock was stepped since it was asked for, or when the shell hears that the
-//! machine was put back ([`crate::io::Input::MachineRestored`]). The member asks for another one with the next report.
+//! While a machine is paused or being reset to a snapshot, its clock stands still. Afterwards its lease looks valid. So
+//! a lease is void if the wall clock was stepped after the request, or when the shell reports that the machine was
+//! restored ([`crate::io::Input::MachineRestored`]). The member requests another lease with the next report.
 //!
-//! A lease is of one stay in the rotation, named by the index of the entry that the stay began with: a member that was
-//! out of it has applied that entry, and so all that was acknowledged without it.
+//! A lease is valid for one stay in the rotation. The index of the entry that began the stay identifies it. A member
+//! that was out of the rotation has applied that entry, and so all updates that were acknowledged without it.
 
 mod held;
 mod lead;
@@ -48,11 +48,11 @@ pub(crate) struct Rotation {
     /// Outcomes that wait for that.
     pub(crate) held: Held,
     lead: Lead,
-    /// What the clocks showed a while ago.
+    /// Both clocks as read a while ago.
     clocks: Option<Now>,
-    /// When they did not fit together any more.
+    /// When the two clocks began to disagree.
     stepped_ms: Option<u64>,
-    /// Leases that were void before their end, because of the machine's clocks.
+    /// Leases that were voided early because of the machine's clocks.
     pub(crate) leases_voided: u64,
 }
 
@@ -95,7 +95,7 @@ impl Replica {
         }
     }
 
-    /// Takes a lease, unless the clocks do not show how long ago it was asked for.
+    /// Accepts a lease, unless the clocks cannot show how long ago it was requested.
     fn take_lease(&mut self, since: u64, until_ms: u64) {
         let newest = self.rotation.lease;
         let is_unknown = self.rotation.stepped_ms.is_some_and(|stepped_ms| until_ms <= stepped_ms + LEASE_MS);
@@ -105,7 +105,7 @@ impl Replica {
         }
     }
 
-    /// Compares the clocks with what they showed a while ago.
+    /// Compares both clocks with their earlier values.
     pub(crate) fn judge_clock_step(&mut self) {
         let now = self.now;
         let then = *self.rotation.clocks.get_or_insert(now);
@@ -113,13 +113,13 @@ impl Replica {
         if then.wall_ms.saturating_add(lived_ms).abs_diff(now.wall_ms) > LEASE_CLOCK_STEP_MS_MAX {
             self.void_lease();
         }
-        // A clock that is slewed for long is no step.
+        // A clock that was slewed for a long time is not a step.
         if lived_ms >= LEASE_MS {
             self.rotation.clocks = Some(now);
         }
     }
 
-    /// The clocks do not show how long ago anything was: no lease counts that was asked for before now.
+    /// Voids all leases that were requested before now, because the clocks do not show how long ago that was.
     pub(crate) fn void_lease(&mut self) {
         self.rotation.clocks = Some(self.now);
         self.rotation.stepped_ms = Some(self.now.monotonic_ms);

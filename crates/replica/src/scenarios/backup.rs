@@ -243,7 +243,7 @@ fn the_last_member_founds_another_cluster_with_all_that_it_has() {
     assert!((1..=6).all(|number| new.has(1, &address(number))));
     let request = new.add(1, &address(7));
     new.assert_done(request);
-    // The record of entry 4 is damaged: what comes before it is taken over, and only if the operator accepts that.
+    // The record of entry 4 is damaged. Only the part before it is restored, and only if the operator accepts that.
     let log = disk.list().unwrap().into_iter().map(|(file, _)| file).find(|file| file.starts_with("log-")).unwrap();
     let at = disk.octets(&log).unwrap().windows(3).position(|octets| octets == b"\x02a4").unwrap();
     let mut damaged = disk.clone();
@@ -279,7 +279,7 @@ fn the_directory_of_a_member_that_was_removed_says_so() {
     }
 }
 
-/// The zone came back in the old cluster after the backup, and secondaries followed it.
+/// The zone was added again in the old cluster after the backup, and secondaries followed it.
 #[test]
 fn a_zone_that_comes_back_after_a_restore_is_ahead_of_what_the_old_cluster_served() {
     let mut cluster = Cluster::with_zone(1);

@@ -178,8 +178,8 @@ fn below_its_feature_level_a_token_is_good_all_the_same() {
     assert!(cluster.join(3, 2).is_ok());
 }
 
-/// The member stores by its own clock when it last heard a leader. A clock that was ahead must not make old data look
-/// fresh.
+/// The member stores by its own clock when it last had contact with a leader. A clock that was ahead must not make old
+/// data look fresh.
 #[test]
 fn a_member_whose_clock_was_ahead_knows_after_a_restart_how_old_its_data_is() {
     let mut cluster = Cluster::with_zone(3);

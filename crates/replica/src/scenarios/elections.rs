@@ -355,7 +355,7 @@ fn a_fenced_leader_hands_over_again_when_it_was_not_taken() {
     cluster.assert_done(request);
 }
 
-/// A follower whose disk hangs stays behind by more entries than there are hashes of. Its state differs.
+/// A follower with a hung disk lags by more entries than the ring has hashes. Its state differs.
 #[test]
 fn a_member_that_lags_far_behind_is_compared_too() {
     let mut cluster = Cluster::with_zone(3);
@@ -365,7 +365,7 @@ fn a_member_that_lags_far_behind_is_compared_too() {
     cluster.machines.get_mut(&lagging).unwrap().hung = Some(Vec::new());
     for round in 0..crate::limits::HASH_RING_MAX + 100 {
         let id = u16::try_from(round).unwrap();
-        // The table of sessions is small: it forgets those that were signed before.
+        // The table of sessions is small, so it forgets the earlier signed updates.
         cluster.now.wall_ms += 2;
         let message = add(&address(round as u8), id, cluster.now.wall_ms);
         cluster.update_octets(leader, message, "192.0.2.200:4000");
@@ -387,7 +387,7 @@ fn a_member_that_lags_far_behind_is_compared_too() {
     assert_eq!(cluster.machines[&lagging].fatal, None);
 }
 
-/// What a member remembers of its state is of another one.
+/// Replaces the state hashes that a member remembers with those of another state.
 fn spoil_past(cluster: &mut Cluster, id: u64) {
     let machine = &mut cluster.replica_mut(id).machine;
     let last = machine.applied.0;

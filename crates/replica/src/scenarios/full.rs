@@ -1,4 +1,4 @@
-//! Full disks: members go on answering queries, refuse updates that nobody can store, and go on when there is room.
+//! Full disks: members keep answering queries, refuse updates that cannot be stored, and resume when there is room.
 
 use super::cluster::{Cluster, name};
 use crate::io::{NodeId, Role, Serving, Verdict};
@@ -9,7 +9,7 @@ use zone::Record;
 
 const DONE: Option<Verdict> = Some(Verdict::Answer(Rcode::NOERROR));
 
-/// Small segments, so that few updates fill one.
+/// A cluster with small segments, so that a few updates fill one.
 fn cluster() -> Cluster {
     let mut cluster = Cluster::with_log(3, LogConfig { segment_bytes: 32 << 10, ..LogConfig::default() });
     cluster.prepare();
@@ -22,7 +22,7 @@ fn record(number: usize) -> Record {
     Record { owner, rtype: Rtype::A, ttl: 60, rdata: [192, 0, 2, 1].into() }
 }
 
-/// Updates, one after the other, and what was acknowledged of them.
+/// Sends updates one after the other and records which were acknowledged.
 #[derive(Default)]
 struct Updates {
     count: usize,
@@ -30,7 +30,7 @@ struct Updates {
 }
 
 impl Updates {
-    /// One update through that member, and what its client hears at once.
+    /// Sends one update through that member. Returns the response if it comes at once.
     fn send(&mut self, cluster: &mut Cluster, id: NodeId) -> Option<Verdict> {
         let record = record(self.count);
         self.count += 1;
@@ -43,7 +43,7 @@ impl Updates {
         verdict
     }
 
-    /// Sends until the client hears that the update was not done.
+    /// Sends updates until a response says that the update was not done.
     fn send_until_refused(&mut self, cluster: &mut Cluster, id: NodeId) {
         for _ in 0..500 {
             match self.send(cluster, id) {
@@ -77,8 +77,8 @@ fn all_disks_are_full_and_then_there_is_room() {
     (1..=3).for_each(|id| cluster.fill_disk(id, true));
     let first = cluster.elect();
     updates.send_until_refused(&mut cluster, first);
-    // The first leader may have handed over to one that had more room left. From now on the leader stays, so data does
-    // not become stale, and zones that every member must show are still answered.
+    // The first leader may have handed over to a member with more room. From now on the leader stays. So data does not
+    // become stale, and zones that require all live members are still answered.
     cluster.run(1_000);
     let leader = cluster.elect();
     cluster.run(10 * DISK_HUNG_ABORT_MS);
@@ -106,7 +106,7 @@ fn a_leader_whose_disk_is_full_hands_over_and_nothing_is_refused() {
     let full = cluster.elect();
     cluster.fill_disk(full, true);
     let others: Vec<_> = (1..=3).filter(|&id| id != full).collect();
-    // More than any segment holds, so the full member stores no more in the end.
+    // More updates than fit into a segment, so the full member eventually stores no more.
     for round in 0..100 {
         for &id in &others {
             assert_eq!(updates.send(&mut cluster, id), DONE, "round {round}, {id}");
@@ -116,12 +116,12 @@ fn a_leader_whose_disk_is_full_hands_over_and_nothing_is_refused() {
     assert_eq!(cluster.replica(full).status().counters.disk_full_transfers, 1);
     assert!(cluster.replica(full).is_log_full());
     assert_eq!(updates.send(&mut cluster, full), Some(Verdict::NotProposed));
-    // It lags for long, does not end, disturbs nobody, and takes no leadership.
+    // The full member lags for long. It keeps running, disturbs no other member, and does not become leader.
     let term = cluster.replica(others[0]).status().term;
     cluster.run(2 * DISK_HUNG_ABORT_MS);
     assert_answers(&cluster);
     assert_eq!(cluster.replica(others[0]).status().term, term);
-    // It could not store its own vote, so it does not campaign although it hears nobody.
+    // It could not store its own vote, so it does not campaign even when it is cut off.
     cluster.cut_off(full);
     cluster.run(5_000);
     assert_eq!(cluster.replica(full).status().role, Role::Follower);
@@ -165,7 +165,7 @@ fn members_that_start_on_a_full_disk_answer_and_go_on_when_there_is_room() {
         assert_eq!(updates.send(&mut cluster, others[0]), DONE);
     }
     (1..=3).for_each(|id| cluster.kill(id));
-    // Each start writes a record, until the segment has no sector left for it.
+    // Each start writes a record, until the segment has no free sector.
     for _ in 0..64 {
         cluster.start(full);
         if cluster.replica(full).is_log_full() {

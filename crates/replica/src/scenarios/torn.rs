@@ -64,7 +64,7 @@ fn is_cut(cluster: &Cluster, id: NodeId) -> bool {
     cluster.replica(id).repairs().iter().any(|repair| matches!(repair, Repair::TailCut { .. }))
 }
 
-/// Interrupts a member's write: all sectors of the last record but one arrive, and nothing was acknowledged.
+/// Interrupts a member's write: all sectors of the last record except one arrive, and no entry was acknowledged.
 fn crash_while_writing(cluster: &mut Cluster, id: NodeId, without: Sector) {
     let machine = cluster.machines.get_mut(&id).unwrap();
     for job in machine.hung.take().unwrap() {
@@ -127,14 +127,14 @@ fn an_acknowledged_update_survives_a_lost_sector_of_its_record() {
     }
 }
 
-/// The leader holds the update, shows the end of its log, and dies again. The member in doubt cannot tell what its torn
-/// record held, or has only a part of it. It must not count the leader among the voters without the update.
+/// The leader holds the update, reports the end of its log, and dies again. The member in doubt knows none of the torn
+/// record's entries, or only some. It must not count the leader among the voters without the update.
 #[test]
 fn a_voter_that_holds_more_than_the_cut_log_is_not_counted_as_lacking_the_record() {
     for which in [Sector::First, Sector::Last, Sector::Only] {
         let (mut cluster, [leader, second]) = an_update_on_a_torn_record(which);
         let third = 6 - leader - second;
-        // An entry more than the leader holds was in the record too.
+        // The record also contained an entry that the leader does not have.
         if let Some(doubt) = cluster.machines[&second].doubt.filter(|doubt| doubt.index < u64::MAX) {
             cluster.kill(second);
             let doubt = Doubt { index: doubt.index + 1, ..doubt };
@@ -146,11 +146,11 @@ fn a_voter_that_holds_more_than_the_cut_log_is_not_counted_as_lacking_the_record
         cluster.cut.extend([(second, leader)]);
         cluster.start(leader);
         cluster.run(3_000);
-        assert_eq!(cluster.leader(), None, "{which:?}: the leader gets no answers");
+        assert_eq!(cluster.leader(), None, "{which:?}: the leader gets no responses");
         cluster.kill(leader);
         cluster.cut.clear();
         cluster.run(10_000);
-        assert_eq!(cluster.leader(), None, "{which:?}: both logs lack what was acknowledged");
+        assert_eq!(cluster.leader(), None, "{which:?}: both logs lack an acknowledged entry");
         assert!(cluster.machines[&second].doubt.is_some(), "{which:?}");
         assert!(cluster.replica(second).driver.last_index() < entry);
         cluster.start(leader);
@@ -162,7 +162,8 @@ fn a_voter_that_holds_more_than_the_cut_log_is_not_counted_as_lacking_the_record
     }
 }
 
-/// The third was away when the term of the record began. It runs, so the member in doubt must not wait for it.
+/// The third member was away when the term of the record began. It is running, so the member in doubt must not wait for
+/// it.
 #[test]
 fn a_voter_of_an_older_term_shows_its_log_too() {
     let mut cluster = Cluster::with_zone(3);
@@ -187,8 +188,8 @@ fn a_voter_of_an_older_term_shows_its_log_too() {
     assert!([leader, second, third].into_iter().all(|id| cluster.has(id, &large_text())));
 }
 
-/// A member whose torn record was cut may have answered queries with its entries. So it does not answer with less
-/// before it says that it may be behind.
+/// A member whose torn record was cut may have served data from its entries. So before it serves older data, it must
+/// report that it may be behind.
 #[test]
 fn a_member_in_doubt_does_not_pass_for_one_that_knows_all_it_published() {
     for which in [Sector::First, Sector::Last, Sector::Only] {
@@ -252,8 +253,9 @@ fn a_cluster_that_lost_its_power_elects_a_leader_though_every_log_is_torn() {
     }
 }
 
-/// A voter of the record's term may still receive the record after it has shown where its log ends. The leader sends it
-/// then, commits it with the acknowledgement that the torn log once gave, and loses it in a crash before its own sync.
+/// A voter in the record's term may still receive the record after it has reported the end of its log. Then the leader
+/// sends the record, and commits it with the acknowledgement from before the torn write. In a crash before its own
+/// sync, it loses the record.
 #[test]
 fn a_voter_that_may_still_receive_the_record_has_not_shown_that_it_lacks_it() {
     let mut count = 0;
@@ -272,7 +274,7 @@ fn a_voter_that_may_still_receive_the_record_has_not_shown_that_it_lacks_it() {
         lose_sector(&mut cluster, second, Sector::First);
         cluster.start(second);
         cluster.run(150);
-        // The leader has not noticed yet that nobody follows it. It reaches the third again.
+        // The leader has not yet noticed that it lost its followers. It can reach the third member again.
         cluster.cut.clear();
         cluster.cut_off(second);
         cluster.run(100);
@@ -286,7 +288,7 @@ fn a_voter_that_may_still_receive_the_record_has_not_shown_that_it_lacks_it() {
         cluster.machines.get_mut(&leader).unwrap().hung = None;
         cluster.start(leader);
         cluster.run(10_000);
-        assert_eq!(cluster.leader(), None, "{offset_ms}: both logs lack what the third has shown");
+        assert_eq!(cluster.leader(), None, "{offset_ms}: both logs lack an entry of the third member");
         cluster.cut.clear();
         cluster.run(5_000);
         assert!([leader, second, third].into_iter().all(|id| cluster.has(id, &large_text())), "{offset_ms}");
@@ -294,7 +296,8 @@ fn a_voter_that_may_still_receive_the_record_has_not_shown_that_it_lacks_it() {
     assert!(count > 0, "the leader never reached the third in time");
 }
 
-/// A repair gave up the damaged end of a log: the other of two voters never had it, and each needs the other's vote.
+/// A repair cut off the damaged end of a log. The other of the two voters never had it, and each needs the other's
+/// vote.
 #[test]
 fn two_voters_elect_a_leader_after_the_end_of_one_log_was_given_up() {
     let mut cluster = Cluster::with_zone(2);
@@ -332,7 +335,8 @@ fn a_member_whose_write_was_interrupted_votes_again_once_its_leader_has_confirme
     }
 }
 
-/// The member had acknowledged the record, and its leader counts on that. The leader's contradiction decides.
+/// The member had acknowledged the record, and its leader counted the acknowledgement. The leader's contradiction
+/// decides.
 #[test]
 fn a_leader_that_counts_on_a_torn_record_ends_the_member_and_no_silence_clears_the_doubt() {
     let mut cluster = Cluster::with_zone(3);

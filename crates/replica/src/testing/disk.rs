@@ -3,7 +3,7 @@
 //! in the order in which they were changed, up to some point. A physical block that is larger than a sector arrives
 //! whole if all of it was written. If only a part was written, the whole block may be destroyed.
 
-// Faults of the medium, and what is durable.
+// Faults of the medium, and the durable contents.
 mod medium;
 
 pub use medium::Durable;
@@ -22,9 +22,9 @@ pub struct MemoryDisk {
     /// Changes of names that are not durable, oldest first.
     unsynced_names: Vec<NameChange>,
     file_count: u64,
-    /// Bytes of a physical block; 0 if it is one sector.
+    /// Bytes of a physical block; 0 if a block is one sector.
     block_bytes: usize,
-    /// Bytes that all files together may have; `None`: as many as they want.
+    /// Largest total size of all files in bytes; `None` means no limit.
     capacity: Option<u64>,
 }
 
@@ -34,7 +34,7 @@ struct Contents {
     durable: Vec<u8>,
     /// Writes that are not durable, oldest first.
     unsynced: Vec<(usize, Vec<u8>)>,
-    /// What the last write that was synced replaced, from which offset.
+    /// The bytes that the last synced write replaced, and their offset.
     replaced: Option<(usize, Vec<u8>)>,
 }
 
@@ -52,7 +52,7 @@ impl MemoryDisk {
         Self { block_bytes, ..Self::default() }
     }
 
-    /// Limits the disk to so many bytes from now on, which may be fewer than its files have.
+    /// Limits the total size of the files from now on. The files may already be larger.
     pub const fn set_capacity(&mut self, bytes: Option<u64>) {
         self.capacity = bytes;
     }
@@ -62,7 +62,8 @@ impl MemoryDisk {
         self.names.values().map(|number| self.files[number].current.len() as u64).sum()
     }
 
-    /// Whether there is room for this operation. To carry it out is for the caller to leave: a shell tries again later.
+    /// Whether there is room for this operation. The caller must not execute an operation without room; a shell
+    /// retries.
     pub fn has_room(&self, op: &DiskOp) -> bool {
         let Some(capacity) = self.capacity else { return true };
         let len = |file: &str| self.octets(file).map_or(0, <[u8]>::len) as u64;
@@ -113,7 +114,7 @@ impl MemoryDisk {
         }
     }
 
-    /// Power is lost: what was not synced arrives in part. Returns whether a process sees other bytes or names than
+    /// Simulates a power loss: unsynced data arrives in part. Returns whether a process sees other bytes or names than
     /// before.
     pub fn crash(&mut self, choose: Choose<'_>) -> bool {
         let arrived = choose(self.unsynced_names.len() as u64 + 1) as usize;
@@ -246,7 +247,7 @@ impl Contents {
         for (offset, octets) in std::mem::take(&mut self.unsynced) {
             let mut at = 0;
             while at < octets.len() {
-                // Blocks are those of the disk, wherever the write begins.
+                // The disk's blocks do not depend on where the write begins.
                 let place = (offset + at) % block_bytes;
                 let len = (block_bytes - place).min(octets.len() - at);
                 let is_whole = place == 0 && (len == block_bytes || offset + at + len >= self.durable.len());
@@ -265,7 +266,7 @@ impl Contents {
         }
     }
 
-    /// A disk that reads a block, changes a part and writes it back lost its power meanwhile.
+    /// Destroys the rest of a block, as a disk does that loses power during read-modify-write.
     fn spoil(&mut self, start: usize, block_bytes: usize) {
         let end = (start + block_bytes).min(self.durable.len());
         self.durable[start.min(end)..end].fill(0);

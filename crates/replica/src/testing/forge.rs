@@ -60,7 +60,7 @@ pub struct Aim {
     pub epoch: u64,
 }
 
-/// Whether a frame gives the sender's vote in an election.
+/// Whether a frame grants the sender's vote in an election.
 #[must_use]
 pub fn grants_vote(frame: &[u8]) -> bool {
     let Ok((_, Frame::Raft(message))) = Frame::decode(frame) else { return false };

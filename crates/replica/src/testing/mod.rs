@@ -8,7 +8,7 @@ pub mod forge;
 pub mod fuzz;
 // The table of repeats, for figures.
 mod repeats;
-// What a frame promises.
+// The promises in a frame.
 mod promises;
 
 pub use disk::{Durable, MemoryDisk};

@@ -1,13 +1,13 @@
-//! What a frame promises to another member, for those who look at frames from outside.
+//! The promises that a frame makes to another member, for code that inspects frames from outside.
 
 use crate::io::NodeId;
 use crate::peer::Frame;
 use raft::eraftpb::MessageType;
 
-/// Frames of votes are shorter; others need not be decoded.
+/// Frames with votes are shorter, so longer frames need not be decoded.
 const VOTE_BYTES: usize = 256;
 
-/// The term and the candidate of a vote that a frame tells: the vote of a candidate for itself, or a vote given.
+/// The term and the candidate of the vote in a frame: a candidate's vote for itself, or a granted vote.
 #[must_use]
 pub fn vote_of(frame: &[u8]) -> Option<(u64, NodeId)> {
     if frame.len() > VOTE_BYTES {

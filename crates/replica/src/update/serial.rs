@@ -49,7 +49,7 @@ impl Default for SerialGap {
 /// than `last`.
 #[must_use]
 pub fn restored(last: Serial, policy: SerialPolicyOption, now_s: u64, gap: SerialGap) -> Serial {
-    // What the policy gives for a change that is made now.
+    // The serial that the policy gives for a change made now.
     let served = match policy {
         SerialPolicyOption::Increment => last,
         SerialPolicyOption::UnixTime | SerialPolicyOption::Date => step(last, policy, now_s),
@@ -65,7 +65,7 @@ pub fn restored(last: Serial, policy: SerialPolicyOption, now_s: u64, gap: Seria
     }
 }
 
-/// The same of a zone whose policy is not known any more, since it was removed: the newest that any policy gives.
+/// The same for a removed zone, whose policy is unknown: the newest serial that any policy gives.
 #[must_use]
 pub fn restored_of_removed(last: Serial, now_s: u64, gap: SerialGap) -> Serial {
     let policies = [SerialPolicyOption::Increment, SerialPolicyOption::UnixTime, SerialPolicyOption::Date];
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(restored(Serial(u32::MAX), Increment, 0, SerialGap::new(1).unwrap()), Serial(1));
     }
 
-    /// A gap that is enough for the changes of a day does not have to reach from the backup's date to this one.
+    /// A gap large enough for one day's changes need not reach from the backup's date to the current date.
     #[test]
     fn a_small_gap_begins_at_the_date_or_the_time_of_now() {
         let (now_s, gap) = (1_795_824_000, SerialGap::new(100).unwrap());

@@ -153,7 +153,7 @@ pub(crate) async fn serve(tcp: TcpListener, socket: Option<UnixListener>, api: A
     listener::tcp(tcp, router).await;
 }
 
-/// Answers every request with `repairing`, until it is dropped.
+/// Answers every request with `repairing`, until the future is dropped.
 pub(crate) async fn serve_repairing(tcp: TcpListener) {
     const REPAIRING: &str = "{\"healthy\":false,\"serving\":\"repairing\"}\n";
     let answer = || async { (axum::http::StatusCode::SERVICE_UNAVAILABLE, REPAIRING) };

@@ -65,7 +65,7 @@ pub(super) async fn show(
     Ok(([(POLICY_REVISION, revision), ("content-type", kind)], policy.to_string()))
 }
 
-/// Lists the keys that policy rules grant something. `GET /v1/keys` lists direct grants only.
+/// Lists the keys to which policy rules grant something. `GET /v1/keys` lists direct grants only.
 pub(super) async fn keys(State(api): State<Arc<Api>>) -> Json<Vec<KeyPoliciesJson>> {
     let rights = api.handle.shared().rights();
     let of = |key: &Name| -> Vec<Option<String>> {

@@ -50,7 +50,7 @@ pub(crate) struct StatusJson {
     /// Entries that may be missing in the node's log; null if none. The node votes only for nodes that have them.
     #[serde(default)]
     pub(crate) log_doubt: Option<LogDoubtJson>,
-    /// Whether a write of the node waits for room on its disk.
+    /// Whether a write of the node is waiting for room on its disk.
     #[serde(default)]
     pub(crate) disk_full: bool,
 }
@@ -131,8 +131,8 @@ pub(crate) struct MemberJson {
     /// The memory that its zones take, as the leader heard; null elsewhere, and below feature level 3.
     #[serde(default)]
     pub(crate) zone_memory: Option<ZoneMemoryJson>,
-    /// Milliseconds by which its clock is ahead of the median of all nodes' clocks. Null if another node did not report
-    /// lately, and below feature level 4. The queried node always knows its own.
+    /// Milliseconds by which its clock is ahead of the median of all nodes' clocks. Null if another node has not
+    /// reported recently, and below feature level 4. The queried node always knows its own.
     #[serde(default)]
     pub(crate) clock_ahead_ms: Option<i64>,
     /// Why the queried node cannot connect to this member; null while it can.
@@ -226,7 +226,7 @@ pub(crate) struct HealthJson {
     /// Whether the last write to the audit log failed.
     #[serde(default)]
     pub(crate) audit_failing: bool,
-    /// Whether a write of the node waits for room on its disk. The node still answers queries.
+    /// Whether a write of the node is waiting for room on its disk. The node still answers queries.
     #[serde(default)]
     pub(crate) disk_full: bool,
 }
@@ -255,11 +255,11 @@ pub(crate) struct KeyJson {
     pub(crate) allow_short_secret: bool,
 }
 
-/// `GET /v1/policy/keys`: a key that policy rules grant something.
+/// `GET /v1/policy/keys`: a key to which policy rules grant something.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct KeyPoliciesJson {
     pub(crate) key: String,
-    /// The zones whose rules grant it something; null stands for the rules for all zones.
+    /// The zones whose rules grant the key something; null stands for the rules for all zones.
     pub(crate) zones: Vec<Option<String>>,
 }
 

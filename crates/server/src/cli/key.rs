@@ -100,7 +100,7 @@ fn check_weak(key: &TsigKey, allowed: Option<&str>, is_made: bool) -> Result<(),
     Ok(())
 }
 
-/// A new secret would prolong the life of a weak key (RFC 8945 6).
+/// A new secret would prolong the use of a weak key (RFC 8945 6).
 fn check_weak_roll(key: &TsigKey) -> Result<(), Problem> {
     if !key.algorithm.is_weak() {
         return Ok(());
@@ -111,7 +111,7 @@ fn check_weak_roll(key: &TsigKey) -> Result<(), Problem> {
     Err(Problem::new(Exit::Input, what, why).hint(hint))
 }
 
-/// Refuses a secret that can be guessed, and warns if a secret is shorter than recommended.
+/// Refuses a secret that is short enough to be guessed, and warns if a secret is shorter than recommended.
 fn check_secret(key: &TsigKey, allow_short: bool) -> Result<(), Problem> {
     let bytes = key.secret.len();
     match SecretLength::of(bytes, key.algorithm) {
@@ -156,8 +156,8 @@ fn add(mut key: KeyJson, zones: &[String], rights: &RightArgs, target: &Target) 
     let body = serde_json::to_vec(&key).map_err(|error| Problem::new(Exit::Failed, "cannot send the key", error))?;
     let client = Client::find(target)?;
     client.change("POST", "/v1/keys", &body)?;
-    // The key may have earlier grants, or rules may name it. If that cannot be found out, only the warning is left out:
-    // the cluster has the key, so its secret must reach the user.
+    // The key may have earlier grants, or rules may name it. If the node cannot answer that, only the warning is
+    // omitted. The cluster already has the key, so the user must get its secret.
     if key.grants.is_empty() && is_granted_something(&client, &key.name).is_ok_and(|is_granted| !is_granted) {
         say(format_args!(
             "warning: the key is granted nothing; add --update or --transfer, or name it in `policy set`"
@@ -173,7 +173,7 @@ fn is_granted_something(client: &Client, name: &str) -> Result<bool, Problem> {
         || policies(client).iter().any(|of| is_this(&of.key)))
 }
 
-/// Keys that policy rules grant something. Nodes with older software do not support this request.
+/// The keys to which policy rules grant something. Nodes with older software do not support this request.
 fn policies(client: &Client) -> Vec<KeyPoliciesJson> {
     client.get_json("/v1/policy/keys").unwrap_or_default()
 }
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn a_key_that_the_cluster_took_is_handed_out_whatever_the_node_says_next() {
-        // The node takes the key, and answers the next question with something that is no list of keys.
+        // The node accepts the key, and answers the next request with something that is not a list of keys.
         let (node, dir) = (FakeNode::start(Says::Status(200, "")), crate::test_dir("key-add"));
         let target = Target { dir: dir.path().to_owned(), api: Some(node.api), token_file: None, timeout: None };
         let file = dir.path().join("k.key");

@@ -127,7 +127,7 @@ impl RightArgs {
     }
 }
 
-/// Where a secret goes.
+/// Where to write a secret.
 #[derive(Args, Debug)]
 pub(crate) struct OutArgs {
     /// Write the secret to this file (mode 0600) instead of the terminal, as `nsupdate -k` reads it.

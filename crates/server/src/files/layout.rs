@@ -16,7 +16,7 @@
 //!   DIR/node-1/data.booted   there once the node has data of its own
 //!   DIR/node-1/data.quarantined  why the node must not vote on its data
 //!   DIR/node-1/data.superseded   why this node must not start: another cluster was made from one of its nodes
-//!   DIR/node-1/data.supersedes/  members of the old cluster, which are told that it is superseded
+//!   DIR/node-1/data.supersedes/  members of the old cluster, to be notified that it is superseded
 //!   DIR/node-1/data.doubt    what the node's log may lack, until that is cleared up
 //!   DIR/node-1/data.members  the members and their keys, for a node that cannot read its state
 //!   DIR/node-1/data.scrubbed time of the last scrub that found no damage

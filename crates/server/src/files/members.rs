@@ -1,5 +1,5 @@
-//! `data.members`: the members and their keys, as this node last knew them. A node whose log or checkpoint is damaged
-//! cannot read its own state, and has to know whom to ask.
+//! `data.members`: the members and their keys, as this node last knew them. A node with a damaged log or checkpoint
+//! cannot read its own state, and needs this file to find the other members.
 
 use super::layout::members_of;
 use super::{Readers, read_bounded, write_atomic};
@@ -23,7 +23,7 @@ struct MembersJson {
 struct MemberJson {
     id: NodeId,
     address: String,
-    /// SHA-256 of the keys that the member may show.
+    /// SHA-256 of the keys that the member may use.
     pins: Vec<String>,
 }
 
@@ -85,8 +85,8 @@ impl MembersJson {
 
 /// The members in the file; `None` if it cannot be read.
 pub(crate) fn read(dir: &Path) -> Option<Trust> {
-    let octets = read_bounded(&members_of(dir), MEMBERS_FILE_BYTES_MAX).ok()?;
-    serde_json::from_slice::<MembersJson>(&octets).ok()?.into_trust()
+    let bytes = read_bounded(&members_of(dir), MEMBERS_FILE_BYTES_MAX).ok()?;
+    serde_json::from_slice::<MembersJson>(&bytes).ok()?.into_trust()
 }
 
 #[cfg(test)]

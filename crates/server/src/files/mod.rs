@@ -60,7 +60,7 @@ pub(crate) fn write_atomic(path: &Path, octets: &[u8], readers: Readers) -> io::
     let _ = std::fs::remove_file(&new);
     let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&new)?;
     if let Err(error) = fill(file, octets, mode).and_then(|()| std::fs::rename(&new, path)) {
-        // On a full disk, what was written of it must not stay.
+        // On a full disk, a partly written file must not stay.
         let _ = std::fs::remove_file(&new);
         return Err(error);
     }

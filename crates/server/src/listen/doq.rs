@@ -59,7 +59,7 @@ impl<R: Responder + 'static> DoqService<R> {
     /// Accepts on one endpoint until it is closed. Runs in a `LocalSet`.
     pub(crate) async fn accept(self: Rc<Self>, endpoint: Endpoint) {
         while let Some(incoming) = endpoint.accept().await {
-            // A panic is a bug here. It closes this connection only, and the endpoint goes on.
+            // A panic is a bug here. It closes only this connection, and the endpoint continues.
             if catch_unwind(AssertUnwindSafe(|| self.incoming(incoming))).is_err() {
                 self.desk.counters.panics.one_shared();
             }

@@ -1,8 +1,8 @@
 //! A bounded queue of lines, and the thread that writes them.
 //!
-//! A write to standard error or to a file can fail (the disk is full, the reader of a pipe is gone), and it can block
-//! (the reader of a pipe stalls). Threads that serve clients or the cluster must not depend on it. They only queue
-//! lines, and one thread writes. Lines that do not fit or cannot be written are lost and counted.
+//! A write to standard error or to a file can fail, for example on a full disk. It can also block, because the reader
+//! of a pipe stalls. Threads that serve clients or the cluster must not depend on it. They only queue lines, and one
+//! thread writes. Lines that do not fit or cannot be written are lost and counted.
 
 use crate::limits::{LOG_LINE_BYTES_MAX, LOG_QUEUE_BYTES_MAX, LOG_QUEUE_LINES_MAX, LOG_RETRY_MS};
 use std::collections::VecDeque;

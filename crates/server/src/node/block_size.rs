@@ -1,4 +1,4 @@
-//! The physical block of the disk below a directory: what a loss of power during a write can spoil.
+//! The physical block size of the disk below a directory. A loss of power during a write can spoil a whole block.
 
 use replica::log::limits::{BLOCK_BYTES_MAX, SECTOR_BYTES};
 use std::os::unix::fs::MetadataExt;
@@ -7,14 +7,15 @@ use std::path::{Path, PathBuf};
 /// Where the kernel lists block devices by number.
 const DEVICES: &str = "/sys/dev/block";
 
-/// Bytes of a physical block of the disk below a directory. If the disk does not report them, the largest are assumed.
+/// Bytes of a physical block of the disk below a directory. If the disk does not report its size, the largest is
+/// assumed.
 pub(crate) fn of_directory(dir: &Path) -> u64 {
     let device = std::fs::metadata(dir).map(|metadata| (libc::major(metadata.dev()), libc::minor(metadata.dev())));
     let bytes = device.ok().and_then(|device| of_device(Path::new(DEVICES), device));
     bytes.map_or(BLOCK_BYTES_MAX, usable)
 }
 
-/// What a device says, or the disk of which it is a partition.
+/// The size that a device reports, or the disk that contains the partition.
 fn of_device(devices: &Path, (major, minor): (u32, u32)) -> Option<u64> {
     let device: PathBuf = std::fs::canonicalize(devices.join(format!("{major}:{minor}"))).ok()?;
     let text = [Some(device.as_path()), device.parent()]
@@ -24,7 +25,7 @@ fn of_device(devices: &Path, (major, minor): (u32, u32)) -> Option<u64> {
     text.trim().parse().ok()
 }
 
-/// The size that the log can align to. Disks with larger blocks than that do not write them in place.
+/// Limits the size to the largest that the log can align to. Disks with larger blocks do not write them in place.
 fn usable(bytes: u64) -> u64 {
     let is_usable = bytes.is_power_of_two() && (SECTOR_BYTES as u64..=BLOCK_BYTES_MAX).contains(&bytes);
     if is_usable { bytes } else { BLOCK_BYTES_MAX }

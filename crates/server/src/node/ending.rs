@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 /// What to do about data that must not be voted on.
 pub(super) const REPLACE: &str = "the node must not vote on this data: remove the node (`catamaran cluster remove`) \
                                   and let a new one join; the other nodes have all that was acknowledged";
-/// What to do about damage that no other node can repair.
+/// Hint for damage that no other node can repair.
 pub(super) const BEYOND_REPAIR: &str = "if the other nodes have a leader, remove this node (`catamaran cluster \
                                         remove`) and let a new one join. Otherwise make a new cluster from the \
                                         readable data (`catamaran cluster recover --accept-loss --accept-damage`), or \
@@ -58,7 +58,7 @@ impl Ending {
         // This comes first, because the next start must know about the doubt.
         if let Some(doubt) = doubt
             && let Err(error) = doubt::write(&self.dir, doubt, &why).or_else(|_| {
-                // On a full disk, the reserve has room for it.
+                // On a full disk, the reserve makes room for the file.
                 make_room(&self.dir)?;
                 doubt::write(&self.dir, doubt, &why)
             })

@@ -1,8 +1,8 @@
-//! Learns from the kernel that the machine was put back to a snapshot, or copied, while it ran.
+//! Detects that the machine was reset to a snapshot, or copied, while it ran.
 //!
-//! The hypervisor changes the machine's generation ID (`vmgenid`) then. Linux 6.10 and later send an event to the
-//! listeners of `kobject_uevent`, whose text holds `NEW_VMGENID=1`. The node then trusts no lease that it asked for
-//! before: its clocks do not show how long ago that was.
+//! The hypervisor then changes the machine's generation ID (`vmgenid`). Linux 6.10 and later send an event to the
+//! listeners of `kobject_uevent`, whose text contains `NEW_VMGENID=1`. The node then drops all leases that it requested
+//! before, because its clocks do not show how long ago that was.
 
 use super::handle::{Event, ReplicaHandle};
 use super::system::uevent_socket;
@@ -12,13 +12,13 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::time::Duration;
 
-/// What the kernel says in the event.
+/// The kernel's text in the event.
 const CHANGED: &[u8] = b"NEW_VMGENID=1";
-/// How long the listener waits after an error, so that it does not use a whole core.
+/// Pause of the listener after an error, so that it does not use a whole core.
 const AFTER_ERROR: Duration = Duration::from_millis(100);
 
-/// The socket for these events; `None` if the kernel or the service manager does not allow it. The node opens it before
-/// it enters the sandbox, which does not allow such sockets.
+/// Opens the socket for these events; `None` if the kernel or the service manager does not allow it. The node opens it
+/// before it enters the sandbox, which does not allow such sockets.
 pub(super) fn listen() -> Option<File> {
     uevent_socket().inspect_err(|error| tracing::debug!(%error, "cannot listen for changes of the generation ID")).ok()
 }
@@ -28,15 +28,15 @@ fn is_change(event: &[u8]) -> bool {
     event.split(|&byte| byte == 0).any(|line| line == CHANGED)
 }
 
-/// Reads events, and tells the replica of each change.
+/// Reads events, and notifies the replica of each change.
 pub(super) fn run(mut socket: impl Read, handle: &ReplicaHandle) {
     run_with(&mut socket, &mut || {
-        tracing::warn!("this machine was put back to a snapshot, or copied: the node drops its leases");
+        tracing::warn!("this machine was reset to a snapshot, or copied: the node drops its leases");
         handle.send(Event::Input(Input::MachineRestored));
     });
 }
 
-/// Ends when the socket does.
+/// Reads events until the socket fails.
 fn run_with(socket: &mut impl Read, changed: &mut impl FnMut()) {
     let mut event = vec![0; UEVENT_BYTES_MAX];
     loop {
@@ -45,7 +45,7 @@ fn run_with(socket: &mut impl Read, changed: &mut impl FnMut()) {
             Ok(len) if is_change(&event[..len]) => changed(),
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // Events were lost, and one of them may have been such a change.
+            // The kernel dropped events, and one of them may have been such a change.
             Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => changed(),
             Err(error) => {
                 tracing::debug!(%error, "cannot read an event of the kernel");
@@ -59,14 +59,14 @@ fn run_with(socket: &mut impl Read, changed: &mut impl FnMut()) {
 mod tests {
     use super::*;
 
-    /// As drivers/virt/vmgenid.c has the kernel send it.
+    /// The event as drivers/virt/vmgenid.c has the kernel send it.
     const EVENT: &[u8] = b"change@/devices/LNXSYSTM:00/LNXSYBUS:00/QEMUVGID:00\0ACTION=change\0\
                            DEVPATH=/devices/LNXSYSTM:00/LNXSYBUS:00/QEMUVGID:00\0SUBSYSTEM=acpi\0NEW_VMGENID=1\0\
                            MODALIAS=acpi:QEMUVGID:VM_GEN_COUNTER:\0SEQNUM=4711\0";
     const OTHER: &[u8] = b"add@/devices/virtual/net/v0\0ACTION=add\0DEVPATH=/devices/virtual/net/v0\0\
                            SUBSYSTEM=net\0INTERFACE=NEW_VMGENID=1\0IFINDEX=7\0SEQNUM=4712\0";
 
-    /// Gives one event a read, as a socket of datagrams does.
+    /// Returns one event per read, as a datagram socket does.
     struct Events(Vec<io::Result<Vec<u8>>>);
 
     impl Read for Events {
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(count, 3);
     }
 
-    /// A device that is asked to makes the kernel send an event. Needs root; the event changes nothing.
+    /// A write to a device's `uevent` file makes the kernel send an event. Needs root. The event changes nothing.
     #[test]
     fn events_of_the_kernel_arrive() {
         const DEVICE: &str = "/sys/devices/virtual/mem/null/uevent";

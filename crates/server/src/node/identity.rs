@@ -33,7 +33,7 @@ pub(crate) struct Identity {
     /// Drawn anew at each start: another one means another process.
     pub(crate) boot_id: u64,
     pub(crate) seed: u64,
-    /// Bytes of a physical block of the disk; found before the sandbox hides the devices.
+    /// Bytes of a physical block of the disk. It is read before the sandbox hides the devices.
     pub(crate) block_bytes: u64,
     _lock: File,
 }

@@ -102,7 +102,7 @@ impl NodeMetrics {
                 ("raft_applied_index", "Newest applied entry.", status.applied_index),
                 ("raft_checkpoint_index", "Index of the newest checkpoint.", status.checkpoint_index),
                 ("fenced", "1: the state differs from what a majority has.", u64::from(status.is_fenced)),
-                ("disk_full", "1: a write waits for room on the disk.", u64::from(status.is_disk_full)),
+                ("disk_full", "1: a write is waiting for room on the disk.", u64::from(status.is_disk_full)),
                 ("sessions", "Updates whose repeats are known.", status.session_count as u64),
             ],
         );
@@ -121,9 +121,9 @@ impl NodeMetrics {
                 ("checkpoints_abandoned", "Checkpoints given up half-way.", replica.checkpoints_abandoned),
                 ("checkpoints_installed", "Checkpoints of a leader installed.", replica.checkpoints_installed),
                 ("checkpoint_blocks_kept", "Blocks kept over a restart.", replica.checkpoint_blocks_kept),
-                ("disk_hung_transfers", "Leaderships handed over: the disk hung.", replica.disk_hung_transfers),
-                ("disk_full_transfers", "Leaderships handed over: the disk was full.", replica.disk_full_transfers),
-                ("disk_full_refusals", "Updates and commands refused: full disks.", replica.refused_for_disk),
+                ("disk_hung_transfers", "Leadership transfers because of a hung disk.", replica.disk_hung_transfers),
+                ("disk_full_transfers", "Leadership transfers because of a full disk.", replica.disk_full_transfers),
+                ("disk_full_refusals", "Updates and commands refused because of full disks.", replica.refused_for_disk),
                 ("updates_overloaded", "Updates refused because the leader had no room.", replica.updates_overloaded),
                 ("forwards_repeated", "Forwarded commands that came again.", replica.forwards_repeated),
                 ("non_member_frames", "Frames of ids that are no members.", replica.non_member_frames),
@@ -170,7 +170,7 @@ impl NodeMetrics {
     }
 
     fn clocks(page: &mut Page, status: &Status) {
-        let help = "Seconds by which a node's clock is ahead of the median clock, for nodes that reported lately.";
+        let help = "Seconds by which a node's clock is ahead of the median clock, for nodes that reported recently.";
         let mut family = page.family("catamaran_clock_ahead_seconds", Kind::Gauge, help);
         for (of, ahead_ms) in status.members.iter().filter_map(|of| Some((of, of.clock_ahead_ms?))) {
             let node = crate::peer::node_number(of.member.id).to_string();

@@ -20,12 +20,12 @@ use replica::{OpenError, Replica, ReplicaConfig, log};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-/// Why a replica is not open.
+/// Why a replica could not be opened.
 #[derive(Debug)]
 pub(super) enum NotOpened {
     /// Its log or checkpoint is damaged. Other members may have the damaged part.
     Damaged(Problem),
-    /// Anything else.
+    /// Any other reason.
     Failed(Problem),
 }
 
@@ -54,7 +54,7 @@ pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, NotO
         return Err(problem.into());
     }
     if disk.list().map_err(|error| failed(error.to_string()))?.is_empty() {
-        return Err(failed("the directory is empty, and this node has had data and has voted".into())
+        return Err(failed("the directory is empty, but this node has had data and has voted".into())
             .hint(GONE)
             .into());
     }
@@ -91,7 +91,7 @@ pub(super) fn open(config: &Config, identity: &Identity) -> Result<Replica, NotO
     })
 }
 
-/// Whether a part of the data is damaged or missing that another member may have.
+/// Whether the data is damaged or missing and another member may have the missing part.
 pub(crate) fn is_damage(error: &OpenError) -> bool {
     match error {
         OpenError::Log(log::OpenError::Damage(damage)) => !matches!(damage.what, Damage::Version(_) | Damage::Foreign),
@@ -138,12 +138,13 @@ const GONE: &str = "if its file system is not mounted, mount it. Otherwise remov
 const TOO_LARGE: &str = "nothing is damaged: keep the directory. Remove zones or records through the other nodes; then \
                          the node can be removed (`catamaran cluster remove`) and a new one join: it gets their state";
 
-/// What to do where an entry makes this software panic. Whoever left it out would hold another state than the others.
+/// Hint for an entry at which this software panics. A node that skipped it would have another state than the others.
 fn unappliable(index: u64) -> String {
     format!(
         "this is a bug: please report it with the panic above and the number {index}. Nothing is damaged: keep the \
-         directory. Start the node with software that has it mended; if the other nodes run, they have applied the \
-         entry, and the node can also be removed (`catamaran cluster remove`) and a new one join: it gets their state"
+         directory. Start the node with a version that fixes this. If the other nodes run, they have applied the \
+         entry. Then you can also remove the node (`catamaran cluster remove`) and join a new \
+         one, which gets their state"
     )
 }
 

@@ -58,7 +58,7 @@ impl Reload {
             }
         };
         new.zones.nodes_here = self.config.zones.nodes_here;
-        // The other settings keep their old values, so that each reload names them until the node restarts.
+        // The other settings keep their old values, so each reload lists them until the node restarts.
         let next = with_live(&self.config, &new);
         self.apply(&next, source.level);
         let (live, restart) = (changed_keys(&self.config, &next).join(", "), changed_keys(&next, &new).join(", "));

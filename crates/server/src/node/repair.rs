@@ -1,12 +1,12 @@
-//! A node whose log or checkpoint is damaged fetches the damaged parts from the other members, before it starts. No
-//! leader is needed: all nodes may be damaged, as long as not all lost the same part.
+//! A node with a damaged log or checkpoint fetches the damaged parts from the other members before it starts. No leader
+//! is needed. All nodes may be damaged, as long as they did not all lose the same part.
 //!
 //! ```text
 //!   damage at the start --> examine --> ask all members, again and again --> nothing is missing --> new log --> start
 //!                                   \-> all members answer, and none can help --> exit code 9
 //! ```
 //!
-//! Meanwhile the node answers no queries. It gives other members what is intact in its own log.
+//! Meanwhile the node answers no queries. It sends the intact parts of its own log to other members.
 
 use super::disk::{StartReads, Writer};
 use super::ending::BEYOND_REPAIR;
@@ -34,16 +34,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// How a repair ended.
+/// The outcome of a repair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Ended {
     /// The node can start.
     Repaired,
-    /// The node was told to stop.
+    /// The node was stopped.
     Stopped,
 }
 
-/// A repair under way.
+/// A repair in progress.
 struct Repair<'c> {
     config: &'c Config,
     identity: &'c Identity,
@@ -55,15 +55,15 @@ struct Repair<'c> {
     others: Vec<Member>,
 }
 
-/// What a round brought.
+/// The results of one round.
 #[derive(Default)]
 struct Round {
     is_better: bool,
-    /// Members that did not answer, and why.
+    /// Members that did not answer, and the reasons.
     silent: BTreeMap<NodeId, String>,
 }
 
-/// Repairs the data, or returns why that is impossible. `damaged` is the problem that ended the start.
+/// Repairs the data, or returns why that is impossible. `damaged` is the problem that stopped the start.
 pub(super) fn run(
     config: &Config,
     identity: &Identity,
@@ -73,7 +73,7 @@ pub(super) fn run(
 ) -> Result<Ended, Problem> {
     let mut repair = match Repair::new(config, identity) {
         Ok(repair) => repair,
-        // Not enough is left to build on.
+        // The intact part is not enough for a repair.
         Err(_) => return Err(damaged.hint(BEYOND_REPAIR)),
     };
     tracing::error!(why = damaged.why, "the node's data is damaged; it is being repaired");
@@ -128,7 +128,7 @@ impl<'c> Repair<'c> {
         damaged: &Problem,
     ) -> Result<Ended, Problem> {
         let (mut rounds, mut told) = (0, None::<Instant>);
-        // Members that answered since the last progress and could not help. They may have stopped meanwhile.
+        // Members that answered since the last progress and could not help. They may have been stopped meanwhile.
         let mut helpless = BTreeSet::new();
         let mut asked_all = Instant::now();
         loop {
@@ -136,15 +136,16 @@ impl<'c> Repair<'c> {
             if self.checkpoint.is_some() && wants.is_empty() {
                 return Ok(Ended::Repaired);
             }
-            // An answer costs a member a look at its whole log. So those that could not help are asked again rarely,
-            // unless there is nobody else to wait for.
+            // For each answer, a member reads its whole log. So members that could not help are rarely asked again,
+            // unless there is no other member to wait for.
             let waits = self.others.iter().any(|member| !helpless.contains(&member.id));
             let is_due = !waits || asked_all.elapsed() >= Duration::from_millis(REPAIR_TOLD_MS);
             if is_due {
                 asked_all = Instant::now();
             }
-            let asked = self.others.iter().filter(|member| is_due || !helpless.contains(&member.id)).cloned().collect();
-            let mut round = runtime.block_on(self.ask_all(asked, &wants));
+            let to_ask =
+                self.others.iter().filter(|member| is_due || !helpless.contains(&member.id)).cloned().collect();
+            let mut round = runtime.block_on(self.ask_all(to_ask, &wants));
             if round.is_better {
                 rounds = 0;
                 helpless.clear();
@@ -187,7 +188,7 @@ impl<'c> Repair<'c> {
         round
     }
 
-    /// Asks one member; says whether it helped.
+    /// Asks one member. Returns whether it helped.
     async fn ask(&mut self, member: &Member, wants: &[Ask]) -> io::Result<bool> {
         let (own, tls) = (self.config.raft_id(), &self.identity.tls);
         let mut session = Session::open(tls, &self.admission, own, member).await?;
@@ -216,7 +217,7 @@ impl<'c> Repair<'c> {
         Ok(is_better)
     }
 
-    /// Fetches the checkpoint of a member, and verifies all of it.
+    /// Fetches the checkpoint of a member and verifies all of it.
     async fn fetch_checkpoint(&self, session: &mut Session) -> io::Result<Option<CheckpointRef>> {
         let path = self.config.dir.join(REPAIR_FILE);
         if !session.checkpoint(&path).await? {
@@ -243,17 +244,17 @@ impl<'c> Repair<'c> {
         );
     }
 
-    /// All members answered, and none can help. Uncommitted entries at the end of the log may be on no other member.
-    /// Then the log ends before them.
+    /// Handles the case that all members answered and none can help. Uncommitted entries at the end of the log may be
+    /// on no other member. Then the log ends before them.
     fn give_up(&mut self, wants: &[Ask], damaged: &Problem) -> Result<(), Problem> {
-        // A node without other members would wait forever for a leader that has them.
+        // A node without other members would wait forever for a leader that has the entries.
         let can_go_on = self.checkpoint.is_some() && !self.others.is_empty();
         if can_go_on && wants.first().is_some_and(|ask| self.salvage.give_up(ask)) {
             return Ok(());
         }
         let missing = missing(self.checkpoint.is_some(), wants);
-        let nobody = if self.others.is_empty() { "there is no other node" } else { "no other node has that part" };
-        let why = format!("{}; {missing}, and {nobody}", damaged.why);
+        let others = if self.others.is_empty() { "there is no other node" } else { "no other node has that part" };
+        let why = format!("{}; {missing}, and {others}", damaged.why);
         let problem = Problem::new(Exit::Quarantined, &damaged.what, why).at(self.config.dir.display());
         Err(problem.hint(BEYOND_REPAIR))
     }
@@ -270,7 +271,7 @@ impl<'c> Repair<'c> {
         Ok(())
     }
 
-    /// The doubt must be on the disk before the log loses the record that it is about.
+    /// Stores the doubt. It must be on disk before the log loses the record that the doubt is about.
     fn note(&self, found: Doubt) -> io::Result<()> {
         let known = doubt::read(&self.config.dir)?.map(|written| written.doubt);
         let found = known.map_or(found, |known| known.and(found));
@@ -282,7 +283,7 @@ impl<'c> Repair<'c> {
 /// Writes a repaired log to the disk.
 ///
 /// # Errors
-/// When the disk does not give what it gave before, or takes no more.
+/// [`io::Error`]: the disk now returns other bytes than before, or cannot be written.
 fn write(dir: &Path, disk: &dyn DiskRead, salvage: &Salvage, checkpoint: CheckpointRef) -> io::Result<()> {
     let mut writer = Writer::new(dir, Arc::<DurationHistogram>::default());
     let mut rewrite = salvage.rewrite(disk, checkpoint).map_err(io::Error::other)?;

@@ -350,7 +350,7 @@ impl ReplicaThread {
             let applied = self.replica.brief_status().applied_index;
             tracing::warn!(
                 applied,
-                "this node hears no leader and answers with old data: its last changes before the restart cannot be \
+                "this node knows no leader and answers with old data: its last changes before the restart cannot be \
                  confirmed until most of the nodes run"
             );
         }

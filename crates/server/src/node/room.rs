@@ -1,9 +1,10 @@
-//! Room on the disk: which operations wait for room, and the reserve for a start on a full disk.
+//! Room on the disk: the operations that wait for room, and the reserve for a start on a full disk.
 //!
 //! An operation waits for room only if it can be repeated from its beginning. A create truncates the file and fills it
-//! again. A write repeats the same bytes at the same place, and no one relies on them yet. A failed sync still aborts
-//! the process, even for lack of room: the kernel may mark the pages as clean, and a second sync would report success
-//! for bytes that are on no disk. So blocks are allocated before they are written, and a sync needs no new ones.
+//! again. A write repeats the same bytes at the same offset, and no other code relies on them yet. A failed sync still
+//! aborts the process, even for lack of room. The kernel may mark the pages as clean, and a second sync would report
+//! success for bytes that are on no disk. So blocks are allocated before they are written, and a sync needs no new
+//! ones.
 
 use super::system;
 use crate::limits::RESERVE_BYTES;
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 /// Name of the reserve in the data directory.
 const RESERVE_FILE: &str = "reserve";
-/// The reserve is made if this many times its size is free: it must not fill the disk itself.
+/// The reserve is created only if this many times its size is free, so that it does not fill the disk itself.
 const FREE_TIMES_MIN: u64 = 3;
 
 /// Whether an operation failed because the disk or the quota has no room.
@@ -22,9 +23,9 @@ pub(super) fn is_no_room(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// Whether an operation that failed for lack of room can be repeated. A record that is written past the page cache is
-/// synced by the same call. It can be repeated all the same: its bytes come from this process and not from pages that
-/// the kernel may have dropped, so when the call succeeds, all of them are on the disk.
+/// Whether an operation that failed for lack of room can be repeated. A record that bypasses the page cache is written
+/// and synced by the same call. It can be repeated too: its bytes come from this process, not from pages that the
+/// kernel may have dropped. So all of them are on the disk once the call succeeds.
 pub(super) const fn may_repeat(op: &DiskOp) -> bool {
     match op {
         DiskOp::Create { .. } | DiskOp::Write { .. } | DiskOp::Zero { .. } => true,
@@ -33,19 +34,20 @@ pub(super) const fn may_repeat(op: &DiskOp) -> bool {
     }
 }
 
-/// Allocates blocks, so that a full disk shows here and not in a later sync. The size of the file stays the same.
+/// Allocates blocks, so that a full disk is detected here and not in a later sync. The file's size stays the same.
 pub(super) fn allocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     if bytes == 0 {
         return Ok(());
     }
     match system::allocate(file, offset, bytes) {
-        // Not every file system can. Then a write fails for lack of room, or a sync does, which aborts.
+        // Not every file system supports this. Then a write fails for lack of room, or a sync fails, which aborts the
+        // process.
         Err(error) if is_no_room(&error) => Err(error),
         _ => Ok(()),
     }
 }
 
-/// Allocates blocks for a write, as far as it extends the file.
+/// Allocates blocks for the part of a write that extends the file.
 pub(super) fn allocate_beyond_end(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     let (len, end) = (file.metadata()?.len(), offset + bytes);
     if end <= len { Ok(()) } else { allocate(file, offset.max(len), end - offset.max(len)) }
@@ -66,7 +68,7 @@ impl Reserve {
         self.is_made
     }
 
-    /// Makes the file if that leaves plenty of room for others.
+    /// Creates the file if that leaves plenty of room for other data.
     pub(super) fn make_if_room(&mut self) {
         let has_room = system::free_bytes(&self.dir).is_ok_and(|free| free >= FREE_TIMES_MIN * RESERVE_BYTES);
         if self.is_made || !has_room {
@@ -81,13 +83,13 @@ impl Reserve {
             tracing::warn!(%error, file = %path.display(), "cannot reserve room for a start on a full disk");
             let _ = std::fs::remove_file(&path);
         }
-        // A file system without allocation has no reserve. There is no use in trying again.
+        // A file system without allocation has no reserve, so retrying is useless.
         self.is_made = true;
     }
 }
 
-/// Before a start: gives up the reserve if there is little room. Unused segments of the log go too: the start would
-/// remove them anyway, but only after its first writes.
+/// Runs before a start: removes the reserve if there is little room. It also removes unused segments of the log. The
+/// start would remove them anyway, but only after its first writes.
 pub(super) fn make_room(dir: &Path) -> io::Result<()> {
     if system::free_bytes(dir)? >= RESERVE_BYTES {
         return Ok(());
@@ -102,7 +104,7 @@ pub(super) fn make_room(dir: &Path) -> io::Result<()> {
         }
     }
     let dir = dir.display();
-    tracing::warn!(%dir, is_given_up, "the disk is nearly full: the start removes the reserve, if there is one");
+    tracing::warn!(%dir, is_given_up, "the disk is nearly full: the reserve and unused log segments are now gone");
     Ok(())
 }
 
@@ -132,6 +134,6 @@ mod tests {
         assert_eq!(file.metadata().unwrap().len(), RESERVE_BYTES);
         assert!(std::os::unix::fs::MetadataExt::blocks(&file.metadata().unwrap()) * 512 >= RESERVE_BYTES);
         make_room(dir.path()).unwrap();
-        assert!(file.exists(), "this disk is not full");
+        assert!(file.exists(), "the reserve was removed although the disk is not full");
     }
 }

@@ -1,5 +1,5 @@
-//! Reads all of the node's log and checkpoints once a week, slowly, and compares them with their checksums. Damage that
-//! is found while the other nodes are intact is repaired by a restart of this node.
+//! Once a week, slowly reads all of the node's log and checkpoints, and compares them with their checksums. If damage
+//! is found while the other nodes are intact, a restart of this node repairs it.
 
 use super::disk::StartReads;
 use super::system::{forget_cached, give_way_to_all};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What the scrub found.
+/// The results of the scrub.
 #[derive(Default, Debug)]
 pub(crate) struct ScrubCounters {
     last_success_s: AtomicU64,
@@ -36,27 +36,27 @@ impl ScrubCounters {
     }
 }
 
-/// Reads the directory of a replica from time to time.
+/// Reads the directory of a replica at intervals.
 pub(super) struct Scrub {
     pub(super) dir: PathBuf,
     pub(super) interval: Duration,
-    /// Delay of this node, so that the nodes of a cluster do not scrub at the same time.
+    /// Determines the delay of this node, so that the nodes of a cluster do not scrub at the same time.
     pub(super) seed: u64,
     pub(super) counters: Arc<ScrubCounters>,
     pub(super) stop: Stop,
 }
 
 impl Scrub {
-    /// Works until told to stop.
+    /// Runs until it is stopped.
     pub(super) fn run(self) {
         give_way_to_all();
         let last_s = self.read_last();
         self.counters.last_success_s.store(last_s, Relaxed);
         let jitter_s = self.seed % (self.interval.as_secs() / SCRUB_JITTER_SHARE).max(1);
-        // A node without a scrub so far has its first soon.
+        // A node without any scrub so far soon starts its first.
         let mut due_s = if last_s == 0 { now_s() } else { last_s + self.interval.as_secs() }.saturating_add(jitter_s);
         while !self.stop.is_ordered() {
-            // A clock that was set back does not put it off for longer than the interval.
+            // A clock that was set back delays the scrub by at most the interval.
             due_s = due_s.min(now_s() + self.interval.as_secs() + jitter_s);
             if now_s() < due_s {
                 self.stop.wait(Duration::from_millis(SCRUB_LOOK_MS));
@@ -68,7 +68,7 @@ impl Scrub {
                 if let Err(error) =
                     write_atomic(&scrubbed_of(&self.dir), now_s().to_string().as_bytes(), Readers::Owner)
                 {
-                    tracing::warn!(%error, "cannot note that log and checkpoints were read (data.scrubbed)");
+                    tracing::warn!(%error, "cannot save the time of the scrub (data.scrubbed)");
                 }
             }
         }
@@ -94,16 +94,16 @@ impl Scrub {
                 );
             }
             damaged += found.len() as u64;
-            // The metric falls only after a whole scrub.
+            // The metric decreases only after a complete scrub.
             self.counters.damaged.fetch_max(damaged, Relaxed);
         }
         let read_bytes = self.counters.read_bytes.load(Relaxed);
         self.counters.damaged.store(damaged, Relaxed);
-        tracing::info!(read_bytes, damaged, "log and checkpoints were read");
+        tracing::info!(read_bytes, damaged, "read the log and checkpoints");
         damaged == 0
     }
 
-    /// Damage in a file that is still there a while later: the file may have been written or recycled meanwhile.
+    /// Damage that is found twice, with a pause between. The file may have been written or recycled meanwhile.
     fn look(&self, disk: &SlowReads<'_>, file: &str) -> Vec<String> {
         let first = found(check_file(disk, file));
         if first.is_empty() {
@@ -115,15 +115,15 @@ impl Scrub {
     }
 
     fn read_last(&self) -> u64 {
-        let octets = read_bounded(&scrubbed_of(&self.dir), SCRUBBED_BYTES_MAX).unwrap_or_default();
-        String::from_utf8_lossy(&octets).trim().parse().unwrap_or(0)
+        let bytes = read_bounded(&scrubbed_of(&self.dir), SCRUBBED_BYTES_MAX).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).trim().parse().unwrap_or(0)
     }
 }
 
 fn found(checked: Result<Vec<Finding>, DiskError>) -> Vec<String> {
     match checked {
         Ok(found) => found.iter().map(ToString::to_string).collect(),
-        // A checkpoint or a segment that nobody needs any more.
+        // This checkpoint or segment was removed because it is no longer needed.
         Err(DiskError::Missing { .. }) => Vec::new(),
         Err(error) => vec![error.to_string()],
     }
@@ -133,7 +133,7 @@ fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// Reads from the disk, not from memory, and not faster than allowed.
+/// Reads from the disk and not from memory, at a limited rate.
 struct SlowReads<'s> {
     inner: StartReads,
     scrub: &'s Scrub,
@@ -151,10 +151,10 @@ impl DiskRead for SlowReads<'_> {
         if let Ok(opened) = File::open(Path::new(&self.scrub.dir).join(file)) {
             forget_cached(&opened, offset, len);
         }
-        let octets = self.inner.read(file, offset, len)?;
-        self.scrub.counters.read_bytes.fetch_add(octets.len() as u64, Relaxed);
-        let pause_us = octets.len() as u64 * 1_000_000 / SCRUB_BYTES_PER_SECOND;
+        let bytes = self.inner.read(file, offset, len)?;
+        self.scrub.counters.read_bytes.fetch_add(bytes.len() as u64, Relaxed);
+        let pause_us = bytes.len() as u64 * 1_000_000 / SCRUB_BYTES_PER_SECOND;
         self.scrub.stop.wait(Duration::from_micros(pause_us));
-        Ok(octets)
+        Ok(bytes)
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct Sockets {
     pub(super) api: TcpListener,
     /// The node does without where it cannot be made.
     pub(super) api_local: Option<UnixListener>,
-    /// Events of the kernel; the node does without where there are none.
+    /// Kernel events; `None` if the system has none.
     pub(super) generation: Option<File>,
 }
 

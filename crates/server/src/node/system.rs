@@ -1,5 +1,5 @@
-//! What a node asks of the system that std has no name for: a clock that counts sleep, an end at once, the limit on
-//! open files, the precedence of a thread, room on a disk, and what a socket has dropped.
+//! System calls of a node that std does not offer: a clock that counts sleep, an immediate exit, the limit on open
+//! files, thread priority, room on a disk, and the number of datagrams that a socket dropped.
 #![expect(unsafe_code, reason = "plain system calls; each block argues its safety")]
 
 use crate::limits::BULK_NICE_STEP;
@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The group of events that the kernel itself sends; those of udev are another.
+/// The group of events that the kernel itself sends. The events of udev are in another group.
 const KERNEL_EVENTS: u32 = 1;
 
 /// What the clocks say now.
@@ -32,7 +32,7 @@ pub(crate) fn boot_ms() -> u64 {
     time.tv_sec as u64 * 1_000 + time.tv_nsec as u64 / 1_000_000
 }
 
-/// A socket that gets each event that the kernel sends to user space (kobject_uevent), one event a read.
+/// Opens a socket that receives the events that the kernel sends to user space (kobject_uevent), one event per read.
 pub(crate) fn uevent_socket() -> io::Result<File> {
     // SAFETY: the call takes numbers and gives a new descriptor, or -1.
     let socket =
@@ -40,7 +40,7 @@ pub(crate) fn uevent_socket() -> io::Result<File> {
     if socket < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor is open, and nobody else has it.
+    // SAFETY: the descriptor is open, and no other code owns it.
     let socket = unsafe { File::from_raw_fd(socket) };
     // SAFETY: all bytes of a sockaddr_nl may be zero.
     let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
@@ -85,10 +85,10 @@ pub(crate) fn raise_file_limit() -> u64 {
     if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) } == 0 { limit.rlim_cur } else { before }
 }
 
-/// Lets the kernel drop what it has of a file in memory, so that the next read is of the disk.
+/// Lets the kernel drop its cached pages of a file, so that the next read comes from the disk.
 pub(crate) fn forget_cached(file: &std::fs::File, offset: u64, len: usize) {
     let (offset, len) = (i64::try_from(offset).unwrap_or(0), i64::try_from(len).unwrap_or(0));
-    // SAFETY: the call has no pointers. Where it fails, the read is of memory.
+    // SAFETY: the call has no pointers. If it fails, the read comes from memory.
     let _ = unsafe { libc::posix_fadvise(file.as_raw_fd(), offset, len, libc::POSIX_FADV_DONTNEED) };
 }
 
@@ -147,10 +147,10 @@ pub(crate) fn dropped_datagrams(socket: BorrowedFd<'_>) -> io::Result<u32> {
     }
 }
 
-/// Allocates blocks for a part of a file, whose size stays as it is.
+/// Allocates blocks for a part of a file. The file's size stays the same.
 ///
 /// # Errors
-/// When the disk is full, or the file system cannot.
+/// [`io::Error`]: the disk is full, or the file system does not support this.
 pub(crate) fn allocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     let (Ok(offset), Ok(bytes)) = (i64::try_from(offset), i64::try_from(bytes)) else {
         return Err(io::ErrorKind::InvalidInput.into());

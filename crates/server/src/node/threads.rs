@@ -81,7 +81,7 @@ pub(super) fn writers(
     Ok((disks, audit, writers))
 }
 
-/// Starts the thread that looks for damage on the disk, unless the configuration has it off.
+/// Starts the thread that searches the disk for damage, unless the configuration disables it.
 pub(super) fn scrub(
     config: &Config,
     identity: &Identity,
@@ -169,7 +169,7 @@ pub(super) fn udp(sockets: Vec<Vec<BatchSocket>>, workers: Vec<Worker>, stop: &S
     Ok(())
 }
 
-/// Looks whether the machine was put back to a snapshot.
+/// Starts the thread that detects that the machine was reset to a snapshot.
 fn watch_generation(socket: Option<File>, handle: &ReplicaHandle) -> Result<(), Problem> {
     let Some(socket) = socket else { return Ok(()) };
     let handle = handle.clone();

@@ -46,7 +46,7 @@ pub(crate) struct Acceptor<E> {
     admission: Admission,
     /// Lets nodes join, and gives members data keys.
     desks: Option<(JoinDesk, KeyDesk)>,
-    /// Gives members parts of the log and the checkpoint.
+    /// Sends parts of the log and the checkpoint to members.
     repairs: Option<RepairDesk>,
     runtimes: LaneRuntimes,
     /// Inbound budgets of the three lanes: a checkpoint on its way never holds up a heartbeat.

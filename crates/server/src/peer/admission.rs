@@ -82,7 +82,7 @@ impl Admission {
         if membership.is_member(id) || is_first() { Ok(()) } else { Err(Refusal::Unknown) }
     }
 
-    /// Whether the key of this identity is pinned for the member. A certificate of the authority is not enough.
+    /// Whether the key of this identity is pinned for the member. A certificate of the cluster's CA is not enough.
     pub(super) fn is_pinned(&self, id: NodeId, identity: &PeerIdentity) -> bool {
         self.trust.borrow().pins.get(&id).is_some_and(|pins| pins.contains(&identity.pin))
     }

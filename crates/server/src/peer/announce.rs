@@ -61,7 +61,7 @@ pub(super) async fn serve(
     let announcement: Announcement = read(stream).await?;
     let result = match admission.check(announcement.from, identity) {
         Ok(()) => {
-            // Membership is checked first, so that a removed member takes no place.
+            // Membership is checked first, so that a removed member uses up no permit.
             let _place = questions.acquire().await.map_err(io::Error::other)?;
             dial_back(&announcement, tls, admission).await
         }

@@ -35,7 +35,7 @@ struct KeyRequest {
 pub(crate) struct KeyDesk {
     pub(crate) handle: ReplicaHandle,
     pub(crate) data_key_file: DataKeyFile,
-    /// Where log and checkpoints are.
+    /// The directory of the log and the checkpoints.
     pub(crate) data_dir: std::path::PathBuf,
 }
 

@@ -42,7 +42,7 @@ pub(crate) enum Greeting {
     Announce,
     /// A member asks for parts of a log or checkpoint.
     Repair,
-    /// Another cluster, which was made from a member, says that it replaces this one.
+    /// Another cluster was made from a member of this cluster and announces that it replaces this cluster.
     Supersede,
 }
 

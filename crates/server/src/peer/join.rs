@@ -130,7 +130,7 @@ pub(crate) struct JoinDesk {
     pub(crate) cluster_id: [u8; 16],
     pub(crate) data_key_file: DataKeyFile,
     pub(crate) api_token: ApiToken,
-    /// This node, which ends when another cluster takes the place of this one.
+    /// This node, which exits when another cluster replaces its cluster.
     pub(crate) node: SupersededNode,
 }
 

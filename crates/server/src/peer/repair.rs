@@ -1,4 +1,4 @@
-//! Parts of a damaged log or checkpoint, from member to member.
+//! Sends parts of a damaged log or checkpoint from member to member.
 //!
 //! ```text
 //!   asker:   "catamaran-peer\0\x01"  0xFB  length(4)  RepairRequest (JSON)
@@ -9,8 +9,8 @@
 //!                                 ( length(4)  a part of the file )*
 //! ```
 //!
-//! Running nodes answer, and so do nodes that are being repaired: each sends what is intact on its disk. Builds that do
-//! not know the lane close the connection.
+//! Running nodes answer, and so do nodes under repair: each sends the intact data on its disk. Older software closes
+//! the connection.
 
 use super::admission::Admission;
 use super::frame::{Greeting, Hello, append, read_len};
@@ -42,7 +42,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-/// The byte in the place of a lane that asks for parts of a log.
+/// The lane byte of a connection that asks for parts of a log.
 pub(super) const REPAIR_LANE: u8 = 0xFB;
 const KIND_ENTRIES: u8 = 1;
 const KIND_CHECKPOINT: u8 = 2;
@@ -57,7 +57,7 @@ struct RepairRequest {
 #[derive(Clone)]
 pub(crate) struct RepairDesk {
     dir: PathBuf,
-    /// An examination reads the whole log.
+    /// Limits the sessions, because each one reads the whole log.
     sessions: Arc<Semaphore>,
 }
 
@@ -66,7 +66,7 @@ impl RepairDesk {
         Self { dir: dir.to_owned(), sessions: Arc::new(Semaphore::new(REPAIR_SESSIONS_MAX)) }
     }
 
-    /// Answers one member, which showed `identity`.
+    /// Answers one member, whose TLS identity is `identity`.
     pub(super) async fn serve(
         &self,
         stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
@@ -75,7 +75,7 @@ impl RepairDesk {
     ) -> io::Result<()> {
         let limit = Duration::from_millis(PEER_HANDSHAKE_MS);
         let request: RepairRequest = timeout(limit, read(stream)).await??;
-        // Membership is checked first, so that a stranger takes no place.
+        // Membership is checked first, so that another process cannot use up a session.
         let place = match admission.check(request.from, identity) {
             Err(refusal) => Err(refusal.to_string()),
             Ok(()) => self.sessions.try_acquire().map_err(|_| "it is busy answering other nodes".to_owned()),
@@ -113,7 +113,7 @@ impl RepairDesk {
 
     async fn send_checkpoint(&self, stream: &mut (impl AsyncWrite + Unpin), salvage: &Salvage) -> io::Result<()> {
         let path = self.dir.join(checkpoint_file(&salvage.checkpoint()));
-        // An open file stays whole, also when a newer checkpoint takes its place.
+        // An open file stays complete, even after a newer checkpoint replaces it.
         let Ok(file) = File::open(path) else { return write_frame(stream, &[0; 8]).await };
         let bytes = file.metadata()?.len();
         let file = Arc::new(file);
@@ -132,7 +132,7 @@ impl RepairDesk {
     }
 }
 
-/// Serves nothing but parts of logs and checkpoints, until it is dropped: a node that is being repaired.
+/// Serves only parts of logs and checkpoints, until the future is dropped. A node under repair runs this.
 pub(crate) async fn listen(listener: TcpListener, tls: Arc<CurrentTls>, admission: Admission, desk: RepairDesk) {
     let pending = Pending::default();
     loop {
@@ -171,7 +171,7 @@ async fn greet(
         (Greeting::Repair, Some(identity)) => {
             let (desk, admission) = (desk.clone(), admission.clone());
             drop(place);
-            // A task of its own: the one that had the place is ended when the place is needed.
+            // This is a separate task, because the task of the connection is ended when its place is needed.
             let serve = async move { desk.serve(&mut stream, &admission, &identity).await };
             tokio::spawn(serve).await.map_err(io::Error::other)?
         }
@@ -188,7 +188,7 @@ impl Session {
     /// Connects to a member.
     ///
     /// # Errors
-    /// When it cannot be reached, hangs up or refuses.
+    /// [`io::Error`]: the member cannot be reached, closes the connection or refuses.
     pub(crate) async fn open(
         tls: &CurrentTls,
         admission: &Admission,
@@ -209,7 +209,7 @@ impl Session {
     /// Asks for entries.
     ///
     /// # Errors
-    /// When the connection ends, or the answer cannot be read.
+    /// [`io::Error`]: the connection ended, or the answer cannot be read.
     pub(crate) async fn entries(&mut self, ask: &Ask) -> io::Result<Answer> {
         let mut question = vec![KIND_ENTRIES];
         question.extend(ask.encode());
@@ -218,10 +218,10 @@ impl Session {
         Answer::decode(&answer, ask.first).map_err(|_| io::ErrorKind::InvalidData.into())
     }
 
-    /// Fetches the member's checkpoint into a file; says whether it has one.
+    /// Fetches the member's checkpoint into a file. Returns whether the member has one.
     ///
     /// # Errors
-    /// When the connection ends, or the file cannot be written.
+    /// [`io::Error`]: the connection ended, or the file cannot be written.
     pub(crate) async fn checkpoint(&mut self, path: &Path) -> io::Result<bool> {
         write_frame(&mut self.stream, &[KIND_CHECKPOINT]).await?;
         let bytes = self.frame().await?.try_into().map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
@@ -253,8 +253,8 @@ async fn read_frame(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Ve
 }
 
 async fn write_frame(to: &mut (impl AsyncWrite + Unpin), frame: &[u8]) -> io::Result<()> {
-    let mut octets = Vec::with_capacity(frame.len() + 4);
-    append(frame, &mut octets);
-    to.write_all(&octets).await?;
+    let mut bytes = Vec::with_capacity(frame.len() + 4);
+    append(frame, &mut bytes);
+    to.write_all(&bytes).await?;
     to.flush().await
 }

@@ -1,13 +1,13 @@
-//! `cluster recover` makes a new cluster that takes the place of an old one. The nodes of the old one may come back, be
-//! a majority again, and acknowledge updates under the same keys. So the node of the new cluster tells all members of
-//! the old one, again and again, that their cluster is superseded. It shows the certificate and the key of the old
-//! member that it was made from.
+//! `cluster recover` makes a new cluster that replaces an old one. The nodes of the old one may come back, form a
+//! majority again, and acknowledge updates under the same keys. So the node of the new cluster repeatedly notifies all
+//! members of the old one that their cluster is superseded. It uses the certificate and the key of the old member that
+//! it was made from.
 //!
 //! ```text
 //!   new node:  "catamaran-peer\0\x01"  0xFA  length(4)  Superseded (JSON)
 //!   old node:  length(4)  Result<(), reason> (JSON)
 //! ```
-//! The old node accepts the message of a member whose key its state pins, as for a removal. It writes `data.superseded`
+//! The old node accepts the message only from a member whose key is pinned in its state. It writes `data.superseded`
 //! and exits with 7. Older software closes the connection at the byte 0xFA.
 
 use super::admission::Admission;
@@ -30,7 +30,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::server::TlsStream;
 
-/// The byte in the place of a lane that says that the cluster is superseded.
+/// The lane byte of a connection that announces a superseded cluster.
 pub(super) const SUPERSEDE_LANE: u8 = 0xFA;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -41,7 +41,7 @@ struct Superseded {
     by: String,
 }
 
-/// The old cluster, as `recover` leaves it to the new node.
+/// The old cluster, in the file that `recover` leaves for the new node.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct OldCluster {
     /// The raft id of the member that the new cluster was made from.
@@ -65,7 +65,7 @@ impl From<Member> for OldMember {
     }
 }
 
-/// The node that ends when its cluster is superseded.
+/// The node that exits when its cluster is superseded.
 #[derive(Clone, Debug)]
 pub(crate) struct SupersededNode {
     pub(crate) id: u32,
@@ -84,7 +84,7 @@ impl SupersededNode {
         let is_id = by.len() <= SUPERSEDED_TEXT_BYTES_MAX && by.bytes().all(|byte| byte.is_ascii_hexdigit());
         let result = match admission.check(from, identity) {
             _ if !is_id => Err("the id of the new cluster is not valid".to_owned()),
-            // A removed member may hold the authority's key.
+            // A removed member may have the CA's key.
             Ok(()) if !admission.is_pinned(from, identity) => Err("the key of the node is not pinned".to_owned()),
             Ok(()) => Ok(()),
             Err(refusal) => Err(refusal.to_string()),
@@ -96,15 +96,15 @@ impl SupersededNode {
         if let Err(error) = mark(&self.data, &why) {
             tracing::error!(%error, "cannot write data.superseded: do not start this node again");
         }
-        let told = write(stream, &result).await.and(stream.shutdown().await);
-        if let Err(error) = told {
+        let sent = write(stream, &result).await.and(stream.shutdown().await);
+        if let Err(error) = sent {
             tracing::debug!(%error, "the new cluster did not get the answer; it will repeat the message");
         }
         log::exit_at_once(Exit::Removed, problem(self.id, &self.data, &why))
     }
 }
 
-/// Writes `data.superseded`: no node starts with this data.
+/// Writes `data.superseded`. No node starts with this data afterwards.
 pub(crate) fn mark(data: &Path, why: &str) -> io::Result<()> {
     write_atomic(&superseded_of(data), format!("{why}\n").as_bytes(), Readers::Owner)
 }
@@ -112,7 +112,7 @@ pub(crate) fn mark(data: &Path, why: &str) -> io::Result<()> {
 /// Why a node with this data must not start, if its cluster is superseded.
 ///
 /// # Errors
-/// If the file is there and cannot be read.
+/// [`io::Error`]: the file exists but cannot be read.
 pub(crate) fn found_mark(node: u32, data: &Path) -> io::Result<Option<Problem>> {
     match read_bounded(&superseded_of(data), SMALL_FILE_BYTES_MAX) {
         Ok(why) => Ok(Some(problem(node, data, String::from_utf8_lossy(&why).trim()))),
@@ -139,7 +139,7 @@ pub(crate) fn leave(data: &Path, old: &OldCluster, files: &PeerFiles) -> io::Res
     for (from, to) in [(&files.ca, &left.ca), (&files.cert, &left.cert), (&files.key, &left.key)] {
         write_atomic(to, &read_bounded(from, SMALL_FILE_BYTES_MAX)?, Readers::Owner)?;
     }
-    // This comes last: a node that finds it finds the others too.
+    // This file is written last: if it exists, the others exist too.
     write_atomic(&dir.join("members.json"), &serde_json::to_vec_pretty(old)?, Readers::Owner)
 }
 
@@ -147,11 +147,11 @@ fn files_in(dir: &Path) -> PeerFiles {
     PeerFiles { ca: dir.join("ca.pem"), cert: dir.join("node.pem"), key: dir.join("node.key") }
 }
 
-/// Tells the members of an old cluster.
+/// Notifies the members of an old cluster.
 pub(crate) struct Superseder {
     old: OldCluster,
     tls: PeerTls,
-    /// Where this node listens for its own peers: a member of the old cluster is not there.
+    /// The address where this node listens for its own peers. A member of the old cluster cannot be at this address.
     own: String,
 }
 
@@ -168,21 +168,21 @@ impl Superseder {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => {
                 let dir = dir.display();
-                tracing::warn!(%error, %dir, "cannot tell the nodes of the old cluster that it is superseded");
+                tracing::warn!(%error, %dir, "cannot notify the nodes of the old cluster that it is superseded");
                 None
             }
         }
     }
 
-    /// Tells all of them, again and again: any of them may come back at any time.
+    /// Notifies all of them repeatedly, because any of them may start at any time.
     pub(crate) async fn run(self) {
         loop {
             for member in self.old.members.iter().filter(|member| member.address != self.own) {
                 let limit = Duration::from_millis(PEER_DIAL_BACK_MS);
-                let told = tokio::time::timeout(limit, self.tell(member)).await;
+                let answer = tokio::time::timeout(limit, self.tell(member)).await;
                 let (node, address) = (node_number(member.id), &member.address);
-                match told.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
-                    Ok(Ok(())) => tracing::warn!(node, address, "a node of the old cluster was running; it now exits"),
+                match answer.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+                    Ok(Ok(())) => tracing::warn!(node, address, "a running node of the old cluster now exits"),
                     Ok(Err(why)) => tracing::warn!(node, address, why, "a node of the old cluster keeps running"),
                     Err(error) => tracing::debug!(node, address, %error, "cannot reach a node of the old cluster"),
                 }

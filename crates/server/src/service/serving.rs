@@ -33,7 +33,7 @@ impl ServingState {
         self.is_listening.store(true, Ordering::Release);
     }
 
-    /// What the API reports: [`Serving::No`] until the sockets for clients are open.
+    /// The state that the API reports: [`Serving::No`] until the sockets for clients are open.
     pub(crate) fn reported(&self) -> Serving {
         if self.is_listening.load(Ordering::Acquire) { self.get() } else { Serving::No }
     }

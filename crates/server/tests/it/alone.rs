@@ -8,7 +8,7 @@ use std::time::Instant;
 
 /// Updates that each node acknowledges before all are killed.
 const UPDATES: usize = 20;
-/// How often all nodes are killed at most.
+/// Maximum number of times that all nodes are killed.
 const KILLS: usize = 10;
 
 /// Kills all nodes while each acknowledges updates. Returns the leader, and the names that were added.
@@ -27,7 +27,7 @@ fn kill_under_load(cluster: &Cluster, nodes: &mut Nodes, kill: usize) -> (u64, V
 fn a_node_that_was_killed_under_load_answers_alone_and_says_that_it_is_stale() {
     let (cluster, mut nodes) = cluster_of_nodes("alone");
     let (socket, mut names) = (socket(), Vec::new());
-    // A node that was killed at a moment when its log showed all that it had applied does not count.
+    // Repeat if a node's log showed everything that it had applied when it was killed.
     let (leader, start) = (0..KILLS)
         .find_map(|kill| {
             let (leader, acknowledged) = kill_under_load(&cluster, &mut nodes, kill);
@@ -36,7 +36,7 @@ fn a_node_that_was_killed_under_load_answers_alone_and_says_that_it_is_stale() {
             let start = Instant::now();
             wait_for("an answer", || is_there(&socket, cluster.dns(leader), "www.example.test.").then_some(()));
             println!("node {leader} answers alone after {:?}", start.elapsed());
-            if said(&cluster, leader).contains("hears no leader and answers with old data") {
+            if said(&cluster, leader).contains("knows no leader and answers with old data") {
                 return Some((leader, start));
             }
             cluster.ids().filter(|&id| id != leader).for_each(|id| nodes.start(&cluster, id));

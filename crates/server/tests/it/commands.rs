@@ -338,7 +338,8 @@ fn limits_of_a_zone_hold_for_files_and_for_updates_with_any_key() {
     set(&["--records-max", "5"]);
     assert_eq!(more("b.zone.test.", 60, 1), refused);
     set(&["--records-max", "0"]);
-    // A different name: the same message within a second would be a retransmission, and get the previous answer.
+    // This is a different name, because the same message within a second is a retransmission and gets the previous
+    // response.
     assert_eq!(more("d.zone.test.", 60, 1), done);
     assert_eq!(more("c.zone.test.", 60, 3), refused, "the other limits stay");
 }

@@ -1,4 +1,4 @@
-//! Disks that damage what is stored: nodes fetch the damaged parts from each other.
+//! Disks that damage stored data: nodes fetch the damaged parts from each other.
 
 use crate::support::cluster::{CATAMARAN, Cluster, PATIENCE, wait_for};
 use crate::support::dns::{Transport, exchange};
@@ -12,7 +12,7 @@ use std::process::{Command, Output, Stdio};
 
 const SECTOR_BYTES: usize = 512;
 
-/// The files of a node whose names begin so, in order.
+/// Returns the files of a node whose names have this prefix, in order.
 fn files(cluster: &Cluster, id: u64, prefix: &str) -> Vec<PathBuf> {
     let files = std::fs::read_dir(data(cluster, id)).unwrap().map(|file| file.unwrap().path());
     let mut files: Vec<PathBuf> =
@@ -30,7 +30,7 @@ fn flip(path: &PathBuf, offset: usize) {
     file.sync_all().unwrap();
 }
 
-/// Where the records with entries begin in the newest segment of a node, and how many sectors each has.
+/// Returns the newest segment of a node, with the offset and the number of sectors of each record with entries.
 fn records(cluster: &Cluster, id: u64) -> (PathBuf, Vec<(usize, usize)>) {
     let path = files(cluster, id, "log-").pop().unwrap();
     let bytes = std::fs::read(&path).unwrap();
@@ -42,7 +42,7 @@ fn records(cluster: &Cluster, id: u64) -> (PathBuf, Vec<(usize, usize)>) {
     (path, found.collect())
 }
 
-/// Updates that are acknowledged.
+/// Sends updates and waits until each is acknowledged.
 fn acknowledge(cluster: &Cluster, nodes: &Nodes, names: std::ops::Range<u32>) -> Vec<String> {
     let leader = nodes.leader(cluster);
     let update = |number: u32| {
@@ -64,13 +64,13 @@ fn damage(cluster: &Cluster, nodes: &mut Nodes, ids: &[u64], damage: impl Fn(u64
     cluster.ids().for_each(|id| nodes.start_heard(cluster, id));
 }
 
-/// Damages a record with entries that is so far from the end, in its header or its body.
+/// Damages the header or the body of a record with entries. `from_end` counts such records from the end of the log.
 fn damage_record(cluster: &Cluster, id: u64, from_end: usize, is_header: bool) {
     let (path, records) = records(cluster, id);
     let large: Vec<_> = records.iter().filter(|(_, sectors)| *sectors > 1).collect();
     let (offset, sectors) = large[large.len() - 1 - from_end];
     if is_header {
-        // Two bits: one would be put right from what is around it.
+        // Flips two bits, because a single one would be corrected from the surrounding data.
         flip(&path, offset + 9);
         flip(&path, offset + 70);
     } else {
@@ -82,7 +82,7 @@ fn assert_repaired(cluster: &Cluster, nodes: &mut Nodes, damaged: &[u64], owners
     cluster.settle();
     for id in damaged {
         assert!(nodes.has_ended(*id).is_none(), "{}", said(cluster, *id));
-        wait_for("the node to say that it was repaired", || {
+        wait_for("the node to report its repair", || {
             said(cluster, *id).contains("the node's data is repaired").then_some(())
         });
     }
@@ -100,7 +100,7 @@ fn bits_flipped_at_different_places_on_two_and_on_all_nodes_lose_nothing() {
     damage(&cluster, &mut nodes, &[1, 2, 3], |id| damage_record(&cluster, id, id as usize - 1, id == 2));
     assert_repaired(&cluster, &mut nodes, &[1, 2, 3], &owners);
 
-    // Nothing is left behind, and the repaired logs start as any other.
+    // No temporary files are left, and the repaired logs start like any other.
     owners.extend(acknowledge(&cluster, &nodes, 24..26));
     damage(&cluster, &mut nodes, &[], |_| {});
     cluster.settle();
@@ -117,7 +117,7 @@ fn bits_flipped_at_different_places_on_two_and_on_all_nodes_lose_nothing() {
 fn a_damaged_checkpoint_is_fetched_from_a_node_that_has_an_intact_one() {
     let (cluster, mut nodes) = cluster_of_nodes("flipped-checkpoints");
     let owners = acknowledge(&cluster, &nodes, 0..6);
-    // Header, and the middle of a block; one log is damaged too.
+    // The header and the middle of a block. One log is damaged too.
     damage(&cluster, &mut nodes, &[1, 2, 3], |id| match id {
         1 => flip(&files(&cluster, id, "checkpoint-")[0], 20),
         2 => flip(&files(&cluster, id, "checkpoint-")[0], 4096 + 100),
@@ -126,7 +126,7 @@ fn a_damaged_checkpoint_is_fetched_from_a_node_that_has_an_intact_one() {
     assert_repaired(&cluster, &mut nodes, &[1, 2, 3], &owners);
 }
 
-/// The first entry of a record, and how many it has.
+/// Returns the first entry of a record and the number of its entries.
 fn entries_at(path: &PathBuf, offset: usize) -> (u64, u64) {
     let bytes = std::fs::read(path).unwrap();
     let number =
@@ -161,9 +161,11 @@ fn a_part_that_all_nodes_lost_ends_them_and_what_comes_before_it_can_be_recovere
         let (offset, _) = all.iter().find(|(offset, _)| has(*offset)).unwrap();
         flip(&path, offset + SECTOR_BYTES + 300);
     }
-    // While a node that may help is away, the others wait for it.
+    // While a node that may help is down, the others wait for it.
     [1, 2].into_iter().for_each(|id| nodes.start_heard(&cluster, id));
-    wait_for("node 1 to say whom it waits for", || said(&cluster, 1).contains("waits for other nodes").then_some(()));
+    wait_for("node 1 to name the nodes it waits for", || {
+        said(&cluster, 1).contains("waits for other nodes").then_some(())
+    });
     assert!(said(&cluster, 1).contains(&format!("entries {entry} to ")), "{}", said(&cluster, 1));
     let health = http::get(cluster.api(1), "/healthz").unwrap();
     assert_eq!((health.status, health.text().contains("repairing")), (503, true), "{}", health.text());

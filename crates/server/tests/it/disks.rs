@@ -126,7 +126,7 @@ fn a_flipped_bit_in_the_log_is_named_and_repaired_from_the_others() {
     nodes.start_heard(&cluster, 2);
     wait_for("the damage to be named", || {
         let said = said(&cluster, 2);
-        (said.contains(&format!("{file}: ")) && said.contains("octet ")).then_some(())
+        (said.contains(&format!("{file}: ")) && said.contains("byte ")).then_some(())
     });
     [1, 3].into_iter().for_each(|id| nodes.start(&cluster, id));
     wait_for("the repair", || said(&cluster, 2).contains("the node's data is repaired").then_some(()));

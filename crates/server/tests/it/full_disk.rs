@@ -1,4 +1,4 @@
-//! Full disks: nodes go on answering queries, answer SERVFAIL to updates, and take them again when there is room.
+//! Full disks: nodes keep answering queries, refuse updates with SERVFAIL, and accept them again once there is room.
 
 use crate::support::cluster::{Cluster, PATIENCE, wait_for};
 use crate::support::dns::{Transport, exchange};
@@ -19,9 +19,9 @@ use wire::builder::MessageBuilder;
 
 const NOERROR: u8 = 0;
 const SERVFAIL: u8 = 2;
-/// How long a client waits for the outcome of an update: longer than a node does.
+/// How long a client waits for the outcome of an update. This is longer than a node's own limit.
 const UPDATE_WAIT: Duration = Duration::from_secs(10);
-/// Large updates that fill the log for certain: two segments of 16 MiB.
+/// Number of large updates that certainly fill the log: two segments of 16 MiB.
 const LARGE_UPDATES_MAX: usize = 1_000;
 /// The promise is 5 s. The test allows more, because the machine may be busy.
 const RESUME_MAX: Duration = Duration::from_secs(15);
@@ -48,7 +48,7 @@ fn filler(cluster: &Cluster, id: u64) -> PathBuf {
     cluster.dir.join(format!("node-{id}/filler"))
 }
 
-/// Takes all room that the disk of a node has.
+/// Fills the disk of a node completely.
 fn fill(cluster: &Cluster, id: u64) {
     let mut file = File::options().create(true).append(true).open(filler(cluster, id)).unwrap();
     for block in [1 << 20, 4_096, 512] {
@@ -61,14 +61,14 @@ fn make_room(cluster: &Cluster, id: u64) {
     std::fs::remove_file(filler(cluster, id)).unwrap();
 }
 
-/// What a client hears that asks for one name.
+/// Queries one name. Returns the RCODE of the response.
 fn query(cluster: &Cluster, id: u64, wait: Duration) -> Option<u8> {
     let query = MessageBuilder::query(7, name("example.test.").as_ref(), Rtype::SOA).build();
     let response = exchange(Transport::Udp, cluster.dns(id), &query, wait)?;
     Some(rcode(&query, &response))
 }
 
-/// Asks one node again and again, and counts.
+/// Sends queries to one node repeatedly, and counts the responses.
 struct Queries {
     stop: Arc<AtomicBool>,
     counts: Arc<[AtomicUsize; 2]>,
@@ -91,7 +91,7 @@ impl Queries {
         Self { stop, counts, thread }
     }
 
-    /// How many queries had no answer, and how many had one.
+    /// Returns the number of queries without and with a response.
     fn finish(self) -> [usize; 2] {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap();
@@ -99,7 +99,7 @@ impl Queries {
     }
 }
 
-/// The clients that update, and the names that were acknowledged.
+/// Clients that send updates, and the names of the acknowledged updates.
 struct Updates<'c> {
     cluster: &'c Cluster,
     count: usize,
@@ -123,7 +123,7 @@ impl<'c> Updates<'c> {
         self.exchange(id, owner, &message)
     }
 
-    /// The same with 50 kB of text.
+    /// Sends one update with 50 kB of text.
     fn send_large(&mut self, id: u64) -> Option<u8> {
         let owner = self.owner();
         let text = [&[250][..], &[b'x'; 250]].concat().repeat(200);
@@ -155,7 +155,7 @@ impl<'c> Updates<'c> {
         panic!("{LARGE_UPDATES_MAX} updates did not fill the disks");
     }
 
-    /// Sends through each node until the update is acknowledged. Gives how long that took.
+    /// Sends updates through each node until one is acknowledged. Returns how long that took.
     fn wait_until_done(&mut self) -> Duration {
         let start = Instant::now();
         for id in self.cluster.ids() {
@@ -210,7 +210,7 @@ fn all_nodes_answer_on_full_disks_and_take_updates_again_when_there_is_room() {
     drop((nodes, mounts));
 }
 
-/// All nodes are killed and started while their disks are full, one of them without its reserve.
+/// Kills and starts all nodes while their disks are full, one of them without its reserve.
 fn starts_on_full_disks(cluster: &Cluster, nodes: &mut Nodes, updates: &mut Updates<'_>) {
     cluster.ids().for_each(|id| fill(cluster, id));
     cluster.ids().for_each(|id| nodes.kill(id));
@@ -219,7 +219,7 @@ fn starts_on_full_disks(cluster: &Cluster, nodes: &mut Nodes, updates: &mut Upda
     cluster.ids().for_each(|id| nodes.start(cluster, id));
     for id in cluster.ids() {
         wait_for("an answer", || (query(cluster, id, Duration::from_secs(1)) == Some(NOERROR)).then_some(()));
-        assert!(!data(cluster, id).join("reserve").exists(), "{id}: the start took it");
+        assert!(!data(cluster, id).join("reserve").exists(), "{id}: the start used the reserve");
     }
     assert_none_ended(cluster, nodes);
     cluster.ids().for_each(|id| make_room(cluster, id));
@@ -250,7 +250,7 @@ fn a_leader_on_a_full_disk_hands_over_and_catches_up_when_there_is_room() {
     assert!(failed <= 2, "{failed}");
     assert!(is_full(&cluster, full));
     assert_ne!(cluster.status(others[0]).unwrap()["leader"].as_u64(), Some(full));
-    assert!(cluster.metric(full, "catamaran_disk_full_transfers_total") >= 1, "it was asked, not outvoted");
+    assert!(cluster.metric(full, "catamaran_disk_full_transfers_total") >= 1, "the leader handed over by itself");
     for &id in &others {
         assert_eq!(updates.send(id), Some(NOERROR), "{id}");
     }

@@ -153,7 +153,7 @@ fn a_node_whose_disk_and_log_output_are_full_goes_on() {
         is_disk_full(&cluster, 3).then_some(())
     });
     assert_eq!(nodes.has_ended(3), None);
-    assert!(is_there(&socket(), cluster.dns(3), "www.example.test."), "it answers queries");
+    assert!(is_there(&socket(), cluster.dns(3), "www.example.test."), "node 3 answers queries");
     std::fs::remove_file(filler).unwrap();
     let stream = Stream::start(&cluster, 3, "room");
     wait_for("acknowledged updates", || (stream.acknowledged() >= 50).then_some(()));

@@ -29,7 +29,7 @@ mod peer_matrix;
 mod runbooks;
 mod siege;
 mod stolen_identity;
-// The old majority comes back after a recovery.
+// Old majorities that come back after a recovery.
 mod superseded;
 // A voter that answers no queries, and two sites that do.
 mod removed;

@@ -161,7 +161,7 @@ fn a_learner_answers_and_takes_the_place_of_a_dead_node() {
     let (_, said) = refused(&cluster, &["demote", &other_text]);
     assert!(said.contains("no majority answers"), "{said}");
     let said = done(&cluster, &["replace", &gone_text, "4"]);
-    assert!(said.starts_with(&format!("node 4 votes in the place of node {gone}")), "{said}");
+    assert!(said.starts_with(&format!("node 4 now votes instead of node {gone}")), "{said}");
     let table = done(&cluster, &["status"]);
     assert!(table.contains("3 voters of which 1 may fail"), "{table}");
     assert!(

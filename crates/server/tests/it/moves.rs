@@ -106,7 +106,7 @@ fn a_node_that_was_away_while_the_others_moved_is_found_by_them_and_finds_them()
     nodes.start(&cluster, 2);
     nodes.start_told(&cluster, 1, &["--peer-address".to_owned(), format!("2={}", new(2))]);
     takes_updates(&cluster, 2, "without-three.example.test.");
-    // The addresses that it knows for the others are wrong; its own address is unchanged.
+    // The node has wrong addresses for the others. Its own address is unchanged.
     nodes.start(&cluster, 3);
     cluster.settle();
     [1, 2].into_iter().for_each(|id| everyone_knows(&cluster, id, &new(id)));

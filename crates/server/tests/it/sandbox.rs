@@ -147,7 +147,7 @@ fn a_node_reads_what_it_was_given_and_nothing_else() {
     assert_eq!(shown(), certificate("archive/1.pem"));
     // One of a directory that nobody named is not, though this user could read it.
     link("other/2");
-    // A new certificate beside the old key is refused too, so the counter alone does not say why.
+    // A new certificate beside the old key is refused too, so the counter alone does not show the reason.
     wait_for("the refusal", || {
         (loads("refused") >= 1 && said(&cluster, 1).contains("Permission denied")).then_some(())
     });

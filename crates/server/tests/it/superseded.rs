@@ -1,4 +1,4 @@
-//! The old majority comes back after `cluster recover`: its nodes end, and acknowledge nothing under the same keys.
+//! The old majority comes back after `cluster recover`: its nodes exit, and acknowledge nothing under the same keys.
 
 use crate::support::cluster::{Cluster, Scratch, wait_for};
 use crate::support::dns::{Transport, exchange};
@@ -41,7 +41,7 @@ fn the_old_majority_ends_when_it_comes_back_after_a_recovery() {
         assert_eq!(code, Some(REMOVED), "{said}");
         assert!(said.contains(&format!("the cluster of node {id} is superseded")) && said.contains("try:"), "{said}");
     }
-    // On other machines the command reaches no directory: the old majority forms again.
+    // On other machines the command cannot mark the directories. The old majority starts again.
     for id in [1, 2] {
         std::fs::remove_file(mark(&cluster, id)).unwrap();
     }

@@ -20,8 +20,8 @@ fn newest_segment(cluster: &Cluster, id: u64) -> (PathBuf, Vec<u8>) {
     (path, bytes)
 }
 
-/// Zeros the last sector of the last record with entries, and everything after the record and its seal, as if the node
-/// was killed before it wrote the rest.
+/// Zeros the last sector of the last record with entries, and everything after the record and its seal. This looks as
+/// if the node was killed before it wrote the rest.
 fn lose_last_sector(cluster: &Cluster, id: u64) {
     let (path, bytes) = newest_segment(cluster, id);
     let sectors: Vec<&[u8]> = bytes.chunks(SECTOR_BYTES).collect();
@@ -30,7 +30,7 @@ fn lose_last_sector(cluster: &Cluster, id: u64) {
     let end = sectors.iter().rposition(|sector| sector.iter().any(|byte| *byte != 0)).unwrap() + 1;
     let first = (0..end).rfind(has_entries).expect("a record with entries");
     let next = (first + 1..end).find(begins).unwrap_or(end);
-    // A record of one sector is followed by a seal.
+    // A one-sector record is followed by a seal.
     let kept = if next == first + 1 { next + 1 } else { next };
     assert!(end - next < 20, "few records follow the update: {first} {next} {end}");
     let mut file = OpenOptions::new().write(true).open(path).unwrap();

@@ -36,7 +36,7 @@ impl DurableBeforeAcknowledged {
         self.rng.below(ONE_IN) == 0
     }
 
-    /// Somebody applied everything up to an index. Members whose disks are damaged since then may have held it.
+    /// A member has applied everything up to an index. Members whose disks were damaged since then may have held it.
     pub(crate) fn on_applied(
         &mut self,
         index: u64,
@@ -65,7 +65,7 @@ impl DurableBeforeAcknowledged {
     }
 }
 
-/// Where the logs end that are opened: only as many as it takes.
+/// The ends of the logs, which are opened only when needed.
 struct Held<'d> {
     config: &'d LogConfig,
     disks: &'d [(NodeId, &'d SimDisk)],
@@ -75,7 +75,7 @@ struct Held<'d> {
 }
 
 impl Held<'_> {
-    /// Whether a majority of these holds an index.
+    /// Whether a majority of these members holds an index.
     fn by_half(&mut self, half: &[NodeId], index: u64) -> bool {
         let needed = half.len() / 2 + 1;
         let mut found = 0;
@@ -101,7 +101,7 @@ impl Held<'_> {
                 log.last_index() >= index
             }
             Err(error) => {
-                self.broken = Some(format!("the log of {voter} would not open after a crash: {error}"));
+                self.broken = Some(format!("the log of {voter} does not open after a crash: {error}"));
                 false
             }
         }

@@ -17,11 +17,12 @@ use std::fmt;
 /// A promise that was not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which; the file of that name says what it promises. Six have no file: `members_stay_sound` (a member starts
-    /// from its own disk and goes on), `strangers_are_refused` (`hostile.rs`), `the_cluster_recovers` (within
-    /// `RECOVERY_MS_MAX` after the last fault), `policies_hold_when_told` (`policies.rs`: what no policy grants that
-    /// may be in force is refused, nothing else), `members_hold_what_the_model_holds` (`reference.rs`,
-    /// `decided.rs`) and `restored_clusters_are_whole` (`aside.rs`).
+    /// The name of the invariant. The file with that name describes it. Six have no file: `members_stay_sound` (a
+    /// member starts from its own disk and keeps running), `strangers_are_refused` (`hostile.rs`),
+    /// `the_cluster_recovers` (within `RECOVERY_MS_MAX` after the last fault), `policies_hold_when_told`
+    /// (`policies.rs`: an update is refused exactly if no policy that may be in force allows it),
+    /// `members_hold_what_the_model_holds` (`reference.rs`, `decided.rs`) and `restored_clusters_are_whole`
+    /// (`aside.rs`).
     pub invariant: &'static str,
     /// What was found.
     pub what: String,

@@ -24,7 +24,7 @@ impl SerialsNeverGoBack {
         Ok(())
     }
 
-    /// The disk of a member lost what it had, without a trace: the member does not know what it served.
+    /// The member's disk lost data without a trace, so the member does not know which serials it served.
     pub(crate) fn forget(&mut self, id: NodeId) {
         self.0.retain(|(member, _), _| *member != id);
     }

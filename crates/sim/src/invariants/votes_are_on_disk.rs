@@ -1,7 +1,7 @@
-//! A vote that leaves a member is on its stable storage. After a power loss at that moment the member does not vote for
-//! another candidate in the term (Raft paper 5.2).
+//! A vote is on stable storage before it leaves the member. After a power loss at that moment, the member does not vote
+//! for another candidate in that term (Raft paper 5.2).
 //!
-//! Looked at for each vote, by opening the log of a copy of the disk.
+//! Checked for each vote by opening the log on a copy of the disk.
 
 use crate::disk::SimDisk;
 use replica::io::NodeId;
@@ -15,7 +15,7 @@ pub(crate) fn on_vote(
     config: &LogConfig,
 ) -> Result<(), String> {
     let (log, _repairs) = Log::open(&disk.without_unsynced(), config.clone())
-        .map_err(|error| format!("{id} sends a vote, and its log would not open after a crash: {error}"))?;
+        .map_err(|error| format!("{id} sends a vote, but its log does not open after a crash: {error}"))?;
     let stored = log.hard_state();
     if stored.term > term || (stored.term, stored.vote) == (term, candidate) {
         return Ok(());

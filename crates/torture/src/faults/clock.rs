@@ -1,4 +1,4 @@
-//! A clock that steps, by libfaketime.
+//! Clock steps, made with libfaketime.
 
 use super::Fault;
 use crate::limits::SETTLE;
@@ -8,17 +8,17 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where Debian puts it.
+/// The library's path on Debian.
 const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1";
-/// Steps, in seconds.
+/// The steps, in seconds.
 const STEPS: &[i64] = &[-3600, -200, -30, -2, 2, 30, 200, 3600];
 
-/// The library, if it is installed.
+/// Returns the library, if it is installed.
 pub(crate) fn library() -> Option<PathBuf> {
     Some(PathBuf::from(LIBRARY)).filter(|path| path.exists())
 }
 
-/// Steps the clock of one node several times, and sets it right again.
+/// Steps the clock of one node several times, and then corrects it.
 pub(crate) fn step(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     let slot = fault.pick()?;
     let library = library().ok_or("libfaketime is not installed; apt-get install faketime")?;
@@ -38,7 +38,7 @@ pub(crate) fn step(fault: &mut Fault<'_, '_>) -> Result<String, String> {
         seen.push(fault.cluster.wait(&format!("a clock that is {step} s ahead to be noticed"), SETTLE, ahead)? / 1000);
         fault.hold()?;
     }
-    fault.note(format!("the clock in slot {slot} is right again"));
+    fault.note(format!("the clock in slot {slot} is correct again"));
     set(&offset, 0)?;
     fault.hold()?;
     fault.cluster.node(slot)?.clock = None;
@@ -53,7 +53,7 @@ fn restart(fault: &mut Fault<'_, '_>, slot: usize) -> Result<(), String> {
     fault.wait_for_node(slot)
 }
 
-/// Replaces the file at once: libfaketime must not read half of it.
+/// Replaces the file atomically, so that libfaketime never reads half of it.
 fn set(file: &std::path::Path, seconds: i64) -> Result<(), String> {
     let next = file.with_extension("next");
     let done = fs::write(&next, format!("{seconds:+}\n")).and_then(|()| fs::rename(&next, file));
@@ -64,7 +64,7 @@ fn is_about(ahead_ms: i64, step_s: i64) -> bool {
     (ahead_ms - step_s * 1000).abs() < 1500
 }
 
-/// By how much the node's clock is ahead, as another node sees it.
+/// Returns how far the node's clock is ahead, as another node reports it.
 fn shown(cluster: &crate::cluster::Cluster<'_>, slot: usize, node: u64) -> Option<i64> {
     let others = cluster.slots().into_iter().filter(|other| *other != slot);
     let ahead = |other| {

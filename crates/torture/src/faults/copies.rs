@@ -1,4 +1,4 @@
-//! Data that is gone, that two nodes have, or that is older than it was.
+//! Missing data, copied data and old data.
 
 use super::Fault;
 use super::damage::start_after;
@@ -14,7 +14,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), String> {
     run("cp", &["-a", &from.to_string_lossy(), &to.to_string_lossy()]).map(drop)
 }
 
-/// A node loses its data; it must not start, and another one takes its place.
+/// A node loses its data. It must not start, and a new node replaces it.
 pub(crate) fn wiped(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     let slot = fault.pick()?;
     fault.note(format!("slot {slot} loses its data"));
@@ -28,7 +28,7 @@ pub(crate) fn wiped(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     }
 }
 
-/// A node gets a copy of its data from before.
+/// A node gets an older copy of its data.
 pub(crate) fn rolled_back(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     let slot = fault.pick()?;
     fault.cluster.node(slot)?.kill()?;
@@ -44,11 +44,11 @@ pub(crate) fn rolled_back(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     fs::remove_dir_all(&data).and_then(|()| fs::rename(&older, &data)).map_err(|error| error.to_string())?;
     let files = newest(&data)?;
     let ended = start_after(fault, slot, Harm::RolledBack)?;
-    let what = if ended { "the node ended and was replaced" } else { "the node served" };
+    let what = if ended { "the node exited and was replaced" } else { "the node served" };
     Ok(format!("{files} files from before 100 updates; {what}"))
 }
 
-/// A copy of a node runs beside it, from another address.
+/// A copy of a node runs beside it, at another address.
 pub(crate) fn cloned(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     let slot = fault.pick()?;
     let used = fault.cluster.slots();
@@ -72,12 +72,12 @@ pub(crate) fn cloned(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     fault.hold()?;
     fault.hold()?;
     let what = match ended_early.or_else(|| clone.has_ended()) {
-        Some(status) => format!("the clone ended with {status}"),
+        Some(status) => format!("the clone exited with {status}"),
         None => "the clone ran until it was killed".into(),
     };
     clone.ensure_dead();
     fault.note(what.clone());
     fs::remove_dir_all(&dir).map_err(|error| error.to_string())?;
     let ended = start_after(fault, slot, Harm::Cloned)?;
-    Ok(format!("{what}; the original {}", if ended { "ended and was replaced" } else { "served" }))
+    Ok(format!("{what}; the original {}", if ended { "exited and was replaced" } else { "served" }))
 }

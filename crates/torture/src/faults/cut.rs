@@ -1,20 +1,20 @@
-//! Packets between nodes that are dropped. Clients reach all nodes all the time.
+//! Dropped packets between nodes. Clients can reach all nodes all the time.
 
 use super::Fault;
 use std::time::{Duration, Instant};
 
-/// Cuts packets and shows that they are cut: a connection fails during the cut, and opens after it.
+/// Drops packets and verifies it: a connection fails during the cut, and works after it.
 fn cut(fault: &mut Fault<'_, '_>, pairs: &[(usize, usize)]) -> Result<String, String> {
     fault.note(format!("cut {pairs:?}"));
     let net = fault.cluster.net;
     pairs.iter().try_for_each(|(from, to)| net.cut(*from, *to))?;
     let is_open = pairs.first().is_some_and(|(from, to)| net.connects(*from, *to));
-    let held = fault.hold();
+    let result = fault.hold();
     net.heal()?;
     fault.note("healed");
-    held?;
+    result?;
     if is_open {
-        return Err("the fault did not happen: a connection opened through the cut".into());
+        return Err("the fault did not happen: a connection opened during the cut".into());
     }
     if !pairs.iter().all(|(from, to)| net.connects(*from, *to)) {
         return Err("a connection does not open after the cut".into());
@@ -22,7 +22,7 @@ fn cut(fault: &mut Fault<'_, '_>, pairs: &[(usize, usize)]) -> Result<String, St
     Ok(format!("{} directions cut, connections failed", pairs.len()))
 }
 
-/// Pairs of one node and the others: from it, to it.
+/// The pairs of one node with the others: first from it, then to it.
 pub(super) fn around(fault: &mut Fault<'_, '_>) -> Result<[Vec<(usize, usize)>; 2], String> {
     let slot = fault.pick()?;
     let others = fault.cluster.slots().into_iter().filter(|other| *other != slot);
@@ -43,7 +43,7 @@ pub(crate) fn one_way(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     cut(fault, &from)
 }
 
-/// Splits the nodes in two groups.
+/// Splits the nodes into two groups.
 pub(crate) fn split(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     let slots = fault.some(usize::MAX);
     let (few, many) = slots.split_at(slots.len() / 2);
@@ -54,7 +54,7 @@ pub(crate) fn split(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     cut(fault, &pairs)
 }
 
-/// A cut that comes and goes.
+/// A cut that starts and stops repeatedly.
 pub(crate) fn flap(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     let pairs = around(fault)?.concat();
     let net = fault.cluster.net;

@@ -1,4 +1,4 @@
-//! Files that a disk damaged while their node did not run.
+//! Files that a disk damaged while their node was not running.
 
 use super::{Fault, serves};
 use crate::expectations::{Harm, expected};
@@ -10,8 +10,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Starts a node after something happened to its files, unless it still runs. It serves, or ends as expected and is
-/// replaced. Gives whether it ended.
+/// Starts a node after damage to its files, unless it is still running. The node serves, or exits as expected and is
+/// replaced. Returns whether it exited.
 pub(crate) fn start_after(fault: &mut Fault<'_, '_>, slot: usize, harm: Harm) -> Result<bool, String> {
     let expected = expected(harm);
     if fault.cluster.node(slot)?.pid().is_none() {
@@ -23,9 +23,9 @@ pub(crate) fn start_after(fault: &mut Fault<'_, '_>, slot: usize, harm: Harm) ->
         if let Some(status) = fault.cluster.node(slot)?.has_ended() {
             if !status.code().is_some_and(|code| expected.exit_codes.contains(&code)) {
                 let tail = fault.cluster.node(slot)?.tail(6);
-                return Err(format!("after {harm:?} the node in slot {slot} ended with {status}; its log:\n{tail}"));
+                return Err(format!("after {harm:?} the node in slot {slot} exited with {status}; its log:\n{tail}"));
             }
-            fault.note(format!("the node in slot {slot} ended with {status}"));
+            fault.note(format!("the node in slot {slot} exited with {status}"));
             fault.cluster.replace(slot)?;
             fault.shared.set_targets(fault.cluster);
             return Ok(true);
@@ -34,14 +34,14 @@ pub(crate) fn start_after(fault: &mut Fault<'_, '_>, slot: usize, harm: Harm) ->
             if expected.may_serve {
                 return Ok(false);
             }
-            return Err(format!("after {harm:?} the node in slot {slot} serves, and must not"));
+            return Err(format!("after {harm:?} the node in slot {slot} serves, but must not"));
         }
         std::thread::sleep(Duration::from_millis(100));
     }
-    Err(format!("after {harm:?} the node in slot {slot} neither serves nor ends"))
+    Err(format!("after {harm:?} the node in slot {slot} neither serves nor exits"))
 }
 
-/// Whether a node that serves still does so a moment later.
+/// Whether a node still serves a moment later.
 fn stays(fault: &mut Fault<'_, '_>, slot: usize) -> Result<bool, String> {
     interrupt::sleep(Duration::from_millis(1500))?;
     Ok(serves(fault.cluster, slot).is_some())
@@ -53,20 +53,20 @@ fn flip(fault: &mut Fault<'_, '_>, file: &Path) -> Result<usize, String> {
     let mut bytes = fs::read(file).map_err(text)?;
     let used: Vec<usize> = (0..bytes.len()).filter(|place| bytes[*place] != 0).collect();
     let used = if used.is_empty() { (0..bytes.len()).collect() } else { used };
-    // Every second time near the end, where the last records are.
+    // Half of the flips are near the end, where the last records are.
     let skipped = if fault.random.random_ratio(1, 2) { used.len().saturating_sub(LAST_BYTES) } else { 0 };
     let used = &used[skipped..];
     let place = *used.choose(&mut fault.random).ok_or_else(|| format!("{} is empty", file.display()))?;
     bytes[place] ^= 1u8 << fault.random.random_range(0..8u32);
     fs::write(file, &bytes).map_err(text)?;
     let now = fs::read(file).map_err(text)?;
-    if now == bytes { Ok(place) } else { Err("the fault did not happen: the bit is as before".into()) }
+    if now == bytes { Ok(place) } else { Err("the fault did not happen: the bit is unchanged".into()) }
 }
 
-/// About as many bytes as the last records of a log take.
+/// About the size of the last records of a log.
 const LAST_BYTES: usize = 4000;
 
-/// The newest file of a node's data whose name begins so.
+/// Returns the newest data file whose name has this prefix.
 fn newest(dir: &Path, prefix: &str) -> Result<PathBuf, String> {
     let entries = fs::read_dir(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
     let files = entries.flatten().map(|entry| entry.path());
@@ -84,7 +84,7 @@ fn damage(fault: &mut Fault<'_, '_>, prefix: &str, harm: Harm) -> Result<String,
     fault.note(format!("slot {slot}: a bit of byte {place} of {name} flipped"));
     fault.hold()?;
     let ended = start_after(fault, slot, harm)?;
-    let what = if ended { "the node ended and was replaced" } else { "the node served" };
+    let what = if ended { "the node exited and was replaced" } else { "the node served" };
     Ok(format!("byte {place} of {name}; {what}"))
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn vote(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     damage(fault, "vote", Harm::Vote)
 }
 
-/// Damages a segment that is not used yet.
+/// Damages an unused segment.
 pub(crate) fn spare(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     damage(fault, "spare-", Harm::Spare)
 }
@@ -120,11 +120,11 @@ pub(crate) fn audit(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     Ok(format!("byte {place} of {}", file.display()))
 }
 
-/// Files beside the data.
+/// The configuration, keys and certificates of a node.
 const SETTINGS: &[&str] =
     &["catamaran.toml", "node.key", "node.pem", "../ca.pem", "../data.key", "../wrapping.key", "../cluster.id"];
 
-/// Damages each file of settings in turn. The node serves, or refuses to start until the file is put back.
+/// Damages each of these files in turn. The node serves, or refuses to start until the file is restored.
 pub(crate) fn settings(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     let slot = fault.pick()?;
     let (mut refused, mut served) = (Vec::new(), Vec::new());
@@ -142,7 +142,7 @@ pub(crate) fn settings(fault: &mut Fault<'_, '_>) -> Result<String, String> {
                 refused.push(*name);
             }
             Some(status) => {
-                return Err(format!("with a damaged {name} the node ended with {status}: {}", node.tail(4)));
+                return Err(format!("with a damaged {name} the node exited with {status}: {}", node.tail(4)));
             }
             None => served.push(*name),
         }

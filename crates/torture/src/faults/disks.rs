@@ -1,4 +1,4 @@
-//! Disks without room, and slow ones.
+//! Full disks and slow disks.
 
 use super::Fault;
 use super::damage::start_after;
@@ -13,23 +13,23 @@ fn full(fault: &mut Fault<'_, '_>, slots: &[usize]) -> Result<String, String> {
     for slot in slots {
         fault.cluster.disk(*slot)?.fill()?;
     }
-    let held = fault.hold().and_then(|()| fault.hold());
+    let result = fault.hold().and_then(|()| fault.hold());
     let is_full = slots.iter().all(|slot| fault.cluster.disks[slot].is_full());
     for slot in slots {
         fault.cluster.disk(*slot)?.make_room();
     }
     fault.note("there is room again");
-    held?;
+    result?;
     if !is_full {
         return Err("the fault did not happen: a disk had room at the end".into());
     }
     for slot in slots {
         if fault.cluster.node(*slot)?.pid().is_none() {
-            return Err(format!("the node in slot {slot} ended because its disk was full"));
+            return Err(format!("the node in slot {slot} exited because its disk was full"));
         }
         start_after(fault, *slot, Harm::Full)?;
     }
-    Ok(format!("{} disks without room", slots.len()))
+    Ok(format!("{} full disks", slots.len()))
 }
 
 /// Fills one disk.
@@ -44,12 +44,12 @@ pub(crate) fn full_all(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     full(fault, &slots)
 }
 
-/// Writes a second that a slow disk has room for.
+/// Writes per second that a slow disk allows.
 const WRITES_PER_SECOND: u32 = 12;
-/// Where block devices are throttled (cgroup v1).
+/// The control group for the throttling of block devices (cgroup v1).
 const BLKIO: &str = "/sys/fs/cgroup/blkio";
 
-/// A control group whose members write slowly to one device. It is removed when this is dropped.
+/// A control group whose processes write slowly to one device. Dropping it removes the group.
 struct Throttle(PathBuf);
 
 impl Throttle {
@@ -66,7 +66,7 @@ impl Throttle {
         fs::write(&path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
     }
 
-    /// Seconds that ten direct writes of another process in the group take.
+    /// Returns the seconds that another process in the group needs for ten direct writes.
     fn measure(&self, file: &Path) -> Result<f64, String> {
         let start = Instant::now();
         let script =
@@ -81,7 +81,7 @@ impl Throttle {
 
 impl Drop for Throttle {
     fn drop(&mut self) {
-        // Processes that are still there go back to the root.
+        // Moves remaining processes back to the root group.
         let pids = fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default();
         for pid in pids.lines() {
             let _ = fs::write(Path::new(BLKIO).join("cgroup.procs"), pid);
@@ -95,7 +95,7 @@ pub(crate) fn slow(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     let slot = fault.leader()?;
     let device = fault.cluster.disk(slot)?.device()?;
     let throttle = Throttle::new(&device)?;
-    let pid = fault.cluster.node(slot)?.pid().ok_or("the leader does not run")?;
+    let pid = fault.cluster.node(slot)?.pid().ok_or("the leader is not running")?;
     fault.note(format!("the disk in slot {slot} has {WRITES_PER_SECOND} writes/s"));
     throttle.write("cgroup.procs", &pid.to_string())?;
     let took = throttle.measure(&fault.cluster.disks[&slot].path().join("probe"))?;

@@ -1,4 +1,4 @@
-//! Processes that are killed or stand still.
+//! Killed and stopped processes.
 
 use super::Fault;
 use std::time::Duration;
@@ -34,16 +34,16 @@ pub(crate) fn all(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     kill(fault, &slots)
 }
 
-/// Lets the leader stand still.
+/// Stops the leader's process for a while.
 pub(crate) fn pause(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     let slot = fault.leader()?;
     fault.note(format!("SIGSTOP of the leader in slot {slot}"));
     fault.cluster.node(slot)?.pause()?;
-    let held = fault.hold();
+    let result = fault.hold();
     fault.cluster.node(slot)?.resume();
     fault.note("SIGCONT");
-    held?;
-    // Long enough to see what it says right after.
+    result?;
+    // The sleep is long enough to see the leader's first messages after SIGCONT.
     std::thread::sleep(Duration::from_millis(300));
     Ok("no thread ran".into())
 }

@@ -1,10 +1,10 @@
-//! Members that come and go.
+//! Members that join and leave.
 
 use super::Fault;
 use crate::limits::SLOTS;
 use rand::Rng;
 
-/// A node joins, another one leaves, the leadership moves; twice.
+/// Twice, a node joins, another one leaves, and the leadership moves.
 pub(crate) fn churn(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     let mut changes = 0;
     for _ in 0..2 {
@@ -16,7 +16,7 @@ pub(crate) fn churn(fault: &mut Fault<'_, '_>) -> Result<String, String> {
         fault.wait_for_updates(20)?;
         if fault.random.random_ratio(1, 2) {
             let id = fault.cluster.node(free)?.id;
-            fault.note(format!("node {id} is to lead"));
+            fault.note(format!("the leadership goes to node {id}"));
             fault.cluster.command(&["cluster", "transfer-leader", &id.to_string()])?;
             changes += 1;
         }
@@ -39,14 +39,14 @@ pub(crate) fn churn(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     Ok(format!("{changes} changes of members and leaders"))
 }
 
-/// Removes a node that may still run: it must end by itself then, with the exit code of a removed node.
+/// Removes a node that may still be running. Then it must exit by itself, with the exit code of a removed node.
 fn leave(fault: &mut Fault<'_, '_>, slot: usize) -> Result<(), String> {
     let Some(mut node) = fault.cluster.nodes.remove(&slot) else { return Err("no such node".into()) };
     fault.cluster.command(&["cluster", "remove", &node.id.to_string()])?;
     if node.pid().is_some() {
         match node.wait_end(std::time::Duration::from_secs(20)).map(|status| status.code()) {
             Some(Some(7)) => {}
-            other => return Err(format!("the removed node {} ended with {other:?}, expected exit code 7", node.id)),
+            other => return Err(format!("the removed node {} exited with {other:?}, expected exit code 7", node.id)),
         }
     }
     std::fs::remove_dir_all(&node.dir).map_err(|error| error.to_string())

@@ -1,4 +1,4 @@
-//! The faults. Each function causes one, holds it, ends it, and gives what shows that it happened.
+//! The faults. Each function causes a fault, holds it, ends it, and returns the evidence that it happened.
 
 pub(crate) mod clock;
 pub(crate) mod copies;
@@ -20,7 +20,7 @@ use rand_chacha::ChaCha8Rng;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What a fault works on.
+/// The cluster and the parameters of a fault.
 pub(crate) struct Fault<'c, 'n> {
     pub(crate) cluster: &'c mut Cluster<'n>,
     pub(crate) shared: &'c Shared,
@@ -29,7 +29,7 @@ pub(crate) struct Fault<'c, 'n> {
     pub(crate) hold: Duration,
     /// The build under test.
     pub(crate) current: PathBuf,
-    /// The build of the feature level before.
+    /// The build of the previous feature level.
     pub(crate) previous: Option<PathBuf>,
 }
 
@@ -38,13 +38,13 @@ impl Fault<'_, '_> {
         self.shared.recorder.fault(what);
     }
 
-    /// Waits for as long as the fault lasts, give or take a half.
+    /// Waits for the duration of the fault, plus or minus half.
     pub(crate) fn hold(&mut self) -> Result<(), String> {
         let percent = self.random.random_range(50..=150);
         interrupt::sleep(self.hold * percent / 100)
     }
 
-    /// The leader, or at random another node.
+    /// Picks the leader or a random other node.
     pub(crate) fn pick(&mut self) -> Result<usize, String> {
         let leader = self.cluster.leader();
         if let Some(leader) = leader.filter(|_| self.random.random_ratio(1, 2)) {
@@ -58,7 +58,7 @@ impl Fault<'_, '_> {
         self.cluster.wait("a leader", SETTLE, |cluster| cluster.leader())
     }
 
-    /// So many nodes, at random.
+    /// Picks random nodes.
     pub(crate) fn some(&mut self, count: usize) -> Vec<usize> {
         let mut slots = self.cluster.slots();
         slots.shuffle(&mut self.random);
@@ -66,7 +66,7 @@ impl Fault<'_, '_> {
         slots
     }
 
-    /// Waits until clients get so many more acknowledgments.
+    /// Waits until clients get this many more acknowledgements.
     pub(crate) fn wait_for_updates(&mut self, more: usize) -> Result<(), String> {
         let recorder = &self.shared.recorder;
         let before = recorder.acknowledged();
@@ -80,7 +80,7 @@ impl Fault<'_, '_> {
     }
 }
 
-/// Whether a node serves and hears a leader.
+/// Whether a node serves and knows a leader.
 pub(crate) fn serves(cluster: &Cluster<'_>, slot: usize) -> Option<()> {
     let status = cluster.status(slot)?;
     (status["serving"] == "yes" && status["leader"].is_u64()).then_some(())

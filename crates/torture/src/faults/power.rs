@@ -1,4 +1,4 @@
-//! Disks whose power is cut: whatever was not synced is gone.
+//! Power cuts of disks: unsynced data is lost.
 
 use super::Fault;
 use std::time::Duration;
@@ -8,7 +8,7 @@ fn cut(fault: &mut Fault<'_, '_>, slots: &[usize]) -> Result<String, String> {
     for slot in slots {
         fault.cluster.disk(*slot)?.cut_power()?;
     }
-    // A machine without power runs nothing. A node may end first, because its disk fails.
+    // A machine without power runs nothing. A node may exit first, because its disk fails.
     for slot in slots {
         let node = fault.cluster.node(*slot)?;
         let _ = node.wait_end(Duration::from_millis(if slots.len() == 1 { 300 } else { 0 }));
@@ -20,12 +20,12 @@ fn cut(fault: &mut Fault<'_, '_>, slots: &[usize]) -> Result<String, String> {
         disk.unmount()?;
         disk.mount()?;
         if !disk.has_lost_unsynced() {
-            return Err("the fault did not happen: data that was not synced is still there".into());
+            return Err("the fault did not happen: unsynced data is still there".into());
         }
         fault.cluster.node(*slot)?.start()?;
     }
     fault.note("power is back");
-    Ok(format!("{} disks lost what was not synced", slots.len()))
+    Ok(format!("{} disks lost their unsynced data", slots.len()))
 }
 
 /// Cuts the power of one node.
@@ -40,10 +40,10 @@ pub(crate) fn all(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     cut(fault, &slots)
 }
 
-/// Cuts one node off, and then the power of all others: only they have the last updates.
+/// Cuts one node off, and then the power of all others. Only those others have the last updates.
 pub(crate) fn behind_cut(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     let pairs = super::cut::around(fault)?.concat();
-    let alone = pairs.first().ok_or("there is one node only")?.0;
+    let alone = pairs.first().ok_or("there is only one node")?.0;
     fault.note(format!("slot {alone} is cut off"));
     let net = fault.cluster.net;
     pairs.iter().try_for_each(|(from, to)| net.cut(*from, *to))?;
@@ -54,7 +54,7 @@ pub(crate) fn behind_cut(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     net.heal()?;
     fault.note("healed");
     if is_open {
-        return Err("the fault did not happen: a connection opened through the cut".into());
+        return Err("the fault did not happen: a connection opened during the cut".into());
     }
     done.map(|evidence| format!("one node cut off, 40 updates later {evidence}"))
 }

@@ -1,10 +1,10 @@
-//! Restarts of all nodes, one after the other, with the same build or another.
+//! Restarts of all nodes one after the other, with the same build or another one.
 
 use super::Fault;
 use std::path::Path;
 use std::time::Duration;
 
-/// Time in which a node must stop after SIGTERM.
+/// Time limit for a node to stop after SIGTERM.
 const STOP: Duration = Duration::from_secs(30);
 
 fn all(fault: &mut Fault<'_, '_>, program: &Path) -> Result<usize, String> {
@@ -28,12 +28,12 @@ pub(crate) fn restart(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     Ok(format!("{count} nodes stopped with exit code 0 and served again"))
 }
 
-/// From the build before to this one, back, and to this one.
+/// Changes from the previous build to the current one, back, and to the current one again.
 pub(crate) fn two_builds(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     let current = fault.current.clone();
     let previous = fault.previous.clone().ok_or("there is no build of the previous feature level")?;
     let mut count = all(fault, &current)?;
-    // Half of them go back and forth: both builds are leader and follower of each other.
+    // Two nodes go back and forth, so that each build leads and follows the other one.
     for slot in fault.some(2) {
         for program in [&previous, &current] {
             fault.note(format!("restart of slot {slot} with {}", program.display()));

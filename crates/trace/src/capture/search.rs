@@ -11,7 +11,7 @@ use wire::parse::{FirstQuestion, Message, ParseError};
 
 /// Size of a message's length field and header, the minimum for a first check.
 const HEAD_BYTES: usize = 2 + HEADER_OCTETS;
-/// Memory that a piece needs besides its data.
+/// Memory for a piece in addition to its data.
 const PIECE_BYTES: usize = size_of::<Piece>();
 
 /// Stream data that is searched for a message. Data that cannot begin a message is dropped.

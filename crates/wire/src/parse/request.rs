@@ -118,7 +118,7 @@ struct Echo<'m> {
     edns: Option<EdnsIn<'m>>,
 }
 
-/// Returns EDNS and TSIG of a message that was refused for something before them. The rest of the message must be
+/// Returns EDNS and TSIG of a message that was refused because of an earlier error. The rest of the message must be
 /// well-formed. If the message cannot be read to its end, the response is only a header.
 fn look_behind(bytes: &[u8], header: Header, reason: RejectReason) -> (Option<EdnsIn<'_>>, Option<TsigAt>) {
     let Some(seen) = pseudo_records(bytes, header, reason) else { return (None, None) };

@@ -5,8 +5,8 @@ use wire::name::NameError;
 use wire::rdata::RdataError;
 
 /// Why text is no record. The party at fault is always the writer of the text.
-/// This type does not contain the word. [`Fault`](super::Fault) has the word and the part of the entry it belongs to.
-/// Its own text does not know the word; [`Fault`](super::Fault) names the word and what it was meant for.
+/// This type does not contain the word at fault. [`Fault`](super::Fault) has the word and the part of the entry it
+/// belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TextError {
     /// A parenthesis is not closed.

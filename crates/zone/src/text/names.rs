@@ -33,7 +33,7 @@ pub fn scan_name(word: Word<'_>, origin: Option<NameRef<'_>>, out: &mut Vec<u8>)
 }
 
 /// Whether a name ends with the origin twice, as `www.example.org` does in the zone example.org. Most likely its
-/// trailing dot was forgotten. A single label equal to the origin is accepted as written.
+/// trailing dot is missing. A single label equal to the origin is accepted as written.
 pub(crate) fn is_undotted(text: &[u8], name: &[u8], origin: Option<NameRef<'_>>) -> bool {
     if text.ends_with(b".") || text == b"@" {
         return false;

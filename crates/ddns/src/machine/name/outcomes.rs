@@ -56,7 +56,7 @@ impl NameTask {
             self.is_dirty = false;
             return None;
         }
-        // It is remembered before it is sent: whatever happens from here on, it is known as ours.
+        // The update is saved before it is sent. So whatever happens afterwards, the record is known as ours.
         let sent_at_s = world.now.unix_s;
         self.saved.attempts.retain(|attempt| attempt.sets != sets);
         self.saved.attempts.push(Attempt { sets, sent_at_s });
@@ -83,7 +83,7 @@ impl NameTask {
                 world.servers.worked(server);
                 let mut sets = PerFamily::default();
                 update.changes.iter().for_each(|change| sets[change.family] = Some(change.to.clone()));
-                // One that set the same, and that nobody heard of, may still be carried out.
+                // An earlier attempt with the same contents and an unknown outcome may still be applied later.
                 if self.is_past_late() {
                     self.saved.attempts.retain(|attempt| attempt.sets != sets);
                 }
@@ -95,7 +95,7 @@ impl NameTask {
                 self.handle_prerequisite(rcode, origin, world);
             }
             Outcome::Refused(_) | Outcome::Unreachable(_) | Outcome::Seen(_) => {
-                // What is not signed says nothing of the outcome either.
+                // An unsigned response does not prove the outcome either.
                 if matches!(outcome, Outcome::Unreachable(_) | Outcome::Refused(Refusal::Unsigned(_))) {
                     self.doubt_ms = Some(world.now.ms);
                     self.late_ms = Some(world.now.ms.saturating_add(LATE_MS));
@@ -105,13 +105,13 @@ impl NameTask {
         }
     }
 
-    /// What was taken for there is not.
+    /// Handles an update whose prerequisite failed: the name does not have the expected contents.
     fn handle_prerequisite(&mut self, rcode: Rcode, origin: Origin, world: &mut World<'_>) {
         self.races += 1;
-        // Somebody has changed it: what is there now?
+        // Somebody has changed the record, so look again.
         self.must_look = true;
         if origin.is_shown && rcode == Rcode::NXRRSET {
-            // Or, RFC 4592 2.2.1, a wildcard has shown it: then nothing at all is at the name.
+            // The first look may have shown a wildcard (RFC 4592 2.2.1). Then the name has no records.
             self.base = Some((PerFamily::default(), Origin { is_shown: false, ..origin }));
         } else if let Some(seen) = origin.foreign {
             self.rest(CONFLICT_REST_MS, Trouble::Anothers(seen), world);
@@ -141,7 +141,7 @@ impl NameTask {
         self.look_on(server, left, seen, world)
     }
 
-    /// Decides what the next update can be based on, now that all is seen; or that none is needed.
+    /// Chooses what the next update can be based on, after all families were looked at. Settles if no update is needed.
     fn judge(&mut self, server: usize, seen: &PerFamily<Option<Seen>>, world: &mut World<'_>) {
         let Some(target) = self.target(world.now) else { return };
         let may_take_over = std::mem::take(&mut self.may_take_over);
@@ -149,7 +149,7 @@ impl NameTask {
         let mut foreign = None;
         let mut ttl = self.config.ttl;
         for family in Family::ALL {
-            // What it shall have may have changed meanwhile; what was seen is still true.
+            // The target may have changed since the look. The look's results are still true.
             let (Some(shown), Some(to)) = (&seen[family], &target[family]) else { continue };
             if shown.is_alias {
                 self.must_look = true;
@@ -161,8 +161,8 @@ impl NameTask {
                 self.saved.confirmed[family] = shown.addresses.clone();
                 ttl = shown.ttl.filter(|theirs| *theirs != self.config.ttl).unwrap_or(ttl);
             } else {
-                // RFC 4592: a wildcard shows what is not there, and prerequisites do not see it. Where it is no
-                // wildcard, the record is another's and fails the prerequisite.
+                // RFC 4592: queries match a wildcard, but prerequisites do not see it. If there is no wildcard, the
+                // record belongs to somebody else and fails the prerequisite.
                 base[family] = Addresses::new();
                 match to.is_empty() {
                     true => self.saved.confirmed[family] = Addresses::new(),
@@ -182,7 +182,8 @@ impl NameTask {
         } else if self.saved.has_room() {
             self.base = Some((base, Origin { is_shown: true, foreign }));
         } else {
-            // So many updates may still have an effect that no more can be told from another's.
+            // Too many updates may still take effect. With one more, our records could no longer be told from foreign
+            // ones.
             let oldest = self.saved.attempts.iter().map(|attempt| attempt.sent_at_s).min().unwrap_or_default();
             let rest_s = oldest.saturating_add(ATTEMPT_LIFE_S).saturating_sub(world.now.unix_s).min(ATTEMPT_LIFE_S);
             self.rest(rest_s * 1_000, Trouble::Unreachable(Failure::Silence), world);
@@ -204,16 +205,16 @@ impl NameTask {
         self.settle();
     }
 
-    /// What is there was found out by the errand that ends. It counts for good when no update can change it any more
-    /// whose outcome is not known; otherwise it is looked at again after that.
+    /// Called at the end of a request that found out the record's contents. The contents are final if no update with an
+    /// unknown outcome can change them. Otherwise the name is looked at again after that time.
     fn reconsider_doubt(&mut self, now: Now) {
         let late_ms = *self.late_ms.get_or_insert(now.ms.saturating_add(LATE_MS));
         let may_change = !self.is_past_late() && self.saved.may_change();
         self.doubt_ms = may_change.then_some(late_ms);
     }
 
-    /// Whether the errand that ends began after the last moment at which an update that nobody heard of may have been
-    /// carried out.
+    /// Whether the current request began after the last time at which an update with an unknown outcome could take
+    /// effect.
     fn is_past_late(&self) -> bool {
         self.late_ms.is_some_and(|late_ms| late_ms <= self.began_ms)
     }
@@ -224,7 +225,7 @@ impl NameTask {
         self.begin_round();
     }
 
-    /// The server did not do it: the next one is asked.
+    /// The server did not execute the request, so the next one is tried.
     fn fail(&mut self, server: usize, outcome: Outcome, world: &mut World<'_>) {
         world.servers.failed(server, world.now);
         self.tried.insert(server);
@@ -238,8 +239,8 @@ impl NameTask {
                 self.failure = Some(failure);
                 why
             }
-            // An answer to another question.
-            Outcome::Done | Outcome::Prerequisite(_) | Outcome::Seen(_) => "an answer that does not fit".to_owned(),
+            // The response belongs to another kind of request.
+            Outcome::Done | Outcome::Prerequisite(_) | Outcome::Seen(_) => "a response of another kind".to_owned(),
         };
         world.notices.push(Notice::ServerFailed { server, name: self.config.name.clone(), why });
     }

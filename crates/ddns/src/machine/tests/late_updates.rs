@@ -1,4 +1,4 @@
-//! Updates without an outcome, which are carried out late.
+//! Updates with an unknown outcome that take effect late.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn a_lost_response_is_not_taken_for_a_failure_for_good() {
     let mut lab = Lab::new(2);
     lab.moods[0] = Mood::LosesResponses;
     lab.set_addresses(&["192.0.2.1"]);
-    // The second server was asked with prerequisites that no longer held, and showed what was there.
+    // The second server got prerequisites that no longer held. A look then showed the record.
     assert_eq!((lab.updates.len(), lab.looks, lab.standing()), (2, 1, Standing::Settled));
     assert_eq!(lab.has(Family::V4), ["192.0.2.1"]);
 }
@@ -27,8 +27,8 @@ fn an_address_that_changes_while_no_outcome_is_known_still_replaces_its_own() {
     assert_eq!((lab.has(Family::V4), lab.standing()), (vec!["192.0.2.3".into()], Standing::Settled));
 }
 
-/// An update goes from one address to the other and is held; the address comes back, a look shows that the record is
-/// right, and then the server carries the update out.
+/// A server delays an update from one address to another. The first address comes back, and a look shows that the
+/// record is right. Then the server applies the update.
 #[test]
 fn an_update_that_is_carried_out_late_is_found_out_soon() {
     for is_restarted in [false, true] {
@@ -43,21 +43,22 @@ fn an_update_that_is_carried_out_late_is_found_out_soon() {
         lab.set_addresses(&["192.0.2.1"]);
         lab.pass(1_000);
         assert!(lab.looks > 0 && lab.has(Family::V4) == ["192.0.2.1"]);
-        assert_eq!(lab.standing(), Standing::Busy, "an update is in doubt");
+        assert_eq!(lab.standing(), Standing::Busy, "the outcome of an update is unknown");
         if is_restarted {
             lab.restart();
         }
         lab.pass(1_500);
-        assert_eq!(lab.has(Family::V4), ["192.0.2.2"], "it was carried out");
+        assert_eq!(lab.has(Family::V4), ["192.0.2.2"], "the delayed update was applied");
         lab.pass(LATE_MS);
         assert_eq!((lab.has(Family::V4), lab.standing()), (vec!["192.0.2.1".into()], Standing::Settled));
         let looks = lab.looks;
         lab.pass(100_000);
-        assert_eq!(lab.looks, looks, "nothing is in doubt any more");
+        assert_eq!(lab.looks, looks, "all outcomes are known");
     }
 }
 
-/// Between the update that is held and its effect others are done, the last of which sets what the first one replaces.
+/// Other updates follow before a delayed update takes effect. The last of them sets the address that the delayed one
+/// replaces.
 #[test]
 fn an_update_that_is_carried_out_after_others_is_found_out_soon() {
     let mut lab = Lab::new(2);
@@ -74,12 +75,12 @@ fn an_update_that_is_carried_out_after_others_is_found_out_soon() {
         assert_eq!(lab.has(Family::V4), [address]);
     }
     lab.pass(1_500);
-    assert_eq!(lab.has(Family::V4), ["192.0.2.2"], "it was carried out");
+    assert_eq!(lab.has(Family::V4), ["192.0.2.2"], "the delayed update was applied");
     lab.pass(LATE_MS);
     assert_eq!((lab.has(Family::V4), lab.standing()), (vec!["192.0.2.1".into()], Standing::Settled));
 }
 
-/// One server holds an update that another one does; then the address comes back.
+/// One server delays an update that another server applies at once. Then the address comes back.
 #[test]
 fn an_update_that_is_carried_out_again_late_is_found_out_soon_and_is_ours() {
     let mut lab = Lab::new(2);
@@ -93,7 +94,7 @@ fn an_update_that_is_carried_out_again_late_is_found_out_soon_and_is_ours() {
     }
     lab.moods[0] = Mood::Works;
     lab.pass(2_000);
-    assert_eq!(lab.has(Family::V4), ["192.0.2.2"], "it was carried out");
+    assert_eq!(lab.has(Family::V4), ["192.0.2.2"], "the delayed update was applied");
     lab.pass(LATE_MS);
     assert_eq!((lab.has(Family::V4), lab.standing()), (vec!["192.0.2.1".into()], Standing::Settled));
 }

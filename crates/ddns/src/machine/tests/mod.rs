@@ -1,4 +1,4 @@
-//! The machine against a zone that is modelled: time is virtual, servers do as they are told.
+//! The machine against a model of a zone, with virtual time. Each server behaves as its `Mood` says.
 
 mod late_updates;
 mod ownership;
@@ -16,23 +16,23 @@ use wire::number::Rcode;
 
 const START: Now = Now { ms: 5_000_000, unix_s: 1_700_000_000 };
 
-/// How long a server holds an update after its client gave up.
+/// How long a server delays an update after its client gave up.
 const HELD_MS: u64 = 2_500;
 
-/// What a server does with a request.
+/// How a server handles requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mood {
-    /// As it should.
+    /// Works correctly.
     Works,
-    /// It does it, and its response is lost.
+    /// Executes the request, but the response is lost.
     LosesResponses,
-    /// It carries an update out only some time later, as through an election, and says nothing; looks it answers.
+    /// Applies an update late and without a response, as during an election. It answers looks.
     Holds,
-    /// It never hears of it.
+    /// Receives nothing.
     Deaf,
-    /// It says SERVFAIL.
+    /// Responds with SERVFAIL.
     Fails,
-    /// It says REFUSED.
+    /// Responds with REFUSED.
     Refuses,
 }
 
@@ -42,19 +42,19 @@ struct Lab {
     machine: Machine,
     now: Now,
     zone: PerFamily<(Addresses, u32)>,
-    /// A wildcard that shows these where there is nothing.
+    /// Addresses of a wildcard, which matches if the name has no records.
     wildcard: Addresses,
     is_alias: bool,
-    /// What somebody writes right after the next look.
+    /// Contents that somebody else writes directly after the next look.
     after_look: Option<Addresses>,
     moods: Vec<Mood>,
-    /// As it lies on disk.
+    /// The saved state on disk.
     disk: Saved,
     interfaces: Vec<InterfaceAddress>,
-    /// Updates that reached a server: when, which, and what was asked.
+    /// Updates that reached a server: the time, the server and the update.
     updates: Vec<(u64, usize, Update)>,
     looks: usize,
-    /// Updates that a server holds, and when it carries them out.
+    /// Delayed updates, and when they are applied.
     held: Vec<(u64, Update)>,
     notices: Vec<Notice>,
     take_over: bool,
@@ -93,7 +93,7 @@ impl Lab {
         }
     }
 
-    /// The process is killed and starts again with what lies on disk.
+    /// Kills the process, and starts it again with the state on disk.
     fn restart(&mut self) {
         let disk = Saved::parse(&self.disk.to_octets(), "example.test.").unwrap();
         self.machine = Machine::new(&self.config, disk, options(self.take_over));
@@ -115,10 +115,10 @@ impl Lab {
         self.act();
     }
 
-    /// Does what the machine wants done, each request at once.
+    /// Executes all actions of the machine, each request immediately.
     fn act(&mut self) {
         for steps in 0.. {
-            assert!(steps < 1_000, "it never comes to rest");
+            assert!(steps < 1_000, "the machine never stops sending requests");
             let Some(action) = self.machine.poll_action() else { break };
             match action {
                 Action::Save(saved) => self.disk = saved,
@@ -144,7 +144,7 @@ impl Lab {
         }
         let outcome = match request {
             Request::Update { update, .. } => {
-                // Whatever is sent is remembered on disk first.
+                // Every update is saved on disk before it is sent.
                 let known = &self.disk.names["home.example.test."];
                 for change in &update.changes {
                     let is_there =
@@ -171,7 +171,7 @@ impl Lab {
         (*token, if mood == Mood::LosesResponses { silence } else { outcome })
     }
 
-    /// What a query finds: RFC 4592 2.2.1, a wildcard counts where the name does not exist, with any type.
+    /// The answer to a query. RFC 4592 2.2.1: a wildcard matches only if the name has no records of any type.
     fn shows(&self, family: Family) -> (Addresses, u32) {
         let exists = Family::ALL.into_iter().any(|family| !self.zone[family].0.is_empty());
         if exists {
@@ -199,11 +199,11 @@ impl Lab {
         Outcome::Done
     }
 
-    /// Lets time pass, waking the machine when it wants to be.
+    /// Lets time pass, and wakes the machine when it asks for that.
     fn pass(&mut self, ms: u64) {
         let end = self.now.ms + ms;
         for steps in 0.. {
-            assert!(steps < 10_000, "it is woken again and again");
+            assert!(steps < 10_000, "the machine asks to be woken without end");
             let wake = self.machine.wake_ms(self.now).unwrap_or(u64::MAX).max(self.now.ms);
             let held = self.held.iter().map(|(at, _)| *at).min().unwrap_or(u64::MAX);
             let next = wake.min(held).min(end);

@@ -1,4 +1,4 @@
-//! Records of others, records taken over, and wildcards.
+//! Foreign records, records that are taken over, and wildcards.
 
 use super::*;
 
@@ -24,7 +24,7 @@ fn the_record_of_another_is_never_touched() {
         lab.pass(2 * CONFLICT_REST_MS);
         assert_eq!(lab.zone.ipv4, (set(&["203.0.113.9"]), 300), "{state}");
         assert!(lab.updates.len() - before <= 3, "it rests");
-        // When the other one gives it up, it is taken.
+        // When the other owner removes its record, we write ours.
         lab.zone.ipv4 = PerFamily::default().ipv4;
         lab.pass(CONFLICT_REST_MS + 1_000);
         assert_eq!((lab.has(Family::V4), lab.standing()), (vec!["192.0.2.7".into()], Standing::Settled), "{state}");
@@ -93,7 +93,7 @@ fn what_is_right_already_is_taken_for_ours() {
 fn a_wildcard_is_not_taken_for_somebody() {
     let mut lab = Lab::new(1);
     lab.set_addresses(&["192.0.2.1"]);
-    // Somebody removes the record; what is seen now is the wildcard's.
+    // Somebody removes the record. Looks now show the wildcard.
     lab.zone = PerFamily::default();
     lab.wildcard = set(&["203.0.113.1"]);
     lab.set_addresses(&["192.0.2.2"]);
@@ -103,7 +103,7 @@ fn a_wildcard_is_not_taken_for_somebody() {
 
 #[test]
 fn a_wildcard_that_shows_what_we_have_written_is_no_record_of_ours() {
-    // Its A is our old one; its AAAA too; its A is a stranger's.
+    // The wildcard's A is our old one; its A and AAAA are ours; its A is foreign.
     let wildcards: [&[&str]; 3] = [&["192.0.2.1"], &["192.0.2.1", "2001:db8::1"], &["203.0.113.1", "2001:db8::1"]];
     for wildcard in wildcards {
         let mut lab = Lab::new(1);

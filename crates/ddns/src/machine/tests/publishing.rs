@@ -1,4 +1,4 @@
-//! What is published, and how often.
+//! Which addresses are published, and how often.
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn a_new_address_replaces_the_old_one_when_it_has_settled() {
     assert_eq!(lab.has(Family::V4), ["192.0.2.1"]);
     lab.pass(1);
     assert_eq!((lab.has(Family::V4), lab.standing()), (vec!["192.0.2.2".into()], Standing::Settled));
-    // One that is gone for less than that is not acted on.
+    // An address that is gone for a shorter time causes no update.
     lab.set_addresses(&[]);
     lab.pass(100);
     lab.set_addresses(&["192.0.2.2"]);
@@ -42,7 +42,7 @@ fn records_go_when_there_has_been_no_address_for_long() {
     assert!(lab.has(Family::V6).is_empty());
     assert_eq!(lab.has(Family::V4), ["192.0.2.1"]);
     assert_eq!((lab.updates.len(), lab.standing()), (2, Standing::Settled));
-    assert_eq!(lab.updates[1].2.changes.len(), 1, "the other family is left alone");
+    assert_eq!(lab.updates[1].2.changes.len(), 1, "the other family is not changed");
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn a_record_that_went_missing_is_found_out_and_written_again() {
     assert_eq!(lab.looks, 0);
     lab.pass(200_000);
     assert_eq!((lab.has(Family::V4), lab.standing()), (vec!["192.0.2.1".into()], Standing::Settled));
-    // The check is repeated, and says when it was.
+    // The check is repeated, and the time of the last one is reported.
     let looks = lab.looks;
     lab.pass(3_700_000);
     assert!(lab.looks > looks && lab.updates.len() == 2);
@@ -70,12 +70,12 @@ fn flapping_gives_few_updates_and_the_last_address_wins() {
         lab.set_addresses(&[["192.0.2.1", "192.0.2.2"][round % 2]]);
         lab.pass(300);
     }
-    // 90 seconds: a burst, and one in five seconds.
+    // 90 seconds allow a burst, and then one update every five seconds.
     assert!((10..=18 + UPDATES_BURST as usize + 1).contains(&lab.updates.len()), "{}", lab.updates.len());
     lab.set_addresses(&["192.0.2.3"]);
     lab.pass(30_000);
     assert_eq!(lab.has(Family::V4), ["192.0.2.3"]);
-    // What never settles is acted on too.
+    // An address that changes all the time is published too.
     lab.pass(60_000);
     let before = lab.updates.len();
     for round in 0..60 {
@@ -103,7 +103,7 @@ fn the_outside_address_is_published_and_stays_while_probes_are_silent() {
         let mut asked = None;
         while let Some(action) = lab.machine.poll_action() {
             if let Action::Probe { token, family, .. } = action {
-                assert_eq!(family, Family::V4, "the other family is not wanted");
+                assert_eq!(family, Family::V4, "the other family is not configured");
                 asked = Some(token);
             }
         }

@@ -1,4 +1,4 @@
-//! Random events, against the rule that records of others stay.
+//! Random events, with the rule that foreign records stay.
 
 use super::*;
 
@@ -32,8 +32,8 @@ fn event() -> impl Strategy<Value = Event> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
-    /// Whatever happens, a record that we never wrote is left alone; and when servers work again and nobody else has
-    /// written, the name has what it shall have.
+    /// Foreign records must never change. Once the servers work and nobody else writes, the name must have its target
+    /// records.
     #[test]
     fn others_are_left_alone_and_the_name_is_right_in_the_end(events in prop::collection::vec(event(), 1..40)) {
         let mut lab = Lab::new(2);
@@ -55,7 +55,7 @@ proptest! {
                     lab.zone = PerFamily::default();
                     anothers = None;
                 }
-                // It shows what may be ours.
+                // The wildcard has addresses that may be ours.
                 Event::Wildcard(last) => lab.wildcard = set(&[&format!("192.0.2.{last}")]),
             }
             if let Some(theirs) = &anothers {
@@ -63,7 +63,7 @@ proptest! {
             }
         }
         lab.moods = vec![Mood::Works; 2];
-        // Past all rests, and past a check.
+        // Longer than all pauses, and than the interval between checks.
         lab.pass(5_000_000);
         match anothers {
             Some(theirs) => {

@@ -1,4 +1,4 @@
-//! What a restart remembers.
+//! The state that survives a restart.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn what_went_before_a_restart_is_withdrawn_when_its_time_is_up() {
     let mut lab = Lab::new(1);
     lab.set_addresses(&["192.0.2.1", "2001:db8::1"]);
     lab.set_addresses(&["192.0.2.1"]);
-    // As from cron: one process after the other, none of which lives as long as that takes.
+    // As from cron: one process after the other, each with a shorter life than the withdrawal time.
     for _ in 0..2 {
         lab.pass(4_000);
         lab.restart();
@@ -19,7 +19,7 @@ fn what_went_before_a_restart_is_withdrawn_when_its_time_is_up() {
     lab.now.unix_s += 1;
     lab.restart();
     assert_eq!((lab.updates.len(), lab.zone.ipv6.0.len(), lab.standing()), (2, 0, Standing::Settled));
-    // One that came back has all of its time again when it goes.
+    // If the address comes back, the withdrawal time begins again when it goes.
     lab.set_addresses(&["192.0.2.1", "2001:db8::1"]);
     lab.pass(1_000);
     assert_eq!(lab.disk.names["home.example.test."].gone_since_s.ipv6, None);
@@ -32,13 +32,14 @@ fn a_restart_changes_nothing_and_asks_nobody() {
     lab.restart();
     lab.pass(1_000);
     assert_eq!((lab.updates.len(), lab.looks, lab.standing()), (1, 0, Standing::Settled));
-    // Another TTL is a change.
+    // A changed TTL needs an update.
     lab.config.names[0].ttl = 90;
     lab.restart();
     assert_eq!((lab.updates.len(), lab.zone.ipv4.1, lab.zone.ipv6.1), (2, 90, 90));
 }
 
-/// Keeps names until they are right, and gives what is then on disk. One is confirmed each second, the last one first.
+/// Runs the machine until all names are right. Returns the state on disk. One name per second is confirmed, the last
+/// one first.
 fn keep(names: &[String], mut disk: Saved, now: &mut Now) -> Saved {
     let tables = names.iter().rev().map(|name| format!("[[name]]\nname = \"{name}.example.test\"\nprivate = true\n"));
     let head = "zone = \"example.test\"\nservers = [\"192.0.2.1\"]\nkey_file = \"k\"\n".to_owned();
@@ -71,5 +72,5 @@ fn names_that_are_not_configured_any_more_go_before_the_file_is_too_large_to_be_
     assert_eq!((&saved, saved.names.len()), (&disk, 2 * NAMES_MAX));
     let is_there = |name: &str| saved.names.contains_key(&format!("{name}.example.test."));
     assert!(is_there("a00") && is_there("b00") && is_there("c00") && is_there("c63"));
-    assert!(!is_there("b63"), "it was confirmed first");
+    assert!(!is_there("b63"), "b63 was confirmed first, so it is forgotten first");
 }

@@ -38,7 +38,7 @@ fn while_no_server_answers_they_are_asked_less_and_less() {
     let rounds = lab.notices.iter().filter(|notice| matches!(notice, Notice::Resting { .. })).count();
     assert!((8..60).contains(&rounds), "{rounds} rounds in an hour");
     assert!(matches!(lab.standing(), Standing::Troubled(Trouble::Refused(Refusal::Rcode(Rcode::REFUSED)))));
-    // Another address is another matter.
+    // A new address does not wait.
     lab.moods = vec![Mood::Works; 2];
     lab.set_addresses(&["192.0.2.2"]);
     lab.pass(6_000);

@@ -1,6 +1,6 @@
-//! `shotgun.jsonl`, the format of a branch of DNS Shotgun (commit 05161509): one JSON value a line. The master branch
-//! uses version 20200527 instead.
-//! Its names are those of dns-metrics, its times milliseconds, and its latency a count for each of them.
+//! `shotgun.jsonl`, the format of a branch of DNS Shotgun (commit 05161509): one JSON value per line. The master branch
+//! uses version 20200527 instead. The names are those of dns-metrics, times are in milliseconds, and latency is a count
+//! for each millisecond.
 
 use super::shotgun::{RCODES, connections_of, connections_of_all, milliseconds, sending};
 use crate::report::{ConnectionRow, Recording, Row, Validity};

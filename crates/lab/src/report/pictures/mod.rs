@@ -46,25 +46,25 @@ impl Form {
     }
 }
 
-/// A picture that can be drawn.
+/// A chart with a file name and a format.
 pub struct Picture {
     chart: Chart,
     form: Form,
-    /// Name of its file.
+    /// Name of the picture's file.
     pub file_name: String,
 }
 
 impl Picture {
-    /// Contents of its file.
+    /// Returns the contents of the picture's file.
     ///
     /// # Errors
-    /// It cannot be drawn.
+    /// The picture cannot be drawn.
     pub fn draw(&self) -> Result<Vec<u8>, String> {
         self.chart.draw(self.form).map_err(|error| format!("cannot draw {}: {error}", self.file_name))
     }
 }
 
-/// All pictures of these runs.
+/// Returns all pictures of these runs.
 #[must_use]
 pub fn all(runs: &[Run], form: Form) -> Vec<Picture> {
     let mut pictures = Vec::new();

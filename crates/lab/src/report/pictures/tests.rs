@@ -206,22 +206,22 @@ fn ink(picture: &[u8], columns: std::ops::Range<usize>, rows: std::ops::Range<us
 #[test]
 fn a_png_has_the_title_and_the_names_of_ticks_in_letters() {
     let pictures = all(&[run(true)], Form::Png);
-    let octets: Vec<_> = pictures.iter().map(|picture| picture.draw().unwrap()).collect();
+    let files: Vec<_> = pictures.iter().map(|picture| picture.draw().unwrap()).collect();
     assert_eq!(pictures.len(), NAMES.len());
-    for (picture, octets) in pictures.iter().zip(&octets) {
+    for (picture, file) in pictures.iter().zip(&files) {
         // Letters have ink, and leave most of their line white: neither nothing nor boxes.
         for (what, columns, rows) in
             [("title", 0..1_800, 20..60), ("ticks", 60..160, 60..700), ("axis", 160..1_800, 780..830)]
         {
             let all = columns.len() * rows.len();
-            let share = ink(octets, columns, rows) as f64 / all as f64;
+            let share = ink(file, columns, rows) as f64 / all as f64;
             assert!((0.001..0.3).contains(&share), "{} {what}: {share}", picture.file_name);
         }
     }
     let same_but_invalid = percentiles(&[run(false)]).unwrap().draw(Form::Png).unwrap();
     let title = |picture: &[u8]| ink(picture, 0..1_800, 20..60);
-    assert!(title(&same_but_invalid) > title(&octets[0]) * 3 / 2);
+    assert!(title(&same_but_invalid) > title(&files[0]) * 3 / 2);
     // The reason below it.
     let reason = |picture: &[u8]| ink(picture, 200..1_600, 50..74);
-    assert!(reason(&octets[0]) < 100 && reason(&same_but_invalid) > 1_000, "{}", reason(&same_but_invalid));
+    assert!(reason(&files[0]) < 100 && reason(&same_but_invalid) > 1_000, "{}", reason(&same_but_invalid));
 }

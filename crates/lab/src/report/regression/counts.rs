@@ -11,9 +11,9 @@ use crate::limits::COMPARED_RCODES_MAX;
 use crate::report::Row;
 use std::collections::BTreeMap;
 
-/// The interval is not widened for bursts if one share is more than this many times the other: a dead second against
-/// none is a regression. The price: two servers alike that are rarely dead for a second differ by chance, if only one
-/// of the runs has such a second.
+/// The interval is not widened for bursts if one share is more than this many times the other: a dead second in only
+/// one run counts as a regression. The disadvantage: two equal servers that are rarely dead for a second differ by
+/// chance, if only one of the runs has such a second.
 const CERTAIN_RATIO: f64 = 10.0;
 
 /// Events and queries of a run in each second.
@@ -166,7 +166,8 @@ mod tests {
         }
     }
 
-    /// The price of [`CERTAIN_RATIO`]: with one dead second in fifty, about half of all pairs have one in one run only.
+    /// The disadvantage of [`CERTAIN_RATIO`]: with one dead second in fifty, about half of all pairs have one in only
+    /// one run.
     #[test]
     fn rare_bursts_differ_by_chance() {
         let alarms = false_alarms(0.02, 1.0, 0.0);

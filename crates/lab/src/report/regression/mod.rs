@@ -1,9 +1,9 @@
 //! Whether one run is worse than another: slower, or with more losses and errors.
 //!
-//! Queries near in time share their fate: a pause of the server makes a hundred neighbours slow. To draw single queries
-//! anew would take them for a hundred witnesses and give intervals far too narrow. So whole seconds are drawn, with all
-//! their queries; of long runs, blocks of seconds that follow one another. Losses and RCODEs are counted over the whole
-//! run: draws of seconds miss the few seconds in which a server was dead.
+//! Queries near in time have similar latency: a pause of the server makes a hundred neighbours slow. Draws of single
+//! queries would treat them as a hundred independent samples, and the intervals would be far too narrow. So whole
+//! seconds are drawn, with all their queries. For long runs, blocks of consecutive seconds are drawn. Losses and RCODEs
+//! are counted over the whole run, because draws of seconds miss the few seconds in which a server was dead.
 //!
 //! ```text
 //!   Run, Run -> blocks -> 2,000 draws of as many blocks -> ratio B/A of each figure -> interval -> verdict

@@ -169,10 +169,10 @@ fn fewer_failures_are_better_and_answers_have_no_rank() {
         run
     };
     let (failing, none, there) = (all("SERVFAIL"), all("NXDOMAIN"), all("NOERROR"));
-    let mended = compare(&failing, &none, &TERMS).unwrap();
-    assert_eq!(verdict(&mended, &Figure::Failures), Verdict::Better, "{}", mended.text());
-    assert_eq!(mended.outcome, Outcome::None, "{}", mended.text());
-    assert!(!mended.text().contains("only in B"), "{}", mended.text());
+    let fixed = compare(&failing, &none, &TERMS).unwrap();
+    assert_eq!(verdict(&fixed, &Figure::Failures), Verdict::Better, "{}", fixed.text());
+    assert_eq!(fixed.outcome, Outcome::None, "{}", fixed.text());
+    assert!(!fixed.text().contains("only in B"), "{}", fixed.text());
     let broken = compare(&none, &failing, &TERMS).unwrap();
     assert_eq!(verdict(&broken, &Figure::Failures), Verdict::Regression, "{}", broken.text());
     for (a, b) in [(&there, &none), (&none, &there), (&failing, &all("REFUSED"))] {

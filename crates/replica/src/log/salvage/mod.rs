@@ -5,27 +5,28 @@
 //!   examine -> wants -> (ask members) -> take, until nothing is missing -> rewrite -> Log::open
 //! ```
 //!
-//! **Which entry of another member is the missing one.** It is accepted only if one of these holds:
+//! **Which entries of another member are accepted.** One of these conditions must hold:
 //!
 //! - The other log has the first entry after the gap, with the same index and term. Two logs that share an entry are
 //!   identical up to it (log matching, raft paper 5.3).
 //! - The entry is committed, and this log knows that too. All members have the same committed entries (state machine
 //!   safety, raft paper 5.4.3).
-//! - The entry is committed, nothing is left in this log after the gap, and what is left before it is committed or is
-//!   in the other log too. Then the log goes on as if a leader had brought the entry.
-//! - The header of the damaged record is intact, and the entries encode to the checksum that it has for its body.
+//! - The entry is committed, and this log has nothing after the gap. The part before the gap is committed or is in the
+//!   other log too. Then the log continues as if a leader had sent the entry.
+//! - The header of the damaged record is intact, and the entries match its checksum of the body.
 //!
 //! Entries after the last committed one may be on no other member. When no member can help, the log ends before the
-//! gap, and the member starts with a [`Doubt`]: it votes for no log that lacks what it may have acknowledged.
+//! gap, and the member starts with a [`Doubt`]: it does not vote for a log that lacks entries which it may have
+//! acknowledged.
 //!
-//! Term and vote are never guessed. They are in the vote file before the record that has them too. A log whose last
-//! record and one copy of the vote file are damaged is not repaired.
+//! Term and vote are never guessed. The vote file gets them before the record does. If both the last record and one
+//! copy of the vote file are damaged, the log is not repaired.
 
-// Reading what is there.
+// Reads the intact part of the log.
 mod survey;
-// Questions and answers.
+// Messages between members.
 mod talk;
-// The new log.
+// Writes the new log.
 mod rewrite;
 
 pub use rewrite::Rewrite;
@@ -53,27 +54,27 @@ struct Piece {
     segment: u64,
     offset: u64,
     bytes: u64,
-    /// The one bit of it that is wrong on the disk.
+    /// The bit of this record that is wrong on the disk.
     wrong_bit: Option<usize>,
 }
 
-/// A record whose body is damaged and whose header is intact.
+/// A record with a damaged body and an intact header.
 #[derive(Clone, Debug)]
 struct Pin {
     header: Header,
-    /// The last of its entries that no later record voids.
+    /// The last of its entries that no later record replaced.
     last: u64,
 }
 
-/// What is left of a damaged log.
+/// The intact part of a damaged log.
 #[derive(Debug)]
 pub struct Salvage {
     id: LogId,
     findings: Vec<LogDamage>,
-    /// By their first entry.
+    /// The intact records, by their first entry.
     pieces: BTreeMap<u64, Piece>,
     pins: Vec<Pin>,
-    /// Entries of other members that took the place of missing ones.
+    /// Entries from other members that replace missing ones.
     taken: BTreeMap<u64, Entry>,
     taken_bytes: usize,
     last_header: Header,
@@ -86,18 +87,18 @@ pub struct Salvage {
     doubt: Option<Doubt>,
 }
 
-/// Why an answer is not used.
+/// Why a member's answer was not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// It has no entries.
+    /// The answer has no entries.
     Empty,
-    /// Nothing shows that the entries are those that are missing.
+    /// Nothing proves that the entries are the missing ones.
     Unproven,
-    /// The entries differ from the checksum of the record that held them.
+    /// The entries do not match the checksum of the damaged record.
     Checksum,
-    /// Terms go back, or are newer than the log.
+    /// The terms decrease, or are newer than the log.
     Terms,
-    /// More entries are missing than memory is allowed for.
+    /// The missing entries exceed the memory limit.
     TooLarge,
 }
 
@@ -114,10 +115,10 @@ impl fmt::Display for Refused {
 }
 
 impl Salvage {
-    /// Reads all that is left of a log.
+    /// Reads the intact part of a log.
     ///
     /// # Errors
-    /// [`OpenError`]: what is left is not enough to build on.
+    /// [`OpenError`]: the intact part is not enough to repair the log.
     pub fn examine(disk: &dyn DiskRead) -> Result<Self, OpenError> {
         let OpenedVote { file, vote, is_copy_lost, .. } = VoteFile::open(disk, true)?;
         let id = file.id();
@@ -147,7 +148,7 @@ impl Salvage {
         Ok(salvage)
     }
 
-    /// Follows the intact headers from the oldest on.
+    /// Follows the intact headers, from the oldest to the newest.
     fn follow(&mut self, found: &[Found]) {
         let mut previous: Option<&Found> = None;
         for record in found {
@@ -156,7 +157,7 @@ impl Salvage {
                 && header.number != previous.next.number
                 && !previous.lacks_only_padding_before(header)
             {
-                // The records between may have replaced all that was not committed.
+                // The missing records may have replaced all uncommitted entries.
                 self.void_from(previous.header.hard_state.commit + 1);
             }
             if header.cleared {
@@ -176,7 +177,7 @@ impl Salvage {
         }
     }
 
-    /// Voids the entry at `first` and all after it.
+    /// Voids the entry at `first` and all entries after it.
     fn void_from(&mut self, first: u64) {
         self.pieces.split_off(&first);
         if let Some(mut piece) = self.pieces.last_entry() {
@@ -187,13 +188,13 @@ impl Salvage {
         self.pins.iter_mut().for_each(|pin| pin.last = pin.last.min(first.saturating_sub(1)));
     }
 
-    /// The places that are damaged.
+    /// The damaged places.
     #[must_use]
     pub fn findings(&self) -> &[LogDamage] {
         &self.findings
     }
 
-    /// Whose log it is.
+    /// The member and cluster that the log belongs to.
     #[must_use]
     pub const fn id(&self) -> LogId {
         self.id
@@ -205,11 +206,11 @@ impl Salvage {
         self.last_header.checkpoint
     }
 
-    /// The newest intact checkpoint on the disk. The one that the log builds on, if that is intact.
+    /// The newest intact checkpoint on the disk. It is the log's own checkpoint, if that one is intact.
     #[must_use]
     pub fn newest_checkpoint(&self, disk: &dyn DiskRead) -> Option<CheckpointRef> {
         let named = self.checkpoint();
-        // A member that joined has none before a leader sends it one.
+        // A new member has no checkpoint until a leader sends one.
         if named.index == 0 {
             return Some(named);
         }
@@ -231,19 +232,19 @@ impl Salvage {
         self.last
     }
 
-    /// What the repaired log may lack. The shell stores it before it writes the new log.
+    /// The entries that the repaired log may lack. The shell stores this before it writes the new log.
     #[must_use]
     pub const fn doubt(&self) -> Option<Doubt> {
         self.doubt
     }
 
-    /// The questions to members: the entries after a checkpoint that are missing.
+    /// The questions to other members about the missing entries after a checkpoint.
     ///
     /// # Errors
-    /// [`OpenError`] when the disk does not give what it gave before.
+    /// [`OpenError`]: the disk now returns other bytes than before.
     pub fn wants(&self, disk: &dyn DiskRead, checkpoint: &CheckpointRef) -> Result<Vec<Ask>, OpenError> {
         let mut wants = Vec::new();
-        // The term of an uncommitted entry shows whether the log goes on from a checkpoint that ends with it.
+        // The term of an uncommitted entry shows whether the log continues from a checkpoint that ends with this entry.
         let mut next = checkpoint.index + u64::from(checkpoint.index <= self.hard_state.commit);
         while next <= self.last {
             if let Some(last) = self.last_held(next) {
@@ -252,13 +253,13 @@ impl Salvage {
             }
             let of_piece = self.pieces.range(next..).next().map(|(first, _)| *first);
             let of_taken = self.taken.range(next..).next().map(|(first, _)| *first);
-            let held = of_piece.into_iter().chain(of_taken).min();
-            let end = held.map_or(self.last, |held| held - 1);
+            let next_known = of_piece.into_iter().chain(of_taken).min();
+            let end = next_known.map_or(self.last, |next_known| next_known - 1);
             let after = match of_piece {
                 Some(index) => self.position(disk, index)?,
                 None => None,
             };
-            // A record with a checksum of its own is asked for by itself.
+            // The entries of a record with its own checksum go into a separate question.
             let cut = |pin: &Pin| [pin.header.first - 1, pin.last].into_iter().find(|cut| (next..end).contains(cut));
             let last = self.pins.iter().filter_map(cut).min().unwrap_or(end);
             let before = self.position(disk, next - 1)?;
@@ -268,7 +269,7 @@ impl Salvage {
         Ok(wants)
     }
 
-    /// The end of the run of entries that are here from `index` on, as far as it is known at once.
+    /// The end of the run of known entries that starts at `index`, as far as one lookup shows.
     fn last_held(&self, index: u64) -> Option<u64> {
         if self.taken.contains_key(&index) {
             return Some(index);
@@ -281,7 +282,7 @@ impl Salvage {
         Ok(self.term(disk, index)?.map(|term| Position { index, term }))
     }
 
-    /// The term of an entry that is here.
+    /// The term of an entry that this log has.
     fn term(&self, disk: &dyn DiskRead, index: u64) -> Result<Option<u64>, OpenError> {
         if let Some(entry) = self.taken.get(&index) {
             return Ok(Some(entry.term));
@@ -290,31 +291,31 @@ impl Salvage {
         if index == checkpoint.index {
             return Ok(Some(checkpoint.term));
         }
-        let held = self.read_piece(disk, index)?;
-        Ok(held.iter().find(|entry| entry.index == index).map(|entry| entry.term))
+        let entries = self.read_piece(disk, index)?;
+        Ok(entries.iter().find(|entry| entry.index == index).map(|entry| entry.term))
     }
 
-    /// The entries of the intact record that has this one.
+    /// Returns the entries of the intact record that contains this index.
     fn read_piece(&self, disk: &dyn DiskRead, index: u64) -> Result<Vec<Entry>, OpenError> {
         let Some((_, piece)) = self.pieces.range(..=index).next_back() else { return Ok(Vec::new()) };
         if piece.last < index {
             return Ok(Vec::new());
         }
-        let mut octets = disk.read(&segment_file(piece.segment), piece.offset, piece.bytes as usize)?;
+        let mut bytes = disk.read(&segment_file(piece.segment), piece.offset, piece.bytes as usize)?;
         if let Some(bit) = piece.wrong_bit
-            && let Some(octet) = octets.get_mut(bit / 8)
+            && let Some(byte) = bytes.get_mut(bit / 8)
         {
-            *octet ^= 1 << (bit % 8);
+            *byte ^= 1 << (bit % 8);
         }
-        let mut entries = decode_span(&octets, self.id, piece.segment, piece.offset)?;
+        let mut entries = decode_span(&bytes, self.id, piece.segment, piece.offset)?;
         entries.retain(|entry| entry.index <= piece.last);
         Ok(entries)
     }
 
-    /// Answers a member, with what is intact here.
+    /// Answers a member's question with the intact entries of this log.
     ///
     /// # Errors
-    /// [`OpenError`] when the disk does not give what it gave before: examine it again.
+    /// [`OpenError`]: the disk now returns other bytes than before. Examine the log again.
     pub fn answer(&self, disk: &dyn DiskRead, ask: &Ask) -> Result<Answer, OpenError> {
         let has = |neighbour: Option<Position>| -> Result<bool, OpenError> {
             let Some(Position { index, .. }) = neighbour else { return Ok(false) };
@@ -324,12 +325,12 @@ impl Salvage {
         let mut answer = Answer { commit: self.hard_state.commit, has_before, has_after, entries: Vec::new() };
         let (mut next, mut bytes) = (ask.first, 0);
         'all: while next <= ask.last {
-            let held = self.read_piece(disk, next)?;
-            if held.is_empty() {
+            let known = self.read_piece(disk, next)?;
+            if known.is_empty() {
                 break;
             }
             let from = next;
-            for entry in held.into_iter().filter(|entry| (from..=ask.last).contains(&entry.index)) {
+            for entry in known.into_iter().filter(|entry| (from..=ask.last).contains(&entry.index)) {
                 if !answer.has_room(bytes, &entry) {
                     break 'all;
                 }
@@ -341,16 +342,16 @@ impl Salvage {
         Ok(answer)
     }
 
-    /// Takes the entries of an answer that are proven to be the missing ones. Returns how many.
+    /// Takes the entries of an answer that are proven to be the missing ones. Returns their number.
     ///
     /// # Errors
-    /// [`Refused`]: none was taken.
+    /// [`Refused`]: no entry was taken.
     pub fn take(&mut self, ask: &Ask, answer: Answer) -> Result<usize, Refused> {
         let (entries, commit) = (&answer.entries, self.hard_state.commit);
         if entries.is_empty() {
             return Err(Refused::Empty);
         }
-        // What was taken since the question was made counts too: terms never go back in a log.
+        // Entries taken since the question was made count too, because terms never decrease in a log.
         let taken_term = |index: u64| self.taken.get(&index).map(|entry| entry.term);
         let after = [ask.after.map(|after| after.term), taken_term(ask.last + 1)];
         let term_max = after.into_iter().flatten().min().unwrap_or(self.hard_state.term);
@@ -373,7 +374,7 @@ impl Salvage {
         if proven.is_empty() {
             return Err(Refused::Unproven);
         }
-        // Members that are asked one after the other give the same entries.
+        // Members that are asked one after the other return the same entries.
         let is_new = |entry: &&Entry| !self.taken.contains_key(&entry.index);
         let bytes: usize = proven.iter().filter(is_new).map(entry_bytes).sum();
         if self.taken_bytes + bytes > REPAIR_BYTES_MAX {
@@ -385,7 +386,7 @@ impl Salvage {
         Ok(count)
     }
 
-    /// Whether the question is for all entries of one damaged record, and these encode to its checksum.
+    /// Whether the question covers exactly one damaged record and the entries match its checksum.
     fn fits_checksum(&self, ask: &Ask, entries: &[Entry]) -> Result<bool, Refused> {
         let is_whole = |pin: &&Pin| {
             (pin.header.first, pin.header.last) == (ask.first, ask.last)
@@ -398,8 +399,9 @@ impl Salvage {
         if header == pin.header { Ok(true) } else { Err(Refused::Checksum) }
     }
 
-    /// Lets the log end before entries that no member has. Says whether that is possible: none of them is known to be
-    /// committed, and nothing is left after them. Afterwards [`Salvage::doubt`] says what the log may lack.
+    /// Ends the log before entries that no member has. Returns whether that is possible: none of these entries is known
+    /// to be committed, and the log has nothing after them. Afterwards [`Salvage::doubt`] describes what the log may
+    /// lack.
     pub fn give_up(&mut self, ask: &Ask) -> bool {
         let is_end = ask.after.is_none() && ask.first > self.hard_state.commit && ask.last <= self.last;
         if is_end {
@@ -410,8 +412,8 @@ impl Salvage {
         is_end
     }
 
-    /// Ends the log before the first entry that is missing after a checkpoint. For the last node of a cluster. Returns
-    /// the first and the last lost entry.
+    /// Ends the log before the first missing entry after a checkpoint. Used for the last node of a cluster. Returns the
+    /// first and the last lost entry.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -423,7 +425,7 @@ impl Salvage {
         Ok(Some(lost))
     }
 
-    /// Calls `each` with the entries after a checkpoint, in order, up to the last.
+    /// Calls `each` for every entry after a checkpoint, in order.
     ///
     /// # Errors
     /// [`OpenError`] when an entry is missing.
@@ -443,18 +445,18 @@ impl Salvage {
         Ok(())
     }
 
-    /// Entries from `first` on, at least one.
+    /// Returns entries from `first` on, at least one.
     fn run(&self, disk: &dyn DiskRead, first: u64) -> Result<Vec<Entry>, OpenError> {
         if let Some(entry) = self.taken.get(&first) {
             return Ok(vec![entry.clone()]);
         }
-        let mut held = self.read_piece(disk, first)?;
-        held.retain(|entry| (first..=self.last).contains(&entry.index));
-        if held.is_empty() {
+        let mut entries = self.read_piece(disk, first)?;
+        entries.retain(|entry| (first..=self.last).contains(&entry.index));
+        if entries.is_empty() {
             let file = segment_file(self.last_header.segment);
             return Err(LogDamage { file, offset: 0, what: Damage::Contradiction }.into());
         }
-        Ok(held)
+        Ok(entries)
     }
 }
 

@@ -1,7 +1,7 @@
-//! Writes the repaired log: one new segment that voids all before it, and takes its place by one rename.
+//! Writes the repaired log: one new segment that voids all earlier segments. A single rename puts it into use.
 //!
-//! Until that rename the damaged log stays as it is, so after a crash the repair starts again. The next
-//! [`super::super::Log::open`] verifies the new segment, and removes the old ones.
+//! Until that rename the damaged log is unchanged, so after a crash the repair starts again. The next
+//! [`super::super::Log::open`] verifies the new segment and removes the old ones.
 
 use super::super::limits::RECORD_BYTES_MAX;
 use super::super::record::{self, Header, entry_bytes};
@@ -12,7 +12,7 @@ use super::Salvage;
 use crate::disk::{DiskOp, DiskRead};
 use raft::eraftpb::Entry;
 
-/// The operations that write a repaired log, part by part.
+/// The disk operations that write a repaired log, in parts.
 pub struct Rewrite<'s> {
     salvage: &'s Salvage,
     disk: &'s dyn DiskRead,
@@ -20,7 +20,7 @@ pub struct Rewrite<'s> {
     /// The last entry of the new log.
     last: u64,
     next: u64,
-    /// What the next record begins with.
+    /// The header of the next record.
     header: Header,
     stage: Stage,
 }
@@ -34,15 +34,16 @@ enum Stage {
 }
 
 impl Salvage {
-    /// The operations that make this the member's log, after a checkpoint that is on the disk. Nothing may be missing
-    /// after it.
+    /// The operations that make this the member's log, after a checkpoint that is on the disk. No entry after the
+    /// checkpoint may be missing.
     ///
     /// # Errors
-    /// [`OpenError`] when the disk does not give what it gave before.
+    /// [`OpenError`]: the disk now returns other bytes than before.
     pub fn rewrite<'s>(&'s self, disk: &'s dyn DiskRead, checkpoint: CheckpointRef) -> Result<Rewrite<'s>, OpenError> {
         let Position { index, term } = checkpoint.position();
         let is_uncommitted = index > self.hard_state.commit && index <= self.last;
-        // What is committed at the end of the checkpoint is another entry: then none after it can be (raft paper 7).
+        // The checkpoint ends with a committed entry that differs from this log's. Then no later entry of this log can
+        // be committed (raft paper 7).
         let is_other = is_uncommitted && self.run(disk, index)?.first().is_some_and(|entry| entry.term != term);
         let last = if is_other { index } else { self.last.max(index) };
         let mut hard_state = self.hard_state.clone();
@@ -67,12 +68,12 @@ impl Salvage {
 }
 
 impl Rewrite<'_> {
-    /// The next operations; `None` when the log is written.
+    /// The next operations; `None` once the log is written.
     ///
     /// # Errors
-    /// [`OpenError`] when the disk does not give what it gave before.
+    /// [`OpenError`]: the disk now returns other bytes than before.
     pub fn next_ops(&mut self) -> Result<Option<Vec<DiskOp>>, OpenError> {
-        // A start removes a file of this name.
+        // The next start removes a file with this name.
         let file = spare_file(self.header.segment);
         match self.stage {
             Stage::Create => {
@@ -120,13 +121,13 @@ impl Rewrite<'_> {
         header.first = self.next;
         header.last = self.next + entries.len() as u64 - 1;
         header.hard_state.commit = header.hard_state.commit.min(header.last);
-        let octets = record::encode(&mut header, entries.iter());
+        let record = record::encode(&mut header, entries.iter());
         self.next = header.last + 1;
         self.header.cleared = false;
         self.header.offset += header.disk_bytes();
         self.header.number += 1;
         self.header.previous_crc = header.header_crc;
-        DiskOp::Write { file: file.to_owned(), offset: header.offset, octets }
+        DiskOp::Write { file: file.to_owned(), offset: header.offset, octets: record }
     }
 
     fn finish(&self, file: String) -> Result<Vec<DiskOp>, OpenError> {
@@ -135,7 +136,7 @@ impl Rewrite<'_> {
         let hard_state = &self.header.hard_state;
         let vote = Vote { term: hard_state.term, vote: hard_state.vote, newest_segment: self.header.segment };
         let mut vote_file = VoteFile::open(self.disk, true)?.file;
-        // Two equal copies, so that either may be lost.
+        // Writes two equal copies, so that one may be lost.
         vote_file.write(vote, &mut ops);
         vote_file.write(vote, &mut ops);
         Ok(ops)

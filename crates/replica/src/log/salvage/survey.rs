@@ -1,4 +1,4 @@
-//! Reads all segments of a damaged log and keeps what is intact.
+//! Reads all segments of a damaged log and keeps the intact part.
 
 use super::super::damage::{Damage, LogDamage};
 use super::super::limits::{BLOCK_BYTES_MAX, SECTOR_BYTES};
@@ -39,22 +39,22 @@ impl Next {
     }
 }
 
-/// What is left of the last record that was written, if it is not intact.
+/// The state of the last written record, if it is not intact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tail {
     /// The log ends with an intact header.
     Intact,
-    /// One sector cannot be read, and nothing follows. An acknowledged record of one sector with entries has a seal
-    /// behind it, so this one held no entries, or was never acknowledged.
+    /// One sector cannot be read, and nothing follows. An acknowledged one-sector record with entries has a seal after
+    /// it. So this record held no entries or was never acknowledged.
     NoEntries,
-    /// It may have held entries. Nothing is known about them.
+    /// The record may have held entries. Nothing is known about them.
     Unknown,
 }
 
-/// All that can be read.
+/// All readable records.
 #[derive(Debug)]
 pub(super) struct Survey {
-    /// In the order in which they were written.
+    /// The records, in the order in which they were written.
     pub(super) found: Vec<Found>,
     pub(super) tail: Tail,
     pub(super) findings: Vec<LogDamage>,
@@ -63,10 +63,10 @@ pub(super) struct Survey {
 }
 
 impl Survey {
-    /// Reads the segments. `newest` is the segment that surely held a record.
+    /// Reads the segments. `newest` is a segment that certainly held a record.
     ///
     /// # Errors
-    /// [`OpenError`]: the disk cannot be read, or holds records of another member, cluster or format.
+    /// [`OpenError`]: the disk cannot be read, or has records of another member, cluster or format.
     pub(super) fn of(disk: &dyn DiskRead, id: LogId, newest: u64) -> Result<Self, OpenError> {
         let files = disk.list()?;
         let segments: BTreeMap<u64, u64> =
@@ -86,13 +86,13 @@ impl Survey {
 
     fn segment(&mut self, disk: &dyn DiskRead, id: LogId, number: u64, bytes: u64) -> Result<(), OpenError> {
         let file = segment_file(number);
-        let octets = disk.read(&file, 0, usize::try_from(bytes).unwrap_or(usize::MAX))?;
+        let data = disk.read(&file, 0, usize::try_from(bytes).unwrap_or(usize::MAX))?;
         let note = |at: usize, what| LogDamage { file: file.clone(), offset: at as u64, what };
-        // Sectors behind the last intact header of this segment that are not zero and open no record; where the record
-        // behind that header begins; and whether the first of these sectors is there.
+        // `unreadable` counts nonzero sectors after the last intact header that begin no record. `end` is the offset of
+        // the record after that header. `is_adjacent` is true if the first unreadable sector is at `end`.
         let (mut at, mut unreadable) = (0, 0);
         let (mut end, mut is_adjacent) = (0, true);
-        while let Some(sector) = octets.get(at..at + SECTOR_BYTES) {
+        while let Some(sector) = data.get(at..at + SECTOR_BYTES) {
             if record::is_unwritten(sector) {
                 at += SECTOR_BYTES;
                 continue;
@@ -101,7 +101,7 @@ impl Survey {
                 Ok(header) if header.id != id => return Err(note(at, Damage::Foreign).into()),
                 Ok(header) => check_place(&header, id, number, at).ok().map(|()| (header, None)),
                 Err(what @ Damage::Version(_)) => return Err(note(at, what).into()),
-                Err(_) => self.corrected(&octets[at..], at).map(|(header, bit)| (header, Some(bit))),
+                Err(_) => self.corrected(&data[at..], at).map(|(header, bit)| (header, Some(bit))),
             };
             let Some((header, wrong_bit)) = header else {
                 if unreadable == 0 {
@@ -112,14 +112,14 @@ impl Survey {
                 continue;
             };
             let len = usize::try_from(header.disk_bytes()).unwrap_or(usize::MAX);
-            let whole = octets.get(at..at.saturating_add(len));
+            let whole = data.get(at..at.saturating_add(len));
             let is_whole = whole.is_some_and(|whole| record::body_is_intact(&header, whole));
             match (is_whole, wrong_bit) {
                 (false, _) => self.findings.push(note(at, Damage::Body)),
                 (true, Some(_)) => self.findings.push(note(at, Damage::Header)),
                 (true, None) => {}
             }
-            let padding = if is_whole { Padding::of(&header, &octets[at..]) } else { None };
+            let padding = if is_whole { Padding::of(&header, &data[at..]) } else { None };
             let next = Next::after(&header);
             match (self.found.last_mut(), padding) {
                 (Some(last), Some(padding)) if last.has_padding(padding, &header) => last.next = next,
@@ -130,31 +130,29 @@ impl Survey {
         }
         self.tail = match unreadable {
             0 if self.found.last().is_some_and(|last| last.header.segment == number) => Tail::Intact,
-            // A segment that was made and not written to yet.
+            // A segment that was created but not written to yet.
             0 => self.tail,
             1 if is_adjacent => Tail::NoEntries,
-            // The first sectors of a longer record may be lost as zeros.
+            // The first sectors of a longer record may be lost and read as zeros.
             _ => Tail::Unknown,
         };
         Ok(())
     }
 
-    /// The header in the first of these sectors with one bit put right, so that it fits its checksum, the record before
-    /// it, and its own body. All three never match by chance.
-    fn corrected(&self, octets: &[u8], at: usize) -> Option<(Header, usize)> {
+    /// Returns the header in the first of these sectors with one bit corrected. The result must match its checksum, the
+    /// record before it, and its own body. All three never match by chance.
+    fn corrected(&self, data: &[u8], at: usize) -> Option<(Header, usize)> {
         let Found { header: previous, next, .. } = self.found.last()?;
         if at != 0 && next.offset != at as u64 {
             return None;
         }
-        let mut sector = octets.get(..SECTOR_BYTES)?.to_vec();
+        let mut sector = data.get(..SECTOR_BYTES)?.to_vec();
         for bit in 0..(HEADER_BYTES + 1) * 8 {
             sector[bit / 8] ^= 1 << (bit % 8);
             let fits = |header: &Header| {
                 let len = usize::try_from(header.disk_bytes()).unwrap_or(usize::MAX);
                 let is_here = header.id == previous.id && header.offset == at as u64;
-                next.is(header)
-                    && is_here
-                    && octets.get(..len).is_some_and(|whole| record::body_is_intact(header, whole))
+                next.is(header) && is_here && data.get(..len).is_some_and(|whole| record::body_is_intact(header, whole))
             };
             if let Some(header) = record::decode_header(&sector).ok().filter(fits) {
                 return Some((header, bit));
@@ -164,7 +162,7 @@ impl Survey {
         None
     }
 
-    /// Drops the records of segments that the log no longer needs.
+    /// Removes the records of segments that the log no longer needs.
     fn forget_old(&mut self) {
         let oldest = self.found.last().map_or(0, |last| last.header.oldest_segment);
         self.found.retain(|found| found.header.segment >= oldest);

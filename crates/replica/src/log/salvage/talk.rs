@@ -1,4 +1,4 @@
-//! What members ask each other for when a log is damaged. Numbers are big-endian.
+//! The messages in which members ask each other for entries of a damaged log. Numbers are big-endian.
 //!
 //! ```text
 //!   ask:     version (1) first (8) last (8), then twice: is known (1) index (8) term (8)
@@ -14,7 +14,7 @@ use crate::octets::Cursor;
 use raft::eraftpb::Entry;
 
 const VERSION: u8 = 1;
-/// Bytes of every question.
+/// Number of bytes in a question.
 const ASK_BYTES: usize = 1 + 8 + 8 + 2 * (1 + 8 + 8);
 
 /// A question for entries.
@@ -22,9 +22,9 @@ const ASK_BYTES: usize = 1 + 8 + 8 + 2 * (1 + 8 + 8);
 pub struct Ask {
     /// The first entry that is missing.
     pub first: u64,
-    /// The last.
+    /// The last entry that is missing.
     pub last: u64,
-    /// The entry right before them, if the asking log has it.
+    /// The entry directly before them, if the asking log has it.
     pub before: Option<Position>,
     /// The first entry after them that the asking log has.
     pub after: Option<Position>,
@@ -33,18 +33,18 @@ pub struct Ask {
 /// A member's answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// The member knows that entries up to here are committed.
+    /// The member knows that all entries up to this index are committed.
     pub commit: u64,
     /// Whether the member's log has the entry before.
     pub has_before: bool,
     /// Whether it has the entry after.
     pub has_after: bool,
-    /// Its entries from the first one on, as many as there are without a hole and as fit.
+    /// The member's entries from the first missing one on, without a gap, as many as fit.
     pub entries: Vec<Entry>,
 }
 
 impl Ask {
-    /// Its bytes.
+    /// Encodes the question.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::new();
@@ -64,11 +64,11 @@ impl Ask {
     ///
     /// # Errors
     /// [`DecodeError`].
-    pub fn decode(octets: &[u8]) -> Result<Self, DecodeError> {
-        if octets.len() != ASK_BYTES {
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        if bytes.len() != ASK_BYTES {
             return Err(DecodeError::Unknown);
         }
-        let mut from = Decoder::new(octets);
+        let mut from = Decoder::new(bytes);
         if from.u8()? != VERSION {
             return Err(DecodeError::Unknown);
         }
@@ -87,13 +87,13 @@ impl Ask {
 }
 
 impl Answer {
-    /// Whether another entry fits.
+    /// Whether the answer has room for another entry.
     pub(super) fn has_room(&self, bytes: usize, entry: &Entry) -> bool {
         self.entries.is_empty()
             || (self.entries.len() < REPAIR_ANSWER_ENTRIES_MAX && bytes + entry_bytes(entry) <= REPAIR_ANSWER_BYTES_MAX)
     }
 
-    /// Its bytes.
+    /// Encodes the answer.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::new();
@@ -102,26 +102,26 @@ impl Answer {
         out.bool(self.has_before);
         out.bool(self.has_after);
         out.u32(self.entries.len() as u32);
-        let mut octets = out.finish();
+        let mut bytes = out.finish();
         for entry in &self.entries {
-            put_entry(entry, &mut |part| octets.extend_from_slice(part));
+            put_entry(entry, &mut |part| bytes.extend_from_slice(part));
         }
-        octets
+        bytes
     }
 
-    /// Reads what [`Answer::encode`] wrote in answer to a question for entries from `first` on.
+    /// Reads what [`Answer::encode`] wrote for a question about entries from `first` on.
     ///
     /// # Errors
     /// [`DecodeError`].
-    pub fn decode(octets: &[u8], first: u64) -> Result<Self, DecodeError> {
-        let mut from = Decoder::new(octets);
+    pub fn decode(bytes: &[u8], first: u64) -> Result<Self, DecodeError> {
+        let mut from = Decoder::new(bytes);
         if from.u8()? != VERSION {
             return Err(DecodeError::Unknown);
         }
         let (commit, has_before, has_after) = (from.u64()?, from.bool()?, from.bool()?);
         let count = from.count(REPAIR_ANSWER_ENTRIES_MAX, ENTRY_FIXED_BYTES)?;
         let head = 1 + 8 + 2 + 4;
-        let mut at = Cursor::new(octets.get(head..).ok_or(DecodeError::Unknown)?);
+        let mut at = Cursor::new(bytes.get(head..).ok_or(DecodeError::Unknown)?);
         let mut entries = Vec::with_capacity(count);
         for index in (first..).take(count) {
             entries.push(parse_entry(index, &mut at).ok_or(DecodeError::Unknown)?.to_entry());

@@ -1,4 +1,4 @@
-//! Damaged logs are put right from intact ones, and nothing else is taken for what is missing.
+//! Damaged logs are repaired from intact ones, and only the missing entries are accepted.
 
 use super::super::record::{Padding, decode_header};
 use super::super::segment::segment_number;
@@ -8,7 +8,7 @@ use crate::log::limits::SECTOR_BYTES;
 use crate::log::{Log, LogConfig, OpenError};
 use crate::testing::MemoryDisk;
 
-/// A log of several segments: records of one sector and of many, and entries that a later term replaced.
+/// A log of several segments: short and long records, and entries that a later term replaced.
 fn settled() -> Machine {
     settled_with(LogConfig { segment_bytes: 4096, ..small_config() })
 }
@@ -42,14 +42,14 @@ fn segments(disk: &MemoryDisk) -> Vec<String> {
 fn records(disk: &MemoryDisk) -> Vec<(String, usize, Header)> {
     let mut found = Vec::new();
     for file in segments(disk) {
-        let octets = disk.octets(&file).unwrap();
-        let starts = (0..octets.len()).step_by(SECTOR_BYTES);
-        found.extend(starts.filter_map(|at| Some((file.clone(), at, decode_header(&octets[at..]).ok()?))));
+        let bytes = disk.octets(&file).unwrap();
+        let starts = (0..bytes.len()).step_by(SECTOR_BYTES);
+        found.extend(starts.filter_map(|at| Some((file.clone(), at, decode_header(&bytes[at..]).ok()?))));
     }
     found
 }
 
-/// Asks these members until nothing is missing; whether that was reached.
+/// Asks these members until no entry is missing. Returns whether that succeeded.
 fn heal(salvage: &mut Salvage, disk: &MemoryDisk, peers: &[&MemoryDisk]) -> bool {
     let checkpoint = salvage.checkpoint();
     for _ in 0..100 {
@@ -70,7 +70,7 @@ fn heal(salvage: &mut Salvage, disk: &MemoryDisk, peers: &[&MemoryDisk]) -> bool
             return false;
         }
     }
-    panic!("it never ends")
+    panic!("the repair does not end")
 }
 
 fn write(salvage: &Salvage, disk: &MemoryDisk) -> MemoryDisk {
@@ -93,7 +93,7 @@ fn assert_same(disk: MemoryDisk, machine: &Machine, what: &str) {
     let (state, before) = (opened.log.hard_state().clone(), machine.log.hard_state());
     assert_eq!((state.term, state.vote), (before.term, before.vote), "{what}");
     assert!((opened.log.checkpoint().index..=before.commit).contains(&state.commit), "{what}: {state:?}");
-    // It goes on, and what it writes is read again.
+    // The log can be appended to, and the new entries can be read after a restart.
     let last = opened.log.last_index();
     let term = opened.log.hard_state().term;
     opened.log.append(entries(last + 1..=last + 2, term, 40), None, 99);
@@ -232,8 +232,8 @@ fn a_record_that_all_members_lost_is_given_up_only_at_the_end_and_uncommitted() 
     assert!(!heal(&mut salvage, &disk, &[&disk]));
     let wants = salvage.wants(&disk, &salvage.checkpoint()).unwrap();
     assert_eq!(wants.iter().map(|ask| (ask.first, ask.last)).collect::<Vec<_>>(), [(7, 8)]);
-    assert!(!salvage.give_up(&wants[0]), "entry 7 is committed");
-    // The last node of a cluster takes what it can read, and says what is lost.
+    assert!(!salvage.give_up(&wants[0]), "gave up the committed entry 7");
+    // The last node of a cluster keeps the readable part and reports the lost entries.
     assert_eq!(salvage.cut(&disk, &salvage.checkpoint()).unwrap(), Some((7, 20)));
     let (cut, _) = Machine::open(write(&salvage, &disk), small_config()).unwrap();
     assert_eq!(cut.contents().entries, machine.contents().entries[..6]);
@@ -248,7 +248,7 @@ fn a_record_that_all_members_lost_is_given_up_only_at_the_end_and_uncommitted() 
     assert_eq!(salvage.doubt(), Some(Doubt { term: 9, index: 24, is_diverged: false, is_torn: true }));
     let (opened, _) = Machine::open(write(&salvage, &disk), small_config()).unwrap();
     assert_eq!((opened.log.last_index(), opened.log.hard_state().vote), (20, 1));
-    // The member that has the record gives it, although nobody knows whether it is committed.
+    // A member that has the record provides it, although it is unknown whether the record is committed.
     let mut salvage = Salvage::examine(&disk).unwrap();
     assert!(heal(&mut salvage, &disk, &[&machine.disk]));
     assert_same(write(&salvage, &disk), &machine, "the last record");
@@ -275,7 +275,7 @@ fn a_wrong_replacement_is_refused() {
         if has_checksum {
             assert_eq!(salvage.take(&ask, answer(20, true, other.clone())), Err(Refused::Checksum));
         } else {
-            // Another branch of the log: neither its commit index nor the entry after the gap shows that it is ours.
+            // Another branch of the log. Neither its commit index nor the entry after the gap shows that it matches.
             assert_eq!(salvage.take(&ask, answer(ask.first - 1, false, other.clone())), Err(Refused::Unproven));
         }
         assert_eq!(salvage.take(&ask, answer(20, true, Vec::new())), Err(Refused::Empty));
@@ -308,7 +308,7 @@ fn a_stale_branch_before_the_gap_does_not_go_on_with_committed_entries() {
     stale.disk.flip(file, at * 8 + HEADER_BITS + 40);
     let mut salvage = Salvage::examine(&stale.disk).unwrap();
     assert!(!heal(&mut salvage, &stale.disk, &[&healthy.disk]));
-    // Without a checksum the commit index alone would not do either.
+    // Without a checksum the commit index alone is not enough.
     salvage.pins.clear();
     assert!(!heal(&mut salvage, &stale.disk, &[&healthy.disk]));
     let ask = salvage.wants(&stale.disk, &salvage.checkpoint()).unwrap()[0];
@@ -319,7 +319,7 @@ fn a_stale_branch_before_the_gap_does_not_go_on_with_committed_entries() {
 fn a_record_whose_first_sector_is_lost_leaves_a_doubt() {
     let mut machine = settled();
     let peer = machine.disk.clone();
-    // Two sectors, so there is no seal behind it.
+    // The record has two sectors, so no seal follows it.
     machine.log.append(entries(21..=22, 9, 300), Some(&hard_state(9, 1, 20)), 50);
     machine.settle();
     let all = records(&machine.disk);
@@ -327,8 +327,8 @@ fn a_record_whose_first_sector_is_lost_leaves_a_doubt() {
     assert_eq!((header.first, header.last, header.disk_bytes()), (21, 22, 2 * SECTOR_BYTES as u64));
     machine.disk.zero_sector(file, *at);
     let (_, repairs) = Log::open(&machine.disk, small_config()).unwrap();
-    assert!(!repairs.is_empty(), "on its own this is a torn tail");
-    // With damage elsewhere the log is repaired, and the record may have been acknowledged all the same.
+    assert!(!repairs.is_empty(), "without other damage this is a torn tail");
+    // With damage elsewhere the log is repaired. The record may still have been acknowledged.
     let (file, at, _) = all.iter().rfind(|(_, _, header)| header.first == 7 && header.entry_count > 0).unwrap();
     machine.disk.flip(file, at * 8 + HEADER_BITS + 40);
     let mut salvage = Salvage::examine(&machine.disk).unwrap();
@@ -353,7 +353,7 @@ fn entries_of_two_members_are_not_joined_where_terms_go_back() {
     let other = stale.disk.clone();
     let all = records(&other);
     let of = |first: u64| all.iter().rfind(|(_, _, h)| h.first == first && h.entry_count > 0).unwrap();
-    [9, 19].into_iter().for_each(|octet| stale.disk.flip(&of(21).0, (of(21).1 + octet) * 8));
+    [9, 19].into_iter().for_each(|byte| stale.disk.flip(&of(21).0, (of(21).1 + byte) * 8));
     stale.disk.flip(&of(23).0, of(23).1 * 8 + HEADER_BITS + 40);
     for peers in [[&healthy.disk, &other], [&other, &healthy.disk]] {
         let mut salvage = Salvage::examine(&stale.disk).unwrap();
@@ -438,11 +438,11 @@ fn a_check_of_files_in_use_finds_each_flipped_bit_of_a_record() {
         assert_eq!(check_file(&machine.disk, &file), Ok(Vec::new()), "{file}");
     }
     for (file, at, header) in records(&machine.disk) {
-        for octet in (at..at + header.disk_bytes() as usize).step_by(37) {
+        for byte in (at..at + header.disk_bytes() as usize).step_by(37) {
             let mut disk = machine.disk.clone();
-            disk.flip(&file, octet * 8 + 3);
+            disk.flip(&file, byte * 8 + 3);
             let found = check_file(&disk, &file).unwrap();
-            assert_eq!(found.len(), 1, "{file} octet {octet}: {found:?}");
+            assert_eq!(found.len(), 1, "{file} byte {byte}: {found:?}");
         }
         let mut disk = machine.disk.clone();
         (at..at + header.disk_bytes() as usize).step_by(SECTOR_BYTES).for_each(|at| disk.zero_sector(&file, at));

@@ -1,4 +1,4 @@
-//! Disks whose physical blocks are larger than a sector.
+//! Disks with physical blocks that are larger than a sector.
 
 use super::harness::{Machine, config_of_blocks, entries, hard_state, small_config};
 use crate::disk::{DiskOp, DiskRead};
@@ -13,7 +13,7 @@ fn config() -> LogConfig {
     config_of_blocks(BLOCK_BYTES as u64)
 }
 
-/// A log in which each entry was written and synced alone.
+/// A log in which each entry was written and synced separately.
 fn written(config: LogConfig, count: u64, size: usize) -> Machine {
     let mut machine = Machine::create_on(MemoryDisk::with_blocks(BLOCK_BYTES), config);
     for index in 1..=count {
@@ -23,13 +23,13 @@ fn written(config: LogConfig, count: u64, size: usize) -> Machine {
     machine
 }
 
-/// Places of the segment that are written, by sector.
+/// The numbers of the written sectors of a segment.
 fn written_sectors(machine: &Machine, file: &str) -> Vec<usize> {
     let sectors = machine.disk.octets(file).unwrap().chunks(SECTOR_BYTES).enumerate();
     sectors.filter(|(_, sector)| sector.iter().any(|byte| *byte != 0)).map(|(place, _)| place).collect()
 }
 
-/// Power is lost during the next write, and the disk spoils each block of which only a part was written.
+/// Power fails during the next write, and the disk spoils each block that was only partly written.
 fn crash_while_writing(mut machine: Machine, config: LogConfig) -> Result<(Machine, Vec<Repair>), OpenError> {
     let next = machine.log.last_index() + 1;
     machine.log.append(entries(next..=next, 3, 20), None, next);
@@ -44,12 +44,12 @@ fn crash_while_writing(mut machine: Machine, config: LogConfig) -> Result<(Machi
 fn a_write_spoils_no_earlier_record_of_its_physical_block() {
     let (found, _) = crash_while_writing(written(config(), 3, 20), config()).unwrap();
     assert!(found.log.last_index() >= 3);
-    // Without padding, records that were acknowledged are gone.
+    // Without padding, acknowledged records are lost.
     let lost = crash_while_writing(written(small_config(), 3, 20), small_config());
     assert!(lost.is_err_and(|error| matches!(error, OpenError::Damage(_))));
 }
 
-/// No write of a log begins or ends within a block, whatever its records have.
+/// No write of a log begins or ends within a block, for records of any kind.
 #[test]
 fn every_write_covers_whole_blocks() {
     for size in [0, 20, 400, 4000, 9000] {
@@ -72,7 +72,7 @@ fn every_write_covers_whole_blocks() {
     }
 }
 
-/// Such a log is as older software wrote it.
+/// Older software writes such a log.
 #[test]
 fn a_log_without_padding_is_read_and_its_last_block_is_filled_before_the_next_write() {
     for count in 1..=4 {
@@ -81,7 +81,7 @@ fn a_log_without_padding_is_read_and_its_last_block_is_filled_before_the_next_wr
         for crash in 0..40 {
             let (mut opened, repairs) = Machine::open(machine.disk.clone(), config()).unwrap();
             assert_eq!((opened.contents(), repairs), (before.clone(), Vec::new()));
-            // Power is lost at each step of the first job.
+            // Power fails at each step of the first job.
             for _ in 0..crash {
                 opened.step(false);
             }
@@ -99,7 +99,7 @@ fn a_log_without_padding_is_read_and_its_last_block_is_filled_before_the_next_wr
     }
 }
 
-/// The record of a write, or padding behind it, is lost: by a crash during the write on a disk with small sectors, or
+/// A record of a write, or padding after it, is lost: by a crash during the write on a disk with small sectors, or
 /// later. Only a lost record can have held entries.
 #[test]
 fn a_lost_sector_of_a_padded_write_is_a_torn_record_with_the_right_entries() {

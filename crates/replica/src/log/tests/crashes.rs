@@ -68,7 +68,7 @@ impl Model {
     }
 }
 
-/// Bytes of a physical block: those of the disk, and those that the log aligns its writes to.
+/// Sizes of physical blocks: the disk's, and the size to which the log aligns its writes.
 #[derive(Clone, Copy)]
 struct Blocks {
     disk: usize,
@@ -78,7 +78,7 @@ struct Blocks {
 impl Blocks {
     const SECTORS: Self = Self { disk: 512, log: 512 };
     const LARGE: Self = Self { disk: 4096, log: 4096 };
-    /// A disk that does not tell the size of its blocks.
+    /// A disk that does not report the size of its blocks.
     const UNKNOWN: Self = Self { disk: 512, log: 4096 };
 
     fn config(self) -> LogConfig {

@@ -103,8 +103,8 @@ fn a_synced_record_in_the_middle_is_never_cut_even_if_a_sector_of_it_is_zero() {
     let starts: Vec<usize> =
         (0..bytes.len()).step_by(SECTOR_BYTES).filter(|at| decode_header(&bytes[*at..]).is_ok()).collect();
     assert!(starts.len() >= 5, "{starts:?}");
-    // A record before and a record after make each of these one in the middle: the chain of its segment is whole up
-    // to it. The last two headers may be a record of one sector and its seal.
+    // These records have a record before them and one after them, so the chain of the segment is intact up to them. The
+    // last two headers may be a one-sector record and its seal.
     for sector in (starts[1]..starts[starts.len() - 2]).step_by(SECTOR_BYTES) {
         let mut disk = machine.disk.clone();
         disk.zero_sector(&file, sector);

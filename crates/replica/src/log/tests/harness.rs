@@ -26,7 +26,7 @@ pub(in crate::log) fn small_config() -> LogConfig {
     }
 }
 
-/// The same for a disk with physical blocks of this size.
+/// The configuration for a disk with physical blocks of this size.
 pub(in crate::log) fn config_of_blocks(block_bytes: u64) -> LogConfig {
     let small = small_config();
     let segment_bytes = small.segment_bytes.max(4 * block_bytes);

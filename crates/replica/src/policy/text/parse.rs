@@ -133,9 +133,8 @@ fn scan_type(word: &str) -> Option<Rtype> {
 
 fn parse_name(token: &Token, text: &str) -> Result<Name, TextError> {
     if text == "@" {
-        return Err(
-            token.error("`@` is not a name here; write the name of the zone, or `.`, which is how named reads `@`")
-        );
+        return Err(token
+            .error("`@` is not allowed here; write the name of the zone, or `.`, which is what `@` means to named"));
     }
     match text.parse::<Name>() {
         Ok(name) => Ok(name.as_ref().to_canonical()),

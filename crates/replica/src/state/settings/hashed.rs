@@ -1,4 +1,4 @@
-//! Every field of the settings changes the state hash: members that differ in it find out.
+//! Every field of the settings affects the state hash, so that members detect any difference.
 
 use super::tests::{name, rich, sealed, zone};
 use super::*;
@@ -7,7 +7,8 @@ use crate::io::{SerialPolicyOption, StaleOption};
 
 type Mutation = (&'static str, fn(&mut Settings));
 
-/// Names every field. A new one does not compile here until it has a row in [`MUTATIONS`], or its reason here.
+/// Names every field. Code with a new field does not compile until the field has a row in [`MUTATIONS`] or a reason
+/// here.
 fn assert_all_fields_are_known(settings: &Settings) {
     let Settings {
         cluster_id: _,
@@ -15,19 +16,19 @@ fn assert_all_fields_are_known(settings: &Settings) {
         feature_level: _,
         zones,
         retired,
-        // By `retired`.
+        // Covered by `retired`.
         retired_order: _,
         keys,
         grants: _,
         policies: _,
-        // By `policies`.
+        // Covered by `policies`.
         policies_octets: _,
         members: _,
         incarnations: _,
         learners: _,
         tokens: _,
         learner_tokens: _,
-        // Part by part in `trust.rs` and `pins.rs`.
+        // Covered in `trust.rs` and `pins.rs`.
         trust: _,
         rotation: _,
         all_live: _,
@@ -123,7 +124,7 @@ fn a_change_of_any_field_changes_the_hash() {
         assert_ne!(items(&mutated), items(&settings), "{what}: nothing was changed");
         let other = hashes.insert(mutated.hash(), what);
         assert_eq!(other, None, "{what} leaves the hash as it is");
-        // What a checkpoint carries leads to the same hash.
+        // Settings that are restored from a checkpoint have the same hash.
         let mut restored = Settings::empty([0; 16]);
         for item in items(&mutated) {
             restored.restore(&mut crate::codec::Decoder::new(&item)).unwrap();

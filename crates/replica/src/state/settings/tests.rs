@@ -33,7 +33,7 @@ pub(super) fn sealed(secret: u8) -> Sealed {
     Sealed { data_key_number: 1, nonce: [0; 12], octets: vec![secret; 20] }
 }
 
-/// Settings with something in every field.
+/// Settings with a value in every field.
 pub(super) fn rich() -> Settings {
     let mut settings = Settings::genesis([1; 16], &[Member { id: 1, address: "[::1]:7001".to_owned() }], 1);
     settings.add_zone(&zone(), ZoneOptions { ack: AckOption::AllLive, ..ZoneOptions::default() }, 4);

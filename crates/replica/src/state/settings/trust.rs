@@ -285,8 +285,8 @@ mod tests {
         settings.apply(&SettingsChange::Trust(change), 9, 0);
     }
 
-    /// Every field of what members know each other by is in its hash. A new field does not compile here until it has a
-    /// row.
+    /// The hash covers every field of the members' credentials. Code with a new field does not compile until it has a
+    /// row here.
     #[test]
     fn a_change_of_any_field_changes_the_hash() {
         let mut trust = Trust::default();

@@ -1,37 +1,37 @@
-//! Faults of the medium of a [`MemoryDisk`], and a view of what is durable on it.
+//! Faults of the medium of a [`MemoryDisk`], and a view of its durable contents.
 
 use super::{MemoryDisk, SECTOR_BYTES};
 use crate::disk::{DiskError, DiskRead};
 
-/// What a disk would hold after the worst power loss: nothing that was not synced.
+/// The disk's contents after the worst power loss: only synced data.
 #[derive(Clone, Copy, Debug)]
 pub struct Durable<'d>(&'d MemoryDisk);
 
 impl MemoryDisk {
-    /// What is durable.
+    /// Returns the durable contents.
     #[must_use]
     pub const fn durable(&self) -> Durable<'_> {
         Durable(self)
     }
 
-    /// Bytes of a file that are durable.
+    /// Returns the durable bytes of a file.
     #[must_use]
     pub fn durable_octets(&self, file: &str) -> Option<&[u8]> {
         self.durable_names.get(file).map(|number| self.files[number].durable.as_slice())
     }
 
-    /// The sectors that the last synced write of a file replaced: where each begins, and what it held before.
+    /// Returns the sectors that the last synced write of a file replaced: the offset and the old contents of each.
     #[must_use]
     pub fn replaced_sectors(&self, file: &str) -> Vec<(usize, Vec<u8>)> {
         let contents = self.names.get(file).map(|number| &self.files[number]);
         let Some((offset, old)) = contents.and_then(|contents| contents.replaced.as_ref()) else { return Vec::new() };
-        // A write that begins inside a sector replaces only a part of it.
+        // A write that begins inside a sector replaces only part of that sector.
         let skipped = offset.next_multiple_of(SECTOR_BYTES) - offset;
         let whole = old.get(skipped..).unwrap_or_default().chunks_exact(SECTOR_BYTES).enumerate();
         whole.map(|(place, sector)| (offset + skipped + place * SECTOR_BYTES, sector.to_vec())).collect()
     }
 
-    /// Makes a sector of a file hold this, on the medium and for a process that reads it.
+    /// Overwrites a sector of a file, both on the medium and for a process that reads it.
     ///
     /// # Panics
     /// If there is no such file or sector.
@@ -51,10 +51,10 @@ impl DiskRead for Durable<'_> {
     }
 
     fn read(&self, file: &str, offset: u64, len: usize) -> Result<Vec<u8>, DiskError> {
-        let octets = self.0.durable_octets(file).ok_or_else(|| DiskError::Missing { file: file.into() })?;
-        let start = (offset as usize).min(octets.len());
-        let end = start.saturating_add(len).min(octets.len());
-        Ok(octets[start..end].to_vec())
+        let bytes = self.0.durable_octets(file).ok_or_else(|| DiskError::Missing { file: file.into() })?;
+        let start = (offset as usize).min(bytes.len());
+        let end = start.saturating_add(len).min(bytes.len());
+        Ok(bytes[start..end].to_vec())
     }
 }
 
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn what_is_durable_is_what_the_worst_crash_leaves() {
         let mut disk = MemoryDisk::default();
-        let write = |offset, octet, len| DiskOp::Write { file: "a".into(), offset, octets: vec![octet; len] };
+        let write = |offset, byte, len| DiskOp::Write { file: "a".into(), offset, octets: vec![byte; len] };
         for op in [
             DiskOp::Create { file: "a".into(), zeroed_bytes: 1536 },
             DiskOp::Sync { file: "a".into() },
@@ -80,14 +80,14 @@ mod tests {
         }
         let mut crashed = disk.clone();
         assert!(crashed.crash(&mut |_| 0));
-        assert!(!crashed.crash(&mut |_| 0), "nothing is left to lose");
+        assert!(!crashed.crash(&mut |_| 0), "the durable contents changed in a crash");
         assert_eq!(disk.durable().list(), crashed.list());
         assert_eq!(disk.durable().read("a", 0, 9_999), crashed.read("a", 0, 9_999));
         assert_eq!(disk.replaced_sectors("a"), [(512, vec![0; 512]), (1024, vec![0; 512])]);
         crashed.put_sector("a", 512, &[0; 512]);
         assert_eq!(crashed.octets("a"), crashed.durable_octets("a"));
         assert_eq!(
-            crashed.octets("a").map(|octets| [octets[511], octets[512], octets[1023], octets[1024]]),
+            crashed.octets("a").map(|bytes| [bytes[511], bytes[512], bytes[1023], bytes[1024]]),
             Some([7, 0, 0, 7])
         );
     }

@@ -24,7 +24,7 @@ pub(super) fn set_vote(node: u64, votes: bool, target: &Target) -> Result<(), Pr
 pub(super) fn replace(node: u64, by: u64, target: &Target) -> Result<(), Problem> {
     let what = format!("node {node} was not replaced");
     change("PUT", &format!("/v1/nodes?node={node}&by={by}"), target, &what)?;
-    print(&format!("node {by} votes in the place of node {node}; the directory of node {node} is no longer needed"))
+    print(&format!("node {by} now votes instead of node {node}; the directory of node {node} is no longer needed"))
 }
 
 pub(super) fn move_to(node: u64, address: &PeerAddress, force: bool, target: &Target) -> Result<(), Problem> {
@@ -95,7 +95,7 @@ pub(super) fn transfer_leader(node: Option<u64>, target: &Target) -> Result<(), 
     let path = node.map_or_else(|| "/v1/leader".to_owned(), |node| format!("/v1/leader?node={node}"));
     let client = Client::find(target)?;
     change_with(&client, "POST", &path, "the leadership was not handed over")?;
-    // A node that lags still names the previous leader.
+    // A lagging node may still report the previous leader.
     let leader = node.or_else(|| newest(&client)?.leader);
     print(&leader.map_or_else(|| "another node leads".to_owned(), |leader| format!("node {leader} leads")))
 }

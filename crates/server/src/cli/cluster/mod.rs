@@ -22,33 +22,33 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   catamaran cluster status
   catamaran cluster add                 print a token with which one node may join
-  catamaran cluster add --learner       for a node that answers and never votes
+  catamaran cluster add --learner       for a node that answers queries and never votes
   catamaran cluster tokens              list the unused tokens
   catamaran cluster revoke-token ID     revoke one of them
   catamaran cluster promote 4           give learner 4 a vote
-  catamaran cluster replace 2 4         node 2 goes, learner 4 gets its vote, in one step
+  catamaran cluster replace 2 4         remove node 2 and give its vote to learner 4
   catamaran cluster move 3 ns3.example.net:5380
   catamaran cluster remove 2
   catamaran cluster transfer-leader 3
   catamaran cluster backup db.backup    everything, as one file
   catamaran cluster rotate              new certificates between nodes
-  catamaran cluster upgrade             once all nodes run the new version, and none is to go back";
+  catamaran cluster upgrade             once all nodes run the new version, and none needs to go back";
 
 const STATUS_EXAMPLES: &str = "\
 Examples:
   catamaran cluster status
   catamaran cluster status --json
 
-A voter counts for the majority that every change needs; a learner answers like all others and counts for nothing;
-a node that is joining becomes a voter once it has caught up. The lag is in entries of the log. The last column is the
-day on which the node's certificate ends: it renews it itself, when a third of its year is left.";
+Every change needs a majority of the voters. A learner answers queries like other nodes, but has no vote. A joining node
+becomes a voter once it has caught up. The lag is in log entries. The last column is the day on which the node's
+certificate expires. The node renews it when four months are left.";
 
 const ADD_EXAMPLES: &str = "\
 Examples:
   catamaran cluster add
   catamaran cluster add --learner
 
-Prints a token that is good for one node and for one hour. On the machine of the new node:
+Prints a token with which one node can join within one hour. On the machine of the new node:
   catamaran join --token-file - --dir /var/lib/catamaran --dns 192.0.2.4:53 --peer 10.0.0.4:5380";
 
 const TOKENS_EXAMPLES: &str = "\
@@ -68,20 +68,20 @@ const PROMOTE_EXAMPLES: &str = "\
 Examples:
   catamaran cluster promote 4
 
-It votes once it has caught up with the log.";
+The node votes once it has caught up with the log.";
 
 const DEMOTE_EXAMPLES: &str = "\
 Examples:
   catamaran cluster demote 4
 
-It answers queries and takes updates as before, and counts for no majority.";
+The node answers queries and accepts updates as before, but no longer votes.";
 
 const REPLACE_EXAMPLES: &str = "\
 Examples:
   catamaran cluster replace 2 4
 
-For a node that is dead, or on a machine that is to go. Add the new one first (`cluster add --learner`, `join`), and
-wait until `cluster status` shows no lag. At no time are there fewer voters than before.";
+For a node that is dead, or whose machine will be removed. Add the new node first (`cluster add --learner`, `join`), and
+wait until `cluster status` shows no lag. The number of voters never drops.";
 
 const MOVE_EXAMPLES: &str = "\
 Examples:
@@ -96,49 +96,49 @@ const REMOVE_EXAMPLES: &str = "\
 Examples:
   catamaran cluster remove 2
 
-For a node that will not come back, or not with its data: damaged or lost. More than half of the voters that remain must
-answer. A new node takes its place: see `catamaran join --help`. It gets a number of its own.";
+For a node that will not come back, or whose data is damaged or lost. More than half of the remaining voters must be
+reachable. To replace the node, see `catamaran join --help`. The new node gets a new number.";
 
 const TRANSFER_EXAMPLES: &str = "\
 Examples:
-  catamaran cluster transfer-leader       to the voter with the longest log of those that answer
+  catamaran cluster transfer-leader       to the reachable voter with the longest log
   catamaran cluster transfer-leader 3     to this voter
 
-Ends well once another, or that one, leads. A learner is refused; a voter that does not answer or catch up does not take
-over, and the command says that the leadership did not move. Updates wait meanwhile, some milliseconds when it does
-answer; none is lost or refused.";
+Succeeds once the named voter, or any other one, leads. A learner is refused. If the voter does not answer or catch up,
+the command fails and the leader stays. Updates wait during the transfer, usually for some milliseconds. None is lost
+or refused.";
 
 const ROTATE_EXAMPLES: &str = "\
 Examples:
   catamaran cluster rotate                every node gets another key and certificate
-  catamaran cluster rotate --authority    another authority issues them; the old one is accepted no more
+  catamaran cluster rotate --authority    another CA issues them; the old CA is no longer accepted
   catamaran cluster rotate --data-key     another key seals secrets in log, checkpoints and backups,
                                           and makes DNS cookies and TLS tickets
   catamaran cluster rotate --api-token    another token opens the API; copy its file to the other machines
 
-No node restarts. Once a node shows its new key, the others refuse the old one and cut connections that
-show it. A new authority comes in steps, each of which waits until every node is ready. If one is down, run
-the command again later: it goes on. The data key is also replaced when a node is removed; keep the old key
-with the backups that it opens. docs/operating.md says what to run when something was stolen.";
+No node restarts. Once a node uses its new key, the others refuse the old one and close connections that use it. A new
+CA is introduced in steps, and each step waits until every node is ready. If a node is down, run the command again
+later: it continues. The data key is also replaced when a node is removed. Keep the old key with the backups that it
+opens. docs/operating.md lists what to run after a theft.";
 
 const UPGRADE_EXAMPLES: &str = "\
 Examples:
-  catamaran cluster upgrade      once all nodes run the new version, and none is to go back";
+  catamaran cluster upgrade      once all nodes run the new version, and none needs to go back";
 
 const BACKUP_EXAMPLES: &str = "\
 Examples:
   catamaran cluster backup /backup/monday
   catamaran cluster backup /backup/monday --with-data-key
 
-One consistent file with a checksum, from any node, of all that was acknowledged before; the cluster goes on meanwhile.
-Secrets in it are sealed under the cluster's data.key.";
+Writes one consistent file with a checksum, from any node. It contains everything that was acknowledged before. The
+cluster keeps running. Secrets in the file are sealed with the cluster's data.key.";
 
 const RESTORE_EXAMPLES: &str = "\
 Examples:
   catamaran cluster restore monday --data-key monday.key --dir new --dns 192.0.2.1:53 --peer 10.0.0.1:5380
 
-Makes a new cluster of one node; others join it. Zones, keys, grants and what was executed are those of the backup;
-nodes of the old cluster cannot join. With --old-node, the new node ends the old nodes that it can reach.
+Makes a new cluster of one node, which others can join. It has the zones, keys, grants and remembered updates of the
+backup. Nodes of the old cluster cannot join. With --old-node, the new node stops the old nodes that it can reach.
 
 Serials jump ahead by 1,073,741,824, so that secondaries accept the zones even if the backup lacks some changes.
 Zones with `--serial unixtime` or `date` jump from now. To keep serials readable, give a smaller --serial-gap
@@ -148,23 +148,23 @@ const RECOVER_EXAMPLES: &str = "\
 Examples:
   catamaran cluster recover node-2/catamaran.toml --accept-loss --dir new --dns 192.0.2.1:53 --peer 10.0.0.1:5380
 
-For when more than half of the voters are gone for good. What only they had is lost, acknowledged or not: compare
-`applied` in the last `catamaran status` of the nodes that are left, and take the one that is furthest. The command
-reads the old data and marks it, so that its node does not start again. Serials jump ahead as with `cluster restore`.
-A node with damaged data (exit code 9) or a removed node needs --accept-damage: prefer any other node that is left. A
-damaged log is then read up to the first lost entry, and the command prints which entries are lost.
+Use this when more than half of the voters are permanently lost. Updates that only they had are lost, acknowledged or
+not. Compare `applied` in the last `catamaran status` of the remaining nodes, and take the node with the highest value.
+The command reads the old data and marks it, so that its node does not start again. Serials jump ahead as with
+`cluster restore`. A node with damaged data (exit code 9) or a removed node needs --accept-damage: prefer any other
+remaining node. The command then reads a damaged log up to the first lost entry, and prints which entries are lost.
 
 Nodes of the old cluster cannot join the new one, but a majority of them can still run the old cluster. The new node
-ends each old node that it can reach (exit code 7). Keep the other old nodes from starting. To try a recovery while
+stops each old node that it can reach (exit code 7). Keep the other old nodes from starting. To try a recovery while
 the old cluster keeps running, add --rehearsal.";
 
 /// `cluster ...`
 #[derive(Subcommand, Debug)]
 pub(crate) enum ClusterCommand {
-    /// Say who belongs to the cluster, who votes, who lags.
+    /// List the nodes of the cluster, their votes and their lag.
     #[command(after_help = STATUS_EXAMPLES)]
     Status {
-        /// As JSON, as the leader has it.
+        /// Print the leader's view as JSON.
         #[arg(long)]
         json: bool,
         #[command(flatten)]
@@ -173,7 +173,7 @@ pub(crate) enum ClusterCommand {
     /// Print a token with which one node may join.
     #[command(after_help = ADD_EXAMPLES)]
     Add {
-        /// It answers and takes updates, and has no vote until it is promoted.
+        /// Add a node that answers queries and accepts updates, but has no vote until it is promoted.
         #[arg(long)]
         learner: bool,
         #[command(flatten)]
@@ -188,13 +188,13 @@ pub(crate) enum ClusterCommand {
         #[command(flatten)]
         target: Target,
     },
-    /// Revoke a join token that was not used.
+    /// Revoke an unused join token.
     #[command(after_help = REVOKE_TOKEN_EXAMPLES)]
     RevokeToken {
         /// Id of the token, as in `catamaran cluster tokens`.
         #[arg(required_unless_present = "all", conflicts_with = "all")]
         id: Option<String>,
-        /// Revoke all open tokens.
+        /// Revoke all unused tokens.
         #[arg(long)]
         all: bool,
         #[command(flatten)]
@@ -219,9 +219,9 @@ pub(crate) enum ClusterCommand {
     /// Remove a node and give its vote to a learner, in one step.
     #[command(after_help = REPLACE_EXAMPLES)]
     Replace {
-        /// Who goes.
+        /// Number of the node to remove.
         node: u64,
-        /// The learner that gets the vote.
+        /// Number of the learner that gets the vote.
         by: u64,
         #[command(flatten)]
         target: Target,
@@ -240,7 +240,7 @@ pub(crate) enum ClusterCommand {
         #[command(flatten)]
         target: Target,
     },
-    /// Remove a node, for good.
+    /// Remove a node permanently.
     #[command(after_help = REMOVE_EXAMPLES)]
     Remove {
         /// Number of the node, as in `catamaran cluster status`.
@@ -248,10 +248,10 @@ pub(crate) enum ClusterCommand {
         #[command(flatten)]
         target: Target,
     },
-    /// Hand the leadership over to another voter.
+    /// Transfer the leadership to another voter.
     #[command(after_help = TRANSFER_EXAMPLES)]
     TransferLeader {
-        /// A voter's number; when none is given, the one with the longest log of those that answer.
+        /// Number of the voter. Default: the reachable voter with the longest log.
         node: Option<u64>,
         #[command(flatten)]
         target: Target,
@@ -259,9 +259,9 @@ pub(crate) enum ClusterCommand {
     /// Write everything to one file.
     #[command(after_help = BACKUP_EXAMPLES)]
     Backup {
-        /// The file to make.
+        /// Path of the backup file.
         file: PathBuf,
-        /// Write the data key beside it, to FILE.key: whoever has both can read all TSIG secrets.
+        /// Also write the data key, to FILE.key. With both files, all TSIG secrets can be read.
         #[arg(long)]
         with_data_key: bool,
         #[command(flatten)]
@@ -272,10 +272,10 @@ pub(crate) enum ClusterCommand {
     Restore {
         /// The backup.
         file: PathBuf,
-        /// The data key of the cluster that it comes from.
+        /// File with the data key of the backup's cluster.
         #[arg(long, value_name = "FILE")]
         data_key: PathBuf,
-        /// Configuration of a stopped node of the old cluster. The new node then ends each node of the old cluster
+        /// Configuration of a stopped node of the old cluster. The new node then stops each node of the old cluster
         /// that it can reach.
         #[arg(long, value_name = "FILE")]
         old_node: Option<PathBuf>,
@@ -285,19 +285,19 @@ pub(crate) enum ClusterCommand {
         #[command(flatten)]
         new: InitArgs,
     },
-    /// Make a new cluster of one node from the last node of one that lost its majority.
+    /// Make a new cluster of one node from a node of a cluster that lost its majority.
     #[command(after_help = RECOVER_EXAMPLES)]
     Recover {
-        /// Configuration of that node, which must not run.
+        /// Configuration of that node, which must be stopped.
         config: PathBuf,
-        /// What the lost nodes acknowledged and this one has not is lost.
+        /// Accept the loss of updates that only the lost nodes had.
         #[arg(long, required = true)]
         accept_loss: bool,
-        /// Take it also if it had been removed from the cluster, or was ended since its log lacks, or contradicts, what
-        /// the cluster had acknowledged.
+        /// Accept a node with damaged data, a removed node, or a node whose log lacks or contradicts acknowledged
+        /// entries.
         #[arg(long)]
         accept_damage: bool,
-        /// Leave the nodes of the old cluster alone. By default, the new node ends each of them that it can reach.
+        /// Leave the nodes of the old cluster alone. By default, the new node stops each of them that it can reach.
         #[arg(long)]
         rehearsal: bool,
         /// How far serials jump ahead of those in the node's data [default: 1073741824]
@@ -306,26 +306,25 @@ pub(crate) enum ClusterCommand {
         #[command(flatten)]
         new: InitArgs,
     },
-    /// Give all nodes new certificates for the connections between them.
+    /// Give all nodes new certificates for the connections between nodes.
     #[command(after_help = ROTATE_EXAMPLES)]
     Rotate {
-        /// Let another authority issue them; those of the old one are refused from then on.
+        /// Introduce another CA. Certificates of the old CA are refused from then on.
         #[arg(long, conflicts_with = "data_key")]
         authority: bool,
         /// Replace the key that seals secrets in log, checkpoints and backups, and that makes cookies and tickets.
         #[arg(long)]
         data_key: bool,
-        /// Put another API token into the file that this command reads; the nodes of this machine take it at once.
+        /// Write a new API token to the file that this command reads. The nodes on this machine use it immediately.
         #[arg(long, conflicts_with_all = ["authority", "data_key"])]
         api_token: bool,
-        /// How long nodes have for each step.
+        /// Time limit for each step.
         #[arg(long, value_name = "SECONDS", default_value_t = 30)]
         wait: u64,
         #[command(flatten)]
         target: Target,
     },
-    /// Let the cluster use what the software that all its nodes run is capable of. From then on no node can go back to
-    /// the version before.
+    /// Enable the features of the version that all nodes run. Afterwards, no node can go back to the version before.
     #[command(after_help = UPGRADE_EXAMPLES)]
     Upgrade {
         #[command(flatten)]
@@ -379,7 +378,7 @@ fn upgrade(target: &Target) -> Result<(), Problem> {
     let done: DoneJson = serde_json::from_slice(&done.body)
         .map_err(|error| Problem::new(Exit::Failed, "the answer cannot be read", error))?;
     let levels = client.nodes().iter().filter_map(|&node| client.status(node, false).ok());
-    // A node that lags still shows the previous level.
+    // A lagging node may still report the previous level.
     let level = levels.map(|of| of.feature_level).max();
     let level = level.map_or_else(|| "the newest".to_owned(), |level| level.to_string());
     let said = if done.changed { "the cluster is now at feature level" } else { "the cluster was already at" };

@@ -35,15 +35,15 @@ struct Made {
     accepts_removed: bool,
     /// How far serials jump ahead.
     serial_gap: SerialGap,
-    /// The old member whose data is used, and its files. With these, the new node tells the other old members.
+    /// The old member that the data came from, and its files. The new node uses them to notify the other old members.
     old: Option<(NodeId, PeerFiles)>,
 }
 
-/// What to do about damage that was not accepted.
+/// Hint for damage that the user did not accept.
 const ACCEPT_DAMAGE: &str = "start the node while other nodes run: it fetches the damaged parts from them. If that is \
                              not possible, use another node that is left, or a backup. If only this node is left, add \
                              --accept-damage: the new cluster gets everything before the first lost entry";
-/// What to do when there is nothing to build on.
+/// Hint when no intact checkpoint is left.
 const NOTHING_INTACT: &str = "no checkpoint in the directory is intact: use another node that is left, or a backup";
 /// Zones whose serials are printed, so that an operator can compare them with those of the secondaries.
 const ZONES_PRINTED_MAX: usize = 10;
@@ -60,12 +60,12 @@ pub(super) fn restore(
     let damaged = |error| Problem::new(Exit::Input, "that is no backup", error).at(file.display());
     let backup = Backup::open(&disk, &name).map_err(damaged)?;
     let old = old_node.map(|config| Config::load(config).map(|old| (config, old))).transpose()?;
-    // Holds the lock of the old node: it does not run, and its files are complete.
+    // Locks the directory of the old node: that node is not running, and its files are complete.
     let identity = old.as_ref().map(|(_, old)| Identity::load(old)).transpose()?;
-    let told = old.as_ref().zip(identity.as_ref());
-    let told = told.map(|((_, old), identity)| (old.raft_id(), identity.peer_files.clone()));
+    let notify = old.as_ref().zip(identity.as_ref());
+    let notify = notify.map(|((_, old), identity)| (old.raft_id(), identity.peer_files.clone()));
     let (action, from) = ("cluster restore", "backup".to_owned());
-    let made = Made { action, from, accepts_removed: false, serial_gap, old: told };
+    let made = Made { action, from, accepts_removed: false, serial_gap, old: notify };
     found(args, &old_key, &made, |founder| Replica::restore(&disk, &backup, founder))?;
     old.map_or(Ok(()), |(config, old)| end_old(config, &old, &args.dir))
 }
@@ -92,21 +92,21 @@ pub(super) fn recover(
     let (old_config, old_key) = (replica_config(&old, &identity), ring(&identity.data_keys, &old.data_key_file)?);
     let accepted = if damage.is_some() { " accepted=damage" } else { "" };
     let from = format!("node-{}{accepted}", node_number(old_config.id));
-    let told = (!is_rehearsal).then(|| (old_config.id, identity.peer_files.clone()));
-    let made = Made { action: "cluster recover", from, accepts_removed: accept_damage, serial_gap, old: told };
+    let notify = (!is_rehearsal).then(|| (old_config.id, identity.peer_files.clone()));
+    let made = Made { action: "cluster recover", from, accepts_removed: accept_damage, serial_gap, old: notify };
     found(args, &old_key, &made, |founder| Replica::recover(&disk, &old_config, founder, accept_damage))?;
     if is_rehearsal {
-        return print("this was a rehearsal: the old cluster does not know of the new one, and can keep running");
+        return print("this was a rehearsal: the old cluster was not changed, and can keep running");
     }
     end_old(config, &old, &args.dir)
 }
 
-/// Marks the directories of the old cluster, and prints what happens to its nodes.
+/// Marks the directories of the old cluster, and prints how its nodes are stopped.
 fn end_old(config: &Path, old: &Config, new: &Path) -> Result<(), Problem> {
     let marked = mark_old(config, old, new);
     print(&format!(
-        "marked {marked} directories of the old cluster: their nodes will not start. The new node ends each other old \
-         node that it can reach. Stop the nodes that it cannot reach"
+        "marked {marked} directories of the old cluster: their nodes will not start. The new node stops each other old \
+         node that it can reach. Stop the remaining old nodes yourself"
     ))
 }
 
@@ -193,7 +193,7 @@ fn found(
     print(text.trim_end())
 }
 
-/// Says which entries are lost.
+/// Describes the lost entries.
 fn lost(lost: Option<(u64, u64)>) -> String {
     lost.map_or_else(String::new, |(first, last)| {
         format!("entries {first} to {last} of the old cluster are lost: entry {first} is damaged\n")

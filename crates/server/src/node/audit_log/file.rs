@@ -149,7 +149,7 @@ impl AuditFile {
         }
     }
 
-    /// The node goes on without its audit log. The log, the metrics and `/healthz` report that.
+    /// The node continues without its audit log. The log, the metrics and `/healthz` report that.
     fn attempt(&mut self, work: impl FnOnce(&mut Self) -> io::Result<()>) -> bool {
         match work(self) {
             Ok(()) => true,

@@ -1,5 +1,5 @@
-//! What a power cut leaves of what a writer has done: a copy of the image under a mounted file system holds only what
-//! the file system has given to its disk, and mounting the copy is the start after the cut.
+//! What is left of a writer's work after a power cut. A copy of the image below a mounted file system holds only what
+//! the file system has sent to its disk. Mounting the copy is the start after the power cut.
 
 use super::Writer;
 use replica::disk::DiskOp;
@@ -20,11 +20,11 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("paths of tests are UTF-8")
 }
 
-/// An image that is mounted.
+/// A mounted image.
 struct Mounted(PathBuf);
 
 impl Mounted {
-    /// The journal is written when something is synced, and every five minutes.
+    /// Mounts the image. The journal is written at each sync and every five minutes.
     fn new(image: &Path, at: PathBuf) -> Result<Self, String> {
         std::fs::create_dir(&at).map_err(|error| error.to_string())?;
         run("mount", &["-o", "loop,commit=300", text(image), text(&at)])?;
@@ -68,7 +68,7 @@ fn what_a_writer_has_synced_is_there_after_a_power_cut() {
         DiskOp::SyncDir,
     ];
     writer.execute_all(&synced).unwrap();
-    // The cut loses what follows. If it did not, the test would not see a missing sync.
+    // The power cut loses the following rename. Otherwise the test could not detect a missing sync.
     writer.execute_all(&[DiskOp::Rename { from: file("b"), to: file("d") }]).unwrap();
     std::fs::copy(&image, &after).unwrap();
     let after = Mounted::new(&after, dir.path().join("after")).unwrap();

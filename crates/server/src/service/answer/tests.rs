@@ -86,13 +86,13 @@ fn a_glance_finds_the_question_of_a_query_and_of_nothing_else() {
     let question = question_of(&query).unwrap();
     assert_eq!((question.qname, question.qtype, question.end()), (name.as_ref(), Rtype::A, 12 + 18 + 4));
     for end in 0..query.len() {
-        // A question that is there whole is enough, whatever is cut off behind it.
+        // A complete question is enough, even if the rest of the message is cut off.
         assert_eq!(question_of(&query[..end]).is_some(), end >= question.end(), "{end}");
     }
-    for (at, octet) in [(2, 0x80), (2, 0x28), (5, 0), (5, 2), (4, 1), (12, 0xC0), (12, 0x40)] {
+    for (at, byte) in [(2, 0x80), (2, 0x28), (5, 0), (5, 2), (4, 1), (12, 0xC0), (12, 0x40)] {
         let mut other = query.clone();
-        other[at] = octet;
-        assert_eq!(question_of(&other), None, "{octet:#x} at {at}");
+        other[at] = byte;
+        assert_eq!(question_of(&other), None, "{byte:#x} at {at}");
     }
 }
 
@@ -140,10 +140,10 @@ fn a_batch_is_answered_as_its_messages_are_alone() {
     };
     let (alone, together) = (answers(false), answers(true));
     assert_eq!(alone, together);
-    // Of those that are found, each has its own address.
+    // Each of the answers found has its own address.
     for (index, last) in [(1, 1), (3, 2), (9, 1), (11, 2)] {
-        let (Action::Respond(len), octets) = &together[index] else { panic!("no response to {index}") };
-        assert_eq!(octets[len - 4..*len], [192, 0, 2, last], "{index}");
+        let (Action::Respond(len), bytes) = &together[index] else { panic!("no response to {index}") };
+        assert_eq!(bytes[len - 4..*len], [192, 0, 2, last], "{index}");
     }
 }
 
@@ -157,12 +157,12 @@ fn a_full_queue_is_servfail_and_counted() {
     let mut out = [0; 512];
     let mut pinned = responder.pin();
     assert_eq!(pinned.respond(&update, peer, Transport::Tcp, &mut out), Action::Defer);
-    // The receiving end of the desk is gone: nothing can be put down.
+    // The receiving end of the queue is gone, so nothing can be queued.
     let Action::Respond(len) = pinned.defer(&update, reply.clone(), Company::Others, &mut out) else {
         panic!("no response")
     };
     assert_eq!((&out[..2], out[3] & 0x0F, len), (&[0, 77][..], 2, 12 + 5));
-    // One that nobody works off fills up: half of it by one network, all of it by many.
+    // A queue that no thread empties fills up: one network may use half of it, several networks all of it.
     let (desk, _queues) = Desk::new(1);
     let put = |network: usize| {
         let Reply::Stream { transport, connection, .. } = reply.clone() else { unreachable!("made above") };
@@ -189,7 +189,7 @@ fn what_is_beyond_the_limit_in_a_batch_gets_what_it_gets_alone() {
     let (first, second) = (query("first.test.").build(), query("second.test.").build());
     let cookie = |data: &[u8]| query("first.test.").edns(1232, false).option(10, data).build();
     let (client, malformed) = (cookie(&[1; 8]), cookie(&[1; 3]));
-    // The server's cookie, from an answer that nobody counted.
+    // The server's cookie, from a response that did not count for the rate limit.
     let mut out = [0; 512];
     let Action::Respond(len) = responder.pin().respond(&client, peer, Transport::Udp, &mut out) else { panic!() };
     let proven = cookie(&out[len - COOKIE_OCTETS..len]);
@@ -217,11 +217,11 @@ fn what_is_beyond_the_limit_in_a_batch_gets_what_it_gets_alone() {
     };
     let ((alone, none), (together, held)) = (answers(false), answers(true));
     assert_eq!(alone, together);
-    // What is counted is held; those with a good cookie are not, nor is what was no request.
+    // Held are the responses that count for the rate limit: those without a good cookie, to messages that are requests.
     assert_eq!((none, held), (0, 0b011_1010_1111));
-    // RCODE, TC, records: two of each, then TC; BADCOOKIE to who sent a cookie.
-    let rcode = |octets: &[u8]| octets[3] & 0x0F;
-    let said: Vec<_> = together.iter().map(|octets| (rcode(octets), octets[2] & 2 != 0, octets[7])).collect();
+    // RCODE, TC, records. Two of each kind, then TC; BADCOOKIE for requests with a cookie.
+    let rcode = |bytes: &[u8]| bytes[3] & 0x0F;
+    let said: Vec<_> = together.iter().map(|bytes| (rcode(bytes), bytes[2] & 2 != 0, bytes[7])).collect();
     let (whole, short, formerr, bad) = ((0, false, 1), (0, true, 0), (1, false, 0), (7, false, 0));
     assert_eq!(said, [whole, whole, whole, short, whole, bad, formerr, whole, short, short, whole]);
     let text = page();
@@ -240,11 +240,11 @@ fn nothing_beyond_the_limit_is_longer_than_what_asked_for_it_but_for_the_cookie_
     let config = RateLimit { per_second: 1, burst: 1, exempt: Vec::new(), ..RateLimit::default() };
     let peer = SocketAddr::from(([192, 0, 2, 1], 5));
     let first: Name = "first.test.".parse().unwrap();
-    // All ask for the name of this server, which is longer than the option that asks.
+    // All queries are for the name of this server, which is longer than the option that requests it.
     let asks = || MessageBuilder::query(1, first.as_ref(), Rtype::A).edns(1232, false).option(3, &[]);
     let opt_at = MessageBuilder::query(1, first.as_ref(), Rtype::A).build().len();
     let no_opcode = |message: Vec<u8>| {
-        // STATUS, and no question.
+        // A message with opcode STATUS and no question.
         [&message[..2], &[2 << 3, 0, 0, 0], &message[6..HEADER_OCTETS], &message[opt_at..]].concat()
     };
     let other_version = |mut message: Vec<u8>| {
@@ -274,7 +274,7 @@ fn nothing_beyond_the_limit_is_longer_than_what_asked_for_it_but_for_the_cookie_
         let (within, beyond) = (respond(), respond());
         assert!(within.len() > message.len(), "{within:?}");
         assert!(beyond.len() <= message.len() + more, "{beyond:?} for {message:?}");
-        // It says the same, or what an answer is replaced by.
+        // The response has the same RCODE, or is the replacement for one.
         assert!(within[3] & 15 == beyond[3] & 15 || within[3] & 15 == 0, "{within:?}, {beyond:?}");
     }
     let text = page();

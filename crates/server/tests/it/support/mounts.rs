@@ -1,4 +1,4 @@
-//! Disks of the nodes' own: ext4 in files. They need root, loop devices and e2fsprogs.
+//! Separate disks for nodes: ext4 in files. They need root, loop devices and e2fsprogs.
 
 use super::cluster::Cluster;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ pub(crate) struct Mounts {
     images: PathBuf,
 }
 
-/// Bytes of an image; it is sparse.
+/// Size of an image file in bytes. The file is sparse.
 const IMAGE_BYTES: u64 = 256 << 20;
 
 pub(crate) fn run(program: &str, arguments: &[&Path]) -> Result<(), String> {
@@ -23,7 +23,7 @@ pub(crate) fn run(program: &str, arguments: &[&Path]) -> Result<(), String> {
 }
 
 impl Mounts {
-    /// Moves a directory of each node, which does not run, to a file system of its own.
+    /// Moves a directory of each node to its own file system. The nodes must not be running.
     pub(crate) fn make(cluster: &Cluster, dir_of: impl Fn(u64) -> PathBuf) -> Result<Self, String> {
         let images = cluster.dir.with_extension("images");
         std::fs::create_dir_all(&images).map_err(|error| error.to_string())?;
