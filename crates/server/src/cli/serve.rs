@@ -20,7 +20,7 @@ Examples:
   catamaran serve --config node-1/catamaran.toml --peer-address 2=10.1.0.2:5380 --peer-address 3=10.1.0.3:5380
 
 The second example is for a cluster whose nodes have all moved to other IP addresses. Set `peer.listen` on each node,
-and start one node with the option. The nodes then tell each other their addresses. The option is needed once.";
+and start one node with the option. The nodes then exchange their addresses. The option is needed only once.";
 
 /// Arguments of `serve`.
 #[derive(Args, Debug)]

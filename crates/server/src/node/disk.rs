@@ -2,7 +2,7 @@
 //!
 //! A writer executes the jobs of its queue in order, one at a time; it never merges two syncs, because the log's
 //! recovery tells a torn tail from damage by the order in which records became durable. An error aborts the process:
-//! after a failed fsync nothing is known about what the disk holds (see [`replica::disk`]). The exception is a full
+//! after a failed fsync the contents of the disk are unknown (see [`replica::disk`]). The exception is a full
 //! disk: the writer repeats the operation until there is room ([`super::room`]).
 //!
 //! A record of the log goes past the page cache where the file system lets it, written and made durable by one call: an
@@ -77,7 +77,7 @@ pub(crate) struct Writer {
     before_rename: Option<AuditBarrier>,
     /// Work that arrived while a job waited for room.
     behind: VecDeque<DiskWork>,
-    /// Room for the next start.
+    /// The reserve for the next start on a full disk.
     reserve: Option<Reserve>,
 }
 
@@ -104,7 +104,7 @@ impl Writer {
         Self { before_rename: Some(audit), reserve: Some(Reserve::new(dir)), ..Self::new(dir, sync_time) }
     }
 
-    /// Works until the other end of `work` is gone. Aborts the process on the first error, except on a full disk.
+    /// Runs until the sender of `work` is dropped. Aborts the process on the first error, except on a full disk.
     pub(crate) fn run(mut self, work: &Receiver<DiskWork>, done: impl Fn(DiskDone)) {
         while let Some(next) = self.next(work) {
             match next {
@@ -120,7 +120,7 @@ impl Writer {
         }
     }
 
-    /// The next work; looks after the reserve meanwhile.
+    /// Waits for the next work, and maintains the reserve meanwhile.
     fn next(&mut self, work: &Receiver<DiskWork>) -> Option<DiskWork> {
         if let Some(next) = self.behind.pop_front() {
             return Some(next);
@@ -146,7 +146,7 @@ impl Writer {
         self.execute_from(ops, &mut 0)
     }
 
-    /// Executes operations in order from `place` on, which moves on with each that is done.
+    /// Executes operations in order from `place` on, and advances `place` after each one.
     fn execute_from(&mut self, ops: &[DiskOp], place: &mut usize) -> io::Result<()> {
         while let Some(op) = ops.get(*place) {
             match (op, ops.get(*place + 1)) {
@@ -249,7 +249,7 @@ impl Writer {
         let path = path(&self.dir, name)?;
         let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path)?;
         if let Err(error) = allocate(&file, 0, zeroed_bytes).and_then(|()| write_zeros(&file, 0, zeroed_bytes)) {
-            // On a full disk, others have more use for the part that there was room for.
+            // Give back the part that was allocated: others can use it.
             let _ = file.set_len(0);
             return Err(error);
         }

@@ -37,7 +37,7 @@ fn jobs_are_executed_in_order_and_read_back() {
     assert_eq!(reads.read("b", 1 << 40, 1 << 40).unwrap(), Vec::<u8>::new());
 }
 
-/// A job whose file has no room: its name leads to a device on which each write fails so.
+/// A job whose file has no room: its name is a link to `/dev/full`.
 fn job_without_room(dir: &Path) -> DiskJob {
     std::os::unix::fs::symlink("/dev/full", dir.join("spare")).unwrap();
     let ops = vec![
@@ -59,7 +59,7 @@ fn on_a_full_disk_a_job_waits_for_room_and_is_repeated() {
     assert_eq!(heard.recv().unwrap(), "Full(Bulk)");
     send.send(DiskWork::Read(ReadFile { ticket: 4, file: name("spare"), offset: 0, len: 9 })).unwrap();
     let wait = Duration::from_millis(3 * DISK_FULL_RETRY_MS);
-    assert!(heard.recv_timeout(wait).is_err(), "it is told once, and what comes later waits");
+    assert!(heard.recv_timeout(wait).is_err(), "the report comes once, and later jobs wait");
     // A job that only removes files does not wait behind the job that needs their room; but it keeps its order.
     std::fs::write(dir.path().join("old"), "old").unwrap();
     let removal = |ticket, file: &str| {
@@ -67,7 +67,7 @@ fn on_a_full_disk_a_job_waits_for_room_and_is_repeated() {
         DiskWork::Job(DiskJob { queue: DiskQueue::Bulk, ticket, ops })
     };
     send.send(removal(5, "old")).unwrap();
-    assert!(heard.recv_timeout(wait).is_err() && dir.path().join("old").exists(), "behind the read");
+    assert!(heard.recv_timeout(wait).is_err() && dir.path().join("old").exists(), "it waits for the read");
     std::fs::remove_file(dir.path().join("spare")).unwrap();
     let rest: Vec<_> = (0..4).map(|_| heard.recv().unwrap()).collect();
     assert_eq!(rest, ["Room(Bulk)", "Persisted(Bulk, 3)", "Read(4, [0, 7, 0, 0])", "Persisted(Bulk, 5)"]);
@@ -107,7 +107,7 @@ fn a_stop_does_not_wait_for_room() {
     drop(send);
     let told = std::sync::Mutex::new(Vec::new());
     Writer::new(dir.path(), Arc::default()).run(&receive, |done| told.lock().unwrap().push(format!("{done:?}")));
-    assert_eq!(*told.lock().unwrap(), ["Full(Bulk)"], "the job is never said to be done");
+    assert_eq!(*told.lock().unwrap(), ["Full(Bulk)"], "the job is never reported as done");
 }
 
 fn record(offset: u64, octets: Vec<u8>) -> [DiskOp; 2] {

@@ -46,8 +46,8 @@ impl Writer {
         }
     }
 
-    /// Waits a while and keeps what comes. Returns false if the other end of `work` is gone: what waits for room then
-    /// is not acknowledged, and a stop must not wait for it.
+    /// Waits before the next attempt, and queues new work. Returns false if the sender of `work` is gone: a stop does
+    /// not wait for jobs that were never acknowledged.
     fn wait_to_retry(&mut self, work: &Receiver<DiskWork>) -> bool {
         let until = Instant::now() + Duration::from_millis(DISK_FULL_RETRY_MS);
         loop {
@@ -59,7 +59,7 @@ impl Writer {
         }
     }
 
-    /// Executes jobs that only remove files, up to the first other job: they may give the room that `waiting` needs.
+    /// Executes jobs that only remove files, up to the first other job: their removal may make room for `waiting`.
     fn remove_behind(&mut self, waiting: &DiskJob, done: &impl Fn(DiskDone)) {
         let is_free = |op: &DiskOp| match op {
             DiskOp::Remove { file } => !waiting.ops.iter().any(|op| touches(op, file)),
