@@ -20,6 +20,7 @@ mod hostile;
 mod imports;
 mod impostors;
 mod lagging;
+mod leases;
 mod leisure;
 mod membership;
 mod memory;
