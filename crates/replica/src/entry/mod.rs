@@ -8,6 +8,7 @@
 //! new version behind a raised feature level. `testdata/entries.txt` holds one of each kind in hex.
 
 mod import;
+mod keys;
 mod settings;
 mod trust;
 mod update;
@@ -17,10 +18,9 @@ pub(crate) use import::{
     decode_options, decode_options_change, decode_purpose, encode_options, encode_options_change, encode_purpose,
     options_change_level, options_level,
 };
+pub(crate) use keys::{decode_algorithm, decode_grant, decode_policy, encode_algorithm, encode_grant, encode_policy};
+pub(crate) use settings::TOKEN_REVOKED;
 pub use settings::{SettingsChange, SettingsEntry};
-pub(crate) use settings::{
-    TOKEN_REVOKED, decode_algorithm, decode_grant, decode_policy, encode_algorithm, encode_grant, encode_policy,
-};
 pub use trust::{DataKeyChange, PinChange, Resealed, SecretPlace, TrustChange};
 pub(crate) use trust::{decode_standing, encode_standing};
 pub use update::{UpdateEntry, ZoneChange};

@@ -6,6 +6,7 @@
 //! know each other by (30 to 36 are taken).
 
 use super::import::{decode_options, encode_options, options_level};
+use super::keys::{decode_algorithm, decode_grant, decode_policy, encode_algorithm, encode_grant, encode_policy};
 use super::trust::{self, TrustChange};
 use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::io::{KeyAlgorithm, NodeId, Right, ZoneOptions};
@@ -457,71 +458,4 @@ fn decode_ids(from: &mut Decoder<'_>) -> Result<Vec<NodeId>, DecodeError> {
         return Err(DecodeError::TooLarge);
     }
     (0..count).map(|_| from.u64()).collect()
-}
-
-/// The algorithm of a key, in entries and in checkpoints.
-pub(crate) fn encode_algorithm(algorithm: KeyAlgorithm, out: &mut Encoder) {
-    out.u8(match algorithm {
-        KeyAlgorithm::HmacSha256 => 1,
-        KeyAlgorithm::HmacSha384 => 2,
-        KeyAlgorithm::HmacSha512 => 3,
-        KeyAlgorithm::HmacSha1 => 4,
-        KeyAlgorithm::HmacSha224 => 5,
-        KeyAlgorithm::HmacMd5 => 6,
-    });
-}
-
-/// Reads what [`encode_algorithm`] wrote.
-pub(crate) fn decode_algorithm(from: &mut Decoder<'_>) -> Result<KeyAlgorithm, DecodeError> {
-    match from.u8()? {
-        1 => Ok(KeyAlgorithm::HmacSha256),
-        2 => Ok(KeyAlgorithm::HmacSha384),
-        3 => Ok(KeyAlgorithm::HmacSha512),
-        4 => Ok(KeyAlgorithm::HmacSha1),
-        5 => Ok(KeyAlgorithm::HmacSha224),
-        6 => Ok(KeyAlgorithm::HmacMd5),
-        _ => Err(DecodeError::Unknown),
-    }
-}
-
-/// A grant, in entries and in checkpoints.
-pub(crate) fn encode_grant(key: &Name, zone: Option<&ZoneId>, right: Right, out: &mut Encoder) {
-    out.name(key);
-    out.bool(zone.is_some());
-    if let Some(zone) = zone {
-        out.zone_id(zone);
-    }
-    out.u8(match right {
-        Right::Update => 1,
-        Right::Transfer => 2,
-        Right::UpdateApex => 3,
-    });
-}
-
-/// A policy and its place, in entries and in checkpoints.
-pub(crate) fn encode_policy(zone: Option<&ZoneId>, policy: &Policy, out: &mut Encoder) {
-    out.bool(zone.is_some());
-    if let Some(zone) = zone {
-        out.zone_id(zone);
-    }
-    policy.encode(out);
-}
-
-/// Reads what [`encode_policy`] wrote.
-pub(crate) fn decode_policy(from: &mut Decoder<'_>) -> Result<(Option<ZoneId>, Policy), DecodeError> {
-    let zone = if from.bool()? { Some(from.zone_id()?) } else { None };
-    Ok((zone, Policy::decode(from)?))
-}
-
-/// Reads what [`encode_grant`] wrote.
-pub(crate) fn decode_grant(from: &mut Decoder<'_>) -> Result<(Name, Option<ZoneId>, Right), DecodeError> {
-    let key = from.name()?;
-    let zone = if from.bool()? { Some(from.zone_id()?) } else { None };
-    let right = match from.u8()? {
-        1 => Right::Update,
-        2 => Right::Transfer,
-        3 => Right::UpdateApex,
-        _ => return Err(DecodeError::Unknown),
-    };
-    Ok((key, zone, right))
 }

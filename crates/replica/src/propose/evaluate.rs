@@ -1,28 +1,24 @@
 //! One command, evaluated on the head.
 
-use super::membership::{answers, can_decide, has_caught_up, is_changing, is_to_vote};
+use super::membership::answers;
 use super::opened::OpenedKeys;
 use super::outcome::{Growth, Outcome, growth_of};
 use super::{Evaluated, Head, InFlight, Origin};
 use crate::command::{Answer, Command, Taken, UpdateCommand};
-use crate::entry::{Body, Entry, SettingsChange, SettingsEntry, UpdateEntry};
-use crate::io::{AckOption, AdminError, NodeId, ZoneOptions};
+use crate::entry::{Body, Entry, SettingsChange, UpdateEntry};
+use crate::io::{AdminError, NodeId};
 use crate::limits::{ENTRY_OCTETS_MAX, EVERYWHERE_WAIT_MS, EVERYWHERE_WAITING_MAX, IMPORT_CHUNK_OCTETS};
 use crate::machine::{Machine, Misfit, Prepared, StageError, carry_out, zone_work};
 use crate::memory::Memory;
-use crate::policy::{Policy, Revision};
 use crate::raft::Driver;
 use crate::replica::Counters;
-use crate::report::{HEARD_MS, Reports};
+use crate::report::Reports;
 use crate::rotation::Rotation;
-use crate::secrets::{DataKey, Sealed};
-use crate::state::{Known, secret_context};
+use crate::secrets::DataKey;
+use crate::state::Known;
 use crate::succession::successor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use wire::name::Name;
 use wire::number::Rcode;
-use zone::ZoneId;
 
 /// What became of a command.
 #[derive(Debug)]
@@ -299,7 +295,7 @@ impl Evaluator<'_> {
     }
 
     /// What becomes of a command that is no UPDATE.
-    fn step_of(origin: Origin, put: Result<(), Unfit>) -> Step {
+    pub(super) fn step_of(origin: Origin, put: Result<(), Unfit>) -> Step {
         match put {
             Ok(()) => Step::Batched,
             Err(Unfit::Zones(Misfit::Full)) => Step::Full,
@@ -308,146 +304,7 @@ impl Evaluator<'_> {
         }
     }
 
-    pub(super) fn settings(&mut self, origin: Origin, change: SettingsChange, joined: Option<NodeId>) -> Step {
-        match self.machine.settings.check(&change, self.head.time_ms) {
-            Ok(true) => {}
-            Ok(false) => return self.unchanged(),
-            Err(error) => return Step::Answer(Answer::Refused(error)),
-        }
-        let body = Body::Settings(SettingsEntry { epoch: self.machine.settings.epoch(), change });
-        let put = self.batch(Some(origin), &body, true, joined);
-        Self::step_of(origin, put)
-    }
-
-    /// Changes of the settings that an administrator asks for; the votes of members stand apart.
-    fn administrators(&mut self, origin: Origin, change: SettingsChange) -> Step {
-        match change {
-            SettingsChange::ClockBack { .. } if origin.peer.is_none() => self.clock_back(origin),
-            // Only the leader itself proposes this change. A request from another member changes nothing.
-            SettingsChange::ClockBack { .. } => self.unchanged(),
-            SettingsChange::MemberRole { id, votes: false } => self.take_vote(origin, id, None, change),
-            SettingsChange::MemberReplace { gone, new } => match self.machine.settings.check(&change, 0) {
-                Ok(_) if !has_caught_up(self.driver, self.reports, self.now_ms, new) => {
-                    self.not_yet(AdminError::NodeBehind)
-                }
-                Ok(_) => self.take_vote(origin, gone, Some(new), change),
-                Err(error) => Step::Answer(Answer::Refused(error)),
-            },
-            SettingsChange::ZoneOptions { ref zone, options } => {
-                let before = self.machine.settings.zones().get(zone);
-                let is_new = before.is_some_and(|before| before.ack != options.ack);
-                match self.rotation_first(options).filter(|_| is_new) {
-                    Some(step) => step,
-                    None => self.settings(origin, change, None),
-                }
-            }
-            SettingsChange::KeyAdd { ref name, algorithm, ref secret } => match self.is_newest(name, secret) {
-                Ok(true) if self.machine.settings.keys()[name].algorithm == algorithm => self.unchanged(),
-                Ok(_) => self.settings(origin, change, None),
-                Err(error) => Step::Answer(Answer::Refused(error)),
-            },
-            SettingsChange::KeyRoll { ref name, ref secret } => match self.is_newest(name, secret) {
-                Ok(true) => self.unchanged(),
-                Ok(false) => self.settings(origin, change, None),
-                Err(error) => Step::Answer(Answer::Refused(error)),
-            },
-            change => self.settings(origin, change, None),
-        }
-    }
-
-    /// Proposes the entry that moves entry times back to the members' current clocks.
-    fn clock_back(&mut self, origin: Origin) -> Step {
-        let before_ms = self.head.time_ms;
-        let by_ms = before_ms.saturating_sub(self.wall_ms);
-        self.head.time_ms = before_ms.min(self.wall_ms);
-        let step = self.settings(origin, SettingsChange::ClockBack { by_ms }, None);
-        if !matches!(step, Step::Batched) {
-            self.head.time_ms = before_ms;
-        }
-        step
-    }
-
-    /// Whether this is the newest secret of the key already, whatever seals the two.
-    ///
-    /// # Errors
-    /// No data key here opens them.
-    fn is_newest(&self, name: &Name, secret: &Sealed) -> Result<bool, AdminError> {
-        let Some(key) = self.machine.settings.keys().get(name) else { return Ok(false) };
-        let opened = |sealed| self.data_key.open(sealed, &secret_context(name)).ok_or(AdminError::DataKeyOld);
-        Ok(opened(&key.secret)? == opened(secret)?)
-    }
-
-    /// Rules that were made from those that are expected, and take the place of no others.
-    fn policy(&mut self, origin: Origin, zone: Option<ZoneId>, policy: Arc<Policy>, expected: Revision) -> Step {
-        let settings = &self.machine.settings;
-        let found = settings.policies().get(&zone).cloned().unwrap_or_default().revision();
-        let change = SettingsChange::PolicySet { zone, policy };
-        // Whoever has set the same, or removed the zone, is no conflict.
-        if found != expected && settings.check(&change, self.head.time_ms) == Ok(true) {
-            return Step::Answer(Answer::Refused(AdminError::PolicyChanged));
-        }
-        self.settings(origin, change, None)
-    }
-
-    fn unchanged(&self) -> Step {
-        Step::Answer(Answer::Done { index: self.machine.applied.0 })
-    }
-
-    /// Before a zone gets `ack = all-live` every member that answers holds a lease, so that none has to fall silent;
-    /// who asked asks again meanwhile. A member that is not there does not learn of it: nothing can be promised.
-    fn rotation_first(&mut self, options: ZoneOptions) -> Option<Step> {
-        let (settings, own) = (&self.machine.settings, self.driver.id());
-        if options.ack != AckOption::AllLive || self.rotation.is_ready(settings, own, self.now_ms) {
-            return None;
-        }
-        let is_there = |id: NodeId| id == own || self.reports.was_heard_within(id, HEARD_MS, self.now_ms);
-        if settings.members().iter().all(|member| is_there(member.id)) {
-            return Some(Step::Answer(Answer::NotProposed));
-        }
-        Some(self.not_yet(AdminError::NodeBehind))
-    }
-
-    /// Somebody's vote goes, to another or to nobody. One at a time: what the one before leaves is known once raft has
-    /// carried it out.
-    fn take_vote(&mut self, origin: Origin, id: NodeId, to: Option<NodeId>, change: SettingsChange) -> Step {
-        match self.machine.settings.check(&change, self.head.time_ms) {
-            Ok(true) => {}
-            Ok(false) => return self.unchanged(),
-            Err(error) => return Step::Answer(Answer::Refused(error)),
-        }
-        let settings = &self.machine.settings;
-        if is_changing(self.driver, settings, self.reports, self.now_ms) {
-            return Step::Answer(Answer::NotProposed);
-        }
-        let mut voters = self.driver.incoming_voters();
-        // What goes as soon as it can be spared is not counted on.
-        voters.retain(|&voter| is_to_vote(settings, voter));
-        if voters == [id] && to.is_none() {
-            return Step::Answer(Answer::Refused(AdminError::LastVoter));
-        }
-        if id == self.driver.id() {
-            let next = if voters == [id] { None } else { self.successor() };
-            // Who is alone hands over to nobody: first another needs a vote of its own.
-            let Some(next) = next else { return Step::Answer(Answer::Refused(AdminError::LastVoter)) };
-            self.driver.transfer_leader(next);
-            return Step::Answer(Answer::Refused(AdminError::LeaderWouldGo));
-        }
-        voters.retain(|&voter| voter != id);
-        voters.extend(to);
-        if !can_decide(self.driver, self.reports, self.now_ms, &voters) {
-            // Nothing could be decided after it, not even another change.
-            return self.not_yet(AdminError::MajorityWouldGo);
-        }
-        self.settings(origin, change, None)
-    }
-
-    /// Refuses for what a leader hears; one that began a moment ago does not know yet, and is asked again.
-    fn not_yet(&self, error: AdminError) -> Step {
-        let is_known = self.reports.is_settled(self.now_ms);
-        Step::Answer(if is_known { Answer::Refused(error) } else { Answer::NotProposed })
-    }
-
-    fn successor(&self) -> Option<NodeId> {
+    pub(super) fn successor(&self) -> Option<NodeId> {
         successor(self.driver, self.reports, self.now_ms)
     }
 
@@ -473,7 +330,7 @@ impl Evaluator<'_> {
     }
 
     /// Carries out what concerns zones on the head, and puts the entry into the batch.
-    fn batch(
+    pub(super) fn batch(
         &mut self,
         origin: Option<Origin>,
         body: &Body,
@@ -536,7 +393,7 @@ pub(super) fn is_of_death(message: &[u8]) -> bool {
 
 /// Why something evaluated does not become an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Unfit {
+pub(super) enum Unfit {
     /// The zones do not take it.
     Zones(Misfit),
     /// The entry would be larger than [`ENTRY_OCTETS_MAX`].

@@ -19,6 +19,7 @@ mod opened;
 mod outcome;
 // What waits, and who is next.
 mod queue;
+mod settings;
 
 #[cfg(test)]
 pub(crate) use evaluate::LABEL_OF_DEATH;

@@ -2,12 +2,13 @@
 
 use super::conf_change::{ConfChange, sorted};
 use super::guard::{Contradiction, Guard, Senders, guard, is_restoring};
+use super::ready::Waiting;
 use super::storage::{FetchWanted, LogStorage};
 use crate::io::NodeId;
 use crate::limits::{ELECTION_TICK_MAX, LEARNER_SILENCE_TICKS};
-use crate::log::{CheckpointRef, Log};
+use crate::log::Log;
 use ::raft::eraftpb::{ConfChangeV2, ConfState, Entry, EntryType, Message, MessageType, Snapshot};
-use ::raft::{Config, RawNode, ReadOnlyOption, ReadState, SnapshotStatus, StateRole};
+use ::raft::{Config, RawNode, ReadOnlyOption, SnapshotStatus, StateRole};
 use siphasher::sip::SipHasher13;
 use std::collections::VecDeque;
 use std::hash::Hasher;
@@ -42,28 +43,6 @@ pub(super) fn config(id: NodeId, applied: u64) -> Config {
     }
 }
 
-/// What one `Ready` asks for.
-#[derive(Debug, Default)]
-pub(crate) struct Work {
-    /// To be sent now.
-    pub(crate) messages: Vec<Message>,
-    /// Committed and durable here: to be applied in order.
-    pub(crate) committed: Vec<Entry>,
-    /// A checkpoint takes the place of log and state.
-    pub(crate) snapshot: Option<Snapshot>,
-    /// Confirmed reads.
-    pub(crate) reads: Vec<ReadState>,
-}
-
-/// A `Ready` whose messages wait for the disk.
-#[derive(Debug)]
-struct Waiting {
-    number: u64,
-    is_written: bool,
-    vote_changed: bool,
-    messages: Vec<Message>,
-}
-
 /// Why a proposal did not get into the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProposeError {
@@ -77,9 +56,9 @@ pub(crate) enum ProposeError {
 
 /// One member's raft.
 pub(crate) struct Driver {
-    node: RawNode<LogStorage>,
+    pub(super) node: RawNode<LogStorage>,
     seed: u64,
-    waiting: VecDeque<Waiting>,
+    pub(super) waiting: VecDeque<Waiting>,
     /// What is known of those who send messages.
     pub(crate) senders: Senders,
     #[cfg(test)]
@@ -110,7 +89,7 @@ impl Driver {
 
     /// Draws the election time limit again. Raft draws from a random source of its own inside many calls
     /// (R/raft.rs:2810), so this follows every one of them.
-    fn draw(&mut self) {
+    pub(super) fn draw(&mut self) {
         let timeout = self.drawn();
         self.node.raft.set_randomized_election_timeout(timeout);
     }
@@ -445,112 +424,6 @@ impl Driver {
     pub(crate) fn report_snapshot(&mut self, id: NodeId, ok: bool) {
         let status = if ok { SnapshotStatus::Finish } else { SnapshotStatus::Failure };
         self.node.report_snapshot(id, status);
-        self.draw();
-    }
-
-    /// Takes the next piece of work. Entries are readable from the log before raft hears that they are stored.
-    /// `installed` names the durable checkpoint that a snapshot message announced.
-    pub(crate) fn ready(&mut self, installed: impl FnOnce(&Snapshot) -> CheckpointRef) -> Option<Work> {
-        if !self.node.has_ready() {
-            return None;
-        }
-        let mut ready = self.node.ready();
-        let number = ready.number();
-        let mut work = Work { reads: ready.take_read_states(), ..Work::default() };
-        let is_written = ready.must_sync();
-        let vote_changed = self.store(&mut ready, installed);
-        work.snapshot = Some(ready.snapshot()).filter(|snapshot| !snapshot.is_empty()).cloned();
-        work.committed = ready.take_committed_entries();
-        if let Some(last) = work.committed.last() {
-            assert!(last.index <= self.log().durable_index(), "a member shows nothing that its own disk may lack");
-        }
-        self.sort_messages(&mut ready, is_written, vote_changed, &mut work);
-        self.node.advance_append_async(ready);
-        if !is_written && self.waiting.is_empty() {
-            self.node.on_persist_ready(number);
-            self.draw();
-        }
-        Some(work)
-    }
-
-    /// Gives the log what a `Ready` adds to it; whether term or vote changed.
-    fn store(&mut self, ready: &mut raft::Ready, installed: impl FnOnce(&Snapshot) -> CheckpointRef) -> bool {
-        let number = ready.number();
-        let entries = ready.take_entries();
-        let is_written = ready.must_sync();
-        let log = &mut self.node.mut_store().log;
-        let old = log.hard_state();
-        let changed = ready.hs().is_some_and(|new| (new.term, new.vote) != (old.term, old.vote));
-        if !ready.snapshot().is_empty() {
-            log.install(installed(ready.snapshot()), ready.hs(), number);
-        }
-        if is_written {
-            log.append(entries, ready.hs(), number);
-        } else if let Some(hard_state) = ready.hs() {
-            log.set_commit(hard_state.commit);
-        }
-        changed
-    }
-
-    /// Messages that promise something wait for the disk; so do all of a leader whose own vote is not written yet
-    /// (a single voter leads before that, and a learner must not learn of a term that a crash may give again).
-    fn sort_messages(&mut self, ready: &mut raft::Ready, is_written: bool, vote_changed: bool, work: &mut Work) {
-        let number = ready.number();
-        let mut later = ready.take_persisted_messages();
-        let now = ready.take_messages();
-        let vote_is_written = !vote_changed && self.waiting.iter().all(|waiting| !waiting.vote_changed);
-        if vote_is_written {
-            work.messages = now;
-        } else {
-            later.extend(now);
-        }
-        if planted!(MessagesBeforeDisk) {
-            work.messages.append(&mut later);
-        }
-        if planted!(VotesBeforeDisk) {
-            // Only votes and their answers go early.
-            let (votes, rest): (Vec<_>, Vec<_>) = later.into_iter().partition(|m| {
-                matches!(m.get_msg_type(), MessageType::MsgRequestVote | MessageType::MsgRequestVoteResponse)
-            });
-            work.messages.extend(votes);
-            later = rest;
-        }
-        if is_written || !self.waiting.is_empty() {
-            self.waiting.push_back(Waiting { number, is_written, vote_changed, messages: later });
-        } else {
-            work.messages.append(&mut later);
-        }
-    }
-
-    /// Everything up to the `Ready` of this number is durable. Gives the messages that waited for it.
-    pub(crate) fn persisted(&mut self, number: u64) -> Vec<Message> {
-        let mut messages = Vec::new();
-        let mut done = None;
-        while let Some(front) = self.waiting.front() {
-            if front.is_written && front.number > number {
-                break;
-            }
-            done = Some(front.number);
-            if let Some(front) = self.waiting.pop_front() {
-                messages.extend(front.messages);
-            }
-        }
-        if let Some(number) = done {
-            self.node.on_persist_ready(number);
-            self.draw();
-        }
-        messages
-    }
-
-    /// Whether everything that was installed is durable.
-    pub(crate) fn is_snapshot_persisted(&self) -> bool {
-        let log = &self.node.raft.raft_log;
-        log.unstable_snapshot().is_none() && log.persisted >= log.store().log.checkpoint().index
-    }
-
-    /// The state holds everything up to this index.
-    pub(crate) fn applied(&mut self, index: u64) {
-        self.node.advance_apply_to(index);
         self.draw();
     }
 }

@@ -9,6 +9,7 @@
 mod conf_change;
 mod driver;
 mod guard;
+mod ready;
 mod storage;
 
 pub(crate) use conf_change::{ConfChange, ConfTracker, decode_conf_change};

@@ -4,8 +4,8 @@ use super::cluster::*;
 use crate::command::{Answer, Command};
 use crate::entry::SettingsChange;
 use crate::io::{
-    AckOption, AdminCommand, AdminError, AdminReply, Contents, Input, KeyAlgorithm, LimitsChange, NodeId,
-    OptionsChange, Right, SerialPolicyOption, StaleOption, TrustCommand, ZoneOptions,
+    AdminCommand, AdminError, AdminReply, Input, KeyAlgorithm, NodeId, OptionsChange, Right, StaleOption, TrustCommand,
+    ZoneOptions,
 };
 use crate::peer::Frame;
 use crate::policy::text::parse_policy;
@@ -17,7 +17,7 @@ fn is_proposed(frame: &[u8]) -> bool {
     matches!(Frame::decode(frame), Ok((_, Frame::Answer { answer: Answer::Proposed { .. }, .. })))
 }
 
-fn epoch(cluster: &Cluster, id: NodeId) -> u64 {
+pub(super) fn epoch(cluster: &Cluster, id: NodeId) -> u64 {
     cluster.replica(id).machine.settings.epoch()
 }
 
@@ -44,12 +44,12 @@ fn second_stands(cluster: &mut Cluster, first: AdminCommand, second: AdminComman
     leader
 }
 
-fn add_key(nonce: u8) -> AdminCommand {
+pub(super) fn add_key(nonce: u8) -> AdminCommand {
     let (name, secret) = (name("late."), SECRET.to_vec());
     AdminCommand::AddKey { name, algorithm: KeyAlgorithm::HmacSha256, secret, nonce: [nonce; 12] }
 }
 
-fn roll(number: u8) -> AdminCommand {
+pub(super) fn roll(number: u8) -> AdminCommand {
     roll_key(&[number; 32], number)
 }
 
@@ -61,7 +61,7 @@ fn revoke() -> AdminCommand {
     AdminCommand::Revoke { key: name("key."), zone: None, right: Right::Transfer }
 }
 
-fn set_options(change: OptionsChange) -> AdminCommand {
+pub(super) fn set_options(change: OptionsChange) -> AdminCommand {
     AdminCommand::SetZoneOptions { zone: zone_id("example.test."), change }
 }
 
@@ -172,279 +172,7 @@ fn a_command_that_a_leader_has_not_come_to_is_done_by_the_next_once() {
     cluster.assert_same();
 }
 
-const UNIX_TIME: OptionsChange = OptionsChange {
-    serial_policy: Some(SerialPolicyOption::UnixTime),
-    stale: None,
-    ack: None,
-    limits: LimitsChange::NONE,
-};
-const EXPIRE: OptionsChange =
-    OptionsChange { serial_policy: None, stale: Some(StaleOption::Expire), ack: None, limits: LimitsChange::NONE };
-
-fn assert_both(cluster: &Cluster, id: NodeId) {
-    let both = ZoneOptions {
-        serial_policy: SerialPolicyOption::UnixTime,
-        stale: StaleOption::Expire,
-        ..ZoneOptions::default()
-    };
-    assert_eq!(cluster.replica(id).zone_options(&zone_id("example.test.")), Some(both));
-}
-
-#[test]
-fn two_administrators_at_two_nodes_set_an_option_each() {
-    let mut cluster = Cluster::with_zone(3);
-    let leader = cluster.elect();
-    // Each node takes its command before it knows of the other.
-    cluster.way_ms = 20;
-    let first = cluster.admin(leader % 3 + 1, set_options(UNIX_TIME));
-    let second = cluster.admin((leader + 1) % 3 + 1, set_options(EXPIRE));
-    cluster.run(1_000);
-    for request in [first, second] {
-        assert_eq!(cluster.admin[&request], Ok(AdminReply::Done));
-    }
-    cluster.alive().into_iter().for_each(|id| assert_both(&cluster, id));
-    cluster.assert_same();
-}
-
-#[test]
-fn a_node_that_lags_puts_no_option_back() {
-    let mut cluster = Cluster::with_zone(3);
-    let leader = cluster.elect();
-    let follower = leader % 3 + 1;
-    // What it has in its log it can acknowledge and apply only when its disk has it.
-    cluster.machines.get_mut(&follower).unwrap().hung = Some(Vec::new());
-    assert_eq!(cluster.admin_ok(leader, set_options(UNIX_TIME)), AdminReply::Done);
-    let known = cluster.replica(follower).zone_options(&zone_id("example.test."));
-    assert_eq!(known, Some(ZoneOptions::default()), "it lags");
-    let request = cluster.admin(follower, set_options(EXPIRE));
-    cluster.run(200);
-    assert_both(&cluster, leader);
-    cluster.unhang(follower);
-    cluster.run(1_000);
-    assert_eq!(cluster.admin[&request], Ok(AdminReply::Done));
-    assert_both(&cluster, follower);
-    cluster.assert_same();
-}
-
-#[test]
-fn a_node_that_does_not_know_of_a_zone_yet_sets_its_options() {
-    let mut cluster = Cluster::with_zone(3);
-    let leader = cluster.elect();
-    let follower = leader % 3 + 1;
-    cluster.machines.get_mut(&follower).unwrap().hung = Some(Vec::new());
-    let zone = zone_id("late.test.");
-    let contents = Contents::new(&zone, records("late.test.", 1)).unwrap();
-    let add = AdminCommand::AddZone { zone: zone.clone(), options: ZoneOptions::default(), contents };
-    assert_eq!(cluster.admin_ok(leader, add), AdminReply::Done);
-    assert_eq!(cluster.replica(follower).zone_options(&zone), None, "it lags");
-    let request = cluster.admin(follower, AdminCommand::SetZoneOptions { zone: zone.clone(), change: EXPIRE });
-    cluster.run(200);
-    cluster.unhang(follower);
-    cluster.run(1_000);
-    assert_eq!(cluster.admin[&request], Ok(AdminReply::Done));
-    assert_eq!(cluster.replica(follower).zone_options(&zone).unwrap().stale, StaleOption::Expire);
-}
-
-/// A leader of software before that level could make nothing of the command.
-#[test]
-fn below_its_feature_level_options_go_to_the_leader_whole() {
-    let mut cluster = Cluster::with_zone(3);
-    let leader = cluster.elect();
-    let follower = leader % 3 + 1;
-    for id in cluster.alive() {
-        cluster.replica_mut(id).machine.settings.pretend_feature_level(1);
-    }
-    cluster.lose =
-        |frame| matches!(Frame::decode(frame), Ok((_, Frame::Forward { command: Command::ZoneSet { .. }, .. })));
-    assert_eq!(cluster.admin_ok(follower, set_options(UNIX_TIME)), AdminReply::Done);
-    assert_eq!(cluster.admin_ok(follower, set_options(EXPIRE)), AdminReply::Done);
-    assert_eq!(cluster.admin_ok(follower, set_options(EXPIRE)), AdminReply::Unchanged);
-    assert_both(&cluster, leader);
-    let all_live = OptionsChange { ack: Some(AckOption::AllLive), ..OptionsChange::default() };
-    let request = cluster.admin(follower, set_options(all_live));
-    assert_eq!(cluster.admin[&request], Err(AdminError::LevelTooLow));
-    cluster.assert_same();
-}
-
-/// Members with software of level 3 could not read these options and keys.
-#[test]
-fn below_level_4_there_are_no_serials_by_date_no_limits_of_zones_and_no_weak_keys() {
-    let mut cluster = Cluster::with_zone(3);
-    let leader = cluster.elect();
-    let follower = leader % 3 + 1;
-    let date = OptionsChange { serial_policy: Some(SerialPolicyOption::Date), ..OptionsChange::default() };
-    let limits = LimitsChange { ttl_max_s: Some(60), ..LimitsChange::NONE };
-    let limited = OptionsChange { limits, ..OptionsChange::default() };
-    let weak = |algorithm, nonce| {
-        let (name, secret) = (name("weak."), vec![nonce; 32]);
-        AdminCommand::AddKey { name, algorithm, secret, nonce: [nonce; 12] }
-    };
-    for level in [3, 4] {
-        for id in cluster.alive() {
-            cluster.replica_mut(id).machine.settings.pretend_feature_level(level);
-        }
-        for (nonce, asked) in [(1, leader), (2, follower)] {
-            for command in
-                [set_options(date), set_options(limited), weak(KeyAlgorithm::WEAK[usize::from(nonce)], nonce)]
-            {
-                let request = cluster.admin(asked, command);
-                cluster.run(500);
-                let refused = cluster.admin[&request] == Err(AdminError::LevelTooLow);
-                assert_eq!(refused, level == 3, "{level}: {:?}", cluster.admin[&request]);
-            }
-        }
-        cluster.assert_same();
-    }
-}
-
-/// What is done through the leader while a follower's disk hangs, so that it does not know of it; then the follower is
-/// asked, and its disk goes on. Gives what it says.
-fn at_a_node_that_lags(done: Vec<AdminCommand>, asked: AdminCommand) -> (Cluster, Result<AdminReply, AdminError>) {
-    let mut cluster = Cluster::with_zone(3);
-    let leader = cluster.elect();
-    let follower = leader % 3 + 1;
-    cluster.machines.get_mut(&follower).unwrap().hung = Some(Vec::new());
-    for command in done {
-        assert_eq!(cluster.admin_ok(leader, command), AdminReply::Done);
-    }
-    let before = epoch(&cluster, leader);
-    assert_ne!(epoch(&cluster, follower), before, "it lags");
-    let request = cluster.admin(follower, asked);
-    cluster.run(200);
-    cluster.unhang(follower);
-    cluster.run(1_000);
-    cluster.assert_same();
-    let said = cluster.admin.remove(&request).unwrap();
-    assert_eq!(epoch(&cluster, follower), before + u64::from(said == Ok(AdminReply::Done)));
-    (cluster, said)
-}
-
-/// The key that the cluster begins with.
-fn add_first_key(secret: &[u8]) -> AdminCommand {
-    let (name, secret) = (name("key."), secret.to_vec());
-    AdminCommand::AddKey { name, algorithm: KeyAlgorithm::HmacSha256, secret, nonce: [7; 12] }
-}
-
-fn remove_first_key() -> AdminCommand {
-    AdminCommand::RemoveKey { name: name("key.") }
-}
-
-#[test]
-fn a_node_that_lags_adds_a_key_that_is_gone() {
-    let (cluster, said) = at_a_node_that_lags(vec![remove_first_key()], add_first_key(SECRET));
-    assert_eq!(said, Ok(AdminReply::Done));
-    assert_eq!(cluster.replica(1).secrets(&name("key.")), Some(vec![SECRET.to_vec().into()]));
-}
-
-#[test]
-fn a_key_is_there_already_if_the_leader_has_it_with_that_secret() {
-    // The node knows another secret, or no such key.
-    let again = || vec![remove_first_key(), add_first_key(b"another")];
-    let (_, said) = at_a_node_that_lags(again(), add_first_key(b"another"));
-    assert_eq!(said, Ok(AdminReply::Unchanged));
-    let (_, said) = at_a_node_that_lags(again(), add_first_key(SECRET));
-    assert_eq!(said, Err(AdminError::KeyExists));
-    let (_, said) = at_a_node_that_lags(vec![add_key(5)], add_key(6));
-    assert_eq!(said, Ok(AdminReply::Unchanged));
-    let (_, said) = at_a_node_that_lags(vec![roll(11)], add_first_key(SECRET));
-    assert_eq!(said, Err(AdminError::KeyExists), "its newest secret is another");
-}
-
-#[test]
-fn a_node_that_lags_rolls_a_key_from_the_secret_that_it_has() {
-    // Both know a key of that name, and not the same.
-    let others = vec![remove_first_key(), add_first_key(b"another")];
-    let (cluster, said) = at_a_node_that_lags(others, roll_key(SECRET, 8));
-    assert_eq!(said, Ok(AdminReply::Done));
-    assert_eq!(
-        cluster.replica(1).secrets(&name("key.")),
-        Some(vec![SECRET.to_vec().into(), b"another".to_vec().into()])
-    );
-    let (_, said) = at_a_node_that_lags(vec![roll(11)], roll_key(&[11; 32], 8));
-    assert_eq!(said, Ok(AdminReply::Unchanged));
-    let (_, said) = at_a_node_that_lags(vec![roll(11)], roll_key(SECRET, 8));
-    assert_eq!(said, Err(AdminError::KeyRolling));
-    let (name, algorithm) = (name("late."), KeyAlgorithm::HmacSha256);
-    let late = AdminCommand::RollKey { name, algorithm, secret: vec![9; 32], nonce: [9; 12] };
-    let (_, said) = at_a_node_that_lags(vec![add_key(5)], late);
-    assert_eq!(said, Ok(AdminReply::Done), "a key that the node does not know of yet");
-    let (_, said) = at_a_node_that_lags(vec![remove_first_key()], roll_key(SECRET, 8));
-    assert_eq!(said, Err(AdminError::KeyUnknown));
-}
-
-#[test]
-fn a_secret_for_another_algorithm_is_none_for_the_key() {
-    let roll = |algorithm| AdminCommand::RollKey { name: name("key."), algorithm, secret: vec![9; 64], nonce: [9; 12] };
-    let mut cluster = Cluster::with_zone(3);
-    let request = cluster.admin(1, roll(KeyAlgorithm::HmacSha512));
-    cluster.run(500);
-    assert_eq!(cluster.admin[&request], Err(AdminError::KeyOfAnotherAlgorithm));
-    // The node still knows one of the other algorithm.
-    let (name, secret) = (name("key."), SECRET.to_vec());
-    let other = AdminCommand::AddKey { name, algorithm: KeyAlgorithm::HmacSha512, secret, nonce: [7; 12] };
-    let (_, said) = at_a_node_that_lags(vec![remove_first_key(), other], roll(KeyAlgorithm::HmacSha512));
-    assert_eq!(said, Ok(AdminReply::Done));
-}
-
-/// A leader of software before that level compares sealed octets, which differ each time.
-#[test]
-fn below_its_feature_level_a_key_that_the_node_knows_is_there_already() {
-    let mut cluster = Cluster::with_zone(3);
-    let follower = cluster.elect() % 3 + 1;
-    for id in cluster.alive() {
-        cluster.replica_mut(id).machine.settings.pretend_feature_level(1);
-    }
-    cluster.lose = is_forward;
-    let request = cluster.admin(follower, add_first_key(SECRET));
-    assert_eq!(cluster.admin[&request], Ok(AdminReply::Unchanged));
-    let request = cluster.admin(follower, roll(9));
-    assert_eq!(cluster.admin[&request], Err(AdminError::LevelTooLow));
-}
-
-const RULES: [&str; 3] = ["", "grant key. zonesub A;", "grant key. zonesub TXT;"];
-
-/// These rules for the zone, made from those.
-fn set_rules(to: usize, from: usize) -> AdminCommand {
-    let [policy, base] = [to, from].map(|number| parse_policy(RULES[number]).unwrap());
-    let zone = Some(zone_id("example.test."));
-    AdminCommand::SetPolicy { zone, policy: Arc::new(policy), expected: Some(base.revision()) }
-}
-
-#[test]
-fn of_two_who_change_the_same_rules_at_once_the_later_is_refused() {
-    let mut cluster = Cluster::with_zone(3);
-    let leader = cluster.elect();
-    // Each node takes its command before it knows of the other.
-    cluster.way_ms = 20;
-    let requests = [1, 2].map(|rules| cluster.admin((leader + rules as u64) % 3 + 1, set_rules(rules, 0)));
-    cluster.run(1_000);
-    let said = requests.map(|request| cluster.admin[&request].clone());
-    let there = 1 + said.iter().position(Result::is_ok).unwrap();
-    assert_eq!(said[2 - there], Err(AdminError::PolicyChanged));
-    for id in cluster.alive() {
-        let (policies, _) = cluster.replica(id).policies();
-        assert_eq!(*policies[&Some(zone_id("example.test."))], parse_policy(RULES[there]).unwrap());
-    }
-    // From what is there; and what is there already, from whatever.
-    let other = 3 - there;
-    assert_eq!(cluster.admin_ok(leader, set_rules(other, there)), AdminReply::Done);
-    assert_eq!(cluster.admin_ok(leader, set_rules(other, there)), AdminReply::Unchanged);
-    assert_eq!(cluster.admin_ok(leader, set_rules(0, other)), AdminReply::Done);
-    cluster.assert_same();
-}
-
-#[test]
-fn rules_are_compared_with_what_the_leader_has() {
-    let (_, said) = at_a_node_that_lags(vec![set_rules(1, 0)], set_rules(2, 0));
-    assert_eq!(said, Err(AdminError::PolicyChanged));
-    let (_, said) = at_a_node_that_lags(vec![set_rules(1, 0)], set_rules(2, 1));
-    assert_eq!(said, Ok(AdminReply::Done));
-    let gone = AdminCommand::RemoveZone { zone: zone_id("example.test.") };
-    let (_, said) = at_a_node_that_lags(vec![set_rules(1, 0), gone], set_rules(2, 1));
-    assert_eq!(said, Err(AdminError::ZoneUnknown));
-}
-
-fn is_forward(frame: &[u8]) -> bool {
+pub(super) fn is_forward(frame: &[u8]) -> bool {
     matches!(Frame::decode(frame), Ok((_, Frame::Forward { .. })))
 }
 

@@ -17,6 +17,15 @@ fn cluster() -> Cluster {
     cluster
 }
 
+/// A cluster whose leader has a full disk: that leader, and the others.
+fn with_full_leader() -> (Cluster, NodeId, Vec<NodeId>) {
+    let mut cluster = cluster();
+    let full = cluster.elect();
+    cluster.fill_disk(full, true);
+    let others = (1..=3).filter(|&id| id != full).collect();
+    (cluster, full, others)
+}
+
 fn record(number: usize) -> Record {
     let owner = name(&format!("full-{number}.example.test."));
     Record { owner, rtype: Rtype::A, ttl: 60, rdata: [192, 0, 2, 1].into() }
@@ -101,11 +110,8 @@ fn all_disks_are_full_and_then_there_is_room() {
 
 #[test]
 fn a_leader_whose_disk_is_full_hands_over_and_nothing_is_refused() {
-    let mut cluster = cluster();
+    let (mut cluster, full, others) = with_full_leader();
     let mut updates = Updates::default();
-    let full = cluster.elect();
-    cluster.fill_disk(full, true);
-    let others: Vec<_> = (1..=3).filter(|&id| id != full).collect();
     // More updates than fit into a segment, so the full member eventually stores no more.
     for round in 0..100 {
         for &id in &others {
@@ -156,11 +162,8 @@ fn a_leader_refuses_when_too_many_others_are_full() {
 
 #[test]
 fn members_that_start_on_a_full_disk_answer_and_go_on_when_there_is_room() {
-    let mut cluster = cluster();
+    let (mut cluster, full, others) = with_full_leader();
     let mut updates = Updates::default();
-    let full = cluster.elect();
-    cluster.fill_disk(full, true);
-    let others: Vec<_> = (1..=3).filter(|&id| id != full).collect();
     while !cluster.replica(full).is_log_full() {
         assert_eq!(updates.send(&mut cluster, others[0]), DONE);
     }

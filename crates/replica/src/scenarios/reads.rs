@@ -1,4 +1,4 @@
-//! Reads that the leader did not hear of, or could not take yet.
+//! Reads see what was acknowledged before them, also when the leader did not hear of them or could not take them yet.
 
 use super::cluster::*;
 use crate::io::{AdminCommand, Input, NodeId, Right, Verdict};
@@ -68,4 +68,26 @@ fn a_read_that_comes_before_the_first_entry_of_a_leader_is_asked_again() {
     cluster.run(FORWARD_AGAIN_MS);
     assert!(cluster.reads[&900].is_ok() && cluster.reads[&901].is_ok());
     assert_eq!(cluster.leader(), Some(leader), "there was no other election");
+}
+
+#[test]
+fn reads_wait_for_what_was_acknowledged_before_them() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let follower = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+    let request = cluster.add(leader, &address(1));
+    cluster.assert_done(request);
+    for (request_id, id) in [(900, leader), (901, follower)] {
+        cluster.input(id, Input::ReadIndex { request_id });
+        cluster.settle();
+        assert!(cluster.reads[&request_id].is_ok());
+        assert!(cluster.has(id, &address(1)));
+    }
+    // A leader that is cut off confirms nothing.
+    for id in cluster.alive() {
+        cluster.cut.insert((id, leader));
+    }
+    cluster.input(leader, Input::ReadIndex { request_id: 902 });
+    cluster.run(3_000);
+    assert!(cluster.reads[&902].is_err());
 }

@@ -21,6 +21,31 @@ impl KeyAlgorithm {
         matches!(self, Self::HmacSha1 | Self::HmacSha224 | Self::HmacMd5)
     }
 
+    /// The name in key files and, but for HMAC-MD5, as a domain name in TSIG (RFC 8945 6).
+    #[must_use]
+    pub const fn mnemonic(self) -> &'static str {
+        match self {
+            Self::HmacSha256 => "hmac-sha256",
+            Self::HmacSha384 => "hmac-sha384",
+            Self::HmacSha512 => "hmac-sha512",
+            Self::HmacSha1 => "hmac-sha1",
+            Self::HmacSha224 => "hmac-sha224",
+            Self::HmacMd5 => "hmac-md5",
+        }
+    }
+
+    /// The algorithm that a key file names, in any case, with or without a dot at the end.
+    #[must_use]
+    pub fn from_mnemonic(text: &str) -> Option<Self> {
+        let text = text.strip_suffix('.').unwrap_or(text);
+        // RFC 8945 6: the TSIG name of HMAC-MD5, which key files of other servers may contain.
+        if text.eq_ignore_ascii_case("hmac-md5.sig-alg.reg.int") {
+            return Some(Self::HmacMd5);
+        }
+        let mut all = Self::STRONG.into_iter().chain(Self::WEAK);
+        all.find(|algorithm| algorithm.mnemonic().eq_ignore_ascii_case(text))
+    }
+
     /// The algorithm's name in wire form (RFC 8945 6).
     #[must_use]
     pub const fn name_octets(self) -> &'static [u8] {

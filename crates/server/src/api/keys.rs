@@ -4,7 +4,7 @@ use super::Api;
 use super::consistent::Consistency;
 use super::error::ApiError;
 use super::types::{DoneJson, GrantJson, KeyJson};
-use crate::files::key_file::{ALGORITHMS_HINT, Algorithm};
+use crate::files::key_file::ALGORITHMS_HINT;
 use crate::files::secret_length::SecretLength;
 use crate::files::token::fill_random;
 use axum::Json;
@@ -12,7 +12,7 @@ use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, QueryRejection};
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
-use replica::io::{AdminCommand, AdminError, AdminReply, Right};
+use replica::io::{AdminCommand, AdminError, AdminReply, KeyAlgorithm, Right};
 use serde::Deserialize;
 use std::sync::Arc;
 use wire::Name;
@@ -33,7 +33,7 @@ pub(super) async fn list(
     let rights = api.handle.shared().rights();
     let keys = rights.statuses().into_iter().map(|key| KeyJson {
         name: key.name.to_string(),
-        algorithm: Algorithm::from_replica(key.algorithm).mnemonic().to_owned(),
+        algorithm: key.algorithm.mnemonic().to_owned(),
         allow_weak: None,
         secret: None,
         rolling: key.is_rolling,
@@ -65,7 +65,7 @@ pub(super) async fn show_secret(
     }
     let of = |secret: &Zeroizing<Vec<u8>>| KeyJson {
         name: name.to_string(),
-        algorithm: Algorithm::from_replica(known.algorithm).mnemonic().to_owned(),
+        algorithm: known.algorithm.mnemonic().to_owned(),
         allow_weak: None,
         secret: Some(data_encoding::BASE64.encode(secret)),
         grants: Vec::new(),
@@ -130,7 +130,7 @@ pub(super) async fn add(
     if let Some(secret) = &key.secret {
         check_weak(algorithm, key.allow_weak.as_deref())?;
         let (secret, nonce) = secret_and_nonce(secret, &key, algorithm)?;
-        commands.push(AdminCommand::AddKey { name: name.clone(), algorithm: algorithm.of_replica(), secret, nonce });
+        commands.push(AdminCommand::AddKey { name: name.clone(), algorithm, secret, nonce });
     }
     for grant in &key.grants {
         let right = parse_right(&grant.right)?;
@@ -179,7 +179,7 @@ pub(super) async fn roll(
         ));
     }
     let (secret, nonce) = secret_and_nonce(secret, &key, algorithm)?;
-    changed(&api, AdminCommand::RollKey { name, algorithm: algorithm.of_replica(), secret, nonce }).await
+    changed(&api, AdminCommand::RollKey { name, algorithm, secret, nonce }).await
 }
 
 /// Makes the older of two secrets void.
@@ -208,21 +208,21 @@ pub(super) async fn changed(api: &Api, command: AdminCommand) -> Result<Json<Don
     Ok(super::zones::done(&reply))
 }
 
-fn parse_key(body: &[u8]) -> Result<(KeyJson, Name, Algorithm), ApiError> {
+fn parse_key(body: &[u8]) -> Result<(KeyJson, Name, KeyAlgorithm), ApiError> {
     // Whatever type the client says the body has.
     let key: KeyJson = serde_json::from_slice(body).map_err(|error| {
         bad(format!("the body is not the JSON of a key: {error}"), "name, algorithm, secret and grants")
     })?;
     let name = parse_name(&key.name)?;
-    let algorithm = Algorithm::from_mnemonic(&key.algorithm)
+    let algorithm = KeyAlgorithm::from_mnemonic(&key.algorithm)
         .ok_or_else(|| bad(format!("`{}` is no algorithm", key.algorithm), ALGORITHMS_HINT))?;
     Ok((key, name, algorithm))
 }
 
 /// RFC 8945 6: MD5 "MUST NOT be used" in new keys, SHA-1 is "NOT RECOMMENDED". The node accepts such a key only if
 /// `allow_weak` repeats its algorithm.
-fn check_weak(algorithm: Algorithm, allowed: Option<&str>) -> Result<(), ApiError> {
-    if !algorithm.is_weak() || allowed.and_then(Algorithm::from_mnemonic) == Some(algorithm) {
+fn check_weak(algorithm: KeyAlgorithm, allowed: Option<&str>) -> Result<(), ApiError> {
+    if !algorithm.is_weak() || allowed.and_then(KeyAlgorithm::from_mnemonic) == Some(algorithm) {
         return Ok(());
     }
     let word = algorithm.mnemonic();
@@ -230,7 +230,7 @@ fn check_weak(algorithm: Algorithm, allowed: Option<&str>) -> Result<(), ApiErro
     Err(bad(format!("{word} is weak (RFC 8945 6)"), &hint))
 }
 
-fn secret_and_nonce(secret: &str, key: &KeyJson, algorithm: Algorithm) -> Result<(Vec<u8>, [u8; 12]), ApiError> {
+fn secret_and_nonce(secret: &str, key: &KeyJson, algorithm: KeyAlgorithm) -> Result<(Vec<u8>, [u8; 12]), ApiError> {
     let secret = data_encoding::BASE64
         .decode(secret.as_bytes())
         .map_err(|error| bad(format!("the secret is not base64: {error}"), "encode its octets as RFC 4648 4 has it"))?;

@@ -99,8 +99,7 @@ fn load_key(file: &Path) -> Result<ClientKey, Problem> {
             .at(file.display())
             .hint("make a key of hmac-sha256 at the server"));
     }
-    let algorithm = key.algorithm.of_replica();
-    ClientKey::new(key.name.as_ref(), algorithm, &key.secret)
+    ClientKey::new(key.name.as_ref(), key.algorithm, &key.secret)
         .map_err(|error| Problem::new(Exit::Input, "the key file cannot be used", error).at(file.display()))
 }
 

@@ -8,11 +8,12 @@ use super::key_arguments::{NewSecretArgs, OutArgs};
 use super::output::{print, print_only_copy};
 use super::{GrantArgs, KeyCommand, RightArgs, Target};
 use crate::api::types::{DoneJson, GrantJson, KeyJson, KeyPoliciesJson};
-use crate::files::key_file::{ALGORITHMS_HINT, Algorithm, TsigKey};
+use crate::files::key_file::{ALGORITHMS_HINT, TsigKey};
 use crate::files::secret_length::SecretLength;
 use crate::log::say;
 use crate::problem::{Exit, Problem};
 use out::KeyOut;
+use replica::io::KeyAlgorithm;
 use std::path::Path;
 use wire::Name;
 
@@ -64,7 +65,7 @@ fn make(name: Option<&str>, file: Option<&Path>, algorithm: &str) -> Result<Tsig
     if let Some(file) = file {
         return TsigKey::load(file);
     }
-    let algorithm = Algorithm::from_mnemonic(algorithm).ok_or_else(|| {
+    let algorithm = KeyAlgorithm::from_mnemonic(algorithm).ok_or_else(|| {
         Problem::new(Exit::Usage, format!("cannot make a key with the algorithm `{algorithm}`"), "it is unknown")
             .hint(format!("use {ALGORITHMS_HINT}"))
     })?;
@@ -195,7 +196,7 @@ fn list(target: &Target) -> Result<(), Problem> {
         let grants = if grants.is_empty() { "granted nothing".to_owned() } else { grants.join(", ") };
         let rolling = if key.rolling { ", two secrets" } else { "" };
         let weak =
-            if Algorithm::from_mnemonic(&key.algorithm).is_some_and(Algorithm::is_weak) { " (weak)" } else { "" };
+            if KeyAlgorithm::from_mnemonic(&key.algorithm).is_some_and(KeyAlgorithm::is_weak) { " (weak)" } else { "" };
         print(&format!("key {} {}{weak}: {grants}{rolling}", key.name, key.algorithm))?;
     }
     Ok(())
@@ -231,7 +232,7 @@ fn show(name: &str, OutArgs { out }: &OutArgs, target: &Target) -> Result<(), Pr
     let keys: Vec<KeyJson> = Client::find(target)?.get_json(&path)?;
     let mut shown = String::new();
     for (number, key) in keys.iter().enumerate() {
-        let algorithm = Algorithm::from_mnemonic(&key.algorithm);
+        let algorithm = KeyAlgorithm::from_mnemonic(&key.algorithm);
         let secret = key.secret.as_ref().and_then(|secret| data_encoding::BASE64.decode(secret.as_bytes()).ok());
         let (Some(algorithm), Some(secret)) = (algorithm, secret) else {
             return Err(Problem::new(
@@ -320,7 +321,7 @@ mod tests {
         let target = Target { dir: dir.path().to_owned(), api: Some(node.api), token_file: None, timeout: None };
         let file = dir.path().join("k.key");
         let secret = NewSecretArgs { out: OutArgs { out: Some(file.clone()) }, allow_short_secret: false };
-        let key = TsigKey::make("k.".parse().unwrap(), Algorithm::HmacSha256).unwrap();
+        let key = TsigKey::make("k.".parse().unwrap(), KeyAlgorithm::HmacSha256).unwrap();
         let json = checked_json(&key, &secret).unwrap();
         let rights = RightArgs { update: false, update_apex: false, transfer: false };
         hand_out(&key, &secret.out, true, || add(json, &[], &rights, &target)).unwrap();
@@ -331,7 +332,7 @@ mod tests {
     #[test]
     fn a_weak_algorithm_is_for_a_key_from_a_file_and_only_where_it_is_named() {
         let key = |algorithm| TsigKey::make("k.".parse().unwrap(), algorithm).unwrap();
-        let (weak, good) = (key(Algorithm::HmacMd5), key(Algorithm::HmacSha256));
+        let (weak, good) = (key(KeyAlgorithm::HmacMd5), key(KeyAlgorithm::HmacSha256));
         let (md5, sha1) = (Some("hmac-md5"), Some("hmac-sha1"));
         assert!(check_weak(&weak, md5, false).is_ok());
         assert!(check_weak(&good, None, false).is_ok() && check_weak(&good, None, true).is_ok());

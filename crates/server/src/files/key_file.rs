@@ -12,83 +12,14 @@ use zeroize::Zeroize;
 /// Longest secret that is read, octets.
 const SECRET_OCTETS_MAX: usize = 512;
 
-/// The algorithms that are implemented (RFC 8945 6).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Algorithm {
-    /// `hmac-sha256`
-    HmacSha256,
-    /// `hmac-sha384`
-    HmacSha384,
-    /// `hmac-sha512`
-    HmacSha512,
-    /// `hmac-sha1`
-    HmacSha1,
-    /// `hmac-sha224`
-    HmacSha224,
-    /// `hmac-md5`
-    HmacMd5,
-}
-
 /// The algorithms that error messages recommend.
 pub(crate) const ALGORITHMS_HINT: &str = "hmac-sha256, hmac-sha384 or hmac-sha512";
-
-impl Algorithm {
-    /// The name in key files and, as a domain name, in TSIG.
-    pub(crate) const fn mnemonic(self) -> &'static str {
-        match self {
-            Self::HmacSha256 => "hmac-sha256",
-            Self::HmacSha384 => "hmac-sha384",
-            Self::HmacSha512 => "hmac-sha512",
-            Self::HmacSha1 => "hmac-sha1",
-            Self::HmacSha224 => "hmac-sha224",
-            Self::HmacMd5 => "hmac-md5",
-        }
-    }
-
-    pub(crate) fn from_mnemonic(text: &str) -> Option<Self> {
-        let text = text.strip_suffix('.').unwrap_or(text);
-        // RFC 8945 6: the TSIG name of HMAC-MD5, which key files of other servers may contain.
-        if text.eq_ignore_ascii_case("hmac-md5.sig-alg.reg.int") {
-            return Some(Self::HmacMd5);
-        }
-        [Self::HmacSha256, Self::HmacSha384, Self::HmacSha512, Self::HmacSha1, Self::HmacSha224, Self::HmacMd5]
-            .into_iter()
-            .find(|algorithm| algorithm.mnemonic().eq_ignore_ascii_case(text))
-    }
-
-    /// Whether a key of this algorithm is accepted only with `--allow-weak` (RFC 8945 6).
-    pub(crate) const fn is_weak(self) -> bool {
-        self.of_replica().is_weak()
-    }
-
-    pub(crate) const fn of_replica(self) -> KeyAlgorithm {
-        match self {
-            Self::HmacSha256 => KeyAlgorithm::HmacSha256,
-            Self::HmacSha384 => KeyAlgorithm::HmacSha384,
-            Self::HmacSha512 => KeyAlgorithm::HmacSha512,
-            Self::HmacSha1 => KeyAlgorithm::HmacSha1,
-            Self::HmacSha224 => KeyAlgorithm::HmacSha224,
-            Self::HmacMd5 => KeyAlgorithm::HmacMd5,
-        }
-    }
-
-    pub(crate) const fn from_replica(algorithm: KeyAlgorithm) -> Self {
-        match algorithm {
-            KeyAlgorithm::HmacSha256 => Self::HmacSha256,
-            KeyAlgorithm::HmacSha384 => Self::HmacSha384,
-            KeyAlgorithm::HmacSha512 => Self::HmacSha512,
-            KeyAlgorithm::HmacSha1 => Self::HmacSha1,
-            KeyAlgorithm::HmacSha224 => Self::HmacSha224,
-            KeyAlgorithm::HmacMd5 => Self::HmacMd5,
-        }
-    }
-}
 
 /// A TSIG key with its secret.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct TsigKey {
     pub(crate) name: Name,
-    pub(crate) algorithm: Algorithm,
+    pub(crate) algorithm: KeyAlgorithm,
     pub(crate) secret: Vec<u8>,
 }
 
@@ -107,7 +38,7 @@ impl std::fmt::Debug for TsigKey {
 
 impl TsigKey {
     /// Makes a key whose secret is as long as the output of the hash (RFC 2104 3).
-    pub(crate) fn make(name: Name, algorithm: Algorithm) -> io::Result<Self> {
+    pub(crate) fn make(name: Name, algorithm: KeyAlgorithm) -> io::Result<Self> {
         let mut secret = vec![0; hash_bytes(algorithm)];
         token::fill_random(&mut secret)?;
         Ok(Self { name, algorithm, secret })
@@ -166,7 +97,7 @@ impl TsigKey {
             match word.to_ascii_lowercase().as_str() {
                 "algorithm" => {
                     let (line, text) = next("")?;
-                    let known = Algorithm::from_mnemonic(&text)
+                    let known = KeyAlgorithm::from_mnemonic(&text)
                         .ok_or((line, format!("algorithm `{text}`: want {ALGORITHMS_HINT}")))?;
                     algorithm = Some(known);
                 }
@@ -237,8 +168,11 @@ mod tests {
 
     #[test]
     fn what_is_written_is_what_bind_writes_and_is_read_back() {
-        let key =
-            TsigKey { name: "update".parse().unwrap(), algorithm: Algorithm::HmacSha256, secret: vec![0, 1, 2, 255] };
+        let key = TsigKey {
+            name: "update".parse().unwrap(),
+            algorithm: KeyAlgorithm::HmacSha256,
+            secret: vec![0, 1, 2, 255],
+        };
         let text = "key \"update\" {\n\talgorithm hmac-sha256;\n\tsecret \"AAEC/w==\";\n};\n";
         assert_eq!(key.to_text(), text);
         assert_eq!(TsigKey::parse(text).unwrap(), key);
@@ -250,24 +184,23 @@ mod tests {
                     secret AAEC/w==;\n};";
         let key = TsigKey::parse(text).unwrap();
         assert_eq!(key.name.to_string(), "dhcp.example.");
-        assert_eq!(key.algorithm, Algorithm::HmacSha512);
+        assert_eq!(key.algorithm, KeyAlgorithm::HmacSha512);
         assert_eq!(key.secret, [0, 1, 2, 255]);
     }
 
     #[test]
     fn weak_algorithms_are_read_and_known_as_such() {
         for (text, algorithm) in [
-            ("hmac-md5", Algorithm::HmacMd5),
-            ("HMAC-MD5.SIG-ALG.REG.INT", Algorithm::HmacMd5),
-            ("hmac-sha1", Algorithm::HmacSha1),
-            ("hmac-sha224", Algorithm::HmacSha224),
+            ("hmac-md5", KeyAlgorithm::HmacMd5),
+            ("HMAC-MD5.SIG-ALG.REG.INT", KeyAlgorithm::HmacMd5),
+            ("hmac-sha1", KeyAlgorithm::HmacSha1),
+            ("hmac-sha224", KeyAlgorithm::HmacSha224),
         ] {
             let key = TsigKey::parse(&format!("key a {{ algorithm {text}; secret AAEC/w==; }};")).unwrap();
             assert_eq!((key.algorithm, key.algorithm.is_weak()), (algorithm, true));
             assert_eq!(TsigKey::parse(&key.to_text()).unwrap(), key);
-            assert_eq!(Algorithm::from_replica(algorithm.of_replica()), algorithm);
         }
-        assert!(!Algorithm::HmacSha256.is_weak());
+        assert!(!KeyAlgorithm::HmacSha256.is_weak());
     }
 
     #[test]
@@ -291,11 +224,11 @@ mod tests {
     fn a_made_key_is_for_the_owner_only_and_fresh() {
         let dir = crate::test_dir("key-file");
         let path = dir.path().join("update.key");
-        let key = TsigKey::make("update".parse().unwrap(), Algorithm::HmacSha256).unwrap();
+        let key = TsigKey::make("update".parse().unwrap(), KeyAlgorithm::HmacSha256).unwrap();
         key.save(&path).unwrap();
         assert_eq!(TsigKey::load(&path).unwrap(), key);
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_ne!(TsigKey::make(key.name.clone(), key.algorithm).unwrap(), key);
-        assert_eq!(TsigKey::make(key.name.clone(), Algorithm::HmacSha512).unwrap().secret.len(), 64);
+        assert_eq!(TsigKey::make(key.name.clone(), KeyAlgorithm::HmacSha512).unwrap().secret.len(), 64);
     }
 }

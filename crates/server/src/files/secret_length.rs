@@ -4,8 +4,8 @@
 //! they are accepted with a warning. A secret of less than 16 bytes can be guessed, and needs `--allow-short-secret`.
 //! Secrets that the cluster already has keep working.
 
-use super::key_file::Algorithm;
 use crate::limits::TSIG_SECRET_BYTES_MIN;
+use replica::io::KeyAlgorithm;
 
 /// Result of the check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,7 +23,7 @@ pub(crate) enum SecretLength {
 
 impl SecretLength {
     /// Checks a secret of `bytes` bytes for an algorithm.
-    pub(crate) fn of(bytes: usize, algorithm: Algorithm) -> Self {
+    pub(crate) fn of(bytes: usize, algorithm: KeyAlgorithm) -> Self {
         let wanted = hash_bytes(algorithm);
         match bytes {
             _ if bytes < TSIG_SECRET_BYTES_MIN => Self::TooShort,
@@ -34,8 +34,8 @@ impl SecretLength {
 }
 
 /// Bytes of the output of an algorithm's hash. Generated secrets have this length.
-pub(crate) const fn hash_bytes(algorithm: Algorithm) -> usize {
-    algorithm.of_replica().mac_octets()
+pub(crate) const fn hash_bytes(algorithm: KeyAlgorithm) -> usize {
+    algorithm.mac_octets()
 }
 
 #[cfg(test)]
@@ -45,13 +45,13 @@ mod tests {
     #[test]
     fn a_secret_is_as_long_as_the_output_of_the_hash() {
         for (bytes, algorithm, wanted) in [
-            (0, Algorithm::HmacSha256, SecretLength::TooShort),
-            (15, Algorithm::HmacSha256, SecretLength::TooShort),
-            (16, Algorithm::HmacSha256, SecretLength::Short { wanted: 32 }),
-            (32, Algorithm::HmacSha256, SecretLength::Good),
-            (32, Algorithm::HmacSha384, SecretLength::Short { wanted: 48 }),
-            (63, Algorithm::HmacSha512, SecretLength::Short { wanted: 64 }),
-            (64, Algorithm::HmacSha512, SecretLength::Good),
+            (0, KeyAlgorithm::HmacSha256, SecretLength::TooShort),
+            (15, KeyAlgorithm::HmacSha256, SecretLength::TooShort),
+            (16, KeyAlgorithm::HmacSha256, SecretLength::Short { wanted: 32 }),
+            (32, KeyAlgorithm::HmacSha256, SecretLength::Good),
+            (32, KeyAlgorithm::HmacSha384, SecretLength::Short { wanted: 48 }),
+            (63, KeyAlgorithm::HmacSha512, SecretLength::Short { wanted: 64 }),
+            (64, KeyAlgorithm::HmacSha512, SecretLength::Good),
         ] {
             assert_eq!(SecretLength::of(bytes, algorithm), wanted, "{bytes} {algorithm:?}");
         }

@@ -4,7 +4,7 @@
 //!
 //! A leader has thousands of updates in flight before the others wait in its queue, more than the clients of this test
 //! have on their way: it shows that nothing on the way of an update is long beside a flood. That the queue itself is
-//! shared, whoever came first, is shown where it can be made long: `propose::queue` and `scenarios::updates` of the
+//! shared, whoever came first, is shown where it can be made long: `propose::queue` and `scenarios::overload` of the
 //! replica.
 
 use crate::support::cluster::{Cluster, Scratch, wait_for};

@@ -2,8 +2,7 @@
 
 use super::tests::{name, rich, sealed, zone};
 use super::*;
-use crate::io::ZoneLimits;
-use crate::io::{SerialPolicyOption, StaleOption};
+use crate::io::{AckOption, KeyAlgorithm, SerialPolicyOption, StaleOption, ZoneLimits};
 
 type Mutation = (&'static str, fn(&mut Settings));
 

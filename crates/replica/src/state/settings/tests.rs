@@ -3,7 +3,10 @@
 use super::*;
 use crate::codec::Decoder;
 use crate::entry::TrustChange;
-use crate::io::{AdminError, Standing};
+use crate::io::{AckOption, AdminError, KeyAlgorithm, Standing};
+use crate::limits::RETIRED_ZONES_MAX;
+use crate::policy::UpdateGrant;
+use wire::number::Serial;
 
 pub(super) fn name(text: &str) -> Name {
     text.parse().unwrap()

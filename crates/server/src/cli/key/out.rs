@@ -81,14 +81,14 @@ fn check(file: &Path, name: &Name) -> Result<(), Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::key_file::Algorithm;
+    use replica::io::KeyAlgorithm;
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_key_file_is_there_once_the_cluster_has_the_key() {
         let dir = crate::test_dir("key-out");
         let file = dir.path().join("a.key");
-        let key = |name: &str| TsigKey::make(name.parse().unwrap(), Algorithm::HmacSha256).unwrap();
+        let key = |name: &str| TsigKey::make(name.parse().unwrap(), KeyAlgorithm::HmacSha256).unwrap();
         let (first, second) = (key("a"), key("a"));
         let refused = || Err(Problem::new(Exit::Refused, "the cluster refused", "it is there"));
         assert!(KeyOut::begin(&file, &first).unwrap().end::<()>(refused()).is_err());

@@ -8,7 +8,7 @@ use crate::config::tls::Tls;
 use crate::config::{Config, Dns, Member};
 use crate::files::cluster_json::ClusterJson;
 use crate::files::data_key::DataKeyFile;
-use crate::files::key_file::{Algorithm, TsigKey};
+use crate::files::key_file::TsigKey;
 use crate::files::layout::Layout;
 use crate::files::tighten;
 use crate::files::token::Token;
@@ -18,6 +18,7 @@ use crate::listen::sockets::{self, Protocols};
 use crate::node::first_state;
 use crate::problem::{Exit, Problem};
 use crate::tls::authority::Authority;
+use replica::io::KeyAlgorithm;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
@@ -174,7 +175,7 @@ impl Plan {
         kept.values().next().map_or(shared, Config::data_key).load_or_make()?;
         if !layout.update_key().exists() {
             let name = "update.catamaran".parse().expect("two labels are a name");
-            TsigKey::make(name, Algorithm::HmacSha256)?.save(&layout.update_key())?;
+            TsigKey::make(name, KeyAlgorithm::HmacSha256)?.save(&layout.update_key())?;
         }
         let members = if old.is_empty() { self.new_members()? } else { old };
         let mut configs = Vec::new();

@@ -1,0 +1,340 @@
+//! A whole cluster in one thread, by hand: lists of frames, disks that answer at once, a clock that is told.
+
+mod client;
+mod disks;
+mod links;
+mod records;
+
+pub(super) use links::is_append_response;
+pub(super) use records::{SECRET, add, address, large_zone, name, records, roll_key, sign, zone_id};
+
+use crate::disk::{DiskJob, DiskQueue, ReadFile};
+use crate::io::{
+    AdminError, AdminReply, Doubt, FatalReason, Input, Member, NodeId, Now, Output, ReadIndexError, Serving, Verdict,
+};
+use crate::log::LogConfig;
+use crate::policy::External;
+use crate::testing::MemoryDisk;
+use crate::{DataKey, Replica, ReplicaConfig};
+use disks::writes_checkpoint;
+use links::Sent;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use zone::set::StoreConfig;
+
+const START_WALL_MS: u64 = 1_700_000_000_000;
+
+/// One machine: its disk stays when its process dies.
+#[derive(Default)]
+pub(super) struct Machine {
+    pub(super) disk: MemoryDisk,
+    pub(super) replica: Option<Replica>,
+    pub(super) boot_id: u64,
+    /// Jobs of a log disk that hangs.
+    pub(super) hung: Option<Vec<DiskJob>>,
+    /// Jobs that wait for room on the disk, and those behind them, by queue.
+    pub(super) waiting: BTreeMap<DiskQueue, VecDeque<DiskJob>>,
+    /// Queues that were reported to have no room.
+    pub(super) full: BTreeSet<DiskQueue>,
+    /// Jobs of a bulk queue that hangs.
+    pub(super) bulk_hung: Option<Vec<DiskJob>>,
+    /// It never has leisure.
+    pub(super) is_busy: bool,
+    /// Jobs that write a checkpoint of its own, while they hang.
+    pub(super) writing_hung: Option<Vec<DiskJob>>,
+    /// Reads, while they hang.
+    pub(super) reads_hung: Option<Vec<ReadFile>>,
+    pub(super) serving: Option<Serving>,
+    /// Whether raft has ceased to count it, once it knows that it was removed.
+    pub(super) removed: Option<bool>,
+    pub(super) fatal: Option<FatalReason>,
+    /// What the next start is told of the log.
+    pub(super) doubt: Option<Doubt>,
+    /// The voters that the member last reported it waits for because of a torn record.
+    pub(super) waits_for: Vec<NodeId>,
+    pub(super) is_stopped: bool,
+    /// What the audit log of the member holds.
+    pub(super) audited: Vec<Audited>,
+    pub(super) zones_replaced: usize,
+    pub(super) lease_until_ms: u64,
+    /// Milliseconds by which its wall clock is ahead.
+    pub(super) wall_error_ms: i64,
+    /// How far it was told that all in the rotation show everything, and that all do that are heard.
+    pub(super) shown_by_rotation: u64,
+    pub(super) shown_by_heard: u64,
+}
+
+pub(super) struct Cluster {
+    pub(super) machines: BTreeMap<NodeId, Machine>,
+    pub(super) now: Now,
+    /// When each arrives, in the order in which they were sent.
+    frames: VecDeque<(u64, Sent)>,
+    /// How long a frame is on its way.
+    pub(super) way_ms: u64,
+    /// Directions that lose everything.
+    pub(super) cut: BTreeSet<(NodeId, NodeId)>,
+    /// Says which frames are lost.
+    pub(super) lose: fn(&[u8]) -> bool,
+    pub(super) verdicts: BTreeMap<u64, Verdict>,
+    pub(super) admin: BTreeMap<u64, Result<AdminReply, AdminError>>,
+    pub(super) reads: BTreeMap<u64, Result<u64, ReadIndexError>>,
+    next_request: u64,
+    next_id: u16,
+    pub(super) log: LogConfig,
+    pub(super) session_count_max: usize,
+    /// What the daemons of whoever takes an update say.
+    pub(super) external: External,
+}
+
+/// One line of an audit log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Audited {
+    Update(crate::io::AuditRecord),
+    Gap(u64, u64),
+}
+
+impl Audited {
+    pub(super) const fn last_index(&self) -> u64 {
+        match self {
+            Self::Update(record) => record.index(),
+            Self::Gap(_, to) => *to,
+        }
+    }
+}
+
+impl Cluster {
+    /// Founders 1 to `count`, started, none elected.
+    pub(super) fn new(count: u64) -> Self {
+        Self::with_log(count, LogConfig { segment_bytes: 1 << 18, ..LogConfig::default() })
+    }
+
+    pub(super) fn with_log(count: u64, log: LogConfig) -> Self {
+        let mut cluster = Self {
+            machines: BTreeMap::new(),
+            now: Now { monotonic_ms: 1_000, wall_ms: START_WALL_MS },
+            frames: VecDeque::new(),
+            way_ms: 0,
+            cut: BTreeSet::new(),
+            lose: |_| false,
+            verdicts: BTreeMap::new(),
+            admin: BTreeMap::new(),
+            reads: BTreeMap::new(),
+            next_request: 0,
+            next_id: 0,
+            log,
+            session_count_max: 1_000,
+            external: External::default(),
+        };
+        let members: Vec<_> = (1..=count).map(|id| Member { id, address: format!("[::1]:{}", 7_000 + id) }).collect();
+        for id in 1..=count {
+            let mut machine = Machine::default();
+            for op in Replica::init(&cluster.config(id), &members).unwrap() {
+                machine.disk.execute(&op);
+            }
+            cluster.machines.insert(id, machine);
+            cluster.start(id);
+        }
+        cluster
+    }
+
+    pub(super) fn config(&self, id: NodeId) -> ReplicaConfig {
+        let boot_id = self.machines.get(&id).map_or(0, |machine| machine.boot_id);
+        let mut config = ReplicaConfig::new([7; 16], id, id << 32 | boot_id << 16, 5, DataKey::new(1, &[9; 32]));
+        config.log = self.log.clone();
+        config.store = StoreConfig { reserve_bytes: 64 << 20, huge_pages: false };
+        config.session_count_max = self.session_count_max;
+        let last = self.machines.get(&id).and_then(|machine| machine.audited.last()).map_or(0, Audited::last_index);
+        config.audit_after = last;
+        config.doubt = self.machines.get(&id).and_then(|machine| machine.doubt);
+        config
+    }
+
+    pub(super) fn start(&mut self, id: NodeId) {
+        let config = self.config(id);
+        self.start_with(id, config);
+    }
+
+    pub(super) fn start_with(&mut self, id: NodeId, mut config: ReplicaConfig) {
+        let boot_id = self.machines[&id].boot_id + 1;
+        self.machines.get_mut(&id).unwrap().boot_id = boot_id;
+        config.boot_id = id << 32 | boot_id << 16;
+        let now = self.now_of(id);
+        let machine = self.machines.get_mut(&id).unwrap();
+        let replica = Replica::open(&machine.disk, config, now).unwrap();
+        machine.doubt = replica.doubt();
+        machine.replica = Some(replica);
+        machine.serving = None;
+        machine.is_stopped = false;
+        let boot_id = machine.boot_id;
+        for (&other, machine) in &mut self.machines {
+            if let (true, Some(replica)) = (other != id, &mut machine.replica) {
+                replica.handle(Input::PeerConnected { id, boot_id }, self.now);
+            }
+        }
+        self.settle();
+    }
+
+    /// kill -9: the process is gone, its peers see the connections end and nobody listening.
+    pub(super) fn kill(&mut self, id: NodeId) {
+        let machine = self.machines.get_mut(&id).unwrap();
+        machine.replica = None;
+        machine.waiting.clear();
+        machine.full.clear();
+        self.frames.retain(|&(_, (from, to, _))| from != id && to != id);
+        let now = self.now;
+        for machine in self.machines.values_mut() {
+            if let Some(replica) = &mut machine.replica {
+                replica.handle(Input::PeerGone { id, refused: true }, now);
+            }
+        }
+    }
+
+    /// Power is lost: what was not synced arrives in part, the same part each time.
+    pub(super) fn lose_power(&mut self, id: NodeId) {
+        self.kill(id);
+        let mut state = 88_172_645_463_325_252u64;
+        self.machines.get_mut(&id).unwrap().disk.crash(&mut |count| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state % count.max(1)
+        });
+    }
+
+    pub(super) fn replica(&self, id: NodeId) -> &Replica {
+        self.machines[&id].replica.as_ref().unwrap()
+    }
+
+    pub(super) fn replica_mut(&mut self, id: NodeId) -> &mut Replica {
+        self.machines.get_mut(&id).unwrap().replica.as_mut().unwrap()
+    }
+
+    pub(super) fn alive(&self) -> Vec<NodeId> {
+        self.machines.iter().filter(|(_, machine)| machine.replica.is_some()).map(|(&id, _)| id).collect()
+    }
+
+    pub(super) fn input(&mut self, id: NodeId, input: Input) {
+        let now = self.now_of(id);
+        self.replica_mut(id).handle(input, now);
+    }
+
+    fn now_of(&self, id: NodeId) -> Now {
+        Now { wall_ms: self.now.wall_ms.saturating_add_signed(self.machines[&id].wall_error_ms), ..self.now }
+    }
+
+    /// Carries out everything until nothing moves.
+    pub(super) fn settle(&mut self) {
+        for _ in 0..100_000 {
+            let mut moved = false;
+            for id in self.alive() {
+                while let Some(output) = self.machines.get_mut(&id).and_then(|m| m.replica.as_mut()?.poll()) {
+                    moved = true;
+                    self.carry_out(id, output);
+                }
+            }
+            let now_ms = self.now.monotonic_ms;
+            while let Some((_, (from, to, frame))) = self.frames.pop_front_if(|&mut (at_ms, _)| at_ms <= now_ms) {
+                moved = true;
+                if self.alive().contains(&to) && !self.cut.contains(&(from, to)) && !(self.lose)(&frame) {
+                    self.vouch(to, from);
+                    self.input(to, Input::Peer { from, frame });
+                }
+            }
+            if !moved {
+                return;
+            }
+        }
+        panic!("the cluster never comes to rest");
+    }
+
+    fn carry_out(&mut self, id: NodeId, output: Output) {
+        let machine = self.machines.get_mut(&id).unwrap();
+        match output {
+            Output::Send { to, frame, .. } => {
+                self.frames.push_back((self.now.monotonic_ms + self.way_ms, (id, to, frame)));
+            }
+            Output::Disk(job) if machine.writing_hung.is_some() && writes_checkpoint(&job) => {
+                machine.writing_hung.as_mut().unwrap().push(job);
+            }
+            Output::Disk(job) => {
+                let hung = if job.queue == DiskQueue::Log { &mut machine.hung } else { &mut machine.bulk_hung };
+                match hung {
+                    Some(hung) => hung.push(job),
+                    None => self.execute(id, &job),
+                }
+            }
+            Output::ReadFile(read) => match &mut machine.reads_hung {
+                Some(hung) => hung.push(read),
+                None => self.read(id, &read),
+            },
+            Output::AwaitLeisure if machine.is_busy => {}
+            Output::AwaitLeisure => self.input(id, Input::Leisure),
+            Output::UpdateDone { request_id, verdict } => {
+                assert!(self.verdicts.insert(request_id, verdict).is_none(), "one verdict for each request");
+            }
+            Output::AdminDone { request_id, result } => {
+                assert!(self.admin.insert(request_id, result).is_none(), "one reply for each request");
+            }
+            Output::ReadIndexDone { request_id, result } => {
+                self.reads.insert(request_id, result);
+            }
+            Output::Audited { records } => machine.audited.extend(records.into_iter().map(Audited::Update)),
+            Output::AuditGap { after, to } => machine.audited.push(Audited::Gap(after, to)),
+            Output::ServingChanged { serving } => machine.serving = Some(serving),
+            Output::Fatal { reason } => {
+                machine.fatal = Some(reason);
+                if let FatalReason::LogLost(said) | FatalReason::LogDiverged(said) = reason {
+                    machine.doubt = Some(said.doubt);
+                }
+            }
+            Output::DoubtCleared => machine.doubt = None,
+            Output::DoubtWaits { waits_for } => machine.waits_for = waits_for,
+            Output::Stopped => machine.is_stopped = true,
+            Output::Removed { is_out } => machine.removed = Some(is_out),
+            Output::ZonesReplaced => machine.zones_replaced += 1,
+            Output::LeaseChanged { until_ms } => machine.lease_until_ms = until_ms,
+            Output::Everywhere { index, of_rotation: true } => machine.shown_by_rotation = index,
+            Output::Everywhere { index, of_rotation: false } => machine.shown_by_heard = index,
+            Output::Published { .. }
+            | Output::RoleChanged { .. }
+            | Output::PeersChanged { .. }
+            | Output::KeysChanged { .. }
+            | Output::PoliciesChanged
+            | Output::TrustChanged
+            | Output::ZonesChanged { .. } => {}
+        }
+    }
+
+    /// Time passes.
+    pub(super) fn run(&mut self, ms: u64) {
+        for _ in 0..ms / 10 {
+            self.now.monotonic_ms += 10;
+            self.now.wall_ms += 10;
+            for id in self.alive() {
+                for queue in self.machines[&id].full.clone() {
+                    self.work_off(id, queue);
+                }
+                self.input(id, Input::Tick);
+            }
+            self.settle();
+        }
+    }
+
+    pub(super) fn leader(&self) -> Option<NodeId> {
+        let leads = |id: &NodeId| self.replica(*id).status().role == crate::io::Role::Leader;
+        let term = |id: &NodeId| self.replica(*id).status().term;
+        self.alive().into_iter().filter(leads).max_by_key(term)
+    }
+
+    /// Runs until somebody leads and has applied its first entry.
+    pub(super) fn elect(&mut self) -> NodeId {
+        for _ in 0..500 {
+            if let Some(leader) = self.leader()
+                && self.replica(leader).driver.has_applied_own_term()
+            {
+                return leader;
+            }
+            self.run(10);
+        }
+        panic!("nobody leads");
+    }
+}

@@ -1,0 +1,154 @@
+//! Commands at a node that lags: keys and rules are compared with what the leader has.
+
+use super::cluster::*;
+use super::commands::{add_key, epoch, is_forward, roll};
+use crate::io::{AdminCommand, AdminError, AdminReply, KeyAlgorithm};
+use crate::policy::text::parse_policy;
+use std::sync::Arc;
+
+/// What is done through the leader while a follower's disk hangs, so that it does not know of it; then the follower is
+/// asked, and its disk goes on. Gives what it says.
+fn at_a_node_that_lags(done: Vec<AdminCommand>, asked: AdminCommand) -> (Cluster, Result<AdminReply, AdminError>) {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let follower = leader % 3 + 1;
+    cluster.machines.get_mut(&follower).unwrap().hung = Some(Vec::new());
+    for command in done {
+        assert_eq!(cluster.admin_ok(leader, command), AdminReply::Done);
+    }
+    let before = epoch(&cluster, leader);
+    assert_ne!(epoch(&cluster, follower), before, "it lags");
+    let request = cluster.admin(follower, asked);
+    cluster.run(200);
+    cluster.unhang(follower);
+    cluster.run(1_000);
+    cluster.assert_same();
+    let said = cluster.admin.remove(&request).unwrap();
+    assert_eq!(epoch(&cluster, follower), before + u64::from(said == Ok(AdminReply::Done)));
+    (cluster, said)
+}
+
+/// The key that the cluster begins with.
+fn add_first_key(secret: &[u8]) -> AdminCommand {
+    let (name, secret) = (name("key."), secret.to_vec());
+    AdminCommand::AddKey { name, algorithm: KeyAlgorithm::HmacSha256, secret, nonce: [7; 12] }
+}
+
+fn remove_first_key() -> AdminCommand {
+    AdminCommand::RemoveKey { name: name("key.") }
+}
+
+#[test]
+fn a_node_that_lags_adds_a_key_that_is_gone() {
+    let (cluster, said) = at_a_node_that_lags(vec![remove_first_key()], add_first_key(SECRET));
+    assert_eq!(said, Ok(AdminReply::Done));
+    assert_eq!(cluster.replica(1).secrets(&name("key.")), Some(vec![SECRET.to_vec().into()]));
+}
+
+#[test]
+fn a_key_is_there_already_if_the_leader_has_it_with_that_secret() {
+    // The node knows another secret, or no such key.
+    let again = || vec![remove_first_key(), add_first_key(b"another")];
+    let (_, said) = at_a_node_that_lags(again(), add_first_key(b"another"));
+    assert_eq!(said, Ok(AdminReply::Unchanged));
+    let (_, said) = at_a_node_that_lags(again(), add_first_key(SECRET));
+    assert_eq!(said, Err(AdminError::KeyExists));
+    let (_, said) = at_a_node_that_lags(vec![add_key(5)], add_key(6));
+    assert_eq!(said, Ok(AdminReply::Unchanged));
+    let (_, said) = at_a_node_that_lags(vec![roll(11)], add_first_key(SECRET));
+    assert_eq!(said, Err(AdminError::KeyExists), "its newest secret is another");
+}
+
+#[test]
+fn a_node_that_lags_rolls_a_key_from_the_secret_that_it_has() {
+    // Both know a key of that name, and not the same.
+    let others = vec![remove_first_key(), add_first_key(b"another")];
+    let (cluster, said) = at_a_node_that_lags(others, roll_key(SECRET, 8));
+    assert_eq!(said, Ok(AdminReply::Done));
+    assert_eq!(
+        cluster.replica(1).secrets(&name("key.")),
+        Some(vec![SECRET.to_vec().into(), b"another".to_vec().into()])
+    );
+    let (_, said) = at_a_node_that_lags(vec![roll(11)], roll_key(&[11; 32], 8));
+    assert_eq!(said, Ok(AdminReply::Unchanged));
+    let (_, said) = at_a_node_that_lags(vec![roll(11)], roll_key(SECRET, 8));
+    assert_eq!(said, Err(AdminError::KeyRolling));
+    let (name, algorithm) = (name("late."), KeyAlgorithm::HmacSha256);
+    let late = AdminCommand::RollKey { name, algorithm, secret: vec![9; 32], nonce: [9; 12] };
+    let (_, said) = at_a_node_that_lags(vec![add_key(5)], late);
+    assert_eq!(said, Ok(AdminReply::Done), "a key that the node does not know of yet");
+    let (_, said) = at_a_node_that_lags(vec![remove_first_key()], roll_key(SECRET, 8));
+    assert_eq!(said, Err(AdminError::KeyUnknown));
+}
+
+#[test]
+fn a_secret_for_another_algorithm_is_none_for_the_key() {
+    let roll = |algorithm| AdminCommand::RollKey { name: name("key."), algorithm, secret: vec![9; 64], nonce: [9; 12] };
+    let mut cluster = Cluster::with_zone(3);
+    let request = cluster.admin(1, roll(KeyAlgorithm::HmacSha512));
+    cluster.run(500);
+    assert_eq!(cluster.admin[&request], Err(AdminError::KeyOfAnotherAlgorithm));
+    // The node still knows one of the other algorithm.
+    let (name, secret) = (name("key."), SECRET.to_vec());
+    let other = AdminCommand::AddKey { name, algorithm: KeyAlgorithm::HmacSha512, secret, nonce: [7; 12] };
+    let (_, said) = at_a_node_that_lags(vec![remove_first_key(), other], roll(KeyAlgorithm::HmacSha512));
+    assert_eq!(said, Ok(AdminReply::Done));
+}
+
+/// A leader of software before that level compares sealed octets, which differ each time.
+#[test]
+fn below_its_feature_level_a_key_that_the_node_knows_is_there_already() {
+    let mut cluster = Cluster::with_zone(3);
+    let follower = cluster.elect() % 3 + 1;
+    for id in cluster.alive() {
+        cluster.replica_mut(id).machine.settings.pretend_feature_level(1);
+    }
+    cluster.lose = is_forward;
+    let request = cluster.admin(follower, add_first_key(SECRET));
+    assert_eq!(cluster.admin[&request], Ok(AdminReply::Unchanged));
+    let request = cluster.admin(follower, roll(9));
+    assert_eq!(cluster.admin[&request], Err(AdminError::LevelTooLow));
+}
+
+const RULES: [&str; 3] = ["", "grant key. zonesub A;", "grant key. zonesub TXT;"];
+
+/// These rules for the zone, made from those.
+fn set_rules(to: usize, from: usize) -> AdminCommand {
+    let [policy, base] = [to, from].map(|number| parse_policy(RULES[number]).unwrap());
+    let zone = Some(zone_id("example.test."));
+    AdminCommand::SetPolicy { zone, policy: Arc::new(policy), expected: Some(base.revision()) }
+}
+
+#[test]
+fn of_two_who_change_the_same_rules_at_once_the_later_is_refused() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    // Each node takes its command before it knows of the other.
+    cluster.way_ms = 20;
+    let requests = [1, 2].map(|rules| cluster.admin((leader + rules as u64) % 3 + 1, set_rules(rules, 0)));
+    cluster.run(1_000);
+    let said = requests.map(|request| cluster.admin[&request].clone());
+    let there = 1 + said.iter().position(Result::is_ok).unwrap();
+    assert_eq!(said[2 - there], Err(AdminError::PolicyChanged));
+    for id in cluster.alive() {
+        let (policies, _) = cluster.replica(id).policies();
+        assert_eq!(*policies[&Some(zone_id("example.test."))], parse_policy(RULES[there]).unwrap());
+    }
+    // From what is there; and what is there already, from whatever.
+    let other = 3 - there;
+    assert_eq!(cluster.admin_ok(leader, set_rules(other, there)), AdminReply::Done);
+    assert_eq!(cluster.admin_ok(leader, set_rules(other, there)), AdminReply::Unchanged);
+    assert_eq!(cluster.admin_ok(leader, set_rules(0, other)), AdminReply::Done);
+    cluster.assert_same();
+}
+
+#[test]
+fn rules_are_compared_with_what_the_leader_has() {
+    let (_, said) = at_a_node_that_lags(vec![set_rules(1, 0)], set_rules(2, 0));
+    assert_eq!(said, Err(AdminError::PolicyChanged));
+    let (_, said) = at_a_node_that_lags(vec![set_rules(1, 0)], set_rules(2, 1));
+    assert_eq!(said, Ok(AdminReply::Done));
+    let gone = AdminCommand::RemoveZone { zone: zone_id("example.test.") };
+    let (_, said) = at_a_node_that_lags(vec![set_rules(1, 0), gone], set_rules(2, 1));
+    assert_eq!(said, Err(AdminError::ZoneUnknown));
+}

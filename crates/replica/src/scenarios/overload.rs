@@ -1,0 +1,83 @@
+//! More updates than a leader can evaluate at once.
+
+use super::cluster::*;
+use crate::command::{Command, UpdateCommand};
+use crate::entry::{Body, StageId};
+use crate::io::{AdminCommand, AdminReply, AuditRecord, Right, Verdict};
+use crate::limits::EVALUATION_QUEUE_MAX;
+use crate::propose::Origin;
+use crate::update::client::UpdateBuilder;
+
+#[test]
+fn a_leader_without_room_refuses_what_is_new_at_once_and_keeps_what_is_old() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let follower = leader % 3 + 1;
+    // Nothing commits, so a change of the settings holds up what comes after it.
+    cluster.lose = is_append_response;
+    let grant = AdminCommand::Grant { key: name("key."), zone: None, right: Right::Transfer };
+    let held_up = cluster.admin(leader, grant);
+    let old = cluster.add(follower, &address(1));
+    // One flow would leave room for others: so many are needed.
+    for token in 0..EVALUATION_QUEUE_MAX as u64 {
+        let filler = Command::Propose(Body::ImportAbandon(StageId(u128::from(token).to_be_bytes())));
+        cluster.replica_mut(leader).head.enqueue(Origin { peer: None, token: 1 << 60 | token }, filler);
+    }
+    for id in [leader, follower] {
+        let new = cluster.add(id, &address(2));
+        assert_eq!(cluster.verdict(new), Some(Verdict::NotProposed), "through {id}");
+    }
+    assert_eq!(cluster.verdict(old), None);
+    assert_eq!(cluster.replica(follower).status().counters.updates_overloaded, 1);
+    cluster.lose = |_| false;
+    cluster.run(1_000);
+    assert_eq!(cluster.admin[&held_up], Ok(AdminReply::Done));
+    cluster.assert_done(old);
+    assert!(!cluster.has(leader, &address(2)), "SERVFAIL was true");
+    cluster.assert_same();
+}
+
+/// What a key that nobody else has sends, as a leader gets it: an update that says nothing.
+fn flood(number: u64) -> Command {
+    Command::Update(UpdateCommand {
+        external: Default::default(),
+        identity: (u128::from(number) << 32).to_be_bytes(),
+        key_name: name("flood."),
+        // The table of repeats of this cluster is small: none is at or below the floor of those before.
+        time_signed: 1_700_000_000 + number,
+        fudge: 300,
+        source: [9; 16],
+        taken: None,
+        message: UpdateBuilder::new(1, name("example.test.").as_ref()).finish(),
+    })
+}
+
+#[test]
+fn a_key_that_sends_very_much_does_not_hold_up_the_others() {
+    const FLOOD: u64 = 3_000;
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let follower = leader % 3 + 1;
+    // Nothing commits, so a change of the settings holds up what comes after it.
+    cluster.lose = is_append_response;
+    let grant = AdminCommand::Grant { key: name("key."), zone: None, right: Right::Transfer };
+    cluster.admin(leader, grant);
+    let before = cluster.replica(leader).status().last_index;
+    for number in 0..FLOOD {
+        let origin = Origin { peer: None, token: 1 << 60 | number };
+        assert!(cluster.replica_mut(leader).head.enqueue(origin, flood(number)));
+    }
+    let late = [leader, follower].map(|id| cluster.add(id, &address(id as u8)));
+    cluster.lose = |_| false;
+    cluster.run(1_000);
+    late.into_iter().for_each(|request| cluster.assert_done(request));
+    assert!(cluster.replica(leader).status().last_index >= before + FLOOD, "all of the flood was evaluated");
+    let of_others = |line: &Audited| match line {
+        Audited::Update(AuditRecord::Update(record)) => Some(record.index),
+        Audited::Update(AuditRecord::Action(_)) | Audited::Gap(..) => None,
+    };
+    let places: Vec<u64> = cluster.machines[&leader].audited.iter().filter_map(of_others).collect();
+    assert_eq!(places.len(), 2);
+    assert!(places.iter().all(|&index| index <= before + 10), "{places:?}, the flood begins after {before}");
+    cluster.assert_same();
+}

@@ -1,0 +1,165 @@
+//! Repeats of updates: each update is executed once, and its repeats get the first outcome.
+
+use super::cluster::*;
+use super::rights::REVOKE;
+use crate::io::{AdminCommand, AdminReply, Verdict};
+use crate::update::client::UpdateBuilder;
+
+#[test]
+fn a_repeat_is_answered_from_the_table_on_every_member() {
+    let mut cluster = Cluster::with_zone(3);
+    let message = add(&address(1), 77, cluster.now.wall_ms);
+    let first = cluster.update_octets(1, message.clone(), "192.0.2.200:4000");
+    cluster.settle();
+    cluster.run(100);
+    cluster.assert_done(first);
+    for id in [1, 2, 3] {
+        // From another port of the same address, as knsupdate does it.
+        let again = cluster.update_octets(id, message.clone(), "192.0.2.200:4001");
+        cluster.settle();
+        cluster.assert_done(again);
+        let replay = cluster.update_octets(id, message.clone(), "192.0.2.201:4000");
+        cluster.settle();
+        assert_eq!(cluster.verdict(replay), Some(Verdict::BadTime));
+    }
+    assert_eq!(cluster.serial(2), 2);
+    cluster.assert_same();
+}
+
+#[test]
+fn repeats_in_flight_share_one_execution() {
+    let mut cluster = Cluster::with_zone(3);
+    let message = add(&address(1), 77, cluster.now.wall_ms);
+    // Three members get the same octets before any of them is done, one of them from another address.
+    let first = cluster.update_octets(1, message.clone(), "192.0.2.200:4000");
+    let second = cluster.update_octets(2, message.clone(), "192.0.2.200:4000");
+    let same = cluster.update_octets(2, message.clone(), "192.0.2.200:4000");
+    let other = cluster.update_octets(2, message.clone(), "192.0.2.201:4000");
+    let third = cluster.update_octets(3, message, "192.0.2.200:4000");
+    cluster.settle();
+    cluster.run(100);
+    for request in [first, second, same, third] {
+        cluster.assert_done(request);
+    }
+    assert_eq!(cluster.verdict(other), Some(Verdict::BadTime));
+    assert_eq!(cluster.serial(1), 2);
+    cluster.assert_same();
+}
+
+#[test]
+fn a_repeat_gets_the_same_1_ms_to_290_s_later_from_any_member() {
+    let mut cluster = Cluster::with_zone(3);
+    let message = add(&address(1), 77, cluster.now.wall_ms);
+    let first = cluster.update_octets(1, message.clone(), "192.0.2.200:4000");
+    cluster.settle();
+    cluster.assert_done(first);
+    let mut waited_ms = 0;
+    for (at_ms, id) in [(1, 2), (1_000, 3), (60_000, 1), (200_000, 2), (290_000, 3)] {
+        // In steps of a tick, and what is left of one.
+        cluster.run(at_ms - waited_ms);
+        let rest_ms = at_ms % 10;
+        cluster.now.monotonic_ms += rest_ms;
+        cluster.now.wall_ms += rest_ms;
+        waited_ms = at_ms;
+        let again = cluster.update_octets(id, message.clone(), "192.0.2.200:4001");
+        cluster.settle();
+        cluster.run(200);
+        waited_ms += 200;
+        cluster.assert_done(again);
+        // In between other updates come and go.
+        let other = cluster.add(id, &address(100 + id as u8));
+        cluster.assert_done(other);
+    }
+    assert_eq!(cluster.serial(1), 5, "one step for the first, and one for each of three others");
+    cluster.assert_same();
+}
+
+#[test]
+fn add_delete_and_the_add_again_leaves_it_deleted() {
+    let mut cluster = Cluster::with_zone(3);
+    let record = address(1);
+    let message = add(&record, 77, cluster.now.wall_ms);
+    let first = cluster.update_octets(1, message.clone(), "192.0.2.200:4000");
+    cluster.settle();
+    cluster.assert_done(first);
+    let builder = UpdateBuilder::new(78, name("example.test.").as_ref());
+    let delete = builder.delete_record(record.owner.as_ref(), record.rtype, &record.rdata).finish();
+    let delete = cluster.update_octets(2, sign(delete, cluster.now.wall_ms), "192.0.2.200:4000");
+    cluster.run(100);
+    cluster.assert_done(delete);
+    let add_again = |cluster: &mut Cluster, id: u64| {
+        let again = cluster.update_octets(id, message.clone(), "192.0.2.200:4000");
+        cluster.run(500);
+        cluster.assert_done(again);
+        assert!(!cluster.has(id, &record), "it stays deleted on {id}");
+        assert_eq!(cluster.serial(id), 3);
+    };
+    [1, 2, 3].into_iter().for_each(|id| add_again(&mut cluster, id));
+    // Another leader, and a member that reads everything back from its disk.
+    let leader = cluster.elect();
+    cluster.kill(leader);
+    cluster.elect();
+    cluster.start(leader);
+    cluster.run(1_000);
+    [1, 2, 3].into_iter().for_each(|id| add_again(&mut cluster, id));
+    cluster.assert_same();
+}
+
+/// What is said of an update that was executed does not depend on what became of its key or its zone since.
+fn repeats_after(command: AdminCommand) {
+    let mut cluster = Cluster::with_zone(3);
+    let message = add(&address(1), 77, cluster.now.wall_ms);
+    let first = cluster.update_looked_at(1, message.clone(), "192.0.2.200:4000");
+    cluster.settle();
+    cluster.assert_done(first);
+    assert_eq!(cluster.admin_ok(2, command), AdminReply::Done);
+    for id in [1, 2, 3] {
+        let again = cluster.update_looked_at(id, message.clone(), "192.0.2.200:4001");
+        cluster.settle();
+        cluster.assert_done(again);
+        let replay = cluster.update_looked_at(id, message.clone(), "192.0.2.201:4000");
+        cluster.settle();
+        assert_eq!(cluster.verdict(replay), Some(Verdict::BadTime));
+        // One that is new is refused, and leaves nothing.
+        let before = cluster.replica(id).status().last_index;
+        let new = add(&address(2), 80 + id as u16, cluster.now.wall_ms);
+        let new = cluster.update_looked_at(id, new, "192.0.2.200:4000");
+        cluster.run(200);
+        assert_eq!(cluster.verdict(new), Some(Verdict::Refused));
+        assert_eq!(cluster.replica(id).status().last_index, before);
+    }
+    cluster.assert_same();
+}
+
+#[test]
+fn a_repeat_after_a_revoke_gets_the_first_rcode() {
+    repeats_after(REVOKE());
+}
+
+#[test]
+fn a_repeat_after_the_zone_went_gets_the_first_rcode() {
+    repeats_after(AdminCommand::RemoveZone { zone: zone_id("example.test.") });
+}
+
+#[test]
+fn a_sender_that_comes_after_a_stranger_to_a_member_that_lags_hears_its_outcome() {
+    let mut cluster = Cluster::with_zone(3);
+    let leader = cluster.elect();
+    let lagging = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
+    // Its disk hangs: it does not apply what the others have.
+    cluster.machines.get_mut(&lagging).unwrap().hung = Some(Vec::new());
+    let message = add(&address(1), 77, cluster.now.wall_ms);
+    let first = cluster.update_octets(leader, message.clone(), "192.0.2.200:4000");
+    cluster.settle();
+    cluster.assert_done(first);
+    let stranger = cluster.update_octets(lagging, message.clone(), "192.0.2.201:4000");
+    let again = cluster.update_octets(lagging, message.clone(), "192.0.2.200:4001");
+    let other = cluster.update_octets(lagging, message, "192.0.2.202:4001");
+    cluster.settle();
+    cluster.unhang(lagging);
+    cluster.run(500);
+    cluster.assert_done(again);
+    assert_eq!(cluster.verdict(stranger), Some(Verdict::BadTime));
+    assert_eq!(cluster.verdict(other), Some(Verdict::BadTime));
+    cluster.assert_same();
+}
