@@ -60,7 +60,7 @@ fn a_binary_file_that_is_cut_off_is_named_with_its_offset() {
     std::fs::write(&file, [&query[..], &query[..20]].concat()).unwrap();
     let strictly = ["--strict", "--queries", &file.to_string_lossy()];
     let (code, _, error) = ended(&load("127.0.0.1:9", &strictly).output().unwrap());
-    assert!(code == 2 && error.contains("queries.bin: octet 31: the file ends within a message"), "{error}");
+    assert!(code == 2 && error.contains("queries.bin: byte 31: the file ends within a message"), "{error}");
 }
 
 #[test]

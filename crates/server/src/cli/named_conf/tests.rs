@@ -118,7 +118,7 @@ fn what_cannot_be_taken_over_is_an_error_of_its_zone_with_line_and_column() {
         "e. grant \"k.\" zonesub;",
         "f. grant \"local:/run/auth.sock\" external * CNAME;",
         "g. etc/named.conf:12:2 no rule can grant DNSKEY",
-        "h. etc/named.conf:13:43 `@` is not a name here",
+        "h. etc/named.conf:13:43 `@` is not allowed here",
         "i. deny \"k.\" zonesub DNSKEY;",
     ];
     assert_eq!(shown.len(), starts.len());
