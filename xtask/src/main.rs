@@ -31,7 +31,8 @@ cargo xtask COMMAND
                   valgrind they are skipped in plain sight, with CI=true that is a failure), each fuzz target
                   for a moment, test, 60 s of simulation, each row of torture once (as root)
   torture         run each kind of fault once on clusters of real nodes, and check the clients' histories with
-                  porcupine and our own checks (docs/torture.md). `--help` lists the options, `--list` the faults.
+                  porcupine and our own checks (docs/internals/torture.md). `--help` lists the options, `--list` the
+                  faults.
                   Needs root and Go
   fix             what can be mended by tools: format and clippy's suggestions
   bench load      how fast catlab's load engine is beside a bare loop and dnsperf, and how true to its plan
@@ -52,7 +53,7 @@ cargo xtask COMMAND
                   cargo-fuzz and a nightly toolchain are, otherwise by our own means
   sim [OPTIONS]   simulated clusters: catamaran-sim with its options, e.g. `sim --seeds 300`
   sim --planted   check that the simulator and the tests find the planted bugs
-                  (docs/planted-bugs.md; `sim --help` lists the options)
+                  (docs/internals/planted-bugs.md; `sim --help` lists the options)
   memory          loom, AddressSanitizer and miri over the store, as far as they are installed
   tidy            the project's own rules about its files
 ";

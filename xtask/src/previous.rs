@@ -6,7 +6,7 @@ use crate::test::PROFILE;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// The last commit of feature level 2 (docs/decisions/0013). Another one is pinned when a level is released.
+/// The last commit of feature level 2 (docs/internals/decisions/0013). Another one is pinned when a level is released.
 const COMMIT: &str = "a117470898dc4e9eb5a9bab6207c1d83a97b95be";
 /// Tells the test where the program is.
 const VARIABLE: &str = "CATAMARAN_PREVIOUS";

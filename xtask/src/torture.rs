@@ -1,4 +1,4 @@
-//! Builds and runs the tests with real nodes under faults (docs/torture.md).
+//! Builds and runs the tests with real nodes under faults (docs/internals/torture.md).
 
 use crate::command::{cargo, command, has, run as run_command, target};
 use crate::previous;

@@ -1,5 +1,5 @@
 //! `cargo xtask bench measuring`: the same faulty server measured by dnsperf and by catlab, and what each of them says
-//! (docs/experiments/measuring.md).
+//! (docs/history/measuring.md).
 
 #[expect(dead_code, reason = "it is shared with benches that use more of it")]
 #[path = "support/command.rs"]

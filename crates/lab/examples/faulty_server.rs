@@ -1,4 +1,4 @@
-//! A server whose every fault is known, to see what a measuring tool makes of it: `docs/experiments/measuring.md`.
+//! A server whose every fault is known, to see what a measuring tool makes of it: `docs/history/measuring.md`.
 //!
 //! It sends each query back as its own answer, over UDP on loopback, until it has had none for ten seconds. Its clock
 //! starts with the first query.

@@ -16,7 +16,8 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab replay day.pcap.xz --server 192.168.1.6 --nats nats://192.168.1.5:4222 --agents 4 --out run
 
 It takes part in one run after the other, and carries out nothing but the two plans load and replay. Whoever may
-publish on the NATS server commands it: let nobody else in (docs/agents.md). Targets are held against the rules of this
+publish on the NATS server commands it: let nobody else in (docs/catlab/agents.md). Targets are held against the rules
+of this
 host: outside loopback, private ranges and CATLAB_ALLOW nothing is sent without --i-own-this-target here, whatever the
 controller says.
 Exit code 0: it was told to end; 2: it has no NATS server.";

@@ -66,7 +66,8 @@ pub(crate) struct Arguments {
     asking: Asking,
     #[command(flatten)]
     freshness: FreshnessArguments,
-    /// Clients that ask each in its own way: a TOML file (docs/lab.md). It replaces transport, rate and connections.
+    /// Clients that ask each in its own way: a TOML file (docs/catlab/load.md). It replaces transport, rate and
+    /// connections.
     #[arg(long, value_name = "FILE", conflicts_with_all = IN_POPULATIONS)]
     population: Option<PathBuf>,
     /// Queries a second: 2000, or a ramp 100..20000, or steps 1000,2000,4000 of equal length, or steps with lengths

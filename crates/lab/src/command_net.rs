@@ -24,7 +24,8 @@ pub(crate) const EXAMPLES: &str = "Examples:
 
 A net is a hub, where the server is (10.53.0.1 and fd53:ca7::1), and groups of clients, each behind a link of its own:
 group 0 has 10.100.0.0/16 and fd53:ca7:1::/64, group 1 10.101.0.0/16 and fd53:ca7:2::/64, and so on. Each direction of a
-link takes half of the round trip, and no packet comes sooner than asked. docs/net.md has all that a file can say.
+link takes half of the round trip, and no packet comes sooner than asked. docs/catlab/net.md has all that a file can
+say.
 
 Whatever a run, or a crash of one, has left behind is removed when the next one starts, or by `catlab net clean`.
 It takes root, iproute2, and /dev/net/tun where the kernel has no netem.";

@@ -26,7 +26,8 @@ pub(crate) const EXAMPLES: &str = "Examples:
 Each query goes out with the octets that it had, but for its ID, at its time from the first query on, whatever the
 server does; options and --rules change it on the way as `catlab trace mutate` would. A source keeps to one address,
 port or connection for the whole run. The summary has send_error_us, interval_error_us, rate_error and
-second_rate_error, and all that a run of `catlab load` leaves behind (docs/replay.md). Connections are closed after
+second_rate_error, and all that a run of `catlab load` leaves behind (docs/catlab/replay.md). Connections are closed
+after
 --idle-timeout, 20 s if none is said.
 Exit code 0: the run is valid; 1: it is not, and the summary says why; 2: it did not take place.";
 

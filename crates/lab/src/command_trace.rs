@@ -41,7 +41,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
 
 Read: pcap and pcapng, dnstap, C-DNS, our text and binary form, dnsperf's query files, Zeek's dns.log, LDplayer's text,
 replay scenarios (.rpl), DNSViz's JSON; packed with gzip, xz, zstd or LZ4 too. In captures, fragments and TCP
-streams are reassembled and tunnels are decoded (docs/traces.md lists tunnels and links).
+streams are reassembled and tunnels are decoded (docs/catlab/traces.md lists tunnels and links).
 Written: our binary form (.catrace: small, checked, read from any time on), our text, pcap, dnsperf's query files;
 packed when the name ends in .gz or .lz4.
 Exit code 0: read to the end, or as far as whoever reads standard output wanted (--out - | head); 1: the trace is

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 #[derive(Args)]
 pub(crate) struct Watching {
-    /// Folder for the run: figures, seconds, histograms (docs/lab-results.md); `catlab report` draws it.
+    /// Folder for the run: figures, seconds, histograms (docs/catlab/results.md); `catlab report` draws it.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]

@@ -88,7 +88,7 @@ fn load_time_is_no_more_than_that_of_each_rival() {
 #[test]
 fn the_command_can_be_given_again_and_tells_nothing_of_the_machine() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
-    let document = root.join("docs/experiments/read-path.md");
+    let document = root.join("docs/history/read-path.md");
     let words = [
         "--only",
         "udp,weight",
@@ -106,7 +106,7 @@ fn the_command_can_be_given_again_and_tells_nothing_of_the_machine() {
     ];
     assert_eq!(
         line::line("cargo xtask bench read", words.into_iter().map(str::to_owned), &root),
-        "cargo xtask bench read --only udp,weight --rounds 7 --write docs/experiments/read-path.md --catlab catlab \
+        "cargo xtask bench read --only udp,weight --rounds 7 --write docs/history/read-path.md --catlab catlab \
          --pictures 'docs/it'\\''s here' --name ''"
     );
 }

@@ -1,10 +1,10 @@
-//! Figures of work that grows with a zone or with the rate of updates (docs/experiments/zone-replace.md):
+//! Figures of work that grows with a zone or with the rate of updates (docs/history/zone-replace.md):
 //!
 //! ```text
 //! cargo run --profile gate -p catamaran-replica --example replica_figures
 //! ```
 //!
-//! Ends with 1 when a budget is missed (docs/experiments/budgets.md).
+//! Ends with 1 when a budget is missed (docs/history/budgets.md).
 #![expect(clippy::disallowed_methods, reason = "it measures time; the crate itself knows no clock")]
 
 use catamaran_replica::entry::{Body, Entry, UpdateEntry, ZoneChange};

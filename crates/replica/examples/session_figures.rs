@@ -1,4 +1,4 @@
-//! What the table of repeats takes when it is full (docs/decisions/0019-session-table.md):
+//! What the table of repeats takes when it is full (docs/internals/decisions/0019-session-table.md):
 //!
 //! ```text
 //! cargo run --profile gate -p catamaran-replica --features testing --example session_figures

@@ -1,6 +1,6 @@
 //! The member that took an update commits it together with the leader: it hears that the leader's log is on stable
 //! storage that far, its own is too, and the two are a majority. It need not tell the leader first and hear back
-//! (`docs/decisions/0022`).
+//! (`docs/internals/decisions/0022`).
 //!
 //! ```text
 //!   leader   entry --> synced --> Durable --+

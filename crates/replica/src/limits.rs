@@ -34,7 +34,7 @@ pub const CONTRADICTION_KEPT_MS: u64 = 1_000;
 pub const POSITION_TOLD_MS: u64 = 500;
 /// Interval between reports that a member waits because of a torn record, while it waits for the same members.
 pub const DOUBT_REPORTED_MS: u64 = 60_000;
-/// Voters of whom two are a majority: a follower commits with its leader (`docs/decisions/0022`).
+/// Voters of whom two are a majority: a follower commits with its leader (`docs/internals/decisions/0022`).
 pub const EARLY_VOTERS_MAX: usize = 3;
 /// Entries that a learner may lag behind and still become a voter.
 pub const LEARNER_LAG_MAX: u64 = 100;
@@ -72,7 +72,7 @@ pub const RETIRED_ZONES_MAX: usize = 100_000;
 pub const UPDATE_OCTETS_MAX: usize = 65_535;
 
 /// Repeats that are remembered (`session_count_max`): 300 s at 20,000 updates a second, longer than a client repeats
-/// one (290 s). They take 290 MB (`docs/decisions/0019`).
+/// one (290 s). They take 290 MB (`docs/internals/decisions/0019`).
 pub const SESSION_COUNT_MAX: usize = 6_000_000;
 /// Seconds around the present within which an update is as good as signed now: while the oldest repeat that is
 /// remembered is as young, one that was signed further ahead goes first. To fill two of these takes 50,000 updates a

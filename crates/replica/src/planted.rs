@@ -1,7 +1,7 @@
 //! Planted bugs. One at a time is switched on, to check that the simulator or a test finds it.
 //!
 //! They are compiled only with the feature `planted`. Without it, `planted!(Name)` is `false`. A release build with it
-//! does not compile. `cargo xtask sim --planted` runs them. `docs/planted-bugs.md` lists what finds each bug.
+//! does not compile. `cargo xtask sim --planted` runs them. `docs/internals/planted-bugs.md` lists what finds each bug.
 
 /// Whether one of the named bugs is on: `planted!(HeadKept)`, `planted!(A | B)`.
 #[cfg(not(feature = "planted"))]

@@ -1,4 +1,4 @@
-//! Resident memory of a node for each idle connection, by transport (docs/experiments/transports.md):
+//! Resident memory of a node for each idle connection, by transport (docs/history/transports.md):
 //!
 //! ```text
 //! cargo bench --profile gate -p catamaran-server --bench connections -- --connections 4000

@@ -1,4 +1,4 @@
-//! How long a cluster takes no updates after `kill -9` of its leader (docs/experiments/failover.md):
+//! How long a cluster takes no updates after `kill -9` of its leader (docs/history/failover.md):
 //!
 //! ```text
 //! cargo bench --profile gate -p catamaran-server --bench failover -- --records 1000000 --kills 12

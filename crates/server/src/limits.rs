@@ -82,7 +82,7 @@ pub(crate) const CONNECTIONS_GIVE_BACK_BYTES_MIN: usize = 4 << 20;
 /// Bytes of messages that are counted with the connection that they wait on; those beyond are counted as they come.
 pub(crate) const CONNECTION_MEMORY_FREE_BYTES: usize = 4 << 10;
 /// What a connection is counted as: its state when it is idle (1.6, 11, 48 and 39 KiB were measured,
-/// docs/experiments/transports.md), the bytes above, and under TLS what is on its way out, or the beginning of a
+/// docs/history/transports.md), the bytes above, and under TLS what is on its way out, or the beginning of a
 /// record whose end does not come (30 KiB with it).
 pub(crate) const CONNECTION_TCP_BYTES: usize = 8 << 10;
 /// The same over TLS.

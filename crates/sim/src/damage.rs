@@ -5,8 +5,8 @@
 //! disks.
 //!
 //! The member itself finds most damage. Some damage leaves no trace: a rolled-back disk, or a lost last record without
-//! its seal (docs/consensus-rules.md, "A torn last record"). The promise covers that only if every other voter still
-//! has everything that this member lost. Otherwise the simulator undoes the damage.
+//! its seal (docs/internals/consensus-rules.md, "A torn last record"). The promise covers that only if every other
+//! voter still has everything that this member lost. Otherwise the simulator undoes the damage.
 
 use crate::faults::DOWN_US;
 use crate::invariants::Checked;

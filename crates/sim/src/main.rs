@@ -17,7 +17,7 @@ Examples:
 
 Each seed draws its own subset of faults and commands, its sizes and its limits. A third of the seeds aim their
 faults at one kind of moment: the end of a lease, an election, a vote, the eviction of a repeat, a change of members,
-or a checkpoint. What is simulated and what is checked: docs/decisions/0008-simulator.md
+or a checkpoint. What is simulated and what is checked: docs/internals/decisions/0008-simulator.md
 
 Exit status: 0 all seeds passed, 1 a seed failed, 2 the command line is wrong.";
 

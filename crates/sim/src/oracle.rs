@@ -24,7 +24,7 @@ pub(crate) struct Update {
     pub(crate) told_index: u64,
     /// How often members got it.
     pub(crate) attempts: u32,
-    /// How often members said of a copy that it was certainly not proposed (docs/decisions/0014).
+    /// How often members said of a copy that it was certainly not proposed (docs/internals/decisions/0014).
     pub(crate) undone: u32,
     /// Policies that may have been in force at some time between its first copy and now, or what it was told.
     pub(crate) met: Possible,

@@ -197,7 +197,7 @@ impl Exchange<'_> {
                     }
                     return outcome;
                 }
-                // Only one copy was sent, and it was not executed (docs/decisions/0014-this-copy.md).
+                // Only one copy was sent, and it was not executed (docs/internals/decisions/0014-this-copy.md).
                 Some(Heard::Refusal) if self.sent.len() == 1 => return Outcome::Refused,
                 Some(Heard::Undone) if self.sent.len() == 1 && update.gives_up => return Outcome::Refused,
                 // Another node may still execute it.

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use table::Row;
 
 /// The document with the table.
-const TABLE: &str = "docs/planted-bugs.md";
+const TABLE: &str = "docs/internals/planted-bugs.md";
 /// Default number of seeds of the full form, and of the seeds that the quick form tries.
 const SEEDS: u64 = 300;
 /// At least one in this many seeds must find a bug of the simulator.
@@ -27,7 +27,7 @@ cargo xtask sim --planted [--full [--seeds N] [--write]] [--bugs NUMBERS]
 Without --planted: build the simulator and run it with these options.
 
 With --planted: plant one bug after the other in the replica, and fail if one is not found.
-docs/planted-bugs.md lists the bugs, and the seed and the tests that find each one.
+docs/internals/planted-bugs.md lists the bugs, and the seed and the tests that find each one.
 The quick form runs this seed and these tests. If a seed no longer finds its bug, it tries seeds 1 to 300.
 
   --full         run all seeds and all tests of the replica with each bug, and count. This takes about an hour.

@@ -56,7 +56,7 @@ fn the_zones_of_the_root_capture_answer_its_queries_as_its_servers_did() {
 #[test]
 fn the_upstream_side_of_resolvers_gives_zones_that_are_some() {
     // The zones that must be there, and the shares in per cent of the answers that come again, whole and additional
-    // section apart, that docs/zones.md tells of, rounded down.
+    // section apart, that docs/catlab/zones.md tells of, rounded down.
     let expected = [
         ("captures/zeek-dns-edns-ecs.pcap", &["netflix.com.", "ripe.net."][..], [72.5, 90.1]),
         ("rpl/world_cz_lidovky_www.rpl", &[".", "cz.", "nic.cz.", "lidovky.cz.", "idnes.cz.", "net."], [54.6, 61.2]),

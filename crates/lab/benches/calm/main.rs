@@ -1,4 +1,4 @@
-//! `cargo xtask bench calm`: whether clients notice that zones change (docs/experiments/calm.md).
+//! `cargo xtask bench calm`: whether clients notice that zones change (docs/history/calm.md).
 //!
 //! ```text
 //!   tool core: catlab load at half of what the server can  --queries-->  server cores: catamaran, a cluster of one

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// The zone's apex.
 pub(crate) const APEX: &str = "example.";
-/// How much longer the slowest in ten thousand may take (docs/experiments/budgets.md).
+/// How much longer the slowest in ten thousand may take (docs/history/budgets.md).
 const RATIO_MAX: f64 = 1.2;
 /// Of queries that wait while the limit is looked for.
 const IN_FLIGHT: usize = 512;

@@ -1,4 +1,4 @@
-//! `cargo xtask bench load`: how fast the load engine is, and how true to its plan (docs/experiments/load.md).
+//! `cargo xtask bench load`: how fast the load engine is, and how true to its plan (docs/history/load.md).
 //!
 //! ```text
 //!   core 0: bare loop | catlab load | dnsperf, in turn  --queries-->  core 1: echo

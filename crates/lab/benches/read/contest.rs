@@ -17,7 +17,7 @@ const SOCKETS: usize = 8;
 const TIMEOUT: &str = "200ms";
 /// In a flood so much more is offered than the echo answers.
 const OVERLOAD: f64 = 1.3;
-/// Ours to the others (docs/experiments/budgets.md).
+/// Ours to the others (docs/history/budgets.md).
 const RATIOS_MIN: [(&str, f64); 6] =
     [("echo", 0.95), ("knot", 1.3), ("powerdns", 1.6), ("bind", 1.8), ("coredns", 4.0), ("nsd", f64::NAN)];
 

@@ -13,7 +13,7 @@ use super::{Options, answers};
 /// Queries that wait, and the sockets they are on.
 const IN_FLIGHT: usize = 512;
 const SOCKETS: usize = 8;
-/// Ours with a guard to ours without (docs/experiments/budgets.md).
+/// Ours with a guard to ours without (docs/history/budgets.md).
 const RATIO_MIN: f64 = 0.97;
 /// So that all that is counted goes out.
 const NAMES_MIN: u32 = 100_000;

@@ -2,7 +2,7 @@
 
 use super::table::Verdict;
 
-/// No later than any of them (docs/experiments/budgets.md), so the quickest counts; one that was to be measured and was
+/// No later than any of them (docs/history/budgets.md), so the quickest counts; one that was to be measured and was
 /// not is no number.
 pub(crate) fn judge(seconds: f64, rivals: &[f64]) -> (String, Verdict) {
     let quickest = rivals.iter().copied().fold(f64::NAN, f64::min);

@@ -1,4 +1,4 @@
-//! `cargo xtask bench read`: how fast servers answer, ours and the others in turn (docs/experiments/read-path.md).
+//! `cargo xtask bench read`: how fast servers answer, ours and the others in turn (docs/history/read-path.md).
 //!
 //! ```text
 //!   core 0: catlab load  --queries-->  core 1: echo | catamaran | knot | nsd | bind | powerdns | coredns, in turn

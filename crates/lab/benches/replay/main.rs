@@ -1,5 +1,5 @@
 //! `cargo xtask bench replay`: how near to a trace its queries arrive, and how fast they can be sent
-//! (docs/experiments/replay.md).
+//! (docs/history/replay.md).
 //!
 //! ```text
 //!   core 0: catlab replay                     --queries-->  core 1: far end, which notes the kernel's stamps, and for

@@ -32,7 +32,7 @@ struct Turn {
     used: Used,
 }
 
-/// How much of our own rate over UDP is wanted (docs/experiments/budgets.md).
+/// How much of our own rate over UDP is wanted (docs/history/budgets.md).
 const fn budget(transport: Transport) -> Option<f64> {
     match transport {
         Transport::Tcp => Some(0.80),

@@ -1,5 +1,5 @@
 //! `cargo xtask bench transports`: how fast servers answer over connections, ours and the others in turn, beside our
-//! own UDP (docs/experiments/transports.md).
+//! own UDP (docs/history/transports.md).
 //!
 //! ```text
 //!   core 0: catlab load --transport T --connections C  --queries-->  core 1: catamaran | echo | knot | nsd | ...

@@ -46,7 +46,7 @@ fn is_measured(name: &str, options: &Options) -> bool {
     name == OURS || name != ECHO && options.servers.iter().any(|one| one == name)
 }
 
-/// Ours is held to its budget (docs/experiments/budgets.md).
+/// Ours is held to its budget (docs/history/budgets.md).
 fn judge(name: &str, transport: Transport, octets: f64) -> (String, Verdict) {
     let budget = match transport {
         Transport::Tcp => 4.0 * 1024.0,

@@ -1,5 +1,5 @@
 //! `cargo xtask bench write`: how fast servers take signed updates, ours and the others in turn
-//! (docs/experiments/write-path.md).
+//! (docs/history/write-path.md).
 //!
 //! ```text
 //!   closed, open

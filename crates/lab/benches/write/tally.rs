@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Until the first update is acknowledged, the median and the slowest in a hundred, after a kill and after a cut of the
-/// leader (docs/experiments/budgets.md).
+/// leader (docs/history/budgets.md).
 const KILLED_MS: [f64; 2] = [150.0, 600.0];
 const CUT_MS: [f64; 2] = [600.0, 1_200.0];
 /// What lines of a picture of one kind show, in the order of the shares of an outcome: the last covers the others.

@@ -16,7 +16,7 @@ pub(crate) struct Expectations {
     #[arg(long = "expect-rcode", value_name = "RCODE", value_delimiter = ',', value_parser = parse_rcode)]
     pub(crate) rcodes: Vec<u8>,
     /// Hold each answer against this file, which `catlab load --record-answers` wrote at a server you trust: RCODE,
-    /// answer and authority section, each as a set (docs/lab.md).
+    /// answer and authority section, each as a set (docs/catlab/load.md).
     #[arg(long, value_name = "FILE", group = REFERENCE)]
     expect_answers: Option<PathBuf>,
     /// Share of the answers that are looked at, 0 to 1; wrong ones stand for as many of the others.

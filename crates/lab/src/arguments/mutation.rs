@@ -95,7 +95,7 @@ struct Changing {
 /// What is changed in a trace, whether it is written or sent.
 #[derive(Args)]
 pub(crate) struct MutationArguments {
-    /// Rules as TOML (docs/mutate.md); what the options say comes after them.
+    /// Rules as TOML (docs/catlab/mutate.md); what the options say comes after them.
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
     #[command(flatten)]

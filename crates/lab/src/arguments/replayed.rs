@@ -57,8 +57,8 @@ pub(crate) struct Replayed {
     /// Each query of a source only after the answer to the one before it, or its time-out.
     #[arg(long)]
     dependent: bool,
-    /// A command of the shell through which all messages go then, as lines of our text (docs/mutate.md), before the
-    /// run; what comes out is kept in the folder for temporary files meanwhile, unless --live is said.
+    /// A command of the shell through which all messages go then, as lines of our text (docs/catlab/mutate.md),
+    /// before the run; what comes out is kept in the folder for temporary files meanwhile, unless --live is said.
     #[arg(long, value_name = "COMMAND")]
     through: Option<String>,
     /// Run the command of --through twice instead and keep nothing: once to learn who asks, once more while what it

@@ -23,7 +23,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
 
 Addresses keep their prefixes (Crypto-PAn), names their labels; with the same key the same address or name has the same
 pseudonym in every trace. A key file that is not there is made; who has it can undo the pseudonyms. What stays and what
-is blank is in docs/anonymize.md. Times, ports and IDs stay.
+is blank is in docs/catlab/anonymize.md. Times, ports and IDs stay.
 Exit code 0: read to the end; 1: the trace is damaged, and what came before that stands; 2: it cannot be done at all.";
 
 #[derive(Args)]

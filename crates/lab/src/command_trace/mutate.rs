@@ -17,7 +17,8 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab trace mutate day.pcap --rules rules.toml --out other.pcap
   catlab trace mutate day.txt --through \"awk '\\$13 != \\\"ANY\\\"'\" --out without.txt
 
-Rules, options and the text are in docs/mutate.md. Transport, client and server change in queries and responses, the
+Rules, options and the text are in docs/catlab/mutate.md. Transport, client and server change in queries and
+responses, the
 rest in queries only; shares are drawn by client, so that a client keeps its transport, or with --by query.
 Exit code 0: read to the end; 1: the trace is damaged, or the program of --through failed, and what came before that
 stands; 2: it cannot be done at all.";

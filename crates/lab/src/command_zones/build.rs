@@ -28,7 +28,8 @@ pub(super) const EXAMPLES: &str = "Examples:
 The folder holds zones/NAME.zone for each zone, hierarchy.json (which address serves which zones), report.json (what
 was made up, left out, or answered in two ways) and conflicts.jsonl (all that was answered in two ways: what is kept,
 and every other answer). What nobody sent and a zone needs is made, and marked in its file.
-Several traces make one hierarchy, in the order in which they are named: the first answer wins. docs/zones.md says how
+Several traces make one hierarchy, in the order in which they are named: the first answer wins. docs/catlab/zones.md
+says how
 zones are told apart, and what a rebuilt zone cannot know.
 Exit code 0: all was read; 1: a trace is damaged, and what came before that is used; 2: nothing was built.";
 

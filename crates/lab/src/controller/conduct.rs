@@ -405,7 +405,7 @@ impl fmt::Display for Broken {
             Self::Refused(name, reason) => write!(f, "agent {name}: {reason}"),
             Self::KeyInClear => f.write_str(
                 "--tsig: the key would go to the NATS server in clear; name it with tls://, here and for the agents \
-                 (docs/agents.md)",
+                 (docs/catlab/agents.md)",
             ),
             Self::Stopped => f.write_str("stopped before the start"),
             Self::Nothing(reasons) => write!(f, "nothing came back from any agent: {reasons}"),

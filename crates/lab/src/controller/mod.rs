@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// Who carries a run out instead of this process.
 #[derive(Args)]
-#[command(next_help_heading = "Many hosts (docs/agents.md)")]
+#[command(next_help_heading = "Many hosts (docs/catlab/agents.md)")]
 pub(crate) struct FleetArguments {
     /// Have agents carry it out that this NATS server reaches: nats://HOST:PORT or nats://USER:PASSWORD@HOST:PORT, or
     /// tls://.

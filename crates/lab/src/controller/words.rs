@@ -138,7 +138,9 @@ fn words_of<I: IntoIterator<Item = T>, T: Into<std::ffi::OsString> + Clone>(
             continue;
         }
         if !is_for_agents(kind, option) {
-            return Err(format!("--{option} does not go with --nats: it is about this machine alone (docs/agents.md)"));
+            return Err(format!(
+                "--{option} does not go with --nats: it is about this machine alone (docs/catlab/agents.md)"
+            ));
         }
         if matches!(argument.get_action(), ArgAction::SetTrue) {
             words.push(format!("--{option}"));

@@ -1,4 +1,4 @@
-//! Rules for traces as TOML (docs/mutate.md).
+//! Rules for traces as TOML (docs/catlab/mutate.md).
 
 use super::words::{TransportShares, parse_edns, parse_id, parse_server, parse_transports, seconds_to_ns};
 use crate::limits::RULES_OCTETS_MAX;
@@ -291,7 +291,7 @@ mod tests {
     /// The examples of the document are rules.
     #[test]
     fn what_the_document_shows_is_read() {
-        let document = include_str!("../../../../docs/mutate.md");
+        let document = include_str!("../../../../docs/catlab/mutate.md");
         let blocks = document.split("```toml\n").skip(1);
         let examples: Vec<&str> = blocks.filter_map(|rest| rest.split("```").next()).collect();
         assert!(examples.len() >= 2);

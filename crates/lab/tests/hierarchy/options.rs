@@ -21,7 +21,7 @@ fn defined(words: &[&str]) -> BTreeSet<String> {
 
 #[test]
 fn the_page_tells_of_every_option_and_its_table_of_no_other() {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/hierarchy.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/catlab/emulate.md");
     let page = std::fs::read_to_string(page).unwrap();
     let [profile, run] = ["profile", "run"].map(|word| defined(&["hierarchy", word]));
     assert!(profile.contains("--anchor") && run.contains("--backend"), "{profile:?} {run:?}");
@@ -33,5 +33,5 @@ fn the_page_tells_of_every_option_and_its_table_of_no_other() {
     assert_eq!(table, settings);
     let is_told = |option: &&String| page.split(['`', ' ', '\n', '(', ')', ',']).any(|word| word == **option);
     let untold: Vec<_> = run.union(&profile).filter(|option| !is_told(option)).collect();
-    assert!(untold.is_empty(), "docs/hierarchy.md says nothing of {untold:?}");
+    assert!(untold.is_empty(), "docs/catlab/emulate.md says nothing of {untold:?}");
 }

@@ -2,7 +2,8 @@
 //!
 //! Any replica takes an update. It forwards it to the leader, again and again under one identity, and answers
 //! once it has itself applied the entry. An answer of SERVFAIL means that this copy was certainly not proposed (RFC
-//! 2136 3.4.2, `docs/decisions/0014`); when that is not certain the client hears nothing and repeats its octets.
+//! 2136 3.4.2, `docs/internals/decisions/0014`); when that is not certain the client hears nothing and repeats its
+//! octets.
 
 mod reason;
 mod seen;

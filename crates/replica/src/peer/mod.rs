@@ -22,7 +22,7 @@ use ::raft::eraftpb::{Message, MessageType};
 
 /// The version of frames that this software speaks.
 pub const FRAME_VERSION: u8 = 1;
-/// The highest feature level that this software knows. What each level adds is in `docs/decisions/0013`.
+/// The highest feature level that this software knows. What each level adds is in `docs/internals/decisions/0013`.
 pub const FEATURE_LEVEL: u32 = 5;
 
 const HELLO_MAGIC: [u8; 8] = *b"CATAMRN1";

@@ -21,7 +21,7 @@ const ELECTION_TICK: usize = 25;
 /// old leader.
 const ELECTION_TICK_MIN: usize = 30;
 
-/// The settings that docs/consensus-rules.md binds, section 2.
+/// The settings that docs/internals/consensus-rules.md binds, section 2.
 pub(super) fn config(id: NodeId, applied: u64) -> Config {
     Config {
         id,

@@ -194,7 +194,7 @@ impl<'m> Signed<'m> {
 
     /// The identity of the request: whatever an attacker can change without breaking the MAC is left out of it (the ID
     /// of the message, the case and compression of the key's name, how far the MAC is truncated), so that a replay is
-    /// always known for what it is (docs/decisions/0004-tsig.md).
+    /// always known for what it is (docs/internals/decisions/0004-tsig.md).
     fn identity(&self, key: &TsigKey, tsig: &TsigView<'_>, whole_mac: &Mac) -> [u8; 16] {
         let mut context = digest::Context::new(&digest::SHA256);
         context.update(key.name.octets());

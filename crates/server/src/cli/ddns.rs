@@ -30,7 +30,7 @@ A configuration that is enough, with a key from `catamaran key add home --update
   name = \"home.example.org\"
 
 With --once the exit code is 0 when all names have what they shall have, 4 when no server or no probe
-answers, 5 when a name is another's or the servers refuse. docs/ddns.md has all keys.";
+answers, 5 when a name is another's or the servers refuse. docs/how-to/ddns-client.md has all keys.";
 
 /// Arguments of `ddns`.
 #[derive(Args, Debug)]

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! It lies beside `data.key` unless the configuration names another place, such as a credential of the service manager
-//! or a file system in memory (docs/decisions/0010-data-key.md).
+//! or a file system in memory (docs/internals/decisions/0010-data-key.md).
 
 use super::data_key::{Key, from_base64, make};
 use super::token::fill_random;

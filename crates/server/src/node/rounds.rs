@@ -1,8 +1,8 @@
 //! When the replica gets its next tick: what waits comes first, then at most one, however long the process was paused.
 //!
 //! A process that was stopped finds a queue of frames when it goes on, the leader's heartbeats among them. A tick
-//! before them would count the pause as time without a leader (docs/consensus-rules.md 5). So a round that comes late
-//! notes how much waits, and the tick comes when that is handled.
+//! before them would count the pause as time without a leader (docs/internals/consensus-rules.md 5). So a round that
+//! comes late notes how much waits, and the tick comes when that is handled.
 
 use crate::limits::EVENTS_BEFORE_TICK_MAX;
 use std::time::{Duration, Instant};

@@ -1,6 +1,7 @@
 //! Two builds in one cluster: nodes go over to this software and back while clients go on.
 //!
-//! The build before is of commit a117470898dc, the last one of feature level 2 (`docs/decisions/0013`): whatever comes
+//! The build before is of commit a117470898dc, the last one of feature level 2 (`docs/internals/decisions/0013`):
+//! whatever comes
 //! after it must live beside it until `cluster upgrade`. `cargo xtask test --full` builds it into `target/peers`;
 //! without it the test is skipped, and fails with `--full`.
 

@@ -1,5 +1,5 @@
 //! Who is told that an update of a zone with `ack = all-live` was made finds it on every member that answers
-//! (docs/decisions/0018-all-live.md).
+//! (docs/internals/decisions/0018-all-live.md).
 //!
 //! Looked at in the moment in which a client is told: a member that would answer a query now, by its own clock, shows
 //! the update. A process that is paused counts too: it may go on at any time, and answers by what its clock shows then.

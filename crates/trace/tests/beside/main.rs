@@ -1,5 +1,5 @@
 //! What is read, field by field, beside what others read in the same files: captures by tshark, dnstap by
-//! `dnstap-read` of BIND, what DNSViz wrote by tshark once more. The table is `docs/experiments/traces.md`;
+//! `dnstap-read` of BIND, what DNSViz wrote by tshark once more. The table is `docs/history/traces.md`;
 //! `CATAMARAN_REWRITE=1` writes it anew, to be read before it is kept.
 
 mod compared;
@@ -17,7 +17,7 @@ use std::path::Path;
 use told::Told;
 
 /// Where the table stands in the repository.
-const TABLE: &str = "../../docs/experiments/traces.md";
+const TABLE: &str = "../../docs/history/traces.md";
 
 /// Files of dnstap.
 const DNSTAP: [&str; 3] = ["bind-dnstap.saved.fstrm", "compactor-test.dnstap", "dsc-test.dnstap"];

@@ -4,7 +4,7 @@
 // Where the files are, and what they are packed in.
 mod support;
 
-// Every zone: loaded or refused, beside what the peers say (docs/zone-files.md).
+// Every zone: loaded or refused, beside what the peers say (docs/reference/zone-files.md).
 mod zones;
 
 // What is printed, against the prints of others.

@@ -1,7 +1,8 @@
 //! Every zone file of the data folder: loaded or refused, beside what `named-checkzone`, `kzonecheck` and
 //! `nsd-checkzone` say.
 //!
-//! `docs/zone-files.md` holds the table. `CATAMARAN_WRITE=1` writes it anew, peers included, when they are installed;
+//! `docs/reference/zone-files.md` holds the table. `CATAMARAN_WRITE=1` writes it anew, peers included, when they are
+//! installed;
 //! otherwise our column is compared with it, and those of the peers that are installed in the version that its head
 //! names: another version words, finds and refuses other things.
 
@@ -223,7 +224,7 @@ fn cell(text: &str) -> String {
 }
 
 fn document() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/zone-files.md")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/zone-files.md")
 }
 
 const BEGIN: &str = "<!-- table: written by a test, see above -->\n";
@@ -233,13 +234,13 @@ const END: &str = "<!-- end of table -->\n";
 fn every_zone_is_loaded_or_refused_as_the_table_says() {
     let Some(folder) = data() else { return };
     let zones = all(&folder);
-    let text = std::fs::read_to_string(document()).expect("docs/zone-files.md is there");
+    let text = std::fs::read_to_string(document()).expect("docs/reference/zone-files.md is there");
     let (head, rest) = text.split_once(BEGIN).expect("the table begins");
     let (table, tail) = rest.split_once(END).expect("the table ends");
     if std::env::var_os("CATAMARAN_WRITE").is_some() {
         let table = write_table(&zones);
         std::fs::write(document(), format!("{head}{BEGIN}{table}{END}{tail}"))
-            .expect("docs/zone-files.md can be written");
+            .expect("docs/reference/zone-files.md can be written");
         return;
     }
     let rows: Vec<Vec<&str>> = table.lines().skip(2).map(|row| row.split(" | ").collect()).collect();
@@ -265,7 +266,7 @@ fn peers_say_of_every_zone_what_the_table_says() {
     if std::env::var_os("CATAMARAN_WRITE").is_some() {
         return;
     }
-    let text = std::fs::read_to_string(document()).expect("docs/zone-files.md is there");
+    let text = std::fs::read_to_string(document()).expect("docs/reference/zone-files.md is there");
     let table = text.split_once(BEGIN).and_then(|(_, rest)| rest.split_once(END)).expect("the table is there").0;
     let mut rows = table.lines().map(|row| row.trim_end_matches(" |").split(" | ").collect::<Vec<&str>>());
     let head = rows.next().expect("the table has a head");

@@ -1,5 +1,5 @@
 //! Changes of raft after 0.7.0 that this crate must not need: for each a guard of ours, shown here. They are named by
-//! their numbers at tikv/raft-rs, and looked at again each quarter (docs/consensus-rules.md).
+//! their numbers at tikv/raft-rs, and looked at again each quarter (docs/internals/consensus-rules.md).
 
 use super::*;
 

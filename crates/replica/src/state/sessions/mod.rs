@@ -3,7 +3,7 @@
 //! The table is bounded. The oldest signed time is evicted first, and eviction raises the floor of its key: a
 //! message signed at or before the floor that is not in the table may have been executed, so it gets BADTIME.
 //! Nothing is executed twice, whatever any clock says. Who signs ahead of time does not push out what others sign now:
-//! see [`Sessions::evict`]. How it lies in memory: `docs/decisions/0019`.
+//! see [`Sessions::evict`]. How it lies in memory: `docs/internals/decisions/0019`.
 
 // Sessions in the order of signed time.
 mod pages;
