@@ -161,6 +161,9 @@ pub(crate) struct LeaseGrant {
     pub(crate) at_ms: u64,
     /// Index of the entry that took the member into the rotation: what came before it must be applied there.
     pub(crate) since: u64,
+    /// The lease is valid only while the member has applied everything up to this index: what the leader knows to be
+    /// acknowledged. A member with an older copy of its data has not. Needs feature level 5.
+    pub(crate) shown: Option<u64>,
 }
 
 /// See [`Frame::Report`].
@@ -273,6 +276,9 @@ impl Frame {
                 out.u64(grant.boot_id);
                 out.u64(grant.at_ms);
                 out.u64(grant.since);
+                if let Some(shown) = grant.shown {
+                    out.u64(shown);
+                }
             }
             Self::Applied { index: number } | Self::Clock { wall_ms: number } => out.u64(*number),
             Self::Everywhere { index, of_rotation } => {
@@ -320,7 +326,12 @@ impl Frame {
             8 => Self::ReadIndexAnswer { token: from.u64()?, index: from.u64()? },
             10 => Self::SnapshotResult { ok: from.bool()? },
             11 => Self::LeaseAsk(LeaseAsk { boot_id: from.u64()?, at_ms: from.u64()?, answers: from.bool()? }),
-            12 => Self::LeaseGrant(LeaseGrant { boot_id: from.u64()?, at_ms: from.u64()?, since: from.u64()? }),
+            12 | 22 => Self::LeaseGrant(LeaseGrant {
+                boot_id: from.u64()?,
+                at_ms: from.u64()?,
+                since: from.u64()?,
+                shown: if kind == 22 { Some(from.u64()?) } else { None },
+            }),
             13 => Self::Applied { index: from.u64()? },
             14 => Self::Everywhere { index: from.u64()?, of_rotation: from.bool()? },
             16 => Self::Durable(decode_durable(&mut from)?),
@@ -348,7 +359,8 @@ impl Frame {
             Self::Checkpoint(_) => 9,
             Self::SnapshotResult { .. } => 10,
             Self::LeaseAsk(_) => 11,
-            Self::LeaseGrant(_) => 12,
+            Self::LeaseGrant(LeaseGrant { shown: None, .. }) => 12,
+            Self::LeaseGrant(LeaseGrant { shown: Some(_), .. }) => 22,
             Self::Applied { .. } => 13,
             Self::Everywhere { .. } => 14,
             Self::Durable(_) => 16,

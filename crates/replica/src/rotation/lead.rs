@@ -1,5 +1,6 @@
 //! The leader's part: who may answer, what all show, who goes out of the rotation and who comes in.
 
+use super::Lease;
 use crate::command::Command;
 use crate::entry::SettingsChange;
 use crate::io::NodeId;
@@ -16,6 +17,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// A proposal of the leader's own that is not applied after this is made again.
 const PROPOSE_AGAIN_MS: u64 = 500;
+/// Members of an earlier feature level do not know the grants that name an index.
+const SHOWN_FROM_LEVEL: u32 = 5;
 
 /// What a leader knows in its term.
 #[derive(Debug, Default)]
@@ -24,6 +27,9 @@ pub(super) struct Lead {
     since_ms: u64,
     /// The same in time lived through.
     since_lived_ms: u64,
+    /// The index that this leader had applied when it could first grant leases. All updates that earlier leaders
+    /// acknowledged are before it.
+    start_index: u64,
     /// This replica answers no queries.
     is_mute: bool,
     asked: BTreeMap<NodeId, Asked>,
@@ -105,6 +111,9 @@ impl Replica {
         let (came_ms, lived_ms) = (self.now.monotonic_ms, self.lived_ms);
         let newest = Question { boot_id, at_ms, came_ms };
         let lead = &mut self.rotation.lead;
+        if lead.start_index == 0 {
+            lead.start_index = self.machine.applied.0;
+        }
         let is_over = |first: &Question| {
             let granted = lead.granted.get(&from).is_some_and(|&granted_ms| first.came_ms <= granted_ms);
             granted || first.came_ms + LEASE_MS <= came_ms
@@ -167,8 +176,10 @@ impl Replica {
         let own = self.driver.id();
         let rotation = self.machine.settings.rotation().clone();
         if let Some(&since) = rotation.get(&own) {
-            self.take_lease(since, followed_ms + LEASE_MS);
+            self.take_lease(Lease { since, until_ms: followed_ms + LEASE_MS, shown: 0 });
         }
+        let is_known = self.machine.settings.feature_level() >= SHOWN_FROM_LEVEL;
+        let shown = is_known.then(|| self.rotation.everywhere.max(self.rotation.lead.start_index));
         for (&id, &since) in rotation.iter().filter(|&(&id, _)| id != own) {
             let lead = &mut self.rotation.lead;
             let Some(asked) = lead.asked.get_mut(&id) else { continue };
@@ -180,7 +191,7 @@ impl Replica {
             if asked.answers && lead.granted.get(&id).is_none_or(|&granted_ms| granted_ms < came_ms) {
                 asked.first = asked.newest;
                 lead.granted.insert(id, came_ms);
-                self.send(id, &Frame::LeaseGrant(LeaseGrant { boot_id, at_ms, since }));
+                self.send(id, &Frame::LeaseGrant(LeaseGrant { boot_id, at_ms, since, shown }));
             }
         }
     }

@@ -17,6 +17,9 @@
 //! a lease is void if the wall clock was stepped after the request, or when the shell reports that the machine was
 //! restored ([`crate::io::Input::MachineRestored`]). The member requests another lease with the next report.
 //!
+//! A member whose data was replaced by an older copy still is in the rotation. So a grant names the index that the
+//! member must have applied: what the leader knows to be shown by all, and at least the start of the leader's term.
+//!
 //! A lease is valid for one stay in the rotation. The index of the entry that began the stay identifies it. A member
 //! that was out of the rotation has applied that entry, and so all updates that were acknowledged without it.
 
@@ -62,6 +65,8 @@ struct Lease {
     /// Which stay in the rotation it is of.
     since: u64,
     until_ms: u64,
+    /// The index that this member must have applied.
+    shown: u64,
 }
 
 impl Replica {
@@ -88,19 +93,20 @@ impl Replica {
     pub(crate) fn handle_lease_grant(&mut self, from: NodeId, grant: LeaseGrant) {
         let is_own = grant.boot_id == self.config.boot_id && grant.at_ms <= self.now.monotonic_ms;
         if is_own && self.rotation.asked.contains(&(from, grant.at_ms)) {
-            self.take_lease(
-                grant.since,
-                if planted!(LeaseFromArrival) { self.now.monotonic_ms } else { grant.at_ms } + LEASE_MS,
-            );
+            self.take_lease(Lease {
+                since: grant.since,
+                until_ms: if planted!(LeaseFromArrival) { self.now.monotonic_ms } else { grant.at_ms } + LEASE_MS,
+                shown: grant.shown.unwrap_or(0),
+            });
         }
     }
 
     /// Accepts a lease, unless the clocks cannot show how long ago it was requested.
-    fn take_lease(&mut self, since: u64, until_ms: u64) {
+    fn take_lease(&mut self, lease: Lease) {
         let newest = self.rotation.lease;
-        let is_unknown = self.rotation.stepped_ms.is_some_and(|stepped_ms| until_ms <= stepped_ms + LEASE_MS);
-        if !is_unknown && (since, until_ms) > (newest.since, newest.until_ms) {
-            self.rotation.lease = Lease { since, until_ms };
+        let is_unknown = self.rotation.stepped_ms.is_some_and(|stepped_ms| lease.until_ms <= stepped_ms + LEASE_MS);
+        if !is_unknown && (lease.since, lease.until_ms) > (newest.since, newest.until_ms) {
+            self.rotation.lease = lease;
             self.tell_lease();
         }
     }
@@ -133,14 +139,15 @@ impl Replica {
 
     /// Tells the shell until when such zones may be answered from, by what is applied here.
     pub(crate) fn tell_lease(&mut self) {
-        let Lease { since, until_ms } = self.rotation.lease;
+        let Lease { since, until_ms, shown } = self.rotation.lease;
         let is_of_stay = self
             .machine
             .settings
             .rotation()
             .get(&self.driver.id())
             .is_some_and(|own| planted!(StaleMemberStaysInRotation) || *own == since);
-        let until_ms = if is_of_stay { until_ms } else { 0 };
+        let is_shown = self.machine.applied.0 >= shown;
+        let until_ms = if is_of_stay && is_shown { until_ms } else { 0 };
         if self.rotation.lease_told_ms != until_ms {
             self.rotation.lease_told_ms = until_ms;
             self.out.push_back(Output::LeaseChanged { until_ms });

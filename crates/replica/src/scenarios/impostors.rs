@@ -80,7 +80,7 @@ fn a_lease_is_granted_by_the_leader_that_was_asked() {
     });
     let (ask, until_ms) = (ask.unwrap(), cluster.machines[&asker].lease_until_ms);
     let since = *cluster.replica(asker).machine.settings.rotation().get(&asker).unwrap();
-    let grant = LeaseGrant { boot_id: ask.boot_id, at_ms: ask.at_ms, since };
+    let grant = LeaseGrant { boot_id: ask.boot_id, at_ms: ask.at_ms, since, shown: None };
     cluster.input(asker, Input::Peer { from: liar, frame: Frame::LeaseGrant(grant).encode(0) });
     cluster.settle();
     assert_eq!(cluster.machines[&asker].lease_until_ms, until_ms);

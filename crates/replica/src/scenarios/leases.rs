@@ -126,7 +126,7 @@ fn a_lease_of_a_later_stay_does_not_count_before_the_member_knows_of_it() {
     let boot_id = cluster.replica(id).config.boot_id;
     let since = cluster.replica(id).state_hash().0 + 1_000;
     let (_, at_ms) = *cluster.replica(id).rotation.asked.back().unwrap();
-    let grant = crate::peer::LeaseGrant { boot_id, at_ms, since };
+    let grant = crate::peer::LeaseGrant { boot_id, at_ms, since, shown: None };
     let frame = crate::peer::Frame::LeaseGrant(grant).encode(0);
     cluster.input(id, crate::io::Input::Peer { from: leader, frame });
     cluster.settle();
@@ -150,6 +150,38 @@ fn a_restarted_member_answers_only_by_a_lease_of_its_own() {
 }
 
 /// A machine is paused, and its monotonic clock with it. When it goes on, its lease looks valid.
+/// A copy of a member may have confirmed updates that the original lacks. The original is still in the rotation.
+#[test]
+fn a_lease_is_good_only_where_everything_acknowledged_is_applied() {
+    let (mut cluster, leader, others) = cluster(3);
+    let id = others[0];
+    let request = cluster.add(leader, &address(1));
+    run_until_told(&mut cluster, request, &address(1), 500);
+    let acknowledged = cluster.replica(leader).machine.applied.0;
+    cluster.way_ms = 20;
+    let grant = (0..100).find_map(|_| {
+        cluster.run(10);
+        cluster.on_the_way(leader, id).into_iter().find_map(|frame| match frame {
+            Frame::LeaseGrant(grant) => Some(grant),
+            _ => None,
+        })
+    });
+    let grant = grant.expect("members ask several times a second");
+    assert_eq!(grant.shown, Some(acknowledged));
+    for of in [leader, others[1]] {
+        cluster.cut.insert((of, id));
+    }
+    cluster.run(LEASE_MS / 2);
+    let (_, at_ms) = *cluster.replica(id).rotation.asked.back().unwrap();
+    let mut hear = |shown| {
+        let frame = Frame::LeaseGrant(LeaseGrant { at_ms, shown: Some(shown), ..grant }).encode(0);
+        cluster.input(id, Input::Peer { from: leader, frame });
+        cluster.settle();
+        answers(&cluster, id)
+    };
+    assert!(!hear(acknowledged + 1), "it has not applied that entry");
+}
+
 #[test]
 fn a_lease_is_void_once_the_wall_clock_shows_that_the_machine_was_paused() {
     for step_ms in [-3_600_000, -150, 150, 5_000] {
@@ -195,7 +227,7 @@ fn a_machine_that_was_put_back_takes_no_lease_that_it_asked_for_before() {
     let grant = |at_ms| {
         let since = cluster.replica(leader).machine.settings.rotation()[&restored];
         let boot_id = cluster.replica(restored).config.boot_id;
-        Frame::LeaseGrant(LeaseGrant { boot_id, at_ms, since })
+        Frame::LeaseGrant(LeaseGrant { boot_id, at_ms, since, shown: None })
     };
     let grants: Vec<_> = (0..=50).map(|ago| grant(cluster.now.monotonic_ms - 10 * ago)).collect();
     for frame in grants {

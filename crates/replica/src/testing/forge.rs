@@ -222,7 +222,7 @@ fn forge_own(place: u8, aim: &Aim, choose: Choose<'_>) -> Frame {
             Frame::Checkpoint(octets)
         }
         10 => Frame::LeaseAsk(LeaseAsk { boot_id: token, at_ms: choose(1 << 20), answers: true }),
-        11 => Frame::LeaseGrant(LeaseGrant { boot_id: token, at_ms: choose(1 << 20), since: index }),
+        11 => Frame::LeaseGrant(LeaseGrant { boot_id: token, at_ms: choose(1 << 20), since: index, shown: None }),
         12 => Frame::Applied { index: FAR_INDEX },
         13 => Frame::Everywhere { index: FAR_INDEX, of_rotation: choose(2) == 0 },
         15 => Frame::Clock { wall_ms: choose(u64::MAX) },
