@@ -7,10 +7,10 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Takes any octets, and panics when something does not hold that must.
+/// Takes any bytes, and panics when something does not hold that must.
 pub(crate) type Run = Box<dyn Fn(&[u8])>;
 
-/// Something to throw octets at.
+/// Something to throw bytes at.
 pub(crate) struct Target {
     /// What it is called.
     pub(crate) name: &'static str,
@@ -81,7 +81,7 @@ impl Suite {
                 None => break,
             };
             if catch_unwind(AssertUnwindSafe(|| (target.run)(&input))).is_err() {
-                let hex: String = input.iter().map(|octet| format!("{octet:02x}")).collect();
+                let hex: String = input.iter().map(|byte| format!("{byte:02x}")).collect();
                 println!("{} breaks at an input; a line for {}:", target.name, self.found);
                 println!("{} {hex}", target.name);
                 return false;

@@ -4,4 +4,4 @@
 #[path = "../../crates/server/examples/fuzz/compose.rs"]
 mod target;
 
-libfuzzer_sys::fuzz_target!(|octets: &[u8]| target::run(octets));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| target::run(bytes));

@@ -10,4 +10,4 @@ mod request;
 #[path = "../../crates/server/examples/fuzz/doh_request.rs"]
 mod target;
 
-libfuzzer_sys::fuzz_target!(|octets: &[u8]| target::run(octets));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| target::run(bytes));

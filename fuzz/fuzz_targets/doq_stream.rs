@@ -9,4 +9,4 @@ mod stream;
 #[path = "../../crates/server/examples/fuzz/doq_stream.rs"]
 mod target;
 
-libfuzzer_sys::fuzz_target!(|octets: &[u8]| target::run(octets));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| target::run(bytes));

@@ -1,4 +1,4 @@
 //! The target `backup` of `replica/src/testing/fuzz`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|octets: &[u8]| replica::testing::fuzz::backup(octets));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| replica::testing::fuzz::backup(bytes));

@@ -1,4 +1,4 @@
 //! The target `entries` of `replica/src/testing/fuzz`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|octets: &[u8]| replica::testing::fuzz::entries(octets));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| replica::testing::fuzz::entries(bytes));

@@ -1,4 +1,4 @@
 //! The target `update` of `replica/src/testing/fuzz`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|octets: &[u8]| replica::testing::fuzz::update(octets));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| replica::testing::fuzz::update(bytes));

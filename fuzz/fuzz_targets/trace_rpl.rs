@@ -1,4 +1,4 @@
-//! Any octets as a trace: `read` of `trace/src/testing.rs`.
+//! Any bytes as a trace: `read` of `trace/src/testing.rs`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|octets: &[u8]| trace::testing::read(trace::Format::Rpl, octets));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| trace::testing::read(trace::Format::Rpl, bytes));

@@ -86,7 +86,7 @@ fn answered(case: &mut Case) -> usize {
 fn context(zone_state: &dyn Fn(&zone::set::Zone<'_>) -> Servable) -> AnswerContext<'_> {
     AnswerContext {
         transport: Transport::Udp,
-        udp_octets_max: 1232,
+        udp_bytes_max: 1232,
         payload: 1232,
         nsid: None,
         cookie: None,
@@ -129,13 +129,13 @@ fn answered_together(together: &mut Together) -> usize {
     let Together { batch, case, queries, out } = together;
     let set = case.reader.pin();
     let mut prepared = batch.prepare(set, queries.iter().map(|query| FirstQuestion::read(query).ok()));
-    let mut octets = 0;
+    let mut bytes = 0;
     for (index, query) in queries.iter().enumerate() {
         let answered = prepared.answer(index, &request(query), &context(&|_| Servable::Ready), out);
         assert_eq!(answered.kind, Positive);
-        octets += answered.len;
+        bytes += answered.len;
     }
-    octets
+    bytes
 }
 
 /// At most so many instructions.
@@ -207,8 +207,8 @@ fn look_up(mut case: Case) -> (bool, Case) {
 #[library_benchmark(setup = together)]
 #[bench::sixteen(config = at_most(58_000))]
 fn batch(mut together: Together) -> (usize, Together) {
-    let octets = answered_together(black_box(&mut together));
-    (octets, together)
+    let bytes = answered_together(black_box(&mut together));
+    (bytes, together)
 }
 
 library_benchmark_group!(name = answers, benchmarks = [parse, look_up, whole, batch]);

@@ -1,4 +1,4 @@
-//! What others' octets are thrown at: by libFuzzer where cargo-fuzz and a nightly toolchain are, otherwise by our own
+//! What others' bytes are thrown at: by libFuzzer where cargo-fuzz and a nightly toolchain are, otherwise by our own
 //! altered seeds (`crates/server/examples/fuzz`, `crates/replica/src/testing/fuzz`, `crates/trace/src/testing.rs`).
 
 use crate::command::{cargo, root, run};

@@ -49,7 +49,7 @@ cargo xtask COMMAND
   bench instructions
                   what each step of an answer takes, counted under callgrind and held to limits
   fuzz [--seconds N] [TARGET]
-                  throws altered octets at what reads those of others, N seconds a target: by libFuzzer where
+                  throws altered bytes at what reads those of others, N seconds a target: by libFuzzer where
                   cargo-fuzz and a nightly toolchain are, otherwise by our own means
   sim [OPTIONS]   simulated clusters: catamaran-sim with its options, e.g. `sim --seeds 300`
   sim --planted   check that the simulator and the tests find the planted bugs

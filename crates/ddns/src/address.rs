@@ -105,8 +105,8 @@ pub fn rdata(address: &IpAddr) -> Vec<u8> {
 #[must_use]
 pub fn from_rdata(family: Family, rdata: &[u8]) -> Option<IpAddr> {
     match family {
-        Family::V4 => <[u8; 4]>::try_from(rdata).ok().map(|octets| IpAddr::V4(Ipv4Addr::from(octets))),
-        Family::V6 => <[u8; 16]>::try_from(rdata).ok().map(|octets| IpAddr::V6(Ipv6Addr::from(octets))),
+        Family::V4 => <[u8; 4]>::try_from(rdata).ok().map(|bytes| IpAddr::V4(Ipv4Addr::from(bytes))),
+        Family::V6 => <[u8; 16]>::try_from(rdata).ok().map(|bytes| IpAddr::V6(Ipv6Addr::from(bytes))),
     }
 }
 

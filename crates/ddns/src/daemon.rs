@@ -208,7 +208,7 @@ impl Daemon {
         while let Some(action) = self.machine.poll_action() {
             match action {
                 Action::Save(saved) => {
-                    let written = write_atomic(&self.config.state_file, &saved.to_octets(), true);
+                    let written = write_atomic(&self.config.state_file, &saved.to_bytes(), true);
                     self.can_save = written.is_ok();
                     if let Err(error) = written {
                         self.counters.state_failed();
@@ -381,7 +381,7 @@ fn load(config: &Config) -> Saved {
     let zone = config.zone.to_string();
     let file = config.state_file.display();
     let why = match read_bounded(&config.state_file, STATE_BYTES_MAX) {
-        Ok(octets) => match Saved::parse(&octets, &zone) {
+        Ok(bytes) => match Saved::parse(&bytes, &zone) {
             Ok(saved) => return saved,
             Err(why) => why,
         },

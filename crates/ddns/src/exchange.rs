@@ -1,4 +1,4 @@
-//! One request to one server: signed once, the same octets again while nothing comes, so that whatever arrives twice is
+//! One request to one server: signed once, the same bytes again while nothing comes, so that whatever arrives twice is
 //! known for a repeat; over UDP, and over TCP where it is large or the response was.
 
 #[cfg(test)]
@@ -6,7 +6,7 @@ mod tests;
 
 use crate::config::Endpoint;
 use crate::limits::{
-    DATAGRAMS_MAX, MESSAGE_OCTETS_MAX, SERVER_ADDRESSES_MAX, TCP_MS, UDP_REQUEST_OCTETS_MAX, UDP_TRIES_MAX, UDP_TRY_MS,
+    DATAGRAMS_MAX, MESSAGE_BYTES_MAX, SERVER_ADDRESSES_MAX, TCP_MS, UDP_REQUEST_BYTES_MAX, UDP_TRIES_MAX, UDP_TRY_MS,
 };
 use crate::machine::Request;
 use crate::message::{Heard, compose, hear};
@@ -84,7 +84,7 @@ struct Exchange<'a> {
 
 impl Exchange<'_> {
     fn run(&mut self, address: SocketAddr) -> io::Result<Outcome> {
-        if self.asked.len() <= UDP_REQUEST_OCTETS_MAX
+        if self.asked.len() <= UDP_REQUEST_BYTES_MAX
             && let Some(outcome) = self.over_udp(address)?
         {
             return Ok(outcome);
@@ -95,7 +95,7 @@ impl Exchange<'_> {
     /// `None`: it is to be asked over TCP.
     fn over_udp(&mut self, address: SocketAddr) -> io::Result<Option<Outcome>> {
         let socket = udp_to(address)?;
-        let mut response = vec![0; MESSAGE_OCTETS_MAX];
+        let mut response = vec![0; MESSAGE_BYTES_MAX];
         let mut datagrams = 0;
         for _ in 0..UDP_TRIES_MAX {
             socket.send(self.asked)?;

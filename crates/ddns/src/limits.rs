@@ -14,9 +14,9 @@ pub const INTERFACES_MAX: usize = 32;
 pub const ADDRESSES_MAX: usize = 16;
 /// Addresses of this machine that are looked at.
 pub const INTERFACE_ADDRESSES_MAX: usize = 4_096;
-/// Octets of the configuration.
+/// Bytes of the configuration.
 pub const CONFIG_BYTES_MAX: u64 = 256 << 10;
-/// Octets of the state file.
+/// Bytes of the state file.
 pub const STATE_BYTES_MAX: u64 = 1 << 20;
 /// Largest TTL (RFC 2181 8).
 pub const TTL_MAX: u32 = i32::MAX as u32;
@@ -57,32 +57,32 @@ pub const ROUNDS_BURST: u32 = 3;
 /// After those, one in this time.
 pub const ROUND_PERIOD_MS: u64 = 10_000;
 
-/// Times that the same octets go to a server over UDP.
+/// Times that the same bytes go to a server over UDP.
 pub const UDP_TRIES_MAX: u32 = 3;
 /// Time between them, and the time that the last one has.
 pub const UDP_TRY_MS: u64 = 1_000;
 /// Time that a server has over TCP.
 pub const TCP_MS: u64 = 5_000;
-/// Octets of a request from which on it goes over TCP (DNS flag day 2020).
-pub const UDP_REQUEST_OCTETS_MAX: usize = 1_232;
+/// Bytes of a request from which on it goes over TCP (DNS flag day 2020).
+pub const UDP_REQUEST_BYTES_MAX: usize = 1_232;
 /// Addresses of one server that are tried.
 pub const SERVER_ADDRESSES_MAX: usize = 4;
 /// Datagrams that are looked at while one is waited for: strangers' are thrown away.
 pub const DATAGRAMS_MAX: u32 = 64;
-/// Octets of any message.
-pub const MESSAGE_OCTETS_MAX: usize = 65_535;
+/// Bytes of any message.
+pub const MESSAGE_BYTES_MAX: usize = 65_535;
 /// Time that a probe has.
 pub const PROBE_MS: u64 = 3_000;
-/// Octets of a page that a probe reads.
+/// Bytes of a page that a probe reads.
 pub const PAGE_BYTES_MAX: u64 = 16 << 10;
 /// Bytes of the head of a probe's answer over HTTP.
 pub const HEAD_BYTES_MAX: usize = 16 << 10;
 /// Characters that are shown of where a page is instead.
 pub const LOCATION_SHOWN_MAX: usize = 200;
-/// Octets of certificates of authorities.
+/// Bytes of certificates of authorities.
 pub const AUTHORITIES_BYTES_MAX: u64 = 4 << 20;
 
-/// Octets of one message of netlink; the kernel makes none larger for whom reads so much (netlink(7)).
+/// Bytes of one message of netlink; the kernel makes none larger for whom reads so much (netlink(7)).
 pub const NETLINK_BYTES: usize = 64 << 10;
 /// Messages of one dump.
 pub const NETLINK_MESSAGES_MAX: usize = 1_024;
@@ -96,7 +96,7 @@ pub const INTERFACE_LOOK_MS: u64 = 60_000;
 pub const EVENTS_MAX: usize = 256;
 /// Time that `--once` has.
 pub const ONCE_MS: u64 = 120_000;
-/// Connections for metrics that are served at once, and octets and time that each has.
+/// Connections for metrics that are served at once, and bytes and time that each has.
 pub const METRICS_REQUEST_BYTES_MAX: usize = 4 << 10;
 /// Time that a client of the metrics has.
 pub const METRICS_MS: u64 = 2_000;

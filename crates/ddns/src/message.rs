@@ -9,7 +9,7 @@ use wire::builder::MessageBuilder;
 use wire::number::{Class, Rcode, Rtype};
 use wire::parse::{Message, Section};
 
-/// The octets of a request, not signed.
+/// The bytes of a request, not signed.
 #[must_use]
 pub fn compose(request: &Request, zone: &Name, id: u16) -> Vec<u8> {
     match request {

@@ -51,12 +51,12 @@ impl Saved {
         Self { version: VERSION, zone: zone.to_owned(), names: BTreeMap::new() }
     }
 
-    /// Reads the file's octets.
+    /// Reads the file's bytes.
     ///
     /// # Errors
     /// Why nothing can be known from them.
-    pub fn parse(octets: &[u8], zone: &str) -> Result<Self, String> {
-        let saved: Self = serde_json::from_slice(octets).map_err(|error| error.to_string())?;
+    pub fn parse(bytes: &[u8], zone: &str) -> Result<Self, String> {
+        let saved: Self = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         if saved.version != VERSION {
             return Err(format!("it is of version {}, this software reads {VERSION}", saved.version));
         }
@@ -83,12 +83,12 @@ impl Saved {
         }
     }
 
-    /// The file's octets.
+    /// The file's bytes.
     #[must_use]
-    pub fn to_octets(&self) -> Vec<u8> {
-        let mut octets = serde_json::to_vec_pretty(self).expect("maps with keys of text, numbers and addresses");
-        octets.push(b'\n');
-        octets
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = serde_json::to_vec_pretty(self).expect("maps with keys of text, numbers and addresses");
+        bytes.push(b'\n');
+        bytes
     }
 }
 
@@ -135,19 +135,19 @@ mod tests {
         let sets = PerFamily { ipv4: Some(Addresses::new()), ipv6: None };
         name.attempts.push(Attempt { sets, sent_at_s: 1_700_000_001 });
         saved.names.insert("home.example.test.".into(), name);
-        assert_eq!(Saved::parse(&saved.to_octets(), "example.test.").unwrap(), saved);
+        assert_eq!(Saved::parse(&saved.to_bytes(), "example.test.").unwrap(), saved);
         assert!(saved.names["home.example.test."].may_be_late());
     }
 
     #[test]
     fn what_is_damaged_or_of_another_zone_is_refused() {
         let saved = Saved::new("example.test.");
-        let octets = saved.to_octets();
-        assert!(Saved::parse(&octets, "other.test.").unwrap_err().contains("example.test."));
-        for len in 0..octets.len() - 2 {
-            assert!(Saved::parse(&octets[..len], "example.test.").is_err(), "{len}");
+        let bytes = saved.to_bytes();
+        assert!(Saved::parse(&bytes, "other.test.").unwrap_err().contains("example.test."));
+        for len in 0..bytes.len() - 2 {
+            assert!(Saved::parse(&bytes[..len], "example.test.").is_err(), "{len}");
         }
-        let newer = String::from_utf8(octets).unwrap().replace("\"version\": 1", "\"version\": 2");
+        let newer = String::from_utf8(bytes).unwrap().replace("\"version\": 1", "\"version\": 2");
         assert!(Saved::parse(newer.as_bytes(), "example.test.").unwrap_err().contains("version 2"));
     }
 

@@ -15,7 +15,7 @@ pub(crate) fn push(types: &BTreeSet<Rtype>, rdata: &mut Vec<u8>) {
         bits[at] |= 0x80 >> (low % 8);
     }
     for (window, bits) in windows {
-        // A window has 32 octets at most.
+        // A window has 32 bytes at most.
         rdata.extend([window, bits.len() as u8]);
         rdata.extend(bits);
     }
@@ -28,7 +28,7 @@ pub(crate) fn has(rdata: &[u8], rtype: Rtype) -> bool {
     while let [window, len, behind @ ..] = rest {
         let Some((bits, next)) = behind.split_at_checked(usize::from(*len)) else { return false };
         if *window == wanted {
-            return bits.get(usize::from(low / 8)).is_some_and(|octet| octet & 0x80 >> (low % 8) != 0);
+            return bits.get(usize::from(low / 8)).is_some_and(|byte| byte & 0x80 >> (low % 8) != 0);
         }
         rest = next;
     }

@@ -1,7 +1,7 @@
-//! Zone files of a folder, as octets on disk.
+//! Zone files of a folder, as bytes on disk.
 
 use crate::ZoneEntry;
-use crate::limits::ZONE_FILE_OCTETS_MAX;
+use crate::limits::ZONE_FILE_BYTES_MAX;
 use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind, Read as _, Write as _};
@@ -87,9 +87,9 @@ impl Source for Disk<'_> {
         let said = |error: io::Error| format!("{path}: {error}");
         refuse_stream(self.path).map_err(|error| error.to_string())?;
         let file = File::open(self.path).map_err(said)?;
-        let octets = file.metadata().map_err(said)?.len();
-        if octets > ZONE_FILE_OCTETS_MAX {
-            return Err(format!("{path}: {octets} octets; {ZONE_FILE_OCTETS_MAX} are allowed"));
+        let bytes = file.metadata().map_err(said)?.len();
+        if bytes > ZONE_FILE_BYTES_MAX {
+            return Err(format!("{path}: {bytes} bytes; {ZONE_FILE_BYTES_MAX} are allowed"));
         }
         Ok(Opened { name: path.to_string(), input: Box::new(FileInput(file)) })
     }

@@ -1,6 +1,6 @@
 //! A hierarchy on disk: a zone file for each zone, and `hierarchy.json`, which says who serves what.
 
-use crate::limits::{INDEX_OCTETS_MAX, MANNERS_MAX, SERVERS_OF_ZONE_MAX, ZONES_MAX};
+use crate::limits::{INDEX_BYTES_MAX, MANNERS_MAX, SERVERS_OF_ZONE_MAX, ZONES_MAX};
 use crate::{Manner, refuse_stream};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -15,8 +15,8 @@ const FORM: u32 = 1;
 /// The name of the index in its folder.
 const INDEX: &str = "hierarchy.json";
 
-/// Octets of a file's name before it is cut and told apart by a number.
-const FILE_NAME_OCTETS_MAX: usize = 200;
+/// Bytes of a file's name before it is cut and told apart by a number.
+const FILE_NAME_BYTES_MAX: usize = 200;
 
 /// What `hierarchy.json` says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,7 +64,7 @@ impl Folder {
         let said = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
         refuse_stream(&path)?;
         let file = File::open(&path).map_err(|error| io::Error::new(error.kind(), said(&error)))?;
-        let read: Self = serde_json::from_reader(BufReader::new(file.take(INDEX_OCTETS_MAX)))
+        let read: Self = serde_json::from_reader(BufReader::new(file.take(INDEX_BYTES_MAX)))
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, said(&error)))?;
         read.check().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, said(&error)))?;
         Ok(read)
@@ -127,19 +127,19 @@ pub fn file_name(zone: &str, number: usize) -> PathBuf {
         return "zones/root.zone".into();
     }
     let mut name = String::with_capacity(stem.len() + 5);
-    for octet in stem.bytes() {
-        match octet {
-            b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' => name.push(char::from(octet)),
+    for byte in stem.bytes() {
+        match byte {
+            b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' => name.push(char::from(byte)),
             b'.' if !name.is_empty() => name.push('.'),
-            _ => name.push_str(&format!("%{octet:02x}")),
+            _ => name.push_str(&format!("%{byte:02x}")),
         }
     }
     if name == "root" {
         // The top-level domain of that name is not the root.
         name = "%72oot".to_owned();
     }
-    if name.len() > FILE_NAME_OCTETS_MAX {
-        name.truncate(FILE_NAME_OCTETS_MAX);
+    if name.len() > FILE_NAME_BYTES_MAX {
+        name.truncate(FILE_NAME_BYTES_MAX);
         name.push_str(&format!("%%{number}"));
     }
     Path::new("zones").join(format!("{name}.zone"))

@@ -9,24 +9,24 @@ pub const SERVERS_OF_ZONE_MAX: usize = 256;
 /// Servers whose manners are learnt.
 pub const MANNERS_MAX: usize = 1_000_000;
 
-/// Octets of `hierarchy.json`.
-pub const INDEX_OCTETS_MAX: u64 = 1 << 30;
+/// Bytes of `hierarchy.json`.
+pub const INDEX_BYTES_MAX: u64 = 1 << 30;
 
-/// Octets of the rdata of a signature: the fixed part, the longest name, an Ed25519 signature.
-pub const RRSIG_OCTETS_MAX: usize = 18 + 255 + 64;
-/// Octets of a zone file.
-pub const ZONE_FILE_OCTETS_MAX: u64 = 4 << 30;
+/// Bytes of the rdata of a signature: the fixed part, the longest name, an Ed25519 signature.
+pub const RRSIG_BYTES_MAX: usize = 18 + 255 + 64;
+/// Bytes of a zone file.
+pub const ZONE_FILE_BYTES_MAX: u64 = 4 << 30;
 
 /// Zones that are loaded together: between two such steps what they let go is freed.
 pub const EDITED_ZONES_MAX: usize = 1_000;
 
-/// Octets of a datagram of a server that is emulated (DNS flag day 2020; NSD's and our own default).
-pub const DATAGRAM_OCTETS_MAX: u16 = 1_232;
+/// Bytes of a datagram of a server that is emulated (DNS flag day 2020; NSD's and our own default).
+pub const DATAGRAM_BYTES_MAX: u16 = 1_232;
 
 /// Addresses that no zone names and that are told one by one.
 pub const STRANGERS_MAX: usize = 10_000;
 
-/// Queries of a run that are remembered one by one: some 200 octets each.
+/// Queries of a run that are remembered one by one: some 200 bytes each.
 pub const UPSTREAM_MAX: usize = 2_000_000;
 
 /// Levels of a hierarchy that is made up, the root one of them.
@@ -41,8 +41,8 @@ pub const SYNTH_ADDRESSES_MAX: u64 = 1 << 25;
 /// Names and addresses that a survey of traffic remembers: of zones, of name servers, of what was answered for.
 pub const SURVEYED_NAMES_MAX: usize = 4_000_000;
 
-/// Octets of all records that are kept of rebuilt zones, with what each takes beside its data.
-pub const REBUILT_OCTETS_MAX: usize = 2 << 30;
+/// Bytes of all records that are kept of rebuilt zones, with what each takes beside its data.
+pub const REBUILT_BYTES_MAX: usize = 2 << 30;
 
 /// Names that were said not to exist, or not to have a type, that all zones being rebuilt remember.
 pub const DENIED_NAMES_MAX: usize = 2_000_000;
@@ -62,8 +62,8 @@ pub const FETCHED_MAX: usize = 10_000;
 /// Addresses of one family that a name is given whose own were not seen.
 pub const MADE_ADDRESSES_MAX: usize = 13;
 
-/// Octets of all answers that are kept to be compared, with what each takes beside its data.
-pub const SAID_OCTETS_MAX: usize = 1 << 30;
+/// Bytes of all answers that are kept to be compared, with what each takes beside its data.
+pub const SAID_BYTES_MAX: usize = 1 << 30;
 
 /// Answers to one question that are told apart.
 pub const SAID_WAYS_MAX: usize = 64;

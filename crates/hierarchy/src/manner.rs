@@ -3,16 +3,16 @@
 //! Two servers with the same zone differ in what they send unasked, and in what they leave out when a datagram is full.
 //! None of that is in a zone file, so `hierarchy.json` has it beside the addresses.
 
-use crate::limits::DATAGRAM_OCTETS_MAX;
+use crate::limits::DATAGRAM_BYTES_MAX;
 use serde::{Deserialize, Serialize};
 
 /// What a server does that ours would not do. All of it is learnt from its responses, and nothing from its name.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Manner {
-    /// The octets of its largest datagram, as its OPT says; 0 when that is no more than [`DATAGRAM_OCTETS_MAX`].
+    /// The bytes of its largest datagram, as its OPT says; 0 when that is no more than [`DATAGRAM_BYTES_MAX`].
     #[serde(skip_serializing_if = "is_zero")]
-    pub datagram_octets: u16,
+    pub datagram_bytes: u16,
     /// Beside a positive answer it sends the name servers of the zone, and their addresses (RFC 1034 4.3.2 leaves it
     /// open); not beside DS and DNSKEY.
     #[serde(skip_serializing_if = "is_false")]
@@ -36,8 +36,8 @@ pub struct Manner {
 impl Manner {
     /// The largest datagram that is sent.
     #[must_use]
-    pub fn datagram_octets_max(&self) -> u16 {
-        self.datagram_octets.max(DATAGRAM_OCTETS_MAX)
+    pub fn datagram_bytes_max(&self) -> u16 {
+        self.datagram_bytes.max(DATAGRAM_BYTES_MAX)
     }
 }
 

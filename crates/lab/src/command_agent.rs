@@ -3,7 +3,7 @@
 use crate::agent::Desk;
 use clap::Args;
 use lab::fleet::{Access, Bus, BusError, Presence};
-use lab::limits::AGENT_NAME_OCTETS_MAX;
+use lab::limits::AGENT_NAME_BYTES_MAX;
 use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -103,7 +103,7 @@ async fn connect(arguments: &Arguments, stops: &dyn Fn() -> u8) -> Result<Bus, B
 }
 
 fn parse_agent_name(text: &str) -> Result<String, String> {
-    let is_name = (1..=AGENT_NAME_OCTETS_MAX).contains(&text.len())
-        && text.bytes().all(|octet| octet.is_ascii_alphanumeric() || b"-_.".contains(&octet));
+    let is_name = (1..=AGENT_NAME_BYTES_MAX).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
     if is_name { Ok(text.to_owned()) } else { Err(format!("{text} is no name; write letters, digits, - and _")) }
 }

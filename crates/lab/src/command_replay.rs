@@ -23,7 +23,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   catlab replay day.pcap.xz --server 192.168.1.6 --nats nats://192.168.1.5:4222 --agents 4 --out run5
   catlab trace info --json day.pcap.xz
 
-Each query goes out with the octets that it had, but for its ID, at its time from the first query on, whatever the
+Each query goes out with the bytes that it had, but for its ID, at its time from the first query on, whatever the
 server does; options and --rules change it on the way as `catlab trace mutate` would. A source keeps to one address,
 port or connection for the whole run. The summary has send_error_us, interval_error_us, rate_error and
 second_rate_error, and all that a run of `catlab load` leaves behind (docs/catlab/replay.md). Connections are closed

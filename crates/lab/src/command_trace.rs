@@ -242,7 +242,7 @@ fn to_json(path: &Path, reader: &Reader, summary: &Summary, is_whole: bool) -> s
         "messages": tally.messages,
         "queries": summary.queries,
         "responses": summary.responses,
-        "octets": summary.octets,
+        "bytes": summary.bytes,
         "first_ns": summary.span_ns.map(|span| span.0),
         "last_ns": summary.span_ns.map(|span| span.1),
         "seconds": summary.seconds(),
@@ -410,7 +410,7 @@ struct Waiting {
     source: std::net::SocketAddr,
     destination: std::net::SocketAddr,
     transport: Transport,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 fn merge(arguments: &MergeArguments) -> Result<bool, Box<dyn Error>> {
@@ -423,8 +423,8 @@ fn merge(arguments: &MergeArguments) -> Result<bool, Box<dyn Error>> {
     let mut are_whole = true;
     let mut next = |(path, reader): &mut (&PathBuf, Reader)| match reader.next() {
         Ok(message) => message.map(|message| {
-            let Message { at_ns, source, destination, transport, octets } = message;
-            Waiting { at_ns, source, destination, transport, octets: octets.to_vec() }
+            let Message { at_ns, source, destination, transport, bytes } = message;
+            Waiting { at_ns, source, destination, transport, bytes: bytes.to_vec() }
         }),
         Err(error) => {
             eprintln!("{}: {error}; what came before that stands", path.display());
@@ -437,8 +437,8 @@ fn merge(arguments: &MergeArguments) -> Result<bool, Box<dyn Error>> {
         let first = waiting.iter().enumerate().filter_map(|(at, message)| Some((message.as_ref()?.at_ns, at))).min();
         let Some((_, at)) = first else { break };
         let taken = std::mem::replace(&mut waiting[at], next(&mut readers[at]));
-        if let Some(Waiting { at_ns, source, destination, transport, octets }) = taken {
-            writer.write(&Message { at_ns, source, destination, transport, octets: &octets })?;
+        if let Some(Waiting { at_ns, source, destination, transport, bytes }) = taken {
+            writer.write(&Message { at_ns, source, destination, transport, bytes: &bytes })?;
         }
     }
     finish(writer, &arguments.write)?;

@@ -60,7 +60,7 @@ pub(crate) struct SynthArguments {
     #[arg(long, value_parser = parse_types, conflicts_with = "like")]
     types: Option<Types>,
     /// EDNS with this UDP payload size.
-    #[arg(long, value_name = "OCTETS", conflicts_with = "like")]
+    #[arg(long, value_name = "BYTES", conflicts_with = "like")]
     edns: Option<u16>,
     /// DO: ask for signatures.
     #[arg(long, conflicts_with = "like")]
@@ -148,7 +148,7 @@ fn even(arguments: &SynthArguments, interval: Duration, end: End) -> Result<Synt
     };
     let extras = Extras {
         recursion_desired: !arguments.no_recurse,
-        payload_octets: arguments.edns,
+        payload_bytes: arguments.edns,
         dnssec_ok: arguments.dnssec_ok,
         ..Extras::default()
     };

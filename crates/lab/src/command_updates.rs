@@ -96,8 +96,8 @@ fn generated(arguments: &UpdatesArguments, folder: &Path) -> Result<bool, Box<dy
 
 fn history(arguments: &UpdatesArguments, base: &Path, differences: &Path, folder: &Path) -> Result<(), Box<dyn Error>> {
     let read = |path: &Path| -> Result<String, Box<dyn Error>> {
-        let octets = trace::read_whole(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        String::from_utf8(octets).map_err(|error| format!("{}: {error}", path.display()).into())
+        let bytes = trace::read_whole(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        String::from_utf8(bytes).map_err(|error| format!("{}: {error}", path.display()).into())
     };
     let history = History::read(&read(base)?, &read(differences)?)?;
     let mut servers = start_all(&arguments.servers, folder, &[(Name::root(), history.base.clone())])?;

@@ -1,27 +1,27 @@
-//! A key of 32 octets in a file, as 64 hexadecimal digits.
+//! A key of 32 bytes in a file, as 64 hexadecimal digits.
 
 use data_encoding::HEXLOWER_PERMISSIVE;
-use lab::limits::KEY_OCTETS_MAX;
+use lab::limits::KEY_BYTES_MAX;
 use std::fmt::Display;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Octets of such a key.
-pub(crate) const OCTETS: usize = 32;
+/// Bytes of such a key.
+pub(crate) const BYTES: usize = 32;
 
 /// The key of a file, which is made when it is not there, for its owner only; `advice` is told then.
 ///
 /// # Errors
 /// The file cannot be read or made, or holds no key.
-pub(crate) fn read_or_make(path: &Path, advice: &str) -> Result<[u8; OCTETS], String> {
+pub(crate) fn read_or_make(path: &Path, advice: &str) -> Result<[u8; BYTES], String> {
     let named = |error: &dyn Display| format!("{}: {error}", path.display());
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Ok(mut file) => {
-            let mut key = [0; OCTETS];
+            let mut key = [0; BYTES];
             let random = ring::rand::SystemRandom::new();
-            ring::rand::SecureRandom::fill(&random, &mut key).map_err(|_| named(&"no random octets"))?;
+            ring::rand::SecureRandom::fill(&random, &mut key).map_err(|_| named(&"no random bytes"))?;
             let digits = HEXLOWER_PERMISSIVE.encode(&key);
             writeln!(file, "{digits}").and_then(|()| file.sync_all()).map_err(|error| named(&error))?;
             eprintln!("{}: made; {advice}", path.display());
@@ -30,8 +30,8 @@ pub(crate) fn read_or_make(path: &Path, advice: &str) -> Result<[u8; OCTETS], St
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             let mut text = String::new();
             let file = File::open(path).map_err(|error| named(&error))?;
-            file.take(KEY_OCTETS_MAX).read_to_string(&mut text).map_err(|error| named(&error))?;
-            let key = HEXLOWER_PERMISSIVE.decode(text.trim().as_bytes()).ok().and_then(|octets| octets.try_into().ok());
+            file.take(KEY_BYTES_MAX).read_to_string(&mut text).map_err(|error| named(&error))?;
+            let key = HEXLOWER_PERMISSIVE.decode(text.trim().as_bytes()).ok().and_then(|bytes| bytes.try_into().ok());
             key.ok_or_else(|| named(&"a key is 64 hexadecimal digits"))
         }
         Err(error) => Err(named(&error)),

@@ -25,7 +25,7 @@ pub mod schedule;
 pub mod engine;
 // Whether it is the right one.
 pub mod answers;
-mod octet_hash;
+mod byte_hash;
 // What it is tried against.
 pub mod echo;
 // The servers of a hierarchy.

@@ -12,7 +12,7 @@ use far_end::FarEnd;
 use lab::echo::{Echo, EchoPlan};
 use lab::engine::Transport;
 use lab::fleet::{Access, Bus, subjects};
-use lab::limits::{BEAT_INTERVAL, START_LATE_MAX, STREAM_OCTETS_MAX};
+use lab::limits::{BEAT_INTERVAL, START_LATE_MAX, STREAM_BYTES_MAX};
 use lab::replay::Sharing;
 use lab::report::{Distribution, Run};
 use links::Namespace;
@@ -37,12 +37,12 @@ fn trace(folder: &Folder, count: u32, sources: u32) -> PathBuf {
     let mut writer = Writer::create(&path, Format::Text).unwrap();
     for number in 0..count {
         let qname: Name = format!("q{number}.example").parse().unwrap();
-        let octets = MessageBuilder::query(number as u16, qname.as_ref(), Rtype::A).build();
+        let bytes = MessageBuilder::query(number as u16, qname.as_ref(), Rtype::A).build();
         let (source, destination) =
             (SocketAddr::from((source(number, sources), 4_711)), SocketAddr::from(([192, 0, 2, 1], 53)));
         let at_ns = 1_700_000_000_000_000_000 + 1_000_000 * u64::from(number);
         let transport = trace::Transport::Udp;
-        writer.write(&Message { at_ns, source, destination, transport, octets: &octets }).unwrap();
+        writer.write(&Message { at_ns, source, destination, transport, bytes: &bytes }).unwrap();
     }
     writer.finish().unwrap();
     path
@@ -61,7 +61,7 @@ fn number(message: &[u8]) -> u32 {
 
 /// Exit code, standard output and standard error.
 fn ended(output: &Output) -> (i32, String, String) {
-    let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
 }
 
@@ -97,7 +97,7 @@ fn a_trace_is_sent_once_and_sources_keep_to_their_agent() {
     let sharing = Sharing::new(names);
     let (mut seen, mut addresses) = (BTreeSet::new(), BTreeMap::new());
     for arrival in &arrivals {
-        let (number, IpAddr::V4(from)) = (number(&arrival.octets), arrival.from.ip()) else { panic!("{arrival:?}") };
+        let (number, IpAddr::V4(from)) = (number(&arrival.bytes), arrival.from.ip()) else { panic!("{arrival:?}") };
         assert!(seen.insert(number), "{number} came twice");
         // Agents number their sources apart: the address tells whose it is.
         let index = (u32::from(from) - u32::from(Ipv4Addr::new(127, 0, 0, 1))) % 2;
@@ -144,19 +144,19 @@ fn monitored(folder: &Path, page: &str) -> serde_json::Value {
     serde_json::from_str(text.split_once("\r\n\r\n").unwrap().1).unwrap()
 }
 
-/// What a NATS server has carried: messages in and out, octets in and out, and what JetStream was asked and holds.
+/// What a NATS server has carried: messages in and out, bytes in and out, and what JetStream was asked and holds.
 fn carried(folder: &Path) -> [u64; 6] {
     let (whole, stream) = (monitored(folder, "varz"), monitored(folder, "jsz"));
     let of = |page: &serde_json::Value, name: &str| page[name].as_u64().unwrap();
-    let [in_msgs, out_msgs, in_octets, out_octets] =
+    let [in_msgs, out_msgs, in_bytes, out_bytes] =
         ["in_msgs", "out_msgs", "in_bytes", "out_bytes"].map(|name| of(&whole, name));
-    [in_msgs, out_msgs, in_octets, out_octets, of(&stream["api"], "total"), of(&stream, "messages")]
+    [in_msgs, out_msgs, in_bytes, out_bytes, of(&stream["api"], "total"), of(&stream, "messages")]
 }
 
 /// Nothing is fetched and nothing acknowledged while queries go out, and agents begin together.
 #[test]
 fn while_a_run_goes_on_nats_carries_signs_of_life_alone() {
-    const SIGN_OCTETS_MAX: u64 = 512;
+    const SIGN_BYTES_MAX: u64 = 512;
     let folder = Folder::new("agents-quiet");
     let Some(server) = Nats::start(&here, "127.0.0.1", folder.path(), &["-m", "-1"]) else { return };
     let url = format!("nats://127.0.0.1:{}", server.port);
@@ -173,12 +173,12 @@ fn while_a_run_goes_on_nats_carries_signs_of_life_alone() {
     let after = carried(folder.path());
     let took = began.elapsed();
     assert!(arrived() < 4_000, "the run was over before it was looked at");
-    let [in_msgs, out_msgs, in_octets, out_octets, asked, _] = std::array::from_fn(|at| after[at] - before[at]);
+    let [in_msgs, out_msgs, in_bytes, out_bytes, asked, _] = std::array::from_fn(|at| after[at] - before[at]);
     // Each agent to the controller and the controller to each agent, twice a second.
     let signs_max = 4 * (took.as_millis() / BEAT_INTERVAL.as_millis() + 2) as u64;
-    println!("{in_msgs} messages in, {out_msgs} out, {in_octets} and {out_octets} octets in {took:?}");
+    println!("{in_msgs} messages in, {out_msgs} out, {in_bytes} and {out_bytes} bytes in {took:?}");
     assert!((1..=signs_max).contains(&in_msgs) && out_msgs <= signs_max, "{in_msgs} {out_msgs} of {signs_max}");
-    assert!(in_octets.max(out_octets) <= signs_max * SIGN_OCTETS_MAX, "{in_octets} {out_octets}");
+    assert!(in_bytes.max(out_bytes) <= signs_max * SIGN_BYTES_MAX, "{in_bytes} {out_bytes}");
     assert_eq!((asked, after[5]), (0, before[5]), "JetStream was asked for something");
     let status = until("the end", || controller.0.try_wait().unwrap());
     assert!(matches!(status.code(), Some(0 | 1)), "{status}");
@@ -232,7 +232,7 @@ fn a_load_is_divided_to_the_last_query() {
         ended(&catlab(&format!("{words} --dnsperf-text"), &url, 2, &out).stdout(full).output().unwrap());
     assert!(matches!(code, 0 | 1), "{text}{error}");
     // Of the file, too, each agent has every second one.
-    let arrived: BTreeSet<u32> = far.end().iter().map(|arrival| number(&arrival.octets)).collect();
+    let arrived: BTreeSet<u32> = far.end().iter().map(|arrival| number(&arrival.bytes)).collect();
     assert_eq!(arrived, (0..3_003).collect());
     let merged = Run::read(&out).unwrap();
     let own = own_runs(&out, &names);
@@ -390,8 +390,8 @@ fn a_file_that_is_larger_than_the_stream_arrives() {
     let Some(server) = Nats::start(&here, "127.0.0.1", folder.path(), &[]) else { return };
     let url = format!("nats://127.0.0.1:{}", server.port);
     let (from, into, run) = (folder.path().join("from"), folder.path().join("into"), "0123456789abcdef");
-    let octets: Vec<u8> = (0..(STREAM_OCTETS_MAX as u32 + (4 << 20)) / 4).flat_map(u32::to_be_bytes).collect();
-    std::fs::write(&from, &octets).unwrap();
+    let bytes: Vec<u8> = (0..(STREAM_BYTES_MAX as u32 + (4 << 20)) / 4).flat_map(u32::to_be_bytes).collect();
+    std::fs::write(&from, &bytes).unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (sent, taken) = runtime.block_on(async {
         let bus = Bus::connect(&Access::plain(&url)).await.unwrap();
@@ -403,11 +403,11 @@ fn a_file_that_is_larger_than_the_stream_arrives() {
             let began = Instant::now();
             let held = async || stream.get_stream(format!("catlab-{run}")).await.unwrap().cached_info().state.bytes;
             // Until there is no room for another piece.
-            while held().await < (STREAM_OCTETS_MAX - (128 << 10)) as u64 {
+            while held().await < (STREAM_BYTES_MAX - (128 << 10)) as u64 {
                 assert!(began.elapsed() < PATIENCE, "the stream does not fill");
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
-            bus.take_file(run, &subject, octets.len() as u64, &into, PATIENCE).await
+            bus.take_file(run, &subject, bytes.len() as u64, &into, PATIENCE).await
         };
         let both = tokio::join!(sending, taking);
         bus.delete_stream(run).await.unwrap();
@@ -415,7 +415,7 @@ fn a_file_that_is_larger_than_the_stream_arrives() {
     });
     sent.unwrap();
     taken.unwrap();
-    assert!(std::fs::read(&into).unwrap() == octets);
+    assert!(std::fs::read(&into).unwrap() == bytes);
 }
 
 /// A namespace in the middle, with one for each agent around it: all reach 10.77.255.1.

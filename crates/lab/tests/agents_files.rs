@@ -32,7 +32,7 @@ fn over_two(words: &str, url: &str, more: &[&str], out: &Path) -> (i32, String, 
     command.env_remove("CATLAB_ALLOW").args(words.split(' ')).args(["--quiet", "--nats", url, "--agents", "2"]);
     command.args(more).arg("--out").arg(out).env("TMPDIR", out.parent().unwrap()).stdin(Stdio::null());
     let output = command.output().unwrap();
-    let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
 }
 
@@ -99,18 +99,18 @@ fn the_clients_of_a_population_are_shared_out_and_each_asks_as_it_would_alone() 
     let arrivals = far.end();
     assert_eq!(arrivals.len() as u64, merged.total.sent);
     // Nobody asks what somebody else has asked: each agent takes every second line.
-    let asked: BTreeSet<String> = arrivals.iter().map(|arrival| first_name(&arrival.octets)).collect();
+    let asked: BTreeSet<String> = arrivals.iter().map(|arrival| first_name(&arrival.bytes)).collect();
     assert_eq!(asked.len(), arrivals.len());
 }
 
 const SECRET: &str = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=";
 
 /// Whether a message has a good signature of the key of these tests.
-fn is_signed(octets: &[u8]) -> bool {
+fn is_signed(bytes: &[u8]) -> bool {
     let now_s = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
     let secret = data_encoding::BASE64.decode(SECRET.as_bytes()).unwrap();
     let key = Arc::new(Key::new(Algorithm::Sha256, &secret, "key.test".parse().unwrap(), None, None).unwrap());
-    let mut message = domain::base::Message::from_octets(octets.to_vec()).unwrap();
+    let mut message = domain::base::Message::from_octets(bytes.to_vec()).unwrap();
     ServerTransaction::request(&key, &mut message, Time48::from_u64(now_s)).is_ok_and(|found| found.is_some())
 }
 
@@ -167,8 +167,8 @@ fn over_tls_updates_are_signed_with_a_key_that_stays_nowhere() {
     assert!(matches!(code, 0 | 1), "{text}{error}");
     let arrivals = far.end();
     assert_eq!(arrivals.len(), 400, "{text}{error}");
-    assert!(arrivals.iter().all(|arrival| is_signed(&arrival.octets)));
-    let different: BTreeSet<&[u8]> = arrivals.iter().map(|arrival| &arrival.octets[2..]).collect();
+    assert!(arrivals.iter().all(|arrival| is_signed(&arrival.bytes)));
+    let different: BTreeSet<&[u8]> = arrivals.iter().map(|arrival| &arrival.bytes[2..]).collect();
     assert_eq!(different.len(), 400, "no two agents send the same");
     let sent: Vec<u64> = own_runs(&out, &names).iter().map(|run| run.total.sent).collect();
     assert_eq!(sent, [200, 200]);

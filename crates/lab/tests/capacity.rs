@@ -51,7 +51,7 @@ fn search(server: SocketAddr, try_for: &str, more: &[&str]) -> Command {
 
 /// Exit code, standard output and standard error.
 fn ended(output: &Output) -> (i32, String, String) {
-    let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
 }
 

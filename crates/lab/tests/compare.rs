@@ -67,7 +67,7 @@ const FAULTS: &[(&str, Fault)] = &[
     ("one RR less in answer", |response| response.answer.pop_last().is_some()),
     ("other rdata in answer", |response| {
         response.answer.pop_first().is_some_and(|mut rr| {
-            rr.rdata.last_mut().into_iter().for_each(|octet| *octet ^= 1);
+            rr.rdata.last_mut().into_iter().for_each(|byte| *byte ^= 1);
             response.answer.insert(rr)
         })
     }),

@@ -32,7 +32,7 @@ fn own(folder: &Folder, arguments: &[&str]) -> Command {
 
 /// Exit code, standard output and standard error.
 fn ended(output: &Output) -> (i32, String, String) {
-    let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
 }
 
@@ -205,13 +205,13 @@ fn trace(folder: &Folder, count: u64, sources: u64) -> PathBuf {
     let mut writer = Writer::create(&path, Format::Text).unwrap();
     for number in 0..count {
         let qname: Name = format!("q{number}.example").parse().unwrap();
-        let octets = MessageBuilder::query(number as u16, qname.as_ref(), Rtype::A).build();
+        let bytes = MessageBuilder::query(number as u16, qname.as_ref(), Rtype::A).build();
         let source = number % sources;
         let transport = [Transport::Tcp, Transport::Udp, Transport::Doq][source as usize % 3];
         let source = Ipv4Addr::from(u32::from(Ipv4Addr::new(198, 18, 255, 0)) + source as u32);
         let (source, destination) = (SocketAddr::from((source, 4_711)), SocketAddr::from(([192, 0, 2, 1], 53)));
         let at_ns = 1_700_000_000_000_000_000 + 2_000_000 * number;
-        writer.write(&Message { at_ns, source, destination, transport, octets: &octets }).unwrap();
+        writer.write(&Message { at_ns, source, destination, transport, bytes: &bytes }).unwrap();
     }
     writer.finish().unwrap();
     path

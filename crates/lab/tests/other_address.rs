@@ -27,12 +27,12 @@ impl Crooked {
         let (address, stop) = (socket.local_addr().unwrap(), Arc::new(AtomicBool::new(false)));
         let is_over = Arc::clone(&stop);
         let serve = move || {
-            let (mut octets, mut number) = ([0; 512], 0);
+            let (mut bytes, mut number) = ([0; 512], 0);
             while !is_over.load(Ordering::Relaxed) {
-                let Ok((count, client)) = socket.recv_from(&mut octets) else { continue };
-                octets[2] |= 0x80;
+                let Ok((count, client)) = socket.recv_from(&mut bytes) else { continue };
+                bytes[2] |= 0x80;
                 let from = if number % nth == 0 { &elsewhere } else { &socket };
-                from.send_to(&octets[..count], client).unwrap();
+                from.send_to(&bytes[..count], client).unwrap();
                 number += 1;
             }
         };

@@ -153,10 +153,10 @@ fn over_udp_with_losses_late_second_and_truncated_answers() {
         assert!(name.starts_with('q') && name.ends_with(".example."), "{name}");
         assert!(matches!(text(row, "qtype").as_deref(), Some("A" | "AAAA")));
         assert_eq!((text(row, "transport").as_deref(), whole(row, "client")), (Some("udp"), None));
-        let octets = whole(row, "query_octets").unwrap();
-        // Header, three octets of length, "q" with its number and "example", type and class.
-        assert_eq!(octets as usize, 12 + name.len() + 1 + 4);
-        assert!(whole(row, "response_octets").is_none_or(|response| response == octets));
+        let bytes = whole(row, "query_bytes").unwrap();
+        // Header, three bytes of length, "q" with its number and "example", type and class.
+        assert_eq!(bytes as usize, 12 + name.len() + 1 + 4);
+        assert!(whole(row, "response_bytes").is_none_or(|response| response == bytes));
     }
     assert!(!folder.path().join("queries.parquet.part").exists());
 }

@@ -4,7 +4,7 @@ mod support;
 
 use lab::echo::{Echo, EchoPlan, Fault};
 use lab::engine::{Outcome, Pace, Plan, TlsPlan, Transport, run};
-use lab::limits::QUERY_OCTETS_MAX;
+use lab::limits::QUERY_BYTES_MAX;
 use lab::population::{Cast, Population, Ports, fit};
 use lab::report::{Recording, Run, page};
 use lab::trace::{Capture, DNS_PORT, Observed, Recorded, Transport as Seen, read_capture};
@@ -204,7 +204,7 @@ fn trace_of(population: &Population, seconds: u64) -> Vec<Observed> {
     let cast = Cast::new(population.clone(), &["192.0.2.1".parse().unwrap()], 3).unwrap();
     let mut crowd = cast.crowd(0, 1, Duration::from_secs(seconds));
     let endpoints = crowd.endpoints();
-    let mut out = vec![0; QUERY_OCTETS_MAX];
+    let mut out = vec![0; QUERY_BYTES_MAX];
     let mut trace = Vec::new();
     while let Some((at_ns, client)) = crowd.peek() {
         crowd.advance();
@@ -214,7 +214,7 @@ fn trace_of(population: &Population, seconds: u64) -> Vec<Observed> {
             at: Duration::from_nanos(at_ns),
             client: IpAddr::V4(Ipv4Addr::from_bits(0x0A00_0000 + client)),
             port: 1_024,
-            recorded: Recorded { transport, octets: out[..length].to_vec() },
+            recorded: Recorded { transport, bytes: out[..length].to_vec() },
         });
     }
     trace
@@ -239,13 +239,13 @@ fn shape(trace: &[Observed]) -> Shape {
     let mut names: BTreeMap<Vec<u8>, f64> = BTreeMap::new();
     let (mut a, mut tcp, mut edns) = (0.0, 0.0, 0.0);
     for observed in trace {
-        let octets = &observed.recorded.octets;
-        let Some(end) = octets.get(12..).and_then(|rest| rest.iter().position(|&octet| octet == 0)) else { continue };
+        let bytes = &observed.recorded.bytes;
+        let Some(end) = bytes.get(12..).and_then(|rest| rest.iter().position(|&byte| byte == 0)) else { continue };
         *clients.entry(observed.client).or_default() += 1.0;
-        *names.entry(octets[12..12 + end].to_ascii_lowercase()).or_default() += 1.0;
-        a += f64::from(octets.get(13 + end..15 + end) == Some(&[0, 1]));
+        *names.entry(bytes[12..12 + end].to_ascii_lowercase()).or_default() += 1.0;
+        a += f64::from(bytes.get(13 + end..15 + end) == Some(&[0, 1]));
         tcp += f64::from(observed.recorded.transport == Seen::Tcp);
-        edns += f64::from(octets[11] != 0);
+        edns += f64::from(bytes[11] != 0);
     }
     let top = |counts: Vec<f64>, share: f64, least: usize| {
         let mut counts = counts;
@@ -344,12 +344,12 @@ rate = { distribution = \"constant\", mean = 1.0 }
     let queries = trace_of(&Population::parse(text).unwrap(), 100);
     let response = |query: &Observed| {
         let mut response = query.clone();
-        let octets = &mut response.recorded.octets;
-        let exists = octets[13] == b'q' && octets[14..13 + usize::from(octets[12])].iter().all(u8::is_ascii_digit);
-        octets[2] |= 0x80;
-        octets[3] = if exists { 0 } else { 3 };
+        let bytes = &mut response.recorded.bytes;
+        let exists = bytes[13] == b'q' && bytes[14..13 + usize::from(bytes[12])].iter().all(u8::is_ascii_digit);
+        bytes[2] |= 0x80;
+        bytes[3] = if exists { 0 } else { 3 };
         // Some resolvers ask in upper case, and servers answer as they like.
-        octets[13] = octets[13].to_ascii_uppercase();
+        bytes[13] = bytes[13].to_ascii_uppercase();
         response
     };
     // One in ten was not captured.
@@ -367,7 +367,7 @@ fn a_resolvers_clients_are_fitted_with_their_nxdomain() {
     let Some(path) = support::data("captures/compactor-dns.pcap.xz") else { return };
     let capture = read_capture(&path, DNS_PORT).unwrap();
     assert_eq!((capture.queries.len(), capture.responses.len()), (999, 999));
-    let missing = capture.responses.iter().filter(|response| response.recorded.octets[3] & 0x0F == 3).count();
+    let missing = capture.responses.iter().filter(|response| response.recorded.bytes[3] & 0x0F == 3).count();
     let share = fit(&capture).unwrap().queries.unwrap().nxdomain_share;
     assert!(missing > 0 && (share - missing as f64 / 999.0).abs() < 0.002, "{share} {missing}");
     // Nobody asks there.
@@ -378,7 +378,7 @@ fn a_resolvers_clients_are_fitted_with_their_nxdomain() {
 fn a_trace_that_holds_nothing_is_said() {
     assert!(fit(&Capture::default()).unwrap_err().contains("no query"));
     let recorded =
-        Recorded { transport: Seen::Udp, octets: b"\0\0\x01\0\0\x01\0\0\0\0\0\0\x01a\0\0\x01\0\x01".to_vec() };
+        Recorded { transport: Seen::Udp, bytes: b"\0\0\x01\0\0\x01\0\0\0\0\0\0\x01a\0\0\x01\0\x01".to_vec() };
     let one = Observed { at: Duration::ZERO, client: Ipv4Addr::LOCALHOST.into(), port: 1, recorded };
     assert!(fit(&queries_only(vec![one])).unwrap_err().contains("same moment"));
 }

@@ -25,7 +25,7 @@ fn load(server: &str, more: &[&str]) -> Command {
 
 /// Exit code, standard output and standard error.
 fn ended(output: &Output) -> (i32, String, String) {
-    let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
 }
 
@@ -66,9 +66,9 @@ fn a_binary_file_that_is_cut_off_is_named_with_its_offset() {
 #[test]
 fn what_would_change_nothing_is_refused() {
     let folder = Folder::new("no-effect");
-    let file = |name: &str, octets: &[u8]| {
+    let file = |name: &str, bytes: &[u8]| {
         let path = folder.path().join(name);
-        std::fs::write(&path, octets).unwrap();
+        std::fs::write(&path, bytes).unwrap();
         path.to_string_lossy().into_owned()
     };
     let binary = file("queries.bin", b"\0\x1d\0\0\x01\0\0\x01\0\0\0\0\0\0\x03www\x07example\0\0\x01\0\x01");

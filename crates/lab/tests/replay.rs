@@ -1,4 +1,4 @@
-//! Traces that are sent again, judged where they arrive: each query once, with its octets, in order, its source kept
+//! Traces that are sent again, judged where they arrive: each query once, with its bytes, in order, its source kept
 //! apart from others.
 #[path = "support/far_end.rs"]
 mod far_end;
@@ -58,13 +58,13 @@ fn written(folder: &Folder, lines: &[Line]) -> PathBuf {
     let mut writer = Writer::create(&path, Format::Text).unwrap();
     let server = SocketAddr::from(([192, 0, 2, 53], 53));
     for (number, line) in lines.iter().enumerate() {
-        let mut octets = query(number as u64);
+        let mut bytes = query(number as u64);
         let Line { at_ns, source, transport } = *line;
         let at_ns = START_NS + at_ns;
-        writer.write(&Message { at_ns, source, destination: server, transport, octets: &octets }).unwrap();
+        writer.write(&Message { at_ns, source, destination: server, transport, bytes: &bytes }).unwrap();
         if number.is_multiple_of(7) {
-            octets[2] |= 0x80;
-            writer.write(&Message { at_ns, source: server, destination: source, transport, octets: &octets }).unwrap();
+            bytes[2] |= 0x80;
+            writer.write(&Message { at_ns, source: server, destination: source, transport, bytes: &bytes }).unwrap();
         }
     }
     writer.finish().unwrap();
@@ -132,14 +132,14 @@ fn measure(plan: &Plan) -> (Outcome, Summary) {
     (outcome, summary)
 }
 
-/// What arrived is what the trace says: each query once, octet for octet but for the ID, those of a source in order and
+/// What arrived is what the trace says: each query once, byte for byte but for the ID, those of a source in order and
 /// from one place, which is no other's. Gives the place of each source.
 fn judge(arrivals: &[Arrival], lines: &[Line]) -> BTreeMap<SocketAddr, SocketAddr> {
-    let mut numbers: Vec<u64> = arrivals.iter().map(|arrival| number(&arrival.octets)).collect();
+    let mut numbers: Vec<u64> = arrivals.iter().map(|arrival| number(&arrival.bytes)).collect();
     let mut places = BTreeMap::new();
     let mut last = BTreeMap::new();
     for (arrival, &number) in arrivals.iter().zip(&numbers) {
-        assert_eq!(arrival.octets[2..], query(number)[2..], "{number}");
+        assert_eq!(arrival.bytes[2..], query(number)[2..], "{number}");
         let source = lines[number as usize].source;
         let place = *places.entry(source).or_insert(arrival.from);
         assert_eq!(place, arrival.from, "{source}");
@@ -159,7 +159,7 @@ fn lines(network: [u8; 3]) -> Vec<Line> {
 }
 
 #[test]
-fn every_query_arrives_once_with_its_octets_from_a_place_of_its_source() {
+fn every_query_arrives_once_with_its_bytes_from_a_place_of_its_source() {
     let folder = Folder::new("replay-places");
     let lines = lines([10, 20, 30]);
     let path = written(&folder, &lines);
@@ -352,7 +352,7 @@ fn a_part_of_a_trace_is_sent_from_its_first_query_on() {
     let replay = replay(&path, selection, Manner::default(), &route(far_end.address, None));
     assert_eq!((replay.survey().queries, replay.duration()), (8, Duration::from_millis(700)));
     measure(&plan(replay, 1));
-    let numbers: Vec<u64> = far_end.end().iter().map(|arrival| number(&arrival.octets)).collect();
+    let numbers: Vec<u64> = far_end.end().iter().map(|arrival| number(&arrival.bytes)).collect();
     assert_eq!(numbers, (40..48).collect::<Vec<_>>());
 }
 
@@ -370,7 +370,7 @@ fn rules_change_messages_before_they_are_sent() {
     let (outcome, _) = measure(&plan(replay, 2));
     let arrivals = far_end.end();
     assert_eq!((outcome.total.answered, arrivals.len()), (90, 90));
-    let names: BTreeSet<&[u8]> = arrivals.iter().map(|arrival| &arrival.octets[12..]).collect();
+    let names: BTreeSet<&[u8]> = arrivals.iter().map(|arrival| &arrival.bytes[12..]).collect();
     assert!(names.len() == 90 && names.iter().all(|name| name[1] == b'u'), "{names:?}");
 }
 
@@ -416,23 +416,23 @@ fn real(file: &str, limit: Option<u64>, seconds: f64) -> Option<usize> {
     let (queries, sources) = (replay.survey().queries, replay.survey().source_count());
     let (outcome, summary) = measure(&plan(replay, 1));
     let arrivals = far_end.end();
-    // Of queries with the same octets the first one arrives first.
+    // Of queries with the same bytes the first one arrives first.
     let mut arrived = BTreeMap::<Vec<u8>, VecDeque<Instant>>::new();
     for arrival in &arrivals {
-        arrived.entry(arrival.octets[2..].to_vec()).or_default().push_back(arrival.at);
+        arrived.entry(arrival.bytes[2..].to_vec()).or_default().push_back(arrival.at);
     }
     let mut reader = trace::open(&path, &trace::Options::default()).unwrap();
     let mut recorded = Vec::new();
     while let Some(message) = reader.next().unwrap() {
         if !message.is_response() {
-            recorded.push((message.at_ns, message.octets[2..].to_vec()));
+            recorded.push((message.at_ns, message.bytes[2..].to_vec()));
         }
     }
     recorded.sort_by_key(|(at_ns, _)| *at_ns);
     recorded.truncate(queries as usize);
     let (first_ns, mut wrong, mut times) = (recorded[0].0, 0, Vec::new());
-    for (at_ns, octets) in recorded {
-        match arrived.get_mut(&octets).and_then(VecDeque::pop_front) {
+    for (at_ns, bytes) in recorded {
+        match arrived.get_mut(&bytes).and_then(VecDeque::pop_front) {
             Some(at) => times.push(((at_ns - first_ns) as f64 / 1e9 / speed, at)),
             None => wrong += 1,
         }

@@ -27,15 +27,15 @@ fn trace(folder: &Folder, count: u64) -> PathBuf {
     for number in 0..count {
         let qname: Name = format!("q{}.example", number % 700).parse().unwrap();
         let qtype = if number.is_multiple_of(3) { Rtype::AAAA } else { Rtype::A };
-        let mut octets = MessageBuilder::query(number as u16, qname.as_ref(), qtype).build();
+        let mut bytes = MessageBuilder::query(number as u16, qname.as_ref(), qtype).build();
         let source = SocketAddr::from((Ipv4Addr::new(10, 0, 0, (number * number % 30) as u8), 4_711));
         let destination = SocketAddr::from(([192, 0, 2, 1], 53));
         let (at_ns, transport) = (1_700_000_000_000_000_000 + 200_000 * number, trace::Transport::Udp);
-        writer.write(&Message { at_ns, source, destination, transport, octets: &octets }).unwrap();
+        writer.write(&Message { at_ns, source, destination, transport, bytes: &bytes }).unwrap();
         if number.is_multiple_of(4) {
-            octets[2] |= 0x80;
+            bytes[2] |= 0x80;
             let (source, destination) = (destination, source);
-            writer.write(&Message { at_ns, source, destination, transport, octets: &octets }).unwrap();
+            writer.write(&Message { at_ns, source, destination, transport, bytes: &bytes }).unwrap();
         }
     }
     writer.finish().unwrap();
@@ -59,7 +59,7 @@ fn arrived(folder: &Folder, path: &Path, more: &[&str]) -> Vec<(IpAddr, Vec<u8>)
     let far_end = FarEnd::start(Duration::ZERO);
     replay(folder, path, &[&["--server", &far_end.address.to_string()], more].concat());
     let arrivals = far_end.end().into_iter();
-    let mut arrived: Vec<_> = arrivals.map(|arrival| (arrival.from.ip(), arrival.octets[2..].to_vec())).collect();
+    let mut arrived: Vec<_> = arrivals.map(|arrival| (arrival.from.ip(), arrival.bytes[2..].to_vec())).collect();
     arrived.sort_unstable();
     arrived
 }

@@ -31,11 +31,11 @@ fn trace_every(folder: &Folder, count: u64, step_ns: u64) -> PathBuf {
     let mut writer = Writer::create(&path, Format::Capture).unwrap();
     for number in 0..count {
         let qname: Name = format!("q{number}.example").parse().unwrap();
-        let octets = MessageBuilder::query(number as u16, qname.as_ref(), Rtype::A).build();
+        let bytes = MessageBuilder::query(number as u16, qname.as_ref(), Rtype::A).build();
         let source = SocketAddr::from((Ipv4Addr::new(10, 0, 0, (number % 20) as u8), 4_711));
         let destination = SocketAddr::from(([192, 0, 2, 1], 53));
         let (at_ns, transport) = (1_700_000_000_000_000_000 + step_ns * number, trace::Transport::Udp);
-        writer.write(&Message { at_ns, source, destination, transport, octets: &octets }).unwrap();
+        writer.write(&Message { at_ns, source, destination, transport, bytes: &bytes }).unwrap();
     }
     writer.finish().unwrap();
     path
@@ -83,7 +83,7 @@ fn ran(folder: &Folder, trace: &Path, program: &str, more: &[&str]) -> Ran {
     let summary = std::fs::read(out.join("summary.json")).ok();
     let summary = summary.map_or(serde_json::Value::Null, |summary| serde_json::from_slice(&summary).unwrap());
     let _gone = std::fs::remove_dir_all(&out);
-    let mut arrived: Vec<_> = far_end.end().into_iter().map(|arrival| arrival.octets[2..].to_vec()).collect();
+    let mut arrived: Vec<_> = far_end.end().into_iter().map(|arrival| arrival.bytes[2..].to_vec()).collect();
     arrived.sort_unstable();
     Ran { code: output.status.code().unwrap_or(-1), text, summary, arrived }
 }
@@ -212,7 +212,7 @@ fn a_run_begins_before_its_program_has_ended_and_waits_for_no_block() {
 fn however_much_a_program_writes_memory_is_bounded() {
     let folder = Folder::new("live-large");
     let trace = trace(&folder, 20);
-    // The message in base 16, with 2,000 octets of EDNS padding (RFC 7830) behind each question.
+    // The message in base 16, with 2,000 bytes of EDNS padding (RFC 7830) behind each question.
     let many = "awk '!/^#/ { line = $0; for (n = 0; n < 5000; n++) print line }'";
     let padded = ["--add-option", "padding=2048"];
     // Nobody reads it.

@@ -25,11 +25,11 @@ fn trace(folder: &Folder, name: &str, count: u64, sources: u64) -> PathBuf {
     let mut writer = Writer::create(&path, format).unwrap();
     for number in 0..count {
         let qname: Name = format!("q{number}.example").parse().unwrap();
-        let octets = MessageBuilder::query(number as u16, qname.as_ref(), Rtype::A).build();
+        let bytes = MessageBuilder::query(number as u16, qname.as_ref(), Rtype::A).build();
         let source = Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 0, 0, 0)) + (number % sources) as u32);
         let (source, destination) = (SocketAddr::from((source, 4_711)), SocketAddr::from(([192, 0, 2, 1], 53)));
         let (at_ns, transport) = (1_700_000_000_000_000_000 + 1_000_000 * number, trace::Transport::Udp);
-        writer.write(&Message { at_ns, source, destination, transport, octets: &octets }).unwrap();
+        writer.write(&Message { at_ns, source, destination, transport, bytes: &bytes }).unwrap();
     }
     writer.finish().unwrap();
     path
@@ -43,7 +43,7 @@ fn replay(trace: &Path, server: &str, more: &[&str]) -> Command {
 
 /// Exit code, standard output and standard error.
 fn ended(output: &Output) -> (i32, String, String) {
-    let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
 }
 
@@ -139,9 +139,9 @@ fn what_cannot_be_is_refused_with_a_sentence() {
 fn a_damaged_trace_is_sent_as_far_as_it_goes() {
     let folder = Folder::new("replay-damaged");
     let whole = trace(&folder, "whole.pcap", 100, 5);
-    let octets = std::fs::read(&whole).unwrap();
+    let bytes = std::fs::read(&whole).unwrap();
     let cut = folder.path().join("cut.pcap");
-    std::fs::write(&cut, &octets[..octets.len() / 2]).unwrap();
+    std::fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
     let (echo, address) = echo();
     let out = folder.path().join("run");
     let output = replay(&cut, &address, &["--lag-limit", "10s", "--out"]).arg(&out).output().unwrap();
@@ -159,7 +159,7 @@ fn every_address_is_a_source_where_a_route_calls_it_local() {
     let server = SocketAddr::from(([192, 0, 2, 1], 53));
     for number in 0..400_u32 {
         let qname: Name = format!("q{number}.example").parse().unwrap();
-        let octets = MessageBuilder::query(0, qname.as_ref(), Rtype::A).build();
+        let bytes = MessageBuilder::query(0, qname.as_ref(), Rtype::A).build();
         let source: std::net::IpAddr = if number.is_multiple_of(2) {
             Ipv4Addr::from(0xCB00_7100 + number % 100).into()
         } else {
@@ -167,7 +167,7 @@ fn every_address_is_a_source_where_a_route_calls_it_local() {
         };
         let (source, transport) = (SocketAddr::new(source, 4_711), [trace::Transport::Udp, trace::Transport::Tcp]);
         let (at_ns, transport) = (2_000_000 * u64::from(number), transport[number as usize / 200]);
-        writer.write(&Message { at_ns, source, destination: server, transport, octets: &octets }).unwrap();
+        writer.write(&Message { at_ns, source, destination: server, transport, bytes: &bytes }).unwrap();
     }
     writer.finish().unwrap();
     let network = "ip link set lo up && ip route add local 203.0.113.0/24 dev lo && \
@@ -234,7 +234,7 @@ fn what_a_program_makes_of_a_trace_is_sent_and_its_failure_sends_nothing() {
     assert!(code == 2 && error.contains("--through true: it wrote no query"), "{code} {error}");
 }
 
-/// Octets of the longest packet that a replay sends of a trace of one source, as who captures it sees them.
+/// Bytes of the longest packet that a replay sends of a trace of one source, as who captures it sees them.
 fn longest_packet(trace: &Path, more: &[&str]) -> Option<usize> {
     let Ok(raw) = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::UDP)) else {
         println!("skipped: raw sockets are not allowed here");

@@ -64,7 +64,7 @@ fn shares_of_rcodes_are_those_of_the_file() {
     let Some(queries) = data("queries/root-queries-20011009-a.dnsperf.xz") else { return };
     let Some(zone) = data("zones/root-20170821.zone.xz") else { return };
     let folder = Folder::new("root-queries");
-    let recorded: Vec<Vec<u8>> = read_any(&queries).unwrap().into_iter().map(|query| query.octets).collect();
+    let recorded: Vec<Vec<u8>> = read_any(&queries).unwrap().into_iter().map(|query| query.bytes).collect();
     let zones = root_zone(&folder, &zone);
     let mut seen = Vec::new();
     for (index, kind) in [Kind::Catamaran, Kind::Nsd, Kind::Knot].into_iter().enumerate() {

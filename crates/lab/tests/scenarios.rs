@@ -1,4 +1,4 @@
-//! Replay scenarios: queries with the answers that they must get, and raw octets that a server must survive.
+//! Replay scenarios: queries with the answers that they must get, and raw bytes that a server must survive.
 
 mod support;
 
@@ -49,13 +49,13 @@ impl Expected {
 fn rr(line: &str) -> Expected {
     let mut words = line.split_whitespace().peekable();
     let owner: Name = words.next().unwrap().parse().unwrap();
-    let ttl = words.next_if(|word| word.bytes().all(|octet| octet.is_ascii_digit()));
+    let ttl = words.next_if(|word| word.bytes().all(|byte| byte.is_ascii_digit()));
     let _class = words.next_if(|word| *word == "IN");
     let rtype = scan_rtype(words.next().unwrap().as_bytes()).unwrap();
     let rdata = words.collect::<Vec<_>>().join(" ");
     let root: Name = ".".parse().unwrap();
     let rdata = scan_rdata_text(rtype, rdata.as_bytes(), Some(root.as_ref())).unwrap();
-    Expected { owner: owner.octets().to_ascii_lowercase(), ttl: ttl.map(|ttl| ttl.parse().unwrap()), rtype, rdata }
+    Expected { owner: owner.as_bytes().to_ascii_lowercase(), ttl: ttl.map(|ttl| ttl.parse().unwrap()), rtype, rdata }
 }
 
 /// Reads the steps of a scenario.
@@ -127,9 +127,9 @@ fn answers_of_rfc_1034_section_6() {
         let [query, answer] = pair else { panic!("a query without an answer") };
         assert!(query.is_query && !answer.is_query);
         let (qname, qtype) = query.question.as_ref().unwrap();
-        let octets = MessageBuilder::query(0, qname.as_ref(), *qtype).build();
+        let bytes = MessageBuilder::query(0, qname.as_ref(), *qtype).build();
         for transport in [Transport::Udp, Transport::Tcp] {
-            let asked = [Recorded { transport, octets: octets.clone() }];
+            let asked = [Recorded { transport, bytes: bytes.clone() }];
             let replies = ask_all(server.address, &asked, &AtomicUsize::new(0)).unwrap();
             let Got::Response(response) = &replies[0].got else { panic!("{qname} {qtype:?}: {:?}", replies[0].got) };
             assert!(is_allowed(response, answer), "{qname} {qtype:?} over {transport:?}: {response:#?}");
@@ -195,8 +195,8 @@ fn garbage_is_survived_counted_and_answered_as_peers_do() {
 
 fn is_alive(server: &Peer) -> bool {
     let root: Name = ".".parse().unwrap();
-    let octets = MessageBuilder::query(0, root.as_ref(), Rtype::SOA).build();
-    let asked = [Recorded { transport: Transport::Udp, octets }];
+    let bytes = MessageBuilder::query(0, root.as_ref(), Rtype::SOA).build();
+    let asked = [Recorded { transport: Transport::Udp, bytes }];
     let replies = ask_all(server.address, &asked, &AtomicUsize::new(0)).unwrap();
     replies[0].got.response().is_some_and(|response| response.rcode == Rcode::NOERROR && !response.answer.is_empty())
 }

@@ -44,40 +44,40 @@ fn info(file: &str) -> Value {
 
 /// An IPv4 packet without options in a record of a capture of such packets.
 fn record(identification: u16, place: u16, protocol: u8, client: u32, payload: &[u8]) -> Vec<u8> {
-    let octets = (20 + payload.len()) as u16;
+    let bytes = (20 + payload.len()) as u16;
     let mut packet = vec![0x45, 0];
-    for word in [octets, identification, place, u16::from_be_bytes([64, protocol]), 0] {
+    for word in [bytes, identification, place, u16::from_be_bytes([64, protocol]), 0] {
         packet.extend(word.to_be_bytes());
     }
     packet.extend((0x0A00_0000 | client).to_be_bytes());
     packet.extend([192, 0, 2, 53]);
     packet.extend(payload);
-    // Seconds, microseconds, octets in the file and of the packet.
+    // Seconds, microseconds, bytes in the file and of the packet.
     [[1, 0, packet.len() as u32, packet.len() as u32].map(u32::to_le_bytes).concat(), packet].concat()
 }
 
 /// A segment of TCP towards port 53.
-fn segment(sequence: u32, flags: u8, octets: usize) -> Vec<u8> {
-    let mut segment = vec![0; 20 + octets];
+fn segment(sequence: u32, flags: u8, bytes: usize) -> Vec<u8> {
+    let mut segment = vec![0; 20 + bytes];
     segment[..4].copy_from_slice(&[16, 0, 0, 53]);
     segment[4..8].copy_from_slice(&sequence.to_be_bytes());
     (segment[12], segment[13]) = (5 << 4, flags);
     segment
 }
 
-/// Gives it so many octets and more of what `next` makes, number after number; the most that it had in memory, in KiB,
+/// Gives it so many bytes and more of what `next` makes, number after number; the most that it had in memory, in KiB,
 /// and what it told.
-fn fed(arguments: &[&str], first: &[u8], octets: usize, mut next: impl FnMut(u32) -> Vec<u8>) -> (u64, String) {
+fn fed(arguments: &[&str], first: &[u8], bytes: usize, mut next: impl FnMut(u32) -> Vec<u8>) -> (u64, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_catlab"));
     command.arg("trace").args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let (mut sent, mut number) = (first.len(), 0);
     let mut goes_on = stdin.write_all(first).is_ok();
-    while goes_on && sent < octets {
-        let octets = next(number);
-        goes_on = stdin.write_all(&octets).is_ok();
-        (sent, number) = (sent + octets.len(), number + 1);
+    while goes_on && sent < bytes {
+        let bytes = next(number);
+        goes_on = stdin.write_all(&bytes).is_ok();
+        (sent, number) = (sent + bytes.len(), number + 1);
     }
     // All but what is in the pipe has been read.
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
@@ -92,7 +92,7 @@ fn fed(arguments: &[&str], first: &[u8], octets: usize, mut next: impl FnMut(u32
 /// Captures without an end in which something is always missing, and one line without an end: a gigabyte of each.
 #[test]
 fn a_hostile_trace_without_an_end_takes_a_bounded_memory() {
-    const OCTETS: usize = 1 << 30;
+    const BYTES: usize = 1 << 30;
     const MOST_KIB: u64 = 400 << 10;
     let head = [0xA1B2_C3D4, 0x0004_0002, 0, 0, 65_535, 101].map(u32::to_le_bytes).concat();
     // Each stream has one segment that comes too early.
@@ -100,17 +100,17 @@ fn a_hostile_trace_without_an_end_takes_a_bounded_memory() {
         let (begun, early) = (segment(0, 2, 0), segment(1_000, 0, 60_000));
         [record(0, 0, 6, number, &begun), record(0, 0, 6, number, &early)].concat()
     };
-    let (kib, text) = fed(&["info", "-"], &head, OCTETS, streams);
+    let (kib, text) = fed(&["info", "-"], &head, BYTES, streams);
     println!("streams: {kib} KiB");
     assert!((1..MOST_KIB).contains(&kib), "{kib} KiB: {text}");
     // 60 fragments of each packet overlap, and its last one never comes (RFC 791 3.2: place in words, more to come).
     let part = vec![0; 60_000];
     let fragments = |number: u32| record((number / 60) as u16, 1 << 13 | (number % 60) as u16, 17, 1, &part);
-    let (kib, text) = fed(&["info", "-"], &head, OCTETS, fragments);
+    let (kib, text) = fed(&["info", "-"], &head, BYTES, fragments);
     println!("fragments: {kib} KiB");
     assert!((1..MOST_KIB).contains(&kib), "{kib} KiB: {text}");
     let line = vec![b'x'; 1 << 20];
-    let (kib, text) = fed(&["info", "--format", "text", "-"], b"", OCTETS, |_| line.clone());
+    let (kib, text) = fed(&["info", "--format", "text", "-"], b"", BYTES, |_| line.clone());
     assert!(kib < MOST_KIB && text.contains("longer than 256 KiB"), "{kib} KiB: {text}");
 }
 
@@ -118,13 +118,13 @@ fn a_hostile_trace_without_an_end_takes_a_bounded_memory() {
 #[test]
 fn an_xz_file_of_any_size_takes_a_bounded_memory() {
     const MOST_KIB: u64 = 64 << 10;
-    const PACKED_OCTETS: usize = 560 << 10;
+    const PACKED_BYTES: usize = 560 << 10;
     let head = [0xA1B2_C3D4, 0x0004_0002, 0, 0, 65_535, 101].map(u32::to_le_bytes).concat();
     let mut xz = XzWriter::new(Vec::new(), XzOptions::with_preset(0)).unwrap();
     xz.write_all(&head).unwrap();
     let payload = [0; 4_000];
     let (mut packets, mut unpacked) = (0, 0);
-    let (kib, text) = fed(&["info", "-"], b"", PACKED_OCTETS, |_| {
+    let (kib, text) = fed(&["info", "-"], b"", PACKED_BYTES, |_| {
         while xz.inner().is_empty() {
             let packet = record(0, 0, 6, packets, &payload);
             xz.write_all(&packet).unwrap();
@@ -132,8 +132,8 @@ fn an_xz_file_of_any_size_takes_a_bounded_memory() {
         }
         std::mem::take(xz.inner_mut())
     });
-    println!("xz: {kib} KiB for {unpacked} octets unpacked: {text}");
-    assert!(unpacked > 1 << 30, "{unpacked} octets are too few to tell");
+    println!("xz: {kib} KiB for {unpacked} bytes unpacked: {text}");
+    assert!(unpacked > 1 << 30, "{unpacked} bytes are too few to tell");
     assert!((1..MOST_KIB).contains(&kib), "{kib} KiB: {text}");
     // It ends early, which is told after what was read.
     assert!(text.contains("packed and damaged"), "{text}");
@@ -162,7 +162,7 @@ fn a_synthetic_trace_is_the_same_in_every_format_and_from_any_time_on() {
         read(&out)
     };
     let (by_index, by_line) = (part(&all, "index.txt"), part(&text, "line.txt"));
-    assert!(by_index == by_line && by_index.windows(7).any(|octets| octets == b"n39000."));
+    assert!(by_index == by_line && by_index.windows(7).any(|bytes| bytes == b"n39000."));
     assert_eq!(info(&folder.file("index.txt"))["queries"], 2_000);
     // Both halves make the whole again.
     trace(&["cut", &all, "--until", "2.5", "--out", &folder.file("one.catrace")]);
@@ -176,8 +176,8 @@ fn of_a_binary_trace_without_its_end_all_is_there_and_that_is_said() {
     let folder = Folder::new("cut-off");
     let (whole, cut) = (folder.file("whole.catrace"), folder.file("cut.catrace"));
     trace(&["synth", "--interval", "1ms", "--count", "10000", "--out", &whole]);
-    let octets = std::fs::read(&whole).unwrap();
-    std::fs::write(&cut, &octets[..octets.len() - 20]).unwrap();
+    let bytes = std::fs::read(&whole).unwrap();
+    std::fs::write(&cut, &bytes[..bytes.len() - 20]).unwrap();
     let output = run(&["info", "--json", &cut]);
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
     let error = String::from_utf8(output.stderr).unwrap();
@@ -321,8 +321,8 @@ fn no_trace_is_written_over_one_that_is_read() {
         let error = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.code() == Some(2), "{arguments:?} {out}: {error}");
         assert!(error.contains("is the file that is read") && error.contains("rename"), "{arguments:?}: {error}");
-        for (file, octets) in &files {
-            assert!(std::fs::read(file).unwrap() == *octets, "{arguments:?} {out}: {file} is another");
+        for (file, bytes) in &files {
+            assert!(std::fs::read(file).unwrap() == *bytes, "{arguments:?} {out}: {file} is another");
         }
     };
     for out in [&day, &link, &twin] {

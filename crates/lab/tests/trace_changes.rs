@@ -146,7 +146,7 @@ fn what_cannot_be_carried_out_is_said() {
         (vec!["--speed", "0"], "the speed is more than 0"),
         (vec!["--clients", "100", "--client-prefix", "10.0.0.0/30"], "more than the prefix has"),
         (vec!["--name", "a..b"], "that gives no name"),
-        (vec!["--add-option", "cookie=00"], "a client cookie has 8 octets"),
+        (vec!["--add-option", "cookie=00"], "a client cookie has 8 bytes"),
         (vec!["--unique", "--name", "a.b"], "cannot be used with"),
     ] {
         let all: Vec<&str> = ["mutate", &input, "--out", &out].into_iter().chain(words.iter().copied()).collect();

@@ -186,7 +186,7 @@ fn garbage_wrong_ids_and_second_answers_are_told_apart_over_tcp() {
         let (outcome, _) = bench.measure();
         let total = &outcome.total;
         assert_eq!((total.answered, total.timed_out), (2_940, 60), "{transport}");
-        // Seven octets are no message; an ID with its upper bit changed was never sent.
+        // Seven bytes are no message; an ID with its upper bit changed was never sent.
         assert_eq!((total.stray, total.duplicate, total.mismatched), (60, 30, 0), "{transport}");
     }
 }

@@ -60,7 +60,7 @@ fn history_of_the_root_zone() {
     let (Some(base), Some(steps)) = (read("roothistory-base.zone.xz"), read("roothistory-diffs.patch.xz")) else {
         return println!("skipped: the history of the root zone is not there");
     };
-    let text = |octets: Vec<u8>| String::from_utf8(octets).unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     let history = History::read(&text(base), &text(steps)).unwrap();
     println!("{} records, {} steps", history.base.records.len(), history.steps.len());
     let folder = std::env::temp_dir().join(format!("catlab-history-{}", std::process::id()));

@@ -1,6 +1,6 @@
 //! A network namespace by name.
 
-use crate::limits::NAME_OCTETS_MAX;
+use crate::limits::NAME_BYTES_MAX;
 use crate::{ip, system};
 use std::io;
 use std::process::{Command, Stdio};
@@ -18,7 +18,7 @@ impl Namespace {
     /// # Errors
     /// The name is too long or taken, or this process may not.
     pub fn make(name: &str) -> io::Result<Self> {
-        if name.is_empty() || name.len() > NAME_OCTETS_MAX || name.contains(['/', ' ', '%']) {
+        if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains(['/', ' ', '%']) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{name:?} names no namespace")));
         }
         ip(&["netns", "add", name])?;
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn what_names_no_namespace_is_refused() {
-        for name in ["", "a/b", "sixteen-octets-x"] {
+        for name in ["", "a/b", "sixteen-bytes-x"] {
             assert_eq!(Namespace::make(name).unwrap_err().kind(), io::ErrorKind::InvalidInput, "{name}");
         }
     }
@@ -100,8 +100,8 @@ mod tests {
         assert!(UdpSocket::bind("198.51.100.1:0").is_err(), "no such address here");
         let near = made.inside(|| UdpSocket::bind("127.0.0.1:0")).unwrap();
         near.send_to(b"x", far.local_addr().unwrap()).unwrap();
-        let mut octets = [0; 8];
-        assert_eq!(far.recv(&mut octets).unwrap(), 1);
+        let mut bytes = [0; 8];
+        assert_eq!(far.recv(&mut bytes).unwrap(), 1);
         assert!(made.ip("link set nothing up").unwrap_err().to_string().contains("nothing"));
         drop(made);
         assert!(!std::path::Path::new("/var/run/netns").join(&name).exists());

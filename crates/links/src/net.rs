@@ -264,11 +264,11 @@ mod tests {
                 socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
             }
             near.send_to(b"up", far.local_addr().unwrap()).unwrap();
-            let mut octets = [0; 8];
-            let (_, from) = far.recv_from(&mut octets).unwrap();
+            let mut bytes = [0; 8];
+            let (_, from) = far.recv_from(&mut bytes).unwrap();
             assert_eq!(from, near.local_addr().unwrap());
             far.send_to(b"down", from).unwrap();
-            assert_eq!(near.recv(&mut octets).unwrap(), 4, "{source}");
+            assert_eq!(near.recv(&mut bytes).unwrap(), 4, "{source}");
         }
         assert!(!netem::is_there(&hub) || netem::shape(&clients, UP, "delay 1ms").is_ok());
     }

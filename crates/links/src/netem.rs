@@ -40,10 +40,10 @@ pub(crate) fn words(shape: &Shape) -> Result<String, String> {
         words += &format!(" loss {:.6}%", 100.0 * share);
     }
     let mut limit = HELD_PACKETS_MAX as u64;
-    if let Some(Rate { bits, queue_octets }) = shape.rate {
+    if let Some(Rate { bits, queue_bytes }) = shape.rate {
         // Its bound counts the packets that are delayed as well as those that wait.
         let delayed = bits / 8 * rtt.as_micros() as u64 / 2 / 1_000_000;
-        limit = limit.min((queue_octets + delayed) / MTU as u64 + 1);
+        limit = limit.min((queue_bytes + delayed) / MTU as u64 + 1);
         words += &format!(" rate {bits}bit");
     }
     Ok(format!("{words} limit {limit}"))
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn losses_and_rates_are_told_in_its_words() {
-        let rate = Some(Rate { bits: 8_000_000, queue_octets: 15_000 });
+        let rate = Some(Rate { bits: 8_000_000, queue_bytes: 15_000 });
         let lossy = Shape { loss: Loss { share: 0.01, burst: 1.0 }, rate, ..constant() };
         assert_eq!(words(&lossy).unwrap(), "delay 10000us loss 1.000000% rate 8000000bit limit 17");
         assert!(!is_exact(&lossy));

@@ -131,8 +131,8 @@ mod tests {
             let from: IpAddr = if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { any };
             let near = pair.near().inside(|| UdpSocket::bind((from, 0))).unwrap();
             near.send_to(b"up", address).unwrap();
-            let mut octets = [0; 8];
-            let (count, sender) = datagrams.recv_from(&mut octets).unwrap();
+            let mut bytes = [0; 8];
+            let (count, sender) = datagrams.recv_from(&mut bytes).unwrap();
             let own: IpAddr = if address.is_ipv4() { NEAR_V4.into() } else { NEAR_V6.into() };
             assert_eq!((count, sender.ip().to_canonical()), (2, own), "{address}");
             let asked = thread::scope(|scope| {
@@ -143,9 +143,9 @@ mod tests {
                 });
                 let connect = || {
                     let mut stream = TcpStream::connect(address)?;
-                    let mut octets = Vec::new();
-                    stream.read_to_end(&mut octets)?;
-                    assert_eq!(octets, b"down");
+                    let mut bytes = Vec::new();
+                    stream.read_to_end(&mut bytes)?;
+                    assert_eq!(bytes, b"down");
                     Ok(())
                 };
                 pair.near().inside(connect).unwrap();

@@ -1,7 +1,7 @@
 //! System calls that std has no name for.
 #![expect(unsafe_code, reason = "system calls; every block argues its safety")]
 
-use crate::limits::TAP_BUFFER_OCTETS;
+use crate::limits::TAP_BUFFER_BYTES;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
@@ -25,7 +25,7 @@ pub(crate) fn enter(name: &str) -> io::Result<()> {
 /// it goes with the file. Packets come as they are: no head before them, no work left to hardware.
 pub(crate) fn open_tun(name: &str) -> io::Result<File> {
     let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
-    // SAFETY: an ifreq is integers and octets, for which all zero octets are a value.
+    // SAFETY: an ifreq is integers and bytes, for which all zero bytes are a value.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
         *to = from as libc::c_char;
@@ -57,7 +57,7 @@ pub(crate) fn wait_readable_one(file: &File, at_most: Duration) {
 /// What a socket for packets told of one.
 pub(crate) struct Passed {
     /// How long it is.
-    pub(crate) octets: usize,
+    pub(crate) bytes: usize,
     /// IPv4 or IPv6.
     pub(crate) is_ip: bool,
     /// It leaves over loopback, so it will be told again when it arrives.
@@ -70,7 +70,7 @@ pub(crate) fn open_tap(interface: Option<&str>) -> io::Result<File> {
         None => 0,
         Some(name) => {
             let name = std::ffi::CString::new(name).map_err(|_| io::ErrorKind::InvalidInput)?;
-            // SAFETY: the name is live and ends with a zero octet.
+            // SAFETY: the name is live and ends with a zero byte.
             match unsafe { libc::if_nametoindex(name.as_ptr()) } {
                 0 => return Err(io::Error::last_os_error()),
                 index => index as libc::c_int,
@@ -86,7 +86,7 @@ pub(crate) fn open_tap(interface: Option<&str>) -> io::Result<File> {
     }
     // SAFETY: the descriptor was just opened, and nobody else has it.
     let socket = unsafe { File::from_raw_fd(fd) };
-    let buffer = TAP_BUFFER_OCTETS;
+    let buffer = TAP_BUFFER_BYTES;
     // SAFETY: it reads one integer, which is live. As much as the system grants: what is lost is counted.
     unsafe {
         libc::setsockopt(
@@ -98,7 +98,7 @@ pub(crate) fn open_tap(interface: Option<&str>) -> io::Result<File> {
         )
     };
     if index != 0 {
-        // SAFETY: a sockaddr_ll is integers and octets, for which all zero octets are a value.
+        // SAFETY: a sockaddr_ll is integers and bytes, for which all zero bytes are a value.
         let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
         (address.sll_family, address.sll_protocol, address.sll_ifindex) = (libc::AF_PACKET as u16, all, index);
         // SAFETY: it reads one sockaddr_ll, which is live.
@@ -112,17 +112,17 @@ pub(crate) fn open_tap(interface: Option<&str>) -> io::Result<File> {
 
 /// Reads the next packet, as far as there is room.
 pub(crate) fn read_tap(socket: &File, buffer: &mut [u8]) -> io::Result<Passed> {
-    // SAFETY: a sockaddr_ll is integers and octets, for which all zero octets are a value.
+    // SAFETY: a sockaddr_ll is integers and bytes, for which all zero bytes are a value.
     let mut from: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     let mut length = size_of_val(&from) as libc::socklen_t;
     let (fd, room) = (socket.as_raw_fd(), buffer.len());
     // SAFETY: buffer and address are live with their true lengths.
     let read =
         unsafe { libc::recvfrom(fd, buffer.as_mut_ptr().cast(), room, 0, (&raw mut from).cast(), &raw mut length) };
-    let octets = usize::try_from(read).map_err(|_| io::Error::last_os_error())?;
+    let bytes = usize::try_from(read).map_err(|_| io::Error::last_os_error())?;
     let protocol = i32::from(u16::from_be(from.sll_protocol));
     Ok(Passed {
-        octets,
+        bytes,
         is_ip: protocol == libc::ETH_P_IP || protocol == libc::ETH_P_IPV6,
         is_twice: from.sll_hatype == libc::ARPHRD_LOOPBACK && from.sll_pkttype == libc::PACKET_OUTGOING,
     })
@@ -133,7 +133,7 @@ pub(crate) fn lost_of_tap(socket: &File) -> io::Result<u32> {
     // Of `struct tpacket_stats`: all packets, and those that were dropped.
     let mut counts = [0_u32; 2];
     let mut length = size_of_val(&counts) as libc::socklen_t;
-    // SAFETY: it writes two integers, which are live, and how many octets these are.
+    // SAFETY: it writes two integers, which are live, and how many bytes these are.
     let result = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),

@@ -1,6 +1,6 @@
 //! What passes the interfaces of a machine, as IP packets.
 
-use crate::limits::TAP_PACKET_OCTETS_MAX;
+use crate::limits::TAP_PACKET_BYTES_MAX;
 use crate::system::{self, Passed};
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -18,8 +18,8 @@ pub struct Tap {
 pub struct Packet<'t> {
     /// When it was read here.
     pub at: SystemTime,
-    /// From the IP header on; cut if it is longer than [`TAP_PACKET_OCTETS_MAX`].
-    pub octets: &'t [u8],
+    /// From the IP header on; cut if it is longer than [`TAP_PACKET_BYTES_MAX`].
+    pub bytes: &'t [u8],
 }
 
 impl Tap {
@@ -33,7 +33,7 @@ impl Tap {
             None => error,
         };
         let socket = system::open_tap(interface).map_err(named)?;
-        Ok(Self { socket, buffer: vec![0; TAP_PACKET_OCTETS_MAX].into() })
+        Ok(Self { socket, buffer: vec![0; TAP_PACKET_BYTES_MAX].into() })
     }
 
     /// The next packet, if one comes within `at_most`. What is sent over loopback, and so is received too, is one
@@ -45,9 +45,9 @@ impl Tap {
         let until = std::time::Instant::now() + at_most;
         loop {
             match system::read_tap(&self.socket, &mut self.buffer) {
-                Ok(Passed { octets, is_ip: true, is_twice: false }) => {
-                    let octets = &self.buffer[..octets.min(self.buffer.len())];
-                    return Ok(Some(Packet { at: SystemTime::now(), octets }));
+                Ok(Passed { bytes, is_ip: true, is_twice: false }) => {
+                    let bytes = &self.buffer[..bytes.min(self.buffer.len())];
+                    return Ok(Some(Packet { at: SystemTime::now(), bytes }));
                 }
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -98,8 +98,8 @@ mod tests {
         }
         for number in 0..20_u8 {
             let packet = tap.next(Duration::from_secs(5)).unwrap().unwrap();
-            assert_eq!((packet.octets[0] >> 4, packet.octets.len()), (4, 20 + 8 + 4));
-            assert_eq!(packet.octets[28..], [number; 4]);
+            assert_eq!((packet.bytes[0] >> 4, packet.bytes.len()), (4, 20 + 8 + 4));
+            assert_eq!(packet.bytes[28..], [number; 4]);
         }
         assert!(tap.next(Duration::from_millis(50)).unwrap().is_none());
         assert_eq!(tap.lost().unwrap(), 0);

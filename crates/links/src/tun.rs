@@ -49,7 +49,7 @@ pub(crate) fn dropped_unread(namespace: &Namespace, name: &str) -> io::Result<u6
     Ok(dropped_in(&table, name).unwrap_or(0))
 }
 
-/// Of a row: eight numbers of what was received, then octets, packets, errors and drops of what was sent.
+/// Of a row: eight numbers of what was received, then bytes, packets, errors and drops of what was sent.
 fn dropped_in(table: &str, name: &str) -> Option<u64> {
     let row = table.lines().find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':'))?;
     row.split_whitespace().nth(8 + 3)?.parse().ok()

@@ -78,7 +78,7 @@ fn nothing_comes_sooner_than_asked_and_most_of_it_soon_after() {
 #[test]
 fn what_is_asked_of_loss_jitter_rate_and_many_clients_is_found() {
     let lossy = Shape { loss: Loss { share: 0.2, burst: 1.0 }, jitter: Duration::from_millis(4), ..shape(4) };
-    let slow = Shape { rate: Some(Rate { bits: 4_000_000, queue_octets: 30_000 }), ..shape(2) };
+    let slow = Shape { rate: Some(Rate { bits: 4_000_000, queue_bytes: 30_000 }), ..shape(2) };
     let rtt = Rtt::Lognormal { median: Duration::from_millis(10), sigma: 0.7 };
     let many = Shape { rtt, ..shape(0) };
     let plan = plan('b', vec![group("lossy", lossy), group("slow", slow), group("many", many)]);

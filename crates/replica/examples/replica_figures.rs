@@ -82,11 +82,11 @@ fn updating() -> f64 {
     });
     let mut spent = Duration::ZERO;
     for _ in 0..UPDATES / BATCH {
-        let octets: Vec<Vec<u8>> = entries.by_ref().take(BATCH as usize).collect();
+        let bytes: Vec<Vec<u8>> = entries.by_ref().take(BATCH as usize).collect();
         let start = Instant::now();
         let mut version = None;
-        for octets in &octets {
-            let Ok(Entry { body: Body::Update(UpdateEntry { change: Some(change), .. }), .. }) = Entry::decode(octets)
+        for bytes in &bytes {
+            let Ok(Entry { body: Body::Update(UpdateEntry { change: Some(change), .. }), .. }) = Entry::decode(bytes)
             else {
                 panic!("it was encoded just now")
             };
@@ -148,14 +148,14 @@ fn keys() {
 /// A leader decodes its own entries again when it applies them: what that costs an update of one record.
 fn decoding() {
     let entry = entry(Serial(1), Serial(2), record("h.a.", Rtype::A, &[192, 0, 2, 1]));
-    let octets = entry.encode();
-    assert_eq!(Entry::decode(&octets).as_ref(), Ok(&entry));
+    let bytes = entry.encode();
+    assert_eq!(Entry::decode(&bytes).as_ref(), Ok(&entry));
     let start = Instant::now();
     for _ in 0..DECODE_COUNT {
-        let _decoded = black_box(Entry::decode(black_box(&octets)));
+        let _decoded = black_box(Entry::decode(black_box(&bytes)));
     }
     let nanoseconds = start.elapsed().as_nanos() / u128::from(DECODE_COUNT);
-    println!("an update's entry of {} octets decoded: {nanoseconds} ns", octets.len());
+    println!("an update's entry of {} bytes decoded: {nanoseconds} ns", bytes.len());
 }
 
 /// What a leader put into the log for an update that adds a record.

@@ -29,7 +29,7 @@ fn main() {
     let (before, count) = (resident(), SESSION_COUNT_MAX as u64);
     insert(&mut repeats, &keys, 0..count, "filling");
     let bytes = resident() - before;
-    println!("{count} sessions: {} MB, {:.1} octets each", bytes / 1_000_000, bytes as f64 / count as f64);
+    println!("{count} sessions: {} MB, {:.1} bytes each", bytes / 1_000_000, bytes as f64 / count as f64);
     insert(&mut repeats, &keys, count..count + count / 4, "full, each evicts one");
     look_up(&repeats, &keys, count);
     checkpoint(&mut repeats, &keys, 2 * count);
@@ -118,7 +118,7 @@ fn preemptions() -> u64 {
     line.and_then(|count| count.trim().parse().ok()).expect("a number")
 }
 
-/// Octets of this process in memory.
+/// Bytes of this process in memory.
 fn resident() -> u64 {
     let statm = fs::read_to_string("/proc/self/statm").expect("Linux");
     let pages: u64 = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("a number of pages");
@@ -140,12 +140,12 @@ impl Directory {
             DiskOp::Create { file, zeroed_bytes } => {
                 fs::write(self.0.join(file), vec![0; zeroed_bytes as usize]).expect("room");
             }
-            DiskOp::Write { file, offset, octets } => {
+            DiskOp::Write { file, offset, data: bytes } => {
                 let file = OpenOptions::new().write(true).open(self.0.join(file)).expect("it was made");
-                file.write_all_at(&octets, offset).expect("room");
+                file.write_all_at(&bytes, offset).expect("room");
             }
             DiskOp::Zero { file, offset, bytes } => {
-                self.carry_out(DiskOp::Write { file, offset, octets: vec![0; bytes as usize] });
+                self.carry_out(DiskOp::Write { file, offset, data: vec![0; bytes as usize] });
             }
             DiskOp::Rename { from, to } => fs::rename(self.0.join(from), self.0.join(to)).expect("it was made"),
             DiskOp::Remove { file } => drop(fs::remove_file(self.0.join(file))),
@@ -172,8 +172,8 @@ impl DiskRead for Directory {
 
     fn read(&self, file: &str, offset: u64, len: usize) -> Result<Vec<u8>, DiskError> {
         let opened = File::open(self.0.join(file)).map_err(|error| failed(file, &error))?;
-        let mut octets = vec![0; len];
-        opened.read_exact_at(&mut octets, offset).map_err(|error| failed(file, &error))?;
-        Ok(octets)
+        let mut bytes = vec![0; len];
+        opened.read_exact_at(&mut bytes, offset).map_err(|error| failed(file, &error))?;
+        Ok(bytes)
     }
 }

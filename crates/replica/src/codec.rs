@@ -1,13 +1,13 @@
-//! Octets of entries, frames and checkpoints: big-endian integers, counted octets, names in wire form.
+//! Bytes of entries, frames and checkpoints: big-endian integers, counted bytes, names in wire form.
 //!
-//! A [`Decoder`] allocates nothing that the octets at hand do not back: a count is believed only as far as the
-//! octets that are left could hold that many items.
+//! A [`Decoder`] allocates nothing that the bytes at hand do not back: a count is believed only as far as the
+//! bytes that are left could hold that many items.
 
 use wire::name::{Name, NameRef};
 use wire::number::{Rtype, Serial};
 use zone::{Changeset, Record, RecordList, RecordRef, ZoneId};
 
-/// Octets that are not what they should be.
+/// Bytes that are not what they should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeError {
     /// They end too early.
@@ -27,7 +27,7 @@ pub enum DecodeError {
 /// Appends to a vector.
 #[derive(Debug, Default)]
 pub(crate) struct Encoder {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 impl Encoder {
@@ -36,45 +36,45 @@ impl Encoder {
     }
 
     pub(crate) fn finish(self) -> Vec<u8> {
-        self.octets
+        self.bytes
     }
 
     pub(crate) fn u8(&mut self, value: u8) {
-        self.octets.push(value);
+        self.bytes.push(value);
     }
 
     pub(crate) fn bool(&mut self, value: bool) {
-        self.octets.push(u8::from(value));
+        self.bytes.push(u8::from(value));
     }
 
     pub(crate) fn u16(&mut self, value: u16) {
-        self.octets.extend_from_slice(&value.to_be_bytes());
+        self.bytes.extend_from_slice(&value.to_be_bytes());
     }
 
     pub(crate) fn u32(&mut self, value: u32) {
-        self.octets.extend_from_slice(&value.to_be_bytes());
+        self.bytes.extend_from_slice(&value.to_be_bytes());
     }
 
     pub(crate) fn u64(&mut self, value: u64) {
-        self.octets.extend_from_slice(&value.to_be_bytes());
+        self.bytes.extend_from_slice(&value.to_be_bytes());
     }
 
     pub(crate) fn u128(&mut self, value: u128) {
-        self.octets.extend_from_slice(&value.to_be_bytes());
+        self.bytes.extend_from_slice(&value.to_be_bytes());
     }
 
-    pub(crate) fn fixed(&mut self, octets: &[u8]) {
-        self.octets.extend_from_slice(octets);
+    pub(crate) fn fixed(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
     }
 
-    /// A 32-bit count and that many octets.
-    pub(crate) fn octets(&mut self, octets: &[u8]) {
-        self.count(octets.len());
-        self.octets.extend_from_slice(octets);
+    /// A 32-bit count and that many bytes.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        self.count(bytes.len());
+        self.bytes.extend_from_slice(bytes);
     }
 
     pub(crate) fn text(&mut self, text: &str) {
-        self.octets(text.as_bytes());
+        self.bytes(text.as_bytes());
     }
 
     pub(crate) fn count(&mut self, count: usize) {
@@ -82,7 +82,7 @@ impl Encoder {
     }
 
     pub(crate) fn name(&mut self, name: &Name) {
-        self.fixed(name.octets());
+        self.fixed(name.as_bytes());
     }
 
     pub(crate) fn zone_id(&mut self, zone: &ZoneId) {
@@ -94,7 +94,7 @@ impl Encoder {
         self.name(&record.owner);
         self.u16(record.rtype.0);
         self.u32(record.ttl);
-        self.u16(u16::try_from(record.rdata.len()).expect("rdata has at most 65,535 octets"));
+        self.u16(u16::try_from(record.rdata.len()).expect("rdata has at most 65,535 bytes"));
         self.fixed(&record.rdata);
     }
 
@@ -109,7 +109,7 @@ impl Encoder {
     pub(crate) fn record_list(&mut self, records: &RecordList) {
         self.count(records.len());
         // A list holds its records as they are here.
-        self.fixed(records.octets());
+        self.fixed(records.as_bytes());
     }
 
     pub(crate) fn changeset(&mut self, changeset: &Changeset) {
@@ -122,20 +122,20 @@ impl Encoder {
 }
 
 /// Smallest record: root owner, type, TTL, length of rdata.
-const RECORD_OCTETS_MIN: usize = 1 + 2 + 4 + 2;
+const RECORD_BYTES_MIN: usize = 1 + 2 + 4 + 2;
 
-/// Takes from the front of octets.
+/// Takes from the front of bytes.
 #[derive(Debug)]
 pub(crate) struct Decoder<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Decoder<'a> {
-    pub(crate) const fn new(octets: &'a [u8]) -> Self {
-        Self { rest: octets }
+    pub(crate) const fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
     }
 
-    /// The octets that nobody took yet.
+    /// The bytes that nobody took yet.
     pub(crate) const fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -146,19 +146,19 @@ impl<'a> Decoder<'a> {
     }
 
     pub(crate) fn fixed(&mut self, len: usize) -> Result<&'a [u8], DecodeError> {
-        let (octets, rest) = self.rest.split_at_checked(len).ok_or(DecodeError::Short)?;
+        let (bytes, rest) = self.rest.split_at_checked(len).ok_or(DecodeError::Short)?;
         self.rest = rest;
-        Ok(octets)
+        Ok(bytes)
     }
 
     pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
-        let (octets, rest) = self.rest.split_first_chunk().ok_or(DecodeError::Short)?;
+        let (bytes, rest) = self.rest.split_first_chunk().ok_or(DecodeError::Short)?;
         self.rest = rest;
-        Ok(*octets)
+        Ok(*bytes)
     }
 
     pub(crate) fn u8(&mut self) -> Result<u8, DecodeError> {
-        self.array::<1>().map(|[octet]| octet)
+        self.array::<1>().map(|[byte]| byte)
     }
 
     pub(crate) fn bool(&mut self) -> Result<bool, DecodeError> {
@@ -185,8 +185,8 @@ impl<'a> Decoder<'a> {
         self.array().map(u128::from_be_bytes)
     }
 
-    /// Counted octets, at most `max` of them.
-    pub(crate) fn octets(&mut self, max: usize) -> Result<&'a [u8], DecodeError> {
+    /// Counted bytes, at most `max` of them.
+    pub(crate) fn bytes(&mut self, max: usize) -> Result<&'a [u8], DecodeError> {
         let len = self.u32()? as usize;
         if len > max {
             return Err(DecodeError::TooLarge);
@@ -195,17 +195,17 @@ impl<'a> Decoder<'a> {
     }
 
     pub(crate) fn text(&mut self, max: usize) -> Result<String, DecodeError> {
-        let octets = self.octets(max)?;
-        String::from_utf8(octets.to_vec()).map_err(|_| DecodeError::Unknown)
+        let bytes = self.bytes(max)?;
+        String::from_utf8(bytes.to_vec()).map_err(|_| DecodeError::Unknown)
     }
 
-    /// A count of items of at least `item_octets_min` octets each, at most `max`.
-    pub(crate) fn count(&mut self, max: usize, item_octets_min: usize) -> Result<usize, DecodeError> {
+    /// A count of items of at least `item_bytes_min` bytes each, at most `max`.
+    pub(crate) fn count(&mut self, max: usize, item_bytes_min: usize) -> Result<usize, DecodeError> {
         let count = self.u32()? as usize;
         if count > max {
             return Err(DecodeError::TooLarge);
         }
-        if count.saturating_mul(item_octets_min) > self.rest.len() { Err(DecodeError::Short) } else { Ok(count) }
+        if count.saturating_mul(item_bytes_min) > self.rest.len() { Err(DecodeError::Short) } else { Ok(count) }
     }
 
     pub(crate) fn name(&mut self) -> Result<Name, DecodeError> {
@@ -222,7 +222,7 @@ impl<'a> Decoder<'a> {
         let view = self.u16()?;
         let apex = self.name()?;
         // Two spellings of one apex would be two encodings of one state.
-        if apex.octets().iter().any(u8::is_ascii_uppercase) {
+        if apex.as_bytes().iter().any(u8::is_ascii_uppercase) {
             return Err(DecodeError::Name);
         }
         Ok(ZoneId { view, apex })
@@ -241,7 +241,7 @@ impl<'a> Decoder<'a> {
     }
 
     pub(crate) fn record_list(&mut self) -> Result<RecordList, DecodeError> {
-        let count = self.count(usize::MAX, RECORD_OCTETS_MIN)?;
+        let count = self.count(usize::MAX, RECORD_BYTES_MIN)?;
         let mut records = RecordList::with_capacity(count, self.rest.len());
         for _ in 0..count {
             records.push(self.record_ref()?);
@@ -250,7 +250,7 @@ impl<'a> Decoder<'a> {
     }
 
     pub(crate) fn records(&mut self) -> Result<Vec<Record>, DecodeError> {
-        let count = self.count(usize::MAX, RECORD_OCTETS_MIN)?;
+        let count = self.count(usize::MAX, RECORD_BYTES_MIN)?;
         let mut records = Vec::with_capacity(count);
         for _ in 0..count {
             records.push(self.record()?);

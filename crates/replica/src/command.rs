@@ -6,7 +6,7 @@ use crate::entry::{
     encode_options_change, encode_policy, options_change_level,
 };
 use crate::io::{AdminError, KeyAlgorithm, NodeId, OptionsChange, Transport};
-use crate::limits::{ADDRESS_OCTETS_MAX, ENTRY_OCTETS_MAX, SECRET_OCTETS_MAX, UPDATE_OCTETS_MAX};
+use crate::limits::{ADDRESS_BYTES_MAX, ENTRY_BYTES_MAX, SECRET_BYTES_MAX, UPDATE_BYTES_MAX};
 use crate::policy::{External, Policy, Revision};
 use crate::secrets::Sealed;
 use crate::update::SecretId;
@@ -161,11 +161,11 @@ impl Command {
                         update.external.encode(out);
                     }
                 }
-                out.octets(&update.message);
+                out.bytes(&update.message);
             }
             Self::Propose(body) => {
                 out.u8(2);
-                out.octets(&body.encode(0, 0));
+                out.bytes(&body.encode(0, 0));
             }
             Self::Settings(change) => {
                 out.u8(3);
@@ -229,9 +229,9 @@ impl Command {
                     12 => Some(External::decode(from)?).filter(|said| !said.is_empty()).ok_or(DecodeError::Unknown)?,
                     _ => External::default(),
                 },
-                message: from.octets(UPDATE_OCTETS_MAX)?.to_vec(),
+                message: from.bytes(UPDATE_BYTES_MAX)?.to_vec(),
             }),
-            2 => match Entry::decode(from.octets(ENTRY_OCTETS_MAX)?)? {
+            2 => match Entry::decode(from.bytes(ENTRY_BYTES_MAX)?)? {
                 Entry { group: 0, time_ms: 0, body } => Self::Propose(body),
                 _ => return Err(DecodeError::Unknown),
             },
@@ -243,7 +243,7 @@ impl Command {
                 }
                 Self::NodeAdd {
                     node: present.then_some(number),
-                    address: from.text(ADDRESS_OCTETS_MAX)?,
+                    address: from.text(ADDRESS_BYTES_MAX)?,
                     token: if from.bool()? { Some(from.array()?) } else { None },
                 }
             }
@@ -254,7 +254,7 @@ impl Command {
             14 => Self::KeyRoll {
                 name: from.name()?,
                 algorithm: decode_algorithm(from)?,
-                secret: Sealed::decode(from, SECRET_OCTETS_MAX)?,
+                secret: Sealed::decode(from, SECRET_BYTES_MAX)?,
             },
             15 => {
                 let ((zone, policy), expected) = (decode_policy(from)?, Revision(from.u64()?));

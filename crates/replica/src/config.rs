@@ -2,7 +2,7 @@
 
 use crate::io::{Doubt, NodeId};
 use crate::limits::{
-    HISTORY_COUNT_MAX, HISTORY_OCTETS_MAX, HISTORY_TOTAL_OCTETS_MAX, SESSION_COUNT_MAX, START_BEHIND_AFTER_MS,
+    HISTORY_BYTES_MAX, HISTORY_COUNT_MAX, HISTORY_TOTAL_BYTES_MAX, SESSION_COUNT_MAX, START_BEHIND_AFTER_MS,
     START_STALE_AFTER_MS,
 };
 use crate::log::LogConfig;
@@ -36,10 +36,10 @@ pub struct ReplicaConfig {
     pub session_count_max: usize,
     /// Differences that one zone keeps.
     pub history_count_max: usize,
-    /// Octets of differences that one zone keeps.
-    pub history_octets_max: usize,
-    /// Octets of differences that all zones keep.
-    pub history_total_octets_max: usize,
+    /// Bytes of differences that one zone keeps.
+    pub history_bytes_max: usize,
+    /// Bytes of differences that all zones keep.
+    pub history_total_bytes_max: usize,
     /// Updates up to this index were audited: at the start those behind it are told of that the log still has.
     pub audit_after: u64,
     /// Milliseconds after the start from which a replica that hears no leader answers, marked stale.
@@ -56,7 +56,7 @@ pub struct ReplicaConfig {
     /// started.
     pub key_growth_bytes_max: u64,
     /// For tests, in builds with debug assertions alone: applying an update panics when it adds a record with these
-    /// octets in the name of its owner.
+    /// bytes in the name of its owner.
     pub panics_at: Option<Vec<u8>>,
 }
 
@@ -76,8 +76,8 @@ impl ReplicaConfig {
             store: StoreConfig::default(),
             session_count_max: SESSION_COUNT_MAX,
             history_count_max: HISTORY_COUNT_MAX,
-            history_octets_max: HISTORY_OCTETS_MAX,
-            history_total_octets_max: HISTORY_TOTAL_OCTETS_MAX,
+            history_bytes_max: HISTORY_BYTES_MAX,
+            history_total_bytes_max: HISTORY_TOTAL_BYTES_MAX,
             audit_after: u64::MAX,
             start_stale_after_ms: START_STALE_AFTER_MS,
             start_behind_after_ms: START_BEHIND_AFTER_MS,

@@ -17,22 +17,22 @@ use core::fmt;
 /// One operation on one file; the operations of a [`DiskJob`] are executed in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DiskOp {
-    /// Leaves a file of that name which holds exactly `zeroed_bytes` zero octets, whatever it held before: written,
+    /// Leaves a file of that name which holds exactly `zeroed_bytes` zero bytes, whatever it held before: written,
     /// not only reserved, so that later writes change no metadata of the file system.
     Create {
         /// Name of the file.
         file: String,
-        /// Number of zero octets to write.
+        /// Number of zero bytes to write.
         zeroed_bytes: u64,
     },
-    /// Writes octets at an offset; writing past the end extends the file.
+    /// Writes bytes at an offset; writing past the end extends the file.
     Write {
         /// Name of the file, which exists.
         file: String,
-        /// Where the octets go, from the start of the file.
+        /// Where the bytes go, from the start of the file.
         offset: u64,
         /// What to write.
-        octets: Vec<u8>,
+        data: Vec<u8>,
     },
     /// Writes zeros at an offset, as many as a file may have: they are not kept in memory.
     Zero {
@@ -40,7 +40,7 @@ pub enum DiskOp {
         file: String,
         /// Where the zeros go, from the start of the file.
         offset: u64,
-        /// Number of zero octets to write.
+        /// Number of zero bytes to write.
         bytes: u64,
     },
     /// Makes all that was written to the file before durable (fdatasync or fsync, size included).
@@ -84,16 +84,16 @@ pub struct DiskJob {
     pub ops: Vec<DiskOp>,
 }
 
-/// A read that the shell answers later with the octets (fewer than asked for only where the file ends).
+/// A read that the shell answers later with the bytes (fewer than asked for only where the file ends).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadFile {
-    /// Comes back with the octets.
+    /// Comes back with the bytes.
     pub ticket: u64,
     /// Name of the file.
     pub file: String,
     /// Where to read from.
     pub offset: u64,
-    /// Number of octets.
+    /// Number of bytes.
     pub len: usize,
 }
 
@@ -127,13 +127,13 @@ impl std::error::Error for DiskError {}
 
 /// Reads at start, when nothing else runs yet and waiting harms nobody.
 pub trait DiskRead {
-    /// All files with their sizes in octets, in any order.
+    /// All files with their sizes in bytes, in any order.
     ///
     /// # Errors
     /// [`DiskError::Failed`] when the directory cannot be listed.
     fn list(&self) -> Result<Vec<(String, u64)>, DiskError>;
 
-    /// Up to `len` octets from `offset`; fewer where the file ends, none beyond it.
+    /// Up to `len` bytes from `offset`; fewer where the file ends, none beyond it.
     ///
     /// # Errors
     /// [`DiskError`] when the file is not there or cannot be read.

@@ -57,7 +57,7 @@ pub struct Now {
 pub enum Input {
     /// [`TICK_MS`] have passed.
     Tick,
-    /// Octets from a peer whose certificate says that it is `from`.
+    /// Bytes from a peer whose certificate says that it is `from`.
     Peer {
         /// Who sent it.
         from: NodeId,
@@ -112,8 +112,8 @@ pub enum Input {
     FileRead {
         /// The ticket of the read.
         ticket: u64,
-        /// The octets; fewer than asked for only where the file ends.
-        octets: Vec<u8>,
+        /// The bytes; fewer than asked for only where the file ends.
+        bytes: Vec<u8>,
     },
     /// A client's UPDATE, authenticated.
     Update(UpdateRequest),
@@ -152,7 +152,7 @@ pub enum Input {
 /// How a message came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// A datagram: silence makes the client repeat its octets.
+    /// A datagram: silence makes the client repeat its bytes.
     Udp,
     /// A stream: silence is a closed connection.
     Tcp,

@@ -1,4 +1,4 @@
-//! One member of a cluster, without I/O: time, octets from peers and results of the disk come in as inputs.
+//! One member of a cluster, without I/O: time, bytes from peers and results of the disk come in as inputs.
 #![forbid(unsafe_code)]
 
 // Planted bugs for tests. Releases have none.
@@ -14,7 +14,7 @@ pub mod io;
 
 // Who may write what.
 pub mod policy;
-// An UPDATE from octets to the change it makes.
+// An UPDATE from bytes to the change it makes.
 pub mod update;
 // What members say to each other.
 pub mod peer;
@@ -55,8 +55,8 @@ mod succession;
 mod transfer;
 mod trust;
 
+mod bytes;
 mod codec;
-mod octets;
 mod secrets;
 
 // A disk for tests and the simulator.

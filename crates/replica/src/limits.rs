@@ -1,19 +1,19 @@
 //! Every bound of this crate, by name (units last).
 
 /// Bytes of one encoded entry; a change that would be larger is refused at evaluation.
-pub const ENTRY_OCTETS_MAX: usize = 6 << 20;
+pub const ENTRY_BYTES_MAX: usize = 6 << 20;
 /// Bytes of entries in one append message that is sent, unless one entry alone has more.
-pub const MESSAGE_OCTETS: usize = 1 << 20;
+pub const MESSAGE_BYTES: usize = 1 << 20;
 /// Bytes of one peer frame: an append message that is full but for its last entry, and its envelope.
-pub const FRAME_OCTETS_MAX: usize = MESSAGE_OCTETS + ENTRY_OCTETS_MAX + (1 << 20);
+pub const FRAME_BYTES_MAX: usize = MESSAGE_BYTES + ENTRY_BYTES_MAX + (1 << 20);
 /// Bytes of the manifest in a snapshot message.
-pub const SNAPSHOT_DATA_OCTETS_MAX: usize = 1 << 20;
+pub const SNAPSHOT_DATA_BYTES_MAX: usize = 1 << 20;
 /// Entries of one append message.
 pub const MESSAGE_ENTRIES_MAX: usize = 65_536;
 /// Bytes of a `context` of a raft message.
-pub const MESSAGE_CONTEXT_OCTETS_MAX: usize = 64;
+pub const MESSAGE_CONTEXT_BYTES_MAX: usize = 64;
 /// Bytes of the context of a raft entry (membership changes).
-pub const ENTRY_CONTEXT_OCTETS_MAX: usize = 512;
+pub const ENTRY_CONTEXT_BYTES_MAX: usize = 512;
 /// Terms and indexes that a peer may name; nobody gets there by counting.
 pub const RAFT_NUMBER_MAX: u64 = 1 << 62;
 /// Members in one configuration, learners included.
@@ -39,9 +39,9 @@ pub const EARLY_VOTERS_MAX: usize = 3;
 /// Entries that a learner may lag behind and still become a voter.
 pub const LEARNER_LAG_MAX: u64 = 100;
 /// Bytes of a member's address.
-pub const ADDRESS_OCTETS_MAX: usize = 255;
+pub const ADDRESS_BYTES_MAX: usize = 255;
 /// Bytes of a TSIG secret.
-pub const SECRET_OCTETS_MAX: usize = 512;
+pub const SECRET_BYTES_MAX: usize = 512;
 /// TSIG keys.
 pub const KEYS_MAX: usize = 100_000;
 /// Grants of all keys.
@@ -51,9 +51,9 @@ pub const PINS_PER_MEMBER_MAX: usize = 2;
 /// Authorities whose certificates are accepted: the one that issues, and one that comes or goes.
 pub const AUTHORITIES_MAX: usize = 2;
 /// Bytes of an authority's certificate.
-pub const CERTIFICATE_OCTETS_MAX: usize = 8 << 10;
+pub const CERTIFICATE_BYTES_MAX: usize = 8 << 10;
 /// Bytes of an authority's private key.
-pub const AUTHORITY_KEY_OCTETS_MAX: usize = 4 << 10;
+pub const AUTHORITY_KEY_BYTES_MAX: usize = 4 << 10;
 /// Owners and types that the audit record of one update names.
 pub const AUDIT_NAMES_MAX: usize = 8;
 /// Bytes of the names of those owners.
@@ -69,7 +69,7 @@ pub const ZONES_MAX: usize = 10_000_000;
 /// Serials of removed zones that are remembered, so that a zone added again does not go back.
 pub const RETIRED_ZONES_MAX: usize = 100_000;
 /// Bytes of an UPDATE message.
-pub const UPDATE_OCTETS_MAX: usize = 65_535;
+pub const UPDATE_BYTES_MAX: usize = 65_535;
 
 /// Repeats that are remembered (`session_count_max`): 300 s at 20,000 updates a second, longer than a client repeats
 /// one (290 s). They take 290 MB (`docs/internals/decisions/0019`).
@@ -87,9 +87,9 @@ pub const SESSION_FLOORS_MAX: usize = 100_000;
 /// Differences that one zone keeps for IXFR.
 pub const HISTORY_COUNT_MAX: usize = 1_000;
 /// Bytes of differences that one zone keeps for IXFR.
-pub const HISTORY_OCTETS_MAX: usize = 1 << 20;
+pub const HISTORY_BYTES_MAX: usize = 1 << 20;
 /// Bytes of differences that all zones together keep for IXFR; the oldest go first.
-pub const HISTORY_TOTAL_OCTETS_MAX: usize = 256 << 20;
+pub const HISTORY_TOTAL_BYTES_MAX: usize = 256 << 20;
 /// State hashes of past indexes that are kept for comparison.
 pub const HASH_RING_MAX: usize = 8_192;
 /// The hash at every multiple of this index is kept longer, so that far-lagging members can be compared too.
@@ -100,9 +100,9 @@ pub const SPARSE_HASHES_MAX: usize = 1_024;
 /// Records of one owner that two versions of a zone are compared by one with the other; more go through a table.
 pub const SIDE_BY_SIDE_MAX: usize = 16;
 /// Bytes of records in one import chunk.
-pub const IMPORT_CHUNK_OCTETS_MAX: usize = 256 << 10;
+pub const IMPORT_CHUNK_BYTES_MAX: usize = 256 << 10;
 /// Bytes of records in an import chunk that this version makes: a piece of long work.
-pub const IMPORT_CHUNK_OCTETS: usize = 64 << 10;
+pub const IMPORT_CHUNK_BYTES: usize = 64 << 10;
 /// Chunks of one import.
 pub const IMPORT_CHUNKS_MAX: u32 = 1 << 20;
 /// Chunks of one import that are proposed and not applied, so that updates interleave.
@@ -119,7 +119,7 @@ pub const IMPORT_IDLE_MS: u64 = 2 * ADMIN_WAIT_MS + ADMIN_WAIT_MS / 10;
 /// proposal to its application these are 200,000 a second.
 pub const PROPOSALS_IN_FLIGHT_MAX: usize = 4_096;
 /// Bytes of their entries, below what raft takes before it drops proposals, by more than an entry.
-pub const PROPOSALS_IN_FLIGHT_OCTETS_MAX: usize = 32 << 20;
+pub const PROPOSALS_IN_FLIGHT_BYTES_MAX: usize = 32 << 20;
 /// Bytes that they have copied in the memory of zones: versions that are not applied keep what each of them copied. As
 /// many small updates as may be in flight take half of it.
 pub const COPIED_IN_FLIGHT_BYTES_MAX: u64 = 32 << 20;
@@ -144,7 +144,7 @@ pub const DISK_REPORT_MS: u64 = 500;
 /// How long such a report is valid.
 pub const DISK_FRESH_MS: u64 = 4 * DISK_REPORT_MS;
 /// Number of bytes of a join token's digest in the token's id.
-pub const TOKEN_ID_OCTETS: usize = 6;
+pub const TOKEN_ID_BYTES: usize = 6;
 /// Interval between a member's reports of its clock.
 pub const CLOCK_REPORT_MS: u64 = 1_000;
 /// How long such a report is valid.
@@ -163,9 +163,9 @@ pub const PROPOSAL_BATCH_MAX: usize = 1_024;
 /// Requests that wait at the leader for their evaluation.
 pub const EVALUATION_QUEUE_MAX: usize = 16_384;
 /// Bytes of those among them that are large.
-pub const LARGE_COMMANDS_OCTETS_MAX: usize = 64 << 20;
+pub const LARGE_COMMANDS_BYTES_MAX: usize = 64 << 20;
 /// Bytes of an update that still is a small one: some tens of records.
-pub const SMALL_UPDATE_OCTETS_MAX: usize = 4 << 10;
+pub const SMALL_UPDATE_BYTES_MAX: usize = 4 << 10;
 /// Updates of own clients that wait for their outcome.
 pub const UPDATES_WAITING_MAX: usize = 65_536;
 /// Clients that wait for one and the same update; a client repeats its bytes a few times.

@@ -7,8 +7,8 @@ use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use std::collections::BTreeMap;
 use zeroize::Zeroizing;
 
-/// Octets that sealing adds.
-const TAG_OCTETS: usize = 16;
+/// Bytes that sealing adds.
+const TAG_BYTES: usize = 16;
 
 /// A secret that only a member can read.
 #[derive(Clone, PartialEq, Eq)]
@@ -18,12 +18,12 @@ pub struct Sealed {
     /// The nonce, random, from outside.
     pub nonce: [u8; 12],
     /// Ciphertext and tag.
-    pub octets: Vec<u8>,
+    pub bytes: Vec<u8>,
 }
 
 impl fmt::Debug for Sealed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Sealed(data key {}, {} octets)", self.data_key_number, self.octets.len())
+        write!(f, "Sealed(data key {}, {} bytes)", self.data_key_number, self.bytes.len())
     }
 }
 
@@ -31,15 +31,15 @@ impl Sealed {
     pub(crate) fn encode(&self, out: &mut Encoder) {
         out.u32(self.data_key_number);
         out.fixed(&self.nonce);
-        out.octets(&self.octets);
+        out.bytes(&self.bytes);
     }
 
-    /// Reads what [`Sealed::encode`] wrote; `plain_octets_max` bounds the secret.
-    pub(crate) fn decode(from: &mut Decoder<'_>, plain_octets_max: usize) -> Result<Self, DecodeError> {
+    /// Reads what [`Sealed::encode`] wrote; `plain_bytes_max` bounds the secret.
+    pub(crate) fn decode(from: &mut Decoder<'_>, plain_bytes_max: usize) -> Result<Self, DecodeError> {
         Ok(Self {
             data_key_number: from.u32()?,
             nonce: from.array()?,
-            octets: from.octets(plain_octets_max + TAG_OCTETS)?.to_vec(),
+            bytes: from.bytes(plain_bytes_max + TAG_BYTES)?.to_vec(),
         })
     }
 }
@@ -57,22 +57,22 @@ impl fmt::Debug for DataKey {
 }
 
 impl DataKey {
-    /// Takes the octets of one key and its number in the order of rotations.
+    /// Takes the bytes of one key and its number in the order of rotations.
     ///
     /// # Panics
-    /// Never: 32 octets are what the algorithm takes.
+    /// Never: 32 bytes are what the algorithm takes.
     #[must_use]
-    pub fn new(number: u32, octets: &[u8; 32]) -> Self {
-        Self { keys: BTreeMap::new() }.with(number, octets)
+    pub fn new(number: u32, bytes: &[u8; 32]) -> Self {
+        Self { keys: BTreeMap::new() }.with(number, bytes)
     }
 
     /// And another one.
     ///
     /// # Panics
-    /// Never: 32 octets are what the algorithm takes.
+    /// Never: 32 bytes are what the algorithm takes.
     #[must_use]
-    pub fn with(mut self, number: u32, octets: &[u8; 32]) -> Self {
-        let key = UnboundKey::new(&CHACHA20_POLY1305, octets).expect("32 octets are a key of this algorithm");
+    pub fn with(mut self, number: u32, bytes: &[u8; 32]) -> Self {
+        let key = UnboundKey::new(&CHACHA20_POLY1305, bytes).expect("32 bytes are a key of this algorithm");
         self.keys.insert(number, LessSafeKey::new(key));
         self
     }
@@ -99,12 +99,12 @@ impl DataKey {
     /// Never: only messages of 256 GiB and more cannot be sealed.
     #[must_use]
     pub fn seal_under(&self, number: u32, nonce: [u8; 12], context: &[u8], secret: &[u8]) -> Option<Sealed> {
-        let mut octets = secret.to_vec();
+        let mut bytes = secret.to_vec();
         self.keys
             .get(&number)?
-            .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(context), &mut octets)
+            .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(context), &mut bytes)
             .expect("secrets are short");
-        Some(Sealed { data_key_number: number, nonce, octets })
+        Some(Sealed { data_key_number: number, nonce, bytes })
     }
 
     /// Opens what [`DataKey::seal`] made, into memory that is overwritten when it is dropped; `None` under another key,
@@ -113,11 +113,11 @@ impl DataKey {
     pub fn open(&self, sealed: &Sealed, context: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         let key = self.keys.get(&sealed.data_key_number)?;
         // In one block from the beginning to the end: a copy would stay in memory.
-        let mut octets = Zeroizing::new(sealed.octets.clone());
+        let mut bytes = Zeroizing::new(sealed.bytes.clone());
         let nonce = Nonce::assume_unique_for_key(sealed.nonce);
-        let length = key.open_in_place(nonce, Aad::from(context), &mut octets).ok()?.len();
-        octets.truncate(length);
-        Some(octets)
+        let length = key.open_in_place(nonce, Aad::from(context), &mut bytes).ok()?.len();
+        bytes.truncate(length);
+        Some(bytes)
     }
 }
 
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(DataKey::new(1, &[8; 32]).open(&sealed, b"tsig a."), None);
         assert_eq!(DataKey::new(2, &[7; 32]).open(&sealed, b"tsig a."), None);
         let mut altered = sealed.clone();
-        altered.octets[0] ^= 1;
+        altered.bytes[0] ^= 1;
         assert_eq!(key.open(&altered, b"tsig a."), None);
         let both = DataKey::new(1, &[7; 32]).with(2, &[6; 32]);
         assert_eq!((both.newest(), both.open(&sealed, b"tsig a.").unwrap().as_slice()), (2, &b"secret"[..]));

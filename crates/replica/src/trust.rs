@@ -1,7 +1,7 @@
 //! What a replica tells its shell about the authorities and certificates that members know each other by.
 
 use crate::io::{Member, NodeId, Standing};
-use crate::limits::TOKEN_ID_OCTETS;
+use crate::limits::TOKEN_ID_BYTES;
 use crate::replica::Replica;
 use crate::state::authority_context;
 use core::fmt;
@@ -59,7 +59,7 @@ pub struct JoinTokenStatus {
 /// The id of a join token: the first bytes of its digest. A token is 32 random bytes, so the digest does not reveal it.
 #[must_use]
 pub fn token_id(digest: &[u8; 32]) -> String {
-    digest[..TOKEN_ID_OCTETS].iter().map(|byte| format!("{byte:02x}")).collect()
+    digest[..TOKEN_ID_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// One authority.

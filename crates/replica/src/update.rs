@@ -1,7 +1,7 @@
-//! An UPDATE (RFC 2136) on its way from octets to the change it makes. Pure functions: the time comes in.
+//! An UPDATE (RFC 2136) on its way from bytes to the change it makes. Pure functions: the time comes in.
 //!
 //! ```text
-//!   octets --> authenticate (who) --> prescan (form) --> evaluate (outcome on one version of the zone) --> sign
+//!   bytes --> authenticate (who) --> prescan (form) --> evaluate (outcome on one version of the zone) --> sign
 //! ```
 //!
 //! `authenticate` and `sign` serve QUERY and AXFR too.
@@ -14,7 +14,7 @@ mod keys;
 mod mac;
 mod name_table;
 mod secret_hmac;
-pub use authenticate::{Authenticated, TsigReject, authenticate, authenticate_octets};
+pub use authenticate::{Authenticated, TsigReject, authenticate, authenticate_bytes};
 pub use keys::{KeyError, KeyTable, SecretId, TsigKey};
 pub use name_table::NameTable;
 

@@ -28,7 +28,7 @@ const TOGETHER_MAX: u64 = 300;
 const TOGETHER: u64 = 64;
 
 thread_local! {
-    /// Allocations, and octets of them.
+    /// Allocations, and bytes of them.
     static COUNT: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
     static IS_ON: Cell<bool> = const { Cell::new(false) };
 }
@@ -40,8 +40,8 @@ struct Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if IS_ON.get() {
-            let (count, octets) = COUNT.get();
-            COUNT.set((count + 1, octets + layout.size() as u64));
+            let (count, bytes) = COUNT.get();
+            COUNT.set((count + 1, bytes + layout.size() as u64));
         }
         // SAFETY: the caller keeps to the contract of `alloc`.
         unsafe { System.alloc(layout) }
@@ -108,10 +108,10 @@ impl Cluster {
 
     fn prepare(&mut self) {
         let zone = ZoneId { view: 0, apex: name("example.test.") };
-        let mut soa = [name("ns.invalid.").octets(), name("root.invalid.").octets()].concat();
+        let mut soa = [name("ns.invalid.").as_bytes(), name("root.invalid.").as_bytes()].concat();
         [1u32, 3_600, 600, 86_400, 300].iter().for_each(|number| soa.extend_from_slice(&number.to_be_bytes()));
         let record = |rtype, rdata: &[u8]| Record { owner: zone.apex.clone(), rtype, ttl: 300, rdata: rdata.into() };
-        let records = vec![record(Rtype::SOA, &soa), record(Rtype::NS, name("ns.invalid.").octets())];
+        let records = vec![record(Rtype::SOA, &soa), record(Rtype::NS, name("ns.invalid.").as_bytes())];
         let contents = Contents::new(&zone, records).unwrap();
         let (key, algorithm, secret) = (name("key."), KeyAlgorithm::HmacSha256, SECRET.to_vec());
         for command in [
@@ -177,8 +177,8 @@ impl Cluster {
                 self.handle(at, Input::Persisted { queue, ticket });
             }
             Output::ReadFile(read) => {
-                let octets = self.members[at].1.read(&read.file, read.offset, read.len).unwrap();
-                self.handle(at, Input::FileRead { ticket: read.ticket, octets });
+                let bytes = self.members[at].1.read(&read.file, read.offset, read.len).unwrap();
+                self.handle(at, Input::FileRead { ticket: read.ticket, bytes });
             }
             Output::UpdateDone { verdict, .. } => self.verdicts.push(verdict),
             Output::AdminDone { result, .. } => {
@@ -218,7 +218,7 @@ impl Cluster {
         }
     }
 
-    /// Allocations and octets an update, of `count` that come together at one member.
+    /// Allocations and bytes an update, of `count` that come together at one member.
     fn measure(&mut self, at: usize, count: u64) -> (u64, u64) {
         let requests: Vec<_> = (0..count).map(|_| self.request(at)).collect();
         self.verdicts.clear();
@@ -227,9 +227,9 @@ impl Cluster {
             self.handle(at, Input::Update(request));
         }
         self.settle();
-        let (allocations, octets) = COUNT.get();
+        let (allocations, bytes) = COUNT.get();
         assert_eq!(self.verdicts, vec![Verdict::Answer(Rcode::NOERROR); count as usize]);
-        (allocations / count, octets / count)
+        (allocations / count, bytes / count)
     }
 }
 
@@ -250,7 +250,7 @@ fn an_update_allocates_no_more_than_a_bounded_number_of_times() {
     for at in [leader, follower] {
         let (alone, together) = (runs(&mut cluster, at, 1), runs(&mut cluster, at, TOGETHER));
         let through = if at == leader { "the leader" } else { "a follower" };
-        println!("allocations and octets an update through {through}: alone {alone:?}, together {together:?}");
+        println!("allocations and bytes an update through {through}: alone {alone:?}, together {together:?}");
         assert!(alone.0 > 0 && together.0 > 0, "the counter counts");
         assert!(alone.0 <= ALONE_MAX, "an update that comes alone allocates {} times", alone.0);
         assert!(together.0 <= TOGETHER_MAX, "one of {TOGETHER} that come together allocates {} times", together.0);

@@ -166,7 +166,7 @@ impl Handler {
         let sign = |record: Record| {
             let mut buffer = response(request, Rcode::NOERROR, &[record]);
             let len = buffer.len();
-            buffer.resize(len + sequence.reserve_octets(), 0);
+            buffer.resize(len + sequence.reserve_bytes(), 0);
             let len = sequence.sign(&mut buffer, len, self.now_s()).unwrap();
             buffer.truncate(len);
             self.spoil(&mut buffer);
@@ -177,7 +177,7 @@ impl Handler {
 
     fn sign(&self, signer: &Signer, mut buffer: Vec<u8>) -> Vec<u8> {
         let len = buffer.len();
-        buffer.resize(len + signer.reserve_octets(), 0);
+        buffer.resize(len + signer.reserve_bytes(), 0);
         let len = signer.sign(&mut buffer, len, self.now_s()).unwrap();
         buffer.truncate(len);
         self.spoil(&mut buffer);
@@ -186,7 +186,7 @@ impl Handler {
 
     fn spoil(&self, message: &mut [u8]) {
         if self.spoil.load(Ordering::Relaxed) {
-            // The last octet of the MAC: behind it stand Original ID, Error and Other Len.
+            // The last byte of the MAC: behind it stand Original ID, Error and Other Len.
             let at = message.len() - 7;
             message[at] ^= 1;
         }
@@ -195,19 +195,19 @@ impl Handler {
 
 fn response(request: &Request<'_>, rcode: Rcode, answer: &[Record]) -> Vec<u8> {
     let question_end = request.question.as_ref().unwrap().end();
-    let mut octets = request.octets[..question_end].to_vec();
-    octets[2] |= 0x84;
-    octets[3] = rcode.0 as u8;
-    octets[4..12].copy_from_slice(&[0, 1, 0, answer.len() as u8, 0, 0, 0, 0]);
+    let mut bytes = request.bytes[..question_end].to_vec();
+    bytes[2] |= 0x84;
+    bytes[3] = rcode.0 as u8;
+    bytes[4..12].copy_from_slice(&[0, 1, 0, answer.len() as u8, 0, 0, 0, 0]);
     for Record { owner, rtype, ttl, rdata } in answer {
-        octets.extend(owner.octets());
-        octets.extend(rtype.0.to_be_bytes());
-        octets.extend(1u16.to_be_bytes());
-        octets.extend(ttl.to_be_bytes());
-        octets.extend((rdata.len() as u16).to_be_bytes());
-        octets.extend(rdata);
+        bytes.extend(owner.as_bytes());
+        bytes.extend(rtype.0.to_be_bytes());
+        bytes.extend(1u16.to_be_bytes());
+        bytes.extend(ttl.to_be_bytes());
+        bytes.extend((rdata.len() as u16).to_be_bytes());
+        bytes.extend(rdata);
     }
-    octets
+    bytes
 }
 
 /// Whether a tool complains about what it got; a MAC in base64 may hold any word, so only the beginnings of lines

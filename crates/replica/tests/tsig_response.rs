@@ -36,15 +36,15 @@ fn response(algorithm: KeyAlgorithm, secret: &[u8], request: &[u8], rcode: Rcode
 }
 
 fn sign(signer: &Signer, request: &[u8], rcode: Rcode, now_s: u64) -> Vec<u8> {
-    let zone_section = 12..12 + name("example.test").octets().len() + 4;
+    let zone_section = 12..12 + name("example.test").as_bytes().len() + 4;
     let mut buffer = request[..zone_section.end].to_vec();
     buffer[2] |= 0x80;
     buffer[3] |= rcode.0 as u8;
     buffer[4..12].copy_from_slice(&[0, 1, 0, 0, 0, 0, 0, 0]);
     let len = buffer.len();
-    buffer.resize(len + signer.reserve_octets(), 0);
+    buffer.resize(len + signer.reserve_bytes(), 0);
     let signed = signer.sign(&mut buffer, len, now_s).unwrap();
-    assert_eq!(signed - len, signer.octet_count());
+    assert_eq!(signed - len, signer.byte_count());
     buffer.truncate(signed);
     buffer
 }
@@ -68,20 +68,20 @@ fn every_flipped_bit_of_a_response_is_found() {
     let request = request(&key, 7, NOW);
     let good = response(KeyAlgorithm::HmacSha256, SECRET, &request, Rcode::NOERROR, NOW);
     // Names of keys and algorithms are the same in either case (RFC 8945 4.3.3): that bit of a letter is no change.
-    let key_name = 12 + name("example.test").octets().len() + 4;
-    let algorithm = key_name + name("key.test").octets().len() + 10;
+    let key_name = 12 + name("example.test").as_bytes().len() + 4;
+    let algorithm = key_name + name("key.test").as_bytes().len() + 10;
     let names = [
-        key_name..key_name + name("key.test").octets().len(),
-        algorithm..algorithm + KeyAlgorithm::HmacSha256.name_octets().len(),
+        key_name..key_name + name("key.test").as_bytes().len(),
+        algorithm..algorithm + KeyAlgorithm::HmacSha256.name_bytes().len(),
     ];
     for bit in 0..good.len() * 8 {
         let mut bad = good.clone();
         bad[bit / 8] ^= 1 << (bit % 8);
         let is_case = bad.eq_ignore_ascii_case(&good) && names.iter().any(|name| name.contains(&(bit / 8)));
-        assert_eq!(key.verify(&request, &bad, NOW).is_ok(), is_case, "octet {} bit {}", bit / 8, bit % 8);
+        assert_eq!(key.verify(&request, &bad, NOW).is_ok(), is_case, "byte {} bit {}", bit / 8, bit % 8);
     }
     for len in 0..good.len() {
-        assert!(key.verify(&request, &good[..len], NOW).is_err(), "{len} octets");
+        assert!(key.verify(&request, &good[..len], NOW).is_err(), "{len} bytes");
     }
 }
 
@@ -104,11 +104,10 @@ fn old_responses_and_those_without_a_mac_are_not_believed() {
     assert!(key.verify(&request, &good, NOW + 300).is_ok());
     assert_eq!(key.verify(&request, &good, NOW + 301), Err(Unverified::BadTime));
 
-    let stranger =
-        response(KeyAlgorithm::HmacSha256, b"another secret of thirty octets", &request, Rcode::NOTAUTH, NOW);
+    let stranger = response(KeyAlgorithm::HmacSha256, b"another secret of thirty bytes", &request, Rcode::NOTAUTH, NOW);
     assert_eq!(key.verify(&request, &stranger, NOW), Err(Unverified::Error(Rcode::BADSIG)));
 
-    let mut unsigned = request[..12 + name("example.test").octets().len() + 4].to_vec();
+    let mut unsigned = request[..12 + name("example.test").as_bytes().len() + 4].to_vec();
     unsigned[2] |= 0x80;
     unsigned[4..12].copy_from_slice(&[0, 1, 0, 0, 0, 0, 0, 0]);
     assert_eq!(key.verify(&request, &unsigned, NOW), Err(Unverified::Unsigned));

@@ -153,10 +153,10 @@ impl Script {
         for line in &self.case {
             builder = build(builder, &line.iter().map(String::as_str).collect::<Vec<_>>(), apex);
         }
-        let octets = builder.finish();
-        let evaluated = match parse_request(&octets) {
+        let bytes = builder.finish();
+        let evaluated = match parse_request(&bytes) {
             Parsed::Request(request) => match prescan(&request) {
-                Ok(parsed) => match self.evaluate(&parsed, octets.len()) {
+                Ok(parsed) => match self.evaluate(&parsed, bytes.len()) {
                     Ok(evaluated) => evaluated,
                     Err(denied) => return format!("=> REFUSED, {denied}\n"),
                 },
@@ -169,7 +169,7 @@ impl Script {
     }
 
     /// As the leader does it; `Err` says what the rules deny.
-    fn evaluate(&self, parsed: &Update, octets: usize) -> Result<Evaluated, String> {
+    fn evaluate(&self, parsed: &Update, bytes: usize) -> Result<Evaluated, String> {
         let Some((key, text)) = &self.rules else {
             return Ok(evaluate(&self.zone, parsed, self.policy.0, self.policy.1));
         };
@@ -177,7 +177,7 @@ impl Script {
         let rules =
             Rules { apex: self.zone.apex.as_ref(), zone: Some(&policy), all_zones: None, grant: UpdateGrant::None };
         let judge = rules.judge(Requestor { key: key.as_ref(), source: [0; 4].into(), is_connected: false });
-        let permit = judge.permit(parsed, octets, Some(&self.zone)).map_err(|denied| denied.to_string())?;
+        let permit = judge.permit(parsed, bytes, Some(&self.zone)).map_err(|denied| denied.to_string())?;
         Ok(evaluate_within(&permit, &self.zone, parsed, self.policy.0, self.policy.1))
     }
 

@@ -40,8 +40,8 @@ fn zone(records: Vec<Record>) -> TestZone {
 }
 
 fn run(zone: &impl ZoneRead, builder: UpdateBuilder) -> Evaluated {
-    let octets = builder.finish();
-    let Parsed::Request(request) = parse_request(&octets) else { panic!("no request") };
+    let bytes = builder.finish();
+    let Parsed::Request(request) = parse_request(&bytes) else { panic!("no request") };
     match prescan(&request) {
         Ok(parsed) => evaluate(zone, &parsed, SerialPolicyOption::Increment, 0),
         Err(rcode) => Evaluated { rcode, changeset: None, refusal: None, work: 0 },
@@ -90,7 +90,7 @@ fn an_rrset_grows_to_its_limits() {
     let add =
         |up_to: u8| (60..up_to).fold(builder(), |builder, at| builder.add(www.as_ref(), 300, Rtype::TXT, &text(at)));
     assert_eq!(run(&half, add(121)).rcode, Rcode::NOERROR);
-    refused(&run(&half, add(122)), LimitReached::RrsetOctets);
+    refused(&run(&half, add(122)), LimitReached::RrsetBytes);
 }
 
 #[test]
@@ -117,9 +117,9 @@ fn an_owner_has_so_many_bytes_and_what_came_in_larger_may_shrink() {
         (0..30).fold(builder(), add)
     };
     assert_eq!(run(&of(3), add(3)).rcode, Rcode::NOERROR);
-    refused(&run(&of(4), add(4)), LimitReached::OwnerOctets);
+    refused(&run(&of(4), add(4)), LimitReached::OwnerBytes);
     // A zone file has brought more.
-    refused(&run(&of(50), add(50)), LimitReached::OwnerOctets);
+    refused(&run(&of(50), add(50)), LimitReached::OwnerBytes);
     let one = builder().delete_record(www.as_ref(), Rtype(60_007), &[3; 2_000]);
     assert_eq!(run(&of(50), one).changeset.unwrap().deleted.len(), 2);
     let all = run(&of(50), builder().delete_name(www.as_ref()));
@@ -135,7 +135,7 @@ fn limits_are_counted_in_their_order() {
 struct Endless {
     apex: Name,
     records: u32,
-    octets: usize,
+    bytes: usize,
 }
 
 impl ZoneRead for Endless {
@@ -153,7 +153,7 @@ impl ZoneRead for Endless {
             let _ = visit(RecordRef { owner, rtype: Rtype::SOA, ttl: 300, rdata: &soa().rdata });
             return;
         }
-        let mut rdata = vec![0; self.octets];
+        let mut rdata = vec![0; self.bytes];
         for at in 0..self.records {
             rdata[..4].copy_from_slice(&at.to_be_bytes());
             if visit(RecordRef { owner, rtype: Rtype(65_400), ttl: 300, rdata: &rdata }).is_break() {
@@ -167,9 +167,9 @@ impl ZoneRead for Endless {
 fn what_one_update_reads_and_changes_is_bounded() {
     let deletes =
         (0..900).fold(builder(), |builder, at| builder.delete_name(name(&format!("n{at}.example.test")).as_ref()));
-    let of = |records, octets| Endless { apex: apex(), records, octets };
+    let of = |records, bytes| Endless { apex: apex(), records, bytes };
     refused(&run(&of(4_000, 4), deletes.clone()), LimitReached::TouchedRecords);
-    refused(&run(&of(100, 60), deletes.clone()), LimitReached::ChangeOctets);
+    refused(&run(&of(100, 60), deletes.clone()), LimitReached::ChangeBytes);
     refused(&run(&of(50, 1_000), deletes.clone()), LimitReached::TouchedBytes);
     let evaluated = run(&of(100, 4), deletes);
     assert_eq!(evaluated.changeset.unwrap().deleted.len(), 1 + 90_000);
@@ -179,20 +179,20 @@ fn what_one_update_reads_and_changes_is_bounded() {
 fn rdata_that_grows_when_it_is_written_out_is_bounded() {
     // Each target is a pointer to one long name.
     let long = name(&format!("{0}.{0}.{0}.{1}.example.test", "a".repeat(63), "b".repeat(45)));
-    let mut octets = builder().add(long.as_ref(), 60, Rtype::MX, &[&[0, 0], long.octets()].concat()).finish();
-    let long_at = 12 + apex().octets().len() + 4;
+    let mut bytes = builder().add(long.as_ref(), 60, Rtype::MX, &[&[0, 0], long.as_bytes()].concat()).finish();
+    let long_at = 12 + apex().as_bytes().len() + 4;
     for at in 0..999u16 {
         let [high, low] = (0xC000 | long_at as u16).to_be_bytes();
         let [a, b] = at.to_be_bytes();
-        octets.extend([high, low, 0, 15, 0, 1, 0, 0, 0, 60, 0, 4, a, b, high, low]);
+        bytes.extend([high, low, 0, 15, 0, 1, 0, 0, 0, 60, 0, 4, a, b, high, low]);
     }
-    octets[8..10].copy_from_slice(&1000u16.to_be_bytes());
-    let Parsed::Request(request) = parse_request(&octets) else { panic!("no request") };
+    bytes[8..10].copy_from_slice(&1000u16.to_be_bytes());
+    let Parsed::Request(request) = parse_request(&bytes) else { panic!("no request") };
     let parsed = prescan(&request).unwrap();
     assert_eq!(parsed.steps.len(), 1000);
-    // 1000 * 257 octets are no RRset that could be answered.
+    // 1000 * 257 bytes are no RRset that could be answered.
     let evaluated = evaluate(&zone(vec![]), &parsed, SerialPolicyOption::Increment, 0);
-    refused(&evaluated, LimitReached::RrsetOctets);
+    refused(&evaluated, LimitReached::RrsetBytes);
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn a_thousand_steps_at_one_owner_are_not_a_million() {
     let services = (0..1000).fold(builder(), |builder, at| builder.add(www.as_ref(), 300, Rtype::WKS, &wks(at)));
     let aliases = (0..1000).fold(builder(), |builder, at: u32| {
         let target = name(&format!("t{at}.example.test"));
-        builder.add(name("alias.example.test").as_ref(), 300, Rtype::CNAME, target.octets())
+        builder.add(name("alias.example.test").as_ref(), 300, Rtype::CNAME, target.as_bytes())
     });
     let values =
         (0..1000).fold(builder(), |builder, at: u32| builder.require_record(www.as_ref(), Rtype::A, &at.to_be_bytes()));

@@ -176,7 +176,7 @@ fn owner() -> impl Strategy<Value = Name> {
 }
 
 fn rdata(rtype: Rtype, choice: u8) -> Box<[u8]> {
-    let target = |choice: u8| name_in(["a", "A", "b", "c.b"][choice as usize % 4], &apex()).octets().to_vec();
+    let target = |choice: u8| name_in(["a", "A", "b", "c.b"][choice as usize % 4], &apex()).as_bytes().to_vec();
     match rtype {
         Rtype::A => vec![192, 0, 2, choice],
         Rtype::NS | Rtype::CNAME | Rtype::DNAME => target(choice),
@@ -295,8 +295,8 @@ proptest! {
 
     #[test]
     fn evaluation_does_what_the_model_does((zone, prerequisites, updates) in case()) {
-        let octets = message(&prerequisites, &updates);
-        let Parsed::Request(request) = parse_request(&octets) else { panic!("{octets:?}") };
+        let bytes = message(&prerequisites, &updates);
+        let Parsed::Request(request) = parse_request(&bytes) else { panic!("{bytes:?}") };
         let parsed = prescan(&request).unwrap();
         let evaluated = evaluate(&zone, &parsed, SerialPolicyOption::Increment, 0);
 
@@ -343,8 +343,8 @@ fn a_stored_zone_goes_the_same_way() {
         for turn in 0..300 {
             let strategy = (prop::collection::vec(raw(true), 0..2), prop::collection::vec(raw(false), 0..8));
             let (prerequisites, updates) = strategy.new_tree(&mut runner).unwrap().current();
-            let octets = message(if turn % 4 == 0 { &prerequisites } else { &[] }, &updates);
-            let Parsed::Request(request) = parse_request(&octets) else { panic!("{octets:?}") };
+            let bytes = message(if turn % 4 == 0 { &prerequisites } else { &[] }, &updates);
+            let Parsed::Request(request) = parse_request(&bytes) else { panic!("{bytes:?}") };
             let parsed = prescan(&request).unwrap();
             let on_list = evaluate(&listed, &parsed, SerialPolicyOption::UnixTime, turn / 7);
             let on_store = evaluate(&set.head().zone(&id).unwrap(), &parsed, SerialPolicyOption::UnixTime, turn / 7);

@@ -29,7 +29,7 @@ fn main() {
     let count = argument("--connections", 4_000);
     assert!(may_open(count as u64 + 1_000), "{count} connections are more than this process may have");
     println!("{count} idle connections, each after one query");
-    println!("| transport | KiB before | KiB with them | octets a connection |");
+    println!("| transport | KiB before | KiB with them | bytes a connection |");
     println!("|---|---|---|---|");
     for transport in ["tcp", "dot", "dot resumed", "doh", "doq"] {
         let mut cluster = Cluster::start_encrypted("connections", 1);

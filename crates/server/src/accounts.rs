@@ -15,7 +15,7 @@ const WAYS: usize = 4;
 /// it is first used. A node whose clients are all exempt has none of it.
 type Account = [u64; 2];
 
-/// 64 octets; so large a table begins where a cache line does.
+/// 64 bytes; so large a table begins where a cache line does.
 type Line = [Account; WAYS];
 
 /// A power of two, so that any bits of a key are as good an index.

@@ -5,18 +5,18 @@ use std::time::Duration;
 /// Datagrams a worker takes from, or gives to, the kernel in one call.
 pub(crate) const UDP_BATCH_COUNT: usize = 64;
 /// Bytes of a datagram that is received; anything a datagram can carry (RFC 1035 4.2.2 has the same for TCP).
-pub(crate) const DATAGRAM_OCTETS_MAX: usize = 65_535;
+pub(crate) const DATAGRAM_BYTES_MAX: usize = 65_535;
 /// Interval between checks for wrong clocks.
 pub(crate) const CLOCK_LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Interval between warnings about wrong clocks.
 pub(crate) const CLOCK_WARN_EVERY: Duration = Duration::from_secs(60);
 /// Bytes of a response over UDP, whatever the client advertises.
-pub(crate) const UDP_RESPONSE_OCTETS_MAX: usize = 4_096;
+pub(crate) const UDP_RESPONSE_BYTES_MAX: usize = 4_096;
 /// Bytes of a response over UDP unless the operator says otherwise (RFC 9715 3.1; DNS flag day 2020).
 pub(crate) const UDP_PAYLOAD_DEFAULT: u16 = 1_232;
 /// Longest sleep of a UDP worker; it looks for a stop order this often.
 pub(crate) const UDP_WAIT_MS: i32 = 100;
-/// Kernel buffer of each UDP socket, octets; the kernel may grant less.
+/// Kernel buffer of each UDP socket, bytes; the kernel may grant less.
 pub(crate) const UDP_SOCKET_BUFFER_BYTES: usize = 4 << 20;
 /// UDP workers of a node.
 pub(crate) const UDP_WORKERS_MAX: usize = 64;
@@ -62,7 +62,7 @@ pub(crate) const TCP_WRITE_BACKLOG_BYTES_MAX: usize = 1 << 20;
 /// megabytes, and there is room again when a third of them is gone: a steady client that reads slowly seems to stand.
 pub(crate) const TCP_UNSENT_BYTES: u32 = 128 << 10;
 /// Bytes of the length before a message on a stream (RFC 1035 4.2.2).
-pub(crate) const MESSAGE_PREFIX_OCTETS: usize = 2;
+pub(crate) const MESSAGE_PREFIX_BYTES: usize = 2;
 /// Bytes that a connection reads at once.
 pub(crate) const CONNECTION_READ_BYTES: usize = 16 << 10;
 /// Messages that a connection answers before others have their turn: more than clients have in flight.
@@ -107,7 +107,7 @@ pub(crate) const TLS_WRITE_BUFFER_BYTES: usize = 16 << 10;
 /// Time for which a key makes tickets of TLS sessions; a ticket is good for as long, and with the key after it.
 pub(crate) const TICKET_PERIOD_S: u64 = 12 * 3_600;
 /// Bytes of a ticket; ours are far shorter.
-pub(crate) const TICKET_OCTETS_MAX: usize = 16 << 10;
+pub(crate) const TICKET_BYTES_MAX: usize = 16 << 10;
 /// How often files are looked at that are read again when they change.
 pub(crate) const FILE_LOOK_MS: u64 = 1_000;
 /// Secrets of DNS cookies that are accepted at once.
@@ -132,14 +132,14 @@ pub(crate) const RATE_LIMIT_ADDRESS_PER_SECOND: u32 = 2 * RATE_LIMIT_PER_SECOND;
 pub(crate) const RATE_LIMIT_ADDRESS_BURST: u32 = 2 * RATE_LIMIT_BURST;
 /// The most that an operator can set for any of them.
 pub(crate) const RATE_LIMIT_MAX: u32 = 100_000_000;
-/// Kinds of response that a worker remembers, four to a cache line of 64 octets; the least busy are forgotten.
+/// Kinds of response that a worker remembers, four to a cache line of 64 bytes; the least busy are forgotten.
 pub(crate) const RATE_LIMIT_ACCOUNTS: usize = 1 << 16;
 /// Networks that a worker has at hand, those that asked last; a power of two.
 pub(crate) const RATE_LIMIT_NETWORKS: usize = 64;
 /// Networks whose clients are not limited.
 pub(crate) const RATE_LIMIT_EXEMPT_MAX: usize = 64;
 /// Bytes that OPT pads responses to a multiple of, when asked (RFC 8467 4.1).
-pub(crate) const PADDING_BLOCK_OCTETS: u16 = 468;
+pub(crate) const PADDING_BLOCK_BYTES: u16 = 468;
 
 /// Requests of one HTTP/2 connection at once (RFC 9113 6.5.2 recommends no fewer).
 pub(crate) const HTTP_STREAMS_MAX: u32 = 100;
@@ -148,7 +148,7 @@ pub(crate) const HTTP_HEADERS_BYTES_MAX: u32 = 16 << 10;
 /// What a request is counted as while it waits, beside its message: its state, its task, and what h2 keeps of a stream.
 pub(crate) const HTTP_EXCHANGE_BYTES: usize = 3 << 10;
 /// Bytes of the parameter `dns` of a GET.
-pub(crate) const HTTP_GET_OCTETS_MAX: usize = 4 << 10;
+pub(crate) const HTTP_GET_BYTES_MAX: usize = 4 << 10;
 /// Bytes of bodies that a client may send unasked: one of the largest there is.
 pub(crate) const HTTP_WINDOW_BYTES: u32 = 65_535;
 /// Bytes of a response that HTTP/2 holds for a client that does not take them.
@@ -169,9 +169,9 @@ pub(crate) const QUIC_EXCHANGE_BYTES: usize = 3 << 10;
 /// What a query is counted as beside that while its end has not come: QUIC may keep a window of data behind a gap, or
 /// half as much of the datagrams around little data.
 pub(crate) const QUIC_GAPS_BYTES: usize = 64 << 10;
-/// Bytes that a QUIC client may send unasked, on one stream: the longest message, and one octet more to see that there
+/// Bytes that a QUIC client may send unasked, on one stream: the longest message, and one byte more to see that there
 /// is more.
-pub(crate) const QUIC_STREAM_WINDOW_BYTES: u32 = (MESSAGE_PREFIX_OCTETS + DATAGRAM_OCTETS_MAX + 1) as u32;
+pub(crate) const QUIC_STREAM_WINDOW_BYTES: u32 = (MESSAGE_PREFIX_BYTES + DATAGRAM_BYTES_MAX + 1) as u32;
 /// Bytes that a QUIC client may send unasked, on all streams. No more are wanted: a query is taken from QUIC as it
 /// comes, and what stays there is what has a gap before it.
 pub(crate) const QUIC_WINDOW_BYTES: u32 = QUIC_STREAM_WINDOW_BYTES;
@@ -266,7 +266,7 @@ pub(crate) const API_HOSTS_MAX: usize = 64;
 /// that is being made is not cut off.
 pub(crate) const API_SILENCE_MS: u64 = 1_000_000;
 /// Bytes of a file from which the token of a node that joins is read.
-pub(crate) const TOKEN_TEXT_OCTETS_MAX: u64 = 4 << 10;
+pub(crate) const TOKEN_TEXT_BYTES_MAX: u64 = 4 << 10;
 /// Records that wait for the audit log; more are lost to it, and that is written down.
 pub(crate) const AUDIT_WAITING_MAX: usize = 100_000;
 /// Bytes of all files of the audit log, unless the configuration says otherwise, and the least that it may say.
@@ -316,7 +316,7 @@ pub(crate) const API_POLICY_BYTES_MAX: usize = 4 << 20;
 pub(crate) const API_BODY_BYTES_MAX: usize = 64 << 10;
 
 /// Bytes of a frame between nodes.
-pub(crate) const PEER_FRAME_BYTES_MAX: usize = replica::limits::FRAME_OCTETS_MAX;
+pub(crate) const PEER_FRAME_BYTES_MAX: usize = replica::limits::FRAME_BYTES_MAX;
 /// Bytes of a frame that the thread which read it may carry out itself: what is larger, or brings much, keeps it from
 /// reading others.
 pub(crate) const FRAME_AT_ONCE_MAX: usize = 16 << 10;
@@ -378,7 +378,7 @@ pub(crate) const ANNOUNCE_EVERY: Duration = Duration::from_secs(30);
 /// Maximum number of addresses of a peer that are tried besides the one in the cluster's state.
 pub(crate) const PEER_HINTS_MAX: usize = 3;
 /// Maximum length of a peer's address as text, in bytes.
-pub(crate) const PEER_ADDRESS_BYTES_MAX: u64 = replica::limits::ADDRESS_OCTETS_MAX as u64;
+pub(crate) const PEER_ADDRESS_BYTES_MAX: u64 = replica::limits::ADDRESS_BYTES_MAX as u64;
 /// Maximum number of addresses that are tried for the name of a peer.
 pub(crate) const PEER_ADDRESSES_MAX: usize = 4;
 /// Threads that resolve names of peers. With two, a lookup that hangs does not block the others.
@@ -425,11 +425,11 @@ pub(crate) const XZ_MEMORY_KIB_MAX: u32 = 256 << 10;
 pub(crate) const SMALL_FILE_BYTES_MAX: u64 = 1 << 20;
 /// Time `up` gives its nodes to become ready, and what it adds for each so many bytes that they have to read.
 pub(crate) const UP_READY_MS: u64 = 60_000;
-pub(crate) const UP_OCTETS_A_MS: u64 = 10_000;
+pub(crate) const UP_BYTES_A_MS: u64 = 10_000;
 /// Time `up` gives its nodes to stop before it kills them.
 pub(crate) const UP_STOP_MS: u64 = 10_000;
 /// Bytes of a zone from which on the memory that it leaves unused is given back at once.
-pub(crate) const GIVE_BACK_OCTETS_MIN: usize = 1 << 20;
+pub(crate) const GIVE_BACK_BYTES_MIN: usize = 1 << 20;
 
 /// Bytes of a backup that are read and sent at once.
 pub(crate) const BACKUP_PART_BYTES: usize = 256 << 10;

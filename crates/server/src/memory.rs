@@ -32,6 +32,6 @@ mod tests {
         drop(pieces);
         give_back();
         let left = resident_bytes();
-        assert!(left + PIECES * 512 / 2 < held, "{held} octets before, {left} after");
+        assert!(left + PIECES * 512 / 2 < held, "{held} bytes before, {left} after");
     }
 }

@@ -141,7 +141,7 @@ impl Administrator {
 
     /// Random bytes to seal a secret.
     pub(crate) fn nonce(&mut self) -> [u8; 12] {
-        self.rng.octets()
+        self.rng.bytes()
     }
 
     /// A number below `below`.

@@ -1,4 +1,4 @@
-//! Clients: each sends one update after the other to any member, repeats its octets to any member when it hears
+//! Clients: each sends one update after the other to any member, repeats its bytes to any member when it hears
 //! nothing, and gives up in the end. Some messages are repeated long after, by their sender or by a stranger.
 
 use crate::clock::WALL_START_MS;
@@ -252,7 +252,7 @@ impl Simulation {
             return Ok(());
         }
         let sent = self.oracle.update(update);
-        let Parsed::Request(parsed) = parse_request(&sent.octets) else {
+        let Parsed::Request(parsed) = parse_request(&sent.bytes) else {
             return Err(self.violation("members_stay_sound", format!("update {update} is not a request")));
         };
         let verified = match authenticate(&parsed, &machine.keys, machine.now(now_us).wall_ms / 1_000) {
@@ -266,7 +266,7 @@ impl Simulation {
         if request.is_stranger {
             source.set_ip([198, 51, 100, 7].into());
         }
-        let message = sent.octets.clone();
+        let message = sent.bytes.clone();
         self.oracle.update_mut(update).attempts += 1;
         self.requests += 1;
         let request_id = self.requests;

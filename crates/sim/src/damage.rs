@@ -132,7 +132,7 @@ impl Simulation {
         let Self { machines, faults_rng: rng, .. } = self;
         let disk = machines.get_mut(&id).expect("it was looked at").disk.contents();
         let used = |disk: &MemoryDisk, file: &str| {
-            let bytes = disk.octets(file).unwrap_or_default();
+            let bytes = disk.bytes(file).unwrap_or_default();
             bytes
                 .iter()
                 .rposition(|byte| *byte != 0)
@@ -143,7 +143,7 @@ impl Simulation {
         let Some((sectors, file)) = rng.pick(&files) else { return false };
         let is_tail = rng.happens(TAIL_PPM);
         let sector = if is_tail { *sectors as u64 - 1 } else { rng.below(*sectors as u64) } as usize;
-        let bytes = disk.octets(file).unwrap_or_default();
+        let bytes = disk.bytes(file).unwrap_or_default();
         let old = bytes[sector * SECTOR..][..SECTOR].to_vec();
         let (at, new) = match kind {
             FaultKind::BitFlip => {
@@ -157,7 +157,7 @@ impl Simulation {
                 None => return false,
             },
         };
-        let is_changed = disk.octets(file).is_some_and(|bytes| bytes[at * SECTOR..][..SECTOR] != new);
+        let is_changed = disk.bytes(file).is_some_and(|bytes| bytes[at * SECTOR..][..SECTOR] != new);
         disk.put_sector(file, at * SECTOR, &new);
         is_changed
     }

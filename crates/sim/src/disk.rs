@@ -76,7 +76,7 @@ pub enum Finished {
         /// Its ticket.
         ticket: u64,
         /// What was read.
-        octets: Vec<u8>,
+        bytes: Vec<u8>,
     },
     /// The disk reported an error for a read, and the process exits.
     ReadFailed,
@@ -233,9 +233,8 @@ impl SimDisk {
                 if self.read_fails() {
                     return Finished::ReadFailed;
                 }
-                let octets =
-                    self.disk.read(&read.file, read.offset, read.len).unwrap_or_else(|error| panic!("{error}"));
-                Finished::Read { ticket, octets }
+                let bytes = self.disk.read(&read.file, read.offset, read.len).unwrap_or_else(|error| panic!("{error}"));
+                Finished::Read { ticket, bytes }
             }
             Line::Queue(queue) => self.finish_op(queue, pending.at_us),
         }
@@ -358,7 +357,7 @@ mod tests {
         let file = file.to_string();
         let ops = vec![
             DiskOp::Create { file: file.clone(), zeroed_bytes: 0 },
-            DiskOp::Write { file: file.clone(), offset: 0, octets: vec![ticket as u8; 1024] },
+            DiskOp::Write { file: file.clone(), offset: 0, data: vec![ticket as u8; 1024] },
             DiskOp::Sync { file },
             DiskOp::SyncDir,
         ];
@@ -402,7 +401,7 @@ mod tests {
         assert_eq!((of(DiskQueue::Log), of(DiskQueue::Bulk)), (vec![1, 3, 5], vec![2, 4, 6]));
         assert!(finished[0].0 >= 400, "two syncs take at least 0.4 ms");
         let pending = disk.read_later(events.now_us(), ReadFile { ticket: 9, file: "f3".into(), offset: 1020, len: 9 });
-        assert_eq!(disk.finish(pending), Finished::Read { ticket: 9, octets: vec![3; 4] });
+        assert_eq!(disk.finish(pending), Finished::Read { ticket: 9, bytes: vec![3; 4] });
     }
 
     #[test]
@@ -439,10 +438,10 @@ mod tests {
             let answered = !run(&mut disk, &mut events, seed * 25).is_empty();
             disk.crash();
             assert_eq!(run(&mut disk, &mut events, u64::MAX), [], "nothing begun before ends after");
-            let octets = disk.read("a", 0, 4096).unwrap_or_default();
-            assert!(!answered || octets == vec![1; 1024], "seed {seed}");
-            whole += usize::from(octets.len() == 1024);
-            gone += usize::from(octets.is_empty());
+            let bytes = disk.read("a", 0, 4096).unwrap_or_default();
+            assert!(!answered || bytes == vec![1; 1024], "seed {seed}");
+            whole += usize::from(bytes.len() == 1024);
+            gone += usize::from(bytes.is_empty());
             assert!(disk.lost_crashes() <= 1);
         }
         assert!(whole > 20 && gone > 20, "{whole} {gone}");

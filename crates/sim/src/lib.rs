@@ -2,7 +2,7 @@
 //!
 //! The replicas are those of the daemon (`replica::Replica`), with its log and its checkpoints, on simulated disks.
 //! Everything that is drawn comes from one seed by named forks ([`rng::Rng`]), so the same seed gives the same run to
-//! the last octet ([`trace::Trace`]). [`run::run`] is one run; each promise that a cluster must keep is a file in
+//! the last byte ([`trace::Trace`]). [`run::run`] is one run; each promise that a cluster must keep is a file in
 //! `invariants/`. How they were shown to catch bugs is in `docs/internals/decisions/0008-simulator.md`.
 //!
 //! ```text

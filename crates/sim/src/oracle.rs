@@ -15,7 +15,7 @@ use zone::{Record, Zone};
 /// An update that a client sent, once or several times.
 pub(crate) struct Update {
     pub(crate) kind: Kind,
-    pub(crate) octets: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
     /// Whose it is.
     pub(crate) source: SocketAddr,
     /// What was told of it first.
@@ -161,11 +161,11 @@ impl Oracle {
         compose: impl FnOnce(u64, &Kind) -> Vec<u8>,
     ) -> u64 {
         let number = self.updates.len() as u64 + 1;
-        let (octets, mark, met) = (compose(number, &kind), mark_of(number, &kind), self.policies.now());
+        let (bytes, mark, met) = (compose(number, &kind), mark_of(number, &kind), self.policies.now());
         let all_live = self.ack.all_live().filter(|_| kind.zone() == main_zone());
         let (told, told_index, attempts, undone) = (None, 0, 0, 0);
         let update =
-            Update { kind, octets, source, told, told_index, attempts, undone, met, secret, all_live, number, mark };
+            Update { kind, bytes, source, told, told_index, attempts, undone, met, secret, all_live, number, mark };
         self.updates.push(update);
         number
     }

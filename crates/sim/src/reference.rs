@@ -147,7 +147,7 @@ fn rdata(rtype: Rtype, rng: &mut Rng) -> Vec<u8> {
     let number = rng.below(3) as u8 + 1;
     match rtype {
         Rtype::A => vec![192, 0, 2, number],
-        Rtype::CNAME => name(&format!("target-{number}.invalid.")).octets().to_vec(),
+        Rtype::CNAME => name(&format!("target-{number}.invalid.")).as_bytes().to_vec(),
         _ => vec![1, b'0' + number],
     }
 }

@@ -20,8 +20,8 @@ impl Rng {
     pub fn fork(&mut self, label: &str) -> Self {
         let mut seed = [0; 32];
         self.0.fill_bytes(&mut seed);
-        for (place, octet) in label.bytes().enumerate() {
-            seed[place % 32] = seed[place % 32].rotate_left(3) ^ octet;
+        for (place, byte) in label.bytes().enumerate() {
+            seed[place % 32] = seed[place % 32].rotate_left(3) ^ byte;
         }
         Self(ChaCha8Rng::from_seed(seed))
     }
@@ -60,10 +60,10 @@ impl Rng {
     }
 
     /// Random bytes.
-    pub fn octets<const N: usize>(&mut self) -> [u8; N] {
-        let mut octets = [0; N];
-        self.0.fill_bytes(&mut octets);
-        octets
+    pub fn bytes<const N: usize>(&mut self) -> [u8; N] {
+        let mut bytes = [0; N];
+        self.0.fill_bytes(&mut bytes);
+        bytes
     }
 }
 

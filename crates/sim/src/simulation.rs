@@ -411,9 +411,9 @@ impl Simulation {
                 }
                 self.deliver(id, Input::Persisted { queue, ticket });
             }
-            Finished::Read { ticket, octets } => {
-                self.trace.note(now_us, id, "read", &[ticket], &octets);
-                self.deliver(id, Input::FileRead { ticket, octets });
+            Finished::Read { ticket, bytes } => {
+                self.trace.note(now_us, id, "read", &[ticket], &bytes);
+                self.deliver(id, Input::FileRead { ticket, bytes });
             }
         }
         self.drive_disk(id);

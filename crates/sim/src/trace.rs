@@ -18,17 +18,17 @@ impl Trace {
     }
 
     /// Notes an event: when, at which member (0: none), what it is, and what it carries.
-    pub fn note(&mut self, now_us: u64, member: u64, what: &str, numbers: &[u64], octets: &[u8]) {
+    pub fn note(&mut self, now_us: u64, member: u64, what: &str, numbers: &[u64], bytes: &[u8]) {
         self.count += 1;
         self.hash.write_u64(now_us);
         self.hash.write_u64(member);
         self.hash.write(what.as_bytes());
         numbers.iter().for_each(|number| self.hash.write_u64(*number));
-        self.hash.write_usize(octets.len());
-        self.hash.write(octets);
+        self.hash.write_usize(bytes.len());
+        self.hash.write(bytes);
         if self.is_printed {
             let seconds = now_us as f64 / 1e6;
-            println!("{seconds:>12.6} {member} {what} {numbers:?} {} octets", octets.len());
+            println!("{seconds:>12.6} {member} {what} {numbers:?} {} bytes", bytes.len());
         }
     }
 
@@ -56,9 +56,9 @@ mod tests {
 
     #[test]
     fn every_part_of_an_event_counts() {
-        let hash = |now, member, what: &str, number, octets: &[u8]| {
+        let hash = |now, member, what: &str, number, bytes: &[u8]| {
             let mut trace = Trace::new(false);
-            trace.note(now, member, what, &[number], octets);
+            trace.note(now, member, what, &[number], bytes);
             assert_eq!(trace.count(), 1);
             trace.hash()
         };

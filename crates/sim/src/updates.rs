@@ -148,10 +148,10 @@ pub(crate) fn counter_value(zone: &Zone<'_>) -> Option<u64> {
 /// The smallest zone: SOA and NS.
 pub(crate) fn apex_records(apex: &str, serial: u32) -> Vec<Record> {
     let server = name("ns.invalid.");
-    let mut soa = [server.octets(), name("root.invalid.").octets()].concat();
+    let mut soa = [server.as_bytes(), name("root.invalid.").as_bytes()].concat();
     [serial, 3_600, 600, 86_400, 300].iter().for_each(|number| soa.extend_from_slice(&number.to_be_bytes()));
     let record = |rtype, rdata: &[u8]| Record { owner: name(apex), rtype, ttl: TTL, rdata: rdata.into() };
-    vec![record(Rtype::SOA, &soa), record(Rtype::NS, server.octets())]
+    vec![record(Rtype::SOA, &soa), record(Rtype::NS, server.as_bytes())]
 }
 
 /// The mark, a record that only one update adds.

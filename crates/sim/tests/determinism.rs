@@ -31,7 +31,7 @@ fn a_trace_is_printed_and_does_not_change_the_run() {
     let printed = sim(&["--first-seed", "3", "--seeds", "1", "--members", "5", "--trace"]);
     let silent = sim(&["--first-seed", "3", "--seeds", "1", "--members", "5"]);
     assert_eq!(closing(&printed).1, closing(&silent).1);
-    let lines = printed.stdout.iter().filter(|octet| **octet == b'\n').count();
+    let lines = printed.stdout.iter().filter(|byte| **byte == b'\n').count();
     assert!(lines > 5_000, "{lines} lines");
 }
 

@@ -1,8 +1,8 @@
-//! Prints what the store costs: octets a name, seconds to build, nanoseconds a lookup, microseconds an update.
+//! Prints what the store costs: bytes a name, seconds to build, nanoseconds a lookup, microseconds an update.
 //!
 //! `cargo run --release -p catamaran-store --example store_figures [names]...`
 //!
-//! A leaf is a name in wire form (21 octets) and 23 octets that stand for an A record ready to be sent; making keys
+//! A leaf is a name in wire form (21 bytes) and 23 bytes that stand for an A record ready to be sent; making keys
 //! from names is part of every figure. Times are processor time of the one thread, so other load on the machine shows
 //! only through the caches; figures are comparable within one run only.
 
@@ -20,17 +20,17 @@ const LEAF_LEN: usize = 44;
 const UPDATE_US_MAX: f64 = 2.0;
 const JUDGED_NAMES_MAX: usize = 1_000_000;
 
-/// Keys of names: labels from the right, each followed by the least symbol; octets outside of host names take two.
+/// Keys of names: labels from the right, each followed by the least symbol; bytes outside of host names take two.
 struct Names;
 
-/// Symbols of each octet: the first, and the second plus one if there is one.
+/// Symbols of each byte: the first, and the second plus one if there is one.
 const SYMBOLS: [(u8, u8); 256] = symbols();
 
 const fn symbols() -> [(u8, u8); 256] {
     let mut table = [(0, 0); 256];
-    let mut octet = 0;
-    while octet < 256 {
-        table[octet] = match octet as u8 {
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = match byte as u8 {
             letter @ (b'a'..=b'z') => (20 + letter - b'a', 0),
             letter @ (b'A'..=b'Z') => (20 + letter - b'A', 0),
             digit @ (b'0'..=b'9') => (5 + digit - b'0', 0),
@@ -38,7 +38,7 @@ const fn symbols() -> [(u8, u8); 256] {
             b'_' => (17, 0),
             other => (if other < b'-' { 1 } else { 18 }, 1 + (other % 45)),
         };
-        octet += 1;
+        byte += 1;
     }
     table
 }
@@ -54,8 +54,8 @@ fn name_key(name: &[u8], key: &mut Key) {
     }
     for start in starts[..count].iter().rev() {
         let start = usize::from(*start);
-        for octet in &name[start + 1..=start + usize::from(name[start])] {
-            let (first, second) = SYMBOLS[usize::from(*octet)];
+        for byte in &name[start + 1..=start + usize::from(name[start])] {
+            let (first, second) = SYMBOLS[usize::from(*byte)];
             key.push(first);
             if second != 0 {
                 key.push(second - 1);
@@ -257,7 +257,7 @@ fn main() -> ExitCode {
         println!("{names} names");
         println!("  one dependent load    {load:8.1} ns");
         println!(
-            "  octets a name         {:8.1} used, {:.1} resident",
+            "  bytes a name         {:8.1} used, {:.1} resident",
             used as f64 / names as f64,
             resident as f64 / names as f64
         );
@@ -275,7 +275,7 @@ fn main() -> ExitCode {
         }
         let stats = store.stats();
         println!(
-            "  afterwards            {:8.1} octets a name used, {:.1} free",
+            "  afterwards            {:8.1} bytes a name used, {:.1} free",
             stats.used_bytes as f64 / names as f64,
             stats.free_bytes as f64 / names as f64
         );

@@ -62,7 +62,7 @@ impl MemoryAhead {
 /// The address may be written to.
 unsafe fn touch(at: NonNull<u8>) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: the processor reads and writes the octet as one step, so it is the same after as before, whoever else
+    // SAFETY: the processor reads and writes the byte as one step, so it is the same after as before, whoever else
     // writes it. Rust has nothing of that kind: its atomics may not be mixed with the writer's plain writes.
     unsafe {
         std::arch::asm!("lock or byte ptr [{at}], 0", at = in(reg) at.as_ptr(), options(nostack));
@@ -100,7 +100,7 @@ mod tests {
         }
         shared.tail.store(3 * PAGE, Ordering::Relaxed);
         assert!(!ahead.touch(), "what comes next is not usable");
-        // SAFETY: the octets were committed, and the mapping is this test's own.
+        // SAFETY: the bytes were committed, and the mapping is this test's own.
         assert_eq!(unsafe { shared.mapping.base().add(2 * HUGE_PAGE_BYTES).read() }, 0);
         drop(shared);
         assert!(!ahead.touch(), "it keeps nothing");

@@ -20,7 +20,7 @@ use crate::vertex::{GRANULE_BYTES, OPEN, Word};
 pub(crate) const SLACK_GRANULES: usize = 32;
 
 /// Most vertices are shorter than a cache line, but about half of them lie across two. Whoever asks for the line of
-/// this octet besides that of the first waits once and not twice (a third off a batched lookup).
+/// this byte besides that of the first waits once and not twice (a third off a batched lookup).
 pub(crate) const HALF_LINE_BYTES: usize = 40;
 
 const _: () = assert!(SLACK_GRANULES > 1 + CHILDREN_MAX.div_ceil(2));
@@ -102,7 +102,7 @@ impl Arena {
         count
     }
 
-    /// The octets of a leaf.
+    /// The bytes of a leaf.
     ///
     /// # Safety
     /// The block is not written, and the mapping is not dropped, for `'a`.
@@ -116,7 +116,7 @@ impl Arena {
         unsafe { std::slice::from_raw_parts(self.at(handle).add(4).as_ptr(), word.len()) }
     }
 
-    /// Asks the processor for the line that holds the block's octet at `ahead`.
+    /// Asks the processor for the line that holds the block's byte at `ahead`.
     #[inline]
     pub(crate) fn prefetch(self, handle: u32, ahead: usize) {
         let address = self.base.as_ptr().wrapping_add(handle as usize * GRANULE_BYTES + ahead);
@@ -145,7 +145,7 @@ impl Arena {
         unsafe { at.cast::<u64>().write(Word::free(granules).0.to_le()) };
         let body_bytes = (granules - 1) * GRANULE_BYTES;
         if cfg!(debug_assertions) && !cfg!(asan) {
-            // A read of freed octets is then plain to see. Big blocks are filled in part, to keep tests quick.
+            // A read of freed bytes is then plain to see. Big blocks are filled in part, to keep tests quick.
             // SAFETY: the block is `granules` long, lies in the committed part and has no reader.
             unsafe { at.add(GRANULE_BYTES).write_bytes(0xa5, body_bytes.min(256)) };
         }
@@ -161,17 +161,17 @@ impl Arena {
         self.set_word(block, Word::leaf(granules * GRANULE_BYTES - 4));
     }
 
-    /// Writes a leaf of `octets` into a block of at least that size.
-    pub(crate) fn set_leaf(self, block: &Owned, octets: &[u8]) {
-        let word = Word::leaf(octets.len()).0 as u32 & !(OPEN as u32) | block.mark as u32;
-        let end = block.handle as usize * GRANULE_BYTES + 4 + octets.len();
+    /// Writes a leaf of `bytes` into a block of at least that size.
+    pub(crate) fn set_leaf(self, block: &Owned, bytes: &[u8]) {
+        let word = Word::leaf(bytes.len()).0 as u32 & !(OPEN as u32) | block.mark as u32;
+        let end = block.handle as usize * GRANULE_BYTES + 4 + bytes.len();
         assert!(end <= (self.limit + SLACK_GRANULES) * GRANULE_BYTES);
-        // SAFETY: in range (checked) and aligned to 4; an owned block has no reader. The octets come from a reference,
+        // SAFETY: in range (checked) and aligned to 4; an owned block has no reader. The bytes come from a reference,
         // and no reference points into an owned block, so the two do not overlap.
         unsafe {
             let at = self.at(block.handle);
             at.cast::<u32>().write(word.to_le());
-            std::ptr::copy_nonoverlapping(octets.as_ptr(), at.add(4).as_ptr(), octets.len());
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), at.add(4).as_ptr(), bytes.len());
         }
     }
 

@@ -7,7 +7,7 @@ use crate::path::Trail;
 use crate::tree::Tree;
 use crate::view::View;
 
-/// Octets of a cache line: a leaf of more than one is asked for in two steps.
+/// Bytes of a cache line: a leaf of more than one is asked for in two steps.
 const LINE_BYTES: usize = 64;
 
 impl<'a, K: LeafKey> View<'a, K> {

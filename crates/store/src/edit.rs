@@ -4,7 +4,7 @@
 use crate::arena::{HALF_LINE_BYTES, Owned};
 use crate::key::{Key, LeafKey};
 use crate::ledger::{Full, Ledger};
-use crate::limits::{CHILDREN_MAX, LEAF_OCTETS_MAX};
+use crate::limits::{CHILDREN_MAX, LEAF_BYTES_MAX};
 use crate::tree::Tree;
 use crate::vertex::{Word, branch_granules, leaf_granules};
 
@@ -52,15 +52,15 @@ pub(crate) struct Fork {
 }
 
 impl Place {
-    /// The octets of the leaf that is there.
-    pub(crate) fn octets(self, ledger: &Ledger) -> Option<&[u8]> {
-        if let Self::Leaf(end) = self { Some(end.octets(ledger)) } else { None }
+    /// The bytes of the leaf that is there.
+    pub(crate) fn bytes(self, ledger: &Ledger) -> Option<&[u8]> {
+        if let Self::Leaf(end) = self { Some(end.bytes(ledger)) } else { None }
     }
 }
 
 impl End {
-    /// The octets of the leaf.
-    pub(crate) fn octets(self, ledger: &Ledger) -> &[u8] {
+    /// The bytes of the leaf.
+    pub(crate) fn bytes(self, ledger: &Ledger) -> &[u8] {
         // SAFETY: blocks are written through `&mut Ledger` only and unmapped after its drop; the result borrows it.
         unsafe { ledger.arena().leaf(self.0) }
     }
@@ -119,7 +119,7 @@ impl Scratch {
             self.way.clear();
         }
         let end = self.descend_from(ledger, from, key);
-        match K::mismatch(end.octets(ledger), key) {
+        match K::mismatch(end.bytes(ledger), key) {
             None => Place::Leaf(end),
             Some((offset, symbol)) => {
                 let vertex = self.leave_way(offset).unwrap_or(end.0);
@@ -205,7 +205,7 @@ impl Scratch {
     }
 
     /// Puts a branch of these `children` in the place of the branch `vertex`, at the end of the way. With `leaf`, a new
-    /// leaf of these octets is one of the children. Returns the new branch too.
+    /// leaf of these bytes is one of the children. Returns the new branch too.
     fn rebranch(
         &mut self,
         ledger: &mut Ledger,
@@ -216,13 +216,13 @@ impl Scratch {
     ) -> Result<(Tree, u32), Full> {
         let size = branch_granules(children.len());
         let in_place = ledger.arena().word(vertex).granules() == size && ledger.own(vertex).is_some();
-        let leaf_size = leaf.map_or(1, |(_, octets)| leaf_granules(octets.len()));
+        let leaf_size = leaf.map_or(1, |(_, bytes)| leaf_granules(bytes.len()));
         let sizes = [leaf_size, size];
         let own = &sizes[usize::from(leaf.is_none())..2 - usize::from(in_place)];
         self.take(ledger, own)?;
         let arena = ledger.arena();
-        if let Some((index, octets)) = leaf {
-            arena.set_leaf(&self.fresh[0], octets);
+        if let Some((index, bytes)) = leaf {
+            arena.set_leaf(&self.fresh[0], bytes);
             children[index] = self.fresh[0].handle();
         }
         if in_place {
@@ -246,9 +246,9 @@ impl Fork {
     }
 }
 
-/// Whether a leaf of these octets can be kept at all.
-pub(crate) fn check_leaf(octets: &[u8]) -> Result<(), Full> {
-    if octets.len() <= LEAF_OCTETS_MAX { Ok(()) } else { Err(Full::Leaf) }
+/// Whether a leaf of these bytes can be kept at all.
+pub(crate) fn check_leaf(bytes: &[u8]) -> Result<(), Full> {
+    if bytes.len() <= LEAF_BYTES_MAX { Ok(()) } else { Err(Full::Leaf) }
 }
 
 /// Puts a leaf where its `key` belongs.
@@ -257,12 +257,12 @@ pub(crate) fn put(
     scratch: &mut Scratch,
     place: Place,
     key: &Key,
-    octets: &[u8],
+    bytes: &[u8],
 ) -> Result<Tree, Full> {
     let tree = match place {
-        Place::Root => plant(ledger, octets),
-        Place::Leaf(end) => replace(ledger, scratch, end, octets),
-        Place::Fork(vertex, fork) => insert(ledger, scratch, vertex, octets, fork),
+        Place::Root => plant(ledger, bytes),
+        Place::Leaf(end) => replace(ledger, scratch, end, bytes),
+        Place::Fork(vertex, fork) => insert(ledger, scratch, vertex, bytes, fork),
     }?;
     scratch.known = Some(tree);
     scratch.key.copy_from(key);
@@ -270,30 +270,30 @@ pub(crate) fn put(
 }
 
 /// A tree of one leaf.
-fn plant(ledger: &mut Ledger, octets: &[u8]) -> Result<Tree, Full> {
-    let block = ledger.allocate(leaf_granules(octets.len()))?;
-    ledger.arena().set_leaf(&block, octets);
+fn plant(ledger: &mut Ledger, bytes: &[u8]) -> Result<Tree, Full> {
+    let block = ledger.allocate(leaf_granules(bytes.len()))?;
+    ledger.arena().set_leaf(&block, bytes);
     Ok(Tree::from_bits(block.handle()))
 }
 
 /// Replaces the leaf at the end of the way.
-fn replace(ledger: &mut Ledger, scratch: &mut Scratch, end: End, octets: &[u8]) -> Result<Tree, Full> {
-    let size = leaf_granules(octets.len());
+fn replace(ledger: &mut Ledger, scratch: &mut Scratch, end: End, bytes: &[u8]) -> Result<Tree, Full> {
+    let size = leaf_granules(bytes.len());
     if ledger.arena().word(end.0).granules() == size
         && let Some(block) = ledger.own(end.0)
     {
-        ledger.arena().set_leaf(&block, octets);
+        ledger.arena().set_leaf(&block, bytes);
         return Ok(scratch.root(end.0));
     }
     scratch.take(ledger, &[size])?;
-    ledger.arena().set_leaf(&scratch.fresh[0], octets);
+    ledger.arena().set_leaf(&scratch.fresh[0], bytes);
     let tree = scratch.link(ledger, scratch.fresh[0].handle(), 1);
     ledger.discard(end.0);
     Ok(tree)
 }
 
 /// Adds a leaf whose key leaves the others at `fork`, above `vertex` or among its children. The way leads to it then.
-fn insert(ledger: &mut Ledger, scratch: &mut Scratch, vertex: u32, octets: &[u8], fork: Fork) -> Result<Tree, Full> {
+fn insert(ledger: &mut Ledger, scratch: &mut Scratch, vertex: u32, bytes: &[u8], fork: Fork) -> Result<Tree, Full> {
     let offset = fork.offset as u16;
     let arena = ledger.arena();
     let word = arena.word(vertex);
@@ -302,15 +302,15 @@ fn insert(ledger: &mut Ledger, scratch: &mut Scratch, vertex: u32, octets: &[u8]
         let count = arena.children(vertex, &mut children);
         let index = word.rank(fork.mark);
         children.copy_within(index..count, index + 1);
-        let leaf = Some((index, octets));
+        let leaf = Some((index, bytes));
         let (tree, handle) = scratch.rebranch(ledger, vertex, word.with(fork.mark), &mut children[..=count], leaf)?;
         scratch.way.push(Step { handle, offset, index: index as u8 });
         return Ok(tree);
     }
-    scratch.take(ledger, &[leaf_granules(octets.len()), branch_granules(2)])?;
+    scratch.take(ledger, &[leaf_granules(bytes.len()), branch_granules(2)])?;
     let arena = ledger.arena();
     let (leaf, branch) = (&scratch.fresh[0], &scratch.fresh[1]);
-    arena.set_leaf(leaf, octets);
+    arena.set_leaf(leaf, bytes);
     let is_first = fork.mark < fork.other;
     let children = if is_first { [leaf.handle(), vertex] } else { [vertex, leaf.handle()] };
     arena.set_branch(branch, Word::branch(fork.offset).with(fork.mark).with(fork.other), &children);

@@ -67,6 +67,6 @@ impl<'a, K: LeafKey> Iterator for Leaves<'a, K> {
             self.stack.push((handle, 1));
             handle = arena.child(handle, 0);
         }
-        Some(self.view.octets(handle))
+        Some(self.view.bytes(handle))
     }
 }

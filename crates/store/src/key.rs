@@ -10,7 +10,7 @@ const WORDS: usize = (KEY_SYMBOLS_MAX + 1).div_ceil(8);
 
 /// A string of at most [`KEY_SYMBOLS_MAX`] symbols, each less than [`SYMBOL_COUNT`].
 ///
-/// Keys are ordered symbol by symbol; a key that is a prefix of another comes first. A key is big (584 octets) and
+/// Keys are ordered symbol by symbol; a key that is a prefix of another comes first. A key is big (584 bytes) and
 /// meant to be reused: [`Key::clear`] costs what the key is long.
 #[derive(Clone)]
 pub struct Key {
@@ -20,46 +20,46 @@ pub struct Key {
     len: usize,
 }
 
-/// What octets are in keys: one or two symbols each.
+/// What bytes are in keys: one or two symbols each.
 pub struct Alphabet {
-    /// As in a key, each symbol plus one; 0 for the second of an octet that is one symbol.
+    /// As in a key, each symbol plus one; 0 for the second of an byte that is one symbol.
     marks: [[u8; 2]; 256],
 }
 
 impl Alphabet {
-    /// The symbols of each octet.
+    /// The symbols of each byte.
     ///
     /// # Panics
     /// When a symbol is not less than [`SYMBOL_COUNT`].
     #[must_use]
     pub const fn new(symbols: &[(u8, Option<u8>); 256]) -> Self {
         let mut marks = [[0; 2]; 256];
-        let mut octet = 0;
-        while octet < 256 {
-            let (first, second) = symbols[octet];
+        let mut byte = 0;
+        while byte < 256 {
+            let (first, second) = symbols[byte];
             assert!(first < SYMBOL_COUNT, "symbol out of range");
-            marks[octet][0] = first + 1;
+            marks[byte][0] = first + 1;
             if let Some(second) = second {
                 assert!(second < SYMBOL_COUNT, "symbol out of range");
-                marks[octet][1] = second + 1;
+                marks[byte][1] = second + 1;
             }
-            octet += 1;
+            byte += 1;
         }
         Self { marks }
     }
 
-    /// The symbols of an octet.
+    /// The symbols of an byte.
     #[inline]
     #[must_use]
-    pub const fn symbols(&self, octet: u8) -> (u8, Option<u8>) {
-        let [first, second] = self.marks[octet as usize];
+    pub const fn symbols(&self, byte: u8) -> (u8, Option<u8>) {
+        let [first, second] = self.marks[byte as usize];
         (first - 1, second.checked_sub(1))
     }
 }
 
-/// How the key of a leaf is found in the leaf's octets: leaves carry their keys, the tree does not.
+/// How the key of a leaf is found in the leaf's bytes: leaves carry their keys, the tree does not.
 pub trait LeafKey {
-    /// Writes the key of `leaf` into `key`, which is empty. Equal octets must always give equal keys.
+    /// Writes the key of `leaf` into `key`, which is empty. Equal bytes must always give equal keys.
     fn write_key(leaf: &[u8], key: &mut Key);
 
     /// The first place in which the key of `leaf` differs from `key`, and the leaf's symbol there, `None` behind its
@@ -106,18 +106,18 @@ impl Key {
         self.len += 1;
     }
 
-    /// Appends the symbols of `octets`.
+    /// Appends the symbols of `bytes`.
     ///
     /// # Panics
-    /// When that might be more than [`KEY_SYMBOLS_MAX`] symbols, two for each octet; see [`Key::push`].
+    /// When that might be more than [`KEY_SYMBOLS_MAX`] symbols, two for each byte; see [`Key::push`].
     #[inline]
-    pub fn push_octets(&mut self, octets: &[u8], alphabet: &Alphabet) {
-        let room = self.marks[..KEY_SYMBOLS_MAX].get_mut(self.len..self.len + 2 * octets.len());
+    pub fn push_bytes(&mut self, bytes: &[u8], alphabet: &Alphabet) {
+        let room = self.marks[..KEY_SYMBOLS_MAX].get_mut(self.len..self.len + 2 * bytes.len());
         let room = room.expect("key too long");
         let mut len = 0;
-        for &octet in octets {
-            let marks = alphabet.marks[usize::from(octet)];
-            // The second place is that of the next octet when this one has none: it was zero, and is.
+        for &byte in bytes {
+            let marks = alphabet.marks[usize::from(byte)];
+            // The second place is that of the next byte when this one has none: it was zero, and is.
             room[len..len + 2].copy_from_slice(&marks);
             len += 1 + usize::from(marks[1] != 0);
         }
@@ -252,18 +252,18 @@ mod tests {
     }
 
     #[test]
-    fn octets_are_pushed_as_their_symbols() {
+    fn bytes_are_pushed_as_their_symbols() {
         let mut symbols = [(0, None); 256];
-        for octet in 0..=255 {
-            symbols[usize::from(octet)] = (octet % SYMBOL_COUNT, (octet >= 100).then_some(octet % 7));
+        for byte in 0..=255 {
+            symbols[usize::from(byte)] = (byte % SYMBOL_COUNT, (byte >= 100).then_some(byte % 7));
         }
         let alphabet = Alphabet::new(&symbols);
-        let octets: Vec<u8> = (0..=255).collect();
+        let bytes: Vec<u8> = (0..=255).collect();
         let (mut whole, mut single) = (key(&[1; 7]), key(&[1; 7]));
-        whole.push_octets(&octets, &alphabet);
-        for octet in octets {
-            let (first, second) = alphabet.symbols(octet);
-            assert_eq!((first, second), symbols[usize::from(octet)]);
+        whole.push_bytes(&bytes, &alphabet);
+        for byte in bytes {
+            let (first, second) = alphabet.symbols(byte);
+            assert_eq!((first, second), symbols[usize::from(byte)]);
             single.push(first);
             second.into_iter().for_each(|second| single.push(second));
         }
@@ -273,8 +273,8 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "key too long")]
-    fn the_length_of_pushed_octets_is_bounded() {
-        key(&[0; KEY_SYMBOLS_MAX - 1]).push_octets(b"a", &Alphabet::new(&[(1, None); 256]));
+    fn the_length_of_pushed_bytes_is_bounded() {
+        key(&[0; KEY_SYMBOLS_MAX - 1]).push_bytes(b"a", &Alphabet::new(&[(1, None); 256]));
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub enum Full {
     /// The arena's reserve is used up, or the operating system gives no more memory. Readers that hold old versions may
     /// be the cause ([`crate::Stats::limbo_bytes`]).
     Arena,
-    /// The leaf has more than [`crate::limits::LEAF_OCTETS_MAX`] octets.
+    /// The leaf has more than [`crate::limits::LEAF_BYTES_MAX`] bytes.
     Leaf,
 }
 

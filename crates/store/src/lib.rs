@@ -1,6 +1,6 @@
 //! Versioned ordered maps in one arena.
 //!
-//! A store holds many trees, each an ordered map from keys to leaves. A leaf is a string of octets that carries its own
+//! A store holds many trees, each an ordered map from keys to leaves. A leaf is a string of bytes that carries its own
 //! key ([`LeafKey`]); what it means is not known here. One writer changes trees and publishes versions; readers take
 //! the newest version with one load and wait for nobody. There is no I/O, no clock and no random source.
 //!

@@ -9,7 +9,7 @@ pub(crate) const CHILDREN_MAX: usize = SYMBOL_COUNT as usize + 1;
 /// The greatest symbol.
 pub const SYMBOL_MAX: u8 = SYMBOL_COUNT - 1;
 
-/// Symbols in a key, at most. A name of 255 octets in which every octet takes two symbols fits, with room for a prefix.
+/// Symbols in a key, at most. A name of 255 bytes in which every byte takes two symbols fits, with room for a prefix.
 pub const KEY_SYMBOLS_MAX: usize = 576;
 
 /// Leaves that one [`crate::Path`] names as prefixes of its key, at most: a domain name has fewer than 128 ancestors.
@@ -19,16 +19,16 @@ pub const PREFIXES_MAX: usize = 128;
 /// any name needs: it would have more ancestors with records than that.
 pub const TRAIL_ENDS_MAX: usize = 6;
 
-/// Octets in one leaf, at most.
-pub const LEAF_OCTETS_MAX: usize = 16 << 20;
+/// Bytes in one leaf, at most.
+pub const LEAF_BYTES_MAX: usize = 16 << 20;
 
-/// Octets of address space that one store reserves, at most: what a 32-bit handle of 8-octet granules reaches.
+/// Bytes of address space that one store reserves, at most: what a 32-bit handle of 8-byte granules reaches.
 pub const RESERVE_BYTES_MAX: usize = 32 << 30;
 
-/// Octets of address space that one store reserves, at least.
+/// Bytes of address space that one store reserves, at least.
 pub const RESERVE_BYTES_MIN: usize = 64 << 10;
 
-/// The arena becomes usable in steps of this many octets.
+/// The arena becomes usable in steps of this many bytes.
 pub(crate) const COMMIT_STEP_BYTES: usize = 16 << 20;
 
 /// Vertices and leaves that one call of `publish` or `reclaim` frees: at least this many are allowed, and twice what
@@ -52,7 +52,7 @@ pub(crate) const MERGE_GRANULES_MIN: usize = (4 << 20) / 8;
 /// over the whole arena, and a full arena is asked again and again.
 pub(crate) const MERGE_SHARE: usize = 256;
 
-/// Free runs of at least this many octets are given back to the operating system when free blocks are merged because
+/// Free runs of at least this many bytes are given back to the operating system when free blocks are merged because
 /// the arena would grow.
 pub(crate) const RELEASE_BYTES_MIN: usize = 4 << 20;
 

@@ -13,7 +13,7 @@ pub struct ReserveError {
 
 impl std::fmt::Display for ReserveError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "cannot reserve {} octets of address space (error {})", self.bytes, self.os_error)
+        write!(f, "cannot reserve {} bytes of address space (error {})", self.bytes, self.os_error)
     }
 }
 
@@ -31,14 +31,14 @@ pub(crate) struct Mapping {
 }
 
 // SAFETY: a mapping is a range of addresses that belongs to nobody else and stays where it is until it is dropped; its
-// methods only change how the kernel backs it. Who may read or write which octets is decided in `arena.rs`.
+// methods only change how the kernel backs it. Who may read or write which bytes is decided in `arena.rs`.
 unsafe impl Send for Mapping {}
 // SAFETY: as above; no method changes the fields after construction.
 unsafe impl Sync for Mapping {}
 
 #[cfg(not(miri))]
 impl Mapping {
-    /// Reserves `bytes` octets.
+    /// Reserves `bytes` bytes.
     pub(crate) fn reserve(bytes: usize, huge_pages: bool) -> Result<Self, ReserveError> {
         let whole_bytes = bytes + HUGE_PAGE_BYTES;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -49,7 +49,7 @@ impl Mapping {
         };
         let skip = whole.align_offset(HUGE_PAGE_BYTES);
         debug_assert!(skip < HUGE_PAGE_BYTES);
-        // SAFETY: `skip` is less than the octets that were asked for on top, so the sum stays in the mapping.
+        // SAFETY: `skip` is less than the bytes that were asked for on top, so the sum stays in the mapping.
         let base = unsafe { whole.add(skip) };
         if huge_pages {
             // SAFETY: the range lies in the mapping just made. The advice may fail without harm: pages stay small.
@@ -58,7 +58,7 @@ impl Mapping {
         Ok(Self { base, bytes, whole: (whole, whole_bytes) })
     }
 
-    /// Makes the octets `from..to` (multiples of the page size) readable and writable; they are zero. False when the
+    /// Makes the bytes `from..to` (multiples of the page size) readable and writable; they are zero. False when the
     /// operating system refuses the memory.
     pub(crate) fn commit(&self, from: usize, to: usize) -> bool {
         assert!(from <= to && to <= self.bytes);
@@ -68,7 +68,7 @@ impl Mapping {
         }
     }
 
-    /// Gives the memory behind `from..to` back; the octets are zero when they are next touched. Rounds inward to
+    /// Gives the memory behind `from..to` back; the bytes are zero when they are next touched. Rounds inward to
     /// multiples of `page_bytes`, so nothing outside the range changes.
     ///
     /// # Safety
@@ -170,7 +170,7 @@ mod tests {
     fn what_is_committed_is_zero_and_writable() {
         let mapping = Mapping::reserve(1 << 20, true).expect("a megabyte is to be had");
         assert!(mapping.commit(0, 1 << 16));
-        // SAFETY: the octets were committed, and the mapping is this test's own.
+        // SAFETY: the bytes were committed, and the mapping is this test's own.
         unsafe {
             let last = mapping.base().add((1 << 16) - 1);
             assert_eq!(last.read(), 0);

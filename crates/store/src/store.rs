@@ -19,7 +19,7 @@ use crate::view::View;
 /// How a store is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StoreConfig {
-    /// Octets of address space, and so the bound of what the store holds. Memory is taken only as it is used. Held
+    /// Bytes of address space, and so the bound of what the store holds. Memory is taken only as it is used. Held
     /// between [`RESERVE_BYTES_MIN`] and [`RESERVE_BYTES_MAX`].
     pub reserve_bytes: usize,
     /// Ask for huge pages: lookups in big stores are quicker, small stores take at least one page of 2 MiB.
@@ -113,7 +113,7 @@ impl<K: LeafKey> Store<K> {
     ) -> Result<Tree, E> {
         let place = self.scratch.seek::<K>(&self.ledger, tree, key);
         leaf.clear();
-        write(place.octets(&self.ledger), leaf)?;
+        write(place.bytes(&self.ledger), leaf)?;
         edit::check_leaf(leaf)?;
         debug_assert!(K::has_key(leaf, key), "the leaf has another key");
         Ok(edit::put(&mut self.ledger, &mut self.scratch, place, key, leaf)?)
@@ -129,7 +129,7 @@ impl<K: LeafKey> Store<K> {
             return Ok(tree);
         }
         let end = self.scratch.descend(&self.ledger, tree, key);
-        if !K::has_key(end.octets(&self.ledger), key) {
+        if !K::has_key(end.bytes(&self.ledger), key) {
             return Ok(tree);
         }
         edit::remove(&mut self.ledger, &mut self.scratch, end, key)
@@ -235,7 +235,7 @@ impl<K: LeafKey> Store<K> {
     }
 
     /// A reader of what is published, to be moved to its thread. Whoever makes readers bounds their number; each costs
-    /// some 200 octets.
+    /// some 200 bytes.
     pub fn reader(&self) -> Reader<K> {
         Reader::new(Arc::clone(&self.shared))
     }

@@ -4,7 +4,7 @@
 ///
 /// A tree changes by [`crate::Store::put`] and [`crate::Store::remove`], which return the changed tree; the one that
 /// was passed in is then stale. So is every tree of a version that was dropped or, for a reader, let go. **Using a
-/// stale tree is an error of the caller**: reads never leave the arena, but may panic or return any octets in it. Trees
+/// stale tree is an error of the caller**: reads never leave the arena, but may panic or return any bytes in it. Trees
 /// are safe to use when they are found, directly or in a leaf, from the root of a pinned version or of the writer's
 /// head.
 ///

@@ -1,7 +1,7 @@
 //! The first word of a block says what the block is and how big: the arena can be walked from its beginning.
 //!
 //! ```text
-//!   leaf    len:29 (of the first 32 bits) | open:1 | tag:2 = 0     then the octets
+//!   leaf    len:29 (of the first 32 bits) | open:1 | tag:2 = 0     then the bytes
 //!   branch  offset:10 | bitmap:51         | open:1 | tag:2 = 1     then one u32 handle for each bit of the bitmap
 //!   free    granules:61                            | tag:3 = 2
 //! ```
@@ -12,7 +12,7 @@
 use crate::limits::CHILDREN_MAX;
 use crate::space::round_up;
 
-/// Octets in a granule, the unit of handles.
+/// Bytes in a granule, the unit of handles.
 pub(crate) const GRANULE_BYTES: usize = 8;
 /// The mark of blocks that belong to the open version though they lie among older ones.
 pub(crate) const OPEN: u64 = 1 << 2;
@@ -33,7 +33,7 @@ const _: () = assert!(crate::limits::KEY_SYMBOLS_MAX < 1 << (64 - OFFSET_SHIFT))
 pub(crate) struct Word(pub(crate) u64);
 
 impl Word {
-    /// A leaf of `len` octets.
+    /// A leaf of `len` bytes.
     pub(crate) fn leaf(len: usize) -> Self {
         debug_assert!(len as u64 <= LEN_MASK);
         Self((len as u64) << SHIFT | LEAF)
@@ -69,7 +69,7 @@ impl Word {
         !self.is_free() && self.0 & OPEN != 0
     }
 
-    /// Octets of a leaf.
+    /// Bytes of a leaf.
     #[inline]
     pub(crate) fn len(self) -> usize {
         (self.0 >> SHIFT & LEN_MASK) as usize
@@ -127,7 +127,7 @@ impl Word {
     }
 }
 
-/// Granules of a leaf of `len` octets.
+/// Granules of a leaf of `len` bytes.
 pub(crate) fn leaf_granules(len: usize) -> usize {
     round_up((4 + len).div_ceil(GRANULE_BYTES))
 }
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(Word::leaf(0).granules(), 1);
         assert_eq!(Word::leaf(4).granules(), 1);
         assert_eq!(Word::leaf(5).granules(), 2);
-        assert_eq!(Word::leaf(crate::limits::LEAF_OCTETS_MAX).len(), crate::limits::LEAF_OCTETS_MAX);
+        assert_eq!(Word::leaf(crate::limits::LEAF_BYTES_MAX).len(), crate::limits::LEAF_BYTES_MAX);
         assert_eq!(Word::free(1 << 32).granules(), 1 << 32);
         assert!(Word::free(3).is_free());
     }

@@ -12,7 +12,7 @@ use crate::vertex::Word;
 /// Reads the trees of the versions that it was made for, as long as it lives.
 pub struct View<'a, K> {
     arena: Arena,
-    /// Borrows what keeps the octets: the store, a pinned reader or a frozen version.
+    /// Borrows what keeps the bytes: the store, a pinned reader or a frozen version.
     keeper: PhantomData<&'a ()>,
     keys: PhantomData<fn() -> K>,
 }
@@ -67,7 +67,7 @@ impl<'a, K: LeafKey> View<'a, K> {
     /// The only leaf that can have this key; whether it does, the caller finds out. `None` only in an empty tree.
     #[inline]
     pub fn candidate(self, tree: Tree, key: &Key) -> Option<&'a [u8]> {
-        if tree.is_empty() { None } else { Some(self.octets(self.nearest(tree, key))) }
+        if tree.is_empty() { None } else { Some(self.bytes(self.nearest(tree, key))) }
     }
 
     /// The greatest leaf whose key is less than `key`.
@@ -76,7 +76,7 @@ impl<'a, K: LeafKey> View<'a, K> {
             return None;
         }
         let lower = self.bracket(tree, key, self.nearest(tree, key), |_, _| ()).lower?;
-        Some(self.octets(self.outermost(lower, true)))
+        Some(self.bytes(self.outermost(lower, true)))
     }
 
     /// The least leaf whose key is greater than `key`.
@@ -85,17 +85,17 @@ impl<'a, K: LeafKey> View<'a, K> {
             return None;
         }
         let upper = self.bracket(tree, key, self.nearest(tree, key), |_, _| ()).upper?;
-        Some(self.octets(self.outermost(upper, false)))
+        Some(self.bytes(self.outermost(upper, false)))
     }
 
     /// The least leaf.
     pub fn first(self, tree: Tree) -> Option<&'a [u8]> {
-        if tree.is_empty() { None } else { Some(self.octets(self.outermost(tree.to_bits(), false))) }
+        if tree.is_empty() { None } else { Some(self.bytes(self.outermost(tree.to_bits(), false))) }
     }
 
     /// The greatest leaf.
     pub fn last(self, tree: Tree) -> Option<&'a [u8]> {
-        if tree.is_empty() { None } else { Some(self.octets(self.outermost(tree.to_bits(), true))) }
+        if tree.is_empty() { None } else { Some(self.bytes(self.outermost(tree.to_bits(), true))) }
     }
 
     /// Everything about the place of `key` in one go: the leaf with this key, the leaves whose keys are prefixes of it,
@@ -116,10 +116,10 @@ impl<'a, K: LeafKey> View<'a, K> {
     }
 
     fn locate_beside(self, tree: Tree, key: &Key, nearest: u32, path: &mut Path<'a>) {
-        let bracket = self.bracket(tree, key, nearest, |_, leaf| path.push(self.octets(leaf)));
-        path.exact = bracket.exact.map(|leaf| self.octets(leaf));
-        path.pred = bracket.lower.map(|lower| self.octets(self.outermost(lower, true)));
-        path.succ = bracket.upper.map(|upper| self.octets(self.outermost(upper, false)));
+        let bracket = self.bracket(tree, key, nearest, |_, leaf| path.push(self.bytes(leaf)));
+        path.exact = bracket.exact.map(|leaf| self.bytes(leaf));
+        path.pred = bracket.lower.map(|lower| self.bytes(self.outermost(lower, true)));
+        path.succ = bracket.upper.map(|upper| self.bytes(self.outermost(upper, false)));
     }
 
     /// Goes down as `key` leads, once.
@@ -157,7 +157,7 @@ impl<'a, K: LeafKey> View<'a, K> {
     /// The leaf at the end of a trail: the only one that can have the key; `None` in an empty tree.
     #[inline]
     pub fn reached(self, trail: &Trail) -> Option<&'a [u8]> {
-        (trail.leaf != 0).then(|| self.octets(trail.leaf))
+        (trail.leaf != 0).then(|| self.bytes(trail.leaf))
     }
 
     /// Makes `path` that of a key whose leaf is at the end of its trail; false when the trail had no room for all
@@ -167,7 +167,7 @@ impl<'a, K: LeafKey> View<'a, K> {
         path.clear();
         let Some(ends) = trail.ends.get(..trail.end_count as usize) else { return false };
         for &end in ends {
-            path.push(self.octets(end));
+            path.push(self.bytes(end));
         }
         path.exact = self.reached(trail);
         true
@@ -183,9 +183,9 @@ impl<'a, K: LeafKey> View<'a, K> {
         Leaves::from(self, tree, key)
     }
 
-    /// The octets of a leaf.
+    /// The bytes of a leaf.
     #[inline]
-    pub(crate) fn octets(self, leaf: u32) -> &'a [u8] {
+    pub(crate) fn bytes(self, leaf: u32) -> &'a [u8] {
         // SAFETY: the view's maker vouched that what it borrows for `'a` keeps the mapping and keeps the blocks of
         // these trees unwritten.
         unsafe { self.arena.leaf(leaf) }
@@ -212,7 +212,7 @@ impl<'a, K: LeafKey> View<'a, K> {
 
     /// How `key` differs from the key of `leaf`.
     pub(crate) fn difference(self, leaf: u32, key: &Key) -> Option<Difference> {
-        let (offset, symbol) = K::mismatch(self.octets(leaf), key)?;
+        let (offset, symbol) = K::mismatch(self.bytes(leaf), key)?;
         Some(Difference { offset, mark: key.mark(offset), other: symbol.map_or(0, |symbol| symbol + 1) })
     }
 

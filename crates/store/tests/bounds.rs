@@ -3,7 +3,7 @@
 
 mod common;
 
-use catamaran_store::limits::{KEY_SYMBOLS_MAX, LEAF_OCTETS_MAX, RECLAIM_STEP_MAX};
+use catamaran_store::limits::{KEY_SYMBOLS_MAX, LEAF_BYTES_MAX, RECLAIM_STEP_MAX};
 use catamaran_store::{Full, Key, Store, StoreConfig, Tree};
 use common::{Plain, key, leaf, symbols, value};
 
@@ -11,7 +11,7 @@ fn store(reserve_bytes: usize) -> Store<Plain> {
     Store::new(StoreConfig { reserve_bytes, huge_pages: false }).expect("address space")
 }
 
-/// A leaf of exactly `len` octets.
+/// A leaf of exactly `len` bytes.
 fn leaf_of(symbols: &[u8], len: usize) -> Vec<u8> {
     leaf(symbols, &vec![7; len - 2 - symbols.len()])
 }
@@ -34,9 +34,9 @@ fn publish(store: &mut Store<Plain>, root: Tree) {
 #[test]
 fn the_longest_leaf_fits_and_a_longer_one_is_refused() {
     let mut store = store(64 << 20);
-    let longest = leaf_of(&[1], LEAF_OCTETS_MAX);
+    let longest = leaf_of(&[1], LEAF_BYTES_MAX);
     let tree = store.put(Tree::EMPTY, &longest).expect("room");
-    assert_eq!(store.put(tree, &leaf_of(&[1], LEAF_OCTETS_MAX + 1)), Err(Full::Leaf));
+    assert_eq!(store.put(tree, &leaf_of(&[1], LEAF_BYTES_MAX + 1)), Err(Full::Leaf));
     assert_eq!(store.view().get(tree, &key(&[1])), Some(longest.as_slice()));
 }
 
@@ -67,7 +67,7 @@ fn a_full_arena_works_again_when_something_is_let_go() {
         tree = changed;
         count += 1;
     }
-    assert!(count > 4000, "only {count} leaves of 200 octets in a megabyte");
+    assert!(count > 4000, "only {count} leaves of 200 bytes in a megabyte");
     publish(&mut store, tree);
     let mut reader = store.reader();
     assert_eq!(reader.pin().view().iter(tree).count(), count as usize);
@@ -208,7 +208,7 @@ fn a_big_tree_is_freed_in_steps() {
 #[test]
 fn a_held_version_keeps_what_is_let_go_while_it_is_held_and_no_more() {
     const CHANGES: usize = 5_000;
-    /// Octets that one change of one leaf may let go: the way from the root, and the leaf.
+    /// Bytes that one change of one leaf may let go: the way from the root, and the leaf.
     const CHANGE_BYTES_MAX: usize = 1_024;
     let mut store = store(64 << 20);
     let mut tree = (0..1000).fold(Tree::EMPTY, |tree, number| store.put(tree, &numbered(number, 30)).expect("room"));
@@ -231,7 +231,7 @@ fn a_held_version_keeps_what_is_let_go_while_it_is_held_and_no_more() {
     let since = store.stats();
     let kept = (since.let_go_bytes - before.let_go_bytes) as usize;
     assert_eq!(since.limbo_bytes, kept, "all that was let go since");
-    assert!((CHANGES * 30..=CHANGES * CHANGE_BYTES_MAX).contains(&kept), "{kept} octets for {CHANGES} changes");
+    assert!((CHANGES * 30..=CHANGES * CHANGE_BYTES_MAX).contains(&kept), "{kept} bytes for {CHANGES} changes");
     assert!(since.used_bytes <= before.used_bytes + kept + (64 << 10), "{before:?} {since:?}");
     // A second one keeps what is let go from then on, and only that when the first is gone.
     let second = store.freeze();
@@ -308,7 +308,7 @@ fn a_million_updates_beside_a_reader_keep_what_they_let_go_until_it_is_gone() {
     let let_go = (held.let_go_bytes - before.let_go_bytes) as usize;
     assert_eq!(held.limbo_bytes, let_go);
     assert!(held.used_bytes <= before.used_bytes + let_go, "{before:?} {held:?}");
-    println!("{} octets an update", let_go / UPDATES as usize);
+    println!("{} bytes an update", let_go / UPDATES as usize);
     assert_eq!(reader.view().iter(reader.root()).count(), LEAVES as usize);
     drop(reader);
     let mut steps = 0;

@@ -291,7 +291,7 @@ fn check_contents(view: View<'_, Plain>, tree: Tree, map: &Map) {
 fn check_version(view: View<'_, Plain>, root: Tree, maps: &Maps) {
     for (index, map) in maps.iter().enumerate() {
         let tree = view.get(root, &key(&[index as u8])).map_or(Tree::EMPTY, |leaf| {
-            Tree::from_bits(u32::from_le_bytes(value(leaf).try_into().expect("four octets")))
+            Tree::from_bits(u32::from_le_bytes(value(leaf).try_into().expect("four bytes")))
         });
         check_contents(view, tree, map);
     }
@@ -324,9 +324,9 @@ fn check_tree(view: View<'_, Plain>, tree: Tree, map: &Map, probes: &[Vec<u8>]) 
         // Its trail alone and in a batch: the same leaf, and the prefixes of a key that is there.
         let (alone, mut together) = (view.trail(tree, key), [Trail::default(); 2]);
         view.trails([(Tree::EMPTY, key), (tree, key)].into_iter(), &mut together);
-        let octets = |trail: &Trail| view.reached(trail).map(<[u8]>::as_ptr);
-        assert_eq!(octets(&alone), view.candidate(tree, key).map(<[u8]>::as_ptr));
-        assert_eq!((octets(&together[0]), octets(&together[1])), (None, octets(&alone)));
+        let bytes = |trail: &Trail| view.reached(trail).map(<[u8]>::as_ptr);
+        assert_eq!(bytes(&alone), view.candidate(tree, key).map(<[u8]>::as_ptr));
+        assert_eq!((bytes(&together[0]), bytes(&together[1])), (None, bytes(&alone)));
         for trail in [&alone, &together[1]] {
             view.locate_along(tree, key, trail, &mut path);
             assert_eq!((path.pred().map(symbols), path.succ().map(symbols)), (pred, succ));

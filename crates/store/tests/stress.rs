@@ -29,7 +29,7 @@ impl Numbers {
 }
 
 fn stamp(leaf: &[u8]) -> u64 {
-    u64::from_le_bytes(value(leaf)[..8].try_into().expect("a stamp has eight octets"))
+    u64::from_le_bytes(value(leaf)[..8].try_into().expect("a stamp has eight bytes"))
 }
 
 /// Every way of reading finds one and the same version, whole.
@@ -55,7 +55,7 @@ fn check(view: View<'_, Plain>, root: Tree) -> u64 {
             assert_eq!(stamp(leaf), version);
             stamped += 1;
         } else {
-            assert!(value(leaf).iter().all(|octet| *octet == value(leaf)[0]), "a leaf was overwritten");
+            assert!(value(leaf).iter().all(|byte| *byte == value(leaf)[0]), "a leaf was overwritten");
         }
     }
     assert_eq!(stamped, STAMPED);

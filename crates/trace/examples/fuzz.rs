@@ -12,7 +12,7 @@ mod mutate;
 
 /// What `mutate` is bounded by.
 mod limits {
-    pub(super) use trace::testing::INPUT_OCTETS_MAX;
+    pub(super) use trace::testing::INPUT_BYTES_MAX;
 }
 
 #[path = "../../../fuzz/runner.rs"]

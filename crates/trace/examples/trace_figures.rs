@@ -17,7 +17,7 @@ use wire::{Name, Rtype};
 /// Million queries a second that are read of the binary form on one core, at least.
 const BUDGET: f64 = 2.0;
 
-/// A generator of octets that look like chance (splitmix64), the same each time.
+/// A generator of bytes that look like chance (splitmix64), the same each time.
 struct Chance(u64);
 
 impl Chance {
@@ -46,7 +46,7 @@ fn write(path: &std::path::Path, format: Format, count: u64) -> std::io::Result<
         let query = if mixed & 0x70000 == 0 { query } else { query.edns(4_096, mixed & 0x80000 != 0) };
         let transport = if mixed >> 20 & 0xFF < 8 { Transport::Tcp } else { Transport::Udp };
         let source = (client, 1_024 | (mixed >> 40) as u16).into();
-        writer.write(&Message { at_ns, source, destination: server, transport, octets: &query.build() })?;
+        writer.write(&Message { at_ns, source, destination: server, transport, bytes: &query.build() })?;
     }
     writer.finish()
 }
@@ -56,7 +56,7 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let count: u64 = arguments.next().map_or(Ok(3_000_000), |count| count.parse())?;
     let folder = arguments.next().map_or_else(std::env::temp_dir, PathBuf::from);
-    println!("{count} queries; million queries a second written, read; octets a query");
+    println!("{count} queries; million queries a second written, read; bytes a query");
     for (format, ending) in [(Format::Binary, "catrace"), (Format::Capture, "pcap"), (Format::Text, "txt")] {
         let path = folder.join(format!("catamaran-trace-figures-{}.{ending}", std::process::id()));
         let start = Instant::now();
@@ -66,12 +66,12 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
         for _ in 0..3 {
             let start = Instant::now();
             let mut reader = trace::open(&path, &Options::default())?;
-            let (mut read, mut octets) = (0, 0);
+            let (mut read, mut bytes) = (0, 0);
             while let Some(message) = reader.next()? {
                 read += 1;
-                octets += message.octets.len();
+                bytes += message.bytes.len();
             }
-            assert!(read == count && octets > 0, "{read} of {count}");
+            assert!(read == count && bytes > 0, "{read} of {count}");
             best = best.max(count as f64 / start.elapsed().as_secs_f64() / 1e6);
         }
         let size = std::fs::metadata(&path)?.len() as f64 / count as f64;

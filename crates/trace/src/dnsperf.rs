@@ -15,8 +15,8 @@ use wire::builder::MessageBuilder;
 pub(crate) struct DnsperfReader(Lines);
 
 impl DnsperfReader {
-    pub(crate) fn new(octets: Box<dyn BufRead + Send>) -> Self {
-        Self(Lines::new(octets))
+    pub(crate) fn new(bytes: Box<dyn BufRead + Send>) -> Self {
+        Self(Lines::new(bytes))
     }
 
     pub(crate) fn advance(&mut self, held: &mut Held, tally: &mut Tally) -> Result<bool, TraceError> {
@@ -33,10 +33,10 @@ impl DnsperfReader {
             tally.count(Unread::NotSendable);
             return Ok(true);
         };
-        let octets = MessageBuilder::query(0, qname.as_ref(), qtype).header(|header| header.rd = true).build();
+        let bytes = MessageBuilder::query(0, qname.as_ref(), qtype).header(|header| header.rd = true).build();
         let nobody = |port| SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port);
         let (source, destination) = (nobody(0), nobody(53));
-        held.push(Message { at_ns: 0, source, destination, transport: Transport::Udp, octets: &octets });
+        held.push(Message { at_ns: 0, source, destination, transport: Transport::Udp, bytes: &bytes });
         tally.messages += 1;
         Ok(true)
     }

@@ -4,7 +4,7 @@
 
 use crate::error::TraceError;
 use crate::held::Held;
-use crate::limits::{FRAME_BYTES_AHEAD_MAX, FRAME_OCTETS_MAX, FRAMES_AHEAD_MAX};
+use crate::limits::{FRAME_BYTES_AHEAD_MAX, FRAME_BYTES_MAX, FRAMES_AHEAD_MAX};
 use crate::message::{Message, Transport, has_header};
 use crate::tally::{Tally, Unread};
 use std::collections::VecDeque;
@@ -85,7 +85,7 @@ impl DnstapSide {
 
 /// Reads a file of Frame Streams.
 pub(crate) struct DnstapReader {
-    octets: Box<dyn BufRead + Send>,
+    bytes: Box<dyn BufRead + Send>,
     frame: Vec<u8>,
     at: u64,
     is_ended: bool,
@@ -103,9 +103,9 @@ pub(crate) fn is_dnstap(first: &[u8]) -> bool {
 }
 
 impl DnstapReader {
-    pub(crate) fn new(octets: Box<dyn BufRead + Send>, sides: &[DnstapSide]) -> Self {
+    pub(crate) fn new(bytes: Box<dyn BufRead + Send>, sides: &[DnstapSide]) -> Self {
         let (sides, ahead) = (sides.to_vec(), VecDeque::new());
-        Self { octets, frame: Vec::new(), at: 0, is_ended: false, sides, ahead, ahead_ended: None }
+        Self { bytes, frame: Vec::new(), at: 0, is_ended: false, sides, ahead, ahead_ended: None }
     }
 
     pub(crate) fn advance(&mut self, held: &mut Held, tally: &mut Tally) -> Result<bool, TraceError> {
@@ -167,13 +167,13 @@ impl DnstapReader {
     fn next(&mut self) -> Result<Option<Vec<u8>>, TraceError> {
         while !self.is_ended {
             // A writer that was killed sends no STOP frame.
-            let Some(octets) = self.word()? else { return Ok(None) };
-            if octets > 0 {
-                self.fill(octets)?;
+            let Some(bytes) = self.word()? else { return Ok(None) };
+            if bytes > 0 {
+                self.fill(bytes)?;
                 return Ok(Some(std::mem::take(&mut self.frame)));
             }
-            let octets = self.word()?.ok_or_else(|| self.wrong("the file ends within a control frame"))?;
-            self.fill(octets)?;
+            let bytes = self.word()?.ok_or_else(|| self.wrong("the file ends within a control frame"))?;
+            self.fill(bytes)?;
             self.control()?;
         }
         Ok(None)
@@ -185,14 +185,14 @@ impl DnstapReader {
         match u32::from_be_bytes(*kind) {
             START => {
                 while let Some((head, rest)) = fields.split_first_chunk::<8>() {
-                    let [field, octets] = [&head[..4], &head[4..]]
+                    let [field, bytes] = [&head[..4], &head[4..]]
                         .map(|word| word.try_into().map(u32::from_be_bytes).unwrap_or_default());
                     let value =
-                        rest.get(..octets as usize).ok_or_else(|| self.wrong("a field that ends beyond its frame"))?;
+                        rest.get(..bytes as usize).ok_or_else(|| self.wrong("a field that ends beyond its frame"))?;
                     if field == FIELD_CONTENT_TYPE && value != CONTENT_TYPE {
                         return Err(self.wrong("Frame Streams of something else than dnstap"));
                     }
-                    fields = &rest[octets as usize..];
+                    fields = &rest[bytes as usize..];
                 }
             }
             STOP => self.is_ended = true,
@@ -201,25 +201,25 @@ impl DnstapReader {
         Ok(())
     }
 
-    /// The next four octets; `None` at the end of the file.
+    /// The next four bytes; `None` at the end of the file.
     fn word(&mut self) -> Result<Option<u32>, TraceError> {
-        if self.octets.fill_buf()?.is_empty() {
+        if self.bytes.fill_buf()?.is_empty() {
             return Ok(None);
         }
         let mut word = [0; 4];
-        self.octets.read_exact(&mut word).map_err(|error| self.cut(error))?;
+        self.bytes.read_exact(&mut word).map_err(|error| self.cut(error))?;
         self.at += 4;
         Ok(Some(u32::from_be_bytes(word)))
     }
 
-    fn fill(&mut self, octets: u32) -> Result<(), TraceError> {
-        let octets = octets as usize;
-        if octets > FRAME_OCTETS_MAX {
+    fn fill(&mut self, bytes: u32) -> Result<(), TraceError> {
+        let bytes = bytes as usize;
+        if bytes > FRAME_BYTES_MAX {
             return Err(self.wrong("a frame larger than 256 KiB"));
         }
-        self.frame.resize(octets, 0);
-        self.octets.read_exact(&mut self.frame).map_err(|error| self.cut(error))?;
-        self.at += octets as u64;
+        self.frame.resize(bytes, 0);
+        self.bytes.read_exact(&mut self.frame).map_err(|error| self.cut(error))?;
+        self.at += bytes as u64;
         Ok(())
     }
 
@@ -238,7 +238,7 @@ impl DnstapReader {
 /// A field of a protobuf message.
 enum Value<'v> {
     Number(u64),
-    Octets(&'v [u8]),
+    Bytes(&'v [u8]),
 }
 
 /// The fields of a protobuf message, by their numbers; what contradicts itself ends them.
@@ -253,8 +253,8 @@ impl<'f> Iterator for Fields<'f> {
             0 => Value::Number(self.varint()?),
             1 => Value::Number(u64::from_le_bytes(self.take(8)?.try_into().ok()?)),
             2 => {
-                let octets = usize::try_from(self.varint()?).ok()?;
-                Value::Octets(self.take(octets)?)
+                let bytes = usize::try_from(self.varint()?).ok()?;
+                Value::Bytes(self.take(bytes)?)
             }
             5 => Value::Number(u64::from(u32::from_le_bytes(self.take(4)?.try_into().ok()?))),
             _ => return None,
@@ -267,18 +267,18 @@ impl<'f> Fields<'f> {
     fn varint(&mut self) -> Option<u64> {
         let mut value = 0;
         for place in 0..10 {
-            let (&octet, rest) = self.0.split_first()?;
+            let (&byte, rest) = self.0.split_first()?;
             self.0 = rest;
-            value |= u64::from(octet & 0x7F) << (7 * place);
-            if octet < 0x80 {
+            value |= u64::from(byte & 0x7F) << (7 * place);
+            if byte < 0x80 {
                 return Some(value);
             }
         }
         None
     }
 
-    fn take(&mut self, octets: usize) -> Option<&'f [u8]> {
-        let (taken, rest) = self.0.split_at_checked(octets)?;
+    fn take(&mut self, bytes: usize) -> Option<&'f [u8]> {
+        let (taken, rest) = self.0.split_at_checked(bytes)?;
         self.0 = rest;
         Some(taken)
     }
@@ -291,13 +291,13 @@ struct Side<'s> {
     port: u16,
     at_s: u64,
     at_ns: u64,
-    octets: Option<&'s [u8]>,
+    bytes: Option<&'s [u8]>,
 }
 
 /// The message of an entry (`Dnstap` with a `Message` in it).
 fn entry(frame: &[u8]) -> Result<(DnstapSide, Message<'_>), Unread> {
     let message = Fields(frame).find_map(|(field, value)| match (field, value) {
-        (14, Value::Octets(message)) => Some(message),
+        (14, Value::Bytes(message)) => Some(message),
         _ => None,
     });
     let (mut kind, mut protocol) = (0, 1);
@@ -306,16 +306,16 @@ fn entry(frame: &[u8]) -> Result<(DnstapSide, Message<'_>), Unread> {
         match (field, value) {
             (1, Value::Number(value)) => kind = value,
             (3, Value::Number(value)) => protocol = value,
-            (4, Value::Octets(value)) => query.address = address(value),
-            (5, Value::Octets(value)) => response.address = address(value),
+            (4, Value::Bytes(value)) => query.address = address(value),
+            (5, Value::Bytes(value)) => response.address = address(value),
             (6, Value::Number(value)) => query.port = value as u16,
             (7, Value::Number(value)) => response.port = value as u16,
             (8, Value::Number(value)) => query.at_s = value,
             (9, Value::Number(value)) => query.at_ns = value,
-            (10, Value::Octets(value)) => query.octets = Some(value),
+            (10, Value::Bytes(value)) => query.bytes = Some(value),
             (12, Value::Number(value)) => response.at_s = value,
             (13, Value::Number(value)) => response.at_ns = value,
-            (14, Value::Octets(value)) => response.octets = Some(value),
+            (14, Value::Bytes(value)) => response.bytes = Some(value),
             _ => {}
         }
     }
@@ -334,15 +334,15 @@ fn entry(frame: &[u8]) -> Result<(DnstapSide, Message<'_>), Unread> {
         1 => (&query, place(&query), place(&response)),
         _ => (&response, place(&response), place(&query)),
     };
-    let octets = side.octets.ok_or(Unread::NoMessage)?;
-    if !has_header(octets) {
+    let bytes = side.bytes.ok_or(Unread::NoMessage)?;
+    if !has_header(bytes) {
         return Err(Unread::TooShort);
     }
     let at_ns = side.at_s.saturating_mul(1_000_000_000).saturating_add(side.at_ns);
-    Ok((direction, Message { at_ns, source, destination, transport, octets }))
+    Ok((direction, Message { at_ns, source, destination, transport, bytes }))
 }
 
-fn address(octets: &[u8]) -> Option<IpAddr> {
-    let v4 = <[u8; 4]>::try_from(octets).map(IpAddr::from);
-    v4.or_else(|_| <[u8; 16]>::try_from(octets).map(IpAddr::from)).ok()
+fn address(bytes: &[u8]) -> Option<IpAddr> {
+    let v4 = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
+    v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok()
 }

@@ -5,7 +5,7 @@
 
 use crate::error::TraceError;
 use crate::held::Held;
-use crate::limits::JSON_OCTETS_MAX;
+use crate::limits::JSON_BYTES_MAX;
 use crate::message::{Message, Transport, has_header};
 use crate::tally::{Tally, Unread};
 use data_encoding::BASE64;
@@ -25,9 +25,9 @@ const EXPECTED: &str = "neither what DNSViz writes (zones, each with its `querie
 pub(crate) struct DnsvizReader(Option<Value>);
 
 impl DnsvizReader {
-    pub(crate) fn new(octets: Box<dyn BufRead + Send>) -> Result<Self, TraceError> {
+    pub(crate) fn new(bytes: Box<dyn BufRead + Send>) -> Result<Self, TraceError> {
         let wrong = |at, what| TraceError::Format { format: FORMAT, at, what };
-        let read: Value = serde_json::from_reader(octets.take(JSON_OCTETS_MAX)).map_err(|error| {
+        let read: Value = serde_json::from_reader(bytes.take(JSON_BYTES_MAX)).map_err(|error| {
             let why = if error.is_syntax() { format!("{error}; {EXPECTED}") } else { error.to_string() };
             wrong(error.line() as u64, why)
         })?;
@@ -65,11 +65,11 @@ fn read_query(query: &Value, held: &mut Held, tally: &mut Tally) {
                 let address: IpAddr = address.parse().map_err(|_| Unread::LineMalformed)?;
                 Ok(SocketAddr::new(address, port))
             };
-            let octets = response["message"].as_str().and_then(|text| BASE64.decode(text.as_bytes()).ok());
-            let whole = (place(server, 53), place(client, 0), octets.ok_or(Unread::LineMalformed));
+            let bytes = response["message"].as_str().and_then(|text| BASE64.decode(text.as_bytes()).ok());
+            let whole = (place(server, 53), place(client, 0), bytes.ok_or(Unread::LineMalformed));
             match whole {
-                (Ok(source), Ok(destination), Ok(octets)) if has_header(&octets) => {
-                    held.push(Message { at_ns: 0, source, destination, transport, octets: &octets });
+                (Ok(source), Ok(destination), Ok(bytes)) if has_header(&bytes) => {
+                    held.push(Message { at_ns: 0, source, destination, transport, bytes: &bytes });
                     tally.messages += 1;
                 }
                 (Ok(_), Ok(_), Ok(_)) => tally.count(Unread::TooShort),

@@ -9,11 +9,11 @@ pub enum TraceError {
     File(io::Error),
     /// It is in none of the formats.
     Unknown,
-    /// What the format forbids: which format, where in the file (octets or line), and what.
+    /// What the format forbids: which format, where in the file (bytes or line), and what.
     Format {
         /// Its name.
         format: &'static str,
-        /// Where: octets or lines from the beginning, as the format counts.
+        /// Where: bytes or lines from the beginning, as the format counts.
         at: u64,
         /// What is wrong there.
         what: String,

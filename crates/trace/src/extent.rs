@@ -1,15 +1,15 @@
-//! Where a message ends: some senders put octets of their own behind the last record.
+//! Where a message ends: some senders put bytes of their own behind the last record.
 
-use crate::limits::HEADER_OCTETS;
+use crate::limits::HEADER_BYTES;
 use wire::NameBuf;
 use wire::parse::{Header, Message, ParseError};
 
-/// The message that octets begin with, and what stands behind it; `None` when they begin with none.
-pub(crate) fn parse(octets: &[u8]) -> Option<(Message<'_>, &[u8])> {
-    match Message::parse(octets) {
+/// The message that bytes begin with, and what stands behind it; `None` when they begin with none.
+pub(crate) fn parse(bytes: &[u8]) -> Option<(Message<'_>, &[u8])> {
+    match Message::parse(bytes) {
         Ok(message) => Some((message, &[])),
         Err(ParseError::LeftOver) => {
-            let (whole, rest) = octets.split_at_checked(end(octets)?)?;
+            let (whole, rest) = bytes.split_at_checked(end(bytes)?)?;
             Some((Message::parse(whole).ok()?, rest))
         }
         Err(_) => None,
@@ -17,15 +17,15 @@ pub(crate) fn parse(octets: &[u8]) -> Option<(Message<'_>, &[u8])> {
 }
 
 /// Behind the last record that the header counts (RFC 1035 4.1).
-fn end(octets: &[u8]) -> Option<usize> {
-    let header = Header::parse(octets)?;
-    let mut at = HEADER_OCTETS;
+fn end(bytes: &[u8]) -> Option<usize> {
+    let header = Header::parse(bytes)?;
+    let mut at = HEADER_BYTES;
     for _ in 0..header.counts[0] {
-        at = NameBuf::read(octets, at).ok()?.1 + 4;
+        at = NameBuf::read(bytes, at).ok()?.1 + 4;
     }
     for _ in 0..header.counts[1..].iter().map(|&count| u32::from(count)).sum() {
-        let fixed = NameBuf::read(octets, at).ok()?.1;
-        let length = octets.get(fixed + 8..)?.first_chunk::<2>()?;
+        let fixed = NameBuf::read(bytes, at).ok()?.1;
+        let length = bytes.get(fixed + 8..)?.first_chunk::<2>()?;
         at = fixed + 10 + usize::from(u16::from_be_bytes(*length));
     }
     Some(at)
@@ -37,15 +37,15 @@ mod tests {
     use wire::{MessageBuilder, Name, Rtype};
 
     #[test]
-    fn octets_behind_the_last_record_are_apart() {
+    fn bytes_behind_the_last_record_are_apart() {
         let name: Name = "www.example.".parse().unwrap();
         let plain = MessageBuilder::query(1, name.as_ref(), Rtype::AXFR).build();
         let more = MessageBuilder::query(1, name.as_ref(), Rtype::A).option(10, &[7; 8]).build();
         for whole in [plain, more, vec![0; 12]] {
             for rest in [&b""[..], b"MS", &[0; 100]] {
-                let octets = [&whole[..], rest].concat();
-                let (message, found) = parse(&octets).unwrap();
-                assert_eq!((message.octets(), found), (&whole[..], rest));
+                let bytes = [&whole[..], rest].concat();
+                let (message, found) = parse(&bytes).unwrap();
+                assert_eq!((message.as_bytes(), found), (&whole[..], rest));
             }
             if whole.len() > 12 {
                 assert!(parse(&whole[..whole.len() - 1]).is_none());

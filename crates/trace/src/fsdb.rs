@@ -21,8 +21,8 @@ pub(crate) struct FsdbReader {
 }
 
 impl FsdbReader {
-    pub(crate) fn new(octets: Box<dyn BufRead + Send>) -> Self {
-        Self { lines: Lines::new(octets), columns: None }
+    pub(crate) fn new(bytes: Box<dyn BufRead + Send>) -> Self {
+        Self { lines: Lines::new(bytes), columns: None }
     }
 
     pub(crate) fn advance(&mut self, held: &mut Held, tally: &mut Tally) -> Result<bool, TraceError> {
@@ -42,13 +42,13 @@ impl FsdbReader {
         tally.records += 1;
         let words: Vec<&str> = line.split_whitespace().collect();
         match query(columns.map(|column| words.get(column).copied().unwrap_or("-"))) {
-            Ok((at_ns, source, transport, octets)) => {
+            Ok((at_ns, source, transport, bytes)) => {
                 let nowhere = match source.ip() {
                     IpAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
                     IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
                 };
                 let destination = SocketAddr::new(nowhere, 53);
-                held.push(Message { at_ns, source, destination, transport, octets: &octets });
+                held.push(Message { at_ns, source, destination, transport, bytes: &bytes });
                 tally.messages += 1;
             }
             Err(unread) => tally.count(unread),

@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::ops::Range;
 
-/// In the order in which they were found; their octets lie in one buffer, which is used again when all are taken.
+/// In the order in which they were found; their bytes lie in one buffer, which is used again when all are taken.
 #[derive(Default)]
 pub(crate) struct Held {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     heads: VecDeque<Head>,
 }
 
@@ -23,12 +23,12 @@ struct Head {
 impl Held {
     pub(crate) fn push(&mut self, message: Message<'_>) {
         if self.heads.is_empty() {
-            self.octets.clear();
+            self.bytes.clear();
         }
-        let start = self.octets.len();
-        self.octets.extend_from_slice(message.octets);
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(message.bytes);
         let Message { at_ns, source, destination, transport, .. } = message;
-        self.heads.push_back(Head { at_ns, source, destination, transport, range: start..self.octets.len() });
+        self.heads.push_back(Head { at_ns, source, destination, transport, range: start..self.bytes.len() });
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -42,6 +42,6 @@ impl Held {
 
     pub(crate) fn pop(&mut self) -> Option<Message<'_>> {
         let Head { at_ns, source, destination, transport, range } = self.heads.pop_front()?;
-        Some(Message { at_ns, source, destination, transport, octets: &self.octets[range] })
+        Some(Message { at_ns, source, destination, transport, bytes: &self.bytes[range] })
     }
 }

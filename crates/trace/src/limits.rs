@@ -1,14 +1,14 @@
 //! Every bound of this crate.
 
 /// Bytes of a DNS message (RFC 1035 4.2.2).
-pub const MESSAGE_OCTETS_MAX: usize = 65_535;
+pub const MESSAGE_BYTES_MAX: usize = 65_535;
 /// Bytes of the header of a DNS message (RFC 1035 4.1.1): what is shorter is none.
-pub const HEADER_OCTETS: usize = 12;
+pub const HEADER_BYTES: usize = 12;
 
 /// Bytes of one block of a capture.
-pub const BLOCK_OCTETS_MAX: usize = 4 << 20;
+pub const BLOCK_BYTES_MAX: usize = 4 << 20;
 /// Bytes of one without contents: its type, and its length before and behind them.
-pub const BLOCK_OCTETS_MIN: u32 = 12;
+pub const BLOCK_BYTES_MIN: u32 = 12;
 /// Interfaces of one section of a capture.
 pub const INTERFACES_MAX: usize = 65_536;
 /// Link and tunnel headers around one packet, including VLAN tags.
@@ -22,7 +22,7 @@ pub const FRAGMENTED_COUNT_MAX: usize = 4_096;
 pub const FRAGMENT_COUNT_MAX: usize = 64;
 /// Bytes of all fragments that wait; with more the oldest packet is given up. Fragments may overlap, so it is not
 /// enough to bound packets.
-pub const FRAGMENT_OCTETS_WAITING_MAX: usize = 128 << 20;
+pub const FRAGMENT_BYTES_WAITING_MAX: usize = 128 << 20;
 /// Time after which the fragments of a packet belong to another one (RFC 8200 4.5).
 pub const FRAGMENT_LIFE_NS: u64 = 60_000_000_000;
 /// Time within which a repeated fragment is a copy from a capture at two places. A later one belongs to another packet
@@ -45,30 +45,30 @@ pub const SKIPPED_COUNT_MAX: usize = 16;
 pub const MESSAGE_STARTS_MAX: usize = 16;
 /// Bytes that a segment may be before or behind those that come next; beyond that it is of another connection between
 /// the same ports.
-pub const STREAM_WINDOW_OCTETS: u32 = 1 << 20;
+pub const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 /// What a segment or a fragment that waits takes beside its bytes.
-pub const WAITING_OCTETS_BESIDES: usize = 64;
+pub const WAITING_BYTES_BESIDES: usize = 64;
 /// Bytes of all segments that wait.
-pub const SEGMENT_OCTETS_WAITING_MAX: usize = 256 << 20;
+pub const SEGMENT_BYTES_WAITING_MAX: usize = 256 << 20;
 
 /// Bytes of one frame of Frame Streams; those of dnstap hold two messages.
-pub const FRAME_OCTETS_MAX: usize = 256 << 10;
+pub const FRAME_BYTES_MAX: usize = 256 << 10;
 /// dnstap frames that are read ahead to find the message types of a log.
 pub const FRAMES_AHEAD_MAX: usize = 4_096;
 /// Bytes of dnstap frames that are read ahead.
 pub const FRAME_BYTES_AHEAD_MAX: usize = 4 << 20;
 /// Bytes of a line of text.
-pub const LINE_OCTETS_MAX: usize = 256 << 10;
+pub const LINE_BYTES_MAX: usize = 256 << 10;
 
 /// Addresses that answer in one range of a replay scenario.
 pub const RPL_ADDRESSES_MAX: usize = 1_024;
 /// Bytes of the lines of one entry of a replay scenario.
-pub const RPL_ENTRY_OCTETS_MAX: usize = 256 << 10;
+pub const RPL_ENTRY_BYTES_MAX: usize = 256 << 10;
 /// Bytes of a file in JSON, which is read whole.
-pub const JSON_OCTETS_MAX: u64 = 256 << 20;
+pub const JSON_BYTES_MAX: u64 = 256 << 20;
 
 /// Bytes of one block of C-DNS.
-pub const CDNS_BLOCK_OCTETS_MAX: usize = 64 << 20;
+pub const CDNS_BLOCK_BYTES_MAX: usize = 64 << 20;
 /// Items of one table of a block of C-DNS.
 pub const CDNS_ITEMS_MAX: usize = 1 << 20;
 /// Sets of parameters of a file of C-DNS.
@@ -77,7 +77,7 @@ pub const CDNS_PARAMETERS_MAX: usize = 1_024;
 pub const CDNS_DEPTH_MAX: usize = 16;
 
 /// Bytes that are unpacked ahead.
-pub const UNPACKED_OCTETS: usize = 64 << 10;
+pub const UNPACKED_BYTES: usize = 64 << 10;
 /// KiB of what was unpacked that an xz file may refer back to: four times what `xz -9` wants.
 pub const XZ_MEMORY_KIB_MAX: u32 = 256 << 10;
 
@@ -87,9 +87,9 @@ pub const CLIENT_COUNT_MAX: usize = 4 << 20;
 /// Messages of one chunk of a binary trace.
 pub const CHUNK_MESSAGES_MAX: usize = 8_192;
 /// Bytes of the messages of one chunk.
-pub const CHUNK_OCTETS_MAX: usize = 1 << 20;
+pub const CHUNK_BYTES_MAX: usize = 1 << 20;
 /// Bytes of one chunk as it is unpacked: its messages, and no more than 64 for the columns of each.
-pub const CHUNK_UNPACKED_OCTETS_MAX: usize = CHUNK_OCTETS_MAX + 64 * (CHUNK_MESSAGES_MAX + 1);
+pub const CHUNK_UNPACKED_BYTES_MAX: usize = CHUNK_BYTES_MAX + 64 * (CHUNK_MESSAGES_MAX + 1);
 /// Stretches of time that the index of a binary trace tells apart.
 pub const STRETCHES_MAX: usize = 65_536;
 

@@ -1,32 +1,32 @@
 //! Lines of a text, one after the other, none longer than the bound.
 
 use crate::error::TraceError;
-use crate::limits::LINE_OCTETS_MAX;
+use crate::limits::LINE_BYTES_MAX;
 use std::io::{BufRead, Read};
 use std::net::SocketAddr;
 
 /// The lines of a file.
 pub(crate) struct Lines {
-    octets: Box<dyn BufRead + Send>,
+    bytes: Box<dyn BufRead + Send>,
     line: Vec<u8>,
     /// Of the line, counted from one.
     pub(crate) number: u64,
 }
 
 impl Lines {
-    pub(crate) fn new(octets: Box<dyn BufRead + Send>) -> Self {
-        Self { octets, line: Vec::new(), number: 0 }
+    pub(crate) fn new(bytes: Box<dyn BufRead + Send>) -> Self {
+        Self { bytes, line: Vec::new(), number: 0 }
     }
 
     /// The next one, without its end; `None` behind the last.
     pub(crate) fn next(&mut self, format: &'static str) -> Result<Option<&[u8]>, TraceError> {
         self.line.clear();
         self.number += 1;
-        let most = LINE_OCTETS_MAX as u64 + 1;
-        if self.octets.by_ref().take(most).read_until(b'\n', &mut self.line)? == 0 {
+        let most = LINE_BYTES_MAX as u64 + 1;
+        if self.bytes.by_ref().take(most).read_until(b'\n', &mut self.line)? == 0 {
             return Ok(None);
         }
-        if self.line.len() > LINE_OCTETS_MAX {
+        if self.line.len() > LINE_BYTES_MAX {
             return Err(TraceError::Format { format, at: self.number, what: "a line longer than 256 KiB".into() });
         }
         Ok(Some(self.line.trim_ascii_end()))

@@ -1,6 +1,6 @@
 //! What is recorded: a DNS message, when it was seen, between whom, over what.
 
-use crate::limits::HEADER_OCTETS;
+use crate::limits::HEADER_BYTES;
 use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use std::str::FromStr;
 pub enum Transport {
     /// One datagram.
     Udp,
-    /// One message of a stream, without its two octets of length (RFC 1035 4.2.2).
+    /// One message of a stream, without its two bytes of length (RFC 1035 4.2.2).
     Tcp,
     /// DNS over TLS (RFC 7858).
     Dot,
@@ -56,7 +56,7 @@ impl FromStr for Transport {
 /// A message that was seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Message<'m> {
-    /// When, in nanoseconds since 1970; of a stream the time of its last octet. Not always later than the one before.
+    /// When, in nanoseconds since 1970; of a stream the time of its last byte. Not always later than the one before.
     pub at_ns: u64,
     /// Who sent it.
     pub source: SocketAddr,
@@ -65,14 +65,14 @@ pub struct Message<'m> {
     /// Over what.
     pub transport: Transport,
     /// The message itself, from its ID on; at least a header.
-    pub octets: &'m [u8],
+    pub bytes: &'m [u8],
 }
 
 impl Message<'_> {
     /// QR: whether it answers another one (RFC 1035 4.1.1).
     #[must_use]
     pub fn is_response(&self) -> bool {
-        self.octets[2] & 0x80 != 0
+        self.bytes[2] & 0x80 != 0
     }
 
     /// Whoever asks: the source of a query, the destination of a response.
@@ -88,7 +88,7 @@ impl Message<'_> {
     }
 }
 
-/// Whether octets are long enough for a message.
-pub(crate) fn has_header(octets: &[u8]) -> bool {
-    octets.len() >= HEADER_OCTETS
+/// Whether bytes are long enough for a message.
+pub(crate) fn has_header(bytes: &[u8]) -> bool {
+    bytes.len() >= HEADER_BYTES
 }

@@ -38,15 +38,15 @@ impl Prefix {
         Self::new(address, self.length) == Some(self)
     }
 
-    /// The octets that its bits stand in, as EDNS has them (RFC 7871 6).
+    /// The bytes that its bits stand in, as EDNS has them (RFC 7871 6).
     #[must_use]
-    pub fn octets(self) -> Vec<u8> {
-        let mut octets = match self.address {
+    pub fn to_bytes(self) -> Vec<u8> {
+        let mut bytes = match self.address {
             IpAddr::V4(address) => address.octets().to_vec(),
             IpAddr::V6(address) => address.octets().to_vec(),
         };
-        octets.truncate(usize::from(self.length).div_ceil(8));
-        octets
+        bytes.truncate(usize::from(self.length).div_ceil(8));
+        bytes
     }
 
     /// How many addresses hosts can have: neither the first nor the last, where there are others.
@@ -122,7 +122,7 @@ mod tests {
         assert!(!prefix("192.0.2.0/25").contains("192.0.2.128".parse().unwrap()));
         assert!(prefix("::/0").contains("2001:db8::1".parse().unwrap()));
         assert!(!prefix("::/0").contains("192.0.2.1".parse().unwrap()));
-        assert_eq!(prefix("192.0.2.7/12").octets(), [192, 0]);
+        assert_eq!(prefix("192.0.2.7/12").to_bytes(), [192, 0]);
         for wrong in ["", "192.0.2.0/33", "::/129", "192.0.2.0/", "192.0.2/24", "/24"] {
             assert_eq!(wrong.parse::<Prefix>(), Err(()), "{wrong}");
         }

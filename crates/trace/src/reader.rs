@@ -117,18 +117,18 @@ enum Source {
     Dnsviz(DnsvizReader),
 }
 
-/// So many octets tell a format.
-const FIRST_OCTETS: usize = 32;
+/// So many bytes tell a format.
+const FIRST_BYTES: usize = 32;
 
 /// Opens a trace; `-` is standard input. Packed ones (gzip, xz, zstd, LZ4) are unpacked.
 ///
 /// # Errors
 /// [`TraceError`] when it cannot be opened, or its format is not known.
 pub fn open(path: &Path, options: &Options) -> Result<Reader, TraceError> {
-    let (first, octets) = unpack::peek(unpack::open(path)?, FIRST_OCTETS)?;
-    let mut octets = unpack::buffered(octets);
+    let (first, bytes) = unpack::peek(unpack::open(path)?, FIRST_BYTES)?;
+    let mut bytes = unpack::buffered(bytes);
     let format = match options.format.or_else(|| format_of(&first, path)).ok_or(TraceError::Unknown)? {
-        Format::Dnsviz if options.format.is_none() && zeek::begins_json(octets.fill_buf()?) => Format::Zeek,
+        Format::Dnsviz if options.format.is_none() && zeek::begins_json(bytes.fill_buf()?) => Format::Zeek,
         format => format,
     };
     if format == Format::Binary
@@ -136,22 +136,22 @@ pub fn open(path: &Path, options: &Options) -> Result<Reader, TraceError> {
     {
         return Ok(Reader::new(Source::Binary(Box::new(BinaryReader::of_file(file)?)), format));
     }
-    Reader::of_octets(octets, format, options)
+    Reader::of_bytes(bytes, format, options)
 }
 
 /// What reads a format.
-fn source_of(octets: Box<dyn BufRead + Send>, format: Format, options: &Options) -> Result<Source, TraceError> {
+fn source_of(bytes: Box<dyn BufRead + Send>, format: Format, options: &Options) -> Result<Source, TraceError> {
     Ok(match format {
-        Format::Capture => Source::Capture(CaptureReader::new(octets, options.ports.clone())?),
-        Format::Dnstap => Source::Dnstap(DnstapReader::new(octets, &options.dnstap)),
-        Format::Cdns => Source::Cdns(Box::new(CdnsReader::new(octets))),
-        Format::Text => Source::Text(TextReader::new(octets)),
-        Format::Binary => Source::Binary(Box::new(BinaryReader::new(octets))),
-        Format::Dnsperf => Source::Dnsperf(DnsperfReader::new(octets)),
-        Format::Zeek => Source::Zeek(ZeekReader::new(octets, options.ports.clone())),
-        Format::Fsdb => Source::Fsdb(FsdbReader::new(octets)),
-        Format::Rpl => Source::Rpl(Box::new(RplReader::new(octets))),
-        Format::Dnsviz => Source::Dnsviz(DnsvizReader::new(octets)?),
+        Format::Capture => Source::Capture(CaptureReader::new(bytes, options.ports.clone())?),
+        Format::Dnstap => Source::Dnstap(DnstapReader::new(bytes, &options.dnstap)),
+        Format::Cdns => Source::Cdns(Box::new(CdnsReader::new(bytes))),
+        Format::Text => Source::Text(TextReader::new(bytes)),
+        Format::Binary => Source::Binary(Box::new(BinaryReader::new(bytes))),
+        Format::Dnsperf => Source::Dnsperf(DnsperfReader::new(bytes)),
+        Format::Zeek => Source::Zeek(ZeekReader::new(bytes, options.ports.clone())),
+        Format::Fsdb => Source::Fsdb(FsdbReader::new(bytes)),
+        Format::Rpl => Source::Rpl(Box::new(RplReader::new(bytes))),
+        Format::Dnsviz => Source::Dnsviz(DnsvizReader::new(bytes)?),
     })
 }
 
@@ -177,7 +177,7 @@ pub fn read_lines(lines: Box<dyn BufRead + Send>) -> Reader {
     Reader::new(Source::Text(TextReader::new(lines)), Format::Text)
 }
 
-/// What the first octets, and where they cannot tell the name of the file, say.
+/// What the first bytes, and where they cannot tell the name of the file, say.
 fn format_of(first: &[u8], path: &Path) -> Option<Format> {
     /// Byte orders of pcap, its variant with nanoseconds, and the section header of pcapng.
     const CAPTURES: [[u8; 4]; 5] = [
@@ -219,12 +219,12 @@ impl Reader {
     }
 
     /// Reads from a stream instead of a file.
-    pub(crate) fn of_octets(
-        octets: Box<dyn BufRead + Send>,
+    pub(crate) fn of_bytes(
+        bytes: Box<dyn BufRead + Send>,
         format: Format,
         options: &Options,
     ) -> Result<Self, TraceError> {
-        Ok(Self::new(source_of(octets, format, options)?, format))
+        Ok(Self::new(source_of(bytes, format, options)?, format))
     }
 
     /// The next message, in the order of the trace; `None` at its end. After an error there is no more.

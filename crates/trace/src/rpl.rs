@@ -5,7 +5,7 @@
 
 use crate::error::TraceError;
 use crate::held::Held;
-use crate::limits::{RPL_ADDRESSES_MAX, RPL_ENTRY_OCTETS_MAX};
+use crate::limits::{RPL_ADDRESSES_MAX, RPL_ENTRY_BYTES_MAX};
 use crate::lines::Lines;
 use crate::message::{Message, Transport};
 use crate::tally::{Tally, Unread};
@@ -39,7 +39,7 @@ struct Entry {
     question: Option<String>,
     /// The lines of each section.
     records: [String; 3],
-    octets: usize,
+    bytes: usize,
     /// Something in it is no part of a response.
     is_other: bool,
 }
@@ -54,8 +54,8 @@ enum Place {
 }
 
 impl RplReader {
-    pub(crate) fn new(octets: Box<dyn BufRead + Send>) -> Self {
-        Self { lines: Lines::new(octets), addresses: None, entry: None }
+    pub(crate) fn new(bytes: Box<dyn BufRead + Send>) -> Self {
+        Self { lines: Lines::new(bytes), addresses: None, entry: None }
     }
 
     pub(crate) fn advance(&mut self, held: &mut Held, tally: &mut Tally) -> Result<bool, TraceError> {
@@ -90,7 +90,7 @@ impl RplReader {
             _ => {
                 if let Some(entry) = entry {
                     entry.take(first, words, &line);
-                    if entry.octets > RPL_ENTRY_OCTETS_MAX {
+                    if entry.bytes > RPL_ENTRY_BYTES_MAX {
                         return Err(wrong("an entry longer than 256 KiB"));
                     }
                 }
@@ -103,7 +103,7 @@ impl RplReader {
 impl Entry {
     /// Takes a line.
     fn take<'l>(&mut self, first: &str, words: impl Iterator<Item = &'l str>, line: &str) {
-        self.octets += line.len();
+        self.bytes += line.len();
         match (first, self.place) {
             ("MATCH" | "ADJUST", Place::Head) => {}
             ("REPLY", Place::Head) => words.for_each(|word| self.flag(word)),
@@ -122,7 +122,7 @@ impl Entry {
             }
             (_, Place::Question) => self.question = Some(line.to_owned()),
             (_, Place::Records(section)) => self.records[section] += &(line.to_owned() + "\n"),
-            // Raw octets, and whatever else.
+            // Raw bytes, and whatever else.
             _ => self.is_other = true,
         }
     }
@@ -180,8 +180,8 @@ fn push(entry: &Entry, addresses: &[IpAddr], held: &mut Held, tally: &mut Tally)
     if !entry.header.qr || entry.header.opcode != Opcode::QUERY {
         return tally.count(Unread::OtherRecord);
     }
-    let octets = match entry.compose() {
-        Ok(octets) => octets,
+    let bytes = match entry.compose() {
+        Ok(bytes) => bytes,
         Err(unread) => return tally.count(unread),
     };
     if addresses.is_empty() {
@@ -191,7 +191,7 @@ fn push(entry: &Entry, addresses: &[IpAddr], held: &mut Held, tally: &mut Tally)
         let source = SocketAddr::new(*address, 53);
         let nobody = if address.is_ipv4() { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { Ipv6Addr::UNSPECIFIED.into() };
         let destination = SocketAddr::new(nobody, 0);
-        held.push(Message { at_ns: 0, source, destination, transport: Transport::Udp, octets: &octets });
+        held.push(Message { at_ns: 0, source, destination, transport: Transport::Udp, bytes: &bytes });
         tally.messages += 1;
     }
     tally.further_messages += addresses.len() as u64 - 1;
@@ -206,7 +206,7 @@ mod tests {
         let (mut held, mut tally, mut messages) = (Held::default(), Tally::default(), Vec::new());
         while reader.advance(&mut held, &mut tally).unwrap() {
             while let Some(message) = held.pop() {
-                messages.push((message.source, message.octets.to_vec()));
+                messages.push((message.source, message.bytes.to_vec()));
             }
         }
         (messages, tally)

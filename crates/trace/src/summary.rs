@@ -14,8 +14,8 @@ pub struct Summary {
     pub queries: u64,
     /// Responses.
     pub responses: u64,
-    /// Octets of all messages.
-    pub octets: u64,
+    /// Bytes of all messages.
+    pub bytes: u64,
     /// The earliest and the latest time, nanoseconds since 1970.
     pub span_ns: Option<(u64, u64)>,
     /// Queries by transport, in the order of [`Transport::ALL`].
@@ -43,7 +43,7 @@ impl Summary {
     pub fn add(&mut self, message: &Message<'_>) {
         let at = message.at_ns;
         self.span_ns = Some(self.span_ns.map_or((at, at), |(first, last)| (first.min(at), last.max(at))));
-        self.octets += message.octets.len() as u64;
+        self.bytes += message.bytes.len() as u64;
         let note = |known: &mut BTreeSet<IpAddr>, address| {
             if known.len() < CLIENT_COUNT_MAX {
                 known.insert(address);
@@ -51,8 +51,8 @@ impl Summary {
         };
         note(&mut self.clients, message.client().ip());
         note(&mut self.servers, message.server().ip());
-        let header = Header::parse(message.octets).unwrap_or_default();
-        let whole = wire::parse::Message::parse(message.octets).ok();
+        let header = Header::parse(message.bytes).unwrap_or_default();
+        let whole = wire::parse::Message::parse(message.bytes).ok();
         if message.is_response() {
             self.responses += 1;
             let rcode = whole.map_or(wire::Rcode(header.rcode.into()), |message| message.rcode());
@@ -63,7 +63,7 @@ impl Summary {
         self.transports[message.transport as usize] += 1;
         self.ipv6 += u64::from(message.source.is_ipv6());
         *self.opcodes.entry(words::opcode_word(header.opcode)).or_default() += 1;
-        match FirstQuestion::read(message.octets) {
+        match FirstQuestion::read(message.bytes) {
             Ok(question) => *self.qtypes.entry(words::rtype_word(question.qtype)).or_default() += 1,
             Err(_) => self.unreadable += 1,
         }

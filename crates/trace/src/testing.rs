@@ -1,17 +1,17 @@
-//! What others' octets are thrown at: a target for each format that is read. libFuzzer (`fuzz/`), `cargo xtask fuzz`
+//! What others' bytes are thrown at: a target for each format that is read. libFuzzer (`fuzz/`), `cargo xtask fuzz`
 //! and a test share them.
 
 use crate::binary;
-use crate::limits::MESSAGE_OCTETS_MAX;
+use crate::limits::MESSAGE_BYTES_MAX;
 use crate::message::{Message, Transport};
 use crate::reader::{Format, Options, Reader};
 use crate::text;
 use std::io::Cursor;
 use std::net::SocketAddr;
 
-/// Octets of an input.
-pub const INPUT_OCTETS_MAX: usize = 64 << 10;
-/// Messages of an input, whatever is packed in it: an octet of a query log, or of a column, is no more than a message,
+/// Bytes of an input.
+pub const INPUT_BYTES_MAX: usize = 64 << 10;
+/// Messages of an input, whatever is packed in it: an byte of a query log, or of a column, is no more than a message,
 /// and a chunk of ours unpacks to no more than its bound.
 const MESSAGES_MAX: u64 = 16 << 20;
 
@@ -38,17 +38,17 @@ pub const TARGETS: [Target; 10] = [
     Target { name: "fsdb", format: Format::Fsdb },
 ];
 
-/// Reads any octets as a trace: no message is longer than one can be, and each record is a message or counted.
+/// Reads any bytes as a trace: no message is longer than one can be, and each record is a message or counted.
 ///
 /// # Panics
 /// When that does not hold.
-pub fn read(format: Format, octets: &[u8]) {
-    let octets = &octets[..octets.len().min(INPUT_OCTETS_MAX)];
-    let boxed = Box::new(Cursor::new(octets.to_vec()));
-    let Ok(mut reader) = Reader::of_octets(boxed, format, &Options::default()) else { return };
+pub fn read(format: Format, bytes: &[u8]) {
+    let bytes = &bytes[..bytes.len().min(INPUT_BYTES_MAX)];
+    let boxed = Box::new(Cursor::new(bytes.to_vec()));
+    let Ok(mut reader) = Reader::of_bytes(boxed, format, &Options::default()) else { return };
     let mut count = 0;
     while let Ok(Some(message)) = reader.next() {
-        assert!(message.octets.len() <= MESSAGE_OCTETS_MAX, "a message of {} octets", message.octets.len());
+        assert!(message.bytes.len() <= MESSAGE_BYTES_MAX, "a message of {} bytes", message.bytes.len());
         count += 1;
         assert!(count <= MESSAGES_MAX, "more messages than there can be");
     }
@@ -102,15 +102,15 @@ fn messages() -> impl Iterator<Item = (SocketAddr, SocketAddr, Transport, Vec<u8
         let client = SocketAddr::from(([192, 0, 2, number], 4_000));
         let server = SocketAddr::from(([198, 51, 100, 1], 53));
         let transport = if number % 2 == 0 { Transport::Udp } else { Transport::Tcp };
-        let octets = [&[0, number, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, b'a' + number, 0, 0, 1, 0, 1][..]].concat();
-        (client, server, transport, octets)
+        let bytes = [&[0, number, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, b'a' + number, 0, 0, 1, 0, 1][..]].concat();
+        (client, server, transport, bytes)
     })
 }
 
 /// What `write` makes of the messages.
 fn each_written(mut write: impl FnMut(&Message<'_>)) {
-    for (at, (source, destination, transport, octets)) in (0_u64..).zip(messages()) {
-        write(&Message { at_ns: 1_000_000_000 + at, source, destination, transport, octets: &octets });
+    for (at, (source, destination, transport, bytes)) in (0_u64..).zip(messages()) {
+        write(&Message { at_ns: 1_000_000_000 + at, source, destination, transport, bytes: &bytes });
     }
 }
 
@@ -135,10 +135,10 @@ fn written_binary() -> Vec<u8> {
 
 /// The packet of a message over UDP.
 fn packet() -> Vec<u8> {
-    let octets = messages().next().map(|(.., octets)| octets).unwrap_or_default();
-    let length = (8 + octets.len()) as u8;
+    let bytes = messages().next().map(|(.., bytes)| bytes).unwrap_or_default();
+    let length = (8 + bytes.len()) as u8;
     let ip = [0x45, 0, 0, 20 + length, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 198, 51, 100, 1];
-    [&ip[..], &[0x0F, 0xA0, 0, 53, 0, length, 0, 0], &octets].concat()
+    [&ip[..], &[0x0F, 0xA0, 0, 53, 0, length, 0, 0], &bytes].concat()
 }
 
 fn pcap() -> Vec<u8> {
@@ -189,8 +189,8 @@ fn wireless() -> Vec<u8> {
 fn stream() -> Vec<u8> {
     let mut sequence = 40_u32;
     let mut frames = Vec::new();
-    for (.., octets) in messages() {
-        for part in [&(octets.len() as u16).to_be_bytes()[..], &octets] {
+    for (.., bytes) in messages() {
+        for part in [&(bytes.len() as u16).to_be_bytes()[..], &bytes] {
             let head =
                 [&[0x0F, 0xA0, 0, 53][..], &sequence.to_be_bytes(), &[0, 0, 0, 1, 0x50, 0x10, 0xFF, 0xFF, 0, 0, 0, 0]];
             frames.push(carried(6, &[&head.concat(), part].concat()));
@@ -203,7 +203,7 @@ fn stream() -> Vec<u8> {
 
 fn pcapng() -> Vec<u8> {
     let mut packet = packet();
-    let octets = (packet.len() as u32).to_be_bytes();
+    let bytes = (packet.len() as u32).to_be_bytes();
     packet.resize(packet.len().next_multiple_of(4), 0);
     let block = |kind: u32, body: &[u8]| {
         let length = (12 + body.len() as u32).to_be_bytes();
@@ -211,21 +211,21 @@ fn pcapng() -> Vec<u8> {
     };
     let section = block(0x0A0D_0D0A, &[0x1A, 0x2B, 0x3C, 0x4D, 0, 1, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255]);
     let interface = block(1, &[0, 101, 0, 0, 0, 0, 0xFF, 0xFF]);
-    let packet = block(6, &[&[0; 4][..], &[0, 5, 0, 0, 0, 0, 0, 1], &octets, &octets, &packet].concat());
+    let packet = block(6, &[&[0; 4][..], &[0, 5, 0, 0, 0, 0, 0, 1], &bytes, &bytes, &packet].concat());
     [section, interface, packet].concat()
 }
 
 /// A log entry of a client's query.
 fn dnstap() -> Vec<u8> {
-    let field = |number: u8, octets: &[u8]| [&[number << 3 | 2, octets.len() as u8], octets].concat();
-    let octets = messages().next().map(|(.., octets)| octets).unwrap_or_default();
+    let field = |number: u8, bytes: &[u8]| [&[number << 3 | 2, bytes.len() as u8], bytes].concat();
+    let bytes = messages().next().map(|(.., bytes)| bytes).unwrap_or_default();
     let message = [
         // A client's query, IPv4, UDP; addresses, ports, seconds, nanoseconds, the query.
         &[0x08, 5, 0x10, 1, 0x18, 1][..],
         &field(4, &[192, 0, 2, 1]),
         &field(5, &[198, 51, 100, 1]),
         &[0x30, 0xA0, 0x1F, 0x38, 53, 0x40, 0x80, 0xA0, 0xF8, 0xFA, 0x05, 0x4D, 1, 0, 0, 0],
-        &field(10, &octets),
+        &field(10, &bytes),
     ]
     .concat();
     let entry = [field(14, &message), vec![0x78, 1]].concat();
@@ -236,7 +236,7 @@ fn dnstap() -> Vec<u8> {
     [control(&start), data, control(&[0, 0, 0, 3])].concat()
 }
 
-/// Octets in hexadecimal digits; what is none ends them.
+/// Bytes in hexadecimal digits; what is none ends them.
 fn from_hex(text: &str) -> Vec<u8> {
     let digits: Vec<u32> = text.chars().filter_map(|digit| digit.to_digit(16)).collect();
     digits.chunks_exact(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
@@ -253,8 +253,8 @@ mod tests {
     fn every_seed_is_a_trace_with_messages_and_its_beginnings_hold() {
         for target in TARGETS {
             for seed in target.seeds() {
-                let octets = Box::new(Cursor::new(seed.clone()));
-                let mut reader = Reader::of_octets(octets, target.format, &Options::default()).unwrap();
+                let bytes = Box::new(Cursor::new(seed.clone()));
+                let mut reader = Reader::of_bytes(bytes, target.format, &Options::default()).unwrap();
                 assert!(reader.next().unwrap().is_some(), "{}", target.name);
                 (0..seed.len()).for_each(|end| read(target.format, &seed[..end]));
             }

@@ -1,10 +1,10 @@
 //! Our text: a line for each message, columns apart by white space, to be edited by hand and by awk.
 //!
 //! ```text
-//! time source port destination port transport id opcode rcode flags qname qclass qtype edns octets
+//! time source port destination port transport id opcode rcode flags qname qclass qtype edns bytes
 //! ```
 //!
-//! `octets` is `-` where the other columns say all that is in the message; otherwise it is the message in base 16, and
+//! `bytes` is `-` where the other columns say all that is in the message; otherwise it is the message in base 16, and
 //! is what counts: the columns from `id` on are then for reading only. Who edits such a line writes `-` there, and what
 //! the columns do not say is gone.
 
@@ -27,14 +27,14 @@ const FORMAT: &str = "text";
 pub(crate) const MAGIC: &str = "# catlab trace 1";
 const COLUMN_COUNT: usize = 15;
 const COLUMNS: &str =
-    "# time source port destination port transport id opcode rcode flags qname qclass qtype edns octets";
+    "# time source port destination port transport id opcode rcode flags qname qclass qtype edns bytes";
 
 /// Reads it.
 pub(crate) struct TextReader(Lines);
 
 impl TextReader {
-    pub(crate) fn new(octets: Box<dyn BufRead + Send>) -> Self {
-        Self(Lines::new(octets))
+    pub(crate) fn new(bytes: Box<dyn BufRead + Send>) -> Self {
+        Self(Lines::new(bytes))
     }
 
     pub(crate) fn advance(&mut self, held: &mut Held, tally: &mut Tally) -> Result<bool, TraceError> {
@@ -45,8 +45,8 @@ impl TextReader {
         tally.records += 1;
         match std::str::from_utf8(line).map_err(|_| Unread::LineMalformed).and_then(read) {
             Ok(line) => {
-                let Line { at_ns, source, destination, transport, octets } = line;
-                held.push(Message { at_ns, source, destination, transport, octets: &octets });
+                let Line { at_ns, source, destination, transport, bytes } = line;
+                held.push(Message { at_ns, source, destination, transport, bytes: &bytes });
                 tally.messages += 1;
             }
             Err(unread) => tally.count(unread),
@@ -60,7 +60,7 @@ struct Line {
     source: SocketAddr,
     destination: SocketAddr,
     transport: Transport,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 fn read(line: &str) -> Result<Line, Unread> {
@@ -74,11 +74,11 @@ fn read(line: &str) -> Result<Line, Unread> {
     }
     let [at, source, source_port, destination, destination_port, transport, rest @ ..] = columns;
     let place = |address: &str, port: &str| place(address, port).ok_or(Unread::LineMalformed);
-    let octets = match rest[8] {
+    let bytes = match rest[8] {
         "-" => compose(rest)?,
-        octets => HEXLOWER_PERMISSIVE.decode(octets.as_bytes()).map_err(|_| Unread::LineMalformed)?,
+        bytes => HEXLOWER_PERMISSIVE.decode(bytes.as_bytes()).map_err(|_| Unread::LineMalformed)?,
     };
-    if !has_header(&octets) {
+    if !has_header(&bytes) {
         return Err(Unread::TooShort);
     }
     Ok(Line {
@@ -86,7 +86,7 @@ fn read(line: &str) -> Result<Line, Unread> {
         source: place(source, source_port)?,
         destination: place(destination, destination_port)?,
         transport: transport.parse().map_err(|()| Unread::LineMalformed)?,
-        octets,
+        bytes,
     })
 }
 
@@ -143,29 +143,29 @@ pub(crate) fn begin(out: &mut dyn Write) -> io::Result<()> {
 /// # Errors
 /// Of `out`.
 pub fn write(message: &Message<'_>, out: &mut dyn Write) -> io::Result<()> {
-    let Message { at_ns, source, destination, transport, octets } = message;
+    let Message { at_ns, source, destination, transport, bytes } = message;
     let (s, ns) = (at_ns / 1_000_000_000, at_ns % 1_000_000_000);
     write!(out, "{s}.{ns:09} {} {} ", source.ip(), source.port())?;
     write!(out, "{} {} {transport}", destination.ip(), destination.port())?;
-    let columns = columns_of(octets);
+    let columns = columns_of(bytes);
     columns.iter().try_for_each(|column| write!(out, " {column}"))?;
     let all: [&str; 9] = std::array::from_fn(|at| columns.get(at).map_or("-", String::as_str));
-    if compose(all).is_ok_and(|composed| composed == *octets) {
+    if compose(all).is_ok_and(|composed| composed == *bytes) {
         writeln!(out, " -")
     } else {
-        writeln!(out, " {}", HEXLOWER_PERMISSIVE.encode(octets))
+        writeln!(out, " {}", HEXLOWER_PERMISSIVE.encode(bytes))
     }
 }
 
 /// What can be said of a message in columns, from `id` to `edns`.
-fn columns_of(octets: &[u8]) -> [String; 8] {
-    let mut header = Header::parse(octets).unwrap_or_default();
+fn columns_of(bytes: &[u8]) -> [String; 8] {
+    let mut header = Header::parse(bytes).unwrap_or_default();
     let flags: Vec<&str> =
         FLAGS.into_iter().filter(|flag| flag_of(&mut header, flag).is_some_and(|flag| *flag)).collect();
-    let message = wire::parse::Message::parse(octets).ok();
+    let message = wire::parse::Message::parse(bytes).ok();
     let rcode = message.as_ref().map_or(Rcode(header.rcode.into()), wire::parse::Message::rcode);
     // Of a message that is malformed behind it, the question may stand.
-    let question = wire::parse::FirstQuestion::read(octets).ok().filter(|_| header.counts[0] > 0);
+    let question = wire::parse::FirstQuestion::read(bytes).ok().filter(|_| header.counts[0] > 0);
     let [qname, qclass, qtype] = match &question {
         Some(question) => {
             [question.qname.to_string(), words::class_word(question.qclass), words::rtype_word(question.qtype)]
@@ -193,32 +193,32 @@ mod tests {
         (line, back)
     }
 
-    fn message(octets: &[u8]) -> Message<'_> {
+    fn message(bytes: &[u8]) -> Message<'_> {
         let (source, destination) = ("192.0.2.1:53211".parse().unwrap(), "[2001:db8::53]:53".parse().unwrap());
-        Message { at_ns: 1_475_762_040_123_456_789, source, destination, transport: Transport::Udp, octets }
+        Message { at_ns: 1_475_762_040_123_456_789, source, destination, transport: Transport::Udp, bytes }
     }
 
     #[test]
     fn a_query_is_its_columns() {
         let name: Name = "WWW.a\\032b.example.".parse().unwrap();
         let query = MessageBuilder::query(4711, name.as_ref(), wire::Rtype::AAAA).header(|header| header.rd = true);
-        let octets = query.edns(1232, true).build();
-        let (line, back) = round_trip(&message(&octets));
+        let bytes = query.edns(1232, true).build();
+        let (line, back) = round_trip(&message(&bytes));
         assert_eq!(
             line,
             "1475762040.123456789 192.0.2.1 53211 2001:db8::53 53 udp \
              4711 QUERY NOERROR rd WWW.a\\032b.example. IN AAAA 1232,do -\n"
         );
-        assert_eq!(back.octets, octets);
+        assert_eq!(back.bytes, bytes);
     }
 
     #[test]
     fn what_columns_cannot_say_is_kept_in_base_16() {
         let name: Name = "example.".parse().unwrap();
-        let octets = MessageBuilder::query(1, name.as_ref(), wire::Rtype::A).option(10, &[7; 8]).build();
-        let (line, back) = round_trip(&message(&octets));
+        let bytes = MessageBuilder::query(1, name.as_ref(), wire::Rtype::A).option(10, &[7; 8]).build();
+        let (line, back) = round_trip(&message(&bytes));
         assert!(line.contains(" example. IN A 1232 0001"), "{line}");
-        assert_eq!(back.octets, octets);
+        assert_eq!(back.bytes, bytes);
     }
 
     #[test]
@@ -238,8 +238,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_message_comes_back_octet_for_octet(octets in prop::collection::vec(any::<u8>(), 12..80)) {
-            prop_assert_eq!(round_trip(&message(&octets)).1.octets, octets);
+        fn any_message_comes_back_byte_for_byte(bytes in prop::collection::vec(any::<u8>(), 12..80)) {
+            prop_assert_eq!(round_trip(&message(&bytes)).1.bytes, bytes);
         }
     }
 }

@@ -1,21 +1,21 @@
-//! Files, unpacked while they are read: gzip, xz, zstd and LZ4, told by their first octets.
+//! Files, unpacked while they are read: gzip, xz, zstd and LZ4, told by their first bytes.
 
-use crate::limits::{UNPACKED_OCTETS, XZ_MEMORY_KIB_MAX};
+use crate::limits::{UNPACKED_BYTES, XZ_MEMORY_KIB_MAX};
 use lzma_rust2::XzReader;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 
-/// The octets of a file, unpacked; those of standard input when it is called `-`.
+/// The bytes of a file, unpacked; those of standard input when it is called `-`.
 pub(crate) fn open(path: &Path) -> io::Result<Box<dyn BufRead + Send>> {
-    let octets: Box<dyn Read + Send> =
+    let bytes: Box<dyn Read + Send> =
         if path.as_os_str() == "-" { Box::new(io::stdin()) } else { Box::new(File::open(path)?) };
-    unpack(octets)
+    unpack(bytes)
 }
 
-fn unpack(octets: Box<dyn Read + Send>) -> io::Result<Box<dyn BufRead + Send>> {
-    let (first, whole) = peek(octets, 6)?;
-    let whole = BufReader::with_capacity(UNPACKED_OCTETS, whole);
+fn unpack(bytes: Box<dyn Read + Send>) -> io::Result<Box<dyn BufRead + Send>> {
+    let (first, whole) = peek(bytes, 6)?;
+    let whole = BufReader::with_capacity(UNPACKED_BYTES, whole);
     Ok(match first[..] {
         [0x1F, 0x8B, ..] => buffered(flate2::bufread::MultiGzDecoder::new(whole)),
         [0x04, 0x22, 0x4D, 0x18, ..] => buffered(lz4_flex::frame::FrameDecoder::new(whole)),
@@ -27,11 +27,11 @@ fn unpack(octets: Box<dyn Read + Send>) -> io::Result<Box<dyn BufRead + Send>> {
     })
 }
 
-/// The first octets, as many of so many as there are; and all of them.
-pub(crate) fn peek<R: Read>(mut octets: R, count: usize) -> io::Result<(Vec<u8>, impl Read + use<R>)> {
+/// The first bytes, as many of so many as there are; and all of them.
+pub(crate) fn peek<R: Read>(mut bytes: R, count: usize) -> io::Result<(Vec<u8>, impl Read + use<R>)> {
     let mut first = Vec::with_capacity(count);
-    octets.by_ref().take(count as u64).read_to_end(&mut first)?;
-    Ok((first.clone(), Rejoined { first: Cursor::new(first), rest: octets }))
+    bytes.by_ref().take(count as u64).read_to_end(&mut first)?;
+    Ok((first.clone(), Rejoined { first: Cursor::new(first), rest: bytes }))
 }
 
 /// As `chain`, in whole reads: who looks for the head of a file finds it in the first.
@@ -47,6 +47,6 @@ impl<R: Read> Read for Rejoined<R> {
     }
 }
 
-pub(crate) fn buffered(octets: impl Read + Send + 'static) -> Box<dyn BufRead + Send> {
-    Box::new(BufReader::with_capacity(UNPACKED_OCTETS, octets))
+pub(crate) fn buffered(bytes: impl Read + Send + 'static) -> Box<dyn BufRead + Send> {
+    Box::new(BufReader::with_capacity(UNPACKED_BYTES, bytes))
 }

@@ -1,7 +1,7 @@
 //! Writes traces: our text and binary form, dnsperf's query files, and captures.
 
 use crate::binary::BinaryWriter;
-use crate::limits::MESSAGE_OCTETS_MAX;
+use crate::limits::MESSAGE_BYTES_MAX;
 use crate::message::{Message, Transport};
 use crate::reader::Format;
 use crate::{text, words};
@@ -18,7 +18,7 @@ use std::path::Path;
 pub struct Writer {
     out: Out,
     format: Format,
-    /// Of each stream the number of its next octet, so that what is written can be put together again.
+    /// Of each stream the number of its next byte, so that what is written can be put together again.
     sequences: BTreeMap<(SocketAddr, SocketAddr), u32>,
     /// Of our binary form what is not written yet.
     binary: BinaryWriter,
@@ -36,8 +36,8 @@ enum Out {
 
 /// LINKTYPE_RAW.
 const RAW: u32 = 101;
-/// Octets of data of one segment: with its headers it fits an IPv4 packet.
-const SEGMENT_OCTETS_MAX: usize = 65_000;
+/// Bytes of data of one segment: with its headers it fits an IPv4 packet.
+const SEGMENT_BYTES_MAX: usize = 65_000;
 /// Streams whose numbers are kept.
 const SEQUENCES_MAX: usize = 1 << 20;
 
@@ -90,7 +90,7 @@ impl Writer {
                 self.left_out += u64::from(!self.binary.write(message, self.out.write())?);
                 Ok(())
             }
-            Format::Dnsperf => match wire::parse::FirstQuestion::read(message.octets) {
+            Format::Dnsperf => match wire::parse::FirstQuestion::read(message.bytes) {
                 Ok(question) if !message.is_response() => {
                     let qtype = words::rtype_word(question.qtype);
                     writeln!(self.out.write(), "{} {qtype}", question.qname)
@@ -138,28 +138,28 @@ impl Writer {
     }
 
     fn capture(&mut self, message: &Message<'_>) -> io::Result<()> {
-        let Message { at_ns, source, destination, transport, octets } = *message;
-        // RFC 1035 4.2.2: two octets have the length of a message in a stream.
-        let octets_max = match transport {
-            Transport::Udp => SEGMENT_OCTETS_MAX,
-            Transport::Tcp => MESSAGE_OCTETS_MAX,
+        let Message { at_ns, source, destination, transport, bytes } = *message;
+        // RFC 1035 4.2.2: two bytes have the length of a message in a stream.
+        let bytes_max = match transport {
+            Transport::Udp => SEGMENT_BYTES_MAX,
+            Transport::Tcp => MESSAGE_BYTES_MAX,
             _ => 0,
         };
         let (is_one_family, seconds) = (source.is_ipv4() == destination.is_ipv4(), at_ns / 1_000_000_000);
-        let Some(seconds) = u32::try_from(seconds).ok().filter(|_| is_one_family && octets.len() <= octets_max) else {
+        let Some(seconds) = u32::try_from(seconds).ok().filter(|_| is_one_family && bytes.len() <= bytes_max) else {
             self.left_out += 1;
             return Ok(());
         };
         let at = (seconds, (at_ns % 1_000_000_000) as u32);
         if transport == Transport::Udp {
-            return packet(self.out.write(), at, source, destination, None, octets);
+            return packet(self.out.write(), at, source, destination, None, bytes);
         }
         if self.sequences.len() >= SEQUENCES_MAX {
             self.sequences.clear();
         }
         let next = self.sequences.entry((source, destination)).or_insert(1);
-        let framed = [&(octets.len() as u16).to_be_bytes(), octets].concat();
-        for part in framed.chunks(SEGMENT_OCTETS_MAX) {
+        let framed = [&(bytes.len() as u16).to_be_bytes(), bytes].concat();
+        for part in framed.chunks(SEGMENT_BYTES_MAX) {
             packet(self.out.write(), at, source, destination, Some(*next), part)?;
             *next = next.wrapping_add(part.len() as u32);
         }
@@ -213,9 +213,9 @@ fn packet(
     segment.extend_from_slice(payload);
     let mut header = ip_header(source.ip(), destination.ip(), protocol, segment.len());
     // RFC 768, RFC 9293 3.1: over the addresses, the protocol, the length and all of the segment.
-    let octets = (segment.len() as u32).to_be_bytes();
+    let bytes = (segment.len() as u32).to_be_bytes();
     let addresses = if source.is_ipv4() { &header[12..20] } else { &header[8..40] };
-    let checksum = match sum(&[addresses, &[0, protocol], &octets, &segment]) {
+    let checksum = match sum(&[addresses, &[0, protocol], &bytes, &segment]) {
         // RFC 768: zero says that there is none.
         0 => 0xFFFF,
         checksum => checksum,
@@ -225,35 +225,35 @@ fn packet(
         let checksum = sum(&[&header]);
         header[10..12].copy_from_slice(&checksum.to_be_bytes());
     }
-    let octets = ((header.len() + segment.len()) as u32).to_be_bytes();
+    let bytes = ((header.len() + segment.len()) as u32).to_be_bytes();
     out.write_all(&seconds.to_be_bytes())?;
     out.write_all(&nanoseconds.to_be_bytes())?;
-    out.write_all(&octets)?;
-    out.write_all(&octets)?;
+    out.write_all(&bytes)?;
+    out.write_all(&bytes)?;
     out.write_all(&header)?;
     out.write_all(&segment)
 }
 
-fn ip_header(source: IpAddr, destination: IpAddr, protocol: u8, octets: usize) -> Vec<u8> {
+fn ip_header(source: IpAddr, destination: IpAddr, protocol: u8, bytes: usize) -> Vec<u8> {
     let mut header = Vec::with_capacity(40);
     match (source, destination) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => {
             header.extend_from_slice(&[0x45, 0]);
-            header.extend_from_slice(&((20 + octets) as u16).to_be_bytes());
+            header.extend_from_slice(&((20 + bytes) as u16).to_be_bytes());
             header.extend_from_slice(&[0, 0, 0x40, 0, 64, protocol, 0, 0]);
             header.extend_from_slice(&source.octets());
             header.extend_from_slice(&destination.octets());
         }
         (source, destination) => {
-            let octets_of = |address: IpAddr| match address {
+            let bytes_of = |address: IpAddr| match address {
                 IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
                 IpAddr::V6(address) => address.octets(),
             };
             header.extend_from_slice(&[0x60, 0, 0, 0]);
-            header.extend_from_slice(&(octets as u16).to_be_bytes());
+            header.extend_from_slice(&(bytes as u16).to_be_bytes());
             header.extend_from_slice(&[protocol, 64]);
-            header.extend_from_slice(&octets_of(source));
-            header.extend_from_slice(&octets_of(destination));
+            header.extend_from_slice(&bytes_of(source));
+            header.extend_from_slice(&bytes_of(destination));
         }
     }
     header

@@ -33,8 +33,8 @@ pub(crate) struct ZeekReader {
 }
 
 impl ZeekReader {
-    pub(crate) fn new(octets: Box<dyn BufRead + Send>, ports: Vec<u16>) -> Self {
-        Self { lines: Lines::new(octets), ports, columns: None, qclass: None, rd: None }
+    pub(crate) fn new(bytes: Box<dyn BufRead + Send>, ports: Vec<u16>) -> Self {
+        Self { lines: Lines::new(bytes), ports, columns: None, qclass: None, rd: None }
     }
 
     pub(crate) fn advance(&mut self, held: &mut Held, tally: &mut Tally) -> Result<bool, TraceError> {
@@ -63,8 +63,8 @@ impl ZeekReader {
             query(columns.map(field), self.qclass.and_then(field), self.rd.and_then(field))
         };
         match read.and_then(|query| self.at_port(query)) {
-            Ok((at_ns, source, destination, transport, octets)) => {
-                held.push(Message { at_ns, source, destination, transport, octets: &octets });
+            Ok((at_ns, source, destination, transport, bytes)) => {
+                held.push(Message { at_ns, source, destination, transport, bytes: &bytes });
                 tally.messages += 1;
             }
             Err(unread) => tally.count(unread),
@@ -79,9 +79,9 @@ impl ZeekReader {
 }
 
 /// Whether JSON that begins so is a log: its first line names what a connection and a message of DNS have.
-pub(crate) fn begins_json(octets: &[u8]) -> bool {
-    let line = octets.trim_ascii_start().split(|octet| *octet == b'\n').next().unwrap_or_default();
-    let has = |name: &str| line.windows(name.len()).any(|octets| octets == name.as_bytes());
+pub(crate) fn begins_json(bytes: &[u8]) -> bool {
+    let line = bytes.trim_ascii_start().split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let has = |name: &str| line.windows(name.len()).any(|bytes| bytes == name.as_bytes());
     line.starts_with(b"{") && has("\"id.orig_h\"") && has("\"trans_id\"")
 }
 

@@ -32,7 +32,7 @@ const STAYS: &[&[u8]] = &[
     b"_airplay",
 ];
 /// Labels as long as this are not met by chance.
-const LABEL_OCTETS: usize = 6;
+const LABEL_BYTES: usize = 6;
 
 /// What a message tells: labels of its names, and addresses.
 #[derive(Default)]
@@ -47,17 +47,17 @@ impl Told {
     }
 
     fn address(&mut self, address: IpAddr) {
-        let octets = match address {
+        let bytes = match address {
             IpAddr::V4(address) => address.octets().to_vec(),
             IpAddr::V6(address) => address.octets().to_vec(),
         };
-        self.octets(&octets);
+        self.bytes(&bytes);
     }
 
-    /// Addresses of few different octets (`0.0.0.1`) are met in counts and times.
-    fn octets(&mut self, octets: &[u8]) {
-        if octets.iter().collect::<BTreeSet<_>>().len() >= 4 {
-            self.addresses.insert(octets.to_vec());
+    /// Addresses of few different bytes (`0.0.0.1`) are met in counts and times.
+    fn bytes(&mut self, bytes: &[u8]) {
+        if bytes.iter().collect::<BTreeSet<_>>().len() >= 4 {
+            self.addresses.insert(bytes.to_vec());
         }
     }
 
@@ -66,7 +66,7 @@ impl Told {
         told.address(message.source.ip());
         told.address(message.destination.ip());
         // What stands behind the last record is no part of it.
-        let Ok(parsed) = Message::parse(message.octets) else { return told };
+        let Ok(parsed) = Message::parse(message.bytes) else { return told };
         parsed.questions().for_each(|question| told.name(question.qname.as_ref()));
         for record in Section::ALL.into_iter().flat_map(|section| parsed.records(section)) {
             let record = record.unwrap();
@@ -75,44 +75,44 @@ impl Told {
             if record.rdata_canonical(&mut rdata).is_ok() {
                 rdata_names(record.rtype, &rdata).for_each(|name| told.name(name));
                 if matches!(record.rtype, Rtype::A | Rtype::AAAA) {
-                    told.octets(&rdata);
+                    told.bytes(&rdata);
                 }
             }
             // Text is told too.
             if record.rtype == Rtype::TXT {
-                told.labels.extend(rdata.split(|octet| !octet.is_ascii_alphanumeric()).map(<[u8]>::to_ascii_lowercase));
+                told.labels.extend(rdata.split(|byte| !byte.is_ascii_alphanumeric()).map(<[u8]>::to_ascii_lowercase));
             }
         }
         // Zeros and fillings are met everywhere.
         told.labels.retain(|label| {
-            label.len() >= LABEL_OCTETS
+            label.len() >= LABEL_BYTES
                 && label.iter().collect::<BTreeSet<_>>().len() >= 4
                 && !STAYS.contains(&label.as_slice())
         });
         told
     }
 
-    /// What of it stands in many octets; all of it is of eight octets and more.
-    fn found_in_file(&self, octets: &[u8]) -> Option<String> {
-        let lower = octets.to_ascii_lowercase();
-        let first = |all: &BTreeSet<Vec<u8>>, octets: &[u8]| {
+    /// What of it stands in many bytes; all of it is of eight bytes and more.
+    fn found_in_file(&self, bytes: &[u8]) -> Option<String> {
+        let lower = bytes.to_ascii_lowercase();
+        let first = |all: &BTreeSet<Vec<u8>>, bytes: &[u8]| {
             let mut by_word: BTreeMap<[u8; 8], Vec<Vec<u8>>> = BTreeMap::new();
             all.iter().for_each(|one| by_word.entry(*one.first_chunk().unwrap()).or_default().push(one.clone()));
-            (0..octets.len()).find_map(|at| {
-                let found = by_word.get(octets[at..].first_chunk::<8>()?)?;
-                found.iter().find(|one| octets[at..].starts_with(one)).cloned()
+            (0..bytes.len()).find_map(|at| {
+                let found = by_word.get(bytes[at..].first_chunk::<8>()?)?;
+                found.iter().find(|one| bytes[at..].starts_with(one)).cloned()
             })
         };
-        let found = first(&self.labels, &lower).or_else(|| first(&self.addresses, octets));
+        let found = first(&self.labels, &lower).or_else(|| first(&self.addresses, bytes));
         found.map(|found| String::from_utf8_lossy(&found).into_owned())
     }
 
-    /// What of it stands in octets.
-    fn found_in(&self, octets: &[u8]) -> Option<String> {
-        let lower = octets.to_ascii_lowercase();
-        let stands = |wanted: &Vec<u8>, octets: &[u8]| octets.windows(wanted.len()).any(|part| part == wanted);
+    /// What of it stands in bytes.
+    fn found_in(&self, bytes: &[u8]) -> Option<String> {
+        let lower = bytes.to_ascii_lowercase();
+        let stands = |wanted: &Vec<u8>, bytes: &[u8]| bytes.windows(wanted.len()).any(|part| part == wanted);
         let label = self.labels.iter().find(|label| stands(label, &lower));
-        let found = label.or_else(|| self.addresses.iter().find(|address| stands(address, octets)));
+        let found = label.or_else(|| self.addresses.iter().find(|address| stands(address, bytes)));
         found.map(|found| String::from_utf8_lossy(found).into_owned())
     }
 }
@@ -139,15 +139,15 @@ impl Pairs {
 }
 
 /// A message without the labels that stay: names of services are labels of hosts, too (`kerberos`).
-fn without_those_that_stay(octets: &[u8]) -> Vec<u8> {
-    let mut octets = octets.to_vec();
-    for at in 0..octets.len() {
-        let (length, behind) = (usize::from(octets[at]), &octets[at + 1..]);
+fn without_those_that_stay(bytes: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    for at in 0..bytes.len() {
+        let (length, behind) = (usize::from(bytes[at]), &bytes[at + 1..]);
         if STAYS.iter().any(|label| label.len() == length && behind.starts_with(label)) {
-            octets[at + 1..=at + length].fill(0);
+            bytes[at + 1..=at + length].fill(0);
         }
     }
-    octets
+    bytes
 }
 
 /// Anonymizes a capture, and looks for what was in it.
@@ -160,12 +160,12 @@ fn check(path: &Path, lengths: Lengths, [plain, hidden]: &mut [Writer; 2]) {
         let Some(after) = anonymizer.apply(&message) else { continue };
         plain.write(&message).unwrap();
         hidden.write(&after).unwrap();
-        let without = without_those_that_stay(after.octets);
+        let without = without_those_that_stay(after.bytes);
         out.extend_from_slice(&without);
         let told = Told::of(&message);
-        assert_eq!(told.found_in(&without), None, "{}: {:?}", path.display(), after.octets);
+        assert_eq!(told.found_in(&without), None, "{}: {:?}", path.display(), after.bytes);
         assert!(told.addresses.is_disjoint(&Told::of(&after).addresses), "{}", path.display());
-        let [before, after] = [&message, &after].map(|message| Message::parse(message.octets).ok());
+        let [before, after] = [&message, &after].map(|message| Message::parse(message.bytes).ok());
         if let (Lengths::Keep, Some(before), Some(after)) = (lengths, before, after) {
             before.questions().zip(after.questions()).for_each(|(a, b)| pairs.add(a.qname.as_ref(), b.qname.as_ref()));
         }
@@ -176,7 +176,7 @@ fn check(path: &Path, lengths: Lengths, [plain, hidden]: &mut [Writer; 2]) {
     println!("{}: {tally:?}, {} labels", path.display(), all.labels.len());
     assert_eq!(tally.messages, tally.given + tally.malformed + tally.too_long);
     // Of all messages in all of them: shorter ones of one are met by chance in another.
-    all.labels.retain(|label| label.len() >= LABEL_OCTETS + 2);
+    all.labels.retain(|label| label.len() >= LABEL_BYTES + 2);
     assert_eq!(all.found_in_file(&out), None, "{}", path.display());
 }
 

@@ -19,7 +19,7 @@ fn read(path: &Path, ports: &[u16]) -> (Vec<String>, Tally, Option<String>) {
                 message.transport,
                 message.source,
                 message.destination,
-                u16::from_be_bytes([message.octets[0], message.octets[1]]),
+                u16::from_be_bytes([message.bytes[0], message.bytes[1]]),
                 u8::from(message.is_response())
             )),
             Ok(None) => break None,
@@ -75,7 +75,7 @@ fn a_capture_that_begins_within_a_connection_has_the_rest_of_both_directions() {
 type Owned = (u64, SocketAddr, SocketAddr, Transport, Vec<u8>);
 
 fn owned(message: &Message<'_>) -> Owned {
-    (message.at_ns, message.source, message.destination, message.transport, message.octets.to_vec())
+    (message.at_ns, message.source, message.destination, message.transport, message.bytes.to_vec())
 }
 
 /// The text of a trace.
@@ -159,8 +159,8 @@ fn logs_of_servers_are_read() {
 }
 
 /// A message as far as the order of names in it does not matter: header, questions, records with whole names.
-fn meaning(octets: &[u8]) -> (Vec<u8>, Vec<String>) {
-    let message = wire::parse::Message::parse(octets).unwrap();
+fn meaning(bytes: &[u8]) -> (Vec<u8>, Vec<String>) {
+    let message = wire::parse::Message::parse(bytes).unwrap();
     let question = |question: wire::parse::Question| format!("{} {:?}", question.qname.to_name(), question.qtype);
     let mut parts: Vec<_> = message.questions().map(question).collect();
     for section in wire::parse::Section::ALL {
@@ -172,7 +172,7 @@ fn meaning(octets: &[u8]) -> (Vec<u8>, Vec<String>) {
             parts.push(format!("{section:?} {owner} {rtype:?} {class:?} {ttl} {rdata:02x?}"));
         }
     }
-    (octets[..12].to_vec(), parts)
+    (bytes[..12].to_vec(), parts)
 }
 
 /// The file was made of the capture by the software that the format comes from.

@@ -35,19 +35,19 @@ fn captures_are_changed_and_stay_sound() {
         let (mut queries, mut sound) = (0, 0);
         while let Some(message) = reader.next().unwrap() {
             let after = mutator.apply(&message).unwrap();
-            // No packet is in one of them only: one of 64,990 octets and more might be two over TCP.
-            if message.octets.len() < 60_000 {
+            // No packet is in one of them only: one of 64,990 bytes and more might be two over TCP.
+            if message.bytes.len() < 60_000 {
                 writers[0].write(&Message { source: after.source, destination: after.destination, ..message }).unwrap();
                 writers[1].write(&after).unwrap();
             }
             assert!(after.client().ip().is_ipv4());
             assert_eq!(after.server().to_string(), "192.0.2.53:53");
             if message.is_response() {
-                assert_eq!(after.octets, message.octets);
+                assert_eq!(after.bytes, message.bytes);
                 continue;
             }
             queries += 1;
-            sound += u64::from(is_as_wanted(message.octets, after.octets));
+            sound += u64::from(is_as_wanted(message.bytes, after.bytes));
         }
         let tally = mutator.tally();
         let left = tally.unreadable + tally.too_long;
@@ -63,7 +63,7 @@ fn captures_are_changed_and_stay_sound() {
 /// Whether all that was wanted of a query was done.
 fn is_as_wanted(before: &[u8], after: &[u8]) -> bool {
     // One server of a capture puts two letters behind its queries.
-    let read = |octets| wire::Message::parse(<[u8]>::strip_suffix(octets, b"MS").unwrap_or(octets));
+    let read = |bytes| wire::Message::parse(<[u8]>::strip_suffix(bytes, b"MS").unwrap_or(bytes));
     let (Ok(before), Ok(after)) = (read(before), read(after)) else { return false };
     let (Some(asked), Some(asks)) = (before.question(), after.question()) else { return false };
     let is_longer = asks.qname.as_ref().parent().is_some_and(|parent| parent == asked.qname.as_ref());

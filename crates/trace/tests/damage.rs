@@ -35,10 +35,10 @@ fn sample() -> Vec<(SocketAddr, SocketAddr, Transport, Vec<u8>)> {
 
 fn write(scratch: &Scratch, format: Format) -> Vec<u8> {
     let mut writer = Writer::create(&scratch.0, format).unwrap();
-    for (at, (source, destination, transport, octets)) in sample().iter().enumerate() {
+    for (at, (source, destination, transport, bytes)) in sample().iter().enumerate() {
         let at_ns = 1_000_000_000 + at as u64;
         writer
-            .write(&Message { at_ns, source: *source, destination: *destination, transport: *transport, octets })
+            .write(&Message { at_ns, source: *source, destination: *destination, transport: *transport, bytes })
             .unwrap();
     }
     writer.finish().unwrap();
@@ -46,17 +46,17 @@ fn write(scratch: &Scratch, format: Format) -> Vec<u8> {
 }
 
 /// The messages of a file, and whether it was read to its end.
-fn read(scratch: &Scratch, octets: &[u8], format: Format) -> (Vec<Vec<u8>>, Tally, bool) {
+fn read(scratch: &Scratch, bytes: &[u8], format: Format) -> (Vec<Vec<u8>>, Tally, bool) {
     // A file that is cut to nothing and written again is waited for until it is on the disk; a new one is not.
     let _ = std::fs::remove_file(&scratch.0);
-    std::fs::write(&scratch.0, octets).unwrap();
+    std::fs::write(&scratch.0, bytes).unwrap();
     let Ok(mut reader) = open(&scratch.0, &Options { format: Some(format), ..Options::default() }) else {
         return (Vec::new(), Tally::default(), false);
     };
     let mut messages = Vec::new();
     let is_whole = loop {
         match reader.next() {
-            Ok(Some(message)) => messages.push(message.octets.to_vec()),
+            Ok(Some(message)) => messages.push(message.bytes.to_vec()),
             Ok(None) => break true,
             Err(_) => break false,
         }
@@ -74,7 +74,7 @@ fn of_a_capture_that_is_cut_short_what_came_before_stands() {
     let scratch = Scratch::new("cut");
     let whole = write(&scratch, Format::Capture);
     let (all, _, is_whole) = read(&scratch, &whole, Format::Capture);
-    assert!(is_whole && all.iter().eq(sample().iter().map(|(.., octets)| octets)));
+    assert!(is_whole && all.iter().eq(sample().iter().map(|(.., bytes)| bytes)));
     let mut most = 0;
     for end in 0..whole.len() {
         let (messages, tally, _) = read(&scratch, &whole[..end], Format::Capture);
@@ -85,15 +85,15 @@ fn of_a_capture_that_is_cut_short_what_came_before_stands() {
 }
 
 #[test]
-fn no_altered_octet_makes_a_reader_panic_or_count_wrong() {
+fn no_altered_byte_makes_a_reader_panic_or_count_wrong() {
     for format in [Format::Capture, Format::Text, Format::Binary] {
         let scratch = Scratch::new(&format!("altered-{}", format.label()));
         let whole = write(&scratch, format);
         for at in 0..whole.len() {
             for change in [0x01, 0x80, 0xFF] {
-                let mut octets = whole.clone();
-                octets[at] ^= change;
-                let (_, tally, _) = read(&scratch, &octets, format);
+                let mut bytes = whole.clone();
+                bytes[at] ^= change;
+                let (_, tally, _) = read(&scratch, &bytes, format);
                 assert!(adds_up(&tally), "{at} {change}: {tally:?}");
             }
         }
@@ -110,26 +110,26 @@ proptest! {
             0..20,
         )
     ) {
-        let mut octets = [&0xA1B2_C3D4_u32.to_be_bytes()[..], &[0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0]].concat();
-        octets.extend_from_slice(&65_535_u32.to_be_bytes());
-        octets.extend_from_slice(&link.to_be_bytes());
+        let mut bytes = [&0xA1B2_C3D4_u32.to_be_bytes()[..], &[0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0]].concat();
+        bytes.extend_from_slice(&65_535_u32.to_be_bytes());
+        bytes.extend_from_slice(&link.to_be_bytes());
         for (begin, rest) in &frames {
             let length = (begin.len() + rest.len()) as u32;
-            octets.extend_from_slice(&[0, 0, 0, 9, 0, 0, 0, 1]);
-            octets.extend_from_slice(&length.to_be_bytes());
-            octets.extend_from_slice(&length.to_be_bytes());
-            octets.extend_from_slice(begin);
-            octets.extend_from_slice(rest);
+            bytes.extend_from_slice(&[0, 0, 0, 9, 0, 0, 0, 1]);
+            bytes.extend_from_slice(&length.to_be_bytes());
+            bytes.extend_from_slice(&length.to_be_bytes());
+            bytes.extend_from_slice(begin);
+            bytes.extend_from_slice(rest);
         }
-        let (_, tally, is_whole) = read(&Scratch::new("chance"), &octets, Format::Capture);
+        let (_, tally, is_whole) = read(&Scratch::new("chance"), &bytes, Format::Capture);
         prop_assert!(is_whole && adds_up(&tally) && tally.records == frames.len() as u64, "{tally:?}");
     }
 
     #[test]
-    fn octets_of_chance_are_no_log(octets in prop::collection::vec(any::<u8>(), 0..300)) {
+    fn bytes_of_chance_are_no_log(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let begin = b"\0\0\0\0\0\0\0\x22\0\0\0\x02\0\0\0\x01\0\0\0\x16protobuf:dnstap.Dnstap";
-        let octets = [&begin[..], &octets].concat();
-        let (_, tally, _) = read(&Scratch::new("log"), &octets, Format::Dnstap);
+        let bytes = [&begin[..], &bytes].concat();
+        let (_, tally, _) = read(&Scratch::new("log"), &bytes, Format::Dnstap);
         prop_assert!(adds_up(&tally));
     }
 }

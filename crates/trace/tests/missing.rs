@@ -14,19 +14,19 @@ const FIRST: u32 = 3_000_000_000;
 /// A tenth of a second.
 const STEP_NS: u64 = 100_000_000;
 
-/// A query with its two octets of length, 31 in all; so that none is like another, each has its number as ID.
+/// A query with its two bytes of length, 31 in all; so that none is like another, each has its number as ID.
 fn framed(number: u16) -> Vec<u8> {
     let name = b"\x03www\x07example\0";
     [&[0, 29][..], &number.to_be_bytes(), &[1, 0, 0, 1, 0, 0, 0, 0, 0, 0], name, &[0, 1, 0, 1]].concat()
 }
 
-const FRAMED_OCTETS: u32 = 31;
+const FRAMED_BYTES: u32 = 31;
 
 /// A packet without options of a client towards a server.
 fn packet(identification: u16, place: u16, protocol: u8, payload: &[u8]) -> Vec<u8> {
-    let octets = ((20 + payload.len()) as u16).to_be_bytes();
+    let bytes = ((20 + payload.len()) as u16).to_be_bytes();
     let ([a, b], [c, d]) = (identification.to_be_bytes(), place.to_be_bytes());
-    let head = [0x45, 0, octets[0], octets[1], a, b, c, d, 64, protocol, 0, 0, 10, 0, 0, 1, 192, 0, 2, 53];
+    let head = [0x45, 0, bytes[0], bytes[1], a, b, c, d, 64, protocol, 0, 0, 10, 0, 0, 1, 192, 0, 2, 53];
     [&head, payload].concat()
 }
 
@@ -37,7 +37,7 @@ fn segment(sequence: u32, flags: u8, payload: &[u8]) -> Vec<u8> {
 
 /// The query of a stream that has none but such.
 fn query(number: u16) -> Vec<u8> {
-    segment(FIRST + FRAMED_OCTETS * u32::from(number), ACK, &framed(number))
+    segment(FIRST + FRAMED_BYTES * u32::from(number), ACK, &framed(number))
 }
 
 /// What a trace has: time, source and number of each message, in the order in which they come; and the tally.
@@ -47,17 +47,17 @@ fn read(name: &str, packets: &[(u64, Vec<u8>)]) -> Told {
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>();
     let mut capture = words(&[0xA1B2_3C4D, 0x0002_0004, 0, 0, 65_535, 101]);
     for (at_ns, packet) in packets {
-        let octets = packet.len() as u32;
-        capture.extend(words(&[(at_ns / 1_000_000_000) as u32, (at_ns % 1_000_000_000) as u32, octets, octets]));
+        let bytes = packet.len() as u32;
+        capture.extend(words(&[(at_ns / 1_000_000_000) as u32, (at_ns % 1_000_000_000) as u32, bytes, bytes]));
         capture.extend(packet);
     }
     let path = scratch(&format!("{name}.pcap"));
     std::fs::write(&path, capture).unwrap();
     let mut reader = open(&path, &Options::default()).unwrap();
     let mut messages = Vec::new();
-    while let Some(Message { at_ns, source, octets, transport, .. }) = reader.next().unwrap() {
-        assert!(transport == Transport::Udp || octets == &framed(u16::from_be_bytes([octets[0], octets[1]]))[2..]);
-        messages.push((at_ns, source, u16::from_be_bytes([octets[0], octets[1]])));
+    while let Some(Message { at_ns, source, bytes, transport, .. }) = reader.next().unwrap() {
+        assert!(transport == Transport::Udp || bytes == &framed(u16::from_be_bytes([bytes[0], bytes[1]]))[2..]);
+        messages.push((at_ns, source, u16::from_be_bytes([bytes[0], bytes[1]])));
     }
     std::fs::remove_file(path).unwrap();
     let tally = reader.tally().clone();
@@ -82,7 +82,7 @@ fn at_their_times(numbers: impl Iterator<Item = u16>) -> Vec<(u64, SocketAddr, u
 
 /// A whole stream of queries, one each step, but for those that were not captured.
 fn stream(count: u16, is_there: impl Fn(&u16) -> bool) -> Vec<(u64, Vec<u8>)> {
-    let end = FIRST + FRAMED_OCTETS * u32::from(count);
+    let end = FIRST + FRAMED_BYTES * u32::from(count);
     let mut packets = vec![(0, segment(FIRST - 1, SYN, &[]))];
     packets.extend((0..count).filter(is_there).map(|number| (STEP_NS * u64::from(number), query(number))));
     packets.push((STEP_NS * u64::from(count), segment(end, FIN, &[])));
@@ -118,7 +118,7 @@ fn a_gap_is_given_up_when_time_goes_on_elsewhere() {
 #[test]
 fn of_a_message_that_lost_a_part_the_rest_is_lost_and_no_more() {
     let split = |number: u16| {
-        let (at, whole) = (FIRST + FRAMED_OCTETS * u32::from(number), framed(number));
+        let (at, whole) = (FIRST + FRAMED_BYTES * u32::from(number), framed(number));
         [segment(at, ACK, &whole[..10]), segment(at + 10, ACK, &whole[10..20]), segment(at + 20, ACK, &whole[20..])]
     };
     let [[begin, _, end], [one, two, three]] = [split(1), split(4)];
@@ -126,7 +126,7 @@ fn of_a_message_that_lost_a_part_the_rest_is_lost_and_no_more() {
     let packets: Vec<_> = packets.into_iter().zip(1..).map(|(packet, at_ns)| (at_ns, packet)).collect();
     let (messages, tally) = read("parts", &packets);
     let found: Vec<_> = messages.iter().map(|&(at_ns, _, number)| (at_ns, number)).collect();
-    // Of a message over several segments the time is that of its last octet.
+    // Of a message over several segments the time is that of its last byte.
     assert_eq!(found, [(1, 0), (4, 2), (5, 3), (8, 4), (9, 5)]);
     assert_eq!((tally.lost(), tally.unread(Unread::SegmentAdrift), tally.unread(Unread::SegmentPart)), (2, 2, 2));
 }
@@ -156,7 +156,7 @@ fn a_connection_between_the_same_ports_is_another_stream() {
         let mut packets = vec![(0, segment(FIRST - 1, SYN, &[]))];
         packets.extend((0..5).map(|number| (STEP_NS * u64::from(number), query(number))));
         packets.extend((5..305).map(|number| {
-            let sequence = first + FRAMED_OCTETS * u32::from(number);
+            let sequence = first + FRAMED_BYTES * u32::from(number);
             (STEP_NS * u64::from(number), segment(sequence, ACK, &framed(number)))
         }));
         let (messages, tally) = read("again", &packets);
@@ -184,7 +184,7 @@ fn a_syn_that_is_seen_again_begins_nothing_anew() {
 /// Queries of a client that sends each length in a separate segment.
 fn length_apart(count: u16) -> Vec<(u64, Vec<u8>)> {
     let parts = |number: u16| {
-        let (at, whole) = (FIRST + FRAMED_OCTETS * u32::from(number), framed(number));
+        let (at, whole) = (FIRST + FRAMED_BYTES * u32::from(number), framed(number));
         [segment(at, ACK, &whole[..2]), segment(at + 2, ACK, &whole[2..])]
     };
     let mut packets = vec![(0, segment(FIRST - 1, SYN, &[]))];
@@ -239,11 +239,11 @@ fn behind_a_gap_a_message_within_a_segment_is_found() {
     }
 }
 
-/// The fragments of a datagram with this ID in the message, of 64 octets.
+/// The fragments of a datagram with this ID in the message, of 64 bytes.
 fn fragments(number: u16) -> [Vec<u8>; 2] {
     let message = [&framed(number)[2..], &[0; 27]].concat();
     let datagram = [&[0x0F, 0xA0, 0, 53, 0, 64, 0, 0][..], &message].concat();
-    // RFC 791 3.2: place in words of eight octets, more to come.
+    // RFC 791 3.2: place in words of eight bytes, more to come.
     [packet(7, 1 << 13, 17, &datagram[..32]), packet(7, 4, 17, &datagram[32..])]
 }
 

@@ -10,32 +10,32 @@ fn there_and_back(name: &str, messages: &[Owned]) -> (Vec<Owned>, u64) {
     let path = std::env::temp_dir().join(format!("catamaran-trace-{}-{name}.pcap", std::process::id()));
     let (source, destination) = (SocketAddr::from(([10, 0, 0, 1], 4_000)), SocketAddr::from(([192, 0, 2, 53], 53)));
     let mut writer = Writer::create(&path, Format::Capture).unwrap();
-    for (at_ns, transport, octets) in messages {
+    for (at_ns, transport, bytes) in messages {
         let (at_ns, transport) = (*at_ns, *transport);
-        writer.write(&Message { at_ns, source, destination, transport, octets }).unwrap();
+        writer.write(&Message { at_ns, source, destination, transport, bytes }).unwrap();
     }
     let left_out = writer.left_out();
     writer.finish().unwrap();
     let mut reader = open(&path, &Options::default()).unwrap();
     let mut read = Vec::new();
     while let Some(message) = reader.next().unwrap() {
-        read.push((message.at_ns, message.transport, message.octets.to_vec()));
+        read.push((message.at_ns, message.transport, message.bytes.to_vec()));
     }
     std::fs::remove_file(path).unwrap();
     assert_eq!(reader.tally().lost(), 0);
     (read, left_out)
 }
 
-/// A query for the root, and octets behind it.
-fn message(octets: usize) -> Vec<u8> {
+/// A query for the root, and bytes behind it.
+fn message(bytes: usize) -> Vec<u8> {
     let mut message = vec![0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 1];
-    message.resize(octets, 0);
+    message.resize(bytes, 0);
     message
 }
 
 #[test]
 fn a_message_that_no_stream_can_hold_is_left_out() {
-    let all = [17, 70_000, 65_535, 65_536, 65_001, 18].map(|octets| (5, Transport::Tcp, message(octets)));
+    let all = [17, 70_000, 65_535, 65_536, 65_001, 18].map(|bytes| (5, Transport::Tcp, message(bytes)));
     let expected: Vec<_> = all.iter().filter(|message| message.2.len() < 65_536).cloned().collect();
     let (read, left_out) = there_and_back("long", &all);
     assert!(read == expected, "{:?}", read.iter().map(|message| message.2.len()).collect::<Vec<_>>());

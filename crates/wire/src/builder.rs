@@ -1,7 +1,7 @@
 //! A message built by hand, owned: for clients, tests and the laboratory. It allocates, and checks nothing: malformed
 //! messages can be built too.
 
-use crate::limits::MESSAGE_OCTETS_MAX;
+use crate::limits::MESSAGE_BYTES_MAX;
 use crate::name::NameRef;
 use crate::number::{Class, Opcode, Rcode, Rtype};
 use crate::parse::{Header, Section};
@@ -54,7 +54,7 @@ impl MessageBuilder {
     /// Adds a question.
     #[must_use]
     pub fn question(mut self, qname: NameRef<'_>, qtype: Rtype, qclass: Class) -> Self {
-        self.body.extend_from_slice(qname.octets());
+        self.body.extend_from_slice(qname.as_bytes());
         self.body.extend_from_slice(&qtype.0.to_be_bytes());
         self.body.extend_from_slice(&qclass.0.to_be_bytes());
         self.header.counts[0] += 1;
@@ -155,7 +155,7 @@ impl MessageBuilder {
         self
     }
 
-    /// Adds an EDNS option of at most 65,535 octets.
+    /// Adds an EDNS option of at most 65,535 bytes.
     #[must_use]
     pub fn option(mut self, code: u16, data: &[u8]) -> Self {
         let options = &mut self.edns.get_or_insert_with(Edns::default).options;
@@ -165,29 +165,29 @@ impl MessageBuilder {
         self
     }
 
-    /// Octets so far.
+    /// Bytes so far.
     #[must_use]
-    pub fn octet_count(&self) -> usize {
+    pub fn byte_count(&self) -> usize {
         let opt = self.edns.as_ref().map_or(0, |edns| 11 + edns.options.len());
-        crate::limits::HEADER_OCTETS + self.body.len() + opt
+        crate::limits::HEADER_BYTES + self.body.len() + opt
     }
 
     /// Whether the message still fits TCP's length field.
     #[must_use]
     pub fn is_sendable(&self) -> bool {
-        self.octet_count() <= MESSAGE_OCTETS_MAX
+        self.byte_count() <= MESSAGE_BYTES_MAX
     }
 
-    /// The octets.
+    /// The bytes.
     #[must_use]
     pub fn build(mut self) -> Vec<u8> {
         if let Some(edns) = self.edns.take() {
             push_record(&mut self.body, NameRef::ROOT, Rtype::OPT, Class(edns.payload), &edns.ttl, &edns.options);
             self.header.counts[Section::Additional as usize] += 1;
         }
-        let mut octets = self.header.octets().to_vec();
-        octets.append(&mut self.body);
-        octets
+        let mut bytes = self.header.to_bytes().to_vec();
+        bytes.append(&mut self.body);
+        bytes
     }
 }
 
@@ -198,7 +198,7 @@ impl Default for Edns {
 }
 
 fn push_record(body: &mut Vec<u8>, owner: NameRef<'_>, rtype: Rtype, class: Class, ttl: &[u8; 4], rdata: &[u8]) {
-    body.extend_from_slice(owner.octets());
+    body.extend_from_slice(owner.as_bytes());
     body.extend_from_slice(&rtype.0.to_be_bytes());
     body.extend_from_slice(&class.0.to_be_bytes());
     body.extend_from_slice(ttl);

@@ -1,4 +1,4 @@
-//! Data to octets: a response over a buffer of the caller's. Nothing here allocates.
+//! Data to bytes: a response over a buffer of the caller's. Nothing here allocates.
 //!
 //! An RRset goes in whole or not at all; what did not fit leaves no trace. Space for OPT is reserved first and filled
 //! in by [`Composer::finish`]; TSIG is put behind what `finish` returns, so the limit given to [`Composer::new`] is
@@ -13,7 +13,7 @@ mod soa;
 pub use edns_out::{EdnsOut, ZoneVersionOut, ede};
 pub use soa::SoaForm;
 
-use crate::limits::{HEADER_OCTETS, MESSAGE_OCTETS_MAX, POINTER_TARGET_MAX};
+use crate::limits::{HEADER_BYTES, MESSAGE_BYTES_MAX, POINTER_TARGET_MAX};
 use crate::name::NameRef;
 use crate::number::{Class, Rcode, Rtype};
 use crate::parse::{Header, Reject, Request, Section};
@@ -26,7 +26,7 @@ pub struct Full;
 
 /// Writes one response. [`Composer::start_response`], then records section by section, then [`Composer::finish`].
 pub struct Composer<'b> {
-    octets: &'b mut [u8],
+    bytes: &'b mut [u8],
     limit: usize,
     reserved: usize,
     at: usize,
@@ -46,12 +46,12 @@ pub struct Mark {
 }
 
 impl<'b> Composer<'b> {
-    /// A composer over `octets` that keeps to `limit` octets, or to as many as there are.
+    /// A composer over `bytes` that keeps to `limit` bytes, or to as many as there are.
     #[must_use]
-    pub fn new(octets: &'b mut [u8], limit: usize) -> Self {
-        let limit = limit.min(octets.len()).min(MESSAGE_OCTETS_MAX);
+    pub fn new(bytes: &'b mut [u8], limit: usize) -> Self {
+        let limit = limit.min(bytes.len()).min(MESSAGE_BYTES_MAX);
         Self {
-            octets,
+            bytes,
             limit,
             reserved: 0,
             at: 0,
@@ -64,7 +64,7 @@ impl<'b> Composer<'b> {
 
     /// Starts the response to a request, its question as sent.
     pub fn start_response(&mut self, request: &Request<'_>, rcode: Rcode, aa: bool) {
-        let question = request.question.as_ref().map(|question| question.octets);
+        let question = request.question.as_ref().map(|question| question.bytes);
         self.start(&request.header, question, rcode, aa);
     }
 
@@ -79,7 +79,7 @@ impl<'b> Composer<'b> {
         self.header = Header { id: to.id, qr: true, opcode: to.opcode, aa, rd: to.rd, ..Header::default() };
         self.rcode = rcode;
         self.names.restart(0);
-        self.at = HEADER_OCTETS.min(self.limit);
+        self.at = HEADER_BYTES.min(self.limit);
         if let Some(question) = question
             && self.put(question).is_ok()
         {
@@ -90,9 +90,9 @@ impl<'b> Composer<'b> {
         self.records_at = self.mark();
     }
 
-    /// Keeps `octets` free for what [`Composer::finish`] writes: see [`EdnsOut::octet_count`].
-    pub const fn reserve(&mut self, octets: usize) {
-        self.reserved = octets;
+    /// Keeps `bytes` free for what [`Composer::finish`] writes: see [`EdnsOut::byte_count`].
+    pub const fn reserve(&mut self, bytes: usize) {
+        self.reserved = bytes;
     }
 
     /// Puts an RRset in, the same owner and type for each rdata, which is uncompressed. Sections are filled in their
@@ -169,15 +169,15 @@ impl<'b> Composer<'b> {
         self.header.counts[section as usize]
     }
 
-    /// Octets so far, without what is reserved.
+    /// Bytes so far, without what is reserved.
     #[must_use]
-    pub const fn octet_count(&self) -> usize {
+    pub const fn byte_count(&self) -> usize {
         self.at
     }
 
-    /// Octets that still fit.
+    /// Bytes that still fit.
     #[must_use]
-    pub const fn octets_left(&self) -> usize {
+    pub const fn bytes_left(&self) -> usize {
         self.limit.saturating_sub(self.reserved).saturating_sub(self.at)
     }
 
@@ -188,20 +188,20 @@ impl<'b> Composer<'b> {
         self.reserved = 0;
         let mut has_opt = false;
         if let Some(edns) = edns {
-            if self.octets_left() < EdnsOut::FIXED_OCTETS {
+            if self.bytes_left() < EdnsOut::FIXED_BYTES {
                 self.truncate_all();
             }
-            has_opt = self.octets_left() >= EdnsOut::FIXED_OCTETS;
+            has_opt = self.bytes_left() >= EdnsOut::FIXED_BYTES;
             if has_opt {
-                self.at += edns.compose(self.rcode, self.at, &mut self.octets[self.at..self.limit]);
+                self.at += edns.compose(self.rcode, self.at, &mut self.bytes[self.at..self.limit]);
                 self.header.counts[Section::Additional as usize] += 1;
             }
         }
         // Without OPT four bits are all there is, and those of BADVERS would say NOERROR.
         let rcode = if self.rcode.0 > 0x0F && !has_opt { Rcode::SERVFAIL } else { self.rcode };
         self.header.rcode = (rcode.0 & 0x0F) as u8;
-        let Some(place) = self.octets[..self.limit].first_chunk_mut() else { return 0 };
-        *place = self.header.octets();
+        let Some(place) = self.bytes[..self.limit].first_chunk_mut() else { return 0 };
+        *place = self.header.to_bytes();
         self.at
     }
 
@@ -216,7 +216,7 @@ impl<'b> Composer<'b> {
     ) -> Result<(), Full> {
         debug_assert!(self.header.counts[section as usize + 1..].iter().all(|&count| count == 0), "sections in order");
         let fields_compressed = fields_compressed(rtype);
-        // The octets behind the owner: type, class, TTL and the length of the rdata.
+        // The bytes behind the owner: type, class, TTL and the length of the rdata.
         let mut fixed = [0; 10];
         fixed[..2].copy_from_slice(&rtype.0.to_be_bytes());
         fixed[2..4].copy_from_slice(&class.0.to_be_bytes());
@@ -234,7 +234,7 @@ impl<'b> Composer<'b> {
                 self.put(&fixed)?;
                 self.put_compressed(rtype, fields_compressed, rdata)?;
                 let len = u16::try_from(self.at - fixed_at - fixed.len()).map_err(|_| Full)?;
-                self.octets[fixed_at + 8..fixed_at + 10].copy_from_slice(&len.to_be_bytes());
+                self.bytes[fixed_at + 8..fixed_at + 10].copy_from_slice(&len.to_be_bytes());
             } else {
                 let len = u16::try_from(rdata.len()).map_err(|_| Full)?;
                 fixed[8..].copy_from_slice(&len.to_be_bytes());
@@ -250,7 +250,7 @@ impl<'b> Composer<'b> {
 
     /// A pointer to the owner that was written at `owner_at`, or the pointer that stands there itself.
     fn pointer_to(&self, owner_at: usize) -> Option<[u8; 2]> {
-        match self.octets.get(owner_at..)? {
+        match self.bytes.get(owner_at..)? {
             [high, low, ..] if *high >= 0xC0 => Some([*high, *low]),
             _ if owner_at <= POINTER_TARGET_MAX => Some((0xC000 | owner_at as u16).to_be_bytes()),
             _ => None,
@@ -258,16 +258,16 @@ impl<'b> Composer<'b> {
     }
 
     /// Rdata of a type whose names may be compressed (RFC 3597 4), all of them within so many of its fields. It reaches
-    /// the receiver with the octets it has in the zone: a query for `eXaMpLe.` must not change the names that a cache
+    /// the receiver with the bytes it has in the zone: a query for `eXaMpLe.` must not change the names that a cache
     /// or a secondary keeps (RFC 1034 3.1).
     fn put_compressed(&mut self, rtype: Rtype, fields_compressed: usize, rdata: &[u8]) -> Result<(), Full> {
         let mut at = 0;
-        for (field, octets) in rdata_fields(rtype, rdata).take(fields_compressed).map_while(Result::ok) {
-            match (field, NameRef::from_octets(octets)) {
+        for (field, bytes) in rdata_fields(rtype, rdata).take(fields_compressed).map_while(Result::ok) {
+            match (field, NameRef::from_octets(bytes)) {
                 (Field::Name(_), Ok(name)) => self.put_name(name, Case::Kept)?,
-                _ => self.put(octets)?,
+                _ => self.put(bytes)?,
             }
-            at += octets.len();
+            at += bytes.len();
         }
         // What is behind the names; and rdata that is not what its type has is sent as it is.
         self.put(&rdata[at..])
@@ -275,37 +275,37 @@ impl<'b> Composer<'b> {
 
     /// A name, the longest end of it that was sent before as a pointer.
     fn put_name(&mut self, name: NameRef<'_>, case: Case) -> Result<(), Full> {
-        let octets = name.octets();
-        let (literal, target) = self.names.find(&self.octets[..self.at], name, case);
+        let bytes = name.as_bytes();
+        let (literal, target) = self.names.find(&self.bytes[..self.at], name, case);
         let at = self.at;
         match target {
             // Nothing to remember: the name stands elsewhere.
             Some(target) if literal == 0 => return self.put(&(0xC000 | target).to_be_bytes()),
             Some(target) => {
-                self.put(&octets[..literal])?;
+                self.put(&bytes[..literal])?;
                 self.put(&(0xC000 | target).to_be_bytes())?;
             }
-            None => self.put(octets)?,
+            None => self.put(bytes)?,
         }
         self.names.remember(name, literal, at);
         Ok(())
     }
 
     #[inline]
-    fn put(&mut self, octets: &[u8]) -> Result<(), Full> {
-        self.claim(octets.len())?.copy_from_slice(octets);
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Full> {
+        self.claim(bytes.len())?.copy_from_slice(bytes);
         Ok(())
     }
 
-    /// The place of the next octets, which are to be written.
+    /// The place of the next bytes, which are to be written.
     #[inline]
-    fn claim(&mut self, octet_count: usize) -> Result<&mut [u8], Full> {
-        if octet_count > self.octets_left() {
+    fn claim(&mut self, byte_count: usize) -> Result<&mut [u8], Full> {
+        if byte_count > self.bytes_left() {
             return Err(Full);
         }
         let at = self.at;
-        self.at += octet_count;
-        Ok(&mut self.octets[at..self.at])
+        self.at += byte_count;
+        Ok(&mut self.bytes[at..self.at])
     }
 }
 

@@ -1,10 +1,10 @@
-//! DNS messages: octets to data and back.
+//! DNS messages: bytes to data and back.
 //!
-//! *Parsing* turns octets into data, *composing* turns data into octets. This crate knows no I/O and no clock, panics
+//! *Parsing* turns bytes into data, *composing* turns data into bytes. This crate knows no I/O and no clock, panics
 //! on no input and allocates nothing on the query path.
 //!
 //! ```text
-//!   octets --> parse::Request --> (zone answers) --> compose::Composer --> octets
+//!   bytes --> parse::Request --> (zone answers) --> compose::Composer --> bytes
 //! ```
 #![forbid(unsafe_code)]
 
@@ -15,12 +15,12 @@ pub mod name;
 pub mod number;
 mod words;
 
-// Octets to data: the header, the request and which answer it gets at once, its records.
+// Bytes to data: the header, the request and which answer it gets at once, its records.
 pub mod parse;
 // What rdata of each type consists of: checked, decompressed, lower-cased, compared.
 pub mod rdata;
 
-// Data to octets: the response.
+// Data to bytes: the response.
 pub mod compose;
 // A message built by hand.
 pub mod builder;

@@ -1,20 +1,20 @@
 //! Every bound of this crate.
 
-/// Octets of a name in wire form, root label included (RFC 1035 2.3.4).
-pub const NAME_OCTETS_MAX: usize = 255;
-/// Octets of a label (RFC 1035 2.3.4).
-pub const LABEL_OCTETS_MAX: usize = 63;
+/// Bytes of a name in wire form, root label included (RFC 1035 2.3.4).
+pub const NAME_BYTES_MAX: usize = 255;
+/// Bytes of a label (RFC 1035 2.3.4).
+pub const LABEL_BYTES_MAX: usize = 63;
 /// Labels of a name, root label included.
 pub const NAME_LABELS_MAX: usize = 128;
-/// Octets of a message over TCP, and of a datagram that is received (RFC 1035 4.2.2).
-pub const MESSAGE_OCTETS_MAX: usize = 65_535;
-/// Octets of a message's header (RFC 1035 4.1.1).
-pub const HEADER_OCTETS: usize = 12;
-/// Octets of the rdata of one record (RFC 1035 3.2.1).
-pub const RDATA_OCTETS_MAX: usize = 65_535;
+/// Bytes of a message over TCP, and of a datagram that is received (RFC 1035 4.2.2).
+pub const MESSAGE_BYTES_MAX: usize = 65_535;
+/// Bytes of a message's header (RFC 1035 4.1.1).
+pub const HEADER_BYTES: usize = 12;
+/// Bytes of the rdata of one record (RFC 1035 3.2.1).
+pub const RDATA_BYTES_MAX: usize = 65_535;
 /// Compression pointers followed for one name. More can be of no use: each but the last is followed by a label.
 pub const POINTERS_PER_NAME_MAX: usize = NAME_LABELS_MAX;
-/// Labels and pointers read for all names of one message together, so that a message of 65,535 octets whose every owner
+/// Labels and pointers read for all names of one message together, so that a message of 65,535 bytes whose every owner
 /// walks a long chain costs no more than a fraction of a millisecond.
 pub const NAME_STEPS_MAX: u32 = 262_144;
 /// Names that the composer remembers for compression; a bound on the work a name costs.

@@ -1,20 +1,20 @@
 //! Domain names in uncompressed wire form (RFC 1035 3.1).
 //!
-//! [`NameRef`] borrows octets that were checked once; [`Name`] owns them. Case is kept; comparison, hashing and order
+//! [`NameRef`] borrows bytes that were checked once; [`Name`] owns them. Case is kept; comparison, hashing and order
 //! are case-insensitive, the order canonical (RFC 4034 6.1).
 
-use crate::limits::{LABEL_OCTETS_MAX, NAME_OCTETS_MAX};
+use crate::limits::{LABEL_BYTES_MAX, NAME_BYTES_MAX};
 use crate::words::lower_words;
 use core::{cmp::Ordering, fmt, hash};
 
-/// Why octets are no name.
+/// Why bytes are no name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NameError {
-    /// The octets end before the root label.
+    /// The bytes end before the root label.
     Short,
-    /// A label of more than 63 octets, or of a type that is not in use.
+    /// A label of more than 63 bytes, or of a type that is not in use.
     Label,
-    /// More than 255 octets.
+    /// More than 255 bytes.
     Long,
     /// A compression pointer that is not allowed here, or points forward.
     Pointer,
@@ -44,51 +44,51 @@ impl<'a> NameRef<'a> {
     /// The root.
     pub const ROOT: NameRef<'static> = NameRef(&[0]);
 
-    /// Octets that were taken for exactly one uncompressed name before, as [`NameRef::split_from`] does: where very
-    /// many names lie in one block, looking at each label again is most of the work. Other octets make a name of which
+    /// Bytes that were taken for exactly one uncompressed name before, as [`NameRef::split_from`] does: where very
+    /// many names lie in one block, looking at each label again is most of the work. Other bytes make a name of which
     /// nothing can be said.
     #[must_use]
-    pub const fn from_checked(octets: &'a [u8]) -> Self {
-        Self(octets)
+    pub const fn from_checked(bytes: &'a [u8]) -> Self {
+        Self(bytes)
     }
 
-    /// Checks that `octets` are exactly one uncompressed name.
+    /// Checks that `bytes` are exactly one uncompressed name.
     ///
     /// # Errors
     /// [`NameError`] says what is wrong with them.
-    pub fn from_octets(octets: &'a [u8]) -> Result<Self, NameError> {
-        let (name, rest) = Self::split_from(octets)?;
+    pub fn from_octets(bytes: &'a [u8]) -> Result<Self, NameError> {
+        let (name, rest) = Self::split_from(bytes)?;
         if rest.is_empty() { Ok(name) } else { Err(NameError::Long) }
     }
 
-    /// Takes one uncompressed name off the front of `octets`.
+    /// Takes one uncompressed name off the front of `bytes`.
     ///
     /// # Errors
     /// [`NameError`] when there is none.
-    pub fn split_from(octets: &'a [u8]) -> Result<(Self, &'a [u8]), NameError> {
+    pub fn split_from(bytes: &'a [u8]) -> Result<(Self, &'a [u8]), NameError> {
         let mut at = 0;
         loop {
-            let len = *octets.get(at).ok_or(NameError::Short)? as usize;
-            if len > LABEL_OCTETS_MAX {
+            let len = *bytes.get(at).ok_or(NameError::Short)? as usize;
+            if len > LABEL_BYTES_MAX {
                 return Err(if len >= 0xC0 { NameError::Pointer } else { NameError::Label });
             }
             at += 1 + len;
-            if at > NAME_OCTETS_MAX {
+            if at > NAME_BYTES_MAX {
                 return Err(NameError::Long);
             }
             if len == 0 {
-                return Ok((NameRef(&octets[..at]), &octets[at..]));
+                return Ok((NameRef(&bytes[..at]), &bytes[at..]));
             }
         }
     }
 
     /// The wire form, root label included.
     #[must_use]
-    pub const fn octets(self) -> &'a [u8] {
+    pub const fn as_bytes(self) -> &'a [u8] {
         self.0
     }
 
-    /// The octets as words without case, for a hash: names that are equal have the same, and names of one length that
+    /// The bytes as words without case, for a hash: names that are equal have the same, and names of one length that
     /// are not have others. The last word may lie over the one before it.
     pub fn lower_words(self) -> impl Iterator<Item = u64> + use<'a> {
         lower_words(self.0)
@@ -178,10 +178,10 @@ impl<'a> Iterator for Labels<'a> {
     }
 }
 
-// Length octets are below 'A', so whole wire forms compare as their labels do.
+// Length bytes are below 'A', so whole wire forms compare as their labels do.
 impl PartialEq for NameRef<'_> {
     fn eq(&self, other: &Self) -> bool {
-        // Most names that are equal are so octet for octet, which is found out faster.
+        // Most names that are equal are so byte for byte, which is found out faster.
         self.0 == other.0 || self.0.eq_ignore_ascii_case(other.0)
     }
 }
@@ -194,7 +194,7 @@ impl PartialOrd for NameRef<'_> {
 }
 
 impl Ord for NameRef<'_> {
-    /// Canonical order (RFC 4034 6.1): rightmost label first, as lower-case octets.
+    /// Canonical order (RFC 4034 6.1): rightmost label first, as lower-case bytes.
     fn cmp(&self, other: &Self) -> Ordering {
         let lower_cmp =
             |a: &[u8], b: &[u8]| a.iter().map(u8::to_ascii_lowercase).cmp(b.iter().map(u8::to_ascii_lowercase));
@@ -204,20 +204,20 @@ impl Ord for NameRef<'_> {
         {
             return lower_cmp(a, b);
         }
-        let starts = |octets: &[u8]| {
+        let starts = |bytes: &[u8]| {
             let mut at = [0u8; crate::limits::NAME_LABELS_MAX];
             let (mut count, mut next) = (0, 0);
-            while octets[next] != 0 {
+            while bytes[next] != 0 {
                 at[count] = next as u8;
                 count += 1;
-                next += 1 + octets[next] as usize;
+                next += 1 + bytes[next] as usize;
             }
             (at, count)
         };
         let ((own, own_count), (theirs, their_count)) = (starts(self.0), starts(other.0));
-        let label = |octets: &[u8], start: u8| {
+        let label = |bytes: &[u8], start: u8| {
             let start = start as usize;
-            start + 1..start + 1 + octets[start] as usize
+            start + 1..start + 1 + bytes[start] as usize
         };
         for back in 1..=own_count.min(their_count) {
             let a = &self.0[label(self.0, own[own_count - back])];
@@ -232,15 +232,15 @@ impl Ord for NameRef<'_> {
 }
 
 /// The first label of a checked name, and the rest; `None` for the root.
-fn split_label(octets: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (&len, rest) = octets.split_first()?;
+fn split_label(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (&len, rest) = bytes.split_first()?;
     if len == 0 { None } else { rest.split_at_checked(usize::from(len)) }
 }
 
 impl hash::Hash for NameRef<'_> {
     fn hash<H: hash::Hasher>(&self, state: &mut H) {
-        for octet in self.0 {
-            state.write_u8(octet.to_ascii_lowercase());
+        for byte in self.0 {
+            state.write_u8(byte.to_ascii_lowercase());
         }
     }
 }
@@ -252,11 +252,11 @@ impl fmt::Display for NameRef<'_> {
             return f.write_str(".");
         }
         for label in self.labels() {
-            for &octet in label {
-                match octet {
-                    b'.' | b'\\' | b'"' | b'(' | b')' | b';' | b'@' | b'$' => write!(f, "\\{}", octet as char)?,
-                    0x21..=0x7E => write!(f, "{}", octet as char)?,
-                    _ => write!(f, "\\{octet:03}")?,
+            for &byte in label {
+                match byte {
+                    b'.' | b'\\' | b'"' | b'(' | b')' | b';' | b'@' | b'$' => write!(f, "\\{}", byte as char)?,
+                    0x21..=0x7E => write!(f, "{}", byte as char)?,
+                    _ => write!(f, "\\{byte:03}")?,
                 }
             }
             f.write_str(".")?;
@@ -290,7 +290,7 @@ impl Name {
 
     /// The wire form, root label included.
     #[must_use]
-    pub const fn octets(&self) -> &[u8] {
+    pub const fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 }
@@ -341,14 +341,14 @@ impl core::str::FromStr for Name {
         if text == b"." {
             return Ok(Self::root());
         }
-        let mut octets = vec![0u8];
+        let mut bytes = vec![0u8];
         let (mut start, mut at) = (0, 0);
         while at < text.len() {
-            let octet = match text[at] {
+            let byte = match text[at] {
                 b'.' => {
-                    close_label(&mut octets, start)?;
-                    start = octets.len();
-                    octets.push(0);
+                    close_label(&mut bytes, start)?;
+                    start = bytes.len();
+                    bytes.push(0);
                     at += 1;
                     continue;
                 }
@@ -364,29 +364,29 @@ impl core::str::FromStr for Name {
                     at += 2;
                     *text.get(at - 1).ok_or(NameError::Text)?
                 }
-                octet => {
+                byte => {
                     at += 1;
-                    octet
+                    byte
                 }
             };
-            octets.push(octet);
+            bytes.push(byte);
         }
-        if octets.len() > start + 1 {
-            close_label(&mut octets, start)?;
-            octets.push(0);
+        if bytes.len() > start + 1 {
+            close_label(&mut bytes, start)?;
+            bytes.push(0);
         } else if start == 0 {
             return Err(NameError::Text);
         }
-        if octets.len() > NAME_OCTETS_MAX { Err(NameError::Long) } else { Ok(Self(octets.into())) }
+        if bytes.len() > NAME_BYTES_MAX { Err(NameError::Long) } else { Ok(Self(bytes.into())) }
     }
 }
 
-/// Writes the length of the label whose length octet stands at `start`.
-fn close_label(octets: &mut [u8], start: usize) -> Result<(), NameError> {
-    match octets.len() - start - 1 {
+/// Writes the length of the label whose length byte stands at `start`.
+fn close_label(bytes: &mut [u8], start: usize) -> Result<(), NameError> {
+    match bytes.len() - start - 1 {
         0 => Err(NameError::Text),
-        len @ 1..=LABEL_OCTETS_MAX => {
-            octets[start] = len as u8;
+        len @ 1..=LABEL_BYTES_MAX => {
+            bytes[start] = len as u8;
             Ok(())
         }
         _ => Err(NameError::Label),

@@ -1,4 +1,4 @@
-//! Octets to data, in place: nothing here allocates.
+//! Bytes to data, in place: nothing here allocates.
 //!
 //! [`parse_request`] decides which answer a message gets as far as neither a zone nor a key is needed; [`Message`]
 //! reads any message, responses too.
@@ -26,12 +26,12 @@ mod request;
 pub use reason::{DropReason, RejectReason};
 pub use request::{Parsed, Reject, Request, parse_request};
 
-/// Two octets at `at`, in network order.
-pub(crate) fn u16_at(octets: &[u8], at: usize) -> Option<u16> {
-    octets.get(at..)?.first_chunk().map(|&chunk| u16::from_be_bytes(chunk))
+/// Two bytes at `at`, in network order.
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..)?.first_chunk().map(|&chunk| u16::from_be_bytes(chunk))
 }
 
-/// Four octets at `at`, in network order.
-pub(crate) fn u32_at(octets: &[u8], at: usize) -> Option<u32> {
-    octets.get(at..)?.first_chunk().map(|&chunk| u32::from_be_bytes(chunk))
+/// Four bytes at `at`, in network order.
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|&chunk| u32::from_be_bytes(chunk))
 }

@@ -1,45 +1,45 @@
-//! Octets of names eight at a time, without case: what names are hashed and told apart by.
+//! Bytes of names eight at a time, without case: what names are hashed and told apart by.
 //!
 //! Lengths of labels are below 64 and no letters, so whole wire forms are taken in words as they are.
 
-/// Octets of a word.
+/// Bytes of a word.
 const WORD: usize = size_of::<u64>();
 
-/// All octets as words in lower case. What is left over at the end comes with octets before it, which come twice then:
+/// All bytes as words in lower case. What is left over at the end comes with bytes before it, which come twice then:
 /// with the length known that is as good, and quicker than a word of a length that varies.
-pub(crate) fn lower_words(octets: &[u8]) -> impl Iterator<Item = u64> {
-    let (words, rest) = octets.as_chunks();
-    let last = (!rest.is_empty()).then(|| octets.last_chunk().copied().unwrap_or_else(|| short_word(rest)));
+pub(crate) fn lower_words(bytes: &[u8]) -> impl Iterator<Item = u64> {
+    let (words, rest) = bytes.as_chunks();
+    let last = (!rest.is_empty()).then(|| bytes.last_chunk().copied().unwrap_or_else(|| short_word(rest)));
     words.iter().copied().chain(last).map(|word| lower(u64::from_le_bytes(word)))
 }
 
-/// The last word of some octets; behind fewer than a word there are zeroes.
-pub(crate) fn last_word(octets: &[u8]) -> u64 {
-    u64::from_le_bytes(octets.last_chunk().copied().unwrap_or_else(|| short_word(octets)))
+/// The last word of some bytes; behind fewer than a word there are zeroes.
+pub(crate) fn last_word(bytes: &[u8]) -> u64 {
+    u64::from_le_bytes(bytes.last_chunk().copied().unwrap_or_else(|| short_word(bytes)))
 }
 
 /// The first word of `end` in lower case, with zeroes behind it when there is less; `last` is the last word of the
-/// octets that it is the end of.
+/// bytes that it is the end of.
 #[inline]
-pub(crate) fn first_lower_word(end: &[u8], last: u64, octet_count: usize) -> u64 {
+pub(crate) fn first_lower_word(end: &[u8], last: u64, byte_count: usize) -> u64 {
     lower(match end.first_chunk() {
         Some(&word) => u64::from_le_bytes(word),
-        // The end of the last word, its octets being those of less than a word when that is all there is.
-        None => last >> (8 * (octet_count.min(WORD) - end.len())),
+        // The end of the last word, its bytes being those of less than a word when that is all there is.
+        None => last >> (8 * (byte_count.min(WORD) - end.len())),
     })
 }
 
-fn short_word(octets: &[u8]) -> [u8; WORD] {
+fn short_word(bytes: &[u8]) -> [u8; WORD] {
     let mut word = [0; WORD];
-    word[..octets.len()].copy_from_slice(octets);
+    word[..bytes.len()].copy_from_slice(bytes);
     word
 }
 
-/// Eight octets in lower case: 0x20 is set where there is an upper-case letter of ASCII.
+/// Eight bytes in lower case: 0x20 is set where there is an upper-case letter of ASCII.
 #[inline]
 pub(crate) const fn lower(word: u64) -> u64 {
     const EACH: u64 = 0x0101_0101_0101_0101;
-    // Of each octet the lower seven bits: with these added its highest bit says `A or later`, and `later than Z`.
+    // Of each byte the lower seven bits: with these added its highest bit says `A or later`, and `later than Z`.
     let bits = word & (0x7F * EACH);
     let from_a = bits + (0x80 - b'A' as u64) * EACH;
     let beyond_z = bits + (0x7F - b'Z' as u64) * EACH;
@@ -53,32 +53,32 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_word_is_in_lower_case_as_its_octets_are(octets: [u8; WORD]) {
-            let mut expected = octets;
+        fn a_word_is_in_lower_case_as_its_bytes_are(bytes: [u8; WORD]) {
+            let mut expected = bytes;
             expected.make_ascii_lowercase();
-            prop_assert_eq!(lower(u64::from_le_bytes(octets)), u64::from_le_bytes(expected));
+            prop_assert_eq!(lower(u64::from_le_bytes(bytes)), u64::from_le_bytes(expected));
         }
 
         #[test]
-        fn the_first_word_of_an_end_is_that_of_its_octets(octets in prop::collection::vec(any::<u8>(), 0..40)) {
-            let last = last_word(&octets);
-            for at in 0..octets.len() {
-                let mut padded = octets[at..].to_vec();
+        fn the_first_word_of_an_end_is_that_of_its_bytes(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+            let last = last_word(&bytes);
+            for at in 0..bytes.len() {
+                let mut padded = bytes[at..].to_vec();
                 padded.resize(padded.len().max(WORD), 0);
                 padded.make_ascii_lowercase();
                 let expected = u64::from_le_bytes(padded[..WORD].try_into().unwrap());
-                prop_assert_eq!(first_lower_word(&octets[at..], last, octets.len()), expected);
+                prop_assert_eq!(first_lower_word(&bytes[at..], last, bytes.len()), expected);
             }
         }
 
         #[test]
-        fn words_hold_all_octets(octets in prop::collection::vec(any::<u8>(), 0..40)) {
-            let words: Vec<u64> = lower_words(&octets).collect();
-            let mut expected = octets.to_ascii_lowercase();
-            prop_assert_eq!(words.len(), octets.len().div_ceil(WORD));
+        fn words_hold_all_bytes(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+            let words: Vec<u64> = lower_words(&bytes).collect();
+            let mut expected = bytes.to_ascii_lowercase();
+            prop_assert_eq!(words.len(), bytes.len().div_ceil(WORD));
             let mut held = words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
-            let left = octets.len() % WORD;
-            if octets.len() > WORD && left > 0 {
+            let left = bytes.len() % WORD;
+            if bytes.len() > WORD && left > 0 {
                 // The last word lies over the one before.
                 let last = held.split_off(held.len() - WORD);
                 held.extend_from_slice(&last[WORD - left..]);

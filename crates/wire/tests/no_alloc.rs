@@ -43,7 +43,7 @@ fn allocations<T>(run: impl FnOnce() -> T) -> u64 {
 fn a_query_is_parsed_and_answered_without_allocation() {
     let name = |text: &str| text.parse::<Name>().unwrap();
     let (qname, apex, ns) = (name("www.example.test"), name("example.test"), name("ns1.example.test"));
-    let soa = [ns.octets(), name("hostmaster.example.test").octets(), &[1; 20]].concat();
+    let soa = [ns.as_bytes(), name("hostmaster.example.test").as_bytes(), &[1; 20]].concat();
     let query = MessageBuilder::query(1, qname.as_ref(), Rtype::A).edns(1232, true).option(3, &[]).build();
     let malformed = &query[..query.len() - 1];
     let mut buffer = vec![0; 1232];
@@ -60,12 +60,12 @@ fn a_query_is_parsed_and_answered_without_allocation() {
         let Parsed::Request(request) = parse_request(&query) else { panic!() };
         let mut composer = Composer::new(&mut buffer, 1232);
         composer.start_response(&request, Rcode::NOERROR, true);
-        composer.reserve(edns.octet_count());
+        composer.reserve(edns.byte_count());
         let mut push = |section, owner: &Name, rtype, rdatas: &[&[u8]]| {
             composer.push_rrset(section, owner.as_ref(), rtype, Class::IN, 60, rdatas.iter().copied()).unwrap();
         };
         push(Section::Answer, &qname, Rtype::A, &[&[192, 0, 2, 1], &[192, 0, 2, 2]]);
-        push(Section::Authority, &apex, Rtype::NS, &[ns.octets()]);
+        push(Section::Authority, &apex, Rtype::NS, &[ns.as_bytes()]);
         push(Section::Authority, &apex, Rtype::SOA, &[&soa]);
         push(Section::Additional, &ns, Rtype::AAAA, &[&[0x20; 16]]);
         composer.finish(Some(&edns))

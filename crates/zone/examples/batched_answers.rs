@@ -55,7 +55,7 @@ fn run(reader: &mut ZoneReader, queries: &[Vec<u8>], mut batch: Option<&mut Batc
     let state = |_: &zone::set::Zone<'_>| Servable::Ready;
     let context = AnswerContext {
         transport: Transport::Udp,
-        udp_octets_max: 1232,
+        udp_bytes_max: 1232,
         payload: 1232,
         nsid: None,
         cookie: None,
@@ -65,7 +65,7 @@ fn run(reader: &mut ZoneReader, queries: &[Vec<u8>], mut batch: Option<&mut Batc
         zone_state: &state,
         tsig_reserve: 0,
     };
-    let (mut out, mut octets) = ([0; 4096], 0);
+    let (mut out, mut bytes) = ([0; 4096], 0);
     let start = Instant::now();
     for chunk in queries.chunks(BATCH) {
         let set = reader.pin();
@@ -73,15 +73,15 @@ fn run(reader: &mut ZoneReader, queries: &[Vec<u8>], mut batch: Option<&mut Batc
         let mut prepared = batch.as_mut().map(|batch| batch.prepare(set, questions));
         for (index, query) in chunk.iter().enumerate() {
             let Parsed::Request(request) = parse_request(query) else { unreachable!("queries are well-formed") };
-            octets += match &mut prepared {
+            bytes += match &mut prepared {
                 Some(prepared) => prepared.answer(index, &request, &context, &mut out).len,
                 None => answer(set, &request, &context, &mut out).len,
             };
         }
     }
     let time = start.elapsed();
-    // Header, question and one address of 4 octets behind a pointer to the name.
-    assert_eq!(octets, queries.iter().map(|query| query.len() + 16).sum());
+    // Header, question and one address of 4 bytes behind a pointer to the name.
+    assert_eq!(bytes, queries.iter().map(|query| query.len() + 16).sum());
     time.as_nanos() as f64 / queries.len() as f64
 }
 

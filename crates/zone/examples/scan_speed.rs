@@ -7,18 +7,18 @@ use std::fmt::Write;
 use std::time::Instant;
 
 fn main() {
-    let octets = match std::env::args().nth(1) {
+    let bytes = match std::env::args().nth(1) {
         Some(path) => std::fs::read(path).expect("the file can be read"),
         None => million().into_bytes(),
     };
-    let (len, mut source) = (octets.len(), Slice::new(octets));
+    let (len, mut source) = (bytes.len(), Slice::new(bytes));
     for _ in 0..5 {
         let start = Instant::now();
         match load(&mut source, None, &LoadOptions::default()) {
             Ok(loaded) => {
                 let (count, time) = (loaded.records.len(), start.elapsed());
                 println!(
-                    "{count} records, {len} octets: {time:?}, {:.0} ns a record",
+                    "{count} records, {len} bytes: {time:?}, {:.0} ns a record",
                     time.as_nanos() as f64 / count as f64
                 );
             }

@@ -57,9 +57,9 @@ pub enum Servable {
 pub struct AnswerContext<'c> {
     /// What carries the response.
     pub transport: Transport,
-    /// The largest datagram that is sent, in octets, whatever the client takes.
-    pub udp_octets_max: u16,
-    /// The largest datagram that this server takes, in octets; for OPT.
+    /// The largest datagram that is sent, in bytes, whatever the client takes.
+    pub udp_bytes_max: u16,
+    /// The largest datagram that this server takes, in bytes; for OPT.
     pub payload: u16,
     /// The server's identifier (RFC 5001), sent when asked for.
     pub nsid: Option<&'c [u8]>,
@@ -67,13 +67,13 @@ pub struct AnswerContext<'c> {
     pub cookie: Option<&'c [u8]>,
     /// Idle time of the connection in units of 100 ms (RFC 7828); sent when the client asked.
     pub keepalive: Option<u16>,
-    /// Pad the response to a multiple of this many octets (RFC 8467); 0 is not.
+    /// Pad the response to a multiple of this many bytes (RFC 8467); 0 is not.
     pub padding_block: u16,
     /// Names of class CH that are answered.
     pub chaos: Chaos<'c>,
     /// Whether a zone may be served.
     pub zone_state: &'c dyn Fn(&Zone<'_>) -> Servable,
-    /// Octets to be left for a TSIG record; where the response is padded, as many as it will have.
+    /// Bytes to be left for a TSIG record; where the response is padded, as many as it will have.
     pub tsig_reserve: usize,
 }
 
@@ -130,7 +130,7 @@ impl AnswerKind {
 /// A response that was written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Answered {
-    /// Its octets; 0 when not even a header fits.
+    /// Its bytes; 0 when not even a header fits.
     pub len: usize,
     /// What it is.
     pub kind: AnswerKind,
@@ -185,14 +185,14 @@ fn answer_found(
     out: &mut [u8],
 ) -> Answered {
     let asked = request.edns.as_ref().map(EdnsIn::asked);
-    let mut composer = Composer::new(out, context.octets_max(asked.as_ref()));
+    let mut composer = Composer::new(out, context.bytes_max(asked.as_ref()));
     let mut edns = asked.map(|asked| context.edns_out(&asked));
     // The zone is not known yet, so the composer only reserves room for its version.
     let has_version = asked.is_some_and(|asked| asked.zoneversion);
-    let version_bytes = if has_version { ZoneVersionOut::OPTION_OCTETS } else { 0 };
+    let version_bytes = if has_version { ZoneVersionOut::OPTION_BYTES } else { 0 };
     let has_expire = asked.is_some_and(|asked| asked.expire);
-    let expire_bytes = if has_expire { EdnsOut::EXPIRE_OCTETS } else { 0 };
-    composer.reserve(edns.as_ref().map_or(0, EdnsOut::octet_count) + version_bytes + expire_bytes);
+    let expire_bytes = if has_expire { EdnsOut::EXPIRE_BYTES } else { 0 };
+    composer.reserve(edns.as_ref().map_or(0, EdnsOut::byte_count) + version_bytes + expire_bytes);
     let (kind, common_labels) = match &request.question {
         None => {
             composer.start_response(request, Rcode::NOERROR, false);

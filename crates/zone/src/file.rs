@@ -1,11 +1,11 @@
-//! Zone files: from octets to records (RFC 1035 5).
+//! Zone files: from bytes to records (RFC 1035 5).
 //!
 //! ```text
 //!   Source --> reader: one entry at a time --> scanner: directives, records --> load: all of them, or why not
 //! ```
 //! What a zone may hold is the matter of [`crate::check`]; here only the text is judged.
 
-// Where octets come from.
+// Where bytes come from.
 mod source;
 pub use source::{Input, Opened, Slice, Source};
 

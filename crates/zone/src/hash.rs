@@ -14,8 +14,8 @@ use crate::vertex::build::{canonical, is_case_folded};
 /// A sum of hashes.
 pub type StateHash = u128;
 
-/// Octets of owner, type, TTL and rdata together that are hashed in one go.
-const SHORT_OCTETS: usize = 64;
+/// Bytes of owner, type, TTL and rdata together that are hashed in one go.
+const SHORT_BYTES: usize = 64;
 
 /// Makes the hashes of one zone's records.
 #[derive(Clone)]
@@ -38,12 +38,12 @@ impl RecordHasher {
     /// The hash of one record, over its canonical form (RFC 4034 6.2).
     pub(crate) fn record(&self, owner: NameRef<'_>, rtype: Rtype, ttl: u32, rdata: &[u8]) -> StateHash {
         let mut hasher = self.0;
-        let (owner_len, rdata_len) = (owner.octets().len(), rdata.len());
-        if owner_len + 6 + rdata_len <= SHORT_OCTETS && !is_case_folded(rtype) {
-            // Of nearly all records: the hasher takes the octets in one go.
-            let mut short = [0; SHORT_OCTETS];
+        let (owner_len, rdata_len) = (owner.as_bytes().len(), rdata.len());
+        if owner_len + 6 + rdata_len <= SHORT_BYTES && !is_case_folded(rtype) {
+            // Of nearly all records: the hasher takes the bytes in one go.
+            let mut short = [0; SHORT_BYTES];
             let (name, rest) = short.split_at_mut(owner_len);
-            name.copy_from_slice(owner.octets());
+            name.copy_from_slice(owner.as_bytes());
             name.make_ascii_lowercase();
             rest[..2].copy_from_slice(&rtype.0.to_be_bytes());
             rest[2..6].copy_from_slice(&ttl.to_be_bytes());
@@ -65,11 +65,11 @@ impl RecordHasher {
 
 /// Names delimit themselves, so nothing needs to stand between what is written.
 fn write_lowercase(hasher: &mut SipHasher13, name: NameRef<'_>) {
-    let mut lower = [0; wire::limits::NAME_OCTETS_MAX];
-    let octets = name.octets();
-    lower[..octets.len()].copy_from_slice(octets);
-    lower[..octets.len()].make_ascii_lowercase();
-    hasher.write(&lower[..octets.len()]);
+    let mut lower = [0; wire::limits::NAME_BYTES_MAX];
+    let bytes = name.as_bytes();
+    lower[..bytes.len()].copy_from_slice(bytes);
+    lower[..bytes.len()].make_ascii_lowercase();
+    hasher.write(&lower[..bytes.len()]);
 }
 
 #[cfg(test)]
@@ -89,10 +89,10 @@ mod tests {
             let rdata = if is_case_folded(rtype) { b"\x02NS\x04test\0".to_vec() } else { rdata };
             let mut parts = SipHasher13::new_with_key(b"catamaran state1");
             parts.write(&[0, 7]);
-            for octet in b"\x04test\0" {
-                parts.write(&[*octet]);
+            for byte in b"\x04test\0" {
+                parts.write(&[*byte]);
             }
-            parts.write(&owner.octets().to_ascii_lowercase());
+            parts.write(&owner.as_bytes().to_ascii_lowercase());
             parts.write(&rtype.0.to_be_bytes());
             parts.write(&ttl.to_be_bytes());
             parts.write(&canonical(rtype, &rdata));

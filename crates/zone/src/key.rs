@@ -1,12 +1,12 @@
 //! Canonical names as store keys.
 //!
-//! A key is the name's labels from the right, each octet as one or two symbols and each label closed by
+//! A key is the name's labels from the right, each byte as one or two symbols and each label closed by
 //! [`LABEL_END`], the lowest symbol. So the order of keys is the canonical order of names (RFC 4034 6.1), and a
-//! name's key is a prefix of the keys of all names below it. The octets of hostnames take one symbol each; of the
+//! name's key is a prefix of the keys of all names below it. The bytes of hostnames take one symbol each; of the
 //! others, runs between two of those share a first symbol that sorts where the run does, and the second tells them
 //! apart.
 
-use crate::limits::KEY_RUN_OCTETS_MAX;
+use crate::limits::KEY_RUN_BYTES_MAX;
 use store::limits::SYMBOL_MAX;
 use store::{Alphabet, Key};
 use wire::limits::NAME_LABELS_MAX;
@@ -48,8 +48,8 @@ pub(crate) fn mismatch(name: NameRef<'_>, key: &Key) -> Option<(usize, Option<u8
         true
     };
     labels_from_right(labels_of(name), |label| {
-        label.iter().all(|&octet| {
-            let (first, second) = ALPHABET.symbols(octet);
+        label.iter().all(|&byte| {
+            let (first, second) = ALPHABET.symbols(byte);
             matches(first) && second.is_none_or(&mut matches)
         }) && matches(LABEL_END)
     });
@@ -61,19 +61,19 @@ pub(crate) fn mismatch(name: NameRef<'_>, key: &Key) -> Option<(usize, Option<u8
 pub(crate) fn write_in_zone(name: NameRef<'_>, apex: NameRef<'_>, apex_len: usize, key: &mut Key) {
     debug_assert!(name.is_at_or_below(apex));
     key.truncate(apex_len);
-    let (below, _) = name.octets().split_at(name.octets().len() - apex.octets().len());
+    let (below, _) = name.as_bytes().split_at(name.as_bytes().len() - apex.as_bytes().len());
     append(below, key);
 }
 
 /// Extends the key of a name to that of its child `label`.
 pub fn push_label(key: &mut Key, label: &[u8]) {
-    key.push_octets(label, &ALPHABET);
+    key.push_bytes(label, &ALPHABET);
     key.push(LABEL_END);
 }
 
 /// Extends `key` beyond every key that has it as a prefix.
 pub fn push_above_all(key: &mut Key) {
-    // No octet begins with it: `the_symbols_fit_the_store` sees to that.
+    // No byte begins with it: `the_symbols_fit_the_store` sees to that.
     key.push(SYMBOL_MAX);
 }
 
@@ -87,60 +87,60 @@ fn append(labels: &[u8], key: &mut Key) {
 
 /// The labels of a name but for that of the root.
 fn labels_of(name: NameRef<'_>) -> &[u8] {
-    let octets = name.octets();
-    &octets[..octets.len() - 1]
+    let bytes = name.as_bytes();
+    &bytes[..bytes.len() - 1]
 }
 
 /// Visits labels from the right, as long as the visitor wants to go on; tells whether it always did.
-fn labels_from_right(octets: &[u8], mut visit: impl FnMut(&[u8]) -> bool) -> bool {
+fn labels_from_right(bytes: &[u8], mut visit: impl FnMut(&[u8]) -> bool) -> bool {
     let mut starts = [0u8; NAME_LABELS_MAX];
     let (mut count, mut at) = (0, 0);
-    while at < octets.len() {
-        // A name has at most 255 octets and 127 labels beside the root label.
+    while at < bytes.len() {
+        // A name has at most 255 bytes and 127 labels beside the root label.
         starts[count] = at as u8;
         count += 1;
-        at += 1 + octets[at] as usize;
+        at += 1 + bytes[at] as usize;
     }
     starts[..count].iter().rev().all(|&start| {
         let start = start as usize;
-        visit(&octets[start + 1..start + 1 + octets[start] as usize])
+        visit(&bytes[start + 1..start + 1 + bytes[start] as usize])
     })
 }
 
-/// The symbols of every octet.
+/// The symbols of every byte.
 static ALPHABET: Alphabet = Alphabet::new(&CODES);
 const CODES: [(u8, Option<u8>); 256] = make_codes();
 
-/// Whether an octet, already in lower case, is among those that names are mostly made of.
-const fn is_common(octet: u8) -> bool {
-    matches!(octet, b'-' | b'_' | b'0'..=b'9' | b'a'..=b'z')
+/// Whether an byte, already in lower case, is among those that names are mostly made of.
+const fn is_common(byte: u8) -> bool {
+    matches!(byte, b'-' | b'_' | b'0'..=b'9' | b'a'..=b'z')
 }
 
-/// Deals out symbols in the order of octets.
+/// Deals out symbols in the order of bytes.
 const fn make_codes() -> [(u8, Option<u8>); 256] {
     let mut of = [(0, None); 256];
     let mut first = LABEL_END;
     // None is open where this is the bound.
-    let mut run = KEY_RUN_OCTETS_MAX;
-    let mut octet = 0usize;
-    while octet < 256 {
-        if (octet as u8).is_ascii_uppercase() {
-            octet += 1;
+    let mut run = KEY_RUN_BYTES_MAX;
+    let mut byte = 0usize;
+    while byte < 256 {
+        if (byte as u8).is_ascii_uppercase() {
+            byte += 1;
             continue;
         }
-        if is_common(octet as u8) {
+        if is_common(byte as u8) {
             first += 1;
-            of[octet] = (first, None);
-            run = KEY_RUN_OCTETS_MAX;
+            of[byte] = (first, None);
+            run = KEY_RUN_BYTES_MAX;
         } else {
-            if run == KEY_RUN_OCTETS_MAX {
+            if run == KEY_RUN_BYTES_MAX {
                 first += 1;
                 run = 0;
             }
-            of[octet] = (first, Some(run));
+            of[byte] = (first, Some(run));
             run += 1;
         }
-        octet += 1;
+        byte += 1;
     }
     // Case does not count (RFC 4343 3): upper case letters take the codes of lower case ones.
     let mut letter = b'A';
@@ -157,7 +157,7 @@ mod tests {
     use proptest::prelude::*;
     use wire::name::Name;
 
-    /// Names over few labels, so that prefixes, equal names and neighbours are frequent, and over all octets.
+    /// Names over few labels, so that prefixes, equal names and neighbours are frequent, and over all bytes.
     fn names() -> impl Strategy<Value = Name> {
         let label = prop_oneof![
             prop::sample::select(vec![
@@ -177,13 +177,13 @@ mod tests {
             prop::collection::vec(any::<u8>(), 1..5),
         ];
         prop::collection::vec(label, 0..5).prop_map(|labels| {
-            let mut octets = Vec::new();
+            let mut bytes = Vec::new();
             for label in labels {
-                octets.push(label.len() as u8);
-                octets.extend(label);
+                bytes.push(label.len() as u8);
+                bytes.extend(label);
             }
-            octets.push(0);
-            NameRef::from_octets(&octets).unwrap().to_name()
+            bytes.push(0);
+            NameRef::from_octets(&bytes).unwrap().to_name()
         })
     }
 
@@ -191,8 +191,8 @@ mod tests {
     fn the_symbols_fit_the_store() {
         let highest = CODES.iter().map(|(first, _)| *first).max();
         assert_eq!(highest, Some(45));
-        const { assert!(45 < SYMBOL_MAX && KEY_RUN_OCTETS_MAX <= SYMBOL_MAX) };
-        // The longest key: 250 octets of two symbols each in four labels.
+        const { assert!(45 < SYMBOL_MAX && KEY_RUN_BYTES_MAX <= SYMBOL_MAX) };
+        // The longest key: 250 bytes of two symbols each in four labels.
         const { assert!(store::limits::KEY_SYMBOLS_MAX >= 2 * 250 + 4 + 2) };
     }
 
@@ -211,8 +211,8 @@ mod tests {
             let apex_key = of(apex.as_ref());
             let mut key = apex_key.clone();
             for name in [a, b] {
-                let octets = [name.octets().strip_suffix(&[0]).unwrap(), apex.octets()].concat();
-                let name = NameRef::from_octets(&octets).unwrap();
+                let bytes = [name.as_bytes().strip_suffix(&[0]).unwrap(), apex.as_bytes()].concat();
+                let name = NameRef::from_octets(&bytes).unwrap();
                 write_in_zone(name, apex.as_ref(), apex_key.len(), &mut key);
                 prop_assert_eq!(&key, &of(name));
             }

@@ -3,9 +3,9 @@
 /// Depth of `$INCLUDE`: a file that includes itself ends here.
 pub const INCLUDE_DEPTH_MAX: usize = 16;
 /// Bytes of one entry of a zone file, comments within it counted: lines joined by parentheses are one entry. The
-/// longest rdata has 65,535 octets, each at most four bytes of text, and some white space between them.
-pub const ENTRY_OCTETS_MAX: usize = 1024 * 1024;
-/// Tokens of one entry: rdata of single-octet strings has one for every two bytes.
+/// longest rdata has 65,535 bytes, each at most four bytes of text, and some white space between them.
+pub const ENTRY_BYTES_MAX: usize = 1024 * 1024;
+/// Tokens of one entry: rdata of single-byte strings has one for every two bytes.
 pub const ENTRY_TOKENS_MAX: usize = 64 * 1024;
 /// Files that one zone may be put together from.
 pub const INCLUDE_FILES_MAX: usize = 10_000;
@@ -19,13 +19,13 @@ pub const GENERATE_RECORDS_MAX: u64 = 1 << 18;
 /// Bytes of owners and rdata of these records.
 pub const GENERATE_BYTES_MAX: usize = 16 << 20;
 /// Bytes of one number that a `$GENERATE` writes; the bound is BIND's.
-pub const GENERATE_NUMBER_OCTETS_MAX: usize = 127;
+pub const GENERATE_NUMBER_BYTES_MAX: usize = 127;
 /// Bytes of one text that a `$GENERATE` makes from its template.
 pub const GENERATE_TEXT_MAX: usize = 64 * 1024;
 /// Errors of one zone file that are kept; scanning ends there.
 pub const FILE_ERRORS_MAX: usize = 100;
 /// Longest part of a word, in bytes, that an error or a warning shows.
-pub const EXCERPT_OCTETS_MAX: usize = 64;
+pub const EXCERPT_BYTES_MAX: usize = 64;
 /// Warnings that are kept in full; beyond it only their count grows.
 pub const WARNINGS_MAX: usize = 1_000;
 /// Additional hash iterations of NSEC3 that are served (RFC 9276 3.2; each negative answer costs up to three hashes).
@@ -37,13 +37,13 @@ pub const NSEC3_ITERATIONS_LOADED_MAX: u16 = 50;
 /// Bytes of the salt in a zone that is loaded. RFC 9276 3.1 wants none. A hash, so much salt and the padding are one
 /// block of SHA-1 (20 + 32 + 9 of 64 bytes); the longest salt would be five for each iteration.
 pub const NSEC3_SALT_LOADED_BYTES_MAX: usize = 32;
-/// Records of one RRset that can be answered: more do not fit into a message of 65,535 octets (an A record behind a
+/// Records of one RRset that can be answered: more do not fit into a message of 65,535 bytes (an A record behind a
 /// compressed owner takes 16). This is a bound for warnings, not for loading.
 pub const RRSET_RECORDS_MAX: usize = 4_000;
 /// Up to so many records of one RRset are compared each with each in search of duplicates; beyond, they are sorted.
 pub const PAIRS_MAX: usize = 8;
 /// Bytes of the longest mnemonic of a type: NSEC3PARAM, OPENPGPKEY.
-pub const RTYPE_OCTETS_MAX: usize = 10;
+pub const RTYPE_BYTES_MAX: usize = 10;
 /// The greatest size or precision of LOC in centimetres: nine times ten to the ninth (RFC 1876 2).
 pub const LOC_CENTIMETRES_MAX: u64 = 9_000_000_000;
 /// The last year that a signature's time may lie in. Times count modulo 2^32 seconds (RFC 4034 3.1.5), so later years
@@ -52,11 +52,11 @@ pub const TIME_YEAR_MAX: u64 = 2225;
 /// Last second that is converted to a date, in the year 5138. The bound keeps the search for the year short.
 pub const CALENDAR_S_MAX: u64 = 100_000_000_000;
 /// Bytes of all that one owner name has. The store takes 16 MiB.
-pub const LEAF_OCTETS_MAX: usize = 8 << 20;
+pub const LEAF_BYTES_MAX: usize = 8 << 20;
 /// Bytes of a number in a leaf: 28 bits, more than twice what a leaf may have bytes.
-pub const NUMBER_OCTETS_MAX: usize = 4;
+pub const NUMBER_BYTES_MAX: usize = 4;
 /// Bytes that may share the first symbol of their keys: no more than there are second symbols.
-pub const KEY_RUN_OCTETS_MAX: u8 = 46;
+pub const KEY_RUN_BYTES_MAX: u8 = 46;
 /// CNAME and DNAME records that one answer follows, all in one zone: more than any real chain, less than harm.
 pub const CHAIN_MAX: usize = 16;
 /// NSEC and NSEC3 records in one answer: four for the last name and one for each wildcard on the way.

@@ -103,7 +103,7 @@ pub(crate) fn lookup_key<'a>(
             if vertex.is_zone_cut() {
                 return Outcome::Referral { cut: vertex };
             }
-        } else if qname.octets().len() == zone.apex().octets().len() {
+        } else if qname.as_bytes().len() == zone.apex().as_bytes().len() {
             // The same holds at the apex, whose DS belongs to the zone above: "no data" (RFC 4035 3.1.4.1).
             return Outcome::NoData { vertex: Some(vertex), source: Source::Exact };
         }
@@ -164,8 +164,8 @@ pub fn ancestor(name: NameRef<'_>, labels: usize) -> NameRef<'_> {
 /// Writes the key of the wildcard under the ancestor of `name` that has `labels` labels.
 fn wildcard_of(name: NameRef<'_>, labels: usize, key: &mut Key) -> Option<()> {
     let encloser = ancestor(name, labels);
-    // RFC 1035 2.3.4: no name has more than 255 octets, so there is no such wildcard.
-    if encloser.octets().len() + 2 > wire::limits::NAME_OCTETS_MAX {
+    // RFC 1035 2.3.4: no name has more than 255 bytes, so there is no such wildcard.
+    if encloser.as_bytes().len() + 2 > wire::limits::NAME_BYTES_MAX {
         return None;
     }
     key::write(encloser, key);
@@ -225,12 +225,12 @@ fn shared_labels(a: NameRef<'_>, b: NameRef<'_>) -> usize {
     let ((a_starts, a_count), (b_starts, b_count)) = (label_starts(a), label_starts(b));
     let label = |name: NameRef<'_>, start: u8| {
         let start = usize::from(start);
-        start..start + 1 + usize::from(name.octets()[start])
+        start..start + 1 + usize::from(name.as_bytes()[start])
     };
     let pairs = a_starts[..a_count].iter().rev().zip(b_starts[..b_count].iter().rev());
     pairs
         .take_while(|&(&a_start, &b_start)| {
-            a.octets()[label(a, a_start)].eq_ignore_ascii_case(&b.octets()[label(b, b_start)])
+            a.as_bytes()[label(a, a_start)].eq_ignore_ascii_case(&b.as_bytes()[label(b, b_start)])
         })
         .count()
 }

@@ -4,10 +4,10 @@ use crate::limits::NSEC3_ITERATIONS_MAX;
 use sha1::{Digest, Sha1};
 use wire::name::NameRef;
 
-/// Octets of a hashed owner name; SHA-1 is the only algorithm there is (RFC 5155 11).
-pub const HASH_OCTETS: usize = 20;
-/// Octets of the label that a hash makes: base32 with extended hex alphabet, no padding (RFC 5155 3).
-pub const LABEL_OCTETS: usize = 32;
+/// Bytes of a hashed owner name; SHA-1 is the only algorithm there is (RFC 5155 11).
+pub const HASH_BYTES: usize = 20;
+/// Bytes of the label that a hash makes: base32 with extended hex alphabet, no padding (RFC 5155 3).
+pub const LABEL_BYTES: usize = 32;
 
 /// Flag of an NSEC3 record: unsigned delegations may have none (RFC 5155 3.1.2.1).
 pub const FLAG_OPT_OUT: u8 = 1;
@@ -38,7 +38,7 @@ impl<'a> Nsec3Params<'a> {
     /// # Errors
     /// [`Nsec3Error`] when the chain cannot be used.
     pub fn from_rdata(rdata: &'a [u8]) -> Result<Self, Nsec3Error> {
-        let &[algorithm, _flags, high, low, salt_octets, ref rest @ ..] = rdata else { return Err(Nsec3Error::Short) };
+        let &[algorithm, _flags, high, low, salt_bytes, ref rest @ ..] = rdata else { return Err(Nsec3Error::Short) };
         let iterations = u16::from_be_bytes([high, low]);
         if algorithm != 1 {
             return Err(Nsec3Error::Algorithm);
@@ -46,19 +46,19 @@ impl<'a> Nsec3Params<'a> {
         if iterations > NSEC3_ITERATIONS_MAX {
             return Err(Nsec3Error::Iterations(iterations));
         }
-        let salt = rest.get(..usize::from(salt_octets)).ok_or(Nsec3Error::Short)?;
+        let salt = rest.get(..usize::from(salt_bytes)).ok_or(Nsec3Error::Short)?;
         Ok(Self { iterations, salt })
     }
 
     /// Hashes the canonical form of `name` (RFC 5155 5).
     #[must_use]
-    pub fn hash(&self, name: NameRef<'_>) -> [u8; HASH_OCTETS] {
-        let mut canonical = [0u8; wire::limits::NAME_OCTETS_MAX];
-        let octets = &mut canonical[..name.octets().len()];
-        octets.copy_from_slice(name.octets());
-        // RFC 5155 5: the owner name is in the canonical form of RFC 4034 6.2. Length octets are below 'A'.
-        octets.make_ascii_lowercase();
-        let mut hash: [u8; HASH_OCTETS] = Sha1::new().chain_update(octets).chain_update(self.salt).finalize().into();
+    pub fn hash(&self, name: NameRef<'_>) -> [u8; HASH_BYTES] {
+        let mut canonical = [0u8; wire::limits::NAME_BYTES_MAX];
+        let bytes = &mut canonical[..name.as_bytes().len()];
+        bytes.copy_from_slice(name.as_bytes());
+        // RFC 5155 5: the owner name is in the canonical form of RFC 4034 6.2. Length bytes are below 'A'.
+        bytes.make_ascii_lowercase();
+        let mut hash: [u8; HASH_BYTES] = Sha1::new().chain_update(bytes).chain_update(self.salt).finalize().into();
         for _ in 0..self.iterations {
             hash = Sha1::new().chain_update(hash).chain_update(self.salt).finalize().into();
         }
@@ -67,7 +67,7 @@ impl<'a> Nsec3Params<'a> {
 
     /// The label under the apex at which the NSEC3 record of `name` stands.
     #[must_use]
-    pub fn label(&self, name: NameRef<'_>) -> [u8; LABEL_OCTETS] {
+    pub fn label(&self, name: NameRef<'_>) -> [u8; LABEL_BYTES] {
         base32hex(&self.hash(name))
     }
 }
@@ -79,11 +79,11 @@ pub fn is_opt_out(rdata: &[u8]) -> bool {
 }
 
 /// Base32 with the extended hex alphabet, lower case (RFC 4648 7).
-fn base32hex(hash: &[u8; HASH_OCTETS]) -> [u8; LABEL_OCTETS] {
+fn base32hex(hash: &[u8; HASH_BYTES]) -> [u8; LABEL_BYTES] {
     const ALPHABET: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
-    let mut label = [0; LABEL_OCTETS];
+    let mut label = [0; LABEL_BYTES];
     for (group, digits) in hash.chunks_exact(5).zip(label.chunks_exact_mut(8)) {
-        let bits = group.iter().fold(0u64, |bits, &octet| bits << 8 | u64::from(octet));
+        let bits = group.iter().fold(0u64, |bits, &byte| bits << 8 | u64::from(byte));
         for (place, digit) in digits.iter_mut().enumerate() {
             *digit = ALPHABET[(bits >> (35 - 5 * place) & 31) as usize];
         }

@@ -27,7 +27,7 @@ pub struct Record {
     pub rtype: Rtype,
     /// The TTL in seconds; at most 2^31 - 1 (RFC 2181 8).
     pub ttl: u32,
-    /// The rdata in wire form, names in it uncompressed. Equality of this struct is of octets; `wire::rdata` compares
+    /// The rdata in wire form, names in it uncompressed. Equality of this struct is of bytes; `wire::rdata` compares
     /// as RFC 4034 6.2 wants.
     pub rdata: Box<[u8]>,
 }

@@ -130,7 +130,7 @@ impl ZoneSet {
         self.store.release_free();
     }
 
-    /// Octets of all that changes ever let go, zones that went included. Who holds a version keeps what is let go from
+    /// Bytes of all that changes ever let go, zones that went included. Who holds a version keeps what is let go from
     /// then on.
     #[must_use]
     pub fn let_go_bytes(&self) -> u64 {

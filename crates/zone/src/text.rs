@@ -18,11 +18,11 @@ pub use fault::{Fault, Part};
 // The parts that fields consist of.
 mod addresses;
 mod bitmaps;
+mod bytes;
 mod location;
 mod mnemonic;
 mod names;
 mod numbers;
-mod octets;
 mod parameters;
 pub use mnemonic::{print_rtype, scan_rtype};
 pub(crate) use names::is_undotted;

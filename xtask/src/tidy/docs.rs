@@ -35,7 +35,7 @@ fn links(line: &str) -> impl Iterator<Item = (&str, &str)> {
 /// The name in a text that is nothing but `` `a_name` ``.
 fn identifier(text: &str) -> Option<&str> {
     let name = text.strip_prefix('`')?.strip_suffix('`')?;
-    (!name.is_empty() && name.bytes().all(|octet| octet == b'_' || octet.is_ascii_alphanumeric())).then_some(name)
+    (!name.is_empty() && name.bytes().all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())).then_some(name)
 }
 
 fn has_word(source: &str, word: &str) -> bool {

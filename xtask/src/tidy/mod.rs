@@ -8,8 +8,8 @@ use crate::command::{command, root};
 use std::fmt;
 use std::path::PathBuf;
 
-/// Octets of a tracked file; anything larger is data that a generator should make.
-const FILE_OCTETS_MAX: u64 = 1_000_000;
+/// Bytes of a tracked file; anything larger is data that a generator should make.
+const FILE_BYTES_MAX: u64 = 1_000_000;
 
 /// One tracked file.
 pub(crate) struct File {
@@ -47,8 +47,8 @@ pub(crate) fn run() -> Result<(), String> {
     let files = tracked()?;
     let mut findings = Vec::new();
     for file in &files {
-        if file.text.len() as u64 > FILE_OCTETS_MAX {
-            findings.push(Finding::new(file, 0, format!("over {FILE_OCTETS_MAX} octets")));
+        if file.text.len() as u64 > FILE_BYTES_MAX {
+            findings.push(Finding::new(file, 0, format!("over {FILE_BYTES_MAX} bytes")));
         }
         if file.path.ends_with(".rs") {
             rust::check(file, &mut findings);

@@ -156,8 +156,8 @@ impl Config {
     /// What is wrong with it.
     pub fn load(file: &Path, writable: Option<&Path>) -> Result<Self, ConfigError> {
         let whole = |what: String| ConfigError { line: None, what, hint: None };
-        let octets = crate::files::read_bounded(file, CONFIG_BYTES_MAX).map_err(|error| whole(error.to_string()))?;
-        let text = String::from_utf8(octets).map_err(|_| whole("it is not UTF-8, as TOML is".into()))?;
+        let bytes = crate::files::read_bounded(file, CONFIG_BYTES_MAX).map_err(|error| whole(error.to_string()))?;
+        let text = String::from_utf8(bytes).map_err(|_| whole("it is not UTF-8, as TOML is".into()))?;
         let mut config = Self::parse(&text)?;
         let base = file.parent().unwrap_or_else(|| Path::new("."));
         let writable = writable.unwrap_or(base);
@@ -251,7 +251,7 @@ fn understand_name(text: &NameText, zone: &Name, outside: &OutsideText) -> Resul
     if interfaces.len() > INTERFACES_MAX {
         return Err((text.interfaces.span(), format!("`interfaces` takes at most {INTERFACES_MAX}")));
     }
-    // Linux' IFNAMSIZ is 16, the last octet is zero.
+    // Linux' IFNAMSIZ is 16, the last byte is zero.
     if let Some(odd) = interfaces.iter().find(|name| name.is_empty() || name.len() > 16) {
         return Err((text.interfaces.span(), format!("`{odd}` is no name of an interface")));
     }
@@ -342,7 +342,7 @@ fn parse_endpoint(text: &str, port: u16) -> Result<Endpoint, String> {
             None => (text.to_owned(), port),
         },
     };
-    let is_host = |octet: u8| octet.is_ascii_alphanumeric() || b".-_:".contains(&octet);
+    let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:".contains(&byte);
     if host.is_empty() || host.len() > 255 || !host.bytes().all(is_host) || port == 0 {
         return Err(wrong());
     }

@@ -67,7 +67,7 @@ fn find_unknown(path: &str, table: &DeTable<'_>) -> Option<(String, Range<usize>
     None
 }
 
-/// The line, from 1, of an octet.
+/// The line, from 1, of an byte.
 pub(super) fn line_at(text: &str, offset: usize) -> usize {
-    text.as_bytes().iter().take(offset).filter(|&&octet| octet == b'\n').count() + 1
+    text.as_bytes().iter().take(offset).filter(|&&byte| byte == b'\n').count() + 1
 }

@@ -60,7 +60,7 @@ fn plain(request: &[u8], rcode: Rcode, tc: bool, records: &[(Rtype, &[u8])]) -> 
 
 fn sign(signer: &Signer, mut response: Vec<u8>) -> Vec<u8> {
     let len = response.len();
-    response.resize(len + signer.reserve_octets(), 0);
+    response.resize(len + signer.reserve_bytes(), 0);
     let len = signer.sign(&mut response, len, unix_s()).unwrap();
     response.truncate(len);
     response
@@ -86,11 +86,11 @@ fn serve(
     let (over_udp, tell_udp) = (respond.clone(), tell.clone());
     // Both end with the process.
     std::thread::spawn(move || {
-        let mut octets = [0; 4_096];
+        let mut bytes = [0; 4_096];
         for count in 0.. {
-            let (len, from) = udp.recv_from(&mut octets).unwrap();
-            let _ = tell_udp.send((false, octets[..len].to_vec()));
-            over_udp(count, false, &octets[..len]).iter().for_each(|response| drop(udp.send_to(response, from)));
+            let (len, from) = udp.recv_from(&mut bytes).unwrap();
+            let _ = tell_udp.send((false, bytes[..len].to_vec()));
+            over_udp(count, false, &bytes[..len]).iter().for_each(|response| drop(udp.send_to(response, from)));
         }
     });
     std::thread::spawn(move || {
@@ -114,7 +114,7 @@ fn ask_it(request: &Request, server: &Endpoint) -> Outcome {
 }
 
 #[test]
-fn a_lost_response_is_asked_for_again_with_the_same_octets() {
+fn a_lost_response_is_asked_for_again_with_the_same_bytes() {
     let (server, told) = serve(|count, _, request| match count {
         0 => vec![],
         _ => vec![signed(request, Rcode::NOERROR, &[])],
@@ -160,7 +160,7 @@ fn what_is_heard_from_nobody_in_particular_is_told_when_nothing_better_comes() {
         (|request| plain(request, Rcode::NOERROR, false, &[]), Outcome::Unreachable(Failure::Rcode(Rcode::NOERROR))),
         (
             |request| {
-                let other = signer(request, b"another secret of thirty octets", unix_s());
+                let other = signer(request, b"another secret of thirty bytes", unix_s());
                 sign(&other, plain(request, Rcode::NOTAUTH, false, &[]))
             },
             Outcome::Refused(Refusal::Key(Rcode::BADSIG)),
@@ -185,7 +185,7 @@ fn clocks_that_differ_are_told_with_the_time_of_the_server() {
         let signer = signer(request, SECRET, late);
         let mut response = plain(request, Rcode::NOTAUTH, false, &[]);
         let len = response.len();
-        response.resize(len + signer.reserve_octets(), 0);
+        response.resize(len + signer.reserve_bytes(), 0);
         let len = signer.sign(&mut response, len, late).unwrap();
         response.truncate(len);
         vec![response]
@@ -205,7 +205,7 @@ fn what_is_truncated_or_large_goes_over_tcp() {
     // A busy machine may have been asked over UDP more than once.
     let (is_tcp, over_udp) = told.recv().unwrap();
     let (_, over_tcp) = told.iter().find(|(is_tcp, _)| *is_tcp).unwrap();
-    assert!(!is_tcp && over_udp == over_tcp, "the same octets");
+    assert!(!is_tcp && over_udp == over_tcp, "the same bytes");
     assert_eq!(ask_it(&update(100), &server), Outcome::Done);
     assert!(told.recv().unwrap().0);
 }

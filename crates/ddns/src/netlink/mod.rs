@@ -34,10 +34,10 @@ impl Changes {
 
     /// Waits for a change, at most until it is time to look anyway; takes all that is there, and what comes with it.
     pub(crate) fn wait(&self) -> io::Result<()> {
-        let mut octets = vec![0; NETLINK_BYTES];
+        let mut bytes = vec![0; NETLINK_BYTES];
         let mut flags = MsgFlags::empty();
         for _ in 0..NETLINK_MESSAGES_MAX {
-            match recv(self.0.as_raw_fd(), &mut octets, flags) {
+            match recv(self.0.as_raw_fd(), &mut bytes, flags) {
                 // ENOBUFS: there was more than the socket holds; a look finds what it was.
                 Ok(_) | Err(Errno::ENOBUFS) => {}
                 Err(Errno::EAGAIN) => return Ok(()),
@@ -70,14 +70,14 @@ pub(crate) fn look() -> io::Result<Vec<InterfaceAddress>> {
 
 fn dump(socket: &OwnedFd, kind: u16, sequence: u32, table: &mut Table) -> io::Result<()> {
     send(socket.as_raw_fd(), &dump_request(kind, sequence), MsgFlags::empty())?;
-    let mut octets = vec![0; NETLINK_BYTES];
+    let mut bytes = vec![0; NETLINK_BYTES];
     for _ in 0..NETLINK_MESSAGES_MAX {
-        let len = match receive(socket, &mut octets) {
+        let len = match receive(socket, &mut bytes) {
             Ok(len) => len,
             Err(Errno::EINTR) => continue,
             Err(error) => return Err(error.into()),
         };
-        match table.read(&octets[..len], sequence) {
+        match table.read(&bytes[..len], sequence) {
             Progress::More => {}
             Progress::Done => return Ok(()),
             Progress::Failed => return Err(io::Error::other("the kernel does not list its addresses")),
@@ -87,8 +87,8 @@ fn dump(socket: &OwnedFd, kind: u16, sequence: u32, table: &mut Table) -> io::Re
 }
 
 /// One datagram; of none but the kernel, whose number is 0.
-fn receive(socket: &OwnedFd, octets: &mut [u8]) -> Result<usize, Errno> {
-    let (len, from) = recvfrom::<NetlinkAddr>(socket.as_raw_fd(), octets)?;
+fn receive(socket: &OwnedFd, bytes: &mut [u8]) -> Result<usize, Errno> {
+    let (len, from) = recvfrom::<NetlinkAddr>(socket.as_raw_fd(), bytes)?;
     Ok(if from.is_some_and(|from| from.pid() == 0) { len } else { 0 })
 }
 

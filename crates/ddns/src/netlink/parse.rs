@@ -1,14 +1,14 @@
-//! What the kernel says of links and addresses (rtnetlink(7)): octets in the order of the machine.
+//! What the kernel says of links and addresses (rtnetlink(7)): bytes in the order of the machine.
 
 use crate::address::{Family, InterfaceAddress, from_rdata};
 use crate::limits::INTERFACE_ADDRESSES_MAX;
 use std::collections::BTreeMap;
 
-/// Octets of `struct nlmsghdr`, `struct ifinfomsg`, `struct ifaddrmsg` and `struct rtattr`.
-const HEADER_OCTETS: usize = 16;
-const LINK_OCTETS: usize = 16;
-const ADDRESS_OCTETS: usize = 8;
-const ATTRIBUTE_OCTETS: usize = 4;
+/// Bytes of `struct nlmsghdr`, `struct ifinfomsg`, `struct ifaddrmsg` and `struct rtattr`.
+const HEADER_BYTES: usize = 16;
+const LINK_BYTES: usize = 16;
+const ADDRESS_BYTES: usize = 8;
+const ATTRIBUTE_BYTES: usize = 4;
 
 /// Types of messages (linux/netlink.h, linux/rtnetlink.h).
 const NLMSG_ERROR: u16 = 2;
@@ -41,13 +41,13 @@ const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
 
 /// A request for all links or all addresses.
-pub(super) fn dump_request(kind: u16, sequence: u32) -> [u8; HEADER_OCTETS + LINK_OCTETS] {
-    let mut octets = [0; HEADER_OCTETS + LINK_OCTETS];
-    octets[..4].copy_from_slice(&((HEADER_OCTETS + LINK_OCTETS) as u32).to_ne_bytes());
-    octets[4..6].copy_from_slice(&kind.to_ne_bytes());
-    octets[6..8].copy_from_slice(&(NLM_F_REQUEST | NLM_F_DUMP).to_ne_bytes());
-    octets[8..12].copy_from_slice(&sequence.to_ne_bytes());
-    octets
+pub(super) fn dump_request(kind: u16, sequence: u32) -> [u8; HEADER_BYTES + LINK_BYTES] {
+    let mut bytes = [0; HEADER_BYTES + LINK_BYTES];
+    bytes[..4].copy_from_slice(&((HEADER_BYTES + LINK_BYTES) as u32).to_ne_bytes());
+    bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
+    bytes[6..8].copy_from_slice(&(NLM_F_REQUEST | NLM_F_DUMP).to_ne_bytes());
+    bytes[8..12].copy_from_slice(&sequence.to_ne_bytes());
+    bytes
 }
 
 /// How far a dump is.
@@ -73,15 +73,15 @@ pub(super) struct Table {
 
 impl Table {
     /// Takes up one datagram of the dump with this sequence number.
-    pub(super) fn read(&mut self, mut octets: &[u8], sequence: u32) -> Progress {
-        while octets.len() >= HEADER_OCTETS {
+    pub(super) fn read(&mut self, mut bytes: &[u8], sequence: u32) -> Progress {
+        while bytes.len() >= HEADER_BYTES {
             let (Some(len), Some(kind), Some(flags), Some(own)) =
-                (u32_at(octets, 0), u16_at(octets, 4), u16_at(octets, 6), u32_at(octets, 8))
+                (u32_at(bytes, 0), u16_at(bytes, 4), u16_at(bytes, 6), u32_at(bytes, 8))
             else {
                 return Progress::Failed;
             };
             let len = len as usize;
-            let Some(body) = octets.get(HEADER_OCTETS..len) else { return Progress::Failed };
+            let Some(body) = bytes.get(HEADER_BYTES..len) else { return Progress::Failed };
             if own == sequence {
                 self.is_interrupted |= flags & NLM_F_DUMP_INTR != 0;
                 match kind {
@@ -92,18 +92,18 @@ impl Table {
                     _ => {}
                 }
             }
-            octets = octets.get(len.next_multiple_of(4)..).unwrap_or_default();
+            bytes = bytes.get(len.next_multiple_of(4)..).unwrap_or_default();
         }
         Progress::More
     }
 
     fn read_link(&mut self, body: &[u8]) {
-        let (Some(index), Some(flags), Some(attributes)) = (u32_at(body, 4), u32_at(body, 8), body.get(LINK_OCTETS..))
+        let (Some(index), Some(flags), Some(attributes)) = (u32_at(body, 4), u32_at(body, 8), body.get(LINK_BYTES..))
         else {
             return;
         };
         let Some((_, name)) = attributes_of(attributes).find(|(kind, _)| *kind == IFLA_IFNAME) else { return };
-        let name = name.split(|octet| *octet == 0).next().unwrap_or_default();
+        let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
         let is_up = flags & (IFF_UP | IFF_RUNNING) == IFF_UP | IFF_RUNNING;
         if self.links.len() < INTERFACE_ADDRESSES_MAX {
             self.links.insert(index, (String::from_utf8_lossy(name).into_owned(), is_up));
@@ -112,7 +112,7 @@ impl Table {
 
     fn read_address(&mut self, body: &[u8]) {
         let (Some(&[family, _, flags, scope]), Some(index), Some(attributes)) =
-            (body.first_chunk::<4>(), u32_at(body, 4), body.get(ADDRESS_OCTETS..))
+            (body.first_chunk::<4>(), u32_at(body, 4), body.get(ADDRESS_BYTES..))
         else {
             return;
         };
@@ -156,21 +156,21 @@ impl Table {
 }
 
 /// Kind and value of each attribute.
-fn attributes_of(mut octets: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+fn attributes_of(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
-        let (len, kind) = (usize::from(u16_at(octets, 0)?), u16_at(octets, 2)?);
-        let value = octets.get(ATTRIBUTE_OCTETS..len)?;
-        octets = octets.get(len.next_multiple_of(4)..).unwrap_or_default();
+        let (len, kind) = (usize::from(u16_at(bytes, 0)?), u16_at(bytes, 2)?);
+        let value = bytes.get(ATTRIBUTE_BYTES..len)?;
+        bytes = bytes.get(len.next_multiple_of(4)..).unwrap_or_default();
         Some((kind, value))
     })
 }
 
-fn u16_at(octets: &[u8], at: usize) -> Option<u16> {
-    octets.get(at..)?.first_chunk().map(|&chunk| u16::from_ne_bytes(chunk))
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..)?.first_chunk().map(|&chunk| u16::from_ne_bytes(chunk))
 }
 
-fn u32_at(octets: &[u8], at: usize) -> Option<u32> {
-    octets.get(at..)?.first_chunk().map(|&chunk| u32::from_ne_bytes(chunk))
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|&chunk| u32::from_ne_bytes(chunk))
 }
 
 #[cfg(test)]
@@ -179,22 +179,22 @@ mod tests {
     use proptest::prelude::*;
 
     fn message(kind: u16, flags: u16, sequence: u32, body: &[u8]) -> Vec<u8> {
-        let mut octets = ((HEADER_OCTETS + body.len()) as u32).to_ne_bytes().to_vec();
-        octets.extend(kind.to_ne_bytes());
-        octets.extend(flags.to_ne_bytes());
-        octets.extend(sequence.to_ne_bytes());
-        octets.extend([0; 4]);
-        octets.extend(body);
-        octets.resize(octets.len().next_multiple_of(4), 0);
-        octets
+        let mut bytes = ((HEADER_BYTES + body.len()) as u32).to_ne_bytes().to_vec();
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(flags.to_ne_bytes());
+        bytes.extend(sequence.to_ne_bytes());
+        bytes.extend([0; 4]);
+        bytes.extend(body);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
     }
 
     fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
-        let mut octets = ((ATTRIBUTE_OCTETS + value.len()) as u16).to_ne_bytes().to_vec();
-        octets.extend(kind.to_ne_bytes());
-        octets.extend(value);
-        octets.resize(octets.len().next_multiple_of(4), 0);
-        octets
+        let mut bytes = ((ATTRIBUTE_BYTES + value.len()) as u16).to_ne_bytes().to_vec();
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(value);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
     }
 
     fn link(index: u32, flags: u32, name: &str) -> Vec<u8> {
@@ -265,23 +265,23 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_octets_panic(mut octets in prop::collection::vec(any::<u8>(), 0..200), kind in 14u16..24) {
-            if octets.len() >= 12 {
-                octets[4..6].copy_from_slice(&kind.to_ne_bytes());
-                octets[8..12].copy_from_slice(&7u32.to_ne_bytes());
+        fn no_bytes_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 14u16..24) {
+            if bytes.len() >= 12 {
+                bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
+                bytes[8..12].copy_from_slice(&7u32.to_ne_bytes());
             }
             let mut table = Table::default();
-            table.read(&octets, 7);
+            table.read(&bytes, 7);
             table.finish();
         }
 
         #[test]
-        fn altered_messages_never_panic(at in 0usize..200, octet in any::<u8>()) {
-            let mut octets = [link(1, 0x41, "eth0"), address(1, 0x80, 0, "2001:db8::1", Some("2001:db8::2"))].concat();
-            let len = octets.len();
-            octets[at % len] = octet;
+        fn altered_messages_never_panic(at in 0usize..200, byte in any::<u8>()) {
+            let mut bytes = [link(1, 0x41, "eth0"), address(1, 0x80, 0, "2001:db8::1", Some("2001:db8::2"))].concat();
+            let len = bytes.len();
+            bytes[at % len] = byte;
             let mut table = Table::default();
-            table.read(&octets, 7);
+            table.read(&bytes, 7);
             table.finish();
         }
     }

@@ -67,8 +67,8 @@ fn trust(authorities: &Path) -> Result<TlsConfig, String> {
 
 /// The first address of a family in a text.
 fn find(page: &[u8], family: Family) -> Option<IpAddr> {
-    let is_of_address = |octet: &u8| octet.is_ascii_hexdigit() || matches!(octet, b'.' | b':');
-    page.split(|octet| !is_of_address(octet))
+    let is_of_address = |byte: &u8| byte.is_ascii_hexdigit() || matches!(byte, b'.' | b':');
+    page.split(|byte| !is_of_address(byte))
         // A full stop or a colon may stand behind it, and a word with a colon before.
         .flat_map(|word| {
             [word, word.trim_ascii(), word.strip_suffix(b".").unwrap_or(word), word.strip_suffix(b":").unwrap_or(word)]

@@ -7,7 +7,7 @@ mod stun;
 use crate::address::Family;
 use crate::config::{Endpoint, Probe};
 use crate::exchange::{resolve, udp_to};
-use crate::limits::{DATAGRAMS_MAX, MESSAGE_OCTETS_MAX, PROBE_MS, UDP_TRY_MS};
+use crate::limits::{DATAGRAMS_MAX, MESSAGE_BYTES_MAX, PROBE_MS, UDP_TRY_MS};
 use crate::time::Deadline;
 use ring::rand::{SecureRandom, SystemRandom};
 use std::io::{self, ErrorKind};
@@ -37,9 +37,9 @@ pub(crate) fn ask(probe: &Probe, family: Family, authorities: &Path) -> Result<I
 
 /// What cannot be guessed by who does not see the request.
 fn random<const N: usize>() -> Result<[u8; N], String> {
-    let mut octets = [0; N];
-    SystemRandom::new().fill(&mut octets).map_err(|_| "the system gives no random octets".to_owned())?;
-    Ok(octets)
+    let mut bytes = [0; N];
+    SystemRandom::new().fill(&mut bytes).map_err(|_| "the system gives no random bytes".to_owned())?;
+    Ok(bytes)
 }
 
 /// Sends a request, again and again, until something comes that can be read.
@@ -53,7 +53,7 @@ fn over_udp(
     let address = resolve(server)?.into_iter().find(is_of_family);
     let address = address.ok_or_else(|| io::Error::other(format!("no {} address", family.label())))?;
     let socket = udp_to(address)?;
-    let mut response = vec![0; MESSAGE_OCTETS_MAX];
+    let mut response = vec![0; MESSAGE_BYTES_MAX];
     let mut datagrams = 0;
     for _ in 0..PROBE_MS / UDP_TRY_MS {
         socket.send(request)?;

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 /// RFC 8489 5.
 const MAGIC_COOKIE: [u8; 4] = [0x21, 0x12, 0xa4, 0x42];
-const HEADER_OCTETS: usize = 20;
+const HEADER_BYTES: usize = 20;
 const BINDING_REQUEST: [u8; 2] = [0x00, 0x01];
 const BINDING_RESPONSE: [u8; 2] = [0x01, 0x01];
 /// RFC 8489 18.3.
@@ -13,23 +13,23 @@ const MAPPED_ADDRESS: u16 = 0x0001;
 const XOR_MAPPED_ADDRESS: u16 = 0x0020;
 
 /// The request.
-pub(super) fn request(id: [u8; 12]) -> [u8; HEADER_OCTETS] {
-    let mut octets = [0; HEADER_OCTETS];
-    octets[..2].copy_from_slice(&BINDING_REQUEST);
-    octets[4..8].copy_from_slice(&MAGIC_COOKIE);
-    octets[8..].copy_from_slice(&id);
-    octets
+pub(super) fn request(id: [u8; 12]) -> [u8; HEADER_BYTES] {
+    let mut bytes = [0; HEADER_BYTES];
+    bytes[..2].copy_from_slice(&BINDING_REQUEST);
+    bytes[4..8].copy_from_slice(&MAGIC_COOKIE);
+    bytes[8..].copy_from_slice(&id);
+    bytes
 }
 
 /// The address in the response to the request with this transaction ID.
 pub(super) fn read(response: &[u8], id: [u8; 12]) -> Option<IpAddr> {
-    let header: &[u8; HEADER_OCTETS] = response.first_chunk()?;
+    let header: &[u8; HEADER_BYTES] = response.first_chunk()?;
     let len = usize::from(u16::from_be_bytes([header[2], header[3]]));
     // RFC 8489 5: the two most significant bits are zero, which tells STUN from others; here the type has all of it.
     if header[..2] != BINDING_RESPONSE || header[4..8] != MAGIC_COOKIE || header[8..] != id {
         return None;
     }
-    let mut attributes = response.get(HEADER_OCTETS..HEADER_OCTETS + len)?;
+    let mut attributes = response.get(HEADER_BYTES..HEADER_BYTES + len)?;
     let mut plain = None;
     while let Some(&[a, b, c, d]) = attributes.first_chunk() {
         let len = usize::from(u16::from_be_bytes([c, d]));
@@ -52,8 +52,8 @@ fn address(value: &[u8], mask: &[u8]) -> Option<IpAddr> {
         2 => Family::V6,
         _ => return None,
     };
-    let octets: Vec<u8> = value.get(4..)?.iter().zip(mask).map(|(octet, mask)| octet ^ mask).collect();
-    from_rdata(family, &octets)
+    let bytes: Vec<u8> = value.get(4..)?.iter().zip(mask).map(|(byte, mask)| byte ^ mask).collect();
+    from_rdata(family, &bytes)
 }
 
 #[cfg(test)]
@@ -65,11 +65,11 @@ mod tests {
     const ID: [u8; 12] = [0xb7, 0xe7, 0xa7, 0x01, 0xbc, 0x34, 0xd6, 0x86, 0xfa, 0x87, 0xdf, 0xae];
 
     fn response(attributes: &[u8]) -> Vec<u8> {
-        let mut octets = request(ID).to_vec();
-        octets[..2].copy_from_slice(&BINDING_RESPONSE);
-        octets[2..4].copy_from_slice(&(attributes.len() as u16).to_be_bytes());
-        octets.extend(attributes);
-        octets
+        let mut bytes = request(ID).to_vec();
+        bytes[..2].copy_from_slice(&BINDING_RESPONSE);
+        bytes[2..4].copy_from_slice(&(attributes.len() as u16).to_be_bytes());
+        bytes.extend(attributes);
+        bytes
     }
 
     #[test]
@@ -99,7 +99,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_octets_panic(attributes in prop::collection::vec(any::<u8>(), 0..64)) {
+        fn no_bytes_panic(attributes in prop::collection::vec(any::<u8>(), 0..64)) {
             let _ = read(&response(&attributes), ID);
             let _ = read(&attributes, ID);
         }

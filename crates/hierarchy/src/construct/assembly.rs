@@ -1,14 +1,14 @@
 //! The second look at traffic: every record into the zone that it belongs to.
 
 use super::contradiction::Contradiction;
-use super::draft::{Draft, Rank, octets_of, wildcard};
+use super::draft::{Draft, Rank, bytes_of, wildcard};
 use super::manners::Manners;
 use super::map::Map;
 use super::report::Report;
 use super::response::{LeftOut, Response, Shape, is_below};
 use super::rrset::{Kind, Rrset};
 use super::{Built, Dnssec};
-use crate::limits::{DENIED_NAMES_MAX, REBUILT_OCTETS_MAX, SURVEYED_NAMES_MAX};
+use crate::limits::{DENIED_NAMES_MAX, REBUILT_BYTES_MAX, SURVEYED_NAMES_MAX};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use wire::name::Name;
@@ -24,8 +24,8 @@ pub struct Assembly {
     /// RRsets that were sent in another way than they are kept: zone, owner, type.
     pub(super) conflicts: BTreeMap<(Name, Name, Kind), Contradiction>,
     pub(super) manners: Manners,
-    /// Octets that all drafts take.
-    octets: usize,
+    /// Bytes that all drafts take.
+    bytes: usize,
     /// Names that were said not to exist or not to have a type, in all drafts.
     denied_count: usize,
 }
@@ -36,15 +36,15 @@ impl Assembly {
     pub fn new(map: Map, dnssec: Dnssec) -> Self {
         let report = Report { over_bound: map.over_bound, ..Report::default() };
         let (drafts, conflicts, manners) = (BTreeMap::new(), BTreeMap::new(), Manners::default());
-        Self { map, dnssec, drafts, report, conflicts, manners, octets: 0, denied_count: 0 }
+        Self { map, dnssec, drafts, report, conflicts, manners, bytes: 0, denied_count: 0 }
     }
 
     /// Takes what a message that `server` sent holds.
-    pub fn add(&mut self, server: IpAddr, octets: &[u8]) {
+    pub fn add(&mut self, server: IpAddr, bytes: &[u8]) {
         self.report.messages += 1;
-        let has_room = self.manners.add(server, octets);
+        let has_room = self.manners.add(server, bytes);
         self.report.over_bound += u64::from(!has_room);
-        let taken = Response::read(octets).and_then(|response| {
+        let taken = Response::read(bytes).and_then(|response| {
             self.report.malformed_records += response.malformed_count;
             self.take(server, &response)
         });
@@ -190,23 +190,23 @@ impl Assembly {
             return;
         }
         let draft = self.drafts.entry(apex.clone()).or_default();
-        let before = draft.octets();
+        let before = draft.bytes();
         let differs = draft.put(owner, rrset, rank);
-        self.octets = self.octets + draft.octets() - before;
+        self.bytes = self.bytes + draft.bytes() - before;
         let Some((differs, other)) = differs else { return };
         if self.conflicts.len() >= SURVEYED_NAMES_MAX {
             self.report.over_bound += 1;
             return;
         }
-        let octets = octets_of(owner, &other);
+        let bytes = bytes_of(owner, &other);
         let contradiction = self.conflicts.entry((apex.clone(), owner.clone(), rrset.kind)).or_default();
         if contradiction.add(rrset.kind.rtype, differs, other) {
-            self.octets += octets;
+            self.bytes += bytes;
         }
     }
 
     const fn is_full(&self) -> bool {
-        self.octets >= REBUILT_OCTETS_MAX
+        self.bytes >= REBUILT_BYTES_MAX
     }
 }
 

@@ -48,12 +48,12 @@ pub(super) struct Draft {
     pub(super) nodata: BTreeMap<Name, BTreeSet<Rtype>>,
     /// Names that do not exist.
     pub(super) nxdomain: BTreeSet<Name>,
-    octets: usize,
+    bytes: usize,
 }
 
 /// What an RRset takes beside its data: the entry, and an allocation for each record.
-const RRSET_OCTETS: usize = 160;
-const RDATA_OCTETS: usize = 32;
+const RRSET_BYTES: usize = 160;
+const RDATA_BYTES: usize = 32;
 
 impl Draft {
     /// Keeps an RRset unless there is as good a one; says how good ones differ, and gives the one that is not kept.
@@ -61,7 +61,7 @@ impl Draft {
         let held = Held { rank, ttl: rrset.ttl, rdatas: rrset.rdatas.clone(), made: None };
         let key = (owner.clone(), rrset.kind);
         let Some(kept) = self.rrsets.get_mut(&key) else {
-            self.octets += octets_of(&key.0, &held);
+            self.bytes += bytes_of(&key.0, &held);
             self.rrsets.insert(key, held);
             return None;
         };
@@ -73,7 +73,7 @@ impl Draft {
         let is_usual = differs == Some(Differs::Ttl) && is_of_denial(rrset.kind, rank, kept.rank);
         let is_worth_telling = rank.min(kept.rank) > Rank::Elsewhere && !is_usual;
         let other = if rank > kept.rank {
-            self.octets = self.octets + octets_of(&key.0, &held) - octets_of(&key.0, kept);
+            self.bytes = self.bytes + bytes_of(&key.0, &held) - bytes_of(&key.0, kept);
             std::mem::replace(kept, held)
         } else {
             held
@@ -87,7 +87,7 @@ impl Draft {
             return;
         }
         let held = Held { rank: Rank::Partial, ttl, rdatas, made: Some(why.into()) };
-        self.octets += octets_of(owner, &held);
+        self.bytes += bytes_of(owner, &held);
         self.rrsets.insert((owner.clone(), Kind::of(rtype)), held);
     }
 
@@ -162,17 +162,17 @@ impl Draft {
         self.rrsets.values().any(|held| held.rank >= Rank::Authority)
     }
 
-    /// Octets that it takes.
-    pub(super) const fn octets(&self) -> usize {
-        self.octets
+    /// Bytes that it takes.
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
     }
 }
 
 /// The name `*` below another; `None` when it would be too long.
 pub(super) fn wildcard(encloser: &Name) -> Option<Name> {
-    let mut octets = b"\x01*".to_vec();
-    octets.extend_from_slice(encloser.octets());
-    wire::name::NameRef::from_octets(&octets).ok().map(wire::name::NameRef::to_name)
+    let mut bytes = b"\x01*".to_vec();
+    bytes.extend_from_slice(encloser.as_bytes());
+    wire::name::NameRef::from_octets(&bytes).ok().map(wire::name::NameRef::to_name)
 }
 
 /// Whether a TTL may differ because one place is a denial: there the TTL of the SOA is no more than its MINIMUM (RFC
@@ -182,8 +182,8 @@ fn is_of_denial(kind: Kind, a: Rank, b: Rank) -> bool {
     is_soa && (a == Rank::Authority) != (b == Rank::Authority)
 }
 
-/// Octets that an RRset takes.
-pub(super) fn octets_of(owner: &Name, held: &Held) -> usize {
-    let rdatas: usize = held.rdatas.iter().map(|rdata| rdata.len() + RDATA_OCTETS).sum();
-    RRSET_OCTETS + owner.octets().len() + rdatas
+/// Bytes that an RRset takes.
+pub(super) fn bytes_of(owner: &Name, held: &Held) -> usize {
+    let rdatas: usize = held.rdatas.iter().map(|rdata| rdata.len() + RDATA_BYTES).sum();
+    RRSET_BYTES + owner.as_bytes().len() + rdatas
 }

@@ -46,8 +46,8 @@ impl Assembly {
     }
 
     /// Takes what a resolver answered to one of these questions: name servers of a zone without any, addresses.
-    pub fn add_fetched(&mut self, octets: &[u8]) {
-        let Ok(message) = Message::parse(octets) else { return };
+    pub fn add_fetched(&mut self, bytes: &[u8]) {
+        let Ok(message) = Message::parse(bytes) else { return };
         if message.rcode() != Rcode::NOERROR {
             return;
         }

@@ -166,7 +166,7 @@ fn move_name_servers(drafts: &mut Drafts, map: &Map, report: &mut Report) {
         }
         if let Some(draft) = drafts.get_mut(apex) {
             let why = "its name servers are below a DNAME; replaced by a name in a zone above";
-            draft.make(apex, Rtype::NS, ttl, vec![name.octets().into()], why);
+            draft.make(apex, Rtype::NS, ttl, vec![name.as_bytes().into()], why);
         }
     }
 }

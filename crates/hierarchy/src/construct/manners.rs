@@ -3,7 +3,7 @@
 
 use super::rrset::target_of;
 use crate::Manner;
-use crate::limits::{DATAGRAM_OCTETS_MAX, MANNERS_MAX};
+use crate::limits::{DATAGRAM_BYTES_MAX, MANNERS_MAX};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use wire::name::Name;
@@ -19,7 +19,7 @@ pub(super) struct Manners {
 /// Those for less those against.
 #[derive(Default)]
 struct Votes {
-    datagram_octets: u16,
+    datagram_bytes: u16,
     ns_in_answers: i64,
     glue_in_order: i64,
     keeps_what_fits: i64,
@@ -29,8 +29,8 @@ struct Votes {
 
 impl Manners {
     /// Looks at a message that `server` sent; false when there is no room for another server.
-    pub(super) fn add(&mut self, server: IpAddr, octets: &[u8]) -> bool {
-        let Ok(message) = Message::parse(octets) else { return true };
+    pub(super) fn add(&mut self, server: IpAddr, bytes: &[u8]) -> bool {
+        let Ok(message) = Message::parse(bytes) else { return true };
         let header = message.header();
         // What comes from a cache says nothing of a zone's server.
         let is_told = header.qr && header.opcode == Opcode::QUERY && (header.aa || !header.ra);
@@ -42,7 +42,7 @@ impl Manners {
         }
         let votes = self.by_server.entry(server).or_default();
         if let Some(edns) = message.edns() {
-            votes.datagram_octets = votes.datagram_octets.max(edns.payload_octets() as u16);
+            votes.datagram_bytes = votes.datagram_bytes.max(edns.payload_bytes() as u16);
         }
         votes.points_near += points_near(&message);
         match message.rcode() {
@@ -58,9 +58,9 @@ impl Manners {
     /// Those that differ from what ours does.
     pub(super) fn finish(self) -> BTreeMap<IpAddr, Manner> {
         let made = self.by_server.into_iter().map(|(server, votes)| {
-            let octets = votes.datagram_octets;
+            let bytes = votes.datagram_bytes;
             let manner = Manner {
-                datagram_octets: if octets > DATAGRAM_OCTETS_MAX { octets } else { 0 },
+                datagram_bytes: if bytes > DATAGRAM_BYTES_MAX { bytes } else { 0 },
                 ns_in_answers: votes.ns_in_answers > 0,
                 glue_in_order: votes.glue_in_order > 0,
                 keeps_what_fits: votes.keeps_what_fits > 0,

@@ -32,8 +32,8 @@ impl Survey {
     }
 
     /// Takes what a resolver answered to one of these questions: a zone begins where there are name servers.
-    pub fn add_probed(&mut self, octets: &[u8]) {
-        let Ok(message) = Message::parse(octets) else { return };
+    pub fn add_probed(&mut self, bytes: &[u8]) {
+        let Ok(message) = Message::parse(bytes) else { return };
         let Some(question) = message.question().filter(|_| message.rcode() == Rcode::NOERROR) else { return };
         let asked = question.qname.as_ref().to_canonical();
         let mut malformed_count = 0;

@@ -140,9 +140,9 @@ impl Repair<'_> {
         let known = map.places.get(self.apex).map(|place| &place.name_servers).filter(|names| !names.is_empty());
         let (rdatas, why) = match known {
             Some(names) => {
-                (names.iter().map(|name| name.octets().into()).collect(), "no NS was seen; those named elsewhere")
+                (names.iter().map(|name| name.as_bytes().into()).collect(), "no NS was seen; those named elsewhere")
             }
-            None => (vec![below(self.apex, b"catlab-ns").octets().into()], "no NS was seen"),
+            None => (vec![below(self.apex, b"catlab-ns").as_bytes().into()], "no NS was seen"),
         };
         self.make(self.apex, Rtype::NS, MADE_TTL, rdatas, why);
     }
@@ -171,7 +171,7 @@ impl Repair<'_> {
         }
         let first = self.draft.get(self.apex, Rtype::NS).and_then(|ns| ns.rdatas.first());
         let mut rdata = first.map_or(vec![0], |name| name.to_vec());
-        rdata.extend_from_slice(below(self.apex, b"hostmaster").octets());
+        rdata.extend_from_slice(below(self.apex, b"hostmaster").as_bytes());
         MADE_SOA.into_iter().for_each(|number| rdata.extend(number.to_be_bytes()));
         self.make(self.apex, Rtype::SOA, MADE_TTL, vec![rdata.into()], "no SOA was seen");
     }
@@ -253,7 +253,7 @@ impl Repair<'_> {
             let below = self.draft.rrsets.range(first..).take_while(|((owner, _), _)| is_below(owner, cut));
             let glue = below.filter(|((_, kind), _)| matches!(kind.rtype, Rtype::A | Rtype::AAAA));
             let names: BTreeSet<&Name> = glue.map(|((owner, _), _)| owner).collect();
-            let rdatas: Vec<Box<[u8]>> = names.into_iter().map(|name| name.octets().into()).collect();
+            let rdatas: Vec<Box<[u8]>> = names.into_iter().map(|name| name.as_bytes().into()).collect();
             if !rdatas.is_empty() {
                 made.push((cut.clone(), ttl, rdatas));
             }
@@ -283,7 +283,7 @@ impl Repair<'_> {
                 break;
             }
         }
-        let mut rdata = next.octets().to_vec();
+        let mut rdata = next.as_bytes().to_vec();
         bitmap::push(&types, &mut rdata);
         let ttl = self.draft.get(self.apex, Rtype::SOA).map_or(MADE_TTL, |soa| soa.ttl);
         let why = "the zone is signed, and the NSEC of its apex was not seen";
@@ -291,12 +291,12 @@ impl Repair<'_> {
     }
 
     pub(super) fn make_addresses(&mut self, owner: &Name, ttl: u32, addresses: &BTreeSet<IpAddr>, why: &'static str) {
-        let octets = |address: &IpAddr| match address {
+        let bytes = |address: &IpAddr| match address {
             IpAddr::V4(address) => (Rtype::A, address.octets().to_vec().into_boxed_slice()),
             IpAddr::V6(address) => (Rtype::AAAA, address.octets().to_vec().into_boxed_slice()),
         };
         for wanted in [Rtype::A, Rtype::AAAA] {
-            let of_family = addresses.iter().map(octets).filter(|(rtype, _)| *rtype == wanted);
+            let of_family = addresses.iter().map(bytes).filter(|(rtype, _)| *rtype == wanted);
             let rdatas: Vec<Box<[u8]>> = of_family.map(|(_, rdata)| rdata).take(MADE_ADDRESSES_MAX).collect();
             if !rdatas.is_empty() {
                 self.make(owner, wanted, ttl, rdatas, why);
@@ -324,14 +324,14 @@ pub(super) fn name_of(owner: &Name, kind: Kind) -> String {
 pub(super) fn server_name(above: &Name, apex: &Name) -> Name {
     let apex = apex.as_ref().to_canonical();
     let hash =
-        apex.octets().iter().fold(0x811C_9DC5_u32, |hash, &octet| (hash ^ u32::from(octet)).wrapping_mul(0x0100_0193));
+        apex.as_bytes().iter().fold(0x811C_9DC5_u32, |hash, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     below(above, format!("catlab-ns-{hash:08x}").as_bytes())
 }
 
 /// A name one label below another; the other one itself where that would be too long.
 fn below(apex: &Name, label: &[u8]) -> Name {
-    let mut octets = vec![label.len() as u8];
-    octets.extend_from_slice(label);
-    octets.extend_from_slice(apex.octets());
-    NameRef::from_octets(&octets).unwrap_or(apex.as_ref()).to_name()
+    let mut bytes = vec![label.len() as u8];
+    bytes.extend_from_slice(label);
+    bytes.extend_from_slice(apex.as_bytes());
+    NameRef::from_octets(&bytes).unwrap_or(apex.as_ref()).to_name()
 }

@@ -60,15 +60,15 @@ pub(super) struct Response {
 
 impl Response {
     /// Reads one.
-    pub(super) fn read(octets: &[u8]) -> Result<Self, LeftOut> {
-        let header = Header::parse(octets).ok_or(LeftOut::Malformed)?;
+    pub(super) fn read(bytes: &[u8]) -> Result<Self, LeftOut> {
+        let header = Header::parse(bytes).ok_or(LeftOut::Malformed)?;
         if !header.qr {
             return Err(LeftOut::Query);
         }
         if header.opcode != Opcode::QUERY {
             return Err(LeftOut::OtherOpcode);
         }
-        let message = Message::parse(octets).map_err(|_| LeftOut::Malformed)?;
+        let message = Message::parse(bytes).map_err(|_| LeftOut::Malformed)?;
         let question = message.question().filter(|_| header.counts[0] == 1).ok_or(LeftOut::QuestionCount)?;
         if question.qclass != Class::IN {
             return Err(LeftOut::OtherClass);

@@ -39,7 +39,7 @@ pub(super) struct Rrset {
     pub(super) target: Option<Name>,
 }
 
-/// Octets in front of the signer's name in RRSIG (RFC 4034 3.1).
+/// Bytes in front of the signer's name in RRSIG (RFC 4034 3.1).
 const SIGNER_AT: usize = 18;
 
 impl Rrset {
@@ -81,7 +81,7 @@ pub(super) fn target_of(rtype: Rtype, rdata: &[u8]) -> Option<Name> {
 #[derive(Default)]
 pub(super) struct Grouping(BTreeMap<(Name, Kind), (u32, Rdatas)>);
 
-/// The rdata in lower case, by which records are told apart and ordered, with the octets as they came.
+/// The rdata in lower case, by which records are told apart and ordered, with the bytes as they came.
 type Rdatas = BTreeMap<Box<[u8]>, Box<[u8]>>;
 
 impl Grouping {

@@ -6,7 +6,7 @@
 
 use super::response::{LeftOut, Response, Shape, is_below};
 use super::rrset::{self, Rrset, target_of};
-use crate::limits::{ALIASES_MAX, FINDINGS_LISTED_MAX, SAID_OCTETS_MAX, SAID_STEPS_MAX, SAID_WAYS_MAX};
+use crate::limits::{ALIASES_MAX, FINDINGS_LISTED_MAX, SAID_BYTES_MAX, SAID_STEPS_MAX, SAID_WAYS_MAX};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -30,7 +30,7 @@ pub struct Said {
     answers: BTreeMap<Question, BTreeSet<Outcome>>,
     /// Messages that are no answers, by what they are.
     pub left_out: BTreeMap<&'static str, u64>,
-    octets: usize,
+    bytes: usize,
 }
 
 /// RCODE and records of an answer; TTLs, signatures, and the order of records are no part of it.
@@ -103,8 +103,8 @@ pub struct Several {
 
 impl Said {
     /// Looks at a message of a server.
-    pub fn add(&mut self, octets: &[u8]) {
-        let taken = match Response::read(octets) {
+    pub fn add(&mut self, bytes: &[u8]) {
+        let taken = match Response::read(bytes) {
             Ok(response) => self.take(&response),
             Err(LeftOut::Query) => Ok(()),
             Err(why) => Err(why.meaning()),
@@ -130,16 +130,16 @@ impl Said {
             return Err("of a zone about its own DS, which the zone above has");
         }
         let outcome = Outcome::of_server(response, soa);
-        let size = outcome.octets();
+        let size = outcome.bytes();
         let question = Question { name: response.qname.clone(), rtype: response.qtype };
         let ways = self.answers.get(&question);
         if ways.is_some_and(|ways| ways.contains(&outcome)) {
             return Ok(());
         }
-        if self.octets + size > SAID_OCTETS_MAX || ways.is_some_and(|ways| ways.len() >= SAID_WAYS_MAX) {
+        if self.bytes + size > SAID_BYTES_MAX || ways.is_some_and(|ways| ways.len() >= SAID_WAYS_MAX) {
             return Err("beyond the bounds: too many questions, or answers to one");
         }
-        self.octets += size;
+        self.bytes += size;
         self.answers.entry(question).or_default().insert(outcome);
         Ok(())
     }
@@ -221,14 +221,14 @@ impl Outcome {
         Self { records: aliases.cloned().chain(further.records).collect(), ..further }
     }
 
-    fn octets(&self) -> usize {
-        self.records.iter().map(|(owner, _, rdata)| owner.octets().len() + rdata.len() + RECORD_OCTETS).sum::<usize>()
-            + RECORD_OCTETS
+    fn bytes(&self) -> usize {
+        self.records.iter().map(|(owner, _, rdata)| owner.as_bytes().len() + rdata.len() + RECORD_BYTES).sum::<usize>()
+            + RECORD_BYTES
     }
 }
 
 /// What a record takes beside its data.
-const RECORD_OCTETS: usize = 96;
+const RECORD_BYTES: usize = 96;
 
 fn records_of(rrset: &Rrset) -> impl Iterator<Item = (Name, Rtype, Box<[u8]>)> {
     rrset.rdatas.iter().map(|rdata| {
@@ -242,7 +242,7 @@ impl Fidelity {
     /// Compares what a resolver answered, if it did, with what servers said.
     pub fn judge(&mut self, said: &Said, question: &Question, answer: Option<&[u8]>) -> Verdict {
         let ways = said.ways(question);
-        let found = answer.and_then(|octets| Message::parse(octets).ok()).map(|message| Outcome::of_resolver(&message));
+        let found = answer.and_then(|bytes| Message::parse(bytes).ok()).map(|message| Outcome::of_resolver(&message));
         let verdict = verdict(&ways, found.as_ref());
         self.questions += 1;
         let count = match verdict {

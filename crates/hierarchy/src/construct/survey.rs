@@ -63,8 +63,8 @@ impl Room {
 
 impl Survey {
     /// Looks at a message that `server` sent.
-    pub fn add(&mut self, server: IpAddr, octets: &[u8]) {
-        let Ok(response) = Response::read(octets) else { return };
+    pub fn add(&mut self, server: IpAddr, bytes: &[u8]) {
+        let Ok(response) = Response::read(bytes) else { return };
         match &response.shape {
             Shape::Referral(cut) => {
                 self.zone(cut, None);
@@ -208,10 +208,10 @@ fn likely_apex(owner: &Name) -> Name {
 
 /// The address in the rdata of A or AAAA.
 pub(super) fn address(rdata: &[u8]) -> Option<IpAddr> {
-    if let Ok(octets) = <[u8; 4]>::try_from(rdata) {
-        return Some(Ipv4Addr::from(octets).into());
+    if let Ok(bytes) = <[u8; 4]>::try_from(rdata) {
+        return Some(Ipv4Addr::from(bytes).into());
     }
-    <[u8; 16]>::try_from(rdata).ok().map(|octets| Ipv6Addr::from(octets).into())
+    <[u8; 16]>::try_from(rdata).ok().map(|bytes| Ipv6Addr::from(bytes).into())
 }
 
 #[cfg(test)]

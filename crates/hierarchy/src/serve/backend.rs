@@ -11,7 +11,7 @@ use zone::answer::{ALL_LABELS, AnswerKind, Answered};
 
 /// A way to the servers under test.
 pub trait Backend: Send {
-    /// Asks the server of a level, and writes its answer; gives its octets, 0 if there is none.
+    /// Asks the server of a level, and writes its answer; gives its bytes, 0 if there is none.
     fn exchange(&mut self, level: usize, transport: Transport, query: &[u8], out: &mut [u8]) -> usize;
 }
 

@@ -1,4 +1,4 @@
-//! Octets to octets: the server at an address, out of all that there are.
+//! Bytes to bytes: the server at an address, out of all that there are.
 
 use super::backend::{Backend, told};
 use super::directory::Directory;
@@ -23,7 +23,7 @@ pub struct Asked<'m> {
     /// Over what.
     pub transport: Transport,
     /// The message.
-    pub octets: &'m [u8],
+    pub bytes: &'m [u8],
 }
 
 /// Answers for every server of a hierarchy, on one thread.
@@ -48,11 +48,11 @@ impl Emulator {
         self
     }
 
-    /// Writes the answer to a message, and gives its octets; 0 if there is none.
+    /// Writes the answer to a message, and gives its bytes; 0 if there is none.
     ///
     /// An address that no zone names refuses all queries, as does a server that has no zone with the name.
     pub fn answer(&mut self, asked: &Asked<'_>, out: &mut [u8]) -> usize {
-        match parse_request(asked.octets) {
+        match parse_request(asked.bytes) {
             Parsed::Drop(_) => {
                 self.tally.other_count += 1;
                 0
@@ -79,7 +79,7 @@ impl Emulator {
         let answered = match (&mut self.backend, number) {
             (Some(backend), Some(number)) => {
                 let level = self.directory.level(number);
-                let length = backend.exchange(level, asked.transport, asked.octets, out);
+                let length = backend.exchange(level, asked.transport, asked.bytes, out);
                 let Some(answered) = told(&out[..length]) else {
                     self.tally.silent_count += 1;
                     return 0;
@@ -125,8 +125,8 @@ impl Emulator {
 pub(super) fn context(transport: Transport, manner: Manner) -> AnswerContext<'static> {
     AnswerContext {
         transport,
-        udp_octets_max: manner.datagram_octets_max(),
-        payload: manner.datagram_octets_max(),
+        udp_bytes_max: manner.datagram_bytes_max(),
+        payload: manner.datagram_bytes_max(),
         nsid: None,
         cookie: None,
         keepalive: None,

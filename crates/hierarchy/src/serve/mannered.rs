@@ -5,15 +5,15 @@ use super::near::Near;
 use crate::Manner;
 use wire::builder::MessageBuilder;
 use wire::compose::{Composer, EdnsOut, Full};
-use wire::limits::MESSAGE_OCTETS_MAX;
+use wire::limits::MESSAGE_BYTES_MAX;
 use wire::name::Name;
 use wire::number::{Class, Rtype};
 use wire::parse::{Message, Parsed, Request, Section, parse_request};
 use zone::answer::{AnswerKind, Answered, Transport, answer_from};
 use zone::set::{SetVersion, Zone};
 
-/// Octets of a record without its rdata, its owner a pointer.
-const RECORD_OCTETS: usize = 12;
+/// Bytes of a record without its rdata, its owner a pointer.
+const RECORD_BYTES: usize = 12;
 
 /// Answers in a server's manner, with room for whole answers.
 pub(super) struct Mannered {
@@ -32,7 +32,7 @@ pub(super) struct Matter<'m, 'a> {
 
 impl Default for Mannered {
     fn default() -> Self {
-        let room = || vec![0; MESSAGE_OCTETS_MAX];
+        let room = || vec![0; MESSAGE_BYTES_MAX];
         Self { whole: room(), name_servers: room() }
     }
 }
@@ -76,17 +76,17 @@ impl Mannered {
             order_glue(&authority, &mut additional);
         }
         let edns = request.edns.as_ref().map(|asked| EdnsOut {
-            payload: manner.datagram_octets_max(),
+            payload: manner.datagram_bytes_max(),
             dnssec_ok: asked.dnssec_ok,
             ..EdnsOut::default()
         });
-        let reserved = edns.as_ref().map_or(0, EdnsOut::octet_count);
-        let octets_max = octets_max(matter);
+        let reserved = edns.as_ref().map_or(0, EdnsOut::byte_count);
+        let bytes_max = bytes_max(matter);
         let paper = if manner.points_near {
             let first = (answered.rcode, message.header().aa);
-            Paper::Near(Near::new(out, octets_max, reserved, request, first))
+            Paper::Near(Near::new(out, bytes_max, reserved, request, first))
         } else {
-            let mut composer = Composer::new(out, octets_max);
+            let mut composer = Composer::new(out, bytes_max);
             composer.reserve(reserved);
             composer.start_response(request, answered.rcode, message.header().aa);
             Paper::Ours(composer)
@@ -108,13 +108,13 @@ impl Mannered {
 }
 
 /// The most that may be sent, as our server reckons, with the bound of this one.
-fn octets_max(matter: &Matter<'_, '_>) -> usize {
+fn bytes_max(matter: &Matter<'_, '_>) -> usize {
     match matter.transport {
-        Transport::Tcp => MESSAGE_OCTETS_MAX,
+        Transport::Tcp => MESSAGE_BYTES_MAX,
         Transport::Udp => {
             // RFC 6891 6.2.3, RFC 1035 4.2.1.
-            let taken = matter.request.edns.as_ref().map_or(512, |edns| edns.payload_octets());
-            taken.min(usize::from(matter.manner.datagram_octets_max())).max(512)
+            let taken = matter.request.edns.as_ref().map_or(512, |edns| edns.payload_bytes());
+            taken.min(usize::from(matter.manner.datagram_bytes_max())).max(512)
         }
     }
 }
@@ -122,8 +122,7 @@ fn octets_max(matter: &Matter<'_, '_>) -> usize {
 /// What the zone answers when it is asked for its own name servers.
 fn name_servers(matter: &Matter<'_, '_>, room: &mut [u8]) -> Option<[Vec<Rrset>; 3]> {
     let Matter { set, zone, request, manner, .. } = *matter;
-    let query =
-        MessageBuilder::query(0, zone.apex(), Rtype::NS).edns(manner.datagram_octets_max(), request.dnssec_ok());
+    let query = MessageBuilder::query(0, zone.apex(), Rtype::NS).edns(manner.datagram_bytes_max(), request.dnssec_ok());
     let query = query.build();
     let Parsed::Request(asked) = parse_request(&query) else { return None };
     let answered = answer_from(set, Some(zone), &asked, &context(Transport::Tcp, manner), room);
@@ -238,10 +237,10 @@ impl Paper<'_> {
         }
     }
 
-    const fn octets_left(&self) -> usize {
+    const fn bytes_left(&self) -> usize {
         match self {
-            Self::Ours(composer) => composer.octets_left(),
-            Self::Near(near) => near.octets_left(),
+            Self::Ours(composer) => composer.bytes_left(),
+            Self::Near(near) => near.bytes_left(),
         }
     }
 
@@ -294,12 +293,12 @@ impl Writer<'_> {
     /// owner and type are.
     fn push_any(&mut self, rrsets: &[Rrset]) -> Result<(), Full> {
         let is_signature = |rrset: &&Rrset| rrset.rtype == Rtype::RRSIG;
-        let octets = |rrset: &Rrset| rrset.rdatas.iter().map(|rdata| RECORD_OCTETS + rdata.len()).sum::<usize>();
-        let mut signatures: usize = rrsets.iter().filter(is_signature).map(octets).sum();
+        let bytes = |rrset: &Rrset| rrset.rdatas.iter().map(|rdata| RECORD_BYTES + rdata.len()).sum::<usize>();
+        let mut signatures: usize = rrsets.iter().filter(is_signature).map(bytes).sum();
         for rrset in rrsets {
-            let has_room = !is_signature(&rrset) || signatures <= self.paper.octets_left();
+            let has_room = !is_signature(&rrset) || signatures <= self.paper.bytes_left();
             if is_signature(&rrset) {
-                signatures -= octets(rrset);
+                signatures -= bytes(rrset);
             }
             if !has_room || self.push_one(Section::Answer, rrset).is_err() {
                 self.paper.set_tc();

@@ -1,7 +1,7 @@
 //! Every server of a hierarchy in one process: which zone answers depends on the address that was asked.
 //!
 //! ```text
-//!   Folder --> Emulation (zones, directory) --> Emulator, one a thread --> octets
+//!   Folder --> Emulation (zones, directory) --> Emulator, one a thread --> bytes
 //!                                                     \--> Tally
 //! ```
 //!
@@ -11,7 +11,7 @@
 mod directory;
 mod load;
 
-// Octets to octets, and what is counted; by servers under test, if there are some.
+// Bytes to bytes, and what is counted; by servers under test, if there are some.
 mod backend;
 mod emulator;
 mod mannered;

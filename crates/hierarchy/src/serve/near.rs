@@ -3,14 +3,14 @@
 //! Which addresses still fit a datagram depends on it.
 
 use wire::compose::{Composer, EdnsOut, Full};
-use wire::limits::{HEADER_OCTETS, POINTER_TARGET_MAX};
+use wire::limits::{HEADER_BYTES, POINTER_TARGET_MAX};
 use wire::name::{Name, NameRef};
 use wire::number::{Class, Rcode, Rtype};
 use wire::parse::{Request, Section};
 
 /// Writes one response, as [`Composer`] does.
 pub(super) struct Near<'b> {
-    octets: &'b mut [u8],
+    bytes: &'b mut [u8],
     limit: usize,
     at: usize,
     records_at: usize,
@@ -25,24 +25,24 @@ pub(super) struct Near<'b> {
 type Places = Vec<(Name, usize)>;
 
 impl<'b> Near<'b> {
-    /// A response of no more than `limit` octets; `reserved` are for OPT.
+    /// A response of no more than `limit` bytes; `reserved` are for OPT.
     pub(super) fn new(
-        octets: &'b mut [u8],
+        bytes: &'b mut [u8],
         limit: usize,
         reserved: usize,
         request: &Request<'_>,
         (rcode, aa): (Rcode, bool),
     ) -> Self {
-        let limit = limit.min(octets.len()).saturating_sub(reserved);
-        let mut start = Composer::new(octets, limit);
+        let limit = limit.min(bytes.len()).saturating_sub(reserved);
+        let mut start = Composer::new(bytes, limit);
         start.start_response(request, rcode, aa);
         let at = start.finish(None);
         let mut known = Places::new();
         if let Some(question) = &request.question {
-            known.extend(places(question.qname, HEADER_OCTETS, &[], 0));
+            known.extend(places(question.qname, HEADER_BYTES, &[], 0));
         }
         let question_count = known.len();
-        Self { octets, limit, at, records_at: at, counts: [0; 3], truncated: false, known, question_count }
+        Self { bytes, limit, at, records_at: at, counts: [0; 3], truncated: false, known, question_count }
     }
 
     /// Puts an RRset in, or nothing of it.
@@ -95,7 +95,7 @@ impl<'b> Near<'b> {
                 _ => self.put(rdata)?,
             }
             let length = (self.at - length_at - 2) as u16;
-            self.octets[length_at..length_at + 2].copy_from_slice(&length.to_be_bytes());
+            self.bytes[length_at..length_at + 2].copy_from_slice(&length.to_be_bytes());
             count += 1;
         }
         Ok(count)
@@ -108,24 +108,24 @@ impl<'b> Near<'b> {
         while let Some(left) = end.filter(|left| !left.is_root()) {
             let is_it = |(known, at): &&(Name, usize)| known.as_ref() == left && *at <= POINTER_TARGET_MAX;
             if let Some((_, to)) = near.iter().find(is_it) {
-                let literal = name.octets().len() - left.octets().len();
-                self.put(&name.octets()[..literal])?;
+                let literal = name.as_bytes().len() - left.as_bytes().len();
+                self.put(&name.as_bytes()[..literal])?;
                 self.put(&(0xC000 | *to as u16).to_be_bytes())?;
                 let at = if literal == 0 { *to } else { start };
-                return Ok(places(name, at, near, left.octets().len()));
+                return Ok(places(name, at, near, left.as_bytes().len()));
             }
             end = left.parent();
         }
-        self.put(name.octets())?;
+        self.put(name.as_bytes())?;
         Ok(places(name, start, &[], 0))
     }
 
-    fn put(&mut self, octets: &[u8]) -> Result<(), Full> {
-        let end = self.at + octets.len();
+    fn put(&mut self, bytes: &[u8]) -> Result<(), Full> {
+        let end = self.at + bytes.len();
         if end > self.limit {
             return Err(Full);
         }
-        self.octets[self.at..end].copy_from_slice(octets);
+        self.bytes[self.at..end].copy_from_slice(bytes);
         self.at = end;
         Ok(())
     }
@@ -134,7 +134,7 @@ impl<'b> Near<'b> {
         self.truncated = true;
     }
 
-    pub(super) const fn octets_left(&self) -> usize {
+    pub(super) const fn bytes_left(&self) -> usize {
         self.limit - self.at
     }
 
@@ -146,15 +146,15 @@ impl<'b> Near<'b> {
         (self.at, self.counts, self.truncated) = (self.records_at, [0; 3], true);
     }
 
-    /// Ends it; gives its octets.
+    /// Ends it; gives its bytes.
     pub(super) fn finish(mut self, edns: Option<&EdnsOut<'_>>) -> usize {
         if let Some(edns) = edns {
-            self.limit = self.octets.len();
+            self.limit = self.bytes.len();
             let [high, low] = edns.payload.to_be_bytes();
             let opt = [0, 0, Rtype::OPT.0 as u8, high, low, 0, 0, u8::from(edns.dnssec_ok) << 7, 0, 0, 0];
             self.counts[2] += u16::from(self.put(&opt).is_ok());
         }
-        if let Some(header) = self.octets.get_mut(..HEADER_OCTETS) {
+        if let Some(header) = self.bytes.get_mut(..HEADER_BYTES) {
             // RFC 1035 4.1.1: TC is bit 6 of the flags; the counts follow that of questions.
             header[2] |= u8::from(self.truncated) << 1;
             for (place, count) in header[6..].chunks_exact_mut(2).zip(self.counts) {
@@ -165,15 +165,15 @@ impl<'b> Near<'b> {
     }
 }
 
-/// Where the ends of a name stand: those that were written out from `at` on, and, of the last `pointed` octets, those
+/// Where the ends of a name stand: those that were written out from `at` on, and, of the last `pointed` bytes, those
 /// that stand elsewhere.
 fn places(name: NameRef<'_>, at: usize, elsewhere: &[(Name, usize)], pointed: usize) -> Places {
-    let all = name.octets().len();
+    let all = name.as_bytes().len();
     let ends = std::iter::successors(Some(name), |end| end.parent()).take_while(|end| !end.is_root());
     let place = |end: NameRef<'_>| {
-        let is_written = end.octets().len() > pointed || end.octets().len() == all;
+        let is_written = end.as_bytes().len() > pointed || end.as_bytes().len() == all;
         let there = elsewhere.iter().find(|(known, _)| known.as_ref() == end).map(|(_, to)| *to);
-        let to = if is_written { Some(at + all - end.octets().len()) } else { there };
+        let to = if is_written { Some(at + all - end.as_bytes().len()) } else { there };
         to.map(|to| (end.to_canonical(), to))
     };
     ends.filter_map(place).collect()

@@ -69,7 +69,7 @@ pub(super) fn chain(rrsets: &Rrsets, places: &BTreeMap<Name, Place>, apex: NameR
         let mut rtypes = BTreeSet::from([Rtype::RRSIG, Rtype::NSEC]);
         let own = rrsets.range((owner.clone(), 0)..=(owner.clone(), u16::MAX));
         rtypes.extend(own.map(|((_, rtype), _)| Rtype(*rtype)).filter(|rtype| place.shows(*rtype)));
-        let mut rdata = next.octets().to_vec();
+        let mut rdata = next.as_bytes().to_vec();
         bitmap::push(&rtypes, &mut rdata);
         Record { owner: owner.clone(), rtype: Rtype::NSEC, ttl, rdata: rdata.into() }
     };

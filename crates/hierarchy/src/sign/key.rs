@@ -1,7 +1,7 @@
 //! The key of a zone, and what is published of it.
 
 use super::Validity;
-use crate::limits::RRSIG_OCTETS_MAX;
+use crate::limits::RRSIG_BYTES_MAX;
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use ring::{digest, hmac};
 use wire::name::{Name, NameRef};
@@ -9,7 +9,7 @@ use wire::number::Rtype;
 use zone::Record;
 
 /// Ed25519 (RFC 8080 5): its signatures take no random number, so that the same zones under the same key are the same
-/// octets.
+/// bytes.
 const ALGORITHM: u8 = 15;
 /// SHA-256 (RFC 4509).
 const DIGEST_TYPE: u8 = 2;
@@ -35,14 +35,14 @@ impl ZoneKey {
         let apex = apex.to_canonical();
         let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, lab_key));
         context.update(PURPOSE);
-        context.update(apex.octets());
+        context.update(apex.as_bytes());
         Self::from_seed(context.sign().as_ref(), apex)
     }
 
     /// # Panics
-    /// The seed has not 32 octets.
+    /// The seed has not 32 bytes.
     fn from_seed(seed: &[u8], apex: Name) -> Self {
-        let pair = Ed25519KeyPair::from_seed_unchecked(seed).expect("a seed of 32 octets");
+        let pair = Ed25519KeyPair::from_seed_unchecked(seed).expect("a seed of 32 bytes");
         let mut dnskey = FLAGS.to_be_bytes().to_vec();
         dnskey.extend_from_slice(&[PROTOCOL, ALGORITHM]);
         dnskey.extend_from_slice(pair.public_key().as_ref());
@@ -60,7 +60,7 @@ impl ZoneKey {
     #[must_use]
     pub fn ds(&self) -> Vec<u8> {
         let mut context = digest::Context::new(&digest::SHA256);
-        context.update(self.apex.octets());
+        context.update(self.apex.as_bytes());
         context.update(&self.dnskey);
         let mut ds = self.tag.to_be_bytes().to_vec();
         ds.extend_from_slice(&[ALGORITHM, DIGEST_TYPE]);
@@ -73,7 +73,7 @@ impl ZoneKey {
     #[must_use]
     pub(super) fn sign(&self, rrset: &[Record], validity: Validity) -> Option<Record> {
         let Record { owner, rtype, ttl, .. } = rrset.first()?;
-        let mut rdata = Vec::with_capacity(RRSIG_OCTETS_MAX);
+        let mut rdata = Vec::with_capacity(RRSIG_BYTES_MAX);
         rdata.extend_from_slice(&rtype.0.to_be_bytes());
         // RFC 4034 3.1.3: neither the root label nor an asterisk counts.
         let labels = owner.as_ref().label_count() - usize::from(owner.as_ref().is_wildcard());
@@ -82,11 +82,11 @@ impl ZoneKey {
         rdata.extend_from_slice(&validity.expiration.to_be_bytes());
         rdata.extend_from_slice(&validity.inception.to_be_bytes());
         rdata.extend_from_slice(&self.tag.to_be_bytes());
-        rdata.extend_from_slice(self.apex.octets());
+        rdata.extend_from_slice(self.apex.as_bytes());
         let mut signed = rdata.clone();
         let mut canonical = Vec::new();
         for record in rrset {
-            signed.extend_from_slice(owner.as_ref().to_canonical().octets());
+            signed.extend_from_slice(owner.as_ref().to_canonical().as_bytes());
             signed.extend_from_slice(&rtype.0.to_be_bytes());
             signed.extend_from_slice(&[0, 1]);
             signed.extend_from_slice(&ttl.to_be_bytes());
@@ -103,7 +103,7 @@ impl ZoneKey {
 
 /// RFC 4034 appendix B.
 fn key_tag(dnskey: &[u8]) -> u16 {
-    let place = |(at, octet): (usize, &u8)| if at % 2 == 0 { u32::from(*octet) << 8 } else { u32::from(*octet) };
+    let place = |(at, byte): (usize, &u8)| if at % 2 == 0 { u32::from(*byte) << 8 } else { u32::from(*byte) };
     let sum: u32 = dnskey.iter().enumerate().map(place).sum();
     (sum + (sum >> 16)) as u16
 }
@@ -112,8 +112,8 @@ fn key_tag(dnskey: &[u8]) -> u16 {
 mod tests {
     use super::*;
 
-    fn hex(octets: &[u8]) -> String {
-        octets.iter().map(|octet| format!("{octet:02x}")).collect()
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //!   records without DNSSEC --> + DNSKEY, + DS for each child in the hierarchy --> RRsets --> + NSEC chain --> + RRSIG
 //! ```
 //!
-//! The keys of all zones come from one key of 32 octets, so that a parent needs nothing of its children but their
+//! The keys of all zones come from one key of 32 bytes, so that a parent needs nothing of its children but their
 //! names. Trust begins at the zones that have no parent here, the root if it is among them.
 
 mod denial;
@@ -172,7 +172,7 @@ fn rrsets(records: Vec<Record>) -> Rrsets {
 fn negative_ttl(rrsets: &Rrsets, apex: NameRef<'_>) -> u32 {
     let soa = rrsets.get(&(apex.to_name(), Rtype::SOA.0)).and_then(|records| records.first());
     soa.map_or(0, |soa| {
-        let minimum = soa.rdata.last_chunk().map_or(0, |octets| u32::from_be_bytes(*octets));
+        let minimum = soa.rdata.last_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
         minimum.min(soa.ttl)
     })
 }

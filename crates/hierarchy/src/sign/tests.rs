@@ -7,7 +7,7 @@ fn name(text: &str) -> Name {
     text.parse().unwrap()
 }
 
-/// A zone out of lines of `OWNER TYPE RDATA`, rdata as octets in hexadecimal digits.
+/// A zone out of lines of `OWNER TYPE RDATA`, rdata as bytes in hexadecimal digits.
 fn zone(apex: &str, lines: &[(&str, Rtype, &[u8])]) -> ZoneRecords {
     let record = |&(owner, rtype, rdata): &(&str, Rtype, &[u8])| Record {
         owner: name(owner),

@@ -85,8 +85,8 @@ pub(crate) fn compare(served: &Served, exchange: &Exchange, tally: &mut Tally) {
     let transport = if *is_udp { Transport::Udp } else { Transport::Tcp };
     let class = match served.ask(*server, transport, query) {
         None => Some(format!("no zone for the server {server}")),
-        Some(octets) if octets.is_empty() => Some("no answer".to_owned()),
-        Some(octets) => difference(&recorded, &Message::parse(&octets).unwrap()),
+        Some(bytes) if bytes.is_empty() => Some("no answer".to_owned()),
+        Some(bytes) => difference(&recorded, &Message::parse(&bytes).unwrap()),
     };
     match class {
         None => {
@@ -95,7 +95,7 @@ pub(crate) fn compare(served: &Served, exchange: &Exchange, tally: &mut Tally) {
         }
         Some(class) => {
             tally.but_additional += u64::from(class.starts_with("Additional"));
-            let asked = format!("    {} {:?}, {} octets", question.qname, question.qtype, response.len());
+            let asked = format!("    {} {:?}, {} bytes", question.qname, question.qtype, response.len());
             tally.differs.entry(class).or_default().push(asked);
         }
     }

@@ -104,13 +104,13 @@ fn damaged_messages_give_zones_that_are_still_some() {
     };
     for _ in 0..200 {
         let mut messages = recorded.messages.clone();
-        for (_, octets) in &mut messages {
+        for (_, bytes) in &mut messages {
             for _ in 0..draw(4) {
-                let at = draw(octets.len());
-                octets[at] = draw(256) as u8;
+                let at = draw(bytes.len());
+                bytes[at] = draw(256) as u8;
             }
             if draw(10) == 0 {
-                octets.truncate(draw(octets.len()));
+                bytes.truncate(draw(bytes.len()));
             }
         }
         check(&build(messages.iter(), Dnssec::Keep));

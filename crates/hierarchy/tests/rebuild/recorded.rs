@@ -36,7 +36,7 @@ pub(crate) struct Exchange {
 
 /// What a trace holds.
 pub(crate) struct Recorded {
-    /// All messages: who sent it, and its octets.
+    /// All messages: who sent it, and its bytes.
     pub(crate) messages: Vec<(IpAddr, Vec<u8>)>,
     pub(crate) exchanges: Vec<Exchange>,
     pub(crate) query_count: usize,
@@ -45,14 +45,14 @@ pub(crate) struct Recorded {
 impl Recorded {
     /// A query for each response, where the trace has none: its question, over a stream, with DO if the response has.
     pub(crate) fn asked_again(&self) -> Vec<Exchange> {
-        let ask = |(server, octets): &(IpAddr, Vec<u8>)| {
-            let message = Message::parse(octets).ok().filter(|message| message.header().qr)?;
+        let ask = |(server, bytes): &(IpAddr, Vec<u8>)| {
+            let message = Message::parse(bytes).ok().filter(|message| message.header().qr)?;
             let question = message.question()?;
             let has_signatures = message.records(Section::Answer).flatten().any(|record| record.rtype == Rtype::RRSIG);
             let dnssec_ok = has_signatures || message.edns().is_some_and(|edns| edns.dnssec_ok);
             let query = MessageBuilder::query(1, question.qname.as_ref(), question.qtype);
             let query = query.edns(4_096, dnssec_ok).build();
-            Some(Exchange { server: *server, is_udp: false, query, response: octets.clone(), is_asked_again: true })
+            Some(Exchange { server: *server, is_udp: false, query, response: bytes.clone(), is_asked_again: true })
         };
         self.messages.iter().filter_map(ask).collect()
     }
@@ -67,32 +67,32 @@ pub(crate) fn read(path: &Path) -> Recorded {
     // Queries that wait, by who asks whom: an ID may be in use twice.
     let mut waiting: BTreeMap<Asking, Vec<Vec<u8>>> = BTreeMap::new();
     while let Some(message) = reader.next().unwrap() {
-        let octets = message.octets.to_vec();
-        let key = (message.client(), message.server(), message.transport, [octets[0], octets[1]]);
+        let bytes = message.bytes.to_vec();
+        let key = (message.client(), message.server(), message.transport, [bytes[0], bytes[1]]);
         let queries = waiting.entry(key).or_default();
         if message.is_response() {
-            let question = FirstQuestion::read(&octets).ok();
+            let question = FirstQuestion::read(&bytes).ok();
             let is_same = |query: &Vec<u8>| FirstQuestion::read(query).ok() == question;
             if let Some(at) = queries.iter().position(is_same) {
                 let query = queries.remove(at);
                 let (server, is_udp) = (message.server().ip(), message.transport == trace::Transport::Udp);
-                let response = octets.clone();
+                let response = bytes.clone();
                 recorded.exchanges.push(Exchange { server, is_udp, query, response, is_asked_again: false });
             }
         } else {
             recorded.query_count += 1;
-            queries.push(octets.clone());
+            queries.push(bytes.clone());
         }
-        recorded.messages.push((message.source.ip(), octets));
+        recorded.messages.push((message.source.ip(), bytes));
     }
     recorded
 }
 
 pub(crate) fn build<'m>(messages: impl Iterator<Item = &'m (IpAddr, Vec<u8>)> + Clone, dnssec: Dnssec) -> Built {
     let mut survey = Survey::default();
-    messages.clone().for_each(|(server, octets)| survey.add(*server, octets));
+    messages.clone().for_each(|(server, bytes)| survey.add(*server, bytes));
     let mut assembly = Assembly::new(survey.finish(), dnssec);
-    messages.for_each(|(server, octets)| assembly.add(*server, octets));
+    messages.for_each(|(server, bytes)| assembly.add(*server, bytes));
     assembly.finish()
 }
 
@@ -126,7 +126,7 @@ impl Served {
     pub(crate) fn ask(&self, server: IpAddr, transport: Transport, query: &[u8]) -> Option<Vec<u8>> {
         self.emulation.directory().server(server)?;
         let mut out = vec![0; 65_535];
-        let asked = Asked { at_ns: 0, server, transport, octets: query };
+        let asked = Asked { at_ns: 0, server, transport, bytes: query };
         let count = self.emulator.borrow_mut().answer(&asked, &mut out);
         out.truncate(count);
         Some(out)

@@ -129,15 +129,15 @@ fn a_resolver_finds_its_way_from_the_root_to_zones_whose_parents_never_answered(
         let mut server: IpAddr = "198.41.0.4".parse().unwrap();
         let mut count = 0;
         loop {
-            let octets = served.ask(server, Transport::Udp, &query).unwrap_or_else(|| panic!("{server} has no server"));
-            let message = Message::parse(&octets).unwrap();
+            let bytes = served.ask(server, Transport::Udp, &query).unwrap_or_else(|| panic!("{server} has no server"));
+            let message = Message::parse(&bytes).unwrap();
             if let Some(record) = message.records(Section::Answer).flatten().next() {
                 assert_eq!((record.rdata(), count), (&address[..], referrals), "{name}");
                 break;
             }
             let glue = message.records(Section::Additional).flatten().find(|record| record.rtype == Rtype::A);
-            let octets: [u8; 4] = glue.unwrap_or_else(|| panic!("{server}: no glue")).rdata().try_into().unwrap();
-            server = octets.into();
+            let bytes: [u8; 4] = glue.unwrap_or_else(|| panic!("{server}: no glue")).rdata().try_into().unwrap();
+            server = bytes.into();
             count += 1;
             assert!(count < 9, "{name}");
         }
@@ -353,8 +353,8 @@ fn each_server_answers_in_its_manner() {
     let ask = |server, name: &str| {
         let name: wire::Name = name.parse().unwrap();
         let query = MessageBuilder::query(7, name.as_ref(), Rtype::A).build();
-        let octets = served.ask(server, Transport::Udp, &query).unwrap();
-        let message = Message::parse(&octets).unwrap();
+        let bytes = served.ask(server, Transport::Udp, &query).unwrap();
+        let message = Message::parse(&bytes).unwrap();
         Section::ALL.map(|section| {
             let owners = message.records(section).map(|record| record.unwrap().owner.to_name().to_string());
             owners.collect::<Vec<_>>().join(" ")

@@ -68,9 +68,9 @@ pub(crate) fn write_arrivals(notes: &Path, arrivals: &[Arrival]) {
 
 /// What [`write_arrivals`] wrote.
 pub(crate) fn read_arrivals(notes: &Path) -> Vec<Arrival> {
-    let octets = std::fs::read(notes).expect("the file of the arrivals");
-    let word = |octets: &[u8]| u64::from_le_bytes(octets.try_into().expect("eight octets"));
-    octets.chunks_exact(16).map(|both| Arrival { number: word(&both[..8]), at_ns: word(&both[8..]) }).collect()
+    let bytes = std::fs::read(notes).expect("the file of the arrivals");
+    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+    bytes.chunks_exact(16).map(|both| Arrival { number: word(&both[..8]), at_ns: word(&both[8..]) }).collect()
 }
 
 /// The digits of `q123.example.`.

@@ -75,17 +75,17 @@ fn ask(socket: &UdpSocket, server: SocketAddr, id: u16, name: &str) -> Option<Op
     let name: Name = name.parse().ok()?;
     let mut query = vec![0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
     query[..2].copy_from_slice(&id.to_be_bytes());
-    query.extend_from_slice(name.octets());
+    query.extend_from_slice(name.as_bytes());
     query.extend_from_slice(&[0, 1, 0, 1]);
     for _ in 0..TRIES {
         socket.send_to(&query, server).ok()?;
         let mut response = [0; 512];
         while let Ok((length, _)) = socket.recv_from(&mut response) {
             if length >= query.len() && response[..2] == query[..2] {
-                // One record in the answer section, NOERROR, and its four octets right behind owner, type, class, TTL,
+                // One record in the answer section, NOERROR, and its four bytes right behind owner, type, class, TTL,
                 // length.
                 let has_one = response[3] & 0x0F == 0 && response[6..8] == [0, 1];
-                let owner = if response[query.len()] & 0xC0 == 0xC0 { 2 } else { name.octets().len() };
+                let owner = if response[query.len()] & 0xC0 == 0xC0 { 2 } else { name.as_bytes().len() };
                 let data = response.get(query.len() + owner + 10..query.len() + owner + 14)?;
                 return Some(has_one.then(|| Ipv4Addr::new(data[0], data[1], data[2], data[3])));
             }

@@ -16,12 +16,12 @@ const AGAIN: &str = "catamaran started again";
 const SETTLED: Duration = Duration::from_secs(2);
 /// Whose time to load is no shorter than ours.
 const LOAD_RIVALS: [&str; 2] = ["nsd", "knot"];
-/// Octets of resident memory for an A record, of so many names on: of few, what a node keeps ready weighs much.
-const RECORD_OCTETS_MAX: (f64, u32) = (100.0, 1_000_000);
+/// Bytes of resident memory for an A record, of so many names on: of few, what a node keeps ready weighs much.
+const RECORD_BYTES_MAX: (f64, u32) = (100.0, 1_000_000);
 
 struct Weighed {
     name: &'static str,
-    octets_a_record: f64,
+    bytes_a_record: f64,
     seconds: f64,
 }
 
@@ -42,17 +42,17 @@ pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
                 let _removed = std::fs::remove_dir_all(&folder);
                 let Some(with) = weigh(name, &zone, &folder)? else { continue };
                 let _removed = std::fs::remove_dir_all(&folder);
-                let octets_a_record = (with.0 - without.0) / f64::from(names);
-                eprintln!("weight {} {name} {names}: {octets_a_record:.0} octets a record, {:.2} s", round + 1, with.1);
-                weighed.push(Weighed { name, octets_a_record, seconds: with.1 });
+                let bytes_a_record = (with.0 - without.0) / f64::from(names);
+                eprintln!("weight {} {name} {names}: {bytes_a_record:.0} bytes a record, {:.2} s", round + 1, with.1);
+                weighed.push(Weighed { name, bytes_a_record, seconds: with.1 });
                 if name == "catamaran" {
-                    let (octets, seconds) = again(&zone, &folder)?;
-                    let octets_a_record = (octets - again(&empty, &folder)?.0) / f64::from(names);
+                    let (bytes, seconds) = again(&zone, &folder)?;
+                    let bytes_a_record = (bytes - again(&empty, &folder)?.0) / f64::from(names);
                     eprintln!(
-                        "weight {} {AGAIN} {names}: {octets_a_record:.0} octets a record, {seconds:.2} s",
+                        "weight {} {AGAIN} {names}: {bytes_a_record:.0} bytes a record, {seconds:.2} s",
                         round + 1
                     );
-                    weighed.push(Weighed { name: AGAIN, octets_a_record, seconds });
+                    weighed.push(Weighed { name: AGAIN, bytes_a_record, seconds });
                 }
             }
         }
@@ -61,25 +61,25 @@ pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// Resident octets, and seconds to the first answer.
+/// Resident bytes, and seconds to the first answer.
 fn weigh(name: &'static str, zone: &Zone, folder: &Path) -> Result<Option<(f64, f64)>, String> {
     let Some(rival) = rivals::start(name, zone, folder)? else { return Ok(None) };
     std::thread::sleep(SETTLED);
-    let octets = rival.pids().into_iter().map(resident_bytes).sum::<f64>();
-    Ok(Some((octets, rival.ready_after.as_secs_f64())))
+    let bytes = rival.pids().into_iter().map(resident_bytes).sum::<f64>();
+    Ok(Some((bytes, rival.ready_after.as_secs_f64())))
 }
 
-/// Ours, ended and started again: as the others it finds its zones on its disk. Resident octets, and seconds until it
+/// Ours, ended and started again: as the others it finds its zones on its disk. Resident bytes, and seconds until it
 /// is ready.
 fn again(zone: &Zone, folder: &Path) -> Result<(f64, f64), String> {
     let mut own = Own::start(folder, &[(APEX, &zone.file)], &[SERVER_CORE], &[])?;
     let seconds = own.restart(&[SERVER_CORE])?.as_secs_f64();
     // Memory is given back a moment after zones came.
     std::thread::sleep(SETTLED);
-    let octets = own.pids().into_iter().map(resident_bytes).sum();
+    let bytes = own.pids().into_iter().map(resident_bytes).sum();
     drop(own);
     let _removed = std::fs::remove_dir_all(folder);
-    Ok((octets, seconds))
+    Ok((bytes, seconds))
 }
 
 fn figures(names: u32, asked_for: &[String], weighed: &[Weighed]) -> Vec<Row> {
@@ -91,13 +91,13 @@ fn figures(names: u32, asked_for: &[String], weighed: &[Weighed]) -> Vec<Row> {
     let rivals: Vec<f64> = rivals.map(|name| all(name, |one| one.seconds).0).collect();
     for name in NAMES.into_iter().chain([AGAIN]).filter(|name| weighed.iter().any(|one| one.name == *name)) {
         let is_ours = name.starts_with("catamaran");
-        let octets_max = (is_ours && names >= RECORD_OCTETS_MAX.1).then_some(RECORD_OCTETS_MAX.0);
-        let (octets, least, most) = all(name, |one| one.octets_a_record);
+        let bytes_max = (is_ours && names >= RECORD_BYTES_MAX.1).then_some(RECORD_BYTES_MAX.0);
+        let (bytes, least, most) = all(name, |one| one.bytes_a_record);
         rows.push(Row {
             what: format!("memory of an A record, {names} names: {name}"),
-            figure: format!("{octets:.0} octets ({least:.0} to {most:.0})"),
-            budget: octets_max.map_or_else(String::new, |max| format!("<= {max:.0}")),
-            verdict: octets_max.map_or(Verdict::Informs, |max| Verdict::of(octets <= max)),
+            figure: format!("{bytes:.0} bytes ({least:.0} to {most:.0})"),
+            budget: bytes_max.map_or_else(String::new, |max| format!("<= {max:.0}")),
+            verdict: bytes_max.map_or(Verdict::Informs, |max| Verdict::of(bytes <= max)),
             note: "resident memory of all its processes, less that with one name".into(),
         });
         let (seconds, least, most) = all(name, |one| one.seconds);

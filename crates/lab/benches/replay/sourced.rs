@@ -8,12 +8,12 @@ use socket2::{Domain, Socket, Type};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::AsRawFd;
 
-/// Octets of the control message with an address: head and `in_pktinfo`, filled up to whole words (ip(7)).
-const CONTROL_OCTETS: usize = 32;
+/// Bytes of the control message with an address: head and `in_pktinfo`, filled up to whole words (ip(7)).
+const CONTROL_BYTES: usize = 32;
 
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-struct Control([u8; CONTROL_OCTETS]);
+struct Control([u8; CONTROL_BYTES]);
 
 /// One query over and over, from one address of 127.0.0.0/8 after the other.
 pub(crate) struct Sourced {
@@ -38,7 +38,7 @@ impl Sourced {
             libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, value, size)
         };
         assert_eq!(done, 0, "the option IP_MTU_DISCOVER");
-        let mut control = Control([0; CONTROL_OCTETS]);
+        let mut control = Control([0; CONTROL_BYTES]);
         control.0[..8].copy_from_slice(&28usize.to_ne_bytes());
         control.0[8..12].copy_from_slice(&libc::IPPROTO_IP.to_ne_bytes());
         control.0[12..16].copy_from_slice(&libc::IP_PKTINFO.to_ne_bytes());
@@ -54,7 +54,7 @@ impl Sourced {
     /// Sends a batch; gives how many the kernel took.
     pub(crate) fn send(&mut self, query: &[u8]) -> usize {
         let mut part = libc::iovec { iov_base: query.as_ptr().cast_mut().cast(), iov_len: query.len() };
-        // SAFETY: an mmsghdr is integers and pointers, for which all zero octets are a value.
+        // SAFETY: an mmsghdr is integers and pointers, for which all zero bytes are a value.
         let mut headers: [libc::mmsghdr; BATCH] = unsafe { std::mem::zeroed() };
         for (header, control) in headers.iter_mut().zip(&mut self.control) {
             let source = u32::from(Ipv4Addr::new(127, 0, 0, 1)) + self.next;
@@ -66,7 +66,7 @@ impl Sourced {
             header.msg_iov = &raw mut part;
             header.msg_iovlen = 1;
             header.msg_control = (&raw mut *control).cast();
-            header.msg_controllen = CONTROL_OCTETS as _;
+            header.msg_controllen = CONTROL_BYTES as _;
         }
         // SAFETY: BATCH headers; all point at the one name and the one query, which the kernel only reads, and each at
         // its own control message, with true lengths; all live until the call has returned.

@@ -76,7 +76,7 @@ pub(crate) fn make(options: &Options, shape: &Shape) -> Result<Made, String> {
     let mut planned = Vec::new();
     while let Some(message) = reader.next().map_err(|error| wrong(&error))? {
         // Numbers are counted in the order of the trace.
-        if number(message.octets) != Some(planned.len() as u64) {
+        if number(message.bytes) != Some(planned.len() as u64) {
             return Err(format!("{}: query {} is not the one with that number", path.display(), planned.len()));
         }
         planned.push(message.at_ns);
@@ -99,11 +99,11 @@ pub(crate) fn write(path: &Path, planned: &[u64], clients: u64) -> Result<(), St
     let destination = SocketAddr::from((Ipv4Addr::new(192, 0, 2, 53), 53));
     for (number, at_ns) in (0..).zip(planned) {
         let qname: Name = format!("q{number}.example.com").parse().map_err(|error| format!("{error:?}"))?;
-        let octets = MessageBuilder::query(number as u16, qname.as_ref(), Rtype::A).build();
+        let bytes = MessageBuilder::query(number as u16, qname.as_ref(), Rtype::A).build();
         let source = Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 0, 0, 1)) + (number % clients) as u32);
         let source = SocketAddr::from((source, 4_711));
         let (at_ns, transport) = (1_460_000_000_000_000_000 + at_ns, Transport::Udp);
-        writer.write(&Message { at_ns, source, destination, transport, octets: &octets }).map_err(wrong)?;
+        writer.write(&Message { at_ns, source, destination, transport, bytes: &bytes }).map_err(wrong)?;
     }
     writer.finish().map_err(wrong)
 }

@@ -1,5 +1,5 @@
 //! The far end of connections: a server that notes when it read each query. Of what is encrypted the kernel's stamps
-//! tell when octets came and not which query they are, so this is the time at which a server has the message in its
+//! tell when bytes came and not which query they are, so this is the time at which a server has the message in its
 //! hands: after TLS or QUIC, and after its turn on the core.
 
 use super::roles::{Arrival, number, write_arrivals};
@@ -29,7 +29,7 @@ pub(crate) fn witness(notes: &Path) {
     let plan = EchoPlan { faults, ..EchoPlan::new(&TRANSPORTS).expect("a certificate") };
     let echo = Echo::start(&plan).expect("sockets on loopback");
     println!("{}", TRANSPORTS.map(|transport| format!("{transport}={}", echo.address(transport).port())).join(","));
-    let _octets = std::io::stdin().read_to_end(&mut Vec::new());
+    let _bytes = std::io::stdin().read_to_end(&mut Vec::new());
     drop(echo);
     write_arrivals(notes, &arrivals.lock().unwrap_or_else(PoisonError::into_inner));
 }

@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::Ordering;
 
 /// Send and receive buffer asked for each socket.
-const BUFFER_OCTETS: usize = 8 << 20;
+const BUFFER_BYTES: usize = 8 << 20;
 
 /// Answers every datagram with itself, QR set, unread; those to one client `together`, as one datagram that the kernel
 /// takes apart. Prints its address first, ends when its input does.
@@ -31,8 +31,8 @@ pub(crate) fn echo(together: bool) {
 pub(crate) fn listen() -> UdpSocket {
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).expect("a socket");
     // As much as the system grants; what is lost all the same shows in the figures.
-    let _granted = socket.set_recv_buffer_size(BUFFER_OCTETS);
-    let _granted = socket.set_send_buffer_size(BUFFER_OCTETS);
+    let _granted = socket.set_recv_buffer_size(BUFFER_BYTES);
+    let _granted = socket.set_send_buffer_size(BUFFER_BYTES);
     socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).expect("loopback");
     let socket = UdpSocket::from(socket);
     println!("{}", socket.local_addr().expect("an address"));

@@ -9,7 +9,7 @@ pub(crate) fn until_input_ends() -> Arc<AtomicBool> {
     let ended = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&ended);
     std::thread::spawn(move || {
-        let _octets = std::io::stdin().read_to_end(&mut Vec::new());
+        let _bytes = std::io::stdin().read_to_end(&mut Vec::new());
         flag.store(true, Ordering::Relaxed);
     });
     ended

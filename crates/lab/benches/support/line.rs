@@ -22,7 +22,7 @@ fn without_machine(word: &str, root: &Path) -> String {
 
 /// A word as a shell reads it, in a line of Markdown between back quotes.
 fn quoted(word: &str) -> String {
-    let is_plain = |octet: u8| octet.is_ascii_alphanumeric() || b"-_.,:/=@%+".contains(&octet);
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.,:/=@%+".contains(&byte);
     if !word.is_empty() && word.bytes().all(is_plain) {
         return word.to_owned();
     }

@@ -259,7 +259,7 @@ pub(crate) fn on_cores<T>(cores: &[usize], start: impl FnOnce() -> T) -> T {
     started
 }
 
-/// Octets of a process that are in memory.
+/// Bytes of a process that are in memory.
 pub(crate) fn resident_bytes(pid: u32) -> f64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();

@@ -10,16 +10,16 @@ use std::time::Duration;
 
 /// Messages of one system call.
 pub(crate) const BATCH: usize = 64;
-/// Octets that are kept of a datagram.
-const SLOT_OCTETS: usize = 512;
+/// Bytes that are kept of a datagram.
+const SLOT_BYTES: usize = 512;
 /// A time stamp or a segment length, each with its head.
-const CONTROL_OCTETS: usize = 64;
+const CONTROL_BYTES: usize = 64;
 /// The control message that says how long each datagram of a large one is (linux/udp.h).
 const UDP_SEGMENT: libc::c_int = 103;
 
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-struct Control([u8; CONTROL_OCTETS]);
+struct Control([u8; CONTROL_BYTES]);
 
 /// Where a datagram came from, and how long it was: those with the same can go back as one.
 type Kin = (u32, u16, usize);
@@ -53,7 +53,7 @@ impl Sender {
 
 /// What comes in, with its source and the kernel's time stamp.
 pub(crate) struct Batch {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     control: Vec<Control>,
     names: Vec<libc::sockaddr_in>,
     iovecs: Vec<libc::iovec>,
@@ -67,15 +67,15 @@ pub(crate) struct Batch {
 impl Batch {
     pub(crate) fn new() -> Self {
         Self {
-            octets: vec![0; BATCH * SLOT_OCTETS],
-            control: vec![Control([0; CONTROL_OCTETS]); BATCH],
-            // SAFETY: a sockaddr_in is integers, for which all zero octets are a value.
+            bytes: vec![0; BATCH * SLOT_BYTES],
+            control: vec![Control([0; CONTROL_BYTES]); BATCH],
+            // SAFETY: a sockaddr_in is integers, for which all zero bytes are a value.
             names: vec![unsafe { std::mem::zeroed() }; BATCH],
             iovecs: iovecs(),
             headers: headers(),
             answers: headers(),
             segments: iovecs(),
-            segment_lengths: vec![Control([0; CONTROL_OCTETS]); BATCH],
+            segment_lengths: vec![Control([0; CONTROL_BYTES]); BATCH],
         }
     }
 
@@ -95,14 +95,14 @@ impl Batch {
             header.msg_name = (&raw mut self.names[index]).cast();
             header.msg_namelen = size_of::<libc::sockaddr_in>() as libc::socklen_t;
             header.msg_control = (&raw mut self.control[index]).cast();
-            header.msg_controllen = CONTROL_OCTETS as _;
+            header.msg_controllen = CONTROL_BYTES as _;
         }
         self.receive_into(socket)
     }
 
     fn point(&mut self, index: usize) {
-        let slot = &mut self.octets[index * SLOT_OCTETS..][..SLOT_OCTETS];
-        self.iovecs[index] = libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: SLOT_OCTETS };
+        let slot = &mut self.bytes[index * SLOT_BYTES..][..SLOT_BYTES];
+        self.iovecs[index] = libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: SLOT_BYTES };
         self.headers[index].msg_hdr.msg_iov = &raw mut self.iovecs[index];
         self.headers[index].msg_hdr.msg_iovlen = 1;
     }
@@ -118,18 +118,18 @@ impl Batch {
 
     /// Datagram `index` of the last [`Batch::receive`].
     pub(crate) fn message(&self, index: usize) -> &[u8] {
-        &self.octets[index * SLOT_OCTETS..][..self.length(index)]
+        &self.bytes[index * SLOT_BYTES..][..self.length(index)]
     }
 
     fn length(&self, index: usize) -> usize {
-        (self.headers[index].msg_len as usize).min(SLOT_OCTETS)
+        (self.headers[index].msg_len as usize).min(SLOT_BYTES)
     }
 
     /// When the kernel received it, on the wall clock.
     pub(crate) fn stamp(&self, index: usize) -> Option<Duration> {
         let control = &self.control[index].0;
-        let word = |at: usize| i64::from_ne_bytes(control[at..at + 8].try_into().expect("eight octets"));
-        let half = |at: usize| i32::from_ne_bytes(control[at..at + 4].try_into().expect("four octets"));
+        let word = |at: usize| i64::from_ne_bytes(control[at..at + 8].try_into().expect("eight bytes"));
+        let half = |at: usize| i32::from_ne_bytes(control[at..at + 4].try_into().expect("four bytes"));
         // Length of all (a word), level, type, seconds, nanoseconds.
         let is_there = self.headers[index].msg_hdr.msg_controllen >= 32;
         (is_there && (half(8), half(12)) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS))
@@ -167,7 +167,7 @@ impl Batch {
     /// Makes one message of those of one client, whose iovecs begin at `start`.
     fn gather(&mut self, answer: usize, start: usize, members: &[u8], length: usize) {
         for (offset, &index) in members.iter().enumerate() {
-            let slot = &mut self.octets[usize::from(index) * SLOT_OCTETS..][..length.max(12)];
+            let slot = &mut self.bytes[usize::from(index) * SLOT_BYTES..][..length.max(12)];
             slot[2] |= 0x80;
             self.segments[start + offset] = libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: length };
         }
@@ -191,7 +191,7 @@ fn iovecs() -> Vec<libc::iovec> {
 }
 
 fn headers() -> Vec<libc::mmsghdr> {
-    // SAFETY: an mmsghdr is integers and pointers, for which all zero octets are a value.
+    // SAFETY: an mmsghdr is integers and pointers, for which all zero bytes are a value.
     vec![unsafe { std::mem::zeroed() }; BATCH]
 }
 

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// What is read at once: more than any cell has in flight on a connection.
-const READ_OCTETS: usize = 4096;
+const READ_BYTES: usize = 4096;
 /// Connections that one call of epoll tells of.
 const EVENTS: usize = 1_024;
 /// How long to wait before a look at whether to end.
@@ -57,23 +57,23 @@ pub(crate) fn echo() {
 impl Connection {
     /// Answers what is there; false when the connection has ended.
     fn serve(&mut self) -> bool {
-        let mut octets = [0; READ_OCTETS];
+        let mut bytes = [0; READ_BYTES];
         loop {
             let held = self.rest.len();
-            octets[..held].copy_from_slice(&self.rest);
-            match self.stream.read(&mut octets[held..]) {
+            bytes[..held].copy_from_slice(&self.rest);
+            match self.stream.read(&mut bytes[held..]) {
                 Ok(0) => return false,
                 Ok(count) => {
                     let filled = held + count;
-                    let whole = turn_into_answers(&mut octets[..filled]);
+                    let whole = turn_into_answers(&mut bytes[..filled]);
                     // What a client does not take at once is its loss: it reads all the time.
-                    if whole > 0 && self.stream.write_all(&octets[..whole]).is_err() {
+                    if whole > 0 && self.stream.write_all(&bytes[..whole]).is_err() {
                         return false;
                     }
                     self.rest.clear();
-                    self.rest.extend_from_slice(&octets[whole..filled]);
+                    self.rest.extend_from_slice(&bytes[whole..filled]);
                     // As with any edge of epoll: a read that did not fill its buffer has emptied the socket.
-                    if filled < READ_OCTETS {
+                    if filled < READ_BYTES {
                         return true;
                     }
                 }
@@ -85,15 +85,15 @@ impl Connection {
     }
 }
 
-/// Sets QR in each whole message; gives how many octets they are.
-fn turn_into_answers(octets: &mut [u8]) -> usize {
+/// Sets QR in each whole message; gives how many bytes they are.
+fn turn_into_answers(bytes: &mut [u8]) -> usize {
     let mut at = 0;
-    while let Some(&[high, low]) = octets.get(at..at + 2) {
+    while let Some(&[high, low]) = bytes.get(at..at + 2) {
         let end = at + 2 + usize::from(u16::from_be_bytes([high, low]));
-        if end > octets.len() {
+        if end > bytes.len() {
             break;
         }
-        if let Some(flags) = octets.get_mut(at + 4).filter(|_| end > at + 4) {
+        if let Some(flags) = bytes.get_mut(at + 4).filter(|_| end > at + 4) {
             *flags |= 0x80;
         }
         at = end;

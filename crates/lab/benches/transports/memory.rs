@@ -27,10 +27,10 @@ pub(crate) fn of_all(options: &Options) -> Result<Vec<Row>, String> {
             let Some(server) = start(name, &zone, options, transport, &certificate)? else { continue };
             let what = format!("memory of each of {} connections, {transport}", thousands(connections as f64));
             match of_one(options, &zone, &server, transport, connections) {
-                Ok((octets, note)) => {
-                    eprintln!("{what}: {name} {octets:.0} octets");
-                    let figure = format!("{} octets", thousands(octets));
-                    let (budget, verdict) = judge(name, transport, octets);
+                Ok((bytes, note)) => {
+                    eprintln!("{what}: {name} {bytes:.0} bytes");
+                    let figure = format!("{} bytes", thousands(bytes));
+                    let (budget, verdict) = judge(name, transport, bytes);
                     rows.push(Row { what: format!("{what}: {name}"), figure, budget, verdict, note });
                 }
                 Err(error) if name == OURS => rows.push(failed(&what, error)),
@@ -47,7 +47,7 @@ fn is_measured(name: &str, options: &Options) -> bool {
 }
 
 /// Ours is held to its budget (docs/history/budgets.md).
-fn judge(name: &str, transport: Transport, octets: f64) -> (String, Verdict) {
+fn judge(name: &str, transport: Transport, bytes: f64) -> (String, Verdict) {
     let budget = match transport {
         Transport::Tcp => 4.0 * 1024.0,
         Transport::Dot => 16.0 * 1024.0,
@@ -56,7 +56,7 @@ fn judge(name: &str, transport: Transport, octets: f64) -> (String, Verdict) {
     if name != OURS {
         return (String::new(), Verdict::Informs);
     }
-    (format!("<= {}", thousands(budget)), Verdict::of(octets <= budget))
+    (format!("<= {}", thousands(budget)), Verdict::of(bytes <= budget))
 }
 
 fn start(
@@ -74,7 +74,7 @@ fn start(
     Ok(peers.into_iter().find(|peer| peer.address(transport).is_some()))
 }
 
-/// Octets for each connection while all are open and asked in turn.
+/// Bytes for each connection while all are open and asked in turn.
 fn of_one(
     options: &Options,
     zone: &Zone,
@@ -98,7 +98,7 @@ fn of_one(
     let (run, _used) = load::run(&mut command, &options.folder.join("run"), server.pids())?;
     check(&format!("{} over {transport}", server.name), &run, Cell { connections, depth: 1 }, transport)?;
     let most = most_resident(&run);
-    let mib = |octets: f64| octets / f64::from(1 << 20);
+    let mib = |bytes: f64| bytes / f64::from(1 << 20);
     let note = format!("resident: {:.0} MiB before, {:.0} MiB at most", mib(before), mib(most));
     Ok(((most - before) / connections as f64, note))
 }

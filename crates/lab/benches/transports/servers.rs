@@ -204,7 +204,7 @@ fn answers(server: SocketAddr) -> bool {
         let socket = UdpSocket::bind((server.ip(), 0))?;
         socket.set_read_timeout(Some(Duration::from_millis(300)))?;
         let apex: wire::name::Name = APEX.parse().expect("a name");
-        let query = [&[0, 9, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0], apex.octets(), &[0, 6, 0, 1]].concat();
+        let query = [&[0, 9, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0], apex.as_bytes(), &[0, 6, 0, 1]].concat();
         socket.send_to(&query, server)?;
         let mut response = [0; 512];
         let (length, _) = socket.recv_from(&mut response)?;

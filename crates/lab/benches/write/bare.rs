@@ -29,7 +29,7 @@ use std::time::Duration;
 
 const NODES: usize = 3;
 /// One record of a log, and one frame between nodes: about what a signed update of one address takes as an entry.
-const RECORD_OCTETS: usize = 512;
+const RECORD_BYTES: usize = 512;
 /// A log has its blocks from the start, as ours has, and is not begun again: more updates than any turn has.
 const RECORDS_MAX: u64 = 1 << 15;
 /// How long to wait before a look at whether to end.
@@ -88,7 +88,7 @@ impl Bare {
         for node in 0..NODES {
             let path = log_of(&self.folder, node);
             let log = std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-            let records = log.chunks(RECORD_OCTETS).enumerate();
+            let records = log.chunks(RECORD_BYTES).enumerate();
             let whole = records.take_while(|(index, record)| record.starts_with(&(*index as u64 + 1).to_be_bytes()));
             counts.push(whole.count() as u64);
         }
@@ -184,7 +184,7 @@ pub(crate) fn role(log: &str, node: &str, leader: Option<&str>) {
 /// A log whose blocks all are there: what a sync then takes is the data.
 fn log_with_blocks(path: &Path) -> File {
     let file = File::options().read(true).write(true).create(true).truncate(true).open(path).expect("a log");
-    file.write_all_at(&vec![0; RECORDS_MAX as usize * RECORD_OCTETS], 0).expect("a log");
+    file.write_all_at(&vec![0; RECORDS_MAX as usize * RECORD_BYTES], 0).expect("a log");
     file.sync_all().expect("a log");
     file
 }
@@ -195,9 +195,9 @@ fn sync_all(file: &File, records: &Receiver<u64>, synced: &AtomicU64, waker: &Wa
         let mut last = first;
         for index in std::iter::once(first).chain(records.try_iter()) {
             assert!(index <= RECORDS_MAX, "more updates than a log has room for: --samples");
-            let mut record = [0; RECORD_OCTETS];
+            let mut record = [0; RECORD_BYTES];
             record[..8].copy_from_slice(&index.to_be_bytes());
-            file.write_all_at(&record, (index - 1) * RECORD_OCTETS as u64).expect("a log");
+            file.write_all_at(&record, (index - 1) * RECORD_BYTES as u64).expect("a log");
             last = index;
         }
         file.sync_data().expect("a log");
@@ -286,7 +286,7 @@ impl Node {
     }
 
     fn tell(&mut self, peer: usize, kind: Kind, number: u64) {
-        let mut frame = [0; RECORD_OCTETS];
+        let mut frame = [0; RECORD_BYTES];
         frame[0] = kind as u8;
         frame[1..9].copy_from_slice(&number.to_be_bytes());
         if let Some(peer) = &mut self.peers[peer] {
@@ -324,24 +324,24 @@ impl Peer {
 
     /// All whole frames that are there.
     fn read(&mut self) -> Vec<(Kind, u64)> {
-        let mut octets = [0; 8 * RECORD_OCTETS];
+        let mut bytes = [0; 8 * RECORD_BYTES];
         loop {
-            match self.stream.read(&mut octets) {
+            match self.stream.read(&mut bytes) {
                 Ok(0) => break,
-                Ok(count) => self.rest.extend_from_slice(&octets[..count]),
+                Ok(count) => self.rest.extend_from_slice(&bytes[..count]),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => break,
             }
         }
-        let whole = self.rest.len() / RECORD_OCTETS * RECORD_OCTETS;
-        let frames = self.rest[..whole].chunks_exact(RECORD_OCTETS).map(|frame| {
+        let whole = self.rest.len() / RECORD_BYTES * RECORD_BYTES;
+        let frames = self.rest[..whole].chunks_exact(RECORD_BYTES).map(|frame| {
             let kind = match frame[0] {
                 1 => Kind::Came,
                 2 => Kind::Append,
                 3 => Kind::Synced,
                 _ => Kind::Done,
             };
-            (kind, u64::from_be_bytes(frame[1..9].try_into().expect("eight octets")))
+            (kind, u64::from_be_bytes(frame[1..9].try_into().expect("eight bytes")))
         });
         let frames = frames.collect();
         self.rest.drain(..whole);

@@ -15,8 +15,8 @@ use wire::number::Rtype;
 
 /// Messages of one client: each has an ID of its own.
 const MESSAGES_MAX: usize = 60_000;
-/// Octets of a message that is kept.
-const MESSAGE_OCTETS: usize = 4_096;
+/// Bytes of a message that is kept.
+const MESSAGE_BYTES: usize = 4_096;
 
 /// What a client sends.
 #[derive(Clone)]
@@ -114,23 +114,23 @@ fn run(node: u64, to: SocketAddr, pause: Duration, work: Work, stop: &AtomicBool
     let mut writer = Writer::new(work)?;
     let mut messages: Vec<Sent> = Vec::new();
     let mut next = Instant::now();
-    let mut octets = vec![0; MESSAGE_OCTETS];
+    let mut bytes = vec![0; MESSAGE_BYTES];
     while !stop.load(Ordering::Relaxed) && messages.len() < MESSAGES_MAX {
         while Instant::now() >= next && messages.len() < MESSAGES_MAX {
             next += pause;
-            let message = writer.write(messages.len(), &mut octets);
+            let message = writer.write(messages.len(), &mut bytes);
             messages.push(Sent { at: Instant::now(), done: None, is_refused: false });
             // A queue that is full loses it, as the network may.
             let _sent = socket.send_to(message, to);
         }
         let left = next.saturating_duration_since(Instant::now());
         wait(std::slice::from_ref(&socket), left.as_millis().max(1) as i32);
-        while let Ok((length, from)) = socket.recv_from(&mut octets) {
-            let number = usize::from(u16::from_be_bytes([octets[0], octets[1]]));
+        while let Ok((length, from)) = socket.recv_from(&mut bytes) {
+            let number = usize::from(u16::from_be_bytes([bytes[0], bytes[1]]));
             // IDs count from one.
             let sent = number.checked_sub(1).and_then(|number| messages.get_mut(number));
             if let Some(sent) = sent.filter(|_| from == to && length >= 12) {
-                match octets[3] & 0x0F {
+                match bytes[3] & 0x0F {
                     0 => _ = sent.done.get_or_insert_with(Instant::now),
                     _ => sent.is_refused = true,
                 }
@@ -160,22 +160,22 @@ impl Writer {
     }
 
     /// The message with this number, counted from zero; its ID is one more.
-    fn write<'m>(&mut self, number: usize, octets: &'m mut [u8]) -> &'m [u8] {
+    fn write<'m>(&mut self, number: usize, bytes: &'m mut [u8]) -> &'m [u8] {
         let id = number as u16 + 1;
         let Some(signer) = &mut self.signer else {
             let owner = self.below(&format!("q{}", number as u64 % self.names.max(1)));
             let message = MessageBuilder::query(id, owner.as_ref(), Rtype::A).build();
-            octets[..message.len()].copy_from_slice(&message);
-            return &octets[..message.len()];
+            bytes[..message.len()].copy_from_slice(&message);
+            return &bytes[..message.len()];
         };
         let owner: Name = format!("{}{number}.{}", self.prefix, self.apex).parse().expect("a label and a name");
         let message = MessageBuilder::update(id, self.apex.as_ref())
             .add(owner.as_ref(), Rtype::A, 60, &Ipv4Addr::from(0x0A00_0000 | number as u32).octets())
             .build();
-        octets[..message.len()].copy_from_slice(&message);
+        bytes[..message.len()].copy_from_slice(&message);
         // It counts IDs itself, from one as well.
-        let length = signer.sign(octets, message.len());
-        &octets[..length]
+        let length = signer.sign(bytes, message.len());
+        &bytes[..length]
     }
 
     fn below(&self, label: &str) -> Name {

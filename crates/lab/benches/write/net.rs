@@ -26,7 +26,7 @@ pub(crate) enum Cut {
 /// The namespaces and the bridge; all of it goes with this value.
 pub(crate) struct Net {
     bridge: String,
-    /// The third octet of its addresses.
+    /// The third byte of its addresses.
     place: u8,
     nodes: u64,
 }

@@ -176,7 +176,7 @@ fn answers(server: SocketAddr) -> bool {
         socket.set_read_timeout(Some(Duration::from_millis(300)))?;
         let apex: wire::name::Name = APEX.parse().expect("a name");
         let mut query = vec![0, 9, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
-        query.extend_from_slice(apex.octets());
+        query.extend_from_slice(apex.as_bytes());
         query.extend_from_slice(&[0, 6, 0, 1]);
         socket.send_to(&query, server)?;
         let mut response = [0; 512];

@@ -7,7 +7,7 @@ use lab::fleet::{
     Beat, Bus, BusError, Command, Content, Envelope, Kind, Order, Parcel, Phase, Presence, Reply, is_run, next,
     subjects, wall_ns,
 };
-use lab::limits::{AGENTS_MAX, BEAT_INTERVAL, COMMAND_OCTETS_MAX, PARCELS_MAX, SHARE_WAIT_MAX, SPOOL_OCTETS_MAX};
+use lab::limits::{AGENTS_MAX, BEAT_INTERVAL, COMMAND_BYTES_MAX, PARCELS_MAX, SHARE_WAIT_MAX, SPOOL_BYTES_MAX};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -113,7 +113,7 @@ impl Desk {
     async fn commanded(&mut self, message: Option<Message>) -> Result<(), BusError> {
         let message = message.ok_or_else(gone)?;
         let reply = match serde_json::from_slice::<Envelope>(&message.payload) {
-            _ if message.payload.len() > COMMAND_OCTETS_MAX => Reply::Refused { reason: "too long".into() },
+            _ if message.payload.len() > COMMAND_BYTES_MAX => Reply::Refused { reason: "too long".into() },
             Ok(envelope) => self.obey(envelope).unwrap_or_else(|reason| Reply::Refused { reason }),
             Err(error) => Reply::Refused { reason: format!("not understood: {error}") },
         };
@@ -263,10 +263,10 @@ fn gone() -> BusError {
 
 /// Whether files are such as an agent takes for a plan, whoever sends them.
 fn check_parcels(kind: Kind, parcels: &[Parcel], is_private: bool) -> Result<(), String> {
-    let is_plain = |text: &str| text.len() <= 16 && text.bytes().all(|octet| octet.is_ascii_alphanumeric());
+    let is_plain = |text: &str| text.len() <= 16 && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
     for (number, parcel) in parcels.iter().enumerate() {
-        if parcel.octets > SPOOL_OCTETS_MAX || !is_plain(&parcel.extension) {
-            return Err(format!("it takes no share of {} octets", parcel.octets));
+        if parcel.bytes > SPOOL_BYTES_MAX || !is_plain(&parcel.extension) {
+            return Err(format!("it takes no share of {} bytes", parcel.bytes));
         }
         let is_second = parcels[..number].iter().any(|other| other.content == parcel.content);
         if number >= PARCELS_MAX || is_second || !parcel.content.is_of(kind) {
@@ -292,7 +292,7 @@ async fn prepare(
     let mut files = Vec::new();
     for (number, parcel) in order.parcels.iter().enumerate() {
         let into = folder.file(parcel);
-        let taken = bus.take_file(run, &subjects::down(run, id, number), parcel.octets, &into, SHARE_WAIT_MAX).await;
+        let taken = bus.take_file(run, &subjects::down(run, id, number), parcel.bytes, &into, SHARE_WAIT_MAX).await;
         taken.map_err(|error| format!("its share did not come: {error}"))?;
         files.push((parcel.content, into));
     }
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn an_agent_takes_the_files_of_its_plan_and_a_key_only_where_nobody_hears() {
-        let parcel = |content| Parcel { content, octets: 7, extension: "x".into() };
+        let parcel = |content| Parcel { content, bytes: 7, extension: "x".into() };
         let check = |kind, contents: &[Content], is_private| {
             check_parcels(kind, &contents.iter().copied().map(parcel).collect::<Vec<_>>(), is_private)
         };

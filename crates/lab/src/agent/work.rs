@@ -124,9 +124,9 @@ impl Prepared {
         let run = folder.run();
         std::fs::create_dir_all(&run).map_err(|error| format!("{}: {error}", run.display()))?;
         folder::write(&run, &recording, &summary, &manifest).map_err(|error| error.to_string())?;
-        let octets = pack(&run, &folder.bundle()).map_err(|error| format!("the run folder: {error}"))?;
+        let bytes = pack(&run, &folder.bundle()).map_err(|error| format!("the run folder: {error}"))?;
         let start_late_us = outcome.start.saturating_duration_since(agreed).as_secs_f64() * 1e6;
-        Ok(Phase::Finished { octets, cpu_share: busiest(&outcome), start_late_us })
+        Ok(Phase::Finished { bytes, cpu_share: busiest(&outcome), start_late_us })
     }
 }
 

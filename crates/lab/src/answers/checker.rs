@@ -3,7 +3,7 @@
 use super::expected::Right;
 use super::{Difference, Expected, Fingerprint, Look, Recorder, WrongAnswer, text};
 use crate::compare::Response;
-use crate::limits::{RIGHT_OCTETS_KEPT_MAX, WRONG_ANSWERS_TOLD_MAX};
+use crate::limits::{RIGHT_BYTES_KEPT_MAX, WRONG_ANSWERS_TOLD_MAX};
 use crate::measure::Checked;
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -32,7 +32,7 @@ pub(crate) struct Checker {
     checking: Checking,
     /// State of the draw which answers are looked at.
     draw: u64,
-    /// Answers that were found right, octet for octet: most servers give the same again.
+    /// Answers that were found right, byte for byte: most servers give the same again.
     right: HashSet<u64, BuildHasherDefault<Ready>>,
     wrong: Vec<WrongAnswer>,
 }
@@ -46,8 +46,8 @@ impl Hasher for Ready {
         self.0
     }
 
-    fn write(&mut self, octets: &[u8]) {
-        self.0 = crate::octet_hash::of(octets);
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = crate::byte_hash::of(bytes);
     }
 
     fn write_u64(&mut self, hash: u64) {
@@ -77,8 +77,8 @@ impl Checker {
 
     fn judge(&mut self, at_ns: u64, message: &[u8]) -> Look {
         // The ID is another each time.
-        let octets = crate::octet_hash::of(&message[message.len().min(2)..]);
-        if self.right.contains(&octets) {
+        let bytes = crate::byte_hash::of(&message[message.len().min(2)..]);
+        if self.right.contains(&bytes) {
             return Look::Right;
         }
         let Some(response) = Response::parse(message) else {
@@ -101,7 +101,7 @@ impl Checker {
         match found {
             None => Look::Unknown,
             Some((None, _)) => {
-                self.remember(octets);
+                self.remember(bytes);
                 Look::Right
             }
             Some((Some(kind), expected)) => {
@@ -132,11 +132,11 @@ impl Checker {
         self.wrong
     }
 
-    fn remember(&mut self, octets: u64) {
-        if self.right.len() >= RIGHT_OCTETS_KEPT_MAX {
+    fn remember(&mut self, bytes: u64) {
+        if self.right.len() >= RIGHT_BYTES_KEPT_MAX {
             self.right.clear();
         }
-        self.right.insert(octets);
+        self.right.insert(bytes);
     }
 
     /// A linear congruence is enough to draw a share, and costs nothing beside the answer.
@@ -175,7 +175,7 @@ mod tests {
         let wrong = checker.into_wrong();
         assert_eq!((wrong[0].question.as_str(), wrong[0].at), ("a.example. IN A", 1.5));
         assert!(wrong[0].expected.contains("192.0.2.1") && wrong[0].got.contains("192.0.2.2"), "{wrong:?}");
-        assert!(wrong[1].got.contains("octets that are no message") && wrong[1].question == "a.example. IN A");
+        assert!(wrong[1].got.contains("bytes that are no message") && wrong[1].question == "a.example. IN A");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::Fingerprint;
 use super::text;
-use crate::limits::{ANSWER_LINE_OCTETS_MAX, ANSWERS_MAX};
+use crate::limits::{ANSWER_LINE_BYTES_MAX, ANSWERS_MAX};
 use crate::report::folder::{self, WriteError};
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
@@ -133,7 +133,7 @@ impl Expected {
         for line in 1.. {
             text.clear();
             let at = |reason: String| ExpectedError::Line { file: path.to_owned(), line, reason };
-            match file.by_ref().take(ANSWER_LINE_OCTETS_MAX).read_line(&mut text) {
+            match file.by_ref().take(ANSWER_LINE_BYTES_MAX).read_line(&mut text) {
                 Ok(0) if line == 1 => return Err(at("it is empty".into())),
                 Ok(0) => break,
                 Ok(_) if line == 1 && !text.contains(FORM) => return Err(at("it holds no answers".into())),

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use wire::number::Rtype;
 
-/// Octets of the type at the start of RRSIG rdata (RFC 4034 3.1).
-const TYPE_COVERED_OCTETS: usize = 2;
-/// Octets of SOA rdata from the serial to the end, and of the serial (RFC 1035 3.3.13).
-const SOA_NUMBERS_OCTETS: usize = 20;
-const SERIAL_OCTETS: usize = 4;
+/// Bytes of the type at the start of RRSIG rdata (RFC 4034 3.1).
+const TYPE_COVERED_BYTES: usize = 2;
+/// Bytes of SOA rdata from the serial to the end, and of the serial (RFC 1035 3.3.13).
+const SOA_NUMBERS_BYTES: usize = 20;
+const SERIAL_BYTES: usize = 4;
 
 /// RCODE and sections of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,10 +90,10 @@ fn digest(section: &Section, is_authority: bool) -> u64 {
 /// Rdata without what may change while the answer stays right.
 fn significant(rr: &Rr, is_authority: bool) -> Cow<'_, [u8]> {
     let rdata = rr.rdata.as_slice();
-    match (rr.rtype, rdata.len().checked_sub(SOA_NUMBERS_OCTETS)) {
-        (Rtype::RRSIG, _) => rdata[..rdata.len().min(TYPE_COVERED_OCTETS)].into(),
+    match (rr.rtype, rdata.len().checked_sub(SOA_NUMBERS_BYTES)) {
+        (Rtype::RRSIG, _) => rdata[..rdata.len().min(TYPE_COVERED_BYTES)].into(),
         (Rtype::SOA, Some(serial)) if is_authority => {
-            [&rdata[..serial], &rdata[serial + SERIAL_OCTETS..]].concat().into()
+            [&rdata[..serial], &rdata[serial + SERIAL_BYTES..]].concat().into()
         }
         _ => rdata.into(),
     }
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_serial_in_authority_and_the_octets_of_signatures_do_not_count() {
+    fn a_serial_in_authority_and_the_bytes_of_signatures_do_not_count() {
         let soa = |serial: u8, section: usize| {
             let mut message = answer(&[]);
             message[section] = 1;

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!   Recorder: the first answer to each question ---> file ---> Expected
-//!   answer --> Checker (known octets? else parse) --> Fingerprint --> Expected | Recorder --> Checked, WrongAnswer
+//!   answer --> Checker (known bytes? else parse) --> Fingerprint --> Expected | Recorder --> Checked, WrongAnswer
 //! ```
 //!
 //! Compared are the RCODE and the answer and authority sections as sets of RRs. Left out are the order and the TTL of
 //! RRs, the case of names, the additional section (what of it fits depends on the transport), flags, EDNS and TSIG, the
-//! octets of signatures (a signer may make new ones) and the serial of an SOA in the authority section (updates step
+//! bytes of signatures (a signer may make new ones) and the serial of an SOA in the authority section (updates step
 //! it). Of a truncated answer only the RCODE counts.
 
 // What of an answer is compared.

@@ -8,8 +8,8 @@ use wire::number::{Class, Rtype};
 
 /// RRs that are told of each section.
 const TOLD_MAX: usize = 4;
-/// Octets of a text; a longer one is cut.
-const TEXT_OCTETS_MAX: usize = 500;
+/// Bytes of a text; a longer one is cut.
+const TEXT_BYTES_MAX: usize = 500;
 
 /// RCODE, answer and authority section.
 pub(super) fn of(message: &[u8], response: &Response) -> String {
@@ -37,16 +37,15 @@ fn rrs_of(section: RecordSection<'_, [u8]>) -> String {
     told.join(", ") + &if more > 0 { format!(" and {more} more") } else { String::new() }
 }
 
-/// Octets that are no message.
+/// Bytes that are no message.
 pub(super) fn unreadable(message: &[u8]) -> String {
-    let octets: String = message.iter().take(40).map(|octet| format!("{octet:02x}")).collect();
-    format!("{} octets that are no message: {octets}", message.len())
+    let bytes: String = message.iter().take(40).map(|byte| format!("{byte:02x}")).collect();
+    format!("{} bytes that are no message: {bytes}", message.len())
 }
 
 /// Name, class and type out of a question in wire form.
-pub(super) fn question(octets: &[u8]) -> String {
-    let Some((name, rest)) =
-        octets.split_at_checked(octets.len().saturating_sub(4)).filter(|(_, rest)| rest.len() == 4)
+pub(super) fn question(bytes: &[u8]) -> String {
+    let Some((name, rest)) = bytes.split_at_checked(bytes.len().saturating_sub(4)).filter(|(_, rest)| rest.len() == 4)
     else {
         return "no question".to_owned();
     };
@@ -56,8 +55,8 @@ pub(super) fn question(octets: &[u8]) -> String {
 }
 
 fn cut(mut text: String) -> String {
-    if text.len() > TEXT_OCTETS_MAX {
-        let end = (0..=TEXT_OCTETS_MAX).rev().find(|&end| text.is_char_boundary(end)).unwrap_or_default();
+    if text.len() > TEXT_BYTES_MAX {
+        let end = (0..=TEXT_BYTES_MAX).rev().find(|&end| text.is_char_boundary(end)).unwrap_or_default();
         text.truncate(end);
         text += " ...";
     }

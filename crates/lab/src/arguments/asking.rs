@@ -27,7 +27,7 @@ const UPDATING: [&str; 2] = ["updates", "update_zone"];
 
 #[derive(Args)]
 pub(crate) struct Asking {
-    /// Query file: dnsperf text and its dialects, or messages after two octets of length; also as .xz.
+    /// Query file: dnsperf text and its dialects, or messages after two bytes of length; also as .xz.
     #[arg(long, value_name = "FILE")]
     pub(crate) queries: Option<PathBuf>,
     /// Whose third column the text file has; found out by itself otherwise.
@@ -69,7 +69,7 @@ pub(crate) struct Asking {
     #[arg(long, default_value_t = 0.0, conflicts_with_all = UNDRAWN)]
     nxdomain: f64,
     /// EDNS with this UDP payload size.
-    #[arg(long, value_name = "OCTETS", conflicts_with_all = UPDATING)]
+    #[arg(long, value_name = "BYTES", conflicts_with_all = UPDATING)]
     edns: Option<u16>,
     /// DO: ask for signatures.
     #[arg(long, conflicts_with_all = UPDATING)]
@@ -83,8 +83,8 @@ pub(crate) struct Asking {
     /// Add this EDNS option to each query: its code, and its value in hex. May be given several times.
     #[arg(long, value_name = "CODE[:HEX]", value_parser = parse_edns_option, conflicts_with_all = UPDATING)]
     edns_option: Vec<(u16, Vec<u8>)>,
-    /// Pad queries to a multiple of so many octets.
-    #[arg(long, value_name = "OCTETS", conflicts_with_all = UPDATING)]
+    /// Pad queries to a multiple of so many bytes.
+    #[arg(long, value_name = "BYTES", conflicts_with_all = UPDATING)]
     padding: Option<usize>,
     /// Clear RD.
     #[arg(long, conflicts_with_all = UPDATING)]
@@ -157,7 +157,7 @@ impl Asking {
     fn extras(&self) -> Extras {
         Extras {
             recursion_desired: !self.no_recurse,
-            payload_octets: self.edns,
+            payload_bytes: self.edns,
             dnssec_ok: self.dnssec_ok,
             cookie: self.cookie.then(|| self.seed.to_be_bytes()),
             subnet: self.subnet,

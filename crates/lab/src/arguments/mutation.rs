@@ -82,12 +82,12 @@ struct Changing {
     #[arg(long = "do", value_name = "SHARE", value_parser = parse_share)]
     dnssec_ok: Option<f64>,
     /// UDP payload size of EDNS, or none for no EDNS.
-    #[arg(long, value_name = "OCTETS|none", value_parser = parse_edns)]
+    #[arg(long, value_name = "BYTES|none", value_parser = parse_edns)]
     edns: Option<EdnsChange>,
     /// Take an EDNS option away: nsid, ecs, cookie, keepalive, padding or a code.
     #[arg(long, value_name = "OPTION", value_delimiter = ',', value_parser = parse_option_code)]
     remove_option: Vec<u16>,
-    /// Put an EDNS option in: nsid, cookie[=BASE16], ecs=client, ecs=PREFIX, padding=OCTETS, CODE=BASE16.
+    /// Put an EDNS option in: nsid, cookie[=BASE16], ecs=client, ecs=PREFIX, padding=BYTES, CODE=BASE16.
     #[arg(long, value_name = "OPTION")]
     add_option: Vec<OptionToAdd>,
 }

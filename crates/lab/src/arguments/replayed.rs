@@ -74,7 +74,7 @@ pub(crate) struct Replayed {
     /// Leave out what was seen so long after the first message, or later.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     until: Option<Duration>,
-    /// Format of the trace; otherwise its first octets tell.
+    /// Format of the trace; otherwise its first bytes tell.
     #[arg(long, value_name = "FORMAT")]
     format: Option<Named>,
     /// Server port in captures and Zeek logs. May be given several times.

@@ -4,7 +4,7 @@ use super::profile::{ADDRESS, PORT};
 use hierarchy::serve::Directory;
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::emulation::Emulated;
-use lab::limits::{QUESTIONS_OCTETS_MAX, RESOLVER_QUESTIONS_MAX};
+use lab::limits::{QUESTIONS_BYTES_MAX, RESOLVER_QUESTIONS_MAX};
 use links::Namespace;
 use serde::Serialize;
 use std::error::Error;
@@ -27,7 +27,7 @@ const SETTLES_WITHIN: Duration = Duration::from_secs(5);
 /// How often it is looked.
 const LOOK: Duration = Duration::from_millis(5);
 /// What the resolver may send (EDNS).
-const PAYLOAD_OCTETS: u16 = 1_232;
+const PAYLOAD_BYTES: u16 = 1_232;
 
 /// A question.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -56,7 +56,7 @@ pub(super) struct Answered {
     cuts: usize,
 }
 
-/// What became of a question, and the octets of its answer.
+/// What became of a question, and the bytes of its answer.
 type Heard = (Answered, Option<Vec<u8>>);
 
 /// All of them.
@@ -76,9 +76,9 @@ pub(super) struct Asked {
 /// Reads questions: a name and a type in each line, A without one; `;` and `#` begin comments.
 pub(super) fn read(path: &Path) -> Result<Vec<Question>, Box<dyn Error>> {
     let said = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let octets = std::fs::metadata(path).map_err(|error| said(&error))?.len();
-    if octets > QUESTIONS_OCTETS_MAX {
-        return Err(said(&format_args!("{octets} octets; {QUESTIONS_OCTETS_MAX} are allowed")).into());
+    let bytes = std::fs::metadata(path).map_err(|error| said(&error))?.len();
+    if bytes > QUESTIONS_BYTES_MAX {
+        return Err(said(&format_args!("{bytes} bytes; {QUESTIONS_BYTES_MAX} are allowed")).into());
     }
     let text = std::fs::read_to_string(path).map_err(|error| said(&error))?;
     let questions = parse(&text).map_err(|error| said(&error))?;
@@ -130,11 +130,11 @@ pub(super) fn ask_all(
         if stops() > 0 {
             break;
         }
-        let (answered, mut octets) = ask(question, number as u16, &socket, emulated, directory)?;
+        let (answered, mut bytes) = ask(question, number as u16, &socket, emulated, directory)?;
         if answered.truncated {
-            octets = near.inside(|| Ok(ask_again(question, number as u16).ok()))?;
+            bytes = near.inside(|| Ok(ask_again(question, number as u16).ok()))?;
         }
-        each(question, octets.as_deref());
+        each(question, bytes.as_deref());
         all.push(answered);
         bar.inc(1);
     }
@@ -147,7 +147,7 @@ fn ask_again(question: &Question, id: u16) -> io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect((ADDRESS, PORT))?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let query = MessageBuilder::query(id, question.name.as_ref(), question.rtype).header(|header| header.rd = true);
-    let query = query.edns(PAYLOAD_OCTETS, false).build();
+    let query = query.edns(PAYLOAD_BYTES, false).build();
     // RFC 7766 8: length and message together.
     stream.write_all(&[&(query.len() as u16).to_be_bytes()[..], &query].concat())?;
     let mut length = [0; 2];
@@ -172,8 +172,8 @@ fn ask(
     });
     let before = emulated.query_count();
     let start = Instant::now();
-    socket.send(&query.edns(PAYLOAD_OCTETS, false).build())?;
-    let Received { rcode, answers, authenticated, truncated, octets } = receive(socket, id, start)?;
+    socket.send(&query.edns(PAYLOAD_BYTES, false).build())?;
+    let Received { rcode, answers, authenticated, truncated, bytes } = receive(socket, id, start)?;
     let latency_ms = start.elapsed().as_secs_f64() * 1e3;
     settle(emulated);
     let answered = Answered {
@@ -186,7 +186,7 @@ fn ask(
         upstream: emulated.query_count() - before,
         cuts: directory.zones_above(name.as_ref()).saturating_sub(1),
     };
-    Ok((answered, octets))
+    Ok((answered, bytes))
 }
 
 /// An answer, or why there is none.
@@ -195,7 +195,7 @@ struct Received {
     answers: u16,
     authenticated: bool,
     truncated: bool,
-    octets: Option<Vec<u8>>,
+    bytes: Option<Vec<u8>>,
 }
 
 /// What stands in place of an RCODE where nothing came.
@@ -205,25 +205,25 @@ const PORT_CLOSED: &str = "port closed";
 
 fn receive(socket: &UdpSocket, id: u16, start: Instant) -> Result<Received, Box<dyn Error>> {
     let none = |why: &str| {
-        Ok(Received { rcode: why.to_owned(), answers: 0, authenticated: false, truncated: false, octets: None })
+        Ok(Received { rcode: why.to_owned(), answers: 0, authenticated: false, truncated: false, bytes: None })
     };
-    let mut octets = vec![0; usize::from(u16::MAX)];
+    let mut bytes = vec![0; usize::from(u16::MAX)];
     while start.elapsed() < PATIENCE {
-        let count = match socket.recv(&mut octets) {
+        let count = match socket.recv(&mut bytes) {
             Ok(count) => count,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => break,
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => return none(PORT_CLOSED),
             Err(error) => return Err(error.into()),
         };
         // An answer to a question before this one comes late.
-        let Ok(message) = Message::parse(&octets[..count]) else { continue };
+        let Ok(message) = Message::parse(&bytes[..count]) else { continue };
         if message.header().id == id {
             let Rcode(number) = message.rcode();
             let rcode = Rcode(number).mnemonic().map_or_else(|| number.to_string(), str::to_owned);
             let (answers, header) = (message.header().counts[Section::Answer as usize], message.header());
             let (authenticated, truncated) = (header.ad, header.tc);
-            let octets = Some(octets[..count].to_vec());
-            return Ok(Received { rcode, answers, authenticated, truncated, octets });
+            let bytes = Some(bytes[..count].to_vec());
+            return Ok(Received { rcode, answers, authenticated, truncated, bytes });
         }
     }
     none(NO_ANSWER)

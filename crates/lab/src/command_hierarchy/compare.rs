@@ -29,7 +29,7 @@ impl Comparison {
             let mut reader = open_all_sides(path, &arguments.read)?;
             // A damaged trace has told of its damage.
             read(path, &mut reader, |message| {
-                said.add(message.octets);
+                said.add(message.bytes);
                 Ok(true)
             })?;
             tell_lost(path, &reader);

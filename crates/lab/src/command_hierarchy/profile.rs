@@ -3,7 +3,7 @@
 use super::Settings;
 use clap::ValueEnum;
 use hierarchy::roots::ROOT_SERVERS;
-use lab::limits::ANCHOR_OCTETS_MAX;
+use lab::limits::ANCHOR_BYTES_MAX;
 use std::error::Error;
 use std::fmt::Write as _;
 use std::fs;
@@ -234,13 +234,13 @@ fn hints() -> String {
 /// The DS and DNSKEY records of a file.
 fn read_anchor(path: &Path) -> Result<Vec<Key>, Box<dyn Error>> {
     let said = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let octets = fs::metadata(path).map_err(|error| said(&error))?.len();
-    if octets > ANCHOR_OCTETS_MAX {
-        return Err(said(&format_args!("{octets} octets; {ANCHOR_OCTETS_MAX} are allowed")).into());
+    let bytes = fs::metadata(path).map_err(|error| said(&error))?.len();
+    if bytes > ANCHOR_BYTES_MAX {
+        return Err(said(&format_args!("{bytes} bytes; {ANCHOR_BYTES_MAX} are allowed")).into());
     }
-    let octets = fs::read(path).map_err(|error| said(&error))?;
+    let bytes = fs::read(path).map_err(|error| said(&error))?;
     let options = LoadOptions { ttl: Some(0), ..LoadOptions::default() };
-    let loaded = zone::file::load(&mut Slice::new(octets), Some(&Name::root()), &options);
+    let loaded = zone::file::load(&mut Slice::new(bytes), Some(&Name::root()), &options);
     let records = loaded.map_err(|errors| said(&errors))?.records;
     let is_key = |rtype| matches!(rtype, Rtype::DS | Rtype::DNSKEY);
     let keys: Vec<Key> = records

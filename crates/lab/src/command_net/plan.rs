@@ -2,7 +2,7 @@
 
 use clap::Args;
 use links::delay::{Loss, Rate, Rtt, Shape};
-use links::limits::QUEUE_OCTETS;
+use links::limits::QUEUE_BYTES;
 use links::plan::{GroupPlan, Mechanism, NetPlan};
 use links::units::{read_duration, read_network, read_rate, read_share};
 use std::net::IpAddr;
@@ -27,9 +27,9 @@ pub(super) struct Simple {
     /// The rate of each direction, such as 100mbit.
     #[arg(long, value_parser = read_rate, value_name = "RATE")]
     rate: Option<u64>,
-    /// Octets that may wait for the rate.
-    #[arg(long, value_name = "OCTETS", requires = "rate", default_value_t = QUEUE_OCTETS)]
-    queue_octets: u64,
+    /// Bytes that may wait for the rate.
+    #[arg(long, value_name = "BYTES", requires = "rate", default_value_t = QUEUE_BYTES)]
+    queue_bytes: u64,
     /// Lets jitter change the order of packets.
     #[arg(long)]
     reorder: bool,
@@ -65,7 +65,7 @@ impl Asked<'_> {
 
 impl Simple {
     fn plan(&self, rtt: Duration) -> Result<NetPlan, String> {
-        let rate = self.rate.map(|bits| Rate { bits, queue_octets: self.queue_octets });
+        let rate = self.rate.map(|bits| Rate { bits, queue_bytes: self.queue_bytes });
         let shape = Shape {
             rtt: Rtt::Constant(rtt),
             jitter: self.jitter,
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn the_highest_number_of_a_process_still_makes_a_name() {
         // The kernel's PID_MAX_LIMIT.
-        assert!(name_of(1 << 22).len() <= links::limits::NET_NAME_OCTETS_MAX);
+        assert!(name_of(1 << 22).len() <= links::limits::NET_NAME_BYTES_MAX);
         assert_eq!(name_of(36), "n10");
         assert_ne!(name_of(36), name_of(37));
     }

@@ -4,7 +4,7 @@ use super::{ReadArguments, WriteArguments, create, finish, open, read, tell_lost
 use crate::arguments::parse_name;
 use crate::key_file;
 use clap::{Args, ValueEnum};
-use lab::limits::RULES_OCTETS_MAX;
+use lab::limits::RULES_BYTES_MAX;
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::fs::File;
@@ -43,7 +43,7 @@ pub(crate) struct AnonymizeArguments {
     /// A file of such names, one a line; # begins a comment.
     #[arg(long, value_name = "FILE")]
     keep_suffixes: Option<PathBuf>,
-    /// Lengths of labels: keep, or hide, which makes all of them thirteen octets long.
+    /// Lengths of labels: keep, or hide, which makes all of them thirteen bytes long.
     #[arg(long, value_name = "HOW", default_value = "keep")]
     lengths: LengthsArgument,
     /// EDNS options: blank, drop, or keep; the address of a client subnet is a pseudonym always.
@@ -99,7 +99,7 @@ pub(super) fn anonymize(arguments: &AnonymizeArguments) -> Result<bool, Box<dyn 
         (tally.records_dropped, "records are left out: nobody knows what is in them"),
         (tally.records_blank, "records are blank: their data is malformed"),
         (tally.options_dropped, "EDNS options are left out"),
-        (tally.extra_dropped, "messages had octets behind their last record or TLV, which are left out"),
+        (tally.extra_dropped, "messages had bytes behind their last record or TLV, which are left out"),
     ] {
         if count > 0 {
             eprintln!("{path}: {count} {what}");
@@ -112,7 +112,7 @@ fn text(path: &Path, most: u64) -> Result<String, String> {
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(most + 1).read_to_string(&mut text));
     match read {
-        Ok(octets) if octets as u64 > most => Err(format!("{}: longer than {most} octets", path.display())),
+        Ok(bytes) if bytes as u64 > most => Err(format!("{}: longer than {most} bytes", path.display())),
         Ok(_) => Ok(text),
         Err(error) => Err(format!("{}: {error}", path.display())),
     }
@@ -121,7 +121,7 @@ fn text(path: &Path, most: u64) -> Result<String, String> {
 fn suffixes(arguments: &AnonymizeArguments) -> Result<BTreeSet<Name>, String> {
     let mut suffixes: BTreeSet<Name> = arguments.keep_suffix.iter().cloned().collect();
     let Some(path) = &arguments.keep_suffixes else { return Ok(suffixes) };
-    for (index, line) in text(path, RULES_OCTETS_MAX)?.lines().enumerate() {
+    for (index, line) in text(path, RULES_BYTES_MAX)?.lines().enumerate() {
         let word = line.split('#').next().unwrap_or_default().trim();
         if !word.is_empty() {
             let name = parse_name(word).map_err(|error| format!("{}:{}: {error}", path.display(), index + 1))?;

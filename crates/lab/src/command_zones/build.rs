@@ -77,7 +77,7 @@ pub(super) fn build(arguments: &BuildArguments) -> Result<bool, Box<dyn Error>> 
     traces.iter().try_for_each(|trace| refuse_stream(trace))?;
     let out = OutFolder::begin(out, &HIERARCHY, arguments.force)?;
     let mut survey = Survey::default();
-    let is_whole = each_message(traces, read, true, |server, octets| survey.add(server, octets))?;
+    let is_whole = each_message(traces, read, true, |server, bytes| survey.add(server, bytes))?;
     let mut fetcher = arguments.fetch_from.map(Fetcher::new).transpose()?;
     if let Some(fetcher) = &mut fetcher {
         fetcher.probe(&mut survey)?;
@@ -88,7 +88,7 @@ pub(super) fn build(arguments: &BuildArguments) -> Result<bool, Box<dyn Error>> 
         Mode::Off | Mode::Resign => Dnssec::Off,
     };
     let mut assembly = Assembly::new(survey.finish(), dnssec);
-    each_message(traces, read, false, |server, octets| assembly.add(server, octets))?;
+    each_message(traces, read, false, |server, bytes| assembly.add(server, bytes))?;
     if let Some(fetcher) = fetcher {
         fetcher.fetch(&mut assembly)?;
     }
@@ -130,7 +130,7 @@ fn sign_built(built: &mut Built, signing: &Signing, out: &OutFolder) -> Result<(
     Ok(())
 }
 
-/// Shows the sender and the octets of every message; false when a trace is damaged. What is wrong with a trace is told
+/// Shows the sender and the bytes of every message; false when a trace is damaged. What is wrong with a trace is told
 /// in the first of two passes.
 fn each_message(
     traces: &[PathBuf],
@@ -141,7 +141,7 @@ fn each_message(
     let mut are_whole = true;
     for path in traces {
         let mut reader = open_all_sides(path, arguments)?;
-        let mut show = |message: &trace::Message<'_>| each(message.source.ip(), message.octets);
+        let mut show = |message: &trace::Message<'_>| each(message.source.ip(), message.bytes);
         if is_first {
             are_whole &= read(path, &mut reader, |message| {
                 show(message);

@@ -34,7 +34,7 @@ impl Fetcher {
     /// Asks for NS where servers change, so that zones are split where they are.
     pub(super) fn probe(&mut self, survey: &mut Survey) -> Result<(), Box<dyn Error>> {
         for (name, rtype) in survey.wanted_cuts() {
-            self.ask(&name, rtype)?.iter().for_each(|octets| survey.add_probed(octets));
+            self.ask(&name, rtype)?.iter().for_each(|bytes| survey.add_probed(bytes));
         }
         Ok(())
     }
@@ -44,7 +44,7 @@ impl Fetcher {
         assembly.adopt_probed();
         for wanted in [Assembly::wanted_name_servers, Assembly::wanted_addresses] {
             for (name, rtype) in wanted(assembly) {
-                self.ask(&name, rtype)?.iter().for_each(|octets| assembly.add_fetched(octets));
+                self.ask(&name, rtype)?.iter().for_each(|bytes| assembly.add_fetched(bytes));
             }
         }
         let Self { resolver, asked, answered, .. } = self;
@@ -54,10 +54,10 @@ impl Fetcher {
 
     fn ask(&mut self, name: &Name, rtype: Rtype) -> Result<Option<Vec<u8>>, Box<dyn Error>> {
         self.asked = self.asked.wrapping_add(1);
-        let octets =
+        let bytes =
             ask(&self.socket, self.asked, name, rtype).map_err(|error| format!("{}: {error}", self.resolver))?;
-        self.answered += u16::from(octets.is_some());
-        Ok(octets)
+        self.answered += u16::from(bytes.is_some());
+        Ok(bytes)
     }
 }
 
@@ -66,27 +66,27 @@ fn ask(socket: &UdpSocket, id: u16, name: &Name, rtype: Rtype) -> std::io::Resul
     let query = MessageBuilder::query(id, name.as_ref(), rtype).header(|header| header.rd = true);
     socket.send(&query.edns(PAYLOAD, false).build())?;
     let until = Instant::now() + PATIENCE;
-    let mut octets = vec![0; limits::MESSAGE_OCTETS_MAX];
+    let mut bytes = vec![0; limits::MESSAGE_BYTES_MAX];
     loop {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Ok(None);
         }
         socket.set_read_timeout(Some(left))?;
-        let len = match socket.recv(&mut octets) {
+        let len = match socket.recv(&mut bytes) {
             Ok(len) => len,
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => return Err(error),
             // The time is over, or nothing that is told again.
             Err(_) => continue,
         };
-        let is_ours = Message::parse(&octets[..len]).is_ok_and(|message| {
+        let is_ours = Message::parse(&bytes[..len]).is_ok_and(|message| {
             let question = message.question();
             let is_same = question.is_some_and(|asked| asked.qname.as_ref() == name.as_ref() && asked.qtype == rtype);
             message.header().qr && message.header().id == id && is_same
         });
         if is_ours {
-            octets.truncate(len);
-            return Ok(Some(octets));
+            bytes.truncate(len);
+            return Ok(Some(bytes));
         }
     }
 }

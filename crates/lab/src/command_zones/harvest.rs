@@ -74,7 +74,7 @@ pub(super) fn harvest(arguments: &HarvestArguments, stops: &dyn Fn() -> u8) -> R
     let mut reader = open_or_queries(path, &arguments.read)?;
     let is_whole = read(path, &mut reader, |message| {
         if !message.is_response() {
-            questions.add(message.octets);
+            questions.add(message.bytes);
         }
         Ok(true)
     })?;
@@ -122,7 +122,7 @@ fn all(arguments: &HarvestArguments, questions: &Questions, stops: &dyn Fn() -> 
 fn capture(mut tap: Tap, mut out: PacketFile, is_over: &AtomicBool) -> std::io::Result<(u64, u32)> {
     while !is_over.load(Ordering::Relaxed) {
         if let Some(packet) = tap.next(LOOK)? {
-            out.add(packet.at, packet.octets)?;
+            out.add(packet.at, packet.bytes)?;
         }
     }
     let lost = tap.lost()?;

@@ -20,14 +20,14 @@ pub struct Case<'a> {
     pub message: &'a Recorded,
     /// What ours did.
     pub ours: &'a Got,
-    /// Octets of the response of ours.
-    pub ours_octets: usize,
+    /// Bytes of the response of ours.
+    pub ours_bytes: usize,
     /// What each peer did.
     pub peers: Vec<(Kind, &'a Got)>,
     /// What ours answers to the same query over TCP, where nothing is left out for want of room.
     pub whole: Option<&'a Response>,
-    /// Octets of that.
-    pub whole_octets: usize,
+    /// Bytes of that.
+    pub whole_bytes: usize,
     /// What the peers said in the whole run: what is not in here, nobody but ours says.
     pub served: &'a Served,
 }
@@ -37,7 +37,7 @@ impl<'a> Case<'a> {
     #[must_use]
     pub fn new(message: &'a Recorded, ours: &'a Reply, peers: &[(Kind, &'a Reply)], served: &'a Served) -> Self {
         let peers = peers.iter().map(|(kind, reply)| (*kind, &reply.got)).collect();
-        Self { message, ours: &ours.got, ours_octets: ours.octet_count, peers, whole: None, whole_octets: 0, served }
+        Self { message, ours: &ours.got, ours_bytes: ours.byte_count, peers, whole: None, whole_bytes: 0, served }
     }
 
     /// Whether ours does what so many peers do that nothing needs to be explained.

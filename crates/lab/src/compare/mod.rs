@@ -1,4 +1,4 @@
-//! The same octets to several servers, and every difference explained or reported.
+//! The same bytes to several servers, and every difference explained or reported.
 //!
 //! ```text
 //!   send       to each server, over the transport of the trace          -> a reply each

@@ -19,33 +19,33 @@ pub struct Query {
     pub checking_disabled: bool,
     /// The DO flag (RFC 3225 3).
     pub dnssec_ok: bool,
-    /// Octets that the response may have as far as the client is concerned (RFC 1035 4.2.1, RFC 6891 6.2.3).
-    pub octets_max: usize,
+    /// Bytes that the response may have as far as the client is concerned (RFC 1035 4.2.1, RFC 6891 6.2.3).
+    pub bytes_max: usize,
 }
 
 impl Query {
     /// Reads a message; `None` when it is something else.
     #[must_use]
     pub fn parse(recorded: &Recorded) -> Option<Self> {
-        let message = Message::parse(&recorded.octets).ok()?;
+        let message = Message::parse(&recorded.bytes).ok()?;
         let header = message.header();
         if header.opcode != Opcode::QUERY || header.qr || header.counts[0] != 1 {
             return None;
         }
         let question = message.question()?;
         let edns = message.edns();
-        let octets_max = match recorded.transport {
+        let bytes_max = match recorded.transport {
             Transport::Tcp => usize::from(u16::MAX),
-            Transport::Udp => edns.map_or(512, |edns| edns.payload_octets()).max(512),
+            Transport::Udp => edns.map_or(512, |edns| edns.payload_bytes()).max(512),
         };
         Some(Self {
             transport: recorded.transport,
-            qname: question.qname.as_ref().octets().to_ascii_lowercase(),
+            qname: question.qname.as_ref().as_bytes().to_ascii_lowercase(),
             qtype: question.qtype,
             qclass: question.qclass,
-            checking_disabled: recorded.octets[3] & 0x10 != 0,
+            checking_disabled: recorded.bytes[3] & 0x10 != 0,
             dnssec_ok: edns.is_some_and(|edns| edns.dnssec_ok),
-            octets_max,
+            bytes_max,
         })
     }
 }

@@ -9,8 +9,8 @@ use wire::name::NameRef;
 
 /// Names of the flags, in the order of [`Response::flags`].
 const FLAGS: [&str; 6] = ["aa", "tc", "rd", "ra", "ad", "cd"];
-/// Octets of a message that are shown in full.
-const OCTETS_SHOWN_MAX: usize = 300;
+/// Bytes of a message that are shown in full.
+const BYTES_SHOWN_MAX: usize = 300;
 
 /// A difference that no predicate explains.
 #[derive(Clone, Debug)]
@@ -75,19 +75,19 @@ fn sections<'a>(ours: &'a Response, theirs: &'a Response) -> [(&'static str, &'a
 
 impl fmt::Display for Case<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let octets = &self.message.octets;
+        let bytes = &self.message.bytes;
         write!(f, "{:?} ", self.message.transport)?;
-        octets.iter().take(OCTETS_SHOWN_MAX).try_for_each(|octet| write!(f, "{octet:02x}"))?;
-        if octets.len() > OCTETS_SHOWN_MAX {
-            write!(f, "... {} octets", octets.len())?;
+        bytes.iter().take(BYTES_SHOWN_MAX).try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        if bytes.len() > BYTES_SHOWN_MAX {
+            write!(f, "... {} bytes", bytes.len())?;
         }
-        if let Some(Query { qname, qclass, qtype, octets_max, .. }) = Query::parse(self.message) {
+        if let Some(Query { qname, qclass, qtype, bytes_max, .. }) = Query::parse(self.message) {
             let qname = NameRef::from_octets(&qname).map_err(|_| fmt::Error)?;
-            write!(f, "\n  question {qname} {qclass:?} {qtype:?}, at most {octets_max} octets")?;
+            write!(f, "\n  question {qname} {qclass:?} {qtype:?}, at most {bytes_max} bytes")?;
         }
-        write!(f, "\n  ours {}, {} octets", Summary(self.ours), self.ours_octets)?;
+        write!(f, "\n  ours {}, {} bytes", Summary(self.ours), self.ours_bytes)?;
         if self.whole.is_some() {
-            write!(f, ", {} over TCP", self.whole_octets)?;
+            write!(f, ", {} over TCP", self.whole_bytes)?;
         }
         for (kind, peer) in &self.peers {
             let name = kind.label();
@@ -114,7 +114,7 @@ impl fmt::Display for Summary<'_> {
         let response = match self.0 {
             Got::Response(response) => response,
             Got::Silence => return f.write_str("silence"),
-            Got::Garbage(octets) => return write!(f, "garbage of {} octets", octets.len()),
+            Got::Garbage(bytes) => return write!(f, "garbage of {} bytes", bytes.len()),
         };
         write!(f, "{:?}", response.rcode)?;
         for (name, set) in FLAGS.iter().zip(response.flags) {

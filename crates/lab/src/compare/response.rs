@@ -2,7 +2,7 @@
 //!
 //! The judge does not read messages with the code that the judged server writes them with.
 
-use crate::limits::{NAME_OCTETS_MAX, POINTER_COUNT_MAX};
+use crate::limits::{NAME_BYTES_MAX, POINTER_COUNT_MAX};
 use std::collections::BTreeSet;
 use std::fmt;
 use wire::name::NameRef;
@@ -27,7 +27,7 @@ impl fmt::Debug for Rr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let owner = NameRef::from_octets(&self.owner).map_err(|_| fmt::Error)?;
         write!(f, "{owner} {} {:?} {:?} ", self.ttl, self.class, self.rtype)?;
-        self.rdata.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
+        self.rdata.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
@@ -69,9 +69,9 @@ pub enum Got {
 impl Got {
     /// Reads what came.
     #[must_use]
-    pub fn read(octets: &[u8]) -> Self {
-        Response::parse(octets)
-            .map_or_else(|| Self::Garbage(octets.to_vec()), |response| Self::Response(Box::new(response)))
+    pub fn read(bytes: &[u8]) -> Self {
+        Response::parse(bytes)
+            .map_or_else(|| Self::Garbage(bytes.to_vec()), |response| Self::Response(Box::new(response)))
     }
 
     /// The response, if it is one.
@@ -84,18 +84,18 @@ impl Got {
     }
 }
 
-/// [`Got`], and how many octets it had: these are not compared, since servers compress names in different ways.
+/// [`Got`], and how many bytes it had: these are not compared, since servers compress names in different ways.
 #[derive(Clone, Debug)]
 pub struct Reply {
     /// What it was.
     pub got: Got,
-    /// Octets of the message.
-    pub octet_count: usize,
+    /// Bytes of the message.
+    pub byte_count: usize,
 }
 
 impl Reply {
     /// Nothing came.
-    pub const SILENCE: Self = Self { got: Got::Silence, octet_count: 0 };
+    pub const SILENCE: Self = Self { got: Got::Silence, byte_count: 0 };
 }
 
 /// The place of each flag in [`Response::flags`].
@@ -117,7 +117,7 @@ impl Response {
     #[must_use]
     pub fn parse(message: &[u8]) -> Option<Self> {
         let header = message.get(..12)?;
-        let bit = |octet: usize, bit: u8| header[octet] & bit != 0;
+        let bit = |byte: usize, bit: u8| header[byte] & bit != 0;
         let flags = [bit(2, 4), bit(2, 2), bit(2, 1), bit(3, 0x80), bit(3, 0x20), bit(3, 0x10)];
         let count = |at: usize| usize::from(u16::from_be_bytes([header[at], header[at + 1]]));
         let mut at = 12;
@@ -202,7 +202,7 @@ fn name(message: &[u8], at: &mut usize, out: &mut Vec<u8>) -> Option<()> {
             }
             _ => return None,
         }
-        if out.len() - start > NAME_OCTETS_MAX {
+        if out.len() - start > NAME_BYTES_MAX {
             return None;
         }
     }
@@ -222,7 +222,7 @@ fn record(message: &[u8], at: &mut usize) -> Option<Rr> {
     Some(Rr { owner, rtype, class, ttl, rdata: rdata(&message[..end], start, rtype)? })
 }
 
-/// Octets before the names in rdata, and how many names follow, for the types whose names fold case (RFC 4034 6.2).
+/// Bytes before the names in rdata, and how many names follow, for the types whose names fold case (RFC 4034 6.2).
 const fn names_in(rtype: Rtype) -> (usize, usize) {
     match rtype {
         Rtype::NS

@@ -92,9 +92,9 @@ impl<'a> Collected<'a> {
             let mut ours = self.first.ours[index].clone();
             change(index, &mut ours);
             let mut case = self.first.case(index, message, &ours, &self.served);
-            let place = self.again.places.get(message.octets.get(2..).unwrap_or_default());
+            let place = self.again.places.get(message.bytes.get(2..).unwrap_or_default());
             if let Some(reply) = place.map(|&place| &self.second.ours[place]) {
-                (case.whole, case.whole_octets) = (reply.got.response(), reply.octet_count);
+                (case.whole, case.whole_bytes) = (reply.got.response(), reply.byte_count);
             }
             tally.judge(&case);
         }
@@ -210,7 +210,7 @@ impl Replies {
 #[derive(Default)]
 struct Again {
     messages: Vec<Recorded>,
-    /// By the octets behind the ID.
+    /// By the bytes behind the ID.
     places: BTreeMap<Vec<u8>, usize>,
 }
 
@@ -224,9 +224,9 @@ fn ask_again(messages: &[Recorded], first: &Replies, served: &Served) -> Again {
         if case.is_equal() && !ours.flags[flag::TC] || Query::parse(message).is_none() {
             continue;
         }
-        let Some(behind_id) = message.octets.get(2..) else { continue };
+        let Some(behind_id) = message.bytes.get(2..) else { continue };
         again.places.entry(behind_id.to_vec()).or_insert_with(|| {
-            again.messages.push(Recorded { transport: Transport::Tcp, octets: message.octets.clone() });
+            again.messages.push(Recorded { transport: Transport::Tcp, bytes: message.bytes.clone() });
             again.messages.len() - 1
         });
     }
@@ -256,8 +256,8 @@ fn doubts(rounds: &[(&[Recorded], &Replies)], served: &Served) -> Vec<Recorded> 
         }
     }
     let build = |(name, rtype): (Vec<u8>, Rtype)| {
-        let octets = MessageBuilder::query(0, NameRef::from_octets(&name).ok()?, rtype).edns(1232, true).build();
-        Some(Recorded { transport: Transport::Tcp, octets })
+        let bytes = MessageBuilder::query(0, NameRef::from_octets(&name).ok()?, rtype).edns(1232, true).build();
+        Some(Recorded { transport: Transport::Tcp, bytes })
     };
     doubted.into_iter().filter_map(build).collect()
 }

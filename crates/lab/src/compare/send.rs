@@ -49,11 +49,11 @@ fn indexes(messages: &[Recorded], transport: Transport) -> Vec<usize> {
 }
 
 fn with_id(message: &Recorded, index: usize) -> Vec<u8> {
-    let mut octets = message.octets.clone();
-    for (octet, id) in octets.iter_mut().zip((index as u16).to_be_bytes()) {
-        *octet = id;
+    let mut bytes = message.bytes.clone();
+    for (byte, id) in bytes.iter_mut().zip((index as u16).to_be_bytes()) {
+        *byte = id;
     }
-    octets
+    bytes
 }
 
 /// Messages that wait for an answer over one socket.
@@ -96,10 +96,10 @@ impl Window {
                 self.sent.push_back((Instant::now(), index as u16));
             }
             if let Ok(length) = self.socket.recv(&mut buffer) {
-                let octets = &buffer[..length];
-                let id = octets.first_chunk().map(|id| u16::from_be_bytes(*id));
+                let bytes = &buffer[..length];
+                let id = bytes.first_chunk().map(|id| u16::from_be_bytes(*id));
                 if let Some(index) = id.and_then(|id| self.waiting.remove(&id)) {
-                    replies[index] = Reply::read(octets);
+                    replies[index] = Reply::read(bytes);
                     done.fetch_add(1, Ordering::Relaxed);
                 }
             }
@@ -150,14 +150,14 @@ fn ask_tcp(server: SocketAddr, message: &[u8]) -> io::Result<Reply> {
     stream.write_all(&framed)?;
     let mut length = [0u8; 2];
     stream.read_exact(&mut length)?;
-    let mut octets = vec![0u8; usize::from(u16::from_be_bytes(length))];
-    stream.read_exact(&mut octets)?;
-    Ok(Reply::read(&octets))
+    let mut bytes = vec![0u8; usize::from(u16::from_be_bytes(length))];
+    stream.read_exact(&mut bytes)?;
+    Ok(Reply::read(&bytes))
 }
 
 impl Reply {
-    fn read(octets: &[u8]) -> Self {
-        Self { got: Got::read(octets), octet_count: octets.len() }
+    fn read(bytes: &[u8]) -> Self {
+        Self { got: Got::read(bytes), byte_count: bytes.len() }
     }
 }
 
@@ -173,9 +173,9 @@ mod tests {
         let mut held: Option<(Vec<u8>, SocketAddr)> = None;
         socket.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
         while let Ok((length, from)) = socket.recv_from(&mut buffer) {
-            let mut octets = buffer[..length].to_vec();
-            octets[2] |= 0x80;
-            let id = u16::from_be_bytes([octets[0], octets[1]]);
+            let mut bytes = buffer[..length].to_vec();
+            bytes[2] |= 0x80;
+            let id = u16::from_be_bytes([bytes[0], bytes[1]]);
             let count = seen.entry(id).or_default();
             *count += 1;
             if usize::from(id) < messages && (id % 7 == 0 || id % 2 == 0 && *count < 2) {
@@ -183,11 +183,11 @@ mod tests {
             }
             match held.take() {
                 Some((first, to)) => {
-                    socket.send_to(&octets, from).unwrap();
+                    socket.send_to(&bytes, from).unwrap();
                     socket.send_to(&first, to).unwrap();
                 }
-                None if id % 4 == 1 => held = Some((octets, from)),
-                None => drop(socket.send_to(&octets, from).unwrap()),
+                None if id % 4 == 1 => held = Some((bytes, from)),
+                None => drop(socket.send_to(&bytes, from).unwrap()),
             }
         }
     }
@@ -197,9 +197,9 @@ mod tests {
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();
         let address = server.local_addr().unwrap();
         let message = |index: usize| {
-            let mut octets = vec![0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, index as u8];
-            octets.extend_from_slice(&[0, 0, 1, 0, 1]);
-            Recorded { transport: Transport::Udp, octets }
+            let mut bytes = vec![0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, index as u8];
+            bytes.extend_from_slice(&[0, 0, 1, 0, 1]);
+            Recorded { transport: Transport::Udp, bytes }
         };
         let messages: Vec<_> = (0..200).map(message).collect();
         let thread = std::thread::spawn(move || stubborn(&server, 200));

@@ -5,7 +5,7 @@ use super::hired::{Crew, Hired, gather};
 use crate::out_folder::OutFolder;
 use crate::watched::print_summary;
 use lab::fleet::{Bus, BusError, Command, Content, Envelope, Kind, Order, Parcel, Phase, subjects, unpack, wall_ns};
-use lab::limits::{BEAT_INTERVAL, PIECE_PATIENCE, SPOOL_OCTETS_MAX, START_LEAD};
+use lab::limits::{BEAT_INTERVAL, PIECE_PATIENCE, SPOOL_BYTES_MAX, START_LEAD};
 use lab::report::{AgentFigures, Manifest, Recording, Run, Summary, folder, merge_agents};
 use std::error::Error;
 use std::fmt;
@@ -147,7 +147,7 @@ impl Conductor<'_> {
         for (agent, Share { queries, .. }) in self.crew.agents.iter_mut().zip(&self.task.shares) {
             agent.planned = *queries;
             if *queries == Some(0) {
-                agent.phase = Phase::Finished { octets: 0, cpu_share: 0.0, start_late_us: 0.0 };
+                agent.phase = Phase::Finished { bytes: 0, cpu_share: 0.0, start_late_us: 0.0 };
             }
         }
     }
@@ -293,17 +293,17 @@ impl Conductor<'_> {
         if let Some(reason) = &agent.lost {
             return Some(Err(reason.clone()));
         }
-        let Phase::Finished { octets, .. } = agent.phase else { return None };
+        let Phase::Finished { bytes, .. } = agent.phase else { return None };
         let (id, name, clock) = (agent.presence.id.clone(), agent.presence.name.clone(), agent.clock);
         let (file, own) = (self.scratch.join(format!("{id}.bundle")), self.runs.join(&name));
-        if octets > SPOOL_OCTETS_MAX {
-            return Some(Err(format!("its run folder has {octets} octets")));
+        if bytes > SPOOL_BYTES_MAX {
+            return Some(Err(format!("its run folder has {bytes} bytes")));
         }
         if let Err(error) = self.crew.command(index, Command::Collect).await {
             return Some(Err(error.to_string()));
         }
         let subject = subjects::up(&self.run, &id);
-        let taken = self.bus.take_file(&self.run, &subject, octets, &file, PIECE_PATIENCE).await;
+        let taken = self.bus.take_file(&self.run, &subject, bytes, &file, PIECE_PATIENCE).await;
         let read = taken.map_err(|error| error.to_string()).and_then(|()| {
             unpack(&file, &own).map_err(|error| error.to_string())?;
             let run = Run::read(&own).map_err(|error| error.to_string())?;
@@ -328,12 +328,12 @@ impl Conductor<'_> {
 
 fn parcel(content: Content, path: &Path) -> Result<Parcel, Box<dyn Error>> {
     let metadata = std::fs::metadata(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let octets = metadata.len();
-    if octets > SPOOL_OCTETS_MAX {
-        return Err(format!("{}: {octets} octets are more than an agent takes", path.display()).into());
+    let bytes = metadata.len();
+    if bytes > SPOOL_BYTES_MAX {
+        return Err(format!("{}: {bytes} bytes are more than an agent takes", path.display()).into());
     }
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or("txt").to_owned();
-    Ok(Parcel { content, octets, extension })
+    Ok(Parcel { content, bytes, extension })
 }
 
 /// Writes the folder of a run, then prints `before` and the run's summary. The exit code shows whether the run is

@@ -3,7 +3,7 @@
 use super::conduct::Broken;
 use async_nats::Subscriber;
 use lab::fleet::{Beat, Bus, Command, Envelope, Offset, Phase, Presence, Reply, Round, next, subjects, wall_ns};
-use lab::limits::{AGENT_NAME_OCTETS_MAX, BEAT_INTERVAL, CLOCK_ROUNDS};
+use lab::limits::{AGENT_NAME_BYTES_MAX, BEAT_INTERVAL, CLOCK_ROUNDS};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
@@ -93,7 +93,7 @@ fn apart(mut agents: Vec<Presence>) -> Vec<Presence> {
     let mut taken = BTreeSet::new();
     for agent in &mut agents {
         let plain = |sign: char| if sign.is_ascii_alphanumeric() || "-_".contains(sign) { sign } else { '-' };
-        let name: String = agent.name.chars().map(plain).take(AGENT_NAME_OCTETS_MAX).collect();
+        let name: String = agent.name.chars().map(plain).take(AGENT_NAME_BYTES_MAX).collect();
         let name = if name.is_empty() { "agent".to_owned() } else { name };
         let numbered = std::iter::once(name.clone()).chain((2..).map(|number| format!("{name}-{number}")));
         agent.name = numbered.into_iter().find(|name| !taken.contains(name)).unwrap_or(name);

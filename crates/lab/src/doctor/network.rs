@@ -1,7 +1,7 @@
 //! Sockets: how many there may be, from how many ports, and what they hold.
 
 use super::{Finding, Needs, Severity, number, words};
-use crate::limits::SOCKET_BUFFER_OCTETS;
+use crate::limits::SOCKET_BUFFER_BYTES;
 
 /// Descriptors that a run needs beside its sockets.
 const FILES_BESIDE: u64 = 64;
@@ -52,10 +52,10 @@ fn ports(needs: &Needs) -> Finding {
 }
 
 fn buffers() -> Vec<Finding> {
-    let needed = SOCKET_BUFFER_OCTETS as u64;
+    let needed = SOCKET_BUFFER_BYTES as u64;
     let one = |what, path: &str| {
         let limit = number(&format!("/proc/sys/{}", path.replace('.', "/")))?;
-        let seen = format!("{path} is {limit} octets; a worker asks for {needed}");
+        let seen = format!("{path} is {limit} bytes; a worker asks for {needed}");
         let remedy =
             format!("sysctl -w {path}={needed}; without it bursts of answers may be lost here (they are counted)");
         // Root may pass over the limit.

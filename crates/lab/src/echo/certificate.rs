@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 /// Names and addresses that the certificate is for, besides loopback.
 const NAME: &str = "localhost";
-/// Octets of early data that are taken.
-const EARLY_DATA_OCTETS_MAX: u32 = 16 << 10;
+/// Bytes of early data that are taken.
+const EARLY_DATA_BYTES_MAX: u32 = 16 << 10;
 
 /// A certificate and its key, made anew each time.
 pub struct Certificate {
@@ -27,7 +27,7 @@ impl Certificate {
     /// Makes an authority and a certificate for `localhost`, 127.0.0.1 and ::1.
     ///
     /// # Errors
-    /// When the system gives no random octets.
+    /// When the system gives no random bytes.
     pub fn new() -> io::Result<Self> {
         Self::for_names(&[NAME.into()])
     }
@@ -104,7 +104,7 @@ impl Certificate {
             _ => Vec::new(),
         };
         // QUIC wants all or nothing (RFC 9001 4.6.1).
-        config.max_early_data_size = if transport == Transport::Doq { u32::MAX } else { EARLY_DATA_OCTETS_MAX };
+        config.max_early_data_size = if transport == Transport::Doq { u32::MAX } else { EARLY_DATA_BYTES_MAX };
         // Sessions are kept here, so that each is resumed at most once and early data may be taken (RFC 8446 8.1).
         config.session_storage = rustls::server::ServerSessionMemoryCache::new(crate::limits::TLS_TICKETS_MAX);
         Ok(Arc::new(config))

@@ -83,12 +83,12 @@ impl Connection {
         if self.link.flush().is_err() { Served::Ended } else { served }
     }
 
-    fn take(&mut self, octets: &[u8], desk: &Desk, delayed: &mut Vec<(Duration, u64, Vec<u8>)>) -> Served {
+    fn take(&mut self, bytes: &[u8], desk: &Desk, delayed: &mut Vec<(Duration, u64, Vec<u8>)>) -> Served {
         let (link, transport, client) = (&mut self.link, self.transport, self.client);
         let count = &mut self.query_count;
         let mut closes = false;
         match &mut self.protocol {
-            Protocol::Framed(framing) => framing.take(octets, |query| {
+            Protocol::Framed(framing) => framing.take(bytes, |query| {
                 if closes {
                     return;
                 }
@@ -103,7 +103,7 @@ impl Connection {
                     *count += 1;
                     reply
                 };
-                closes = http.take(octets, answer, delayed);
+                closes = http.take(bytes, answer, delayed);
                 http.drain_into(link.outgoing());
             }
         }

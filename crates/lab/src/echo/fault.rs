@@ -20,8 +20,8 @@ pub struct Asked<'a> {
     pub number: u64,
 }
 
-/// Octets of a message header (RFC 1035 4.1.1).
-const HEADER_OCTETS: usize = 12;
+/// Bytes of a message header (RFC 1035 4.1.1).
+const HEADER_BYTES: usize = 12;
 
 /// What is done with one query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,11 +38,11 @@ pub enum Fault {
     WrongId,
     /// This RCODE.
     Rcode(u8),
-    /// These addresses, the last octets of 192.0.2.0/24 in this order, with this TTL.
+    /// These addresses, the last bytes of 192.0.2.0/24 in this order, with this TTL.
     Addresses([u8; 2], u32),
     /// TC, and no more.
     Truncated,
-    /// Octets that are no message.
+    /// Bytes that are no message.
     Garbage,
     /// Half of the answer; over connections the end of the connection after it.
     Half,
@@ -64,7 +64,7 @@ pub type Faults = Arc<dyn Fn(&Asked<'_>) -> Fault + Send + Sync>;
 pub(super) struct Reply {
     /// Whole messages.
     pub(super) messages: Vec<Vec<u8>>,
-    /// A part of one more, as octets of its length and itself.
+    /// A part of one more, as bytes of its length and itself.
     pub(super) partial: Option<Vec<u8>>,
     pub(super) closes: bool,
     pub(super) delay: Option<Duration>,
@@ -74,7 +74,7 @@ impl Reply {
     /// The reply that a fault leaves; a pause has been taken by then.
     pub(super) fn new(query: &[u8], fault: Fault) -> Self {
         let mut answer = query.to_vec();
-        if answer.len() < HEADER_OCTETS {
+        if answer.len() < HEADER_BYTES {
             return Self::default();
         }
         answer[2] |= 0x80;
@@ -120,10 +120,10 @@ impl Reply {
 /// The answer with two A records after its question, names compressed (RFC 1035 4.1.4).
 fn with_addresses(mut answer: Vec<u8>, last: [u8; 2], ttl: u32) -> Vec<u8> {
     let Some(question) = question_of(&answer) else { return answer };
-    let after = answer.split_off(HEADER_OCTETS + question.len());
+    let after = answer.split_off(HEADER_BYTES + question.len());
     answer[7] = last.len() as u8;
     for last in last {
-        answer.extend_from_slice(&[0xC0, HEADER_OCTETS as u8, 0, 1, 0, 1]);
+        answer.extend_from_slice(&[0xC0, HEADER_BYTES as u8, 0, 1, 0, 1]);
         answer.extend_from_slice(&ttl.to_be_bytes());
         answer.extend_from_slice(&[0, 4, 192, 0, 2, last]);
     }

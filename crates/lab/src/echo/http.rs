@@ -2,7 +2,7 @@
 
 use super::fault::Reply;
 use crate::engine::stream::pipe::Pipe;
-use crate::limits::STREAM_MESSAGE_OCTETS_MAX;
+use crate::limits::STREAM_MESSAGE_BYTES_MAX;
 use bytes::Bytes;
 use data_encoding::BASE64URL_NOPAD;
 use h2::RecvStream;
@@ -42,14 +42,14 @@ impl HttpServer {
         Self { pipe, stage: Stage::Handshake(handshake), bodies: Vec::new(), held: BTreeMap::new(), held_count: 0 }
     }
 
-    /// Takes octets in and answers whole requests; gives whether the connection is to end.
+    /// Takes bytes in and answers whole requests; gives whether the connection is to end.
     pub(super) fn take(
         &mut self,
-        octets: &[u8],
+        bytes: &[u8],
         mut answer: impl FnMut(&[u8]) -> Reply,
         delayed: &mut Vec<(Duration, u64, Vec<u8>)>,
     ) -> bool {
-        self.pipe.push(octets);
+        self.pipe.push(bytes);
         let mut context = Context::from_waker(Waker::noop());
         if let Stage::Handshake(handshake) = &mut self.stage {
             match handshake.as_mut().poll(&mut context) {
@@ -71,11 +71,11 @@ impl HttpServer {
                 Poll::Pending => break,
             }
         }
-        for (mut body, mut octets, respond) in std::mem::take(&mut self.bodies) {
-            match read(&mut body, &mut octets, &mut context) {
-                Some(true) => closes |= self.respond(&octets, respond, &mut answer, delayed),
+        for (mut body, mut bytes, respond) in std::mem::take(&mut self.bodies) {
+            match read(&mut body, &mut bytes, &mut context) {
+                Some(true) => closes |= self.respond(&bytes, respond, &mut answer, delayed),
                 Some(false) => {}
-                None => self.bodies.push((body, octets, respond)),
+                None => self.bodies.push((body, bytes, respond)),
             }
         }
         closes || matches!(self.stage, Stage::Over)
@@ -140,16 +140,16 @@ impl HttpServer {
 }
 
 /// Whether a body is whole: `None` when more is to come, false when it never will be.
-fn read(body: &mut RecvStream, octets: &mut Vec<u8>, context: &mut Context<'_>) -> Option<bool> {
+fn read(body: &mut RecvStream, bytes: &mut Vec<u8>, context: &mut Context<'_>) -> Option<bool> {
     loop {
         match body.poll_data(context) {
             Poll::Pending => return None,
             Poll::Ready(None) => return Some(true),
             Poll::Ready(Some(Err(_))) => return Some(false),
             Poll::Ready(Some(Ok(data))) => {
-                octets.extend_from_slice(&data);
+                bytes.extend_from_slice(&data);
                 let _given = body.flow_control().release_capacity(data.len());
-                if octets.len() > STREAM_MESSAGE_OCTETS_MAX {
+                if bytes.len() > STREAM_MESSAGE_BYTES_MAX {
                     return Some(false);
                 }
             }

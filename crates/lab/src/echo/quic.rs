@@ -17,14 +17,14 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Octets of a datagram that is taken in.
-const DATAGRAM_OCTETS: usize = 2_048;
+/// Bytes of a datagram that is taken in.
+const DATAGRAM_BYTES: usize = 2_048;
 /// Datagrams that are taken in before answers go out.
 const RECEIVE_COUNT: usize = 64;
 /// Queries of one connection at once; QUIC holds a place for each, in every connection.
 const STREAMS_MAX: u32 = 100;
 
-/// Answers that are held back: until when, of which connection and stream, and their octets.
+/// Answers that are held back: until when, of which connection and stream, and their bytes.
 type Held = BinaryHeap<Reverse<(Instant, usize, StreamId, Vec<u8>)>>;
 
 pub(super) struct QuicServer {
@@ -99,16 +99,16 @@ impl QuicServer {
     }
 
     fn receive(&mut self, now: Instant) -> io::Result<bool> {
-        let mut octets = [0u8; DATAGRAM_OCTETS];
+        let mut bytes = [0u8; DATAGRAM_BYTES];
         for _ in 0..RECEIVE_COUNT {
-            let (length, client) = match self.socket.recv_from(&mut octets) {
+            let (length, client) = match self.socket.recv_from(&mut bytes) {
                 Ok(received) => received,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => continue,
                 Err(error) => return Err(error),
             };
             self.buffer.clear();
-            let datagram = BytesMut::from(&octets[..length]);
+            let datagram = BytesMut::from(&bytes[..length]);
             match self.endpoint.handle(now, client, None, None, datagram, &mut self.buffer) {
                 Some(DatagramEvent::ConnectionEvent(ConnectionHandle(handle), event)) => {
                     if let Some(peer) = self.connections.get_mut(&handle) {
@@ -238,7 +238,7 @@ fn write(quic: &mut QuicConnection, id: StreamId, framed: &[u8]) {
     let _finished = stream.finish();
 }
 
-fn send(socket: &UdpSocket, transmit: &Transmit, octets: &[u8]) {
+fn send(socket: &UdpSocket, transmit: &Transmit, bytes: &[u8]) {
     // What a full buffer does not take is lost, as on the way, and sent again by QUIC.
-    let _sent = socket.send_to(&octets[..transmit.size], transmit.destination);
+    let _sent = socket.send_to(&bytes[..transmit.size], transmit.destination);
 }

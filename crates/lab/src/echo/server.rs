@@ -5,7 +5,7 @@ use super::fault::{Asked, Faults, Reply};
 use super::quic::QuicServer;
 use super::{Counts, EchoPlan};
 use crate::engine::Transport;
-use crate::limits::{EVENTS_MAX, SOCKET_BUFFER_OCTETS, STREAM_READ_OCTETS};
+use crate::limits::{EVENTS_MAX, SOCKET_BUFFER_BYTES, STREAM_READ_BYTES};
 use mio::net::{TcpListener, UdpSocket};
 use mio::{Events, Interest, Poll, Token};
 use rustls::ServerConfig;
@@ -67,8 +67,8 @@ impl Sockets {
 fn datagrams(address: SocketAddr) -> io::Result<std::net::UdpSocket> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM.nonblocking(), Some(Protocol::UDP))?;
     socket.set_reuse_port(true)?;
-    let _granted = socket.set_recv_buffer_size(SOCKET_BUFFER_OCTETS);
-    let _granted = socket.set_send_buffer_size(SOCKET_BUFFER_OCTETS);
+    let _granted = socket.set_recv_buffer_size(SOCKET_BUFFER_BYTES);
+    let _granted = socket.set_send_buffer_size(SOCKET_BUFFER_BYTES);
     socket.bind(&address.into())?;
     Ok(socket.into())
 }
@@ -172,7 +172,7 @@ impl Server {
             generation: 0,
             later: Vec::new(),
             due: BinaryHeap::new(),
-            scratch: vec![0; STREAM_READ_OCTETS],
+            scratch: vec![0; STREAM_READ_BYTES],
         })
     }
 

@@ -3,7 +3,7 @@
 use super::PORT;
 use crate::engine::tell_destinations;
 use crate::engine::udp::batch::{Incoming, Outgoing};
-use crate::limits::{BATCH_COUNT, QUERY_OCTETS_MAX, SOCKET_BUFFER_OCTETS};
+use crate::limits::{BATCH_COUNT, QUERY_BYTES_MAX, SOCKET_BUFFER_BYTES};
 use hierarchy::serve::{Asked, Emulator, Transport};
 use mio::net::UdpSocket;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -23,8 +23,8 @@ impl Datagrams {
         let address = SocketAddr::new(any, PORT);
         let socket = Socket::new(Domain::for_address(address), Type::DGRAM.nonblocking(), Some(Protocol::UDP))?;
         // As much as the system grants.
-        let _granted = socket.set_recv_buffer_size(SOCKET_BUFFER_OCTETS);
-        let _granted = socket.set_send_buffer_size(SOCKET_BUFFER_OCTETS);
+        let _granted = socket.set_recv_buffer_size(SOCKET_BUFFER_BYTES);
+        let _granted = socket.set_send_buffer_size(SOCKET_BUFFER_BYTES);
         if is_ipv6 {
             socket.set_only_v6(true)?;
             // Without it an address that a route calls local, and that no interface has, is no source (ipv6(7)).
@@ -35,9 +35,9 @@ impl Datagrams {
         socket.bind(&address.into())?;
         Ok(Self {
             socket: UdpSocket::from_std(socket.into()),
-            incoming: Incoming::keeping(QUERY_OCTETS_MAX).with_senders(),
+            incoming: Incoming::keeping(QUERY_BYTES_MAX).with_senders(),
             outgoing: Outgoing::to_each(),
-            answer: vec![0; QUERY_OCTETS_MAX],
+            answer: vec![0; QUERY_BYTES_MAX],
         })
     }
 
@@ -48,8 +48,8 @@ impl Datagrams {
             for index in 0..count {
                 let (sender, server) = (self.incoming.sender(index), self.incoming.destination(index));
                 let (Some(sender), Some(server)) = (sender, server) else { continue };
-                let octets = self.incoming.message(index);
-                let asked = Asked { at_ns, server, transport: Transport::Udp, octets };
+                let bytes = self.incoming.message(index);
+                let asked = Asked { at_ns, server, transport: Transport::Udp, bytes };
                 let length = emulator.answer(&asked, &mut self.answer);
                 if length == 0 {
                     continue;

@@ -3,7 +3,7 @@
 use super::PORT;
 use crate::engine::stream::framing::{Framing, frame};
 use crate::engine::stream::link::{End, Link};
-use crate::limits::{EMULATED_CONNECTIONS_MAX, EMULATED_IDLE_MAX, STREAM_READ_OCTETS, STREAM_UNSENT_OCTETS_MAX};
+use crate::limits::{EMULATED_CONNECTIONS_MAX, EMULATED_IDLE_MAX, STREAM_READ_BYTES, STREAM_UNSENT_BYTES_MAX};
 use hierarchy::serve::{Asked, Emulator, Transport};
 use mio::event::Event;
 use mio::net::{TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Instant;
-use wire::limits::MESSAGE_OCTETS_MAX;
+use wire::limits::MESSAGE_BYTES_MAX;
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 1_024;
@@ -50,9 +50,9 @@ impl Streams {
             listeners,
             connections: Vec::new(),
             free: Vec::new(),
-            scratch: vec![0; STREAM_READ_OCTETS],
+            scratch: vec![0; STREAM_READ_BYTES],
             plain: Vec::new(),
-            answer: vec![0; MESSAGE_OCTETS_MAX],
+            answer: vec![0; MESSAGE_BYTES_MAX],
         })
     }
 
@@ -108,8 +108,8 @@ impl Streams {
             end = link.read(&mut self.scratch, &mut self.plain, is_closing)?;
             *heard = Instant::now();
             let answer = &mut self.answer;
-            framing.take(&self.plain, |octets| {
-                let asked = Asked { at_ns, server: *server, transport: Transport::Tcp, octets };
+            framing.take(&self.plain, |bytes| {
+                let asked = Asked { at_ns, server: *server, transport: Transport::Tcp, bytes };
                 let length = emulator.answer(&asked, answer);
                 if length > 0 {
                     frame(link.outgoing(), &answer[..length]);
@@ -118,7 +118,7 @@ impl Streams {
         }
         link.flush()?;
         // One that asks and takes no answers is given up.
-        Ok(if link.unsent_octets() > STREAM_UNSENT_OCTETS_MAX { End::Closed } else { end })
+        Ok(if link.unsent_bytes() > STREAM_UNSENT_BYTES_MAX { End::Closed } else { end })
     }
 
     /// Closes connections that have been silent for too long.

@@ -119,7 +119,7 @@ impl Book {
         written_ns: u64,
     ) {
         let second = self.ledger.at(transport, at_ns);
-        second.octets_received += message.len() as u64;
+        second.bytes_received += message.len() as u64;
         match arrival {
             Arrival::Late { sent } => {
                 second.late += 1;

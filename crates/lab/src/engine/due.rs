@@ -15,7 +15,7 @@ pub(super) enum Due {
     Filling { in_flight: usize, until_ns: u64 },
     /// Each client has times of its own.
     Crowd(Box<Crowd>),
-    /// Each query of a trace has its time, its client and its octets.
+    /// Each query of a trace has its time, its client and its bytes.
     Traced(Box<Feed>),
 }
 

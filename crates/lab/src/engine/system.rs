@@ -22,8 +22,8 @@ pub(super) fn wait(sockets: &mut [libc::pollfd], at_most: Duration) {
 }
 
 /// Memory that is in place. Zeroes that were asked for come a page at a time, when they are first touched.
-pub(super) fn memory(octets: usize) -> Vec<u8> {
-    vec![0xFF; octets]
+pub(super) fn memory(bytes: usize) -> Vec<u8> {
+    vec![0xFF; bytes]
 }
 
 /// Lets this thread's timers be on time: without it the kernel may add 50 us.
@@ -97,28 +97,28 @@ pub(crate) fn let_fragment(socket: &impl AsRawFd, may_fragment: bool) -> io::Res
 }
 
 /// Room for one time stamp with its head.
-const CONTROL_OCTETS: usize = 64;
+const CONTROL_BYTES: usize = 64;
 
 /// Reads from a stream like read(2); with it comes when the last segment of what was read arrived, on the wall clock,
 /// where the kernel stamps them.
 pub(super) fn read_stamped(socket: &impl AsRawFd, into: &mut [u8]) -> io::Result<(usize, Option<Duration>)> {
     #[repr(C, align(8))]
-    struct Control([u8; CONTROL_OCTETS]);
-    let mut control = Control([0; CONTROL_OCTETS]);
+    struct Control([u8; CONTROL_BYTES]);
+    let mut control = Control([0; CONTROL_BYTES]);
     let mut part = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
-    // SAFETY: a msghdr is integers and pointers, for which all zero octets are a value.
+    // SAFETY: a msghdr is integers and pointers, for which all zero bytes are a value.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
     header.msg_iov = &raw mut part;
     header.msg_iovlen = 1;
     header.msg_control = (&raw mut control).cast();
-    header.msg_controllen = CONTROL_OCTETS as _;
+    header.msg_controllen = CONTROL_BYTES as _;
     // SAFETY: the header points at one buffer and one control buffer, both live, borrowed mutably and of the lengths
     // that are given; no name.
     let count = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT) };
     if count < 0 {
         return Err(io::Error::last_os_error());
     }
-    let length = header.msg_controllen.min(CONTROL_OCTETS);
+    let length = header.msg_controllen.min(CONTROL_BYTES);
     Ok((count as usize, stamp_of(&control.0[..length])))
 }
 
@@ -199,21 +199,21 @@ mod tests {
         let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut far, _) = listener.accept().unwrap();
         enable_stamps(&near).unwrap();
-        let mut octets = [0; 16];
+        let mut bytes = [0; 16];
         // The kernel begins to stamp a little after it was asked to.
         let found = (0..50).find_map(|_| {
             let before = wall();
             far.write_all(b"answer").unwrap();
             let written = wall();
             std::thread::sleep(Duration::from_millis(30));
-            let (count, came) = read_stamped(&near, &mut octets).unwrap();
-            assert_eq!(&octets[..count], b"answer");
+            let (count, came) = read_stamped(&near, &mut bytes).unwrap();
+            assert_eq!(&bytes[..count], b"answer");
             came.map(|came| (before, came, written))
         });
         let (before, came, written) = found.expect("a stamp");
         assert!((before..written + Duration::from_millis(15)).contains(&came), "{before:?} {came:?} {written:?}");
-        assert_eq!(read_stamped(&near, &mut octets).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(read_stamped(&near, &mut bytes).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         drop(far);
-        assert_eq!(read_stamped(&near, &mut octets).unwrap(), (0, None));
+        assert_eq!(read_stamped(&near, &mut bytes).unwrap(), (0, None));
     }
 }

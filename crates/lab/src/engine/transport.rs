@@ -10,7 +10,7 @@ use std::str::FromStr;
 pub enum Transport {
     /// One datagram a message (RFC 1035 4.2.1).
     Udp,
-    /// Messages after two octets of length (RFC 1035 4.2.2), many on one connection (RFC 7766).
+    /// Messages after two bytes of length (RFC 1035 4.2.2), many on one connection (RFC 7766).
     Tcp,
     /// The same within TLS (RFC 7858).
     Dot,

@@ -9,7 +9,7 @@ use super::lanes::Lanes;
 use super::system;
 use super::usage::ThreadCpu;
 use super::{Lane, Pace, Plan, Transport};
-use crate::limits::{BATCH_COUNT, OVERDUE_MIN, QUERY_OCTETS_MAX, RUN_MAX};
+use crate::limits::{BATCH_COUNT, OVERDUE_MIN, QUERY_BYTES_MAX, RUN_MAX};
 use crate::measure::Sent;
 use crate::per_query::Parties;
 use crate::replay::Feed;
@@ -100,7 +100,7 @@ impl Worker {
             last_receive_ns: 0,
             next_tick_ns: TICK_NS,
             watched,
-            scratch: system::memory(QUERY_OCTETS_MAX),
+            scratch: system::memory(QUERY_BYTES_MAX),
             stop,
             reports,
         })

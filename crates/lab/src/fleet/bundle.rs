@@ -1,4 +1,4 @@
-//! A run folder as one file, and back: of each file the length of its name, the name, its length, its octets.
+//! A run folder as one file, and back: of each file the length of its name, the name, its length, its bytes.
 
 use crate::limits::BUNDLE_FILES_MAX;
 use std::fs::File;
@@ -21,11 +21,11 @@ pub fn pack(folder: &Path, into: &Path) -> io::Result<u64> {
     let mut out = BufWriter::new(File::create(into)?);
     for name in names.iter().filter(|name| is_plain(name)) {
         let file = File::open(folder.join(name))?;
-        let octets = file.metadata()?.len();
+        let bytes = file.metadata()?.len();
         out.write_all(&[name.len() as u8])?;
         out.write_all(name.as_bytes())?;
-        out.write_all(&octets.to_be_bytes())?;
-        if io::copy(&mut file.take(octets), &mut out)? != octets {
+        out.write_all(&bytes.to_be_bytes())?;
+        if io::copy(&mut file.take(bytes), &mut out)? != bytes {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, format!("{name} has become shorter")));
         }
     }
@@ -49,11 +49,11 @@ pub fn unpack(from: &Path, folder: &Path) -> io::Result<()> {
         input.read_exact(&mut name)?;
         let name = String::from_utf8(name).ok().filter(|name| is_plain(name));
         let name = name.ok_or_else(|| invalid("a name that is none of a file"))?;
-        let mut octets = [0; 8];
-        input.read_exact(&mut octets)?;
-        let octets = u64::from_be_bytes(octets);
+        let mut bytes = [0; 8];
+        input.read_exact(&mut bytes)?;
+        let bytes = u64::from_be_bytes(bytes);
         let mut out = BufWriter::new(File::create_new(folder.join(&name))?);
-        if io::copy(&mut input.by_ref().take(octets), &mut out)? != octets {
+        if io::copy(&mut input.by_ref().take(bytes), &mut out)? != bytes {
             return Err(invalid("a file is not whole"));
         }
         out.flush()?;
@@ -65,7 +65,7 @@ pub fn unpack(from: &Path, folder: &Path) -> io::Result<()> {
 fn is_plain(name: &str) -> bool {
     (1..=64).contains(&name.len())
         && !name.starts_with('.')
-        && name.bytes().all(|octet| octet.is_ascii_alphanumeric() || matches!(octet, b'.' | b'_' | b'-'))
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-'))
 }
 
 #[cfg(test)]
@@ -80,8 +80,8 @@ mod tests {
         std::fs::write(one.join("a.json"), "{}").unwrap();
         std::fs::write(one.join("empty"), "").unwrap();
         std::fs::write(one.join("b_c-d.hlog"), vec![7; 100_000]).unwrap();
-        let octets = pack(&one, &file).unwrap();
-        assert_eq!(octets, 3 * 9 + 21 + 2 + 100_000);
+        let bytes = pack(&one, &file).unwrap();
+        assert_eq!(bytes, 3 * 9 + 21 + 2 + 100_000);
         unpack(&file, &other).unwrap();
         for name in ["a.json", "empty", "b_c-d.hlog"] {
             assert_eq!(std::fs::read(one.join(name)).unwrap(), std::fs::read(other.join(name)).unwrap(), "{name}");
@@ -93,8 +93,8 @@ mod tests {
         std::fs::write(&file, &whole[..whole.len() - 1]).unwrap();
         assert!(unpack(&file, &root.join("cut")).is_err());
         for name in ["..", "../x", "a/b", ".hidden", ""] {
-            let octets = [&[name.len() as u8][..], name.as_bytes(), &0_u64.to_be_bytes()].concat();
-            std::fs::write(&file, octets).unwrap();
+            let bytes = [&[name.len() as u8][..], name.as_bytes(), &0_u64.to_be_bytes()].concat();
+            std::fs::write(&file, bytes).unwrap();
             assert!(unpack(&file, &root.join("out")).is_err(), "{name}");
         }
         std::fs::remove_dir_all(root).unwrap();

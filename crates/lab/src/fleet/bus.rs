@@ -2,7 +2,7 @@
 
 use super::pieces::{Joining, PieceError, Pieces};
 use crate::limits::{
-    COMMAND_OCTETS_MAX, PIECE_OCTETS_MAX, PIECE_PATIENCE, PIECES_PULLED_MAX, PULLED_OCTETS_MAX, STREAM_OCTETS_MAX,
+    COMMAND_BYTES_MAX, PIECE_BYTES_MAX, PIECE_PATIENCE, PIECES_PULLED_MAX, PULLED_BYTES_MAX, STREAM_BYTES_MAX,
 };
 use async_nats::jetstream::consumer::pull;
 use async_nats::jetstream::context::PublishErrorKind;
@@ -26,8 +26,8 @@ const PIECE_AGE_MAX: Duration = Duration::from_secs(86_400);
 const PULL_EXPIRES: Duration = Duration::from_secs(2);
 /// Before room in the stream is looked for again.
 const ROOM_WAIT: Duration = Duration::from_millis(20);
-/// Octets of a file of credentials.
-const CREDENTIALS_OCTETS_MAX: u64 = 1 << 20;
+/// Bytes of a file of credentials.
+const CREDENTIALS_BYTES_MAX: u64 = 1 << 20;
 /// Signs of life that wait to be read.
 const MESSAGES_WAITING_MAX: usize = 16 << 10;
 
@@ -105,7 +105,7 @@ impl Access {
         }
         let read = File::open(path).and_then(|file| {
             let mut text = String::new();
-            file.take(CREDENTIALS_OCTETS_MAX).read_to_string(&mut text).map(|_| text)
+            file.take(CREDENTIALS_BYTES_MAX).read_to_string(&mut text).map(|_| text)
         });
         let text = read.map_err(|error| wrong(error.to_string()))?;
         if text.contains("NATS USER JWT") {
@@ -113,7 +113,7 @@ impl Access {
         }
         let seed = text.trim();
         // Of a user: nobody's account key belongs into a client.
-        let is_seed = seed.starts_with("SU") && seed.bytes().all(|octet| octet.is_ascii_alphanumeric());
+        let is_seed = seed.starts_with("SU") && seed.bytes().all(|byte| byte.is_ascii_alphanumeric());
         if is_seed {
             return Ok(ConnectOptions::with_nkey(seed.to_owned()));
         }
@@ -144,7 +144,7 @@ impl Bus {
         };
         let (is_tls, is_here) = (address.tls_required(), is_loopback(address.host()));
         let client = options.connect(address).await.map_err(|error| BusError::Connect(told, error.to_string()))?;
-        if client.max_payload() < PIECE_OCTETS_MAX {
+        if client.max_payload() < PIECE_BYTES_MAX {
             return Err(BusError::Payload(client.max_payload()));
         }
         let is_private = is_tls || is_here || client.server_info().tls_required;
@@ -173,8 +173,8 @@ impl Bus {
     /// # Errors
     /// The connection is gone.
     pub async fn say<T: Serialize + Sync>(&self, subject: String, what: &T) -> Result<(), BusError> {
-        let octets = written(what)?;
-        self.client.publish(subject, octets.into()).await.map_err(|error| lost("to speak", &error))
+        let bytes = written(what)?;
+        self.client.publish(subject, bytes.into()).await.map_err(|error| lost("to speak", &error))
     }
 
     /// Says something, for answers that come to a subject.
@@ -201,8 +201,8 @@ impl Bus {
         subject: String,
         what: &T,
     ) -> Result<R, BusError> {
-        let octets = written(what)?;
-        let answer = self.client.request(subject, octets.into()).await;
+        let bytes = written(what)?;
+        let answer = self.client.request(subject, bytes.into()).await;
         let answer = answer.map_err(|error| lost("an answer", &error))?;
         serde_json::from_slice(&answer.payload).map_err(|error| lost("an answer", &error))
     }
@@ -213,8 +213,8 @@ impl Bus {
     /// The connection is gone.
     pub async fn answer<T: Serialize + Sync>(&self, message: &Message, what: &T) -> Result<(), BusError> {
         let Some(reply) = &message.reply else { return Ok(()) };
-        let octets = written(what)?;
-        self.client.publish(reply.clone(), octets.into()).await.map_err(|error| lost("to answer", &error))
+        let bytes = written(what)?;
+        self.client.publish(reply.clone(), bytes.into()).await.map_err(|error| lost("to answer", &error))
     }
 
     /// Waits until the server has all that was said.
@@ -233,7 +233,7 @@ impl Bus {
         let config = stream::Config {
             name: subjects::stream(run),
             subjects: vec![subjects::pieces(run)],
-            max_bytes: STREAM_OCTETS_MAX,
+            max_bytes: STREAM_BYTES_MAX,
             max_age: PIECE_AGE_MAX,
             discard: DiscardPolicy::New,
             retention: RetentionPolicy::WorkQueue,
@@ -261,8 +261,8 @@ impl Bus {
     /// The file cannot be read, or nobody takes it.
     pub async fn send_file(&self, subject: &str, file: &Path) -> Result<(), BusError> {
         let file = File::open(file)?;
-        let octets = file.metadata()?.len();
-        let mut pieces = Pieces::new(BufReader::new(file), octets)?;
+        let bytes = file.metadata()?.len();
+        let mut pieces = Pieces::new(BufReader::new(file), bytes)?;
         while let Some(piece) = pieces.cut()? {
             self.send_piece(subject, piece).await?;
         }
@@ -296,7 +296,7 @@ impl Bus {
         &self,
         run: &str,
         subject: &str,
-        octets: u64,
+        bytes: u64,
         into: &Path,
         first: Duration,
     ) -> Result<(), BusError> {
@@ -308,16 +308,16 @@ impl Bus {
         let stream = subjects::stream(run);
         let consumer = self.jetstream.create_consumer_on_stream(config, &stream).await;
         let consumer = consumer.map_err(|error| lost("to take pieces", &error))?;
-        let mut joining = Joining::new(BufWriter::new(File::create(into)?), octets)?;
+        let mut joining = Joining::new(BufWriter::new(File::create(into)?), bytes)?;
         let (mut is_whole, mut heard, mut patience) = (false, Instant::now(), first);
         while !is_whole {
             if heard.elapsed() > patience {
                 return Err(BusError::Stalled);
             }
-            let pull = consumer.batch().max_messages(PIECES_PULLED_MAX).max_bytes(PULLED_OCTETS_MAX);
+            let pull = consumer.batch().max_messages(PIECES_PULLED_MAX).max_bytes(PULLED_BYTES_MAX);
             let batch = pull.expires(PULL_EXPIRES).messages().await;
             let mut batch = batch.map_err(|error| lost("to take pieces", &error))?;
-            // A batch that ends early, because its octets are used up or none came in time, is followed by another.
+            // A batch that ends early, because its bytes are used up or none came in time, is followed by another.
             while let Some(Ok(message)) = next(&mut batch).await {
                 (heard, patience) = (Instant::now(), PIECE_PATIENCE);
                 is_whole = joining.take(&message.payload)?;
@@ -345,8 +345,8 @@ pub async fn next<S: Stream + Unpin>(stream: &mut S) -> Option<S::Item> {
 }
 
 fn written<T: Serialize>(what: &T) -> Result<Vec<u8>, BusError> {
-    let octets = serde_json::to_vec(what).map_err(|error| lost("to speak", &error))?;
-    if octets.len() > COMMAND_OCTETS_MAX { Err(BusError::Long(octets.len())) } else { Ok(octets) }
+    let bytes = serde_json::to_vec(what).map_err(|error| lost("to speak", &error))?;
+    if bytes.len() > COMMAND_BYTES_MAX { Err(BusError::Long(bytes.len())) } else { Ok(bytes) }
 }
 
 fn lost(what: &'static str, error: &dyn fmt::Display) -> BusError {
@@ -366,7 +366,7 @@ pub enum BusError {
     Payload(usize),
     /// What was wanted of it, and what it said.
     Lost(&'static str, String),
-    /// A command of so many octets.
+    /// A command of so many bytes.
     Long(usize),
     /// Pieces of a file are no file.
     Piece(PieceError),
@@ -394,11 +394,11 @@ impl fmt::Display for BusError {
             Self::Url(reason) => write!(f, "--nats: {reason}; write nats://192.168.1.5:4222"),
             Self::Credentials(file, reason) => write!(f, "--nats-creds {file}: {reason}"),
             Self::Connect(address, reason) => write!(f, "NATS at {address}: {reason}"),
-            Self::Payload(octets) => {
-                write!(f, "the NATS server takes messages of {octets} octets; max_payload must be {PIECE_OCTETS_MAX}")
+            Self::Payload(bytes) => {
+                write!(f, "the NATS server takes messages of {bytes} bytes; max_payload must be {PIECE_BYTES_MAX}")
             }
             Self::Lost(what, reason) => write!(f, "NATS: {what}: {reason}"),
-            Self::Long(octets) => write!(f, "a plan of {octets} octets is too long to be sent"),
+            Self::Long(bytes) => write!(f, "a plan of {bytes} bytes is too long to be sent"),
             Self::Piece(error) => error.fmt(f),
             Self::Stalled => write!(f, "no piece of the file came for {} s", PIECE_PATIENCE.as_secs()),
             Self::File(error) => error.fmt(f),

@@ -77,7 +77,7 @@ pub struct Parcel {
     /// What it is to the plan.
     pub content: Content,
     /// How long it is.
-    pub octets: u64,
+    pub bytes: u64,
     /// The ending of its name, which may say how it is packed.
     pub extension: String,
 }
@@ -166,8 +166,8 @@ pub enum Phase {
     Running,
     /// It has ended.
     Finished {
-        /// Octets of its run folder.
-        octets: u64,
+        /// Bytes of its run folder.
+        bytes: u64,
         /// Share of the run's time that its busiest worker worked.
         cpu_share: f64,
         /// How much later than agreed it began; microseconds.
@@ -194,7 +194,7 @@ pub struct Beat {
 /// Whether a text is the name of a run or an agent: it becomes part of subjects and paths.
 #[must_use]
 pub fn is_run(text: &str) -> bool {
-    text.len() == ID_DIGITS && text.bytes().all(|octet| matches!(octet, b'0'..=b'9' | b'a'..=b'f'))
+    text.len() == ID_DIGITS && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 #[cfg(test)]
@@ -217,7 +217,7 @@ mod tests {
             index: 1,
             count: 4,
             origin_ns: 0,
-            parcels: vec![Parcel { content: Content::Trace, octets: 7, extension: "catrace".into() }],
+            parcels: vec![Parcel { content: Content::Trace, bytes: 7, extension: "catrace".into() }],
             silence_ms: 10_000,
         };
         for command in [Command::Enlist(Box::new(order)), Command::Pulse, Command::Start { at_ns: u64::MAX }] {

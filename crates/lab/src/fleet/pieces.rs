@@ -1,13 +1,13 @@
 //! A file in pieces that fit a message, and back: each has its number, how many there are, and a checksum.
 
-use crate::limits::PIECE_OCTETS_MAX;
+use crate::limits::PIECE_BYTES_MAX;
 use std::fmt;
 use std::io::{self, Read, Write};
 
 /// Number, count and CRC-32C of what follows, 32 bits each in network order.
-const HEAD_OCTETS: usize = 12;
-/// Octets of the file in a piece.
-const BODY_OCTETS_MAX: usize = PIECE_OCTETS_MAX - HEAD_OCTETS;
+const HEAD_BYTES: usize = 12;
+/// Bytes of the file in a piece.
+const BODY_BYTES_MAX: usize = PIECE_BYTES_MAX - HEAD_BYTES;
 
 /// Cuts.
 #[derive(Debug)]
@@ -23,9 +23,9 @@ impl<R: Read> Pieces<R> {
     ///
     /// # Errors
     /// It is longer than numbers go.
-    pub fn new(input: R, octets: u64) -> io::Result<Self> {
-        let count = count_of(octets).ok_or(io::ErrorKind::FileTooLarge)?;
-        Ok(Self { input, left: octets, next: 0, count })
+    pub fn new(input: R, bytes: u64) -> io::Result<Self> {
+        let count = count_of(bytes).ok_or(io::ErrorKind::FileTooLarge)?;
+        Ok(Self { input, left: bytes, next: 0, count })
     }
 
     /// The next; `None` after the last.
@@ -36,22 +36,22 @@ impl<R: Read> Pieces<R> {
         if self.next == self.count {
             return Ok(None);
         }
-        let octets = self.left.min(BODY_OCTETS_MAX as u64) as usize;
-        let mut piece = vec![0; HEAD_OCTETS + octets];
-        let (head, body) = piece.split_at_mut(HEAD_OCTETS);
+        let bytes = self.left.min(BODY_BYTES_MAX as u64) as usize;
+        let mut piece = vec![0; HEAD_BYTES + bytes];
+        let (head, body) = piece.split_at_mut(HEAD_BYTES);
         self.input.read_exact(body)?;
         head[..4].copy_from_slice(&self.next.to_be_bytes());
         head[4..8].copy_from_slice(&self.count.to_be_bytes());
         head[8..].copy_from_slice(&crc32c::crc32c(body).to_be_bytes());
-        self.left -= octets as u64;
+        self.left -= bytes as u64;
         self.next += 1;
         Ok(Some(piece))
     }
 }
 
 /// Pieces of a file; one that is empty has one too.
-fn count_of(octets: u64) -> Option<u32> {
-    u32::try_from(octets.div_ceil(BODY_OCTETS_MAX as u64).max(1)).ok()
+fn count_of(bytes: u64) -> Option<u32> {
+    u32::try_from(bytes.div_ceil(BODY_BYTES_MAX as u64).max(1)).ok()
 }
 
 /// Puts together.
@@ -68,8 +68,8 @@ impl<W: Write> Joining<W> {
     ///
     /// # Errors
     /// It is longer than numbers go.
-    pub fn new(out: W, octets: u64) -> Result<Self, PieceError> {
-        Ok(Self { out, next: 0, count: count_of(octets).ok_or(PieceError::Count)?, left: octets })
+    pub fn new(out: W, bytes: u64) -> Result<Self, PieceError> {
+        Ok(Self { out, next: 0, count: count_of(bytes).ok_or(PieceError::Count)?, left: bytes })
     }
 
     /// Takes the next; one that came before is passed over. Gives whether it was the last.
@@ -77,7 +77,7 @@ impl<W: Write> Joining<W> {
     /// # Errors
     /// [`PieceError`]; the file is no use then.
     pub fn take(&mut self, piece: &[u8]) -> Result<bool, PieceError> {
-        let (head, body) = piece.split_at_checked(HEAD_OCTETS).ok_or(PieceError::Short)?;
+        let (head, body) = piece.split_at_checked(HEAD_BYTES).ok_or(PieceError::Short)?;
         let word = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let (number, count, checksum) = (word(0), word(4), word(8));
         if count != self.count {
@@ -92,7 +92,7 @@ impl<W: Write> Joining<W> {
         if number > self.next {
             return Err(PieceError::Missing(self.next));
         }
-        if body.len() as u64 != self.left.min(BODY_OCTETS_MAX as u64) {
+        if body.len() as u64 != self.left.min(BODY_BYTES_MAX as u64) {
             return Err(PieceError::Length(number));
         }
         self.out.write_all(body).map_err(PieceError::Write)?;
@@ -148,16 +148,16 @@ mod tests {
 
     #[test]
     fn what_is_cut_is_put_together() {
-        for octets in [0, 1, BODY_OCTETS_MAX, BODY_OCTETS_MAX + 1, 3 * BODY_OCTETS_MAX - 1] {
-            let file: Vec<u8> = (0..octets).map(|at| (at * 7 + at / 251) as u8).collect();
+        for bytes in [0, 1, BODY_BYTES_MAX, BODY_BYTES_MAX + 1, 3 * BODY_BYTES_MAX - 1] {
+            let file: Vec<u8> = (0..bytes).map(|at| (at * 7 + at / 251) as u8).collect();
             let pieces = cut(&file);
-            assert!(pieces.iter().all(|piece| piece.len() <= PIECE_OCTETS_MAX));
+            assert!(pieces.iter().all(|piece| piece.len() <= PIECE_BYTES_MAX));
             let mut out = Vec::new();
-            let mut joining = Joining::new(&mut out, octets as u64).unwrap();
+            let mut joining = Joining::new(&mut out, bytes as u64).unwrap();
             for (index, piece) in pieces.iter().enumerate() {
-                assert_eq!(joining.take(piece).unwrap(), index + 1 == pieces.len(), "{octets}");
+                assert_eq!(joining.take(piece).unwrap(), index + 1 == pieces.len(), "{bytes}");
                 // A piece that comes again changes nothing.
-                assert_eq!(joining.take(piece).unwrap(), index + 1 == pieces.len(), "{octets}");
+                assert_eq!(joining.take(piece).unwrap(), index + 1 == pieces.len(), "{bytes}");
             }
             assert_eq!(out, file);
         }
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_told() {
-        let file = vec![7; 3 * BODY_OCTETS_MAX];
+        let file = vec![7; 3 * BODY_BYTES_MAX];
         let pieces = cut(&file);
         let joining = || Joining::new(Vec::new(), file.len() as u64).unwrap();
         assert!(matches!(joining().take(&pieces[0][..7]), Err(PieceError::Short)));

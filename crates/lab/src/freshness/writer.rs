@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use wire::builder::MessageBuilder;
 use wire::number::Rtype;
 
-/// Octets of the longest update with its signature.
-const UPDATE_OCTETS_MAX: usize = 1_232;
+/// Bytes of the longest update with its signature.
+const UPDATE_BYTES_MAX: usize = 1_232;
 
 /// One update.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +70,7 @@ impl Writer {
         rounds
     }
 
-    /// Sends one update, the same octets again while there is no answer, as nsupdate does.
+    /// Sends one update, the same bytes again while there is no answer, as nsupdate does.
     fn update(&mut self, value: Option<u64>) -> Option<(Instant, u8)> {
         self.id = self.id.wrapping_add(1);
         let (owner, zone) = (self.probe.owner.as_ref(), self.probe.zone.as_ref());
@@ -79,13 +79,13 @@ impl Writer {
             let text = value.to_string();
             builder = builder.add(owner, Rtype::TXT, 0, &[&[text.len() as u8], text.as_bytes()].concat());
         }
-        let octets = builder.build();
-        let mut message = [0; UPDATE_OCTETS_MAX];
-        message.get_mut(..octets.len())?.copy_from_slice(&octets);
-        let length = self.signer.as_mut().map_or(octets.len(), |signer| signer.sign(&mut message, octets.len()));
+        let bytes = builder.build();
+        let mut message = [0; UPDATE_BYTES_MAX];
+        message.get_mut(..bytes.len())?.copy_from_slice(&bytes);
+        let length = self.signer.as_mut().map_or(bytes.len(), |signer| signer.sign(&mut message, bytes.len()));
         let id = [message[0], message[1]];
         let start = Instant::now();
-        let mut response = [0; UPDATE_OCTETS_MAX];
+        let mut response = [0; UPDATE_BYTES_MAX];
         while start.elapsed() < FRESHNESS_PATIENCE {
             // An error of an earlier datagram is told by the next call; the answer is what counts.
             let _sent = self.socket.send(&message[..length]);

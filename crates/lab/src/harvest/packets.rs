@@ -67,7 +67,7 @@ fn is_upstream(packet: &[u8], resolver: SocketAddr) -> bool {
     const UDP: u8 = 17;
     const TCP: u8 = 6;
     const FRAGMENT: u8 = 44;
-    let (protocol, ends, rest) = match packet.first().map(|octet| octet >> 4) {
+    let (protocol, ends, rest) = match packet.first().map(|byte| byte >> 4) {
         Some(4) if packet.len() >= 20 => {
             let head = usize::from(packet[0] & 0x0F) * 4;
             let address = |at: usize| Ipv4Addr::new(packet[at], packet[at + 1], packet[at + 2], packet[at + 3]);
@@ -79,8 +79,8 @@ fn is_upstream(packet: &[u8], resolver: SocketAddr) -> bool {
         }
         Some(6) if packet.len() >= 40 => {
             let address = |at: usize| {
-                let octets: [u8; 16] = packet[at..at + 16].try_into().unwrap_or_default();
-                IpAddr::from(Ipv6Addr::from(octets))
+                let bytes: [u8; 16] = packet[at..at + 16].try_into().unwrap_or_default();
+                IpAddr::from(Ipv6Addr::from(bytes))
             };
             (packet[6], [address(8), address(24)], packet.get(40..))
         }

@@ -85,9 +85,9 @@ mod tests {
     struct Pipe(Sender<Vec<u8>>);
 
     impl Write for Pipe {
-        fn write(&mut self, octets: &[u8]) -> std::io::Result<usize> {
-            self.0.send(octets.to_vec()).map_err(std::io::Error::other)?;
-            Ok(octets.len())
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.send(bytes.to_vec()).map_err(std::io::Error::other)?;
+            Ok(bytes.len())
         }
 
         fn flush(&mut self) -> std::io::Result<()> {

@@ -1,6 +1,6 @@
 //! Marks on the axis of time: lines that somebody appends to a file while the run goes on.
 
-use crate::limits::{MARK_OCTETS_MAX, MARKS_MAX};
+use crate::limits::{MARK_BYTES_MAX, MARKS_MAX};
 use crate::report::Event;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -33,12 +33,12 @@ impl Marks {
     /// Takes in what has been appended since the last call; gives the new lines.
     pub fn poll(&mut self) -> &[(Instant, String)] {
         let before = self.seen.len();
-        let mut octets = Vec::new();
+        let mut bytes = Vec::new();
         // A file that cannot be read any more has no marks any more.
-        let _gone = (&mut self.file).take(MARK_OCTETS_MAX).read_to_end(&mut octets);
-        self.rest.extend(octets);
+        let _gone = (&mut self.file).take(MARK_BYTES_MAX).read_to_end(&mut bytes);
+        self.rest.extend(bytes);
         self.take_lines();
-        if self.rest.len() as u64 > MARK_OCTETS_MAX {
+        if self.rest.len() as u64 > MARK_BYTES_MAX {
             self.rest.clear();
         }
         &self.seen[before..]
@@ -46,7 +46,7 @@ impl Marks {
 
     fn take_lines(&mut self) {
         let now = Instant::now();
-        while let Some(end) = self.rest.iter().position(|&octet| octet == b'\n') {
+        while let Some(end) = self.rest.iter().position(|&byte| byte == b'\n') {
             let line: Vec<u8> = self.rest.drain(..=end).collect();
             let line = String::from_utf8_lossy(&line).trim().to_owned();
             if !line.is_empty() && self.seen.len() < MARKS_MAX {

@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 
-/// Values and how often each occurred, in ascending order. A [`Histogram`] of the same octets would take a hundred
+/// Values and how often each occurred, in ascending order. A [`Histogram`] of the same bytes would take a hundred
 /// kibibytes, whatever is in it; a run has three each second.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Distribution {

@@ -29,14 +29,14 @@ pub struct Row {
     pub checked: Checked,
     /// Of the answered, by RCODE.
     pub rcodes: BTreeMap<String, u64>,
-    /// Octets of the queries.
-    pub octets_sent: u64,
+    /// Bytes of the queries.
+    pub bytes_sent: u64,
     /// Queries that the kernel did not take.
     pub send_errors: u64,
     /// Answers that arrived in this interval, whenever their queries were sent.
     pub arrived: u64,
-    /// Octets that arrived in this interval.
-    pub octets_received: u64,
+    /// Bytes that arrived in this interval.
+    pub bytes_received: u64,
     /// Arrived after the time-out of their query.
     pub late: u64,
     /// Second answers to the same query.
@@ -72,10 +72,10 @@ impl Row {
             unexpected: second.unexpected,
             checked: second.checked,
             rcodes: rcodes.map(|(rcode, &count)| (format!("{:?}", Rcode(rcode as u16)), count)).collect(),
-            octets_sent: second.octets_sent,
+            bytes_sent: second.bytes_sent,
             send_errors: second.send_errors,
             arrived: second.arrived,
-            octets_received: second.octets_received,
+            bytes_received: second.bytes_received,
             late: second.late,
             duplicate: second.duplicate,
             mismatched: second.mismatched,
@@ -115,10 +115,10 @@ impl Row {
             unexpected: of(|row| row.unexpected),
             checked: rows.iter().map(|row| &row.checked).sum(),
             rcodes,
-            octets_sent: of(|row| row.octets_sent),
+            bytes_sent: of(|row| row.bytes_sent),
             send_errors: of(|row| row.send_errors),
             arrived: of(|row| row.arrived),
-            octets_received: of(|row| row.octets_received),
+            bytes_received: of(|row| row.bytes_received),
             late: of(|row| row.late),
             duplicate: of(|row| row.duplicate),
             mismatched: of(|row| row.mismatched),

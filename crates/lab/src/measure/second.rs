@@ -33,21 +33,21 @@ pub struct Second {
     pub checked: Checked,
     /// Of the answered, by RCODE.
     pub rcodes: [u64; RCODE_COUNT],
-    /// Octets of the queries.
-    pub octets_sent: u64,
+    /// Bytes of the queries.
+    pub bytes_sent: u64,
     /// Queries that the kernel did not take.
     pub send_errors: u64,
     /// Answers that arrived in this second, whenever their queries were sent.
     pub arrived: u64,
-    /// Octets that arrived in this second.
-    pub octets_received: u64,
+    /// Bytes that arrived in this second.
+    pub bytes_received: u64,
     /// Arrived in this second: after the time-out of their query.
     pub late: u64,
     /// Arrived in this second: a second answer to the same query.
     pub duplicate: u64,
     /// Arrived in this second: an ID that waits, with another question or without QR.
     pub mismatched: u64,
-    /// Arrived in this second: an ID that was never sent, or octets that are no message.
+    /// Arrived in this second: an ID that was never sent, or bytes that are no message.
     pub stray: u64,
     /// Arrived in this second: from another address or port than the one that was asked.
     pub other_address: u64,
@@ -71,10 +71,10 @@ impl Default for Second {
             unexpected: 0,
             checked: Checked::default(),
             rcodes: [0; RCODE_COUNT],
-            octets_sent: 0,
+            bytes_sent: 0,
             send_errors: 0,
             arrived: 0,
-            octets_received: 0,
+            bytes_received: 0,
             late: 0,
             duplicate: 0,
             mismatched: 0,
@@ -95,14 +95,14 @@ impl Drop for Second {
 
 impl Second {
     /// Notes one query that was sent.
-    pub fn sent(&mut self, lag_ns: u64, octets: usize) {
-        self.sent_alike(lag_ns, 1, octets);
+    pub fn sent(&mut self, lag_ns: u64, bytes: usize) {
+        self.sent_alike(lag_ns, 1, bytes);
     }
 
-    /// Notes as many that were sent with the same lag, of so many octets together.
-    pub fn sent_alike(&mut self, lag_ns: u64, count: usize, octets: usize) {
+    /// Notes as many that were sent with the same lag, of so many bytes together.
+    pub fn sent_alike(&mut self, lag_ns: u64, count: usize, bytes: usize) {
         self.sent += count as u64;
-        self.octets_sent += octets as u64;
+        self.bytes_sent += bytes as u64;
         record_alike(&mut self.send_lag, lag_ns, count as u64);
     }
 
@@ -125,10 +125,10 @@ impl Second {
         for (own, more) in self.rcodes.iter_mut().zip(other.rcodes) {
             *own += more;
         }
-        self.octets_sent += other.octets_sent;
+        self.bytes_sent += other.bytes_sent;
         self.send_errors += other.send_errors;
         self.arrived += other.arrived;
-        self.octets_received += other.octets_received;
+        self.bytes_received += other.bytes_received;
         self.late += other.late;
         self.duplicate += other.duplicate;
         self.mismatched += other.mismatched;
@@ -186,6 +186,6 @@ mod tests {
         second.sent(30, 40);
         second.took(5_000, 4_000);
         first.merge(&second);
-        assert_eq!((first.sent, first.octets_sent, first.send_lag.max(), first.latency.len()), (2, 80, 30, 1));
+        assert_eq!((first.sent, first.bytes_sent, first.send_lag.max(), first.latency.len()), (2, 80, 30, 1));
     }
 }

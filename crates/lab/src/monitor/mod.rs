@@ -26,7 +26,7 @@ pub struct Reading {
     pub cpu_seconds: Option<f64>,
     /// When that was read. The rest comes after it, and a table of many thousand connections takes its time.
     pub cpu_at: Option<Instant>,
-    /// Memory in use, in octets; of several processes the sum, in which what they share counts for each.
+    /// Memory in use, in bytes; of several processes the sum, in which what they share counts for each.
     pub rss_bytes: Option<u64>,
     /// Threads.
     pub threads: Option<u64>,

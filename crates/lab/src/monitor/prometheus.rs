@@ -1,7 +1,7 @@
 //! A Prometheus endpoint, read over plain HTTP: what any server's metrics say beside ours.
 
 use super::Reading;
-use crate::limits::{METRICS_BODY_OCTETS_MAX, METRICS_MAX, METRICS_TIMEOUT_MS};
+use crate::limits::{METRICS_BODY_BYTES_MAX, METRICS_MAX, METRICS_TIMEOUT_MS};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -31,9 +31,9 @@ impl Endpoint {
         // HTTP/1.0: the end of the connection is the end of the body, in one piece.
         let request = format!("GET {} HTTP/1.0\r\nHost: {}\r\nAccept: text/plain\r\n\r\n", self.path, self.address);
         stream.write_all(request.as_bytes())?;
-        let mut octets = Vec::new();
-        stream.take(METRICS_BODY_OCTETS_MAX).read_to_end(&mut octets)?;
-        let text = String::from_utf8_lossy(&octets);
+        let mut bytes = Vec::new();
+        stream.take(METRICS_BODY_BYTES_MAX).read_to_end(&mut bytes)?;
+        let text = String::from_utf8_lossy(&bytes);
         let (head, body) = text.split_once("\r\n\r\n").ok_or_else(|| io::Error::other("no HTTP response"))?;
         let status = head.split_ascii_whitespace().nth(1).unwrap_or_default();
         if status != "200" {

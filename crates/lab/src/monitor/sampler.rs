@@ -99,7 +99,7 @@ fn sample(reading: Reading, when: Instant, last: Option<&(Instant, Reading)>) ->
     let udp_drops = more(|reading| reading.udp_drops);
     Sample {
         cpu_cores,
-        rss_bytes: reading.rss_bytes.map(|octets| octets as f64),
+        rss_bytes: reading.rss_bytes.map(|bytes| bytes as f64),
         threads: reading.threads,
         voluntary_switches,
         involuntary_switches,

@@ -1,6 +1,6 @@
 //! A program that changes a trace while what it writes is read: nothing is written down, and it ends when nobody reads.
 
-use super::through::PIPE_OCTETS;
+use super::through::PIPE_BYTES;
 use super::{Fed, Pipe, ThroughError, no_lines};
 use crate::limits::LIVE_END_MAX;
 use std::io::{self, BufReader};
@@ -58,7 +58,7 @@ impl Live {
             let _told = tell.send(pipe.end().and(fed));
         };
         std::thread::Builder::new().name("through".into()).spawn(feed)?;
-        Ok((read_lines(Box::new(BufReader::with_capacity(PIPE_OCTETS, stdout))), live))
+        Ok((read_lines(Box::new(BufReader::with_capacity(PIPE_BYTES, stdout))), live))
     }
 
     /// What ends it from elsewhere.

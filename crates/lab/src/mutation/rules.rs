@@ -1,7 +1,7 @@
 //! Rules for traces as TOML (docs/catlab/mutate.md).
 
 use super::words::{TransportShares, parse_edns, parse_id, parse_server, parse_transports, seconds_to_ns};
-use crate::limits::RULES_OCTETS_MAX;
+use crate::limits::RULES_BYTES_MAX;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -117,8 +117,8 @@ pub fn read_rules(path: &Path) -> Result<Plan, String> {
     let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let mut text = String::new();
     let file = std::fs::File::open(path).map_err(|error| named(&error))?;
-    file.take(RULES_OCTETS_MAX + 1).read_to_string(&mut text).map_err(|error| named(&error))?;
-    if text.len() as u64 > RULES_OCTETS_MAX {
+    file.take(RULES_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| named(&error))?;
+    if text.len() as u64 > RULES_BYTES_MAX {
         return Err(named(&"more than 4 MiB"));
     }
     parse_rules(&text).map_err(|error| named(&error))
@@ -349,7 +349,7 @@ mod tests {
             dnssec_ok: Some(0.75),
             edns: Some(EdnsChange::Payload(4_096)),
             remove_options: vec![10, 65_001],
-            add_options: vec![OptionToAdd::Nsid, OptionToAdd::Other { code: 65_002, octets: vec![0xFF] }],
+            add_options: vec![OptionToAdd::Nsid, OptionToAdd::Other { code: 65_002, bytes: vec![0xFF] }],
             id: Some(IdChange::Count),
             ..Changes::default()
         };

@@ -20,8 +20,8 @@ pub struct Ended {
     pub command: String,
 }
 
-/// Octets that are gathered before they are written into the pipe.
-pub(super) const PIPE_OCTETS: usize = 64 << 10;
+/// Bytes that are gathered before they are written into the pipe.
+pub(super) const PIPE_BYTES: usize = 64 << 10;
 
 impl Through {
     /// Starts a command of the shell.
@@ -47,7 +47,7 @@ impl Through {
     {
         let stdin = self.child.stdin.take().expect("it is piped");
         let stdout = self.child.stdout.take().expect("it is piped");
-        let mut reader = read_lines(Box::new(BufReader::with_capacity(PIPE_OCTETS, stdout)));
+        let mut reader = read_lines(Box::new(BufReader::with_capacity(PIPE_BYTES, stdout)));
         let child = &mut self.child;
         let (fed, read) = std::thread::scope(|scope| {
             let feeder = scope.spawn(move || {
@@ -94,7 +94,7 @@ pub struct Pipe {
 
 impl Pipe {
     pub(super) fn new(stdin: ChildStdin) -> Self {
-        Self { out: BufWriter::with_capacity(PIPE_OCTETS, stdin), is_open: true }
+        Self { out: BufWriter::with_capacity(PIPE_BYTES, stdin), is_open: true }
     }
 
     /// Writes a message as a line; false when the program reads no further.
@@ -175,10 +175,10 @@ mod tests {
         let mut ids = Vec::new();
         let feed = |pipe: &mut Pipe| {
             for id in 0..count {
-                let octets = MessageBuilder::query(id, name.as_ref(), Rtype::A).build();
+                let bytes = MessageBuilder::query(id, name.as_ref(), Rtype::A).build();
                 let (source, destination) = ("192.0.2.1:4000".parse().unwrap(), "192.0.2.53:53".parse().unwrap());
                 let transport = Transport::Udp;
-                let message = Message { at_ns: id.into(), source, destination, transport, octets: &octets };
+                let message = Message { at_ns: id.into(), source, destination, transport, bytes: &bytes };
                 if !pipe.write(&message)? {
                     break;
                 }
@@ -188,7 +188,7 @@ mod tests {
         let started = Through::start(command).unwrap();
         let (ended, _) = started
             .run(feed, |message| {
-                ids.push(u16::from_be_bytes([message.octets[0], message.octets[1]]));
+                ids.push(u16::from_be_bytes([message.bytes[0], message.bytes[1]]));
                 Ok(())
             })
             .unwrap();

@@ -41,7 +41,7 @@ pub fn parse_id(text: &str) -> Result<IdChange, String> {
 pub fn parse_edns(text: &str) -> Result<EdnsChange, String> {
     match text {
         "none" => Ok(EdnsChange::Remove),
-        size => size.parse().map(EdnsChange::Payload).map_err(|_| format!("{text}: write none or a size in octets")),
+        size => size.parse().map(EdnsChange::Payload).map_err(|_| format!("{text}: write none or a size in bytes")),
     }
 }
 

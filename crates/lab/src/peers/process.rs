@@ -13,8 +13,8 @@ use wire::name::Name;
 const READY_SECONDS_MAX: u64 = 60;
 /// How long a server may take to end before it is killed.
 const STOP_SECONDS_MAX: u64 = 5;
-/// Octets of a server's own output that an error shows.
-const OUTPUT_OCTETS_MAX: usize = 2_000;
+/// Bytes of a server's own output that an error shows.
+const OUTPUT_BYTES_MAX: usize = 2_000;
 
 /// Why a server does not run.
 #[derive(Debug)]
@@ -89,8 +89,8 @@ impl Peer {
     }
 
     fn output_end(&self) -> String {
-        let octets = std::fs::read(self.setup.folder.join("output")).unwrap_or_default();
-        String::from_utf8_lossy(&octets[octets.len().saturating_sub(OUTPUT_OCTETS_MAX)..]).into_owned()
+        let bytes = std::fs::read(self.setup.folder.join("output")).unwrap_or_default();
+        String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(OUTPUT_BYTES_MAX)..]).into_owned()
     }
 }
 
@@ -100,7 +100,7 @@ fn answers_for(address: SocketAddr, apex: &Name) -> bool {
         let socket = UdpSocket::bind((address.ip(), 0))?;
         socket.set_read_timeout(Some(Duration::from_millis(300)))?;
         let mut query = vec![0x4A, 0x11, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
-        query.extend_from_slice(apex.octets());
+        query.extend_from_slice(apex.as_bytes());
         query.extend_from_slice(&[0, 6, 0, 1]);
         socket.send_to(&query, address)?;
         let mut response = [0u8; 4096];

@@ -2,12 +2,12 @@
 
 use crate::answers::Look;
 use crate::engine::Transport;
-use crate::limits::{NAME_OCTETS_MAX, PER_QUERY_CHUNK_ROWS};
+use crate::limits::{NAME_BYTES_MAX, PER_QUERY_CHUNK_ROWS};
 use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
 
-/// Octets of names that a chunk has room for: of usual names its rows run out first.
-const NAMES_OCTETS: usize = PER_QUERY_CHUNK_ROWS * 48;
+/// Bytes of names that a chunk has room for: of usual names its rows run out first.
+const NAMES_BYTES: usize = PER_QUERY_CHUNK_ROWS * 48;
 
 /// One query and what became of it. Times are nanoseconds, from the start of the run where nothing else is said.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,12 +26,12 @@ pub struct Query {
     pub server: SocketAddr,
     /// Whose: the client of a population, otherwise the connection; `None` over UDP without a population.
     pub client: Option<u64>,
-    /// Octets of its name in wire format, zero when it has no question.
-    pub name_octets: u16,
+    /// Bytes of its name in wire format, zero when it has no question.
+    pub name_bytes: u16,
     /// Its type.
     pub rtype: u16,
-    /// Octets of its message.
-    pub octets: u32,
+    /// Bytes of its message.
+    pub bytes: u32,
     /// The answer, late ones too.
     pub answer: Option<Answer>,
     /// How it ended.
@@ -45,8 +45,8 @@ pub struct Answer {
     pub rcode: u8,
     /// TC.
     pub is_truncated: bool,
-    /// Octets of the message.
-    pub octets: u32,
+    /// Bytes of the message.
+    pub bytes: u32,
     /// What a look at it showed; `None` when nobody looked.
     pub look: Option<Look>,
 }
@@ -101,13 +101,13 @@ impl Chunk {
             transport: Transport::Udp,
             server: SocketAddr::from(([127, 0, 0, 1], 0)),
             client: None,
-            name_octets: 0,
+            name_bytes: 0,
             rtype: 0,
-            octets: 0,
+            bytes: 0,
             answer: None,
             fate: Fate::TimedOut,
         };
-        let (mut queries, mut names) = (vec![nobody; PER_QUERY_CHUNK_ROWS], vec![1; NAMES_OCTETS]);
+        let (mut queries, mut names) = (vec![nobody; PER_QUERY_CHUNK_ROWS], vec![1; NAMES_BYTES]);
         queries.clear();
         names.clear();
         Self { queries, names, home }
@@ -121,7 +121,7 @@ impl Chunk {
 
     /// Whether another query may not fit.
     pub(super) fn is_full(&self) -> bool {
-        self.queries.len() == PER_QUERY_CHUNK_ROWS || self.names.len() + NAME_OCTETS_MAX > NAMES_OCTETS
+        self.queries.len() == PER_QUERY_CHUNK_ROWS || self.names.len() + NAME_BYTES_MAX > NAMES_BYTES
     }
 
     pub(super) fn len(&self) -> usize {
@@ -132,7 +132,7 @@ impl Chunk {
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Query, &[u8])> {
         let mut names = self.names.as_slice();
         self.queries.iter().map(move |query| {
-            let (name, rest) = names.split_at(usize::from(query.name_octets));
+            let (name, rest) = names.split_at(usize::from(query.name_bytes));
             names = rest;
             (query, name)
         })

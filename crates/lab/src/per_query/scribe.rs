@@ -4,7 +4,7 @@ use super::chunk::{Answer, Chunk, Fate, Query};
 use super::writer::Message;
 use crate::answers::Look;
 use crate::engine::Transport;
-use crate::limits::{NAME_OCTETS_MAX, PER_QUERY_CHUNKS, PER_QUERY_WAITING_MAX};
+use crate::limits::{NAME_BYTES_MAX, PER_QUERY_CHUNKS, PER_QUERY_WAITING_MAX};
 use crate::measure::Sent;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// Octets of a message header (RFC 1035 4.1.1).
-const HEADER_OCTETS: usize = 12;
+/// Bytes of a message header (RFC 1035 4.1.1).
+const HEADER_BYTES: usize = 12;
 
 /// Who is asked, how, and by whom.
 #[derive(Clone, Copy, Debug)]
@@ -95,9 +95,9 @@ impl Scribe {
             planned_ns: sent.planned_ns,
             sent_ns: sent.sent_ns,
             client: parties.client.map(|client| u64::from(client) * workers + worker),
-            name_octets: row.name.len() as u16,
+            name_bytes: row.name.len() as u16,
             rtype: question.map_or(0, |(_, rtype)| rtype),
-            octets: message.len() as u32,
+            bytes: message.len() as u32,
             ..blank(parties)
         };
         index + 1
@@ -128,10 +128,10 @@ impl Scribe {
         row.query.fate = if row.state == State::TimedOut { Fate::Late } else { Fate::Answered };
         row.query.latency_ns = Some(at_ns.saturating_sub(sent.planned_ns));
         row.query.service_ns = Some(at_ns.saturating_sub(written_ns));
-        row.query.answer = message.first_chunk::<HEADER_OCTETS>().map(|header| Answer {
+        row.query.answer = message.first_chunk::<HEADER_BYTES>().map(|header| Answer {
             rcode: header[3] & 0x0F,
             is_truncated: header[2] & 0x02 != 0,
-            octets: message.len() as u32,
+            bytes: message.len() as u32,
             look,
         });
         self.write(index);
@@ -222,9 +222,9 @@ fn blank(parties: Parties) -> Query {
         transport: parties.transport,
         server: parties.server,
         client: None,
-        name_octets: 0,
+        name_bytes: 0,
         rtype: 0,
-        octets: 0,
+        bytes: 0,
         answer: None,
         fate: Fate::TimedOut,
     }
@@ -235,7 +235,7 @@ fn question(message: &[u8]) -> Option<(&[u8], u16)> {
     if message.get(4..6)? == [0, 0] {
         return None;
     }
-    let mut end = HEADER_OCTETS;
+    let mut end = HEADER_BYTES;
     loop {
         match *message.get(end)? {
             0 => break,
@@ -243,7 +243,7 @@ fn question(message: &[u8]) -> Option<(&[u8], u16)> {
             _ => return None,
         }
     }
-    let name = message.get(HEADER_OCTETS..=end).filter(|name| name.len() <= NAME_OCTETS_MAX)?;
+    let name = message.get(HEADER_BYTES..=end).filter(|name| name.len() <= NAME_BYTES_MAX)?;
     let rtype = message.get(end + 1..end + 3)?;
     Some((name, u16::from_be_bytes([rtype[0], rtype[1]])))
 }
@@ -308,8 +308,8 @@ mod tests {
             ]
         );
         let first = rows[0];
-        assert_eq!((first.service_ns, first.client, first.rtype, first.octets), (Some(195), Some(7), 1, 29));
-        assert_eq!(first.answer, Some(Answer { rcode: 3, is_truncated: true, octets: 29, look: Some(Look::Right) }));
+        assert_eq!((first.service_ns, first.client, first.rtype, first.bytes), (Some(195), Some(7), 1, 29));
+        assert_eq!(first.answer, Some(Answer { rcode: 3, is_truncated: true, bytes: 29, look: Some(Look::Right) }));
         assert_eq!(dropped.load(Ordering::Relaxed), 0);
     }
 

@@ -30,11 +30,11 @@ const SCHEMA: &str = "message query {
   optional int64 client;
   optional binary qname (STRING);
   optional binary qtype (STRING);
-  required int32 query_octets;
+  required int32 query_bytes;
   required binary outcome (STRING);
   optional binary rcode (STRING);
   optional boolean truncated;
-  optional int32 response_octets;
+  optional int32 response_bytes;
   optional binary answer_check (STRING);
 }";
 
@@ -125,11 +125,11 @@ struct Columns {
     client: Optional<i64>,
     qname: Optional<ByteArray>,
     qtype: Optional<ByteArray>,
-    query_octets: Vec<i32>,
+    query_bytes: Vec<i32>,
     outcome: Vec<ByteArray>,
     rcode: Optional<ByteArray>,
     truncated: Optional<bool>,
-    response_octets: Optional<i32>,
+    response_bytes: Optional<i32>,
     answer_check: Optional<ByteArray>,
     words: Words,
     scratch: String,
@@ -153,11 +153,11 @@ impl Columns {
         });
         self.qtype.push(qname.is_some().then(|| self.words.rtype(query.rtype)));
         self.qname.push(qname);
-        self.query_octets.push(query.octets as i32);
+        self.query_bytes.push(query.bytes as i32);
         self.outcome.push(ByteArray::from(Bytes::from_static(query.fate.label().as_bytes())));
         self.rcode.push(query.answer.map(|answer| self.words.rcode(answer.rcode)));
         self.truncated.push(query.answer.map(|answer| answer.is_truncated));
-        self.response_octets.push(query.answer.map(|answer| answer.octets as i32));
+        self.response_bytes.push(query.answer.map(|answer| answer.bytes as i32));
         let look = query.answer.and_then(|answer| answer.look);
         self.answer_check.push(look.map(|look| ByteArray::from(Bytes::from_static(look.label().as_bytes()))));
     }
@@ -172,11 +172,11 @@ impl Columns {
         self.client.write::<Int64Type, W>(group)?;
         self.qname.write::<ByteArrayType, W>(group)?;
         self.qtype.write::<ByteArrayType, W>(group)?;
-        put::<Int32Type, W>(group, &self.query_octets, None)?;
+        put::<Int32Type, W>(group, &self.query_bytes, None)?;
         put::<ByteArrayType, W>(group, &self.outcome, None)?;
         self.rcode.write::<ByteArrayType, W>(group)?;
         self.truncated.write::<BoolType, W>(group)?;
-        self.response_octets.write::<Int32Type, W>(group)?;
+        self.response_bytes.write::<Int32Type, W>(group)?;
         self.answer_check.write::<ByteArrayType, W>(group)
     }
 
@@ -191,11 +191,11 @@ impl Columns {
         self.client.clear();
         self.qname.clear();
         self.qtype.clear();
-        self.query_octets.clear();
+        self.query_bytes.clear();
         self.outcome.clear();
         self.rcode.clear();
         self.truncated.clear();
-        self.response_octets.clear();
+        self.response_bytes.clear();
         self.answer_check.clear();
     }
 }

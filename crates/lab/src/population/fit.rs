@@ -35,7 +35,7 @@ struct Query {
 pub fn fit(trace: &Capture) -> Result<Population, String> {
     let answered: BTreeMap<_, _> = trace.responses.iter().filter_map(answer).collect();
     let queries = trace.queries.iter().filter_map(|observed| {
-        let seen = read(&observed.recorded.octets)?;
+        let seen = read(&observed.recorded.bytes)?;
         Some((observed, Query { is_nxdomain: answered.get(&identity(observed)?).copied(), ..seen }))
     });
     let queries: Vec<(&Observed, Query)> = queries.collect();
@@ -88,14 +88,14 @@ fn question(message: &[u8]) -> Option<(&[u8], Rtype)> {
 type Identity = (IpAddr, u16, [u8; 2], Vec<u8>, u16);
 
 fn identity(observed: &Observed) -> Option<Identity> {
-    let message = &observed.recorded.octets;
+    let message = &observed.recorded.bytes;
     let (name, rtype) = question(message)?;
     Some((observed.client, observed.port, *message.first_chunk()?, name.to_ascii_lowercase(), rtype.0))
 }
 
 /// A response, and whether it says that the name does not exist (RFC 1035 4.1.1).
 fn answer(observed: &Observed) -> Option<(Identity, bool)> {
-    let rcode = Rcode(u16::from(observed.recorded.octets.get(3)? & 0x0F));
+    let rcode = Rcode(u16::from(observed.recorded.bytes.get(3)? & 0x0F));
     Some((identity(observed)?, rcode == Rcode::NXDOMAIN))
 }
 

@@ -91,7 +91,7 @@ impl Ranks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::QUERY_OCTETS_MAX;
+    use crate::limits::QUERY_BYTES_MAX;
     use crate::workload::{Extras, Generator, NameDistribution, Popularity, Workload};
     use std::collections::BTreeMap;
     use wire::number::Rtype;
@@ -104,7 +104,7 @@ mod tests {
             let generator = Generator::new(names, &[(Rtype::A, 1.0)], Extras::default(), 5).unwrap();
             let mut workload = Workload::generated(generator);
             let mut asked: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
-            let mut out = vec![0; QUERY_OCTETS_MAX];
+            let mut out = vec![0; QUERY_BYTES_MAX];
             for _ in 0..50_000 {
                 let length = workload.fill(&mut out);
                 *asked.entry(out[12..length].to_vec()).or_default() += 1;

@@ -1,13 +1,13 @@
 //! Queries that go from the reader of a trace to a worker together.
 
 use super::picker::Query;
-use crate::limits::REPLAY_BLOCK_OCTETS;
+use crate::limits::REPLAY_BLOCK_BYTES;
 use std::ops::Range;
 
 /// See the module. Its memory is used again and again.
 #[derive(Default, Debug)]
 pub(super) struct Block {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     entries: Vec<Entry>,
 }
 
@@ -18,19 +18,19 @@ pub(super) struct Entry {
     /// Its client, as the worker numbers them.
     pub(super) client: u32,
     start: u32,
-    octets: u32,
+    bytes: u32,
 }
 
 impl Block {
     pub(super) fn push(&mut self, client: u32, query: &Query<'_>) {
-        let (start, octets) = (self.octets.len() as u32, query.octets.len() as u32);
-        self.octets.extend_from_slice(query.octets);
-        self.entries.push(Entry { planned_ns: query.planned_ns, client, start, octets });
+        let (start, bytes) = (self.bytes.len() as u32, query.bytes.len() as u32);
+        self.bytes.extend_from_slice(query.bytes);
+        self.entries.push(Entry { planned_ns: query.planned_ns, client, start, bytes });
     }
 
     /// Whether it is time to hand it over.
     pub(super) fn is_full(&self) -> bool {
-        self.octets.len() + self.entries.len() * size_of::<Entry>() >= REPLAY_BLOCK_OCTETS
+        self.bytes.len() + self.entries.len() * size_of::<Entry>() >= REPLAY_BLOCK_BYTES
     }
 
     pub(super) fn entry(&self, index: usize) -> Option<Entry> {
@@ -39,12 +39,12 @@ impl Block {
 
     /// The message of one of its entries.
     pub(super) fn message(&self, entry: Entry) -> &[u8] {
-        let range: Range<usize> = entry.start as usize..(entry.start + entry.octets) as usize;
-        &self.octets[range]
+        let range: Range<usize> = entry.start as usize..(entry.start + entry.bytes) as usize;
+        &self.bytes[range]
     }
 
     pub(super) fn clear(&mut self) {
-        self.octets.clear();
+        self.bytes.clear();
         self.entries.clear();
     }
 }

@@ -1,12 +1,12 @@
 //! Queries that wait until the one before them, of the same client, is answered or given up.
 
 use super::block::Entry;
-use crate::limits::REPLAY_HELD_OCTETS;
+use crate::limits::REPLAY_HELD_BYTES;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-/// Octets that a query takes beside its message.
-const QUERY_OCTETS_BESIDES: usize = 64;
+/// Bytes that a query takes beside its message.
+const QUERY_BYTES_BESIDES: usize = 64;
 
 /// See the module.
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub(super) struct Dependents {
     is_busy: Vec<bool>,
     /// What each is to send then, in order.
     held: BTreeMap<u32, VecDeque<Held>>,
-    held_octets: usize,
+    held_bytes: usize,
     /// Clients whose turn it is: from when on.
     free: BinaryHeap<Reverse<(u64, u32)>>,
 }
@@ -23,18 +23,18 @@ pub(super) struct Dependents {
 #[derive(Debug)]
 struct Held {
     planned_ns: u64,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 impl Held {
-    fn octets(&self) -> usize {
-        self.octets.len() + QUERY_OCTETS_BESIDES
+    fn bytes(&self) -> usize {
+        self.bytes.len() + QUERY_BYTES_BESIDES
     }
 }
 
 impl Dependents {
     pub(super) fn new(client_count: usize) -> Self {
-        Self { is_busy: vec![false; client_count], held: BTreeMap::new(), held_octets: 0, free: BinaryHeap::new() }
+        Self { is_busy: vec![false; client_count], held: BTreeMap::new(), held_bytes: 0, free: BinaryHeap::new() }
     }
 
     /// Whether a query of this client is to wait.
@@ -44,11 +44,11 @@ impl Dependents {
 
     /// Keeps a query that is to wait; `false` when there is no room for it.
     pub(super) fn hold(&mut self, entry: Entry, message: &[u8]) -> bool {
-        let held = Held { planned_ns: entry.planned_ns, octets: message.to_vec() };
-        if self.held_octets + held.octets() > REPLAY_HELD_OCTETS {
+        let held = Held { planned_ns: entry.planned_ns, bytes: message.to_vec() };
+        if self.held_bytes + held.bytes() > REPLAY_HELD_BYTES {
             return false;
         }
-        self.held_octets += held.octets();
+        self.held_bytes += held.bytes();
         self.held.entry(entry.client).or_default().push_back(held);
         true
     }
@@ -77,7 +77,7 @@ impl Dependents {
     pub(super) fn message(&self) -> &[u8] {
         let client = self.next().map(|(_, client)| client);
         let held = client.and_then(|client| self.held.get(&client)?.front());
-        held.map_or(&[], |held| &held.octets)
+        held.map_or(&[], |held| &held.bytes)
     }
 
     /// It has been sent.
@@ -85,7 +85,7 @@ impl Dependents {
         let Some(Reverse((_, client))) = self.free.pop() else { return };
         self.sent(client);
         let Some(queue) = self.held.get_mut(&client) else { return };
-        self.held_octets -= queue.pop_front().map_or(0, |held| held.octets());
+        self.held_bytes -= queue.pop_front().map_or(0, |held| held.bytes());
         if queue.is_empty() {
             self.held.remove(&client);
         }

@@ -70,7 +70,7 @@ pub fn divide(
             source: SocketAddr::new(query.source, 0),
             destination: server_of(query.source),
             transport: recorded(query.transport),
-            octets: query.octets,
+            bytes: query.bytes,
         };
         writer.write(&message).map_err(|error| ReplayError::Spool(path.clone(), error))?;
         *count += 1;
@@ -117,11 +117,11 @@ mod tests {
         let server = SocketAddr::from(([192, 0, 2, 1], 53));
         for number in 0..600_u32 {
             let source = SocketAddr::from((Ipv4Addr::from(0x0A00_0000 + number % 50), 4_711));
-            let mut octets = [0; 12];
-            octets[..2].copy_from_slice(&(number as u16).to_be_bytes());
+            let mut bytes = [0; 12];
+            bytes[..2].copy_from_slice(&(number as u16).to_be_bytes());
             let transport = if number % 50 == 7 { Transport::Tcp } else { Transport::Udp };
             let at_ns = 1_700_000_000_000_000_000 + u64::from(number) * 1_000_000;
-            writer.write(&Message { at_ns, source, destination: server, transport, octets: &octets }).unwrap();
+            writer.write(&Message { at_ns, source, destination: server, transport, bytes: &bytes }).unwrap();
         }
         writer.finish().unwrap();
         let selection = Selection { speed: 2.0, ..Selection::default() };
@@ -132,7 +132,7 @@ mod tests {
         for (index, (path, count)) in division.shares.iter().enumerate() {
             let (mut share, mut read) = (::trace::open(path, &Options::default()).unwrap(), 0);
             while let Some(message) = share.next().unwrap() {
-                let number = u32::from(u16::from_be_bytes([message.octets[0], message.octets[1]]));
+                let number = u32::from(u16::from_be_bytes([message.bytes[0], message.bytes[1]]));
                 // Half a millisecond apart, at twice the speed.
                 assert_eq!(message.at_ns, u64::from(number) * 500_000);
                 assert_eq!(message.transport == Transport::Tcp, number % 50 == 7);

@@ -1,4 +1,4 @@
-//! A worker's share of a trace: whose turn it is, since when, and with which octets.
+//! A worker's share of a trace: whose turn it is, since when, and with which bytes.
 
 use super::block::{Block, Entry};
 use super::dependents::Dependents;

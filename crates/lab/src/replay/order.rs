@@ -3,14 +3,14 @@
 //! A log is often written in the order in which answers came, and a capture from several queues in that of the queues.
 //! What stands behind something later is looked for as far as the memory for it goes.
 
-use crate::limits::REPLAY_REORDER_OCTETS;
+use crate::limits::REPLAY_REORDER_BYTES;
 use ::trace::{Message, Reader, Tally, TraceError, Transport};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::net::SocketAddr;
 
-/// Octets that a message takes beside its own.
-const MESSAGE_OCTETS_BESIDES: usize = 128;
+/// Bytes that a message takes beside its own.
+const MESSAGE_BYTES_BESIDES: usize = 128;
 
 /// See the module.
 pub(super) struct Ordered {
@@ -18,8 +18,8 @@ pub(super) struct Ordered {
     /// Not, where the trace is in order as it stands.
     is_sorting: bool,
     waiting: BinaryHeap<Reverse<Held>>,
-    waiting_octets: usize,
-    octets_max: usize,
+    waiting_bytes: usize,
+    bytes_max: usize,
     read: u64,
     is_over: bool,
     /// Why it cannot be read on; what came before is given first.
@@ -35,7 +35,7 @@ struct Held {
     source: SocketAddr,
     destination: SocketAddr,
     transport: Transport,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 impl Ordered {
@@ -44,8 +44,8 @@ impl Ordered {
             trace,
             is_sorting,
             waiting: BinaryHeap::new(),
-            waiting_octets: 0,
-            octets_max: REPLAY_REORDER_OCTETS,
+            waiting_bytes: 0,
+            bytes_max: REPLAY_REORDER_BYTES,
             read: 0,
             is_over: false,
             error: None,
@@ -61,23 +61,23 @@ impl Ordered {
         if !self.is_sorting {
             return self.trace.next();
         }
-        while !self.is_over && self.waiting_octets < self.octets_max {
+        while !self.is_over && self.waiting_bytes < self.bytes_max {
             self.read_one();
         }
         self.current = self.waiting.pop().map(|Reverse(held)| held);
         let Some(held) = &self.current else { return self.error.take().map_or(Ok(None), Err) };
-        self.waiting_octets -= held.octets.len() + MESSAGE_OCTETS_BESIDES;
+        self.waiting_bytes -= held.bytes.len() + MESSAGE_BYTES_BESIDES;
         let Held { at_ns, source, destination, transport, .. } = *held;
-        Ok(Some(Message { at_ns, source, destination, transport, octets: &held.octets }))
+        Ok(Some(Message { at_ns, source, destination, transport, bytes: &held.bytes }))
     }
 
     fn read_one(&mut self) {
         match self.trace.next() {
             Ok(Some(message)) => {
-                let Message { at_ns, source, destination, transport, octets } = message;
-                self.waiting_octets += octets.len() + MESSAGE_OCTETS_BESIDES;
-                let (number, octets) = (self.read, octets.to_vec());
-                self.waiting.push(Reverse(Held { at_ns, number, source, destination, transport, octets }));
+                let Message { at_ns, source, destination, transport, bytes } = message;
+                self.waiting_bytes += bytes.len() + MESSAGE_BYTES_BESIDES;
+                let (number, bytes) = (self.read, bytes.to_vec());
+                self.waiting.push(Reverse(Held { at_ns, number, source, destination, transport, bytes }));
                 self.read += 1;
             }
             Ok(None) => self.is_over = true,
@@ -107,20 +107,20 @@ mod tests {
         let mut writer = Writer::create(&path, Format::Text).unwrap();
         let place = SocketAddr::from(([192, 0, 2, 1], 53));
         for (number, &at_ns) in at.iter().enumerate() {
-            let mut octets = [0; 12];
-            octets[1] = number as u8;
+            let mut bytes = [0; 12];
+            bytes[1] = number as u8;
             let transport = Transport::Udp;
-            writer.write(&Message { at_ns, source: place, destination: place, transport, octets: &octets }).unwrap();
+            writer.write(&Message { at_ns, source: place, destination: place, transport, bytes: &bytes }).unwrap();
         }
         writer.finish().unwrap();
         let mut ordered = Ordered::new(open(&path, &Options::default()).unwrap(), true);
-        ordered.octets_max = room * (12 + MESSAGE_OCTETS_BESIDES);
+        ordered.bytes_max = room * (12 + MESSAGE_BYTES_BESIDES);
         let mut times = Vec::new();
         while let Some(message) = ordered.next().unwrap() {
-            times.push((message.at_ns, message.octets[1]));
+            times.push((message.at_ns, message.bytes[1]));
         }
         std::fs::remove_file(path).unwrap();
-        assert_eq!((times.len(), ordered.waiting_octets), (at.len(), 0));
+        assert_eq!((times.len(), ordered.waiting_bytes), (at.len(), 0));
         times
     }
 

@@ -5,7 +5,7 @@
 
 use super::timeline::Timeline;
 use crate::engine::Transport;
-use crate::limits::QUERY_OCTETS_MAX;
+use crate::limits::QUERY_BYTES_MAX;
 use ::trace::Message;
 use ::trace::mutate::{Mutator, Plan, PlanError};
 use std::net::IpAddr;
@@ -52,7 +52,7 @@ pub(super) struct Query<'m> {
     pub(super) planned_ns: u64,
     pub(super) source: IpAddr,
     pub(super) transport: Transport,
-    pub(super) octets: &'m [u8],
+    pub(super) bytes: &'m [u8],
 }
 
 /// What becomes of a message.
@@ -76,7 +76,7 @@ pub(super) struct Picker {
     picked: u64,
     /// Messages that are responses.
     pub(super) responses: u64,
-    /// Queries with more octets than the engine sends.
+    /// Queries with more bytes than the engine sends.
     pub(super) too_long: u64,
 }
 
@@ -123,7 +123,7 @@ impl Picker {
             *responses += 1;
             return Pick::Nothing;
         }
-        if message.octets.len() > QUERY_OCTETS_MAX {
+        if message.bytes.len() > QUERY_BYTES_MAX {
             *too_long += 1;
             return Pick::Nothing;
         }
@@ -134,7 +134,7 @@ impl Picker {
             planned_ns: (since_ns as f64 / speed) as u64,
             source: message.source.ip().to_canonical(),
             transport: transport.unwrap_or_else(|| transport_of(message.transport)),
-            octets: message.octets,
+            bytes: message.bytes,
         })
     }
 }
@@ -160,12 +160,12 @@ mod tests {
     fn picked(selection: Selection, messages: &[(u64, Vec<u8>)]) -> (Vec<(u64, usize)>, Picker) {
         let mut picker = Picker::new(selection);
         let mut queries = Vec::new();
-        for (at_ns, octets) in messages {
+        for (at_ns, bytes) in messages {
             let place = SocketAddr::from(([192, 0, 2, 1], 53));
             let transport = ::trace::Transport::Udp;
-            let message = Message { at_ns: *at_ns, source: place, destination: place, transport, octets };
+            let message = Message { at_ns: *at_ns, source: place, destination: place, transport, bytes };
             match picker.pick(&message) {
-                Pick::Query(query) => queries.push((query.planned_ns, query.octets.len())),
+                Pick::Query(query) => queries.push((query.planned_ns, query.bytes.len())),
                 Pick::Nothing => {}
                 Pick::End => break,
             }
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn what_is_longer_than_the_engine_sends_is_counted() {
         let (queries, picker) =
-            picked(Selection::default(), &[(0, vec![0; QUERY_OCTETS_MAX]), (1, vec![0; QUERY_OCTETS_MAX + 1])]);
-        assert_eq!((queries, picker.too_long), (vec![(0, QUERY_OCTETS_MAX)], 1));
+            picked(Selection::default(), &[(0, vec![0; QUERY_BYTES_MAX]), (1, vec![0; QUERY_BYTES_MAX + 1])]);
+        assert_eq!((queries, picker.too_long), (vec![(0, QUERY_BYTES_MAX)], 1));
     }
 }

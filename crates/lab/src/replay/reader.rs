@@ -11,7 +11,7 @@ use super::order::Ordered;
 use super::outlets::{Outlet, Outlets, Patience, gather, locked};
 use super::picker::{Pick, Picker};
 use crate::engine::lower_this_thread;
-use crate::limits::{REPLAY_BLOCK_OCTETS, REPLAY_BLOCKS_MIN, REPLAY_WINDOW_OCTETS};
+use crate::limits::{REPLAY_BLOCK_BYTES, REPLAY_BLOCKS_MIN, REPLAY_WINDOW_BYTES};
 use crate::mutation::{Leash, LiveEnd};
 use ::trace::TraceError;
 use std::collections::VecDeque;
@@ -55,7 +55,7 @@ impl Reading {
     /// # Errors
     /// When there is no thread to be had.
     pub(crate) fn start(replay: &Replay, worker_count: usize) -> io::Result<Self> {
-        let block_count = (REPLAY_WINDOW_OCTETS / REPLAY_BLOCK_OCTETS / worker_count).max(REPLAY_BLOCKS_MIN);
+        let block_count = (REPLAY_WINDOW_BYTES / REPLAY_BLOCK_BYTES / worker_count).max(REPLAY_BLOCKS_MIN);
         Self::with(replay, worker_count, block_count, Patience::default())
     }
 
@@ -225,13 +225,13 @@ mod tests {
         let mut writer = ::trace::Writer::create(&path, ::trace::Format::Text).unwrap();
         for number in 0..QUERIES {
             let qname: Name = format!("q{number}.a-name-of-some-length.example").parse().unwrap();
-            let octets = MessageBuilder::query(0, qname.as_ref(), Rtype::A).build();
+            let bytes = MessageBuilder::query(0, qname.as_ref(), Rtype::A).build();
             // The first source asks for half of all.
             let source = if number.is_multiple_of(2) { 0 } else { number % SOURCES };
             let source = SocketAddr::from((Ipv4Addr::new(10, 0, 0, source as u8), 53));
             let transport = ::trace::Transport::Udp;
             let at_ns = 1_000 * number;
-            let message = ::trace::Message { at_ns, source, destination: source, transport, octets: &octets };
+            let message = ::trace::Message { at_ns, source, destination: source, transport, bytes: &bytes };
             writer.write(&message).unwrap();
         }
         writer.finish().unwrap();
@@ -257,8 +257,8 @@ mod tests {
     fn take(feed: &mut Feed, taken: &mut Vec<(u64, u32)>) {
         let mut out = [0; 512];
         while let Some((planned_ns, client)) = feed.peek(u64::MAX) {
-            let octets = feed.fill(&mut out);
-            let number = number(&out[..octets]);
+            let bytes = feed.fill(&mut out);
+            let number = number(&out[..bytes]);
             assert!(planned_ns >= 1_000 * number);
             taken.push((number, client));
             feed.advance(planned_ns);

@@ -3,7 +3,7 @@
 //! By rendezvous hashing: each process has a weight for each source, and the largest one has it. So whoever knows the
 //! names knows who has which, and when a process goes only its own sources move.
 
-use crate::octet_hash;
+use crate::byte_hash;
 use std::net::IpAddr;
 
 /// See the module.
@@ -15,7 +15,7 @@ pub struct Sharing {
 impl Sharing {
     /// Among processes with these names, each of which is another one.
     pub fn new<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Self {
-        Self { seeds: names.into_iter().map(|name| mixed(octet_hash::of(name.as_ref().as_bytes()))).collect() }
+        Self { seeds: names.into_iter().map(|name| mixed(byte_hash::of(name.as_ref().as_bytes()))).collect() }
     }
 
     /// How many there are.
@@ -28,8 +28,8 @@ impl Sharing {
     #[must_use]
     pub fn owner(&self, source: IpAddr) -> usize {
         let source = match source.to_canonical() {
-            IpAddr::V4(address) => octet_hash::of(&address.octets()),
-            IpAddr::V6(address) => octet_hash::of(&address.octets()),
+            IpAddr::V4(address) => byte_hash::of(&address.octets()),
+            IpAddr::V6(address) => byte_hash::of(&address.octets()),
         };
         let weight = |seed: u64| mixed(seed ^ source);
         let all = self.seeds.iter().enumerate();

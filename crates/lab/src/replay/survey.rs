@@ -42,7 +42,7 @@ pub struct Survey {
     pub(crate) by_second: Vec<u32>,
     /// Responses among what was selected; they are not sent.
     pub responses: u64,
-    /// Queries that have more octets than are sent.
+    /// Queries that have more bytes than are sent.
     pub too_long: u64,
     /// Whether the trace is not in the order of time, so that it is put in order.
     pub is_sorted: bool,

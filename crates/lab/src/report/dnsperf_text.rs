@@ -11,7 +11,7 @@ pub fn dnsperf_text(recording: &Recording, seconds: f64, validity: &Validity) ->
     let total = recording.total();
     let answered = answered(&total);
     let share = |count: u64, of: u64| if of == 0 { 0.0 } else { 100.0 * count as f64 / of as f64 };
-    let each = |octets: u64, count: u64| octets.checked_div(count).unwrap_or_default();
+    let each = |bytes: u64, count: u64| bytes.checked_div(count).unwrap_or_default();
     let rcodes: Vec<_> = total
         .rcodes
         .iter()
@@ -41,8 +41,8 @@ pub fn dnsperf_text(recording: &Recording, seconds: f64, validity: &Validity) ->
     line(format!("  Response codes:       {}", rcodes.join(", ")));
     line(format!(
         "  Average packet size:  request {}, response {}",
-        each(total.octets_sent, total.sent),
-        each(total.octets_received, total.arrived)
+        each(total.bytes_sent, total.sent),
+        each(total.bytes_received, total.arrived)
     ));
     line(format!("  Run time (s):         {seconds:.6}"));
     line(format!("  Queries per second:   {:.6}", total.answered as f64 / seconds.max(1e-9)));
@@ -108,8 +108,8 @@ mod tests {
             timed_out: 10,
             mismatched: 2,
             rcodes: [("NOERROR".to_owned(), 170), ("NXDOMAIN".to_owned(), 10)].into(),
-            octets_sent: 190 * 33,
-            octets_received: 180 * 49,
+            bytes_sent: 190 * 33,
+            bytes_received: 180 * 49,
             service: Distribution::of([(130_500, 100), (2_400_000, 80), (2_000_000_000, 10)]),
             ..Row::default()
         });

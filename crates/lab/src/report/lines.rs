@@ -19,7 +19,7 @@ pub struct Sample {
     /// Cores in use since the sample before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_cores: Option<f64>,
-    /// Resident memory, octets.
+    /// Resident memory, bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rss_bytes: Option<f64>,
     /// Threads.

@@ -28,7 +28,7 @@ pub struct Manifest {
     pub cpu: String,
     /// How many of them it has.
     pub cpu_count: usize,
-    /// Octets of its memory.
+    /// Bytes of its memory.
     pub memory_bytes: u64,
     /// Whether the run's figures mean what they say; set as its folder is written.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -119,7 +119,7 @@ pub struct ReplayOf {
     pub stopped: Option<[f64; 2]>,
     /// Responses in the trace, which are not sent.
     pub responses: u64,
-    /// Queries with more octets than are sent.
+    /// Queries with more bytes than are sent.
     pub too_long: u64,
     /// The trace is not in the order of time: it was put in order.
     pub sorted: bool,

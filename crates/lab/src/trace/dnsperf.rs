@@ -10,9 +10,9 @@ use wire::number::Rtype;
 /// # Errors
 /// [`TraceError`] for the file, its compression, or a line that is no query.
 pub fn read_dnsperf(path: &Path) -> Result<Vec<Recorded>, TraceError> {
-    let octets = read_whole(path)?;
+    let bytes = read_whole(path)?;
     let mut queries = Vec::new();
-    for (index, line) in octets.split(|&octet| octet == b'\n').enumerate() {
+    for (index, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
         let line = String::from_utf8_lossy(line);
         let mut words = line.split_whitespace();
         let Some(qname) = words.next().filter(|word| !word.starts_with([';', '#'])) else { continue };
@@ -23,16 +23,16 @@ pub fn read_dnsperf(path: &Path) -> Result<Vec<Recorded>, TraceError> {
             // Real query files hold names that cannot be sent; dnsperf passes them over too.
             Err(_) => continue,
         };
-        queries.push(Recorded { transport: Transport::Udp, octets: query(&qname, qtype) });
+        queries.push(Recorded { transport: Transport::Udp, bytes: query(&qname, qtype) });
     }
     Ok(queries)
 }
 
 /// A query with ID 0, nothing but the question.
 fn query(qname: &Name, qtype: Rtype) -> Vec<u8> {
-    let mut octets = vec![0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
-    octets.extend_from_slice(qname.octets());
-    octets.extend_from_slice(&qtype.0.to_be_bytes());
-    octets.extend_from_slice(&[0, 1]);
-    octets
+    let mut bytes = vec![0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    bytes.extend_from_slice(qname.as_bytes());
+    bytes.extend_from_slice(&qtype.0.to_be_bytes());
+    bytes.extend_from_slice(&[0, 1]);
+    bytes
 }

@@ -1,4 +1,4 @@
-//! Recorded traffic: queries as they were sent, octet for octet.
+//! Recorded traffic: queries as they were sent, byte for byte.
 
 mod dnsperf;
 mod pcap;
@@ -23,7 +23,7 @@ use std::time::Duration;
 pub enum Transport {
     /// One datagram.
     Udp,
-    /// One message of a stream, without its two octets of length.
+    /// One message of a stream, without its two bytes of length.
     Tcp,
 }
 
@@ -33,7 +33,7 @@ pub struct Recorded {
     /// How it travelled.
     pub transport: Transport,
     /// The message.
-    pub octets: Vec<u8>,
+    pub bytes: Vec<u8>,
 }
 
 /// A message between a client and a server, with its circumstances.
@@ -64,7 +64,7 @@ impl fmt::Display for TraceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(error) => error.fmt(f),
-            Self::Compression(what) => write!(f, "compressed octets: {what}"),
+            Self::Compression(what) => write!(f, "compressed bytes: {what}"),
             Self::Format(format, what) => write!(f, "{format}: {what}"),
         }
     }
@@ -90,11 +90,11 @@ pub fn read_whole(path: &Path) -> Result<Vec<u8>, TraceError> {
     if path.extension().is_none_or(|extension| extension != "xz") {
         return Ok(packed);
     }
-    let mut octets = Vec::new();
+    let mut bytes = Vec::new();
     XzReader::new(packed.as_slice(), true)
-        .read_to_end(&mut octets)
+        .read_to_end(&mut bytes)
         .map_err(|error| TraceError::Compression(error.to_string()))?;
-    Ok(octets)
+    Ok(bytes)
 }
 
 /// Every message of a trace whose format its name tells: `.dnsperf`, `.rpl`, otherwise a capture; each also as `.xz`.

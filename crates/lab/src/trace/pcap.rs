@@ -40,7 +40,7 @@ pub fn read_capture(path: &Path, port: u16) -> Result<Capture, TraceError> {
         }
         let client = message.client();
         let transport = if message.transport == ::trace::Transport::Udp { Transport::Udp } else { Transport::Tcp };
-        let recorded = Recorded { transport, octets: message.octets.to_vec() };
+        let recorded = Recorded { transport, bytes: message.bytes.to_vec() };
         let at = Duration::from_nanos(message.at_ns);
         let observed = Observed { at, client: client.ip(), port: client.port(), recorded };
         if message.is_response() { capture.responses.push(observed) } else { capture.queries.push(observed) }

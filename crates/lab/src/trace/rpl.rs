@@ -16,10 +16,10 @@ pub fn read_rpl_raw(path: &Path) -> Result<Vec<Recorded>, TraceError> {
             continue;
         }
         let Some((index, hex)) = lines.next() else { break };
-        let octets = data_encoding::HEXLOWER_PERMISSIVE
+        let bytes = data_encoding::HEXLOWER_PERMISSIVE
             .decode(hex.trim().as_bytes())
             .map_err(|error| TraceError::Format("rpl", format!("line {}: {error}", index + 1)))?;
-        messages.push(Recorded { transport: Transport::Udp, octets });
+        messages.push(Recorded { transport: Transport::Udp, bytes });
     }
     Ok(messages)
 }

@@ -1,7 +1,7 @@
 //! Traces that nobody recorded: queries at an even distance, or as a population asks. The same seed makes the same.
 
 use crate::engine::Endpoint;
-use crate::limits::QUERY_OCTETS_MAX;
+use crate::limits::QUERY_BYTES_MAX;
 use crate::population::{Cast, Crowd};
 use crate::workload::Workload;
 use ::trace::{Message, Transport};
@@ -48,7 +48,7 @@ pub struct Synthesis {
     until_ns: u64,
     made: u64,
     rng: ChaCha8Rng,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 enum Turning {
@@ -102,8 +102,8 @@ impl Synthesis {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         rng.set_stream(5_000);
         let until_ns = duration.as_nanos() as u64;
-        let octets = vec![0; QUERY_OCTETS_MAX];
-        Ok(Self { turns, workload, addresses, count: end.count.unwrap_or(u64::MAX), until_ns, made: 0, rng, octets })
+        let bytes = vec![0; QUERY_BYTES_MAX];
+        Ok(Self { turns, workload, addresses, count: end.count.unwrap_or(u64::MAX), until_ns, made: 0, rng, bytes })
     }
 
     /// The next query; `None` at the end.
@@ -117,10 +117,10 @@ impl Synthesis {
             // Connections stay.
             _ => PORT_MIN + (client.wrapping_mul(40_503) % u64::from(u16::MAX - PORT_MIN)) as u16,
         };
-        let length = self.workload.fill(&mut self.octets);
-        self.octets[..2].copy_from_slice(&self.rng.random::<u16>().to_be_bytes());
+        let length = self.workload.fill(&mut self.bytes);
+        self.bytes[..2].copy_from_slice(&self.rng.random::<u16>().to_be_bytes());
         let source = SocketAddr::new(self.addresses.of(client), port);
-        Some(Message { at_ns, source, destination: server, transport, octets: &self.octets[..length] })
+        Some(Message { at_ns, source, destination: server, transport, bytes: &self.bytes[..length] })
     }
 
     fn turn(&mut self) -> Option<Turn> {
@@ -204,8 +204,8 @@ mod tests {
     fn all(mut synthesis: Synthesis) -> Vec<Owned> {
         let mut messages = Vec::new();
         while let Some(message) = synthesis.next() {
-            let Message { at_ns, source, destination, transport, octets } = message;
-            messages.push((at_ns, source, destination, transport, octets.to_vec()));
+            let Message { at_ns, source, destination, transport, bytes } = message;
+            messages.push((at_ns, source, destination, transport, bytes.to_vec()));
         }
         messages
     }
@@ -216,9 +216,9 @@ mod tests {
         let messages = all(even(Duration::from_micros(20), 10_000, end, 1));
         assert_eq!(messages.len(), 5_000);
         let mut names = BTreeSet::new();
-        for (number, (at_ns, source, _, _, octets)) in messages.iter().enumerate() {
+        for (number, (at_ns, source, _, _, bytes)) in messages.iter().enumerate() {
             assert_eq!(*at_ns, 20_000 * number as u64);
-            let question = FirstQuestion::read(octets).unwrap();
+            let question = FirstQuestion::read(bytes).unwrap();
             assert_eq!(question.qname.to_string(), format!("q{number}.example.com."));
             names.insert(question.qname.to_string());
             let IpAddr::V4(address) = source.ip() else { panic!("{source}") };

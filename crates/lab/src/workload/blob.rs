@@ -1,21 +1,21 @@
-//! The binary query file that dnsperf -B, kxdpgun -B and dnsgen share: each message after two octets of its length, as
+//! The binary query file that dnsperf -B, kxdpgun -B and dnsgen share: each message after two bytes of its length, as
 //! in a TCP stream (RFC 1035 4.2.2).
 
 use super::{Messages, NoQuery, Skip, WorkloadError};
-use crate::limits::QUERY_OCTETS_MAX;
+use crate::limits::QUERY_BYTES_MAX;
 use std::path::Path;
 
-/// Octets of a message header (RFC 1035 4.1.1).
-const HEADER_OCTETS: usize = 12;
+/// Bytes of a message header (RFC 1035 4.1.1).
+const HEADER_BYTES: usize = 12;
 
-/// Whether this is a chain of messages to its last octet. Text never is: its first two letters, taken as a length, lead
+/// Whether this is a chain of messages to its last byte. Text never is: its first two letters, taken as a length, lead
 /// past a header whose counts are letters too.
-pub(super) fn looks_like(octets: &[u8]) -> bool {
-    let mut rest = octets;
+pub(super) fn looks_like(bytes: &[u8]) -> bool {
+    let mut rest = bytes;
     let mut count = 0;
     while let Some((message, after)) = split(rest) {
         // One question, as queries and updates have.
-        if message.len() < HEADER_OCTETS || message[4..6] != [0, 1] {
+        if message.len() < HEADER_BYTES || message[4..6] != [0, 1] {
             return false;
         }
         count += 1;
@@ -25,10 +25,10 @@ pub(super) fn looks_like(octets: &[u8]) -> bool {
 }
 
 /// Every message, its ID set to zero.
-pub(super) fn read(path: &Path, octets: &[u8], skip: Skip<'_>) -> Result<Messages, WorkloadError> {
+pub(super) fn read(path: &Path, bytes: &[u8], skip: Skip<'_>) -> Result<Messages, WorkloadError> {
     let reject = |offset, reason| WorkloadError::Message { file: path.to_owned(), offset, reason };
     let mut messages = Messages::default();
-    let mut rest = octets;
+    let mut rest = bytes;
     while let Some((message, after)) = split(rest) {
         match check(message) {
             Ok(()) => {
@@ -36,7 +36,7 @@ pub(super) fn read(path: &Path, octets: &[u8], skip: Skip<'_>) -> Result<Message
                 message[..2].fill(0);
                 messages.push(&message);
             }
-            Err((no_query, reason)) => skip(no_query, reject(octets.len() - rest.len(), reason))?,
+            Err((no_query, reason)) => skip(no_query, reject(bytes.len() - rest.len(), reason))?,
         }
         rest = after;
     }
@@ -45,26 +45,26 @@ pub(super) fn read(path: &Path, octets: &[u8], skip: Skip<'_>) -> Result<Message
     }
     let wanted = rest.first_chunk().map_or(2, |&length| 2 + usize::from(u16::from_be_bytes(length)));
     let reason = format!("the file ends within a message: {} bytes of {wanted}", rest.len());
-    skip(NoQuery::CutShort, reject(octets.len() - rest.len(), reason))?;
+    skip(NoQuery::CutShort, reject(bytes.len() - rest.len(), reason))?;
     Ok(messages)
 }
 
 /// A message has a header, and one question as queries and updates have.
 fn check(message: &[u8]) -> Result<(), (NoQuery, String)> {
-    if message.len() > QUERY_OCTETS_MAX {
-        let reason = format!("a query of {} bytes is longer than {QUERY_OCTETS_MAX}", message.len());
+    if message.len() > QUERY_BYTES_MAX {
+        let reason = format!("a query of {} bytes is longer than {QUERY_BYTES_MAX}", message.len());
         return Err((NoQuery::TooLong, reason));
     }
     let bad = |reason| Err((NoQuery::BadMessage, reason));
-    match message.first_chunk::<HEADER_OCTETS>() {
-        None => bad(format!("a message of {} bytes is shorter than its header of {HEADER_OCTETS}", message.len())),
+    match message.first_chunk::<HEADER_BYTES>() {
+        None => bad(format!("a message of {} bytes is shorter than its header of {HEADER_BYTES}", message.len())),
         Some(&[_, _, _, _, 0, 1, ..]) => Ok(()),
         Some(header) => bad(format!("it has {} questions, not one", u16::from_be_bytes([header[4], header[5]]))),
     }
 }
 
-fn split(octets: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (length, rest) = octets.split_at_checked(2)?;
+fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_at_checked(2)?;
     rest.split_at_checked(usize::from(u16::from_be_bytes([length[0], length[1]])))
 }
 
@@ -75,21 +75,21 @@ mod tests {
     #[test]
     fn a_chain_of_messages_is_read_and_text_is_not() {
         let query = [9, 9, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 1];
-        let mut octets = vec![0, 17];
-        octets.extend(query);
-        octets.extend_from_slice(&octets.clone());
-        assert!(looks_like(&octets));
+        let mut bytes = vec![0, 17];
+        bytes.extend(query);
+        bytes.extend_from_slice(&bytes.clone());
+        assert!(looks_like(&bytes));
         let mut strictly = |_, error| Err(error);
-        let messages = read(Path::new("x"), &octets, &mut strictly).unwrap();
+        let messages = read(Path::new("x"), &bytes, &mut strictly).unwrap();
         assert_eq!((messages.len(), &messages.at(1)[..4]), (2, &[0, 0, 1, 0][..]));
         assert!(!looks_like(b"example.com A\nwww.example.com AAAA\n"));
-        assert!(!looks_like(&octets[..octets.len() - 1]));
+        assert!(!looks_like(&bytes[..bytes.len() - 1]));
         assert!(!looks_like(b""));
-        let mut refused = |octets: &[u8]| read(Path::new("x"), octets, &mut strictly).unwrap_err().to_string();
-        assert_eq!(refused(&octets[..octets.len() - 1]), "x: byte 19: the file ends within a message: 18 bytes of 19");
-        assert_eq!(refused(&octets[..20]), "x: byte 19: the file ends within a message: 1 bytes of 2");
+        let mut refused = |bytes: &[u8]| read(Path::new("x"), bytes, &mut strictly).unwrap_err().to_string();
+        assert_eq!(refused(&bytes[..bytes.len() - 1]), "x: byte 19: the file ends within a message: 18 bytes of 19");
+        assert_eq!(refused(&bytes[..20]), "x: byte 19: the file ends within a message: 1 bytes of 2");
         assert_eq!(refused(&[0, 3, 1, 2, 3]), "x: byte 0: a message of 3 bytes is shorter than its header of 12");
-        octets[7] = 2;
-        assert_eq!(refused(&octets), "x: byte 0: it has 2 questions, not one");
+        bytes[7] = 2;
+        assert_eq!(refused(&bytes), "x: byte 0: it has 2 questions, not one");
     }
 }

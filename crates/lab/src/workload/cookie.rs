@@ -1,33 +1,33 @@
 //! The server's half of a cookie (RFC 7873 5.3): learned from an answer, sent with the next query.
 
-use crate::limits::{NAME_OCTETS_MAX, QUERY_OCTETS_MAX};
+use crate::limits::{NAME_BYTES_MAX, QUERY_BYTES_MAX};
 
-/// Octets of a message header (RFC 1035 4.1.1).
-const HEADER_OCTETS: usize = 12;
+/// Bytes of a message header (RFC 1035 4.1.1).
+const HEADER_BYTES: usize = 12;
 /// The type OPT and the option COOKIE (RFC 6891 6.1.1, RFC 7873 4).
 const OPT: u16 = 41;
 const COOKIE: u16 = 10;
-/// Octets of the client's half (RFC 7873 4.1), and of both together (4.2).
-const CLIENT_OCTETS: usize = 8;
-const BOTH_OCTETS: std::ops::RangeInclusive<usize> = CLIENT_OCTETS + 8..=CLIENT_OCTETS + 32;
+/// Bytes of the client's half (RFC 7873 4.1), and of both together (4.2).
+const CLIENT_BYTES: usize = 8;
+const BOTH_BYTES: std::ops::RangeInclusive<usize> = CLIENT_BYTES + 8..=CLIENT_BYTES + 32;
 
 /// Both halves, out of an answer; `None` when it has no server's half.
 pub(crate) fn learned(answer: &[u8]) -> Option<&[u8]> {
     let at = cookie_option(answer)?;
-    let octets = usize::from(u16_at(answer, at + 2)?);
-    answer.get(at + 4..at + 4 + octets).filter(|both| BOTH_OCTETS.contains(&both.len()))
+    let bytes = usize::from(u16_at(answer, at + 2)?);
+    answer.get(at + 4..at + 4 + bytes).filter(|both| BOTH_BYTES.contains(&both.len()))
 }
 
-/// Puts the server's half behind the client's, in the query in the first `length` octets of `out`; gives its new
+/// Puts the server's half behind the client's, in the query in the first `length` bytes of `out`; gives its new
 /// length. A query without a client's half, or with another one, stays as it is.
 pub(super) fn add(out: &mut [u8], length: usize, both: &[u8]) -> usize {
     let Some((opt, at)) = opt_rdata(&out[..length]).zip(cookie_option(&out[..length])) else { return length };
-    let client = at + 4..at + 4 + CLIENT_OCTETS;
+    let client = at + 4..at + 4 + CLIENT_BYTES;
     let is_ours =
-        u16_at(out, at + 2) == Some(CLIENT_OCTETS as u16) && out.get(client.clone()) == both.get(..CLIENT_OCTETS);
-    let Some(server) = both.get(CLIENT_OCTETS..).filter(|_| is_ours) else { return length };
+        u16_at(out, at + 2) == Some(CLIENT_BYTES as u16) && out.get(client.clone()) == both.get(..CLIENT_BYTES);
+    let Some(server) = both.get(CLIENT_BYTES..).filter(|_| is_ours) else { return length };
     let longer = length + server.len();
-    let (Some(rdlength), true) = (u16_at(out, opt), longer <= out.len().min(QUERY_OCTETS_MAX)) else { return length };
+    let (Some(rdlength), true) = (u16_at(out, opt), longer <= out.len().min(QUERY_BYTES_MAX)) else { return length };
     out.copy_within(client.end..length, client.end + server.len());
     out[client.end..client.end + server.len()].copy_from_slice(server);
     out[at + 2..at + 4].copy_from_slice(&(both.len() as u16).to_be_bytes());
@@ -56,7 +56,7 @@ fn cookie_option(message: &[u8]) -> Option<usize> {
 /// Where the length of the rdata of the OPT record stands.
 fn opt_rdata(message: &[u8]) -> Option<usize> {
     let counts = [4, 6, 8, 10].map(|at| u16_at(message, at));
-    let mut at = HEADER_OCTETS;
+    let mut at = HEADER_BYTES;
     for _ in 0..counts[0]? {
         at = name_end(message, at)? + 4;
     }
@@ -73,7 +73,7 @@ fn opt_rdata(message: &[u8]) -> Option<usize> {
 /// Where a name ends, compressed or not.
 fn name_end(message: &[u8], mut at: usize) -> Option<usize> {
     let start = at;
-    while at - start <= NAME_OCTETS_MAX {
+    while at - start <= NAME_BYTES_MAX {
         match *message.get(at)? {
             0 => return Some(at + 1),
             0xC0.. => return Some(at + 2),
@@ -98,7 +98,7 @@ mod tests {
 
     /// The query with a server's half.
     fn with(query: &[u8], both: &[u8]) -> Vec<u8> {
-        let mut out = [0; QUERY_OCTETS_MAX];
+        let mut out = [0; QUERY_BYTES_MAX];
         out[..query.len()].copy_from_slice(query);
         let length = add(&mut out, query.len(), both);
         out[..length].to_vec()

@@ -1,6 +1,6 @@
 //! What a query carries besides its question: flags, EDNS (RFC 6891), and options.
 
-use crate::limits::QUERY_OCTETS_MAX;
+use crate::limits::QUERY_BYTES_MAX;
 use std::fmt;
 use std::net::IpAddr;
 use wire::builder::MessageBuilder;
@@ -13,7 +13,7 @@ const COOKIE: u16 = 10;
 const PADDING: u16 = 12;
 
 /// Recommended block of padded queries (RFC 8467 4.1).
-pub const PADDING_BLOCK_OCTETS: usize = 128;
+pub const PADDING_BLOCK_BYTES: usize = 128;
 
 /// The same for all queries of a run, but for what a line of the query file says itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -21,16 +21,16 @@ pub struct Extras {
     /// RD. Stub resolvers set it, and so do other load generators.
     pub recursion_desired: bool,
     /// UDP payload size of EDNS; without one there is no OPT.
-    pub payload_octets: Option<u16>,
+    pub payload_bytes: Option<u16>,
     /// DO (RFC 3225 3); brings EDNS with it.
     pub dnssec_ok: bool,
     /// A client cookie (RFC 7873 4.1), the same for the whole run.
     pub cookie: Option<[u8; 8]>,
     /// Client subnet and its prefix length (RFC 7871 6).
     pub subnet: Option<(IpAddr, u8)>,
-    /// Fills the message up to a multiple of so many octets (RFC 7830, RFC 8467 4.1).
+    /// Fills the message up to a multiple of so many bytes (RFC 7830, RFC 8467 4.1).
     pub padding_block: Option<usize>,
-    /// Further options: code and octets.
+    /// Further options: code and bytes.
     pub options: Vec<(u16, Vec<u8>)>,
 }
 
@@ -40,12 +40,12 @@ const PAYLOAD_DEFAULT: u16 = 1_232;
 /// A query that cannot be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ExtrasError {
-    octets: usize,
+    bytes: usize,
 }
 
 impl fmt::Display for ExtrasError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a query of {} bytes is longer than {QUERY_OCTETS_MAX}; ask for fewer options", self.octets)
+        write!(f, "a query of {} bytes is longer than {QUERY_BYTES_MAX}; ask for fewer options", self.bytes)
     }
 }
 
@@ -55,7 +55,7 @@ impl Default for Extras {
     fn default() -> Self {
         Self {
             recursion_desired: true,
-            payload_octets: None,
+            payload_bytes: None,
             dnssec_ok: false,
             cookie: None,
             subnet: None,
@@ -69,7 +69,7 @@ impl Extras {
     /// The same with EDNS, and with DO where `dnssec_ok`.
     #[must_use]
     pub fn with_edns(mut self, dnssec_ok: bool) -> Self {
-        self.payload_octets.get_or_insert(PAYLOAD_DEFAULT);
+        self.payload_bytes.get_or_insert(PAYLOAD_DEFAULT);
         self.dnssec_ok |= dnssec_ok;
         self
     }
@@ -84,11 +84,11 @@ impl Extras {
     /// The query for a question of class IN, with ID zero.
     ///
     /// # Errors
-    /// [`ExtrasError`] when it would be longer than [`QUERY_OCTETS_MAX`].
+    /// [`ExtrasError`] when it would be longer than [`QUERY_BYTES_MAX`].
     pub fn query(&self, qname: NameRef<'_>, qtype: Rtype) -> Result<Vec<u8>, ExtrasError> {
         let mut builder = MessageBuilder::query(0, qname, qtype).header(|header| header.rd = self.recursion_desired);
         if self.has_edns() {
-            builder = builder.edns(self.payload_octets.unwrap_or(PAYLOAD_DEFAULT), self.dnssec_ok);
+            builder = builder.edns(self.payload_bytes.unwrap_or(PAYLOAD_DEFAULT), self.dnssec_ok);
         }
         if let Some((address, prefix)) = self.subnet {
             builder = builder.option(CLIENT_SUBNET, &subnet_option(address, prefix));
@@ -96,19 +96,19 @@ impl Extras {
         if let Some(cookie) = self.cookie {
             builder = builder.option(COOKIE, &cookie);
         }
-        for (code, octets) in &self.options {
-            builder = builder.option(*code, octets);
+        for (code, bytes) in &self.options {
+            builder = builder.option(*code, bytes);
         }
         if let Some(block) = self.padding_block {
-            let unpadded = builder.octet_count() + 4;
+            let unpadded = builder.byte_count() + 4;
             builder = builder.option(PADDING, &vec![0; unpadded.next_multiple_of(block) - unpadded]);
         }
-        let octets = builder.octet_count();
-        if octets > QUERY_OCTETS_MAX { Err(ExtrasError { octets }) } else { Ok(builder.build()) }
+        let bytes = builder.byte_count();
+        if bytes > QUERY_BYTES_MAX { Err(ExtrasError { bytes }) } else { Ok(builder.build()) }
     }
 
     fn has_edns(&self) -> bool {
-        self.payload_octets.is_some()
+        self.payload_bytes.is_some()
             || self.dnssec_ok
             || self.cookie.is_some()
             || self.subnet.is_some()
@@ -117,18 +117,18 @@ impl Extras {
     }
 }
 
-/// FAMILY, SOURCE PREFIX-LENGTH, SCOPE PREFIX-LENGTH 0, and as many octets of the address as the prefix needs, the bits
+/// FAMILY, SOURCE PREFIX-LENGTH, SCOPE PREFIX-LENGTH 0, and as many bytes of the address as the prefix needs, the bits
 /// beyond it zero (RFC 7871 6).
 fn subnet_option(address: IpAddr, prefix: u8) -> Vec<u8> {
-    let (family, octets) = match address {
+    let (family, bytes) = match address {
         IpAddr::V4(address) => (1, address.octets().to_vec()),
         IpAddr::V6(address) => (2, address.octets().to_vec()),
     };
-    let mut octets: Vec<u8> = octets.into_iter().take(usize::from(prefix).div_ceil(8)).collect();
-    if let Some(last) = octets.last_mut().filter(|_| !prefix.is_multiple_of(8)) {
+    let mut bytes: Vec<u8> = bytes.into_iter().take(usize::from(prefix).div_ceil(8)).collect();
+    if let Some(last) = bytes.last_mut().filter(|_| !prefix.is_multiple_of(8)) {
         *last &= 0xFF << (8 - prefix % 8);
     }
-    [&[0, family, prefix, 0], octets.as_slice()].concat()
+    [&[0, family, prefix, 0], bytes.as_slice()].concat()
 }
 
 #[cfg(test)]
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn padding_fills_up_to_the_block() {
-        let padded = query(&Extras { padding_block: Some(PADDING_BLOCK_OCTETS), ..Extras::default() });
+        let padded = query(&Extras { padding_block: Some(PADDING_BLOCK_BYTES), ..Extras::default() });
         assert_eq!(padded.len(), 128);
         let cookie = Extras { cookie: Some([7; 8]), padding_block: Some(468), ..Extras::default() };
         assert_eq!(query(&cookie).len(), 468);
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_query_that_is_too_long_is_refused() {
-        let extras = Extras { options: vec![(65_001, vec![0; QUERY_OCTETS_MAX])], ..Extras::default() };
+        let extras = Extras { options: vec![(65_001, vec![0; QUERY_BYTES_MAX])], ..Extras::default() };
         let qname: Name = "example.com.".parse().unwrap();
         assert!(extras.query(qname.as_ref(), Rtype::A).is_err());
     }

@@ -7,8 +7,8 @@ use rand_chacha::ChaCha8Rng;
 use wire::name::NameRef;
 use wire::number::Rtype;
 
-/// Octets of a message header.
-const HEADER_OCTETS: usize = 12;
+/// Bytes of a message header.
+const HEADER_BYTES: usize = 12;
 
 /// How often each of the names is asked.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -54,15 +54,15 @@ pub struct Generator {
 /// What stands before and behind the question.
 #[derive(Clone, Debug)]
 struct Frame {
-    header: [u8; HEADER_OCTETS],
+    header: [u8; HEADER_BYTES],
     behind: Vec<u8>,
 }
 
 impl Frame {
     fn new(extras: &Extras) -> Result<Self, String> {
         let query = extras.query(NameRef::ROOT, Rtype::A).map_err(|error| error.to_string())?;
-        // The root, a type and a class: five octets.
-        let (header, rest) = query.split_at(HEADER_OCTETS);
+        // The root, a type and a class: five bytes.
+        let (header, rest) = query.split_at(HEADER_BYTES);
         let header = header.try_into().map_err(|_| "a query without a header")?;
         Ok(Self { header, behind: rest[5..].to_vec() })
     }
@@ -107,7 +107,7 @@ impl Generator {
     ///
     /// # Errors
     /// A sentence, when a share is no share, or there is padding too.
-    pub fn with_shares(mut self, edns: f64, dnssec_ok: f64, payload_octets: u16) -> Result<Self, String> {
+    pub fn with_shares(mut self, edns: f64, dnssec_ok: f64, payload_bytes: u16) -> Result<Self, String> {
         for share in [edns, dnssec_ok] {
             if !(0.0..=1.0).contains(&share) {
                 return Err(format!("a share of {share} is not between 0 and 1"));
@@ -120,7 +120,7 @@ impl Generator {
             return Err("queries are padded either all or not at all".into());
         }
         let with = |dnssec_ok| {
-            Frame::new(&Extras { payload_octets: Some(payload_octets), ..self.extras.clone() }.with_edns(dnssec_ok))
+            Frame::new(&Extras { payload_bytes: Some(payload_bytes), ..self.extras.clone() }.with_edns(dnssec_ok))
         };
         let plain = self.frames.remove(0).0;
         let edns = edns.max(dnssec_ok);
@@ -166,8 +166,8 @@ impl Generator {
                 several.iter().find(|(_, up_to)| draw < *up_to).map_or(&several[0].0, |(frame, _)| frame)
             }
         };
-        out[..HEADER_OCTETS].copy_from_slice(&frame.header);
-        let mut at = HEADER_OCTETS + self.template.write(&mut out[HEADER_OCTETS..], number);
+        out[..HEADER_BYTES].copy_from_slice(&frame.header);
+        let mut at = HEADER_BYTES + self.template.write(&mut out[HEADER_BYTES..], number);
         out[at..at + 2].copy_from_slice(&qtype.0.to_be_bytes());
         // Class IN (RFC 1035 3.2.4).
         out[at + 2..at + 4].copy_from_slice(&[0, 1]);
@@ -181,7 +181,7 @@ impl Generator {
 
 /// The query in `out` once more, with padding.
 fn pad(extras: &Extras, qtype: Rtype, out: &mut [u8], length: usize) -> usize {
-    let name = NameRef::split_from(&out[HEADER_OCTETS..length]);
+    let name = NameRef::split_from(&out[HEADER_BYTES..length]);
     let query = name.ok().and_then(|(name, _)| extras.query(name, qtype).ok());
     // The constructor has tried the longest of these.
     let Some(query) = query else { return length };
@@ -253,7 +253,7 @@ mod tests {
 
     fn draw(generator: &mut Generator, count: usize) -> BTreeMap<Vec<u8>, usize> {
         let mut drawn = BTreeMap::new();
-        let mut out = [0; crate::limits::QUERY_OCTETS_MAX];
+        let mut out = [0; crate::limits::QUERY_BYTES_MAX];
         for _ in 0..count {
             let length = generator.fill(&mut out);
             *drawn.entry(out[12..length].to_vec()).or_default() += 1;

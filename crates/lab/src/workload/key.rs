@@ -11,7 +11,7 @@ pub struct TsigKey {
     pub(super) name: Name,
     pub(super) algorithm: Name,
     pub(super) key: hmac::Key,
-    pub(super) mac_octets: usize,
+    pub(super) mac_bytes: usize,
 }
 
 /// Why there is no key.
@@ -92,7 +92,7 @@ impl TsigKey {
             let lower = text.to_ascii_lowercase();
             lower.parse::<Name>().map_err(|error| form(format!("{text} is no name: {error}")))
         };
-        let (hash, mac_octets) = match algorithm.trim_end_matches('.').to_ascii_lowercase().as_str() {
+        let (hash, mac_bytes) = match algorithm.trim_end_matches('.').to_ascii_lowercase().as_str() {
             "hmac-sha1" => (hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, 20),
             "hmac-sha256" => (hmac::HMAC_SHA256, 32),
             "hmac-sha384" => (hmac::HMAC_SHA384, 48),
@@ -103,16 +103,16 @@ impl TsigKey {
         };
         let secret = data_encoding::BASE64.decode(secret.as_bytes());
         let secret = secret.map_err(|error| form(format!("the secret is no base64: {error}")))?;
-        Ok(Self { name: parse(name)?, algorithm: parse(algorithm)?, key: hmac::Key::new(hash, &secret), mac_octets })
+        Ok(Self { name: parse(name)?, algorithm: parse(algorithm)?, key: hmac::Key::new(hash, &secret), mac_bytes })
     }
 }
 
 /// A line up to its comment; within quotes there is none: base64 has slashes (RFC 4648 4).
 fn without_comment(line: &str) -> &str {
     let mut is_quoted = false;
-    let starts = line.char_indices().find(|&(at, octet)| {
-        is_quoted ^= octet == '"';
-        !is_quoted && (octet == '#' || line[at..].starts_with("//"))
+    let starts = line.char_indices().find(|&(at, byte)| {
+        is_quoted ^= byte == '"';
+        !is_quoted && (byte == '#' || line[at..].starts_with("//"))
     });
     starts.map_or(line, |(at, _)| &line[..at])
 }
@@ -133,10 +133,10 @@ mod tests {
         let file =
             "# made by hand\nkey \"Update\" {\n\talgorithm hmac-sha512; // strong\n\tsecret \"MTIzNDU2Nzg=\";\n};\n";
         let key = TsigKey::parse(file).unwrap();
-        assert_eq!((key.name.to_string().as_str(), key.mac_octets), ("update.", 64));
+        assert_eq!((key.name.to_string().as_str(), key.mac_bytes), ("update.", 64));
         let key = TsigKey::parse("hmac-sha256:update.:MTIzNDU2Nzg=").unwrap();
-        assert_eq!((key.algorithm.to_string().as_str(), key.mac_octets), ("hmac-sha256.", 32));
-        assert_eq!(TsigKey::parse("update:MTIzNDU2Nzg=\n").unwrap().mac_octets, 32);
+        assert_eq!((key.algorithm.to_string().as_str(), key.mac_bytes), ("hmac-sha256.", 32));
+        assert_eq!(TsigKey::parse("update:MTIzNDU2Nzg=\n").unwrap().mac_bytes, 32);
     }
 
     #[test]

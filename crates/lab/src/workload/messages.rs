@@ -1,11 +1,11 @@
 //! Messages one after the other in one allocation.
 
-use crate::limits::QUERY_OCTETS_MAX;
+use crate::limits::QUERY_BYTES_MAX;
 
 /// A list of messages, each ready for the wire with ID zero.
 #[derive(Clone, Debug, Default)]
 pub struct Messages {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     /// Where each message ends.
     ends: Vec<usize>,
 }
@@ -25,16 +25,16 @@ impl Messages {
     #[must_use]
     pub fn at(&self, index: usize) -> &[u8] {
         let start = index.checked_sub(1).map_or(0, |previous| self.ends[previous]);
-        &self.octets[start..self.ends[index]]
+        &self.bytes[start..self.ends[index]]
     }
 
     /// Adds a message.
     ///
     /// # Panics
-    /// When it is longer than [`QUERY_OCTETS_MAX`]: readers check that.
+    /// When it is longer than [`QUERY_BYTES_MAX`]: readers check that.
     pub fn push(&mut self, message: &[u8]) {
-        assert!(message.len() <= QUERY_OCTETS_MAX);
-        self.octets.extend_from_slice(message);
-        self.ends.push(self.octets.len());
+        assert!(message.len() <= QUERY_BYTES_MAX);
+        self.bytes.extend_from_slice(message);
+        self.ends.push(self.bytes.len());
     }
 }

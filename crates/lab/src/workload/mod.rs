@@ -26,7 +26,7 @@ mod text;
 mod update_text;
 
 pub(crate) use cookie::learned as learned_cookie;
-pub use extras::{Extras, ExtrasError, PADDING_BLOCK_OCTETS};
+pub use extras::{Extras, ExtrasError, PADDING_BLOCK_BYTES};
 pub use generator::{Generator, NameDistribution, Popularity};
 pub use key::{KeyError, TsigKey, without_secret};
 pub use messages::Messages;
@@ -134,7 +134,7 @@ impl Workload {
         }
     }
 
-    /// Writes the next message into `out`, which is at least [`QUERY_OCTETS_MAX`](crate::limits::QUERY_OCTETS_MAX)
+    /// Writes the next message into `out`, which is at least [`QUERY_BYTES_MAX`](crate::limits::QUERY_BYTES_MAX)
     /// long, and gives its length. Its ID is for the caller to set.
     pub fn fill(&mut self, out: &mut [u8]) -> usize {
         self.fill_with(out, &[])
@@ -199,7 +199,7 @@ pub enum WorkloadError {
     Message {
         /// Where.
         file: PathBuf,
-        /// Offset of its two octets of length.
+        /// Offset of its two bytes of length.
         offset: usize,
         /// What is wrong.
         reason: String,
@@ -233,8 +233,8 @@ impl fmt::Display for WorkloadError {
 
 impl std::error::Error for WorkloadError {}
 
-/// Octets that tell a binary file from text: a length and a header.
-const HEADER_OCTETS_READ: usize = 14;
+/// Bytes that tell a binary file from text: a length and a header.
+const HEADER_BYTES_READ: usize = 14;
 
 /// Options for reading a query file.
 #[derive(Clone, Copy, Debug, Default)]
@@ -253,11 +253,11 @@ pub struct Reading {
 /// # Errors
 /// [`WorkloadError`] if the file holds no query, or in strict mode for the first invalid entry.
 pub fn read(path: &Path, reading: Reading, extras: &Extras) -> Result<(Messages, Skipped), WorkloadError> {
-    let octets = read_octets(path)?;
+    let bytes = read_bytes(path)?;
     let Reading { dialect, is_strict, .. } = reading;
-    // Text has no octet of zero; each header of a query has several.
-    let is_binary = octets.iter().take(HEADER_OCTETS_READ).any(|&octet| octet == 0);
-    let is_found_binary = dialect.is_none() && (is_binary || blob::looks_like(&octets));
+    // Text has no byte of zero; each header of a query has several.
+    let is_binary = bytes.iter().take(HEADER_BYTES_READ).any(|&byte| byte == 0);
+    let is_found_binary = dialect.is_none() && (is_binary || blob::looks_like(&bytes));
     let mut skipped = Skipped::default();
     let mut skip = |reason, error: WorkloadError| {
         if is_strict {
@@ -270,9 +270,9 @@ pub fn read(path: &Path, reading: Reading, extras: &Extras) -> Result<(Messages,
         if *extras != Extras::default() {
             return Err(WorkloadError::Whole(path.to_owned()));
         }
-        blob::read(path, &octets, &mut skip)?
+        blob::read(path, &bytes, &mut skip)?
     } else {
-        text::read(path, &octets, (dialect, extras), &mut skip)?
+        text::read(path, &bytes, (dialect, extras), &mut skip)?
     };
     if messages.len() == 0 { Err(WorkloadError::Empty(path.to_owned(), skipped)) } else { Ok((messages, skipped)) }
 }
@@ -285,11 +285,11 @@ type Skip<'s> = &'s mut dyn FnMut(NoQuery, WorkloadError) -> Result<(), Workload
 /// # Errors
 /// [`WorkloadError`] with file, line and reason.
 pub fn read_updates(path: &Path) -> Result<Messages, WorkloadError> {
-    let messages = update_text::read(path, &read_octets(path)?)?;
+    let messages = update_text::read(path, &read_bytes(path)?)?;
     if messages.len() == 0 { Err(WorkloadError::Empty(path.to_owned(), Skipped::default())) } else { Ok(messages) }
 }
 
-fn read_octets(path: &Path) -> Result<Vec<u8>, WorkloadError> {
+fn read_bytes(path: &Path) -> Result<Vec<u8>, WorkloadError> {
     use crate::trace::{TraceError, read_whole};
     read_whole(path).map_err(|error| match error {
         TraceError::File(error) => WorkloadError::File(path.to_owned(), error),

@@ -1,7 +1,7 @@
 //! TSIG on each message as it goes out (RFC 8945).
 
 use super::key::TsigKey;
-use crate::limits::QUERY_OCTETS_MAX;
+use crate::limits::QUERY_BYTES_MAX;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Seconds by which clocks may differ (RFC 8945 10).
@@ -32,13 +32,13 @@ impl Signer {
         Self { original_id: (index as u16).reverse_bits(), ..self.clone() }
     }
 
-    /// Octets that a signature adds.
+    /// Bytes that a signature adds.
     #[must_use]
-    pub fn octet_count(&self) -> usize {
-        self.key.name.octets().len() + 10 + self.key.algorithm.octets().len() + 16 + self.key.mac_octets
+    pub fn byte_count(&self) -> usize {
+        self.key.name.as_bytes().len() + 10 + self.key.algorithm.as_bytes().len() + 16 + self.key.mac_bytes
     }
 
-    /// Signs the message in the first `length` octets of `out` and gives its new length. One that has no room stays as
+    /// Signs the message in the first `length` bytes of `out` and gives its new length. One that has no room stays as
     /// it is.
     pub fn sign(&mut self, out: &mut [u8], length: usize) -> usize {
         let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
@@ -46,14 +46,14 @@ impl Signer {
     }
 
     fn sign_at(&mut self, out: &mut [u8], length: usize, now_s: u64) -> usize {
-        let total = length + self.octet_count();
-        if total > out.len().min(QUERY_OCTETS_MAX) {
+        let total = length + self.byte_count();
+        if total > out.len().min(QUERY_BYTES_MAX) {
             return length;
         }
         self.original_id = self.original_id.wrapping_add(1);
         let id = self.original_id.to_be_bytes();
         out[..2].copy_from_slice(&id);
-        let (name, algorithm) = (self.key.name.octets(), self.key.algorithm.octets());
+        let (name, algorithm) = (self.key.name.as_bytes(), self.key.algorithm.as_bytes());
         let time = &now_s.to_be_bytes()[2..];
         let mut mac = ring::hmac::Context::with_key(&self.key.key);
         mac.update(&out[..length]);
@@ -62,18 +62,18 @@ impl Signer {
             mac.update(part);
         }
         let mac = mac.sign();
-        let mac_octets = (self.key.mac_octets as u16).to_be_bytes();
-        let rdata_octets = (algorithm.len() as u16 + 16 + self.key.mac_octets as u16).to_be_bytes();
+        let mac_bytes = (self.key.mac_bytes as u16).to_be_bytes();
+        let rdata_bytes = (algorithm.len() as u16 + 16 + self.key.mac_bytes as u16).to_be_bytes();
         let mut at = length;
         for part in [
             name,
             &TYPE_AND_CLASS,
             &[0; 4],
-            &rdata_octets,
+            &rdata_bytes,
             algorithm,
             time,
             &FUDGE_S.to_be_bytes(),
-            &mac_octets,
+            &mac_bytes,
             mac.as_ref(),
             &id,
             &[0; 4],
@@ -99,15 +99,15 @@ mod tests {
         let mut signer = Signer::new(TsigKey::parse("hmac-sha256:Update:MTIzNDU2Nzg5MDEyMzQ1Ng==").unwrap());
         let mut out = [0; 512];
         let update = wire::builder::MessageBuilder::update(0, "example.".parse::<wire::name::Name>().unwrap().as_ref());
-        let octets = update.build();
-        out[..octets.len()].copy_from_slice(&octets);
-        let length = signer.sign_at(&mut out, octets.len(), 1_700_000_000);
-        assert_eq!(length, octets.len() + signer.octet_count());
+        let bytes = update.build();
+        out[..bytes.len()].copy_from_slice(&bytes);
+        let length = signer.sign_at(&mut out, bytes.len(), 1_700_000_000);
+        assert_eq!(length, bytes.len() + signer.byte_count());
         out[..2].copy_from_slice(&[0xAB, 0xCD]);
         let name = "update.".parse().unwrap();
         let key = Arc::new(Key::new(Algorithm::Sha256, b"1234567890123456", name, None, None).unwrap());
-        let verify = |octets: Vec<u8>, now_s| {
-            let mut message = domain::base::Message::from_octets(octets).unwrap();
+        let verify = |bytes: Vec<u8>, now_s| {
+            let mut message = domain::base::Message::from_octets(bytes).unwrap();
             ServerTransaction::request(&key, &mut message, Time48::from_u64(now_s)).is_ok_and(|found| found.is_some())
         };
         assert!(verify(out[..length].to_vec(), 1_700_000_100));

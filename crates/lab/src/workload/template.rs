@@ -1,4 +1,4 @@
-//! A pattern of names, made ready: `q{n}.example.com` as octets with places for numbers.
+//! A pattern of names, made ready: `q{n}.example.com` as bytes with places for numbers.
 
 use std::io::Write;
 use wire::name::Name;
@@ -7,8 +7,8 @@ use wire::name::Name;
 const NUMBER: &str = "{n}";
 /// Stands for it in the name that is parsed; no pattern may have it.
 const MARK: char = '\u{1}';
-/// Octets of a label (RFC 1035 2.3.4).
-const LABEL_OCTETS_MAX: usize = 63;
+/// Bytes of a label (RFC 1035 2.3.4).
+const LABEL_BYTES_MAX: usize = 63;
 
 /// What a name gets for its number.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +22,7 @@ pub(super) enum Number {
 }
 
 /// The longest that a [`Number`] can be.
-const NUMBER_OCTETS_MAX: usize = 20;
+const NUMBER_BYTES_MAX: usize = 20;
 
 #[derive(Clone, Debug)]
 pub(super) struct Template {
@@ -31,7 +31,7 @@ pub(super) struct Template {
 
 #[derive(Clone, Debug)]
 struct Label {
-    /// The octets between numbers: one more than there are numbers.
+    /// The bytes between numbers: one more than there are numbers.
     parts: Vec<Vec<u8>>,
 }
 
@@ -44,10 +44,10 @@ impl Template {
         let text = pattern.replace(NUMBER, "\\001");
         let name: Name = text.parse().map_err(|error| format!("{pattern} gives no name: {error}"))?;
         let mut labels = Vec::new();
-        let mut rest = name.octets();
+        let mut rest = name.as_bytes();
         while let Some((&length, after)) = rest.split_first().filter(|(length, _)| **length > 0) {
             let (label, after) = after.split_at(usize::from(length));
-            labels.push(Label { parts: label.split(|&octet| octet == MARK as u8).map(<[u8]>::to_vec).collect() });
+            labels.push(Label { parts: label.split(|&byte| byte == MARK as u8).map(<[u8]>::to_vec).collect() });
             rest = after;
         }
         let template = Self { labels };
@@ -57,7 +57,7 @@ impl Template {
         }
         for number in [Number::Counted(largest), Number::Missing(0)] {
             let length = template.write(&mut longest, number);
-            let is_name = length <= crate::limits::NAME_OCTETS_MAX && template.labels_fit(number);
+            let is_name = length <= crate::limits::NAME_BYTES_MAX && template.labels_fit(number);
             if !is_name {
                 return Err(format!("{pattern} gives names that are too long (RFC 1035 2.3.4)"));
             }
@@ -66,16 +66,16 @@ impl Template {
     }
 
     fn labels_fit(&self, number: Number) -> bool {
-        let mut digits = [0; NUMBER_OCTETS_MAX];
+        let mut digits = [0; NUMBER_BYTES_MAX];
         let count = number.write(&mut digits);
         self.labels.iter().all(|label| {
-            label.parts.iter().map(Vec::len).sum::<usize>() + count * (label.parts.len() - 1) <= LABEL_OCTETS_MAX
+            label.parts.iter().map(Vec::len).sum::<usize>() + count * (label.parts.len() - 1) <= LABEL_BYTES_MAX
         })
     }
 
     /// Writes a name and gives its length.
     pub(super) fn write(&self, out: &mut [u8], number: Number) -> usize {
-        let mut digits = [0; NUMBER_OCTETS_MAX];
+        let mut digits = [0; NUMBER_BYTES_MAX];
         let count = number.write(&mut digits);
         let mut at = 0;
         for label in &self.labels {
@@ -97,7 +97,7 @@ impl Template {
 }
 
 impl Number {
-    fn write(self, out: &mut [u8; NUMBER_OCTETS_MAX]) -> usize {
+    fn write(self, out: &mut [u8; NUMBER_BYTES_MAX]) -> usize {
         let mut rest = out.as_mut_slice();
         // The longest of them fits: 20 decimal digits.
         let _written = match self {
@@ -105,13 +105,13 @@ impl Number {
             Self::Random(number) => write!(rest, "{number:016x}"),
             Self::Missing(number) => write!(rest, "nx{number:016x}"),
         };
-        NUMBER_OCTETS_MAX - rest.len()
+        NUMBER_BYTES_MAX - rest.len()
     }
 }
 
 /// Without the machinery of formatting: this is on the way of every query.
-fn decimal(out: &mut [u8; NUMBER_OCTETS_MAX], mut number: u64) -> usize {
-    let mut at = NUMBER_OCTETS_MAX;
+fn decimal(out: &mut [u8; NUMBER_BYTES_MAX], mut number: u64) -> usize {
+    let mut at = NUMBER_BYTES_MAX;
     loop {
         at -= 1;
         out[at] = b'0' + (number % 10) as u8;
@@ -121,7 +121,7 @@ fn decimal(out: &mut [u8; NUMBER_OCTETS_MAX], mut number: u64) -> usize {
         }
     }
     out.copy_within(at.., 0);
-    NUMBER_OCTETS_MAX - at
+    NUMBER_BYTES_MAX - at
 }
 
 #[cfg(test)]
@@ -140,7 +140,7 @@ mod tests {
             for number in [0, 7, 10, 999, 1_000] {
                 let text = pattern.replace(NUMBER, &number.to_string());
                 let parsed: Name = text.parse().unwrap();
-                assert_eq!(name(pattern, Number::Counted(number)), parsed.octets(), "{text}");
+                assert_eq!(name(pattern, Number::Counted(number)), parsed.as_bytes(), "{text}");
             }
         }
         assert_eq!(name("{n}.a", Number::Missing(255)), b"\x12nx00000000000000ff\x01a\0");

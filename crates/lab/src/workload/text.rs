@@ -47,12 +47,12 @@ impl Dialect {
 
 pub(super) fn read(
     path: &Path,
-    octets: &[u8],
+    bytes: &[u8],
     (dialect, extras): (Option<Dialect>, &Extras),
     skip: Skip<'_>,
 ) -> Result<Messages, WorkloadError> {
     let mut messages = Messages::default();
-    for (index, line) in octets.split(|&octet| octet == b'\n').enumerate() {
+    for (index, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
         let line = String::from_utf8_lossy(line);
         match read_line(&line, dialect, extras) {
             Ok(Some(message)) => messages.push(&message),
@@ -85,7 +85,7 @@ fn read_line(line: &str, dialect: Option<Dialect>, extras: &Extras) -> Result<Op
 }
 
 fn third_column(column: &str, dialect: Option<Dialect>, extras: Extras) -> Result<Extras, String> {
-    let is_flags = column.bytes().all(|octet| matches!(octet, b'E' | b'D'));
+    let is_flags = column.bytes().all(|byte| matches!(byte, b'E' | b'D'));
     let column_shown = shown(column);
     let subnet = || read_subnet(column).ok_or_else(|| format!("{column_shown} is no address or subnet"));
     match dialect {
@@ -129,7 +129,7 @@ mod tests {
         // ARCOUNT, and the DO bit (RFC 3225 3) in the OPT that ends the message.
         assert_eq!((flags[11], flags[flags.len() - 4] & 0x80), (1, 0x80));
         let subnet = line("a.b A 192.0.2.77/24", None).unwrap().unwrap();
-        // FAMILY 1, SOURCE 24, SCOPE 0, and three octets (RFC 7871 6).
+        // FAMILY 1, SOURCE 24, SCOPE 0, and three bytes (RFC 7871 6).
         assert!(subnet.ends_with(&[0, 8, 0, 7, 0, 1, 24, 0, 192, 0, 2]));
         assert!(line("a.b A 192.0.2.0/24", Some(Dialect::Dnsperf)).is_err());
         assert!(line("a.b A 192.0.2.0/24", Some(Dialect::Kxdpgun)).is_err());

@@ -9,7 +9,7 @@
 //! ```
 
 use super::{Messages, WorkloadError};
-use crate::limits::QUERY_OCTETS_MAX;
+use crate::limits::QUERY_BYTES_MAX;
 use crate::trace::rtype;
 use std::path::Path;
 use wire::Section;
@@ -33,11 +33,11 @@ struct Entry {
     rdata: Vec<u8>,
 }
 
-pub(super) fn read(path: &Path, octets: &[u8]) -> Result<Messages, WorkloadError> {
+pub(super) fn read(path: &Path, bytes: &[u8]) -> Result<Messages, WorkloadError> {
     let mut messages = Messages::default();
     let mut block = None;
     let mut last = 0;
-    for (index, line) in octets.split(|&octet| octet == b'\n').enumerate() {
+    for (index, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
         let line = String::from_utf8_lossy(line);
         let reject = |reason: String| WorkloadError::Line { file: path.to_owned(), line: index + 1, reason };
         let line = line.trim();
@@ -91,10 +91,10 @@ impl Block {
                 builder = builder.record(section, owner.as_ref(), *rtype, *class, *ttl, rdata);
             }
         }
-        let octets = builder.octet_count();
+        let bytes = builder.byte_count();
         // A signature needs room too.
-        if octets + 256 > QUERY_OCTETS_MAX {
-            return Err(format!("an update of {octets} bytes is longer than {}", QUERY_OCTETS_MAX - 256));
+        if bytes + 256 > QUERY_BYTES_MAX {
+            return Err(format!("an update of {bytes} bytes is longer than {}", QUERY_BYTES_MAX - 256));
         }
         Ok(builder.build())
     }

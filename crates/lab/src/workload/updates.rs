@@ -1,7 +1,7 @@
 //! Updates that are drawn: each gives a name another value.
 
 use super::Generator;
-use crate::limits::QUERY_OCTETS_MAX;
+use crate::limits::QUERY_BYTES_MAX;
 use wire::builder::MessageBuilder;
 use wire::name::{Name, NameRef};
 use wire::number::Rtype;
@@ -9,10 +9,10 @@ use wire::number::Rtype;
 /// Seconds that drawn records may be kept.
 const TTL_S: u32 = 60;
 
-/// Octets of two records of a name beside their owners: the fixed parts, and the longest value.
-const NAME_BESIDES_OCTETS: usize = 2 * 10 + 21;
-/// Octets of an update beside these: header, zone, and a signature.
-const BESIDES_OCTETS: usize = 1_024;
+/// Bytes of two records of a name beside their owners: the fixed parts, and the longest value.
+const NAME_BESIDES_BYTES: usize = 2 * 10 + 21;
+/// Bytes of an update beside these: header, zone, and a signature.
+const BESIDES_BYTES: usize = 1_024;
 
 /// Turns drawn questions into updates: the RRset of the question is replaced by one record with a new value, so that
 /// each update is effective (RFC 2136 2.5.1, 2.5.2). An update may be of several names.
@@ -33,13 +33,13 @@ impl Updates {
     /// A sentence, when it draws a type other than A, AAAA and TXT, or names outside the zone, or when there is no room
     /// for so many.
     pub fn new(apex: Name, questions: Generator, names_each: u16) -> Result<Self, String> {
-        let mut updates = Self { apex, questions, names_each, count: 0, question: vec![0; QUERY_OCTETS_MAX] };
+        let mut updates = Self { apex, questions, names_each, count: 0, question: vec![0; QUERY_BYTES_MAX] };
         if let Some(rtype) = updates.questions.rtypes().find(|&rtype| value(rtype, 0).is_none()) {
             return Err(format!("updates are drawn for A, AAAA and TXT, not for {rtype:?}"));
         }
         let (name, _) = updates.draw().ok_or("the pattern gives no name")?;
         if name.as_ref().is_at_or_below(updates.apex.as_ref()) {
-            let names_max = (QUERY_OCTETS_MAX - BESIDES_OCTETS) / (2 * name.octets().len() + NAME_BESIDES_OCTETS);
+            let names_max = (QUERY_BYTES_MAX - BESIDES_BYTES) / (2 * name.as_bytes().len() + NAME_BESIDES_BYTES);
             return if usize::from(names_each) <= names_max.max(1) {
                 Ok(updates)
             } else {
@@ -64,8 +64,8 @@ impl Updates {
             self.count += 1;
             let Some((owner, rtype)) = self.draw() else { return 0 };
             let rdata = value(rtype, self.count).unwrap_or_default();
-            let longer = update.octet_count() + 2 * owner.octets().len() + NAME_BESIDES_OCTETS;
-            if longer + BESIDES_OCTETS > QUERY_OCTETS_MAX {
+            let longer = update.byte_count() + 2 * owner.as_bytes().len() + NAME_BESIDES_BYTES;
+            if longer + BESIDES_BYTES > QUERY_BYTES_MAX {
                 // A name that is longer than the others.
                 break;
             }
@@ -112,10 +112,10 @@ mod tests {
 
     #[test]
     fn an_update_gives_each_of_its_names_a_new_value() {
-        let (mut updates, mut out, mut values) = (updates(10).unwrap(), vec![0; QUERY_OCTETS_MAX], BTreeSet::new());
+        let (mut updates, mut out, mut values) = (updates(10).unwrap(), vec![0; QUERY_BYTES_MAX], BTreeSet::new());
         for _ in 0..20 {
-            let octets = updates.fill(&mut out);
-            let message = Message::parse(&out[..octets]).unwrap();
+            let bytes = updates.fill(&mut out);
+            let message = Message::parse(&out[..bytes]).unwrap();
             let records: Vec<_> = message.records(Section::Authority).map(Result::unwrap).collect();
             assert_eq!(records.len(), 20);
             values.extend(records.iter().skip(1).step_by(2).map(|record| record.rdata().to_vec()));
@@ -125,12 +125,12 @@ mod tests {
 
     #[test]
     fn workers_do_not_write_the_same_values() {
-        let (updates, mut out, mut values) = (updates(1).unwrap(), vec![0; QUERY_OCTETS_MAX], BTreeSet::new());
+        let (updates, mut out, mut values) = (updates(1).unwrap(), vec![0; QUERY_BYTES_MAX], BTreeSet::new());
         for index in 0..64 {
             let mut share = updates.fork(index);
             for _ in 0..10 {
-                let octets = share.fill(&mut out);
-                let message = Message::parse(&out[..octets]).unwrap();
+                let bytes = share.fill(&mut out);
+                let message = Message::parse(&out[..bytes]).unwrap();
                 values
                     .extend(message.records(Section::Authority).nth(1).map(|record| record.unwrap().rdata().to_vec()));
             }

@@ -111,11 +111,11 @@ fn ask(near: &Namespace, server: IpAddr, name: &str, rtype: Rtype, recursion_des
         Ok(socket)
     });
     let socket = opened.unwrap();
-    let mut octets = [0; 4_096];
+    let mut bytes = [0; 4_096];
     let mut rcode = None;
     until("an answer", || {
-        let count = socket.send(&query).and_then(|_| socket.recv(&mut octets)).unwrap_or(0);
-        rcode = Message::parse(&octets[..count]).ok().map(|message| message.rcode());
+        let count = socket.send(&query).and_then(|_| socket.recv(&mut bytes)).unwrap_or(0);
+        rcode = Message::parse(&bytes[..count]).ok().map(|message| message.rcode());
         rcode.is_some()
     });
     rcode.unwrap()
@@ -199,7 +199,7 @@ fn seen(capture: &Path, servers: &BTreeMap<IpAddr, String>) -> Seen {
         if message.is_response() {
             continue;
         }
-        let Parsed::Request(request) = parse_request(message.octets) else { panic!("{message:?}") };
+        let Parsed::Request(request) = parse_request(message.bytes) else { panic!("{message:?}") };
         let question = request.question.unwrap();
         let server = message.destination.ip();
         let server = match is_root_server(server) {

@@ -43,10 +43,10 @@ impl Served {
         let socket = socket.unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         socket.send(query).unwrap();
-        let mut octets = vec![0; 65_535];
-        let count = socket.recv(&mut octets).unwrap();
-        octets.truncate(count);
-        octets
+        let mut bytes = vec![0; 65_535];
+        let count = socket.recv(&mut bytes).unwrap();
+        bytes.truncate(count);
+        bytes
     }
 
     /// Asks the same twice on one connection.
@@ -65,9 +65,9 @@ impl Served {
 fn read_message(stream: &mut TcpStream) -> Vec<u8> {
     let mut length = [0; 2];
     stream.read_exact(&mut length).unwrap();
-    let mut octets = vec![0; usize::from(u16::from_be_bytes(length))];
-    stream.read_exact(&mut octets).unwrap();
-    octets
+    let mut bytes = vec![0; usize::from(u16::from_be_bytes(length))];
+    stream.read_exact(&mut bytes).unwrap();
+    bytes
 }
 
 fn query(name: &str, rtype: Rtype) -> Vec<u8> {
@@ -76,8 +76,8 @@ fn query(name: &str, rtype: Rtype) -> Vec<u8> {
 }
 
 /// RCODE, AA, and how many records the answer and the authority section have.
-fn shape(octets: &[u8]) -> (Rcode, bool, [usize; 2]) {
-    let message = Message::parse(octets).unwrap();
+fn shape(bytes: &[u8]) -> (Rcode, bool, [usize; 2]) {
+    let message = Message::parse(bytes).unwrap();
     let counts = [Section::Answer, Section::Authority].map(|section| message.records(section).count());
     (message.rcode(), message.header().aa, counts)
 }
@@ -100,13 +100,13 @@ fn root_top_level_domain_and_leaf_answer_as_if_they_were_apart() {
         for &server in servers.iter().filter(|server| server.is_ipv4() || served.pair.has_ipv6()) {
             let answer = served.ask(server, &asked);
             assert_eq!(shape(&answer), expected, "{zone} at {server}");
-            assert_eq!(served.ask(server, &asked), answer, "the same octets give the same octets");
+            assert_eq!(served.ask(server, &asked), answer, "the same bytes give the same bytes");
             assert_eq!(served.ask_stream(server, &asked), [answer.clone(), answer], "over TCP too");
         }
     }
     let positive = served.ask(zones.iter().find(|zone| zone.name == leaf).unwrap().servers[0], &asked);
     let four: Ipv4Addr = address.parse().unwrap();
-    assert!(positive.windows(4).any(|octets| octets == four.octets()), "the address of the zone file");
+    assert!(positive.windows(4).any(|bytes| bytes == four.octets()), "the address of the zone file");
 }
 
 #[test]

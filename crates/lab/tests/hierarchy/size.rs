@@ -4,7 +4,7 @@ use crate::support::{Folder, is_full};
 use crate::{can_make_namespaces, catlab, ended, has_program, synthesized};
 use hierarchy::synth::{QUERIES, SynthPlan};
 
-/// Octets that the process may have at its most, in KiB as the kernel tells it.
+/// Bytes that the process may have at its most, in KiB as the kernel tells it.
 const RESIDENT_KIB_MAX: u64 = 2 << 20;
 
 /// The process itself is the parent of the program that runs beside the resolver.

@@ -1,4 +1,4 @@
-//! A server over UDP that notes what reaches it: which octets, from where, in which order.
+//! A server over UDP that notes what reaches it: which bytes, from where, in which order.
 
 use socket2::{Domain, Socket, Type};
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ pub(crate) struct Arrival {
     /// Who sent it.
     pub(crate) from: SocketAddr,
     /// The message.
-    pub(crate) octets: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
     /// When it was read.
     pub(crate) at: Instant,
 }
@@ -51,18 +51,18 @@ impl FarEnd {
 
 fn note(socket: &UdpSocket, delay: Duration, stopped: &AtomicBool) -> Vec<Arrival> {
     let (mut arrivals, mut answers) = (Vec::new(), VecDeque::<(Instant, SocketAddr, Vec<u8>)>::new());
-    let mut octets = [0; 65_535];
+    let mut bytes = [0; 65_535];
     loop {
         let now = Instant::now();
         while let Some((_, to, answer)) = answers.pop_front_if(|(due, ..)| *due <= now) {
             // A client that is gone loses its answer.
             let _sent = socket.send_to(&answer, to);
         }
-        match socket.recv_from(&mut octets) {
+        match socket.recv_from(&mut bytes) {
             Ok((count, from)) => {
                 let at = Instant::now();
-                arrivals.push(Arrival { from, octets: octets[..count].to_vec(), at });
-                let mut answer = octets[..count].to_vec();
+                arrivals.push(Arrival { from, bytes: bytes[..count].to_vec(), at });
+                let mut answer = bytes[..count].to_vec();
                 answer[2] |= 0x80;
                 answers.push_back((at + delay, from, answer));
             }

@@ -315,10 +315,10 @@ fn fetched(begins_at: &'static str) -> (Vec<String>, Vec<(String, String)>, Valu
     let address = resolver.local_addr().unwrap().to_string();
     let asked = std::thread::spawn(move || {
         resolver.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        let (mut asked, mut octets) = (Vec::new(), [0; 4_096]);
+        let (mut asked, mut bytes) = (Vec::new(), [0; 4_096]);
         while asked.len() < 5 {
-            let (len, client) = resolver.recv_from(&mut octets).unwrap();
-            let question = Message::parse(&octets[..len]).unwrap().question().unwrap();
+            let (len, client) = resolver.recv_from(&mut bytes).unwrap();
+            let question = Message::parse(&bytes[..len]).unwrap().question().unwrap();
             let rdata: &[u8] = match (question.qname.to_string().as_str(), question.qtype) {
                 ("com.", Rtype::NS) => b"\x01a\x03com\x00",
                 (cut, Rtype::NS) if cut == begins_at => b"\x02ns\x07example\x03com\x00",
@@ -326,7 +326,7 @@ fn fetched(begins_at: &'static str) -> (Vec<String>, Vec<(String, String)>, Valu
                 _ => b"",
             };
             let header =
-                Header { id: u16::from_be_bytes([octets[0], octets[1]]), qr: true, ra: true, ..Header::default() };
+                Header { id: u16::from_be_bytes([bytes[0], bytes[1]]), qr: true, ra: true, ..Header::default() };
             let mut response = MessageBuilder::new(header).question(question.qname.as_ref(), question.qtype, Class::IN);
             if !rdata.is_empty() {
                 let owner = question.qname.as_ref();
@@ -407,8 +407,8 @@ fn of_a_trace_that_is_cut_off_what_came_before_is_used() {
     let Some(trace) = data("captures/zeek-dns-edns-ecs.pcap") else { return };
     let folder = Folder::new("zones-cut");
     let (cut, out) = (folder.path().join("cut.pcap"), folder.path().join("out"));
-    let octets = std::fs::read(trace).unwrap();
-    std::fs::write(&cut, &octets[..octets.len() / 2]).unwrap();
+    let bytes = std::fs::read(trace).unwrap();
+    std::fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
     let output = run(&[cut.to_str().unwrap(), "--out", out.to_str().unwrap()]);
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(1) && error.contains("messages before that stand"), "{error}");

@@ -40,7 +40,7 @@ fn every_zone_is_fully_signed_as_bind_sees_it() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{zone}: {said}");
     }
-    // The same key and time: the same octets. Another key: others.
+    // The same key and time: the same bytes. Another key: others.
     let [again, same, other] = ["again", "same", "other"].map(|name| folder.path().join(name));
     let key = folder.path().join("lab.key");
     for out in [&again, &same] {
@@ -87,7 +87,7 @@ fn resolvers_validate_what_it_signed_and_nothing_that_was_changed_since() {
         let said = ask(&out, resolver, &[&format!("nowhere.{leaf}"), "A"]).stdout;
         let said = String::from_utf8_lossy(&said);
         assert!(said.contains("status: NXDOMAIN") && is_authentic(&said), "{resolver}: {said}");
-        // One octet of an address, as whoever forges would have it.
+        // One byte of an address, as whoever forges would have it.
         let whole = fs::read_to_string(&files[&leaf]).unwrap();
         let line =
             whole.lines().find(|line| line.starts_with("www.") && !line.contains("RRSIG") && line.contains("\tA\t"));

@@ -78,8 +78,8 @@ pub struct Checked {
     pub complaints: Vec<String>,
 }
 
-/// Octets of a probe's datagram with its heads.
-const PROBE_OCTETS: u64 = probe::PAYLOAD_OCTETS as u64 + 28;
+/// Bytes of a probe's datagram with its heads.
+const PROBE_BYTES: u64 = probe::PAYLOAD_BYTES as u64 + 28;
 
 /// Measures the link of a group.
 ///
@@ -126,7 +126,7 @@ pub fn check(net: &Net, index: usize, plan: &CheckPlan) -> io::Result<Checked> {
 
 fn expected_excess_us(shape: &Shape) -> f64 {
     let jitter = shape.jitter.as_secs_f64() * 1e6 / 2.0;
-    let sending = shape.rate.map_or(0.0, |Rate { bits, .. }| 2.0 * 8e6 * PROBE_OCTETS as f64 / bits as f64);
+    let sending = shape.rate.map_or(0.0, |Rate { bits, .. }| 2.0 * 8e6 * PROBE_BYTES as f64 / bits as f64);
     jitter + sending
 }
 
@@ -240,11 +240,11 @@ mod tests {
 
     #[test]
     fn jitter_and_a_slow_rate_are_expected() {
-        let rate = Some(Rate { bits: 64_000, queue_octets: 1_000 });
+        let rate = Some(Rate { bits: 64_000, queue_bytes: 1_000 });
         let jitter = Duration::from_millis(2);
         let shape = Shape { jitter, rate, ..Shape::constant(jitter) };
-        // 60 octets take 7.5 ms at 64 kbit/s, each way; of jitter the half.
-        assert_eq!(PROBE_OCTETS, 60);
+        // 60 bytes take 7.5 ms at 64 kbit/s, each way; of jitter the half.
+        assert_eq!(PROBE_BYTES, 60);
         assert!((expected_excess_us(&shape) - 16_000.0).abs() < 1e-6);
     }
 }

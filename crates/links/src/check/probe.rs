@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Octets of a probe: its number, and none that say anything.
-pub(super) const PAYLOAD_OCTETS: usize = 32;
+/// Bytes of a probe: its number, and none that say anything.
+pub(super) const PAYLOAD_BYTES: usize = 32;
 /// The same of those that fill a rate.
-const FILLING_OCTETS: usize = 1_400;
+const FILLING_BYTES: usize = 1_400;
 /// How long an echo waits before it looks whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -102,9 +102,9 @@ impl Probe<'_> {
             let mut sent = 0;
             for number in 0..count {
                 thread::sleep((spacing * number).saturating_sub(origin.elapsed()));
-                let mut octets = [0; PAYLOAD_OCTETS];
-                octets[..8].copy_from_slice(&(origin.elapsed().as_nanos() as u64).to_be_bytes());
-                sources[number as usize % sources.len()].socket.send(&octets)?;
+                let mut bytes = [0; PAYLOAD_BYTES];
+                bytes[..8].copy_from_slice(&(origin.elapsed().as_nanos() as u64).to_be_bytes());
+                sources[number as usize % sources.len()].socket.send(&bytes)?;
                 sent += 1;
             }
             let told = receivers.into_iter().flat_map(|receiver| receiver.join().unwrap_or_default());
@@ -147,7 +147,7 @@ impl Probe<'_> {
         let socket = self.net.groups()[self.index].inside(|| UdpSocket::bind((address, 0)))?;
         socket.connect(sink.local_addr()?)?;
         let heads = 28;
-        let per_second = 1.25 * bits as f64 / (8.0 * (FILLING_OCTETS + heads) as f64);
+        let per_second = 1.25 * bits as f64 / (8.0 * (FILLING_BYTES + heads) as f64);
         // At a slow rate, long enough for a hundred.
         let during = during.max(Duration::from_secs_f64((100.0 / per_second).min(10.0)));
         thread::scope(|scope| {
@@ -157,14 +157,14 @@ impl Probe<'_> {
                 let wanted = (begin.elapsed().as_secs_f64() * per_second) as u64 + 1;
                 while sent < wanted && begin.elapsed() < during {
                     // One that the kernel has no room for is one that is sent too much.
-                    let _refused = socket.send(&[0; FILLING_OCTETS]);
+                    let _refused = socket.send(&[0; FILLING_BYTES]);
                     sent += 1;
                 }
                 thread::sleep(Duration::from_micros(500));
             }
             let (count, took) = arrivals.join().unwrap_or_default();
-            let octets = count.saturating_sub(1) * (FILLING_OCTETS + heads) as u64;
-            Ok((count > 10).then(|| octets as f64 * 8.0 / took.as_secs_f64()))
+            let bytes = count.saturating_sub(1) * (FILLING_BYTES + heads) as u64;
+            Ok((count > 10).then(|| bytes as f64 * 8.0 / took.as_secs_f64()))
         })
     }
 }
@@ -185,10 +185,10 @@ fn count_arrivals(sink: &UdpSocket) -> (u64, Duration) {
 fn echo(socket: &UdpSocket, is_done: &AtomicBool) {
     system::be_on_time();
     let _set = socket.set_read_timeout(Some(LOOK));
-    let mut octets = [0; 2_048];
+    let mut bytes = [0; 2_048];
     while !is_done.load(Ordering::Relaxed) {
-        if let Ok((count, from)) = socket.recv_from(&mut octets) {
-            let _lost = socket.send_to(&octets[..count], from);
+        if let Ok((count, from)) = socket.recv_from(&mut bytes) {
+            let _lost = socket.send_to(&bytes[..count], from);
         }
     }
 }
@@ -197,11 +197,11 @@ fn echo(socket: &UdpSocket, is_done: &AtomicBool) {
 fn receive(source: &Source, origin: Instant, wanted: usize, until: Instant) -> Vec<(Duration, Duration)> {
     system::be_on_time();
     let mut told = Vec::with_capacity(wanted);
-    let mut octets = [0; PAYLOAD_OCTETS];
+    let mut bytes = [0; PAYLOAD_BYTES];
     while told.len() < wanted && Instant::now() < until {
-        if let Ok(PAYLOAD_OCTETS) = source.socket.recv(&mut octets) {
+        if let Ok(PAYLOAD_BYTES) = source.socket.recv(&mut bytes) {
             let now = origin.elapsed();
-            let sent_ns = octets[..8].iter().fold(0, |number, octet| number << 8 | u64::from(*octet));
+            let sent_ns = bytes[..8].iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
             told.push((source.asked, now.saturating_sub(Duration::from_nanos(sent_ns))));
         }
     }
@@ -219,12 +219,12 @@ fn echo_stream(listener: &TcpListener, is_done: &AtomicBool) {
     };
     system::be_on_time();
     let set = stream.set_nonblocking(false).and(stream.set_nodelay(true)).and(stream.set_read_timeout(Some(LOOK)));
-    let mut octets = [0; PAYLOAD_OCTETS];
+    let mut bytes = [0; PAYLOAD_BYTES];
     while set.is_ok() && !is_done.load(Ordering::Relaxed) {
-        match (&stream).read(&mut octets) {
+        match (&stream).read(&mut bytes) {
             Ok(0) => return,
             Ok(count) => {
-                if (&stream).write_all(&octets[..count]).is_err() {
+                if (&stream).write_all(&bytes[..count]).is_err() {
                     return;
                 }
             }
@@ -238,12 +238,12 @@ fn exchange_stream(server: SocketAddr, count: u32, patience: Duration) -> io::Re
     let mut stream = TcpStream::connect_timeout(&server, patience)?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(patience))?;
-    let mut octets = [0; PAYLOAD_OCTETS];
+    let mut bytes = [0; PAYLOAD_BYTES];
     let mut told = Vec::new();
     for _ in 0..count {
         let begin = Instant::now();
-        stream.write_all(&octets)?;
-        stream.read_exact(&mut octets)?;
+        stream.write_all(&bytes)?;
+        stream.read_exact(&mut bytes)?;
         told.push(begin.elapsed());
     }
     Ok(told)

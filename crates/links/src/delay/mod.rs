@@ -7,7 +7,7 @@ mod tests;
 
 pub use shape::{Loss, Rate, Rtt, Shape};
 
-use crate::limits::{HELD_OCTETS_MAX, HELD_PACKETS_MAX, SPARE_BUFFERS_MAX};
+use crate::limits::{HELD_BYTES_MAX, HELD_PACKETS_MAX, SPARE_BUFFERS_MAX};
 use crate::random::Random;
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -28,8 +28,8 @@ pub enum Direction {
 pub struct Counts {
     /// Packets that came in.
     pub packets: u64,
-    /// Their octets, from the head of IP on.
-    pub octets: u64,
+    /// Their bytes, from the head of IP on.
+    pub bytes: u64,
     /// Packets that went out.
     pub delivered: u64,
     /// Packets that were lost as asked.
@@ -50,7 +50,7 @@ pub struct Due {
     /// When it was to go out, in ns.
     pub at_ns: u64,
     /// The packet. Give it back to [`Line::recycle`].
-    pub octets: Vec<u8>,
+    pub bytes: Vec<u8>,
 }
 
 /// One direction of a link.
@@ -68,12 +68,12 @@ pub struct Line {
     loses: bool,
     /// When the limited rate has passed on all that it has accepted.
     free_at_ns: u64,
-    /// When it goes out, in the order of arrival among equals, and where its octets are.
+    /// When it goes out, in the order of arrival among equals, and where its bytes are.
     due: BinaryHeap<Reverse<(u64, u64, usize)>>,
     held: Vec<Held>,
     vacant: Vec<usize>,
     spare: Vec<Vec<u8>>,
-    octets_held: usize,
+    bytes_held: usize,
     arrivals: u64,
     /// Of each client with packets here: how many, and when the last goes out.
     clients: HashMap<IpAddr, (u32, u64)>,
@@ -83,7 +83,7 @@ pub struct Line {
 #[derive(Debug)]
 struct Held {
     client: IpAddr,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 impl Line {
@@ -103,7 +103,7 @@ impl Line {
             held: Vec::new(),
             vacant: Vec::new(),
             spare: Vec::new(),
-            octets_held: 0,
+            bytes_held: 0,
             arrivals: 0,
             clients: HashMap::new(),
             counts: Counts::default(),
@@ -117,28 +117,28 @@ impl Line {
     }
 
     /// Takes a packet that arrived, and decides what becomes of it.
-    pub fn handle_packet(&mut self, octets: &[u8], now_ns: u64) {
+    pub fn handle_packet(&mut self, bytes: &[u8], now_ns: u64) {
         self.counts.packets += 1;
-        self.counts.octets += octets.len() as u64;
+        self.counts.bytes += bytes.len() as u64;
         if self.is_lost() {
             self.counts.lost += 1;
             return;
         }
-        let full = self.due.len() >= HELD_PACKETS_MAX || self.octets_held + octets.len() > HELD_OCTETS_MAX;
+        let full = self.due.len() >= HELD_PACKETS_MAX || self.bytes_held + bytes.len() > HELD_BYTES_MAX;
         if full {
             self.counts.dropped_by_room += 1;
             return;
         }
-        let Some(sent_ns) = self.pass_rate(octets.len() as u64, now_ns) else {
+        let Some(sent_ns) = self.pass_rate(bytes.len() as u64, now_ns) else {
             self.counts.dropped_by_rate += 1;
             return;
         };
         // What is no IP has no client: it takes the way of the address of zeroes.
-        let client = client_of(octets, self.direction).unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        let client = client_of(bytes, self.direction).unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
         let one_way = self.shape.rtt.of(client, self.seed).as_nanos() as u64 / 2;
         let jitter = (self.shape.jitter.as_nanos() as u64 / 2) as f64;
         let added = if jitter > 0.0 { (self.random.share() * jitter) as u64 } else { 0 };
-        self.hold(client, octets, sent_ns + one_way + added);
+        self.hold(client, bytes, sent_ns + one_way + added);
     }
 
     /// The next packet that is due, if one is.
@@ -149,9 +149,9 @@ impl Line {
         }
         self.due.pop();
         let held = &mut self.held[place];
-        let (client, octets) = (held.client, std::mem::take(&mut held.octets));
+        let (client, bytes) = (held.client, std::mem::take(&mut held.bytes));
         self.vacant.push(place);
-        self.octets_held -= octets.len();
+        self.bytes_held -= bytes.len();
         if let Some((count, _)) = self.clients.get_mut(&client) {
             *count -= 1;
             if *count == 0 {
@@ -159,7 +159,7 @@ impl Line {
             }
         }
         self.counts.delivered += 1;
-        Some(Due { at_ns, octets })
+        Some(Due { at_ns, bytes })
     }
 
     /// When the next packet is due.
@@ -171,7 +171,7 @@ impl Line {
     /// Takes back the buffer of a packet that has gone out.
     pub fn recycle(&mut self, due: Due) {
         if self.spare.len() < SPARE_BUFFERS_MAX {
-            self.spare.push(due.octets);
+            self.spare.push(due.bytes);
         }
     }
 
@@ -193,19 +193,19 @@ impl Line {
     }
 
     /// When a limited rate has passed a packet on: its last bit. `None` if the queue is full.
-    fn pass_rate(&mut self, octets: u64, now_ns: u64) -> Option<u64> {
-        let Some(Rate { bits, queue_octets }) = self.shape.rate else { return Some(now_ns) };
-        let takes = |octets: u64| (u128::from(octets) * 8 * 1_000_000_000 / u128::from(bits)) as u64;
+    fn pass_rate(&mut self, bytes: u64, now_ns: u64) -> Option<u64> {
+        let Some(Rate { bits, queue_bytes }) = self.shape.rate else { return Some(now_ns) };
+        let takes = |bytes: u64| (u128::from(bytes) * 8 * 1_000_000_000 / u128::from(bits)) as u64;
         let begins = self.free_at_ns.max(now_ns);
         // One packet always fits, whatever the queue: the one that is being sent is not in it.
-        if begins > now_ns && begins - now_ns > takes(queue_octets) {
+        if begins > now_ns && begins - now_ns > takes(queue_bytes) {
             return None;
         }
-        self.free_at_ns = begins + takes(octets);
+        self.free_at_ns = begins + takes(bytes);
         Some(self.free_at_ns)
     }
 
-    fn hold(&mut self, client: IpAddr, octets: &[u8], mut at_ns: u64) {
+    fn hold(&mut self, client: IpAddr, bytes: &[u8], mut at_ns: u64) {
         let (count, last_ns) = self.clients.entry(client).or_insert((0, 0));
         if !self.shape.reorder {
             at_ns = at_ns.max(*last_ns);
@@ -214,8 +214,8 @@ impl Line {
         *last_ns = at_ns;
         let mut kept = self.spare.pop().unwrap_or_default();
         kept.clear();
-        kept.extend_from_slice(octets);
-        let held = Held { client, octets: kept };
+        kept.extend_from_slice(bytes);
+        let held = Held { client, bytes: kept };
         let place = self.vacant.pop();
         let place = match place {
             Some(place) => {
@@ -229,7 +229,7 @@ impl Line {
         };
         self.due.push(Reverse((at_ns, self.arrivals, place)));
         self.arrivals += 1;
-        self.octets_held += octets.len();
+        self.bytes_held += bytes.len();
         self.counts.held_max = self.counts.held_max.max(self.due.len() as u64);
     }
 }
@@ -239,12 +239,12 @@ fn client_of(packet: &[u8], direction: Direction) -> Option<IpAddr> {
     let is_up = direction == Direction::Up;
     match packet.first()? >> 4 {
         4 => {
-            let octets = packet.get(if is_up { 12..16 } else { 16..20 })?;
-            Some(Ipv4Addr::from(<[u8; 4]>::try_from(octets).ok()?).into())
+            let bytes = packet.get(if is_up { 12..16 } else { 16..20 })?;
+            Some(Ipv4Addr::from(<[u8; 4]>::try_from(bytes).ok()?).into())
         }
         6 => {
-            let octets = packet.get(if is_up { 8..24 } else { 24..40 })?;
-            Some(Ipv6Addr::from(<[u8; 16]>::try_from(octets).ok()?).into())
+            let bytes = packet.get(if is_up { 8..24 } else { 24..40 })?;
+            Some(Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?).into())
         }
         _ => None,
     }

@@ -81,7 +81,7 @@ pub struct Rate {
     /// Bits of IP packets a second.
     pub bits: u64,
     /// What may wait for it; more is dropped.
-    pub queue_octets: u64,
+    pub queue_bytes: u64,
 }
 
 /// What a link does to packets, in each of its two directions.

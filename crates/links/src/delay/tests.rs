@@ -11,16 +11,16 @@ fn shape(rtt_ms: u64) -> Shape {
 
 /// An IPv4 packet of a client with a number in it.
 fn packet(client: u8, number: u32, length: usize) -> Vec<u8> {
-    let mut octets = vec![0; length.max(24)];
-    octets[0] = 0x45;
-    octets[12..16].copy_from_slice(&[10, 100, 0, client]);
-    octets[16..20].copy_from_slice(&[10, 53, 0, 1]);
-    octets[20..24].copy_from_slice(&number.to_be_bytes());
-    octets
+    let mut bytes = vec![0; length.max(24)];
+    bytes[0] = 0x45;
+    bytes[12..16].copy_from_slice(&[10, 100, 0, client]);
+    bytes[16..20].copy_from_slice(&[10, 53, 0, 1]);
+    bytes[20..24].copy_from_slice(&number.to_be_bytes());
+    bytes
 }
 
-fn number_of(octets: &[u8]) -> usize {
-    u32::from_be_bytes(octets[20..24].try_into().unwrap()) as usize
+fn number_of(bytes: &[u8]) -> usize {
+    u32::from_be_bytes(bytes[20..24].try_into().unwrap()) as usize
 }
 
 /// All that comes out until nothing is held: when, and which.
@@ -29,7 +29,7 @@ fn drained(line: &mut Line) -> Vec<(u64, usize)> {
     while let Some(at_ns) = line.poll_timeout() {
         assert!(at_ns == 0 || line.poll_due(at_ns - 1).is_none(), "nothing comes before it is due");
         let due = line.poll_due(at_ns).unwrap();
-        out.push((due.at_ns, number_of(&due.octets)));
+        out.push((due.at_ns, number_of(&due.bytes)));
         line.recycle(due);
     }
     out
@@ -42,14 +42,14 @@ fn a_constant_delay_is_half_the_round_trip_and_no_less() {
     assert_eq!(line.poll_timeout(), Some(10_001_000));
     assert!(line.poll_due(10_000_999).is_none());
     let due = line.poll_due(10_001_000).unwrap();
-    assert_eq!(due.octets, packet(1, 7, 100));
+    assert_eq!(due.bytes, packet(1, 7, 100));
     assert!(line.poll_timeout().is_none());
 }
 
 #[test]
 fn a_rate_sends_one_after_another_and_drops_what_its_queue_cannot_hold() {
-    // 1,500 octets take 12 ms at 1 Mbit/s; three of them may wait behind the one that is sent.
-    let rate = Some(Rate { bits: 1_000_000, queue_octets: 3 * 1_500 });
+    // 1,500 bytes take 12 ms at 1 Mbit/s; three of them may wait behind the one that is sent.
+    let rate = Some(Rate { bits: 1_000_000, queue_bytes: 3 * 1_500 });
     let mut line = Line::new(Shape { rate, ..shape(0) }, Direction::Up, 1);
     for number in 0..10 {
         line.handle_packet(&packet(1, number, 1_500), 0);
@@ -98,7 +98,7 @@ fn a_seed_loses_the_same_packets_and_directions_lose_different_ones() {
 }
 
 #[test]
-fn there_is_a_last_place_for_packets_and_for_octets() {
+fn there_is_a_last_place_for_packets_and_for_bytes() {
     let mut line = Line::new(shape(20), Direction::Up, 1);
     for number in 0..HELD_PACKETS_MAX as u32 + 5 {
         line.handle_packet(&packet(1, number, 40), 0);
@@ -106,7 +106,7 @@ fn there_is_a_last_place_for_packets_and_for_octets() {
     assert_eq!(line.counts().dropped_by_room, 5);
     assert_eq!(line.counts().held_max, HELD_PACKETS_MAX as u64);
     let mut line = Line::new(shape(20), Direction::Up, 1);
-    let fit = HELD_OCTETS_MAX / MTU;
+    let fit = HELD_BYTES_MAX / MTU;
     (0..fit as u32 + 3).for_each(|number| line.handle_packet(&packet(1, number, MTU), 0));
     assert_eq!(line.counts().dropped_by_room, 3);
     assert_eq!(drained(&mut line).len(), fit);
@@ -146,10 +146,10 @@ proptest! {
         arrivals in arrivals(),
         rtts in prop::collection::vec(0_u64..40, 1..4),
         bits in prop::option::of(100_000_u64..100_000_000),
-        queue_octets in 0_u64..20_000,
+        queue_bytes in 0_u64..20_000,
     ) {
         let rtt = Rtt::List(rtts.iter().map(|rtt| Duration::from_millis(*rtt)).collect());
-        let rate = bits.map(|bits| Rate { bits, queue_octets });
+        let rate = bits.map(|bits| Rate { bits, queue_bytes });
         let shape = Shape { rtt: rtt.clone(), rate, ..shape(0) };
         let mut line = Line::new(shape, Direction::Up, 5);
         let (mut model, mut free_ns, mut dropped) = (Vec::new(), 0_u64, 0);
@@ -157,8 +157,8 @@ proptest! {
             line.handle_packet(&packet(client, number as u32, length), now_ns);
             let mut leaves = now_ns;
             if let Some(bits) = bits {
-                let takes = |octets: u64| octets * 8_000_000_000 / bits;
-                if free_ns.saturating_sub(now_ns) > takes(queue_octets) {
+                let takes = |bytes: u64| bytes * 8_000_000_000 / bits;
+                if free_ns.saturating_sub(now_ns) > takes(queue_bytes) {
                     dropped += 1;
                     continue;
                 }
@@ -189,7 +189,7 @@ proptest! {
         let mut out = Vec::new();
         for (number, &(now_ns, client, length)) in arrivals.iter().enumerate() {
             while let Some(due) = line.poll_due(now_ns) {
-                out.push((due.at_ns, number_of(&due.octets)));
+                out.push((due.at_ns, number_of(&due.bytes)));
                 line.recycle(due);
             }
             line.handle_packet(&packet(client, number as u32, length), now_ns);
@@ -210,6 +210,6 @@ proptest! {
         prop_assert_eq!(counts.packets, arrivals.len() as u64);
         prop_assert_eq!(counts.delivered, out.len() as u64);
         prop_assert_eq!(counts.lost + counts.delivered, counts.packets);
-        prop_assert!(line.clients.is_empty() && line.octets_held == 0);
+        prop_assert!(line.clients.is_empty() && line.bytes_held == 0);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{GroupPlan, Mechanism, NetPlan};
 use crate::delay::{Loss, Rate, Rtt, Shape};
-use crate::limits::{FILE_OCTETS_MAX, QUEUE_OCTETS, QUEUE_OCTETS_MAX};
+use crate::limits::{FILE_BYTES_MAX, QUEUE_BYTES, QUEUE_BYTES_MAX};
 use crate::units::{read_duration, read_network, read_rate, read_share};
 use serde::Deserialize;
 use std::fs::File;
@@ -31,7 +31,7 @@ struct GroupForm {
     loss: Option<String>,
     burst: Option<f64>,
     rate: Option<String>,
-    queue_octets: Option<u64>,
+    queue_bytes: Option<u64>,
     #[serde(default)]
     reorder: bool,
     #[serde(default)]
@@ -94,15 +94,15 @@ impl NetPlan {
 
 impl GroupForm {
     fn plan(self, folder: &Path) -> Result<GroupPlan, String> {
-        let rate = match (self.rate, self.queue_octets) {
+        let rate = match (self.rate, self.queue_bytes) {
             (Some(rate), queue) => {
-                let queue_octets = queue.unwrap_or(QUEUE_OCTETS);
-                if queue_octets > QUEUE_OCTETS_MAX {
-                    return Err(format!("queue_octets: no more than {QUEUE_OCTETS_MAX}"));
+                let queue_bytes = queue.unwrap_or(QUEUE_BYTES);
+                if queue_bytes > QUEUE_BYTES_MAX {
+                    return Err(format!("queue_bytes: no more than {QUEUE_BYTES_MAX}"));
                 }
-                Some(Rate { bits: read_rate(&rate)?, queue_octets })
+                Some(Rate { bits: read_rate(&rate)?, queue_bytes })
             }
-            (None, Some(_)) => return Err("queue_octets without a rate".into()),
+            (None, Some(_)) => return Err("queue_bytes without a rate".into()),
             (None, None) => None,
         };
         let shape = Shape {
@@ -152,9 +152,9 @@ fn samples(path: &Path) -> Result<Vec<Duration>, String> {
 fn bounded(path: &Path) -> Result<String, String> {
     let mut text = String::new();
     let file = File::open(path).map_err(|error| error.to_string())?;
-    file.take(FILE_OCTETS_MAX + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
-    if text.len() as u64 > FILE_OCTETS_MAX {
-        return Err(format!("more than {FILE_OCTETS_MAX} octets"));
+    file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        return Err(format!("more than {FILE_BYTES_MAX} bytes"));
     }
     Ok(text)
 }

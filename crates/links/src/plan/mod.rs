@@ -5,7 +5,7 @@ mod file;
 mod tests;
 
 use crate::delay::{Rtt, Shape};
-use crate::limits::{GROUPS_MAX, NET_NAME_OCTETS_MAX, NETWORKS_MAX, SAMPLES_MAX, SPIN_MAX};
+use crate::limits::{GROUPS_MAX, NET_NAME_BYTES_MAX, NETWORKS_MAX, SAMPLES_MAX, SPIN_MAX};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
@@ -173,9 +173,9 @@ pub fn address_of(index: usize, number: u16) -> [IpAddr; 2] {
 }
 
 pub(crate) fn check_name(what: &str, name: &str) -> Result<(), String> {
-    let fits = (1..=NET_NAME_OCTETS_MAX).contains(&name.len());
-    if fits && name.bytes().all(|octet| octet.is_ascii_lowercase() || octet.is_ascii_digit() || octet == b'-') {
+    let fits = (1..=NET_NAME_BYTES_MAX).contains(&name.len());
+    if fits && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-') {
         return Ok(());
     }
-    Err(format!("{name:?} cannot name {what}: 1 to {NET_NAME_OCTETS_MAX} of a-z, 0-9 and -"))
+    Err(format!("{name:?} cannot name {what}: 1 to {NET_NAME_BYTES_MAX} of a-z, 0-9 and -"))
 }

@@ -22,7 +22,7 @@ fn all_that_can_be_said_is_read() {
         loss = "0.1%"
         burst = 4.0
         rate = "100mbit"
-        queue_octets = 100000
+        queue_bytes = 100000
         reorder = true
         networks = ["10.0.0.0/8", "2001:db8::/32"]
         [[group]]
@@ -37,7 +37,7 @@ fn all_that_can_be_said_is_read() {
     assert_eq!((plan.name.as_str(), plan.seed, plan.mechanism), ("lab", 9, Mechanism::Relay));
     let near = &plan.groups[0];
     assert_eq!(near.shape.loss, Loss { share: 0.001, burst: 4.0 });
-    assert_eq!(near.shape.rate, Some(Rate { bits: 100_000_000, queue_octets: 100_000 }));
+    assert_eq!(near.shape.rate, Some(Rate { bits: 100_000_000, queue_bytes: 100_000 }));
     assert!(near.shape.reorder && near.networks.len() == 2);
     assert_eq!(plan.groups[1].shape.rtt, Rtt::Lognormal { median: Duration::from_millis(80), sigma: 0.5 });
     assert_eq!(plan.groups[1].shape.loss, Loss::NONE);
@@ -80,8 +80,8 @@ fn what_cannot_be_made_is_refused() {
         (group("los = '1%'"), "unknown field"),
         (group("loss = 'much'"), "much"),
         (group("burst = 0.5"), "burst"),
-        (group("queue_octets = 5"), "without a rate"),
-        (group("rate = '1mbit'\nqueue_octets = 1000000000"), "queue_octets"),
+        (group("queue_bytes = 5"), "without a rate"),
+        (group("rate = '1mbit'\nqueue_bytes = 1000000000"), "queue_bytes"),
         (group("networks = ['10.100.0.0/16']"), "two groups"),
         (group("[[group]]\nname = 'a'\nrtt = '1ms'"), "taken"),
         (group("[[group]]\nname = 'hub'\nrtt = '1ms'"), "taken"),

@@ -117,7 +117,7 @@ fn let_out(to: &Tun, way: &mut Way, now: impl Fn() -> u64) {
         let now_ns = now();
         let Some(due) = way.line.poll_due(now_ns) else { break };
         way.lateness.saturating_record(now_ns - due.at_ns);
-        if to.write(&due.octets).is_err() {
+        if to.write(&due.bytes).is_err() {
             way.refused += 1;
         }
         way.line.recycle(due);

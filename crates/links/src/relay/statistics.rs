@@ -29,7 +29,7 @@ impl LineStatistics {
 impl fmt::Display for LineStatistics {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = &self.counts;
-        write!(out, "{} packets, {} octets; {} delivered", counts.packets, counts.octets, counts.delivered)?;
+        write!(out, "{} packets, {} bytes; {} delivered", counts.packets, counts.bytes, counts.delivered)?;
         let whys = [
             (counts.lost, "lost as asked"),
             (counts.dropped_by_rate, "dropped by the rate's queue"),

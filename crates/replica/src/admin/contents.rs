@@ -6,7 +6,7 @@
 
 use super::difference::{difference, sort};
 use crate::io::{AdminError, ZoneLimits};
-use crate::limits::{IMPORT_CHUNK_OCTETS, IMPORT_CHUNK_OCTETS_MAX, IMPORT_CHUNKS_MAX};
+use crate::limits::{IMPORT_CHUNK_BYTES, IMPORT_CHUNK_BYTES_MAX, IMPORT_CHUNKS_MAX};
 use crate::update::{LimitReached, serial};
 use std::collections::{BTreeMap, VecDeque};
 use wire::Name;
@@ -100,7 +100,7 @@ impl Replacement {
         let serial_to = if serial.is_newer_than(old_serial) { serial } else { old_serial.next() };
         set_serial(&mut records, serial_to);
         let records = sort(records);
-        let kind = match difference(old.records(), &records, (old_serial, serial_to), IMPORT_CHUNK_OCTETS_MAX) {
+        let kind = match difference(old.records(), &records, (old_serial, serial_to), IMPORT_CHUNK_BYTES_MAX) {
             Some(changeset) if is_serial_alone(&changeset) && serial != serial_to => ReplacementKind::Unchanged,
             Some(changeset) => ReplacementKind::Change(changeset),
             None => ReplacementKind::Whole(Contents::sorted(records, serial_to)?),
@@ -155,7 +155,7 @@ pub fn broken_limit(records: &RecordList, limits: ZoneLimits) -> Option<BrokenLi
         let mut counts: BTreeMap<(Box<[u8]>, Rtype), u32> = BTreeMap::new();
         // RRSIG records form one RRset for each type that they cover (RFC 4034 3), so they are not counted.
         for record in records.iter().filter(|record| record.rtype != Rtype::RRSIG) {
-            let count = counts.entry((record.owner.octets().to_ascii_lowercase().into(), record.rtype)).or_default();
+            let count = counts.entry((record.owner.as_bytes().to_ascii_lowercase().into(), record.rtype)).or_default();
             *count += 1;
             if *count > rrset_records_max {
                 return of_rrset(LimitReached::ZoneRrsetRecords, rrset_records_max, record);
@@ -167,16 +167,16 @@ pub fn broken_limit(records: &RecordList, limits: ZoneLimits) -> Option<BrokenLi
 
 /// Where each chunk ends; of records sorted by owner, each owner is written once.
 fn chunk_ends(records: &RecordList) -> VecDeque<usize> {
-    let (mut ends, mut octets) = (VecDeque::new(), 0);
+    let (mut ends, mut bytes) = (VecDeque::new(), 0);
     for index in 0..records.len() {
-        let more = records.octets_of(index);
-        if octets + more > IMPORT_CHUNK_OCTETS && octets > 0 {
+        let more = records.bytes_of(index);
+        if bytes + more > IMPORT_CHUNK_BYTES && bytes > 0 {
             ends.push_back(index);
-            octets = 0;
+            bytes = 0;
         }
-        octets += more;
+        bytes += more;
     }
-    if octets > 0 {
+    if bytes > 0 {
         ends.push_back(records.len());
     }
     ends

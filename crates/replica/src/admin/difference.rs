@@ -10,9 +10,9 @@ use wire::rdata::{rdata_eq, rdata_lowercase};
 use zone::set::RecordRef;
 use zone::{Changeset, Record, RecordList};
 
-/// Octets that a record takes in an entry.
-fn record_octets(record: &Record) -> usize {
-    record.owner.octets().len() + 8 + record.rdata.len()
+/// Bytes that a record takes in an entry.
+fn record_bytes(record: &Record) -> usize {
+    record.owner.as_bytes().len() + 8 + record.rdata.len()
 }
 
 /// Sorts by owner in canonical order (RFC 4034 6.1) and type, as a zone gives its records out; equal ones keep their
@@ -29,16 +29,16 @@ pub(super) fn sort(records: RecordList) -> RecordList {
     records.pick(order.into_iter().map(|index| index as usize))
 }
 
-/// Octets that compare as names do: labels from the right in lower case, each closed by a zero. Zeros and ones within
-/// a label become two octets, so that the end of a label sorts before all that may follow.
+/// Bytes that compare as names do: labels from the right in lower case, each closed by a zero. Zeros and ones within
+/// a label become two bytes, so that the end of a label sorts before all that may follow.
 fn sort_key(owner: NameRef<'_>) -> Box<[u8]> {
     let labels: Vec<&[u8]> = owner.labels().collect();
-    let mut key = Vec::with_capacity(owner.octets().len() + 1);
+    let mut key = Vec::with_capacity(owner.as_bytes().len() + 1);
     for label in labels.into_iter().rev() {
-        for &octet in label {
-            match octet {
-                0 | 1 => key.extend([1, octet + 1]),
-                _ => key.push(octet.to_ascii_lowercase()),
+        for &byte in label {
+            match byte {
+                0 | 1 => key.extend([1, byte + 1]),
+                _ => key.push(byte.to_ascii_lowercase()),
             }
         }
         key.push(0);
@@ -47,18 +47,18 @@ fn sort_key(owner: NameRef<'_>) -> Box<[u8]> {
 }
 
 /// What leads from `old` to `new`, both sorted by owner, SOA first in each half (RFC 1995 4); `None` when it takes more
-/// than `octets_max`. An RRset whose TTL changes is deleted and added whole.
+/// than `bytes_max`. An RRset whose TTL changes is deleted and added whole.
 pub(super) fn difference<'o>(
     old: impl Iterator<Item = RecordRef<'o>>,
     new: &RecordList,
     (serial_from, serial_to): (Serial, Serial),
-    octets_max: usize,
+    bytes_max: usize,
 ) -> Option<Changeset> {
     let mut old = old.peekable();
     let new: Vec<RecordRef<'_>> = new.iter().collect();
     let mut new = new.chunk_by(|a, b| a.owner == b.owner).peekable();
     let mut changeset = Changeset { serial_from: Some(serial_from), serial_to, deleted: Vec::new(), added: Vec::new() };
-    let (mut before, mut octets) = (Vec::new(), 0);
+    let (mut before, mut bytes) = (Vec::new(), 0);
     loop {
         let (old_owner, new_owner) = (old.peek().map(|record| record.owner), new.peek().map(|of| of[0].owner));
         let order = match (old_owner, new_owner) {
@@ -75,8 +75,8 @@ pub(super) fn difference<'o>(
         }
         let after = if order.is_ge() { new.next().unwrap_or_default() } else { &[] };
         if !is_same(&before, after) {
-            octets += compare(&before, after, &mut changeset);
-            if octets > octets_max {
+            bytes += compare(&before, after, &mut changeset);
+            if bytes > bytes_max {
                 return None;
             }
         }
@@ -130,7 +130,7 @@ fn by_place(records: impl Iterator<Item = Record>) -> BTreeMap<Place, Rrset> {
     rrsets
 }
 
-/// Adds what differs at one owner; gives its octets.
+/// Adds what differs at one owner; gives its bytes.
 fn compare(old: &[RecordRef<'_>], new: &[RecordRef<'_>], changeset: &mut Changeset) -> usize {
     let (first_deleted, first_added) = (changeset.deleted.len(), changeset.added.len());
     let mut old = by_place(old.iter().map(RecordRef::to_record));
@@ -143,7 +143,7 @@ fn compare(old: &[RecordRef<'_>], new: &[RecordRef<'_>], changeset: &mut Changes
     changeset.deleted.extend(old.into_values().flat_map(|rrset| rrset.records.into_values()));
     changeset.added.extend(new.into_values().flat_map(|rrset| rrset.records.into_values()));
     let halves = changeset.deleted[first_deleted..].iter().chain(&changeset.added[first_added..]);
-    halves.map(record_octets).sum()
+    halves.map(record_bytes).sum()
 }
 
 #[cfg(test)]
@@ -163,13 +163,13 @@ mod tests {
     }
 
     prop_compose! {
-        fn any_record()(owner in 0usize..5, kind in 0usize..4, ttl in 1u32..3, octet in 0u8..4) -> Record {
+        fn any_record()(owner in 0usize..5, kind in 0usize..4, ttl in 1u32..3, byte in 0u8..4) -> Record {
             let owner = ["a.", "x.a.", "X.a.", "y.x.a.", "\\000.a."][owner].parse().unwrap();
             let (rtype, rdata): (Rtype, Vec<u8>) = match kind {
-                0 => (Rtype::A, vec![192, 0, 2, octet]),
-                1 => (Rtype::NS, [&[1, b"nNmM"[usize::from(octet)]][..], b"\x01a\0"].concat()),
-                2 => (Rtype::RRSIG, [&[0, octet % 2 + 1][..], &[8; 16], &[0, 1, 2, 3 + octet]].concat()),
-                _ => (Rtype::TXT, vec![1, octet]),
+                0 => (Rtype::A, vec![192, 0, 2, byte]),
+                1 => (Rtype::NS, [&[1, b"nNmM"[usize::from(byte)]][..], b"\x01a\0"].concat()),
+                2 => (Rtype::RRSIG, [&[0, byte % 2 + 1][..], &[8; 16], &[0, 1, 2, 3 + byte]].concat()),
+                _ => (Rtype::TXT, vec![1, byte]),
             };
             Record { owner, rtype, ttl, rdata: rdata.into() }
         }
@@ -217,19 +217,19 @@ mod tests {
             // No record goes and comes.
             let gone = facts(&changeset.deleted);
             prop_assert!(facts(&changeset.added).iter().all(|come| gone.binary_search(come).is_err()));
-            let octets: usize = changeset.deleted.iter().chain(&changeset.added).map(record_octets).sum();
+            let bytes: usize = changeset.deleted.iter().chain(&changeset.added).map(record_bytes).sum();
             let at_most = |limit| difference(refs(&old), &sorted, (Serial(1), Serial(2)), limit);
-            prop_assert_eq!(at_most(octets), Some(changeset));
-            prop_assert!(octets == 0 || at_most(octets - 1).is_none());
+            prop_assert_eq!(at_most(bytes), Some(changeset));
+            prop_assert!(bytes == 0 || at_most(bytes - 1).is_none());
         }
 
         #[test]
         fn sort_keys_compare_as_names_do(labels in vec(vec(prop_oneof![0u8..4, 60u8..70, 95u8..100], 1..4), 0..8)) {
             let name = |labels: &[Vec<u8>]| {
-                let mut octets: Vec<u8> =
+                let mut bytes: Vec<u8> =
                     labels.iter().flat_map(|label| [&[label.len() as u8][..], label].concat()).collect();
-                octets.push(0);
-                NameRef::split_from(&octets).unwrap().0.to_name()
+                bytes.push(0);
+                NameRef::split_from(&bytes).unwrap().0.to_name()
             };
             let (left, right) = labels.split_at(labels.len() / 2);
             let (left, right) = (name(left), name(right));

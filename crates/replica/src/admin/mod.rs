@@ -13,8 +13,8 @@ use crate::io::{
     AckOption, AdminCommand, AdminError, AdminReply, KeyAlgorithm, NodeId, OptionsChange, Output, TrustCommand,
 };
 use crate::limits::{
-    ADDRESS_OCTETS_MAX, ADMIN_WAIT_MS, ADMIN_WAITING_MAX, AUTHORITY_KEY_OCTETS_MAX, CERTIFICATE_OCTETS_MAX,
-    EVERYWHERE_WAIT_MS, FORWARD_AGAIN_MS, RESEALED_MAX, SECRET_OCTETS_MAX, TOKEN_LIFE_MS_MAX, TRANSFER_WAIT_MS,
+    ADDRESS_BYTES_MAX, ADMIN_WAIT_MS, ADMIN_WAITING_MAX, AUTHORITY_KEY_BYTES_MAX, CERTIFICATE_BYTES_MAX,
+    EVERYWHERE_WAIT_MS, FORWARD_AGAIN_MS, RESEALED_MAX, SECRET_BYTES_MAX, TOKEN_LIFE_MS_MAX, TRANSFER_WAIT_MS,
 };
 use crate::replica::Replica;
 use crate::secrets::Sealed;
@@ -295,7 +295,7 @@ impl Replica {
 
     /// Seals the secret of a TSIG key.
     fn seal_key(&self, name: &Name, secret: &[u8], nonce: [u8; 12]) -> Result<Sealed, Result<AdminReply, AdminError>> {
-        if secret.is_empty() || secret.len() > SECRET_OCTETS_MAX {
+        if secret.is_empty() || secret.len() > SECRET_BYTES_MAX {
             return Err(Err(AdminError::Malformed));
         }
         self.seal(nonce, &secret_context(name), secret)
@@ -305,7 +305,7 @@ impl Replica {
     fn trust_change(&self, command: TrustCommand) -> Result<TrustChange, Result<AdminReply, AdminError>> {
         Ok(match command {
             TrustCommand::AddAuthority { number, certificate, key, nonce } => {
-                if certificate.len() > CERTIFICATE_OCTETS_MAX || key.len() > AUTHORITY_KEY_OCTETS_MAX {
+                if certificate.len() > CERTIFICATE_BYTES_MAX || key.len() > AUTHORITY_KEY_BYTES_MAX {
                     return Err(Err(AdminError::TooLarge));
                 }
                 let key = self.seal(nonce, &authority_context(number), &key)?;
@@ -437,6 +437,6 @@ impl Replica {
 }
 
 fn check_address(address: &str) -> Result<(), Result<AdminReply, AdminError>> {
-    let is_sane = !address.is_empty() && address.len() <= ADDRESS_OCTETS_MAX;
+    let is_sane = !address.is_empty() && address.len() <= ADDRESS_BYTES_MAX;
     if is_sane { Ok(()) } else { Err(Err(AdminError::Malformed)) }
 }

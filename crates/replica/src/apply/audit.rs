@@ -60,7 +60,7 @@ impl AuditNames {
             if kept.names.iter().any(|(name, of)| *of == rtype && name.as_ref() == owner) {
                 continue;
             }
-            bytes += owner.octets().len();
+            bytes += owner.as_bytes().len();
             if kept.names.len() == AUDIT_NAMES_MAX || bytes > AUDIT_NAMES_BYTES_MAX {
                 kept.has_more = true;
                 break;

@@ -193,13 +193,13 @@ impl CheckpointFetcher {
                     self.stage = Stage::Failed(FetchError::Gone);
                 }
             }
-            TransferFrame::Block { checkpoint, part, number, octets } if is_ours(&checkpoint) => {
+            TransferFrame::Block { checkpoint, part, number, bytes } if is_ours(&checkpoint) => {
                 // What was not asked for, or came twice, is not looked at: that bounds what is held.
                 let is_wanted =
                     matches!((&self.stage, part), (Stage::Table { .. }, Part::Table) | (Stage::Data(_), Part::Data));
                 if is_wanted && self.asked.remove(&number) {
                     self.moved_ms = now_ms;
-                    self.arrived(number, octets);
+                    self.arrived(number, bytes);
                 }
             }
             _ => {}
@@ -252,16 +252,16 @@ impl CheckpointFetcher {
         Some(ReadFile { ticket, file: INCOMING_FILE.into(), offset, len })
     }
 
-    /// Takes a read; gives the octets back when they are not the fetcher's.
+    /// Takes a read; gives the bytes back when they are not the fetcher's.
     ///
     /// # Errors
-    /// The octets.
-    pub fn file_read(&mut self, ticket: u64, octets: Vec<u8>) -> Result<(), Vec<u8>> {
-        let Stage::Data(data) = &mut self.stage else { return Err(octets) };
-        let Some(remains) = &mut data.remains else { return Err(octets) };
-        let Some(what) = remains.reads.remove(&ticket) else { return Err(octets) };
+    /// The bytes.
+    pub fn file_read(&mut self, ticket: u64, bytes: Vec<u8>) -> Result<(), Vec<u8>> {
+        let Stage::Data(data) = &mut self.stage else { return Err(bytes) };
+        let Some(remains) = &mut data.remains else { return Err(bytes) };
+        let Some(what) = remains.reads.remove(&ticket) else { return Err(bytes) };
         match what {
-            None if octets == self.manifest.encode_trailer() => {
+            None if bytes == self.manifest.encode_trailer() => {
                 remains.is_named = true;
                 data.is_resumed = true;
             }
@@ -269,8 +269,8 @@ impl CheckpointFetcher {
             None => data.remains = None,
             Some(number) => {
                 // What is wrong was not written yet, or not to the end.
-                if data.table.line(number).is_some_and(|line| line.is_block(&octets)) {
-                    data.take(number, octets);
+                if data.table.line(number).is_some_and(|line| line.is_block(&bytes)) {
+                    data.take(number, bytes);
                     self.kept_count += 1;
                 }
             }
@@ -298,15 +298,15 @@ impl CheckpointFetcher {
         true
     }
 
-    fn arrived(&mut self, number: u32, octets: Vec<u8>) {
+    fn arrived(&mut self, number: u32, bytes: Vec<u8>) {
         match &mut self.stage {
             Stage::Table { pieces } => {
-                pieces.insert(number, octets);
+                pieces.insert(number, bytes);
                 self.assemble_table();
             }
             Stage::Data(data) => {
-                if data.table.line(number).is_some_and(|line| line.is_block(&octets)) {
-                    data.take(number, octets);
+                if data.table.line(number).is_some_and(|line| line.is_block(&bytes)) {
+                    data.take(number, bytes);
                     return;
                 }
                 self.bad_count += 1;
@@ -323,8 +323,8 @@ impl CheckpointFetcher {
         if pieces.len() < piece_count(&self.manifest) as usize {
             return;
         }
-        let octets = std::mem::take(pieces).into_values().flatten().collect();
-        self.stage = match Table::decode(&self.manifest, octets) {
+        let bytes = std::mem::take(pieces).into_values().flatten().collect();
+        self.stage = match Table::decode(&self.manifest, bytes) {
             Some(table) => Stage::Data(Box::new(Data {
                 table,
                 next: 0,
@@ -380,7 +380,7 @@ impl CheckpointFetcher {
             return None;
         }
         let mut ops = Vec::new();
-        let write = |offset: u64, octets: Vec<u8>| DiskOp::Write { file: INCOMING_FILE.into(), offset, octets };
+        let write = |offset: u64, bytes: Vec<u8>| DiskOp::Write { file: INCOMING_FILE.into(), offset, data: bytes };
         if !data.is_created {
             data.is_created = true;
             if !data.is_resumed {
@@ -388,14 +388,14 @@ impl CheckpointFetcher {
             }
             // From here on the file says which checkpoint it is a part of.
             ops.push(write(0, self.manifest.header.encode()));
-            ops.push(write(self.manifest.table_offset(), data.table.octets().to_vec()));
+            ops.push(write(self.manifest.table_offset(), data.table.as_bytes().to_vec()));
             ops.push(write(self.manifest.trailer_offset(), self.manifest.encode_trailer()));
             ops.extend([DiskOp::Sync { file: INCOMING_FILE.into() }, DiskOp::SyncDir]);
         }
-        for (number, octets) in std::mem::take(&mut data.unwritten) {
-            self.unsynced_bytes += octets.len() as u64;
+        for (number, bytes) in std::mem::take(&mut data.unwritten) {
+            self.unsynced_bytes += bytes.len() as u64;
             let line = data.table.line(number).expect("it was verified by its line");
-            ops.push(write(line.offset, octets));
+            ops.push(write(line.offset, bytes));
         }
         if is_last {
             ops.push(DiskOp::Sync { file: INCOMING_FILE.into() });
@@ -415,8 +415,8 @@ impl CheckpointFetcher {
 }
 
 impl Data {
-    fn take(&mut self, number: u32, octets: Vec<u8>) {
-        self.unwritten.insert(number, octets);
+    fn take(&mut self, number: u32, bytes: Vec<u8>) {
+        self.unwritten.insert(number, bytes);
         self.is_here(number);
     }
 

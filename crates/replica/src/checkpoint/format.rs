@@ -1,21 +1,21 @@
-//! The octets of a checkpoint.
+//! The bytes of a checkpoint.
 //!
-//! | part | octets | what |
+//! | part | bytes | what |
 //! |---|---|---|
 //! | header | 4,096 | magic `CtCp`, version (2), length of the fields after it (2), fields, zeros, CRC-32C (4) |
 //! | blocks | up to 256 KiB each | items of one section, each with its length (4) before it |
-//! | table | 10 a block | section (2), octets (4), CRC-32C (4) |
-//! | trailer | 56 | magic `CtCe`, version (2), zero (2), blocks (4), octets of all (8), digest (32), CRC-32C (4) |
+//! | table | 10 a block | section (2), bytes (4), CRC-32C (4) |
+//! | trailer | 56 | magic `CtCe`, version (2), zero (2), blocks (4), bytes of all (8), digest (32), CRC-32C (4) |
 //!
 //! Fields of the header: cluster id (16), group (4), index (8), term (8), feature level (4), whether a joint
 //! configuration ends by itself (1), then four sorted lists of raft ids, each with its count (2) before it: voters,
 //! learners, outgoing voters, next learners. Numbers are big-endian. The digest is SHA-256 over header and table; it
-//! vouches for every octet, since the table holds a checksum of each block, and it is the checkpoint's id.
+//! vouches for every byte, since the table holds a checksum of each block, and it is the checkpoint's id.
 
 use super::checkpoint_file;
 use super::limits::{BLOCK_BYTES_MAX, BLOCKS_MAX, MANIFEST_BYTES_MAX, MEMBERS_MAX};
+use crate::bytes::Cursor;
 use crate::log::CheckpointRef;
-use crate::octets::Cursor;
 use core::fmt;
 use raft::eraftpb::ConfState;
 use ring::digest::{Context, SHA256};
@@ -23,11 +23,11 @@ use ring::digest::{Context, SHA256};
 /// SHA-256 over header and table.
 pub type CheckpointId = [u8; 32];
 
-/// Octets of the header.
+/// Bytes of the header.
 pub(crate) const HEADER_BYTES: usize = 4096;
-/// Octets of the trailer.
+/// Bytes of the trailer.
 pub(crate) const TRAILER_BYTES: usize = 56;
-/// Octets of a block's line in the table.
+/// Bytes of a block's line in the table.
 pub(crate) const LINE_BYTES: usize = 10;
 const MAGIC: [u8; 4] = *b"CtCp";
 const MAGIC_TRAILER: [u8; 4] = *b"CtCe";
@@ -61,7 +61,7 @@ pub struct Manifest {
     pub header: CheckpointHeader,
     /// Number of blocks.
     pub block_count: u32,
-    /// Octets of all blocks.
+    /// Bytes of all blocks.
     pub data_bytes: u64,
     /// Digest over header and table.
     pub id: CheckpointId,
@@ -112,22 +112,22 @@ impl std::error::Error for CheckpointDamage {}
 impl CheckpointHeader {
     /// The fields, without padding.
     fn encode_fields(&self) -> Vec<u8> {
-        let mut octets = Vec::with_capacity(128);
-        octets.extend_from_slice(&self.cluster);
-        octets.extend_from_slice(&self.group.to_be_bytes());
-        octets.extend_from_slice(&self.index.to_be_bytes());
-        octets.extend_from_slice(&self.term.to_be_bytes());
-        octets.extend_from_slice(&self.feature_level.to_be_bytes());
+        let mut bytes = Vec::with_capacity(128);
+        bytes.extend_from_slice(&self.cluster);
+        bytes.extend_from_slice(&self.group.to_be_bytes());
+        bytes.extend_from_slice(&self.index.to_be_bytes());
+        bytes.extend_from_slice(&self.term.to_be_bytes());
+        bytes.extend_from_slice(&self.feature_level.to_be_bytes());
         let members = &self.members;
-        octets.push(u8::from(members.auto_leave));
+        bytes.push(u8::from(members.auto_leave));
         for list in [&members.voters, &members.learners, &members.voters_outgoing, &members.learners_next] {
             assert!(list.len() <= MEMBERS_MAX, "membership is bounded where it changes");
             let mut sorted = list.clone();
             sorted.sort_unstable();
-            octets.extend_from_slice(&(sorted.len() as u16).to_be_bytes());
-            sorted.iter().for_each(|id| octets.extend_from_slice(&id.to_be_bytes()));
+            bytes.extend_from_slice(&(sorted.len() as u16).to_be_bytes());
+            sorted.iter().for_each(|id| bytes.extend_from_slice(&id.to_be_bytes()));
         }
-        octets
+        bytes
     }
 
     fn decode_fields(at: &mut Cursor<'_>) -> Option<Self> {
@@ -155,21 +155,21 @@ impl CheckpointHeader {
     /// The header as it stands in the file.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let fields = self.encode_fields();
-        let mut octets = Vec::with_capacity(HEADER_BYTES);
-        octets.extend_from_slice(&MAGIC);
-        octets.extend_from_slice(&VERSION.to_be_bytes());
-        octets.extend_from_slice(&(fields.len() as u16).to_be_bytes());
-        octets.extend_from_slice(&fields);
-        octets.resize(HEADER_BYTES - 4, 0);
-        let crc = crc32c::crc32c(&octets);
-        octets.extend_from_slice(&crc.to_be_bytes());
-        octets
+        let mut bytes = Vec::with_capacity(HEADER_BYTES);
+        bytes.extend_from_slice(&MAGIC);
+        bytes.extend_from_slice(&VERSION.to_be_bytes());
+        bytes.extend_from_slice(&(fields.len() as u16).to_be_bytes());
+        bytes.extend_from_slice(&fields);
+        bytes.resize(HEADER_BYTES - 4, 0);
+        let crc = crc32c::crc32c(&bytes);
+        bytes.extend_from_slice(&crc.to_be_bytes());
+        bytes
     }
 
     /// Reads the header of a file.
-    pub(crate) fn decode(octets: &[u8]) -> Result<Self, Flaw> {
-        let (covered, stored) = octets.split_last_chunk::<4>().ok_or(Flaw::Header)?;
-        if octets.len() != HEADER_BYTES || crc32c::crc32c(covered).to_be_bytes() != *stored {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Flaw> {
+        let (covered, stored) = bytes.split_last_chunk::<4>().ok_or(Flaw::Header)?;
+        if bytes.len() != HEADER_BYTES || crc32c::crc32c(covered).to_be_bytes() != *stored {
             return Err(Flaw::Header);
         }
         let mut at = Cursor::new(covered);
@@ -190,7 +190,7 @@ impl CheckpointHeader {
 impl Manifest {
     /// The manifest of a checkpoint with that header and table.
     pub(crate) fn new(header: CheckpointHeader, table: &Table) -> Self {
-        let id = digest(&header.encode(), &table.octets);
+        let id = digest(&header.encode(), &table.bytes);
         Self { header, block_count: table.block_count(), data_bytes: table.data_bytes(), id }
     }
 
@@ -204,7 +204,7 @@ impl Manifest {
         checkpoint_file(&self.reference())
     }
 
-    /// Size of its file in octets.
+    /// Size of its file in bytes.
     pub fn file_bytes(&self) -> u64 {
         self.trailer_offset() + TRAILER_BYTES as u64
     }
@@ -221,22 +221,22 @@ impl Manifest {
         self.table_offset() + self.table_bytes() as u64
     }
 
-    /// The octets that `MsgSnapshot` carries.
+    /// The bytes that `MsgSnapshot` carries.
     pub fn encode(&self) -> Vec<u8> {
-        let mut octets = VERSION.to_be_bytes().to_vec();
-        octets.extend_from_slice(&self.header.encode_fields());
-        octets.extend_from_slice(&self.block_count.to_be_bytes());
-        octets.extend_from_slice(&self.data_bytes.to_be_bytes());
-        octets.extend_from_slice(&self.id);
-        octets
+        let mut bytes = VERSION.to_be_bytes().to_vec();
+        bytes.extend_from_slice(&self.header.encode_fields());
+        bytes.extend_from_slice(&self.block_count.to_be_bytes());
+        bytes.extend_from_slice(&self.data_bytes.to_be_bytes());
+        bytes.extend_from_slice(&self.id);
+        bytes
     }
 
     /// Reads what a peer sent; `None` when it is malformed, of another version or beyond a limit.
-    pub fn decode(octets: &[u8]) -> Option<Self> {
-        if octets.len() > MANIFEST_BYTES_MAX {
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        if bytes.len() > MANIFEST_BYTES_MAX {
             return None;
         }
-        let mut at = Cursor::new(octets);
+        let mut at = Cursor::new(bytes);
         if at.u16()? != VERSION {
             return None;
         }
@@ -248,32 +248,32 @@ impl Manifest {
     }
 
     pub(crate) fn encode_trailer(&self) -> Vec<u8> {
-        let mut octets = MAGIC_TRAILER.to_vec();
-        octets.extend_from_slice(&VERSION.to_be_bytes());
-        octets.extend_from_slice(&[0; 2]);
-        octets.extend_from_slice(&self.block_count.to_be_bytes());
-        octets.extend_from_slice(&self.data_bytes.to_be_bytes());
-        octets.extend_from_slice(&self.id);
-        let crc = crc32c::crc32c(&octets);
-        octets.extend_from_slice(&crc.to_be_bytes());
-        octets
+        let mut bytes = MAGIC_TRAILER.to_vec();
+        bytes.extend_from_slice(&VERSION.to_be_bytes());
+        bytes.extend_from_slice(&[0; 2]);
+        bytes.extend_from_slice(&self.block_count.to_be_bytes());
+        bytes.extend_from_slice(&self.data_bytes.to_be_bytes());
+        bytes.extend_from_slice(&self.id);
+        let crc = crc32c::crc32c(&bytes);
+        bytes.extend_from_slice(&crc.to_be_bytes());
+        bytes
     }
 
     /// Reads the trailer of a file with that header.
-    pub(crate) fn decode_trailer(header: CheckpointHeader, octets: &[u8]) -> Option<Self> {
-        let mut at = Cursor::new(octets);
+    pub(crate) fn decode_trailer(header: CheckpointHeader, bytes: &[u8]) -> Option<Self> {
+        let mut at = Cursor::new(bytes);
         at.take(8)?;
         let manifest = Self { header, block_count: at.u32()?, data_bytes: at.u64()?, id: at.array()? };
         let is_bounded = manifest.block_count <= BLOCKS_MAX
             && manifest.data_bytes <= u64::from(manifest.block_count) * BLOCK_BYTES_MAX as u64;
-        (is_bounded && manifest.encode_trailer() == octets).then_some(manifest)
+        (is_bounded && manifest.encode_trailer() == bytes).then_some(manifest)
     }
 }
 
 /// Sections, sizes and checksums of all blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     /// Where each block begins in the file, and where the last one ends.
     offsets: Vec<u64>,
 }
@@ -288,50 +288,50 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// Whether these are the octets of the block.
-    pub(crate) fn is_block(&self, octets: &[u8]) -> bool {
-        octets.len() == self.len && crc32c::crc32c(octets) == self.crc
+    /// Whether these are the bytes of the block.
+    pub(crate) fn is_block(&self, bytes: &[u8]) -> bool {
+        bytes.len() == self.len && crc32c::crc32c(bytes) == self.crc
     }
 }
 
 impl Table {
     pub(crate) fn new() -> Self {
-        Self { octets: Vec::new(), offsets: vec![HEADER_BYTES as u64] }
+        Self { bytes: Vec::new(), offsets: vec![HEADER_BYTES as u64] }
     }
 
     /// Adds a block; gives where it goes.
     pub(crate) fn push(&mut self, section: Section, block: &[u8]) -> u64 {
-        self.octets.extend_from_slice(&section.0.to_be_bytes());
-        self.octets.extend_from_slice(&(block.len() as u32).to_be_bytes());
-        self.octets.extend_from_slice(&crc32c::crc32c(block).to_be_bytes());
+        self.bytes.extend_from_slice(&section.0.to_be_bytes());
+        self.bytes.extend_from_slice(&(block.len() as u32).to_be_bytes());
+        self.bytes.extend_from_slice(&crc32c::crc32c(block).to_be_bytes());
         let offset = *self.offsets.last().expect("there is always an end");
         self.offsets.push(offset + block.len() as u64);
         offset
     }
 
     /// The table that belongs to a manifest; its digest is checked.
-    pub(crate) fn decode(manifest: &Manifest, octets: Vec<u8>) -> Option<Self> {
-        if octets.len() != manifest.table_bytes() || digest(&manifest.header.encode(), &octets) != manifest.id {
+    pub(crate) fn decode(manifest: &Manifest, bytes: Vec<u8>) -> Option<Self> {
+        if bytes.len() != manifest.table_bytes() || digest(&manifest.header.encode(), &bytes) != manifest.id {
             return None;
         }
         let mut offsets = vec![HEADER_BYTES as u64];
-        for line in octets.chunks(LINE_BYTES) {
+        for line in bytes.chunks(LINE_BYTES) {
             let len = u32::from_be_bytes(line[2..6].try_into().ok()?);
             if len as usize > BLOCK_BYTES_MAX {
                 return None;
             }
             offsets.push(offsets.last()? + u64::from(len));
         }
-        (*offsets.last()? == manifest.table_offset()).then_some(Self { octets, offsets })
+        (*offsets.last()? == manifest.table_offset()).then_some(Self { bytes, offsets })
     }
 
-    pub(crate) fn octets(&self) -> &[u8] {
-        &self.octets
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// Number of blocks.
     pub fn block_count(&self) -> u32 {
-        (self.octets.len() / LINE_BYTES) as u32
+        (self.bytes.len() / LINE_BYTES) as u32
     }
 
     pub(crate) fn data_bytes(&self) -> u64 {
@@ -339,7 +339,7 @@ impl Table {
     }
 
     pub(crate) fn line(&self, number: u32) -> Option<Line> {
-        let mut at = Cursor::new(self.octets.chunks(LINE_BYTES).nth(number as usize)?);
+        let mut at = Cursor::new(self.bytes.chunks(LINE_BYTES).nth(number as usize)?);
         let offset = *self.offsets.get(number as usize)?;
         Some(Line { section: Section(at.u16()?), offset, len: at.u32()? as usize, crc: at.u32()? })
     }
@@ -366,5 +366,5 @@ fn digest(header: &[u8], table: &[u8]) -> CheckpointId {
     let mut context = Context::new(&SHA256);
     context.update(header);
     context.update(table);
-    context.finish().as_ref().try_into().expect("SHA-256 has 32 octets")
+    context.finish().as_ref().try_into().expect("SHA-256 has 32 bytes")
 }

@@ -2,7 +2,7 @@
 
 use super::format::CheckpointId;
 use super::limits::{BLOCK_BYTES_MAX, GET_COUNT_MAX};
-use crate::octets::Cursor;
+use crate::bytes::Cursor;
 use core::fmt;
 
 /// Which of a checkpoint's two runs of blocks.
@@ -36,8 +36,8 @@ pub enum TransferFrame {
         part: Part,
         /// Its number.
         number: u32,
-        /// Its octets.
-        octets: Vec<u8>,
+        /// Its bytes.
+        bytes: Vec<u8>,
     },
     /// The asked member does not have the checkpoint, or no longer.
     Gone {
@@ -71,28 +71,28 @@ const KIND_BLOCK: u8 = 2;
 const KIND_GONE: u8 = 3;
 
 impl TransferFrame {
-    /// Appends the octets of the frame.
-    pub fn encode(&self, octets: &mut Vec<u8>) {
+    /// Appends the bytes of the frame.
+    pub fn encode(&self, bytes: &mut Vec<u8>) {
         match self {
             Self::Get { checkpoint, part, from, count } => {
-                octets.push(KIND_GET);
-                octets.extend_from_slice(checkpoint);
-                octets.push(*part as u8);
-                octets.extend_from_slice(&from.to_be_bytes());
-                octets.extend_from_slice(&count.to_be_bytes());
+                bytes.push(KIND_GET);
+                bytes.extend_from_slice(checkpoint);
+                bytes.push(*part as u8);
+                bytes.extend_from_slice(&from.to_be_bytes());
+                bytes.extend_from_slice(&count.to_be_bytes());
             }
-            Self::Block { checkpoint, part, number, octets: block } => {
-                octets.reserve(42 + block.len());
-                octets.push(KIND_BLOCK);
-                octets.extend_from_slice(checkpoint);
-                octets.push(*part as u8);
-                octets.extend_from_slice(&number.to_be_bytes());
-                octets.extend_from_slice(&(block.len() as u32).to_be_bytes());
-                octets.extend_from_slice(block);
+            Self::Block { checkpoint, part, number, bytes: block } => {
+                bytes.reserve(42 + block.len());
+                bytes.push(KIND_BLOCK);
+                bytes.extend_from_slice(checkpoint);
+                bytes.push(*part as u8);
+                bytes.extend_from_slice(&number.to_be_bytes());
+                bytes.extend_from_slice(&(block.len() as u32).to_be_bytes());
+                bytes.extend_from_slice(block);
             }
             Self::Gone { checkpoint } => {
-                octets.push(KIND_GONE);
-                octets.extend_from_slice(checkpoint);
+                bytes.push(KIND_GONE);
+                bytes.extend_from_slice(checkpoint);
             }
         }
     }
@@ -101,8 +101,8 @@ impl TransferFrame {
     ///
     /// # Errors
     /// [`FrameError`]: the peer is at fault.
-    pub fn decode(octets: &[u8]) -> Result<Self, FrameError> {
-        let mut at = Cursor::new(octets);
+    pub fn decode(bytes: &[u8]) -> Result<Self, FrameError> {
+        let mut at = Cursor::new(bytes);
         let frame = Self::parse(&mut at).ok_or(FrameError::Malformed)??;
         if at.is_at_end() { Ok(frame) } else { Err(FrameError::Malformed) }
     }
@@ -122,7 +122,7 @@ impl TransferFrame {
                 if len > BLOCK_BYTES_MAX {
                     return Some(Err(FrameError::TooLarge));
                 }
-                Self::Block { checkpoint, part, number, octets: at.take(len)?.to_vec() }
+                Self::Block { checkpoint, part, number, bytes: at.take(len)?.to_vec() }
             }
             KIND_GONE => Self::Gone { checkpoint },
             _ => return None,

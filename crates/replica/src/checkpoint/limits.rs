@@ -1,18 +1,18 @@
 //! Sizes and bounds of checkpoints and their transfer.
 
-/// Octets of one block.
+/// Bytes of one block.
 pub const BLOCK_BYTES_MAX: usize = 256 << 10;
-/// Octets of one item: a block holds it with its length.
+/// Bytes of one item: a block holds it with its length.
 pub const ITEM_BYTES_MAX: usize = BLOCK_BYTES_MAX - 4;
-/// Octets of items that are taken from the state at one time: a piece of long work.
+/// Bytes of items that are taken from the state at one time: a piece of long work.
 pub const PIECE_BYTES: usize = 128 << 10;
 /// Blocks of one checkpoint: 256 GiB.
 pub const BLOCKS_MAX: u32 = 1 << 20;
 /// Members in one list of a configuration.
 pub const MEMBERS_MAX: usize = 100;
-/// Octets of an encoded manifest.
+/// Bytes of an encoded manifest.
 pub const MANIFEST_BYTES_MAX: usize = 4096;
-/// Octets of writes after which a sync follows, so that no single one is large enough to hold up the log.
+/// Bytes of writes after which a sync follows, so that no single one is large enough to hold up the log.
 pub const UNSYNCED_BYTES_MAX: u64 = 16 << 20;
 /// Blocks that a member asks for before it has them on disk.
 pub const FETCH_WINDOW_MAX: usize = 8;

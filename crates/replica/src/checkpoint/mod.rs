@@ -6,11 +6,11 @@
 //! while the replica runs; nothing is given out that was not verified. [`CheckpointServer`] and [`CheckpointFetcher`]
 //! carry one from a member to another: block by block, each verified on arrival, going on where a connection broke.
 //!
-//! What an item means is not known here: a [`Section`] and octets.
+//! What an item means is not known here: a [`Section`] and bytes.
 
 // Sizes and bounds.
 pub mod limits;
-// The octets of a checkpoint.
+// The bytes of a checkpoint.
 mod format;
 // Whole checkpoints to disk.
 mod writer;

@@ -75,8 +75,8 @@ impl CheckpointReader {
         if manifest.file_bytes() != *bytes {
             return Err(damage(Flaw::Trailer));
         }
-        let octets = disk.read(&file, manifest.table_offset(), manifest.table_bytes())?;
-        let table = Table::decode(&manifest, octets).ok_or_else(|| damage(Flaw::Table))?;
+        let data = disk.read(&file, manifest.table_offset(), manifest.table_bytes())?;
+        let table = Table::decode(&manifest, data).ok_or_else(|| damage(Flaw::Table))?;
         Ok(Self { file, manifest, table })
     }
 
@@ -155,12 +155,12 @@ impl CheckpointLoader {
     ///
     /// # Errors
     /// [`CheckpointDamage`]: what was read is not what was written.
-    pub fn file_read(&mut self, ticket: u64, octets: Vec<u8>) -> Result<bool, CheckpointDamage> {
+    pub fn file_read(&mut self, ticket: u64, bytes: Vec<u8>) -> Result<bool, CheckpointDamage> {
         let Some(number) = self.under_way.remove(&ticket) else { return Ok(false) };
-        if !self.table.line(number).is_some_and(|line| line.is_block(&octets)) {
+        if !self.table.line(number).is_some_and(|line| line.is_block(&bytes)) {
             return Err(CheckpointDamage { file: self.file.clone(), what: Flaw::Block(number) });
         }
-        self.arrived.insert(number, octets);
+        self.arrived.insert(number, bytes);
         Ok(true)
     }
 

@@ -126,19 +126,19 @@ impl CheckpointServer {
     ///
     /// # Errors
     /// [`CheckpointDamage`]: the file is damaged. It is no longer offered, and who asked is told.
-    pub fn file_read(&mut self, ticket: u64, octets: Vec<u8>) -> Result<bool, CheckpointDamage> {
+    pub fn file_read(&mut self, ticket: u64, bytes: Vec<u8>) -> Result<bool, CheckpointDamage> {
         let Some(wanted) = self.reads.remove(&ticket) else { return Ok(false) };
         let Wanted { peer, checkpoint, part, number } = wanted;
         let Some(place) = self.offers.iter().position(|offer| offer.manifest.id == checkpoint) else {
             self.refuse(peer, checkpoint);
             return Ok(true);
         };
-        if !self.offers[place].table.line(number).is_some_and(|line| line.is_block(&octets)) {
+        if !self.offers[place].table.line(number).is_some_and(|line| line.is_block(&bytes)) {
             self.refuse(peer, checkpoint);
             let file = self.offers.remove(place).manifest.file();
             return Err(CheckpointDamage { file, what: Flaw::Block(number) });
         }
-        self.frames.push_back((peer, TransferFrame::Block { checkpoint, part, number, octets }));
+        self.frames.push_back((peer, TransferFrame::Block { checkpoint, part, number, bytes }));
         Ok(true)
     }
 
@@ -151,9 +151,9 @@ impl CheckpointServer {
         };
         match part {
             Part::Table => {
-                let piece = offer.table.octets().chunks(BLOCK_BYTES_MAX).nth(number as usize)?;
-                let octets = piece.to_vec();
-                self.frames.push_back((peer, TransferFrame::Block { checkpoint, part, number, octets }));
+                let piece = offer.table.as_bytes().chunks(BLOCK_BYTES_MAX).nth(number as usize)?;
+                let bytes = piece.to_vec();
+                self.frames.push_back((peer, TransferFrame::Block { checkpoint, part, number, bytes }));
                 None
             }
             Part::Data => {

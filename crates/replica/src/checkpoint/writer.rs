@@ -7,9 +7,9 @@ use crate::disk::{DiskJob, DiskOp, DiskQueue, Tickets};
 
 /// The state as items, in an order that does not change; from a frozen version, so that updates go on.
 pub trait CheckpointItems {
-    /// Appends the next item, of at most [`ITEM_BYTES_MAX`] octets, to `octets`, which is empty; `None` at the
+    /// Appends the next item, of at most [`ITEM_BYTES_MAX`] bytes, to `bytes`, which is empty; `None` at the
     /// end, and from then on. Items of one section follow each other.
-    fn next_item(&mut self, octets: &mut Vec<u8>) -> Option<Section>;
+    fn next_item(&mut self, bytes: &mut Vec<u8>) -> Option<Section>;
 }
 
 /// What [`CheckpointWriter::persisted`] made of a ticket.
@@ -87,7 +87,7 @@ impl CheckpointWriter {
         }
     }
 
-    /// Octets of blocks that were written or are being written.
+    /// Bytes of blocks that were written or are being written.
     pub fn bytes(&self) -> u64 {
         self.table.data_bytes()
     }
@@ -138,7 +138,7 @@ impl CheckpointWriter {
                 }
                 Block::End => {
                     let manifest = Manifest::new(self.header.clone(), &self.table);
-                    ops.push(self.write(manifest.table_offset(), self.table.octets().to_vec()));
+                    ops.push(self.write(manifest.table_offset(), self.table.as_bytes().to_vec()));
                     ops.push(self.write(manifest.trailer_offset(), manifest.encode_trailer()));
                     if !planted!(CheckpointNotSynced) {
                         ops.push(DiskOp::Sync { file: WRITING_FILE.into() });
@@ -170,8 +170,8 @@ impl CheckpointWriter {
         }
     }
 
-    fn write(&self, offset: u64, octets: Vec<u8>) -> DiskOp {
-        DiskOp::Write { file: WRITING_FILE.into(), offset, octets }
+    fn write(&self, offset: u64, bytes: Vec<u8>) -> DiskOp {
+        DiskOp::Write { file: WRITING_FILE.into(), offset, data: bytes }
     }
 
     /// Fills a block; gives where it goes.
@@ -180,7 +180,7 @@ impl CheckpointWriter {
         loop {
             self.item.clear();
             let section = items.next_item(&mut self.item);
-            assert!(self.item.len() <= ITEM_BYTES_MAX, "an item of {} octets", self.item.len());
+            assert!(self.item.len() <= ITEM_BYTES_MAX, "an item of {} bytes", self.item.len());
             let fits = section == Some(self.section) && self.block.len() + 4 + self.item.len() <= BLOCK_BYTES_MAX;
             let done = if fits || self.block.is_empty() { None } else { Some(self.close_block()) };
             if let Some(section) = section {

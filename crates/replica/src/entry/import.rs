@@ -2,7 +2,7 @@
 
 use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::io::{AckOption, LimitsChange, OptionsChange, SerialPolicyOption, StaleOption, ZoneLimits, ZoneOptions};
-use crate::limits::{IMPORT_CHUNK_OCTETS_MAX, IMPORT_CHUNKS_MAX};
+use crate::limits::{IMPORT_CHUNK_BYTES_MAX, IMPORT_CHUNKS_MAX};
 use zone::{RecordList, ZoneId};
 
 /// Names a stage; chosen by the replica that imports, unique among its imports.
@@ -53,7 +53,7 @@ pub struct ImportChunk {
 pub struct ImportCommit {
     /// The stage.
     pub stage: StageId,
-    /// Digest over the octets of all chunks in their order.
+    /// Digest over the bytes of all chunks in their order.
     pub digest: u128,
     /// Epoch of the settings at evaluation.
     pub policy_epoch: u64,
@@ -95,7 +95,7 @@ impl ImportChunk {
 
     pub(super) fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         // One record may be larger than a chunk should be, and then stands alone.
-        if from.rest().len() > IMPORT_CHUNK_OCTETS_MAX + 2 * usize::from(u16::MAX) {
+        if from.rest().len() > IMPORT_CHUNK_BYTES_MAX + 2 * usize::from(u16::MAX) {
             return Err(DecodeError::TooLarge);
         }
         Ok(Self { stage: StageId(from.array()?), chunk_index: from.u32()?, records: from.record_list()? })
@@ -164,7 +164,7 @@ fn encode_flagged_options(options: ZoneOptions, flags: u8, out: &mut Encoder) {
     }
 }
 
-/// Beside the number of the option `stale`: what level 1 does not know comes in octets that it had.
+/// Beside the number of the option `stale`: what level 1 does not know comes in bytes that it had.
 const ALL_LIVE: u8 = 0x10;
 /// In the same byte, from level 4 on: the zone's limits follow.
 const LIMITED: u8 = 0x20;
@@ -187,23 +187,23 @@ fn decode_flagged_options(from: &mut Decoder<'_>) -> Result<(ZoneOptions, u8), D
         3 => SerialPolicyOption::Date,
         _ => return Err(DecodeError::Unknown),
     };
-    let octet = from.u8()?;
-    let stale = match octet & !(ALL_LIVE | LIMITED | LIMITS_NAMED) {
+    let byte = from.u8()?;
+    let stale = match byte & !(ALL_LIVE | LIMITED | LIMITS_NAMED) {
         1 => StaleOption::Serve,
         2 => StaleOption::Expire,
         _ => return Err(DecodeError::Unknown),
     };
-    let ack = if octet & ALL_LIVE == 0 { AckOption::Majority } else { AckOption::AllLive };
-    let limits = if octet & LIMITED == 0 {
+    let ack = if byte & ALL_LIVE == 0 { AckOption::Majority } else { AckOption::AllLive };
+    let limits = if byte & LIMITED == 0 {
         ZoneLimits::NONE
     } else {
         ZoneLimits { ttl_max_s: from.u32()?, rrset_records_max: from.u32()?, records_max: from.u32()? }
     };
     // Equal options must have one encoding, because replicas compare their state by its bytes.
-    if octet & LIMITED != 0 && limits.is_none() {
+    if byte & LIMITED != 0 && limits.is_none() {
         return Err(DecodeError::Unknown);
     }
-    Ok((ZoneOptions { serial_policy, stale, ack, limits }, octet & LIMITS_NAMED))
+    Ok((ZoneOptions { serial_policy, stale, ack, limits }, byte & LIMITS_NAMED))
 }
 
 /// Options that are named, in a command: whole options, and which of them count. The others are the defaults.

@@ -26,12 +26,12 @@ pub(crate) use trust::{decode_standing, encode_standing};
 pub use update::{UpdateEntry, ZoneChange};
 
 use crate::codec::{DecodeError, Decoder, Encoder};
-use crate::limits::ENTRY_OCTETS_MAX;
+use crate::limits::ENTRY_BYTES_MAX;
 
 /// The only version of the encoding so far.
 pub const ENTRY_VERSION: u8 = 1;
 
-/// One entry of the log. Raft's own empty entries have no octets and are none of these.
+/// One entry of the log. Raft's own empty entries have no bytes and are none of these.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The raft group; zero is the only one today.
@@ -74,7 +74,7 @@ const KIND_DERIVED: u8 = 7;
 const KIND_CHANGE: u8 = 8;
 
 impl Entry {
-    /// The octets that go into the log.
+    /// The bytes that go into the log.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         self.body.encode(self.group, self.time_ms)
@@ -84,11 +84,11 @@ impl Entry {
     ///
     /// # Errors
     /// [`DecodeError`]; [`DecodeError::Version`] when newer software wrote it.
-    pub fn decode(octets: &[u8]) -> Result<Self, DecodeError> {
-        if octets.len() > ENTRY_OCTETS_MAX {
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        if bytes.len() > ENTRY_BYTES_MAX {
             return Err(DecodeError::TooLarge);
         }
-        let mut from = Decoder::new(octets);
+        let mut from = Decoder::new(bytes);
         match from.u8()? {
             ENTRY_VERSION => {}
             version => return Err(DecodeError::Version(version)),
@@ -112,7 +112,7 @@ impl Entry {
 }
 
 impl Body {
-    /// The octets of an entry with this body.
+    /// The bytes of an entry with this body.
     pub(crate) fn encode(&self, group: u16, time_ms: u64) -> Vec<u8> {
         let mut out = Encoder::new();
         out.u8(ENTRY_VERSION);

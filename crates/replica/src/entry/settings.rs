@@ -10,7 +10,7 @@ use super::keys::{decode_algorithm, decode_grant, decode_policy, encode_algorith
 use super::trust::{self, TrustChange};
 use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::io::{KeyAlgorithm, NodeId, Right, ZoneOptions};
-use crate::limits::{ADDRESS_OCTETS_MAX, MEMBERS_MAX, SECRET_OCTETS_MAX};
+use crate::limits::{ADDRESS_BYTES_MAX, MEMBERS_MAX, SECRET_BYTES_MAX};
 use crate::policy::Policy;
 use crate::secrets::Sealed;
 use crate::trust::token_id;
@@ -407,7 +407,7 @@ impl SettingsChange {
             3 => Self::KeyAdd {
                 name: from.name()?,
                 algorithm: decode_algorithm(from)?,
-                secret: Sealed::decode(from, SECRET_OCTETS_MAX)?,
+                secret: Sealed::decode(from, SECRET_BYTES_MAX)?,
             },
             4 => Self::KeyRemove { name: from.name()? },
             5 => {
@@ -420,7 +420,7 @@ impl SettingsChange {
             }
             7 => Self::MemberAdd {
                 id: from.u64()?,
-                address: from.text(ADDRESS_OCTETS_MAX)?,
+                address: from.text(ADDRESS_BYTES_MAX)?,
                 token: if from.bool()? { Some(from.array()?) } else { None },
             },
             8 => Self::MemberRemove { id: from.u64()? },
@@ -429,14 +429,14 @@ impl SettingsChange {
             30 => Self::MemberRole { id: from.u64()?, votes: from.bool()? },
             31 => Self::LearnerTokenAdd { digest: from.array()?, expires_wall_ms: from.u64()? },
             32 => Self::MemberReplace { gone: from.u64()?, new: from.u64()? },
-            50 => Self::MemberMove { id: from.u64()?, address: from.text(ADDRESS_OCTETS_MAX)? },
+            50 => Self::MemberMove { id: from.u64()?, address: from.text(ADDRESS_BYTES_MAX)? },
             51 => Self::TokenFor { digest: from.array()?, life_ms: from.u64()?, is_learner: from.bool()? },
             52 => Self::ClockBack { by_ms: from.u64()? },
             11 => {
                 let (zone, policy) = decode_policy(from)?;
                 Self::PolicySet { zone, policy: Arc::new(policy) }
             }
-            12 => Self::KeyRoll { name: from.name()?, secret: Sealed::decode(from, SECRET_OCTETS_MAX)? },
+            12 => Self::KeyRoll { name: from.name()?, secret: Sealed::decode(from, SECRET_BYTES_MAX)? },
             13 => Self::KeyRetire { name: from.name()? },
             kind @ trust::FIRST..=trust::LAST => Self::Trust(TrustChange::decode(kind, from)?),
             20 => Self::RotationIn { ids: decode_ids(from)? },

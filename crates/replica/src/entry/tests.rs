@@ -44,7 +44,7 @@ fn policy() -> Policy {
     let text = "grant dhcp. name www.example.test. A(4) TXT;\ndeny * subdomain example.test.;\n\
                 grant *.hosts. self . ANY;\ngrant k selfsub .;\ngrant k selfwild .;\ngrant k zonesub;\n\
                 grant k wildcard *.example.test. TYPE65280;\ngrant * tcp-self . PTR(1);\ndeny * 6to4-self .;\n\
-                limit dhcp. update-records 1 update-octets 2 name-records 3 zone-records 4;";
+                limit dhcp. update-records 1 update-bytes 2 name-records 3 zone-records 4;";
     parse_policy(text).unwrap()
 }
 
@@ -52,7 +52,7 @@ fn settings(change: SettingsChange) -> Body {
     Body::Settings(SettingsEntry { epoch: 41, change })
 }
 
-/// One of each kind, with the name under which its octets stand in `testdata/entries.txt`.
+/// One of each kind, with the name under which its bytes stand in `testdata/entries.txt`.
 fn samples() -> Vec<(&'static str, Body)> {
     let stage = StageId([5; 16]);
     let options = ZoneOptions {
@@ -133,7 +133,7 @@ fn settings_samples(options: ZoneOptions) -> Vec<(&'static str, Body)> {
             settings(SettingsChange::KeyAdd {
                 name: name("key."),
                 algorithm: KeyAlgorithm::HmacSha384,
-                secret: Sealed { data_key_number: 1, nonce: [3; 12], octets: vec![4; 20] },
+                secret: Sealed { data_key_number: 1, nonce: [3; 12], bytes: vec![4; 20] },
             }),
         ),
         ("key_remove", settings(SettingsChange::KeyRemove { name: name("key.") })),
@@ -159,7 +159,7 @@ fn settings_samples(options: ZoneOptions) -> Vec<(&'static str, Body)> {
             "key_roll",
             settings(SettingsChange::KeyRoll {
                 name: name("key."),
-                secret: Sealed { data_key_number: 1, nonce: [3; 12], octets: vec![4; 20] },
+                secret: Sealed { data_key_number: 1, nonce: [3; 12], bytes: vec![4; 20] },
             }),
         ),
         ("key_retire", settings(SettingsChange::KeyRetire { name: name("key.") })),
@@ -183,7 +183,7 @@ fn settings_samples(options: ZoneOptions) -> Vec<(&'static str, Body)> {
 }
 
 fn trust_samples() -> Vec<(&'static str, Body)> {
-    let key = Sealed { data_key_number: 1, nonce: [3; 12], octets: vec![4; 20] };
+    let key = Sealed { data_key_number: 1, nonce: [3; 12], bytes: vec![4; 20] };
     let standing = Standing { accepts: 2, issued_by: 1, renewal: 3, expires_s: 1_800_000_000, data_key: 1 };
     let place = SecretPlace::PreviousOfKey(name("key."));
     let resealed = Resealed { place, was: [1; 12], secret: key.clone() };
@@ -204,8 +204,8 @@ fn trust_samples() -> Vec<(&'static str, Body)> {
     changes.into_iter().map(|(label, change)| (label, settings(SettingsChange::Trust(change)))).collect()
 }
 
-fn hex(octets: &[u8]) -> String {
-    octets.iter().map(|octet| format!("{octet:02x}")).collect()
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The encoding is what other versions of this software read: a difference here needs a new kind or version,
@@ -216,12 +216,12 @@ fn encoding_is_golden() {
     let mut lines = golden.lines().filter(|line| !line.starts_with('#'));
     for (label, body) in samples() {
         let entry = Entry { group: 0, time_ms: 1_700_000_000_123, body };
-        let octets = entry.encode();
-        let line = format!("{label} {}", hex(&octets));
+        let bytes = entry.encode();
+        let line = format!("{label} {}", hex(&bytes));
         assert_eq!(lines.next(), Some(line.as_str()));
-        assert_eq!(Entry::decode(&octets).unwrap(), entry);
-        for cut in 0..octets.len() {
-            assert!(Entry::decode(&octets[..cut]).is_err(), "{label} cut at {cut}");
+        assert_eq!(Entry::decode(&bytes).unwrap(), entry);
+        for cut in 0..bytes.len() {
+            assert!(Entry::decode(&bytes[..cut]).is_err(), "{label} cut at {cut}");
         }
     }
     assert_eq!(lines.next(), None);
@@ -239,32 +239,32 @@ fn print_golden() {
 #[test]
 fn unknown_versions_and_kinds_are_told_apart() {
     let entry = Entry { group: 0, time_ms: 0, body: Body::ImportAbandon(StageId([0; 16])) };
-    let mut octets = entry.encode();
-    octets[1] = KIND_DERIVED;
-    assert_eq!(Entry::decode(&octets), Err(DecodeError::Unknown));
-    octets[0] = 2;
-    assert_eq!(Entry::decode(&octets), Err(DecodeError::Version(2)));
+    let mut bytes = entry.encode();
+    bytes[1] = KIND_DERIVED;
+    assert_eq!(Entry::decode(&bytes), Err(DecodeError::Unknown));
+    bytes[0] = 2;
+    assert_eq!(Entry::decode(&bytes), Err(DecodeError::Version(2)));
 }
 
 proptest! {
     #[test]
-    fn arbitrary_octets_never_panic(octets in proptest::collection::vec(any::<u8>(), 0..300), kind in 0u8..10) {
+    fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), kind in 0u8..10) {
         let mut framed = vec![ENTRY_VERSION, kind, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-        framed.extend_from_slice(&octets);
+        framed.extend_from_slice(&bytes);
         if let Ok(entry) = Entry::decode(&framed) {
             prop_assert_eq!(entry.encode(), framed);
         }
-        let _ = Entry::decode(&octets);
+        let _ = Entry::decode(&bytes);
     }
 
     #[test]
-    fn altered_entries_never_panic(sample in 0usize..41, at in any::<prop::sample::Index>(), octet in any::<u8>()) {
+    fn altered_entries_never_panic(sample in 0usize..41, at in any::<prop::sample::Index>(), byte in any::<u8>()) {
         let (_, body) = samples().swap_remove(sample);
-        let mut octets = Entry { group: 0, time_ms: 9, body }.encode();
-        let at = at.index(octets.len());
-        octets[at] = octet;
-        if let Ok(entry) = Entry::decode(&octets) {
-            prop_assert_eq!(entry.encode(), octets);
+        let mut bytes = Entry { group: 0, time_ms: 9, body }.encode();
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        if let Ok(entry) = Entry::decode(&bytes) {
+            prop_assert_eq!(entry.encode(), bytes);
         }
     }
 }

@@ -4,7 +4,7 @@
 use super::settings::node_of;
 use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::io::{NodeId, Standing};
-use crate::limits::{AUTHORITY_KEY_OCTETS_MAX, CERTIFICATE_OCTETS_MAX, RESEALED_MAX, SECRET_OCTETS_MAX};
+use crate::limits::{AUTHORITY_KEY_BYTES_MAX, CERTIFICATE_BYTES_MAX, RESEALED_MAX, SECRET_BYTES_MAX};
 use crate::secrets::Sealed;
 use wire::name::Name;
 
@@ -74,7 +74,7 @@ impl TrustChange {
             Self::AuthorityAdd { number, certificate, key } => {
                 out.u8(FIRST);
                 out.u32(*number);
-                out.octets(certificate);
+                out.bytes(certificate);
                 key.encode(out);
             }
             Self::AuthorityUse { number } => {
@@ -146,8 +146,8 @@ impl TrustChange {
         Ok(match kind {
             FIRST => Self::AuthorityAdd {
                 number: from.u32()?,
-                certificate: from.octets(CERTIFICATE_OCTETS_MAX)?.to_vec(),
-                key: Sealed::decode(from, AUTHORITY_KEY_OCTETS_MAX)?,
+                certificate: from.bytes(CERTIFICATE_BYTES_MAX)?.to_vec(),
+                key: Sealed::decode(from, AUTHORITY_KEY_BYTES_MAX)?,
             },
             34 => Self::AuthorityUse { number: from.u32()? },
             35 => Self::AuthorityRemove { number: from.u32()? },
@@ -230,7 +230,7 @@ impl DataKeyChange {
 
     fn decode(kind: u8, from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         if kind == 39 {
-            let count = from.count(RESEALED_MAX, RESEALED_OCTETS_MIN)?;
+            let count = from.count(RESEALED_MAX, RESEALED_BYTES_MIN)?;
             return Ok(Self::Reseal { secrets: (0..count).map(|_| Resealed::decode(from)).collect::<Result<_, _>>()? });
         }
         match from.u8()? {
@@ -242,7 +242,7 @@ impl DataKeyChange {
 }
 
 /// The least that one takes: its place, two nonces, a number and a length.
-const RESEALED_OCTETS_MIN: usize = 1 + 12 + 12 + 4 + 4;
+const RESEALED_BYTES_MIN: usize = 1 + 12 + 12 + 4 + 4;
 
 impl Resealed {
     fn encode(&self, out: &mut Encoder) {
@@ -265,13 +265,13 @@ impl Resealed {
     }
 
     fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
-        let (place, octets_max) = match from.u8()? {
-            1 => (SecretPlace::Key(from.name()?), SECRET_OCTETS_MAX),
-            2 => (SecretPlace::PreviousOfKey(from.name()?), SECRET_OCTETS_MAX),
-            3 => (SecretPlace::Authority(from.u32()?), AUTHORITY_KEY_OCTETS_MAX),
+        let (place, bytes_max) = match from.u8()? {
+            1 => (SecretPlace::Key(from.name()?), SECRET_BYTES_MAX),
+            2 => (SecretPlace::PreviousOfKey(from.name()?), SECRET_BYTES_MAX),
+            3 => (SecretPlace::Authority(from.u32()?), AUTHORITY_KEY_BYTES_MAX),
             _ => return Err(DecodeError::Unknown),
         };
-        Ok(Self { place, was: from.array()?, secret: Sealed::decode(from, octets_max)? })
+        Ok(Self { place, was: from.array()?, secret: Sealed::decode(from, bytes_max)? })
     }
 }
 

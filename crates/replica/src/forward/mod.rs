@@ -3,7 +3,7 @@
 //! Any replica takes an update. It forwards it to the leader, again and again under one identity, and answers
 //! once it has itself applied the entry. An answer of SERVFAIL means that this copy was certainly not proposed (RFC
 //! 2136 3.4.2, `docs/internals/decisions/0014`); when that is not certain the client hears nothing and repeats its
-//! octets.
+//! bytes.
 
 mod reason;
 mod seen;
@@ -14,7 +14,7 @@ pub(crate) use waiter::{Purpose, Waiter, Waiters};
 
 use crate::command::{Answer, Command, Taken, UpdateCommand};
 use crate::io::{AdminError, NodeId, Output, Serving, Transport, UpdateRequest, Verdict};
-use crate::limits::{FORWARD_AGAIN_MS, UPDATE_OCTETS_MAX, UPDATE_WAIT_MS, UPDATES_WAITING_MAX};
+use crate::limits::{FORWARD_AGAIN_MS, UPDATE_BYTES_MAX, UPDATE_WAIT_MS, UPDATES_WAITING_MAX};
 use crate::machine::Applied;
 use crate::peer::Frame;
 use crate::policy::Requestor;
@@ -28,7 +28,7 @@ use wire::parse::{Parsed, parse_request};
 use zone::ZoneId;
 
 /// The address that repeats are told apart by: the port does not count, knsupdate takes a new one each time.
-fn source_octets(source: SocketAddr) -> [u8; 16] {
+fn source_bytes(source: SocketAddr) -> [u8; 16] {
     match source.ip() {
         IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
         IpAddr::V6(address) => address.octets(),
@@ -43,7 +43,7 @@ impl Replica {
         if self.is_fenced() || self.is_removed() {
             return self.verdict(request.request_id, Verdict::NotProposed);
         }
-        let source = source_octets(request.source);
+        let source = source_bytes(request.source);
         let UpdateRequest { request_id, verified, .. } = &request;
         let request_id = *request_id;
         let key_name = verified.key_name.as_ref().to_canonical();
@@ -70,11 +70,11 @@ impl Replica {
     /// Hands an update to the leader that nothing here speaks against.
     fn forward_update(&mut self, request: UpdateRequest) {
         let UpdateRequest { request_id, source, message, verified, transport, refused_for: _, external } = request;
-        let source = source_octets(source);
+        let source = source_bytes(source);
         let client = Client { request_id, source };
         // A member whose log is full applies nothing, so it could not send its client the outcome.
         let takes_updates = !self.is_stopping() && !self.is_log_full();
-        if self.waiters.len() >= UPDATES_WAITING_MAX || message.len() > UPDATE_OCTETS_MAX || !takes_updates {
+        if self.waiters.len() >= UPDATES_WAITING_MAX || message.len() > UPDATE_BYTES_MAX || !takes_updates {
             return self.verdict(request_id, Verdict::NotProposed);
         }
         let command = Command::Update(UpdateCommand {
@@ -113,7 +113,7 @@ impl Replica {
             return self.verdict(*request_id, Verdict::NotProposed);
         }
         let is_refused = refused_for.as_ref().is_some_and(|zone| self.refuses(&request, zone));
-        let source = source_octets(request.source);
+        let source = source_bytes(request.source);
         let key_name = verified.key_name.as_ref().to_canonical();
         let known = self.machine.sessions.known(&verified.identity, &key_name, verified.time_signed, &source);
         if is_refused && known == Known::New && self.waiters.of_identity(&verified.identity).is_none() {

@@ -4,12 +4,12 @@ use super::segment::TornRecord;
 use crate::disk::DiskError;
 use core::fmt;
 
-/// Synced octets that are not what was written. Our own disk is at fault.
+/// Synced bytes that are not what was written. Our own disk is at fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogDamage {
     /// The file.
     pub file: String,
-    /// Where in it, in octets.
+    /// Where in it, in bytes.
     pub offset: u64,
     /// What is wrong.
     pub what: Damage,

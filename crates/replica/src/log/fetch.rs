@@ -103,18 +103,18 @@ impl Log {
         Ok(Fetch::Read(ReadFile { ticket, file, offset: start.offset, len: len as usize }))
     }
 
-    /// Takes the octets of a read; `None` when the ticket is not the log's.
+    /// Takes the bytes of a read; `None` when the ticket is not the log's.
     ///
     /// # Errors
     /// [`LogDamage`]: what was read is not what was written. Quarantine.
-    pub fn fetched(&mut self, ticket: u64, octets: &[u8]) -> Result<Option<Fetched>, LogDamage> {
+    pub fn fetched(&mut self, ticket: u64, bytes: &[u8]) -> Result<Option<Fetched>, LogDamage> {
         let Some(place) = self.fetches.under_way.iter().position(|read| read.ticket == ticket) else { return Ok(None) };
         let read = self.fetches.under_way.swap_remove(place);
-        if octets.len() as u64 != read.len {
+        if bytes.len() as u64 != read.len {
             let file = segment_file(read.segment);
             return Err(LogDamage { file, offset: read.offset, what: Damage::Short });
         }
-        let entries = decode_span(octets, self.id(), read.segment, read.offset)?;
+        let entries = decode_span(bytes, self.id(), read.segment, read.offset)?;
         // A log that was installed or compacted meanwhile no longer has them; index and term say which entry it is.
         let run: Vec<Entry> = entries
             .into_iter()
@@ -133,16 +133,16 @@ impl Log {
 }
 
 /// The entries of adjacent records: a later record voids what it overlaps.
-pub(crate) fn decode_span(octets: &[u8], id: LogId, segment: u64, offset: u64) -> Result<Vec<Entry>, LogDamage> {
+pub(crate) fn decode_span(bytes: &[u8], id: LogId, segment: u64, offset: u64) -> Result<Vec<Entry>, LogDamage> {
     let mut entries: Vec<Entry> = Vec::new();
     let mut at = 0;
-    while at < octets.len() {
+    while at < bytes.len() {
         let here = offset + at as u64;
         let damage = |what: Damage| LogDamage { file: segment_file(segment), offset: here, what };
-        let sector = octets.get(at..at + SECTOR_BYTES).ok_or_else(|| damage(Damage::Short))?;
+        let sector = bytes.get(at..at + SECTOR_BYTES).ok_or_else(|| damage(Damage::Short))?;
         let header = record::decode_header(sector).map_err(damage)?;
         check_place(&header, id, segment, here as usize).map_err(damage)?;
-        let whole = octets[at..].get(..header.disk_bytes() as usize).ok_or_else(|| damage(Damage::Short))?;
+        let whole = bytes[at..].get(..header.disk_bytes() as usize).ok_or_else(|| damage(Damage::Short))?;
         if !record::body_is_intact(&header, whole) {
             return Err(damage(Damage::Body));
         }

@@ -155,12 +155,12 @@ impl Extents {
         next == last + 1
     }
 
-    /// Octets of the records that hold entries after `index`.
+    /// Bytes of the records that hold entries after `index`.
     pub(crate) fn bytes_after(&self, index: u64) -> u64 {
         self.from(index.saturating_add(1)).map(|extent| extent.len).sum()
     }
 
-    /// The lowest index from which on all entries lie in at most `bytes` octets; after the last when even the
+    /// The lowest index from which on all entries lie in at most `bytes` bytes; after the last when even the
     /// newest extent is larger.
     pub(crate) fn first_within(&self, bytes: u64) -> Option<u64> {
         let mut sum = 0;

@@ -20,7 +20,7 @@ pub const ENTRY_BYTES_MAX: usize = 64 << 20;
 pub const TAIL_BYTES_MAX: usize = 64 << 20;
 /// Bytes from which an entry is bulk: a part of an import, a large update.
 pub const BULK_ENTRY_BYTES: usize = 64 << 10;
-/// How many times an octet of bulk counts against [`TAIL_BYTES_MAX`].
+/// How many times an byte of bulk counts against [`TAIL_BYTES_MAX`].
 pub const BULK_WEIGHT: usize = 8;
 /// One part in so many of [`TAIL_BYTES_MAX`] is read into memory at start.
 pub const TAIL_LOADED_SHARE: usize = 16;

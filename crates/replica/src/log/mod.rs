@@ -106,28 +106,28 @@ impl CheckpointRef {
 /// Sizes; the default is what production uses, tests and simulations shrink it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogConfig {
-    /// Octets of a segment, a multiple of the sector.
+    /// Bytes of a segment, a multiple of the sector.
     pub segment_bytes: u64,
     /// Bytes of a physical block of the disk, a power of two from the sector to [`BLOCK_BYTES_MAX`]. No write shares a
     /// block with an earlier one.
     pub block_bytes: u64,
-    /// Octets of entries after which a record is closed.
+    /// Bytes of entries after which a record is closed.
     pub record_bytes: usize,
-    /// Octets of memory for applied and durable entries that are not in a checkpoint.
+    /// Bytes of memory for applied and durable entries that are not in a checkpoint.
     pub tail_bytes: usize,
-    /// Octets of one read of older entries.
+    /// Bytes of one read of older entries.
     pub fetch_bytes: u64,
     /// Entries that stay behind a checkpoint.
     pub entries_behind_checkpoint: u64,
-    /// Octets of records that stay behind a checkpoint at most.
+    /// Bytes of records that stay behind a checkpoint at most.
     pub bytes_behind_checkpoint: u64,
-    /// Octets of records after which a checkpoint is due at the earliest.
+    /// Bytes of records after which a checkpoint is due at the earliest.
     pub checkpoint_due_bytes: u64,
-    /// Octets of records that stay behind a checkpoint at most for the sake of a transfer.
+    /// Bytes of records that stay behind a checkpoint at most for the sake of a transfer.
     pub bytes_pinned: u64,
-    /// Octets of records after which a checkpoint that is being written is given up.
+    /// Bytes of records after which a checkpoint that is being written is given up.
     pub bytes_while_checkpoint: u64,
-    /// Octets of former versions of zones that a checkpoint which is being written may keep in memory before it is
+    /// Bytes of former versions of zones that a checkpoint which is being written may keep in memory before it is
     /// given up.
     pub held_while_checkpoint: u64,
 }
@@ -281,7 +281,7 @@ impl Log {
         self.terms.term(index).ok_or(ReadError::Unavailable)
     }
 
-    /// Entries from `low` to before `high`, at least one and no more than fit into `bytes_max` octets; fewer too where
+    /// Entries from `low` to before `high`, at least one and no more than fit into `bytes_max` bytes; fewer too where
     /// only some are in memory.
     ///
     /// # Errors
@@ -401,7 +401,7 @@ impl Log {
         !self.spares.has_ready() && self.writer.room() < self.config.segment_bytes / SEGMENT_KEPT_SHARE
     }
 
-    /// Octets of the records that are not in a checkpoint.
+    /// Bytes of the records that are not in a checkpoint.
     pub fn bytes_after_checkpoint(&self) -> u64 {
         self.extents.bytes_after(self.checkpoint.index)
     }
@@ -442,7 +442,7 @@ impl Log {
         }
     }
 
-    /// The index behind which so many octets of records lie, up to the newest checkpoint.
+    /// The index behind which so many bytes of records lie, up to the newest checkpoint.
     fn keeping(&self, bytes: u64) -> u64 {
         let bytes = self.bytes_after_checkpoint().saturating_add(bytes);
         self.extents.first_within(bytes).map_or(0, |first| first - 1)

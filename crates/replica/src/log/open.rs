@@ -1,4 +1,4 @@
-//! From disk to memory at start: every octet is verified before anything is believed.
+//! From disk to memory at start: every byte is verified before anything is believed.
 
 use super::damage::{Damage, LogDamage, OpenError, Repair};
 use super::fetch::{Fetches, decode_span};
@@ -124,12 +124,12 @@ impl Log {
 }
 
 fn read_extent(disk: &dyn DiskRead, id: LogId, extent: &Extent) -> Result<Vec<Entry>, OpenError> {
-    let octets = disk.read(&segment_file(extent.segment), extent.offset, extent.len as usize)?;
-    if octets.len() as u64 != extent.len {
+    let bytes = disk.read(&segment_file(extent.segment), extent.offset, extent.len as usize)?;
+    if bytes.len() as u64 != extent.len {
         let file = segment_file(extent.segment);
         return Err(LogDamage { file, offset: extent.offset, what: Damage::Short }.into());
     }
-    Ok(decode_span(&octets, id, extent.segment, extent.offset)?)
+    Ok(decode_span(&bytes, id, extent.segment, extent.offset)?)
 }
 
 /// Writes the end of the log and the zeros after it again, because they may be on no disk although they were read.
@@ -145,13 +145,13 @@ fn read_extent(disk: &dyn DiskRead, id: LogId, extent: &Extent) -> Result<Vec<En
 /// The last record may have been acknowledged. Writing it again is harmless: the same bytes go to the same physical
 /// blocks, so a crash changes none of them.
 fn write_again(newest: u64, scan: &Scan, is_confirmed: bool, block_bytes: u64) -> Vec<DiskOp> {
-    let (file, all) = (segment_file(newest), scan.octets.len() as u64);
+    let (file, all) = (segment_file(newest), scan.bytes.len() as u64);
     let start = if is_confirmed { last_write(scan).start } else { 0 };
     let offset = start - start % block_bytes;
     let end = scan.end.next_multiple_of(block_bytes).min(all);
-    let mut octets = scan.octets[offset as usize..scan.end as usize].to_vec();
-    octets.resize((end - offset) as usize, 0);
-    let mut ops = vec![DiskOp::Write { file: file.clone(), offset, octets }];
+    let mut bytes = scan.bytes[offset as usize..scan.end as usize].to_vec();
+    bytes.resize((end - offset) as usize, 0);
+    let mut ops = vec![DiskOp::Write { file: file.clone(), offset, data: bytes }];
     ops.push(DiskOp::Zero { file: file.clone(), offset: end, bytes: all - end });
     ops.push(DiskOp::Sync { file });
     ops
@@ -161,7 +161,7 @@ fn write_again(newest: u64, scan: &Scan, is_confirmed: bool, block_bytes: u64) -
 /// the record before it.
 fn last_write(scan: &Scan) -> Padding {
     let [.., last] = scan.records.as_slice() else { return Padding { start: 0, is_essential: true } };
-    if let Some(padding) = Padding::of(last, &scan.octets[last.offset as usize..]) {
+    if let Some(padding) = Padding::of(last, &scan.bytes[last.offset as usize..]) {
         return padding;
     }
     let before_last = scan.records.iter().rev().nth(1).map_or(0, |record| record.offset);
@@ -172,13 +172,13 @@ fn last_write(scan: &Scan) -> Padding {
 /// last record of the log. A log ends within a block after a write by older software, on a disk with smaller blocks, or
 /// after the cut of a torn write.
 fn fill_block(newest: u64, scan: &mut Scan, block_bytes: u64, last: Header, ops: &mut Vec<DiskOp>) -> Header {
-    let end = scan.end.next_multiple_of(block_bytes).min(scan.octets.len() as u64);
+    let end = scan.end.next_multiple_of(block_bytes).min(scan.bytes.len() as u64);
     if scan.end == end {
         return last;
     }
     let padding = last_write(scan);
     let offset = scan.end - scan.end % block_bytes;
-    let mut octets = scan.octets[offset as usize..scan.end as usize].to_vec();
+    let mut bytes = scan.bytes[offset as usize..scan.end as usize].to_vec();
     let mut last = last;
     while scan.end < end {
         last = Header {
@@ -189,11 +189,11 @@ fn fill_block(newest: u64, scan: &mut Scan, block_bytes: u64, last: Header, ops:
             previous_crc: last.header_crc,
             ..last
         };
-        octets.extend(padding.encode(&mut last));
+        bytes.extend(padding.encode(&mut last));
         scan.end += last.disk_bytes();
     }
     let file = segment_file(newest);
-    ops.extend([DiskOp::Write { file: file.clone(), offset, octets }, DiskOp::Sync { file }]);
+    ops.extend([DiskOp::Write { file: file.clone(), offset, data: bytes }, DiskOp::Sync { file }]);
     last
 }
 

@@ -1,16 +1,16 @@
 //! One record: what one fsync makes durable.
 //!
-//! A record begins on a sector and fills whole sectors. The first octet of each sector is a stamp that is never
+//! A record begins on a sector and fills whole sectors. The first byte of each sector is a stamp that is never
 //! zero, so a sector of zeros is one that was never written, whatever the entries hold. The header lies in the
 //! first sector, which a disk writes whole or not at all:
 //!
-//! | octets | what |
+//! | bytes | what |
 //! |---|---|
 //! | 4 | magic `CtLg` |
 //! | 2, 1, 1 | format version, flags (1: the log before this record is void), zero |
 //! | 16, 8, 4 | cluster id; raft id of the member (node and incarnation); raft group |
 //! | 8, 8, 8 | segment number; offset in it; number of the record |
-//! | 4, 4 | octets of the body without stamps and padding; entries in it |
+//! | 4, 4 | bytes of the body without stamps and padding; entries in it |
 //! | 8, 8 | index of the first entry; index of the last entry of the log once this record is in it |
 //! | 8, 8, 8 | `HardState`: term, vote, commit |
 //! | 8, 8 | index and term just before the first entry that the log still holds |
@@ -29,12 +29,12 @@
 use super::damage::Damage;
 use super::limits::{ENTRY_BYTES_MAX, SECTOR_BYTES};
 use super::{CheckpointRef, LogId, Position};
-use crate::octets::Cursor;
+use crate::bytes::Cursor;
 use raft::eraftpb::{Entry, EntryType, HardState};
 
-/// Octets of the header, without the stamp before it.
+/// Bytes of the header, without the stamp before it.
 pub(crate) const HEADER_BYTES: usize = 200;
-/// Octets before context and data of an entry.
+/// Bytes before context and data of an entry.
 pub(crate) const ENTRY_FIXED_BYTES: usize = 17;
 const MAGIC: [u8; 4] = *b"CtLg";
 const PADDING_MAGIC: [u8; 4] = *b"CtPd";
@@ -68,18 +68,18 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Octets on disk, stamps and padding included.
+    /// Bytes on disk, stamps and padding included.
     pub(crate) fn disk_bytes(&self) -> u64 {
         disk_bytes(self.body_bytes as usize)
     }
 }
 
-/// Octets on disk of a record with a body of that size.
+/// Bytes on disk of a record with a body of that size.
 pub(crate) fn disk_bytes(body_bytes: usize) -> u64 {
     ((HEADER_BYTES + body_bytes).div_ceil(DATA_PER_SECTOR) * SECTOR_BYTES) as u64
 }
 
-/// Octets of an entry in a body.
+/// Bytes of an entry in a body.
 pub(crate) fn entry_bytes(entry: &Entry) -> usize {
     ENTRY_FIXED_BYTES + entry.context.len() + entry.data.len()
 }
@@ -113,7 +113,7 @@ impl Padding {
     }
 }
 
-/// The octets of a record. Fills the checksums, the body's size and the count of entries into `header`.
+/// The bytes of a record. Fills the checksums, the body's size and the count of entries into `header`.
 pub(crate) fn encode<'e>(header: &mut Header, entries: impl Iterator<Item = &'e Entry> + Clone) -> Vec<u8> {
     encode_with(header, entries, &[])
 }
@@ -123,26 +123,26 @@ fn encode_with<'e>(header: &mut Header, entries: impl Iterator<Item = &'e Entry>
     let body_bytes: usize = entries.clone().map(entry_bytes).sum();
     header.body_bytes = u32::try_from(body_bytes).expect("a record is closed long before 4 GiB");
     let total = disk_bytes(body_bytes) as usize;
-    let mut sectors = SectorWriter { octets: Vec::with_capacity(total) };
-    sectors.octets.push(STAMP_HEADER);
-    sectors.octets.resize(1 + HEADER_BYTES, 0);
+    let mut sectors = SectorWriter { bytes: Vec::with_capacity(total) };
+    sectors.bytes.push(STAMP_HEADER);
+    sectors.bytes.resize(1 + HEADER_BYTES, 0);
     header.entry_count = 0;
     for entry in entries {
         header.entry_count += 1;
         put_entry(entry, &mut |part| sectors.put(part));
     }
-    let mut octets = sectors.octets;
-    octets.resize(total, 0);
+    let mut bytes = sectors.bytes;
+    bytes.resize(total, 0);
     if !mark.is_empty() {
         debug_assert_eq!(body_bytes, 0);
-        octets[1 + HEADER_BYTES..][..mark.len()].copy_from_slice(mark);
+        bytes[1 + HEADER_BYTES..][..mark.len()].copy_from_slice(mark);
     }
-    header.body_crc = crc32c::crc32c(&octets[1 + HEADER_BYTES..]);
+    header.body_crc = crc32c::crc32c(&bytes[1 + HEADER_BYTES..]);
     let encoded = encode_header(header);
-    octets[1..=HEADER_BYTES].copy_from_slice(&encoded);
-    header.header_crc = crc32c::crc32c(&octets[..=HEADER_BYTES - 4]);
-    octets[HEADER_BYTES - 3..=HEADER_BYTES].copy_from_slice(&header.header_crc.to_be_bytes());
-    octets
+    bytes[1..=HEADER_BYTES].copy_from_slice(&encoded);
+    header.header_crc = crc32c::crc32c(&bytes[..=HEADER_BYTES - 4]);
+    bytes[HEADER_BYTES - 3..=HEADER_BYTES].copy_from_slice(&header.header_crc.to_be_bytes());
+    bytes
 }
 
 /// Passes the bytes of an entry to `put` in parts.
@@ -158,31 +158,31 @@ pub(crate) fn put_entry(entry: &Entry, put: &mut dyn FnMut(&[u8])) {
 }
 
 fn encode_header(header: &Header) -> [u8; HEADER_BYTES] {
-    let mut octets = Vec::with_capacity(HEADER_BYTES);
-    octets.extend_from_slice(&MAGIC);
-    octets.extend_from_slice(&VERSION.to_be_bytes());
-    octets.extend_from_slice(&[if header.cleared { FLAG_CLEARED } else { 0 }, 0]);
-    octets.extend_from_slice(&header.id.cluster);
-    octets.extend_from_slice(&header.id.member.to_be_bytes());
-    octets.extend_from_slice(&header.id.group.to_be_bytes());
+    let mut bytes = Vec::with_capacity(HEADER_BYTES);
+    bytes.extend_from_slice(&MAGIC);
+    bytes.extend_from_slice(&VERSION.to_be_bytes());
+    bytes.extend_from_slice(&[if header.cleared { FLAG_CLEARED } else { 0 }, 0]);
+    bytes.extend_from_slice(&header.id.cluster);
+    bytes.extend_from_slice(&header.id.member.to_be_bytes());
+    bytes.extend_from_slice(&header.id.group.to_be_bytes());
     for number in [header.segment, header.offset, header.number] {
-        octets.extend_from_slice(&number.to_be_bytes());
+        bytes.extend_from_slice(&number.to_be_bytes());
     }
-    octets.extend_from_slice(&header.body_bytes.to_be_bytes());
-    octets.extend_from_slice(&header.entry_count.to_be_bytes());
+    bytes.extend_from_slice(&header.body_bytes.to_be_bytes());
+    bytes.extend_from_slice(&header.entry_count.to_be_bytes());
     let HardState { term, vote, commit, .. } = header.hard_state;
     for number in [header.first, header.last, term, vote, commit, header.base.index, header.base.term] {
-        octets.extend_from_slice(&number.to_be_bytes());
+        bytes.extend_from_slice(&number.to_be_bytes());
     }
     for number in [header.oldest_segment, header.checkpoint.index, header.checkpoint.term] {
-        octets.extend_from_slice(&number.to_be_bytes());
+        bytes.extend_from_slice(&number.to_be_bytes());
     }
-    octets.extend_from_slice(&header.checkpoint.id);
-    octets.extend_from_slice(&header.contact_wall_ms.to_be_bytes());
-    octets.extend_from_slice(&header.previous_crc.to_be_bytes());
-    octets.extend_from_slice(&header.body_crc.to_be_bytes());
-    octets.extend_from_slice(&[0; 4]);
-    octets.try_into().expect("the fields above add up to HEADER_BYTES")
+    bytes.extend_from_slice(&header.checkpoint.id);
+    bytes.extend_from_slice(&header.contact_wall_ms.to_be_bytes());
+    bytes.extend_from_slice(&header.previous_crc.to_be_bytes());
+    bytes.extend_from_slice(&header.body_crc.to_be_bytes());
+    bytes.extend_from_slice(&[0; 4]);
+    bytes.try_into().expect("the fields above add up to HEADER_BYTES")
 }
 
 /// Reads a header from the start of a sector.
@@ -202,8 +202,8 @@ pub(crate) fn decode_header(sector: &[u8]) -> Result<Header, Damage> {
     parse_header(&sector[7..=HEADER_BYTES]).ok_or(Damage::Header)
 }
 
-fn parse_header(octets: &[u8]) -> Option<Header> {
-    let mut at = Cursor::new(octets);
+fn parse_header(bytes: &[u8]) -> Option<Header> {
+    let mut at = Cursor::new(bytes);
     let (flags, zero) = (at.u8()?, at.u8()?);
     if flags & !FLAG_CLEARED != 0 || zero != 0 {
         return None;
@@ -229,21 +229,21 @@ fn parse_header(octets: &[u8]) -> Option<Header> {
     })
 }
 
-/// Whether the octets of a whole record match the checksum of its body.
+/// Whether the bytes of a whole record match the checksum of its body.
 pub(crate) fn body_is_intact(header: &Header, record: &[u8]) -> bool {
     let stamped = record[SECTOR_BYTES..].iter().step_by(SECTOR_BYTES).all(|stamp| *stamp == STAMP_BODY);
     stamped && (crc32c::crc32c(&record[1 + HEADER_BYTES..]) == header.body_crc || planted!(RecordChecksumIgnored))
 }
 
 /// Whether any sector was never written.
-pub(crate) fn has_unwritten_sector(octets: &[u8]) -> bool {
-    octets.chunks(SECTOR_BYTES).any(is_unwritten)
+pub(crate) fn has_unwritten_sector(bytes: &[u8]) -> bool {
+    bytes.chunks(SECTOR_BYTES).any(is_unwritten)
 }
 
-/// Whether all octets are zero.
-pub(crate) fn is_unwritten(octets: &[u8]) -> bool {
-    // Looked at in pieces, without a branch for each octet: a segment is read to its end at each start.
-    octets.chunks(64).all(|piece| piece.iter().fold(0, |all, octet| all | octet) == 0)
+/// Whether all bytes are zero.
+pub(crate) fn is_unwritten(bytes: &[u8]) -> bool {
+    // Looked at in pieces, without a branch for each byte: a segment is read to its end at each start.
+    bytes.chunks(64).all(|piece| piece.iter().fold(0, |all, byte| all | byte) == 0)
 }
 
 /// Calls `each` with every entry of an intact record.
@@ -320,22 +320,22 @@ fn kind_of(code: u8) -> Option<EntryType> {
     }
 }
 
-/// Appends octets and puts the stamp at the start of each sector.
+/// Appends bytes and puts the stamp at the start of each sector.
 struct SectorWriter {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 impl SectorWriter {
-    fn put(&mut self, mut octets: &[u8]) {
-        while !octets.is_empty() {
-            let used = self.octets.len() % SECTOR_BYTES;
+    fn put(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let used = self.bytes.len() % SECTOR_BYTES;
             if used == 0 {
-                self.octets.push(STAMP_BODY);
+                self.bytes.push(STAMP_BODY);
                 continue;
             }
-            let (now, later) = octets.split_at(octets.len().min(SECTOR_BYTES - used));
-            self.octets.extend_from_slice(now);
-            octets = later;
+            let (now, later) = bytes.split_at(bytes.len().min(SECTOR_BYTES - used));
+            self.bytes.extend_from_slice(now);
+            bytes = later;
         }
     }
 }

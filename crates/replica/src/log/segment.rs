@@ -49,7 +49,7 @@ pub(crate) struct Scan {
     /// What is known about an incomplete record at `end`, if there is one.
     pub(crate) torn: Option<TornRecord>,
     /// The whole segment, as it was read.
-    pub(crate) octets: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
 }
 
 /// What is known about a record that was not completely written.
@@ -88,30 +88,30 @@ pub(crate) fn scan(
 ) -> Result<Scan, OpenError> {
     let file = segment_file(number);
     let len = usize::try_from(bytes).unwrap_or(usize::MAX);
-    let octets = disk.read(&file, 0, len)?;
+    let data = disk.read(&file, 0, len)?;
     let damage = |offset: usize, what: Damage| LogDamage { file: file.clone(), offset: offset as u64, what };
-    if octets.len() != len {
-        return Err(damage(octets.len(), Damage::Short).into());
+    if data.len() != len {
+        return Err(damage(data.len(), Damage::Short).into());
     }
     let mut records: Vec<Header> = Vec::new();
     let mut at = 0;
     let torn = loop {
-        let Some(sector) = octets.get(at..at + SECTOR_BYTES) else { break None };
+        let Some(sector) = data.get(at..at + SECTOR_BYTES) else { break None };
         if record::is_unwritten(sector) {
-            if let Some(record) = sealed_at(&octets, id, number, at, records.last()) {
+            if let Some(record) = sealed_at(&data, id, number, at, records.last()) {
                 break Some(record);
             }
-            break torn_at(&octets, id, number, at, None).map_err(|what| damage(at, what))?;
+            break torn_at(&data, id, number, at, None).map_err(|what| damage(at, what))?;
         }
         let header = record::decode_header(sector).map_err(|what| damage(at, what))?;
         check_place(&header, id, number, at).map_err(|what| damage(at, what))?;
         let end = at.saturating_add(usize::try_from(header.disk_bytes()).unwrap_or(usize::MAX));
-        let whole = octets.get(at..end).ok_or_else(|| damage(at, Damage::Short))?;
+        let whole = data.get(at..end).ok_or_else(|| damage(at, Damage::Short))?;
         if !record::body_is_intact(&header, whole) {
             if !record::has_unwritten_sector(whole) {
                 return Err(damage(at, Damage::Body).into());
             }
-            break torn_at(&octets, id, number, at, Some(&header)).map_err(|what| damage(at, what))?;
+            break torn_at(&data, id, number, at, Some(&header)).map_err(|what| damage(at, what))?;
         }
         if let Some(previous) = records.last() {
             check_chain(previous, &header).map_err(|what| damage(at, what))?;
@@ -120,7 +120,7 @@ pub(crate) fn scan(
         records.push(header);
         at = end;
     };
-    Ok(Scan { records, end: at as u64, torn, octets })
+    Ok(Scan { records, end: at as u64, torn, bytes: data })
 }
 
 /// Whether the record is where it says that it is, in a log of ours.
@@ -168,7 +168,7 @@ fn sealed_at(bytes: &[u8], id: LogId, number: u64, at: usize, previous: Option<&
 /// Only one write is in progress at a time. So a valid record after an apparently torn one means that the torn one was
 /// synced and later lost. The exception is a valid record that is padding of the same write.
 fn torn_at(
-    octets: &[u8],
+    bytes: &[u8],
     id: LogId,
     number: u64,
     at: usize,
@@ -176,7 +176,7 @@ fn torn_at(
 ) -> Result<Option<TornRecord>, Damage> {
     let mut is_written = false;
     let mut padding = None;
-    for (count, sector) in octets[at..].chunks(SECTOR_BYTES).enumerate() {
+    for (count, sector) in bytes[at..].chunks(SECTOR_BYTES).enumerate() {
         let offset = at + count * SECTOR_BYTES;
         if record::is_unwritten(sector) {
             continue;

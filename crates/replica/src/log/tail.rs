@@ -88,7 +88,7 @@ impl Tail {
 /// What an entry takes in memory: of small ones more than what it says. A large one counts several times: it is read
 /// from the disk as fast as it is sent, and an import would otherwise fill the tail with what nobody asks for again.
 fn counted_bytes(entry: &Entry) -> usize {
-    let octets = entry.context.len() + entry.data.len();
-    let weight = if octets >= BULK_ENTRY_BYTES { BULK_WEIGHT } else { 1 };
-    size_of::<Entry>() + weight * octets
+    let bytes = entry.context.len() + entry.data.len();
+    let weight = if bytes >= BULK_ENTRY_BYTES { BULK_WEIGHT } else { 1 };
+    size_of::<Entry>() + weight * bytes
 }

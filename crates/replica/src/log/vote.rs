@@ -7,8 +7,8 @@
 
 use super::limits::SECTOR_BYTES;
 use super::{LogDamage, LogId, OpenError, damage::Damage};
+use crate::bytes::Cursor;
 use crate::disk::{DiskError, DiskOp, DiskRead};
-use crate::octets::Cursor;
 
 /// Name of the file.
 pub(crate) const VOTE_FILE: &str = "vote";
@@ -66,12 +66,12 @@ impl VoteFile {
     /// [`OpenError::Uninitialised`] when there is neither a slot nor a segment; [`Damage::Vote`] when there is no
     /// slot, but a segment.
     pub(crate) fn open(disk: &dyn DiskRead, has_segments: bool) -> Result<OpenedVote, OpenError> {
-        let octets = match disk.read(VOTE_FILE, 0, FILE_BYTES as usize) {
-            Ok(octets) => octets,
+        let bytes = match disk.read(VOTE_FILE, 0, FILE_BYTES as usize) {
+            Ok(bytes) => bytes,
             Err(DiskError::Missing { .. }) => Vec::new(),
             Err(error) => return Err(error.into()),
         };
-        let slot = |number: u64| octets.get((number * SLOT_DISTANCE) as usize..)?.get(..SECTOR_BYTES).and_then(decode);
+        let slot = |number: u64| bytes.get((number * SLOT_DISTANCE) as usize..)?.get(..SECTOR_BYTES).and_then(decode);
         let (slots, newest) = match (slot(0), slot(1)) {
             (None, None) if has_segments => {
                 return Err(LogDamage { file: VOTE_FILE.into(), offset: 0, what: Damage::Vote }.into());
@@ -86,9 +86,9 @@ impl VoteFile {
         // An unreadable copy is the one to write next.
         let file = Self { id, generation, next_slot: 1 - newest, written: (!is_copy_lost).then_some(vote) };
         let offset = newest * SLOT_DISTANCE;
-        let mut octets: Vec<u8> = octets.into_iter().skip(offset as usize).take(SLOT_DISTANCE as usize).collect();
-        octets.resize(SLOT_DISTANCE as usize, 0);
-        let again = DiskOp::Write { file: VOTE_FILE.into(), offset, octets };
+        let mut bytes: Vec<u8> = bytes.into_iter().skip(offset as usize).take(SLOT_DISTANCE as usize).collect();
+        bytes.resize(SLOT_DISTANCE as usize, 0);
+        let again = DiskOp::Write { file: VOTE_FILE.into(), offset, data: bytes };
         Ok(OpenedVote { file, vote, is_copy_lost, again })
     }
 
@@ -104,9 +104,9 @@ impl VoteFile {
     /// Operations that write the older slot and make it durable.
     pub(crate) fn write(&mut self, vote: Vote, ops: &mut Vec<DiskOp>) {
         self.generation += 1;
-        let mut octets = encode(&Slot { id: self.id, generation: self.generation, vote });
-        octets.resize(SLOT_DISTANCE as usize, 0);
-        ops.push(DiskOp::Write { file: VOTE_FILE.into(), offset: self.next_slot * SLOT_DISTANCE, octets });
+        let mut bytes = encode(&Slot { id: self.id, generation: self.generation, vote });
+        bytes.resize(SLOT_DISTANCE as usize, 0);
+        ops.push(DiskOp::Write { file: VOTE_FILE.into(), offset: self.next_slot * SLOT_DISTANCE, data: bytes });
         ops.push(DiskOp::Sync { file: VOTE_FILE.into() });
         self.next_slot = 1 - self.next_slot;
         self.written = Some(vote);
@@ -121,21 +121,21 @@ struct Slot {
 }
 
 fn encode(slot: &Slot) -> Vec<u8> {
-    let mut octets = Vec::with_capacity(SECTOR_BYTES);
-    octets.extend_from_slice(&MAGIC);
-    octets.extend_from_slice(&VERSION.to_be_bytes());
-    octets.extend_from_slice(&[0; 2]);
-    octets.extend_from_slice(&slot.id.cluster);
+    let mut bytes = Vec::with_capacity(SECTOR_BYTES);
+    bytes.extend_from_slice(&MAGIC);
+    bytes.extend_from_slice(&VERSION.to_be_bytes());
+    bytes.extend_from_slice(&[0; 2]);
+    bytes.extend_from_slice(&slot.id.cluster);
     let Vote { term, vote, newest_segment } = slot.vote;
-    octets.extend_from_slice(&slot.id.member.to_be_bytes());
-    octets.extend_from_slice(&slot.id.group.to_be_bytes());
+    bytes.extend_from_slice(&slot.id.member.to_be_bytes());
+    bytes.extend_from_slice(&slot.id.group.to_be_bytes());
     for number in [slot.generation, term, vote, newest_segment] {
-        octets.extend_from_slice(&number.to_be_bytes());
+        bytes.extend_from_slice(&number.to_be_bytes());
     }
-    octets.resize(SECTOR_BYTES - 4, 0);
-    let crc = crc32c::crc32c(&octets);
-    octets.extend_from_slice(&crc.to_be_bytes());
-    octets
+    bytes.resize(SECTOR_BYTES - 4, 0);
+    let crc = crc32c::crc32c(&bytes);
+    bytes.extend_from_slice(&crc.to_be_bytes());
+    bytes
 }
 
 fn decode(sector: &[u8]) -> Option<Slot> {
@@ -160,21 +160,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slot_has_its_golden_octets_and_any_flipped_bit_voids_it() {
+    fn a_slot_has_its_golden_bytes_and_any_flipped_bit_voids_it() {
         let id = LogId { cluster: *b"0123456789abcdef", member: 0x0000_0001_0000_0002, group: 6 };
         let slot = Slot { id, generation: 3, vote: Vote { term: 5, vote: 2, newest_segment: 7 } };
-        let octets = encode(&slot);
-        assert_eq!(octets.len(), SECTOR_BYTES);
+        let bytes = encode(&slot);
+        assert_eq!(bytes.len(), SECTOR_BYTES);
         let mut golden =
             b"CtVt\x00\x01\x00\x000123456789abcdef\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00\x06".to_vec();
         for number in [3_u64, 5, 2, 7] {
             golden.extend_from_slice(&number.to_be_bytes());
         }
-        assert_eq!(octets[..golden.len()], golden);
-        assert!(octets[golden.len()..SECTOR_BYTES - 4].iter().all(|octet| *octet == 0));
-        assert!(decode(&octets) == Some(slot));
+        assert_eq!(bytes[..golden.len()], golden);
+        assert!(bytes[golden.len()..SECTOR_BYTES - 4].iter().all(|byte| *byte == 0));
+        assert!(decode(&bytes) == Some(slot));
         for bit in 0..SECTOR_BYTES * 8 {
-            let mut flipped = octets.clone();
+            let mut flipped = bytes.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
             assert!(decode(&flipped).is_none(), "bit {bit}");
         }

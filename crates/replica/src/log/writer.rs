@@ -153,7 +153,7 @@ impl Writer {
         self.segments.get(&self.segment).map_or(0, |size| size.saturating_sub(self.offset))
     }
 
-    /// Where a record of `bytes` octets goes, and the operations that make room for it.
+    /// Where a record of `bytes` bytes goes, and the operations that make room for it.
     fn place(&mut self, bytes: u64, segment_bytes: u64, spares: &mut Spares, ops: &mut Vec<DiskOp>) -> bool {
         if bytes <= self.room() {
             return false;
@@ -192,19 +192,19 @@ impl Log {
         let place_bytes = if is_sealed { 2 * bytes } else { bytes }.next_multiple_of(self.config.block_bytes);
         let is_new_segment = self.writer.place(place_bytes, self.config.segment_bytes, &mut self.spares, &mut ops);
         let mut header = self.next_header(last);
-        let mut octets = record::encode(&mut header, self.tail.range(self.writer.written + 1, last + 1));
-        debug_assert_eq!((octets.len() as u64, octets.len() % SECTOR_BYTES), (bytes, 0));
+        let mut data = record::encode(&mut header, self.tail.range(self.writer.written + 1, last + 1));
+        debug_assert_eq!((data.len() as u64, data.len() % SECTOR_BYTES), (bytes, 0));
         let (file, offset) = (segment_file(header.segment), header.offset);
         self.extents.add(&header);
         let ticket = tickets.draw();
         self.writer.wrote(&header, ticket);
         let padding = Padding { start: offset, is_essential };
-        while (octets.len() as u64) < place_bytes {
+        while (data.len() as u64) < place_bytes {
             let mut empty = self.next_header(last);
-            octets.extend(padding.encode(&mut empty));
+            data.extend(padding.encode(&mut empty));
             self.writer.advance(&empty);
         }
-        ops.push(DiskOp::Write { file: file.clone(), offset, octets });
+        ops.push(DiskOp::Write { file: file.clone(), offset, data });
         if !(planted!(RecordsNotSynced) && header.number.is_multiple_of(5)) {
             ops.push(DiskOp::Sync { file });
         }
@@ -222,7 +222,7 @@ impl Log {
         Some(DiskJob { queue: DiskQueue::Log, ticket, ops })
     }
 
-    /// The last entry of the next record, and the octets of its body.
+    /// The last entry of the next record, and the bytes of its body.
     fn next_batch(&self) -> (u64, usize) {
         let mut last = self.writer.written;
         let mut bytes = 0;

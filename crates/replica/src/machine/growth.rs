@@ -13,7 +13,7 @@ pub(crate) struct AccountId(u128);
 
 impl AccountId {
     pub(crate) fn new(zone: &ZoneId, key: &Name) -> Self {
-        Self(item_hash(Item::Flow, &[&zone.view.to_be_bytes(), zone.apex.octets(), key.octets()]))
+        Self(item_hash(Item::Flow, &[&zone.view.to_be_bytes(), zone.apex.as_bytes(), key.as_bytes()]))
     }
 }
 

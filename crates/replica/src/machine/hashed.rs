@@ -52,8 +52,8 @@ fn with_zone(machine: &mut Machine, added: Vec<zone::Record>) {
     machine.zones_hash = machine.zones.head().state_hash();
 }
 
-fn with_history(machine: &mut Machine, index: u64, serial: u32, octets: u8) {
-    let changeset = change(machine, "a.test.", serial, text("x.a.test.", octets, 1)).changeset;
+fn with_history(machine: &mut Machine, index: u64, serial: u32, bytes: u8) {
+    let changeset = change(machine, "a.test.", serial, text("x.a.test.", bytes, 1)).changeset;
     machine.history.push(index, &zone("a.test."), &changeset);
 }
 

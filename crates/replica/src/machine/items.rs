@@ -1,6 +1,6 @@
 //! The state as items of a checkpoint, from frozen versions: updates go on while it is written.
 //!
-//! An item larger than a checkpoint takes is cut into parts; its first octet says whether more follow.
+//! An item larger than a checkpoint takes is cut into parts; its first byte says whether more follow.
 
 use super::{Machine, Stages};
 use crate::checkpoint::limits::ITEM_BYTES_MAX;
@@ -23,12 +23,12 @@ pub(super) const ZONE_SERVED: u8 = 1;
 pub(super) const ZONE_STAGED: u8 = 2;
 pub(super) const ZONE_RECORDS: u8 = 3;
 
-/// First octet of an item: nothing follows, or the next part of the same.
+/// First byte of an item: nothing follows, or the next part of the same.
 pub(super) const PART_LAST: u8 = 0;
 pub(super) const PART_MORE: u8 = 1;
 
-/// Octets of records after which an item ends with the records of the current owner.
-const RECORDS_OCTETS: usize = 16 << 10;
+/// Bytes of records after which an item ends with the records of the current owner.
+const RECORDS_BYTES: usize = 16 << 10;
 
 /// The state at one index, frozen.
 pub(crate) struct FrozenState {
@@ -72,7 +72,7 @@ impl Machine {
 }
 
 impl CheckpointItems for FrozenState {
-    fn next_item(&mut self, octets: &mut Vec<u8>) -> Option<Section> {
+    fn next_item(&mut self, bytes: &mut Vec<u8>) -> Option<Section> {
         while self.ready.is_empty() {
             if matches!(self.at, At::End) {
                 return None;
@@ -80,7 +80,7 @@ impl CheckpointItems for FrozenState {
             self.advance();
         }
         let (section, item) = self.ready.pop_front()?;
-        octets.extend_from_slice(&item);
+        bytes.extend_from_slice(&item);
         Some(section)
     }
 }
@@ -172,7 +172,7 @@ fn some_records(zone: &Zone<'_>, after: Option<&Name>) -> (RecordList, Option<Na
         if after.is_some_and(|after| record.owner == after.as_ref()) {
             continue;
         }
-        if last.is_some_and(|last| last != record.owner) && records.octets().len() >= RECORDS_OCTETS {
+        if last.is_some_and(|last| last != record.owner) && records.as_bytes().len() >= RECORDS_BYTES {
             break;
         }
         records.push(record);

@@ -214,8 +214,8 @@ impl Machine {
         let (Some(label), Body::Update(UpdateEntry { change: Some(change), .. })) = (&self.panics_at, body) else {
             return false;
         };
-        let has_label = |owner: &[u8]| owner.windows(label.len()).any(|octets| octets == label);
-        change.changeset.added.iter().any(|record| has_label(record.owner.octets()))
+        let has_label = |owner: &[u8]| owner.windows(label.len()).any(|bytes| bytes == label);
+        change.changeset.added.iter().any(|record| has_label(record.owner.as_bytes()))
     }
 
     pub(crate) const fn is_broken(&self) -> bool {

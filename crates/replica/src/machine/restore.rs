@@ -7,13 +7,13 @@ use super::{Machine, Misfit, Stages};
 use crate::checkpoint::Section;
 use crate::codec::{DecodeError, Decoder};
 use crate::config::ReplicaConfig;
-use crate::limits::ENTRY_OCTETS_MAX;
+use crate::limits::ENTRY_BYTES_MAX;
 use crate::state::{History, HistoryLimits, Sessions, Settings};
 use std::borrow::Cow;
 use zone::set::{Edit, Version};
 use zone::{ZoneId, ZoneSet, ZoneSetConfig};
 
-/// Why a checkpoint does not restore. Its octets are verified, so it is our own fault or that of newer software.
+/// Why a checkpoint does not restore. Its bytes are verified, so it is our own fault or that of newer software.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RestoreError {
     /// An item that this software cannot read.
@@ -46,12 +46,12 @@ impl SettingsOnly {
     }
 
     /// Takes the next item, of whichever section.
-    pub(crate) fn item(&mut self, section: Section, octets: &[u8]) -> Result<(), RestoreError> {
+    pub(crate) fn item(&mut self, section: Section, bytes: &[u8]) -> Result<(), RestoreError> {
         if section != SETTINGS {
             return Ok(());
         }
-        let Some(octets) = whole(&mut self.parts, octets)? else { return Ok(()) };
-        let mut from = Decoder::new(&octets);
+        let Some(bytes) = whole(&mut self.parts, bytes)? else { return Ok(()) };
+        let mut from = Decoder::new(&bytes);
         self.settings.restore(&mut from)?;
         Ok(from.finish()?)
     }
@@ -62,9 +62,9 @@ impl SettingsOnly {
 }
 
 /// An item, of which this is a part, if it is the last one.
-fn whole<'o>(parts: &mut Vec<u8>, octets: &'o [u8]) -> Result<Option<Cow<'o, [u8]>>, RestoreError> {
-    let (&first, part) = octets.split_first().ok_or(DecodeError::Short)?;
-    if parts.len() + part.len() > 2 * ENTRY_OCTETS_MAX {
+fn whole<'o>(parts: &mut Vec<u8>, bytes: &'o [u8]) -> Result<Option<Cow<'o, [u8]>>, RestoreError> {
+    let (&first, part) = bytes.split_first().ok_or(DecodeError::Short)?;
+    if parts.len() + part.len() > 2 * ENTRY_BYTES_MAX {
         return Err(DecodeError::TooLarge.into());
     }
     match first {
@@ -92,8 +92,8 @@ pub(crate) fn empty_machine(config: &ReplicaConfig, settings: Settings) -> Resul
     let zones = ZoneSet::new(ZoneSetConfig { store: config.store }).map_err(|_| RestoreError::Memory)?;
     let history = History::new(HistoryLimits {
         zone_count_max: config.history_count_max,
-        zone_octets_max: config.history_octets_max,
-        total_octets_max: config.history_total_octets_max,
+        zone_bytes_max: config.history_bytes_max,
+        total_bytes_max: config.history_total_bytes_max,
     });
     let mut machine = Machine::new(zones, settings, Sessions::new(config.session_count_max), history, (0, 0));
     machine.panics_at.clone_from(&config.panics_at);
@@ -107,15 +107,15 @@ impl Restore {
     }
 
     /// Takes the next item.
-    pub(crate) fn item(&mut self, section: Section, octets: &[u8]) -> Result<(), RestoreError> {
-        match whole(&mut self.parts, octets)? {
-            Some(octets) => self.whole_item(section, &octets),
+    pub(crate) fn item(&mut self, section: Section, bytes: &[u8]) -> Result<(), RestoreError> {
+        match whole(&mut self.parts, bytes)? {
+            Some(bytes) => self.whole_item(section, &bytes),
             None => Ok(()),
         }
     }
 
-    fn whole_item(&mut self, section: Section, octets: &[u8]) -> Result<(), RestoreError> {
-        let mut from = Decoder::new(octets);
+    fn whole_item(&mut self, section: Section, bytes: &[u8]) -> Result<(), RestoreError> {
+        let mut from = Decoder::new(bytes);
         match section {
             SCALARS => {
                 self.machine.time_ms = from.u64()?;

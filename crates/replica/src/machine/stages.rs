@@ -180,7 +180,7 @@ fn encode_stage(id: StageId, stage: &Stage, out: &mut Encoder) {
 /// The digest of the chunks so far and one more.
 pub(crate) fn chunk_digest(before: u128, records: &RecordList) -> u128 {
     let count = records.len() as u64;
-    item_hash(Item::Stage, &[&before.to_be_bytes(), &count.to_be_bytes(), records.octets()])
+    item_hash(Item::Stage, &[&before.to_be_bytes(), &count.to_be_bytes(), records.as_bytes()])
 }
 
 #[cfg(test)]

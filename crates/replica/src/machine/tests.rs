@@ -32,10 +32,10 @@ fn soa(apex: &str, serial: u32) -> Record {
     Record { owner: apex.parse().unwrap(), rtype: Rtype::SOA, ttl: 60, rdata: rdata.into() }
 }
 
-pub(super) fn text(owner: &str, octets: u8, count: usize) -> Vec<Record> {
+pub(super) fn text(owner: &str, bytes: u8, count: usize) -> Vec<Record> {
     let owner: wire::name::Name = owner.parse().unwrap();
     let record = |number: usize| {
-        let mut rdata = vec![octets; usize::from(octets) + 1];
+        let mut rdata = vec![bytes; usize::from(bytes) + 1];
         rdata[1..3].copy_from_slice(&(number as u16).to_be_bytes());
         Record { owner: owner.clone(), rtype: Rtype::TXT, ttl: 60, rdata: rdata.into() }
     };
@@ -97,11 +97,11 @@ pub(super) fn restored(machine: &mut Machine) -> Machine {
 fn restored_with(config: &ReplicaConfig, machine: &mut Machine) -> Machine {
     let mut state = machine.freeze();
     let mut restore = Restore::new(config).unwrap();
-    let mut octets = Vec::new();
-    while let Some(section) = state.next_item(&mut octets) {
-        assert!(octets.len() <= ITEM_BYTES_MAX);
-        restore.item(section, &octets).unwrap();
-        octets.clear();
+    let mut bytes = Vec::new();
+    while let Some(section) = state.next_item(&mut bytes) {
+        assert!(bytes.len() <= ITEM_BYTES_MAX);
+        restore.item(section, &bytes).unwrap();
+        bytes.clear();
     }
     restore.finish(machine.applied).unwrap()
 }
@@ -127,7 +127,7 @@ fn a_checkpoint_restores_everything() {
     let mut machine = machine();
     add_zone(&mut machine, "a.test.", &text("x.a.test.", 200, 3_000));
     add_zone(&mut machine, "b.test.", &[]);
-    let secret = Sealed { data_key_number: 1, nonce: [0; 12], octets: vec![1; 20] };
+    let secret = Sealed { data_key_number: 1, nonce: [0; 12], bytes: vec![1; 20] };
     let name = "key.".parse().unwrap();
     let key = SettingsChange::KeyAdd { name, algorithm: KeyAlgorithm::HmacSha256, secret };
     let epoch = machine.settings.epoch();

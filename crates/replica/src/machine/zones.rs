@@ -133,8 +133,8 @@ pub(crate) mod death {
 
     pub(super) fn strike(work: ZoneWork<'_>) {
         let ZoneWork::Change(change) = work else { return };
-        let is_counted = |owner: &[u8]| owner.windows(LABEL.len()).any(|octets| octets == LABEL);
-        if change.changeset.added.iter().any(|record| is_counted(record.owner.octets())) {
+        let is_counted = |owner: &[u8]| owner.windows(LABEL.len()).any(|bytes| bytes == LABEL);
+        if change.changeset.added.iter().any(|record| is_counted(record.owner.as_bytes())) {
             let panics = PLAN.with_borrow_mut(VecDeque::pop_front);
             assert_ne!(panics, Some(true), "a test asks for it");
         }

@@ -1,14 +1,14 @@
-//! Octets of raft's own messages. Not protobuf: bounded, and nothing is parsed that raft does not need.
+//! Bytes of raft's own messages. Not protobuf: bounded, and nothing is parsed that raft does not need.
 
 use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::limits::{
-    ENTRY_CONTEXT_OCTETS_MAX, ENTRY_OCTETS_MAX, MEMBERS_MAX, MESSAGE_CONTEXT_OCTETS_MAX, MESSAGE_ENTRIES_MAX,
-    SNAPSHOT_DATA_OCTETS_MAX,
+    ENTRY_BYTES_MAX, ENTRY_CONTEXT_BYTES_MAX, MEMBERS_MAX, MESSAGE_CONTEXT_BYTES_MAX, MESSAGE_ENTRIES_MAX,
+    SNAPSHOT_DATA_BYTES_MAX,
 };
 use ::raft::eraftpb::{ConfState, Entry, EntryType, Message, MessageType, Snapshot};
 
 /// Smallest encoded entry: type, term, index, two counts.
-const ENTRY_OCTETS_MIN: usize = 1 + 8 + 8 + 4 + 4;
+const ENTRY_BYTES_MIN: usize = 1 + 8 + 8 + 4 + 4;
 
 /// The messages that members send each other, with their numbers in the encoding. All others are refused when
 /// they come in: proposals, transfers and reads are forwarded in frames of our own, and raft's local messages
@@ -49,7 +49,7 @@ pub(super) fn encode_message(message: &Message, out: &mut Encoder) {
     }
     out.bool(message.reject);
     out.u64(message.priority.cast_unsigned());
-    out.octets(&message.context);
+    out.bytes(&message.context);
     out.count(message.entries.len());
     for entry in &message.entries {
         encode_entry(entry, out);
@@ -60,7 +60,7 @@ pub(super) fn encode_message(message: &Message, out: &mut Encoder) {
         out.u64(snapshot.get_metadata().index);
         out.u64(snapshot.get_metadata().term);
         encode_conf_state(snapshot.get_metadata().get_conf_state(), out);
-        out.octets(&snapshot.data);
+        out.bytes(&snapshot.data);
     }
 }
 
@@ -80,8 +80,8 @@ pub(super) fn decode_message(from: &mut Decoder<'_>) -> Result<Message, DecodeEr
     message.reject_hint = from.u64()?;
     message.reject = from.bool()?;
     message.priority = from.u64()?.cast_signed();
-    message.context = from.octets(MESSAGE_CONTEXT_OCTETS_MAX)?.to_vec().into();
-    let entry_count = from.count(MESSAGE_ENTRIES_MAX, ENTRY_OCTETS_MIN)?;
+    message.context = from.bytes(MESSAGE_CONTEXT_BYTES_MAX)?.to_vec().into();
+    let entry_count = from.count(MESSAGE_ENTRIES_MAX, ENTRY_BYTES_MIN)?;
     let mut entries = Vec::with_capacity(entry_count);
     for _ in 0..entry_count {
         entries.push(decode_entry(from)?);
@@ -96,7 +96,7 @@ pub(super) fn decode_message(from: &mut Decoder<'_>) -> Result<Message, DecodeEr
             return Err(DecodeError::Unknown);
         }
         metadata.set_conf_state(decode_conf_state(from)?);
-        snapshot.data = from.octets(SNAPSHOT_DATA_OCTETS_MAX)?.to_vec().into();
+        snapshot.data = from.bytes(SNAPSHOT_DATA_BYTES_MAX)?.to_vec().into();
         message.set_snapshot(snapshot);
     }
     Ok(message)
@@ -110,8 +110,8 @@ fn encode_entry(entry: &Entry, out: &mut Encoder) {
     });
     out.u64(entry.term);
     out.u64(entry.index);
-    out.octets(&entry.data);
-    out.octets(&entry.context);
+    out.bytes(&entry.data);
+    out.bytes(&entry.context);
 }
 
 fn decode_entry(from: &mut Decoder<'_>) -> Result<Entry, DecodeError> {
@@ -124,8 +124,8 @@ fn decode_entry(from: &mut Decoder<'_>) -> Result<Entry, DecodeError> {
     });
     entry.term = from.u64()?;
     entry.index = from.u64()?;
-    entry.data = from.octets(ENTRY_OCTETS_MAX)?.to_vec().into();
-    entry.context = from.octets(ENTRY_CONTEXT_OCTETS_MAX)?.to_vec().into();
+    entry.data = from.bytes(ENTRY_BYTES_MAX)?.to_vec().into();
+    entry.context = from.bytes(ENTRY_CONTEXT_BYTES_MAX)?.to_vec().into();
     Ok(entry)
 }
 

@@ -16,7 +16,7 @@ use message::{decode_conf_state, encode_conf_state};
 use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::command::{Answer, Command};
 use crate::io::{Lane, NodeId};
-use crate::limits::{EARLY_VOTERS_MAX, FRAME_OCTETS_MAX};
+use crate::limits::{EARLY_VOTERS_MAX, FRAME_BYTES_MAX};
 use crate::memory::MemoryFigures;
 use ::raft::eraftpb::{Message, MessageType};
 
@@ -43,7 +43,7 @@ pub struct Hello {
 }
 
 impl Hello {
-    /// Its octets; their number is always [`Hello::OCTETS`].
+    /// Its bytes; their number is always [`Hello::BYTES`].
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::new();
@@ -60,15 +60,15 @@ impl Hello {
         out.finish()
     }
 
-    /// Octets of every hello.
-    pub const OCTETS: usize = 8 + 16 + 8 + 8 + 4 + 1;
+    /// Bytes of every hello.
+    pub const BYTES: usize = 8 + 16 + 8 + 8 + 4 + 1;
 
     /// Reads what [`Hello::encode`] wrote.
     ///
     /// # Errors
-    /// [`DecodeError`] when the octets are no hello.
-    pub fn decode(octets: &[u8]) -> Result<Self, DecodeError> {
-        let mut from = Decoder::new(octets);
+    /// [`DecodeError`] when the bytes are no hello.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut from = Decoder::new(bytes);
         if from.array()? != HELLO_MAGIC {
             return Err(DecodeError::Unknown);
         }
@@ -266,7 +266,7 @@ impl Frame {
                 out.u64(*index);
             }
             Self::SnapshotResult { ok: flag } | Self::Disk { is_short: flag } => out.bool(*flag),
-            Self::Checkpoint(octets) => out.fixed(octets),
+            Self::Checkpoint(bytes) => out.fixed(bytes),
             Self::LeaseAsk(ask) => {
                 out.u64(ask.boot_id);
                 out.u64(ask.at_ms);
@@ -297,11 +297,11 @@ impl Frame {
     }
 
     /// Reads a frame and the group it is for.
-    pub(crate) fn decode(octets: &[u8]) -> Result<(u16, Self), DecodeError> {
-        if octets.len() > FRAME_OCTETS_MAX {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<(u16, Self), DecodeError> {
+        if bytes.len() > FRAME_BYTES_MAX {
             return Err(DecodeError::TooLarge);
         }
-        let mut from = Decoder::new(octets);
+        let mut from = Decoder::new(bytes);
         match from.u8()? {
             FRAME_VERSION => {}
             version => return Err(DecodeError::Version(version)),

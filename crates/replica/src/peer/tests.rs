@@ -1,4 +1,4 @@
-//! Frames come back as they went, and arbitrary octets are refused without a panic.
+//! Frames come back as they went, and arbitrary bytes are refused without a panic.
 
 use super::*;
 use crate::command::{Taken, UpdateCommand};
@@ -126,7 +126,7 @@ fn frames() -> Vec<Frame> {
 /// What the leader decides by what it holds.
 fn decided() -> impl Iterator<Item = Command> {
     let (zone, nothing) = (ZoneId { view: 0, apex: "example.test.".parse().unwrap() }, OptionsChange::default());
-    let secret = Sealed { data_key_number: 1, nonce: [2; 12], octets: vec![3; 48] };
+    let secret = Sealed { data_key_number: 1, nonce: [2; 12], bytes: vec![3; 48] };
     let roll = Command::KeyRoll { name: "key.".parse().unwrap(), algorithm: KeyAlgorithm::HmacSha384, secret };
     let policy = Arc::new(parse_policy("grant key. zonesub A;").unwrap());
     let set = |zone| Command::PolicySet { zone, policy: policy.clone(), expected: Policy::default().revision() };
@@ -150,11 +150,11 @@ fn every_frame_comes_back() {
     let clock = Frame::Clock { wall_ms: 5 };
     let disk = Frame::Disk { is_short: true };
     for frame in frames().into_iter().chain([durable, memory, clock, disk]) {
-        let octets = frame.encode(3);
-        assert_eq!(Frame::decode(&octets), Ok((3, frame.clone())));
+        let bytes = frame.encode(3);
+        assert_eq!(Frame::decode(&bytes), Ok((3, frame.clone())));
         if !matches!(frame, Frame::Checkpoint(_)) {
-            for cut in 0..octets.len() {
-                assert!(Frame::decode(&octets[..cut]).is_err(), "{frame:?} cut at {cut}");
+            for cut in 0..bytes.len() {
+                assert!(Frame::decode(&bytes[..cut]).is_err(), "{frame:?} cut at {cut}");
             }
         }
     }
@@ -162,8 +162,8 @@ fn every_frame_comes_back() {
 
 #[test]
 fn members_of_a_configuration_are_sorted_on_the_wire() {
-    let octets = Frame::Raft(Box::new(snapshot())).encode(0);
-    let (_, Frame::Raft(message)) = Frame::decode(&octets).unwrap() else { panic!("no message of raft") };
+    let bytes = Frame::Raft(Box::new(snapshot())).encode(0);
+    let (_, Frame::Raft(message)) = Frame::decode(&bytes).unwrap() else { panic!("no message of raft") };
     assert_eq!(message.get_snapshot().get_metadata().get_conf_state().get_voters(), [1, 2, 3]);
     assert_eq!(message.get_snapshot().data.len(), 100);
 }
@@ -171,9 +171,9 @@ fn members_of_a_configuration_are_sorted_on_the_wire() {
 /// Raft forwards proposals, transfers and reads by itself; ours never do, and nobody else's are taken.
 #[test]
 fn messages_that_members_do_not_send_are_refused() {
-    let octets = Frame::Raft(Box::new(append())).encode(0);
+    let bytes = Frame::Raft(Box::new(append())).encode(0);
     for number in (0..=u8::MAX).filter(|number| !(1..=10).contains(number)) {
-        let mut altered = octets.clone();
+        let mut altered = bytes.clone();
         altered[4] = number;
         assert!(Frame::decode(&altered).is_err());
     }
@@ -211,32 +211,32 @@ fn inconsistent_configurations_are_refused() {
 #[test]
 fn hello_comes_back() {
     let hello = Hello { cluster_id: [1; 16], id: 2, boot_id: 3, feature_level: FEATURE_LEVEL, lane: Lane::Bulk };
-    assert_eq!(hello.encode().len(), Hello::OCTETS);
+    assert_eq!(hello.encode().len(), Hello::BYTES);
     assert_eq!(Hello::decode(&hello.encode()), Ok(hello));
-    assert!(Hello::decode(&[0; Hello::OCTETS]).is_err());
+    assert!(Hello::decode(&[0; Hello::BYTES]).is_err());
 }
 
 proptest! {
     #[test]
-    fn arbitrary_octets_never_panic(octets in proptest::collection::vec(any::<u8>(), 0..400), kind in 0u8..11) {
+    fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400), kind in 0u8..11) {
         let mut framed = vec![FRAME_VERSION, kind, 0, 0];
-        framed.extend_from_slice(&octets);
+        framed.extend_from_slice(&bytes);
         let _ = Frame::decode(&framed);
-        let _ = Frame::decode(&octets);
-        let _ = Hello::decode(&octets);
+        let _ = Frame::decode(&bytes);
+        let _ = Hello::decode(&bytes);
     }
 
     #[test]
     fn altered_frames_never_panic(
         sample in any::<prop::sample::Index>(),
         at in any::<prop::sample::Index>(),
-        octet in any::<u8>(),
+        byte in any::<u8>(),
     ) {
-        let mut octets = sample.get(&frames()).encode(0);
-        let at = at.index(octets.len());
-        octets[at] = octet;
-        if let Ok((group, frame)) = Frame::decode(&octets) {
-            prop_assert_eq!(frame.encode(group), octets);
+        let mut bytes = sample.get(&frames()).encode(0);
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        if let Ok((group, frame)) = Frame::decode(&bytes) {
+            prop_assert_eq!(frame.encode(group), bytes);
         }
     }
 }

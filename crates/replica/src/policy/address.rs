@@ -24,17 +24,17 @@ pub(super) fn six_to_four_name(address: IpAddr) -> Name {
 }
 
 /// Hexadecimal digits, the last first.
-fn nibbles(octets: &[u8]) -> String {
+fn nibbles(bytes: &[u8]) -> String {
     let mut text = String::new();
-    for octet in octets.iter().rev() {
-        let _ = write!(text, "{:x}.{:x}.", octet & 0xf, octet >> 4);
+    for byte in bytes.iter().rev() {
+        let _ = write!(text, "{:x}.{:x}.", byte & 0xf, byte >> 4);
     }
     text.push_str("ip6.arpa.");
     text
 }
 
 fn parsed(text: &str) -> Name {
-    text.parse().expect("digits and dots make a name of at most 74 octets")
+    text.parse().expect("digits and dots make a name of at most 74 bytes")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A policy in octets: entries, checkpoints and the hash of the state read and write it.
+//! A policy in bytes: entries, checkpoints and the hash of the state read and write it.
 
 use super::external::decode_socket;
 use super::limits::{POLICY_LIMITS_MAX, POLICY_RULES_MAX, RULE_TYPES_MAX};
@@ -10,9 +10,9 @@ use wire::name::Name;
 use wire::number::Rtype;
 
 /// The smallest rule: effect, identity with the root, scope, count of types.
-const RULE_OCTETS_MIN: usize = 1 + 2 + 1 + 1;
+const RULE_BYTES_MIN: usize = 1 + 2 + 1 + 1;
 /// The smallest limit: identity with the root, which numbers.
-const LIMIT_OCTETS_MIN: usize = 2 + 1;
+const LIMIT_BYTES_MIN: usize = 2 + 1;
 
 impl Policy {
     pub(crate) fn encode(&self, out: &mut Encoder) {
@@ -27,16 +27,16 @@ impl Policy {
     }
 
     pub(crate) fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
-        let count = from.count(POLICY_RULES_MAX, RULE_OCTETS_MIN)?;
+        let count = from.count(POLICY_RULES_MAX, RULE_BYTES_MIN)?;
         let rules = (0..count).map(|_| decode_rule(from)).collect::<Result<_, _>>()?;
-        let count = from.count(POLICY_LIMITS_MAX, LIMIT_OCTETS_MIN)?;
+        let count = from.count(POLICY_LIMITS_MAX, LIMIT_BYTES_MIN)?;
         let limits = (0..count).map(|_| decode_limits(from)).collect::<Result<_, _>>()?;
         Self::new(rules, limits).map_err(|_| DecodeError::TooLarge)
     }
 }
 
-/// Octets that [`Policy::encode`] makes.
-pub(super) fn octets_count(policy: &Policy) -> usize {
+/// Bytes that [`Policy::encode`] makes.
+pub(super) fn bytes_count(policy: &Policy) -> usize {
     let mut out = Encoder::new();
     policy.encode(&mut out);
     out.finish().len()
@@ -124,7 +124,7 @@ fn decode_identity(from: &mut Decoder<'_>) -> Result<Identity, DecodeError> {
 /// Two spellings of one name would be two encodings of one state.
 fn lower_name(from: &mut Decoder<'_>) -> Result<Name, DecodeError> {
     let name = from.name()?;
-    if name.octets().iter().any(u8::is_ascii_uppercase) { Err(DecodeError::Name) } else { Ok(name) }
+    if name.as_bytes().iter().any(u8::is_ascii_uppercase) { Err(DecodeError::Name) } else { Ok(name) }
 }
 
 fn encode_limits(limits: &KeyLimits, out: &mut Encoder) {

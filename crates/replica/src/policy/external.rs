@@ -1,7 +1,7 @@
 //! What the daemons of `external` rules are asked, and what they said. Whoever takes an update asks those of its own
 //! machine; the answers go with the update to the leader, which knows no sockets.
 
-use super::limits::{EXTERNAL_QUESTIONS_MAX, SOCKET_PATH_OCTETS_MAX};
+use super::limits::{EXTERNAL_QUESTIONS_MAX, SOCKET_PATH_BYTES_MAX};
 use crate::codec::{DecodeError, Decoder, Encoder};
 use core::fmt;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use wire::name::{Name, NameRef};
 use wire::number::Rtype;
 
 /// The shortest answer: a path and its length, the root, a type, yes or no.
-const ANSWER_OCTETS_MIN: usize = 4 + 1 + 1 + 2 + 1;
+const ANSWER_BYTES_MIN: usize = 4 + 1 + 1 + 2 + 1;
 
 /// Where a daemon listens: a Unix socket, by its absolute path, on each machine that takes updates.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -19,8 +19,8 @@ impl SocketPath {
     /// A path; `None` when it is not absolute, too long for a socket, or not to be written as one word.
     #[must_use]
     pub fn new(path: &str) -> Option<Self> {
-        let is_plain = |octet: u8| octet.is_ascii_graphic() && !matches!(octet, b'"' | b'\\');
-        let is_path = path.starts_with('/') && path.len() <= SOCKET_PATH_OCTETS_MAX && path.bytes().all(is_plain);
+        let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
+        let is_path = path.starts_with('/') && path.len() <= SOCKET_PATH_BYTES_MAX && path.bytes().all(is_plain);
         is_path.then(|| Self(path.to_owned()))
     }
 
@@ -96,7 +96,7 @@ impl External {
     }
 
     pub(crate) fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
-        let count = from.count(EXTERNAL_QUESTIONS_MAX, ANSWER_OCTETS_MIN)?;
+        let count = from.count(EXTERNAL_QUESTIONS_MAX, ANSWER_BYTES_MIN)?;
         let mut answers = BTreeMap::new();
         for _ in 0..count {
             let socket = decode_socket(from)?;
@@ -104,7 +104,7 @@ impl External {
             let question = Question { socket, rtype: Rtype(from.u16()?), owner };
             // One way to write each: in order, and in lower case.
             let is_next = answers.last_key_value().is_none_or(|(last, _)| *last < question);
-            if !is_next || question.owner.octets().iter().any(u8::is_ascii_uppercase) {
+            if !is_next || question.owner.as_bytes().iter().any(u8::is_ascii_uppercase) {
                 return Err(DecodeError::Unknown);
             }
             let is_granted = from.bool()?;
@@ -115,5 +115,5 @@ impl External {
 }
 
 pub(super) fn decode_socket(from: &mut Decoder<'_>) -> Result<SocketPath, DecodeError> {
-    SocketPath::new(&from.text(SOCKET_PATH_OCTETS_MAX)?).ok_or(DecodeError::Unknown)
+    SocketPath::new(&from.text(SOCKET_PATH_BYTES_MAX)?).ok_or(DecodeError::Unknown)
 }

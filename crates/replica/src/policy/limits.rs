@@ -9,11 +9,11 @@ pub const KEY_RULES_MAX: usize = 256;
 pub const RULE_TYPES_MAX: usize = 64;
 /// Limits of one policy.
 pub const POLICY_LIMITS_MAX: usize = 1_000;
-/// Octets of one encoded policy: it is one entry of the log.
-pub const POLICY_OCTETS_MAX: usize = 1 << 20;
-/// Octets of all encoded policies together.
-pub const POLICIES_OCTETS_MAX: usize = 64 << 20;
-/// Octets of the path of a socket: what the kernel takes (`sun_path`, with the octet that ends it).
-pub const SOCKET_PATH_OCTETS_MAX: usize = 107;
+/// Bytes of one encoded policy: it is one entry of the log.
+pub const POLICY_BYTES_MAX: usize = 1 << 20;
+/// Bytes of all encoded policies together.
+pub const POLICIES_BYTES_MAX: usize = 64 << 20;
+/// Bytes of the path of a socket: what the kernel takes (`sun_path`, with the byte that ends it).
+pub const SOCKET_PATH_BYTES_MAX: usize = 107;
 /// Questions to the daemons of `external` rules about one update. An update of more is refused.
 pub const EXTERNAL_QUESTIONS_MAX: usize = 1_000;

@@ -32,8 +32,8 @@ pub enum Denied {
     NothingGranted,
     /// More records than the limit of the requestor.
     UpdateRecords,
-    /// More octets than the limit of the requestor.
-    UpdateOctets,
+    /// More bytes than the limit of the requestor.
+    UpdateBytes,
     /// A record may not be written.
     Record {
         /// Its owner.
@@ -50,7 +50,7 @@ impl fmt::Display for Denied {
         match self {
             Self::NothingGranted => f.write_str("the key is granted nothing in this zone"),
             Self::UpdateRecords => f.write_str("more records than the key may send in one update"),
-            Self::UpdateOctets => f.write_str("more octets than the key may send in one update"),
+            Self::UpdateBytes => f.write_str("more bytes than the key may send in one update"),
             Self::Record { owner, rtype, decision } => match rtype.mnemonic() {
                 Some(mnemonic) => write!(f, "{owner} {mnemonic}: {decision}"),
                 None => write!(f, "{owner} TYPE{}: {decision}", rtype.0),
@@ -105,7 +105,7 @@ impl Judge<'_> {
     ///
     /// # Errors
     /// [`Denied`] says why.
-    pub fn permit<Z: ZoneRead>(&self, parsed: &Parsed, octets: usize, zone: Option<&Z>) -> Result<Permit, Denied> {
+    pub fn permit<Z: ZoneRead>(&self, parsed: &Parsed, bytes: usize, zone: Option<&Z>) -> Result<Permit, Denied> {
         if !self.may_grant() {
             return Err(Denied::NothingGranted);
         }
@@ -113,8 +113,8 @@ impl Judge<'_> {
         if limits.update_records_max.is_some_and(|max| parsed.steps.len() > max as usize) {
             return Err(Denied::UpdateRecords);
         }
-        if limits.update_octets_max.is_some_and(|max| octets > max as usize) {
-            return Err(Denied::UpdateOctets);
+        if limits.update_bytes_max.is_some_and(|max| bytes > max as usize) {
+            return Err(Denied::UpdateBytes);
         }
         let mut permit = Permit {
             name_records_max: limits.name_records_max,

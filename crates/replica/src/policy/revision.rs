@@ -19,8 +19,8 @@ impl Policy {
     pub fn revision(&self) -> Revision {
         let mut out = Encoder::new();
         self.encode(&mut out);
-        let octets = digest(&SHA256, &out.finish());
-        Revision(octets.as_ref().iter().take(8).fold(0, |number, &octet| number << 8 | u64::from(octet)))
+        let bytes = digest(&SHA256, &out.finish());
+        Revision(bytes.as_ref().iter().take(8).fold(0, |number, &byte| number << 8 | u64::from(byte)))
     }
 }
 
@@ -34,7 +34,7 @@ impl FromStr for Revision {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let is_one = text.len() == DIGITS && text.bytes().all(|octet| octet.is_ascii_hexdigit());
+        let is_one = text.len() == DIGITS && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         let number = u64::from_str_radix(text, 16).ok().filter(|_| is_one);
         number.map(Self).ok_or("a revision has 16 hex digits, as `policy show` prints them")
     }

@@ -80,8 +80,8 @@ pub struct KeyLimits {
     pub identity: Identity,
     /// Records in the update section of one update.
     pub update_records_max: Option<u32>,
-    /// Octets of one message.
-    pub update_octets_max: Option<u32>,
+    /// Bytes of one message.
+    pub update_bytes_max: Option<u32>,
     /// Records that an owner may have after an update that adds to it.
     pub name_records_max: Option<u32>,
     /// Records that the zone may have after an update that makes it larger.
@@ -116,7 +116,7 @@ impl Identity {
 
 /// Whether a name is below another and not that name itself.
 pub(super) fn is_below(name: NameRef<'_>, above: NameRef<'_>) -> bool {
-    name.octets().len() > above.octets().len() && name.is_at_or_below(above)
+    name.as_bytes().len() > above.as_bytes().len() && name.is_at_or_below(above)
 }
 
 impl Scope {
@@ -269,7 +269,7 @@ impl KeyLimits {
         Self {
             identity,
             update_records_max: None,
-            update_octets_max: None,
+            update_bytes_max: None,
             name_records_max: None,
             zone_records_max: None,
         }
@@ -280,7 +280,7 @@ impl KeyLimits {
     pub const fn numbers(&self) -> [(&'static str, Option<u32>); 4] {
         [
             ("update-records", self.update_records_max),
-            ("update-octets", self.update_octets_max),
+            ("update-bytes", self.update_bytes_max),
             ("name-records", self.name_records_max),
             ("zone-records", self.zone_records_max),
         ]
@@ -290,7 +290,7 @@ impl KeyLimits {
     pub(super) const fn numbers_mut(&mut self) -> [&mut Option<u32>; 4] {
         [
             &mut self.update_records_max,
-            &mut self.update_octets_max,
+            &mut self.update_bytes_max,
             &mut self.name_records_max,
             &mut self.zone_records_max,
         ]

@@ -1,7 +1,7 @@
 //! The rules of one policy, ready to be asked.
 
 use super::codec;
-use super::limits::{KEY_RULES_MAX, POLICY_LIMITS_MAX, POLICY_OCTETS_MAX, POLICY_RULES_MAX, RULE_TYPES_MAX};
+use super::limits::{KEY_RULES_MAX, POLICY_BYTES_MAX, POLICY_LIMITS_MAX, POLICY_RULES_MAX, RULE_TYPES_MAX};
 use super::rule::{Effect, Identity, KeyLimits, Rule};
 use core::fmt;
 use std::collections::BTreeMap;
@@ -18,8 +18,8 @@ pub enum PolicyError {
     Types,
     /// More than [`POLICY_LIMITS_MAX`] limits.
     Limits,
-    /// More than [`POLICY_OCTETS_MAX`] octets.
-    Octets,
+    /// More than [`POLICY_BYTES_MAX`] bytes.
+    Bytes,
 }
 
 impl fmt::Display for PolicyError {
@@ -32,7 +32,7 @@ impl fmt::Display for PolicyError {
             ),
             Self::Types => write!(f, "a rule names at most {RULE_TYPES_MAX} types"),
             Self::Limits => write!(f, "a policy has at most {POLICY_LIMITS_MAX} limits"),
-            Self::Octets => write!(f, "a policy has at most {POLICY_OCTETS_MAX} octets"),
+            Self::Bytes => write!(f, "a policy has at most {POLICY_BYTES_MAX} bytes"),
         }
     }
 }
@@ -85,7 +85,7 @@ impl Policy {
             return Err(PolicyError::KeyRules);
         }
         let policy = Self { rules, limits, by_key, general };
-        if codec::octets_count(&policy) > POLICY_OCTETS_MAX { Err(PolicyError::Octets) } else { Ok(policy) }
+        if codec::bytes_count(&policy) > POLICY_BYTES_MAX { Err(PolicyError::Bytes) } else { Ok(policy) }
     }
 
     /// All rules in their order.
@@ -106,10 +106,10 @@ impl Policy {
         self.rules.iter().any(|rule| rule.scope.socket().is_some())
     }
 
-    /// Octets that it takes in entries and checkpoints.
+    /// Bytes that it takes in entries and checkpoints.
     #[must_use]
-    pub(crate) fn octets_count(&self) -> usize {
-        codec::octets_count(self)
+    pub(crate) fn bytes_count(&self) -> usize {
+        codec::bytes_count(self)
     }
 
     /// Whether it says nothing.

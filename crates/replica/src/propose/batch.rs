@@ -107,7 +107,7 @@ impl Replica {
         assert!(self.head.batch.iter().all(is_known), "a member that does not know an entry would stop at it");
         let own = self.driver.id();
         let entry_of = |evaluated: &mut Evaluated| Entry {
-            data: core::mem::take(&mut evaluated.octets).into(),
+            data: core::mem::take(&mut evaluated.bytes).into(),
             context: evaluated.origin.map_or_else(Vec::new, |origin| origin.beside_entry(own)).into(),
             ..Entry::default()
         };

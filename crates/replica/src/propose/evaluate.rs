@@ -7,7 +7,7 @@ use super::{Evaluated, Head, InFlight, Origin};
 use crate::command::{Answer, Command, Taken, UpdateCommand};
 use crate::entry::{Body, Entry, SettingsChange, UpdateEntry};
 use crate::io::{AdminError, NodeId};
-use crate::limits::{ENTRY_OCTETS_MAX, EVERYWHERE_WAIT_MS, EVERYWHERE_WAITING_MAX, IMPORT_CHUNK_OCTETS};
+use crate::limits::{ENTRY_BYTES_MAX, EVERYWHERE_WAIT_MS, EVERYWHERE_WAITING_MAX, IMPORT_CHUNK_BYTES};
 use crate::machine::{Machine, Misfit, Prepared, StageError, carry_out, zone_work};
 use crate::memory::Memory;
 use crate::raft::Driver;
@@ -271,7 +271,7 @@ impl Evaluator<'_> {
                     _ => {}
                 }
                 // Known before anything is copied: all that it brings.
-                if self.is_memory_short(u64::from(begin.chunk_count) * IMPORT_CHUNK_OCTETS as u64) {
+                if self.is_memory_short(u64::from(begin.chunk_count) * IMPORT_CHUNK_BYTES as u64) {
                     return self.refused_for_memory();
                 }
             }
@@ -341,12 +341,12 @@ impl Evaluator<'_> {
         if feature_level > self.machine.settings.feature_level() {
             return Err(Unfit::AboveLevel);
         }
-        let octets = body.encode(self.group, self.head.time_ms);
-        if octets.len() > ENTRY_OCTETS_MAX {
+        let bytes = body.encode(self.group, self.head.time_ms);
+        if bytes.len() > ENTRY_BYTES_MAX {
             return Err(Unfit::TooLarge);
         }
         // Members end at an entry that they cannot read.
-        debug_assert_eq!(Entry::decode(&octets).map(|entry| entry.body).as_ref(), Ok(body), "read as it was written");
+        debug_assert_eq!(Entry::decode(&bytes).map(|entry| entry.body).as_ref(), Ok(body), "read as it was written");
         let mut version = None;
         let taken_before = self.machine.zones.taken_bytes();
         if let Some(work) = zone_work(body, &self.head.stages) {
@@ -359,8 +359,8 @@ impl Evaluator<'_> {
         let prepared = Some(Prepared { version, zones_hash: self.machine.zones.head().state_hash() });
         self.head.stages.advance(body, 0);
         self.head.has_barrier |= is_barrier;
-        let (size, copied) = (octets.len(), self.machine.zones.taken_bytes() - taken_before);
-        self.head.octets += size;
+        let (size, copied) = (bytes.len(), self.machine.zones.taken_bytes() - taken_before);
+        self.head.bytes += size;
         self.head.copied += copied;
         self.head.batch_copied += copied;
         self.head.worked(copied);
@@ -368,7 +368,7 @@ impl Evaluator<'_> {
         let evaluated = Evaluated {
             origin,
             identity,
-            octets,
+            bytes,
             size,
             copied,
             growth: None,
@@ -388,7 +388,7 @@ pub(crate) const LABEL_OF_DEATH: &[u8] = b"message-of-death";
 
 #[cfg(test)]
 pub(super) fn is_of_death(message: &[u8]) -> bool {
-    message.windows(LABEL_OF_DEATH.len()).any(|octets| octets == LABEL_OF_DEATH)
+    message.windows(LABEL_OF_DEATH.len()).any(|bytes| bytes == LABEL_OF_DEATH)
 }
 
 /// Why something evaluated does not become an entry.
@@ -396,7 +396,7 @@ pub(super) fn is_of_death(message: &[u8]) -> bool {
 pub(super) enum Unfit {
     /// The zones do not take it.
     Zones(Misfit),
-    /// The entry would be larger than [`ENTRY_OCTETS_MAX`].
+    /// The entry would be larger than [`ENTRY_BYTES_MAX`].
     TooLarge,
     /// Some member would not know it: the feature level has not risen yet.
     AboveLevel,

@@ -28,8 +28,8 @@ pub(crate) use opened::OpenedKeys;
 use crate::command::{Answer, Command};
 use crate::io::NodeId;
 use crate::limits::{
-    BATCH_COPIED_BYTES_MAX, EVALUATION_WORK_FREE, EVALUATION_WORK_MAX, PROPOSAL_BATCH_MAX, PROPOSALS_IN_FLIGHT_MAX,
-    PROPOSALS_IN_FLIGHT_OCTETS_MAX,
+    BATCH_COPIED_BYTES_MAX, EVALUATION_WORK_FREE, EVALUATION_WORK_MAX, PROPOSAL_BATCH_MAX,
+    PROPOSALS_IN_FLIGHT_BYTES_MAX, PROPOSALS_IN_FLIGHT_MAX,
 };
 use crate::machine::{AccountId, Prepared, Stages};
 use crate::state::Identity;
@@ -67,7 +67,7 @@ pub(super) struct Evaluated {
     /// `None` for an UPDATE: its origins are in flight.
     origin: Option<Origin>,
     identity: Option<Identity>,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     /// How many these are, also when raft has them.
     size: usize,
     /// Bytes that carrying it out copied in the memory of zones.
@@ -112,8 +112,8 @@ pub(crate) struct Head {
     queue: EvaluationQueue,
     batch: Vec<Evaluated>,
     pending: VecDeque<Pending>,
-    /// Octets of entries in the batch and pending.
-    octets: usize,
+    /// Bytes of entries in the batch and pending.
+    bytes: usize,
     /// Bytes that these have copied in the memory of zones.
     copied: u64,
     /// Bytes that those in the batch have.
@@ -160,7 +160,7 @@ impl Head {
     /// Whether the next command may be evaluated.
     fn has_room(&self, copied_max: u64) -> bool {
         let is_full = self.uncommitted_count() >= PROPOSALS_IN_FLIGHT_MAX
-            || self.octets >= PROPOSALS_IN_FLIGHT_OCTETS_MAX
+            || self.bytes >= PROPOSALS_IN_FLIGHT_BYTES_MAX
             || self.copied >= copied_max;
         let is_batch_full = self.batch.len() >= PROPOSAL_BATCH_MAX || self.batch_copied >= BATCH_COPIED_BYTES_MAX;
         !self.has_barrier && !self.is_draining && !is_full && !is_batch_full && self.work < EVALUATION_WORK_MAX
@@ -224,7 +224,7 @@ impl Head {
         let mut origins = Vec::new();
         self.batch_copied = 0;
         for evaluated in core::mem::take(&mut self.batch) {
-            self.octets -= evaluated.size;
+            self.bytes -= evaluated.size;
             self.copied -= evaluated.copied;
             self.grown(evaluated.growth);
             origins.extend(evaluated.origin);
@@ -242,7 +242,7 @@ impl Head {
         }
         assert_eq!(front.term, term, "what a leader has proposed in its term stays where it is");
         let pending = self.pending.pop_front()?;
-        self.octets -= pending.size;
+        self.bytes -= pending.size;
         self.copied -= pending.copied;
         self.grown(pending.growth);
         if let Some(identity) = pending.identity {

@@ -56,7 +56,7 @@ impl From<Rcode> for Outcome {
 /// Bytes that a change adds less those that it deletes.
 pub(crate) fn growth_of(changeset: &Changeset) -> i64 {
     let bytes = |records: &[Record]| -> i64 {
-        records.iter().map(|of| (of.owner.octets().len() + of.rdata.len()) as i64 + RECORD_BYTES).sum()
+        records.iter().map(|of| (of.owner.as_bytes().len() + of.rdata.len()) as i64 + RECORD_BYTES).sum()
     };
     bytes(&changeset.added) - bytes(&changeset.deleted)
 }

@@ -5,7 +5,7 @@
 //!   large   one flow for each import, and those whose updates are large
 //! ```
 //! What is of one flow is evaluated in the order in which it came. Flows of a class share by deficit round robin: each
-//! in its turn, by octets and not by number. The classes share too: while both wait, the small ones get three octets
+//! in its turn, by bytes and not by number. The classes share too: while both wait, the small ones get three bytes
 //! for each of the large ones, so that neither keeps the other out.
 //!
 //! The queue is bounded as a whole, and no flow has more than what is free beside it: one that floods it meets its
@@ -14,17 +14,17 @@
 use super::Origin;
 use crate::command::Command;
 use crate::entry::Body;
-use crate::limits::{EVALUATION_QUEUE_MAX, LARGE_COMMANDS_OCTETS_MAX, SMALL_UPDATE_OCTETS_MAX};
+use crate::limits::{EVALUATION_QUEUE_MAX, LARGE_COMMANDS_BYTES_MAX, SMALL_UPDATE_BYTES_MAX};
 use crate::state::{Item, item_hash};
 use std::collections::{BTreeMap, VecDeque};
-use wire::limits::HEADER_OCTETS;
+use wire::limits::HEADER_BYTES;
 use wire::name::NameRef;
 
-/// What a command costs beside its octets: also the smallest takes a signature to look up, a zone to find, an entry.
+/// What a command costs beside its bytes: also the smallest takes a signature to look up, a zone to find, an entry.
 const COMMAND_COST: usize = 512;
 /// What a flow may cost in its turn, in the class of small ones and in that of large ones.
 const TURN_COST: [usize; 2] = [1_024, 64 << 10];
-/// So many octets of the other class each octet of this one stands for, when classes take turns.
+/// So many bytes of the other class each byte of this one stands for, when classes take turns.
 const CLASS_COST: [u64; 2] = [1, 3];
 
 /// Names a flow. Two that have the same share what one would get.
@@ -65,18 +65,18 @@ pub(super) struct EvaluationQueue {
     flows: BTreeMap<FlowId, Flow>,
     rings: [Ring; 2],
     len: usize,
-    /// Octets of commands in flows of large ones.
-    large_octets: usize,
+    /// Bytes of commands in flows of large ones.
+    large_bytes: usize,
 }
 
 impl EvaluationQueue {
     /// Takes a command; `false` when there is no room for it.
     pub(super) fn push(&mut self, origin: Origin, command: Command) -> bool {
-        let octets = octets_of(&command);
-        let (id, is_large) = (flow_of(&command), is_large(&command, octets));
+        let bytes = bytes_of(&command);
+        let (id, is_large) = (flow_of(&command), is_large(&command, bytes));
         let of_flow = self.flows.get(&id).map_or(0, |flow| flow.commands.len());
         let is_full = self.len >= EVALUATION_QUEUE_MAX || of_flow >= EVALUATION_QUEUE_MAX - self.len;
-        if is_full || (is_large && self.large_octets + octets > LARGE_COMMANDS_OCTETS_MAX) {
+        if is_full || (is_large && self.large_bytes + bytes > LARGE_COMMANDS_BYTES_MAX) {
             return false;
         }
         let class = if is_large { Class::Large } else { Class::Small };
@@ -88,9 +88,9 @@ impl EvaluationQueue {
         }
         let Some(flow) = self.flows.get_mut(&id) else { return false };
         if flow.class == Class::Large {
-            self.large_octets += octets;
+            self.large_bytes += bytes;
         }
-        flow.commands.push_back(Waiting { origin, command, cost: octets + COMMAND_COST });
+        flow.commands.push_back(Waiting { origin, command, cost: bytes + COMMAND_COST });
         self.len += 1;
         true
     }
@@ -120,7 +120,7 @@ impl EvaluationQueue {
                 self.rings[class].turns.pop_front();
             }
             if class == Class::Large as usize {
-                self.large_octets -= cost - COMMAND_COST;
+                self.large_bytes -= cost - COMMAND_COST;
             }
             self.len -= 1;
             return Some((origin, command));
@@ -148,7 +148,7 @@ impl EvaluationQueue {
         let Some(flow) = self.flows.get_mut(&id).filter(|flow| flow.class == Class::Small) else { return };
         flow.class = Class::Large;
         flow.left = TURN_COST[Class::Large as usize];
-        self.large_octets += flow.commands.iter().map(|waiting| waiting.cost - COMMAND_COST).sum::<usize>();
+        self.large_bytes += flow.commands.iter().map(|waiting| waiting.cost - COMMAND_COST).sum::<usize>();
         self.rings[Class::Small as usize].turns.retain(|&other| other != id);
         self.begin_turns(id, Class::Large);
     }
@@ -159,16 +159,16 @@ fn flow_of(command: &Command) -> FlowId {
     let id = |parts: &[&[u8]]| item_hash(Item::Flow, parts) as u64;
     match command {
         Command::Update(update) => {
-            let question = update.message.get(HEADER_OCTETS..).unwrap_or_default();
+            let question = update.message.get(HEADER_BYTES..).unwrap_or_default();
             let apex = NameRef::split_from(question).map_or(NameRef::ROOT, |(apex, _)| apex);
-            id(&[&apex.octets().to_ascii_lowercase(), update.key_name.octets()])
+            id(&[&apex.as_bytes().to_ascii_lowercase(), update.key_name.as_bytes()])
         }
         Command::Propose(body) => match body {
             Body::ImportBegin(begin) => id(&[&begin.stage.0]),
             Body::ImportChunk(chunk) => id(&[&chunk.stage.0]),
             Body::ImportCommit(commit) => id(&[&commit.stage.0]),
             Body::ImportAbandon(stage) => id(&[&stage.0]),
-            Body::Change(change) => id(&[change.zone.apex.octets()]),
+            Body::Change(change) => id(&[change.zone.apex.as_bytes()]),
             Body::Update(_) | Body::Settings(_) => id(&[]),
         },
         Command::Settings(_)
@@ -182,21 +182,21 @@ fn flow_of(command: &Command) -> FlowId {
     }
 }
 
-fn is_large(command: &Command, octets: usize) -> bool {
+fn is_large(command: &Command, bytes: usize) -> bool {
     match command {
-        Command::Update(_) => octets > SMALL_UPDATE_OCTETS_MAX,
+        Command::Update(_) => bytes > SMALL_UPDATE_BYTES_MAX,
         Command::Propose(_) => true,
         _ => false,
     }
 }
 
-fn octets_of(command: &Command) -> usize {
+fn bytes_of(command: &Command) -> usize {
     match command {
         Command::Update(update) => update.message.len(),
-        Command::Propose(Body::ImportChunk(chunk)) => chunk.records.octets().len(),
+        Command::Propose(Body::ImportChunk(chunk)) => chunk.records.as_bytes().len(),
         Command::Propose(Body::Change(change)) => {
             let records = change.changeset.deleted.iter().chain(&change.changeset.added);
-            records.map(|record| record.owner.octets().len() + record.rdata.len() + 8).sum()
+            records.map(|record| record.owner.as_bytes().len() + record.rdata.len() + 8).sum()
         }
         _ => 0,
     }

@@ -161,8 +161,8 @@ pub(crate) fn decode_conf_change(data: &[u8]) -> Option<ConfChangeV2> {
     Some(change)
 }
 
-fn single(octets: &[u8]) -> Option<ConfChangeSingle> {
-    let mut from = Fields { rest: octets };
+fn single(bytes: &[u8]) -> Option<ConfChangeSingle> {
+    let mut from = Fields { rest: bytes };
     let mut single = ConfChangeSingle::default();
     while !from.rest.is_empty() {
         match from.varint()? {
@@ -187,10 +187,10 @@ impl<'a> Fields<'a> {
     fn varint(&mut self) -> Option<u64> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
-            let (&octet, rest) = self.rest.split_first()?;
+            let (&byte, rest) = self.rest.split_first()?;
             self.rest = rest;
-            value |= u64::from(octet & 0x7f) << shift;
-            if octet & 0x80 == 0 {
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
                 return Some(value);
             }
         }
@@ -199,9 +199,9 @@ impl<'a> Fields<'a> {
 
     fn delimited(&mut self) -> Option<&'a [u8]> {
         let len = usize::try_from(self.varint()?).ok()?;
-        let (octets, rest) = self.rest.split_at_checked(len)?;
+        let (bytes, rest) = self.rest.split_at_checked(len)?;
         self.rest = rest;
-        Some(octets)
+        Some(bytes)
     }
 }
 
@@ -232,8 +232,8 @@ mod tests {
         let swap = ConfChange::Swap { gone: 1, new: large };
         for change in [ConfChange::AddLearner(4), ConfChange::Promote(large), ConfChange::Remove(3), swap] {
             let change = change.to_raft();
-            let octets = change.write_to_bytes().unwrap();
-            assert_eq!(decode_conf_change(&octets), Some(change));
+            let bytes = change.write_to_bytes().unwrap();
+            assert_eq!(decode_conf_change(&bytes), Some(change));
         }
         assert_eq!(decode_conf_change(&[]), Some(ConfChangeV2::default()));
         assert_eq!(decode_conf_change(&[0x0b; 100]), None);
@@ -278,8 +278,8 @@ mod tests {
         }
 
         #[test]
-        fn arbitrary_octets_never_panic(octets in proptest::collection::vec(any::<u8>(), 0..100)) {
-            let _ = decode_conf_change(&octets);
+        fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
+            let _ = decode_conf_change(&bytes);
         }
     }
 }

@@ -64,12 +64,12 @@ impl Replica {
         }
     }
 
-    pub(super) fn handle_file_read(&mut self, ticket: u64, octets: Vec<u8>) {
+    pub(super) fn handle_file_read(&mut self, ticket: u64, bytes: Vec<u8>) {
         let is_log = self.fetches.iter().any(|&(read, _)| read == ticket);
         if !is_log {
-            return self.transfer_read(ticket, octets);
+            return self.transfer_read(ticket, bytes);
         }
-        if self.driver.log_mut().fetched(ticket, &octets).is_err() {
+        if self.driver.log_mut().fetched(ticket, &bytes).is_err() {
             return self.fatal(FatalReason::Damaged);
         }
         let (done, rest) = core::mem::take(&mut self.fetches).into_iter().partition(|&(read, _)| read == ticket);

@@ -7,7 +7,7 @@ use crate::log::{CheckpointRef, Log, LogConfig, LogId};
 use crate::machine::{FrozenState, Machine};
 use raft::eraftpb::ConfState;
 
-/// Gives the operations, in order and a bounded number of octets at a time.
+/// Gives the operations, in order and a bounded number of bytes at a time.
 pub struct Founding {
     writer: CheckpointWriter,
     state: FrozenState,

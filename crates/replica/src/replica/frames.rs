@@ -3,14 +3,14 @@
 use super::Replica;
 use crate::command::Answer;
 use crate::io::{NodeId, Output};
-use crate::limits::MESSAGE_OCTETS;
+use crate::limits::MESSAGE_BYTES;
 use crate::peer::{Frame, is_sent};
 use crate::propose::Origin;
 use crate::raft::Guard;
 use raft::eraftpb::{Message, MessageType};
 
 impl Replica {
-    pub(super) fn handle_frame(&mut self, from: NodeId, octets: &[u8]) {
+    pub(super) fn handle_frame(&mut self, from: NodeId, bytes: &[u8]) {
         // Whatever somebody says that is no member, and be it about the membership: raft would believe it.
         if !self.admits(from) {
             self.counters.non_member_frames += 1;
@@ -20,7 +20,7 @@ impl Replica {
         if !self.driver.log().is_durable() {
             return;
         }
-        let frame = match Frame::decode(octets) {
+        let frame = match Frame::decode(bytes) {
             Ok((group, frame)) if group == self.config.group => frame,
             _ => {
                 self.machine.alarms.frames_malformed += 1;
@@ -64,7 +64,7 @@ impl Replica {
             Frame::ReadIndex { token } => self.handle_peer_read(from, token),
             Frame::ReadIndexAnswer { token, index } => self.handle_peer_read_answer(from, token, index),
             Frame::SnapshotResult { ok } => self.handle_snapshot_result(from, ok),
-            Frame::Checkpoint(octets) => self.handle_checkpoint_frame(from, &octets),
+            Frame::Checkpoint(bytes) => self.handle_checkpoint_frame(from, &bytes),
             Frame::LeaseAsk(ask) => self.handle_lease_ask(from, ask),
             Frame::LeaseGrant(grant) => self.handle_lease_grant(from, grant),
             Frame::Applied { index } => self.handle_applied_at(from, index),
@@ -148,27 +148,27 @@ fn is_of_leader(message: &Message) -> bool {
 
 /// Cuts an append message to size: raft batches what waits for one member into one message.
 fn split_append(mut message: Message) -> Vec<Message> {
-    let octets = |message: &Message| message.entries.iter().map(|entry| entry.data.len() + 64).sum::<usize>();
-    if message.get_msg_type() != MessageType::MsgAppend || octets(&message) <= MESSAGE_OCTETS {
+    let bytes = |message: &Message| message.entries.iter().map(|entry| entry.data.len() + 64).sum::<usize>();
+    if message.get_msg_type() != MessageType::MsgAppend || bytes(&message) <= MESSAGE_BYTES {
         return vec![message];
     }
     let entries = message.take_entries().into_vec();
     let mut messages = Vec::new();
     let mut part = message.clone();
     let mut part_entries = Vec::new();
-    let mut part_octets = 0;
+    let mut part_bytes = 0;
     for entry in entries {
         let more = entry.data.len() + 64;
-        if part_octets + more > MESSAGE_OCTETS && !part_entries.is_empty() {
+        if part_bytes + more > MESSAGE_BYTES && !part_entries.is_empty() {
             let (index, term) = (entry.index - 1, last_term(&part_entries));
             part.set_entries(core::mem::take(&mut part_entries).into());
             messages.push(part);
             part = message.clone();
             part.index = index;
             part.log_term = term;
-            part_octets = 0;
+            part_bytes = 0;
         }
-        part_octets += more;
+        part_bytes += more;
         part_entries.push(entry);
     }
     part.set_entries(part_entries.into());

@@ -258,7 +258,7 @@ impl Replica {
             Input::Persisted { queue, ticket } => self.handle_persisted(queue, ticket),
             Input::DiskFull { queue } => self.handle_disk_full(queue),
             Input::DiskRoom { queue } => self.handle_disk_room(queue),
-            Input::FileRead { ticket, octets } => self.handle_file_read(ticket, octets),
+            Input::FileRead { ticket, bytes } => self.handle_file_read(ticket, bytes),
             Input::Update(request) => self.handle_update(request),
             Input::Admin { request_id, command } => self.handle_admin(request_id, command),
             Input::ReadIndex { request_id } => self.handle_read_index(request_id),

@@ -89,7 +89,7 @@ pub struct Founder<'f> {
     pub serial_gap: SerialGap,
     /// Seconds since 1970. The serials of zones with the policy `unixtime` jump ahead from this time.
     pub now_s: u64,
-    /// Gives random octets.
+    /// Gives random bytes.
     pub nonce: &'f mut dyn FnMut() -> [u8; 12],
 }
 
@@ -102,7 +102,7 @@ impl Backup {
         CheckpointReader::open_file(disk, file.to_owned()).map(Self)
     }
 
-    /// Reads and verifies every block; gives the octets of the file.
+    /// Reads and verifies every block; gives the bytes of the file.
     ///
     /// # Errors
     /// [`CheckpointError`].

@@ -181,7 +181,7 @@ fn expected(sender: Sender, receiver: Receiver, kind: ForgedKind, frame: &[u8], 
             let is_allowed = may_say(sender, receiver, message.get_msg_type(), message.term.cmp(&term));
             if is_allowed { Expected::Heard } else { Expected::Refused }
         }
-        _ if kind == ForgedKind::Octets => Expected::Quiet,
+        _ if kind == ForgedKind::Bytes => Expected::Quiet,
         Ok((_, frame)) => own(sender, receiver, &frame),
         Err(_) => unreachable!("what was forged can be read"),
     }

@@ -84,10 +84,10 @@ fn an_update_is_told_once_all_show_it() {
 fn a_repeat_is_told_no_sooner_than_the_first() {
     let (mut cluster, leader, others) = cluster(3);
     cluster.cut.insert((leader, others[1]));
-    let octets = add(&address(4), 99, cluster.now.wall_ms);
-    let first = cluster.update_octets(others[0], octets.clone(), "192.0.2.200:4000");
+    let bytes = add(&address(4), 99, cluster.now.wall_ms);
+    let first = cluster.update_bytes(others[0], bytes.clone(), "192.0.2.200:4000");
     cluster.settle();
-    let repeats = [leader, others[0]].map(|id| cluster.update_octets(id, octets.clone(), "192.0.2.200:4001"));
+    let repeats = [leader, others[0]].map(|id| cluster.update_bytes(id, bytes.clone(), "192.0.2.200:4001"));
     cluster.settle();
     for request in [first, repeats[0], repeats[1]] {
         assert_eq!(cluster.verdict(request), None);
@@ -242,7 +242,7 @@ fn how_far_all_show_that_are_heard_is_told_beside_how_far_the_rotation_does() {
     let builder = UpdateBuilder::new(7, name("second.test.").as_ref());
     let message = builder.add(owner.as_ref(), 60, Rtype::A, &[192, 0, 2, 1]).finish();
     let message = sign(message, cluster.now.wall_ms);
-    let request = cluster.update_octets(asked, message, "192.0.2.200:4000");
+    let request = cluster.update_bytes(asked, message, "192.0.2.200:4000");
     cluster.settle();
     cluster.assert_done(request);
     let shown = cluster.replica(asked).status().applied_index;

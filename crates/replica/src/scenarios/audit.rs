@@ -28,14 +28,14 @@ fn every_member_audits_each_effective_update_once() {
     // None of these changes anything: a repeat, the same record anew, a prerequisite that fails.
     let again = add(&address(5), 77, cluster.now.wall_ms);
     for id in [1, 2] {
-        cluster.update_octets(id, again.clone(), "192.0.2.200:4000");
+        cluster.update_bytes(id, again.clone(), "192.0.2.200:4000");
         cluster.settle();
     }
     let failing = UpdateBuilder::new(9, name("example.test.").as_ref())
         .require_rrset(name("no.example.test.").as_ref(), Rtype::A)
         .add(address(9).owner.as_ref(), 60, Rtype::A, &[1, 2, 3, 4])
         .finish();
-    cluster.update_octets(3, sign(failing, cluster.now.wall_ms), "192.0.2.200:4000");
+    cluster.update_bytes(3, sign(failing, cluster.now.wall_ms), "192.0.2.200:4000");
     cluster.settle();
     cluster.run(200);
     let first = records(&cluster, 1);

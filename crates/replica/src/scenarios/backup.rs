@@ -27,10 +27,10 @@ fn backup(cluster: &mut Cluster, id: u64) -> MemoryDisk {
     let AdminReply::Checkpoint { file, .. } = cluster.admin_ok(id, AdminCommand::Checkpoint) else { panic!() };
     let disk = &cluster.machines[&id].disk;
     let (_, bytes) = disk.list().unwrap().into_iter().find(|(name, _)| *name == file).unwrap();
-    let octets = disk.read(&file, 0, bytes as usize).unwrap();
+    let bytes = disk.read(&file, 0, bytes as usize).unwrap();
     let mut copy = MemoryDisk::default();
     copy.execute(&DiskOp::Create { file: "backup".into(), zeroed_bytes: 0 });
-    copy.execute(&DiskOp::Write { file: "backup".into(), offset: 0, octets });
+    copy.execute(&DiskOp::Write { file: "backup".into(), offset: 0, data: bytes });
     copy
 }
 
@@ -74,8 +74,8 @@ fn a_backup_becomes_another_cluster() {
         cluster.assert_done(request);
     }
     // The last of them, for later: a client that does not know its outcome sends it again.
-    let octets = add(&address(99), 77, cluster.now.wall_ms);
-    let request = cluster.update_octets(2, octets.clone(), "192.0.2.200:4000");
+    let bytes = add(&address(99), 77, cluster.now.wall_ms);
+    let request = cluster.update_bytes(2, bytes.clone(), "192.0.2.200:4000");
     cluster.settle();
     cluster.assert_done(request);
     assert_eq!(cluster.admin_ok(1, roll_key(&[4; 32], 2)), AdminReply::Done);
@@ -96,7 +96,7 @@ fn a_backup_becomes_another_cluster() {
     assert_eq!(cluster.replica(1).trust().issuer, 1);
     assert!(new.replica(1).trust().authorities.is_empty());
     // The key works, its grants hold, and what was executed is not executed again.
-    let again = new.update_octets(1, octets, "192.0.2.200:4000");
+    let again = new.update_bytes(1, bytes, "192.0.2.200:4000");
     new.settle();
     assert_eq!(new.verdict(again), Some(Verdict::Answer(Rcode::NOERROR)));
     assert_eq!(new.serial(1), serial + RESTORE_SERIAL_GAP);
@@ -200,16 +200,16 @@ fn what_is_no_backup_is_refused() {
     assert_eq!(refused, Some(RestoreFailure::DataKey(name("key."))));
     assert_eq!(opened.verify_with_key(&disk, &wrong), Err(RestoreFailure::DataKey(name("key."))));
     assert_eq!(opened.verify_with_key(&disk, &DataKey::new(1, &OLD_KEY)), Ok(bytes as u64));
-    // Each damaged octet, and each cut, of a sample of them.
+    // Each damaged byte, and each cut, of a sample of them.
     for at in (0..bytes).step_by(37) {
         let mut damaged = disk.clone();
-        let write = |octets: Vec<u8>| DiskOp::Write { file: "backup".into(), offset: at as u64, octets };
+        let write = |bytes: Vec<u8>| DiskOp::Write { file: "backup".into(), offset: at as u64, data: bytes };
         damaged.execute(&write(vec![whole[at] ^ 1]));
         let opened = Backup::open(&damaged, "backup").and_then(|opened| opened.verify(&damaged));
-        assert!(matches!(opened, Err(CheckpointError::Damage(_))), "octet {at}");
+        assert!(matches!(opened, Err(CheckpointError::Damage(_))), "byte {at}");
         let mut cut = MemoryDisk::default();
         cut.execute(&DiskOp::Create { file: "backup".into(), zeroed_bytes: 0 });
-        cut.execute(&DiskOp::Write { file: "backup".into(), offset: 0, octets: whole[..at].to_vec() });
+        cut.execute(&DiskOp::Write { file: "backup".into(), offset: 0, data: whole[..at].to_vec() });
         assert!(Backup::open(&cut, "backup").is_err(), "cut at {at}");
     }
     assert!(Backup::open(&disk, "other").is_err());
@@ -245,7 +245,7 @@ fn the_last_member_founds_another_cluster_with_all_that_it_has() {
     new.assert_done(request);
     // The record of entry 4 is damaged. Only the part before it is restored, and only if the operator accepts that.
     let log = disk.list().unwrap().into_iter().map(|(file, _)| file).find(|file| file.starts_with("log-")).unwrap();
-    let at = disk.octets(&log).unwrap().windows(3).position(|octets| octets == b"\x02a4").unwrap();
+    let at = disk.bytes(&log).unwrap().windows(3).position(|bytes| bytes == b"\x02a4").unwrap();
     let mut damaged = disk.clone();
     damaged.flip(&log, at * 8 + 1);
     let refused = Replica::recover(&damaged, &old, founder(&config, &old_key, &mut nonce), false).err();

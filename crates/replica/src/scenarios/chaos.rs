@@ -31,7 +31,7 @@ struct Chaos {
     lanes: BTreeMap<(NodeId, NodeId, Lane), u64>,
     /// When the last job of a disk queue is done: queues keep their order.
     disks: BTreeMap<(NodeId, bool), u64>,
-    /// What clients sent: record, octets, requests, and whether it was acknowledged.
+    /// What clients sent: record, bytes, requests, and whether it was acknowledged.
     sent: Vec<(Record, Vec<u8>, BTreeSet<u64>, bool)>,
     owners: BTreeMap<u64, usize>,
     /// Serial that each member served last.
@@ -145,8 +145,8 @@ impl Chaos {
             }
             Event::Read { id, boot, read } => {
                 if self.is_alive(id, boot) {
-                    let octets = self.cluster.machines[&id].disk.read(&read.file, read.offset, read.len).unwrap();
-                    self.input(id, Input::FileRead { ticket: read.ticket, octets });
+                    let bytes = self.cluster.machines[&id].disk.read(&read.file, read.offset, read.len).unwrap();
+                    self.input(id, Input::FileRead { ticket: read.ticket, bytes });
                 }
             }
             Event::Client => {
@@ -175,16 +175,16 @@ impl Chaos {
             let owner = name(&format!("n{number}.example.test."));
             let record =
                 Record { owner, rtype: Rtype::A, ttl: 60, rdata: [10, 0, (number >> 8) as u8, number as u8].into() };
-            let octets = add(&record, number as u16, self.cluster.now.wall_ms);
-            self.sent.push((record, octets, BTreeSet::new(), false));
+            let bytes = add(&record, number as u16, self.cluster.now.wall_ms);
+            self.sent.push((record, bytes, BTreeSet::new(), false));
             number
         };
-        let octets = self.sent[place].1.clone();
+        let bytes = self.sent[place].1.clone();
         // A member that was just restarted may not know the key yet.
         if self.cluster.replica(id).key_table().is_empty() {
             return;
         }
-        let request = self.cluster.update_octets(id, octets, "192.0.2.200:4000");
+        let request = self.cluster.update_bytes(id, bytes, "192.0.2.200:4000");
         self.sent[place].2.insert(request);
         self.owners.insert(request, place);
         self.poll(id);

@@ -368,7 +368,7 @@ fn a_member_that_lags_far_behind_is_compared_too() {
         // The table of sessions is small, so it forgets the earlier signed updates.
         cluster.now.wall_ms += 2;
         let message = add(&address(round as u8), id, cluster.now.wall_ms);
-        cluster.update_octets(leader, message, "192.0.2.200:4000");
+        cluster.update_bytes(leader, message, "192.0.2.200:4000");
         if round % 10 == 0 {
             cluster.settle();
         }

@@ -1,4 +1,4 @@
-//! The same octets at two members, at any distance of time, whatever became of the leader: one outcome.
+//! The same bytes at two members, at any distance of time, whatever became of the leader: one outcome.
 
 use super::cluster::*;
 use crate::io::{NodeId, Verdict};
@@ -124,7 +124,7 @@ fn between(cluster: &mut Cluster, what: Leader, ms: u64) {
 }
 
 fn send(cluster: &mut Cluster, id: NodeId, cases: &[Case], source: &str) -> Vec<u64> {
-    let send = |case: &Case| cluster.update_octets(id, case.message.clone(), source);
+    let send = |case: &Case| cluster.update_bytes(id, case.message.clone(), source);
     cases.iter().map(send).collect()
 }
 
@@ -158,7 +158,7 @@ fn answered_before(first: NodeId, what: Leader, ms: u64) {
     assert_answers(&cluster, &requests, &cases, false, of);
     let mut steps = cases.iter().filter(|case| case.is_step).count();
     for undo in cases.iter().filter_map(|case| case.undo.clone()) {
-        let request = cluster.update_octets(first, undo, "192.0.2.200:4000");
+        let request = cluster.update_bytes(first, undo, "192.0.2.200:4000");
         cluster.settle();
         cluster.assert_done(request);
         steps += 1;
@@ -216,16 +216,16 @@ fn each_first_and_each_leader(ms: &[u64], case: fn(NodeId, Leader, u64)) {
 }
 
 #[test]
-fn octets_sent_again_1_ms_to_a_minute_later_get_the_first_rcode_whatever_became_of_the_leader() {
+fn bytes_sent_again_1_ms_to_a_minute_later_get_the_first_rcode_whatever_became_of_the_leader() {
     each_first_and_each_leader(&[1, 10, 1_000, 60_000], answered_before);
 }
 
 #[test]
-fn octets_sent_again_290_s_later_get_the_first_rcode_whatever_became_of_the_leader() {
+fn bytes_sent_again_290_s_later_get_the_first_rcode_whatever_became_of_the_leader() {
     each_first_and_each_leader(&[290_000], answered_before);
 }
 
 #[test]
-fn octets_sent_again_while_they_are_in_flight_are_executed_once_whatever_becomes_of_the_leader() {
+fn bytes_sent_again_while_they_are_in_flight_are_executed_once_whatever_becomes_of_the_leader() {
     each_first_and_each_leader(&[0, 1, 2, 3, 4, 5, 6, 8], in_flight);
 }

@@ -38,13 +38,13 @@ fn an_update_survives_the_election_that_it_meets() {
     let followers: Vec<_> = cluster.alive().into_iter().filter(|&id| id != leader).collect();
     // It reaches the leader, which dies before anybody hears of it.
     let message = add(&address(1), 9, cluster.now.wall_ms);
-    let request = cluster.update_octets(followers[0], message.clone(), "192.0.2.200:4000");
+    let request = cluster.update_bytes(followers[0], message.clone(), "192.0.2.200:4000");
     cluster.kill(leader);
     cluster.run(1_000);
     cluster.assert_done(request);
     assert!(cluster.has(followers[1], &address(1)));
-    // The client repeats its octets at the other member: executed once.
-    let again = cluster.update_octets(followers[1], message, "192.0.2.200:4000");
+    // The client repeats its bytes at the other member: executed once.
+    let again = cluster.update_bytes(followers[1], message, "192.0.2.200:4000");
     cluster.settle();
     cluster.assert_done(again);
     assert_eq!(cluster.serial(followers[0]), 2);
@@ -87,7 +87,7 @@ fn an_answer_that_tells_a_place_of_a_dead_term_late_is_known_to_be_void() {
     let follower = old % 3 + 1;
     let term = cluster.replica(old).status().term;
     let message = add(&address(9), 77, cluster.now.wall_ms);
-    let request = cluster.update_octets(follower, message, "192.0.2.200:4000");
+    let request = cluster.update_bytes(follower, message, "192.0.2.200:4000");
     let attempt = attempt_on_its_way(&mut cluster, follower, old).unwrap();
     // The next leader takes nothing that is forwarded, so that the first attempt stays the only one.
     cluster.lose = |frame| matches!(Frame::decode(frame), Ok((_, Frame::Forward { .. })));
@@ -157,7 +157,7 @@ fn attempt_on_its_way(cluster: &mut Cluster, from: u64, to: u64) -> Option<u64> 
 /// An update of which nobody knows what became of the first attempt, and the number of the second.
 fn asked_twice(cluster: &mut Cluster, follower: u64, leader: u64) -> (u64, u64) {
     let message = add(&address(1), 77, cluster.now.wall_ms);
-    let request = cluster.update_octets(follower, message, "192.0.2.200:4000");
+    let request = cluster.update_bytes(follower, message, "192.0.2.200:4000");
     let first = attempt_on_its_way(cluster, follower, leader).unwrap();
     let mut second = None;
     while second.is_none() {
@@ -197,9 +197,9 @@ fn an_update_that_was_refused_once_and_is_carried_out_is_told_so() {
     let (request, second) = asked_twice(&mut cluster, follower, leader);
     let answer = Answer::Refused(AdminError::TooLarge);
     cluster.input(follower, Input::Peer { from: leader, frame: Frame::Answer { token: second, answer }.encode(0) });
-    // The same octets through another member stand for the first attempt.
+    // The same bytes through another member stand for the first attempt.
     let message = add(&address(1), 77, cluster.now.wall_ms);
-    cluster.update_octets(leader, message, "192.0.2.200:4000");
+    cluster.update_bytes(leader, message, "192.0.2.200:4000");
     cluster.settle();
     cluster.assert_done(request);
 }
@@ -211,7 +211,7 @@ fn an_update_whose_only_attempt_is_refused_was_certainly_not_made() {
         let leader = cluster.elect();
         let follower = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
         let message = add(&address(1), 77, cluster.now.wall_ms);
-        let request = cluster.update_octets(follower, message, "192.0.2.200:4000");
+        let request = cluster.update_bytes(follower, message, "192.0.2.200:4000");
         let token = attempt_on_its_way(&mut cluster, follower, leader).unwrap();
         cluster.input(follower, Input::Peer { from: leader, frame: Frame::Answer { token, answer }.encode(0) });
         cluster.settle();

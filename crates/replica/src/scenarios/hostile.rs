@@ -107,7 +107,7 @@ proptest! {
     }
 
     #[test]
-    fn no_octets_panic_a_member(frames in vec(vec(any::<u8>(), 0..80), 1..20)) {
+    fn no_bytes_panic_a_member(frames in vec(vec(any::<u8>(), 0..80), 1..20)) {
         let mut cluster = Cluster::new(1);
         cluster.elect();
         for (place, mut frame) in frames.into_iter().enumerate() {

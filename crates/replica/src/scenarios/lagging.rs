@@ -95,7 +95,7 @@ fn a_secret_for_another_algorithm_is_none_for_the_key() {
     assert_eq!(said, Ok(AdminReply::Done));
 }
 
-/// A leader of software before that level compares sealed octets, which differ each time.
+/// A leader of software before that level compares sealed bytes, which differ each time.
 #[test]
 fn below_its_feature_level_a_key_that_the_node_knows_is_there_already() {
     let mut cluster = Cluster::with_zone(3);

@@ -3,14 +3,14 @@
 use super::cluster::*;
 use crate::admin::Contents;
 use crate::io::{AdminCommand, AdminReply, ZoneOptions};
-use crate::limits::{IMPORT_CHUNK_OCTETS, LEISURE_WAIT_MS};
+use crate::limits::{IMPORT_CHUNK_BYTES, LEISURE_WAIT_MS};
 use crate::log::LogConfig;
 
 /// A zone of some chunks.
 fn add_large_zone() -> AdminCommand {
     let apex = "large.test.";
     let contents = Contents::new(&zone_id(apex), large_zone(apex, 1, 8_000)).unwrap();
-    assert!(contents.chunk_count() >= 5, "chunks of {IMPORT_CHUNK_OCTETS} octets: {}", contents.chunk_count());
+    assert!(contents.chunk_count() >= 5, "chunks of {IMPORT_CHUNK_BYTES} bytes: {}", contents.chunk_count());
     AdminCommand::AddZone { zone: zone_id(apex), options: ZoneOptions::default(), contents }
 }
 
@@ -69,13 +69,13 @@ fn a_checkpoint_waits_for_leisure_until_it_would_be_late() {
     let (begun, began_ms, mut last) = (bytes(&cluster), cluster.now.monotonic_ms, 0);
     while written(&cluster) == before {
         last = bytes(&cluster) - begun;
-        assert!(last <= LATE_BYTES / 4 + 1_024, "{last} octets");
-        let octet = 1 + (last / 512 % 200) as u8;
-        let update = cluster.add(1, &address(octet));
+        assert!(last <= LATE_BYTES / 4 + 1_024, "{last} bytes");
+        let byte = 1 + (last / 512 % 200) as u8;
+        let update = cluster.add(1, &address(byte));
         cluster.assert_done(update);
     }
     let took_ms = cluster.now.monotonic_ms - began_ms;
-    assert!(last >= LATE_BYTES / 8 && took_ms < 5 * LEISURE_WAIT_MS, "{last} octets, {took_ms} ms");
+    assert!(last >= LATE_BYTES / 8 && took_ms < 5 * LEISURE_WAIT_MS, "{last} bytes, {took_ms} ms");
     cluster.run(100);
     assert!(matches!(cluster.admin[&request], Ok(AdminReply::Checkpoint { .. })));
     assert_eq!(cluster.replica(1).status().counters.checkpoints_abandoned, 0);

@@ -25,7 +25,7 @@ fn a_message_that_evaluation_panics_at_takes_no_leader_with_it() {
     let told = Some(Verdict::Answer(Rcode::SERVFAIL));
     // Through the leader, through a follower, and as a repeat to all: one evaluation.
     for id in [leader, 1, 2, 3] {
-        let request = cluster.update_octets(id, fatal.clone(), "192.0.2.200:4000");
+        let request = cluster.update_bytes(id, fatal.clone(), "192.0.2.200:4000");
         cluster.settle();
         cluster.run(100);
         assert_eq!(cluster.verdict(request), told, "through member {id}");
@@ -38,7 +38,7 @@ fn a_message_that_evaluation_panics_at_takes_no_leader_with_it() {
     cluster.kill(leader);
     let next = cluster.elect();
     for id in cluster.alive() {
-        let request = cluster.update_octets(id, fatal.clone(), "192.0.2.200:4000");
+        let request = cluster.update_bytes(id, fatal.clone(), "192.0.2.200:4000");
         cluster.settle();
         cluster.run(100);
         assert_eq!(cluster.verdict(request), told, "through member {id}, under the next leader");
@@ -53,7 +53,7 @@ fn a_message_that_evaluation_panics_at_takes_no_leader_with_it() {
     let mut batch = Vec::new();
     for (place, record) in [address(1), record_of_death(), address(2)].iter().enumerate() {
         let message = add(record, 901 + place as u16, wall_ms);
-        batch.push(cluster.update_octets(next, message, "192.0.2.200:4000"));
+        batch.push(cluster.update_bytes(next, message, "192.0.2.200:4000"));
     }
     cluster.settle();
     cluster.run(100);

@@ -52,9 +52,9 @@ fn a_change_that_a_leader_panics_at_takes_no_second_leader_with_it() {
     let before = cluster.add(leader, &address(1));
     let batch = [(address(2), 901), (address(3), 902)];
     let [second, third] = batch.map(|(record, id)| add(&record, id, cluster.now.wall_ms));
-    let second = cluster.update_octets(leader, second, CLIENT);
-    let refused = cluster.update_octets(leader, fatal.clone(), CLIENT);
-    let third = cluster.update_octets(leader, third, CLIENT);
+    let second = cluster.update_bytes(leader, second, CLIENT);
+    let refused = cluster.update_bytes(leader, fatal.clone(), CLIENT);
+    let third = cluster.update_bytes(leader, third, CLIENT);
     cluster.settle();
     assert_eq!(cluster.replica(leader).status().alarms, Alarms { carry_outs_panicked: 1, ..Alarms::default() });
     // It hands over, and ends: told by the time at which its process is to end.
@@ -64,9 +64,9 @@ fn a_change_that_a_leader_panics_at_takes_no_second_leader_with_it() {
     assert_eq!(bury(&mut cluster), [(leader, FatalReason::CarryOutPanicked)]);
     let next = cluster.leader().expect("the leadership was handed over, nobody had to be elected");
     assert_ne!(next, leader);
-    // The same octets end nobody, whoever is asked.
+    // The same bytes end nobody, whoever is asked.
     for id in [next, follower] {
-        let request = cluster.update_octets(id, fatal.clone(), CLIENT);
+        let request = cluster.update_bytes(id, fatal.clone(), CLIENT);
         cluster.run(200);
         assert_eq!(cluster.verdict(request), told, "through member {id}");
     }
@@ -91,14 +91,14 @@ fn a_single_member_that_panics_at_a_change_ends_and_does_not_meet_it_again() {
     let mut cluster = Cluster::with_zone(1);
     death::plan(&[true; 20]);
     let fatal = add(&record_of_death(), 900, cluster.now.wall_ms);
-    let request = cluster.update_octets(1, fatal.clone(), CLIENT);
+    let request = cluster.update_bytes(1, fatal.clone(), CLIENT);
     cluster.run(200);
     let told = Some(Verdict::Answer(Rcode::SERVFAIL));
     assert_eq!(cluster.verdict(request), told);
     assert_eq!(bury(&mut cluster), [(1, FatalReason::CarryOutPanicked)]);
     cluster.start(1);
     cluster.elect();
-    let again = cluster.update_octets(1, fatal, CLIENT);
+    let again = cluster.update_bytes(1, fatal, CLIENT);
     cluster.run(100);
     assert_eq!(cluster.verdict(again), told);
     assert_sound_without_it(&mut cluster, &[1]);

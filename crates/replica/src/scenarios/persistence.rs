@@ -281,7 +281,7 @@ fn old_repeats_are_refused_after_their_session_is_gone() {
     }
     cluster.prepare();
     let old = add(&address(1), 9, cluster.now.wall_ms);
-    let first = cluster.update_octets(1, old.clone(), "192.0.2.200:4000");
+    let first = cluster.update_bytes(1, old.clone(), "192.0.2.200:4000");
     cluster.settle();
     cluster.assert_done(first);
     for last in 2..=9 {
@@ -291,7 +291,7 @@ fn old_repeats_are_refused_after_their_session_is_gone() {
     cluster.run(100);
     let serial = cluster.serial(1);
     for id in [1, 2, 3] {
-        let again = cluster.update_octets(id, old.clone(), "192.0.2.200:4000");
+        let again = cluster.update_bytes(id, old.clone(), "192.0.2.200:4000");
         cluster.settle();
         assert_eq!(cluster.verdict(again), Some(crate::io::Verdict::BadTime));
     }
@@ -369,8 +369,8 @@ fn a_checkpoint_that_keeps_too_much_of_former_versions_lets_it_go() {
     }
     let counters = cluster.replica(slow).status().counters;
     assert_eq!((counters.checkpoints_written, counters.checkpoints_abandoned), (0, 1), "{counters:?}");
-    assert!((HELD_BYTES / 2..=HELD_BYTES + largest_step).contains(&most), "{most} octets, {largest_step}");
-    assert!(last_let_go > 2 * HELD_BYTES, "{last_let_go} octets");
+    assert!((HELD_BYTES / 2..=HELD_BYTES + largest_step).contains(&most), "{most} bytes, {largest_step}");
+    assert!(last_let_go > 2 * HELD_BYTES, "{last_let_go} bytes");
     cluster.unhang(slow);
     cluster.run(500);
     let counters = cluster.replica(slow).status().counters;

@@ -49,7 +49,7 @@ fn rules_count_from_the_entry_that_sets_them() {
     cluster.assert_done(request);
     let delete = UpdateBuilder::new(7, name("example.test.").as_ref()).delete_name(address(1).owner.as_ref());
     let delete = sign(delete.finish(), cluster.now.wall_ms);
-    let request = cluster.update_octets(follower, delete, "192.0.2.200:4000");
+    let request = cluster.update_bytes(follower, delete, "192.0.2.200:4000");
     cluster.settle();
     cluster.assert_done(request);
     assert_eq!(cluster.serial(leader), 4);
@@ -124,7 +124,7 @@ fn a_quota_that_two_nodes_fill_at_once_is_the_leaders_to_judge() {
     let requests: Vec<_> = (0..10u8)
         .map(|number| {
             let id = if number % 2 == 0 { leader } else { follower };
-            cluster.update_octets(id, add(&txt(number), u16::from(number) + 100, wall_ms), "192.0.2.200:4000")
+            cluster.update_bytes(id, add(&txt(number), u16::from(number) + 100, wall_ms), "192.0.2.200:4000")
         })
         .collect();
     cluster.settle();
@@ -159,7 +159,7 @@ fn the_address_counts_that_the_node_saw_which_took_the_update() {
         let builder = UpdateBuilder::new(number, name("in-addr.arpa.").as_ref());
         let message = builder.add(ptr.owner.as_ref(), ptr.ttl, ptr.rtype, &ptr.rdata).finish();
         let message = sign(message, cluster.now.wall_ms);
-        let request = cluster.update_octets_over(transport, id, message, source);
+        let request = cluster.update_bytes_over(transport, id, message, source);
         cluster.settle();
         assert_eq!(answer(&cluster, request), rcode, "{number}");
     }
@@ -172,7 +172,7 @@ fn either_secret_signs_while_a_key_is_rolled() {
     set(&mut cluster, leader, None, "grant key. zonesub A;");
     let roll = |secret: &[u8]| roll_key(secret, 9);
     let old = add(&address(1), 1, cluster.now.wall_ms);
-    let request = cluster.update_octets(follower, old.clone(), "192.0.2.200:4000");
+    let request = cluster.update_bytes(follower, old.clone(), "192.0.2.200:4000");
     cluster.settle();
     cluster.assert_done(request);
     assert_eq!(cluster.admin_ok(follower, roll(b"another secret")), AdminReply::Done);
@@ -182,7 +182,7 @@ fn either_secret_signs_while_a_key_is_rolled() {
     assert_eq!(cluster.admin[&third], Err(AdminError::KeyRolling));
     // What the old secret signed is still a repeat, and still signs.
     for id in [leader, follower] {
-        let again = cluster.update_octets(id, old.clone(), "192.0.2.200:4000");
+        let again = cluster.update_bytes(id, old.clone(), "192.0.2.200:4000");
         cluster.settle();
         cluster.assert_done(again);
         let request = cluster.add(id, &address(10 + id as u8));
@@ -224,13 +224,13 @@ fn what_a_daemon_said_to_the_node_that_took_an_update_goes_with_it() {
     let message = add(&address(8), 800, cluster.now.wall_ms);
     for (id, external) in [(follower, said(8, true)), (leader, said(8, false)), (follower, External::default())] {
         cluster.external = external;
-        let request = cluster.update_octets(id, message.clone(), "192.0.2.200:4000");
+        let request = cluster.update_bytes(id, message.clone(), "192.0.2.200:4000");
         cluster.settle();
         cluster.assert_done(request);
     }
     // The rules that count are the leader's, as it has applied them.
     cluster.external = said(9, true);
-    let request = cluster.update_octets(follower, add(&address(9), 900, cluster.now.wall_ms), "192.0.2.200:4000");
+    let request = cluster.update_bytes(follower, add(&address(9), 900, cluster.now.wall_ms), "192.0.2.200:4000");
     set(&mut cluster, leader, Some("example.test."), &format!("deny key. zonesub;\n{rules}"));
     let first = answer(&cluster, request);
     let request = cluster.add(follower, &address(9));
@@ -300,7 +300,7 @@ fn a_key_fills_a_zone_up_to_its_limit_and_no_further() {
         Rtype::A,
         &address(3).rdata,
     );
-    let request = cluster.update_octets(follower, sign(exchange.finish(), cluster.now.wall_ms), "192.0.2.200:4000");
+    let request = cluster.update_bytes(follower, sign(exchange.finish(), cluster.now.wall_ms), "192.0.2.200:4000");
     cluster.settle();
     cluster.assert_done(request);
     assert!(cluster.has(leader, &address(3)) && !cluster.has(leader, &address(4)));

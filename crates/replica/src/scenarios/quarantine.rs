@@ -13,7 +13,7 @@ use raft::eraftpb::{Message, MessageType};
 fn newest_segment(cluster: &Cluster, id: u64) -> String {
     let disk = &cluster.machines[&id].disk;
     let files = disk.list().unwrap();
-    let is_used = |file: &String| disk.octets(file).is_some_and(|octets| octets.iter().any(|&octet| octet != 0));
+    let is_used = |file: &String| disk.bytes(file).is_some_and(|bytes| bytes.iter().any(|&byte| byte != 0));
     files.into_iter().map(|(file, _)| file).filter(|file| file.starts_with("log-") && is_used(file)).max().unwrap()
 }
 

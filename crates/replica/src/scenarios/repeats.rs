@@ -9,16 +9,16 @@ use crate::update::client::UpdateBuilder;
 fn a_repeat_is_answered_from_the_table_on_every_member() {
     let mut cluster = Cluster::with_zone(3);
     let message = add(&address(1), 77, cluster.now.wall_ms);
-    let first = cluster.update_octets(1, message.clone(), "192.0.2.200:4000");
+    let first = cluster.update_bytes(1, message.clone(), "192.0.2.200:4000");
     cluster.settle();
     cluster.run(100);
     cluster.assert_done(first);
     for id in [1, 2, 3] {
         // From another port of the same address, as knsupdate does it.
-        let again = cluster.update_octets(id, message.clone(), "192.0.2.200:4001");
+        let again = cluster.update_bytes(id, message.clone(), "192.0.2.200:4001");
         cluster.settle();
         cluster.assert_done(again);
-        let replay = cluster.update_octets(id, message.clone(), "192.0.2.201:4000");
+        let replay = cluster.update_bytes(id, message.clone(), "192.0.2.201:4000");
         cluster.settle();
         assert_eq!(cluster.verdict(replay), Some(Verdict::BadTime));
     }
@@ -30,12 +30,12 @@ fn a_repeat_is_answered_from_the_table_on_every_member() {
 fn repeats_in_flight_share_one_execution() {
     let mut cluster = Cluster::with_zone(3);
     let message = add(&address(1), 77, cluster.now.wall_ms);
-    // Three members get the same octets before any of them is done, one of them from another address.
-    let first = cluster.update_octets(1, message.clone(), "192.0.2.200:4000");
-    let second = cluster.update_octets(2, message.clone(), "192.0.2.200:4000");
-    let same = cluster.update_octets(2, message.clone(), "192.0.2.200:4000");
-    let other = cluster.update_octets(2, message.clone(), "192.0.2.201:4000");
-    let third = cluster.update_octets(3, message, "192.0.2.200:4000");
+    // Three members get the same bytes before any of them is done, one of them from another address.
+    let first = cluster.update_bytes(1, message.clone(), "192.0.2.200:4000");
+    let second = cluster.update_bytes(2, message.clone(), "192.0.2.200:4000");
+    let same = cluster.update_bytes(2, message.clone(), "192.0.2.200:4000");
+    let other = cluster.update_bytes(2, message.clone(), "192.0.2.201:4000");
+    let third = cluster.update_bytes(3, message, "192.0.2.200:4000");
     cluster.settle();
     cluster.run(100);
     for request in [first, second, same, third] {
@@ -50,7 +50,7 @@ fn repeats_in_flight_share_one_execution() {
 fn a_repeat_gets_the_same_1_ms_to_290_s_later_from_any_member() {
     let mut cluster = Cluster::with_zone(3);
     let message = add(&address(1), 77, cluster.now.wall_ms);
-    let first = cluster.update_octets(1, message.clone(), "192.0.2.200:4000");
+    let first = cluster.update_bytes(1, message.clone(), "192.0.2.200:4000");
     cluster.settle();
     cluster.assert_done(first);
     let mut waited_ms = 0;
@@ -61,7 +61,7 @@ fn a_repeat_gets_the_same_1_ms_to_290_s_later_from_any_member() {
         cluster.now.monotonic_ms += rest_ms;
         cluster.now.wall_ms += rest_ms;
         waited_ms = at_ms;
-        let again = cluster.update_octets(id, message.clone(), "192.0.2.200:4001");
+        let again = cluster.update_bytes(id, message.clone(), "192.0.2.200:4001");
         cluster.settle();
         cluster.run(200);
         waited_ms += 200;
@@ -79,16 +79,16 @@ fn add_delete_and_the_add_again_leaves_it_deleted() {
     let mut cluster = Cluster::with_zone(3);
     let record = address(1);
     let message = add(&record, 77, cluster.now.wall_ms);
-    let first = cluster.update_octets(1, message.clone(), "192.0.2.200:4000");
+    let first = cluster.update_bytes(1, message.clone(), "192.0.2.200:4000");
     cluster.settle();
     cluster.assert_done(first);
     let builder = UpdateBuilder::new(78, name("example.test.").as_ref());
     let delete = builder.delete_record(record.owner.as_ref(), record.rtype, &record.rdata).finish();
-    let delete = cluster.update_octets(2, sign(delete, cluster.now.wall_ms), "192.0.2.200:4000");
+    let delete = cluster.update_bytes(2, sign(delete, cluster.now.wall_ms), "192.0.2.200:4000");
     cluster.run(100);
     cluster.assert_done(delete);
     let add_again = |cluster: &mut Cluster, id: u64| {
-        let again = cluster.update_octets(id, message.clone(), "192.0.2.200:4000");
+        let again = cluster.update_bytes(id, message.clone(), "192.0.2.200:4000");
         cluster.run(500);
         cluster.assert_done(again);
         assert!(!cluster.has(id, &record), "it stays deleted on {id}");
@@ -149,12 +149,12 @@ fn a_sender_that_comes_after_a_stranger_to_a_member_that_lags_hears_its_outcome(
     // Its disk hangs: it does not apply what the others have.
     cluster.machines.get_mut(&lagging).unwrap().hung = Some(Vec::new());
     let message = add(&address(1), 77, cluster.now.wall_ms);
-    let first = cluster.update_octets(leader, message.clone(), "192.0.2.200:4000");
+    let first = cluster.update_bytes(leader, message.clone(), "192.0.2.200:4000");
     cluster.settle();
     cluster.assert_done(first);
-    let stranger = cluster.update_octets(lagging, message.clone(), "192.0.2.201:4000");
-    let again = cluster.update_octets(lagging, message.clone(), "192.0.2.200:4001");
-    let other = cluster.update_octets(lagging, message, "192.0.2.202:4001");
+    let stranger = cluster.update_bytes(lagging, message.clone(), "192.0.2.201:4000");
+    let again = cluster.update_bytes(lagging, message.clone(), "192.0.2.200:4001");
+    let other = cluster.update_bytes(lagging, message, "192.0.2.202:4001");
     cluster.settle();
     cluster.unhang(lagging);
     cluster.run(500);

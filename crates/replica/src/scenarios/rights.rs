@@ -79,7 +79,7 @@ fn no_such_zone_is_notauth() {
     let owner = name("www.other.test.");
     let builder = UpdateBuilder::new(5, name("other.test.").as_ref());
     let message = builder.add(owner.as_ref(), 60, Rtype::A, &[192, 0, 2, 1]).finish();
-    let request = cluster.update_octets(2, sign(message, cluster.now.wall_ms), "192.0.2.200:4000");
+    let request = cluster.update_bytes(2, sign(message, cluster.now.wall_ms), "192.0.2.200:4000");
     cluster.settle();
     assert_eq!(cluster.verdict(request), Some(Verdict::Answer(Rcode::NOTAUTH)));
 }

@@ -16,7 +16,7 @@ fn far_apart() -> (Cluster, NodeId) {
 /// An update, and at once after it the stop of the member that took it.
 fn update_and_stop(cluster: &mut Cluster, id: NodeId) -> u64 {
     let message = add(&address(1), 77, cluster.now.wall_ms);
-    let request = cluster.update_octets(id, message, "192.0.2.200:4000");
+    let request = cluster.update_bytes(id, message, "192.0.2.200:4000");
     cluster.input(id, Input::Stop);
     cluster.settle();
     request

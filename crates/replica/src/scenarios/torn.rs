@@ -21,7 +21,7 @@ fn last_record(cluster: &Cluster, id: NodeId) -> (String, Vec<usize>) {
     let disk = &cluster.machines[&id].disk;
     let files = disk.list().unwrap().into_iter().map(|(file, _)| file);
     let file = files.filter(|file| file.starts_with("log-")).max().unwrap();
-    let sectors = disk.octets(&file).unwrap().chunks(SECTOR_BYTES);
+    let sectors = disk.bytes(&file).unwrap().chunks(SECTOR_BYTES);
     let written = sectors.enumerate().filter(|(_, sector)| sector.iter().any(|byte| *byte != 0));
     let (mut places, mut begin) = (Vec::new(), 0);
     for (place, sector) in written {
@@ -70,8 +70,8 @@ fn crash_while_writing(cluster: &mut Cluster, id: NodeId, without: Sector) {
     for job in machine.hung.take().unwrap() {
         for op in job.ops {
             machine.disk.execute(&op);
-            if let DiskOp::Write { file, offset, octets } = op {
-                let last = offset as usize + octets.len() - SECTOR_BYTES;
+            if let DiskOp::Write { file, offset, data: bytes } = op {
+                let last = offset as usize + bytes.len() - SECTOR_BYTES;
                 let lost = if without == Sector::Last { last } else { offset as usize };
                 machine.disk.zero_sector(&file, lost);
             }

@@ -172,9 +172,9 @@ fn a_zone_that_comes_back_through_a_member_that_lags_goes_on_where_it_ended() {
 
 /// Blocks of checkpoints on their way, of those from `FIRST` on and before `END`.
 fn is_block<const FIRST: u32, const END: u32>(frame: &[u8]) -> bool {
-    let Ok((_, Frame::Checkpoint(octets))) = Frame::decode(frame) else { return false };
+    let Ok((_, Frame::Checkpoint(bytes))) = Frame::decode(frame) else { return false };
     let is_it = |number: u32| (FIRST..END).contains(&number);
-    matches!(TransferFrame::decode(&octets),
+    matches!(TransferFrame::decode(&bytes),
         Ok(TransferFrame::Block { part: Part::Data, number, .. }) if is_it(number))
 }
 
@@ -300,7 +300,7 @@ fn a_transfer_that_another_leaders_log_overtakes_is_given_up() {
     cluster.lose = is_block::<6, { u32::MAX }>;
     cluster.start(lagging);
     cluster.run(300);
-    assert!(cluster.machines[&lagging].disk.octets(INCOMING_FILE).is_some(), "it is on its way");
+    assert!(cluster.machines[&lagging].disk.bytes(INCOMING_FILE).is_some(), "it is on its way");
     // The leader dies, and the next one has all that the one who lags needs in its log.
     cluster.kill(leader);
     cluster.lose = |_| false;
@@ -310,7 +310,7 @@ fn a_transfer_that_another_leaders_log_overtakes_is_given_up() {
     assert_eq!(cluster.replica(lagging).status().counters.checkpoints_installed, 0);
     // It writes its own again.
     write_checkpoint(&mut cluster, lagging);
-    assert!(cluster.machines[&lagging].disk.octets(INCOMING_FILE).is_none(), "nothing of it stays");
+    assert!(cluster.machines[&lagging].disk.bytes(INCOMING_FILE).is_none(), "nothing of it stays");
     cluster.start(leader);
     cluster.run(1_000);
     cluster.assert_same();
@@ -371,7 +371,7 @@ fn a_damaged_checkpoint_is_replaced_also_while_nothing_is_written() {
         let newest = cluster.replica(leader).driver.log().checkpoint();
         assert_eq!(newest.index, cluster.replica(leader).status().applied_index);
         let file = checkpoint_file(&newest);
-        let sound = cluster.machines[&leader].disk.octets(&file).unwrap().to_vec();
+        let sound = cluster.machines[&leader].disk.bytes(&file).unwrap().to_vec();
         cluster.machines.get_mut(&leader).unwrap().disk.flip(&file, 8 * 5_000);
         if !is_quiet {
             let request = cluster.add(leader, &address(2));
@@ -382,7 +382,7 @@ fn a_damaged_checkpoint_is_replaced_also_while_nothing_is_written() {
         cluster.run(4_000);
         assert_caught_up(&cluster, leader, lagging);
         assert_eq!(cluster.replica(leader).status().counters.checkpoints_written, written + 1);
-        let left = cluster.machines[&leader].disk.octets(&file).map(<[u8]>::to_vec);
+        let left = cluster.machines[&leader].disk.bytes(&file).map(<[u8]>::to_vec);
         assert_eq!(left, is_quiet.then_some(sound));
         // It starts from what is there now.
         cluster.lose_power(leader);
@@ -420,7 +420,7 @@ fn an_old_checkpoint_stays_until_the_record_that_replaces_it_is_durable() {
     let machine = cluster.machines.get_mut(&1).unwrap();
     machine.hung = None;
     machine.disk.crash(&mut |_| 0);
-    let is_there = |cluster: &Cluster, file: &str| cluster.machines[&1].disk.octets(file).is_some();
+    let is_there = |cluster: &Cluster, file: &str| cluster.machines[&1].disk.bytes(file).is_some();
     assert!(is_there(&cluster, &old));
     cluster.start(1);
     assert_eq!(checkpoint_file(&cluster.replica(1).driver.log().checkpoint()), old);

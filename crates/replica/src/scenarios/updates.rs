@@ -41,7 +41,7 @@ fn five_members_take_a_burst_as_one_history() {
     // Nobody works before all of them are in.
     for last in 1..=100u8 {
         let message = add(&address(last), u16::from(last) + 500, wall_ms);
-        requests.push(cluster.update_octets(u64::from(last) % 5 + 1, message, "192.0.2.200:4000"));
+        requests.push(cluster.update_bytes(u64::from(last) % 5 + 1, message, "192.0.2.200:4000"));
     }
     cluster.settle();
     cluster.run(100);
@@ -63,7 +63,7 @@ fn failures_are_durable_outcomes_too() {
     let message = builder.add(missing.owner.as_ref(), 60, Rtype::A, &missing.rdata).finish();
     let message = sign(message, cluster.now.wall_ms);
     let before = cluster.replica(leader).status().applied_index;
-    let request = cluster.update_octets(follower, message.clone(), "192.0.2.200:4000");
+    let request = cluster.update_bytes(follower, message.clone(), "192.0.2.200:4000");
     cluster.settle();
     assert_eq!(cluster.verdict(request), Some(Verdict::Answer(Rcode::NXRRSET)));
     assert_eq!(cluster.replica(leader).status().applied_index, before + 1, "an entry of its own");
@@ -71,7 +71,7 @@ fn failures_are_durable_outcomes_too() {
     cluster.add(leader, &missing);
     cluster.kill(leader);
     cluster.elect();
-    let again = cluster.update_octets(follower, message, "192.0.2.200:4000");
+    let again = cluster.update_bytes(follower, message, "192.0.2.200:4000");
     cluster.settle();
     assert_eq!(cluster.verdict(again), Some(Verdict::Answer(Rcode::NXRRSET)));
 }
@@ -119,7 +119,7 @@ fn a_dropped_proposal_rewinds_the_zones() {
     // In the log, and not committed.
     let first = cluster.add(leader, &address(1));
     assert_eq!(cluster.replica(leader).head.uncommitted_count(), 1);
-    // Raft takes no more: its limit of uncommitted octets is reached.
+    // Raft takes no more: its limit of uncommitted bytes is reached.
     cluster.replica_mut(leader).driver.drop_next_proposal();
     let second = cluster.add(leader, &address(2));
     assert_eq!(cluster.replica(leader).status().counters.proposals_dropped, 1);

@@ -8,7 +8,7 @@ use crate::io::{
 use crate::limits::{EVALUATION_WORK_MAX, MEMORY_REPORT_MS};
 use crate::update::LimitReached;
 use crate::update::client::UpdateBuilder;
-use crate::update::limits::OWNER_OCTETS_MAX;
+use crate::update::limits::OWNER_BYTES_MAX;
 use wire::number::{Rcode, Rtype};
 use zone::Record;
 
@@ -23,7 +23,7 @@ fn update() -> UpdateBuilder {
 
 fn send(cluster: &mut Cluster, id: NodeId, update: UpdateBuilder) -> u64 {
     let message = sign(update.finish(), cluster.now.wall_ms);
-    cluster.update_octets(id, message, "192.0.2.200:4000")
+    cluster.update_bytes(id, message, "192.0.2.200:4000")
 }
 
 /// The verdict on one update that is waited for.
@@ -204,7 +204,7 @@ fn a_key_makes_a_zone_larger_by_its_quota_and_no_more() {
     cluster.assert_same();
 }
 
-/// Fills one owner up to its limit; gives how many octets it has.
+/// Fills one owner up to its limit; gives how many bytes it has.
 fn fill_owner(cluster: &mut Cluster, id: NodeId) -> usize {
     let record = |rtype: u16, number: u8| Record {
         owner: name("big.example.test."),
@@ -212,17 +212,17 @@ fn fill_owner(cluster: &mut Cluster, id: NodeId) -> usize {
         ttl: 60,
         rdata: vec![number; 2_000].into(),
     };
-    let mut octets = 0;
+    let mut bytes = 0;
     for rtype in 0..10 {
         let add = |update: UpdateBuilder, number| {
             let Record { owner, rtype, ttl, rdata } = record(rtype, number);
             update.add(owner.as_ref(), ttl, rtype, &rdata)
         };
         match verdict(cluster, id, (0..30).fold(update(), add)) {
-            DONE => octets += 30 * 2_000,
+            DONE => bytes += 30 * 2_000,
             told => {
-                assert_eq!(told, Verdict::Limited(LimitReached::OwnerOctets));
-                return octets;
+                assert_eq!(told, Verdict::Limited(LimitReached::OwnerBytes));
+                return bytes;
             }
         }
     }
@@ -242,15 +242,15 @@ fn touch(number: u32) -> UpdateBuilder {
 fn between_two_ticks_a_leader_copies_so_much_and_no_more() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
-    let octets = fill_owner(&mut cluster, leader);
-    assert!(octets > OWNER_OCTETS_MAX / 2, "{octets}");
+    let bytes = fill_owner(&mut cluster, leader);
+    assert!(bytes > OWNER_BYTES_MAX / 2, "{bytes}");
     let before = cluster.serial(leader);
     let requests: Vec<_> = (0..400).map(|number| send(&mut cluster, leader, touch(number))).collect();
     cluster.settle();
     let done = cluster.serial(leader) - before;
     // Each is read and copied.
-    let most = EVALUATION_WORK_MAX as usize / (2 * octets) + 2;
-    assert!(done > 0 && done as usize <= most, "{done} updates of {octets} octets between two ticks");
+    let most = EVALUATION_WORK_MAX as usize / (2 * bytes) + 2;
+    assert!(done > 0 && done as usize <= most, "{done} updates of {bytes} bytes between two ticks");
     cluster.run(2_000);
     requests.into_iter().for_each(|request| cluster.assert_done(request));
     cluster.assert_same();

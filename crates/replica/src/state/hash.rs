@@ -4,7 +4,7 @@
 use siphasher::sip128::{Hasher128, SipHasher13};
 use std::hash::Hasher;
 
-/// What kind of item is hashed, so that equal octets of different kinds differ.
+/// What kind of item is hashed, so that equal bytes of different kinds differ.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub(crate) enum Item {
@@ -35,10 +35,10 @@ pub(crate) enum Item {
 const KEY: (u64, u64) = (0x6361_7461_6d61_7261, 0x6e20_7374_6174_6500);
 
 /// The hash of one item.
-pub(crate) fn item_hash(item: Item, octets: &[&[u8]]) -> u128 {
+pub(crate) fn item_hash(item: Item, bytes: &[&[u8]]) -> u128 {
     let mut hasher = SipHasher13::new_with_keys(KEY.0, KEY.1);
     hasher.write_u8(item as u8);
-    for part in octets {
+    for part in bytes {
         hasher.write_u32(part.len() as u32);
         hasher.write(part);
     }

@@ -14,7 +14,7 @@ struct Difference {
     index: u64,
     serial_from: Serial,
     /// The encoded changeset.
-    octets: Arc<[u8]>,
+    bytes: Arc<[u8]>,
 }
 
 type ZoneHistory = Arc<VecDeque<Difference>>;
@@ -23,18 +23,18 @@ type ZoneHistory = Arc<VecDeque<Difference>>;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HistoryLimits {
     pub(crate) zone_count_max: usize,
-    pub(crate) zone_octets_max: usize,
-    pub(crate) total_octets_max: usize,
+    pub(crate) zone_bytes_max: usize,
+    pub(crate) total_bytes_max: usize,
 }
 
 /// The changes of all zones.
 #[derive(Debug)]
 pub(crate) struct History {
     zones: BTreeMap<ZoneId, ZoneHistory>,
-    zone_octets: BTreeMap<ZoneId, usize>,
+    zone_bytes: BTreeMap<ZoneId, usize>,
     /// Zone by index of its change, to drop the oldest of all first. A zone that went may have left entries.
     order: BTreeMap<u64, ZoneId>,
-    total_octets: usize,
+    total_bytes: usize,
     limits: HistoryLimits,
     hash: u128,
 }
@@ -49,9 +49,9 @@ impl History {
     pub(crate) const fn new(limits: HistoryLimits) -> Self {
         Self {
             zones: BTreeMap::new(),
-            zone_octets: BTreeMap::new(),
+            zone_bytes: BTreeMap::new(),
             order: BTreeMap::new(),
-            total_octets: 0,
+            total_bytes: 0,
             limits,
             hash: 0,
         }
@@ -70,16 +70,16 @@ impl History {
         let Some(serial_from) = changeset.serial_from else { return };
         let mut out = Encoder::new();
         out.changeset(changeset);
-        let octets: Arc<[u8]> = out.finish().into();
-        self.put(zone, Difference { index, serial_from, octets });
+        let bytes: Arc<[u8]> = out.finish().into();
+        self.put(zone, Difference { index, serial_from, bytes });
         let zone_is_full = |history: &Self| {
             history.zones.get(zone).is_some_and(|past| past.len() > history.limits.zone_count_max)
-                || history.zone_octets.get(zone).is_some_and(|&octets| octets > history.limits.zone_octets_max)
+                || history.zone_bytes.get(zone).is_some_and(|&bytes| bytes > history.limits.zone_bytes_max)
         };
         while zone_is_full(self) {
             self.drop_oldest_of(&zone.clone());
         }
-        while self.total_octets > self.limits.total_octets_max {
+        while self.total_bytes > self.limits.total_bytes_max {
             let Some((_, oldest)) = self.order.first_key_value() else { break };
             let oldest = oldest.clone();
             self.drop_oldest_of(&oldest);
@@ -97,13 +97,13 @@ impl History {
     pub(crate) fn since(&self, zone: &ZoneId, serial: Serial) -> Option<Vec<Changeset>> {
         let past = self.zones.get(zone)?;
         let start = past.iter().position(|difference| difference.serial_from == serial)?;
-        past.iter().skip(start).map(|difference| Decoder::new(&difference.octets).changeset().ok()).collect()
+        past.iter().skip(start).map(|difference| Decoder::new(&difference.bytes).changeset().ok()).collect()
     }
 
     fn put(&mut self, zone: &ZoneId, difference: Difference) {
         self.hash = self.hash.wrapping_add(difference_hash(zone, &difference));
-        self.total_octets += difference.octets.len();
-        *self.zone_octets.entry(zone.clone()).or_default() += difference.octets.len();
+        self.total_bytes += difference.bytes.len();
+        *self.zone_bytes.entry(zone.clone()).or_default() += difference.bytes.len();
         self.order.insert(difference.index, zone.clone());
         Arc::make_mut(self.zones.entry(zone.clone()).or_default()).push_back(difference);
     }
@@ -116,14 +116,14 @@ impl History {
         }
         if let Some(difference) = oldest {
             self.hash = self.hash.wrapping_sub(difference_hash(zone, &difference));
-            self.total_octets -= difference.octets.len();
+            self.total_bytes -= difference.bytes.len();
             self.order.remove(&difference.index);
-            if let Some(octets) = self.zone_octets.get_mut(zone) {
-                *octets -= difference.octets.len();
+            if let Some(bytes) = self.zone_bytes.get_mut(zone) {
+                *bytes -= difference.bytes.len();
             }
         }
         if !self.zones.contains_key(zone) {
-            self.zone_octets.remove(zone);
+            self.zone_bytes.remove(zone);
         }
     }
 
@@ -135,11 +135,11 @@ impl History {
     pub(crate) fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), DecodeError> {
         let zone = from.zone_id()?;
         let index = from.u64()?;
-        let octets = from.rest();
+        let bytes = from.rest();
         let changeset = from.changeset()?;
         let serial_from = changeset.serial_from.ok_or(DecodeError::Unknown)?;
-        let used = octets.len() - from.rest().len();
-        self.put(&zone, Difference { index, serial_from, octets: octets[..used].into() });
+        let used = bytes.len() - from.rest().len();
+        self.put(&zone, Difference { index, serial_from, bytes: bytes[..used].into() });
         Ok(())
     }
 }
@@ -156,7 +156,7 @@ impl FrozenHistory {
             let mut out = Encoder::new();
             out.zone_id(zone);
             out.u64(difference.index);
-            out.fixed(&difference.octets);
+            out.fixed(&difference.bytes);
             item(out);
         }
     }
@@ -165,7 +165,7 @@ impl FrozenHistory {
 fn difference_hash(zone: &ZoneId, difference: &Difference) -> u128 {
     item_hash(
         Item::History,
-        &[&zone.view.to_be_bytes(), zone.apex.octets(), &difference.index.to_be_bytes(), &difference.octets],
+        &[&zone.view.to_be_bytes(), zone.apex.as_bytes(), &difference.index.to_be_bytes(), &difference.bytes],
     )
 }
 
@@ -173,7 +173,7 @@ fn difference_hash(zone: &ZoneId, difference: &Difference) -> u128 {
 mod tests {
     use super::*;
 
-    const LIMITS: HistoryLimits = HistoryLimits { zone_count_max: 3, zone_octets_max: 1_000, total_octets_max: 100 };
+    const LIMITS: HistoryLimits = HistoryLimits { zone_count_max: 3, zone_bytes_max: 1_000, total_bytes_max: 100 };
 
     fn zone(apex: &str) -> ZoneId {
         ZoneId { view: 0, apex: apex.parse().unwrap() }
@@ -210,7 +210,7 @@ mod tests {
         for index in 0..10u32 {
             history.push(u64::from(index), &zone(&format!("z{index}.")), &step(index));
         }
-        // A change without records has 17 octets: five of them fit.
+        // A change without records has 17 bytes: five of them fit.
         assert_eq!(history.zones.len(), 5);
         assert!(history.since(&zone("z4."), Serial(4)).is_none());
         assert!(history.since(&zone("z5."), Serial(5)).is_some());
@@ -218,8 +218,8 @@ mod tests {
         let mut copy = History::new(LIMITS);
         for zone in frozen.zones() {
             frozen.encode_zone(&zone, |item| {
-                let octets = item.finish();
-                let mut from = Decoder::new(&octets);
+                let bytes = item.finish();
+                let mut from = Decoder::new(&bytes);
                 copy.restore(&mut from).unwrap();
                 from.finish().unwrap();
             });
@@ -228,6 +228,6 @@ mod tests {
         for zone in frozen.zones() {
             history.clear(&zone);
         }
-        assert_eq!((history.hash(), history.total_octets, history.order.len()), (0, 0, 0));
+        assert_eq!((history.hash(), history.total_bytes, history.order.len()), (0, 0, 0));
     }
 }

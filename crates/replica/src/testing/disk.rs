@@ -66,10 +66,10 @@ impl MemoryDisk {
     /// retries.
     pub fn has_room(&self, op: &DiskOp) -> bool {
         let Some(capacity) = self.capacity else { return true };
-        let len = |file: &str| self.octets(file).map_or(0, <[u8]>::len) as u64;
+        let len = |file: &str| self.bytes(file).map_or(0, <[u8]>::len) as u64;
         let (before, after) = match op {
             DiskOp::Create { file, zeroed_bytes } => (len(file), *zeroed_bytes),
-            DiskOp::Write { file, offset, octets } => (len(file), offset + octets.len() as u64),
+            DiskOp::Write { file, offset, data: bytes } => (len(file), offset + bytes.len() as u64),
             DiskOp::Zero { file, offset, bytes } => (len(file), offset + bytes),
             DiskOp::Sync { .. } | DiskOp::Rename { .. } | DiskOp::Remove { .. } | DiskOp::SyncDir => return true,
         };
@@ -84,19 +84,19 @@ impl MemoryDisk {
         match op {
             DiskOp::Create { file, zeroed_bytes } => {
                 self.file_count += 1;
-                let octets = vec![0; *zeroed_bytes as usize];
-                let contents = Contents { current: octets.clone(), unsynced: vec![(0, octets)], ..Contents::default() };
+                let bytes = vec![0; *zeroed_bytes as usize];
+                let contents = Contents { current: bytes.clone(), unsynced: vec![(0, bytes)], ..Contents::default() };
                 self.files.insert(self.file_count, contents);
                 self.rename(NameChange::Set(file.clone(), self.file_count));
             }
-            DiskOp::Write { file, offset, octets } => {
+            DiskOp::Write { file, offset, data: bytes } => {
                 let contents = self.contents_mut(file);
-                write(&mut contents.current, *offset as usize, octets);
-                contents.unsynced.push((*offset as usize, octets.clone()));
+                write(&mut contents.current, *offset as usize, bytes);
+                contents.unsynced.push((*offset as usize, bytes.clone()));
             }
             DiskOp::Zero { file, offset, bytes } => {
-                let octets = vec![0; *bytes as usize];
-                self.execute(&DiskOp::Write { file: file.clone(), offset: *offset, octets });
+                let bytes = vec![0; *bytes as usize];
+                self.execute(&DiskOp::Write { file: file.clone(), offset: *offset, data: bytes });
             }
             DiskOp::Sync { file } => {
                 self.contents_mut(file).sync();
@@ -153,8 +153,8 @@ impl MemoryDisk {
     pub fn flip(&mut self, file: &str, bit: usize) {
         let contents = self.contents_mut(file);
         contents.current[bit / 8] ^= 1 << (bit % 8);
-        if let Some(octet) = contents.durable.get_mut(bit / 8) {
-            *octet ^= 1 << (bit % 8);
+        if let Some(byte) = contents.durable.get_mut(bit / 8) {
+            *byte ^= 1 << (bit % 8);
         }
     }
 
@@ -181,8 +181,8 @@ impl MemoryDisk {
         self.unsynced_names.is_empty() && self.names.values().all(|number| self.files[number].unsynced.is_empty())
     }
 
-    /// Octets of a file as a process sees them.
-    pub fn octets(&self, file: &str) -> Option<&[u8]> {
+    /// Bytes of a file as a process sees them.
+    pub fn bytes(&self, file: &str) -> Option<&[u8]> {
         self.names.get(file).map(|number| self.files[number].current.as_slice())
     }
 
@@ -212,21 +212,21 @@ impl DiskRead for MemoryDisk {
     }
 
     fn read(&self, file: &str, offset: u64, len: usize) -> Result<Vec<u8>, DiskError> {
-        let octets = self.octets(file).ok_or_else(|| DiskError::Missing { file: file.into() })?;
-        let start = (offset as usize).min(octets.len());
-        let end = start.saturating_add(len).min(octets.len());
-        Ok(octets[start..end].to_vec())
+        let bytes = self.bytes(file).ok_or_else(|| DiskError::Missing { file: file.into() })?;
+        let start = (offset as usize).min(bytes.len());
+        let end = start.saturating_add(len).min(bytes.len());
+        Ok(bytes[start..end].to_vec())
     }
 }
 
 impl Contents {
     fn sync(&mut self) {
-        for (offset, octets) in std::mem::take(&mut self.unsynced) {
-            let end = (offset + octets.len()).min(self.durable.len());
+        for (offset, bytes) in std::mem::take(&mut self.unsynced) {
+            let end = (offset + bytes.len()).min(self.durable.len());
             if let Some(old) = self.durable.get(offset..end) {
                 self.replaced = Some((offset, old.to_vec()));
             }
-            write(&mut self.durable, offset, &octets);
+            write(&mut self.durable, offset, &bytes);
         }
     }
 
@@ -244,12 +244,12 @@ impl Contents {
     fn arrive(&mut self, block_bytes: usize, choose: Choose<'_>) {
         let block_bytes = block_bytes.max(SECTOR_BYTES);
         let fate = choose(4);
-        for (offset, octets) in std::mem::take(&mut self.unsynced) {
+        for (offset, bytes) in std::mem::take(&mut self.unsynced) {
             let mut at = 0;
-            while at < octets.len() {
+            while at < bytes.len() {
                 // The disk's blocks do not depend on where the write begins.
                 let place = (offset + at) % block_bytes;
-                let len = (block_bytes - place).min(octets.len() - at);
+                let len = (block_bytes - place).min(bytes.len() - at);
                 let is_whole = place == 0 && (len == block_bytes || offset + at + len >= self.durable.len());
                 let arrives = match fate {
                     0 => false,
@@ -259,7 +259,7 @@ impl Contents {
                 if block_bytes > SECTOR_BYTES && !is_whole && fate > 1 && choose(2) == 1 {
                     self.spoil(offset + at - place, block_bytes);
                 } else if arrives {
-                    write(&mut self.durable, offset + at, &octets[at..at + len]);
+                    write(&mut self.durable, offset + at, &bytes[at..at + len]);
                 }
                 at += len;
             }
@@ -289,24 +289,24 @@ fn apply(names: &mut BTreeMap<String, u64>, change: NameChange) {
     }
 }
 
-fn write(octets: &mut Vec<u8>, offset: usize, new: &[u8]) {
+fn write(bytes: &mut Vec<u8>, offset: usize, new: &[u8]) {
     let end = offset + new.len();
-    if octets.len() < end {
-        octets.resize(end, 0);
+    if bytes.len() < end {
+        bytes.resize(end, 0);
     }
-    octets[offset..end].copy_from_slice(new);
+    bytes[offset..end].copy_from_slice(new);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn op_write(octets: Vec<u8>) -> DiskOp {
-        DiskOp::Write { file: "a".into(), offset: 0, octets }
+    fn op_write(bytes: Vec<u8>) -> DiskOp {
+        DiskOp::Write { file: "a".into(), offset: 0, data: bytes }
     }
 
     #[test]
-    fn synced_octets_and_names_survive_and_the_rest_may_not() {
+    fn synced_bytes_and_names_survive_and_the_rest_may_not() {
         let mut disk = MemoryDisk::default();
         disk.execute(&DiskOp::Create { file: "a".into(), zeroed_bytes: 2048 });
         disk.execute(&DiskOp::Sync { file: "a".into() });
@@ -326,7 +326,7 @@ mod tests {
         let torn = disk.read("a", 0, 4096).unwrap();
         let sectors: Vec<u8> = torn.chunks(SECTOR_BYTES).map(|sector| sector[0]).collect();
         assert_eq!(sectors.iter().filter(|first| **first == 7).count(), 2);
-        assert!(torn.chunks(SECTOR_BYTES).all(|sector| sector.iter().all(|octet| *octet == sector[0])));
+        assert!(torn.chunks(SECTOR_BYTES).all(|sector| sector.iter().all(|byte| *byte == sector[0])));
     }
 
     #[test]

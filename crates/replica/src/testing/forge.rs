@@ -18,8 +18,8 @@ pub enum ForgedKind {
     Raft(u8),
     /// The place of one of our own kinds; see `forge_own`.
     Own(u8),
-    /// Octets without a meaning.
-    Octets,
+    /// Bytes without a meaning.
+    Bytes,
 }
 
 /// The kinds of raft messages that members send each other.
@@ -90,7 +90,7 @@ impl ForgedKind {
     /// Every kind.
     pub fn all() -> impl Iterator<Item = Self> {
         let raft = (0..RAFT_KINDS.len() as u8).map(Self::Raft);
-        raft.chain((0..OWN_KINDS).map(Self::Own)).chain([Self::Octets])
+        raft.chain((0..OWN_KINDS).map(Self::Own)).chain([Self::Bytes])
     }
 }
 
@@ -106,7 +106,7 @@ pub fn forge(kind: ForgedKind, aim: &Aim, choose: Choose<'_>) -> Vec<u8> {
             Frame::Raft(Box::new(message)).encode(0)
         }
         ForgedKind::Own(place) => forge_own(place, aim, choose).encode(0),
-        ForgedKind::Octets => {
+        ForgedKind::Bytes => {
             let len = choose(80);
             (0..len).map(|_| choose(256) as u8).collect()
         }
@@ -214,12 +214,12 @@ fn forge_own(place: u8, aim: &Aim, choose: Choose<'_>) -> Frame {
             let checkpoint = [choose(256) as u8; 32];
             let frame = match choose(3) {
                 0 => TransferFrame::Get { checkpoint, part: Part::Data, from: 0, count: 8 },
-                1 => TransferFrame::Block { checkpoint, part: Part::Table, number: 0, octets: vec![5; 40] },
+                1 => TransferFrame::Block { checkpoint, part: Part::Table, number: 0, bytes: vec![5; 40] },
                 _ => TransferFrame::Gone { checkpoint },
             };
-            let mut octets = Vec::new();
-            frame.encode(&mut octets);
-            Frame::Checkpoint(octets)
+            let mut bytes = Vec::new();
+            frame.encode(&mut bytes);
+            Frame::Checkpoint(bytes)
         }
         10 => Frame::LeaseAsk(LeaseAsk { boot_id: token, at_ms: choose(1 << 20), answers: true }),
         11 => Frame::LeaseGrant(LeaseGrant { boot_id: token, at_ms: choose(1 << 20), since: index, shown: None }),

@@ -4,7 +4,7 @@
 mod disk;
 // Frames that a liar makes up.
 pub mod forge;
-// What others' octets are thrown at.
+// What others' bytes are thrown at.
 pub mod fuzz;
 // The table of repeats, for figures.
 mod repeats;

@@ -72,7 +72,7 @@ impl Repeats {
     /// When it holds what no checkpoint does.
     pub fn read(disk: &dyn DiskRead, file: String) -> Result<Self, CheckpointError> {
         let mut restore = Restore::new(&config()).expect("memory for no zones");
-        let each = |section, octets: &[u8]| restore.item(section, octets).expect("an item that was written");
+        let each = |section, bytes: &[u8]| restore.item(section, bytes).expect("an item that was written");
         CheckpointReader::open_file(disk, file)?.for_each_item(disk, each)?;
         Ok(Self { machine: restore.finish((0, 0)).expect("the state that was written") })
     }

@@ -106,8 +106,8 @@ impl Replica {
     }
 
     /// Takes a frame of a transfer, of either side.
-    pub(crate) fn handle_checkpoint_frame(&mut self, from: NodeId, octets: &[u8]) {
-        let Ok(frame) = TransferFrame::decode(octets) else {
+    pub(crate) fn handle_checkpoint_frame(&mut self, from: NodeId, bytes: &[u8]) {
+        let Ok(frame) = TransferFrame::decode(bytes) else {
             self.machine.alarms.frames_malformed += 1;
             return;
         };
@@ -146,9 +146,9 @@ impl Replica {
                     FetchOutput::Disk(job) => self.out.push_back(Output::Disk(job)),
                     FetchOutput::Read(read) => self.out.push_back(Output::ReadFile(read)),
                     FetchOutput::Send { to, frame } => {
-                        let mut octets = Vec::new();
-                        frame.encode(&mut octets);
-                        let frame = Frame::Checkpoint(octets).encode(self.config.group);
+                        let mut bytes = Vec::new();
+                        frame.encode(&mut bytes);
+                        let frame = Frame::Checkpoint(bytes).encode(self.config.group);
                         self.out.push_back(Output::Send { to, lane: crate::io::Lane::Bulk, frame });
                     }
                 }
@@ -190,18 +190,18 @@ impl Replica {
         }
     }
 
-    /// Takes a read; gives the octets back when they are not for the incoming checkpoint.
-    pub(super) fn incoming_read(&mut self, ticket: u64, octets: Vec<u8>) -> Result<(), Vec<u8>> {
+    /// Takes a read; gives the bytes back when they are not for the incoming checkpoint.
+    pub(super) fn incoming_read(&mut self, ticket: u64, bytes: Vec<u8>) -> Result<(), Vec<u8>> {
         let loading = match &mut self.transfers.incoming.stage {
-            Stage::Fetching(fetcher) => return fetcher.file_read(ticket, octets),
+            Stage::Fetching(fetcher) => return fetcher.file_read(ticket, bytes),
             Stage::Loading(loading) => loading,
-            Stage::None | Stage::Ready(_) => return Err(octets),
+            Stage::None | Stage::Ready(_) => return Err(bytes),
         };
         let (_, loader, restore) = &mut **loading;
         if !loader.is_reading(ticket) {
-            return Err(octets);
+            return Err(bytes);
         }
-        let mut loaded = loader.file_read(ticket, octets).is_ok();
+        let mut loaded = loader.file_read(ticket, bytes).is_ok();
         while let (true, Some((number, section, block))) = (loaded, loader.next_block()) {
             loaded = items(number, &block).all(|item| item.is_ok_and(|item| restore.item(section, item).is_ok()));
         }

@@ -34,7 +34,7 @@ pub(crate) struct Transfers {
     writer: Option<Box<Writing>>,
     /// Checkpoints given up since the last one that was written, because they took too long.
     given_up: u32,
-    /// Octets of the newest checkpoint.
+    /// Bytes of the newest checkpoint.
     last_bytes: u64,
     /// Somebody needs a checkpoint from this index on.
     wanted: Option<u64>,
@@ -59,7 +59,7 @@ struct Writing {
     writer: CheckpointWriter,
     /// `None` once it was given up: the memory is free again, and only the answer to the last job is waited for.
     state: Option<FrozenState>,
-    /// Octets of the log after the newest checkpoint when this one was begun.
+    /// Bytes of the log after the newest checkpoint when this one was begun.
     begun_bytes: u64,
     /// What zones had let go by then: what they let go since stays in memory for it.
     begun_let_go: u64,
@@ -157,9 +157,9 @@ impl Replica {
             match output {
                 ServerOutput::Read(read) => self.out.push_back(Output::ReadFile(read)),
                 ServerOutput::Send { to, frame } => {
-                    let mut octets = Vec::new();
-                    frame.encode(&mut octets);
-                    self.send(to, &Frame::Checkpoint(octets));
+                    let mut bytes = Vec::new();
+                    frame.encode(&mut bytes);
+                    self.send(to, &Frame::Checkpoint(bytes));
                 }
             }
         }
@@ -361,12 +361,12 @@ impl Replica {
     }
 
     /// Takes what the disk read for a checkpoint.
-    pub(crate) fn transfer_read(&mut self, ticket: u64, octets: Vec<u8>) {
-        let octets = match self.incoming_read(ticket, octets) {
+    pub(crate) fn transfer_read(&mut self, ticket: u64, bytes: Vec<u8>) {
+        let bytes = match self.incoming_read(ticket, bytes) {
             Ok(()) => return,
-            Err(octets) => octets,
+            Err(bytes) => bytes,
         };
-        let Err(damage) = self.transfers.server.file_read(ticket, octets) else { return };
+        let Err(damage) = self.transfers.server.file_read(ticket, bytes) else { return };
         if damage.file != checkpoint_file(&self.driver.log().checkpoint()) {
             return self.transfers.doom(vec![damage.file]);
         }

@@ -2,11 +2,11 @@
 
 use super::keys::{KeyTable, Secret, TsigKey};
 use super::limits::FUDGE_S_MAX;
-use super::mac::{self, Cover, Mac, Variables, time_octets};
+use super::mac::{self, Cover, Mac, Variables, time_bytes};
 use super::sign::Signer;
 use crate::io::Verified;
 use ring::digest;
-use wire::limits::HEADER_OCTETS;
+use wire::limits::HEADER_BYTES;
 use wire::number::Rcode;
 use wire::parse::Request;
 use wire::parse::tsig::{TsigAt, TsigView};
@@ -82,10 +82,10 @@ impl TsigReject {
     }
 }
 
-/// Checks the TSIG record of a request; see [`authenticate_octets`].
+/// Checks the TSIG record of a request; see [`authenticate_bytes`].
 #[must_use]
 pub fn authenticate(request: &Request<'_>, keys: &KeyTable, now_s: u64) -> Authenticated {
-    request.tsig.as_ref().map_or(Authenticated::Unsigned, |at| authenticate_octets(request.octets, at, keys, now_s))
+    request.tsig.as_ref().map_or(Authenticated::Unsigned, |at| authenticate_bytes(request.bytes, at, keys, now_s))
 }
 
 /// Checks the TSIG record at `at` of a message. `wire::parse_request` has checked its wire form: one record, at the
@@ -94,16 +94,16 @@ pub fn authenticate(request: &Request<'_>, keys: &KeyTable, now_s: u64) -> Authe
 /// The order is that of RFC 8945 5.2: key (5.2.1), MAC (5.2.2), time (5.2.3), truncation (5.2.4). So a client without
 /// the key gets no signed response and does not learn of a wrong time.
 #[must_use]
-pub fn authenticate_octets(octets: &[u8], at: &TsigAt, keys: &KeyTable, now_s: u64) -> Authenticated {
+pub fn authenticate_bytes(bytes: &[u8], at: &TsigAt, keys: &KeyTable, now_s: u64) -> Authenticated {
     let formerr = |reason| Authenticated::Rejected { rcode: Rcode::FORMERR, reason, signer: None };
-    let Some(tsig) = TsigView::read(octets, at).filter(|_| has_ttl_zero(octets, at)) else {
+    let Some(tsig) = TsigView::read(bytes, at).filter(|_| has_ttl_zero(bytes, at)) else {
         return formerr(TsigReject::Malformed);
     };
     let mut signer = Signer {
         key_name: tsig.key_name.clone(),
         algorithm: tsig.algorithm.clone(),
         secret: None,
-        mac_octets: 0,
+        mac_bytes: 0,
         // Only a signed response covers the request's MAC, and its length is checked before any response is signed.
         request_mac: Mac::from_octets(tsig.mac).unwrap_or(Mac::NONE),
         time_signed: tsig.time_signed,
@@ -115,26 +115,26 @@ pub fn authenticate_octets(octets: &[u8], at: &TsigAt, keys: &KeyTable, now_s: u
     // RFC 8945 5.2.1: an algorithm that is not the key's is as good as an unknown key.
     let key = keys
         .get(tsig.key_name.as_ref())
-        .filter(|key| tsig.algorithm.octets().eq_ignore_ascii_case(key.algorithm.name_octets()));
+        .filter(|key| tsig.algorithm.as_bytes().eq_ignore_ascii_case(key.algorithm.name_bytes()));
     let Some(key) = key else { return reject(TsigReject::BadKey, signer) };
 
     // RFC 8945 5.2.2.1: FORMERR for a MAC that is longer than the hash, or shorter than ten bytes or half the hash.
-    if !(key.algorithm.mac_octets_min()..=key.algorithm.mac_octets()).contains(&tsig.mac.len()) {
+    if !(key.algorithm.mac_bytes_min()..=key.algorithm.mac_bytes()).contains(&tsig.mac.len()) {
         return formerr(TsigReject::MacLength);
     }
 
-    let message = Signed::of(octets, at, &tsig);
+    let message = Signed::of(bytes, at, &tsig);
     let Some((secret, whole_mac)) = message.verify(key, &tsig) else {
         return reject(TsigReject::BadSig, signer);
     };
     signer.secret = Some(secret.hmac.clone());
-    signer.mac_octets = key.algorithm.mac_octets();
+    signer.mac_bytes = key.algorithm.mac_bytes();
 
     let fudge = tsig.fudge.min(FUDGE_S_MAX);
     if now_s.abs_diff(tsig.time_signed) > u64::from(fudge) {
         return reject(TsigReject::BadTime, signer);
     }
-    if tsig.mac.len() < key.mac_octets_min {
+    if tsig.mac.len() < key.mac_bytes_min {
         return reject(TsigReject::BadTrunc, signer);
     }
     let verified = Verified {
@@ -149,9 +149,9 @@ pub fn authenticate_octets(octets: &[u8], at: &TsigAt, keys: &KeyTable, now_s: u
 
 /// RFC 8945 4.2: the TTL "MUST be 0". It is not under the MAC, so another value would be a way to change a message
 /// without anybody noticing.
-fn has_ttl_zero(octets: &[u8], at: &TsigAt) -> bool {
+fn has_ttl_zero(bytes: &[u8], at: &TsigAt) -> bool {
     let rdata = at.rdata_at.start;
-    rdata.checked_sub(6).and_then(|ttl| octets.get(ttl..rdata - 2)) == Some(&[0; 4])
+    rdata.checked_sub(6).and_then(|ttl| bytes.get(ttl..rdata - 2)) == Some(&[0; 4])
 }
 
 fn reject(reason: TsigReject, mut signer: Signer) -> Authenticated {
@@ -162,18 +162,18 @@ fn reject(reason: TsigReject, mut signer: Signer) -> Authenticated {
 /// What the MAC of a request covers of the message: all before the TSIG record was added and ARCOUNT incremented, with
 /// the ID of the TSIG record (RFC 8945 4.3.2).
 struct Signed<'m> {
-    header: [u8; HEADER_OCTETS],
+    header: [u8; HEADER_BYTES],
     rest: &'m [u8],
 }
 
 impl<'m> Signed<'m> {
-    fn of(octets: &'m [u8], at: &TsigAt, tsig: &TsigView<'m>) -> Self {
-        let mut header = [0; HEADER_OCTETS];
-        header.copy_from_slice(&octets[..HEADER_OCTETS]);
+    fn of(bytes: &'m [u8], at: &TsigAt, tsig: &TsigView<'m>) -> Self {
+        let mut header = [0; HEADER_BYTES];
+        header.copy_from_slice(&bytes[..HEADER_BYTES]);
         header[..2].copy_from_slice(&tsig.original_id.to_be_bytes());
         let arcount = u16::from_be_bytes([header[10], header[11]]).saturating_sub(1);
         header[10..].copy_from_slice(&arcount.to_be_bytes());
-        Self { header, rest: &octets[HEADER_OCTETS..at.at] }
+        Self { header, rest: &bytes[HEADER_BYTES..at.at] }
     }
 
     /// The secret that made the MAC, and that MAC in full length.
@@ -197,9 +197,9 @@ impl<'m> Signed<'m> {
     /// always known for what it is (docs/internals/decisions/0004-tsig.md).
     fn identity(&self, key: &TsigKey, tsig: &TsigView<'_>, whole_mac: &Mac) -> [u8; 16] {
         let mut context = digest::Context::new(&digest::SHA256);
-        context.update(key.name.octets());
-        context.update(&time_octets(tsig.time_signed));
-        context.update(whole_mac.octets());
+        context.update(key.name.as_bytes());
+        context.update(&time_bytes(tsig.time_signed));
+        context.update(whole_mac.as_bytes());
         context.update(&self.header);
         context.update(self.rest);
         let mut identity = [0; 16];

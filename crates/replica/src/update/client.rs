@@ -9,7 +9,7 @@ use super::limits::FUDGE_S_MAX;
 use super::mac::{Cover, Mac};
 use super::sign::{NoRoom, Signer};
 use crate::io::KeyAlgorithm;
-use wire::limits::MESSAGE_OCTETS_MAX;
+use wire::limits::MESSAGE_BYTES_MAX;
 use wire::name::NameRef;
 use wire::number::{Class, Opcode, Rcode, Rtype};
 use wire::parse::{Header, NameBuf, Section};
@@ -17,7 +17,7 @@ use wire::parse::{Header, NameBuf, Section};
 /// Builds an UPDATE (RFC 2136 2). Names are not compressed. Prerequisites come before steps.
 #[derive(Clone, Debug)]
 pub struct UpdateBuilder {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     counts: [u16; 4],
 }
 
@@ -26,11 +26,11 @@ impl UpdateBuilder {
     #[must_use]
     pub fn new(id: u16, apex: NameRef<'_>) -> Self {
         let header = Header { id, opcode: Opcode::UPDATE, ..Header::default() };
-        let mut octets = header.octets().to_vec();
-        octets.extend(apex.octets());
-        octets.extend(Rtype::SOA.0.to_be_bytes());
-        octets.extend(Class::IN.0.to_be_bytes());
-        Self { octets, counts: [1, 0, 0, 0] }
+        let mut bytes = header.to_bytes().to_vec();
+        bytes.extend(apex.as_bytes());
+        bytes.extend(Rtype::SOA.0.to_be_bytes());
+        bytes.extend(Class::IN.0.to_be_bytes());
+        Self { bytes, counts: [1, 0, 0, 0] }
     }
 
     /// Any record, well formed or not; a section does not go on once a later one was begun.
@@ -42,12 +42,12 @@ impl UpdateBuilder {
         (rtype, class, ttl): (Rtype, Class, u32),
         rdata: &[u8],
     ) -> Self {
-        self.octets.extend(owner.octets());
-        self.octets.extend(rtype.0.to_be_bytes());
-        self.octets.extend(class.0.to_be_bytes());
-        self.octets.extend(ttl.to_be_bytes());
-        self.octets.extend((rdata.len() as u16).to_be_bytes());
-        self.octets.extend(rdata);
+        self.bytes.extend(owner.as_bytes());
+        self.bytes.extend(rtype.0.to_be_bytes());
+        self.bytes.extend(class.0.to_be_bytes());
+        self.bytes.extend(ttl.to_be_bytes());
+        self.bytes.extend((rdata.len() as u16).to_be_bytes());
+        self.bytes.extend(rdata);
         self.counts[section as usize] += 1;
         self
     }
@@ -106,13 +106,13 @@ impl UpdateBuilder {
         self.raw(Section::UPDATE, owner, (rtype, Class::NONE, 0), rdata)
     }
 
-    /// The octets of the message, not signed.
+    /// The bytes of the message, not signed.
     #[must_use]
     pub fn finish(mut self) -> Vec<u8> {
         for (at, count) in self.counts.iter().enumerate() {
-            self.octets[4 + 2 * at..6 + 2 * at].copy_from_slice(&count.to_be_bytes());
+            self.bytes[4 + 2 * at..6 + 2 * at].copy_from_slice(&count.to_be_bytes());
         }
-        self.octets
+        self.bytes
     }
 }
 
@@ -132,7 +132,7 @@ impl ClientKey {
     /// Signs a request of any opcode with a fudge of 300 s.
     ///
     /// # Errors
-    /// [`NoRoom`] when the message would grow beyond 65,535 octets.
+    /// [`NoRoom`] when the message would grow beyond 65,535 bytes.
     pub fn sign(&self, message: Vec<u8>, time_signed: u64) -> Result<Vec<u8>, NoRoom> {
         self.sign_with_fudge(message, time_signed, FUDGE_S_MAX)
     }
@@ -140,14 +140,14 @@ impl ClientKey {
     /// Signs a request of any opcode.
     ///
     /// # Errors
-    /// [`NoRoom`] when the message would grow beyond 65,535 octets.
+    /// [`NoRoom`] when the message would grow beyond 65,535 bytes.
     pub fn sign_with_fudge(&self, mut message: Vec<u8>, time_signed: u64, fudge: u16) -> Result<Vec<u8>, NoRoom> {
-        let algorithm = NameRef::from_octets(self.0.algorithm.name_octets()).map_err(|_| NoRoom)?;
+        let algorithm = NameRef::from_octets(self.0.algorithm.name_bytes()).map_err(|_| NoRoom)?;
         let signer = Signer {
             key_name: NameBuf::from(self.0.name()),
             algorithm: NameBuf::from(algorithm),
             secret: self.0.secrets.first().map(|secret| secret.hmac.clone()),
-            mac_octets: self.0.algorithm.mac_octets(),
+            mac_bytes: self.0.algorithm.mac_bytes(),
             request_mac: Mac::NONE,
             time_signed,
             fudge,
@@ -155,7 +155,7 @@ impl ClientKey {
             error: Rcode::NOERROR,
         };
         let len = message.len();
-        message.resize((len + signer.reserve_octets()).min(MESSAGE_OCTETS_MAX).max(len), 0);
+        message.resize((len + signer.reserve_bytes()).min(MESSAGE_BYTES_MAX).max(len), 0);
         let (len, _) = signer.append(&mut message, len, time_signed, None, Cover::Variables)?;
         message.truncate(len);
         Ok(message)

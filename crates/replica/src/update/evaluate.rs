@@ -225,7 +225,7 @@ impl<'z, Z: ZoneRead> Apply<'z, Z> {
         match rtype {
             // "Only one": RFC 2136 1.1.5 for CNAME, RFC 6672 2.4 for DNAME.
             Rtype::CNAME | Rtype::DNAME if !rrset.contains(rdata) => rrset.clear(),
-            // RFC 2136 1.1.5: WKS compares ADDRESS and PROTOCOL only, the first five octets.
+            // RFC 2136 1.1.5: WKS compares ADDRESS and PROTOCOL only, the first five bytes.
             Rtype::WKS if !rrset.contains(rdata) => rrset.remove_prefix(rdata.get(..5).unwrap_or(rdata)),
             _ => {}
         }

@@ -1,6 +1,6 @@
 //! The TSIG keys that a replica knows (RFC 8945 6).
 
-use super::limits::{KEY_SECRETS_MAX, KEYS_MAX, MAC_OCTETS_MIN, SECRET_ID_OCTETS, SECRET_OCTETS_MAX};
+use super::limits::{KEY_SECRETS_MAX, KEYS_MAX, MAC_BYTES_MIN, SECRET_BYTES_MAX, SECRET_ID_BYTES};
 use super::name_table::NameTable;
 use super::secret_hmac::SecretHmac;
 use crate::io::KeyAlgorithm;
@@ -48,7 +48,7 @@ impl KeyAlgorithm {
 
     /// The algorithm's name in wire form (RFC 8945 6).
     #[must_use]
-    pub const fn name_octets(self) -> &'static [u8] {
+    pub const fn name_bytes(self) -> &'static [u8] {
         match self {
             Self::HmacSha256 => b"\x0bhmac-sha256\0",
             Self::HmacSha384 => b"\x0bhmac-sha384\0",
@@ -59,9 +59,9 @@ impl KeyAlgorithm {
         }
     }
 
-    /// Octets of a MAC that is not truncated.
+    /// Bytes of a MAC that is not truncated.
     #[must_use]
-    pub const fn mac_octets(self) -> usize {
+    pub const fn mac_bytes(self) -> usize {
         match self {
             Self::HmacSha256 => 32,
             Self::HmacSha384 => 48,
@@ -72,12 +72,12 @@ impl KeyAlgorithm {
         }
     }
 
-    /// Octets of the shortest MAC that the protocol knows: "the larger of 10 (octets) and half the length of the hash
+    /// Bytes of the shortest MAC that the protocol knows: "the larger of 10 (octets) and half the length of the hash
     /// function in use" (RFC 8945 5.2.2.1).
     #[must_use]
-    pub const fn mac_octets_min(self) -> usize {
-        let half = self.mac_octets() / 2;
-        if half > MAC_OCTETS_MIN { half } else { MAC_OCTETS_MIN }
+    pub const fn mac_bytes_min(self) -> usize {
+        let half = self.mac_bytes() / 2;
+        if half > MAC_BYTES_MIN { half } else { MAC_BYTES_MIN }
     }
 }
 
@@ -86,7 +86,7 @@ impl KeyAlgorithm {
 pub enum KeyError {
     /// No secret, or more than [`KEY_SECRETS_MAX`].
     SecretCount,
-    /// An empty secret, or one of more than [`SECRET_OCTETS_MAX`] octets.
+    /// An empty secret, or one of more than [`SECRET_BYTES_MAX`] bytes.
     SecretLength,
     /// A shortest MAC that the algorithm does not allow.
     MacLength,
@@ -98,7 +98,7 @@ impl fmt::Display for KeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::SecretCount => write!(f, "a key has 1 to {KEY_SECRETS_MAX} secrets"),
-            Self::SecretLength => write!(f, "a secret has 1 to {SECRET_OCTETS_MAX} bytes"),
+            Self::SecretLength => write!(f, "a secret has 1 to {SECRET_BYTES_MAX} bytes"),
             Self::MacLength => f.write_str("the algorithm does not allow MACs this short (RFC 8945 5.2.2.1)"),
             Self::TableFull => write!(f, "there are {KEYS_MAX} keys already"),
         }
@@ -110,7 +110,7 @@ impl core::error::Error for KeyError {}
 /// Tells one secret of a key from another without saying anything of it: a node that verified a signature names to the
 /// leader the secret that made it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SecretId(pub [u8; SECRET_ID_OCTETS]);
+pub struct SecretId(pub [u8; SECRET_ID_BYTES]);
 
 /// One secret of a key.
 #[derive(Clone, Debug)]
@@ -120,14 +120,14 @@ pub(super) struct Secret {
 }
 
 impl Secret {
-    fn new(key: NameRef<'_>, algorithm: KeyAlgorithm, octets: &[u8]) -> Self {
-        let hmac = SecretHmac::new(algorithm, octets);
+    fn new(key: NameRef<'_>, algorithm: KeyAlgorithm, bytes: &[u8]) -> Self {
+        let hmac = SecretHmac::new(algorithm, bytes);
         let mut context = hmac.context();
         // No message that is signed begins so: its header would have an OPCODE and flags that are none.
         context.update(b"which secret of the key ");
-        context.update(key.octets());
-        let mut id = [0; SECRET_ID_OCTETS];
-        id.copy_from_slice(&context.finish().octets()[..SECRET_ID_OCTETS]);
+        context.update(key.as_bytes());
+        let mut id = [0; SECRET_ID_BYTES];
+        id.copy_from_slice(&context.finish().as_bytes()[..SECRET_ID_BYTES]);
         Self { hmac, id: SecretId(id) }
     }
 }
@@ -139,8 +139,8 @@ pub struct TsigKey {
     pub(super) algorithm: KeyAlgorithm,
     /// The newest first; never empty.
     pub(super) secrets: Vec<Secret>,
-    /// Octets of the shortest MAC that is accepted.
-    pub(super) mac_octets_min: usize,
+    /// Bytes of the shortest MAC that is accepted.
+    pub(super) mac_bytes_min: usize,
 }
 
 impl TsigKey {
@@ -152,27 +152,27 @@ impl TsigKey {
         if !(1..=KEY_SECRETS_MAX).contains(&secrets.len()) {
             return Err(KeyError::SecretCount);
         }
-        if secrets.iter().any(|secret| secret.is_empty() || secret.len() > SECRET_OCTETS_MAX) {
+        if secrets.iter().any(|secret| secret.is_empty() || secret.len() > SECRET_BYTES_MAX) {
             return Err(KeyError::SecretLength);
         }
         let name = name.to_canonical();
         Ok(Self {
-            secrets: secrets.iter().map(|octets| Secret::new(name.as_ref(), algorithm, octets)).collect(),
+            secrets: secrets.iter().map(|bytes| Secret::new(name.as_ref(), algorithm, bytes)).collect(),
             name,
             algorithm,
-            mac_octets_min: algorithm.mac_octets(),
+            mac_bytes_min: algorithm.mac_bytes(),
         })
     }
 
-    /// Lets clients truncate their MACs down to `octets` (RFC 8945 5.2.4 "local policy").
+    /// Lets clients truncate their MACs down to `bytes` (RFC 8945 5.2.4 "local policy").
     ///
     /// # Errors
     /// [`KeyError::MacLength`] outside of what RFC 8945 5.2.2.1 allows.
-    pub fn accept_mac_octets(mut self, octets: usize) -> Result<Self, KeyError> {
-        if !(self.algorithm.mac_octets_min()..=self.algorithm.mac_octets()).contains(&octets) {
+    pub fn accept_mac_bytes(mut self, bytes: usize) -> Result<Self, KeyError> {
+        if !(self.algorithm.mac_bytes_min()..=self.algorithm.mac_bytes()).contains(&bytes) {
             return Err(KeyError::MacLength);
         }
-        self.mac_octets_min = octets;
+        self.mac_bytes_min = bytes;
         Ok(self)
     }
 
@@ -259,10 +259,10 @@ mod tests {
         assert_eq!(of(&[]).err(), Some(KeyError::SecretCount));
         assert_eq!(of(&[b"a", b"b", b"c"]).err(), Some(KeyError::SecretCount));
         assert_eq!(of(&[b""]).err(), Some(KeyError::SecretLength));
-        assert_eq!(of(&[&[0; SECRET_OCTETS_MAX + 1]]).err(), Some(KeyError::SecretLength));
+        assert_eq!(of(&[&[0; SECRET_BYTES_MAX + 1]]).err(), Some(KeyError::SecretLength));
         let key = of(&[b"new", b"old"]).unwrap();
-        for (octets, fits) in [(23, false), (24, true), (48, true), (49, false)] {
-            assert_eq!(key.clone().accept_mac_octets(octets).is_ok(), fits, "{octets}");
+        for (bytes, fits) in [(23, false), (24, true), (48, true), (49, false)] {
+            assert_eq!(key.clone().accept_mac_bytes(bytes).is_ok(), fits, "{bytes}");
         }
     }
 

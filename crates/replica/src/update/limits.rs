@@ -1,8 +1,8 @@
-//! Every bound of the way of an UPDATE, from its octets to the change that it makes.
+//! Every bound of the way of an UPDATE, from its bytes to the change that it makes.
 
 /// Records of the prerequisite and update sections together. A client that sends in batches of 50 with three records
-/// each stays well below; what a message of 65,535 octets could hold beyond it would only cost time. It bounds the
-/// memory for rdata too: compression hides at most two names of 255 octets in a record.
+/// each stays well below; what a message of 65,535 bytes could hold beyond it would only cost time. It bounds the
+/// memory for rdata too: compression hides at most two names of 255 bytes in a record.
 pub const UPDATE_RECORDS_MAX: usize = 1_000;
 /// Records that one update may read from the zone, deleted or not: a bound on the leader's time and memory for one
 /// update, whose owners may all hold large RRsets.
@@ -11,32 +11,32 @@ pub const UPDATE_TOUCHED_RECORDS_MAX: usize = 100_000;
 pub const UPDATE_TOUCHED_BYTES_MAX: usize = 16 << 20;
 /// Records of one RRset after an update; more could not be answered in one message (`zone::limits`).
 pub const RRSET_RECORDS_MAX: usize = 4_000;
-/// Octets of rdata of one RRset after an update, so that it fits a message of 65,535 octets with owner, types and TTLs
+/// Bytes of rdata of one RRset after an update, so that it fits a message of 65,535 bytes with owner, types and TTLs
 /// ([`RRSET_RECORD_OVERHEAD`] each), a question, OPT and TSIG.
-pub const RRSET_OCTETS_MAX: usize = 64_000;
-/// Octets that a record takes in a message beside its rdata: compressed owner, TYPE, CLASS, TTL, RDLENGTH.
+pub const RRSET_BYTES_MAX: usize = 64_000;
+/// Bytes that a record takes in a message beside its rdata: compressed owner, TYPE, CLASS, TTL, RDLENGTH.
 pub const RRSET_RECORD_OVERHEAD: usize = 12;
 /// RRsets of one owner after an update; BIND 9.20 has the same (`max-types-per-name`).
 pub const OWNER_RRSETS_MAX: usize = 100;
 /// Bytes of all that one owner has after an update: four RRsets of the largest size. Each change of an owner copies all
-/// that it has, so this bounds what a small update costs. Zone files may bring more (`zone::limits::LEAF_OCTETS_MAX`).
-pub const OWNER_OCTETS_MAX: usize = 256 << 10;
-/// Octets of rdata in the change that one update makes, what it deletes and what it adds together: it is one entry of
+/// that it has, so this bounds what a small update costs. Zone files may bring more (`zone::limits::LEAF_BYTES_MAX`).
+pub const OWNER_BYTES_MAX: usize = 256 << 10;
+/// Bytes of rdata in the change that one update makes, what it deletes and what it adds together: it is one entry of
 /// the log.
-pub const CHANGE_OCTETS_MAX: usize = 4 << 20;
+pub const CHANGE_BYTES_MAX: usize = 4 << 20;
 
 /// Secrets that one key has at a time: the old and the new one while they are rolled over.
 pub const KEY_SECRETS_MAX: usize = 2;
-/// Octets by which the secrets of a key are told apart.
-pub const SECRET_ID_OCTETS: usize = 8;
+/// Bytes by which the secrets of a key are told apart.
+pub const SECRET_ID_BYTES: usize = 8;
 /// Keys in a table.
 pub const KEYS_MAX: usize = 100_000;
-/// Octets of a secret; longer ones are hashed by HMAC first and gain nothing (RFC 2104 3).
-pub const SECRET_OCTETS_MAX: usize = 512;
+/// Bytes of a secret; longer ones are hashed by HMAC first and gain nothing (RFC 2104 3).
+pub const SECRET_BYTES_MAX: usize = 512;
 /// Seconds by which Time Signed may be off, whatever larger fudge a client asks for: it bounds how long identities of
 /// requests must be remembered (RFC 8945 10 recommends 300).
 pub const FUDGE_S_MAX: u16 = 300;
-/// Octets of a truncated MAC, whatever the algorithm (RFC 8945 5.2.2.1).
-pub const MAC_OCTETS_MIN: usize = 10;
-/// Octets of the longest MAC, that of HMAC-SHA512.
-pub const MAC_OCTETS_MAX: usize = 64;
+/// Bytes of a truncated MAC, whatever the algorithm (RFC 8945 5.2.2.1).
+pub const MAC_BYTES_MIN: usize = 10;
+/// Bytes of the longest MAC, that of HMAC-SHA512.
+pub const MAC_BYTES_MAX: usize = 64;

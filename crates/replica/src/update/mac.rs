@@ -1,9 +1,9 @@
 //! What a TSIG MAC is made over (RFC 8945 4.3, 5.3.1), the same for requests and responses.
 
-use super::limits::MAC_OCTETS_MAX;
+use super::limits::MAC_BYTES_MAX;
 use super::secret_hmac::{HmacContext, SecretHmac};
 use std::hint::black_box;
-use wire::limits::NAME_OCTETS_MAX;
+use wire::limits::NAME_BYTES_MAX;
 use wire::name::NameRef;
 use wire::number::Class;
 
@@ -11,26 +11,26 @@ use wire::number::Class;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mac {
     len: u8,
-    octets: [u8; MAC_OCTETS_MAX],
+    bytes: [u8; MAC_BYTES_MAX],
 }
 
 impl Mac {
-    pub(super) const NONE: Self = Self { len: 0, octets: [0; MAC_OCTETS_MAX] };
+    pub(super) const NONE: Self = Self { len: 0, bytes: [0; MAC_BYTES_MAX] };
 
     /// `None` when it is longer than any MAC.
-    pub(super) fn from_octets(octets: &[u8]) -> Option<Self> {
-        let mut mac = Self { len: u8::try_from(octets.len()).ok()?, ..Self::NONE };
-        mac.octets.get_mut(..octets.len())?.copy_from_slice(octets);
+    pub(super) fn from_octets(bytes: &[u8]) -> Option<Self> {
+        let mut mac = Self { len: u8::try_from(bytes.len()).ok()?, ..Self::NONE };
+        mac.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);
         Some(mac)
     }
 
-    pub(super) fn octets(&self) -> &[u8] {
-        &self.octets[..self.len as usize]
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len as usize]
     }
 
     /// Whether this MAC, cut to the length of `other`, is `other`; takes the same time wherever they differ.
     pub(super) fn starts_with(&self, other: &[u8]) -> bool {
-        let Some(own) = self.octets().get(..other.len()) else { return false };
+        let Some(own) = self.as_bytes().get(..other.len()) else { return false };
         let differing = own.iter().zip(other).fold(0, |bits, (a, b)| black_box(bits | (a ^ b)));
         !other.is_empty() && black_box(differing) == 0
     }
@@ -61,7 +61,7 @@ impl Variables<'_> {
 
     /// RFC 8945 5.3.1: in the second and later messages of a transfer, only Time Signed and Fudge.
     fn digest_timers(&self, context: &mut HmacContext) {
-        context.update(&time_octets(self.time_signed));
+        context.update(&time_bytes(self.time_signed));
         context.update(&self.fudge.to_be_bytes());
     }
 }
@@ -87,7 +87,7 @@ pub(super) fn compute(
     if let Some(prior) = prior {
         // RFC 8945 4.3.1: "Request MAC Size" and "Request MAC", truncated as it was sent.
         context.update(&u16::from(prior.len).to_be_bytes());
-        context.update(prior.octets());
+        context.update(prior.as_bytes());
     }
     message.iter().for_each(|part| context.update(part));
     match cover {
@@ -98,15 +98,15 @@ pub(super) fn compute(
 }
 
 /// A time as TSIG has it: 48 bits.
-pub(super) fn time_octets(time_s: u64) -> [u8; 6] {
+pub(super) fn time_bytes(time_s: u64) -> [u8; 6] {
     let [_, _, time @ ..] = time_s.to_be_bytes();
     time
 }
 
 fn digest_lower_case(name: NameRef<'_>, context: &mut HmacContext) {
-    let mut lower = [0; NAME_OCTETS_MAX];
-    let lower = &mut lower[..name.octets().len()];
-    lower.copy_from_slice(name.octets());
+    let mut lower = [0; NAME_BYTES_MAX];
+    let lower = &mut lower[..name.as_bytes().len()];
+    lower.copy_from_slice(name.as_bytes());
     lower.make_ascii_lowercase();
     context.update(lower);
 }

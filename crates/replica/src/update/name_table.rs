@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use wire::limits::NAME_OCTETS_MAX;
+use wire::limits::NAME_BYTES_MAX;
 use wire::name::NameRef;
 
 /// Parts; a power of two.
@@ -29,16 +29,16 @@ impl<V: Clone> NameTable<V> {
     /// What is known of a name.
     #[must_use]
     pub fn get(&self, name: NameRef<'_>) -> Option<&V> {
-        let mut lower = [0; NAME_OCTETS_MAX];
-        let lower = &mut lower[..name.octets().len()];
-        lower.copy_from_slice(name.octets());
+        let mut lower = [0; NAME_BYTES_MAX];
+        let lower = &mut lower[..name.as_bytes().len()];
+        lower.copy_from_slice(name.as_bytes());
         lower.make_ascii_lowercase();
         self.shards[shard_of(lower)].get(&*lower)
     }
 
     /// Puts a value in, in the place of one of the same name.
     pub fn insert(&mut self, name: NameRef<'_>, value: V) {
-        let lower = name.octets().to_ascii_lowercase();
+        let lower = name.as_bytes().to_ascii_lowercase();
         let before = Arc::make_mut(&mut self.shards[shard_of(&lower)]).insert(lower.into(), value);
         self.len += usize::from(before.is_none());
     }
@@ -46,7 +46,7 @@ impl<V: Clone> NameTable<V> {
     /// Takes a value out.
     pub fn remove(&mut self, name: NameRef<'_>) {
         if self.get(name).is_some() {
-            let lower = name.octets().to_ascii_lowercase();
+            let lower = name.as_bytes().to_ascii_lowercase();
             Arc::make_mut(&mut self.shards[shard_of(&lower)]).remove(&*lower);
             self.len -= 1;
         }

@@ -105,16 +105,16 @@ mod tests {
             context.update(b"what do ya want ");
             context.update(b"for nothing?");
             let mac = context.finish();
-            assert_eq!(hex(mac.octets()), expected, "{algorithm:?}");
-            assert_eq!(mac.octets().len(), algorithm.mac_octets());
+            assert_eq!(hex(mac.as_bytes()), expected, "{algorithm:?}");
+            assert_eq!(mac.as_bytes().len(), algorithm.mac_bytes());
         }
         // RFC 2202 2, RFC 4231 4.7: the secret is longer than a block of the hash.
         let long = SecretHmac::new(KeyAlgorithm::HmacMd5, &[0xAA; 80]);
         let mut context = long.context();
         context.update(b"Test Using Larger Than Block-Size Key - Hash Key First");
-        assert_eq!(hex(context.finish().octets()), "6b1ab7fe4bd7bf8f0b62e6ce61b9d0cd");
+        assert_eq!(hex(context.finish().as_bytes()), "6b1ab7fe4bd7bf8f0b62e6ce61b9d0cd");
         let mut context = SecretHmac::new(KeyAlgorithm::HmacSha224, &[0xAA; 131]).context();
         context.update(b"Test Using Larger Than Block-Size Key - Hash Key First");
-        assert_eq!(hex(context.finish().octets()), "95e9a0db962095adaebe9b2d6f0dbce2d499f112f2d2b7273fa6870e");
+        assert_eq!(hex(context.finish().as_bytes()), "95e9a0db962095adaebe9b2d6f0dbce2d499f112f2d2b7273fa6870e");
     }
 }

@@ -78,7 +78,7 @@ pub fn restored_of_removed(last: Serial, now_s: u64, gap: SerialGap) -> Serial {
 #[must_use]
 pub fn of_soa(rdata: &[u8]) -> Option<Serial> {
     let at = serial_at(rdata)?;
-    rdata[at..].first_chunk().map(|&octets| Serial(u32::from_be_bytes(octets)))
+    rdata[at..].first_chunk().map(|&bytes| Serial(u32::from_be_bytes(bytes)))
 }
 
 /// The rdata of an SOA with another serial; `None` when the rdata is too short to be an SOA's.
@@ -90,11 +90,11 @@ pub fn with_serial(rdata: &[u8], serial: Serial) -> Option<Box<[u8]>> {
     Some(rdata)
 }
 
-/// Octets of SERIAL, REFRESH, RETRY, EXPIRE and MINIMUM, which end the rdata.
-const NUMBERS_OCTETS: usize = 20;
+/// Bytes of SERIAL, REFRESH, RETRY, EXPIRE and MINIMUM, which end the rdata.
+const NUMBERS_BYTES: usize = 20;
 
 const fn serial_at(rdata: &[u8]) -> Option<usize> {
-    rdata.len().checked_sub(NUMBERS_OCTETS)
+    rdata.len().checked_sub(NUMBERS_BYTES)
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Signing responses (RFC 8945 5.3): the TSIG record is written behind a finished message, into the same buffer.
 
-use super::mac::{self, Cover, Mac, Variables, time_octets};
+use super::mac::{self, Cover, Mac, Variables, time_bytes};
 use super::secret_hmac::SecretHmac;
-use wire::limits::HEADER_OCTETS;
+use wire::limits::HEADER_BYTES;
 use wire::number::{Class, Rcode, Rtype};
 use wire::parse::NameBuf;
 
@@ -10,12 +10,12 @@ use wire::parse::NameBuf;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoRoom;
 
-/// Octets of TYPE, CLASS, TTL and RDLENGTH.
-const RECORD_FIXED_OCTETS: usize = 10;
-/// Octets of Time Signed, Fudge, MAC Size, Original ID, Error and Other Len.
-const RDATA_FIXED_OCTETS: usize = 16;
-/// Octets of Other Data in a BADTIME response.
-const SERVER_TIME_OCTETS: usize = 6;
+/// Bytes of TYPE, CLASS, TTL and RDLENGTH.
+const RECORD_FIXED_BYTES: usize = 10;
+/// Bytes of Time Signed, Fudge, MAC Size, Original ID, Error and Other Len.
+const RDATA_FIXED_BYTES: usize = 16;
+/// Bytes of Other Data in a BADTIME response.
+const SERVER_TIME_BYTES: usize = 6;
 
 /// Signs the response to one request. It owns all that it needs, so it can wait for the outcome while keys change.
 #[derive(Clone, Debug)]
@@ -26,8 +26,8 @@ pub struct Signer {
     pub(super) algorithm: NameBuf,
     /// `None`: the response has a TSIG record with an empty MAC (RFC 8945 5.3.2).
     pub(super) secret: Option<SecretHmac>,
-    /// Octets of a MAC of ours: never truncated.
-    pub(super) mac_octets: usize,
+    /// Bytes of a MAC of ours: never truncated.
+    pub(super) mac_bytes: usize,
     /// The MAC of the request as it was sent.
     pub(super) request_mac: Mac,
     /// Time Signed of the request.
@@ -47,16 +47,16 @@ impl Signer {
         self.key_name.as_ref()
     }
 
-    /// Octets to keep free behind a message for [`Signer::sign`].
+    /// Bytes to keep free behind a message for [`Signer::sign`].
     #[must_use]
-    pub fn reserve_octets(&self) -> usize {
-        self.record_octets(SERVER_TIME_OCTETS)
+    pub fn reserve_bytes(&self) -> usize {
+        self.record_bytes(SERVER_TIME_BYTES)
     }
 
-    /// Octets that [`Signer::sign`] puts behind a message, as its error stands.
+    /// Bytes that [`Signer::sign`] puts behind a message, as its error stands.
     #[must_use]
-    pub fn octet_count(&self) -> usize {
-        self.record_octets(if self.error == Rcode::BADTIME { SERVER_TIME_OCTETS } else { 0 })
+    pub fn byte_count(&self) -> usize {
+        self.record_bytes(if self.error == Rcode::BADTIME { SERVER_TIME_BYTES } else { 0 })
     }
 
     /// Whether the response will have a MAC; one for a wrong key or a wrong MAC has none (RFC 8945 5.3.2).
@@ -76,7 +76,7 @@ impl Signer {
         self.error = Rcode::BADTIME;
     }
 
-    /// Writes the TSIG record behind the first `len` octets of `buffer`, which are the response, and returns its new
+    /// Writes the TSIG record behind the first `len` bytes of `buffer`, which are the response, and returns its new
     /// length.
     ///
     /// # Errors
@@ -85,10 +85,10 @@ impl Signer {
         self.append(buffer, len, now_s, Some(&self.request_mac), Cover::Variables).map(|(len, _)| len)
     }
 
-    fn record_octets(&self, other_octets: usize) -> usize {
-        let mac_octets = if self.is_signing() { self.mac_octets } else { 0 };
-        let names = self.key_name.octets().len() + self.algorithm.octets().len();
-        names + RECORD_FIXED_OCTETS + RDATA_FIXED_OCTETS + mac_octets + other_octets
+    fn record_bytes(&self, other_bytes: usize) -> usize {
+        let mac_bytes = if self.is_signing() { self.mac_bytes } else { 0 };
+        let names = self.key_name.as_bytes().len() + self.algorithm.as_bytes().len();
+        names + RECORD_FIXED_BYTES + RDATA_FIXED_BYTES + mac_bytes + other_bytes
     }
 
     pub(super) fn append(
@@ -99,14 +99,14 @@ impl Signer {
         prior: Option<&Mac>,
         cover: Cover,
     ) -> Result<(usize, Mac), NoRoom> {
-        let server_time = time_octets(now_s);
+        let server_time = time_bytes(now_s);
         // RFC 8945 5.2.3: BADTIME repeats Time Signed and Fudge of the client, and tells our time in Other Data.
         let (time_signed, fudge, other): (u64, u16, &[u8]) = match self.error {
             Rcode::BADTIME => (self.time_signed, self.fudge, &server_time),
             _ => (now_s, self.own_fudge, &[]),
         };
-        let end = len + self.record_octets(other.len());
-        if len < HEADER_OCTETS || end > buffer.len().min(usize::from(u16::MAX)) {
+        let end = len + self.record_bytes(other.len());
+        if len < HEADER_BYTES || end > buffer.len().min(usize::from(u16::MAX)) {
             return Err(NoRoom);
         }
         let arcount = u16::from_be_bytes([buffer[10], buffer[11]]).checked_add(1).ok_or(NoRoom)?;
@@ -147,10 +147,10 @@ impl From<Signer> for SequenceSigner {
 }
 
 impl SequenceSigner {
-    /// Octets to keep free behind a message for [`SequenceSigner::sign`].
+    /// Bytes to keep free behind a message for [`SequenceSigner::sign`].
     #[must_use]
-    pub fn reserve_octets(&self) -> usize {
-        self.signer.reserve_octets()
+    pub fn reserve_bytes(&self) -> usize {
+        self.signer.reserve_bytes()
     }
 
     /// Signs the next message, as [`Signer::sign`] does.
@@ -175,26 +175,26 @@ struct Out<'b> {
 }
 
 impl Out<'_> {
-    fn put(&mut self, octets: &[u8]) {
-        self.buffer[self.at..self.at + octets.len()].copy_from_slice(octets);
-        self.at += octets.len();
+    fn put(&mut self, bytes: &[u8]) {
+        self.buffer[self.at..self.at + bytes.len()].copy_from_slice(bytes);
+        self.at += bytes.len();
     }
 }
 
 /// RFC 8945 4.2.
 fn write_record(out: &mut Out<'_>, variables: &Variables<'_>, made: &Mac, id: [u8; 2]) {
     let rdlength =
-        variables.algorithm.octets().len() + RDATA_FIXED_OCTETS + made.octets().len() + variables.other.len();
-    out.put(variables.key_name.octets());
+        variables.algorithm.as_bytes().len() + RDATA_FIXED_BYTES + made.as_bytes().len() + variables.other.len();
+    out.put(variables.key_name.as_bytes());
     out.put(&Rtype::TSIG.0.to_be_bytes());
     out.put(&Class::ANY.0.to_be_bytes());
     out.put(&0u32.to_be_bytes());
     out.put(&(rdlength as u16).to_be_bytes());
-    out.put(variables.algorithm.octets());
-    out.put(&time_octets(variables.time_signed));
+    out.put(variables.algorithm.as_bytes());
+    out.put(&time_bytes(variables.time_signed));
     out.put(&variables.fudge.to_be_bytes());
-    out.put(&(made.octets().len() as u16).to_be_bytes());
-    out.put(made.octets());
+    out.put(&(made.as_bytes().len() as u16).to_be_bytes());
+    out.put(made.as_bytes());
     out.put(&id);
     out.put(&variables.error.to_be_bytes());
     out.put(&(variables.other.len() as u16).to_be_bytes());

@@ -4,7 +4,7 @@
 //! holds, or is paid for by records that it removes, so a thousand steps at one owner are no worse than at many.
 
 use super::limits::{
-    CHANGE_OCTETS_MAX, OWNER_OCTETS_MAX, OWNER_RRSETS_MAX, RRSET_OCTETS_MAX, RRSET_RECORD_OVERHEAD, RRSET_RECORDS_MAX,
+    CHANGE_BYTES_MAX, OWNER_BYTES_MAX, OWNER_RRSETS_MAX, RRSET_BYTES_MAX, RRSET_RECORD_OVERHEAD, RRSET_RECORDS_MAX,
     UPDATE_TOUCHED_BYTES_MAX, UPDATE_TOUCHED_RECORDS_MAX,
 };
 use crate::io::ZoneLimits;
@@ -59,14 +59,14 @@ pub enum LimitReached {
     TouchedBytes,
     /// [`RRSET_RECORDS_MAX`]
     RrsetRecords,
-    /// [`RRSET_OCTETS_MAX`]
-    RrsetOctets,
+    /// [`RRSET_BYTES_MAX`]
+    RrsetBytes,
     /// [`OWNER_RRSETS_MAX`]
     OwnerRrsets,
-    /// [`OWNER_OCTETS_MAX`]
-    OwnerOctets,
-    /// [`CHANGE_OCTETS_MAX`]
-    ChangeOctets,
+    /// [`OWNER_BYTES_MAX`]
+    OwnerBytes,
+    /// [`CHANGE_BYTES_MAX`]
+    ChangeBytes,
     /// Records of a type that a rule lets an owner have.
     GrantedRrsetRecords,
     /// Records that the limit of a key lets an owner have.
@@ -91,10 +91,10 @@ impl LimitReached {
             Self::TouchedRecords => "update_touched_records",
             Self::TouchedBytes => "update_touched_bytes",
             Self::RrsetRecords => "rrset_records",
-            Self::RrsetOctets => "rrset_octets",
+            Self::RrsetBytes => "rrset_bytes",
             Self::OwnerRrsets => "owner_rrsets",
-            Self::OwnerOctets => "owner_octets",
-            Self::ChangeOctets => "change_octets",
+            Self::OwnerBytes => "owner_bytes",
+            Self::ChangeBytes => "change_bytes",
             Self::GrantedRrsetRecords => "granted_rrset_records",
             Self::KeyNameRecords => "key_name_records",
             Self::KeyZoneRecords => "key_zone_records",
@@ -112,10 +112,10 @@ impl LimitReached {
             Self::TouchedRecords => "the update concerns more than 100000 records",
             Self::TouchedBytes => "the update concerns more than 16 MiB of records",
             Self::RrsetRecords => "an RRset has at most 4000 records",
-            Self::RrsetOctets => "an RRset has at most 64000 bytes",
+            Self::RrsetBytes => "an RRset has at most 64000 bytes",
             Self::OwnerRrsets => "a name has at most 100 types",
-            Self::OwnerOctets => "a name has at most 256 KiB of records",
-            Self::ChangeOctets => "an update changes at most 4 MiB of records",
+            Self::OwnerBytes => "a name has at most 256 KiB of records",
+            Self::ChangeBytes => "an update changes at most 4 MiB of records",
             Self::GrantedRrsetRecords => "the rule grants fewer records of this type at a name",
             Self::KeyNameRecords => "the limit of the key on records at a name (policy: limit name-records)",
             Self::KeyZoneRecords => "the limit of the key on records in the zone (policy: limit zone-records)",
@@ -133,10 +133,10 @@ impl LimitReached {
         Self::TouchedRecords,
         Self::TouchedBytes,
         Self::RrsetRecords,
-        Self::RrsetOctets,
+        Self::RrsetBytes,
         Self::OwnerRrsets,
-        Self::OwnerOctets,
-        Self::ChangeOctets,
+        Self::OwnerBytes,
+        Self::ChangeBytes,
         Self::GrantedRrsetRecords,
         Self::KeyNameRecords,
         Self::KeyZoneRecords,
@@ -150,7 +150,7 @@ impl LimitReached {
 /// Rdata of one RRset: as compared (names in lower case where RFC 4034 6.2 says so) to as stored.
 type Rdatas = BTreeMap<Arc<[u8]>, Arc<[u8]>>;
 
-/// The form of rdata in which equal records are equal octets (RFC 2136 1.1.1, 1.1.2).
+/// The form of rdata in which equal records are equal bytes (RFC 2136 1.1.1, 1.1.2).
 pub(super) fn comparable(rtype: Rtype, rdata: &[u8]) -> Arc<[u8]> {
     let mut lower = rdata.to_vec();
     rdata_lowercase(rtype, &mut lower);
@@ -242,7 +242,7 @@ impl WorkingRrset {
         self.is_ttl_changed() || !self.now.keys().eq(self.before.keys())
     }
 
-    fn octets(rdatas: &Rdatas) -> usize {
+    fn bytes(rdatas: &Rdatas) -> usize {
         rdatas.keys().map(|rdata| rdata.len() + RRSET_RECORD_OVERHEAD).sum()
     }
 
@@ -266,9 +266,9 @@ impl WorkingRrset {
             return Err(LimitReached::RrsetRecords);
         }
         // Counted only where it can be too much: most RRsets are small.
-        let octets = Self::octets(&self.now);
-        if octets > RRSET_OCTETS_MAX && octets > Self::octets(&self.before) {
-            return Err(LimitReached::RrsetOctets);
+        let bytes = Self::bytes(&self.now);
+        if bytes > RRSET_BYTES_MAX && bytes > Self::bytes(&self.before) {
+            return Err(LimitReached::RrsetBytes);
         }
         Ok(())
     }
@@ -309,12 +309,12 @@ impl Owner {
         if rrsets > self.rrsets_before.max(OWNER_RRSETS_MAX) {
             return Err(LimitReached::OwnerRrsets);
         }
-        let octets = |of: fn(&WorkingRrset) -> &Rdatas| -> usize {
-            self.rrsets.values().map(|rrset| WorkingRrset::octets(of(rrset))).sum()
+        let bytes = |of: fn(&WorkingRrset) -> &Rdatas| -> usize {
+            self.rrsets.values().map(|rrset| WorkingRrset::bytes(of(rrset))).sum()
         };
-        let now = octets(|rrset| &rrset.now);
-        if now > OWNER_OCTETS_MAX && now > octets(|rrset| &rrset.before) {
-            return Err(LimitReached::OwnerOctets);
+        let now = bytes(|rrset| &rrset.now);
+        if now > OWNER_BYTES_MAX && now > bytes(|rrset| &rrset.before) {
+            return Err(LimitReached::OwnerBytes);
         }
         Ok(())
     }
@@ -325,16 +325,16 @@ impl Owner {
 pub(super) struct Difference {
     pub(super) deleted: Vec<Record>,
     pub(super) added: Vec<Record>,
-    octets: usize,
+    bytes: usize,
 }
 
 impl Difference {
     fn collect(&mut self, owner: &Name, rrset: &WorkingRrset) -> Result<(), LimitReached> {
         let all = rrset.is_ttl_changed();
         let mut record = |ttl: u32, rdata: &Arc<[u8]>| {
-            self.octets += rdata.len();
-            if self.octets > CHANGE_OCTETS_MAX {
-                return Err(LimitReached::ChangeOctets);
+            self.bytes += rdata.len();
+            if self.bytes > CHANGE_BYTES_MAX {
+                return Err(LimitReached::ChangeBytes);
             }
             Ok(Record { owner: owner.clone(), rtype: rrset.rtype, ttl, rdata: (**rdata).into() })
         };
@@ -384,7 +384,7 @@ impl<'z, Z: ZoneRead> Working<'z, Z> {
 
     /// An owner, read from the zone when it is named first.
     pub(super) fn owner(&mut self, name: &Name) -> Result<&mut Owner, LimitReached> {
-        let owner = match self.owners.entry(name.octets().to_ascii_lowercase().into()) {
+        let owner = match self.owners.entry(name.as_bytes().to_ascii_lowercase().into()) {
             Entry::Occupied(occupied) => occupied.into_mut(),
             Entry::Vacant(vacant) => vacant.insert(read_owner(self.zone, name, self.touched)?),
         };

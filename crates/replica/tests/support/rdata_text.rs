@@ -29,35 +29,35 @@ pub(crate) fn rdata_of(rtype: Rtype, words: &[&str], apex: &Name) -> Vec<u8> {
 /// Prints rdata; names are relative to `apex`.
 pub(crate) fn rdata_text(rtype: Rtype, rdata: &[u8], apex: &Name) -> String {
     let fields: Option<Vec<String>> = rdata_fields(rtype, rdata)
-        .map(|field| field.ok().and_then(|(field, octets)| field_text(field, octets, apex)))
+        .map(|field| field.ok().and_then(|(field, bytes)| field_text(field, bytes, apex)))
         .collect();
     fields.map_or_else(
         || {
-            let hex: String = rdata.iter().map(|octet| format!("{octet:02x}")).collect();
+            let hex: String = rdata.iter().map(|byte| format!("{byte:02x}")).collect();
             format!("\\# {} {hex}", rdata.len())
         },
         |fields| fields.join(" "),
     )
 }
 
-fn field_text(field: Field, octets: &[u8], apex: &Name) -> Option<String> {
-    let number = || octets.iter().fold(0u32, |number, &octet| number << 8 | u32::from(octet)).to_string();
+fn field_text(field: Field, bytes: &[u8], apex: &Name) -> Option<String> {
+    let number = || bytes.iter().fold(0u32, |number, &byte| number << 8 | u32::from(byte)).to_string();
     Some(match field {
-        Field::Name(_) => name_out(&NameRef::from_octets(octets).ok()?.to_name(), apex),
+        Field::Name(_) => name_out(&NameRef::from_octets(bytes).ok()?.to_name(), apex),
         Field::U8 | Field::U16 | Field::U32 | Field::Ttl | Field::Algorithm | Field::IpProtocol => number(),
-        Field::Ipv4 => std::net::Ipv4Addr::from(<[u8; 4]>::try_from(octets).ok()?).to_string(),
-        Field::Ipv6 => std::net::Ipv6Addr::from(<[u8; 16]>::try_from(octets).ok()?).to_string(),
-        Field::CharString | Field::CharStringsRest => strings_text(octets)?,
+        Field::Ipv4 => std::net::Ipv4Addr::from(<[u8; 4]>::try_from(bytes).ok()?).to_string(),
+        Field::Ipv6 => std::net::Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?).to_string(),
+        Field::CharString | Field::CharStringsRest => strings_text(bytes)?,
         _ => return None,
     })
 }
 
-fn strings_text(mut octets: &[u8]) -> Option<String> {
+fn strings_text(mut bytes: &[u8]) -> Option<String> {
     let mut strings = Vec::new();
-    while let Some((&len, rest)) = octets.split_first() {
+    while let Some((&len, rest)) = bytes.split_first() {
         let (string, rest) = rest.split_at_checked(len as usize)?;
         strings.push(format!("\"{}\"", std::str::from_utf8(string).ok()?));
-        octets = rest;
+        bytes = rest;
     }
     Some(strings.join(" "))
 }

@@ -54,7 +54,7 @@ impl TestZone {
     pub(crate) fn apply(&mut self, changeset: &Changeset) {
         assert_eq!(changeset.serial_from, Some(self.serial()));
         for deleted in &changeset.deleted {
-            // To the octet: a replica that applies it looks for what it has.
+            // To the byte: a replica that applies it looks for what it has.
             let at = self.records.iter().position(|record| record == deleted);
             self.records.remove(at.unwrap_or_else(|| panic!("{deleted:?} is not in the zone")));
         }

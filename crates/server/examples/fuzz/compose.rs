@@ -17,8 +17,8 @@ fn records(message: &Message<'_>) -> Vec<Record> {
     records
 }
 
-pub(crate) fn run(octets: &[u8]) {
-    let Ok(message) = Message::parse(octets) else { return };
+pub(crate) fn run(bytes: &[u8]) {
+    let Ok(message) = Message::parse(bytes) else { return };
     let given = records(&message);
     let mut buffer = vec![0; 65_535];
     let mut composer = Composer::new(&mut buffer, 65_535);

@@ -1,13 +1,13 @@
 //! Any request line and headers of DNS over HTTPS: a message that was in the target, a body to come, or a status.
 //! Method, target, media type and length are lines of the input.
 
-use crate::limits::HTTP_GET_OCTETS_MAX;
+use crate::limits::HTTP_GET_BYTES_MAX;
 use crate::request::{MEDIA_TYPE, Source, source};
 use data_encoding::BASE64URL_NOPAD;
 use http::{Method, Request};
 
-pub(crate) fn run(octets: &[u8]) {
-    let mut lines = octets.splitn(4, |&octet| octet == b'\n');
+pub(crate) fn run(bytes: &[u8]) {
+    let mut lines = bytes.splitn(4, |&byte| byte == b'\n');
     let [Some(method), Some(target), Some(content_type), Some(length)] = std::array::from_fn(|_| lines.next()) else {
         return;
     };
@@ -17,7 +17,7 @@ pub(crate) fn run(octets: &[u8]) {
     match source(&request) {
         Ok(Source::Target(message)) => {
             assert_eq!(request.method(), Method::GET);
-            assert!(message.len() <= HTTP_GET_OCTETS_MAX * 3 / 4);
+            assert!(message.len() <= HTTP_GET_BYTES_MAX * 3 / 4);
             assert!(request.uri().query().expect("it was there").contains(&BASE64URL_NOPAD.encode(&message)));
         }
         Ok(Source::Body) => {

@@ -1,21 +1,21 @@
-//! Any octets on a stream of DNS over QUIC, in pieces: one message that is framed the same, or a rule that is broken.
-//! How many octets a piece has is the first octet of the input.
+//! Any bytes on a stream of DNS over QUIC, in pieces: one message that is framed the same, or a rule that is broken.
+//! How many bytes a piece has is the first byte of the input.
 
 use crate::stream::{extend, frame, message};
 
-pub(crate) fn run(octets: &[u8]) {
-    let Some((&piece, octets)) = octets.split_first() else { return };
+pub(crate) fn run(bytes: &[u8]) {
+    let Some((&piece, bytes)) = bytes.split_first() else { return };
     let mut read = Vec::new();
-    for chunk in octets.chunks(usize::from(piece).max(1)) {
+    for chunk in bytes.chunks(usize::from(piece).max(1)) {
         if extend(&mut read, chunk).is_err() {
-            assert!(octets.len() > 2 + 65_535);
+            assert!(bytes.len() > 2 + 65_535);
             return;
         }
     }
-    assert_eq!(read, octets);
+    assert_eq!(read, bytes);
     if let Ok(message) = message(&read) {
         let mut framed = Vec::new();
         frame(message, &mut framed);
-        assert_eq!(framed, octets);
+        assert_eq!(framed, bytes);
     }
 }

@@ -6,8 +6,8 @@ mod mutate;
 
 /// What `mutate` is bounded by.
 mod limits {
-    /// Octets of an input: more than a message with its length before it.
-    pub(super) const INPUT_OCTETS_MAX: usize = 68 << 10;
+    /// Bytes of an input: more than a message with its length before it.
+    pub(super) const INPUT_BYTES_MAX: usize = 68 << 10;
 }
 
 pub(crate) use mutate::Mutator;

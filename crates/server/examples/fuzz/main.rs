@@ -1,4 +1,4 @@
-//! Throws altered seeds at what reads the octets of clients, where libFuzzer is not (`cargo xtask fuzz`): messages,
+//! Throws altered seeds at what reads the bytes of clients, where libFuzzer is not (`cargo xtask fuzz`): messages,
 //! rdata, and what messages come in over TCP, HTTPS and QUIC. The server is a program, so its files are taken in here.
 //!
 //! ```text

@@ -2,11 +2,11 @@
 
 use wire::{Composer, EdnsOut, Message, Parsed, Rcode, Section, parse_request, rdata_check};
 
-pub(crate) fn run(octets: &[u8]) {
+pub(crate) fn run(bytes: &[u8]) {
     let edns = EdnsOut { payload: 1232, ..EdnsOut::default() };
     let mut buffer = [0; 1232];
     let mut composer = Composer::new(&mut buffer, 1232);
-    let edns = match parse_request(octets) {
+    let edns = match parse_request(bytes) {
         Parsed::Drop(_) => return,
         Parsed::Reject(reject) => {
             composer.start_reject(&reject);
@@ -30,6 +30,6 @@ pub(crate) fn run(octets: &[u8]) {
     };
     let len = composer.finish(edns.as_ref());
     let response = Message::parse(&buffer[..len]).expect("ours");
-    assert_eq!(response.header().id.to_be_bytes(), octets[..2]);
+    assert_eq!(response.header().id.to_be_bytes(), bytes[..2]);
     assert!(response.header().qr);
 }

@@ -1,10 +1,10 @@
 //! Any rdata of any type: checked, taken apart, put into canonical form, which is stable.
-//! The type is the first two octets of the input.
+//! The type is the first two bytes of the input.
 
 use wire::{Rtype, rdata_canonical, rdata_check, rdata_eq, rdata_fields, rdata_lowercase, rdata_names};
 
-pub(crate) fn run(octets: &[u8]) {
-    let Some((rtype, rdata)) = octets.split_first_chunk() else { return };
+pub(crate) fn run(bytes: &[u8]) {
+    let Some((rtype, rdata)) = bytes.split_first_chunk() else { return };
     let rtype = Rtype(u16::from_be_bytes(*rtype));
     rdata_names(rtype, rdata).for_each(drop);
     let mut lowered = rdata.to_vec();
@@ -15,7 +15,7 @@ pub(crate) fn run(octets: &[u8]) {
         assert_eq!(rdata_check(rtype, &lowered), Ok(()));
         assert!(rdata_eq(rtype, rdata, &lowered));
     }
-    // The same octets behind a name that they may point to.
+    // The same bytes behind a name that they may point to.
     let message = [&[0; 12][..], b"\x01a\x07example\0", rdata].concat();
     let mut out = Vec::new();
     match rdata_canonical(&message, 23..message.len(), rtype, &mut out) {

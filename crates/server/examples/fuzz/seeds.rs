@@ -48,16 +48,16 @@ const RDATA: &[(u16, &[u8])] = &[
     (65_280, b"anything"),
 ];
 
-const HEADER_OCTETS: usize = 12;
+const HEADER_BYTES: usize = 12;
 const QNAME: &[u8] = b"\x01a\x07example\0";
 
 /// A message of these flags and sections; all but the question are records.
 fn message(flags: [u8; 2], sections: [&[&[u8]]; 4]) -> Vec<u8> {
-    let mut octets = vec![0, 0, flags[0], flags[1]];
-    sections.iter().for_each(|section| octets.extend((section.len() as u16).to_be_bytes()));
-    assert_eq!(octets.len(), HEADER_OCTETS);
-    sections.iter().for_each(|section| octets.extend(section.concat()));
-    octets
+    let mut bytes = vec![0, 0, flags[0], flags[1]];
+    sections.iter().for_each(|section| bytes.extend((section.len() as u16).to_be_bytes()));
+    assert_eq!(bytes.len(), HEADER_BYTES);
+    sections.iter().for_each(|section| bytes.extend(section.concat()));
+    bytes
 }
 
 fn question(qtype: u16) -> Vec<u8> {
@@ -67,7 +67,7 @@ fn question(qtype: u16) -> Vec<u8> {
 /// A record whose owner is the name of the question.
 fn record(rtype: u16, class: u16, ttl: u32, rdata: &[u8]) -> Vec<u8> {
     let len = (rdata.len() as u16).to_be_bytes();
-    [&[0xC0, HEADER_OCTETS as u8][..], &rtype.to_be_bytes(), &class.to_be_bytes(), &ttl.to_be_bytes(), &len, rdata]
+    [&[0xC0, HEADER_BYTES as u8][..], &rtype.to_be_bytes(), &class.to_be_bytes(), &ttl.to_be_bytes(), &len, rdata]
         .concat()
 }
 
@@ -118,7 +118,7 @@ fn framed(message: &[u8]) -> Vec<u8> {
     [&(message.len() as u16).to_be_bytes()[..], message].concat()
 }
 
-/// Messages one behind the other, and the longest one; how many octets come at a time is before them.
+/// Messages one behind the other, and the longest one; how many bytes come at a time is before them.
 pub(crate) fn connections() -> Vec<Vec<u8>> {
     let all: Vec<u8> = messages().iter().flat_map(|message| framed(message)).collect();
     let longest = framed(&[0; 65_535]);

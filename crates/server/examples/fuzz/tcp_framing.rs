@@ -1,12 +1,12 @@
-//! Any octets on a connection, in pieces: the messages that come out are those that a look at all of them finds, and
+//! Any bytes on a connection, in pieces: the messages that come out are those that a look at all of them finds, and
 //! what is sent is what was pushed.
-//! How many octets a piece has is the first octet of the input.
+//! How many bytes a piece has is the first byte of the input.
 
 use crate::framing::{Inbound, Outbound};
 
-pub(crate) fn run(octets: &[u8]) {
-    let Some((&piece, octets)) = octets.split_first() else { return };
-    let (mut wanted, mut rest) = (Vec::new(), octets);
+pub(crate) fn run(bytes: &[u8]) {
+    let Some((&piece, bytes)) = bytes.split_first() else { return };
+    let (mut wanted, mut rest) = (Vec::new(), bytes);
     while let Some((prefix, after)) = rest.split_first_chunk::<2>() {
         let Some(message) = after.get(..usize::from(u16::from_be_bytes(*prefix))) else { break };
         wanted.push(message);
@@ -14,7 +14,7 @@ pub(crate) fn run(octets: &[u8]) {
     }
     let (mut inbound, mut outbound) = (Inbound::default(), Outbound::default());
     let (mut seen, mut sent) = (0, Vec::new());
-    for chunk in octets.chunks(usize::from(piece).max(1)) {
+    for chunk in bytes.chunks(usize::from(piece).max(1)) {
         inbound.extend(chunk);
         while let Some(message) = inbound.next() {
             assert_eq!(message, wanted[seen]);
@@ -27,5 +27,5 @@ pub(crate) fn run(octets: &[u8]) {
     }
     assert_eq!(seen, wanted.len());
     sent.extend_from_slice(outbound.waiting());
-    assert_eq!(sent, octets[..octets.len() - rest.len()]);
+    assert_eq!(sent, bytes[..bytes.len() - rest.len()]);
 }

@@ -233,7 +233,7 @@ fn check_weak(algorithm: KeyAlgorithm, allowed: Option<&str>) -> Result<(), ApiE
 fn secret_and_nonce(secret: &str, key: &KeyJson, algorithm: KeyAlgorithm) -> Result<(Vec<u8>, [u8; 12]), ApiError> {
     let secret = data_encoding::BASE64
         .decode(secret.as_bytes())
-        .map_err(|error| bad(format!("the secret is not base64: {error}"), "encode its octets as RFC 4648 4 has it"))?;
+        .map_err(|error| bad(format!("the secret is not base64: {error}"), "encode its bytes as RFC 4648 4 has it"))?;
     if SecretLength::of(secret.len(), algorithm) == SecretLength::TooShort && !key.allow_short_secret {
         return Err(bad(
             format!("the secret has {} bytes, so it can be guessed", secret.len()),

@@ -6,7 +6,7 @@ use super::error::ApiError;
 use super::types::{DoneJson, OptionsJson, ZoneJson};
 use crate::cli::client::{RECORDS_TYPE, ZONE_HASH};
 use crate::files::zone_load::{load_records, load_text, print_line};
-use crate::limits::GIVE_BACK_OCTETS_MIN;
+use crate::limits::GIVE_BACK_BYTES_MIN;
 use crate::node::handle::WithZones;
 use crate::node::system::give_way_to_all;
 use axum::Json;
@@ -223,14 +223,14 @@ pub(super) async fn add(
     let zone = query.id()?;
     let options = parse_options(&query.options())?.of(ZoneOptions::default());
     let records = parse(&zone, &headers, body?).await?;
-    let (id, octets) = (zone.clone(), records.octets().len());
+    let (id, bytes) = (zone.clone(), records.as_bytes().len());
     let contents = blocking(move || {
         check_limits(&records, options.limits)?;
         Contents::new(&id, records).map_err(ApiError::from)
     });
     let contents = contents.await??;
     let reply = api.handle.admin(AdminCommand::AddZone { zone, options, contents }).await;
-    give_back(octets).await;
+    give_back(bytes).await;
     let reply = reply?;
     Ok((StatusCode::CREATED, done(&reply)))
 }
@@ -253,7 +253,7 @@ pub(super) async fn replace(
     })?;
     let records = parse(&zone, &headers, body?).await?;
     let frozen = api.handle.frozen().await.ok_or_else(ApiError::ending)?;
-    let (id, octets) = (zone.clone(), records.octets().len());
+    let (id, bytes) = (zone.clone(), records.as_bytes().len());
     let limits = api.handle.zone_options(&zone).await.unwrap_or_default().limits;
     // Comparing takes as long as the zone is large; the replica goes on meanwhile.
     let compared = blocking(move || {
@@ -267,7 +267,7 @@ pub(super) async fn replace(
     });
     let replacement = compared.await??;
     let reply = api.handle.admin(AdminCommand::ReplaceZone { zone, replacement }).await;
-    give_back(octets).await;
+    give_back(bytes).await;
     Ok(done(&reply?))
 }
 
@@ -330,8 +330,8 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 }
 
 /// A zone that came through here has left as much memory unused as it takes. What a small one leaves the next one uses.
-async fn give_back(octets: usize) {
-    if octets >= GIVE_BACK_OCTETS_MIN {
+async fn give_back(bytes: usize) {
+    if bytes >= GIVE_BACK_BYTES_MIN {
         let _ = blocking(crate::memory::give_back).await;
     }
 }

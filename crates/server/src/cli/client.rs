@@ -217,7 +217,7 @@ impl Client {
 
     /// As [`Self::change`], with the records of a zone: a node that gets them so need not read text again.
     pub(crate) fn change_zone(&self, method: &str, path: &str, records: &RecordList) -> Result<Answer, Problem> {
-        self.first(method, path, (Some(RECORDS_TYPE), records.octets()), Kind::Load)
+        self.first(method, path, (Some(RECORDS_TYPE), records.as_bytes()), Kind::Load)
     }
 
     /// Copies the body of an answer to `to`, whatever its length; gives its fields.
@@ -257,7 +257,7 @@ impl Client {
             return if length == Some(copied) {
                 Ok(headers)
             } else {
-                Err(failed(format!("{copied} octets came of {}", length.unwrap_or_default())))
+                Err(failed(format!("{copied} bytes came of {}", length.unwrap_or_default())))
             };
         }
         Err(Problem::new(Exit::Unreachable, "no node of the cluster could do it", last).hint("see `catamaran status`"))
@@ -357,7 +357,7 @@ fn left(deadline: Instant) -> Option<Duration> {
     Some(deadline.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
 }
 
-/// What the body of a request is, if that needs saying, and its octets.
+/// What the body of a request is, if that needs saying, and its bytes.
 type Body<'b> = (Option<&'static str>, &'b [u8]);
 
 /// A body that holds the records of a zone as [`RecordList`] does; one without this type is a zone file.
@@ -441,10 +441,10 @@ fn refusal(path: &str, answer: &Answer) -> Problem {
 /// A query string with one name in it, escaped.
 pub(crate) fn query(key: &str, value: &str) -> String {
     let mut text = format!("{key}=");
-    for octet in value.bytes() {
-        match octet {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' => text.push(octet as char),
-            _ => text.push_str(&format!("%{octet:02X}")),
+    for byte in value.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' => text.push(byte as char),
+            _ => text.push_str(&format!("%{byte:02X}")),
         }
     }
     text

@@ -9,7 +9,7 @@ use crate::files::layout::{Layout, cluster_id_of};
 use crate::files::tighten;
 use crate::files::token::Token;
 use crate::files::{Readers, write_atomic};
-use crate::limits::{ADMIN_WAIT_MS, TOKEN_TEXT_OCTETS_MAX};
+use crate::limits::{ADMIN_WAIT_MS, TOKEN_TEXT_BYTES_MAX};
 use crate::node::first_state;
 use crate::peer::join::{JoinGrant, JoinToken, NotJoined, ask};
 use crate::peer::node_number;
@@ -124,7 +124,7 @@ fn try_directory(dir: &Path) -> Result<(), Problem> {
 fn token_of(args: &JoinArgs) -> Result<String, Problem> {
     let Some(file) = &args.token_file else { return Ok(args.token.clone().unwrap_or_default()) };
     let mut text = String::new();
-    let read = |from: &mut dyn Read, text: &mut String| from.take(TOKEN_TEXT_OCTETS_MAX).read_to_string(text);
+    let read = |from: &mut dyn Read, text: &mut String| from.take(TOKEN_TEXT_BYTES_MAX).read_to_string(text);
     let done = match file.as_os_str() == "-" {
         true => read(&mut io::stdin().lock(), &mut text),
         false => File::open(file).and_then(|mut file| read(&mut file, &mut text)),

@@ -32,7 +32,7 @@ The rules are those of BIND's update-policy; the first that matches decides:
   deny * name www.example.org;
   grant \"local:/run/auth.sock\" external * A AAAA; asks a daemon on the node that takes the update
 and numbers that bind a key whatever it is granted:
-  limit dhcp update-records 200 update-octets 16000 name-records 12 zone-records 100000;
+  limit dhcp update-records 200 update-bytes 16000 name-records 12 zone-records 100000;
 The rules of a zone are asked first, then those for all zones, then what `key add --update` granted. Without a rule that
 grants it nothing may be written; types are all but SOA, NS and RRSIG where a rule names none.";
 const POLICY_SHOW_EXAMPLES: &str = "\

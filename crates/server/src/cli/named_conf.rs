@@ -51,8 +51,8 @@ impl Sources for Files {
         if self.read > NAMED_CONF_FILES_MAX {
             return Err(format!("more than {NAMED_CONF_FILES_MAX} files are included"));
         }
-        let octets = read_bounded(file, NAMED_CONF_BYTES_MAX).map_err(|error| error.to_string())?;
-        String::from_utf8(octets).map_err(|_| "it is not UTF-8".to_owned())
+        let bytes = read_bounded(file, NAMED_CONF_BYTES_MAX).map_err(|error| error.to_string())?;
+        String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())
     }
 }
 

@@ -48,15 +48,15 @@ fn set(zone: Option<&str>, file: &Path, expect: Option<&str>, target: &Target) -
 fn read(file: &Path) -> Result<String, Problem> {
     let cannot = |why: String| Problem::new(Exit::Input, "the rules cannot be read", why).at(file.display());
     let max = API_POLICY_BYTES_MAX as u64;
-    let octets = if file == Path::new("-") {
-        let mut octets = Vec::new();
-        let read = std::io::stdin().lock().take(max + 1).read_to_end(&mut octets);
+    let bytes = if file == Path::new("-") {
+        let mut bytes = Vec::new();
+        let read = std::io::stdin().lock().take(max + 1).read_to_end(&mut bytes);
         read.map_err(|error| cannot(error.to_string()))?;
-        octets
+        bytes
     } else {
         read_bounded(file, max).map_err(|error| cannot(error.to_string()))?
     };
-    String::from_utf8(octets).map_err(|_| cannot("they are not UTF-8".to_owned()))
+    String::from_utf8(bytes).map_err(|_| cannot("they are not UTF-8".to_owned()))
 }
 
 /// `expect` is the revision of the rules that these were made from.

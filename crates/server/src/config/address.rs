@@ -1,6 +1,6 @@
 //! The address that other nodes connect to: a host name or an IP address, and a port.
 
-use replica::limits::ADDRESS_OCTETS_MAX;
+use replica::limits::ADDRESS_BYTES_MAX;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
@@ -55,7 +55,7 @@ impl FromStr for PeerAddress {
             return Ok(address.into());
         }
         let wrong = || "not HOST:PORT: a name or an IP address, a colon, and a port".to_owned();
-        let (name, port) = text.rsplit_once(':').filter(|_| text.len() <= ADDRESS_OCTETS_MAX).ok_or_else(wrong)?;
+        let (name, port) = text.rsplit_once(':').filter(|_| text.len() <= ADDRESS_BYTES_MAX).ok_or_else(wrong)?;
         let port = port.parse::<u16>().ok().filter(|port| *port != 0).ok_or_else(wrong)?;
         if is_host_name(name) { Ok(Self(Host::Name(name.to_ascii_lowercase()), port)) } else { Err(wrong()) }
     }

@@ -4,7 +4,7 @@ use super::rate_limit::RateLimit;
 use super::tcp::Tcp;
 use super::tls::Tls;
 use super::transfer::Transfer;
-use crate::limits::{LISTEN_ADDRESSES_MAX, UDP_PAYLOAD_DEFAULT, UDP_RESPONSE_OCTETS_MAX, UDP_WORKERS_MAX};
+use crate::limits::{LISTEN_ADDRESSES_MAX, UDP_PAYLOAD_DEFAULT, UDP_RESPONSE_BYTES_MAX, UDP_WORKERS_MAX};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ pub(crate) struct Dns {
     /// UDP threads; 0 is one for each core.
     #[serde(default)]
     pub(crate) udp_workers: usize,
-    /// Largest UDP response, octets (RFC 6891 6.2.3).
+    /// Largest UDP response, bytes (RFC 6891 6.2.3).
     #[serde(default = "udp_payload_default")]
     pub(crate) udp_payload: u16,
     /// Given to clients that ask with NSID (RFC 5001); none by default.
@@ -76,8 +76,8 @@ impl Dns {
             return Err(("udp_workers", format!("`udp_workers` must be at most {UDP_WORKERS_MAX}")));
         }
         // RFC 6891 6.2.3: values below 512 are treated as 512; above 4096 fragments are certain.
-        if !(512..=UDP_RESPONSE_OCTETS_MAX).contains(&usize::from(self.udp_payload)) {
-            return Err(("udp_payload", format!("`udp_payload` must be 512 to {UDP_RESPONSE_OCTETS_MAX}")));
+        if !(512..=UDP_RESPONSE_BYTES_MAX).contains(&usize::from(self.udp_payload)) {
+            return Err(("udp_payload", format!("`udp_payload` must be 512 to {UDP_RESPONSE_BYTES_MAX}")));
         }
         self.tcp.check()?;
         self.tls.as_ref().map_or(Ok(()), Tls::check)?;

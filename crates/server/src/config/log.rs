@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Log {
-    /// Octets of log after which a checkpoint is written, unless the last one was larger.
+    /// Bytes of log after which a checkpoint is written, unless the last one was larger.
     pub(crate) checkpoint_bytes: u64,
     /// Entries that stay behind a checkpoint; a node that was away for longer is sent the checkpoint.
     pub(crate) keep_entries: u64,
-    /// Octets of log that stay behind a checkpoint at most.
+    /// Bytes of log that stay behind a checkpoint at most.
     pub(crate) keep_bytes: u64,
     /// Seconds between two scrubs of log and checkpoints; 0: never.
     #[serde(skip_serializing_if = "is_scrub_default")]

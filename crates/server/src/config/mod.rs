@@ -83,7 +83,7 @@ pub(crate) struct Config {
 impl Config {
     /// Reads `file`; paths in it that are relative start at its directory.
     pub(crate) fn load(file: &Path) -> Result<Self, Problem> {
-        let octets = crate::files::read_bounded(file, SMALL_FILE_BYTES_MAX).map_err(|error| {
+        let bytes = crate::files::read_bounded(file, SMALL_FILE_BYTES_MAX).map_err(|error| {
             let hint = if error.kind() == std::io::ErrorKind::PermissionDenied {
                 crate::node::system::access_hint("read")
             } else {
@@ -92,7 +92,7 @@ impl Config {
             };
             Problem::new(Exit::Input, "the configuration cannot be read", error).at(file.display()).hint(hint)
         })?;
-        let text = String::from_utf8(octets)
+        let text = String::from_utf8(bytes)
             .map_err(|_| Problem::new(Exit::Input, "the configuration is not UTF-8", "TOML is").at(file.display()))?;
         Ok(Self::parse(&text, file)?.based(file.parent().unwrap_or_else(|| Path::new("."))))
     }

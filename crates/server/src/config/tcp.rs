@@ -13,7 +13,7 @@ pub(crate) struct Tcp {
     pub(crate) connections_per_client_max: usize,
     /// Silence after which a connection is closed, in milliseconds.
     pub(crate) idle_ms: u64,
-    /// Octets of memory that all connections may take.
+    /// Bytes of memory that all connections may take.
     pub(crate) memory_bytes_max: usize,
     /// Handshakes of TLS and QUIC a second that one client may begin; 0 is no limit.
     pub(crate) handshakes_per_second: u32,

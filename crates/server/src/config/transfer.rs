@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Transfer {
-    /// Octets a second that the client has to take, from the start on.
+    /// Bytes a second that the client has to take, from the start on.
     pub(crate) bytes_per_second_min: u64,
     /// Time that a transfer has whatever its rate, in milliseconds.
     pub(crate) grace_ms: u64,
-    /// Octets of former versions that one transfer may keep in memory.
+    /// Bytes of former versions that one transfer may keep in memory.
     pub(crate) held_bytes_max: u64,
 }
 

@@ -34,8 +34,8 @@ pub(crate) fn to_text(id: [u8; 16]) -> String {
 
 /// Reads what [`to_text`] wrote.
 pub(crate) fn from_text(text: &[u8]) -> io::Result<[u8; 16]> {
-    let octets = data_encoding::HEXLOWER_PERMISSIVE.decode(text.trim_ascii()).ok();
-    octets.and_then(|octets| octets.try_into().ok()).ok_or_else(|| io::Error::other("want 32 hexadecimal digits"))
+    let bytes = data_encoding::HEXLOWER_PERMISSIVE.decode(text.trim_ascii()).ok();
+    bytes.and_then(|bytes| bytes.try_into().ok()).ok_or_else(|| io::Error::other("want 32 hexadecimal digits"))
 }
 
 #[cfg(test)]

@@ -44,8 +44,8 @@ impl ClusterJson {
     }
 
     pub(crate) fn load(path: &Path) -> io::Result<Self> {
-        let octets = super::read_bounded(path, crate::limits::SMALL_FILE_BYTES_MAX)?;
-        Ok(serde_json::from_slice(&octets)?)
+        let bytes = super::read_bounded(path, crate::limits::SMALL_FILE_BYTES_MAX)?;
+        Ok(serde_json::from_slice(&bytes)?)
     }
 }
 

@@ -23,8 +23,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use zeroize::{Zeroize, Zeroizing};
 
-/// Octets of the key (ChaCha20-Poly1305, RFC 8439 2.8).
-pub(crate) const DATA_KEY_OCTETS: usize = 32;
+/// Bytes of the key (ChaCha20-Poly1305, RFC 8439 2.8).
+pub(crate) const DATA_KEY_BYTES: usize = 32;
 
 /// What the file begins with.
 const FORM: &str = "catamaran-data-key 1 plain ";
@@ -39,7 +39,7 @@ const FORM_WRAPPED: &str = "catamaran-data-key 3 wrapped ";
 const WRAPPING_KEY: &str = "wrapping.key";
 
 /// One key.
-pub(crate) type Key = [u8; DATA_KEY_OCTETS];
+pub(crate) type Key = [u8; DATA_KEY_BYTES];
 
 /// What is in the file.
 #[derive(Clone, PartialEq, Eq)]
@@ -95,12 +95,12 @@ pub(crate) fn client_secret(key: &Key) -> Key {
 /// What tells a key from any other, without telling the key.
 pub(crate) fn digest(key: &Key) -> [u8; 32] {
     let digest = ring::digest::digest(&ring::digest::SHA256, &[&b"catamaran data key "[..], key].concat());
-    digest.as_ref().try_into().expect("SHA-256 has 32 octets")
+    digest.as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
 
 /// A random key.
 pub(crate) fn make() -> io::Result<Key> {
-    let mut key = [0; DATA_KEY_OCTETS];
+    let mut key = [0; DATA_KEY_BYTES];
     fill_random(&mut key)?;
     Ok(key)
 }
@@ -191,13 +191,13 @@ fn from_text(text: &[u8]) -> io::Result<DataKeys> {
     };
     from_base64(key).map(DataKeys::first).ok_or_else(|| {
         io::Error::other(format!(
-            "no key in it: expected `{FORM}` and {DATA_KEY_OCTETS} bytes in base64, or the base64 alone"
+            "no key in it: expected `{FORM}` and {DATA_KEY_BYTES} bytes in base64, or the base64 alone"
         ))
     })
 }
 
 fn several_from(text: &[u8]) -> Option<DataKeys> {
-    let mut lines = text.trim_ascii_end().split(|&octet| octet == b'\n');
+    let mut lines = text.trim_ascii_end().split(|&byte| byte == b'\n');
     let clients = from_base64(lines.next()?)?;
     let mut keys = BTreeMap::new();
     for line in lines {
@@ -275,7 +275,7 @@ mod tests {
     fn keys_in_clear_are_read_and_left_until_they_change() {
         let dir = crate::test_dir("data-key-0");
         let file = DataKeyFile::new(&dir.path().join("data.key"), None);
-        let key: [u8; DATA_KEY_OCTETS] = std::array::from_fn(|index| index as u8);
+        let key: [u8; DATA_KEY_BYTES] = std::array::from_fn(|index| index as u8);
         let bare = format!("{}\n", data_encoding::BASE64.encode(&key));
         for text in [bare.clone(), format!("{FORM}{bare}")] {
             std::fs::write(file.path(), &text).unwrap();

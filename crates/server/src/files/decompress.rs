@@ -128,7 +128,7 @@ impl zone::file::Input for ZoneReader {
         Ok(count)
     }
 
-    fn octets_left(&self) -> usize {
+    fn bytes_left(&self) -> usize {
         self.expected as usize
     }
 }
@@ -232,12 +232,12 @@ mod tests {
         let dir = crate::test_dir("decompress");
         let text = "example.test. 1 IN A 192.0.2.1\n".repeat(1_000);
         let plain = ("a", text.clone().into_bytes());
-        for (name, octets) in forms(text.as_bytes()).into_iter().chain([plain]) {
+        for (name, bytes) in forms(text.as_bytes()).into_iter().chain([plain]) {
             let path = dir.path().join(name);
-            std::fs::write(&path, &octets).unwrap();
+            std::fs::write(&path, &bytes).unwrap();
             assert_eq!(read(&path).unwrap(), text.as_bytes(), "{name}");
             if name != "a" {
-                std::fs::write(&path, &octets[..octets.len() / 2]).unwrap();
+                std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
                 assert!(read(&path).is_err(), "{name} cut in half");
             }
         }
@@ -252,9 +252,9 @@ mod tests {
         let (good, path) = (xz.finish().unwrap(), dir.path().join("a.xz"));
         let mut refused = 0;
         for bit in 48..good.len() * 8 {
-            let mut octets = good.clone();
-            octets[bit / 8] ^= 1 << (bit % 8);
-            std::fs::write(&path, &octets).unwrap();
+            let mut bytes = good.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            std::fs::write(&path, &bytes).unwrap();
             match read(&path) {
                 Ok(read) => assert_eq!(read, text.as_bytes(), "bit {bit}"),
                 Err(_) => refused += 1,

@@ -9,8 +9,8 @@ use std::path::Path;
 use wire::name::Name;
 use zeroize::Zeroize;
 
-/// Longest secret that is read, octets.
-const SECRET_OCTETS_MAX: usize = 512;
+/// Longest secret that is read, bytes.
+const SECRET_BYTES_MAX: usize = 512;
 
 /// The algorithms that error messages recommend.
 pub(crate) const ALGORITHMS_HINT: &str = "hmac-sha256, hmac-sha384 or hmac-sha512";
@@ -64,9 +64,8 @@ impl TsigKey {
                 .at(path.display())
                 .hint("make one with `catamaran key add NAME` or `tsig-keygen -a hmac-sha256 NAME`")
         };
-        let octets =
-            super::read_bounded(path, crate::limits::SMALL_FILE_BYTES_MAX).map_err(|e| wrong(e.to_string()))?;
-        let text = String::from_utf8(octets).map_err(|_| wrong("it is not text".into()))?;
+        let bytes = super::read_bounded(path, crate::limits::SMALL_FILE_BYTES_MAX).map_err(|e| wrong(e.to_string()))?;
+        let text = String::from_utf8(bytes).map_err(|_| wrong("it is not text".into()))?;
         Self::parse(&text).map_err(|(line, why)| wrong(format!("line {line}: {why}")))
     }
 
@@ -103,13 +102,13 @@ impl TsigKey {
                 }
                 "secret" => {
                     let (line, text) = next("")?;
-                    let octets = data_encoding::BASE64
+                    let bytes = data_encoding::BASE64
                         .decode(text.as_bytes())
                         .map_err(|_| (line, "the secret is not base64".to_owned()))?;
-                    if octets.is_empty() || octets.len() > SECRET_OCTETS_MAX {
-                        return Err((line, format!("the secret must have 1 to {SECRET_OCTETS_MAX} octets")));
+                    if bytes.is_empty() || bytes.len() > SECRET_BYTES_MAX {
+                        return Err((line, format!("the secret must have 1 to {SECRET_BYTES_MAX} bytes")));
                     }
-                    secret = Some(octets);
+                    secret = Some(bytes);
                 }
                 "}" => break line,
                 other => return Err((line, format!("unknown statement `{other}`"))),

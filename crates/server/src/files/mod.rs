@@ -35,14 +35,14 @@ pub(crate) enum Readers {
     Owner,
 }
 
-/// Reads a whole file of at most `bytes_max` octets.
+/// Reads a whole file of at most `bytes_max` bytes.
 pub(crate) fn read_bounded(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
-    let mut octets = Vec::new();
-    File::open(path)?.take(bytes_max + 1).read_to_end(&mut octets)?;
-    if octets.len() as u64 > bytes_max {
-        return Err(io::Error::other(format!("larger than {bytes_max} octets")));
+    let mut bytes = Vec::new();
+    File::open(path)?.take(bytes_max + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > bytes_max {
+        return Err(io::Error::other(format!("larger than {bytes_max} bytes")));
     }
-    Ok(octets)
+    Ok(bytes)
 }
 
 /// Adds the file's name to an error, and keeps its kind.
@@ -50,8 +50,8 @@ pub(crate) fn of_file(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-/// Replaces `path` by `octets`: a reader sees the old file or the new one, and so does the next boot.
-pub(crate) fn write_atomic(path: &Path, octets: &[u8], readers: Readers) -> io::Result<()> {
+/// Replaces `path` by `bytes`: a reader sees the old file or the new one, and so does the next boot.
+pub(crate) fn write_atomic(path: &Path, bytes: &[u8], readers: Readers) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".new-{}", std::process::id()));
     let new = path.with_file_name(name);
@@ -59,7 +59,7 @@ pub(crate) fn write_atomic(path: &Path, octets: &[u8], readers: Readers) -> io::
     // A left-over of a crash may have another mode.
     let _ = std::fs::remove_file(&new);
     let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&new)?;
-    if let Err(error) = fill(file, octets, mode).and_then(|()| std::fs::rename(&new, path)) {
+    if let Err(error) = fill(file, bytes, mode).and_then(|()| std::fs::rename(&new, path)) {
         // On a full disk, a partly written file must not stay.
         let _ = std::fs::remove_file(&new);
         return Err(error);
@@ -68,10 +68,10 @@ pub(crate) fn write_atomic(path: &Path, octets: &[u8], readers: Readers) -> io::
     File::open(dir)?.sync_all()
 }
 
-fn fill(mut file: File, octets: &[u8], mode: u32) -> io::Result<()> {
+fn fill(mut file: File, bytes: &[u8], mode: u32) -> io::Result<()> {
     // Whatever the umask.
     file.set_permissions(Permissions::from_mode(mode))?;
-    file.write_all(octets)?;
+    file.write_all(bytes)?;
     file.sync_all()
 }
 

@@ -35,7 +35,7 @@ impl SecretLength {
 
 /// Bytes of the output of an algorithm's hash. Generated secrets have this length.
 pub(crate) const fn hash_bytes(algorithm: KeyAlgorithm) -> usize {
-    algorithm.mac_octets()
+    algorithm.mac_bytes()
 }
 
 #[cfg(test)]

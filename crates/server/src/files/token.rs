@@ -7,8 +7,8 @@ use std::io;
 use std::path::Path;
 use zeroize::Zeroizing;
 
-/// Octets of randomness in a token.
-const TOKEN_OCTETS: usize = 32;
+/// Bytes of randomness in a token.
+const TOKEN_BYTES: usize = 32;
 /// Shortest token that is accepted from a file.
 const TOKEN_CHARS_MIN: usize = 16;
 
@@ -34,9 +34,9 @@ impl Token {
 
     /// Reads the token.
     pub(crate) fn load(path: &Path) -> io::Result<Self> {
-        let octets = Zeroizing::new(read_bounded(path, SMALL_FILE_BYTES_MAX)?);
-        let text = Zeroizing::new(std::str::from_utf8(&octets).unwrap_or_default().trim().to_owned());
-        if text.len() < TOKEN_CHARS_MIN || !text.bytes().all(|octet| octet.is_ascii_graphic()) {
+        let bytes = Zeroizing::new(read_bounded(path, SMALL_FILE_BYTES_MAX)?);
+        let text = Zeroizing::new(std::str::from_utf8(&bytes).unwrap_or_default().trim().to_owned());
+        if text.len() < TOKEN_CHARS_MIN || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(io::Error::other(format!(
                 "no token in it: expected {TOKEN_CHARS_MIN} or more visible characters"
             )));
@@ -77,14 +77,14 @@ impl std::fmt::Debug for Token {
 
 /// A fresh secret as URL-safe text.
 pub(crate) fn random_text() -> io::Result<String> {
-    let mut octets = [0u8; TOKEN_OCTETS];
-    fill_random(&mut octets)?;
-    Ok(data_encoding::BASE64URL_NOPAD.encode(&octets))
+    let mut bytes = [0u8; TOKEN_BYTES];
+    fill_random(&mut bytes)?;
+    Ok(data_encoding::BASE64URL_NOPAD.encode(&bytes))
 }
 
-/// Fills `octets` from the system's random source.
-pub(crate) fn fill_random(octets: &mut [u8]) -> io::Result<()> {
-    SystemRandom::new().fill(octets).map_err(|_| io::Error::other("the system gives no random octets"))
+/// Fills `bytes` from the system's random source.
+pub(crate) fn fill_random(bytes: &mut [u8]) -> io::Result<()> {
+    SystemRandom::new().fill(bytes).map_err(|_| io::Error::other("the system gives no random bytes"))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The key of this node that wraps the cluster's data keys: `data.key` alone opens nothing.
 //!
 //! ```text
-//!   catamaran-wrapping-key 1 KEY    32 octets in base64
+//!   catamaran-wrapping-key 1 KEY    32 bytes in base64
 //! ```
 //!
 //! It lies beside `data.key` unless the configuration names another place, such as a credential of the service manager
@@ -23,8 +23,8 @@ const FORM: &str = "catamaran-wrapping-key 1 ";
 /// What is wrapped, so that nothing else that this key ever sealed is taken for it.
 const CONTEXT: &[u8] = b"catamaran data.key";
 
-/// Octets of the nonce, which come first (RFC 8439 2.8).
-const NONCE_OCTETS: usize = 12;
+/// Bytes of the nonce, which come first (RFC 8439 2.8).
+const NONCE_BYTES: usize = 12;
 
 /// Reads the key.
 pub(super) fn load(path: &Path) -> io::Result<Zeroizing<Key>> {
@@ -54,15 +54,15 @@ pub(super) fn load_or_make(path: &Path) -> io::Result<Zeroizing<Key>> {
 
 /// `plain` in base64, sealed under the key.
 pub(super) fn wrap(key: &Key, plain: &[u8]) -> io::Result<String> {
-    let mut nonce = [0; NONCE_OCTETS];
+    let mut nonce = [0; NONCE_BYTES];
     fill_random(&mut nonce)?;
     let sealed = DataKey::new(0, key).seal(nonce, CONTEXT, plain);
-    Ok(BASE64.encode(&[&nonce[..], &sealed.octets].concat()))
+    Ok(BASE64.encode(&[&nonce[..], &sealed.bytes].concat()))
 }
 
 /// What [`wrap`] wrapped; `None` under another key, or when it was altered.
 pub(super) fn unwrap(key: &Key, wrapped: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
-    let octets = BASE64.decode(wrapped.trim_ascii()).ok()?;
-    let (nonce, octets) = octets.split_first_chunk::<NONCE_OCTETS>()?;
-    DataKey::new(0, key).open(&Sealed { data_key_number: 0, nonce: *nonce, octets: octets.to_vec() }, CONTEXT)
+    let bytes = BASE64.decode(wrapped.trim_ascii()).ok()?;
+    let (nonce, bytes) = bytes.split_first_chunk::<NONCE_BYTES>()?;
+    DataKey::new(0, key).open(&Sealed { data_key_number: 0, nonce: *nonce, bytes: bytes.to_vec() }, CONTEXT)
 }

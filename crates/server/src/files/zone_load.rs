@@ -45,9 +45,9 @@ pub(crate) fn load(argument: &ZoneArgument) -> Result<LoadedZone, Problem> {
 }
 
 /// Takes records as the cluster's own commands send them.
-pub(crate) fn load_records(octets: Vec<u8>) -> Result<LoadedZone, Problem> {
+pub(crate) fn load_records(bytes: Vec<u8>) -> Result<LoadedZone, Problem> {
     let wrong = |why: String| Problem::new(Exit::Input, "the records cannot be served", why);
-    let records = RecordList::from_octets(octets).ok_or_else(|| wrong("they are cut off".into()))?;
+    let records = RecordList::from_octets(bytes).ok_or_else(|| wrong("they are cut off".into()))?;
     let loaded = zone::file::from_records(records).map_err(|index| {
         wrong(format!("record {} is none that a zone file could hold, or there is no SOA", index + 1))
     })?;
@@ -56,7 +56,7 @@ pub(crate) fn load_records(octets: Vec<u8>) -> Result<LoadedZone, Problem> {
 
 /// Reads a zone file from memory; it includes nothing.
 pub(crate) fn load_text(text: &str, name: &str) -> Result<LoadedZone, Problem> {
-    let mut source = Named { name: name.to_owned(), octets: text.as_bytes().to_vec() };
+    let mut source = Named { name: name.to_owned(), bytes: text.as_bytes().to_vec() };
     finish(zone::file::load(&mut source, None, &options()), name)
 }
 
@@ -134,14 +134,14 @@ impl Source for Disk {
 /// One text in memory.
 struct Named {
     name: String,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 impl Source for Named {
     fn open(&mut self, name: Option<&str>, _from: Option<&str>) -> Result<Opened, String> {
         match name {
             None => {
-                Ok(Opened { name: self.name.clone(), input: Box::new(Slice::new(std::mem::take(&mut self.octets))) })
+                Ok(Opened { name: self.name.clone(), input: Box::new(Slice::new(std::mem::take(&mut self.bytes))) })
             }
             Some(_) => Err("$INCLUDE is not possible here".into()),
         }
@@ -165,14 +165,14 @@ mod tests {
     #[test]
     fn records_are_taken_whole_or_not_at_all() {
         let zone = load_text(include_str!("../cli/up/example.test.zone"), "built-in").unwrap();
-        let octets = zone.records.octets();
-        assert_eq!(load_records(octets.to_vec()).unwrap().text(), zone.text());
+        let bytes = zone.records.as_bytes();
+        assert_eq!(load_records(bytes.to_vec()).unwrap().text(), zone.text());
         let mut end = 0;
         for index in 0..zone.records.len() {
-            for len in end + 1..end + zone.records.octets_of(index) {
-                assert!(load_records(octets[..len].to_vec()).unwrap_err().why.contains("cut off"), "{len}");
+            for len in end + 1..end + zone.records.bytes_of(index) {
+                assert!(load_records(bytes[..len].to_vec()).unwrap_err().why.contains("cut off"), "{len}");
             }
-            end += zone.records.octets_of(index);
+            end += zone.records.bytes_of(index);
         }
         assert!(load_records(Vec::new()).unwrap_err().why.contains("no SOA"));
     }

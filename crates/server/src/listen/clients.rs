@@ -45,7 +45,7 @@ struct Client {
     seats: Vec<Arc<Seat>>,
     /// Those, and evicted ones that have not ended yet.
     alive_count: usize,
-    octets: Arc<Gauge>,
+    bytes: Arc<Gauge>,
 }
 
 /// A connection's place; given back when dropped.
@@ -53,7 +53,7 @@ pub(crate) struct Place {
     clients: Arc<Clients>,
     client: IpAddr,
     seat: Arc<Seat>,
-    octets: Arc<Gauge>,
+    bytes: Arc<Gauge>,
 }
 
 impl Clients {
@@ -104,9 +104,9 @@ impl Clients {
         let theirs = table.of.entry(client).or_default();
         theirs.seats.push(seat.clone());
         theirs.alive_count += 1;
-        let octets = theirs.octets.clone();
+        let bytes = theirs.bytes.clone();
         table.recount(client, own, own + 1);
-        Some(Place { clients: self.clone(), client, seat, octets })
+        Some(Place { clients: self.clone(), client, seat, bytes })
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -188,8 +188,8 @@ impl Table {
 
 impl Place {
     /// What all connections of its client take of memory.
-    pub(super) const fn octets(&self) -> &Arc<Gauge> {
-        &self.octets
+    pub(super) const fn bytes(&self) -> &Arc<Gauge> {
+        &self.bytes
     }
 
     /// What is known of how idle it is.

@@ -39,7 +39,7 @@ pub(crate) struct Connection<'d, R, S> {
     transfers: bool,
     inbound: Inbound,
     outbound: Outbound,
-    /// Octets that the stream took may wait inside of it: TLS has a buffer.
+    /// Bytes that the stream took may wait inside of it: TLS has a buffer.
     is_flush_due: bool,
     share: Share,
     /// Made for the first deferred request.
@@ -51,7 +51,7 @@ pub(crate) struct Connection<'d, R, S> {
     is_ending: bool,
     /// When the last request was taken or the last response was done.
     active_at: Instant,
-    /// When octets last went out, or began to wait; and whether they go out fast enough.
+    /// When bytes last went out, or began to wait; and whether they go out fast enough.
     wrote_at: Instant,
     drain: Drain,
 }
@@ -153,7 +153,7 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
         if may_read { self.read(context) } else { Poll::Pending }
     }
 
-    /// Octets of messages that wait, in either direction.
+    /// Bytes of messages that wait, in either direction.
     fn memory(&self) -> usize {
         self.inbound.memory() + self.outbound.memory() + self.late.as_ref().map_or(0, LateQueue::memory)
     }
@@ -240,8 +240,8 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
 
     fn read(&mut self, context: &mut Context<'_>) -> Poll<Result<(), End>> {
         // On the stack: a connection that waits holds no buffer.
-        let mut octets = [std::mem::MaybeUninit::<u8>::uninit(); CONNECTION_READ_BYTES];
-        let mut buffer = ReadBuf::uninit(&mut octets);
+        let mut bytes = [std::mem::MaybeUninit::<u8>::uninit(); CONNECTION_READ_BYTES];
+        let mut buffer = ReadBuf::uninit(&mut bytes);
         match Pin::new(&mut self.stream).poll_read(context, &mut buffer) {
             Poll::Pending => Poll::Pending,
             // A client of TLS that says with TCP alone that no more comes. It may be cut off (RFC 8446 6.1), and so may
@@ -255,7 +255,7 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
                 match buffer.filled() {
                     // The client may close its half and still wait for responses.
                     [] => self.is_half_closed = true,
-                    octets => self.inbound.extend(octets),
+                    bytes => self.inbound.extend(bytes),
                 }
                 Poll::Ready(Ok(()))
             }

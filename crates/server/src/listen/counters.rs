@@ -25,7 +25,7 @@ pub(crate) enum Cut {
     Idle,
     /// The client does not read; or, over HTTPS or QUIC, does not end a query that it began.
     SlowReader,
-    /// All connections together hold as many octets as they may.
+    /// All connections together hold as many bytes as they may.
     Memory,
     /// The client broke a rule of the transport.
     Protocol,

@@ -10,7 +10,7 @@ use super::{Action, PinnedResponder, Reply, Responder, Transport};
 use crate::config::Tcp;
 use crate::config::subnet::Subnet;
 use crate::limits::{
-    CONNECTION_DOH_BYTES, CONNECTION_DOQ_BYTES, CONNECTION_DOT_BYTES, CONNECTION_TCP_BYTES, DATAGRAM_OCTETS_MAX,
+    CONNECTION_DOH_BYTES, CONNECTION_DOQ_BYTES, CONNECTION_DOT_BYTES, CONNECTION_TCP_BYTES, DATAGRAM_BYTES_MAX,
     DEFERRED_MS_MAX, HANDSHAKE_MS, HANDSHAKES_MAX, HANDSHAKES_PER_CLIENT_MAX,
 };
 use crate::turn::Company;
@@ -79,7 +79,7 @@ impl ConnectionLimits {
         self.idle.max(Duration::from_millis(DEFERRED_MS_MAX))
     }
 
-    /// Octets that count now.
+    /// Bytes that count now.
     #[cfg(test)]
     pub(super) fn memory_taken(&self) -> usize {
         self.memory.taken()
@@ -113,11 +113,11 @@ impl ConnectionLimits {
     }
 }
 
-/// Octets that the exchanges of one connection hold, where each has a task of its own.
+/// Bytes that the exchanges of one connection hold, where each has a task of its own.
 pub(crate) struct Held {
-    octets: Cell<usize>,
+    bytes: Cell<usize>,
     share: RefCell<Share>,
-    /// When octets last left for the client.
+    /// When bytes last left for the client.
     moved_at: Cell<Instant>,
     /// Whether they leave fast enough.
     drain: Cell<Drain>,
@@ -133,7 +133,7 @@ pub(crate) struct Holding<'h> {
     held: &'h Held,
     base: usize,
     /// With those of the base.
-    octets: usize,
+    bytes: usize,
 }
 
 /// All connections together hold as much as they may: this one has to end.
@@ -144,7 +144,7 @@ impl Held {
     /// Of a connection that may be silent for so long.
     pub(crate) fn new(share: Share, idle: Duration) -> Rc<Self> {
         Rc::new(Self {
-            octets: Cell::new(0),
+            bytes: Cell::new(0),
             share: RefCell::new(share),
             moved_at: Cell::new(Instant::now()),
             drain: Cell::new(Drain::new(idle)),
@@ -153,22 +153,22 @@ impl Held {
     }
 
     #[cfg(test)]
-    pub(crate) const fn octets(&self) -> usize {
-        self.octets.get()
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes.get()
     }
 
-    /// The part of one exchange, which is counted as so many octets whatever else it holds.
+    /// The part of one exchange, which is counted as so many bytes whatever else it holds.
     pub(crate) fn holding(&self, base: usize) -> Result<Holding<'_>, OutOfMemory> {
         self.share.borrow().active(Instant::now());
-        let mut holding = Holding { held: self, base, octets: 0 };
+        let mut holding = Holding { held: self, base, bytes: 0 };
         holding.set(0)?;
         Ok(holding)
     }
 
-    /// Says that a part of it was one number of octets and is another now.
+    /// Says that a part of it was one number of bytes and is another now.
     pub(crate) fn change(&self, from: usize, to: usize) -> Result<(), OutOfMemory> {
-        self.octets.set(self.octets.get() + to - from);
-        let is_granted = self.share.borrow_mut().set(self.octets.get());
+        self.bytes.set(self.bytes.get() + to - from);
+        let is_granted = self.share.borrow_mut().set(self.bytes.get());
         is_granted.then_some(()).ok_or(OutOfMemory)
     }
 
@@ -186,15 +186,15 @@ impl Held {
         }
     }
 
-    /// Takes note that so many octets left for the client.
-    pub(crate) fn took(&self, octets: usize) {
+    /// Takes note that so many bytes left for the client.
+    pub(crate) fn took(&self, bytes: usize) {
         let now = Instant::now();
         self.moved_at.set(now);
         self.share.borrow().active(now);
-        self.note(|drain| drain.took(octets, now));
+        self.note(|drain| drain.took(bytes, now));
     }
 
-    /// Takes note that the client lets octets leave.
+    /// Takes note that the client lets bytes leave.
     pub(crate) fn moved(&self) {
         self.moved_at.set(Instant::now());
     }
@@ -210,7 +210,7 @@ impl Held {
         self.drain.get()
     }
 
-    /// Waits for a future as long as octets leave, each within a time of those before, and fast enough: `None` when
+    /// Waits for a future as long as bytes leave, each within a time of those before, and fast enough: `None` when
     /// they did not. They may be those of other exchanges, behind which this one has to wait for its client to read.
     pub(crate) async fn while_moving<T>(&self, patience: Duration, future: impl Future<Output = T>) -> Option<T> {
         self.begin_to_wait();
@@ -245,9 +245,9 @@ impl<'h> Holding<'h> {
     }
 
     /// Says how much it holds now beside its base.
-    pub(crate) fn set(&mut self, octets: usize) -> Result<(), OutOfMemory> {
-        let to = self.base + octets;
-        let from = std::mem::replace(&mut self.octets, to);
+    pub(crate) fn set(&mut self, bytes: usize) -> Result<(), OutOfMemory> {
+        let to = self.base + bytes;
+        let from = std::mem::replace(&mut self.bytes, to);
         self.held.change(from, to)
     }
 }
@@ -255,7 +255,7 @@ impl<'h> Holding<'h> {
 impl Drop for Holding<'_> {
     fn drop(&mut self) {
         // What becomes less is always granted.
-        let _granted = self.held.change(self.octets, 0);
+        let _granted = self.held.change(self.bytes, 0);
     }
 }
 
@@ -270,7 +270,7 @@ impl<R> Open<R> {
     pub(crate) fn enter(desk: &Rc<Desk<R>>, client: IpAddr) -> Result<Self, Cut> {
         let limits = &desk.limits;
         let place = limits.clients.enter(client).ok_or(Cut::OverLimit)?;
-        if !limits.memory.put(place.octets(), cost_of(desk.transport)) {
+        if !limits.memory.put(place.bytes(), cost_of(desk.transport)) {
             return Err(Cut::Memory);
         }
         desk.connections.accepted.one_shared();
@@ -296,7 +296,7 @@ impl<R> Open<R> {
 impl<R> Drop for Open<R> {
     fn drop(&mut self) {
         self.desk.connections.open.leave();
-        self.desk.limits.memory.take(self.place.octets(), cost_of(self.desk.transport));
+        self.desk.limits.memory.take(self.place.bytes(), cost_of(self.desk.transport));
     }
 }
 
@@ -329,7 +329,7 @@ impl<R: Responder> Desk<R> {
         connections: &AllConnections,
         counters: Arc<ListenCounters>,
     ) -> Self {
-        let work = RefCell::new(Work { responder, out: vec![0; DATAGRAM_OCTETS_MAX] });
+        let work = RefCell::new(Work { responder, out: vec![0; DATAGRAM_BYTES_MAX] });
         let (limits, connections, goodbye) = (limits.clone(), connections.of(transport).clone(), Rc::default());
         Self { transport, limits, connections, counters, goodbye, work }
     }
@@ -338,7 +338,7 @@ impl<R: Responder> Desk<R> {
     /// wait.
     pub(crate) fn respond(
         &self,
-        octets: &[u8],
+        bytes: &[u8],
         peer: SocketAddr,
         reply: impl FnOnce() -> Reply,
         take: impl FnOnce(&[u8]),
@@ -348,8 +348,8 @@ impl<R: Responder> Desk<R> {
         // A panic is a bug of ours; it costs the connection that met it, never the runtime.
         let action = catch_unwind(AssertUnwindSafe(|| {
             let mut pinned = responder.pin();
-            match pinned.respond(octets, peer, self.transport, out) {
-                Action::Defer => pinned.defer(octets, reply(), Company::Others, out),
+            match pinned.respond(bytes, peer, self.transport, out) {
+                Action::Defer => pinned.defer(bytes, reply(), Company::Others, out),
                 action => action,
             }
         }));
@@ -377,10 +377,10 @@ mod tests {
         let held = Held::new(share(&limits, "192.0.2.1"), limits.idle);
         let (mut one, mut other) = (held.holding(0).unwrap(), held.holding(100).unwrap());
         assert!(one.set(CONNECTION_MEMORY_FREE_BYTES).is_ok() && other.set(900).is_ok());
-        assert_eq!((held.octets(), limits.memory.taken()), (CONNECTION_MEMORY_FREE_BYTES + 1_000, 1_000));
+        assert_eq!((held.bytes(), limits.memory.taken()), (CONNECTION_MEMORY_FREE_BYTES + 1_000, 1_000));
         assert_eq!(other.set(MAX + 1), Err(OutOfMemory));
         drop((one, other));
-        assert_eq!((held.octets(), limits.memory.taken()), (0, 0));
+        assert_eq!((held.bytes(), limits.memory.taken()), (0, 0));
     }
 
     #[test]

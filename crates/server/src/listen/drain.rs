@@ -1,15 +1,15 @@
-//! Whether a client takes what waits for it as fast as it has to: one that takes an octet now and then would keep its
+//! Whether a client takes what waits for it as fast as it has to: one that takes an byte now and then would keep its
 //! place, and what it has asked for, as long as it likes.
 //!
 //! While something waits, the time in which the client has to take more is a window at most. It gets shorter as time
-//! goes by, and longer with each octet that is taken: who keeps the rate has time always, and who was quick before has
+//! goes by, and longer with each byte that is taken: who keeps the rate has time always, and who was quick before has
 //! a window's worth of it and not more.
 
 use crate::limits::{DRAIN_BYTES_PER_SECOND_MIN, DRAIN_WINDOW_IDLES};
 use std::time::Duration;
 use tokio::time::Instant;
 
-const NANOS_AN_OCTET: u64 = 1_000_000_000 / DRAIN_BYTES_PER_SECOND_MIN;
+const NANOS_AN_BYTE: u64 = 1_000_000_000 / DRAIN_BYTES_PER_SECOND_MIN;
 
 /// Of one connection.
 #[derive(Clone, Copy, Debug)]
@@ -35,10 +35,10 @@ impl Drain {
         self.until = None;
     }
 
-    /// Takes note that so many octets were taken.
-    pub(super) fn took(&mut self, octets: usize, now: Instant) {
+    /// Takes note that so many bytes were taken.
+    pub(super) fn took(&mut self, bytes: usize, now: Instant) {
         if let Some(until) = &mut self.until {
-            let earned = Duration::from_nanos((octets as u64).saturating_mul(NANOS_AN_OCTET)).min(self.window);
+            let earned = Duration::from_nanos((bytes as u64).saturating_mul(NANOS_AN_BYTE)).min(self.window);
             *until = (*until + earned).min(now + self.window);
         }
     }

@@ -14,13 +14,13 @@ use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 
-/// What ends with this octet costs as much as an answer may: a name that does not exist, in a zone with as many
+/// What ends with this byte costs as much as an answer may: a name that does not exist, in a zone with as many
 /// iterations of NSEC3 as may be.
 pub(super) const COSTLY: u8 = b'c';
 const COST: Duration = Duration::from_micros(100);
-/// What ends with this octet gets the largest message there is.
+/// What ends with this byte gets the largest message there is.
 pub(super) const LARGE: u8 = b'b';
-/// What ends with this octet is deferred, and echoed after a while.
+/// What ends with this byte is deferred, and echoed after a while.
 pub(super) const LATE: u8 = b'd';
 pub(super) const LATE_AFTER: Duration = Duration::from_millis(600);
 
@@ -36,23 +36,23 @@ impl Responder for Echo {
 }
 
 impl PinnedResponder for Echo {
-    fn respond(&mut self, octets: &[u8], _peer: SocketAddr, _transport: Transport, out: &mut [u8]) -> Action {
-        if octets.ends_with(&[LATE]) {
+    fn respond(&mut self, bytes: &[u8], _peer: SocketAddr, _transport: Transport, out: &mut [u8]) -> Action {
+        if bytes.ends_with(&[LATE]) {
             return Action::Defer;
         }
         let start = Instant::now();
-        while octets.ends_with(&[COSTLY]) && start.elapsed() < COST {
+        while bytes.ends_with(&[COSTLY]) && start.elapsed() < COST {
             std::hint::spin_loop();
         }
-        out[..octets.len()].copy_from_slice(octets);
-        Action::Respond(if octets.ends_with(&[LARGE]) { out.len() } else { octets.len() })
+        out[..bytes.len()].copy_from_slice(bytes);
+        Action::Respond(if bytes.ends_with(&[LARGE]) { out.len() } else { bytes.len() })
     }
 
-    fn defer(&mut self, octets: &[u8], reply: Reply, _company: Company, _out: &mut [u8]) -> Action {
-        let octets = octets.to_vec();
+    fn defer(&mut self, bytes: &[u8], reply: Reply, _company: Company, _out: &mut [u8]) -> Action {
+        let bytes = bytes.to_vec();
         std::thread::spawn(move || {
             std::thread::sleep(LATE_AFTER);
-            reply.send(octets);
+            reply.send(bytes);
         });
         Action::Defer
     }

@@ -1,28 +1,28 @@
-//! Messages on a stream: each behind its length in two octets (RFC 1035 4.2.2, RFC 7766 8).
+//! Messages on a stream: each behind its length in two bytes (RFC 1035 4.2.2, RFC 7766 8).
 
-use crate::limits::MESSAGE_PREFIX_OCTETS;
+use crate::limits::MESSAGE_PREFIX_BYTES;
 use std::ops::Range;
 
-/// Octets that came in and are not yet messages. Empty, it holds no memory.
+/// Bytes that came in and are not yet messages. Empty, it holds no memory.
 #[derive(Default)]
 pub(crate) struct Inbound {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     start: usize,
 }
 
 impl Inbound {
-    /// Takes octets in. Memory follows what the client has really sent: a prefix alone makes nobody allocate 64 KiB.
-    pub(crate) fn extend(&mut self, octets: &[u8]) {
-        self.octets.drain(..self.start);
+    /// Takes bytes in. Memory follows what the client has really sent: a prefix alone makes nobody allocate 64 KiB.
+    pub(crate) fn extend(&mut self, bytes: &[u8]) {
+        self.bytes.drain(..self.start);
         self.start = 0;
-        self.octets.extend_from_slice(octets);
+        self.bytes.extend_from_slice(bytes);
     }
 
     /// The next whole message.
     pub(crate) fn next(&mut self) -> Option<&[u8]> {
         let message = self.find()?;
         self.start = message.end;
-        Some(&self.octets[message])
+        Some(&self.bytes[message])
     }
 
     /// Whether a whole message waits.
@@ -32,29 +32,29 @@ impl Inbound {
 
     /// Where the next message is, when all of it is there.
     fn find(&self) -> Option<Range<usize>> {
-        let (prefix, body) = self.octets[self.start..].split_first_chunk::<MESSAGE_PREFIX_OCTETS>()?;
+        let (prefix, body) = self.bytes[self.start..].split_first_chunk::<MESSAGE_PREFIX_BYTES>()?;
         let len = usize::from(u16::from_be_bytes(*prefix));
-        let message = self.start + MESSAGE_PREFIX_OCTETS;
+        let message = self.start + MESSAGE_PREFIX_BYTES;
         (body.len() >= len).then_some(message..message + len)
     }
 
     /// Gives back the memory of what has been taken, where nothing else is waiting.
     pub(crate) fn release(&mut self) {
-        if self.start == self.octets.len() {
+        if self.start == self.bytes.len() {
             *self = Self::default();
         }
     }
 
-    /// Octets of memory that it holds.
+    /// Bytes of memory that it holds.
     pub(crate) const fn memory(&self) -> usize {
-        self.octets.capacity()
+        self.bytes.capacity()
     }
 }
 
-/// Octets that are to go out.
+/// Bytes that are to go out.
 #[derive(Default)]
 pub(crate) struct Outbound {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     start: usize,
 }
 
@@ -62,30 +62,30 @@ impl Outbound {
     /// Appends a message behind its length, in one piece: both leave in one segment where they fit (RFC 7766 8).
     pub(crate) fn push(&mut self, message: &[u8]) {
         let len = u16::try_from(message.len()).expect("no response is longer than a message may be");
-        self.octets.extend(len.to_be_bytes());
-        self.octets.extend(message);
+        self.bytes.extend(len.to_be_bytes());
+        self.bytes.extend(message);
     }
 
     pub(crate) fn waiting(&self) -> &[u8] {
-        &self.octets[self.start..]
+        &self.bytes[self.start..]
     }
 
-    /// Octets of memory that it holds.
+    /// Bytes of memory that it holds.
     pub(crate) const fn memory(&self) -> usize {
-        self.octets.capacity()
+        self.bytes.capacity()
     }
 
-    /// Takes note that so many octets went out.
+    /// Takes note that so many bytes went out.
     pub(crate) fn sent(&mut self, count: usize) {
         self.start += count;
-        debug_assert!(self.start <= self.octets.len());
-        if self.start == self.octets.len() {
+        debug_assert!(self.start <= self.bytes.len());
+        if self.start == self.bytes.len() {
             self.start = 0;
-            self.octets.clear();
+            self.bytes.clear();
             // An idle connection holds no buffer.
-            self.octets.shrink_to(0);
-        } else if self.start > self.octets.len() / 2 {
-            self.octets.drain(..self.start);
+            self.bytes.shrink_to(0);
+        } else if self.start > self.bytes.len() / 2 {
+            self.bytes.drain(..self.start);
             self.start = 0;
         }
     }
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_come_out_whole_however_the_octets_arrive() {
+    fn messages_come_out_whole_however_the_bytes_arrive() {
         let messages = [vec![1; 30], vec![], vec![2; 65_535], vec![3; 1]];
         let mut outbound = Outbound::default();
         messages.iter().for_each(|message| outbound.push(message));
@@ -104,8 +104,8 @@ mod tests {
         for piece in [1, 2, 3, 1_000, 100_000] {
             let mut inbound = Inbound::default();
             let mut seen = Vec::new();
-            for octets in stream.chunks(piece) {
-                inbound.extend(octets);
+            for bytes in stream.chunks(piece) {
+                inbound.extend(bytes);
                 while inbound.has_message() {
                     seen.push(inbound.next().unwrap().to_vec());
                 }
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn octets_go_out_in_order() {
+    fn bytes_go_out_in_order() {
         let mut outbound = Outbound::default();
         outbound.push(b"abc");
         outbound.sent(1);
@@ -136,6 +136,6 @@ mod tests {
         outbound.sent(4);
         assert_eq!(outbound.waiting(), b"\0\x02de");
         outbound.sent(4);
-        assert!(outbound.waiting().is_empty() && outbound.octets.capacity() == 0);
+        assert!(outbound.waiting().is_empty() && outbound.bytes.capacity() == 0);
     }
 }

@@ -1,4 +1,4 @@
-//! Octets of memory that all connections hold together, and each client of them.
+//! Bytes of memory that all connections hold together, and each client of them.
 
 use super::clients::{Place, Seat};
 use super::desk::ConnectionLimits;
@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use tokio::time::Instant;
 
-/// Octets of a common bound.
+/// Bytes of a common bound.
 pub(crate) struct Memory {
     taken: Gauge,
     max: AtomicUsize,
@@ -31,25 +31,25 @@ impl Memory {
         self.taken.get() > (max - max.div_ceil(4)) as u64
     }
 
-    /// Takes octets for a client, unless it would hold more than it leaves. So nobody is counted out while half of them
+    /// Takes bytes for a client, unless it would hold more than it leaves. So nobody is counted out while half of them
     /// are free; and however many take all that they can, something is left for whoever comes next.
-    pub(super) fn put(&self, client: &Gauge, octets: usize) -> bool {
+    pub(super) fn put(&self, client: &Gauge, bytes: usize) -> bool {
         let max = self.max.load(Relaxed);
-        let left = max.saturating_sub(self.taken.get() as usize).saturating_sub(octets);
-        if !client.put(octets, left) {
+        let left = max.saturating_sub(self.taken.get() as usize).saturating_sub(bytes);
+        if !client.put(bytes, left) {
             return false;
         }
-        let is_granted = self.taken.put(octets, max);
+        let is_granted = self.taken.put(bytes, max);
         if !is_granted {
-            client.take(octets);
+            client.take(bytes);
         }
         is_granted
     }
 
-    /// Gives octets of a client back.
-    pub(super) fn take(&self, client: &Gauge, octets: usize) {
-        client.take(octets);
-        self.taken.take(octets);
+    /// Gives bytes of a client back.
+    pub(super) fn take(&self, client: &Gauge, bytes: usize) {
+        client.take(bytes);
+        self.taken.take(bytes);
     }
 
     /// Bytes that are taken now.
@@ -58,7 +58,7 @@ impl Memory {
     }
 }
 
-/// Octets of messages that one connection holds of the common memory; given back when dropped.
+/// Bytes of messages that one connection holds of the common memory; given back when dropped.
 pub(crate) struct Share {
     memory: Arc<Memory>,
     client: Arc<Gauge>,
@@ -69,7 +69,7 @@ pub(crate) struct Share {
 impl Share {
     /// That of a connection in this place; none yet.
     pub(super) fn new(limits: &ConnectionLimits, place: &Place) -> Self {
-        let (memory, client, seat) = (limits.memory.clone(), place.octets().clone(), place.seat().clone());
+        let (memory, client, seat) = (limits.memory.clone(), place.bytes().clone(), place.seat().clone());
         Self { memory, client, seat, held: 0 }
     }
 
@@ -80,9 +80,9 @@ impl Share {
     }
 
     /// Says how much the connection holds now; false when all of them together would hold too much, or its client. Few
-    /// octets are free, so that what is usual touches no memory that other threads write.
-    pub(crate) fn set(&mut self, octets: usize) -> bool {
-        let wanted = octets.saturating_sub(CONNECTION_MEMORY_FREE_BYTES);
+    /// bytes are free, so that what is usual touches no memory that other threads write.
+    pub(crate) fn set(&mut self, bytes: usize) -> bool {
+        let wanted = bytes.saturating_sub(CONNECTION_MEMORY_FREE_BYTES);
         if wanted > self.held && !self.memory.put(&self.client, wanted - self.held) {
             return false;
         }
@@ -140,7 +140,7 @@ pub(super) mod tests {
     #[test]
     fn no_client_holds_more_than_it_leaves() {
         let limits = limits();
-        // As much as it can, octet by octet, over as many connections as it likes.
+        // As much as it can, byte by byte, over as many connections as it likes.
         let fill = |client: &str| -> (Vec<Share>, usize) {
             let mut shares = Vec::new();
             let mut sum = 0;

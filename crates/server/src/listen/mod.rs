@@ -1,4 +1,4 @@
-//! What clients talk to: octets in, octets out. What a message means is the business of `service`.
+//! What clients talk to: bytes in, bytes out. What a message means is the business of `service`.
 //!
 //! ```text
 //!   udp (batch, sockets) -------------------+
@@ -55,7 +55,7 @@ pub(crate) use transport::Transport;
 pub(crate) enum Action {
     /// It gets no response.
     Silent,
-    /// The response is in the buffer, so many octets of it.
+    /// The response is in the buffer, so many bytes of it.
     Respond(usize),
     /// It takes longer than a packet worker may take while others wait: UPDATE, or signed.
     Defer,
@@ -78,7 +78,7 @@ pub(crate) trait Responder {
 /// See [`Responder::pin`].
 pub(crate) trait PinnedResponder {
     /// Decides about one message; a response goes to `out`.
-    fn respond(&mut self, octets: &[u8], peer: SocketAddr, transport: Transport, out: &mut [u8]) -> Action;
+    fn respond(&mut self, bytes: &[u8], peer: SocketAddr, transport: Transport, out: &mut [u8]) -> Action;
 
     /// Counts a message that its listener keeps to itself: it gets no response.
     fn ignore(&mut self, reason: DropReason) {
@@ -87,9 +87,9 @@ pub(crate) trait PinnedResponder {
 
     /// As [`PinnedResponder::respond`], for the datagram that was the `index`th of [`PinnedResponder::prepare`]. `None`
     /// says that there is a response, and that what becomes of it is known once those of the whole batch are there.
-    fn respond_prepared(&mut self, index: usize, octets: &[u8], peer: SocketAddr, out: &mut [u8]) -> Option<Action> {
+    fn respond_prepared(&mut self, index: usize, bytes: &[u8], peer: SocketAddr, out: &mut [u8]) -> Option<Action> {
         let _ = index;
-        Some(self.respond(octets, peer, Transport::Udp, out))
+        Some(self.respond(bytes, peer, Transport::Udp, out))
     }
 
     /// The responses of the batch are there; these were left undecided, a bit for each.
@@ -98,14 +98,14 @@ pub(crate) trait PinnedResponder {
     }
 
     /// Decides about the response to the `index`th datagram, which was left undecided and is still in `out`.
-    fn settle(&mut self, index: usize, octets: &[u8], peer: SocketAddr, out: &mut [u8]) -> Action {
-        let _ = (index, octets, peer, out);
+    fn settle(&mut self, index: usize, bytes: &[u8], peer: SocketAddr, out: &mut [u8]) -> Action {
+        let _ = (index, bytes, peer, out);
         Action::Silent
     }
 
     /// Takes a message over for the update threads, or carries it out where it is alone; gives the response that says
     /// it could not (SERVFAIL).
-    fn defer(&mut self, octets: &[u8], reply: Reply, company: Company, out: &mut [u8]) -> Action;
+    fn defer(&mut self, bytes: &[u8], reply: Reply, company: Company, out: &mut [u8]) -> Action;
 
     /// These datagrams come next: what their responses are made from may be looked up for all of them at once.
     fn prepare<'m>(&mut self, messages: impl Iterator<Item = &'m [u8]>);
@@ -165,7 +165,7 @@ impl Reply {
         }
     }
 
-    /// Says that no response will come: silence makes a client over UDP repeat its octets, on a stream it would wait.
+    /// Says that no response will come: silence makes a client over UDP repeat its bytes, on a stream it would wait.
     pub(crate) fn give_up(self) {
         if let Self::Stream { connection, .. } = self {
             give(&connection, Late::Close);

@@ -3,7 +3,7 @@
 /// A transport of DNS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Transport {
-    /// Datagrams (RFC 1035 4.2.1): silence makes the client repeat its octets.
+    /// Datagrams (RFC 1035 4.2.1): silence makes the client repeat its bytes.
     Udp,
     /// RFC 7766.
     Tcp,
@@ -41,7 +41,7 @@ impl Transport {
         matches!(self, Self::Tcp | Self::Dot)
     }
 
-    /// What the replica is told: whether silence makes the client repeat its octets, or is a closed stream.
+    /// What the replica is told: whether silence makes the client repeat its bytes, or is a closed stream.
     pub(crate) const fn of_replica(self) -> replica::io::Transport {
         match self {
             Self::Udp => replica::io::Transport::Udp,

@@ -55,7 +55,7 @@ struct State {
     /// Messages that wait for a turn, in their order: what comes later does not overtake them.
     waiting: VecDeque<(u64, Waker)>,
     next_ticket: u64,
-    /// Since when octets are taken in and looked at.
+    /// Since when bytes are taken in and looked at.
     reading_since: Option<Instant>,
 }
 
@@ -94,7 +94,7 @@ impl Turns {
         done
     }
 
-    /// Whether octets may be taken in; otherwise asks for the next turn. What is not asked by them takes its time as
+    /// Whether bytes may be taken in; otherwise asks for the next turn. What is not asked by them takes its time as
     /// well, but no more than half a turn: the rest is for messages that are there.
     pub(super) fn poll_read(&self, context: &mut Context<'_>) -> Poll<()> {
         self.done_reading();
@@ -107,7 +107,7 @@ impl Turns {
         Poll::Pending
     }
 
-    /// Takes note that nothing more is done with the octets that were taken in.
+    /// Takes note that nothing more is done with the bytes that were taken in.
     pub(super) fn done_reading(&self) {
         let mut state = self.0.borrow_mut();
         if let Some(since) = state.reading_since.take() {

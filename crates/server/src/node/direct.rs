@@ -2,15 +2,15 @@
 
 /// Place and length of a direct write are multiples of it on most disks; it is the unit of the log. A disk with larger
 /// blocks refuses them.
-const BLOCK_OCTETS: usize = 512;
+const BLOCK_BYTES: usize = 512;
 /// Addresses are aligned to a page, which suits every disk.
-const PAGE_OCTETS: usize = 4_096;
+const PAGE_BYTES: usize = 4_096;
 /// Memory that is kept from one write to the next.
-const KEPT_OCTETS_MAX: usize = 1 << 20;
+const KEPT_BYTES_MAX: usize = 1 << 20;
 
-/// Whether octets of this place and length may be written directly.
+/// Whether bytes of this place and length may be written directly.
 pub(super) fn is_aligned(offset: u64, len: usize) -> bool {
-    offset.is_multiple_of(BLOCK_OCTETS as u64) && len.is_multiple_of(BLOCK_OCTETS)
+    offset.is_multiple_of(BLOCK_BYTES as u64) && len.is_multiple_of(BLOCK_BYTES)
 }
 
 /// Memory at an aligned address.
@@ -20,15 +20,15 @@ pub(super) struct AlignedBuffer {
 }
 
 impl AlignedBuffer {
-    /// The octets, at an aligned address.
-    pub(super) fn filled(&mut self, octets: &[u8]) -> &[u8] {
-        let wanted = octets.len() + PAGE_OCTETS;
-        if self.memory.len() < wanted || self.memory.len() > wanted.max(KEPT_OCTETS_MAX) {
+    /// The bytes, at an aligned address.
+    pub(super) fn filled(&mut self, bytes: &[u8]) -> &[u8] {
+        let wanted = bytes.len() + PAGE_BYTES;
+        if self.memory.len() < wanted || self.memory.len() > wanted.max(KEPT_BYTES_MAX) {
             self.memory = vec![0; wanted];
         }
-        let start = self.memory.as_ptr().align_offset(PAGE_OCTETS);
-        let filled = &mut self.memory[start..start + octets.len()];
-        filled.copy_from_slice(octets);
+        let start = self.memory.as_ptr().align_offset(PAGE_BYTES);
+        let filled = &mut self.memory[start..start + bytes.len()];
+        filled.copy_from_slice(bytes);
         filled
     }
 }
@@ -41,12 +41,12 @@ mod tests {
     fn memory_is_aligned_and_little_of_it_is_kept() {
         let mut buffer = AlignedBuffer::default();
         for len in [512, 4 << 20, 1_024, 0] {
-            let octets: Vec<u8> = (0..len).map(|place| place as u8).collect();
-            let filled = buffer.filled(&octets);
-            assert_eq!(filled, octets);
-            assert_eq!(filled.as_ptr().align_offset(PAGE_OCTETS), 0);
+            let bytes: Vec<u8> = (0..len).map(|place| place as u8).collect();
+            let filled = buffer.filled(&bytes);
+            assert_eq!(filled, bytes);
+            assert_eq!(filled.as_ptr().align_offset(PAGE_BYTES), 0);
         }
-        assert!(buffer.memory.len() <= KEPT_OCTETS_MAX);
+        assert!(buffer.memory.len() <= KEPT_BYTES_MAX);
     }
 
     #[test]

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// Octets that are written at once where zeroes are wanted.
+/// Bytes that are written at once where zeroes are wanted.
 const ZERO_BLOCK: usize = 1 << 20;
 /// Files that a writer keeps open.
 const OPEN_FILES_MAX: usize = 16;
@@ -113,7 +113,7 @@ impl Writer {
                 }
                 DiskWork::Job(_) => return,
                 DiskWork::Read(read) => match self.read(&read) {
-                    Ok(octets) => done(DiskDone::Read(read.ticket, octets)),
+                    Ok(bytes) => done(DiskDone::Read(read.ticket, bytes)),
                     Err(error) => self.abort(&error),
                 },
             }
@@ -150,8 +150,10 @@ impl Writer {
     fn execute_from(&mut self, ops: &[DiskOp], place: &mut usize) -> io::Result<()> {
         while let Some(op) = ops.get(*place) {
             match (op, ops.get(*place + 1)) {
-                (DiskOp::Write { file, offset, octets }, Some(DiskOp::Sync { file: synced })) if file == synced => {
-                    self.write_durably(file, *offset, octets)?;
+                (DiskOp::Write { file, offset, data: bytes }, Some(DiskOp::Sync { file: synced }))
+                    if file == synced =>
+                {
+                    self.write_durably(file, *offset, bytes)?;
                 }
                 _ => self.operate(op)?,
             }
@@ -161,24 +163,24 @@ impl Writer {
     }
 
     /// Writes what is synced next; past the page cache, if it can be.
-    fn write_durably(&mut self, name: &str, offset: u64, octets: &[u8]) -> io::Result<()> {
+    fn write_durably(&mut self, name: &str, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let start = Instant::now();
-        match self.write_direct(name, offset, octets) {
+        match self.write_direct(name, offset, bytes) {
             Ok(true) => self.sync_time.record(start.elapsed()),
-            Ok(false) => self.write(name, offset, octets)?,
+            Ok(false) => self.write(name, offset, bytes)?,
             // The file system, or its disk, takes no such writes: nothing was written.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 self.direct = None;
-                self.write(name, offset, octets)?;
+                self.write(name, offset, bytes)?;
             }
             Err(error) => return Err(error),
         }
         Ok(())
     }
 
-    /// Writes past the page cache, if these octets may go that way; whether they did.
-    fn write_direct(&mut self, name: &str, offset: u64, octets: &[u8]) -> io::Result<bool> {
-        if self.direct.is_none() || !is_aligned(offset, octets.len()) {
+    /// Writes past the page cache, if these bytes may go that way; whether they did.
+    fn write_direct(&mut self, name: &str, offset: u64, bytes: &[u8]) -> io::Result<bool> {
+        if self.direct.is_none() || !is_aligned(offset, bytes.len()) {
             return Ok(false);
         }
         let path = path(&self.dir, name)?;
@@ -192,15 +194,15 @@ impl Writer {
                 none.insert(OpenOptions::new().write(true).custom_flags(flags).open(path)?)
             }
         };
-        direct.write_all_at(buffer.filled(octets), offset)?;
+        direct.write_all_at(buffer.filled(bytes), offset)?;
         Ok(true)
     }
 
-    fn write(&mut self, name: &str, offset: u64, octets: &[u8]) -> io::Result<()> {
+    fn write(&mut self, name: &str, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let open = self.open(name)?;
-        allocate_beyond_end(&open.file, offset, octets.len() as u64)?;
+        allocate_beyond_end(&open.file, offset, bytes.len() as u64)?;
         open.is_unsynced = true;
-        open.file.write_all_at(octets, offset)
+        open.file.write_all_at(bytes, offset)
     }
 
     fn sync(&mut self, name: &str) -> io::Result<()> {
@@ -216,7 +218,7 @@ impl Writer {
     fn operate(&mut self, op: &DiskOp) -> io::Result<()> {
         match op {
             DiskOp::Create { file, zeroed_bytes } => self.create(file, *zeroed_bytes),
-            DiskOp::Write { file, offset, octets } => self.write(file, *offset, octets),
+            DiskOp::Write { file, offset, data: bytes } => self.write(file, *offset, bytes),
             DiskOp::Zero { file, offset, bytes } => {
                 let open = self.open(file)?;
                 open.is_unsynced = true;
@@ -291,22 +293,22 @@ fn write_zeros(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Up to `len` octets; fewer where the file ends.
+/// Up to `len` bytes; fewer where the file ends.
 fn read_at(file: &File, offset: u64, len: usize) -> io::Result<Vec<u8>> {
     // What the file cannot hold is not allocated, whatever was asked for.
     let left = file.metadata()?.len().saturating_sub(offset);
-    let mut octets = vec![0; len.min(usize::try_from(left).unwrap_or(usize::MAX))];
+    let mut bytes = vec![0; len.min(usize::try_from(left).unwrap_or(usize::MAX))];
     let mut filled = 0;
-    while filled < octets.len() {
-        match file.read_at(&mut octets[filled..], offset + filled as u64) {
+    while filled < bytes.len() {
+        match file.read_at(&mut bytes[filled..], offset + filled as u64) {
             Ok(0) => break,
             Ok(count) => filled += count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
-    octets.truncate(filled);
-    Ok(octets)
+    bytes.truncate(filled);
+    Ok(bytes)
 }
 
 /// A name that the replica chose, in its directory: a single component, so that no bug of its can reach further.

@@ -50,12 +50,12 @@ pub(super) fn torn_record(doubt: Doubt) -> String {
 /// # Errors
 /// When the file cannot be read, or is none that this software wrote.
 pub(crate) fn read(dir: &Path) -> io::Result<Option<WrittenDoubt>> {
-    let octets = match read_bounded(&doubt_of(dir), DOUBT_BYTES_MAX) {
-        Ok(octets) => octets,
+    let bytes = match read_bounded(&doubt_of(dir), DOUBT_BYTES_MAX) {
+        Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    let text = String::from_utf8_lossy(&octets);
+    let text = String::from_utf8_lossy(&bytes);
     parse(&text).map(Some).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "its first line is not readable"))
 }
 

@@ -20,7 +20,7 @@ pub(super) struct Guards {
 impl Guards {
     pub(super) fn new(config: &Config, clients: &Arc<ClientSecrets>) -> Result<Self, Problem> {
         let mut secret = [0; 16];
-        fill_random(&mut secret).map_err(|error| Problem::new(Exit::Failed, "no random octets", error))?;
+        fill_random(&mut secret).map_err(|error| Problem::new(Exit::Failed, "no random bytes", error))?;
         let rate_limit = Arc::new(SharedRateLimit::new(config.dns.rate_limit.clone(), secret));
         Ok(Self { secrets: cookie_secrets(config, clients)?, rate_limit })
     }

@@ -64,9 +64,9 @@ impl Identity {
             if let Some(hint) = hint { problem.hint(hint) } else { problem }
         })?;
         let random = || {
-            let mut octets = [0; 8];
+            let mut bytes = [0; 8];
             let failed = |error| Problem::new(Exit::Failed, "no random number", error);
-            fill_random(&mut octets).map(|()| u64::from_be_bytes(octets)).map_err(failed)
+            fill_random(&mut bytes).map(|()| u64::from_be_bytes(bytes)).map_err(failed)
         };
         Ok(Self {
             tls: peer_files

@@ -119,7 +119,7 @@ mod tests {
         }
         let file = || "log".to_owned();
         assert!(may_repeat(&DiskOp::Create { file: file(), zeroed_bytes: 1 }));
-        assert!(may_repeat(&DiskOp::Write { file: file(), offset: 0, octets: vec![1] }));
+        assert!(may_repeat(&DiskOp::Write { file: file(), offset: 0, data: vec![1] }));
         assert!(!may_repeat(&DiskOp::Sync { file: file() }) && !may_repeat(&DiskOp::SyncDir));
     }
 

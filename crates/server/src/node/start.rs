@@ -211,11 +211,11 @@ fn service(config: &Config, desk: &Desk) -> Service {
 }
 
 fn answer_options(config: &Config) -> AnswerOptions {
-    let octets = |text: &Option<String>| text.as_ref().map(|text| text.as_bytes().to_vec());
+    let bytes = |text: &Option<String>| text.as_ref().map(|text| text.as_bytes().to_vec());
     AnswerOptions {
         udp_payload: config.dns.udp_payload,
-        nsid: octets(&config.dns.nsid),
-        chaos_id: octets(&config.dns.chaos_id),
-        chaos_version: octets(&config.dns.chaos_version),
+        nsid: bytes(&config.dns.nsid),
+        chaos_id: bytes(&config.dns.chaos_id),
+        chaos_version: bytes(&config.dns.chaos_version),
     }
 }

@@ -134,14 +134,14 @@ fn nice_of(thread: u32) -> libc::c_int {
 pub(crate) fn dropped_datagrams(socket: BorrowedFd<'_>) -> io::Result<u32> {
     const DROPS: usize = libc::SK_MEMINFO_DROPS as usize;
     let mut info = [0u32; DROPS + 1];
-    let mut octets = size_of_val(&info) as libc::socklen_t;
-    // SAFETY: `info` is live and as long as `octets` says; the kernel writes no more than that, and the true length.
+    let mut bytes = size_of_val(&info) as libc::socklen_t;
+    // SAFETY: `info` is live and as long as `bytes` says; the kernel writes no more than that, and the true length.
     let done = unsafe {
         let to = info.as_mut_ptr().cast();
-        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO, to, &raw mut octets)
+        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO, to, &raw mut bytes)
     };
     match done {
-        0 if octets as usize == size_of_val(&info) => Ok(info[DROPS]),
+        0 if bytes as usize == size_of_val(&info) => Ok(info[DROPS]),
         0 => Err(io::ErrorKind::Unsupported.into()),
         _ => Err(io::Error::last_os_error()),
     }

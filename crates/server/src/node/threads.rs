@@ -20,7 +20,7 @@ use crate::api::{Api, JoinOffer};
 use crate::config::Config;
 use crate::files::layout::{audit_of, peer_address_of};
 use crate::files::members::MembersKeeper;
-use crate::limits::{API_NICE_STEP, DATAGRAM_OCTETS_MAX, PACKET_NICE_STEP, ZONES_HELD_SHARE};
+use crate::limits::{API_NICE_STEP, DATAGRAM_BYTES_MAX, PACKET_NICE_STEP, ZONES_HELD_SHARE};
 use crate::listen::batch::BatchSocket;
 use crate::listen::udp::UdpWorker;
 use crate::log::{Vital, vital};
@@ -141,7 +141,7 @@ pub(super) fn updates(
             submit: Arc::new(handle.clone()),
             asker: asker.clone(),
             transfers: transfers.clone(),
-            out: vec![0; DATAGRAM_OCTETS_MAX],
+            out: vec![0; DATAGRAM_BYTES_MAX],
             waiting: Default::default(),
             cookies: Some(guards.cookies()),
             rate_limit: guards.rate_limit_of(threads),
@@ -206,7 +206,7 @@ fn disks(
                 DiskDone::Persisted(queue, ticket) => handle.send(Event::Input(Input::Persisted { queue, ticket })),
                 DiskDone::Full(queue) => handle.send(Event::Input(Input::DiskFull { queue })),
                 DiskDone::Room(queue) => handle.send(Event::Input(Input::DiskRoom { queue })),
-                DiskDone::Read(ticket, octets) => handle.send(Event::Input(Input::FileRead { ticket, octets })),
+                DiskDone::Read(ticket, bytes) => handle.send(Event::Input(Input::FileRead { ticket, bytes })),
             };
         };
         let work = move || {

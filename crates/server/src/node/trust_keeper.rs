@@ -359,7 +359,7 @@ fn step_of(trust: &Trust) -> u32 {
 
 /// That of a file; zero where it says none.
 fn step_in(text: &[u8]) -> u32 {
-    let line = text.split(|&octet| octet == b'\n').next().and_then(|line| str::from_utf8(line).ok());
+    let line = text.split(|&byte| byte == b'\n').next().and_then(|line| str::from_utf8(line).ok());
     line.and_then(|line| line.strip_prefix(STEP)?.trim().parse().ok()).unwrap_or(0)
 }
 

@@ -5,7 +5,7 @@ use replica::MemoryFigures;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use zone::set::Stats;
 
-/// Octets, as the replica's thread last said: with each of its ticks.
+/// Bytes, as the replica's thread last said: with each of its ticks.
 #[derive(Default, Debug)]
 pub(crate) struct ZoneMemory {
     used: AtomicU64,
@@ -29,16 +29,16 @@ impl ZoneMemory {
     }
 
     pub(super) fn write(&self, page: &mut Page) {
-        let help = "Octets of zones in memory, former versions included.";
+        let help = "Bytes of zones in memory, former versions included.";
         page.single("catamaran_zone_bytes", Kind::Gauge, help, self.used.load(Relaxed));
         let help = "Bytes that zones may take here: growth is refused at 80 % of the smallest of any node.";
         page.single("catamaran_zone_bytes_max", Kind::Gauge, help, self.limit.load(Relaxed));
-        let help = "Octets of former versions that somebody may still read: a transfer, or a checkpoint.";
+        let help = "Bytes of former versions that somebody may still read: a transfer, or a checkpoint.";
         page.single("catamaran_zone_limbo_bytes", Kind::Gauge, help, self.limbo.load(Relaxed));
     }
 
     #[cfg(test)]
-    pub(crate) fn let_go_more(&self, octets: u64) {
-        self.let_go.fetch_add(octets, Relaxed);
+    pub(crate) fn let_go_more(&self, bytes: u64) {
+        self.let_go.fetch_add(bytes, Relaxed);
     }
 }

@@ -10,7 +10,7 @@ use super::join::JoinDesk;
 use super::member_connections::{MemberConnections, MemberPlace};
 use super::pending::{Pending, PendingPlace};
 use super::repair::RepairDesk;
-use super::{LaneRuntimes, PeerCounters, PeerEvents, announce, lane_octet, node_number, silence, vouch};
+use super::{LaneRuntimes, PeerCounters, PeerEvents, announce, lane_byte, node_number, silence, vouch};
 use crate::config::Tcp;
 use crate::limits::{
     JOINS_MAX, PEER_FRAME_BYTES_MAX, PEER_HANDSHAKE_MS, PEER_HANDSHAKES_BURST, PEER_HANDSHAKES_PER_SECOND,
@@ -188,7 +188,7 @@ impl<E: PeerEvents> Acceptor<E> {
 
     async fn read_all(&self, stream: TlsStream<TcpStream>, hello: Hello) -> io::Result<()> {
         let mut stream = BufReader::with_capacity(READ_BYTES, stream);
-        let budget = &self.budgets[usize::from(lane_octet(hello.lane))];
+        let budget = &self.budgets[usize::from(lane_byte(hello.lane))];
         while let Some(len) = read_len(&mut stream).await? {
             let permit = budget.clone().acquire_many_owned(len as u32).await.map_err(io::Error::other)?;
             let mut frame = vec![0; len];

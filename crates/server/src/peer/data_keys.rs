@@ -21,7 +21,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
-/// The octet in the place of a lane that asks for a data key.
+/// The byte in the place of a lane that asks for a data key.
 pub(super) const KEY_LANE: u8 = 0xFE;
 
 #[derive(Debug, Serialize, Deserialize)]

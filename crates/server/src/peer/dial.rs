@@ -157,7 +157,7 @@ impl<E: PeerEvents> Dialler<E> {
         self.outlet.open(Box::new(write));
         let ended = tokio::select! {
             ended = self.outlet.write_all() => ended,
-            // An acceptor sends nothing after its greeting: octets here are as bad as the end.
+            // An acceptor sends nothing after its greeting: bytes here are as bad as the end.
             _ = read.read(&mut nothing) => Err(io::ErrorKind::ConnectionReset.into()),
             // The other end shows another key by now, if it still is the member.
             refusal = self.admission.revoked(self.hello.to, identity) => {

@@ -3,14 +3,14 @@
 //! ```text
 //!   dialler:  "catamaran-peer\0\x01"  lane(1)  from(8)  to(8)  boot_id(8)
 //!   acceptor: "catamaran-peer\0\x01"  id(8)  boot_id(8)
-//!   dialler:  ( length(4)  octets(length) )*
+//!   dialler:  ( length(4)  bytes(length) )*
 //! ```
 //! An id of 0 from the acceptor says that the dialler was removed from the cluster, one with all bits set that its key
 //! is not the one that the cluster's state pins; the connection ends there.
 //! Numbers are big-endian. A node that asks to join says something else: see [`super::join`].
-//! The last octet of the first word is the version of this format.
+//! The last byte of the first word is the version of this format.
 
-use super::{lane_from, lane_octet};
+use super::{lane_byte, lane_from};
 use crate::limits::PEER_FRAME_BYTES_MAX;
 use replica::io::{Lane, NodeId};
 use std::io;
@@ -65,12 +65,12 @@ fn invalid(why: &str) -> io::Error {
 
 impl Hello {
     pub(crate) async fn write(&self, to: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
-        let mut octets = MAGIC.to_vec();
-        octets.push(lane_octet(self.lane));
+        let mut bytes = MAGIC.to_vec();
+        bytes.push(lane_byte(self.lane));
         for number in [self.from, self.to, self.boot_id] {
-            octets.extend(number.to_be_bytes());
+            bytes.extend(number.to_be_bytes());
         }
-        to.write_all(&octets).await?;
+        to.write_all(&bytes).await?;
         to.flush().await
     }
 
@@ -84,7 +84,7 @@ impl Hello {
             super::announce::ANNOUNCE_LANE => return Ok(Greeting::Announce),
             super::repair::REPAIR_LANE => return Ok(Greeting::Repair),
             super::supersede::SUPERSEDE_LANE => return Ok(Greeting::Supersede),
-            octet => lane_from(octet).ok_or_else(|| invalid("an unknown lane"))?,
+            byte => lane_from(byte).ok_or_else(|| invalid("an unknown lane"))?,
         };
         Ok(Greeting::Lane(Self {
             lane,
@@ -97,10 +97,10 @@ impl Hello {
 
 impl Welcome {
     pub(crate) async fn write(&self, to: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
-        let mut octets = MAGIC.to_vec();
-        octets.extend(self.id.to_be_bytes());
-        octets.extend(self.boot_id.to_be_bytes());
-        to.write_all(&octets).await?;
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(self.id.to_be_bytes());
+        bytes.extend(self.boot_id.to_be_bytes());
+        to.write_all(&bytes).await?;
         to.flush().await
     }
 
@@ -116,19 +116,19 @@ pub(super) async fn write_magic(to: &mut (impl AsyncWrite + Unpin)) -> io::Resul
 }
 
 async fn magic(from: &mut (impl AsyncRead + Unpin)) -> io::Result<()> {
-    let mut octets = [0; MAGIC.len()];
-    from.read_exact(&mut octets).await?;
-    if octets == *MAGIC { Ok(()) } else { Err(invalid("not a peer, or of another version")) }
+    let mut bytes = [0; MAGIC.len()];
+    from.read_exact(&mut bytes).await?;
+    if bytes == *MAGIC { Ok(()) } else { Err(invalid("not a peer, or of another version")) }
 }
 
 /// The length of the next frame, checked before anything is allocated; `None` where the stream ends between frames.
 pub(crate) async fn read_len(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<usize>> {
-    let mut octets = [0; 4];
-    if from.read(&mut octets[..1]).await? == 0 {
+    let mut bytes = [0; 4];
+    if from.read(&mut bytes[..1]).await? == 0 {
         return Ok(None);
     }
-    from.read_exact(&mut octets[1..]).await?;
-    let len = u32::from_be_bytes(octets) as usize;
+    from.read_exact(&mut bytes[1..]).await?;
+    let len = u32::from_be_bytes(bytes) as usize;
     if len == 0 || len > PEER_FRAME_BYTES_MAX {
         return Err(invalid("a frame of a length that is not allowed"));
     }
@@ -155,31 +155,31 @@ mod tests {
         block(async {
             for lane in [Lane::Heartbeat, Lane::Normal, Lane::Bulk] {
                 let hello = Hello { lane, from: 1 << 32 | 2, to: 3, boot_id: u64::MAX };
-                let mut octets = Vec::new();
-                hello.write(&mut octets).await.unwrap();
-                assert_eq!(Hello::read(&mut &octets[..]).await.unwrap(), Greeting::Lane(hello));
-                for end in 0..octets.len() {
-                    assert!(Hello::read(&mut &octets[..end]).await.is_err());
+                let mut bytes = Vec::new();
+                hello.write(&mut bytes).await.unwrap();
+                assert_eq!(Hello::read(&mut &bytes[..]).await.unwrap(), Greeting::Lane(hello));
+                for end in 0..bytes.len() {
+                    assert!(Hello::read(&mut &bytes[..end]).await.is_err());
                 }
-                octets[15] = 2;
-                assert!(Hello::read(&mut &octets[..]).await.is_err());
-                octets[15] = 1;
-                octets[16] = 3;
-                assert!(Hello::read(&mut &octets[..]).await.is_err());
+                bytes[15] = 2;
+                assert!(Hello::read(&mut &bytes[..]).await.is_err());
+                bytes[15] = 1;
+                bytes[16] = 3;
+                assert!(Hello::read(&mut &bytes[..]).await.is_err());
             }
             let welcome = Welcome { id: 7, boot_id: 8 };
-            let mut octets = Vec::new();
-            welcome.write(&mut octets).await.unwrap();
-            assert_eq!(Welcome::read(&mut &octets[..]).await.unwrap(), welcome);
+            let mut bytes = Vec::new();
+            welcome.write(&mut bytes).await.unwrap();
+            assert_eq!(Welcome::read(&mut &bytes[..]).await.unwrap(), welcome);
         });
     }
 
     #[test]
     fn lengths_are_bounded() {
         block(async {
-            let mut octets = Vec::new();
-            append(b"abc", &mut octets);
-            assert_eq!(read_len(&mut &octets[..]).await.unwrap(), Some(3));
+            let mut bytes = Vec::new();
+            append(b"abc", &mut bytes);
+            assert_eq!(read_len(&mut &bytes[..]).await.unwrap(), Some(3));
             assert_eq!(read_len(&mut &b""[..]).await.unwrap(), None);
             for bad in [&[0, 0, 0, 0][..], &[0xFF; 4], &[0, 0, 0], &((PEER_FRAME_BYTES_MAX as u32 + 1).to_be_bytes())] {
                 assert!(read_len(&mut &bad[..]).await.is_err());

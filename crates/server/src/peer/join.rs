@@ -35,7 +35,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 
-/// The octet in the place of a lane that asks to join.
+/// The byte in the place of a lane that asks to join.
 pub(super) const JOIN_LANE: u8 = 0xFF;
 
 /// What the text of a token says.
@@ -103,15 +103,15 @@ impl JoinToken {
     }
 
     pub(crate) fn from_text(text: &str) -> Option<Self> {
-        let octets = data_encoding::BASE64URL_NOPAD.decode(text.trim().as_bytes()).ok()?;
-        serde_json::from_slice(&octets).ok()
+        let bytes = data_encoding::BASE64URL_NOPAD.decode(text.trim().as_bytes()).ok()?;
+        serde_json::from_slice(&bytes).ok()
     }
 }
 
 /// What the cluster keeps of a token.
 pub(crate) fn digest(secret: &str) -> [u8; 32] {
     let digest = ring::digest::digest(&ring::digest::SHA256, secret.as_bytes());
-    digest.as_ref().try_into().expect("SHA-256 has 32 octets")
+    digest.as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
 
 /// Who issues a joiner's certificate.
@@ -313,15 +313,15 @@ pub(super) async fn read<T: DeserializeOwned>(from: &mut (impl AsyncRead + Unpin
 
 async fn read_at_most<T: DeserializeOwned>(from: &mut (impl AsyncRead + Unpin), bytes_max: usize) -> io::Result<T> {
     let len = read_len(from).await?.filter(|len| *len <= bytes_max);
-    let mut octets = vec![0; len.ok_or(io::ErrorKind::InvalidData)?];
-    from.read_exact(&mut octets).await?;
-    Ok(serde_json::from_slice(&octets)?)
+    let mut bytes = vec![0; len.ok_or(io::ErrorKind::InvalidData)?];
+    from.read_exact(&mut bytes).await?;
+    Ok(serde_json::from_slice(&bytes)?)
 }
 
 pub(super) async fn write(to: &mut (impl AsyncWrite + Unpin), message: &impl Serialize) -> io::Result<()> {
-    let mut octets = Vec::new();
-    append(&serde_json::to_vec(message)?, &mut octets);
-    to.write_all(&octets).await?;
+    let mut bytes = Vec::new();
+    append(&serde_json::to_vec(message)?, &mut bytes);
+    to.write_all(&bytes).await?;
     to.flush().await
 }
 
@@ -334,7 +334,7 @@ mod tests {
         let token =
             JoinToken { ca: "AAAA".into(), member: 1, address: "127.0.0.1:5380".parse().unwrap(), secret: "s".into() };
         let text = token.to_text();
-        assert!(text.bytes().all(|octet| octet.is_ascii_alphanumeric() || octet == b'-' || octet == b'_'));
+        assert!(text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_'));
         assert!(JoinToken::from_text(&format!(" {text}\n")) == Some(token));
         assert!(JoinToken::from_text(&text[1..]).is_none());
         assert!(JoinToken::from_text("").is_none());

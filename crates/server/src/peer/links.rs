@@ -83,7 +83,7 @@ impl<E: PeerEvents> Links<E> {
         debug_assert!(!frame.is_empty());
         match self.peers.get_mut(&to) {
             Some(peer) if frame.len() <= PEER_FRAME_BYTES_MAX => {
-                let end = &mut peer.lanes[usize::from(super::lane_octet(lane))];
+                let end = &mut peer.lanes[usize::from(super::lane_byte(lane))];
                 end.outlet.put(frame);
                 end.has_more = true;
             }
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(next(&events), Event::Connected(2, 77));
         // The lanes are dialled side by side; frames for one that does not stand yet are dropped, so try again.
         for lane in [Lane::Heartbeat, Lane::Normal, Lane::Bulk] {
-            let frame = vec![super::super::lane_octet(lane); 100_000];
+            let frame = vec![super::super::lane_byte(lane); 100_000];
             let arrived = (0..100).any(|_| {
                 links.send(2, lane, frame.clone());
                 links.flush();

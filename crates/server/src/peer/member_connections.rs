@@ -21,7 +21,7 @@ pub(super) struct MemberPlace {
 impl MemberConnections {
     /// A member that connects again takes the place of its connection before: the old one may be half open.
     pub(super) fn enter(&self, from: NodeId, lane: Lane) -> MemberPlace {
-        let (key, replaced) = ((from, super::lane_octet(lane)), Arc::<Notify>::default());
+        let (key, replaced) = ((from, super::lane_byte(lane)), Arc::<Notify>::default());
         if let Some(before) = self.change(|all| all.insert(key, replaced.clone())) {
             before.notify_one();
         }

@@ -89,7 +89,7 @@ pub(crate) struct PeerCounters {
     pub(crate) reach: reach::Reach,
 }
 
-const fn lane_octet(lane: Lane) -> u8 {
+const fn lane_byte(lane: Lane) -> u8 {
     match lane {
         Lane::Heartbeat => 0,
         Lane::Normal => 1,
@@ -97,8 +97,8 @@ const fn lane_octet(lane: Lane) -> u8 {
     }
 }
 
-const fn lane_from(octet: u8) -> Option<Lane> {
-    match octet {
+const fn lane_from(byte: u8) -> Option<Lane> {
+    match byte {
         0 => Some(Lane::Heartbeat),
         1 => Some(Lane::Normal),
         2 => Some(Lane::Bulk),

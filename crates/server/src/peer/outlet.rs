@@ -29,7 +29,7 @@ pub(crate) struct Outlet {
 #[derive(Default)]
 struct Waiting {
     frames: VecDeque<Vec<u8>>,
-    octets: usize,
+    bytes: usize,
     state: State,
 }
 
@@ -46,7 +46,7 @@ enum State {
 struct Connection {
     stream: Box<dyn AsyncWrite + Send + Unpin>,
     /// Frames on their way, with their lengths.
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     /// So many of them were written.
     written: usize,
     /// What was written may still be on this side.
@@ -67,7 +67,7 @@ impl Outlet {
     pub(super) fn open(&self, stream: Box<dyn AsyncWrite + Send + Unpin>) {
         *self.connection() = Some(Connection {
             stream,
-            octets: Vec::new(),
+            bytes: Vec::new(),
             written: 0,
             is_unflushed: false,
             is_full: false,
@@ -86,7 +86,7 @@ impl Outlet {
             waiting.state = State::Down;
         }
         waiting.frames.drain(..).for_each(|_| self.counters.dropped.one_shared());
-        waiting.octets = 0;
+        waiting.bytes = 0;
         drop(waiting);
         *self.connection() = None;
     }
@@ -105,9 +105,9 @@ impl Outlet {
     pub(super) fn put(&self, frame: Vec<u8>) {
         let mut waiting = self.waiting();
         let has_room = waiting.frames.len() < PEER_LANE_FRAMES_MAX
-            && waiting.octets.saturating_add(frame.len()) <= PEER_LANE_BYTES_MAX;
+            && waiting.bytes.saturating_add(frame.len()) <= PEER_LANE_BYTES_MAX;
         if waiting.state == State::Up && has_room {
-            waiting.octets += frame.len();
+            waiting.bytes += frame.len();
             waiting.frames.push_back(frame);
         } else {
             self.counters.dropped.one_shared();
@@ -116,7 +116,7 @@ impl Outlet {
 
     /// Writes what waits, if that is little and can be done without waiting; leaves it to the task otherwise.
     pub(super) fn write_now(&self) {
-        if self.waiting().octets > PEER_WRITE_NOW_BYTES {
+        if self.waiting().bytes > PEER_WRITE_NOW_BYTES {
             return self.told.notify_one();
         }
         let mut connection = match self.connection.try_lock() {
@@ -166,16 +166,16 @@ impl Outlet {
 
     fn write_frames(&self, connection: &mut Connection, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
-            if connection.written == connection.octets.len() {
+            if connection.written == connection.bytes.len() {
                 connection.written = 0;
-                connection.octets.clear();
-                connection.octets.shrink_to(PEER_GATHER_BYTES);
-                self.gather(&mut connection.octets);
+                connection.bytes.clear();
+                connection.bytes.shrink_to(PEER_GATHER_BYTES);
+                self.gather(&mut connection.bytes);
             }
-            if connection.octets.is_empty() {
+            if connection.bytes.is_empty() {
                 break;
             }
-            let rest = &connection.octets[connection.written..];
+            let rest = &connection.bytes[connection.written..];
             match ready!(Pin::new(&mut connection.stream).poll_write(cx, rest))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 written => connection.written += written,
@@ -190,13 +190,13 @@ impl Outlet {
     }
 
     /// What goes to TLS at once.
-    fn gather(&self, octets: &mut Vec<u8>) {
+    fn gather(&self, bytes: &mut Vec<u8>) {
         let mut waiting = self.waiting();
-        while octets.len() < PEER_GATHER_BYTES
+        while bytes.len() < PEER_GATHER_BYTES
             && let Some(frame) = waiting.frames.pop_front()
         {
-            append(&frame, octets);
-            waiting.octets -= frame.len();
+            append(&frame, bytes);
+            waiting.bytes -= frame.len();
             self.counters.sent.one_shared();
         }
     }
@@ -223,8 +223,8 @@ mod tests {
         Builder::new_current_thread().enable_all().build().unwrap()
     }
 
-    fn open(pipe_octets: usize) -> (Arc<Outlet>, DuplexStream) {
-        let (near, far) = duplex(pipe_octets);
+    fn open(pipe_bytes: usize) -> (Arc<Outlet>, DuplexStream) {
+        let (near, far) = duplex(pipe_bytes);
         let outlet = Arc::new(Outlet::new(Arc::default()));
         outlet.open(Box::new(near));
         (outlet, far)
@@ -257,17 +257,17 @@ mod tests {
 
     #[test]
     fn whoever_writes_frames_arrive_whole_and_in_their_order() {
-        // The far end reads now quickly and now not at all; the pipe takes a few octets, or a few frames.
-        for pipe_octets in [1, 7, 1_000, 200_000] {
-            let (outlet, mut far) = open(pipe_octets);
+        // The far end reads now quickly and now not at all; the pipe takes a few bytes, or a few frames.
+        for pipe_bytes in [1, 7, 1_000, 200_000] {
+            let (outlet, mut far) = open(pipe_bytes);
             let task = task(outlet.clone());
-            let frames = if pipe_octets < 10 { 300_u32 } else { 4_000 };
+            let frames = if pipe_bytes < 10 { 300_u32 } else { 4_000 };
             let reader = thread::spawn(move || {
                 runtime().block_on(async {
                     let mut next = 0_u32;
                     while let Some(frame) = read(&mut far).await {
-                        assert_eq!(frame[..4], next.to_be_bytes(), "pipe of {pipe_octets}");
-                        assert!(frame[4..].iter().all(|octet| *octet == next as u8));
+                        assert_eq!(frame[..4], next.to_be_bytes(), "pipe of {pipe_bytes}");
+                        assert!(frame[4..].iter().all(|byte| *byte == next as u8));
                         next += 1;
                         if next.is_multiple_of(500) {
                             tokio::time::sleep(Duration::from_millis(3)).await;
@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(outlet.counters.dropped.get(), 5, "frames");
         let (outlet, _far) = open(10);
         (0..3).for_each(|_| outlet.put(vec![1; PEER_LANE_BYTES_MAX / 2]));
-        assert_eq!((outlet.counters.dropped.get(), outlet.waiting().octets), (1, PEER_LANE_BYTES_MAX), "octets");
+        assert_eq!((outlet.counters.dropped.get(), outlet.waiting().bytes), (1, PEER_LANE_BYTES_MAX), "bytes");
     }
 
     #[test]
@@ -331,11 +331,11 @@ mod tests {
     fn after_an_error_nothing_more_is_written() {
         struct FailsOnce(bool);
         impl AsyncWrite for FailsOnce {
-            fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, octets: &[u8]) -> Poll<io::Result<usize>> {
+            fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
                 if !std::mem::replace(&mut self.0, true) {
                     return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
                 }
-                Poll::Ready(Ok(octets.len()))
+                Poll::Ready(Ok(bytes.len()))
             }
             fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
                 Poll::Ready(Ok(()))

@@ -34,9 +34,9 @@ mod tests {
         prepare(&stream).unwrap();
         // Without the limit this one ends the test: with an error of another kind.
         stream.set_write_timeout(Some(Duration::from_secs(120))).unwrap();
-        let octets = vec![0; 1 << 20];
+        let bytes = vec![0; 1 << 20];
         let error = loop {
-            if let Err(error) = stream.write_all(&octets) {
+            if let Err(error) = stream.write_all(&bytes) {
                 break error;
             }
         };

@@ -1,14 +1,14 @@
 //! Queries, on the worker that received them.
 
 use super::clock::BatchClock;
-use super::cookies::{COOKIE_OCTETS, Cookies, Standing};
+use super::cookies::{COOKIE_BYTES, Cookies, Standing};
 use super::counters::{Limited, Refusal, WorkerCounters};
 use super::deferred::{Deferred, Desk};
 use super::limiter::shared::RateLimitWatch;
 use super::limiter::{Limiter, Verdict};
 use super::response::Received;
 use super::serving::{ServingNow, ServingReader};
-use crate::limits::PADDING_BLOCK_OCTETS;
+use crate::limits::PADDING_BLOCK_BYTES;
 use crate::listen::desk::ConnectionLimits;
 use crate::listen::{Action, PinnedResponder, Reply, Responder, Transport};
 use crate::node::readers::Zones;
@@ -16,7 +16,7 @@ use crate::turn::Company;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
-use wire::limits::HEADER_OCTETS;
+use wire::limits::HEADER_BYTES;
 use wire::number::{Opcode, Rcode};
 use wire::parse::{DropReason, EdnsIn, FirstQuestion, Parsed, Reject, Request, parse_request};
 use zone::answer::{
@@ -125,9 +125,9 @@ impl Responder for QueryResponder {
 }
 
 impl PinnedResponder for PinnedQueryResponder<'_> {
-    fn respond(&mut self, octets: &[u8], peer: SocketAddr, transport: Transport, out: &mut [u8]) -> Action {
-        let action = self.decide(None, octets, peer, transport, out);
-        action.unwrap_or_else(|| self.settle(0, octets, peer, out))
+    fn respond(&mut self, bytes: &[u8], peer: SocketAddr, transport: Transport, out: &mut [u8]) -> Action {
+        let action = self.decide(None, bytes, peer, transport, out);
+        action.unwrap_or_else(|| self.settle(0, bytes, peer, out))
     }
 
     fn ignore(&mut self, reason: DropReason) {
@@ -135,8 +135,8 @@ impl PinnedResponder for PinnedQueryResponder<'_> {
         self.counters.drop_for(reason);
     }
 
-    fn respond_prepared(&mut self, index: usize, octets: &[u8], peer: SocketAddr, out: &mut [u8]) -> Option<Action> {
-        self.decide(Some(index), octets, peer, Transport::Udp, out)
+    fn respond_prepared(&mut self, index: usize, bytes: &[u8], peer: SocketAddr, out: &mut [u8]) -> Option<Action> {
+        self.decide(Some(index), bytes, peer, Transport::Udp, out)
     }
 
     fn weigh(&mut self, undecided: u64) {
@@ -145,7 +145,7 @@ impl PinnedResponder for PinnedQueryResponder<'_> {
         }
     }
 
-    fn settle(&mut self, index: usize, octets: &[u8], peer: SocketAddr, out: &mut [u8]) -> Action {
+    fn settle(&mut self, index: usize, bytes: &[u8], peer: SocketAddr, out: &mut [u8]) -> Action {
         let limiter = self.limiter.as_mut();
         let Some((verdict, answered)) = limiter.and_then(|limiter| limiter.judge_held(index, self.clock.now_us()))
         else {
@@ -156,7 +156,7 @@ impl PinnedResponder for PinnedQueryResponder<'_> {
         }
         // It is read once more: few are, and what is kept of all others stays small.
         if verdict == Verdict::Slip
-            && let Parsed::Request(request) = parse_request(octets)
+            && let Parsed::Request(request) = parse_request(bytes)
         {
             return self.slip(&request, peer.ip(), out);
         }
@@ -170,15 +170,15 @@ impl PinnedResponder for PinnedQueryResponder<'_> {
         }
     }
 
-    fn defer(&mut self, octets: &[u8], reply: Reply, company: Company, out: &mut [u8]) -> Action {
+    fn defer(&mut self, bytes: &[u8], reply: Reply, company: Company, out: &mut [u8]) -> Action {
         let (peer, transport) = (reply.peer(), reply.transport());
-        let deferred = Deferred { octets: octets.to_vec(), reply, received_at: Instant::now() };
+        let deferred = Deferred { bytes: bytes.to_vec(), reply, received_at: Instant::now() };
         if self.service.desk.put(deferred, company) {
             self.counters.deferred.one();
             return Action::Defer;
         }
         self.counters.refuse_for(Refusal::QueueFull);
-        let parsed = parse_request(octets);
+        let parsed = parse_request(bytes);
         let received = match &parsed {
             Parsed::Request(request) => Received::from(request),
             Parsed::Reject(reject) => Received::from(reject),
@@ -197,7 +197,7 @@ impl PinnedQueryResponder<'_> {
     fn decide(
         &mut self,
         index: Option<usize>,
-        octets: &[u8],
+        bytes: &[u8],
         peer: SocketAddr,
         transport: Transport,
         out: &mut [u8],
@@ -208,7 +208,7 @@ impl PinnedQueryResponder<'_> {
             self.counters.drop_for(DropReason::SourcePortZero);
             return Some(Action::Silent);
         }
-        match parse_request(octets) {
+        match parse_request(bytes) {
             Parsed::Drop(reason) => {
                 self.counters.drop_for(reason);
                 Some(Action::Silent)
@@ -269,7 +269,7 @@ impl PinnedQueryResponder<'_> {
     }
 
     /// The same beyond the limit: nothing is told of this server, so that it is no longer than the query but for a
-    /// server cookie in place of none (16 octets), which RFC 7873 5.2.3 asks for.
+    /// server cookie in place of none (16 bytes), which RFC 7873 5.2.3 asks for.
     fn respond_beyond(&self, head: &Head<'_>, cookie: Option<&[u8]>, bare: Bare, out: &mut [u8]) -> Action {
         let client = Client { transport: Transport::Udp, cookie };
         let context = context(self.service, client, &|_| Servable::Ready, 0);
@@ -319,7 +319,7 @@ impl PinnedQueryResponder<'_> {
     }
 
     /// What the client has shown, and the cookie that its answer carries.
-    fn standing_of(&mut self, edns: Option<&EdnsIn<'_>>, address: IpAddr) -> (Standing, Option<[u8; COOKIE_OCTETS]>) {
+    fn standing_of(&mut self, edns: Option<&EdnsIn<'_>>, address: IpAddr) -> (Standing, Option<[u8; COOKIE_BYTES]>) {
         let sent = edns.and_then(EdnsIn::cookie);
         match (&mut self.cookies, &sent) {
             (Some(cookies), Some(sent)) => cookies.judge(sent, address, self.clock.now_s()),
@@ -348,13 +348,13 @@ impl PinnedQueryResponder<'_> {
 
 /// What a message asks for, where a glance finds it: whether it gets an answer is not decided by it.
 fn question_of(message: &[u8]) -> Option<FirstQuestion<'_>> {
-    let header: &[u8; HEADER_OCTETS] = message.first_chunk()?;
+    let header: &[u8; HEADER_BYTES] = message.first_chunk()?;
     // QR and opcode are zero, and there is one question.
     let asks = header[2] & 0xF8 == 0 && header[4..6] == [0, 1];
     if asks { FirstQuestion::read(message).ok() } else { None }
 }
 
-/// Answers a QUERY; the response leaves `tsig_reserve` octets free behind it.
+/// Answers a QUERY; the response leaves `tsig_reserve` bytes free behind it.
 pub(crate) fn answer_query(
     service: &Service,
     set: SetVersion<'_>,
@@ -381,13 +381,13 @@ pub(super) fn context<'c>(
             Transport::Udp => zone::answer::Transport::Udp,
             _ => zone::answer::Transport::Tcp,
         },
-        udp_octets_max: options.udp_payload,
+        udp_bytes_max: options.udp_payload,
         payload: options.udp_payload,
         nsid: options.nsid.as_deref(),
         cookie: client.cookie,
         keepalive: client.transport.has_keepalive().then(|| service.keepalive()),
         // RFC 8467 4: padding hides nothing where everything can be read.
-        padding_block: if client.transport.is_encrypted() { PADDING_BLOCK_OCTETS } else { 0 },
+        padding_block: if client.transport.is_encrypted() { PADDING_BLOCK_BYTES } else { 0 },
         chaos: Chaos { id_server: options.chaos_id.as_deref(), version: options.chaos_version.as_deref() },
         zone_state,
         tsig_reserve,

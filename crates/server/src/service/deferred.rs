@@ -21,7 +21,7 @@ mod update;
 pub(crate) use desk::{Deferred, Desk, Work};
 
 use super::answer::{Client, Service, answer_query};
-use super::cookies::{COOKIE_OCTETS, Cookies, Standing};
+use super::cookies::{COOKIE_BYTES, Cookies, Standing};
 use super::counters::{Refusal, UpdateCounters, WorkerCounters};
 use super::external::{Ask, Asked, Asker};
 use super::limiter::Verdict as Limit;
@@ -31,14 +31,14 @@ use super::response::{Received, ResponseHead};
 use super::serving::ServingReader;
 use super::shares::Place;
 use super::transfer;
-use crate::limits::{DATAGRAM_OCTETS_MAX, UPDATE_FORGET_MS, UPDATES_FORGET_COUNT};
+use crate::limits::{DATAGRAM_BYTES_MAX, UPDATE_FORGET_MS, UPDATES_FORGET_COUNT};
 use crate::listen::{Reply, Transport};
 use crate::node::audit_log::refused::RefusedLog;
 use crate::node::readers::Zones;
 use crate::node::rights::Rights;
 use desk::Clerk;
 use replica::io::{UpdateRequest, Verdict, Verified};
-use replica::update::{Authenticated, Signer, authenticate, authenticate_octets};
+use replica::update::{Authenticated, Signer, authenticate, authenticate_bytes};
 use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -154,8 +154,8 @@ impl<S: Submit + 'static> UpdateThread<S> {
 
     fn message(&mut self, message: Deferred, asked: Asked) {
         // The worker has already parsed it: only a QUERY, an UPDATE, or an error with TSIG gets here.
-        let Deferred { octets, reply, received_at } = message;
-        let request = match parse_request(&octets) {
+        let Deferred { bytes, reply, received_at } = message;
+        let request = match parse_request(&bytes) {
             Parsed::Request(request) => request,
             Parsed::Reject(reject) => return self.reject(&reject, reply),
             Parsed::Drop(_) => return reply.give_up(),
@@ -188,12 +188,12 @@ impl<S: Submit + 'static> UpdateThread<S> {
             Authenticated::Verified { verified, signer } if request.header.opcode == Opcode::UPDATE => {
                 match self.questions(&request, &verified, &rights, &reply, &asked) {
                     Some((questions, who)) => {
-                        let message = Deferred { octets, reply, received_at };
+                        let message = Deferred { bytes, reply, received_at };
                         self.ask(Box::new(Ask { thread: self.index, message, asked, questions, who }));
                     }
                     None => {
                         let external = asked.external;
-                        self.update(&octets, &request, verified, signer, &rights, reply, received_at, external);
+                        self.update(&bytes, &request, verified, signer, &rights, reply, received_at, external);
                     }
                 }
             }
@@ -209,7 +209,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
     fn reject(&mut self, reject: &Reject<'_>, reply: Reply) {
         let Some(at) = &reject.tsig else { return reply.give_up() };
         let rights = self.submit.rights();
-        let (rcode, signer) = match authenticate_octets(reject.octets, at, &rights.keys, now_s()) {
+        let (rcode, signer) = match authenticate_bytes(reject.bytes, at, &rights.keys, now_s()) {
             Authenticated::Rejected { rcode, reason, signer } => {
                 self.count(&reply).tsig_reject_for(reason);
                 (rcode, signer)
@@ -243,7 +243,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
         let serving = self.serving.now();
         let set = self.zones.pin();
         let client = Client { transport, cookie: cookie.as_ref().map(|cookie| &cookie[..]) };
-        let reserve = signer.octet_count();
+        let reserve = signer.byte_count();
         let answered = answer_query(&self.service, set, serving, request, client, reserve, &mut self.out[..limit]);
         // What was verified once may be sent again by anybody, from any address, for as long as its time is good.
         let name = request.question.as_ref().map(|question| ancestor(question.qname, answered.common_labels));
@@ -314,7 +314,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
     }
 
     /// What the client has shown by its cookie, and the one in its response.
-    fn standing_of(&mut self, edns: Option<&EdnsIn<'_>>, reply: &Reply) -> (Standing, Option<[u8; COOKIE_OCTETS]>) {
+    fn standing_of(&mut self, edns: Option<&EdnsIn<'_>>, reply: &Reply) -> (Standing, Option<[u8; COOKIE_BYTES]>) {
         let sent = edns.and_then(EdnsIn::cookie);
         match (&mut self.cookies, &sent) {
             (Some(cookies), Some(sent)) => cookies.judge(sent, reply.peer().ip(), now_s()),
@@ -326,7 +326,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
     fn current_soa(&mut self, request: &Request<'_>, wanted: &transfer::Wanted, signer: &Signer, reply: Reply) {
         let head = self.head(request.into(), &reply);
         let set = self.zones.pin();
-        let len = transfer::current_soa(set, &head, wanted, &self.service, signer.octet_count(), &mut self.out);
+        let len = transfer::current_soa(set, &head, wanted, &self.service, signer.byte_count(), &mut self.out);
         match len.map(|len| signer.sign(&mut self.out, len, now_s())) {
             Some(Ok(len)) => reply.send(self.out[..len].to_vec()),
             // Removed since it was admitted.
@@ -335,11 +335,11 @@ impl<S: Submit + 'static> UpdateThread<S> {
     }
 }
 
-/// Octets that a response may have before it is known what the client takes.
+/// Bytes that a response may have before it is known what the client takes.
 fn out_limit(transport: Transport, service: &Service) -> usize {
     match transport {
         Transport::Udp => usize::from(service.options.udp_payload),
-        _ => DATAGRAM_OCTETS_MAX,
+        _ => DATAGRAM_BYTES_MAX,
     }
 }
 

@@ -57,7 +57,7 @@ impl Who {
     pub(crate) fn new(requestor: Requestor<'_>, algorithm: Option<KeyAlgorithm>) -> Self {
         let signer = shown(requestor.key.to_canonical().as_ref());
         let address = if requestor.is_connected { requestor.source.to_canonical().to_string() } else { String::new() };
-        // The numbers that BIND has for them. Where it shows a sum of the secret's octets there is a zero here.
+        // The numbers that BIND has for them. Where it shows a sum of the secret's bytes there is a zero here.
         let number = match algorithm {
             Some(KeyAlgorithm::HmacMd5) => 157,
             Some(KeyAlgorithm::HmacSha1) => 161,
@@ -237,15 +237,15 @@ fn request(question: &Question, who: &Who) -> Vec<u8> {
         None => format!("TYPE{}", question.rtype.0),
     };
     let name = shown(question.owner.as_ref());
-    let mut octets = [VERSION.to_be_bytes(), [0; 4]].concat();
+    let mut bytes = [VERSION.to_be_bytes(), [0; 4]].concat();
     for text in [&who.signer, &name, &who.address, &rtype, &who.key] {
-        octets.extend_from_slice(text.as_bytes());
-        octets.push(0);
+        bytes.extend_from_slice(text.as_bytes());
+        bytes.push(0);
     }
-    octets.extend_from_slice(&0u32.to_be_bytes());
-    let len = u32::try_from(octets.len()).expect("five short texts");
-    octets[4..8].copy_from_slice(&len.to_be_bytes());
-    octets
+    bytes.extend_from_slice(&0u32.to_be_bytes());
+    let len = u32::try_from(bytes.len()).expect("five short texts");
+    bytes[4..8].copy_from_slice(&len.to_be_bytes());
+    bytes
 }
 
 #[cfg(test)]
@@ -297,7 +297,7 @@ mod tests {
             let (connection, mut late) = tokio::sync::mpsc::channel(1);
             let peer = ([192, 0, 2, 1], 1).into();
             let reply = Reply::Stream { peer, transport: Transport::Tcp, transfers: false, connection };
-            let message = Deferred { octets: Vec::new(), reply, received_at: Instant::now() };
+            let message = Deferred { bytes: Vec::new(), reply, received_at: Instant::now() };
             let questions = vec![question("/nonexistent/socket")];
             let ask = Ask { thread: 0, message, asked: Asked::default(), questions, who: who(true) };
             assert!(asker.ask(Box::new(ask)).is_ok());
@@ -312,25 +312,25 @@ mod tests {
 
     #[test]
     fn a_request_is_what_the_manual_says() {
-        let octets = request(&question("/s"), &who(true));
+        let bytes = request(&question("/s"), &who(true));
         let text = b"dhcp.example\0www.example.test\x00192.0.2.7\0TYPE65280\0dhcp.example/163/0\0";
-        let expected = [&[0, 0, 0, 1, 0, 0, 0, octets.len() as u8][..], text, &[0; 4]].concat();
-        assert_eq!(octets, expected);
+        let expected = [&[0, 0, 0, 1, 0, 0, 0, bytes.len() as u8][..], text, &[0; 4]].concat();
+        assert_eq!(bytes, expected);
         let over_udp = request(&question("/s"), &who(false));
-        assert_eq!(over_udp.len(), octets.len() - "192.0.2.7".len());
+        assert_eq!(over_udp.len(), bytes.len() - "192.0.2.7".len());
     }
 
     #[test]
     fn yes_is_yes_in_pieces_too_and_no_is_no() {
         for (test, answer) in [("yes", 1u32), ("no", 0)] {
             let (path, thread) = daemon(test, move |mut stream| {
-                let mut octets = vec![0; 8];
-                stream.read_exact(&mut octets).unwrap();
-                let len = u32::from_be_bytes(octets[4..8].try_into().unwrap()) as usize;
-                octets.resize(len, 0);
-                stream.read_exact(&mut octets[8..]).unwrap();
-                for octet in answer.to_be_bytes() {
-                    stream.write_all(&[octet]).unwrap();
+                let mut bytes = vec![0; 8];
+                stream.read_exact(&mut bytes).unwrap();
+                let len = u32::from_be_bytes(bytes[4..8].try_into().unwrap()) as usize;
+                bytes.resize(len, 0);
+                stream.read_exact(&mut bytes[8..]).unwrap();
+                for byte in answer.to_be_bytes() {
+                    stream.write_all(&[byte]).unwrap();
                 }
             });
             let until = Instant::now() + Duration::from_secs(60);

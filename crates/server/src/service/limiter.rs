@@ -136,7 +136,7 @@ impl Limiter {
         let network = bits_of(masked(address, self.prefixes[usize::from(is_ipv6)]));
         let mut hasher = self.network(network).begun;
         // How long the name is makes what is hashed another for each.
-        let name_len = name.map_or(0, |name| name.octets().len());
+        let name_len = name.map_or(0, |name| name.as_bytes().len());
         hasher.write_u64(u64::from(kind as u8) | (name_len as u64) << 8);
         name.into_iter().flat_map(NameRef::lower_words).for_each(|word| hasher.write_u64(word));
         Keys { alike: hasher.finish(), prefixes, is_ipv6 }
@@ -145,7 +145,7 @@ impl Limiter {
     /// What is known of the network with these bits; it is worked out when it is not the last one at its place. Who
     /// asks once asks again: the resolvers of most queries are few.
     fn network(&mut self, bits: u128) -> &Network {
-        // The last octets of networks differ, in either family: those of an IPv4 address, or of the routed half.
+        // The last bytes of networks differ, in either family: those of an IPv4 address, or of the routed half.
         let folded = (bits ^ bits >> 56) as usize;
         let place = (folded >> 8 ^ folded >> 16) % RATE_LIMIT_NETWORKS;
         let network = &mut self.networks[place];
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn every_octet_of_a_name_counts_and_its_case_does_not() {
+    fn every_byte_of_a_name_counts_and_its_case_does_not() {
         let mut limiter = limiter(1, 1, 1);
         let address = "192.0.2.1".parse().unwrap();
         let mut alike = |name: &wire::Name| limiter.keys_of(address, AnswerKind::Positive, Some(name.as_ref())).alike;
@@ -248,12 +248,12 @@ mod tests {
     fn a_network_is_the_same_whoever_asked_in_between() {
         let mut limiter = limiter(1, 1, 1);
         let addresses: Vec<IpAddr> = (0..=u8::MAX)
-            .flat_map(|octet| {
+            .flat_map(|byte| {
                 [
-                    IpAddr::from([192, 0, octet, 1]),
-                    IpAddr::from([octet, 0, 2, 1]),
-                    IpAddr::from([0x2001, 0xDB8, 0, u16::from(octet) << 8, 0, 0, 0, 1]),
-                    IpAddr::from([0x2001, u16::from(octet), 0, 0, 0, 0, 0, 1]),
+                    IpAddr::from([192, 0, byte, 1]),
+                    IpAddr::from([byte, 0, 2, 1]),
+                    IpAddr::from([0x2001, 0xDB8, 0, u16::from(byte) << 8, 0, 0, 0, 1]),
+                    IpAddr::from([0x2001, u16::from(byte), 0, 0, 0, 0, 0, 1]),
                 ]
             })
             .collect();

@@ -1,7 +1,7 @@
 //! What is kept of a request to make its response of, at once or later; and responses that carry no records.
 
 use super::answer::{Client, Service, context};
-use super::cookies::COOKIE_OCTETS;
+use super::cookies::COOKIE_BYTES;
 use crate::listen::Transport;
 use replica::update::Signer;
 use wire::compose::EdnsOut;
@@ -35,13 +35,13 @@ pub(super) struct ResponseHead {
     edns: Option<EdnsAsked>,
     transport: Transport,
     /// That of the client, in the response.
-    cookie: Option<[u8; COOKIE_OCTETS]>,
+    cookie: Option<[u8; COOKIE_BYTES]>,
     /// Whether the name of this server is told to whoever asks for it.
     has_nsid: bool,
 }
 
 impl ResponseHead {
-    pub(super) fn new(head: &Head<'_>, transport: Transport, cookie: Option<[u8; COOKIE_OCTETS]>) -> Self {
+    pub(super) fn new(head: &Head<'_>, transport: Transport, cookie: Option<[u8; COOKIE_BYTES]>) -> Self {
         Self {
             header: head.header,
             question: head.question.unwrap_or_default().to_vec(),
@@ -67,28 +67,28 @@ impl ResponseHead {
         (!self.question.is_empty()).then_some(&self.question)
     }
 
-    /// OPT of a response with `tsig_octets` of TSIG behind it, if the request had one (RFC 6891 6.1.1).
-    pub(super) fn edns_out<'s>(&'s self, service: &'s Service, tsig_octets: usize) -> Option<EdnsOut<'s>> {
-        self.edns.as_ref().map(|asked| self.context(service, tsig_octets).edns_out(asked))
+    /// OPT of a response with `tsig_bytes` of TSIG behind it, if the request had one (RFC 6891 6.1.1).
+    pub(super) fn edns_out<'s>(&'s self, service: &'s Service, tsig_bytes: usize) -> Option<EdnsOut<'s>> {
+        self.edns.as_ref().map(|asked| self.context(service, tsig_bytes).edns_out(asked))
     }
 
     /// The same for a response that begins with the SOA of a zone. `expire` is the EXPIRE of the SOA (RFC 7314 3).
     pub(super) fn edns_out_of_zone<'s>(
         &'s self,
         service: &'s Service,
-        tsig_octets: usize,
+        tsig_bytes: usize,
         expire: Option<u32>,
     ) -> Option<EdnsOut<'s>> {
         let expire = expire.filter(|_| self.edns.is_some_and(|asked| asked.expire));
-        self.edns_out(service, tsig_octets).map(|edns| EdnsOut { expire, ..edns })
+        self.edns_out(service, tsig_bytes).map(|edns| EdnsOut { expire, ..edns })
     }
 
-    /// Octets that a response may have with `tsig_octets` of TSIG behind it.
-    pub(super) fn octets_max(&self, service: &Service, tsig_octets: usize) -> usize {
-        self.context(service, tsig_octets).octets_max(self.edns.as_ref())
+    /// Bytes that a response may have with `tsig_bytes` of TSIG behind it.
+    pub(super) fn bytes_max(&self, service: &Service, tsig_bytes: usize) -> usize {
+        self.context(service, tsig_bytes).bytes_max(self.edns.as_ref())
     }
 
-    /// Writes a response without records, signed where there is something to sign with; gives its octets.
+    /// Writes a response without records, signed where there is something to sign with; gives its bytes.
     pub(super) fn compose(
         &self,
         bare: Bare,
@@ -97,20 +97,20 @@ impl ResponseHead {
         now_s: u64,
         out: &mut [u8],
     ) -> Option<usize> {
-        let tsig_octets = signer.map_or(0, Signer::octet_count);
+        let tsig_bytes = signer.map_or(0, Signer::byte_count);
         let head = Head { header: self.header, question: self.question(), edns: self.edns };
-        let len = respond_bare(&head, &self.context(service, tsig_octets), bare, out);
+        let len = respond_bare(&head, &self.context(service, tsig_bytes), bare, out);
         match signer {
-            // A name of 255 octets as zone, another as key: still below a thousand octets, which fit any buffer here.
+            // A name of 255 bytes as zone, another as key: still below a thousand bytes, which fit any buffer here.
             Some(signer) => signer.sign(out, len, now_s).ok(),
             None => (len > 0).then_some(len),
         }
     }
 
-    fn context<'s>(&'s self, service: &'s Service, tsig_octets: usize) -> AnswerContext<'s> {
+    fn context<'s>(&'s self, service: &'s Service, tsig_bytes: usize) -> AnswerContext<'s> {
         let cookie = self.cookie.as_ref().map(|cookie| &cookie[..]);
         let client = Client { transport: self.transport, cookie };
-        let context = context(service, client, &|_| Servable::Ready, tsig_octets);
+        let context = context(service, client, &|_| Servable::Ready, tsig_bytes);
         AnswerContext { nsid: context.nsid.filter(|_| self.has_nsid), ..context }
     }
 }

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Octets of an address that are a network, as those of the rate limit: /24 and /56.
+/// Bytes of an address that are a network, as those of the rate limit: /24 and /56.
 const PREFIXES: [u8; 2] = [24, 56];
 
 /// Places by who has them. Those of one slot have one share: nobody can choose to be in another's, the hash is keyed.

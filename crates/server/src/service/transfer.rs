@@ -14,7 +14,7 @@ use super::deferred::{Refused, now_s};
 use super::response::ResponseHead;
 use super::serving::ServingNow;
 use super::shares::network;
-use crate::limits::{DATAGRAM_OCTETS_MAX, TCP_IDLE_MS, TRANSFER_LOOK_MS, TRANSFER_QUEUE_MAX, TRANSFERS_MAX};
+use crate::limits::{DATAGRAM_BYTES_MAX, TCP_IDLE_MS, TRANSFER_LOOK_MS, TRANSFER_QUEUE_MAX, TRANSFERS_MAX};
 use crate::listen::{Late, Reply};
 use crate::log_limit::untrusted;
 use crate::node::readers::Zones;
@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::Sender;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wire::compose::{Composer, EdnsOut};
-use wire::limits::HEADER_OCTETS;
+use wire::limits::HEADER_BYTES;
 use wire::name::NameRef;
 use wire::number::{Class, Rcode, Rtype, Serial};
 use wire::parse::{Request, Section};
@@ -101,21 +101,21 @@ pub(super) fn admit(
 }
 
 /// The response to an IXFR over UDP: RFC 1995 2 has "a single SOA record of the server's current version" for what does
-/// not fit a datagram, and no difference is offered here. It leaves room for `tsig_octets`. A client without room for
+/// not fit a datagram, and no difference is offered here. It leaves room for `tsig_bytes`. A client without room for
 /// that gets TC. `None`: the zone is gone.
 pub(super) fn current_soa(
     set: SetVersion<'_>,
     head: &ResponseHead,
     wanted: &Wanted,
     service: &Service,
-    tsig_octets: usize,
+    tsig_bytes: usize,
     out: &mut [u8],
 ) -> Option<usize> {
     let zone = set.zone(&wanted.zone)?;
     let soa = zone.soa()?;
-    let edns = head.edns_out_of_zone(service, tsig_octets, zone.expire());
-    let mut composer = Composer::new(out, head.octets_max(service, tsig_octets));
-    composer.reserve(edns.as_ref().map_or(0, EdnsOut::octet_count));
+    let edns = head.edns_out_of_zone(service, tsig_bytes, zone.expire());
+    let mut composer = Composer::new(out, head.bytes_max(service, tsig_bytes));
+    composer.reserve(edns.as_ref().map_or(0, EdnsOut::byte_count));
     composer.start(head.header(), head.question(), Rcode::NOERROR, true);
     let rdata = [soa.first()?];
     if composer.push_rrset(Section::Answer, zone.apex(), Rtype::SOA, Class::IN, soa.ttl, rdata).is_err() {
@@ -253,11 +253,11 @@ struct Stream<'j> {
     runtime: tokio::runtime::Runtime,
     /// Records of the message that is being filled; it is composed when the next one does not fit.
     held: Vec<Held>,
-    held_octets: usize,
-    /// Octets for records in one message.
+    held_bytes: usize,
+    /// Bytes for records in one message.
     room: usize,
-    /// Octets of all messages that the connection took.
-    sent_octets: u64,
+    /// Bytes of all messages that the connection took.
+    sent_bytes: u64,
     is_first: bool,
 }
 
@@ -273,10 +273,10 @@ impl<'j> Stream<'j> {
     fn new(job: &'j mut Job, connection: Sender<Late>, expire: Option<u32>) -> Option<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().ok()?;
         let shares = Arc::new(Semaphore::new(TRANSFER_QUEUE_MAX));
-        let tsig_octets = job.signer.reserve_octets();
-        let opt_octets = job.head.edns_out_of_zone(&job.service, tsig_octets, expire);
-        let opt_octets = opt_octets.map_or(0, |edns| edns.octet_count());
-        let head_octets = HEADER_OCTETS + job.head.question().map_or(0, <[u8]>::len) + opt_octets + tsig_octets;
+        let tsig_bytes = job.signer.reserve_bytes();
+        let opt_bytes = job.head.edns_out_of_zone(&job.service, tsig_bytes, expire);
+        let opt_bytes = opt_bytes.map_or(0, |edns| edns.byte_count());
+        let head_bytes = HEADER_BYTES + job.head.question().map_or(0, <[u8]>::len) + opt_bytes + tsig_bytes;
         Some(Self {
             job,
             connection,
@@ -284,9 +284,9 @@ impl<'j> Stream<'j> {
             shares,
             runtime,
             held: Vec::new(),
-            held_octets: 0,
-            room: DATAGRAM_OCTETS_MAX - head_octets,
-            sent_octets: 0,
+            held_bytes: 0,
+            room: DATAGRAM_BYTES_MAX - head_bytes,
+            sent_bytes: 0,
             is_first: true,
         })
     }
@@ -294,12 +294,12 @@ impl<'j> Stream<'j> {
     /// Puts one record in. What is held is counted without compression, so what is composed always fits.
     fn push(&mut self, owner: NameRef<'_>, rtype: Rtype, ttl: u32, rdata: &[u8]) -> Result<(), Broken> {
         /// TYPE, CLASS, TTL, RDLENGTH.
-        const FIXED_OCTETS: usize = 10;
-        let octets = owner.octets().len() + FIXED_OCTETS + rdata.len();
-        if self.held_octets + octets > self.room {
+        const FIXED_BYTES: usize = 10;
+        let bytes = owner.as_bytes().len() + FIXED_BYTES + rdata.len();
+        if self.held_bytes + bytes > self.room {
             self.flush(false)?;
         }
-        self.held_octets += octets;
+        self.held_bytes += bytes;
         self.held.push(Held { owner: owner.to_name(), rtype, ttl, rdata: rdata.to_vec() });
         Ok(())
     }
@@ -309,13 +309,13 @@ impl<'j> Stream<'j> {
     }
 
     fn flush(&mut self, is_last: bool) -> Result<(), Broken> {
-        let mut out = vec![0; DATAGRAM_OCTETS_MAX];
+        let mut out = vec![0; DATAGRAM_BYTES_MAX];
         let Job { service, head, signer, .. } = &mut *self.job;
-        let tsig_octets = signer.reserve_octets();
-        let mut composer = Composer::new(&mut out, DATAGRAM_OCTETS_MAX - tsig_octets);
+        let tsig_bytes = signer.reserve_bytes();
+        let mut composer = Composer::new(&mut out, DATAGRAM_BYTES_MAX - tsig_bytes);
         // RFC 5936 2.2: the question is in the first message; it MAY be in the others. OPT likewise (2.2.5).
-        let edns = head.edns_out_of_zone(service, tsig_octets, self.expire).filter(|_| self.is_first);
-        composer.reserve(edns.as_ref().map_or(0, EdnsOut::octet_count));
+        let edns = head.edns_out_of_zone(service, tsig_bytes, self.expire).filter(|_| self.is_first);
+        composer.reserve(edns.as_ref().map_or(0, EdnsOut::byte_count));
         composer.start(head.header(), head.question().filter(|_| self.is_first), Rcode::NOERROR, true);
         for record in self.held.drain(..) {
             let rdata = [&record.rdata[..]];
@@ -326,11 +326,11 @@ impl<'j> Stream<'j> {
         let len = composer.finish(edns.as_ref());
         let len = signer.sign(&mut out, len, now_s()).map_err(|_| Broken::Gone)?;
         out.truncate(len);
-        (self.held_octets, self.is_first) = (0, false);
+        (self.held_bytes, self.is_first) = (0, false);
         let late = if is_last { Late::Message(out) } else { Late::Part(out, self.share()?) };
         self.connection.try_send(late).map_err(|_| Broken::Gone)?;
-        self.sent_octets += len as u64;
-        self.job.running.slot.sent(self.sent_octets);
+        self.sent_bytes += len as u64;
+        self.job.running.slot.sent(self.sent_bytes);
         Ok(())
     }
 
@@ -343,7 +343,7 @@ impl<'j> Stream<'j> {
             if self.job.running.slot.is_evicted() {
                 return Err(GivenUp::Evicted.into());
             }
-            self.job.pace.check(self.sent_octets, now)?;
+            self.job.pace.check(self.sent_bytes, now)?;
             if now > silent_at {
                 return Err(GivenUp::Slow.into());
             }

@@ -121,13 +121,13 @@ impl ResolvesServerCert for Certificate {
 
 fn read(cert_file: &Path, key_file: &Path) -> io::Result<Arc<CertifiedKey>> {
     let named = |path: &Path, error: &dyn std::fmt::Display| io::Error::other(format!("{}: {error}", path.display()));
-    let octets = |path: &Path| read_bounded(path, SMALL_FILE_BYTES_MAX).map_err(|error| of_file(path, &error));
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&octets(cert_file)?).collect();
+    let bytes = |path: &Path| read_bounded(path, SMALL_FILE_BYTES_MAX).map_err(|error| of_file(path, &error));
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes(cert_file)?).collect();
     let chain = chain.map_err(|error| named(cert_file, &error))?;
     if chain.is_empty() {
         return Err(named(cert_file, &"there is no certificate in it, or it is not PEM"));
     }
-    let key_pem = Zeroizing::new(octets(key_file)?);
+    let key_pem = Zeroizing::new(bytes(key_file)?);
     let key =
         PrivateKeyDer::from_pem_slice(&key_pem).map_err(|error| named(key_file, &why_no_key(&key_pem, &error)))?;
     let certified = CertifiedKey::from_der(chain, key.clone_key(), &provider());

@@ -6,14 +6,14 @@ use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 use std::time::Duration;
 
-/// Octets at random. An ID that a client is told with RETRY is not in any table: when a connection has the same one, or
+/// Bytes at random. An ID that a client is told with RETRY is not in any table: when a connection has the same one, or
 /// gets it before that client comes back, the client's packets go to that connection and its handshake comes to
-/// nothing. quinn's own IDs that can be told have three such octets, so among a thousand connections that were asked
+/// nothing. quinn's own IDs that can be told have three such bytes, so among a thousand connections that were asked
 /// to come back it happened to one of a few thousand.
-const RANDOM_OCTETS: usize = 6;
-/// Octets that follow from those and from the key.
-const CHECK_OCTETS: usize = 2;
-const OCTETS: usize = RANDOM_OCTETS + CHECK_OCTETS;
+const RANDOM_BYTES: usize = 6;
+/// Bytes that follow from those and from the key.
+const CHECK_BYTES: usize = 2;
+const BYTES: usize = RANDOM_BYTES + CHECK_BYTES;
 
 /// Makes IDs that show, to who has the key, that they were made with it.
 #[derive(Clone)]
@@ -27,27 +27,27 @@ impl ConnectionIds {
         Self { key, random: SystemRandom::new() }
     }
 
-    fn check(&self, random: &[u8]) -> [u8; CHECK_OCTETS] {
-        *hmac::sign(&self.key, random).as_ref().first_chunk().expect("two of 32 octets")
+    fn check(&self, random: &[u8]) -> [u8; CHECK_BYTES] {
+        *hmac::sign(&self.key, random).as_ref().first_chunk().expect("two of 32 bytes")
     }
 }
 
 impl ConnectionIdGenerator for ConnectionIds {
     fn generate_cid(&mut self) -> ConnectionId {
-        let mut octets = [0; OCTETS];
-        let (random, check) = octets.split_at_mut(RANDOM_OCTETS);
-        self.random.fill(random).expect("the system gives random octets");
+        let mut bytes = [0; BYTES];
+        let (random, check) = bytes.split_at_mut(RANDOM_BYTES);
+        self.random.fill(random).expect("the system gives random bytes");
         check.copy_from_slice(&self.check(random));
-        ConnectionId::new(&octets)
+        ConnectionId::new(&bytes)
     }
 
     fn validate(&self, id: &ConnectionId) -> Result<(), InvalidCid> {
-        let (random, check) = id.split_at_checked(RANDOM_OCTETS).ok_or(InvalidCid)?;
+        let (random, check) = id.split_at_checked(RANDOM_BYTES).ok_or(InvalidCid)?;
         if check == self.check(random) { Ok(()) } else { Err(InvalidCid) }
     }
 
     fn cid_len(&self) -> usize {
-        OCTETS
+        BYTES
     }
 
     fn cid_lifetime(&self) -> Option<Duration> {

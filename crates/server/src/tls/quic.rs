@@ -103,12 +103,12 @@ impl Session for Watched {
     }
 }
 
-/// The kinds of whole messages of a handshake, one after the other: each behind its kind and its length in three octets
+/// The kinds of whole messages of a handshake, one after the other: each behind its kind and its length in three bytes
 /// (RFC 8446 4).
-fn kinds(mut octets: &[u8]) -> impl Iterator<Item = u8> {
+fn kinds(mut bytes: &[u8]) -> impl Iterator<Item = u8> {
     std::iter::from_fn(move || {
-        let ([kind, high, middle, low], rest) = octets.split_first_chunk()?;
-        octets = rest.get(u32::from_be_bytes([0, *high, *middle, *low]) as usize..)?;
+        let ([kind, high, middle, low], rest) = bytes.split_first_chunk()?;
+        bytes = rest.get(u32::from_be_bytes([0, *high, *middle, *low]) as usize..)?;
         Some(*kind)
     })
 }
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn kinds_of_messages_are_told_apart() {
-        let of = |octets: &[u8]| kinds(octets).collect::<Vec<_>>();
+        let of = |bytes: &[u8]| kinds(bytes).collect::<Vec<_>>();
         assert_eq!(of(&[8, 0, 0, 2, 11, 11, 20, 0, 0, 0]), [8, 20]);
         assert_eq!(of(&[11, 0, 0, 1, 9, 15, 0, 0, 0]), [11, 15]);
         // What is cut off is no message; none of these is written.

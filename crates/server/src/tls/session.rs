@@ -47,8 +47,8 @@ impl PeerFiles {
         let certs = certificates(&self.cert)?;
         let with = |key: &Path| {
             let named = |error: &dyn std::fmt::Display| io::Error::other(format!("{}: {error}", key.display()));
-            let octets = read_bounded(key, SMALL_FILE_BYTES_MAX).map_err(|error| of_file(key, &error))?;
-            let private = PrivateKeyDer::from_pem_slice(&octets).map_err(|error| named(&error))?;
+            let bytes = read_bounded(key, SMALL_FILE_BYTES_MAX).map_err(|error| of_file(key, &error))?;
+            let private = PrivateKeyDer::from_pem_slice(&bytes).map_err(|error| named(&error))?;
             PeerTls::new(roots.clone(), certs.clone(), &private).map_err(|error| named(&error))
         };
         with(&self.key).or_else(|error| {
@@ -196,9 +196,9 @@ impl PeerTls {
 
 fn certificates(file: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
     let named = |error: &dyn std::fmt::Display| io::Error::other(format!("{}: {error}", file.display()));
-    let octets = read_bounded(file, SMALL_FILE_BYTES_MAX).map_err(|error| of_file(file, &error))?;
+    let bytes = read_bounded(file, SMALL_FILE_BYTES_MAX).map_err(|error| of_file(file, &error))?;
     let certs: Vec<_> =
-        CertificateDer::pem_slice_iter(&octets).collect::<Result<_, _>>().map_err(|error| named(&error))?;
+        CertificateDer::pem_slice_iter(&bytes).collect::<Result<_, _>>().map_err(|error| named(&error))?;
     if certs.is_empty() { Err(named(&"no certificate in it")) } else { Ok(certs) }
 }
 
@@ -247,20 +247,20 @@ mod tests {
         let mut client = rustls::ClientConnection::new(client.client.clone(), server_name(id))?;
         let mut server = rustls::ServerConnection::new(server.server.clone())?;
         while client.is_handshaking() || server.is_handshaking() {
-            let mut octets = Vec::new();
+            let mut bytes = Vec::new();
             while client.wants_write() {
-                client.write_tls(&mut octets).unwrap();
+                client.write_tls(&mut bytes).unwrap();
             }
-            let mut rest = &octets[..];
+            let mut rest = &bytes[..];
             while !rest.is_empty() {
                 server.read_tls(&mut rest).unwrap();
                 server.process_new_packets()?;
             }
-            octets.clear();
+            bytes.clear();
             while server.wants_write() {
-                server.write_tls(&mut octets).unwrap();
+                server.write_tls(&mut bytes).unwrap();
             }
-            let mut rest = &octets[..];
+            let mut rest = &bytes[..];
             while !rest.is_empty() {
                 client.read_tls(&mut rest).unwrap();
                 client.process_new_packets()?;

@@ -14,7 +14,7 @@
 
 use super::client_secrets::ClientSecrets;
 use crate::files::data_key::Key;
-use crate::limits::{TICKET_OCTETS_MAX, TICKET_PERIOD_S};
+use crate::limits::{TICKET_BYTES_MAX, TICKET_PERIOD_S};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::hmac;
 use rustls::server::ProducesTickets;
@@ -22,8 +22,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Octets of the number of a period.
-const PERIOD_OCTETS: usize = 4;
+/// Bytes of the number of a period.
+const PERIOD_BYTES: usize = 4;
 
 /// Makes tickets and opens them.
 pub(crate) struct Tickets {
@@ -78,10 +78,10 @@ impl ProducesTickets for Tickets {
     }
 
     fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
-        if ticket.len() > TICKET_OCTETS_MAX {
+        if ticket.len() > TICKET_BYTES_MAX {
             return None;
         }
-        let (period, rest) = ticket.split_first_chunk::<PERIOD_OCTETS>()?;
+        let (period, rest) = ticket.split_first_chunk::<PERIOD_BYTES>()?;
         let (nonce, sealed) = rest.split_first_chunk::<NONCE_LEN>()?;
         let made_in = u32::from_be_bytes(*period);
         // One period ahead is another node whose clock is.
@@ -90,9 +90,9 @@ impl ProducesTickets for Tickets {
             return None;
         }
         self.secrets.get().iter().find_map(|secret| {
-            let mut octets = sealed.to_vec();
+            let mut bytes = sealed.to_vec();
             let nonce = Nonce::assume_unique_for_key(*nonce);
-            let plain = Self::key(secret, made_in)?.open_in_place(nonce, Aad::from(*period), &mut octets).ok()?;
+            let plain = Self::key(secret, made_in)?.open_in_place(nonce, Aad::from(*period), &mut bytes).ok()?;
             Some(plain.to_vec())
         })
     }
@@ -133,11 +133,11 @@ mod tests {
         assert!(opens(at(1, || 100 * TICKET_PERIOD_S - 1)), "a clock that is late");
         assert!(!opens(at(1, || 102 * TICKET_PERIOD_S)) && !opens(at(1, || 98 * TICKET_PERIOD_S)));
         assert!(!opens(at(2, || 100 * TICKET_PERIOD_S)), "another cluster");
-        assert!(maker.decrypt(&[]).is_none() && maker.decrypt(&vec![0; TICKET_OCTETS_MAX + 1]).is_none());
+        assert!(maker.decrypt(&[]).is_none() && maker.decrypt(&vec![0; TICKET_BYTES_MAX + 1]).is_none());
         for at in 0..ticket.len() {
             let mut changed = ticket.clone();
             changed[at] ^= 1;
-            assert!(maker.decrypt(&changed).is_none(), "octet {at}");
+            assert!(maker.decrypt(&changed).is_none(), "byte {at}");
             assert!(maker.decrypt(&ticket[..at]).is_none(), "cut at {at}");
         }
     }

@@ -1,10 +1,10 @@
-//! Until when a certificate is good (RFC 5280 4.1.2.5), read from its octets, and whose it is.
+//! Until when a certificate is good (RFC 5280 4.1.2.5), read from its bytes, and whose it is.
 
 use super::authority::LIFE;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use std::time::Duration;
 
-/// When a certificate ends, in seconds since 1970; `None` where its octets are none.
+/// When a certificate ends, in seconds since 1970; `None` where its bytes are none.
 pub(crate) fn expires_s(cert: &[u8]) -> Option<u64> {
     // RFC 5280 4.1: Certificate, TBSCertificate.
     let mut fields = Der(Der(cert).value(SEQUENCE)?);
@@ -45,7 +45,7 @@ const VERSION: u8 = 0xA0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
-/// Octets in distinguished encoding (X.690 8.1), value after value.
+/// Bytes in distinguished encoding (X.690 8.1), value after value.
 struct Der<'d>(&'d [u8]);
 
 impl<'d> Der<'d> {
@@ -54,10 +54,10 @@ impl<'d> Der<'d> {
         let (&[tag, first], rest) = self.0.split_first_chunk::<2>()?;
         let (len, rest) = match first {
             0..=0x7F => (usize::from(first), rest),
-            // Certificates are short: a length has at most three octets.
+            // Certificates are short: a length has at most three bytes.
             0x81..=0x83 => {
-                let (octets, rest) = rest.split_at_checked(usize::from(first & 0x7F))?;
-                (octets.iter().fold(0, |len, &octet| len << 8 | usize::from(octet)), rest)
+                let (bytes, rest) = rest.split_at_checked(usize::from(first & 0x7F))?;
+                (bytes.iter().fold(0, |len, &byte| len << 8 | usize::from(byte)), rest)
             }
             _ => return None,
         };

@@ -56,7 +56,7 @@ fn ask(socket: &UdpSocket, to: SocketAddr, owner: &str, id: u16) -> Says {
     })
 }
 
-/// Sends an update, and its octets again, until somebody says that it was made.
+/// Sends an update, and its bytes again, until somebody says that it was made.
 fn update(cluster: &Cluster, through: u64, owner: &str) -> Duration {
     let (message, start) = (add(&cluster.client_key(), owner), Instant::now());
     while start.elapsed() < PATIENCE {

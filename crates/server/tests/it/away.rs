@@ -53,7 +53,7 @@ impl Writer {
             }
             let Ok((length, from)) = self.socket.recv_from(&mut response) else {
                 assert!(last.elapsed() < PATIENCE, "{done} of {count} are acknowledged, and no more");
-                // The same octets: whoever has executed them says so again.
+                // The same bytes: whoever has executed them says so again.
                 waiting.values().for_each(|(_, message)| _ = self.socket.send_to(message, to).unwrap());
                 continue;
             };

@@ -89,16 +89,16 @@ fn a_cluster_is_restored_as_another() {
     add(cluster.dns(1), &cluster, "after");
 
     let mut new = Restored::new(&scratch, "new");
-    // Another cluster's key, and a file with one octet that is not what was written: nothing is left of either.
+    // Another cluster's key, and a file with one byte that is not what was written: nothing is left of either.
     let stranger = scratch.file("stranger.key", &format!("catamaran-data-key 1 plain {}=\n", "A".repeat(43)));
     let refused = new.make(&["restore", &file, "--data-key", &stranger]);
     assert!(text(&refused).contains("does not open the secret"), "{}", text(&refused));
     assert_eq!((refused.status.code(), std::fs::exists(&new.dir).unwrap()), (Some(3), false), "{}", text(&refused));
-    let mut octets = std::fs::read(&file).unwrap();
-    let middle = octets.len() / 2;
-    octets[middle] ^= 1;
+    let mut bytes = std::fs::read(&file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
     let damaged = scratch.path().join("damaged").to_str().unwrap().to_owned();
-    std::fs::write(&damaged, &octets).unwrap();
+    std::fs::write(&damaged, &bytes).unwrap();
     let key = format!("{file}.key");
     let refused = new.make(&["restore", &damaged, "--data-key", &key]);
     assert!(text(&refused).contains("damaged"), "{}", text(&refused));

@@ -31,8 +31,8 @@ fn rdata(form: Form, target: &[u8], end: &[u8]) -> Vec<u8> {
     [form.1, target, end, form.2].concat()
 }
 
-fn contains(octets: &[u8], part: &[u8]) -> bool {
-    octets.windows(part.len()).any(|window| window == part)
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
 }
 
 #[test]

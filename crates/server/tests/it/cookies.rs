@@ -85,9 +85,9 @@ impl Nodes {
         let socket = UdpSocket::bind((from, 0)).unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         socket.send_to(&query, self.cluster.dns(id)).unwrap();
-        let mut octets = [0; 2_048];
-        let len = socket.recv(&mut octets).unwrap();
-        let message = Message::parse(&octets[..len]).unwrap();
+        let mut bytes = [0; 2_048];
+        let len = socket.recv(&mut bytes).unwrap();
+        let message = Message::parse(&bytes[..len]).unwrap();
         let mut options = message.edns().unwrap().options();
         let given = options.find(|(code, _)| *code == COOKIE).map(|(_, data)| data.to_vec()).unwrap_or_default();
         (message.rcode(), message.header().tc, message.header().counts[1], given)
@@ -155,7 +155,7 @@ fn a_cookie_of_one_node_is_good_at_each() {
         for at in [0, 15, 23] {
             let mut other = cookie.clone();
             other[at] ^= 1;
-            assert_eq!(nodes.all_said_to(&other), [Said::Bad; 3], "octet {at}");
+            assert_eq!(nodes.all_said_to(&other), [Said::Bad; 3], "byte {at}");
         }
         assert_eq!(nodes.said_to(1, Ipv4Addr::new(127, 0, 0, 2), cookie), Said::Bad);
     }

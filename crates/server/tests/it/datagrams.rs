@@ -14,9 +14,9 @@ const DATAGRAM_MAX: usize = 1_232;
 const DATAGRAM_MIN: usize = 512;
 /// What clients offer (RFC 6891 6.2.3); less than 512 counts as that.
 const OFFERED: [u16; 7] = [0, 512, 1_231, 1_232, 1_233, 4_096, 65_535];
-/// Octets of whole answers: around what fits, and far beyond it.
+/// Bytes of whole answers: around what fits, and far beyond it.
 const WHOLE: [usize; 8] = [400, 512, 1_231, 1_232, 1_233, 1_500, 4_097, 40_000];
-/// Octets of an OPT record without options.
+/// Bytes of an OPT record without options.
 const OPT: usize = 11;
 const WAIT: Duration = Duration::from_secs(10);
 
@@ -24,11 +24,11 @@ fn owner(whole: usize) -> String {
     format!("t{whole:05}.example.test.")
 }
 
-/// The rdata of one TXT record of so many octets.
-fn text(octets: usize) -> Vec<u8> {
-    let mut rdata = vec![b'x'; octets];
-    for start in (0..octets).step_by(256) {
-        rdata[start] = (octets - start - 1).min(255) as u8;
+/// The rdata of one TXT record of so many bytes.
+fn text(bytes: usize) -> Vec<u8> {
+    let mut rdata = vec![b'x'; bytes];
+    for start in (0..bytes).step_by(256) {
+        rdata[start] = (bytes - start - 1).min(255) as u8;
     }
     rdata
 }
@@ -45,15 +45,15 @@ fn add_names(cluster: &Cluster) {
     for whole in WHOLE {
         let owner = name(&owner(whole));
         // A header, the question, the record with its owner compressed, and OPT.
-        let rdata = text(whole - 12 - (owner.octets().len() + 4) - 12 - OPT);
+        let rdata = text(whole - 12 - (owner.as_bytes().len() + 4) - 12 - OPT);
         add(update().add(owner.as_ref(), Rtype::TXT, 60, &rdata));
     }
     let (cut, server) = (name("cut.example.test."), name("ns.cut.example.test."));
     let glue = (0..90).fold(update(), |update, last| update.add(server.as_ref(), Rtype::A, 60, &[10, 0, 0, last]));
-    add(glue.add(cut.as_ref(), Rtype::NS, 60, server.octets()));
+    add(glue.add(cut.as_ref(), Rtype::NS, 60, server.as_bytes()));
 }
 
-/// Octets, TC, and how many records there are in the three sections of a response but OPT and TSIG.
+/// Bytes, TC, and how many records there are in the three sections of a response but OPT and TSIG.
 fn measured(response: &[u8]) -> (usize, bool, usize) {
     let message = Message::parse(response).unwrap();
     assert_eq!(message.rcode().mnemonic(), Some("NOERROR"));
@@ -73,28 +73,28 @@ fn longest(cluster: &Cluster, bound: usize) -> usize {
                 MessageBuilder::query(7, name(&owner(whole)).as_ref(), Rtype::TXT).edns(offered, has_do).build();
             assert_eq!(over(Transport::Tcp, &query), (whole, false, 1), "over TCP, which has no such limit");
             let limit = usize::from(offered).clamp(DATAGRAM_MIN, bound);
-            let (octets, tc, count) = over(Transport::Udp, &query);
-            let said = format!("{octets} octets of {whole} where {offered} are offered, DO {has_do}");
+            let (bytes, tc, count) = over(Transport::Udp, &query);
+            let said = format!("{bytes} bytes of {whole} where {offered} are offered, DO {has_do}");
             // RFC 2181 9: TC where something is missing, and only there.
             assert_eq!((tc, count), (whole > limit, usize::from(whole <= limit)), "{said}");
-            assert!(octets <= limit && (tc || octets == whole), "{said}");
-            longest = longest.max(octets);
+            assert!(bytes <= limit && (tc || bytes == whole), "{said}");
+            longest = longest.max(bytes);
         }
     }
     longest
 }
 
 #[test]
-fn no_datagram_is_longer_than_1232_octets_whatever_a_client_offers() {
+fn no_datagram_is_longer_than_1232_bytes_whatever_a_client_offers() {
     let mut cluster = Cluster::start("datagrams", 1, &[]);
     add_names(&cluster);
     assert_eq!(longest(&cluster, DATAGRAM_MAX), DATAGRAM_MAX);
     // Without EDNS a client takes no more than ever.
     for whole in WHOLE {
         let query = MessageBuilder::query(7, name(&owner(whole)).as_ref(), Rtype::TXT).build();
-        let (octets, tc, _) = measured(&exchange(Transport::Udp, cluster.dns(1), &query, WAIT).unwrap());
+        let (bytes, tc, _) = measured(&exchange(Transport::Udp, cluster.dns(1), &query, WAIT).unwrap());
         let whole = whole - OPT;
-        assert_eq!((octets <= DATAGRAM_MIN, tc), (true, whole > DATAGRAM_MIN), "{octets} of {whole} octets");
+        assert_eq!((bytes <= DATAGRAM_MIN, tc), (true, whole > DATAGRAM_MIN), "{bytes} of {whole} bytes");
     }
     // An operator may let them be longer: it is this setting that holds.
     cluster.end("TERM");
@@ -113,17 +113,17 @@ fn what_comes_with_an_answer_counts_too() {
     let referral = ask("www.cut.example.test.", Rtype::A).build();
     let (_, tc, count) = over(Transport::Tcp, &referral);
     assert_eq!((tc, count), (false, 91), "over TCP");
-    let (octets, tc, count) = over(Transport::Udp, &referral);
-    assert!(octets <= DATAGRAM_MAX && tc && count < 91, "{octets} octets with {count} records, TC {tc}");
-    // A cookie (RFC 7873), of 28 octets with its head, and a signature (RFC 8945), each where the answer alone fits.
+    let (bytes, tc, count) = over(Transport::Udp, &referral);
+    assert!(bytes <= DATAGRAM_MAX && tc && count < 91, "{bytes} bytes with {count} records, TC {tc}");
+    // A cookie (RFC 7873), of 28 bytes with its head, and a signature (RFC 8945), each where the answer alone fits.
     let fits = ask(&owner(DATAGRAM_MAX), Rtype::TXT);
     assert_eq!(over(Transport::Udp, &fits.clone().build()), (DATAGRAM_MAX, false, 1));
     let with_cookie = fits.clone().option(10, &[7; 8]).build();
     let signed = sign(&cluster.client_key(), fits.build(), 0);
     for (what, message, more) in [("a cookie", with_cookie, 28), ("a signature", signed, 60)] {
-        let (octets, tc, count) = over(Transport::Udp, &message);
-        assert!(octets <= DATAGRAM_MAX && tc && count == 0, "{octets} octets with {what}, TC {tc}, {count} records");
-        let (octets, tc, count) = over(Transport::Tcp, &message);
-        assert!(octets >= DATAGRAM_MAX + more && !tc && count == 1, "{octets} octets with {what} over TCP");
+        let (bytes, tc, count) = over(Transport::Udp, &message);
+        assert!(bytes <= DATAGRAM_MAX && tc && count == 0, "{bytes} bytes with {what}, TC {tc}, {count} records");
+        let (bytes, tc, count) = over(Transport::Tcp, &message);
+        assert!(bytes >= DATAGRAM_MAX + more && !tc && count == 1, "{bytes} bytes with {what} over TCP");
     }
 }

@@ -102,15 +102,15 @@ fn a_leader_whose_disk_hangs_hands_over_and_ends_when_it_goes_on() {
 fn flip_a_bit(dir: &Path) -> String {
     let is_used = |path: &PathBuf| {
         let name = path.file_name().unwrap().to_str().unwrap();
-        name.starts_with("log-") && std::fs::read(path).unwrap().iter().any(|octet| *octet != 0)
+        name.starts_with("log-") && std::fs::read(path).unwrap().iter().any(|byte| *byte != 0)
     };
     let files = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
     let path = files.filter(is_used).max().unwrap();
-    let mut octets = std::fs::read(&path).unwrap();
-    let used = octets.iter().rposition(|octet| *octet != 0).unwrap();
-    let place = (used / 2..used).find(|place| octets[*place] != 0).unwrap();
-    octets[place] ^= 1;
-    std::fs::write(&path, octets).unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+    let place = (used / 2..used).find(|place| bytes[*place] != 0).unwrap();
+    bytes[place] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
     path.file_name().unwrap().to_str().unwrap().to_owned()
 }
 
@@ -277,12 +277,12 @@ fn what_came_of_a_checkpoint_before_a_node_was_killed_does_not_come_again() {
         .map(|number| killed_half_way(&cluster, &mut nodes, &format!("zone-{number}.test.={zone}")))
         .take_while(|(arrived, kept)| *kept == 0 || kept * (BLOCK_BYTES_MAX as u64) < arrived / 2)
         .collect();
-    assert!(tries.len() < TRIES, "octets that had come, and blocks that were kept: {tries:?}");
+    assert!(tries.len() < TRIES, "bytes that had come, and blocks that were kept: {tries:?}");
     cluster.settle();
     cluster.ids().for_each(|id| nodes.stop(id));
 }
 
-/// A node that was away while a zone was added is killed when a part of the checkpoint has come. Octets of it that had
+/// A node that was away while a zone was added is killed when a part of the checkpoint has come. Bytes of it that had
 /// come, if that was seen in time, and blocks that it did not fetch again.
 fn killed_half_way(cluster: &Cluster, nodes: &mut Nodes, zone: &str) -> (u64, u64) {
     let leader = nodes.leader(cluster);
@@ -310,7 +310,7 @@ fn killed_half_way(cluster: &Cluster, nodes: &mut Nodes, zone: &str) -> (u64, u6
     cluster.settle();
     let kept = cluster.metric(away, "catamaran_checkpoint_blocks_kept_total");
     let arrived = came.map_or(0, |came| came.blocks() * 512);
-    println!("{arrived} octets had come, {kept} blocks were kept");
+    println!("{arrived} bytes had come, {kept} blocks were kept");
     (if was_seen { arrived } else { 0 }, kept)
 }
 

@@ -70,7 +70,7 @@ fn queries() -> Vec<(String, Vec<u8>)> {
     all.push(("opcode 5 without zone".into(), a().header(|header| header.opcode = Opcode(5)).build()));
     all.push(("opcode 2".into(), a().header(|header| header.opcode = Opcode(2)).build()));
     all.push(("cut off".into(), a().build()[..20].to_vec()));
-    all.push(("octets left over".into(), [a().build(), vec![0]].concat()));
+    all.push(("bytes left over".into(), [a().build(), vec![0]].concat()));
     all.push(("an unsigned update".into(), MessageBuilder::update(0, name("example.test.").as_ref()).build()));
     all
 }
@@ -150,7 +150,7 @@ fn responses_that_are_no_answers_have_the_same_options() {
     let opcode = |number| query("example.test.", Rtype::SOA).header(|header| header.opcode = Opcode(number));
     let signed = |message: MessageBuilder, has_keepalive| sign(&key, with_options(message, has_keepalive).build(), 0);
     let mut badly_signed = signed(update(), true);
-    // An octet of the MAC, which stands before the original ID, the error and the length of no other data.
+    // An byte of the MAC, which stands before the original ID, the error and the length of no other data.
     *badly_signed.iter_mut().rev().nth(6).unwrap() ^= 1;
     let all = [
         (with_options(opcode(2), true).build(), "NOTIMP", None),

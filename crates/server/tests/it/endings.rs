@@ -26,7 +26,7 @@ fn wait_for_more(streams: &[Stream], count: usize) {
 /// The number behind `entry `.
 fn entry(said: &str) -> u64 {
     let (_, rest) = said.split_once("panicked at entry ").unwrap_or_else(|| panic!("{said}"));
-    rest.split(|octet: char| !octet.is_ascii_digit()).next().unwrap().parse().unwrap()
+    rest.split(|byte: char| !byte.is_ascii_digit()).next().unwrap().parse().unwrap()
 }
 
 #[test]

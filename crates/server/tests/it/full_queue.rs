@@ -44,7 +44,7 @@ const SERVFAIL: u8 = 2;
 /// Updates on their way over one connection, and their owners by ID.
 struct Batch {
     stream: TcpStream,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     owners: BTreeMap<[u8; 2], String>,
 }
 
@@ -52,7 +52,7 @@ impl Batch {
     fn new(key: &ClientKey, stream: TcpStream, number: usize) -> Self {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
-        let (mut octets, mut owners) = (Vec::new(), BTreeMap::new());
+        let (mut bytes, mut owners) = (Vec::new(), BTreeMap::new());
         while owners.len() < PIPELINE {
             let owner = format!("q{number}-{}.example.test.", owners.len());
             let message = add(key, &owner);
@@ -61,10 +61,10 @@ impl Batch {
                 continue;
             }
             owners.insert([message[0], message[1]], owner);
-            octets.extend((message.len() as u16).to_be_bytes());
-            octets.extend(message);
+            bytes.extend((message.len() as u16).to_be_bytes());
+            bytes.extend(message);
         }
-        Self { stream, octets, owners }
+        Self { stream, bytes, owners }
     }
 
     /// Hears all responses; gives the owners of those that were done, and of those that were refused.
@@ -147,8 +147,8 @@ fn what_a_full_node_refuses_is_never_done_and_what_it_took_is() {
         let mut hearing = Vec::new();
         let is_full = || counts.iter().any(|count| count.load(SeqCst) == PIPELINE);
         for (mut batch, count) in batches.into_iter().zip(&counts) {
-            let octets = std::mem::take(&mut batch.octets);
-            batch.stream.write_all(&octets).unwrap();
+            let bytes = std::mem::take(&mut batch.bytes);
+            batch.stream.write_all(&bytes).unwrap();
             hearing.push(scope.spawn(move || batch.hear(count)));
             sleep(PAUSE);
             if is_full() {
@@ -222,13 +222,13 @@ fn a_key_that_sends_more_than_a_node_keeps_leaves_places_for_others() {
         let (stopped, start) = (Stopped::new(others), Instant::now());
         let mut hearing = Vec::new();
         for mut batch in batches {
-            let octets = std::mem::take(&mut batch.octets);
-            batch.stream.write_all(&octets).unwrap();
+            let bytes = std::mem::take(&mut batch.bytes);
+            batch.stream.write_all(&bytes).unwrap();
             hearing.push(scope.spawn(|| batch.hear(&refused_count)));
             sleep(PAUSE);
         }
-        let octets = std::mem::take(&mut other.octets);
-        other.stream.write_all(&octets).unwrap();
+        let bytes = std::mem::take(&mut other.bytes);
+        other.stream.write_all(&bytes).unwrap();
         let other = scope.spawn(|| other.hear(&refused_count));
         sleep(20 * PAUSE);
         println!("stopped for {:?}", start.elapsed());

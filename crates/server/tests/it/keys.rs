@@ -79,7 +79,7 @@ fn a_key_of_a_weak_algorithm_is_taken_only_where_it_is_named() {
             .build();
         let message = sign(&key, message, 0);
         let response = exchange(Transport::Udp, cluster.dns(1), &message, Duration::from_secs(5)).unwrap();
-        let expected = format!("NOERROR, question, tsig noerror, mac of {}", algorithm.mac_octets());
+        let expected = format!("NOERROR, question, tsig noerror, mac of {}", algorithm.mac_bytes());
         assert_eq!(describe(&message, &response), expected, "{word}");
         if has_nsupdate {
             let lines = format!("zone example.test.\nupdate add {word}.example.test. 60 A 192.0.2.2\nsend\n");
@@ -163,9 +163,9 @@ fn a_secret_is_shown_to_who_asks_for_it_and_that_is_written_down() {
     assert!(!audit.contains(secret));
 }
 
-/// Whether a file has these octets.
-fn has(file: &Path, octets: &[u8]) -> bool {
-    std::fs::read(file).unwrap().windows(octets.len()).any(|window| window == octets)
+/// Whether a file has these bytes.
+fn has(file: &Path, bytes: &[u8]) -> bool {
+    std::fs::read(file).unwrap().windows(bytes.len()).any(|window| window == bytes)
 }
 
 fn files_below(folder: &Path) -> Vec<PathBuf> {

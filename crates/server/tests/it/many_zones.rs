@@ -12,7 +12,7 @@ use wire::number::Rtype;
 
 /// Administrators at one time.
 const CLIENTS: usize = 8;
-/// Resident octets of a node for one zone, its four records included. Below so many zones a node's own needs hide it.
+/// Resident bytes of a node for one zone, its four records included. Below so many zones a node's own needs hide it.
 const ZONE_RESIDENT_BYTES_MAX: u64 = 2 << 10;
 
 /// Zones that come and go for one figure of what that costs.
@@ -39,7 +39,7 @@ fn answers(cluster: &Cluster, number: usize) -> (u8, u8) {
     (response[3] & 0x0F, response[7])
 }
 
-/// Octets of memory of a node's process that are its own.
+/// Bytes of memory of a node's process that are its own.
 fn resident_bytes(cluster: &Cluster) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", cluster.pid(1).unwrap())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
@@ -70,9 +70,9 @@ fn check(cluster: &Cluster, count: usize, resident_before: u64) {
         assert_eq!(answers(cluster, number), (0, 1), "{}", apex(number));
     }
     let resident = resident_bytes(cluster).saturating_sub(resident_before) / count as u64;
-    println!("{resident} octets of memory for each of {count} zones");
+    println!("{resident} bytes of memory for each of {count} zones");
     if count >= 100_000 {
-        assert!(resident <= ZONE_RESIDENT_BYTES_MAX, "{resident} octets for each of {count} zones");
+        assert!(resident <= ZONE_RESIDENT_BYTES_MAX, "{resident} bytes for each of {count} zones");
     }
 }
 

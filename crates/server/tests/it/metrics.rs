@@ -71,7 +71,7 @@ fn the_page_is_as_prometheus_wants_it_and_counts_each_message_once() {
             exchange(transport, cluster.dns(1), message, Duration::from_secs(5)).unwrap();
         }
     }
-    // A message that the update threads answer is one message still. (The same octets again are, too.)
+    // A message that the update threads answer is one message still. (The same bytes again are, too.)
     assert_eq!(sum("catamaran_requests_total") - before.0, 6.0);
     assert_eq!(sum("catamaran_responses_total") - before.1, 6.0);
 }

@@ -133,7 +133,7 @@ fn send(cluster: &Cluster, transport: &str, mut message: Vec<u8>, wait: Duration
         }
         _ => {
             // RFC 9250 4.2.1: the ID is zero. A signature covers the ID that stands in TSIG (RFC 8945 5.3.1).
-            message.iter_mut().take(2).for_each(|octet| *octet = 0);
+            message.iter_mut().take(2).for_each(|byte| *byte = 0);
             Doq::connect(cluster.dot(1), trust(cluster, &["doq"])).unwrap().ask(&message).ok()
         }
     };

@@ -17,8 +17,8 @@ const ZONE: &str = "example.test.";
 const BIG: &str = "big.example.test.";
 /// Updates of 60 KB with which it fills the name: 4 MB, if it may.
 const FILLING: usize = 70;
-/// Octets of the rdata of one record of these.
-const RECORD_OCTETS: usize = 2_000;
+/// Bytes of the rdata of one record of these.
+const RECORD_BYTES: usize = 2_000;
 /// Small updates to the large name: as many as the finding had, and as many as the time allows.
 const FEW: usize = 600;
 const MANY: usize = 6_000;
@@ -42,8 +42,8 @@ fn start(test: &str) -> (Cluster, ClientKey, ClientKey) {
 }
 
 /// Rdata of which no two are equal.
-fn rdata(number: usize, octets: usize) -> Vec<u8> {
-    let mut rdata = vec![0; octets];
+fn rdata(number: usize, bytes: usize) -> Vec<u8> {
+    let mut rdata = vec![0; bytes];
     rdata[..8].copy_from_slice(&(number as u64).to_be_bytes());
     rdata
 }
@@ -53,9 +53,9 @@ fn fill(client: &mut Pipeline<'_>) -> usize {
     let big = crate::support::message::name(BIG);
     let done = (0..FILLING).filter(|&number| {
         let rtype = Rtype(65_280 + number as u16);
-        let records = 60_000 / RECORD_OCTETS;
+        let records = 60_000 / RECORD_BYTES;
         let update = (0..records).fold(update_of(ZONE, number), |update, record| {
-            update.add(big.as_ref(), 60, rtype, &rdata(record, RECORD_OCTETS))
+            update.add(big.as_ref(), 60, rtype, &rdata(record, RECORD_BYTES))
         });
         rcode(&client.one(update).0) == Rcode::NOERROR
     });
@@ -158,8 +158,8 @@ fn a_large_name_of_a_zone_file_is_deleted_at_a_bounded_cost() {
     let mut zone = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.53\n".to_owned();
     for number in 0..LOADED {
         let rtype = 65_280 + number / 30;
-        let octets: String = rdata(number, RECORD_OCTETS).iter().map(|octet| format!("{octet:02x}")).collect();
-        writeln!(zone, "big TYPE{rtype} \\# {RECORD_OCTETS} {octets}").unwrap();
+        let bytes: String = rdata(number, RECORD_BYTES).iter().map(|byte| format!("{byte:02x}")).collect();
+        writeln!(zone, "big TYPE{rtype} \\# {RECORD_BYTES} {bytes}").unwrap();
     }
     let file = scratch.file("zone", &zone);
     let replaced = cluster.run(&["zone", "replace", "--yes", &format!("{ZONE}={file}")]);
@@ -173,7 +173,7 @@ fn a_large_name_of_a_zone_file_is_deleted_at_a_bounded_cost() {
         // One record of each update: the name is copied each time.
         outcomes = client.many(FEW, |number| {
             let rtype = Rtype((65_280 + number / 30) as u16);
-            update_of(ZONE, number).delete_record(big.as_ref(), rtype, &rdata(number, RECORD_OCTETS))
+            update_of(ZONE, number).delete_record(big.as_ref(), rtype, &rdata(number, RECORD_BYTES))
         });
     });
     assert_eq!(outcomes.done, FEW, "{outcomes:?}");

@@ -98,7 +98,7 @@ fn what_the_kernel_drops_at_a_socket_is_counted() {
     assert!(cluster.metric(1, &format!("{},{own}", of("udp"))) > 0);
 }
 
-/// Octets that wait in each of a process's UDP sockets at an address of IPv4, by inode (proc_pid_net(5)).
+/// Bytes that wait in each of a process's UDP sockets at an address of IPv4, by inode (proc_pid_net(5)).
 fn waiting(pid: u32, address: SocketAddr) -> BTreeMap<u64, u64> {
     let own: BTreeSet<u64> = std::fs::read_dir(format!("/proc/{pid}/fd"))
         .unwrap()
@@ -140,18 +140,18 @@ fn each_worker_has_a_socket_of_its_own_and_its_share_of_the_flows() {
     kill("CONT", pid);
     let all: u64 = spread.values().sum();
     // A fair share is a quarter: below a sixteenth lie more than seven standard deviations.
-    assert!(spread.values().all(|octets| octets * 16 > all), "{spread:?}");
-    let grown = spread.iter().filter(|(inode, octets)| after[inode] > **octets).count();
+    assert!(spread.values().all(|bytes| bytes * 16 > all), "{spread:?}");
+    let grown = spread.iter().filter(|(inode, bytes)| after[inode] > **bytes).count();
     assert_eq!(grown, 1, "{spread:?} became {after:?}");
 
     // Each of them is read: all are answered.
     for (client, socket) in clients.iter().enumerate() {
         socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        let mut octets = [0; 512];
+        let mut bytes = [0; 512];
         let wanted = if client == 0 { 1 + AGAIN } else { 1 };
         for _ in 0..wanted {
-            let (_, from) = socket.recv_from(&mut octets).unwrap_or_else(|error| panic!("flow {client}: {error}"));
-            assert_eq!((from, octets[3] & 0x0F, octets[7]), (server, 0, 1));
+            let (_, from) = socket.recv_from(&mut bytes).unwrap_or_else(|error| panic!("flow {client}: {error}"));
+            assert_eq!((from, bytes[3] & 0x0F, bytes[7]), (server, 0, 1));
         }
     }
 }

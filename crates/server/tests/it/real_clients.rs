@@ -122,7 +122,7 @@ fn a_client_that_repeats_itself_to_other_nodes_is_done_once_and_told_so() {
         let sent = relay.finish();
         assert!(said.is_ok(), "{tool}: {said:?}");
         assert_eq!(sent.len(), 2, "{tool}");
-        assert_eq!(sent[0].0, sent[1].0, "{tool} sends the same octets");
+        assert_eq!(sent[0].0, sent[1].0, "{tool} sends the same bytes");
         assert_eq!(sent[0].1 == sent[1].1, tool == "nsupdate", "{tool}: ports {} and {}", sent[0].1, sent[1].1);
         cluster.settle();
         cluster.ids().for_each(|id| assert_eq!(serial(id), before + done, "{tool}, node {id}"));

@@ -42,7 +42,7 @@ fn good() -> MessageBuilder {
 
 fn zone_of_class(class: Class) -> Vec<u8> {
     let mut message = good().build();
-    let at = 12 + name("example.test.").octets().len() + 2;
+    let at = 12 + name("example.test.").as_bytes().len() + 2;
     message[at..at + 2].copy_from_slice(&class.0.to_be_bytes());
     message
 }
@@ -114,7 +114,7 @@ fn of_the_message(key: &ClientKey) -> Vec<Case> {
         case("no zone", with_count(0, 0), "FORMERR", "zone_count"),
         case("two zones", with_count(0, 2), "FORMERR", "zone_count"),
         case("cut in the middle", short, "FORMERR", "past_end"),
-        case("65,000 octets, most of them rubbish", long, "FORMERR", "left_over"),
+        case("65,000 bytes, most of them rubbish", long, "FORMERR", "left_over"),
         case(
             "a name in rdata that points at itself",
             signed(loop_in_rdata),
@@ -152,11 +152,11 @@ fn of_tsig(keys: &[ClientKey]) -> Vec<Case> {
             ("NOTAUTH, question, tsig badkey, mac of 0", "NOTAUTH, question, tsig badsig, mac of 0");
         let bad_time = format!("NOTAUTH, question, tsig badtime, {full}, server time");
         let mut flipped = sign(key, plain(), 0);
-        // The last octet of the MAC.
+        // The last byte of the MAC.
         let at = flipped.len() - 7;
         flipped[at] ^= 1;
         let mut changed = sign(key, plain(), 0);
-        // An octet of the address that is added: the MAC covers it.
+        // An byte of the address that is added: the MAC covers it.
         let at = plain().len() - 1;
         changed[at] ^= 1;
         cases.extend([
@@ -180,7 +180,7 @@ fn of_tsig(keys: &[ClientKey]) -> Vec<Case> {
                 "tsig_bad_trunc",
             ),
             case(
-                words("all of the MAC but one octet"),
+                words("all of the MAC but one byte"),
                 truncate_mac_of(sign(key, plain(), 0), mac, mac - 1),
                 format!("NOTAUTH, question, tsig badtrunc, {full}"),
                 "tsig_bad_trunc",

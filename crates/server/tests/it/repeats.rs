@@ -14,7 +14,7 @@ use wire::builder::MessageBuilder;
 
 const SERVFAIL: u8 = 2;
 
-/// Sends these octets until there is an outcome: SERVFAIL says that a copy was not taken, silence says nothing.
+/// Sends these bytes until there is an outcome: SERVFAIL says that a copy was not taken, silence says nothing.
 fn outcome(to: SocketAddr, message: &[u8]) -> u8 {
     wait_for("the outcome of an update", || {
         let said = exchange(Transport::Udp, to, message, SILENCE).map(|response| rcode(message, &response));
@@ -48,7 +48,7 @@ fn what_real_clients_sent_has_one_outcome_across_the_death_of_the_leader() {
         let said = client.join().unwrap();
         assert!(said.is_ok(), "{tool}: {said:?}");
         let sent = relay.finish();
-        assert!(sent.len() >= 2 && sent.iter().all(|(octets, _)| *octets == sent[0].0), "{tool} sends the same octets");
+        assert!(sent.len() >= 2 && sent.iter().all(|(bytes, _)| *bytes == sent[0].0), "{tool} sends the same bytes");
 
         // Deleted through one, and the add comes again to all, the one that was away included.
         let delete = format!("zone example.test.\nupdate delete {owner} A");
@@ -66,7 +66,7 @@ fn what_real_clients_sent_has_one_outcome_across_the_death_of_the_leader() {
 }
 
 #[test]
-fn the_same_octets_to_two_nodes_have_one_outcome_while_the_leader_dies() {
+fn the_same_bytes_to_two_nodes_have_one_outcome_while_the_leader_dies() {
     const COUNT: usize = 200;
     const KILLED_AT: usize = 80;
     let (cluster, mut nodes) = cluster_of_nodes("pairs");

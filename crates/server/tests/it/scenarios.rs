@@ -24,7 +24,7 @@ fn scenario(file: &str) -> Option<String> {
 /// A record in words that two servers agree on: no TTL, no class, lower case, no dots at the end, no quotes.
 fn words(line: &str) -> String {
     let mut tokens: Vec<String> = line.split_whitespace().map(str::to_ascii_lowercase).collect();
-    let is_ttl_or_class = |token: &String| token == "in" || token.bytes().all(|octet| octet.is_ascii_digit());
+    let is_ttl_or_class = |token: &String| token == "in" || token.bytes().all(|byte| byte.is_ascii_digit());
     while tokens.len() > 2 && is_ttl_or_class(&tokens[1]) {
         tokens.remove(1);
     }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use wire::builder::MessageBuilder;
 use wire::number::Rtype;
 
-/// Names of the zone, each with a text of 200 octets: far more than sockets and queues on the way hold.
+/// Names of the zone, each with a text of 200 bytes: far more than sockets and queues on the way hold.
 const NAMES: usize = 100_000;
 /// Records of one update.
 const UPDATE_RECORDS: usize = 400;
@@ -71,9 +71,9 @@ fn take_whole(mut stream: TcpStream) {
     let query = MessageBuilder::query(2, name("large.test.").as_ref(), Rtype::SOA).build();
     stream.write_all(&framed(&query)).unwrap();
     stream.shutdown(std::net::Shutdown::Write).unwrap();
-    let mut octets = Vec::new();
-    stream.read_to_end(&mut octets).unwrap();
-    assert!(octets.len() > NAMES * 200, "{} octets", octets.len());
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    assert!(bytes.len() > NAMES * 200, "{} bytes", bytes.len());
 }
 
 fn given_up(cluster: &Cluster, reason: &str) -> u64 {
@@ -110,7 +110,7 @@ fn a_slow_secondary_keeps_a_bounded_part_of_what_changes_meanwhile() {
             (limbo <= HELD_BYTES_MAX).then_some(())
         });
     }
-    println!("at most {most} octets of former versions");
+    println!("at most {most} bytes of former versions");
     assert_eq!((given_up(&cluster, "memory"), given_up(&cluster, "slow")), (1, 0), "all that was too much for one");
     assert_eq!(cluster.metric(1, "catamaran_transfers_running"), 0);
     // Nothing is kept when nobody reads, also while nothing changes.

@@ -56,12 +56,12 @@ fn flood(to: SocketAddr, from: impl Iterator<Item = Ipv4Addr>, count: usize) -> 
     sockets.iter().for_each(|socket| socket.set_nonblocking(true).unwrap());
     let mut outcome = Outcome { whole: 0, short: 0, seconds: 0.0 };
     let take = |outcome: &mut Outcome| {
-        let mut octets = [0; 4_096];
+        let mut bytes = [0; 4_096];
         let mut any = false;
         for socket in &sockets {
             loop {
-                match socket.recv(&mut octets) {
-                    Ok(_) if octets[2] & 2 == 0 => outcome.whole += 1,
+                match socket.recv(&mut bytes) {
+                    Ok(_) if bytes[2] & 2 == 0 => outcome.whole += 1,
                     Ok(_) => outcome.short += 1,
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                     Err(error) => panic!("{error}"),

@@ -152,10 +152,10 @@ fn packet_workers_receive_send_and_wait_for_more_and_never_for_another_thread() 
                 messages.iter().for_each(|message| _ = client.send_to(message, cluster.dns(1)).unwrap());
             }
             std::thread::sleep(Duration::from_millis(1));
-            let mut octets = [0; 2_048];
+            let mut bytes = [0; 2_048];
             for client in &clients {
-                while client.recv(&mut octets).is_ok() {
-                    *answers.entry((octets[3] & 0x0F, octets[2] & 2 != 0)).or_default() += 1;
+                while client.recv(&mut bytes).is_ok() {
+                    *answers.entry((bytes[3] & 0x0F, bytes[2] & 2 != 0)).or_default() += 1;
                 }
             }
         }

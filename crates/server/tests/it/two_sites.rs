@@ -88,7 +88,7 @@ impl Witness {
     }
 }
 
-/// Sends an update, and its octets again, until somebody says that it was made.
+/// Sends an update, and its bytes again, until somebody says that it was made.
 fn update(cluster: &Cluster, through: u64, owner: &str) {
     let (message, start) = (add(&cluster.client_key(), owner), Instant::now());
     while start.elapsed() < PATIENCE {

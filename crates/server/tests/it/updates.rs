@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use wire::Rtype;
 use wire::builder::MessageBuilder;
 
-/// A number for each message, so that no two have the same octets.
+/// A number for each message, so that no two have the same bytes.
 fn next_id() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
@@ -186,14 +186,14 @@ fn large_updates_are_taken_whole_over_both_transports() {
     let cluster = Cluster::start("large-updates", 3, &[]);
     let key = cluster.client_key();
     for (transport, count) in [(Transport::Udp, 900_u16), (Transport::Tcp, 1_000)] {
-        // 34 octets and more a record: far beyond what fits into one packet on a wire.
+        // 34 bytes and more a record: far beyond what fits into one packet on a wire.
         let builder =
             (0..count).fold(MessageBuilder::update(next_id(), name("example.test.").as_ref()), |builder, n| {
                 let owner = format!("{transport:?}-{n}-of-a-large-update.example.test.");
                 builder.add(name(&owner).as_ref(), Rtype::A, 60, &[10, 0, (n >> 8) as u8, n as u8])
             });
         let message = sign(&key, builder.build(), 0);
-        assert!((30_000..65_507).contains(&message.len()), "{} octets", message.len());
+        assert!((30_000..65_507).contains(&message.len()), "{} bytes", message.len());
         let response = exchange(transport, cluster.dns(2), &message, Duration::from_secs(5)).unwrap();
         assert_eq!(rcode(&message, &response), 0, "{transport:?}");
     }
@@ -210,7 +210,7 @@ fn large_updates_are_taken_whole_over_both_transports() {
     assert_eq!(rcode(&message, &response), 5);
 }
 
-/// An UPDATE that adds TXT records, which fills a message with its signature to the last octet; how many.
+/// An UPDATE that adds TXT records, which fills a message with its signature to the last byte; how many.
 fn as_long_as_a_message_may_be(key: &ClientKey) -> (Vec<u8>, u64) {
     let empty = MessageBuilder::update(1, name("example.test.").as_ref()).build();
     let signature = sign(key, empty.clone(), 0).len() - empty.len();
@@ -221,14 +221,14 @@ fn as_long_as_a_message_may_be(key: &ClientKey) -> (Vec<u8>, u64) {
     };
     let (mut builder, mut count) = (MessageBuilder::update(next_id(), name("example.test.").as_ref()), 0);
     // Of the last record only its text is as long as there is room.
-    let of_a_record = |text| add(builder.clone(), 0, text).octet_count() - builder.octet_count();
+    let of_a_record = |text| add(builder.clone(), 0, text).byte_count() - builder.byte_count();
     let (least, most) = (of_a_record(1), of_a_record(255));
-    while room - builder.octet_count() >= most + least {
+    while room - builder.byte_count() >= most + least {
         builder = add(builder, count, 255);
         count += 1;
     }
-    while builder.octet_count() < room {
-        let left = room - builder.octet_count();
+    while builder.byte_count() < room {
+        let left = room - builder.byte_count();
         let text = if left > most { 100 } else { 1 + left - least };
         builder = add(builder, count, text);
         count += 1;
@@ -257,7 +257,7 @@ fn an_update_as_long_as_a_message_can_be_is_taken_whole() {
             socket.send_to(&query, cluster.dns(id)).unwrap();
             let mut response = [0; 512];
             let (len, _) = socket.recv_from(&mut response).unwrap();
-            assert_eq!((response[3] & 0x0F, response[7]), (0, 1), "{owner:?} of node {id}: {len} octets");
+            assert_eq!((response[3] & 0x0F, response[7]), (0, 1), "{owner:?} of node {id}: {len} bytes");
         }
     }
 }
@@ -290,7 +290,7 @@ fn a_repeat_is_answered_and_changes_nothing() {
     let first = exchange(Transport::Udp, cluster.dns(1), &message, Duration::from_secs(5)).unwrap();
     assert_eq!(rcode(&message, &first), 0);
     let hash = cluster.settle();
-    // The same octets, from other ports, to every node, over both transports.
+    // The same bytes, from other ports, to every node, over both transports.
     for id in cluster.ids() {
         for transport in [Transport::Udp, Transport::Tcp] {
             let again = exchange(transport, cluster.dns(id), &message, Duration::from_secs(5)).unwrap();
@@ -301,7 +301,7 @@ fn a_repeat_is_answered_and_changes_nothing() {
     assert_eq!(cluster.status(2).unwrap()["zones"][0]["serial"], 2);
 }
 
-/// Asks each node for the outcome of these octets, over both transports.
+/// Asks each node for the outcome of these bytes, over both transports.
 fn outcomes(cluster: &Cluster, message: &[u8]) -> Vec<u8> {
     let all = cluster.ids().flat_map(|id| [(id, Transport::Udp), (id, Transport::Tcp)]);
     all.map(|(id, transport)| {
@@ -376,7 +376,7 @@ fn without_a_majority_nothing_is_acknowledged_and_a_repeat_tells_the_end() {
         for id in cluster.ids() {
             assert!(!(*is_undone && is_there(&socket(), cluster.dns(id), owner)), "{owner} came to life on node {id}");
         }
-        // The same octets through another node: done by now, or before; once.
+        // The same bytes through another node: done by now, or before; once.
         wait_for("the outcome", || {
             let response = exchange(Transport::Udp, cluster.dns(others[0]), message, Duration::from_secs(3))?;
             (rcode(message, &response) == 0).then_some(())
@@ -402,9 +402,9 @@ fn bad_input_leaves_no_trace() {
     let wrong_key =
         ClientKey::new(name("update.catamaran.").as_ref(), replica::io::KeyAlgorithm::HmacSha256, b"wrong").unwrap();
     let mut bad: Vec<Vec<u8>> = (0..good.len()).map(|end| good[..end].to_vec()).collect();
-    // One flipped bit in each octet but those of the ID, which is not under the MAC (RFC 8945 5.3.1: Original ID is),
+    // One flipped bit in each byte but those of the ID, which is not under the MAC (RFC 8945 5.3.1: Original ID is),
     // and those of the key's name, whose case is not told apart.
-    let tsig = good.len() - 61 - 10 - name("update.catamaran.").octets().len();
+    let tsig = good.len() - 61 - 10 - name("update.catamaran.").as_bytes().len();
     bad.extend((2..good.len()).filter(|at| !(tsig..tsig + 18).contains(at)).map(|at| {
         let mut message = good.clone();
         message[at] ^= 1;

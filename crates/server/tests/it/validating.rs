@@ -41,8 +41,8 @@ fn sign(scratch: &Scratch, zone: &str, denial: &[&str]) -> (String, String) {
     let key = key.lines().find(|line| !line.starts_with(';')).unwrap();
     let words: Vec<&str> = key.split_whitespace().skip_while(|word| *word != "DNSKEY").collect();
     let [flags, protocol, algorithm] = [1, 2, 3].map(|at| words[at]);
-    let octets = words[4..].concat();
-    let trusted = format!("trust-anchors {{ \"{zone}\" static-key {flags} {protocol} {algorithm} \"{octets}\"; }};\n");
+    let bytes = words[4..].concat();
+    let trusted = format!("trust-anchors {{ \"{zone}\" static-key {flags} {protocol} {algorithm} \"{bytes}\"; }};\n");
     (signed, scratch.file(&format!("{zone}.keys"), &trusted))
 }
 
@@ -64,7 +64,7 @@ fn delv_validates_every_kind_of_answer() {
             delv.args([format!("@{}", server.ip()), "-p".into(), server.port().to_string(), "-a".into()]);
             delv.args([trusted.clone(), format!("+root={zone}")]).args(flags);
             let output = delv.args([format!("{owner}{zone}"), rtype.into()]).stdin(Stdio::null()).output().unwrap();
-            [output.stdout, output.stderr].map(|octets| String::from_utf8_lossy(&octets).into_owned()).concat()
+            [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat()
         };
         for (owner, rtype, wanted) in [
             ("www.", "A", "192.0.2.80"),
@@ -104,6 +104,6 @@ fn delv_validates_every_kind_of_answer() {
     let mut delv = Command::new("delv");
     delv.args([format!("@{}", server.ip()), "-p".into(), server.port().to_string(), "-a".into(), wrong]);
     let output = delv.args(["+root=nsec.test", "www.nsec.test", "A"]).stdin(Stdio::null()).output().unwrap();
-    let said = [output.stdout, output.stderr].map(|octets| String::from_utf8_lossy(&octets).into_owned()).concat();
+    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
     assert!(!said.contains("fully validated") && said.contains("resolution failed"), "{said}");
 }

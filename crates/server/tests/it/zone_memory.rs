@@ -16,8 +16,8 @@ const ZONE: &str = "example.test.";
 const LIMIT: u64 = 32 << 20;
 /// By so much more a node may grow: the log in memory, what is on its way, and what changes copy.
 const BESIDE_ZONES: u64 = 64 << 20;
-/// Octets of each name that is added.
-const NAME_OCTETS: usize = 50_000;
+/// Bytes of each name that is added.
+const NAME_BYTES: usize = 50_000;
 
 /// A cluster whose nodes have this table, with keys that may write everything.
 fn start<const KEYS: usize>(test: &str, table: &str, keys: [&str; KEYS]) -> (Cluster, [ClientKey; KEYS]) {
@@ -41,7 +41,7 @@ fn owner(number: usize) -> String {
 }
 
 fn add(number: usize) -> UpdateBuilder {
-    put(ZONE, number, &owner(number), Rtype(65_280), &[number as u8; NAME_OCTETS])
+    put(ZONE, number, &owner(number), Rtype(65_280), &[number as u8; NAME_BYTES])
 }
 
 fn delete(number: usize) -> UpdateBuilder {
@@ -58,14 +58,14 @@ fn zones_grow_to_their_limit_and_no_further() {
     let leader = cluster.leader();
     let node = cluster.ids().find(|&id| id != leader).unwrap();
     let mut client = Pipeline::new(cluster.dns(node), &filler);
-    let most = 2 * LIMIT as usize / NAME_OCTETS;
+    let most = 2 * LIMIT as usize / NAME_BYTES;
     let refused = (0..most).find_map(|number| {
         let (response, _) = client.one(add(number));
         (rcode(&response) != Rcode::NOERROR).then_some((number, response))
     });
     let (count, response) = refused.expect("the zones have a limit");
-    println!("{count} names of {NAME_OCTETS} octets");
-    assert!(count * NAME_OCTETS > LIMIT as usize / 2, "{count} names are far from the limit");
+    println!("{count} names of {NAME_BYTES} bytes");
+    assert!(count * NAME_BYTES > LIMIT as usize / 2, "{count} names are far from the limit");
     assert_eq!(rcode(&response), Rcode::SERVFAIL);
     let (code, text) = extended_error(&response).unwrap();
     assert!(code == 0 && text.contains("zones.memory_bytes_max"), "{code} {text}");
@@ -139,5 +139,5 @@ fn a_key_that_has_used_its_quota_is_told_which_limit_that_is() {
     }
     assert_eq!(cluster.metric(leader, "catamaran_update_limits_total{limit=\"key_growth\"}"), 3);
     let page = http::get(cluster.api(leader), "/metrics").unwrap();
-    assert!(page.text().contains("catamaran_update_limits_total{limit=\"owner_octets\"} 0"));
+    assert!(page.text().contains("catamaran_update_limits_total{limit=\"owner_bytes\"} 0"));
 }

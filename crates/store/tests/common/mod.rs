@@ -1,4 +1,4 @@
-//! Leaves for tests: the length of the key in two octets, the key's symbols, the value.
+//! Leaves for tests: the length of the key in two bytes, the key's symbols, the value.
 
 use catamaran_store::{Key, LeafKey};
 

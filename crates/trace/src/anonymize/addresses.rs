@@ -41,15 +41,15 @@ impl Addresses {
         pseudonym
     }
 
-    pub(super) fn v4(&mut self, octets: [u8; 4]) -> [u8; 4] {
-        match self.address(Ipv4Addr::from(octets).into()) {
+    pub(super) fn v4(&mut self, bytes: [u8; 4]) -> [u8; 4] {
+        match self.address(Ipv4Addr::from(bytes).into()) {
             IpAddr::V4(address) => address.octets(),
             IpAddr::V6(_) => unreachable!("the family stays"),
         }
     }
 
-    pub(super) fn v6(&mut self, octets: Block) -> Block {
-        match self.address(Ipv6Addr::from(octets).into()) {
+    pub(super) fn v6(&mut self, bytes: Block) -> Block {
+        match self.address(Ipv6Addr::from(bytes).into()) {
             IpAddr::V6(address) => address.octets(),
             IpAddr::V4(_) => unreachable!("the family stays"),
         }

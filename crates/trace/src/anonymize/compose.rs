@@ -1,12 +1,12 @@
 //! The message that comes out: what is written, and names that point back to what was written before.
 
 use std::collections::BTreeMap;
-use wire::limits::{MESSAGE_OCTETS_MAX, POINTER_TARGET_MAX};
+use wire::limits::{MESSAGE_BYTES_MAX, POINTER_TARGET_MAX};
 
 /// A message while it is written.
 #[derive(Debug, Default)]
 pub(super) struct Composer {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     /// Names and the ends of names that stand in it, and where.
     names: BTreeMap<Vec<u8>, u16>,
 }
@@ -14,17 +14,17 @@ pub(super) struct Composer {
 impl Composer {
     /// Begins another one.
     pub(super) fn clear(&mut self) {
-        self.octets.clear();
+        self.bytes.clear();
         self.names.clear();
     }
 
-    pub(super) fn octets(&mut self, octets: &[u8]) {
-        self.octets.extend_from_slice(octets);
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
     }
 
-    /// So many times the same octet.
-    pub(super) fn fill(&mut self, octet: u8, count: usize) {
-        self.octets.resize(self.octets.len() + count, octet);
+    /// So many times the same byte.
+    pub(super) fn fill(&mut self, byte: u8, count: usize) {
+        self.bytes.resize(self.bytes.len() + count, byte);
     }
 
     /// A name in wire form. It points back where it may and can (RFC 1035 4.1.4), and others may point to it.
@@ -32,50 +32,50 @@ impl Composer {
         let mut rest = name;
         while let Some((&length, _)) = rest.split_first().filter(|(length, _)| **length > 0) {
             if let Some(at) = self.names.get(rest).filter(|_| is_compressed) {
-                self.octets.extend_from_slice(&(0xC000 | at).to_be_bytes());
+                self.bytes.extend_from_slice(&(0xC000 | at).to_be_bytes());
                 return;
             }
-            if self.octets.len() <= POINTER_TARGET_MAX && !self.names.contains_key(rest) {
-                self.names.insert(rest.to_vec(), self.octets.len() as u16);
+            if self.bytes.len() <= POINTER_TARGET_MAX && !self.names.contains_key(rest) {
+                self.names.insert(rest.to_vec(), self.bytes.len() as u16);
             }
             let (label, behind) = rest.split_at(1 + usize::from(length));
-            self.octets.extend_from_slice(label);
+            self.bytes.extend_from_slice(label);
             rest = behind;
         }
-        self.octets.push(0);
+        self.bytes.push(0);
     }
 
-    /// Two octets of length, of what is written from here up to [`Composer::close`].
+    /// Two bytes of length, of what is written from here up to [`Composer::close`].
     pub(super) fn open(&mut self) -> usize {
-        self.octets.extend_from_slice(&[0; 2]);
-        self.octets.len()
+        self.bytes.extend_from_slice(&[0; 2]);
+        self.bytes.len()
     }
 
-    /// Writes the length; false when it has no room in two octets.
+    /// Writes the length; false when it has no room in two bytes.
     pub(super) fn close(&mut self, start: usize) -> bool {
-        let Ok(length) = u16::try_from(self.octets.len() - start) else { return false };
-        self.octets[start - 2..start].copy_from_slice(&length.to_be_bytes());
+        let Ok(length) = u16::try_from(self.bytes.len() - start) else { return false };
+        self.bytes[start - 2..start].copy_from_slice(&length.to_be_bytes());
         true
     }
 
     /// Takes back what was written from there on.
     pub(super) fn cut(&mut self, to: usize) {
-        self.octets.truncate(to);
+        self.bytes.truncate(to);
         self.names.retain(|_, at| usize::from(*at) < to);
     }
 
     pub(super) fn len(&self) -> usize {
-        self.octets.len()
+        self.bytes.len()
     }
 
     /// Writes over what stands at `at`.
-    pub(super) fn overwrite(&mut self, at: usize, octets: &[u8]) {
-        self.octets[at..at + octets.len()].copy_from_slice(octets);
+    pub(super) fn overwrite(&mut self, at: usize, bytes: &[u8]) {
+        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
     /// The message, unless it is longer than one can be.
     pub(super) fn message(&self) -> Option<&[u8]> {
-        (self.octets.len() <= MESSAGE_OCTETS_MAX).then_some(&self.octets)
+        (self.bytes.len() <= MESSAGE_BYTES_MAX).then_some(&self.bytes)
     }
 }
 
@@ -94,11 +94,11 @@ mod tests {
             let mut starts = Vec::new();
             for name in &names {
                 starts.push(composer.len());
-                composer.name(name.octets(), is_compressed);
+                composer.name(name.as_bytes(), is_compressed);
             }
             let message = composer.message().unwrap();
             for (name, start) in names.iter().zip(&starts) {
-                assert_eq!(NameBuf::read(message, *start).unwrap().0.octets(), name.octets());
+                assert_eq!(NameBuf::read(message, *start).unwrap().0.as_bytes(), name.as_bytes());
             }
             assert_eq!(
                 message.len(),

@@ -6,7 +6,7 @@ use wire::parse::Header;
 use wire::{NameRef, Opcode};
 
 /// Type and length of a TLV (RFC 8490 5.4.1).
-const HEAD_OCTETS: usize = 4;
+const HEAD_BYTES: usize = 4;
 /// How long a session may be idle, and how long to wait: numbers (RFC 8490 7.1, 7.2).
 const KEEPALIVE: u16 = 1;
 const RETRY_DELAY: u16 = 2;
@@ -23,27 +23,27 @@ pub(super) fn has_tlvs(header: &Header) -> bool {
 
 /// Writes TLVs, each as long as it was but for names; gives what is left and is none.
 pub(super) fn write<'o>(
-    mut octets: &'o [u8],
+    mut bytes: &'o [u8],
     pseudonyms: &mut Pseudonyms,
     out: &mut Composer,
 ) -> Result<&'o [u8], Dropped> {
-    while let Some((&[high, low, length_high, length_low], rest)) = octets.split_first_chunk::<HEAD_OCTETS>() {
+    while let Some((&[high, low, length_high, length_low], rest)) = bytes.split_first_chunk::<HEAD_BYTES>() {
         let length = usize::from(u16::from_be_bytes([length_high, length_low]));
         let Some((data, behind)) = rest.split_at_checked(length) else { break };
-        out.octets(&[high, low]);
+        out.bytes(&[high, low]);
         let start = out.open();
         tlv(u16::from_be_bytes([high, low]), data, pseudonyms, out)?;
         if !out.close(start) {
             return Err(Dropped::TooLong);
         }
-        octets = behind;
+        bytes = behind;
     }
-    Ok(octets)
+    Ok(bytes)
 }
 
 fn tlv(number: u16, data: &[u8], pseudonyms: &mut Pseudonyms, out: &mut Composer) -> Result<(), Dropped> {
     match (number, data.len()) {
-        (KEEPALIVE, 8) | (RETRY_DELAY, 4) | (UNSUBSCRIBE, 2) => out.octets(data),
+        (KEEPALIVE, 8) | (RETRY_DELAY, 4) | (UNSUBSCRIBE, 2) => out.bytes(data),
         (SUBSCRIBE | RECONFIRM, _) => question(data, pseudonyms, out)?,
         // Padding, records that are pushed, and what nobody has a layout for.
         _ => out.fill(0, data.len()),
@@ -57,8 +57,8 @@ fn question(data: &[u8], pseudonyms: &mut Pseudonyms, out: &mut Composer) -> Res
     match split {
         Some((name, (numbers, rest))) => {
             let name = pseudonyms.name(name)?;
-            out.octets(&name);
-            out.octets(numbers);
+            out.bytes(&name);
+            out.bytes(numbers);
             out.fill(0, rest.len());
         }
         None => out.fill(0, data.len()),

@@ -4,24 +4,24 @@ use aes::Aes128;
 use aes::cipher::{BlockEncrypt, KeyInit};
 use std::fmt;
 
-/// Octets of a block of AES.
-pub(super) const BLOCK_OCTETS: usize = 16;
+/// Bytes of a block of AES.
+pub(super) const BLOCK_BYTES: usize = 16;
 /// One block.
-pub(super) type Block = [u8; BLOCK_OCTETS];
+pub(super) type Block = [u8; BLOCK_BYTES];
 
 /// What pseudonyms depend on: with the same key the same address or name has the same one, in every trace. Who has it
 /// can undo them.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Key([u8; Self::OCTETS]);
+pub struct Key([u8; Self::BYTES]);
 
 impl Key {
-    /// Octets of a key: one of AES-128, and one for the pad (Crypto-PAn).
-    pub const OCTETS: usize = 2 * BLOCK_OCTETS;
+    /// Bytes of a key: one of AES-128, and one for the pad (Crypto-PAn).
+    pub const BYTES: usize = 2 * BLOCK_BYTES;
 
-    /// The key of these octets, which nobody can guess.
+    /// The key of these bytes, which nobody can guess.
     #[must_use]
-    pub const fn new(octets: [u8; Self::OCTETS]) -> Self {
-        Self(octets)
+    pub const fn new(bytes: [u8; Self::BYTES]) -> Self {
+        Self(bytes)
     }
 
     /// The cipher of the first half.
@@ -40,7 +40,7 @@ impl Key {
     }
 
     fn halves(&self) -> (&Block, &Block) {
-        let (blocks, _) = self.0.as_chunks::<BLOCK_OCTETS>();
+        let (blocks, _) = self.0.as_chunks::<BLOCK_BYTES>();
         (&blocks[0], &blocks[1])
     }
 }
@@ -78,14 +78,14 @@ impl Cipher {
         self.0.encrypt_blocks(blocks);
     }
 
-    /// A block that all of `octets` decide, and `purpose`: CBC-MAC, which is sound because the length stands in front.
-    pub(super) fn digest(&self, purpose: [u8; 4], octets: &[u8]) -> Block {
-        let mut state = [0; BLOCK_OCTETS];
+    /// A block that all of `bytes` decide, and `purpose`: CBC-MAC, which is sound because the length stands in front.
+    pub(super) fn digest(&self, purpose: [u8; 4], bytes: &[u8]) -> Block {
+        let mut state = [0; BLOCK_BYTES];
         state[..4].copy_from_slice(&purpose);
-        state[4..12].copy_from_slice(&(octets.len() as u64).to_be_bytes());
+        state[4..12].copy_from_slice(&(bytes.len() as u64).to_be_bytes());
         let mut state = self.block(state);
-        for part in octets.chunks(BLOCK_OCTETS) {
-            state.iter_mut().zip(part).for_each(|(state, octet)| *state ^= octet);
+        for part in bytes.chunks(BLOCK_BYTES) {
+            state.iter_mut().zip(part).for_each(|(state, byte)| *state ^= byte);
             state = self.block(state);
         }
         state
@@ -108,11 +108,11 @@ mod tests {
 
     #[test]
     fn a_key_is_not_shown() {
-        assert_eq!(format!("{:?}", Key::new([7; Key::OCTETS])), "Key(..)");
+        assert_eq!(format!("{:?}", Key::new([7; Key::BYTES])), "Key(..)");
     }
 
     #[test]
-    fn digests_differ_by_purpose_length_and_octets() {
+    fn digests_differ_by_purpose_length_and_bytes() {
         let cipher = Key::new([7; 32]).cipher();
         let all = [
             cipher.digest([0; 4], b""),

@@ -1,10 +1,10 @@
 //! Pseudonyms of labels: the same label has the same one, and no two labels have one pseudonym between them.
 //!
 //! Where lengths are kept, a label is one of all that have its length and its alphabet, and its pseudonym is another of
-//! them: a Feistel network over the places of its octets in the alphabet, run again until what comes out is of the same
+//! them: a Feistel network over the places of its bytes in the alphabet, run again until what comes out is of the same
 //! kind ("cycle walking"). So a host name stays one, and a label with an underscore inside keeps one.
 
-use super::key::{BLOCK_OCTETS, Cipher, Key};
+use super::key::{BLOCK_BYTES, Cipher, Key};
 use crate::limits::PSEUDONYMS_MAX;
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub enum Lengths {
 pub(super) struct Labels {
     cipher: Cipher,
     lengths: Lengths,
-    /// For labels of one octet: where each place of the alphabet goes.
+    /// For labels of one byte: where each place of the alphabet goes.
     single: [Vec<u8>; Kind::ALL.len()],
     /// Those that were asked for; when they are too many they are asked for anew.
     known: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -36,55 +36,55 @@ enum Kind {
     /// The same with underscores, or hyphens at an end.
     Underscored,
     /// Any other.
-    Octets,
+    Bytes,
 }
 
 const ALPHABET: &[u8; 38] = b"abcdefghijklmnopqrstuvwxyz0123456789-_";
-/// Octets without the upper-case letters.
-const OCTETS: u16 = 256 - 26;
-/// Rounds of the network: more than its proofs want of halves of one octet.
+/// Bytes without the upper-case letters.
+const BYTES: u16 = 256 - 26;
+/// Rounds of the network: more than its proofs want of halves of one byte.
 const ROUNDS: u8 = 12;
-/// Octets of a label whose length is hidden: 65 bits, so that no two of a trace meet.
-const HIDDEN_OCTETS: usize = 13;
+/// Bytes of a label whose length is hidden: 65 bits, so that no two of a trace meet.
+const HIDDEN_BYTES: usize = 13;
 const HIDDEN_ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
 impl Kind {
-    const ALL: [Self; 3] = [Self::Host, Self::Underscored, Self::Octets];
+    const ALL: [Self; 3] = [Self::Host, Self::Underscored, Self::Bytes];
 
     fn of(label: &[u8]) -> Option<Self> {
-        if label.first().is_none_or(|&octet| octet == b'_') {
+        if label.first().is_none_or(|&byte| byte == b'_') {
             return None;
         }
-        if !label.iter().all(|octet| ALPHABET.contains(octet)) {
-            return Some(Self::Octets);
+        if !label.iter().all(|byte| ALPHABET.contains(byte)) {
+            return Some(Self::Bytes);
         }
         let is_host = !label.contains(&b'_') && !label.starts_with(b"-") && !label.ends_with(b"-");
         Some(if is_host { Self::Host } else { Self::Underscored })
     }
 
-    /// How many octets there are in its alphabet.
+    /// How many bytes there are in its alphabet.
     const fn radix(self) -> u16 {
         match self {
             Self::Host => ALPHABET.len() as u16 - 1,
             Self::Underscored => ALPHABET.len() as u16,
-            Self::Octets => OCTETS,
+            Self::Bytes => BYTES,
         }
     }
 
-    /// Where an octet stands in its alphabet.
-    fn place(self, octet: u8) -> u8 {
+    /// Where an byte stands in its alphabet.
+    fn place(self, byte: u8) -> u8 {
         match self {
-            Self::Octets if octet > b'Z' => octet - 26,
-            Self::Octets => octet,
-            _ => ALPHABET.iter().position(|&letter| letter == octet).unwrap_or_default() as u8,
+            Self::Bytes if byte > b'Z' => byte - 26,
+            Self::Bytes => byte,
+            _ => ALPHABET.iter().position(|&letter| letter == byte).unwrap_or_default() as u8,
         }
     }
 
-    /// Which octet stands there.
-    fn octet(self, place: u8) -> u8 {
+    /// Which byte stands there.
+    fn byte(self, place: u8) -> u8 {
         match self {
-            Self::Octets if place >= b'A' => place + 26,
-            Self::Octets => place,
+            Self::Bytes if place >= b'A' => place + 26,
+            Self::Bytes => place,
             _ => ALPHABET[usize::from(place)],
         }
     }
@@ -123,15 +123,15 @@ impl Labels {
 
     fn hidden(&self, label: &[u8]) -> Vec<u8> {
         let bits = u128::from_be_bytes(self.cipher.digest([HIDDEN, 0, 0, 0], label));
-        (0..HIDDEN_OCTETS).map(|at| HIDDEN_ALPHABET[(bits >> (5 * at)) as usize & 31]).collect()
+        (0..HIDDEN_BYTES).map(|at| HIDDEN_ALPHABET[(bits >> (5 * at)) as usize & 31]).collect()
     }
 
     fn permuted(&self, label: &[u8]) -> Vec<u8> {
         let Some(kind) = Kind::of(label) else { return label.to_vec() };
-        let mut places: Vec<u8> = label.iter().map(|&octet| kind.place(octet)).collect();
+        let mut places: Vec<u8> = label.iter().map(|&byte| kind.place(byte)).collect();
         loop {
             self.permute(kind, &mut places);
-            let pseudonym: Vec<u8> = places.iter().map(|&place| kind.octet(place)).collect();
+            let pseudonym: Vec<u8> = places.iter().map(|&place| kind.byte(place)).collect();
             // The label itself is of its kind, and every walk comes back to where it began: this ends.
             if Kind::of(&pseudonym) == Some(kind) {
                 return pseudonym;
@@ -150,7 +150,7 @@ impl Labels {
         for round in 0..ROUNDS {
             let (changed, other) = if round.is_multiple_of(2) { (&mut *left, &*right) } else { (&mut *right, &*left) };
             let seed = self.cipher.digest([ROUND, kind as u8, length, round], other);
-            for (counter, part) in changed.chunks_mut(BLOCK_OCTETS / 2).enumerate() {
+            for (counter, part) in changed.chunks_mut(BLOCK_BYTES / 2).enumerate() {
                 let mut block = seed;
                 block[0] ^= counter as u8 + 1;
                 let block = self.cipher.block(block);
@@ -174,11 +174,11 @@ mod tests {
     }
 
     #[test]
-    fn all_labels_of_one_and_two_octets_have_pseudonyms_of_their_own_and_of_their_kind() {
+    fn all_labels_of_one_and_two_bytes_have_pseudonyms_of_their_own_and_of_their_kind() {
         let mut labels = labels(Lengths::Keep);
-        let octets = || (0..=u8::MAX).filter(|octet| !octet.is_ascii_uppercase());
-        let single: Vec<Vec<u8>> = octets().map(|octet| vec![octet]).collect();
-        let double: Vec<Vec<u8>> = octets().flat_map(|a| octets().map(move |b| vec![a, b])).collect();
+        let bytes = || (0..=u8::MAX).filter(|byte| !byte.is_ascii_uppercase());
+        let single: Vec<Vec<u8>> = bytes().map(|byte| vec![byte]).collect();
+        let double: Vec<Vec<u8>> = bytes().flat_map(|a| bytes().map(move |b| vec![a, b])).collect();
         for all in [single, double] {
             let all: Vec<_> = all.into_iter().filter(|label| label[0] != b'_').collect();
             let pseudonyms: BTreeSet<Vec<u8>> = all
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pseudonym_depends_on_the_key_and_on_every_octet() {
+    fn a_pseudonym_depends_on_the_key_and_on_every_byte() {
         let mut own = labels(Lengths::Keep);
         let mut others = Labels::new(&Key::new([8; 32]), Lengths::Keep);
         let long = [b'a'; 63];
@@ -215,7 +215,7 @@ mod tests {
         let mut labels = labels(Lengths::Hide);
         let pseudonyms: BTreeSet<Vec<u8>> =
             [&b"a"[..], b"aa", b"example", &[0xFF; 63]].iter().map(|label| labels.label(label).to_vec()).collect();
-        assert!(pseudonyms.len() == 4 && pseudonyms.iter().all(|pseudonym| pseudonym.len() == HIDDEN_OCTETS));
+        assert!(pseudonyms.len() == 4 && pseudonyms.iter().all(|pseudonym| pseudonym.len() == HIDDEN_BYTES));
     }
 
     proptest! {

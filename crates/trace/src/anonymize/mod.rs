@@ -99,7 +99,7 @@ pub struct AnonymizationTally {
     pub records_blank: u64,
     /// EDNS options that are left out.
     pub options_dropped: u64,
-    /// Messages of which octets behind the last record are left out.
+    /// Messages of which bytes behind the last record are left out.
     pub extra_dropped: u64,
 }
 
@@ -118,7 +118,7 @@ impl Anonymizer {
         self.tally.messages += 1;
         let [source, destination] = [message.source, message.destination]
             .map(|place| SocketAddr::new(self.pseudonyms.addresses.address(place.ip()), place.port()));
-        let written = match extent::parse(message.octets) {
+        let written = match extent::parse(message.bytes) {
             Some((parsed, extra)) => self.write(&parsed).and_then(|()| self.write_behind(parsed.header(), extra)),
             None => Err(Dropped::Malformed),
         };
@@ -127,8 +127,8 @@ impl Anonymizer {
             Err(Dropped::TooLong) => self.tally.too_long += 1,
             Ok(()) => self.tally.given += 1,
         }
-        let octets = self.composer.message().filter(|_| written.is_ok())?;
-        Some(Message { at_ns: message.at_ns, source, destination, transport: message.transport, octets })
+        let bytes = self.composer.message().filter(|_| written.is_ok())?;
+        Some(Message { at_ns: message.at_ns, source, destination, transport: message.transport, bytes })
     }
 
     /// What became of the messages so far.
@@ -140,13 +140,13 @@ impl Anonymizer {
     fn write(&mut self, message: &wire::parse::Message<'_>) -> Result<(), Dropped> {
         self.composer.clear();
         let mut header = *message.header();
-        self.composer.octets(&header.octets());
+        self.composer.bytes(&header.to_bytes());
         for question in message.questions() {
             let name = self.pseudonyms.name(question.qname.as_ref())?;
-            let is_compressed = question.octets_at.len() < question.qname.octets().len() + 4;
+            let is_compressed = question.bytes_at.len() < question.qname.as_bytes().len() + 4;
             self.composer.name(&name, is_compressed);
-            self.composer.octets(&question.qtype.0.to_be_bytes());
-            self.composer.octets(&question.qclass.0.to_be_bytes());
+            self.composer.bytes(&question.qtype.0.to_be_bytes());
+            self.composer.bytes(&question.qclass.0.to_be_bytes());
         }
         for section in Section::ALL {
             for record in message.records(section) {
@@ -158,14 +158,14 @@ impl Anonymizer {
                 }
             }
         }
-        self.composer.overwrite(0, &header.octets());
+        self.composer.overwrite(0, &header.to_bytes());
         self.composer.message().map(|_| ()).ok_or(Dropped::TooLong)
     }
 
     /// Writes what stands behind the last record, where anybody knows what that is.
-    fn write_behind(&mut self, header: &Header, octets: &[u8]) -> Result<(), Dropped> {
+    fn write_behind(&mut self, header: &Header, bytes: &[u8]) -> Result<(), Dropped> {
         let unknown =
-            if dso::has_tlvs(header) { dso::write(octets, &mut self.pseudonyms, &mut self.composer)? } else { octets };
+            if dso::has_tlvs(header) { dso::write(bytes, &mut self.pseudonyms, &mut self.composer)? } else { bytes };
         self.tally.extra_dropped += u64::from(!unknown.is_empty());
         self.composer.message().map(|_| ()).ok_or(Dropped::TooLong)
     }
@@ -178,11 +178,11 @@ impl Anonymizer {
         }
         let Self { pseudonyms, options, composer, whole, tally } = self;
         let owner = pseudonyms.name(record.owner.as_ref())?;
-        let owner_octets = record.rdata_at.start - record.at - 10;
-        composer.name(&owner, owner_octets < record.owner.octets().len());
-        composer.octets(&record.rtype.0.to_be_bytes());
-        composer.octets(&record.class.0.to_be_bytes());
-        composer.octets(&record.ttl.to_be_bytes());
+        let owner_bytes = record.rdata_at.start - record.at - 10;
+        composer.name(&owner, owner_bytes < record.owner.as_bytes().len());
+        composer.bytes(&record.rtype.0.to_be_bytes());
+        composer.bytes(&record.class.0.to_be_bytes());
+        composer.bytes(&record.ttl.to_be_bytes());
         let data = composer.open();
         match record.rtype {
             Rtype::OPT => {

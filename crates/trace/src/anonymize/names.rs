@@ -10,7 +10,7 @@ use super::key::Key;
 use super::labels::{Labels, Lengths};
 use super::registered;
 use std::collections::BTreeSet;
-use wire::limits::NAME_OCTETS_MAX;
+use wire::limits::NAME_BYTES_MAX;
 use wire::{Name, NameRef};
 
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(super) struct Names {
 
 /// Trees of addresses, and how an address is written in each.
 const TREES: [(&[u8], Tree); 3] = [
-    (b"\x07in-addr\x04arpa\0", Tree::Octets),
+    (b"\x07in-addr\x04arpa\0", Tree::Bytes),
     (b"\x03ip6\x04arpa\0", Tree::Nibbles),
     // RFC 4159: before there was the other.
     (b"\x03ip6\x03int\0", Tree::Nibbles),
@@ -29,8 +29,8 @@ const TREES: [(&[u8], Tree); 3] = [
 
 #[derive(Clone, Copy)]
 enum Tree {
-    /// Four labels, each a number of an octet.
-    Octets,
+    /// Four labels, each a number of an byte.
+    Bytes,
     /// Thirty-two labels, each a hexadecimal digit.
     Nibbles,
 }
@@ -60,19 +60,19 @@ impl Names {
             own = labels.len() - 2;
             end = labels[own..].to_vec();
             let (used, address) = match tree {
-                Tree::Octets => octets(&labels[..own], addresses),
+                Tree::Bytes => bytes(&labels[..own], addresses),
                 Tree::Nibbles => nibbles(&labels[..own], addresses),
             };
             own -= used;
             end.splice(..0, address);
         }
-        let mut out = Vec::with_capacity(NAME_OCTETS_MAX);
+        let mut out = Vec::with_capacity(NAME_BYTES_MAX);
         for label in &labels[..own] {
             self.write(label, &mut out)?;
         }
         end.iter().for_each(|label| push(label, &mut out));
         out.push(0);
-        if out.len() > NAME_OCTETS_MAX { Err(Dropped::TooLong) } else { Ok(out) }
+        if out.len() > NAME_BYTES_MAX { Err(Dropped::TooLong) } else { Ok(out) }
     }
 
     fn write(&mut self, label: &[u8], out: &mut Vec<u8>) -> Result<(), Dropped> {
@@ -81,7 +81,7 @@ impl Names {
             return Ok(());
         }
         // Underscores in front say that it is no host name (RFC 8552); what is behind them is a label of its own.
-        let underscores = label.iter().take_while(|&&octet| octet == b'_').count();
+        let underscores = label.iter().take_while(|&&byte| byte == b'_').count();
         let (front, rest) = label.split_at(underscores);
         let pseudonym = if rest.is_empty() { rest } else { self.labels.label(rest) };
         let length = u8::try_from(front.len() + pseudonym.len()).ok().filter(|&length| length <= 63);
@@ -98,18 +98,18 @@ fn push(label: &[u8], out: &mut Vec<u8>) {
 }
 
 /// How many labels in front of the tree are those of an address, or of the beginning of one, and what they become.
-fn octets(labels: &[Vec<u8>], addresses: &mut Addresses) -> (usize, Vec<Vec<u8>>) {
+fn bytes(labels: &[Vec<u8>], addresses: &mut Addresses) -> (usize, Vec<Vec<u8>>) {
     let number = |label: &Vec<u8>| {
         let text = std::str::from_utf8(label).ok()?;
         let number: u8 = text.parse().ok()?;
-        // `01` and `+1` are no numbers of octets: another name would have the same pseudonym.
+        // `01` and `+1` are no numbers of bytes: another name would have the same pseudonym.
         (number.to_string() == text).then_some(number)
     };
     let found: Vec<u8> = labels.iter().rev().map_while(number).take(4).collect();
     let mut address = [0; 4];
     address[..found.len()].copy_from_slice(&found);
     let pseudonym = addresses.v4(address);
-    (found.len(), pseudonym[..found.len()].iter().rev().map(|octet| octet.to_string().into_bytes()).collect())
+    (found.len(), pseudonym[..found.len()].iter().rev().map(|byte| byte.to_string().into_bytes()).collect())
 }
 
 /// The same by hexadecimal digits.
@@ -142,8 +142,8 @@ mod tests {
 
         fn name(&mut self, text: &str) -> String {
             let name: Name = text.parse().unwrap();
-            let octets = self.0.name(name.as_ref(), &mut self.1).unwrap();
-            NameRef::from_octets(&octets).unwrap().to_string()
+            let bytes = self.0.name(name.as_ref(), &mut self.1).unwrap();
+            NameRef::from_octets(&bytes).unwrap().to_string()
         }
     }
 
@@ -183,12 +183,12 @@ mod tests {
         assert_eq!(both.name("in-addr.arpa"), "in-addr.arpa.");
         let classless = both.name("0/25.2.0.192.in-addr.arpa");
         assert!(classless.ends_with(&format!(".{c}.{b}.{a}.in-addr.arpa.")) && !classless.starts_with("0/25"));
-        // No number of an octet: a name as any other.
+        // No number of an byte: a name as any other.
         assert!(!both.name("07.2.0.192.in-addr.arpa").starts_with("07."));
         let v6: u128 = 0x2001_0DB8_0000_0000_0000_0000_0000_0001;
         let pseudonym = both.1.v6(v6.to_be_bytes());
-        let digits = |octets: [u8; 16]| {
-            let digits = octets.iter().flat_map(|octet| [octet >> 4, octet & 15]).rev();
+        let digits = |bytes: [u8; 16]| {
+            let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).rev();
             digits.map(|digit| format!("{digit:x}.")).collect::<String>() + "ip6.arpa."
         };
         assert_eq!(both.name(&digits(v6.to_be_bytes())), digits(pseudonym));
@@ -212,15 +212,15 @@ mod tests {
             labels in prop::collection::vec(prop::collection::vec(any::<u8>(), 1..=20), 1..8),
         ) {
             let with_length = |label: &Vec<u8>| [&[label.len() as u8], &label[..]].concat();
-            let mut octets: Vec<u8> = labels.iter().flat_map(with_length).collect();
-            octets.push(0);
-            let name = NameRef::from_octets(&octets).unwrap();
+            let mut bytes: Vec<u8> = labels.iter().flat_map(with_length).collect();
+            bytes.push(0);
+            let name = NameRef::from_octets(&bytes).unwrap();
             let mut both = Both::new(Lengths::Keep, &[]);
             let pseudonym = both.0.name(name, &mut both.1).unwrap();
-            prop_assert_eq!(pseudonym.len(), octets.len());
+            prop_assert_eq!(pseudonym.len(), bytes.len());
             let parent = both.0.name(name.parent().unwrap(), &mut both.1).unwrap();
             let pseudonym = NameRef::from_octets(&pseudonym).unwrap();
-            prop_assert_eq!(pseudonym.parent().unwrap().octets(), parent.as_slice());
+            prop_assert_eq!(pseudonym.parent().unwrap().as_bytes(), parent.as_slice());
         }
     }
 }

@@ -38,11 +38,11 @@ pub(super) fn write<'o>(
     out: &mut Composer,
     tally: &mut AnonymizationTally,
 ) -> Result<(), Dropped> {
-    for (code, octets) in options {
+    for (code, bytes) in options {
         let start = out.len();
-        out.octets(&code.to_be_bytes());
+        out.bytes(&code.to_be_bytes());
         let data = out.open();
-        let is_written = mode != Options::Drop && option(code, octets, mode, pseudonyms, out)?;
+        let is_written = mode != Options::Drop && option(code, bytes, mode, pseudonyms, out)?;
         if !is_written || !out.close(data) {
             out.cut(start);
             tally.options_dropped += 1;
@@ -54,39 +54,39 @@ pub(super) fn write<'o>(
 /// Writes what is in an option; false when nothing can be.
 fn option(
     code: u16,
-    octets: &[u8],
+    bytes: &[u8],
     mode: Options,
     pseudonyms: &mut Pseudonyms,
     out: &mut Composer,
 ) -> Result<bool, Dropped> {
     if code == code::CLIENT_SUBNET {
-        return Ok(subnet(octets, pseudonyms, out));
+        return Ok(subnet(bytes, pseudonyms, out));
     }
     if mode == Options::Keep {
-        out.octets(octets);
+        out.bytes(bytes);
         return Ok(true);
     }
     match code {
-        EXPIRE | KEY_TAG | code::TCP_KEEPALIVE => out.octets(octets),
-        code if ALGORITHMS.contains(&code) => out.octets(octets),
+        EXPIRE | KEY_TAG | code::TCP_KEEPALIVE => out.bytes(bytes),
+        code if ALGORITHMS.contains(&code) => out.bytes(bytes),
         CHAIN | REPORT_CHANNEL => {
-            let Ok(name) = NameRef::from_octets(octets) else { return Ok(false) };
+            let Ok(name) = NameRef::from_octets(bytes) else { return Ok(false) };
             let name = pseudonyms.name(name)?;
-            out.octets(&name);
+            out.bytes(&name);
         }
         // RFC 8914 2: a code, and text of whoever failed.
-        code::EDE if octets.len() >= 2 => {
-            out.octets(&octets[..2]);
-            out.fill(b'x', octets.len() - 2);
+        code::EDE if bytes.len() >= 2 => {
+            out.bytes(&bytes[..2]);
+            out.fill(b'x', bytes.len() - 2);
         }
-        _ => out.fill(0, octets.len()),
+        _ => out.fill(0, bytes.len()),
     }
     Ok(true)
 }
 
 /// FAMILY, lengths, and the prefix under its pseudonym (RFC 7871 6); false for any other layout.
-fn subnet(octets: &[u8], pseudonyms: &mut Pseudonyms, out: &mut Composer) -> bool {
-    let Some((&[high, low, length, scope], rest)) = octets.split_first_chunk() else { return false };
+fn subnet(bytes: &[u8], pseudonyms: &mut Pseudonyms, out: &mut Composer) -> bool {
+    let Some((&[high, low, length, scope], rest)) = bytes.split_first_chunk() else { return false };
     let mut address = [0; 16];
     let width = match (high, low) {
         (0, 1) => 4,
@@ -100,7 +100,7 @@ fn subnet(octets: &[u8], pseudonyms: &mut Pseudonyms, out: &mut Composer) -> boo
     let [a, b, c, d, ..] = address;
     let address = if width == 4 { Ipv4Addr::new(a, b, c, d).into() } else { Ipv6Addr::from(address).into() };
     let Some(prefix) = Prefix::new(address, length) else { return false };
-    out.octets(&[high, low, length, scope]);
-    out.octets(&pseudonyms.addresses.prefix(prefix).octets());
+    out.bytes(&[high, low, length, scope]);
+    out.bytes(&pseudonyms.addresses.prefix(prefix).to_bytes());
     true
 }

@@ -1,15 +1,15 @@
 //! Rdata of anonymized records, field by field.
 //!
 //! Names and addresses get their pseudonyms, numbers that say how something works stay, and everything else is blank:
-//! text becomes as many letters, octets become as many zeros. What a type's layout does not know is octets, too.
+//! text becomes as many letters, bytes become as many zeros. What a type's layout does not know is bytes, too.
 
 use super::compose::Composer;
 use super::{Dropped, Pseudonyms};
 use wire::parse::RecordView;
-use wire::parse::tsig::{TsigAt, TsigView, hash_octets};
+use wire::parse::tsig::{TsigAt, TsigView, hash_bytes};
 use wire::{Field, NameRef, Rtype, rdata_fields};
 
-/// Written for every octet of text.
+/// Written for every byte of text.
 const TEXT: u8 = b'x';
 /// LOC of a metre at no height where the equator meets the meridian of Greenwich (RFC 1876 2).
 const NOWHERE: [u8; 16] = [0, 0x12, 0x16, 0x13, 0x80, 0, 0, 0, 0x80, 0, 0, 0, 0, 0x98, 0x96, 0x80];
@@ -66,20 +66,20 @@ fn fields(
     out: &mut Composer,
 ) -> Result<bool, Dropped> {
     for (index, field) in rdata_fields(rtype, whole).enumerate() {
-        let Ok((field, octets)) = field else { return Ok(false) };
+        let Ok((field, bytes)) = field else { return Ok(false) };
         match field {
             Field::Name(rule) => {
-                let name = pseudonyms.name(NameRef::from_checked(octets))?;
+                let name = pseudonyms.name(NameRef::from_checked(bytes))?;
                 // RFC 3597 4: others than these are neither compressed nor pointed to.
-                if rule.compress { out.name(&name, is_compressed) } else { out.octets(&name) }
+                if rule.compress { out.name(&name, is_compressed) } else { out.bytes(&name) }
             }
-            Field::A6Name | Field::NamesRest => names(octets, pseudonyms, out)?,
-            Field::Ipv4 | Field::Ipv6 => address(octets, pseudonyms, out),
+            Field::A6Name | Field::NamesRest => names(bytes, pseudonyms, out)?,
+            Field::Ipv4 | Field::Ipv6 => address(bytes, pseudonyms, out),
             Field::Gateway { type_at, type_mask } => match whole[usize::from(type_at)] & type_mask {
-                3 => names(octets, pseudonyms, out)?,
-                _ => address(octets, pseudonyms, out),
+                3 => names(bytes, pseudonyms, out)?,
+                _ => address(bytes, pseudonyms, out),
             },
-            Field::U16 if is_key_tag(rtype, index) => out.fill(0, octets.len()),
+            Field::U16 if is_key_tag(rtype, index) => out.fill(0, bytes.len()),
             Field::U8
             | Field::U16
             | Field::U32
@@ -93,23 +93,23 @@ fn fields(
             | Field::Bitmap
             | Field::NxtBitmap
             | Field::PortBitmap
-            | Field::Tag => out.octets(octets),
-            Field::CharString | Field::CharStringOptional | Field::CharStringsRest => texts(octets, out),
-            Field::TextRest { .. } => out.fill(TEXT, octets.len()),
+            | Field::Tag => out.bytes(bytes),
+            Field::CharString | Field::CharStringOptional | Field::CharStringsRest => texts(bytes, out),
+            Field::TextRest { .. } => out.fill(TEXT, bytes.len()),
             Field::HexLen8 | Field::Base32Len8 => {
-                out.octets(&octets[..1]);
-                out.fill(0, octets.len() - 1);
+                out.bytes(&bytes[..1]);
+                out.fill(0, bytes.len() - 1);
             }
-            Field::Loc => out.octets(&NOWHERE),
+            Field::Loc => out.bytes(&NOWHERE),
             // No item at all is an APL too (RFC 3123 4), and says nothing.
             Field::Apl => {}
-            Field::SvcParams => service(octets, pseudonyms, out),
+            Field::SvcParams => service(bytes, pseudonyms, out),
             Field::HipKeys => {
-                out.octets(&octets[..4]);
-                out.fill(0, octets.len() - 4);
+                out.bytes(&bytes[..4]);
+                out.fill(0, bytes.len() - 4);
             }
-            Field::A6Suffix => suffix(octets, pseudonyms, out),
-            Field::Octets
+            Field::A6Suffix => suffix(bytes, pseudonyms, out),
+            Field::Bytes
             | Field::HexRest { .. }
             | Field::Base64Rest { .. }
             | Field::Nsap
@@ -117,37 +117,37 @@ fn fields(
             | Field::Locator64
             | Field::Ipn
             | Field::Eui48
-            | Field::Eui64 => out.fill(0, octets.len()),
+            | Field::Eui64 => out.fill(0, bytes.len()),
         }
     }
     Ok(true)
 }
 
 /// Names one behind the other, never compressed.
-fn names(mut octets: &[u8], pseudonyms: &mut Pseudonyms, out: &mut Composer) -> Result<(), Dropped> {
-    while let Ok((name, rest)) = NameRef::split_from(octets) {
+fn names(mut bytes: &[u8], pseudonyms: &mut Pseudonyms, out: &mut Composer) -> Result<(), Dropped> {
+    while let Ok((name, rest)) = NameRef::split_from(bytes) {
         let name = pseudonyms.name(name)?;
-        out.octets(&name);
-        octets = rest;
+        out.bytes(&name);
+        bytes = rest;
     }
     Ok(())
 }
 
 /// Addresses one behind the other, all of a family; what is none is zeros.
-fn address(octets: &[u8], pseudonyms: &mut Pseudonyms, out: &mut Composer) {
-    if let Ok(octets) = octets.try_into() {
-        out.octets(&pseudonyms.addresses.v4(octets));
-    } else if let Ok(octets) = octets.try_into() {
-        out.octets(&pseudonyms.addresses.v6(octets));
+fn address(bytes: &[u8], pseudonyms: &mut Pseudonyms, out: &mut Composer) {
+    if let Ok(bytes) = bytes.try_into() {
+        out.bytes(&pseudonyms.addresses.v4(bytes));
+    } else if let Ok(bytes) = bytes.try_into() {
+        out.bytes(&pseudonyms.addresses.v6(bytes));
     } else {
-        out.fill(0, octets.len());
+        out.fill(0, bytes.len());
     }
 }
 
 /// A whole address, or a part of one: nobody knows of which (RFC 2874 3.1).
-fn suffix(octets: &[u8], pseudonyms: &mut Pseudonyms, out: &mut Composer) {
-    let Some((&prefix, suffix)) = octets.split_first() else { return };
-    out.octets(&[prefix]);
+fn suffix(bytes: &[u8], pseudonyms: &mut Pseudonyms, out: &mut Composer) {
+    let Some((&prefix, suffix)) = bytes.split_first() else { return };
+    out.bytes(&[prefix]);
     match prefix {
         0 => address(suffix, pseudonyms, out),
         _ => out.fill(0, suffix.len()),
@@ -155,29 +155,29 @@ fn suffix(octets: &[u8], pseudonyms: &mut Pseudonyms, out: &mut Composer) {
 }
 
 /// Character strings one behind the other (RFC 1035 3.3).
-fn texts(mut octets: &[u8], out: &mut Composer) {
-    while let Some((&length, rest)) = octets.split_first() {
+fn texts(mut bytes: &[u8], out: &mut Composer) {
+    while let Some((&length, rest)) = bytes.split_first() {
         let length = rest.len().min(usize::from(length));
-        out.octets(&[length as u8]);
+        out.bytes(&[length as u8]);
         out.fill(TEXT, length);
-        octets = &rest[length..];
+        bytes = &rest[length..];
     }
 }
 
 /// Service parameters, whose layout was checked (RFC 9460 2.2).
-fn service(mut octets: &[u8], pseudonyms: &mut Pseudonyms, out: &mut Composer) {
-    while let Some((&[a, b, c, d], rest)) = octets.split_first_chunk() {
+fn service(mut bytes: &[u8], pseudonyms: &mut Pseudonyms, out: &mut Composer) {
+    while let Some((&[a, b, c, d], rest)) = bytes.split_first_chunk() {
         let length = rest.len().min(usize::from(u16::from_be_bytes([c, d])));
         let (value, behind) = rest.split_at(length);
-        out.octets(&[a, b, c, d]);
+        out.bytes(&[a, b, c, d]);
         match u16::from_be_bytes([a, b]) {
-            MANDATORY | ALPN | NO_DEFAULT_ALPN | PORT | OHTTP => out.octets(value),
+            MANDATORY | ALPN | NO_DEFAULT_ALPN | PORT | OHTTP => out.bytes(value),
             IPV4_HINT => value.chunks(4).for_each(|hint| address(hint, pseudonyms, out)),
             IPV6_HINT => value.chunks(16).for_each(|hint| address(hint, pseudonyms, out)),
             DOH_PATH => out.fill(TEXT, length),
             _ => out.fill(0, length),
         }
-        octets = behind;
+        bytes = behind;
     }
 }
 
@@ -192,20 +192,20 @@ pub(super) fn write_tsig(
     let Some(tsig) = TsigView::read(record.message, &at) else { return Ok(false) };
     let algorithm = tsig.algorithm.as_ref();
     // RFC 3645 2: the one algorithm that has no length.
-    let is_registered = hash_octets(algorithm).is_some() || algorithm == NameRef::from_checked(b"\x08gss-tsig\0");
+    let is_registered = hash_bytes(algorithm).is_some() || algorithm == NameRef::from_checked(b"\x08gss-tsig\0");
     if is_registered {
-        out.octets(algorithm.octets());
+        out.bytes(algorithm.as_bytes());
     } else {
         let algorithm = pseudonyms.name(algorithm)?;
-        out.octets(&algorithm);
+        out.bytes(&algorithm);
     }
-    out.octets(&tsig.time_signed.to_be_bytes()[2..]);
-    out.octets(&tsig.fudge.to_be_bytes());
-    out.octets(&(tsig.mac.len() as u16).to_be_bytes());
+    out.bytes(&tsig.time_signed.to_be_bytes()[2..]);
+    out.bytes(&tsig.fudge.to_be_bytes());
+    out.bytes(&(tsig.mac.len() as u16).to_be_bytes());
     out.fill(0, tsig.mac.len());
-    out.octets(&tsig.original_id.to_be_bytes());
-    out.octets(&tsig.error.to_be_bytes());
-    out.octets(&(tsig.other.len() as u16).to_be_bytes());
+    out.bytes(&tsig.original_id.to_be_bytes());
+    out.bytes(&tsig.error.to_be_bytes());
+    out.bytes(&(tsig.other.len() as u16).to_be_bytes());
     out.fill(0, tsig.other.len());
     Ok(true)
 }

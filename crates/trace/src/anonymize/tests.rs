@@ -15,21 +15,21 @@ fn name(text: &str) -> Name {
     text.parse().unwrap()
 }
 
-fn apply(anonymizer: &mut Anonymizer, octets: &[u8]) -> Option<Vec<u8>> {
+fn apply(anonymizer: &mut Anonymizer, bytes: &[u8]) -> Option<Vec<u8>> {
     let (source, destination) = ("192.0.2.1:4000".parse().unwrap(), "[2001:db8::53]:53".parse().unwrap());
-    let message = Message { at_ns: 7, source, destination, transport: Transport::Tcp, octets };
+    let message = Message { at_ns: 7, source, destination, transport: Transport::Tcp, bytes };
     let changed = anonymizer.apply(&message)?;
     assert_eq!((changed.at_ns, changed.transport), (7, Transport::Tcp));
     assert_eq!((changed.source.port(), changed.destination.port()), (4_000, 53));
     assert_ne!((changed.source.ip(), changed.destination.ip()), (source.ip(), destination.ip()));
-    Some(changed.octets.to_vec())
+    Some(changed.bytes.to_vec())
 }
 
 /// The rdata of one record after it was anonymized, its names whole.
-fn rdata(rtype: Rtype, octets: &[u8]) -> Vec<u8> {
+fn rdata(rtype: Rtype, bytes: &[u8]) -> Vec<u8> {
     let owner = name("secret.example.com.");
     let query = MessageBuilder::query(1, owner.as_ref(), rtype).header(|header| header.qr = true);
-    let built = query.record(Section::Answer, owner.as_ref(), rtype, Class::IN, 60, octets).build();
+    let built = query.record(Section::Answer, owner.as_ref(), rtype, Class::IN, 60, bytes).build();
     let mut anonymizer = anonymizer(Options::Blank);
     let changed = apply(&mut anonymizer, &built).unwrap();
     assert_eq!((anonymizer.tally().records_blank, anonymizer.tally().records_dropped), (0, 0), "{rtype:?}");
@@ -46,12 +46,12 @@ fn pseudonym(text: &str) -> Vec<u8> {
     anonymizer(Options::Blank).pseudonyms.name(name(text).as_ref()).unwrap()
 }
 
-fn v4(octets: [u8; 4]) -> [u8; 4] {
-    anonymizer(Options::Blank).pseudonyms.addresses.v4(octets)
+fn v4(bytes: [u8; 4]) -> [u8; 4] {
+    anonymizer(Options::Blank).pseudonyms.addresses.v4(bytes)
 }
 
-fn v6(octets: [u8; 16]) -> [u8; 16] {
-    anonymizer(Options::Blank).pseudonyms.addresses.v6(octets)
+fn v6(bytes: [u8; 16]) -> [u8; 16] {
+    anonymizer(Options::Blank).pseudonyms.addresses.v6(bytes)
 }
 
 #[test]
@@ -61,23 +61,23 @@ fn names_and_addresses_in_rdata_have_their_pseudonyms() {
     let six = [0x20, 1, 0x0D, 0xB8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
     assert_eq!(rdata(Rtype::A, &[192, 0, 2, 77]), v4([192, 0, 2, 77]));
     assert_eq!(rdata(Rtype::AAAA, &six), v6(six));
-    assert_eq!(rdata(Rtype::NS, host.octets()), other);
-    assert_eq!(rdata(Rtype::PTR, host.octets()), other);
-    assert_eq!(rdata(Rtype::MX, &[&[0, 10], host.octets()].concat()), [&[0, 10], other.as_slice()].concat());
-    let service = [&[0, 1, 0, 2, 0x13, 0xC4], host.octets()].concat();
+    assert_eq!(rdata(Rtype::NS, host.as_bytes()), other);
+    assert_eq!(rdata(Rtype::PTR, host.as_bytes()), other);
+    assert_eq!(rdata(Rtype::MX, &[&[0, 10], host.as_bytes()].concat()), [&[0, 10], other.as_slice()].concat());
+    let service = [&[0, 1, 0, 2, 0x13, 0xC4], host.as_bytes()].concat();
     assert_eq!(rdata(Rtype::SRV, &service), [&[0, 1, 0, 2, 0x13, 0xC4], other.as_slice()].concat());
-    let authority = [host.octets(), host.octets(), &[9; 20]].concat();
+    let authority = [host.as_bytes(), host.as_bytes(), &[9; 20]].concat();
     assert_eq!(rdata(Rtype::SOA, &authority), [other.as_slice(), &other, &[9; 20]].concat());
     assert_eq!(rdata(Rtype::A6, &[&[0], &six[..]].concat()), [&[0], &v6(six)[..]].concat());
-    let part = [&[64, 0, 0, 0, 0, 0, 0, 0, 1][..], host.octets()].concat();
+    let part = [&[64, 0, 0, 0, 0, 0, 0, 0, 1][..], host.as_bytes()].concat();
     assert_eq!(rdata(Rtype::A6, &part), [&[64, 0, 0, 0, 0, 0, 0, 0, 0][..], &other].concat());
     let gateway = [&[10, 1, 2][..], &[192, 0, 2, 77], b"key"].concat();
     assert_eq!(rdata(Rtype::IPSECKEY, &gateway), [&[10, 1, 2][..], &v4([192, 0, 2, 77]), &[0; 3]].concat());
-    let gateway = [&[10, 3, 2][..], host.octets(), b"key"].concat();
+    let gateway = [&[10, 3, 2][..], host.as_bytes(), b"key"].concat();
     assert_eq!(rdata(Rtype::IPSECKEY, &gateway), [&[10, 3, 2][..], &other, &[0; 3]].concat());
     // alpn=h2, port, ipv4hint with two, ech, ipv6hint.
     let [head, alpn] = [&[0, 1][..], &[0, 1, 0, 3, 2, b'h', b'2', 0, 3, 0, 2, 1, 187]];
-    let binding = [head, host.octets(), alpn, &[0, 4, 0, 8, 192, 0, 2, 1, 192, 0, 2, 2]].concat();
+    let binding = [head, host.as_bytes(), alpn, &[0, 4, 0, 8, 192, 0, 2, 1, 192, 0, 2, 2]].concat();
     let binding = [&binding[..], &[0, 5, 0, 3, b'e', b'c', b'h', 0, 6, 0, 16], &six].concat();
     let expected = [head, &other, alpn, &[0, 4, 0, 8], &v4([192, 0, 2, 1]), &v4([192, 0, 2, 2])].concat();
     let expected = [&expected[..], &[0, 5, 0, 3, 0, 0, 0, 0, 6, 0, 16], &v6(six)].concat();
@@ -93,7 +93,7 @@ fn what_tells_of_somebody_is_blank() {
     assert_eq!(rdata(Rtype::DNSKEY, &[1, 1, 3, 8, 9, 9, 9]), [1, 1, 3, 8, 0, 0, 0]);
     let signer = name("secret.example.com.");
     let signature =
-        [&[0, 1, 8, 2, 0, 0, 0, 60, 1, 2, 3, 4, 5, 6, 7, 8, 0x30, 0x39], signer.octets(), &[9; 64]].concat();
+        [&[0, 1, 8, 2, 0, 0, 0, 60, 1, 2, 3, 4, 5, 6, 7, 8, 0x30, 0x39], signer.as_bytes(), &[9; 64]].concat();
     let other = pseudonym("secret.example.com.");
     let expected = [&[0, 1, 8, 2, 0, 0, 0, 60, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0], other.as_slice(), &[0; 64]].concat();
     assert_eq!(rdata(Rtype::RRSIG, &signature), expected);
@@ -109,17 +109,17 @@ fn what_tells_of_somebody_is_blank() {
 #[test]
 fn a_response_keeps_its_form_and_its_size() {
     // Compressed: the answer and the server's name point at the question.
-    let mut octets = MessageBuilder::query(0x1234, name("www.secret.example.com.").as_ref(), Rtype::A).build();
-    octets[2] |= 0x80;
-    octets[7] = 1;
-    octets[9] = 1;
-    octets.extend_from_slice(&[0xC0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, 77]);
-    octets.extend_from_slice(&[0xC0, 16, 0, 2, 0, 1, 0, 0, 0, 60, 0, 5, 2, b'n', b's', 0xC0, 16]);
-    let changed = apply(&mut anonymizer(Options::Blank), &octets).unwrap();
-    assert_eq!((changed.len(), &changed[..12]), (octets.len(), &octets[..12]));
+    let mut bytes = MessageBuilder::query(0x1234, name("www.secret.example.com.").as_ref(), Rtype::A).build();
+    bytes[2] |= 0x80;
+    bytes[7] = 1;
+    bytes[9] = 1;
+    bytes.extend_from_slice(&[0xC0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, 77]);
+    bytes.extend_from_slice(&[0xC0, 16, 0, 2, 0, 1, 0, 0, 0, 60, 0, 5, 2, b'n', b's', 0xC0, 16]);
+    let changed = apply(&mut anonymizer(Options::Blank), &bytes).unwrap();
+    assert_eq!((changed.len(), &changed[..12]), (bytes.len(), &bytes[..12]));
     let message = wire::parse::Message::parse(&changed).unwrap();
     let question = message.question().unwrap().qname;
-    assert_eq!(question.octets(), pseudonym("www.secret.example.com."));
+    assert_eq!(question.as_bytes(), pseudonym("www.secret.example.com."));
     let server = message.records(Section::Authority).next().unwrap().unwrap();
     let mut whole = Vec::new();
     server.rdata_canonical(&mut whole).unwrap();
@@ -132,12 +132,12 @@ fn options_of(mode: Options, built: MessageBuilder) -> (Vec<(u16, Vec<u8>)>, u64
     let changed = apply(&mut anonymizer, &built.build()).unwrap();
     let edns = wire::parse::Message::parse(&changed).unwrap().edns().unwrap();
     assert_eq!((edns.payload, edns.dnssec_ok), (4_096, true));
-    (edns.options().map(|(code, octets)| (code, octets.to_vec())).collect(), anonymizer.tally().options_dropped)
+    (edns.options().map(|(code, bytes)| (code, bytes.to_vec())).collect(), anonymizer.tally().options_dropped)
 }
 
 #[test]
 fn options_are_blank_dropped_or_kept() {
-    let subnet = |octets: &[u8]| [&[0, 1, 23, 0], octets].concat();
+    let subnet = |bytes: &[u8]| [&[0, 1, 23, 0], bytes].concat();
     let query = MessageBuilder::query(1, name("a.com.").as_ref(), Rtype::A)
         .edns(4_096, true)
         .option(code::COOKIE, &[9; 8])
@@ -169,22 +169,22 @@ fn a_signature_is_blank_and_says_still_how_it_was_made() {
     let signed = |algorithm: &str, mac: u16| {
         let [time, rest] = [&[0, 0, 1, 2, 3, 4, 1, 44][..], &[0, 1, 0, 0, 0, 0]];
         let mac = [&mac.to_be_bytes()[..], &vec![9; mac.into()]].concat();
-        let rdata = [name(algorithm).octets(), time, &mac, rest].concat();
+        let rdata = [name(algorithm).as_bytes(), time, &mac, rest].concat();
         let query = MessageBuilder::query(1, name("a.com.").as_ref(), Rtype::A);
         query.record(Section::Additional, key.as_ref(), Rtype::TSIG, Class::ANY, 0, &rdata).build()
     };
-    let octets = signed("hmac-sha256.", 32);
+    let bytes = signed("hmac-sha256.", 32);
     let mut anonymizer = anonymizer(Options::Blank);
-    let changed = apply(&mut anonymizer, &octets).unwrap();
-    assert_eq!(changed.len(), octets.len());
+    let changed = apply(&mut anonymizer, &bytes).unwrap();
+    assert_eq!(changed.len(), bytes.len());
     let message = wire::parse::Message::parse(&changed).unwrap();
     let record = message.records(Section::Additional).next().unwrap().unwrap();
-    assert_eq!(record.owner.octets(), pseudonym("key.secret.example.com."));
+    assert_eq!(record.owner.as_bytes(), pseudonym("key.secret.example.com."));
     let rdata = record.rdata();
     assert!(rdata.starts_with(b"\x0bhmac-sha256\0\0\0\x01\x02\x03\x04\x01\x2c\0\x20") && !rdata.contains(&9));
     // An algorithm of somebody's own is a name like others.
     let own = apply(&mut anonymizer, &signed("secretive.example.", 4)).unwrap();
-    assert!(!own.windows(9).any(|octets| octets == b"secretive"));
+    assert!(!own.windows(9).any(|bytes| bytes == b"secretive"));
 }
 
 #[test]
@@ -237,15 +237,15 @@ fn stateful_operations_keep_their_tlvs_and_tell_of_nobody() {
     let other = pseudonym("www.secret.example.com.");
     let of = |name: &[u8], rdata: &[u8]| [name, &[0, 1, 0, 1], rdata].concat();
     let (keepalive, delay) = (tlv(1, &[0, 0, 1, 2, 3, 4, 5, 6]), tlv(2, &[0, 0, 0, 9]));
-    let octets = stateful(&[
+    let bytes = stateful(&[
         keepalive.clone(),
         delay.clone(),
         // Padding; a subscription and its end; a record that is pushed; one that is doubted; one of somebody's own.
         tlv(3, b"secret"),
-        tlv(0x40, &of(host.octets(), b"")),
+        tlv(0x40, &of(host.as_bytes(), b"")),
         tlv(0x42, &[7, 8]),
-        tlv(0x41, &of(host.octets(), &[0, 0, 0, 60, 0, 4, 192, 0, 2, 1])),
-        tlv(0x43, &of(host.octets(), &[192, 0, 2, 1])),
+        tlv(0x41, &of(host.as_bytes(), &[0, 0, 0, 60, 0, 4, 192, 0, 2, 1])),
+        tlv(0x43, &of(host.as_bytes(), &[192, 0, 2, 1])),
         tlv(0xF800, b"whose"),
         // What is no keepalive, and what is no name.
         tlv(1, b"secret"),
@@ -257,23 +257,23 @@ fn stateful_operations_keep_their_tlvs_and_tell_of_nobody() {
         tlv(3, &[0; 6]),
         tlv(0x40, &of(&other, b"")),
         tlv(0x42, &[7, 8]),
-        tlv(0x41, &vec![0; host.octets().len() + 14]),
+        tlv(0x41, &vec![0; host.as_bytes().len() + 14]),
         tlv(0x43, &of(&other, &[0; 4])),
         tlv(0xF800, &[0; 5]),
         tlv(1, &[0; 6]),
         tlv(0x40, &[0; 7]),
     ]);
     let mut anonymizer = anonymizer(Options::Keep);
-    assert_eq!(apply(&mut anonymizer, &octets), Some(expected));
+    assert_eq!(apply(&mut anonymizer, &bytes), Some(expected));
     assert_eq!(anonymizer.tally().extra_dropped, 0);
     // A response without any, and a TLV that ends early: what comes before it stays.
     let mut response = stateful(&[]);
     response[2] |= 0x80;
     assert_eq!(apply(&mut anonymizer, &response), Some(response));
-    let short = [&octets[..24], &tlv(3, b"secret")[..7]].concat();
-    assert_eq!(apply(&mut anonymizer, &short), Some(octets[..24].to_vec()));
-    // In a query the same octets are nobody's.
-    let mut query = octets;
+    let short = [&bytes[..24], &tlv(3, b"secret")[..7]].concat();
+    assert_eq!(apply(&mut anonymizer, &short), Some(bytes[..24].to_vec()));
+    // In a query the same bytes are nobody's.
+    let mut query = bytes;
     query[2] = 0;
     assert_eq!(apply(&mut anonymizer, &query).unwrap().len(), 12);
     let AnonymizationTally { messages, given, extra_dropped, .. } = anonymizer.tally();
@@ -282,22 +282,22 @@ fn stateful_operations_keep_their_tlvs_and_tell_of_nobody() {
 
 proptest! {
     #[test]
-    fn whatever_is_stateful_keeps_its_size_but_for_names(octets in prop::collection::vec(any::<u8>(), 0..60)) {
-        let octets = stateful(&[octets]);
+    fn whatever_is_stateful_keeps_its_size_but_for_names(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+        let bytes = stateful(&[bytes]);
         let mut anonymizer = anonymizer(Options::Blank);
-        let changed = apply(&mut anonymizer, &octets).unwrap();
+        let changed = apply(&mut anonymizer, &bytes).unwrap();
         prop_assert_eq!(apply(&mut anonymizer, &changed).map(|again| again.len()), Some(changed.len()));
     }
 
     #[test]
     fn whatever_comes_out_is_a_message_and_comes_out_again(
-        octets in prop::collection::vec(any::<u8>(), 12..120),
+        bytes in prop::collection::vec(any::<u8>(), 12..120),
         counts in prop::collection::vec(0_u8..3, 4),
     ) {
-        let mut octets = octets;
-        counts.iter().enumerate().for_each(|(at, count)| octets[4 + 2 * at..6 + 2 * at].copy_from_slice(&[0, *count]));
+        let mut bytes = bytes;
+        counts.iter().enumerate().for_each(|(at, count)| bytes[4 + 2 * at..6 + 2 * at].copy_from_slice(&[0, *count]));
         let mut anonymizer = anonymizer(Options::Blank);
-        if let Some(changed) = apply(&mut anonymizer, &octets) {
+        if let Some(changed) = apply(&mut anonymizer, &bytes) {
             prop_assert!(wire::parse::Message::parse(&changed).is_ok());
             prop_assert!(apply(&mut anonymizer, &changed).is_some());
         }

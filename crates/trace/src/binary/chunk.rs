@@ -2,13 +2,13 @@
 
 use super::index::Span;
 use super::{is_sealed, put, sealed, u32_at, u64_at};
-use crate::limits::{CHUNK_MESSAGES_MAX, CHUNK_UNPACKED_OCTETS_MAX};
+use crate::limits::{CHUNK_MESSAGES_MAX, CHUNK_UNPACKED_BYTES_MAX};
 
 /// How a chunk begins.
 pub(super) const KIND: [u8; 4] = *b"CHNK";
-/// Octets of its head.
-pub(super) const HEAD_OCTETS: usize = 44;
-const SEAL_AT: usize = HEAD_OCTETS - 4;
+/// Bytes of its head.
+pub(super) const HEAD_BYTES: usize = 44;
+const SEAL_AT: usize = HEAD_BYTES - 4;
 
 /// How columns are packed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,8 +23,8 @@ pub(super) enum Packing {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Head {
     pub(super) messages: usize,
-    pub(super) packed_octets: usize,
-    pub(super) unpacked_octets: usize,
+    pub(super) packed_bytes: usize,
+    pub(super) unpacked_bytes: usize,
     pub(super) earliest_ns: u64,
     pub(super) latest_ns: u64,
     pub(super) packing: Packing,
@@ -33,13 +33,13 @@ pub(super) struct Head {
 }
 
 impl Head {
-    pub(super) fn octets(&self) -> [u8; HEAD_OCTETS] {
+    pub(super) fn to_bytes(&self) -> [u8; HEAD_BYTES] {
         let word = |number: usize| (number as u32).to_le_bytes();
         let parts: [&[u8]; 8] = [
             &KIND,
             &word(self.messages),
-            &word(self.packed_octets),
-            &word(self.unpacked_octets),
+            &word(self.packed_bytes),
+            &word(self.unpacked_bytes),
             &self.earliest_ns.to_le_bytes(),
             &self.latest_ns.to_le_bytes(),
             &word(self.packing as usize),
@@ -49,13 +49,13 @@ impl Head {
     }
 
     /// Nothing is taken from a head, no room above all, before its checksum and its bounds are right.
-    pub(super) fn read(octets: &[u8; HEAD_OCTETS]) -> Result<Self, &'static str> {
-        if !is_sealed(octets, SEAL_AT) {
+    pub(super) fn read(bytes: &[u8; HEAD_BYTES]) -> Result<Self, &'static str> {
+        if !is_sealed(bytes, SEAL_AT) {
             return Err("the head of a chunk is damaged: its checksum is another one");
         }
-        let [messages, packed_octets, unpacked_octets] = [4, 8, 12].map(|at| u32_at(octets, at) as usize);
-        let (earliest_ns, latest_ns) = (u64_at(octets, 16), u64_at(octets, 24));
-        let packing = match u32_at(octets, 32) {
+        let [messages, packed_bytes, unpacked_bytes] = [4, 8, 12].map(|at| u32_at(bytes, at) as usize);
+        let (earliest_ns, latest_ns) = (u64_at(bytes, 16), u64_at(bytes, 24));
+        let packing = match u32_at(bytes, 32) {
             0 => Packing::Plain,
             1 => Packing::Lz4,
             _ => return Err("a chunk is packed in a way that this version does not know"),
@@ -63,11 +63,11 @@ impl Head {
         if messages == 0 || messages > CHUNK_MESSAGES_MAX || earliest_ns > latest_ns {
             return Err("the head of a chunk contradicts itself");
         }
-        if packed_octets.max(unpacked_octets) > CHUNK_UNPACKED_OCTETS_MAX {
+        if packed_bytes.max(unpacked_bytes) > CHUNK_UNPACKED_BYTES_MAX {
             return Err("a chunk is larger than any can be");
         }
-        let checksum = u32_at(octets, 36);
-        Ok(Self { messages, packed_octets, unpacked_octets, earliest_ns, latest_ns, packing, checksum })
+        let checksum = u32_at(bytes, 36);
+        Ok(Self { messages, packed_bytes, unpacked_bytes, earliest_ns, latest_ns, packing, checksum })
     }
 
     pub(super) fn meets(&self, span: Span) -> bool {

@@ -1,15 +1,15 @@
 //! The messages of a chunk, read column by column.
 //!
 //! ```text
-//!   six numbers    four octets each: IPv4 addresses, IPv6 addresses, octets of times, sources, destinations, lengths
-//!   addresses      4 octets for each of IPv4, then 16 for each of IPv6, every address once
+//!   six numbers    four bytes each: IPv4 addresses, IPv6 addresses, bytes of times, sources, destinations, lengths
+//!   addresses      4 bytes for each of IPv4, then 16 for each of IPv6, every address once
 //!   times          of each message the difference to the one before, of the first to the earliest of the chunk
-//!   transports     one octet each: udp, tcp, dot, doh, doq from 0
+//!   transports     one byte each: udp, tcp, dot, doh, doq from 0
 //!   sources        place among the addresses: twice the place in its family, and one more for IPv6
 //!   destinations   the same
-//!   source ports, destination ports    two octets each
-//!   IDs            two octets each, as in the message
-//!   lengths        octets of each message
+//!   source ports, destination ports    two bytes each
+//!   IDs            two bytes each, as in the message
+//!   lengths        bytes of each message
 //!   messages       behind their IDs, one after the other
 //! ```
 //!
@@ -18,25 +18,25 @@
 
 use super::chunk::Head;
 use super::u32_at;
-use crate::limits::HEADER_OCTETS;
+use crate::limits::HEADER_BYTES;
 use crate::message::{Message, Transport};
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
-/// Octets of the numbers at the beginning.
-pub(super) const SIZES_OCTETS: usize = 24;
+/// Bytes of the numbers at the beginning.
+pub(super) const SIZES_BYTES: usize = 24;
 const CONTRADICTION: &str = "the columns of a chunk contradict one another";
 
 /// Those of one chunk.
 #[derive(Default)]
 pub(super) struct Columns {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     count: usize,
     taken: usize,
     earliest_ns: u64,
     latest_ns: u64,
     at_ns: u64,
-    /// Where each lies in the octets; what has no fixed width begins at what was not taken yet.
+    /// Where each lies in the bytes; what has no fixed width begins at what was not taken yet.
     v4: Range<usize>,
     v6: Range<usize>,
     times: Range<usize>,
@@ -52,24 +52,24 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// Room for the octets of a chunk, to be filled before [`Columns::begin`]; what was not taken is gone.
-    pub(super) fn room(&mut self, octets: usize) -> &mut [u8] {
+    /// Room for the bytes of a chunk, to be filled before [`Columns::begin`]; what was not taken is gone.
+    pub(super) fn room(&mut self, bytes: usize) -> &mut [u8] {
         (self.count, self.taken) = (0, 0);
-        self.octets.resize(octets, 0);
-        &mut self.octets
+        self.bytes.resize(bytes, 0);
+        &mut self.bytes
     }
 
     /// Finds the columns of the chunk with this head.
     pub(super) fn begin(&mut self, head: &Head) -> Result<(), &'static str> {
-        if self.octets.len() < SIZES_OCTETS {
+        if self.bytes.len() < SIZES_BYTES {
             return Err(CONTRADICTION);
         }
         let [v4, v6, times, sources, destinations, lengths] =
-            [0, 4, 8, 12, 16, 20].map(|at| u32_at(&self.octets, at) as usize);
-        let mut at = SIZES_OCTETS;
-        let mut column = |octets: usize| {
+            [0, 4, 8, 12, 16, 20].map(|at| u32_at(&self.bytes, at) as usize);
+        let mut at = SIZES_BYTES;
+        let mut column = |bytes: usize| {
             let start = at;
-            at = at.saturating_add(octets);
+            at = at.saturating_add(bytes);
             start..at
         };
         let count = head.messages;
@@ -83,10 +83,10 @@ impl Columns {
         self.destination_ports = column(2 * count);
         self.ids = column(2 * count);
         self.lengths = column(lengths);
-        if at > self.octets.len() {
+        if at > self.bytes.len() {
             return Err(CONTRADICTION);
         }
-        self.bodies = at..self.octets.len();
+        self.bodies = at..self.bytes.len();
         (self.count, self.taken) = (count, 0);
         (self.earliest_ns, self.latest_ns, self.at_ns) = (head.earliest_ns, head.latest_ns, head.earliest_ns);
         Ok(())
@@ -103,51 +103,51 @@ impl Columns {
     fn take(&mut self) -> Option<Message<'_>> {
         let number = self.taken;
         self.taken += 1;
-        let octets = &self.octets;
-        let difference = varint(octets, &mut self.times)?;
+        let bytes = &self.bytes;
+        let difference = varint(bytes, &mut self.times)?;
         self.at_ns = self.at_ns.wrapping_add(unzigzag(difference));
-        let transport = *Transport::ALL.get(usize::from(octets[self.transports.start + number]))?;
-        let pair = |column: &Range<usize>| [octets[column.start + 2 * number], octets[column.start + 2 * number + 1]];
+        let transport = *Transport::ALL.get(usize::from(bytes[self.transports.start + number]))?;
+        let pair = |column: &Range<usize>| [bytes[column.start + 2 * number], bytes[column.start + 2 * number + 1]];
         let place = |place: u64, ports: &Range<usize>| {
-            Some(SocketAddr::new(address(octets, (&self.v4, &self.v6), place)?, u16::from_le_bytes(pair(ports))))
+            Some(SocketAddr::new(address(bytes, (&self.v4, &self.v6), place)?, u16::from_le_bytes(pair(ports))))
         };
-        let source = place(varint(octets, &mut self.sources)?, &self.source_ports)?;
-        let destination = place(varint(octets, &mut self.destinations)?, &self.destination_ports)?;
-        let length = usize::try_from(varint(octets, &mut self.lengths)?).ok()?;
-        if length < HEADER_OCTETS || length - 2 > self.bodies.len() {
+        let source = place(varint(bytes, &mut self.sources)?, &self.source_ports)?;
+        let destination = place(varint(bytes, &mut self.destinations)?, &self.destination_ports)?;
+        let length = usize::try_from(varint(bytes, &mut self.lengths)?).ok()?;
+        if length < HEADER_BYTES || length - 2 > self.bodies.len() {
             return None;
         }
         let start = self.bodies.start;
         self.bodies.start += length - 2;
         self.message.clear();
         self.message.extend_from_slice(&pair(&self.ids));
-        self.message.extend_from_slice(&octets[start..self.bodies.start]);
+        self.message.extend_from_slice(&bytes[start..self.bodies.start]);
         let is_in_time = (self.earliest_ns..=self.latest_ns).contains(&self.at_ns);
         let rest = [&self.times, &self.sources, &self.destinations, &self.lengths, &self.bodies];
         let is_used_up = self.taken < self.count || rest.iter().all(|column| column.is_empty());
-        let message = Message { at_ns: self.at_ns, source, destination, transport, octets: &self.message };
+        let message = Message { at_ns: self.at_ns, source, destination, transport, bytes: &self.message };
         Some(message).filter(|_| is_in_time && is_used_up)
     }
 }
 
-fn address(octets: &[u8], (v4, v6): (&Range<usize>, &Range<usize>), place: u64) -> Option<IpAddr> {
+fn address(bytes: &[u8], (v4, v6): (&Range<usize>, &Range<usize>), place: u64) -> Option<IpAddr> {
     let at = usize::try_from(place >> 1).ok()?;
     if place & 1 == 0 {
-        let found: [u8; 4] = *octets[v4.clone()].get(at.checked_mul(4)?..)?.first_chunk()?;
+        let found: [u8; 4] = *bytes[v4.clone()].get(at.checked_mul(4)?..)?.first_chunk()?;
         Some(found.into())
     } else {
-        let found: [u8; 16] = *octets[v6.clone()].get(at.checked_mul(16)?..)?.first_chunk()?;
+        let found: [u8; 16] = *bytes[v6.clone()].get(at.checked_mul(16)?..)?.first_chunk()?;
         Some(found.into())
     }
 }
 
 /// A number at the beginning of a column, which begins behind it then.
-fn varint(octets: &[u8], column: &mut Range<usize>) -> Option<u64> {
+fn varint(bytes: &[u8], column: &mut Range<usize>) -> Option<u64> {
     let mut value = 0;
     for place in 0..10 {
-        let octet = octets[column.next()?];
-        value |= u64::from(octet & 0x7F) << (7 * place);
-        if octet < 0x80 {
+        let byte = bytes[column.next()?];
+        value |= u64::from(byte & 0x7F) << (7 * place);
+        if byte < 0x80 {
             return Some(value);
         }
     }
@@ -180,10 +180,10 @@ mod tests {
     #[test]
     fn every_number_comes_back() {
         for number in (0..64).flat_map(|place| [0, 1, 2, u64::MAX].map(|more| (1_u64 << place).wrapping_sub(more))) {
-            let mut octets = Vec::new();
-            push_varint(&mut octets, number);
-            let mut column = 0..octets.len();
-            assert_eq!((varint(&octets, &mut column), column.is_empty()), (Some(number), true), "{number}");
+            let mut bytes = Vec::new();
+            push_varint(&mut bytes, number);
+            let mut column = 0..bytes.len();
+            assert_eq!((varint(&bytes, &mut column), column.is_empty()), (Some(number), true), "{number}");
             assert_eq!(unzigzag(zigzag(number)), number);
         }
         assert_eq!([0, u64::MAX, 1, u64::MAX - 1].map(zigzag), [0, 1, 2, 3]);

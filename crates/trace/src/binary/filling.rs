@@ -1,7 +1,7 @@
 //! The messages of a chunk, gathered column by column until it is full ([`super::columns`]).
 
-use super::columns::{SIZES_OCTETS, push_varint, zigzag};
-use crate::limits::CHUNK_OCTETS_MAX;
+use super::columns::{SIZES_BYTES, push_varint, zigzag};
+use crate::limits::CHUNK_BYTES_MAX;
 use crate::message::Message;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -41,9 +41,9 @@ impl Filling {
         (self.earliest_ns, self.latest_ns)
     }
 
-    /// Whether a message of so many octets finds room.
-    pub(super) fn has_room(&self, octets: usize) -> bool {
-        self.bodies.len() + octets <= CHUNK_OCTETS_MAX
+    /// Whether a message of so many bytes finds room.
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        self.bodies.len() + bytes <= CHUNK_BYTES_MAX
     }
 
     /// Adds a message, which has a header.
@@ -64,10 +64,10 @@ impl Filling {
         push_varint(&mut self.destinations, destination);
         self.source_ports.extend_from_slice(&message.source.port().to_le_bytes());
         self.destination_ports.extend_from_slice(&message.destination.port().to_le_bytes());
-        let (id, body) = message.octets.split_at(2);
+        let (id, body) = message.bytes.split_at(2);
         self.ids.extend_from_slice(id);
         self.bodies.extend_from_slice(body);
-        push_varint(&mut self.lengths, message.octets.len() as u64);
+        push_varint(&mut self.lengths, message.bytes.len() as u64);
     }
 
     fn place(&mut self, address: IpAddr) -> u64 {
@@ -103,7 +103,7 @@ impl Filling {
         ];
         out.clear();
         sizes.iter().for_each(|&size| out.extend_from_slice(&(size as u32).to_le_bytes()));
-        debug_assert_eq!(out.len(), SIZES_OCTETS);
+        debug_assert_eq!(out.len(), SIZES_BYTES);
         self.places.clear();
         out.extend_from_slice(&self.v4);
         out.extend_from_slice(&self.v6);

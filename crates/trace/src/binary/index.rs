@@ -8,10 +8,10 @@ use crate::limits::STRETCHES_MAX;
 
 /// How the index begins.
 pub(super) const KIND: [u8; 4] = *b"INDX";
-/// Octets of its head.
-pub(super) const HEAD_OCTETS: usize = 24;
-const SEAL_AT: usize = HEAD_OCTETS - 4;
-const STRETCH_OCTETS: usize = 24;
+/// Bytes of its head.
+pub(super) const HEAD_BYTES: usize = 24;
+const SEAL_AT: usize = HEAD_BYTES - 4;
+const STRETCH_BYTES: usize = 24;
 
 /// A time that is wanted: from the first to the last of these.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,8 +85,8 @@ impl Index {
     }
 
     /// The index as it stands in a file of so many messages.
-    pub(super) fn octets(&self, messages: u64) -> Vec<u8> {
-        let mut stretches = Vec::with_capacity(self.stretches.len() * STRETCH_OCTETS);
+    pub(super) fn bytes(&self, messages: u64) -> Vec<u8> {
+        let mut stretches = Vec::with_capacity(self.stretches.len() * STRETCH_BYTES);
         for stretch in &self.stretches {
             for number in [stretch.at, stretch.earliest_ns, stretch.latest_ns] {
                 stretches.extend_from_slice(&number.to_le_bytes());
@@ -94,7 +94,7 @@ impl Index {
         }
         let count = (self.stretches.len() as u32).to_le_bytes();
         let checksum = crc32c::crc32c(&stretches).to_le_bytes();
-        let head: [u8; HEAD_OCTETS] = sealed(put(&[&KIND, &count, &messages.to_le_bytes(), &checksum]), SEAL_AT);
+        let head: [u8; HEAD_BYTES] = sealed(put(&[&KIND, &count, &messages.to_le_bytes(), &checksum]), SEAL_AT);
         [&head[..], &stretches].concat()
     }
 }
@@ -102,35 +102,35 @@ impl Index {
 /// The head of an index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Head {
-    /// Octets behind it.
-    pub(super) octets: usize,
+    /// Bytes behind it.
+    pub(super) bytes: usize,
     /// Messages of the whole file.
     pub(super) messages: u64,
     checksum: u32,
 }
 
 impl Head {
-    pub(super) fn read(octets: &[u8; HEAD_OCTETS]) -> Result<Self, &'static str> {
-        if octets[..4] != KIND || !is_sealed(octets, SEAL_AT) {
+    pub(super) fn read(bytes: &[u8; HEAD_BYTES]) -> Result<Self, &'static str> {
+        if bytes[..4] != KIND || !is_sealed(bytes, SEAL_AT) {
             return Err("the head of the index is damaged: its checksum is another one");
         }
-        let stretches = u32_at(octets, 4) as usize;
+        let stretches = u32_at(bytes, 4) as usize;
         if stretches > STRETCHES_MAX {
             return Err("the index is larger than any can be");
         }
-        let (messages, checksum) = (u64_at(octets, 8), u32_at(octets, 16));
-        Ok(Self { octets: stretches * STRETCH_OCTETS, messages, checksum })
+        let (messages, checksum) = (u64_at(bytes, 8), u32_at(bytes, 16));
+        Ok(Self { bytes: stretches * STRETCH_BYTES, messages, checksum })
     }
 
     /// The index of what follows its head.
-    pub(super) fn index(&self, octets: &[u8]) -> Result<Index, &'static str> {
-        if octets.len() != self.octets || crc32c::crc32c(octets) != self.checksum {
+    pub(super) fn index(&self, bytes: &[u8]) -> Result<Index, &'static str> {
+        if bytes.len() != self.bytes || crc32c::crc32c(bytes) != self.checksum {
             return Err("the index is damaged: its checksum is another one");
         }
-        let stretches = octets.chunks_exact(STRETCH_OCTETS).map(|octets| Stretch {
-            at: u64_at(octets, 0),
-            earliest_ns: u64_at(octets, 8),
-            latest_ns: u64_at(octets, 16),
+        let stretches = bytes.chunks_exact(STRETCH_BYTES).map(|bytes| Stretch {
+            at: u64_at(bytes, 0),
+            earliest_ns: u64_at(bytes, 8),
+            latest_ns: u64_at(bytes, 16),
         });
         let stretches: Vec<_> = stretches.collect();
         if !stretches.is_sorted_by_key(|stretch| stretch.at) {
@@ -182,10 +182,10 @@ mod tests {
     fn an_index_comes_back() {
         let mut index = Index::default();
         (0..10_u64).for_each(|number| index.note(100 * number, (10 * number, 10 * number + 9)));
-        let octets = index.octets(77);
-        let (head, rest) = octets.split_first_chunk::<HEAD_OCTETS>().unwrap();
+        let bytes = index.bytes(77);
+        let (head, rest) = bytes.split_first_chunk::<HEAD_BYTES>().unwrap();
         let head = Head::read(head).unwrap();
-        assert_eq!((head.messages, head.octets), (77, rest.len()));
+        assert_eq!((head.messages, head.bytes), (77, rest.len()));
         assert_eq!(head.index(rest).unwrap().stretches, index.stretches);
         assert!(head.index(&rest[1..]).is_err());
     }

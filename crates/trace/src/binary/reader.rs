@@ -3,7 +3,7 @@
 use super::chunk::{self, Packing};
 use super::columns::Columns;
 use super::index::{self, Index, Span};
-use super::{END, END_OCTETS, HEAD_OCTETS, VERSION, head, is_sealed, u32_at, u64_at};
+use super::{END, END_BYTES, HEAD_BYTES, VERSION, head, is_sealed, u32_at, u64_at};
 use crate::error::TraceError;
 use crate::held::Held;
 use crate::tally::Tally;
@@ -15,10 +15,10 @@ use std::ops::RangeInclusive;
 
 /// Reads one.
 pub(crate) struct BinaryReader {
-    octets: Box<dyn BufRead + Send>,
+    bytes: Box<dyn BufRead + Send>,
     /// The same file, where it can be read from another place on.
     file: Option<File>,
-    /// Where the next octet stands in the file.
+    /// Where the next byte stands in the file.
     at: u64,
     is_begun: bool,
     is_ended: bool,
@@ -33,9 +33,9 @@ pub(crate) struct BinaryReader {
 
 impl BinaryReader {
     /// From the beginning to the end only.
-    pub(crate) fn new(octets: Box<dyn BufRead + Send>) -> Self {
+    pub(crate) fn new(bytes: Box<dyn BufRead + Send>) -> Self {
         Self {
-            octets,
+            bytes,
             file: None,
             at: 0,
             is_begun: false,
@@ -106,7 +106,7 @@ impl BinaryReader {
                     Some(_) => {}
                 }
             }
-            if self.octets.fill_buf()?.is_empty() {
+            if self.bytes.fill_buf()?.is_empty() {
                 return Err(self.wrong("the file has no end: it was cut short, or its writer was stopped"));
             }
             let mut kind = [0; 4];
@@ -116,27 +116,27 @@ impl BinaryReader {
                 index::KIND => return self.end().map(|()| false),
                 _ => return Err(self.wrong("neither a chunk nor the index begins here")),
             }
-            let mut octets = [0; chunk::HEAD_OCTETS];
-            octets[..4].copy_from_slice(&kind);
-            self.fill(&mut octets[4..])?;
-            let head = chunk::Head::read(&octets).map_err(|what| self.wrong(what))?;
+            let mut bytes = [0; chunk::HEAD_BYTES];
+            bytes[..4].copy_from_slice(&kind);
+            self.fill(&mut bytes[4..])?;
+            let head = chunk::Head::read(&bytes).map_err(|what| self.wrong(what))?;
             self.messages += head.messages as u64;
             if self.span.is_none_or(|span| head.meets(span)) {
                 return self.unpack(&head).map(|()| true);
             }
-            self.pass_over(head.packed_octets as u64)?;
+            self.pass_over(head.packed_bytes as u64)?;
         }
     }
 
     fn begin(&mut self) -> Result<(), TraceError> {
         self.is_begun = true;
-        let mut octets = [0; HEAD_OCTETS];
-        self.fill(&mut octets)?;
-        if octets == head() {
+        let mut bytes = [0; HEAD_BYTES];
+        self.fill(&mut bytes)?;
+        if bytes == head() {
             return Ok(());
         }
-        let is_ours = octets[..8] == head()[..8] && is_sealed(&octets, HEAD_OCTETS - 4);
-        Err(match u32_at(&octets, 8) {
+        let is_ours = bytes[..8] == head()[..8] && is_sealed(&bytes, HEAD_BYTES - 4);
+        Err(match u32_at(&bytes, 8) {
             version if is_ours => self.wrong(&format!("version {version}; this program reads version {VERSION}")),
             _ => self.wrong("the head of the file is damaged, or of another format"),
         })
@@ -144,19 +144,19 @@ impl BinaryReader {
 
     fn unpack(&mut self, head: &chunk::Head) -> Result<(), TraceError> {
         let mut packed = std::mem::take(&mut self.packed);
-        packed.resize(head.packed_octets, 0);
+        packed.resize(head.packed_bytes, 0);
         self.fill(&mut packed)?;
         if crc32c::crc32c(&packed) != head.checksum {
             return Err(self.wrong("a chunk is damaged: its checksum is another one"));
         }
-        let room = self.columns.room(head.unpacked_octets);
+        let room = self.columns.room(head.unpacked_bytes);
         let is_filled = match head.packing {
             Packing::Plain if packed.len() == room.len() => {
                 room.copy_from_slice(&packed);
                 true
             }
             Packing::Plain => false,
-            Packing::Lz4 => decompress_into(&packed, room).is_ok_and(|octets| octets == room.len()),
+            Packing::Lz4 => decompress_into(&packed, room).is_ok_and(|bytes| bytes == room.len()),
         };
         if !is_filled {
             return Err(self.wrong("a chunk cannot be unpacked"));
@@ -168,14 +168,14 @@ impl BinaryReader {
     /// The index has begun: whether it is whole, and the file with it.
     fn end(&mut self) -> Result<(), TraceError> {
         let index_at = self.at - 4;
-        let mut octets = [0; index::HEAD_OCTETS];
-        octets[..4].copy_from_slice(&index::KIND);
-        self.fill(&mut octets[4..])?;
-        let head = index::Head::read(&octets).map_err(|what| self.wrong(what))?;
-        let mut stretches = vec![0; head.octets];
+        let mut bytes = [0; index::HEAD_BYTES];
+        bytes[..4].copy_from_slice(&index::KIND);
+        self.fill(&mut bytes[4..])?;
+        let head = index::Head::read(&bytes).map_err(|what| self.wrong(what))?;
+        let mut stretches = vec![0; head.bytes];
         self.fill(&mut stretches)?;
         head.index(&stretches).map_err(|what| self.wrong(what))?;
-        let mut end = [0; END_OCTETS];
+        let mut end = [0; END_BYTES];
         self.fill(&mut end)?;
         if !is_end(&end) || u64_at(&end, 0) != index_at {
             return Err(self.wrong("the end of the file is damaged"));
@@ -184,14 +184,14 @@ impl BinaryReader {
             let what = format!("a chunk is missing: {} messages of {}", self.messages, head.messages);
             return Err(self.wrong(&what));
         }
-        match self.octets.fill_buf()?.is_empty() {
+        match self.bytes.fill_buf()?.is_empty() {
             true => Ok(()),
             false => Err(self.wrong("something follows the end")),
         }
     }
 
     fn fill(&mut self, out: &mut [u8]) -> Result<(), TraceError> {
-        match self.octets.read_exact(out) {
+        match self.bytes.read_exact(out) {
             Ok(()) => {
                 self.at += out.len() as u64;
                 Ok(())
@@ -200,17 +200,17 @@ impl BinaryReader {
         }
     }
 
-    fn pass_over(&mut self, octets: u64) -> Result<(), TraceError> {
-        let passed = io::copy(&mut self.octets.by_ref().take(octets), &mut io::sink())?;
+    fn pass_over(&mut self, bytes: u64) -> Result<(), TraceError> {
+        let passed = io::copy(&mut self.bytes.by_ref().take(bytes), &mut io::sink())?;
         self.at += passed;
-        if passed == octets { Ok(()) } else { Err(self.cut(io::ErrorKind::UnexpectedEof.into())) }
+        if passed == bytes { Ok(()) } else { Err(self.cut(io::ErrorKind::UnexpectedEof.into())) }
     }
 
     /// Reads on from another place of the file.
     fn go_to(&mut self, at: u64) -> Result<(), TraceError> {
         if let Some(file) = &mut self.file {
             file.seek(SeekFrom::Start(at))?;
-            self.octets = buffered(file.try_clone()?);
+            self.bytes = buffered(file.try_clone()?);
             self.at = at;
         }
         Ok(())
@@ -228,25 +228,25 @@ impl BinaryReader {
     }
 }
 
-fn is_end(octets: &[u8; END_OCTETS]) -> bool {
-    is_sealed(octets, 8) && octets[12..] == END
+fn is_end(bytes: &[u8; END_BYTES]) -> bool {
+    is_sealed(bytes, 8) && bytes[12..] == END
 }
 
 /// The index at the end of a file; `None` when it is not whole.
 fn read_index(mut file: &File) -> io::Result<Option<Index>> {
     let length = file.seek(SeekFrom::End(0))?;
-    let Some(end_at) = length.checked_sub(END_OCTETS as u64) else { return Ok(None) };
+    let Some(end_at) = length.checked_sub(END_BYTES as u64) else { return Ok(None) };
     file.seek(SeekFrom::Start(end_at))?;
-    let mut end = [0; END_OCTETS];
+    let mut end = [0; END_BYTES];
     file.read_exact(&mut end)?;
     if !is_end(&end) {
         return Ok(None);
     }
     file.seek(SeekFrom::Start(u64_at(&end, 0)))?;
-    let mut head = [0; index::HEAD_OCTETS];
+    let mut head = [0; index::HEAD_BYTES];
     file.read_exact(&mut head)?;
     let Ok(head) = index::Head::read(&head) else { return Ok(None) };
-    let mut stretches = vec![0; head.octets];
+    let mut stretches = vec![0; head.bytes];
     file.read_exact(&mut stretches)?;
     Ok(head.index(&stretches).ok())
 }

@@ -1,34 +1,34 @@
 //! Whatever is written comes back; whatever is damaged is told, and what came before it stands.
 
 use super::chunk::{self, Packing};
-use super::{BinaryReader, BinaryWriter, HEAD_OCTETS, head, index};
+use super::{BinaryReader, BinaryWriter, HEAD_BYTES, head, index};
 use crate::held::Held;
-use crate::limits::{CHUNK_MESSAGES_MAX, CHUNK_OCTETS_MAX, CHUNK_UNPACKED_OCTETS_MAX, MESSAGE_OCTETS_MAX};
+use crate::limits::{CHUNK_BYTES_MAX, CHUNK_MESSAGES_MAX, CHUNK_UNPACKED_BYTES_MAX, MESSAGE_BYTES_MAX};
 use crate::message::{Message, Transport};
 use crate::tally::Tally;
 use proptest::prelude::*;
 use std::io::Cursor;
 use std::net::{IpAddr, SocketAddr};
 
-/// A message that owns its octets.
+/// A message that owns its bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Kept {
     at_ns: u64,
     source: SocketAddr,
     destination: SocketAddr,
     transport: Transport,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 impl Kept {
     fn of(message: &Message<'_>) -> Self {
-        let Message { at_ns, source, destination, transport, octets } = *message;
-        Self { at_ns, source, destination, transport, octets: octets.to_vec() }
+        let Message { at_ns, source, destination, transport, bytes } = *message;
+        Self { at_ns, source, destination, transport, bytes: bytes.to_vec() }
     }
 
     fn lent(&self) -> Message<'_> {
-        let Self { at_ns, source, destination, transport, ref octets } = *self;
-        Message { at_ns, source, destination, transport, octets }
+        let Self { at_ns, source, destination, transport, ref bytes } = *self;
+        Message { at_ns, source, destination, transport, bytes }
     }
 }
 
@@ -58,8 +58,8 @@ fn drain(mut reader: BinaryReader) -> (Vec<Kept>, Option<String>) {
     (messages, error)
 }
 
-fn read(octets: &[u8]) -> (Vec<Kept>, Option<String>) {
-    drain(BinaryReader::new(Box::new(Cursor::new(octets.to_vec()))))
+fn read(bytes: &[u8]) -> (Vec<Kept>, Option<String>) {
+    drain(BinaryReader::new(Box::new(Cursor::new(bytes.to_vec()))))
 }
 
 /// So many queries of a few clients, in order.
@@ -69,7 +69,7 @@ fn sample(count: usize) -> Vec<Kept> {
         source: SocketAddr::new(IpAddr::from([192, 0, 2, (at % 7) as u8]), 1_024 + at as u16),
         destination: "[2001:db8::53]:53".parse().unwrap(),
         transport: Transport::ALL[at % 5],
-        octets: [&[at as u8, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, b'a' + (at % 26) as u8, 0, 0, 1, 0, 1][..]].concat(),
+        bytes: [&[at as u8, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, b'a' + (at % 26) as u8, 0, 0, 1, 0, 1][..]].concat(),
     };
     (0..count).map(number).collect()
 }
@@ -95,11 +95,11 @@ fn every_flipped_bit_is_told_and_what_came_before_stands() {
     let whole = write(&messages, 4);
     for at in 0..whole.len() {
         for bit in 0..8 {
-            let mut octets = whole.clone();
-            octets[at] ^= 1 << bit;
-            let (found, error) = read(&octets);
-            assert!(error.is_some(), "octet {at}, bit {bit}");
-            assert!(messages.starts_with(&found), "octet {at}, bit {bit}");
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1 << bit;
+            let (found, error) = read(&bytes);
+            assert!(error.is_some(), "byte {at}, bit {bit}");
+            assert!(messages.starts_with(&found), "byte {at}, bit {bit}");
         }
     }
 }
@@ -108,11 +108,11 @@ fn every_flipped_bit_is_told_and_what_came_before_stands() {
 fn a_chunk_that_is_missing_or_comes_twice_is_told() {
     let messages = sample(12);
     let whole = write(&messages, 4);
-    let mut begins = vec![HEAD_OCTETS];
+    let mut begins = vec![HEAD_BYTES];
     for _ in 0..3 {
         let at = *begins.last().unwrap();
         let head = chunk::Head::read(whole[at..].first_chunk().unwrap()).unwrap();
-        begins.push(at + chunk::HEAD_OCTETS + head.packed_octets);
+        begins.push(at + chunk::HEAD_BYTES + head.packed_bytes);
     }
     let without = [&whole[..begins[1]], &whole[begins[2]..]].concat();
     let (found, error) = read(&without);
@@ -127,41 +127,41 @@ fn a_chunk_that_is_missing_or_comes_twice_is_told() {
 fn no_room_is_made_for_what_a_head_only_claims() {
     let good = chunk::Head {
         messages: 1,
-        packed_octets: 1,
-        unpacked_octets: 1,
+        packed_bytes: 1,
+        unpacked_bytes: 1,
         earliest_ns: 0,
         latest_ns: 0,
         packing: Packing::Lz4,
         checksum: 0,
     };
-    let much = CHUNK_UNPACKED_OCTETS_MAX + 1;
+    let much = CHUNK_UNPACKED_BYTES_MAX + 1;
     for claim in [
-        chunk::Head { packed_octets: much, ..good },
-        chunk::Head { unpacked_octets: much, ..good },
-        chunk::Head { unpacked_octets: u32::MAX as usize, ..good },
+        chunk::Head { packed_bytes: much, ..good },
+        chunk::Head { unpacked_bytes: much, ..good },
+        chunk::Head { unpacked_bytes: u32::MAX as usize, ..good },
         chunk::Head { messages: CHUNK_MESSAGES_MAX + 1, ..good },
         chunk::Head { messages: 0, ..good },
         chunk::Head { earliest_ns: 1, ..good },
     ] {
-        assert!(chunk::Head::read(&claim.octets()).is_err(), "{claim:?}");
+        assert!(chunk::Head::read(&claim.to_bytes()).is_err(), "{claim:?}");
     }
-    assert_eq!(chunk::Head::read(&good.octets()), Ok(good));
+    assert_eq!(chunk::Head::read(&good.to_bytes()), Ok(good));
     // LZ4 that would unpack to more than was claimed.
     let packed = lz4_flex::block::compress(&[7; 100_000]);
-    let head = chunk::Head { packed_octets: packed.len(), unpacked_octets: 50, ..good };
+    let head = chunk::Head { packed_bytes: packed.len(), unpacked_bytes: 50, ..good };
     let head = chunk::Head { checksum: crc32c::crc32c(&packed), ..head };
-    let (found, error) = read(&[&super::head()[..], &head.octets(), &packed].concat());
+    let (found, error) = read(&[&super::head()[..], &head.to_bytes(), &packed].concat());
     assert!(found.is_empty() && error.unwrap().contains("cannot be unpacked"));
 }
 
 #[test]
 fn the_largest_messages_and_the_fullest_chunks_come_back() {
-    let large = |id: u16, octets: usize| Kept {
-        octets: [&id.to_be_bytes()[..], &vec![id as u8; octets - 2]].concat(),
+    let large = |id: u16, bytes: usize| Kept {
+        bytes: [&id.to_be_bytes()[..], &vec![id as u8; bytes - 2]].concat(),
         ..sample(1).remove(0)
     };
-    let messages: Vec<_> = (0..40).map(|id| large(id, MESSAGE_OCTETS_MAX)).collect();
-    assert!(messages.len() * MESSAGE_OCTETS_MAX > 2 * CHUNK_OCTETS_MAX);
+    let messages: Vec<_> = (0..40).map(|id| large(id, MESSAGE_BYTES_MAX)).collect();
+    assert!(messages.len() * MESSAGE_BYTES_MAX > 2 * CHUNK_BYTES_MAX);
     assert_eq!(read(&write(&messages, CHUNK_MESSAGES_MAX)), (messages, None));
     // Nothing that repeats: addresses that are all different, and times far apart.
     let scattered = |at: usize| {
@@ -171,7 +171,7 @@ fn the_largest_messages_and_the_fullest_chunks_come_back() {
             source: SocketAddr::new(IpAddr::from(mixed.to_be_bytes()), mixed as u16),
             destination: SocketAddr::new(IpAddr::from((!mixed).to_be_bytes()), (mixed >> 16) as u16),
             transport: Transport::Udp,
-            octets: mixed.to_be_bytes().to_vec(),
+            bytes: mixed.to_be_bytes().to_vec(),
         }
     };
     let messages: Vec<_> = (0..CHUNK_MESSAGES_MAX + 1).map(scattered).collect();
@@ -183,8 +183,8 @@ fn what_is_no_message_is_not_taken() {
     let mut out = Vec::new();
     let mut writer = BinaryWriter::default();
     writer.begin(&mut out).unwrap();
-    for octets in [11, MESSAGE_OCTETS_MAX + 1] {
-        let message = Kept { octets: vec![0; octets], ..sample(1).remove(0) };
+    for bytes in [11, MESSAGE_BYTES_MAX + 1] {
+        let message = Kept { bytes: vec![0; bytes], ..sample(1).remove(0) };
         assert!(!writer.write(&message.lent(), &mut out).unwrap());
     }
     writer.end(&mut out).unwrap();
@@ -194,8 +194,8 @@ fn what_is_no_message_is_not_taken() {
 #[test]
 fn another_version_is_told() {
     let whole = write(&sample(1), 4);
-    let newer: [u8; HEAD_OCTETS] = super::sealed(super::put(&[&super::MAGIC, &2_u32.to_le_bytes()]), HEAD_OCTETS - 4);
-    let error = read(&[&newer[..], &whole[HEAD_OCTETS..]].concat()).1.unwrap();
+    let newer: [u8; HEAD_BYTES] = super::sealed(super::put(&[&super::MAGIC, &2_u32.to_le_bytes()]), HEAD_BYTES - 4);
+    let error = read(&[&newer[..], &whole[HEAD_BYTES..]].concat()).1.unwrap();
     assert!(error.contains("version 2"), "{error}");
     assert_eq!(head()[..8], super::MAGIC);
 }
@@ -204,9 +204,9 @@ fn another_version_is_told() {
 struct Scratch(std::path::PathBuf);
 
 impl Scratch {
-    fn new(name: &str, octets: &[u8]) -> Self {
+    fn new(name: &str, bytes: &[u8]) -> Self {
         let path = std::env::temp_dir().join(format!("catamaran-trace-{}-{name}.catrace", std::process::id()));
-        std::fs::write(&path, octets).unwrap();
+        std::fs::write(&path, bytes).unwrap();
         Self(path)
     }
 
@@ -227,7 +227,7 @@ fn any_time_is_found_with_the_index_and_without() {
     // Time goes back in the middle.
     messages[500..].iter_mut().for_each(|message| message.at_ns -= 300_000);
     let whole = write(&messages, 10);
-    let end = whole.windows(4).rposition(|octets| *octets == index::KIND).unwrap();
+    let end = whole.windows(4).rposition(|bytes| *bytes == index::KIND).unwrap();
     let (with, without) = (Scratch::new("index", &whole), Scratch::new("no-index", &whole[..end]));
     let first = messages[0].at_ns;
     for (from, to) in [(0, 9_999), (250_000, 259_999), (199_999, 700_000), (690_000, 800_000), (5, 5), (900_000, 0)] {
@@ -286,15 +286,15 @@ fn any_message() -> impl Strategy<Value = Kept> {
     };
     let at_ns = prop_oneof![any::<u64>(), 1_000_u64..2_000, Just(0), Just(u64::MAX)];
     let place = (address(), any::<u16>());
-    let octets = prop::collection::vec(any::<u8>(), 12..60);
+    let bytes = prop::collection::vec(any::<u8>(), 12..60);
     let transport = prop::sample::select(Transport::ALL.to_vec());
-    (at_ns, place, (address(), any::<u16>()), transport, octets).prop_map(
-        |(at_ns, source, destination, transport, octets)| Kept {
+    (at_ns, place, (address(), any::<u16>()), transport, bytes).prop_map(
+        |(at_ns, source, destination, transport, bytes)| Kept {
             at_ns,
             source: source.into(),
             destination: destination.into(),
             transport,
-            octets,
+            bytes,
         },
     )
 }
@@ -315,21 +315,21 @@ proptest! {
         columns.extend_from_slice(&rest);
         let head = chunk::Head {
             messages,
-            packed_octets: columns.len(),
-            unpacked_octets: columns.len(),
+            packed_bytes: columns.len(),
+            unpacked_bytes: columns.len(),
             earliest_ns: 0,
             latest_ns: u64::MAX,
             packing: Packing::Plain,
             checksum: crc32c::crc32c(&columns),
         };
-        let (found, error) = read(&[&super::head()[..], &head.octets(), &columns].concat());
+        let (found, error) = read(&[&super::head()[..], &head.to_bytes(), &columns].concat());
         prop_assert!(error.is_some() && found.len() <= messages);
     }
 
     #[test]
-    fn octets_of_chance_are_no_trace(octets in prop::collection::vec(any::<u8>(), 0..300)) {
-        prop_assert!(read(&octets).1.is_some());
-        let (found, error) = read(&[&super::head()[..], &octets].concat());
+    fn bytes_of_chance_are_no_trace(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        prop_assert!(read(&bytes).1.is_some());
+        let (found, error) = read(&[&super::head()[..], &bytes].concat());
         prop_assert!(found.is_empty() && error.is_some());
     }
 }

@@ -3,8 +3,8 @@
 use super::chunk::{Head, Packing};
 use super::filling::Filling;
 use super::index::Index;
-use super::{END, END_OCTETS, HEAD_OCTETS, head, put, sealed};
-use crate::limits::{CHUNK_MESSAGES_MAX, MESSAGE_OCTETS_MAX};
+use super::{END, END_BYTES, HEAD_BYTES, head, put, sealed};
+use crate::limits::{CHUNK_MESSAGES_MAX, MESSAGE_BYTES_MAX};
 use crate::message::{Message, has_header};
 use lz4_flex::block::{compress_into, get_maximum_output_size};
 use std::io::{self, Write};
@@ -42,17 +42,17 @@ impl BinaryWriter {
 
     /// Writes what begins a file.
     pub(crate) fn begin(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        self.at = HEAD_OCTETS as u64;
+        self.at = HEAD_BYTES as u64;
         out.write_all(&head())
     }
 
     /// Takes a message; false when it is none that the format can hold.
     pub(crate) fn write(&mut self, message: &Message<'_>, out: &mut dyn Write) -> io::Result<bool> {
-        let octets = message.octets.len();
-        if !has_header(message.octets) || octets > MESSAGE_OCTETS_MAX {
+        let bytes = message.bytes.len();
+        if !has_header(message.bytes) || bytes > MESSAGE_BYTES_MAX {
             return Ok(false);
         }
-        if self.filling.count() == self.chunk_messages || !self.filling.has_room(octets) {
+        if self.filling.count() == self.chunk_messages || !self.filling.has_room(bytes) {
             self.flush(out)?;
         }
         self.filling.push(message);
@@ -63,8 +63,8 @@ impl BinaryWriter {
     /// Ends the file: the last chunk, the index, the end.
     pub(crate) fn end(&mut self, out: &mut dyn Write) -> io::Result<()> {
         self.flush(out)?;
-        out.write_all(&self.index.octets(self.messages))?;
-        let end: [u8; END_OCTETS] = sealed(put(&[&self.at.to_le_bytes(), &[0; 4], &END]), 8);
+        out.write_all(&self.index.bytes(self.messages))?;
+        let end: [u8; END_BYTES] = sealed(put(&[&self.at.to_le_bytes(), &[0; 4], &END]), 8);
         out.write_all(&end)
     }
 
@@ -84,14 +84,14 @@ impl BinaryWriter {
         };
         let head = Head {
             messages,
-            packed_octets: columns.len(),
-            unpacked_octets: self.unpacked.len(),
+            packed_bytes: columns.len(),
+            unpacked_bytes: self.unpacked.len(),
             earliest_ns: span.0,
             latest_ns: span.1,
             packing,
             checksum: crc32c::crc32c(columns),
         };
-        let head = head.octets();
+        let head = head.to_bytes();
         out.write_all(&head)?;
         out.write_all(columns)?;
         self.index.note(self.at, span);

@@ -2,8 +2,8 @@
 
 use super::ip::{Fragment, Packet};
 use crate::limits::{
-    FRAGMENT_COPY_NS, FRAGMENT_COUNT_MAX, FRAGMENT_LIFE_NS, FRAGMENT_OCTETS_WAITING_MAX, FRAGMENTED_COUNT_MAX,
-    FRAGMENTS_READ_MAX, MESSAGE_OCTETS_MAX, WAITING_OCTETS_BESIDES,
+    FRAGMENT_BYTES_WAITING_MAX, FRAGMENT_COPY_NS, FRAGMENT_COUNT_MAX, FRAGMENT_LIFE_NS, FRAGMENTED_COUNT_MAX,
+    FRAGMENTS_READ_MAX, MESSAGE_BYTES_MAX, WAITING_BYTES_BESIDES,
 };
 use crate::tally::{Tally, Unread};
 use crc32c::crc32c;
@@ -20,11 +20,11 @@ type Key = (IpAddr, IpAddr, u8, u32);
 pub(super) struct Fragments {
     packets: BTreeMap<Key, Parts>,
     /// What all of them keep.
-    octets: usize,
+    bytes: usize,
     read: ReadBefore,
 }
 
-/// A fragment by its packet, its place and the checksum of its octets.
+/// A fragment by its packet, its place and the checksum of its bytes.
 type Print = (Key, usize, u32);
 
 /// Fragments of packets that are whole: a capture at two places has each twice.
@@ -41,8 +41,8 @@ struct Parts {
     began_ns: u64,
     /// By place.
     parts: BTreeMap<usize, Vec<u8>>,
-    /// Octets of the whole, once the last part is there.
-    octets: Option<usize>,
+    /// Bytes of the whole, once the last part is there.
+    bytes: Option<usize>,
     /// Fragments that were counted as waiting.
     waiting: u64,
     /// Of the first part: IPv6 tells the protocol there only for certain.
@@ -70,18 +70,18 @@ impl Fragments {
         if !self.packets.contains_key(&key) && self.packets.len() >= FRAGMENTED_COUNT_MAX {
             self.give_up_oldest(tally);
         }
-        let takes = packet.payload.len() + WAITING_OCTETS_BESIDES;
-        while self.octets + takes > FRAGMENT_OCTETS_WAITING_MAX && !self.packets.is_empty() {
+        let takes = packet.payload.len() + WAITING_BYTES_BESIDES;
+        while self.bytes + takes > FRAGMENT_BYTES_WAITING_MAX && !self.packets.is_empty() {
             self.give_up_oldest(tally);
         }
         let parts = self.packets.entry(key).or_insert_with(|| Parts { began_ns: at_ns, ..Parts::default() });
         parts.waiting += 1;
         let end = fragment.offset + packet.payload.len();
-        if packet.is_cut || end > MESSAGE_OCTETS_MAX || parts.parts.len() >= FRAGMENT_COUNT_MAX {
+        if packet.is_cut || end > MESSAGE_BYTES_MAX || parts.parts.len() >= FRAGMENT_COUNT_MAX {
             return Err(Unread::Fragment);
         }
         if fragment.is_last {
-            parts.octets = Some(end);
+            parts.bytes = Some(end);
         }
         if fragment.offset == 0 {
             parts.protocol = packet.protocol;
@@ -89,7 +89,7 @@ impl Fragments {
         // What came first stands: fragments that overlap are forged or sent twice.
         if let Entry::Vacant(vacant) = parts.parts.entry(fragment.offset) {
             vacant.insert(packet.payload.to_vec());
-            self.octets += takes;
+            self.bytes += takes;
         }
         let whole = parts.whole().ok_or(Unread::Fragment)?;
         for (offset, part) in self.remove(key).into_iter().flat_map(|parts| parts.parts) {
@@ -120,7 +120,7 @@ impl Fragments {
 
     fn remove(&mut self, key: Key) -> Option<Parts> {
         let parts = self.packets.remove(&key)?;
-        self.octets -= parts.parts.values().map(|part| part.len() + WAITING_OCTETS_BESIDES).sum::<usize>();
+        self.bytes -= parts.parts.values().map(|part| part.len() + WAITING_BYTES_BESIDES).sum::<usize>();
         Some(parts)
     }
 }
@@ -145,14 +145,14 @@ impl ReadBefore {
 
 impl Parts {
     fn whole(&self) -> Option<Vec<u8>> {
-        let octets = self.octets?;
-        let mut whole = Vec::with_capacity(octets);
+        let bytes = self.bytes?;
+        let mut whole = Vec::with_capacity(bytes);
         for (&offset, part) in &self.parts {
             let seen = whole.len().checked_sub(offset)?;
             whole.extend_from_slice(part.get(seen..).unwrap_or_default());
         }
-        (whole.len() >= octets).then(|| {
-            whole.truncate(octets);
+        (whole.len() >= bytes).then(|| {
+            whole.truncate(bytes);
             whole
         })
     }

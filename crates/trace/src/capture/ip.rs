@@ -31,7 +31,7 @@ pub(super) struct Packet<'p> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fragment {
     pub(super) id: u32,
-    /// Of its first octet.
+    /// Of its first byte.
     pub(super) offset: usize,
     pub(super) is_last: bool,
 }
@@ -49,13 +49,13 @@ pub(super) fn read(packet: &[u8]) -> Result<Packet<'_>, Unread> {
 fn read_v4(packet: &[u8]) -> Result<Packet<'_>, Unread> {
     let header = packet.first_chunk::<20>().ok_or(Unread::HeaderMalformed)?;
     let word = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
-    let header_octets = usize::from(header[0] & 0x0F) * 4;
+    let header_bytes = usize::from(header[0] & 0x0F) * 4;
     // Zero: the network card was to fill it in (segmentation offload).
-    let octets = match usize::from(word(2)) {
+    let bytes = match usize::from(word(2)) {
         0 => packet.len(),
-        octets => octets,
+        bytes => bytes,
     };
-    if header_octets < 20 || octets < header_octets {
+    if header_bytes < 20 || bytes < header_bytes {
         return Err(Unread::HeaderMalformed);
     }
     let address = |at: usize| IpAddr::from([header[at], header[at + 1], header[at + 2], header[at + 3]]);
@@ -65,8 +65,8 @@ fn read_v4(packet: &[u8]) -> Result<Packet<'_>, Unread> {
         source: address(12),
         destination: address(16),
         protocol: header[9],
-        payload: packet.get(header_octets..octets.min(packet.len())).ok_or(Unread::CutShort)?,
-        is_cut: octets > packet.len(),
+        payload: packet.get(header_bytes..bytes.min(packet.len())).ok_or(Unread::CutShort)?,
+        is_cut: bytes > packet.len(),
         fragment: (offset > 0 || !is_last).then_some(Fragment { id: u32::from(word(4)), offset, is_last }),
     })
 }
@@ -74,12 +74,12 @@ fn read_v4(packet: &[u8]) -> Result<Packet<'_>, Unread> {
 /// RFC 8200 3 and 4.
 fn read_v6(packet: &[u8]) -> Result<Packet<'_>, Unread> {
     let (header, rest) = packet.split_first_chunk::<40>().ok_or(Unread::HeaderMalformed)?;
-    let octets = match usize::from(u16::from_be_bytes([header[4], header[5]])) {
+    let bytes = match usize::from(u16::from_be_bytes([header[4], header[5]])) {
         0 => rest.len(),
-        octets => octets,
+        bytes => bytes,
     };
-    let mut payload = &rest[..octets.min(rest.len())];
-    let is_cut = octets > rest.len();
+    let mut payload = &rest[..bytes.min(rest.len())];
+    let is_cut = bytes > rest.len();
     let short = if is_cut { Unread::CutShort } else { Unread::HeaderMalformed };
     let mut protocol = header[6];
     let mut fragment = None;
@@ -101,7 +101,7 @@ fn read_v6(packet: &[u8]) -> Result<Packet<'_>, Unread> {
                 }
                 8
             }
-            // RFC 4302 2.2: in words of four octets, less two.
+            // RFC 4302 2.2: in words of four bytes, less two.
             AUTHENTICATION => (usize::from(length) + 2) * 4,
             _ => (usize::from(length) + 1) * 8,
         };
@@ -112,9 +112,9 @@ fn read_v6(packet: &[u8]) -> Result<Packet<'_>, Unread> {
         }
     }
     let address = |at: usize| {
-        let mut octets = [0; 16];
-        octets.copy_from_slice(&header[at..at + 16]);
-        IpAddr::from(octets)
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&header[at..at + 16]);
+        IpAddr::from(bytes)
     };
     Ok(Packet { source: address(8), destination: address(24), protocol, payload, is_cut, fragment })
 }

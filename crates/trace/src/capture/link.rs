@@ -63,16 +63,16 @@ pub(super) enum Layer {
 }
 
 /// The IP packet in a frame, and the number of headers read so far, those of this frame included.
-pub(super) fn packet(mut layer: Layer, mut octets: &[u8], mut depth: usize) -> Result<(&[u8], usize), Unread> {
+pub(super) fn packet(mut layer: Layer, mut bytes: &[u8], mut depth: usize) -> Result<(&[u8], usize), Unread> {
     while depth <= LAYERS_MAX {
-        (layer, octets) = match layer {
-            Layer::Link(link) => link_header(link.0, octets)?,
-            Layer::Type(kind) => behind_type(kind, octets)?,
-            Layer::Ethernet => (typed(word(octets, 12)?), behind(octets, 14)?),
-            Layer::Llc => llc(octets)?,
-            Layer::Ppp => ppp(octets)?,
-            Layer::Mpls => mpls(octets)?,
-            Layer::Ip => return Ok((octets, depth)),
+        (layer, bytes) = match layer {
+            Layer::Link(link) => link_header(link.0, bytes)?,
+            Layer::Type(kind) => behind_type(kind, bytes)?,
+            Layer::Ethernet => (typed(word(bytes, 12)?), behind(bytes, 14)?),
+            Layer::Llc => llc(bytes)?,
+            Layer::Ppp => ppp(bytes)?,
+            Layer::Mpls => mpls(bytes)?,
+            Layer::Ip => return Ok((bytes, depth)),
         };
         depth += 1;
     }
@@ -80,16 +80,16 @@ pub(super) fn packet(mut layer: Layer, mut octets: &[u8], mut depth: usize) -> R
 }
 
 /// The bytes from `at` on. The caller has checked that they exist.
-pub(super) fn behind(octets: &[u8], at: usize) -> Result<&[u8], Unread> {
-    octets.get(at..).ok_or(Unread::HeaderMalformed)
+pub(super) fn behind(bytes: &[u8], at: usize) -> Result<&[u8], Unread> {
+    bytes.get(at..).ok_or(Unread::HeaderMalformed)
 }
 
-pub(super) fn word(octets: &[u8], at: usize) -> Result<u16, Unread> {
-    behind(octets, at)?.first_chunk::<2>().map(|&word| u16::from_be_bytes(word)).ok_or(Unread::HeaderMalformed)
+pub(super) fn word(bytes: &[u8], at: usize) -> Result<u16, Unread> {
+    behind(bytes, at)?.first_chunk::<2>().map(|&word| u16::from_be_bytes(word)).ok_or(Unread::HeaderMalformed)
 }
 
-fn little(octets: &[u8], at: usize) -> Result<usize, Unread> {
-    let word = behind(octets, at)?.first_chunk::<4>().ok_or(Unread::HeaderMalformed)?;
+fn little(bytes: &[u8], at: usize) -> Result<usize, Unread> {
+    let word = behind(bytes, at)?.first_chunk::<4>().ok_or(Unread::HeaderMalformed)?;
     Ok(u32::from_le_bytes(*word) as usize)
 }
 
@@ -136,22 +136,22 @@ fn link_header(link: i32, frame: &[u8]) -> Result<(Layer, &[u8]), Unread> {
     })
 }
 
-fn behind_type(kind: u16, octets: &[u8]) -> Result<(Layer, &[u8]), Unread> {
+fn behind_type(kind: u16, bytes: &[u8]) -> Result<(Layer, &[u8]), Unread> {
     Ok(match kind {
-        IPV4 | IPV6 => (Layer::Ip, octets),
-        VLAN | VLAN_SERVICE | VLAN_OLD => (typed(word(octets, 2)?), behind(octets, 4)?),
-        BACKBONE => (Layer::Ethernet, behind(octets, 4)?),
+        IPV4 | IPV6 => (Layer::Ip, bytes),
+        VLAN | VLAN_SERVICE | VLAN_OLD => (typed(word(bytes, 2)?), behind(bytes, 4)?),
+        BACKBONE => (Layer::Ethernet, behind(bytes, 4)?),
         // RFC 2516 4: version and type, code, session, length.
-        PPPOE_SESSION => (Layer::Ppp, behind(octets, 6)?),
-        MPLS | MPLS_MULTICAST => (Layer::Mpls, octets),
-        BRIDGED => (Layer::Ethernet, octets),
-        PPP => (Layer::Ppp, octets),
+        PPPOE_SESSION => (Layer::Ppp, behind(bytes, 6)?),
+        MPLS | MPLS_MULTICAST => (Layer::Mpls, bytes),
+        BRIDGED => (Layer::Ethernet, bytes),
+        PPP => (Layer::Ppp, bytes),
         _ => return Err(Unread::NotIp),
     })
 }
 
-fn llc(octets: &[u8]) -> Result<(Layer, &[u8]), Unread> {
-    match octets {
+fn llc(bytes: &[u8]) -> Result<(Layer, &[u8]), Unread> {
+    match bytes {
         // RFC 1042: a SNAP header. Its OUI is zero if an EtherType follows.
         [0xAA, 0xAA, 3, 0, 0, 0, a, b, rest @ ..] => Ok((Layer::Type(u16::from_be_bytes([*a, *b])), rest)),
         _ => Err(Unread::NotIp),
@@ -159,9 +159,9 @@ fn llc(octets: &[u8]) -> Result<(Layer, &[u8]), Unread> {
 }
 
 /// RFC 1661 2 and RFC 1662 3.1: address and control may be omitted, and the first byte of the protocol if it is zero.
-fn ppp(octets: &[u8]) -> Result<(Layer, &[u8]), Unread> {
-    let octets = octets.strip_prefix(&[0xFF, 0x03]).unwrap_or(octets);
-    let (protocol, rest) = match octets {
+fn ppp(bytes: &[u8]) -> Result<(Layer, &[u8]), Unread> {
+    let bytes = bytes.strip_prefix(&[0xFF, 0x03]).unwrap_or(bytes);
+    let (protocol, rest) = match bytes {
         [short, rest @ ..] if short & 1 == 1 => (u16::from(*short), rest),
         [a, b, rest @ ..] => (u16::from_be_bytes([*a, *b]), rest),
         _ => return Err(Unread::HeaderMalformed),
@@ -176,9 +176,9 @@ fn ppp(octets: &[u8]) -> Result<(Layer, &[u8]), Unread> {
 }
 
 /// RFC 3032 2.1: labels; the last one is marked. No field names the protocol after it, so its first byte decides.
-fn mpls(octets: &[u8]) -> Result<(Layer, &[u8]), Unread> {
-    let labels = octets.chunks_exact(4).take(LAYERS_MAX).position(|label| label[2] & 1 == 1);
-    let rest = behind(octets, 4 * (labels.ok_or(Unread::HeaderMalformed)? + 1))?;
+fn mpls(bytes: &[u8]) -> Result<(Layer, &[u8]), Unread> {
+    let labels = bytes.chunks_exact(4).take(LAYERS_MAX).position(|label| label[2] & 1 == 1);
+    let rest = behind(bytes, 4 * (labels.ok_or(Unread::HeaderMalformed)? + 1))?;
     Ok(match rest.first().map(|first| first >> 4) {
         Some(4 | 6) => (Layer::Ip, rest),
         // RFC 4385 3: a control word before a frame.

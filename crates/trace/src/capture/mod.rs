@@ -21,7 +21,7 @@ mod streams;
 
 use crate::error::TraceError;
 use crate::held::Held;
-use crate::limits::{BLOCK_OCTETS_MAX, BLOCK_OCTETS_MIN, INTERFACES_MAX};
+use crate::limits::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, INTERFACES_MAX};
 use crate::message::{Message, Transport, has_header};
 use crate::tally::{Tally, Unread};
 use fragments::Fragments;
@@ -62,8 +62,8 @@ struct Interface {
 }
 
 impl CaptureReader {
-    pub(crate) fn new(octets: Box<dyn BufRead + Send>, ports: Vec<u16>) -> Result<Self, TraceError> {
-        let blocks = create_reader(BLOCK_OCTETS_MAX, octets).map_err(|error| wrong(0, &error))?;
+    pub(crate) fn new(bytes: Box<dyn BufRead + Send>, ports: Vec<u16>) -> Result<Self, TraceError> {
+        let blocks = create_reader(BLOCK_BYTES_MAX, bytes).map_err(|error| wrong(0, &error))?;
         Ok(Self { blocks, interfaces: Vec::new(), at: 0, section: None, decoder: Decoder::new(ports), ended: None })
     }
 
@@ -103,12 +103,12 @@ impl CaptureReader {
 
 /// Whether a block of pcapng says that it is shorter than any is: the library would take 12 from less.
 fn is_too_short(block: &[u8], endian: Endian) -> bool {
-    let length = block.get(4..).and_then(|rest| rest.first_chunk::<4>()).map(|&octets| match endian {
-        Endian::Big => u32::from_be_bytes(octets),
-        Endian::Little => u32::from_le_bytes(octets),
+    let length = block.get(4..).and_then(|rest| rest.first_chunk::<4>()).map(|&bytes| match endian {
+        Endian::Big => u32::from_be_bytes(bytes),
+        Endian::Little => u32::from_le_bytes(bytes),
     });
     // That of the next section may stand in the other order.
-    !block.starts_with(&[0x0A, 0x0D, 0x0D, 0x0A]) && length.is_some_and(|length| length < BLOCK_OCTETS_MIN)
+    !block.starts_with(&[0x0A, 0x0D, 0x0D, 0x0A]) && length.is_some_and(|length| length < BLOCK_BYTES_MIN)
 }
 
 fn wrong<I>(at: u64, error: &PcapError<I>) -> TraceError
@@ -133,7 +133,7 @@ fn malformed(at: u64, what: &str) -> TraceError {
 struct Frame<'f> {
     at_ns: u64,
     link: Option<Linktype>,
-    octets: &'f [u8],
+    bytes: &'f [u8],
 }
 
 /// The frame of a block, if it has one.
@@ -149,7 +149,7 @@ fn frame_of<'f>(block: &'f PcapBlockOwned<'_>, interfaces: &mut Vec<Interface>) 
         PcapBlockOwned::Legacy(packet) => {
             let interface = interfaces.first()?;
             let at = u128::from(packet.ts_sec) * u128::from(interface.units) + u128::from(packet.ts_usec);
-            Some(Frame { at_ns: nanoseconds(at, *interface), link: Some(interface.link), octets: packet.data })
+            Some(Frame { at_ns: nanoseconds(at, *interface), link: Some(interface.link), bytes: packet.data })
         }
         PcapBlockOwned::NG(Block::SectionHeader(_)) => {
             interfaces.clear();
@@ -166,15 +166,15 @@ fn frame_of<'f>(block: &'f PcapBlockOwned<'_>, interfaces: &mut Vec<Interface>) 
         PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
             let interface = interfaces.get(packet.if_id as usize);
             let at = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
-            let octets = packet.packet_data();
+            let bytes = packet.packet_data();
             let at_ns = interface.map_or(0, |&interface| nanoseconds(u128::from(at), interface));
-            Some(Frame { at_ns, link: interface.map(|interface| interface.link), octets })
+            Some(Frame { at_ns, link: interface.map(|interface| interface.link), bytes })
         }
         // It has no time.
         PcapBlockOwned::NG(Block::SimplePacket(packet)) => Some(Frame {
             at_ns: 0,
             link: interfaces.first().map(|interface| interface.link),
-            octets: packet.packet_data(),
+            bytes: packet.packet_data(),
         }),
         PcapBlockOwned::NG(_) => None,
     }
@@ -205,7 +205,7 @@ impl Decoder {
         tally.records += 1;
         self.streams.expire(frame.at_ns, held, tally);
         let link = frame.link.ok_or(Unread::LinkUnknown).map(Layer::Link);
-        if let Err(unread) = link.and_then(|link| self.layer(frame.at_ns, (link, frame.octets), 0, held, tally)) {
+        if let Err(unread) = link.and_then(|link| self.layer(frame.at_ns, (link, frame.bytes), 0, held, tally)) {
             tally.count(unread);
         }
     }
@@ -214,13 +214,13 @@ impl Decoder {
     fn layer(
         &mut self,
         at_ns: u64,
-        (layer, octets): (Layer, &[u8]),
+        (layer, bytes): (Layer, &[u8]),
         depth: usize,
         held: &mut Held,
         tally: &mut Tally,
     ) -> Result<(), Unread> {
-        let (octets, depth) = link::packet(layer, octets, depth)?;
-        let packet = ip::read(octets)?;
+        let (bytes, depth) = link::packet(layer, bytes, depth)?;
+        let packet = ip::read(bytes)?;
         match packet.fragment {
             None => self.payload(at_ns, &packet, depth, held, tally),
             Some(fragment) => {
@@ -260,14 +260,14 @@ impl Decoder {
         }
         let (header, payload) = packet.payload.split_first_chunk::<8>().ok_or(short)?;
         // RFC 768: the length counts the header; zero is that of a jumbogram, or of what a network card was to fill in.
-        let octets = match usize::from(u16::from_be_bytes([header[4], header[5]])) {
+        let bytes = match usize::from(u16::from_be_bytes([header[4], header[5]])) {
             0 => payload,
             length => payload.get(..length.checked_sub(8).ok_or(Unread::HeaderMalformed)?).ok_or(short)?,
         };
-        if !has_header(octets) {
+        if !has_header(bytes) {
             return Err(Unread::TooShort);
         }
-        held.push(Message { at_ns, source, destination, transport: Transport::Udp, octets });
+        held.push(Message { at_ns, source, destination, transport: Transport::Udp, bytes });
         tally.gave(1);
         Ok(())
     }

@@ -5,12 +5,12 @@
 //!               skipped, counted    the first place that is a message
 //! ```
 
-use crate::limits::{HEADER_OCTETS, MESSAGE_STARTS_MAX};
+use crate::limits::{HEADER_BYTES, MESSAGE_STARTS_MAX};
 use std::collections::VecDeque;
 use wire::parse::{FirstQuestion, Message, ParseError};
 
 /// Size of a message's length field and header, the minimum for a first check.
-const HEAD_BYTES: usize = 2 + HEADER_OCTETS;
+const HEAD_BYTES: usize = 2 + HEADER_BYTES;
 /// Memory for a piece in addition to its data.
 const PIECE_BYTES: usize = size_of::<Piece>();
 
@@ -152,10 +152,10 @@ impl Search {
 pub(super) fn judge(bytes: &[u8], begins_segment: bool) -> Start {
     let Some((length, rest)) = bytes.split_first_chunk::<2>() else { return Start::Open };
     let length = usize::from(u16::from_be_bytes(*length));
-    if length < HEADER_OCTETS {
+    if length < HEADER_BYTES {
         return Start::No;
     }
-    let Some(header) = rest.first_chunk::<HEADER_OCTETS>() else { return Start::Open };
+    let Some(header) = rest.first_chunk::<HEADER_BYTES>() else { return Start::Open };
     if !is_plausible(header, length) {
         return Start::No;
     }
@@ -178,19 +178,19 @@ pub(super) fn judge(bytes: &[u8], begins_segment: bool) -> Start {
 
 /// Whether the header is plausible: an assigned opcode (RFC 6895 2.2), at most one question, and the Z bit is zero. The
 /// records must fit in the message: each has at least 11 bytes (RFC 1035 4.1.3).
-fn is_plausible(header: &[u8; HEADER_OCTETS], length: usize) -> bool {
+fn is_plausible(header: &[u8; HEADER_BYTES], length: usize) -> bool {
     let is_assigned = matches!(header[2] >> 3 & 0x0F, 0 | 2 | 4 | 5 | 6);
     let has_question_at_most = header[4] == 0 && header[5] <= 1;
     let count = |at: usize| usize::from(u16::from_be_bytes([header[at], header[at + 1]]));
     let records = count(6) + count(8) + count(10);
-    is_assigned && has_question_at_most && header[3] & 0x40 == 0 && records * 11 <= length - HEADER_OCTETS
+    is_assigned && has_question_at_most && header[3] & 0x40 == 0 && records * 11 <= length - HEADER_BYTES
 }
 
-fn is_message(header: &[u8; HEADER_OCTETS], message: &[u8]) -> bool {
+fn is_message(header: &[u8; HEADER_BYTES], message: &[u8]) -> bool {
     let is_error = header[2] & 0x80 != 0 && header[3] & 0x0F != 0;
     let has_counts = header[4..].iter().any(|&byte| byte != 0);
     // RFC 8490 5.4: in a DSO message all counts are zero and TLVs follow the header.
-    let is_dso = header[2] >> 3 & 0x0F == 6 && !has_counts && are_tlvs(&message[HEADER_OCTETS..]);
+    let is_dso = header[2] >> 3 & 0x0F == 6 && !has_counts && are_tlvs(&message[HEADER_BYTES..]);
     is_dso || ((has_counts || is_error) && Message::parse(message).is_ok())
 }
 

@@ -3,7 +3,7 @@
 use super::search::{Found, Search};
 use crate::held::Held;
 use crate::limits::{
-    HEADER_OCTETS, SEGMENTS_WAITING_MAX, SKIPPED_COUNT_MAX, STREAM_WINDOW_OCTETS, WAITING_OCTETS_BESIDES,
+    HEADER_BYTES, SEGMENTS_WAITING_MAX, SKIPPED_COUNT_MAX, STREAM_WINDOW_BYTES, WAITING_BYTES_BESIDES,
 };
 use crate::message::{Message, Transport};
 use crate::tally::{Tally, Unread};
@@ -21,20 +21,20 @@ pub(super) struct Out<'o> {
 
 /// One that is followed.
 pub(super) struct Stream {
-    /// The number of its first octet, if it was captured from its beginning on, or from where it was first seen.
+    /// The number of its first byte, if it was captured from its beginning on, or from where it was first seen.
     first: u32,
-    /// The number of the octet that comes next.
+    /// The number of the byte that comes next.
     next: u32,
     step: Step,
     /// Of the message that is open, its length too.
     open: Vec<u8>,
-    /// When the latest of its octets was seen.
+    /// When the latest of its bytes was seen.
     open_ns: u64,
     /// Segments that are in it and were counted as parts.
     open_segments: u64,
     /// What came ahead of its time.
     waiting: Vec<Waiting>,
-    /// What was not waited for any longer: number of the first octet, and how many. The latest last.
+    /// What was not waited for any longer: number of the first byte, and how many. The latest last.
     skipped: Vec<(u32, u32)>,
 }
 
@@ -52,7 +52,7 @@ enum Step {
 struct Waiting {
     at_ns: u64,
     sequence: u32,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 impl Stream {
@@ -72,23 +72,23 @@ impl Stream {
 
     /// One that is seen from somewhere on: what is before that never was.
     pub(super) fn adrift(first: u32) -> Self {
-        let skipped = vec![(first.wrapping_sub(STREAM_WINDOW_OCTETS), STREAM_WINDOW_OCTETS)];
+        let skipped = vec![(first.wrapping_sub(STREAM_WINDOW_BYTES), STREAM_WINDOW_BYTES)];
         Self { step: Step::Unknown(Search::default()), skipped, ..Self::begun(first) }
     }
 
-    /// Whether it is the one whose first octet has this number: its SYN is seen again, or after its data.
+    /// Whether it is the one whose first byte has this number: its SYN is seen again, or after its data.
     pub(super) const fn begins_at(&self, first: u32) -> bool {
         self.first == first
     }
 
-    /// Whether octets with this number belong to it, and not to a later connection between the same ports.
+    /// Whether bytes with this number belong to it, and not to a later connection between the same ports.
     pub(super) const fn is_near(&self, sequence: u32) -> bool {
-        (sequence.wrapping_sub(self.next) as i32).unsigned_abs() <= STREAM_WINDOW_OCTETS
+        (sequence.wrapping_sub(self.next) as i32).unsigned_abs() <= STREAM_WINDOW_BYTES
     }
 
     /// What it keeps.
-    pub(super) fn octets(&self) -> usize {
-        let waiting = self.waiting.iter().map(|waiting| waiting.octets.len() + WAITING_OCTETS_BESIDES);
+    pub(super) fn bytes(&self) -> usize {
+        let waiting = self.waiting.iter().map(|waiting| waiting.bytes.len() + WAITING_BYTES_BESIDES);
         let searched = if let Step::Unknown(search) = &self.step { search.kept() } else { 0 };
         self.open.len() + searched + waiting.sum::<usize>()
     }
@@ -100,14 +100,14 @@ impl Stream {
 
     /// Takes a segment that was counted as a part, and what waited for it.
     pub(super) fn take(&mut self, at_ns: u64, sequence: u32, payload: &[u8], out: &mut Out<'_>) {
-        // How far the segment begins before the octet that comes next: less than zero is ahead of it.
+        // How far the segment begins before the byte that comes next: less than zero is ahead of it.
         let behind = self.next.wrapping_sub(sequence) as i32;
         if behind < 0 {
-            let again = |waiting: &Waiting| waiting.sequence == sequence && waiting.octets.len() >= payload.len();
+            let again = |waiting: &Waiting| waiting.sequence == sequence && waiting.bytes.len() >= payload.len();
             if self.waiting.iter().any(again) {
                 return out.tally.settle(Unread::SegmentPart, Err(Unread::SegmentAgain));
             }
-            self.waiting.push(Waiting { at_ns, sequence, octets: payload.to_vec() });
+            self.waiting.push(Waiting { at_ns, sequence, bytes: payload.to_vec() });
             if self.waiting.len() > SEGMENTS_WAITING_MAX {
                 self.skip(out);
             }
@@ -120,7 +120,7 @@ impl Stream {
     /// Gives up on missing data and continues at the next message after the gap.
     pub(super) fn skip(&mut self, out: &mut Out<'_>) {
         let ahead = |waiting: &Waiting| waiting.sequence.wrapping_sub(self.next);
-        let Some(octets) = self.waiting.iter().map(ahead).min() else { return };
+        let Some(bytes) = self.waiting.iter().map(ahead).min() else { return };
         // If a message lost a part, its length still shows where the next message begins.
         let in_lost = match self.step {
             Step::Known => self.to_come(),
@@ -128,15 +128,15 @@ impl Stream {
             Step::Unknown(_) => None,
         };
         self.let_go(out.tally);
-        if let Some(to_come) = in_lost.and_then(|to_come| to_come.checked_sub(octets as usize)) {
+        if let Some(to_come) = in_lost.and_then(|to_come| to_come.checked_sub(bytes as usize)) {
             self.step = Step::InLost(to_come);
         }
-        out.tally.bytes_missing += u64::from(octets);
+        out.tally.bytes_missing += u64::from(bytes);
         if self.skipped.len() == SKIPPED_COUNT_MAX {
             self.skipped.remove(0);
         }
-        self.skipped.push((self.next, octets));
-        self.next = self.next.wrapping_add(octets);
+        self.skipped.push((self.next, bytes));
+        self.next = self.next.wrapping_add(bytes);
         self.take_waiting(out);
     }
 
@@ -151,26 +151,26 @@ impl Stream {
     fn take_waiting(&mut self, out: &mut Out<'_>) {
         let is_due = |next: u32| move |waiting: &Waiting| next.wrapping_sub(waiting.sequence) as i32 >= 0;
         while let Some(index) = self.waiting.iter().position(is_due(self.next)) {
-            let Waiting { at_ns, sequence, octets } = self.waiting.swap_remove(index);
-            self.append_new(at_ns, sequence, &octets, out);
+            let Waiting { at_ns, sequence, bytes } = self.waiting.swap_remove(index);
+            self.append_new(at_ns, sequence, &bytes, out);
         }
     }
 
-    /// Adds what is new of a segment that begins no later than the octet that comes next.
-    fn append_new(&mut self, at_ns: u64, sequence: u32, octets: &[u8], out: &mut Out<'_>) {
+    /// Adds what is new of a segment that begins no later than the byte that comes next.
+    fn append_new(&mut self, at_ns: u64, sequence: u32, bytes: &[u8], out: &mut Out<'_>) {
         let behind = self.next.wrapping_sub(sequence) as usize;
-        let read = match octets.get(behind..).filter(|new| !new.is_empty()) {
+        let read = match bytes.get(behind..).filter(|new| !new.is_empty()) {
             Some(new) => self.append(at_ns, new, out),
             // It came when it was waited for no longer.
-            None if self.is_skipped(sequence, octets.len() as u32) => Err(Unread::SegmentAdrift),
+            None if self.is_skipped(sequence, bytes.len() as u32) => Err(Unread::SegmentAdrift),
             None => Err(Unread::SegmentAgain),
         };
         out.tally.settle(Unread::SegmentPart, read);
     }
 
-    fn is_skipped(&self, sequence: u32, octets: u32) -> bool {
+    fn is_skipped(&self, sequence: u32, bytes: u32) -> bool {
         let overlaps = |&(first, skipped): &(u32, u32)| {
-            sequence.wrapping_sub(first) < skipped || first.wrapping_sub(sequence) < octets
+            sequence.wrapping_sub(first) < skipped || first.wrapping_sub(sequence) < bytes
         };
         self.skipped.iter().any(overlaps)
     }
@@ -235,15 +235,15 @@ impl Stream {
         let (mut used, mut found) = (0, 0);
         while let Some((length, rest)) = self.open[used..].split_first_chunk::<2>() {
             let length = usize::from(u16::from_be_bytes(*length));
-            if length < HEADER_OCTETS {
+            if length < HEADER_BYTES {
                 // What follows is as likely to be no message.
                 self.open.drain(..used);
                 self.let_go(out.tally);
                 return if found == 0 { Err(Unread::TooShort) } else { Ok(found) };
             }
-            let Some(octets) = rest.get(..length) else { break };
+            let Some(bytes) = rest.get(..length) else { break };
             let (source, destination) = out.way;
-            let message = Message { at_ns: self.open_ns, source, destination, transport: Transport::Tcp, octets };
+            let message = Message { at_ns: self.open_ns, source, destination, transport: Transport::Tcp, bytes };
             out.held.push(message);
             // Those that follow are in this segment alone.
             self.open_ns = at_ns;
@@ -277,7 +277,7 @@ mod tests {
             stream.take(at_ns, sequence, payload, &mut Out { way, held: &mut held, tally: &mut tally });
         }
         while let Some(message) = held.pop() {
-            found.push((message.at_ns, message.octets.to_vec()));
+            found.push((message.at_ns, message.bytes.to_vec()));
         }
         let unread: u64 = tally.all_unread().map(|(_, count)| count).sum();
         assert_eq!(tally.records, tally.messages - tally.further_messages + unread, "{tally:?}");
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_has_the_time_of_the_octet_that_came_last() {
+    fn a_message_has_the_time_of_the_byte_that_came_last() {
         // The first part of the second message, and the third message, come before the end of the first.
         let segments: [(u32, &[u8]); 4] =
             [(100, &QUERY[..9]), (119, &QUERY[..9]), (128, &[&QUERY[9..], QUERY].concat()), (109, &QUERY[9..])];

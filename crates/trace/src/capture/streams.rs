@@ -4,7 +4,7 @@ use super::ip::Packet;
 use super::search::{Start, judge};
 use super::stream::{Out, Stream, Way};
 use crate::held::Held;
-use crate::limits::{GAP_LIFE_NS, SEGMENT_OCTETS_WAITING_MAX, STREAM_COUNT_MAX};
+use crate::limits::{GAP_LIFE_NS, SEGMENT_BYTES_WAITING_MAX, STREAM_COUNT_MAX};
 use crate::tally::{Tally, Unread};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ pub(super) struct Streams {
     gaps: BTreeSet<(u64, Way)>,
     now: u64,
     /// What all of them keep.
-    octets: usize,
+    bytes: usize,
 }
 
 struct Followed {
@@ -29,7 +29,7 @@ struct Followed {
 
 /// What matters of a segment.
 struct Segment<'s> {
-    /// The number of its first octet; a SYN has the one before it.
+    /// The number of its first byte; a SYN has the one before it.
     first: u32,
     flags: u8,
     payload: &'s [u8],
@@ -80,7 +80,7 @@ impl Streams {
         if flags & RST != 0 {
             self.close(way);
         }
-        while self.octets > SEGMENT_OCTETS_WAITING_MAX {
+        while self.bytes > SEGMENT_BYTES_WAITING_MAX {
             let Some((_, &oldest)) = self.quiet.first_key_value() else { break };
             self.give_up(oldest, held, tally);
         }
@@ -131,9 +131,9 @@ impl Streams {
     /// Does something with a stream, and notes what it keeps and since when it waits.
     fn change(&mut self, way: Way, held: &mut Held, tally: &mut Tally, what: impl FnOnce(&mut Stream, &mut Out<'_>)) {
         let Some(Followed { stream, since_ns, .. }) = self.streams.get_mut(&way) else { return };
-        let before = stream.octets();
+        let before = stream.bytes();
         what(stream, &mut Out { way, held, tally });
-        self.octets = self.octets + stream.octets() - before;
+        self.bytes = self.bytes + stream.bytes() - before;
         let since = stream.waits_since();
         if since != *since_ns {
             since_ns.map(|since_ns| self.gaps.remove(&(since_ns, way)));
@@ -144,7 +144,7 @@ impl Streams {
 
     /// Forgets a stream that is at its end, if nothing is missing; otherwise what is missing may yet come.
     fn close(&mut self, way: Way) {
-        if let Some(Followed { heard, .. }) = self.streams.get(&way).filter(|known| known.stream.octets() == 0) {
+        if let Some(Followed { heard, .. }) = self.streams.get(&way).filter(|known| known.stream.bytes() == 0) {
             self.quiet.remove(heard);
             self.streams.remove(&way);
         }
@@ -161,11 +161,11 @@ fn read<'s>(packet: &Packet<'s>) -> Result<Segment<'s>, Unread> {
     let short = if packet.is_cut { Unread::CutShort } else { Unread::HeaderMalformed };
     let header = packet.payload.first_chunk::<20>().ok_or(short)?;
     let sequence = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
-    let (header_octets, flags) = (usize::from(header[12] >> 4) * 4, header[13]);
-    if header_octets < 20 {
+    let (header_bytes, flags) = (usize::from(header[12] >> 4) * 4, header[13]);
+    if header_bytes < 20 {
         return Err(Unread::HeaderMalformed);
     }
-    let payload = packet.payload.get(header_octets..).ok_or(short)?;
+    let payload = packet.payload.get(header_bytes..).ok_or(short)?;
     let first = sequence.wrapping_add(u32::from(flags & SYN != 0));
     Ok(Segment { first, flags, payload })
 }
@@ -173,16 +173,16 @@ fn read<'s>(packet: &Packet<'s>) -> Result<Segment<'s>, Unread> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::WAITING_OCTETS_BESIDES;
+    use crate::limits::WAITING_BYTES_BESIDES;
     use std::net::SocketAddr;
 
-    /// Segments of one octet take more room beside it than for it.
+    /// Segments of one byte take more room beside it than for it.
     #[test]
     fn however_small_segments_are_what_waits_is_bounded() {
         const PER_STREAM: usize = 200;
         let (mut streams, mut held, mut tally) = (Streams::default(), Held::default(), Tally::default());
         let server = SocketAddr::from(([192, 0, 2, 53], 53));
-        let most = SEGMENT_OCTETS_WAITING_MAX / (1 + WAITING_OCTETS_BESIDES);
+        let most = SEGMENT_BYTES_WAITING_MAX / (1 + WAITING_BYTES_BESIDES);
         let stream_count = most / PER_STREAM + 500;
         for number in 0..stream_count as u32 {
             let client = SocketAddr::from((std::net::Ipv4Addr::from(number), 4_000));
@@ -203,10 +203,10 @@ mod tests {
         assert!(waiting <= most && waiting > most - PER_STREAM, "{waiting} of {most}");
         let given_up = (stream_count * (PER_STREAM - 1) - waiting) as u64;
         assert_eq!(tally.unread(Unread::SegmentAdrift), given_up);
-        assert_eq!((streams.octets, held.len()), (waiting * (1 + WAITING_OCTETS_BESIDES), 0));
+        assert_eq!((streams.bytes, held.len()), (waiting * (1 + WAITING_BYTES_BESIDES), 0));
         // Each has one segment less than it waits for, and all come to their end.
         while streams.end(&mut held, &mut tally) {}
         assert_eq!(tally.unread(Unread::SegmentPart), 0);
-        assert!(streams.octets == 0 && streams.gaps.is_empty() && streams.quiet.is_empty());
+        assert!(streams.bytes == 0 && streams.gaps.is_empty() && streams.quiet.is_empty());
     }
 }

@@ -29,12 +29,12 @@ impl Default for Parameters {
 
 impl Parameters {
     /// Of an item of `block-parameters`.
-    pub(super) fn read(octets: &[u8], item: &Item) -> Self {
+    pub(super) fn read(bytes: &[u8], item: &Item) -> Self {
         let Item::Map(map) = item else { return Self::default() };
-        let [Some(Item::Map(storage))] = fields::<1>(octets, map.clone()) else { return Self::default() };
-        let [ticks, _, hints] = fields::<3>(octets, storage);
+        let [Some(Item::Map(storage))] = fields::<1>(bytes, map.clone()) else { return Self::default() };
+        let [ticks, _, hints] = fields::<3>(bytes, storage);
         let hints = match hints {
-            Some(Item::Map(hints)) => number(&fields::<1>(octets, hints)[0]).unwrap_or_default(),
+            Some(Item::Map(hints)) => number(&fields::<1>(bytes, hints)[0]).unwrap_or_default(),
             _ => 0,
         };
         let ticks_per_second = number(&ticks).unwrap_or(TICKS_DEFAULT);
@@ -70,7 +70,7 @@ type Table = Vec<u32>;
 /// A block, in the order of time.
 #[derive(Default)]
 pub(super) struct Block {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     parameters: Parameters,
     addresses: Table,
     classtypes: Table,
@@ -94,11 +94,11 @@ const ADDRESS_EVENTS: usize = 4;
 const MALFORMED: usize = 5;
 
 impl Block {
-    /// Reads the one item that the octets are.
-    pub(super) fn read(octets: Vec<u8>, parameters: &[Parameters]) -> Result<Self, &'static str> {
-        let block: [Option<Item>; 6] = fields_at(&octets, 0);
+    /// Reads the one item that the bytes are.
+    pub(super) fn read(bytes: Vec<u8>, parameters: &[Parameters]) -> Result<Self, &'static str> {
+        let block: [Option<Item>; 6] = fields_at(&bytes, 0);
         let [earliest, parameters_index] = match &block[PREAMBLE] {
-            Some(Item::Map(preamble)) => fields(&octets, preamble.clone()),
+            Some(Item::Map(preamble)) => fields(&bytes, preamble.clone()),
             _ => return Err("a block without a preamble"),
         };
         let index = number(&parameters_index).unwrap_or_default();
@@ -109,7 +109,7 @@ impl Block {
         }
         let mut own = Self { parameters, ..Self::default() };
         if let Some(Item::Map(tables)) = &block[TABLES] {
-            let tables = fields::<9>(&octets, tables.clone());
+            let tables = fields::<9>(&bytes, tables.clone());
             let into = [
                 &mut own.addresses,
                 &mut own.classtypes,
@@ -122,13 +122,13 @@ impl Block {
                 &mut own.malformed,
             ];
             for (into, table) in into.into_iter().zip(&tables) {
-                *into = starts(&octets, table)?;
+                *into = starts(&bytes, table)?;
             }
         }
-        let items = starts(&octets, &block[QUERY_RESPONSES])?;
-        let malformed = starts(&octets, &block[MALFORMED])?;
-        own.other_count = starts(&octets, &block[ADDRESS_EVENTS])?.len();
-        own.octets = octets;
+        let items = starts(&bytes, &block[QUERY_RESPONSES])?;
+        let malformed = starts(&bytes, &block[MALFORMED])?;
+        own.other_count = starts(&bytes, &block[ADDRESS_EVENTS])?.len();
+        own.bytes = bytes;
         let earliest = own.earliest_ticks(&earliest);
         for start in items {
             own.note(start, earliest);
@@ -164,7 +164,7 @@ impl Block {
 
     fn earliest_ticks(&self, earliest: &Option<Item>) -> i128 {
         let Some(Item::Array(parts)) = earliest else { return 0 };
-        let mut parts = Items::new(&self.octets, parts.clone()).map(|(_, part)| ticks(&Some(part)));
+        let mut parts = Items::new(&self.bytes, parts.clone()).map(|(_, part)| ticks(&Some(part)));
         let (seconds, rest) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
         seconds * i128::from(self.parameters.ticks_per_second) + rest
     }
@@ -194,42 +194,42 @@ impl Block {
         self.parameters.has_responses
     }
 
-    /// Its octets, to be used again.
-    pub(super) fn into_octets(self) -> Vec<u8> {
-        self.octets
+    /// Its bytes, to be used again.
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
     }
 
     /// The values of the map that begins there.
     pub(super) fn fields<const N: usize>(&self, start: u32) -> [Option<Item>; N] {
-        fields_at(&self.octets, start as usize)
+        fields_at(&self.bytes, start as usize)
     }
 
     /// The values of a map.
     pub(super) fn fields_of<const N: usize>(&self, map: &Range<usize>) -> [Option<Item>; N] {
-        fields(&self.octets, map.clone())
+        fields(&self.bytes, map.clone())
     }
 
-    pub(super) fn octets(&self, range: &Range<usize>) -> &[u8] {
-        &self.octets[range.clone()]
+    pub(super) fn bytes(&self, range: &Range<usize>) -> &[u8] {
+        &self.bytes[range.clone()]
     }
 
     fn table_fields<const N: usize>(&self, table: &Table, index: Option<u64>) -> [Option<Item>; N] {
         entry(table, index).map_or([const { None }; N], |start| self.fields(start))
     }
 
-    /// The octets of an address.
+    /// The bytes of an address.
     pub(super) fn address(&self, index: Option<u64>) -> Option<&[u8]> {
-        self.octets_of(&self.addresses, index)
+        self.bytes_of(&self.addresses, index)
     }
 
-    /// The octets of a name, or of rdata.
+    /// The bytes of a name, or of rdata.
     pub(super) fn name_or_rdata(&self, index: Option<u64>) -> Option<&[u8]> {
-        self.octets_of(&self.names, index)
+        self.bytes_of(&self.names, index)
     }
 
-    fn octets_of(&self, table: &Table, index: Option<u64>) -> Option<&[u8]> {
-        match item_at(&self.octets, entry(table, index)? as usize)? {
-            Item::Octets(range) => self.octets.get(range),
+    fn bytes_of(&self, table: &Table, index: Option<u64>) -> Option<&[u8]> {
+        match item_at(&self.bytes, entry(table, index)? as usize)? {
+            Item::Bytes(range) => self.bytes.get(range),
             _ => None,
         }
     }
@@ -268,13 +268,13 @@ impl Block {
         list: u64,
     ) -> impl Iterator<Item = Option<[Option<Item>; N]>> + use<'b, N> {
         let start = entry(lists, Some(list));
-        let range = match start.and_then(|start| item_at(&self.octets, start as usize)) {
+        let range = match start.and_then(|start| item_at(&self.bytes, start as usize)) {
             Some(Item::Array(range)) => Some(range),
             _ => None,
         };
         // A list that is not there has one item that is not there.
         let missing = range.is_none().then_some(None);
-        let items = Items::new(&self.octets, range.unwrap_or_default());
+        let items = Items::new(&self.bytes, range.unwrap_or_default());
         let each = items.map(move |(_, index)| Some(self.fields(entry(table, number(&Some(index)))?)));
         missing.into_iter().chain(each)
     }
@@ -285,10 +285,10 @@ fn entry(table: &Table, index: Option<u64>) -> Option<u32> {
 }
 
 /// Where the items of a table begin; a table that is not there is empty.
-fn starts(octets: &[u8], table: &Option<Item>) -> Result<Table, &'static str> {
+fn starts(bytes: &[u8], table: &Option<Item>) -> Result<Table, &'static str> {
     let Some(Item::Array(range)) = table else { return Ok(Table::new()) };
     let mut starts = Table::new();
-    for (start, _) in Items::new(octets, range.clone()) {
+    for (start, _) in Items::new(bytes, range.clone()) {
         if starts.len() == CDNS_ITEMS_MAX {
             return Err("a table of more than a million items");
         }

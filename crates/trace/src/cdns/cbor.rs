@@ -1,4 +1,4 @@
-//! CBOR (RFC 8949), as much of it as C-DNS has, in octets of which [`super::stream`] knows that they are whole items.
+//! CBOR (RFC 8949), as much of it as C-DNS has, in bytes of which [`super::stream`] knows that they are whole items.
 
 use std::ops::Range;
 
@@ -7,8 +7,8 @@ use std::ops::Range;
 pub(super) enum Item {
     /// An integer.
     Number(i128),
-    /// Octets or text of known length.
-    Octets(Range<usize>),
+    /// Bytes or text of known length.
+    Bytes(Range<usize>),
     /// Items.
     Array(Range<usize>),
     /// Keys and values in turn.
@@ -20,7 +20,7 @@ pub(super) enum Item {
 /// Major types (RFC 8949 3.1).
 pub(super) const UNSIGNED: u8 = 0;
 pub(super) const NEGATIVE: u8 = 1;
-pub(super) const OCTETS: u8 = 2;
+pub(super) const BYTES: u8 = 2;
 pub(super) const TEXT: u8 = 3;
 pub(super) const ARRAY: u8 = 4;
 pub(super) const MAP: u8 = 5;
@@ -28,8 +28,8 @@ pub(super) const TAG: u8 = 6;
 /// Ends what has no length of its own (RFC 8949 3.2.1).
 pub(super) const BREAK: u8 = 0xFF;
 
-/// How many octets follow the first one of an item and say its argument; `None` for first octets that mean nothing.
-pub(super) const fn argument_octets(first: u8) -> Option<usize> {
+/// How many bytes follow the first one of an item and say its argument; `None` for first bytes that mean nothing.
+pub(super) const fn argument_bytes(first: u8) -> Option<usize> {
     match first & 0x1F {
         0..=23 => Some(0),
         info @ 24..=27 => Some(1 << (info - 24)),
@@ -40,23 +40,23 @@ pub(super) const fn argument_octets(first: u8) -> Option<usize> {
 }
 
 /// The argument of an item: `None` when it has no length of its own.
-pub(super) fn argument(first: u8, octets: &[u8]) -> Option<u64> {
+pub(super) fn argument(first: u8, bytes: &[u8]) -> Option<u64> {
     match first & 0x1F {
         31 => None,
         info @ 0..=23 => Some(info.into()),
-        _ => Some(octets.iter().fold(0, |number, &octet| number << 8 | u64::from(octet))),
+        _ => Some(bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte))),
     }
 }
 
 /// Items one behind the other, each with where it begins.
 pub(super) struct Items<'o> {
-    octets: &'o [u8],
+    bytes: &'o [u8],
     at: Range<usize>,
 }
 
 impl<'o> Items<'o> {
-    pub(super) fn new(octets: &'o [u8], at: Range<usize>) -> Self {
-        Self { octets, at }
+    pub(super) fn new(bytes: &'o [u8], at: Range<usize>) -> Self {
+        Self { bytes, at }
     }
 }
 
@@ -68,21 +68,21 @@ impl Iterator for Items<'_> {
         if self.at.is_empty() {
             return None;
         }
-        let (item, end) = read(&self.octets[..self.at.end], start)?;
+        let (item, end) = read(&self.bytes[..self.at.end], start)?;
         self.at.start = end;
         Some((start, item))
     }
 }
 
 /// The item that begins there.
-pub(super) fn item_at(octets: &[u8], at: usize) -> Option<Item> {
-    read(octets, at).map(|(item, _)| item)
+pub(super) fn item_at(bytes: &[u8], at: usize) -> Option<Item> {
+    read(bytes, at).map(|(item, _)| item)
 }
 
 /// The values of a map under the keys from zero on.
-pub(super) fn fields<const N: usize>(octets: &[u8], map: Range<usize>) -> [Option<Item>; N] {
+pub(super) fn fields<const N: usize>(bytes: &[u8], map: Range<usize>) -> [Option<Item>; N] {
     let mut fields = [const { None }; N];
-    let mut items = Items::new(octets, map).map(|(_, item)| item);
+    let mut items = Items::new(bytes, map).map(|(_, item)| item);
     while let (Some(key), Some(value)) = (items.next(), items.next()) {
         // Negative keys are for what implementations add (RFC 8618 7.1).
         if let Item::Number(key) = key
@@ -95,9 +95,9 @@ pub(super) fn fields<const N: usize>(octets: &[u8], map: Range<usize>) -> [Optio
 }
 
 /// The values of the map that begins there; none when it is no map.
-pub(super) fn fields_at<const N: usize>(octets: &[u8], at: usize) -> [Option<Item>; N] {
-    match item_at(octets, at) {
-        Some(Item::Map(map)) => fields(octets, map),
+pub(super) fn fields_at<const N: usize>(bytes: &[u8], at: usize) -> [Option<Item>; N] {
+    match item_at(bytes, at) {
+        Some(Item::Map(map)) => fields(bytes, map),
         _ => [const { None }; N],
     }
 }
@@ -110,42 +110,42 @@ pub(super) fn number(item: &Option<Item>) -> Option<u64> {
     }
 }
 
-/// First octet, argument, and where what follows begins.
-fn head(octets: &[u8], at: usize) -> Option<(u8, Option<u64>, usize)> {
-    let first = *octets.get(at)?;
-    let end = at + 1 + argument_octets(first)?;
-    Some((first, argument(first, octets.get(at + 1..end)?), end))
+/// First byte, argument, and where what follows begins.
+fn head(bytes: &[u8], at: usize) -> Option<(u8, Option<u64>, usize)> {
+    let first = *bytes.get(at)?;
+    let end = at + 1 + argument_bytes(first)?;
+    Some((first, argument(first, bytes.get(at + 1..end)?), end))
 }
 
 /// The item that begins there, and where it ends.
-fn read(octets: &[u8], at: usize) -> Option<(Item, usize)> {
-    let (first, argument, start) = head(octets, at)?;
-    let end = past(octets, at)?;
+fn read(bytes: &[u8], at: usize) -> Option<(Item, usize)> {
+    let (first, argument, start) = head(bytes, at)?;
+    let end = past(bytes, at)?;
     let contents = start..if argument.is_none() { end - 1 } else { end };
     let item = match (first >> 5, argument) {
         (UNSIGNED, Some(number)) => Item::Number(number.into()),
         (NEGATIVE, Some(number)) => Item::Number(-1 - i128::from(number)),
-        (OCTETS | TEXT, Some(_)) => Item::Octets(contents),
+        (BYTES | TEXT, Some(_)) => Item::Bytes(contents),
         (ARRAY, _) => Item::Array(contents),
         (MAP, _) => Item::Map(contents),
         // A tag says more of the item behind it.
-        (TAG, _) => return read(octets, start),
+        (TAG, _) => return read(bytes, start),
         _ => Item::Other,
     };
     Some((item, end))
 }
 
 /// Where the item ends that begins there. It calls itself no deeper than items are nested.
-fn past(octets: &[u8], at: usize) -> Option<usize> {
-    let (first, argument, mut at) = head(octets, at)?;
+fn past(bytes: &[u8], at: usize) -> Option<usize> {
+    let (first, argument, mut at) = head(bytes, at)?;
     let mut items = match (first >> 5, argument) {
-        (OCTETS | TEXT, Some(length)) => {
+        (BYTES | TEXT, Some(length)) => {
             let end = at.checked_add(usize::try_from(length).ok()?)?;
-            return Some(end).filter(|end| *end <= octets.len());
+            return Some(end).filter(|end| *end <= bytes.len());
         }
-        (OCTETS | TEXT | ARRAY | MAP, None) => {
-            while *octets.get(at)? != BREAK {
-                at = past(octets, at)?;
+        (BYTES | TEXT | ARRAY | MAP, None) => {
+            while *bytes.get(at)? != BREAK {
+                at = past(bytes, at)?;
             }
             return Some(at + 1);
         }
@@ -155,7 +155,7 @@ fn past(octets: &[u8], at: usize) -> Option<usize> {
         _ => 0,
     };
     while items > 0 {
-        at = past(octets, at)?;
+        at = past(bytes, at)?;
         items -= 1;
     }
     Some(at)
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn the_examples_of_the_standard_are_read() {
         // RFC 8949 appendix A.
-        for (octets, expected) in [
+        for (bytes, expected) in [
             (&[0x17][..], Item::Number(23)),
             (&[0x18, 0x64], Item::Number(100)),
             (&[0x1B, 0, 0, 0, 0xE8, 0xD4, 0xA5, 0x10, 0], Item::Number(1_000_000_000_000)),
@@ -178,16 +178,16 @@ mod tests {
             (&[0xF9, 0x3C, 0x00], Item::Other),
             (&[0xF5], Item::Other),
             (&[0xC1, 0x1A, 0x51, 0x4B, 0x67, 0xB0], Item::Number(1_363_896_240)),
-            (&[0x44, 1, 2, 3, 4], Item::Octets(1..5)),
+            (&[0x44, 1, 2, 3, 4], Item::Bytes(1..5)),
             (&[0x80], Item::Array(1..1)),
             (&[0x83, 1, 2, 3], Item::Array(1..4)),
             (&[0x9F, 1, 0x82, 2, 3, 0xFF], Item::Array(1..5)),
             (&[0xBF, 0x61, b'a', 1, 0xFF], Item::Map(1..4)),
             (&[0x5F, 0x42, 1, 2, 0x43, 3, 4, 5, 0xFF], Item::Other),
         ] {
-            assert_eq!(read(octets, 0), Some((expected, octets.len())), "{octets:02x?}");
-            for end in 0..octets.len() {
-                assert_eq!(read(&octets[..end], 0), None, "{octets:02x?} {end}");
+            assert_eq!(read(bytes, 0), Some((expected, bytes.len())), "{bytes:02x?}");
+            for end in 0..bytes.len() {
+                assert_eq!(read(&bytes[..end], 0), None, "{bytes:02x?} {end}");
             }
         }
         for nothing in [0x1C, 0x1F, 0x3F, 0xDF, 0xFC] {
@@ -198,8 +198,8 @@ mod tests {
     #[test]
     fn values_stand_under_their_keys() {
         // {0: 7, -1: 8, 2: [1], 9: 1, "a": 3}
-        let octets = [0xA5, 0, 7, 0x20, 8, 2, 0x81, 1, 9, 1, 0x61, b'a', 3];
-        let found: [Option<Item>; 3] = fields_at(&octets, 0);
+        let bytes = [0xA5, 0, 7, 0x20, 8, 2, 0x81, 1, 9, 1, 0x61, b'a', 3];
+        let found: [Option<Item>; 3] = fields_at(&bytes, 0);
         assert_eq!(found, [Some(Item::Number(7)), None, Some(Item::Array(7..8))]);
         assert_eq!(number(&found[0]), Some(7));
         assert_eq!(fields_at::<1>(&[7], 0), [None]);

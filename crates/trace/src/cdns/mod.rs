@@ -51,9 +51,9 @@ pub(crate) struct CdnsReader {
 }
 
 impl CdnsReader {
-    pub(crate) fn new(octets: Box<dyn BufRead + Send>) -> Self {
+    pub(crate) fn new(bytes: Box<dyn BufRead + Send>) -> Self {
         Self {
-            stream: Stream::new(octets),
+            stream: Stream::new(bytes),
             parameters: Vec::new(),
             blocks: Some(0),
             is_begun: false,
@@ -67,8 +67,8 @@ impl CdnsReader {
             if let Some(event) = self.block.next() {
                 tally.records += 1;
                 match rebuild::message(&self.block, event) {
-                    Ok(Rebuilt { source, destination, transport, octets }) => {
-                        held.push(Message { at_ns: event.at_ns, source, destination, transport, octets: &octets });
+                    Ok(Rebuilt { source, destination, transport, bytes }) => {
+                        held.push(Message { at_ns: event.at_ns, source, destination, transport, bytes: &bytes });
                         tally.messages += 1;
                     }
                     Err(unread) => tally.count(unread),
@@ -99,10 +99,10 @@ impl CdnsReader {
             None => {}
         }
         let at = self.stream.at();
-        let mut octets = std::mem::take(&mut self.block).into_octets();
-        octets.clear();
-        self.stream.item(&mut octets)?;
-        self.block = Block::read(octets, &self.parameters).map_err(|what| stream::wrong(at, what))?;
+        let mut bytes = std::mem::take(&mut self.block).into_bytes();
+        bytes.clear();
+        self.stream.item(&mut bytes)?;
+        self.block = Block::read(bytes, &self.parameters).map_err(|what| stream::wrong(at, what))?;
         for _ in 0..self.block.other_count() {
             tally.records += 1;
             tally.count(Unread::OtherRecord);
@@ -112,25 +112,25 @@ impl CdnsReader {
 
     fn begin(&mut self) -> Result<(), TraceError> {
         self.is_begun = true;
-        let mut octets = Vec::new();
+        let mut bytes = Vec::new();
         let is_array = self.stream.array()?.is_none_or(|items| items == 3);
-        self.stream.item(&mut octets)?;
-        let is_named = matches!(item_at(&octets, 0), Some(Item::Octets(name)) if &octets[name.clone()] == NAME);
+        self.stream.item(&mut bytes)?;
+        let is_named = matches!(item_at(&bytes, 0), Some(Item::Bytes(name)) if &bytes[name.clone()] == NAME);
         if !is_array || !is_named {
             return Err(stream::wrong(0, "no C-DNS: it does not begin with its name"));
         }
-        octets.clear();
-        self.stream.item(&mut octets)?;
-        let Some(Item::Map(preamble)) = item_at(&octets, 0) else {
+        bytes.clear();
+        self.stream.item(&mut bytes)?;
+        let Some(Item::Map(preamble)) = item_at(&bytes, 0) else {
             return Err(stream::wrong(self.stream.at(), "no preamble"));
         };
-        let [major, _, _, parameters] = fields::<4>(&octets, preamble);
+        let [major, _, _, parameters] = fields::<4>(&bytes, preamble);
         if number(&major) != Some(MAJOR_VERSION) {
             return Err(stream::wrong(self.stream.at(), "another version than 1 (RFC 8618)"));
         }
         if let Some(Item::Array(parameters)) = parameters {
-            let each = cbor::Items::new(&octets, parameters).take(CDNS_PARAMETERS_MAX);
-            self.parameters = each.map(|(_, item)| Parameters::read(&octets, &item)).collect();
+            let each = cbor::Items::new(&bytes, parameters).take(CDNS_PARAMETERS_MAX);
+            self.parameters = each.map(|(_, item)| Parameters::read(&bytes, &item)).collect();
         }
         self.blocks = self.stream.array()?;
         Ok(())

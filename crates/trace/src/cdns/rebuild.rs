@@ -2,7 +2,7 @@
 
 use super::block::{Block, Event, What};
 use super::cbor::{Item, number};
-use crate::limits::MESSAGE_OCTETS_MAX;
+use crate::limits::MESSAGE_BYTES_MAX;
 use crate::message::{Transport, has_header};
 use crate::tally::Unread;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -17,7 +17,7 @@ pub(super) struct Rebuilt {
     pub(super) source: SocketAddr,
     pub(super) destination: SocketAddr,
     pub(super) transport: Transport,
-    pub(super) octets: Vec<u8>,
+    pub(super) bytes: Vec<u8>,
 }
 
 /// Keys of an item of `query-responses` (RFC 8618 7.3.2.4).
@@ -84,9 +84,9 @@ fn of_item(block: &Block, start: u32, side: Side) -> Result<Rebuilt, Unread> {
     let transport = transport(flags)?;
     let client = place(block, flags, &item[CLIENT_ADDRESS], &item[CLIENT_PORT])?;
     let server = place(block, flags, &signature[SERVER_ADDRESS], &signature[SERVER_PORT])?;
-    let octets = compose(block, &item, &signature, side)?;
+    let bytes = compose(block, &item, &signature, side)?;
     let (source, destination) = if side == Side::Query { (client, server) } else { (server, client) };
-    Ok(Rebuilt { source, destination, transport, octets })
+    Ok(Rebuilt { source, destination, transport, bytes })
 }
 
 /// What the flags of an item say; UDP when they were not recorded (RFC 8618 7.3.2.3.2, `qr-transport-flags`).
@@ -103,23 +103,23 @@ fn transport(flags: Option<u64>) -> Result<Transport, Unread> {
 
 /// An address and a port. What was not recorded is no address, or port zero; of a prefix the rest is zero.
 fn place(block: &Block, flags: Option<u64>, address: &Option<Item>, port: &Option<Item>) -> Result<SocketAddr, Unread> {
-    let octets = match number(address) {
+    let bytes = match number(address) {
         Some(index) => block.address(Some(index)).ok_or(Unread::HeaderMalformed)?,
         None => &[],
     };
-    let is_ipv6 = flags.map_or(octets.len() > 4, |flags| flags & 1 != 0);
+    let is_ipv6 = flags.map_or(bytes.len() > 4, |flags| flags & 1 != 0);
     let address = if is_ipv6 {
-        IpAddr::from(Ipv6Addr::from(padded::<16>(octets)?))
+        IpAddr::from(Ipv6Addr::from(padded::<16>(bytes)?))
     } else {
-        IpAddr::from(Ipv4Addr::from(padded::<4>(octets)?))
+        IpAddr::from(Ipv4Addr::from(padded::<4>(bytes)?))
     };
     let port = u16::try_from(number(port).unwrap_or_default()).map_err(|_| Unread::HeaderMalformed)?;
     Ok(SocketAddr::new(address, port))
 }
 
-fn padded<const N: usize>(octets: &[u8]) -> Result<[u8; N], Unread> {
+fn padded<const N: usize>(bytes: &[u8]) -> Result<[u8; N], Unread> {
     let mut whole = [0; N];
-    whole.get_mut(..octets.len()).ok_or(Unread::HeaderMalformed)?.copy_from_slice(octets);
+    whole.get_mut(..bytes.len()).ok_or(Unread::HeaderMalformed)?.copy_from_slice(bytes);
     Ok(whole)
 }
 
@@ -174,11 +174,11 @@ fn compose(
     for record in additional {
         message = within(record.push(message, Section::Additional))?;
     }
-    let octets = message.build();
-    if side == Side::Query && !has_counts(&octets, signature) {
+    let bytes = message.build();
+    if side == Side::Query && !has_counts(&bytes, signature) {
         return Err(Unread::NoMessage);
     }
-    Ok(octets)
+    Ok(bytes)
 }
 
 fn header(item: &[Option<Item>; 13], signature: &[Option<Item>; 17], side: Side, rcode: u64) -> Result<Header, Unread> {
@@ -203,19 +203,19 @@ fn header(item: &[Option<Item>; 13], signature: &[Option<Item>; 17], side: Side,
 }
 
 /// Whether a message has as many questions and records as its header had: otherwise some were not recorded.
-fn has_counts(octets: &[u8], signature: &[Option<Item>; 17]) -> bool {
-    let counts = Header::parse(octets).unwrap_or_default().counts;
+fn has_counts(bytes: &[u8], signature: &[Option<Item>; 17]) -> bool {
+    let counts = Header::parse(bytes).unwrap_or_default().counts;
     let mut recorded = QUERY_COUNTS.into_iter().map(|key| number(&signature[key])).zip(counts);
     recorded.all(|(recorded, own)| recorded.is_none_or(|recorded| recorded == u64::from(own)))
 }
 
 /// A message that is still one.
 fn within(message: MessageBuilder) -> Result<MessageBuilder, Unread> {
-    if message.octet_count() <= MESSAGE_OCTETS_MAX { Ok(message) } else { Err(Unread::NotSendable) }
+    if message.byte_count() <= MESSAGE_BYTES_MAX { Ok(message) } else { Err(Unread::NotSendable) }
 }
 
-/// Octets of the smallest record: the root, type, class, TTL, length.
-const RECORD_OCTETS_MIN: usize = 11;
+/// Bytes of the smallest record: the root, type, class, TTL, length.
+const RECORD_BYTES_MIN: usize = 11;
 
 struct Record<'b> {
     owner: NameRef<'b>,
@@ -236,7 +236,7 @@ fn records(block: &Block, list: Option<u64>) -> Result<Vec<Record<'_>>, Unread> 
     let mut records = Vec::new();
     let Some(list) = list else { return Ok(records) };
     for values in block.records(list) {
-        if records.len() > MESSAGE_OCTETS_MAX / RECORD_OCTETS_MIN {
+        if records.len() > MESSAGE_BYTES_MAX / RECORD_BYTES_MIN {
             return Err(Unread::NotSendable);
         }
         let [name, classtype, ttl, rdata] = values.ok_or(Unread::HeaderMalformed)?;
@@ -263,13 +263,13 @@ fn opt<'b>(block: &'b Block, signature: &[Option<Item>; 17], rcode: u64) -> Resu
 }
 
 fn name_of(block: &Block, index: Option<u64>) -> Result<NameRef<'_>, Unread> {
-    let octets = block.name_or_rdata(index).ok_or(Unread::HeaderMalformed)?;
-    NameRef::from_octets(octets).map_err(|_| Unread::NotSendable)
+    let bytes = block.name_or_rdata(index).ok_or(Unread::HeaderMalformed)?;
+    NameRef::from_octets(bytes).map_err(|_| Unread::NotSendable)
 }
 
 fn rdata_of(block: &Block, index: u64) -> Result<&[u8], Unread> {
     let rdata = block.name_or_rdata(Some(index)).ok_or(Unread::HeaderMalformed)?;
-    if rdata.len() <= MESSAGE_OCTETS_MAX { Ok(rdata) } else { Err(Unread::NotSendable) }
+    if rdata.len() <= MESSAGE_BYTES_MAX { Ok(rdata) } else { Err(Unread::NotSendable) }
 }
 
 /// Keys of an item of `malformed-messages` (RFC 8618 7.3.2.6) and of its data (7.3.2.3.5).
@@ -280,18 +280,18 @@ const PAYLOAD: usize = 3;
 fn malformed(block: &Block, start: u32) -> Result<Rebuilt, Unread> {
     let item: [Option<Item>; 4] = block.fields(start);
     let data = block.malformed(number(&item[MESSAGE_DATA]));
-    let Some(Item::Octets(payload)) = &data[PAYLOAD] else { return Err(Unread::NoMessage) };
-    let octets = block.octets(payload).to_vec();
-    if !has_header(&octets) {
+    let Some(Item::Bytes(payload)) = &data[PAYLOAD] else { return Err(Unread::NoMessage) };
+    let bytes = block.bytes(payload).to_vec();
+    if !has_header(&bytes) {
         return Err(Unread::TooShort);
     }
-    if octets.len() > MESSAGE_OCTETS_MAX {
+    if bytes.len() > MESSAGE_BYTES_MAX {
         return Err(Unread::NotSendable);
     }
     let flags = number(&data[TRANSPORT_FLAGS]);
     let client = place(block, flags, &item[CLIENT_ADDRESS], &item[CLIENT_PORT])?;
     let server = place(block, flags, &data[SERVER_ADDRESS], &data[SERVER_PORT])?;
     // QR tells the direction (RFC 1035 4.1.1).
-    let (source, destination) = if octets[2] & 0x80 == 0 { (client, server) } else { (server, client) };
-    Ok(Rebuilt { source, destination, transport: transport(flags)?, octets })
+    let (source, destination) = if bytes[2] & 0x80 == 0 { (client, server) } else { (server, client) };
+    Ok(Rebuilt { source, destination, transport: transport(flags)?, bytes })
 }

@@ -1,43 +1,43 @@
 //! CBOR from a file: one whole item at a time, of a bounded size, checked for its structure while it is copied.
 
-use super::cbor::{ARRAY, BREAK, MAP, OCTETS, TAG, TEXT, argument, argument_octets};
+use super::cbor::{ARRAY, BREAK, BYTES, MAP, TAG, TEXT, argument, argument_bytes};
 use crate::error::TraceError;
-use crate::limits::{CDNS_BLOCK_OCTETS_MAX, CDNS_DEPTH_MAX};
+use crate::limits::{CDNS_BLOCK_BYTES_MAX, CDNS_DEPTH_MAX};
 use std::io::{self, BufRead, Read};
 
-/// Octets that are read without a look at what there is: those of numbers and short names.
-const FEW_OCTETS: usize = 64;
+/// Bytes that are read without a look at what there is: those of numbers and short names.
+const FEW_BYTES: usize = 64;
 
 /// The items of a file.
 pub(super) struct Stream {
-    octets: Box<dyn BufRead + Send>,
+    bytes: Box<dyn BufRead + Send>,
     at: u64,
 }
 
 impl Stream {
-    pub(super) fn new(octets: Box<dyn BufRead + Send>) -> Self {
-        Self { octets, at: 0 }
+    pub(super) fn new(bytes: Box<dyn BufRead + Send>) -> Self {
+        Self { bytes, at: 0 }
     }
 
-    /// Octets that were read.
+    /// Bytes that were read.
     pub(super) const fn at(&self) -> u64 {
         self.at
     }
 
     /// Goes into an array, and says how many items it has; `None` when a mark ends them.
     pub(super) fn array(&mut self) -> Result<Option<u64>, TraceError> {
-        let mut octets = Vec::new();
-        let (first, argument) = self.head(&mut octets)?;
+        let mut bytes = Vec::new();
+        let (first, argument) = self.head(&mut bytes)?;
         if first >> 5 == ARRAY { Ok(argument) } else { Err(wrong(self.at, "no array where one must be")) }
     }
 
     /// Whether the mark that ends an array comes next; then it is taken.
     pub(super) fn takes_break(&mut self) -> Result<bool, TraceError> {
-        let next = self.octets.fill_buf()?.first().copied();
+        let next = self.bytes.fill_buf()?.first().copied();
         match next {
             None => Err(cut(self.at)),
             Some(BREAK) => {
-                self.octets.consume(1);
+                self.bytes.consume(1);
                 self.at += 1;
                 Ok(true)
             }
@@ -69,7 +69,7 @@ impl Stream {
             }
             let (first, argument) = self.head(out)?;
             let below = match (first >> 5, argument) {
-                (OCTETS | TEXT, Some(length)) => {
+                (BYTES | TEXT, Some(length)) => {
                     self.copy(length, out)?;
                     continue;
                 }
@@ -78,7 +78,7 @@ impl Stream {
                     let items = pairs.checked_mul(2);
                     Level::Items(items.ok_or_else(|| wrong(self.at, "a map of more pairs than can be"))?)
                 }
-                (OCTETS | TEXT | ARRAY | MAP, None) => Level::UntilBreak,
+                (BYTES | TEXT | ARRAY | MAP, None) => Level::UntilBreak,
                 (TAG, _) => Level::Items(1),
                 _ => continue,
             };
@@ -90,33 +90,33 @@ impl Stream {
         Ok(())
     }
 
-    /// First octet and argument of an item, copied.
+    /// First byte and argument of an item, copied.
     fn head(&mut self, out: &mut Vec<u8>) -> Result<(u8, Option<u64>), TraceError> {
         let start = out.len();
         self.copy(1, out)?;
         let first = out[start];
-        let octets = argument_octets(first).filter(|_| first != BREAK);
-        self.copy(octets.ok_or_else(|| wrong(self.at - 1, "no item begins here"))? as u64, out)?;
+        let bytes = argument_bytes(first).filter(|_| first != BREAK);
+        self.copy(bytes.ok_or_else(|| wrong(self.at - 1, "no item begins here"))? as u64, out)?;
         Ok((first, argument(first, &out[start + 1..])))
     }
 
-    /// Copies octets. No more room is made than there are octets.
-    fn copy(&mut self, octets: u64, out: &mut Vec<u8>) -> Result<(), TraceError> {
-        if octets > CDNS_BLOCK_OCTETS_MAX.saturating_sub(out.len()) as u64 {
+    /// Copies bytes. No more room is made than there are bytes.
+    fn copy(&mut self, bytes: u64, out: &mut Vec<u8>) -> Result<(), TraceError> {
+        if bytes > CDNS_BLOCK_BYTES_MAX.saturating_sub(out.len()) as u64 {
             return Err(wrong(self.at, "a block larger than 64 MiB"));
         }
-        let mut few = [0; FEW_OCTETS];
-        let copied = match few.get_mut(..octets as usize) {
-            Some(few) => self.octets.read_exact(few).map(|()| {
+        let mut few = [0; FEW_BYTES];
+        let copied = match few.get_mut(..bytes as usize) {
+            Some(few) => self.bytes.read_exact(few).map(|()| {
                 out.extend_from_slice(few);
-                octets
+                bytes
             }),
-            None => self.octets.by_ref().take(octets).read_to_end(out).map(|copied| copied as u64),
+            None => self.bytes.by_ref().take(bytes).read_to_end(out).map(|copied| copied as u64),
         };
         match copied {
             Ok(copied) => {
                 self.at += copied;
-                if copied == octets { Ok(()) } else { Err(cut(self.at)) }
+                if copied == bytes { Ok(()) } else { Err(cut(self.at)) }
             }
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(cut(self.at)),
             Err(error) => Err(error.into()),

@@ -11,7 +11,7 @@ use wire::number::{Class, Rtype};
 use wire::parse::{Header, Section};
 use wire::{Name, NameRef};
 
-/// First octets of an item (RFC 8949 3).
+/// First bytes of an item (RFC 8949 3).
 fn head(major: u8, argument: u64) -> Vec<u8> {
     let first = major << 5;
     match argument {
@@ -27,8 +27,8 @@ fn number(number: i64) -> Vec<u8> {
     if number < 0 { head(1, !number as u64) } else { head(0, number as u64) }
 }
 
-fn octets(octets: &[u8]) -> Vec<u8> {
-    [head(2, octets.len() as u64), octets.to_vec()].concat()
+fn bytes(bytes: &[u8]) -> Vec<u8> {
+    [head(2, bytes.len() as u64), bytes.to_vec()].concat()
 }
 
 fn array(items: &[Vec<u8>]) -> Vec<u8> {
@@ -58,8 +58,8 @@ fn tables() -> Vec<u8> {
     let v6 = "2001:db8::53".parse::<std::net::Ipv6Addr>().unwrap().octets();
     let addresses: [&[u8]; 4] = [&[192, 0, 2, 1], &v6, &[198, 51, 100, 53], &[10, 1]];
     let name = name();
-    let names: [&[u8]; 7] = [name.octets(), b"\0", &[192, 0, 2, 7], &COOKIE, &[1, 2, 3], b"", &[0xC0, 0x0C]];
-    let strings = |all: &[&[u8]]| array(&all.iter().map(|string| octets(string)).collect::<Vec<_>>());
+    let names: [&[u8]; 7] = [name.as_bytes(), b"\0", &[192, 0, 2, 7], &COOKIE, &[1, 2, 3], b"", &[0xC0, 0x0C]];
+    let strings = |all: &[&[u8]]| array(&all.iter().map(|string| bytes(string)).collect::<Vec<_>>());
     let classtypes = [(1, 1), (41, 1_232), (250, 255), (2, 1)].map(|(rtype, class)| numbers(&[(0, rtype), (1, class)]));
     // RD and DO of the query, AA and RD of the response.
     let flags = 1 << 4 | 1 << 7 | 1 << 14 | 1 << 12;
@@ -88,7 +88,7 @@ fn tables() -> Vec<u8> {
         (3, array(&signatures)),
         (6, array(&lists.map(|list| array(&list.into_iter().map(number).collect::<Vec<_>>())))),
         (7, array(&[record([0, 0, 300, 2]), record([1, 1, 0x8000, 5]), record([0, 2, 0, 4])])),
-        (8, array(&[map(&[(0, number(2)), (1, number(53)), (2, number(0)), (3, octets(&[9; 20]))])])),
+        (8, array(&[map(&[(0, number(2)), (1, number(53)), (2, number(0)), (3, bytes(&[9; 20]))])])),
     ])
 }
 
@@ -105,7 +105,7 @@ fn file(hints: i64, items: &[Vec<u8>], more: &[(i64, Vec<u8>)]) -> Vec<u8> {
 
 /// Where the array of blocks begins: its one item is a map of three.
 fn blocks_at(file: &[u8]) -> usize {
-    let found: Vec<_> = file.windows(3).enumerate().filter(|(_, octets)| **octets == [0x81, 0xA3, 0]).collect();
+    let found: Vec<_> = file.windows(3).enumerate().filter(|(_, bytes)| **bytes == [0x81, 0xA3, 0]).collect();
     assert_eq!(found.len(), 1);
     found[0].0
 }
@@ -119,15 +119,15 @@ fn full() -> Vec<u8> {
 
 type Found = (u64, String, String, Transport, Vec<u8>);
 
-fn read(octets: &[u8]) -> (Vec<Found>, Tally, Option<String>) {
+fn read(bytes: &[u8]) -> (Vec<Found>, Tally, Option<String>) {
     let (mut held, mut tally, mut found) = (Held::default(), Tally::default(), Vec::new());
-    let mut reader = CdnsReader::new(Box::new(Cursor::new(octets.to_vec())));
+    let mut reader = CdnsReader::new(Box::new(Cursor::new(bytes.to_vec())));
     let error = loop {
         match reader.advance(&mut held, &mut tally) {
             Ok(true) => {
                 while let Some(message) = held.pop() {
                     let (source, destination) = (message.source.to_string(), message.destination.to_string());
-                    found.push((message.at_ns, source, destination, message.transport, message.octets.to_vec()));
+                    found.push((message.at_ns, source, destination, message.transport, message.bytes.to_vec()));
                 }
             }
             Ok(false) => break None,
@@ -196,8 +196,8 @@ fn of_a_response_alone_the_time_is_its_own_and_of_a_prefix_the_rest_is_zero() {
     let (found, ..) = read(&file(ALL_HINTS, &[item], &[]));
     let refused = Header { id: 9, qr: true, tc: true, rcode: 5, ..Header::default() };
     let (server, client) = ("198.51.100.53:53".to_owned(), "10.1.0.0:0".to_owned());
-    let octets = MessageBuilder::new(refused).build();
-    assert_eq!(found, [(1_600_000_000_500_005_000, server, client, Transport::Udp, octets)]);
+    let bytes = MessageBuilder::new(refused).build();
+    assert_eq!(found, [(1_600_000_000_500_005_000, server, client, Transport::Udp, bytes)]);
 }
 
 #[test]
@@ -265,21 +265,21 @@ fn what_a_file_only_claims_takes_no_room() {
 
 #[test]
 fn other_cbor_is_no_cdns() {
-    for octets in [&b"\x83\x65C-DNT\xA0\x80"[..], b"\x82\x65C-DNS\xA1\x00\x01", b"\x83\x65C-DNS\xA1\x00\x02\x80", b""] {
-        let (found, _, error) = read(octets);
-        assert!(found.is_empty() && error.is_some(), "{octets:02x?}");
+    for bytes in [&b"\x83\x65C-DNT\xA0\x80"[..], b"\x82\x65C-DNS\xA1\x00\x01", b"\x83\x65C-DNS\xA1\x00\x02\x80", b""] {
+        let (found, _, error) = read(bytes);
+        assert!(found.is_empty() && error.is_some(), "{bytes:02x?}");
     }
 }
 
 #[test]
-fn no_altered_octet_makes_the_reader_panic_or_count_wrong() {
+fn no_altered_byte_makes_the_reader_panic_or_count_wrong() {
     let malformed = array(&[numbers(&[(0, 1), (1, 0), (2, 4_000), (3, 0)])]);
     let whole = file(ALL_HINTS, &[full(), numbers(&[(0, 1), (1, 1), (4, 1), (7, 0)])], &[(5, malformed)]);
     for at in 0..whole.len() {
         for change in [0x01, 0x02, 0x10, 0x20, 0x80, 0xFF] {
-            let mut octets = whole.clone();
-            octets[at] ^= change;
-            read(&octets);
+            let mut bytes = whole.clone();
+            bytes[at] ^= change;
+            read(&bytes);
         }
     }
 }
@@ -295,17 +295,17 @@ proptest! {
     }
 
     #[test]
-    fn octets_of_chance_are_told(octets in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn bytes_of_chance_are_told(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let whole = file(ALL_HINTS, &[], &[]);
         let start = blocks_at(&whole);
-        read(&[&whole[..=start], &octets].concat());
-        read(&octets);
+        read(&[&whole[..=start], &bytes].concat());
+        read(&bytes);
     }
 }
 
 #[test]
 fn the_seed_of_the_fuzz_target_is_such_a_file() {
     let early = numbers(&[(0, 100), (1, 1), (2, 50_000), (3, 7), (4, 1), (7, 0)]);
-    let hex: String = file(ALL_HINTS, &[full(), early], &[]).iter().map(|octet| format!("{octet:02x}")).collect();
+    let hex: String = file(ALL_HINTS, &[full(), early], &[]).iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(include_str!("../../testdata/cdns.hex").trim_end(), hex);
 }

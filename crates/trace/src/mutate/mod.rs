@@ -39,8 +39,8 @@ pub struct Mutator {
     first_ns: Option<u64>,
     numbers: Numbers,
     tally: MutationTally,
-    /// The octets of a message that was changed, and those that it had before the last rule.
-    octets: Vec<u8>,
+    /// The bytes of a message that was changed, and those that it had before the last rule.
+    bytes: Vec<u8>,
     spare: Vec<u8>,
 }
 
@@ -67,7 +67,7 @@ impl MutationTally {
     }
 }
 
-/// A message on its way through the rules: its octets are in the mutator once they are others.
+/// A message on its way through the rules: its bytes are in the mutator once they are others.
 struct Passing<'m> {
     message: Message<'m>,
     /// The number of its query.
@@ -84,7 +84,7 @@ impl Mutator {
         plan.check()?;
         let tally = MutationTally { left_out: vec![0; plan.rules.len()], ..MutationTally::default() };
         let numbers = Numbers::new(plan.draws_for_queries());
-        Ok(Self { plan, first_ns: None, numbers, tally, octets: Vec::new(), spare: Vec::new() })
+        Ok(Self { plan, first_ns: None, numbers, tally, bytes: Vec::new(), spare: Vec::new() })
     }
 
     /// What a message becomes; `None` when it is left out. Messages come in the order of the trace.
@@ -96,17 +96,15 @@ impl Mutator {
         // The draws of all rules are for who asked it in the trace.
         let client = message.client().ip();
         let mut passing = Passing { message: *message, number, is_changed: false };
-        let Self { plan, tally, octets, spare, .. } = self;
+        let Self { plan, tally, bytes, spare, .. } = self;
         for (index, rule) in plan.rules.iter().enumerate() {
             let draws = Draws::new(plan.seed, index);
             let drawn = |purpose| match rule.by {
                 By::Client => draws.by_address(purpose, client),
                 By::Query => draws.by_number(purpose, number),
             };
-            let seen = Message {
-                octets: if passing.is_changed { octets.as_slice() } else { message.octets },
-                ..passing.message
-            };
+            let seen =
+                Message { bytes: if passing.is_changed { bytes.as_slice() } else { message.bytes }, ..passing.message };
             let is_meant =
                 rule.when.holds(&seen, after_ns) && (rule.share >= 1.0 || unit(drawn(Purpose::Rule)) < rule.share);
             match &rule.action {
@@ -119,7 +117,7 @@ impl Mutator {
                     return None;
                 }
                 Action::Change(changes) if is_meant => {
-                    let mut hand = Hand { draws, drawn: &drawn, tally, octets, spare };
+                    let mut hand = Hand { draws, drawn: &drawn, tally, bytes, spare };
                     hand.change(changes, &mut passing);
                 }
                 Action::Drop | Action::Keep | Action::Change(_) => {}
@@ -127,8 +125,8 @@ impl Mutator {
         }
         tally.given += 1;
         let at_ns = time(message.at_ns, first_ns, plan);
-        let octets = if passing.is_changed { octets.as_slice() } else { message.octets };
-        Some(Message { at_ns, octets, ..passing.message })
+        let bytes = if passing.is_changed { bytes.as_slice() } else { message.bytes };
+        Some(Message { at_ns, bytes, ..passing.message })
     }
 
     /// What became of the messages so far.
@@ -158,7 +156,7 @@ struct Hand<'h> {
     draws: Draws,
     drawn: &'h dyn Fn(Purpose) -> u64,
     tally: &'h mut MutationTally,
-    octets: &'h mut Vec<u8>,
+    bytes: &'h mut Vec<u8>,
     spare: &'h mut Vec<u8>,
 }
 
@@ -221,17 +219,17 @@ impl Hand<'_> {
         if changes.qtype.is_none() && changes.qclass.is_none() {
             return;
         }
-        let octets = self.own(passing);
-        let has_question = octets[4..6] != [0, 0];
-        let Some(end) = FirstQuestion::read(octets).ok().filter(|_| has_question).map(|question| question.end()) else {
+        let bytes = self.own(passing);
+        let has_question = bytes[4..6] != [0, 0];
+        let Some(end) = FirstQuestion::read(bytes).ok().filter(|_| has_question).map(|question| question.end()) else {
             self.tally.unreadable += 1;
             return;
         };
         if let Some(qtype) = changes.qtype {
-            octets[end - 4..end - 2].copy_from_slice(&qtype.0.to_be_bytes());
+            bytes[end - 4..end - 2].copy_from_slice(&qtype.0.to_be_bytes());
         }
         if let Some(qclass) = changes.qclass {
-            octets[end - 2..end].copy_from_slice(&qclass.0.to_be_bytes());
+            bytes[end - 2..end].copy_from_slice(&qclass.0.to_be_bytes());
         }
     }
 
@@ -244,8 +242,8 @@ impl Hand<'_> {
         ];
         for (wanted, at, bit) in flags {
             if let Some(wanted) = wanted {
-                let octet = &mut self.own(passing)[at];
-                *octet = if wanted { *octet | bit } else { *octet & !bit };
+                let byte = &mut self.own(passing)[at];
+                *byte = if wanted { *byte | bit } else { *byte & !bit };
             }
         }
         let id = match changes.id {
@@ -257,14 +255,14 @@ impl Hand<'_> {
         self.own(passing)[..2].copy_from_slice(&id.to_be_bytes());
     }
 
-    /// The octets of the message, to be changed.
+    /// The bytes of the message, to be changed.
     fn own(&mut self, passing: &mut Passing<'_>) -> &mut Vec<u8> {
         if !passing.is_changed {
-            self.octets.clear();
-            self.octets.extend_from_slice(passing.message.octets);
+            self.bytes.clear();
+            self.bytes.extend_from_slice(passing.message.bytes);
             passing.is_changed = true;
         }
-        self.octets
+        self.bytes
     }
 
     /// Takes the query apart, changes it and puts it together; what cannot be done is counted, and the query stays.
@@ -274,14 +272,14 @@ impl Hand<'_> {
         change: impl FnOnce(&mut Self, &mut Query, &Passing<'_>) -> Option<()>,
     ) {
         let Some(mut query) =
-            Query::read(if passing.is_changed { self.octets.as_slice() } else { passing.message.octets })
+            Query::read(if passing.is_changed { self.bytes.as_slice() } else { passing.message.bytes })
         else {
             self.tally.unreadable += 1;
             return;
         };
         let is_done = change(self, &mut query, passing).is_some() && query.write(self.spare);
         if is_done {
-            std::mem::swap(self.octets, self.spare);
+            std::mem::swap(self.bytes, self.spare);
             passing.is_changed = true;
         } else {
             self.tally.too_long += 1;
@@ -317,8 +315,8 @@ impl Hand<'_> {
         let others = changes.add_options.iter().filter(|option| !is_padding(option));
         for option in others.chain(changes.add_options.iter().filter(is_padding)) {
             query.edns_mut();
-            let octets = option.octets(self.draws, passing.message.client().ip(), query.octet_count());
-            query.edns_mut().add(option.code(), &octets);
+            let bytes = option.bytes(self.draws, passing.message.client().ip(), query.byte_count());
+            query.edns_mut().add(option.code(), &bytes);
         }
         Some(())
     }

@@ -26,7 +26,7 @@ impl Numbers {
     /// The number of a query, counted from zero; of a response that of the query, and if that is unknown the number
     /// of the next one.
     pub(super) fn of(&mut self, message: &Message<'_>) -> u64 {
-        let id = u16::from_be_bytes([message.octets[0], message.octets[1]]);
+        let id = u16::from_be_bytes([message.bytes[0], message.bytes[1]]);
         let question = (message.client(), message.server(), id);
         if message.is_response() {
             return self.unanswered.get(&question).copied().unwrap_or(self.next);
@@ -52,40 +52,40 @@ mod tests {
     use super::*;
     use crate::message::Transport;
 
-    fn number(numbers: &mut Numbers, port: u16, octets: [u8; 12]) -> u64 {
+    fn number(numbers: &mut Numbers, port: u16, bytes: [u8; 12]) -> u64 {
         let client = SocketAddr::new([192, 0, 2, 1].into(), port);
         let server = SocketAddr::new([192, 0, 2, 53].into(), 53);
-        let is_response = octets[2] & 0x80 != 0;
+        let is_response = bytes[2] & 0x80 != 0;
         let (source, destination) = if is_response { (server, client) } else { (client, server) };
-        numbers.of(&Message { at_ns: 0, source, destination, transport: Transport::Udp, octets: &octets })
+        numbers.of(&Message { at_ns: 0, source, destination, transport: Transport::Udp, bytes: &bytes })
     }
 
-    const fn octets(id: u8, is_response: bool) -> [u8; 12] {
+    const fn bytes(id: u8, is_response: bool) -> [u8; 12] {
         [0, id, (is_response as u8) << 7, 0, 0, 0, 0, 0, 0, 0, 0, 0]
     }
 
     #[test]
     fn a_response_has_the_number_of_its_query() {
         let mut numbers = Numbers::new(true);
-        assert_eq!(number(&mut numbers, 1, octets(7, false)), 0);
-        assert_eq!(number(&mut numbers, 1, octets(8, false)), 1);
-        assert_eq!(number(&mut numbers, 2, octets(7, false)), 2);
-        assert_eq!(number(&mut numbers, 1, octets(7, true)), 0);
-        assert_eq!(number(&mut numbers, 2, octets(7, true)), 2);
-        assert_eq!(number(&mut numbers, 3, octets(7, true)), 3);
+        assert_eq!(number(&mut numbers, 1, bytes(7, false)), 0);
+        assert_eq!(number(&mut numbers, 1, bytes(8, false)), 1);
+        assert_eq!(number(&mut numbers, 2, bytes(7, false)), 2);
+        assert_eq!(number(&mut numbers, 1, bytes(7, true)), 0);
+        assert_eq!(number(&mut numbers, 2, bytes(7, true)), 2);
+        assert_eq!(number(&mut numbers, 3, bytes(7, true)), 3);
         // Asked again, it is another query.
-        assert_eq!(number(&mut numbers, 1, octets(7, false)), 3);
-        assert_eq!(number(&mut numbers, 1, octets(7, true)), 3);
+        assert_eq!(number(&mut numbers, 1, bytes(7, false)), 3);
+        assert_eq!(number(&mut numbers, 1, bytes(7, true)), 3);
     }
 
     #[test]
     fn no_more_are_kept_than_the_bound() {
         let mut numbers = Numbers::new(true);
         for query in 0..UNANSWERED_MAX + 10 {
-            number(&mut numbers, (query % 60_000) as u16, octets((query / 60_000) as u8, false));
+            number(&mut numbers, (query % 60_000) as u16, bytes((query / 60_000) as u8, false));
         }
         assert_eq!((numbers.unanswered.len(), numbers.order.len()), (UNANSWERED_MAX, UNANSWERED_MAX));
-        assert_eq!(number(&mut numbers, 0, octets(0, true)), UNANSWERED_MAX as u64 + 10);
-        assert_eq!(number(&mut numbers, 10, octets(0, true)), 10);
+        assert_eq!(number(&mut numbers, 0, bytes(0, true)), UNANSWERED_MAX as u64 + 10);
+        assert_eq!(number(&mut numbers, 10, bytes(0, true)), 10);
     }
 }

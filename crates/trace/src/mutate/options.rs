@@ -16,14 +16,14 @@ pub enum OptionToAdd {
     Cookie(Option<[u8; 8]>),
     /// A client subnet (RFC 7871): this one, or that of the client.
     ClientSubnet(Option<Prefix>),
-    /// Fills the message up to a multiple of so many octets (RFC 7830, RFC 8467 4.1).
+    /// Fills the message up to a multiple of so many bytes (RFC 7830, RFC 8467 4.1).
     Padding(u16),
     /// Any other.
     Other {
         /// Its code.
         code: u16,
         /// What is in it.
-        octets: Vec<u8>,
+        bytes: Vec<u8>,
     },
 }
 
@@ -43,55 +43,55 @@ impl OptionToAdd {
         }
     }
 
-    /// Octets that it takes at most, code and length among them.
-    pub(super) fn octets_max(&self) -> usize {
+    /// Bytes that it takes at most, code and length among them.
+    pub(super) fn bytes_max(&self) -> usize {
         4 + match self {
             Self::Nsid => 0,
             Self::Cookie(_) => 8,
             Self::ClientSubnet(_) => 20,
             Self::Padding(block) => usize::from(*block),
-            Self::Other { octets, .. } => octets.len(),
+            Self::Other { bytes, .. } => bytes.len(),
         }
     }
 
-    /// What is in it, for a message of so many octets with everything but this option.
-    pub(super) fn octets(&self, draws: Draws, client: IpAddr, message_octets: usize) -> Vec<u8> {
+    /// What is in it, for a message of so many bytes with everything but this option.
+    pub(super) fn bytes(&self, draws: Draws, client: IpAddr, message_bytes: usize) -> Vec<u8> {
         match self {
             Self::Nsid => Vec::new(),
             Self::Cookie(Some(cookie)) => cookie.to_vec(),
             Self::Cookie(None) => draws.by_address(Purpose::Cookie, client).to_be_bytes().to_vec(),
             Self::ClientSubnet(subnet) => {
                 let bits = SUBNET_BITS[usize::from(client.is_ipv6())];
-                subnet.or_else(|| Prefix::new(client, bits)).map(subnet_octets).unwrap_or_default()
+                subnet.or_else(|| Prefix::new(client, bits)).map(subnet_bytes).unwrap_or_default()
             }
             Self::Padding(block) => {
-                let unpadded = message_octets + 4;
+                let unpadded = message_bytes + 4;
                 vec![0; unpadded.next_multiple_of(usize::from(*block).max(1)) - unpadded]
             }
-            Self::Other { octets, .. } => octets.clone(),
+            Self::Other { bytes, .. } => bytes.clone(),
         }
     }
 }
 
 /// FAMILY, SOURCE PREFIX-LENGTH, SCOPE PREFIX-LENGTH zero, ADDRESS as far as the prefix goes (RFC 7871 6).
-fn subnet_octets(subnet: Prefix) -> Vec<u8> {
+fn subnet_bytes(subnet: Prefix) -> Vec<u8> {
     let family = if subnet.address().is_ipv4() { 1 } else { 2 };
-    [&[0, family, subnet.length(), 0], subnet.octets().as_slice()].concat()
+    [&[0, family, subnet.length(), 0], subnet.to_bytes().as_slice()].concat()
 }
 
 impl FromStr for OptionToAdd {
     /// What would have been right.
     type Err = &'static str;
 
-    /// Reads `nsid`, `cookie`, `cookie=BASE16`, `ecs=client`, `ecs=PREFIX`, `padding=OCTETS`, `CODE` or `CODE=BASE16`.
+    /// Reads `nsid`, `cookie`, `cookie=BASE16`, `ecs=client`, `ecs=PREFIX`, `padding=BYTES`, `CODE` or `CODE=BASE16`.
     fn from_str(text: &str) -> Result<Self, &'static str> {
         let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
-        let octets = |text: &str| HEXLOWER_PERMISSIVE.decode(text.as_bytes()).map_err(|_| "octets are in base 16");
+        let bytes = |text: &str| HEXLOWER_PERMISSIVE.decode(text.as_bytes()).map_err(|_| "bytes are in base 16");
         match (name, value) {
             ("nsid", None) => Ok(Self::Nsid),
             ("cookie", None) => Ok(Self::Cookie(None)),
             ("cookie", Some(value)) => {
-                let cookie = octets(value)?.try_into().map_err(|_| "a client cookie has 8 octets")?;
+                let cookie = bytes(value)?.try_into().map_err(|_| "a client cookie has 8 bytes")?;
                 Ok(Self::Cookie(Some(cookie)))
             }
             ("ecs", None | Some("client")) => Ok(Self::ClientSubnet(None)),
@@ -100,11 +100,11 @@ impl FromStr for OptionToAdd {
             }
             ("padding", Some(value)) => {
                 let block = value.parse::<u16>().ok().filter(|block| (1..=4_096).contains(block));
-                block.map(Self::Padding).ok_or("padding is to a multiple of 1 to 4096 octets")
+                block.map(Self::Padding).ok_or("padding is to a multiple of 1 to 4096 bytes")
             }
             (name, value) => {
                 let code = name.parse::<u16>().map_err(|_| "write nsid, cookie, ecs, padding=128 or CODE=BASE16")?;
-                Ok(Self::Other { code, octets: value.map_or(Ok(Vec::new()), octets)? })
+                Ok(Self::Other { code, bytes: value.map_or(Ok(Vec::new()), bytes)? })
             }
         }
     }
@@ -127,21 +127,21 @@ pub fn option_code(word: &str) -> Option<u16> {
 mod tests {
     use super::*;
 
-    fn octets(text: &str) -> Vec<u8> {
+    fn bytes(text: &str) -> Vec<u8> {
         let client = "192.0.2.77".parse().unwrap();
-        text.parse::<OptionToAdd>().unwrap().octets(Draws::new(1, 0), client, 40)
+        text.parse::<OptionToAdd>().unwrap().bytes(Draws::new(1, 0), client, 40)
     }
 
     #[test]
     fn options_are_read_and_made() {
-        assert!(octets("nsid").is_empty());
-        assert_eq!(octets("cookie=0011223344556677"), [0, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77]);
-        assert_eq!(octets("cookie").len(), 8);
-        assert_eq!(octets("ecs=client"), [0, 1, 24, 0, 192, 0, 2]);
-        assert_eq!(octets("ecs=2001:db8:ff00::/33"), [0, 2, 33, 0, 0x20, 1, 0x0D, 0xB8, 0x80]);
-        assert_eq!(octets("padding=128").len(), 128 - 44);
-        assert!(octets("padding=44").is_empty());
-        assert_eq!((octets("65001=C0FFEE"), octets("65001")), (vec![0xC0, 0xFF, 0xEE], vec![]));
+        assert!(bytes("nsid").is_empty());
+        assert_eq!(bytes("cookie=0011223344556677"), [0, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77]);
+        assert_eq!(bytes("cookie").len(), 8);
+        assert_eq!(bytes("ecs=client"), [0, 1, 24, 0, 192, 0, 2]);
+        assert_eq!(bytes("ecs=2001:db8:ff00::/33"), [0, 2, 33, 0, 0x20, 1, 0x0D, 0xB8, 0x80]);
+        assert_eq!(bytes("padding=128").len(), 128 - 44);
+        assert!(bytes("padding=44").is_empty());
+        assert_eq!((bytes("65001=C0FFEE"), bytes("65001")), (vec![0xC0, 0xFF, 0xEE], vec![]));
     }
 
     #[test]

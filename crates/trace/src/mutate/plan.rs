@@ -188,7 +188,7 @@ pub enum PlanError {
     Transports(usize),
     /// There are no clients, or more than the prefix has.
     Clients(usize),
-    /// Octets of all options that are put in are more than a message has.
+    /// Bytes of all options that are put in are more than a message has.
     Options(usize),
 }
 
@@ -250,7 +250,7 @@ impl Rule {
         if changes.client.as_ref().is_some_and(is_too_many) {
             return Err(PlanError::Clients(number));
         }
-        let octets: usize = changes.add_options.iter().map(OptionToAdd::octets_max).sum();
-        if octets > usize::from(u16::MAX) { Err(PlanError::Options(number)) } else { Ok(()) }
+        let bytes: usize = changes.add_options.iter().map(OptionToAdd::bytes_max).sum();
+        if bytes > usize::from(u16::MAX) { Err(PlanError::Options(number)) } else { Ok(()) }
     }
 }

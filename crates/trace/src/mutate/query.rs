@@ -1,7 +1,7 @@
 //! A query taken apart where its name or its EDNS changes, and put together again.
 
 use crate::extent;
-use crate::limits::MESSAGE_OCTETS_MAX;
+use crate::limits::MESSAGE_BYTES_MAX;
 use wire::parse::{Header, RecordView, Section};
 use wire::{Name, Rtype};
 
@@ -52,33 +52,33 @@ impl Edns {
     pub(super) fn remove(&mut self, code: u16) {
         let mut at = 0;
         while let Some(&[a, b, c, d]) = self.options.get(at..).and_then(<[u8]>::first_chunk::<4>) {
-            let octets = 4 + usize::from(u16::from_be_bytes([c, d]));
+            let bytes = 4 + usize::from(u16::from_be_bytes([c, d]));
             if u16::from_be_bytes([a, b]) == code {
-                self.options.drain(at..(at + octets).min(self.options.len()));
+                self.options.drain(at..(at + bytes).min(self.options.len()));
             } else {
-                at += octets;
+                at += bytes;
             }
         }
     }
 
-    pub(super) fn add(&mut self, code: u16, octets: &[u8]) {
+    pub(super) fn add(&mut self, code: u16, bytes: &[u8]) {
         self.options.extend_from_slice(&code.to_be_bytes());
-        self.options.extend_from_slice(&(octets.len() as u16).to_be_bytes());
-        self.options.extend_from_slice(octets);
+        self.options.extend_from_slice(&(bytes.len() as u16).to_be_bytes());
+        self.options.extend_from_slice(bytes);
     }
 }
 
 impl Query {
     /// Takes a message apart; `None` when it is malformed, or has not one question, or several OPT records.
-    pub(super) fn read(octets: &[u8]) -> Option<Self> {
-        let (message, extra) = extent::parse(octets)?;
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+        let (message, extra) = extent::parse(bytes)?;
         let mut questions = message.questions();
         let (question, None) = (questions.next()?, questions.next()) else { return None };
         let [a, b] = question.qtype.0.to_be_bytes();
         let [c, d] = question.qclass.0.to_be_bytes();
         let mut query = Self {
             header: *message.header(),
-            qname: question.qname.octets().to_vec(),
+            qname: question.qname.as_bytes().to_vec(),
             numbers: [a, b, c, d],
             before: Vec::new(),
             behind: Vec::new(),
@@ -102,19 +102,19 @@ impl Query {
         Some(query)
     }
 
-    /// Octets that it has now.
-    pub(super) fn octet_count(&self) -> usize {
+    /// Bytes that it has now.
+    pub(super) fn byte_count(&self) -> usize {
         let edns = self.edns.as_ref().map_or(0, |edns| 11 + edns.options.len());
         12 + self.qname.len() + 4 + self.before.len() + self.behind.len() + edns + self.extra.len()
     }
 
     /// Puts it together; false, and nothing is written, when it is longer than a message.
     pub(super) fn write(&self, out: &mut Vec<u8>) -> bool {
-        if self.octet_count() > MESSAGE_OCTETS_MAX {
+        if self.byte_count() > MESSAGE_BYTES_MAX {
             return false;
         }
         out.clear();
-        out.extend_from_slice(&self.header.octets());
+        out.extend_from_slice(&self.header.to_bytes());
         out.extend_from_slice(&self.qname);
         out.extend_from_slice(&self.numbers);
         out.extend_from_slice(&self.before);
@@ -154,15 +154,15 @@ impl Query {
             return Some(self.qname.clone());
         }
         // Names that are equal have the same length.
-        let kept = &self.qname[..self.qname.len() - from.octets().len()];
-        let name = [kept, to.octets()].concat();
-        (name.len() <= wire::limits::NAME_OCTETS_MAX).then_some(name)
+        let kept = &self.qname[..self.qname.len() - from.as_bytes().len()];
+        let name = [kept, to.as_bytes()].concat();
+        (name.len() <= wire::limits::NAME_BYTES_MAX).then_some(name)
     }
 }
 
 /// Writes a record, its names whole.
 fn push(record: &RecordView<'_>, out: &mut Vec<u8>) -> Option<()> {
-    out.extend_from_slice(record.owner.octets());
+    out.extend_from_slice(record.owner.as_bytes());
     out.extend_from_slice(&record.rtype.0.to_be_bytes());
     out.extend_from_slice(&record.class.0.to_be_bytes());
     out.extend_from_slice(&record.ttl.to_be_bytes());
@@ -172,8 +172,8 @@ fn push(record: &RecordView<'_>, out: &mut Vec<u8>) -> Option<()> {
     if !record.rdata().is_empty() {
         record.rdata_canonical(out).ok()?;
     }
-    let octets = u16::try_from(out.len() - length_at - 2).ok()?;
-    out[length_at..length_at + 2].copy_from_slice(&octets.to_be_bytes());
+    let bytes = u16::try_from(out.len() - length_at - 2).ok()?;
+    out[length_at..length_at + 2].copy_from_slice(&bytes.to_be_bytes());
     Some(())
 }
 
@@ -188,42 +188,42 @@ mod tests {
     }
 
     #[test]
-    fn a_query_that_is_not_changed_comes_back_octet_for_octet() {
+    fn a_query_that_is_not_changed_comes_back_byte_for_byte() {
         let plain = MessageBuilder::query(7, name("www.example.").as_ref(), Rtype::A);
         let signed = plain.clone().option(3, &[]).option(10, &[1; 8]);
         for built in [plain.clone(), signed, plain.edns(4096, true)] {
-            let octets = built.build();
+            let bytes = built.build();
             let mut out = Vec::new();
-            let query = Query::read(&octets).unwrap();
-            assert_eq!(query.octet_count(), octets.len());
+            let query = Query::read(&bytes).unwrap();
+            assert_eq!(query.byte_count(), bytes.len());
             assert!(query.write(&mut out));
-            assert_eq!(out, octets);
+            assert_eq!(out, bytes);
         }
     }
 
     #[test]
-    fn octets_behind_the_last_record_stay_there() {
-        let mut octets = MessageBuilder::query(7, name("example.").as_ref(), Rtype::AXFR).build();
-        octets.extend_from_slice(b"MS");
-        let mut query = Query::read(&octets).unwrap();
+    fn bytes_behind_the_last_record_stay_there() {
+        let mut bytes = MessageBuilder::query(7, name("example.").as_ref(), Rtype::AXFR).build();
+        bytes.extend_from_slice(b"MS");
+        let mut query = Query::read(&bytes).unwrap();
         let mut out = Vec::new();
-        assert!(query.write(&mut out) && out == octets);
+        assert!(query.write(&mut out) && out == bytes);
         query.edns_mut();
-        assert!(query.write(&mut out) && out.len() == octets.len() + 11 && out.ends_with(b"MS"));
+        assert!(query.write(&mut out) && out.len() == bytes.len() + 11 && out.ends_with(b"MS"));
     }
 
     #[test]
     fn names_are_made_whole_and_a_signature_stays_last() {
         // An IXFR whose SOA points at the question (RFC 1995 3), signed: the key is at the question's name too.
-        let mut octets = MessageBuilder::query(7, name("example.").as_ref(), Rtype::IXFR).build();
-        octets[9] = 1;
-        octets[11] = 1;
-        octets.extend_from_slice(&[0xC0, 12, 0, 6, 0, 1, 0, 0, 0, 0, 0, 24, 0xC0, 12, 0xC0, 12]);
-        octets.extend_from_slice(&[0; 20]);
-        octets.extend_from_slice(&[0xC0, 12, 0, 250, 0, 255, 0, 0, 0, 0, 0, 1, 0]);
-        let mut query = Query::read(&octets).unwrap();
+        let mut bytes = MessageBuilder::query(7, name("example.").as_ref(), Rtype::IXFR).build();
+        bytes[9] = 1;
+        bytes[11] = 1;
+        bytes.extend_from_slice(&[0xC0, 12, 0, 6, 0, 1, 0, 0, 0, 0, 0, 24, 0xC0, 12, 0xC0, 12]);
+        bytes.extend_from_slice(&[0; 20]);
+        bytes.extend_from_slice(&[0xC0, 12, 0, 250, 0, 255, 0, 0, 0, 0, 0, 1, 0]);
+        let mut query = Query::read(&bytes).unwrap();
         query.edns_mut().add(3, &[]);
-        query.qname = name("a.b.").octets().to_vec();
+        query.qname = name("a.b.").as_bytes().to_vec();
         let mut out = Vec::new();
         assert!(query.write(&mut out));
         let message = Message::parse(&out).unwrap();
@@ -236,8 +236,8 @@ mod tests {
 
     #[test]
     fn options_are_taken_away_and_put_in() {
-        let octets = MessageBuilder::query(7, name(".").as_ref(), Rtype::NS).option(10, &[1; 8]).option(3, &[]);
-        let mut query = Query::read(&octets.option(10, &[2; 8]).build()).unwrap();
+        let bytes = MessageBuilder::query(7, name(".").as_ref(), Rtype::NS).option(10, &[1; 8]).option(3, &[]);
+        let mut query = Query::read(&bytes.option(10, &[2; 8]).build()).unwrap();
         let edns = query.edns_mut();
         edns.remove(10);
         edns.set_dnssec_ok(true);
@@ -245,7 +245,7 @@ mod tests {
         let mut out = Vec::new();
         assert!(query.write(&mut out));
         let found = Message::parse(&out).unwrap().edns().unwrap();
-        assert_eq!(found.options().map(|(code, octets)| (code, octets.len())).collect::<Vec<_>>(), [(3, 0), (12, 4)]);
+        assert_eq!(found.options().map(|(code, bytes)| (code, bytes.len())).collect::<Vec<_>>(), [(3, 0), (12, 4)]);
         assert!(found.dnssec_ok);
         query.remove_edns();
         assert!(query.write(&mut out) && Message::parse(&out).unwrap().edns().is_none());

@@ -1,6 +1,6 @@
 //! Names that are made for queries: a pattern with places for the number of the query and for its name.
 
-use wire::limits::{LABEL_OCTETS_MAX, NAME_OCTETS_MAX};
+use wire::limits::{LABEL_BYTES_MAX, NAME_BYTES_MAX};
 use wire::{Name, NameRef};
 
 /// Stand for the places while the pattern is read as a name; no pattern may have them.
@@ -14,7 +14,7 @@ pub struct Template(Vec<Part>);
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Part {
-    /// A label: the octets between numbers, one more than there are numbers.
+    /// A label: the bytes between numbers, one more than there are numbers.
     Label(Vec<Vec<u8>>),
     /// The name asked for.
     Name,
@@ -38,7 +38,7 @@ impl std::str::FromStr for Template {
             if label.contains(&NAME) {
                 return Err("{name} stands for labels: there is a dot on both sides of it");
             }
-            Ok(Part::Label(label.split(|&octet| octet == NUMBER).map(<[u8]>::to_vec).collect()))
+            Ok(Part::Label(label.split(|&byte| byte == NUMBER).map(<[u8]>::to_vec).collect()))
         };
         name.as_ref().labels().map(part).collect::<Result<_, _>>().map(Self)
     }
@@ -48,13 +48,13 @@ impl Template {
     /// The name for a query; `None` when it would be too long (RFC 1035 2.3.4).
     pub(super) fn fill(&self, number: u64, qname: NameRef<'_>) -> Option<Vec<u8>> {
         let number = number.to_string();
-        let mut out = Vec::with_capacity(NAME_OCTETS_MAX);
+        let mut out = Vec::with_capacity(NAME_BYTES_MAX);
         for part in &self.0 {
             match part {
-                Part::Name => out.extend_from_slice(&qname.octets()[..qname.octets().len() - 1]),
+                Part::Name => out.extend_from_slice(&qname.as_bytes()[..qname.as_bytes().len() - 1]),
                 Part::Label(pieces) => {
                     let label = pieces.join(number.as_bytes());
-                    if label.len() > LABEL_OCTETS_MAX {
+                    if label.len() > LABEL_BYTES_MAX {
                         return None;
                     }
                     out.push(label.len() as u8);
@@ -63,7 +63,7 @@ impl Template {
             }
         }
         out.push(0);
-        (out.len() <= NAME_OCTETS_MAX).then_some(out)
+        (out.len() <= NAME_BYTES_MAX).then_some(out)
     }
 }
 
@@ -74,8 +74,8 @@ mod tests {
     fn filled(pattern: &str, number: u64, qname: &str) -> Option<String> {
         let template: Template = pattern.parse().unwrap();
         let qname: Name = qname.parse().unwrap();
-        let octets = template.fill(number, qname.as_ref())?;
-        Some(NameRef::from_octets(&octets).unwrap().to_string())
+        let bytes = template.fill(number, qname.as_ref())?;
+        Some(NameRef::from_octets(&bytes).unwrap().to_string())
     }
 
     #[test]

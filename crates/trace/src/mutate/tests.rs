@@ -11,7 +11,7 @@ struct Sent {
     source: SocketAddr,
     destination: SocketAddr,
     transport: Transport,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 fn query(client: u8, id: u16, qname: &str) -> Sent {
@@ -21,22 +21,22 @@ fn query(client: u8, id: u16, qname: &str) -> Sent {
         source: SocketAddr::new([192, 0, 2, client].into(), 40_000 + id % 1_000),
         destination: SocketAddr::new([198, 51, 100, 53].into(), 53),
         transport: Transport::Udp,
-        octets: MessageBuilder::query(id, qname.as_ref(), Rtype::A).header(|header| header.rd = true).build(),
+        bytes: MessageBuilder::query(id, qname.as_ref(), Rtype::A).header(|header| header.rd = true).build(),
     }
 }
 
 fn response(to: &Sent) -> Sent {
-    let mut octets = to.octets.clone();
-    octets[2] |= 0x80;
+    let mut bytes = to.bytes.clone();
+    bytes[2] |= 0x80;
     let (source, destination) = (to.destination, to.source);
-    Sent { at_ns: to.at_ns + 1, source, destination, transport: to.transport, octets }
+    Sent { at_ns: to.at_ns + 1, source, destination, transport: to.transport, bytes }
 }
 
 fn apply(mutator: &mut Mutator, sent: &Sent) -> Option<Sent> {
-    let Sent { at_ns, source, destination, transport, octets } = sent;
-    let message = Message { at_ns: *at_ns, source: *source, destination: *destination, transport: *transport, octets };
-    let Message { at_ns, source, destination, transport, octets } = mutator.apply(&message)?;
-    Some(Sent { at_ns, source, destination, transport, octets: octets.to_vec() })
+    let Sent { at_ns, source, destination, transport, bytes } = sent;
+    let message = Message { at_ns: *at_ns, source: *source, destination: *destination, transport: *transport, bytes };
+    let Message { at_ns, source, destination, transport, bytes } = mutator.apply(&message)?;
+    Some(Sent { at_ns, source, destination, transport, bytes: bytes.to_vec() })
 }
 
 fn mutator(rules: Vec<Rule>) -> Mutator {
@@ -48,7 +48,7 @@ fn changing(changes: Changes) -> Rule {
 }
 
 fn whole(sent: &Sent) -> wire::parse::Message<'_> {
-    wire::parse::Message::parse(&sent.octets).unwrap()
+    wire::parse::Message::parse(&sent.bytes).unwrap()
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn a_plan_without_rules_changes_nothing() {
     let mut mutator = mutator(Vec::new());
     let sent = query(1, 7, "www.example.");
     let same = apply(&mut mutator, &sent).unwrap();
-    assert_eq!((same.at_ns, same.source, &same.octets), (sent.at_ns, sent.source, &sent.octets));
+    assert_eq!((same.at_ns, same.source, &same.bytes), (sent.at_ns, sent.source, &sent.bytes));
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn rules_see_what_those_before_them_made() {
     assert_eq!((question.qname.to_string().as_str(), question.qtype), ("www.lab.test.", Rtype::AAAA));
     assert!(!whole(&changed).header().rd);
     let other = query(1, 2, "www.example.org");
-    assert_eq!(apply(&mut mutator, &other).unwrap().octets, other.octets);
+    assert_eq!(apply(&mut mutator, &other).unwrap().bytes, other.bytes);
 }
 
 #[test]
@@ -135,12 +135,12 @@ fn edns_is_put_in_changed_and_taken_away() {
     let mut with = mutator(vec![changing(put_in)]);
     let changed = apply(&mut with, &query(1, 1, "www.example.")).unwrap();
     let edns = whole(&changed).edns().unwrap();
-    assert!(edns.dnssec_ok && edns.payload == 1_232 && changed.octets.len() == 128);
+    assert!(edns.dnssec_ok && edns.payload == 1_232 && changed.bytes.len() == 128);
     assert_eq!(edns.options().map(|(code, _)| code).collect::<Vec<_>>(), [3, 8, 12]);
     assert_eq!(edns.option(8), Some(&[0, 1, 24, 0, 192, 0, 2][..]));
     // What is put in again replaces what was there.
     let again = apply(&mut with, &changed).unwrap();
-    assert_eq!(again.octets, changed.octets);
+    assert_eq!(again.bytes, changed.bytes);
     let smaller = Changes {
         edns: Some(EdnsChange::Payload(512)),
         dnssec_ok: Some(0.0),
@@ -152,7 +152,7 @@ fn edns_is_put_in_changed_and_taken_away() {
     assert!(!edns.dnssec_ok && edns.payload == 512 && edns.options().map(|(code, _)| code).eq([8]));
     let without = Changes { edns: Some(EdnsChange::Remove), ..Changes::default() };
     let without = apply(&mut mutator(vec![changing(without)]), &changed).unwrap();
-    assert_eq!(without.octets, query(1, 1, "www.example.").octets);
+    assert_eq!(without.bytes, query(1, 1, "www.example.").bytes);
 }
 
 #[test]
@@ -191,15 +191,15 @@ fn time_is_scaled_from_the_first_message_and_shifted() {
 fn what_cannot_be_changed_stays_and_is_counted() {
     let changes = Changes { dnssec_ok: Some(1.0), qtype: Some(Rtype::NS), ..Changes::default() };
     let mut mutator = mutator(vec![changing(changes)]);
-    let malformed = Sent { octets: vec![0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], ..query(1, 1, "a.") };
-    assert_eq!(apply(&mut mutator, &malformed).unwrap().octets, malformed.octets);
+    let malformed = Sent { bytes: vec![0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], ..query(1, 1, "a.") };
+    assert_eq!(apply(&mut mutator, &malformed).unwrap().bytes, malformed.bytes);
     assert_eq!(mutator.tally().unreadable, 2);
     let long = [["a"; 60].concat().as_str(); 4].join(".");
     let template = "{name}.{name}".parse().unwrap();
     let name = Some(NameChange::Template(template));
     let mut mutator = super::tests::mutator(vec![changing(Changes { name, ..Changes::default() })]);
     let long = query(1, 1, &long);
-    assert_eq!(apply(&mut mutator, &long).unwrap().octets, long.octets);
+    assert_eq!(apply(&mut mutator, &long).unwrap().bytes, long.bytes);
     assert_eq!(mutator.tally().too_long, 1);
 }
 
@@ -214,7 +214,7 @@ fn plans_that_cannot_be_carried_out_are_refused() {
     let client = |count| Some(ClientChange { prefix: "10.0.0.0/30".parse().unwrap(), count: Some(count) });
     assert_eq!(with(changing(Changes { client: client(3), ..Changes::default() })), Some(PlanError::Clients(1)));
     assert_eq!(with(changing(Changes { client: client(2), ..Changes::default() })), None);
-    let add_options = vec![OptionToAdd::Other { code: 1, octets: vec![0; 65_535] }];
+    let add_options = vec![OptionToAdd::Other { code: 1, bytes: vec![0; 65_535] }];
     assert_eq!(with(changing(Changes { add_options, ..Changes::default() })), Some(PlanError::Options(1)));
     let rules = vec![Rule::default(); crate::limits::RULES_MAX + 1];
     assert_eq!(Mutator::new(Plan { rules, ..Plan::default() }).err(), Some(PlanError::Rules));
@@ -223,7 +223,7 @@ fn plans_that_cannot_be_carried_out_are_refused() {
 proptest! {
     #[test]
     fn nothing_that_is_a_header_makes_it_panic(
-        octets in prop::collection::vec(any::<u8>(), 12..80),
+        bytes in prop::collection::vec(any::<u8>(), 12..80),
         fixed in any::<bool>(),
     ) {
         let changes = Changes {
@@ -237,9 +237,9 @@ proptest! {
             ..Changes::default()
         };
         let mut mutator = mutator(vec![changing(changes)]);
-        let sent = Sent { octets, ..query(1, 1, "a.") };
+        let sent = Sent { bytes, ..query(1, 1, "a.") };
         let changed = apply(&mut mutator, &sent).unwrap();
-        let was_whole = wire::parse::Message::parse(&sent.octets).is_ok();
-        prop_assert!(!was_whole || wire::parse::Message::parse(&changed.octets).is_ok());
+        let was_whole = wire::parse::Message::parse(&sent.bytes).is_ok();
+        prop_assert!(!was_whole || wire::parse::Message::parse(&changed.bytes).is_ok());
     }
 }

@@ -18,30 +18,30 @@ impl When {
             && (self.transports.is_empty() || self.transports.contains(&message.transport))
             && is_in(&self.clients, message.client().ip())
             && is_in(&self.servers, message.server().ip())
-            && self.question_holds(message.octets)
+            && self.question_holds(message.bytes)
             && self.rest_holds(message)
     }
 
-    fn question_holds(&self, octets: &[u8]) -> bool {
+    fn question_holds(&self, bytes: &[u8]) -> bool {
         if self.names.is_empty() && self.qtypes.is_empty() {
             return true;
         }
-        let has_question = Header::parse(octets).is_some_and(|header| header.counts[0] > 0);
-        let Some(question) = FirstQuestion::read(octets).ok().filter(|_| has_question) else { return false };
+        let has_question = Header::parse(bytes).is_some_and(|header| header.counts[0] > 0);
+        let Some(question) = FirstQuestion::read(bytes).ok().filter(|_| has_question) else { return false };
         (self.names.is_empty() || self.names.iter().any(|name| question.qname.is_at_or_below(name.as_ref())))
             && (self.qtypes.is_empty() || self.qtypes.contains(&question.qtype))
     }
 
     fn rest_holds(&self, message: &Message<'_>) -> bool {
-        let opcode = message.octets[2] >> 3 & 0x0F;
+        let opcode = message.bytes[2] >> 3 & 0x0F;
         if !self.opcodes.is_empty() && !self.opcodes.iter().any(|wanted| wanted.0 == opcode) {
             return false;
         }
         if self.rcodes.is_empty() && self.edns.is_none() && self.dnssec_ok.is_none() {
             return true;
         }
-        let whole = wire::parse::Message::parse(message.octets).ok();
-        let low = wire::Rcode(u16::from(message.octets[3] & 0x0F));
+        let whole = wire::parse::Message::parse(message.bytes).ok();
+        let low = wire::Rcode(u16::from(message.bytes[3] & 0x0F));
         let rcode = whole.as_ref().map_or(low, wire::parse::Message::rcode);
         let edns = whole.and_then(|whole| whole.edns());
         (self.rcodes.is_empty() || (message.is_response() && self.rcodes.contains(&rcode)))
@@ -56,10 +56,10 @@ mod tests {
     use crate::message::Transport;
     use wire::{MessageBuilder, Name, Opcode, Rcode, Rtype};
 
-    fn holds(when: &When, octets: &[u8]) -> bool {
+    fn holds(when: &When, bytes: &[u8]) -> bool {
         let (client, server) = ("192.0.2.1:4000".parse().unwrap(), "[2001:db8::53]:53".parse().unwrap());
-        let (source, destination) = if octets[2] & 0x80 == 0 { (client, server) } else { (server, client) };
-        when.holds(&Message { at_ns: 0, source, destination, transport: Transport::Tcp, octets }, 5_000)
+        let (source, destination) = if bytes[2] & 0x80 == 0 { (client, server) } else { (server, client) };
+        when.holds(&Message { at_ns: 0, source, destination, transport: Transport::Tcp, bytes }, 5_000)
     }
 
     #[test]

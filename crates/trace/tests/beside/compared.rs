@@ -76,17 +76,17 @@ impl Compared {
     }
 }
 
-/// Octets of a name at most (RFC 1035 2.3.4).
-const NAME_OCTETS_MAX: usize = 255;
+/// Bytes of a name at most (RFC 1035 2.3.4).
+const NAME_BYTES_MAX: usize = 255;
 
 /// Why a field may differ.
 fn reason(name: &str, ours: &Told, theirs: &Told) -> Option<&'static str> {
     let at = field(name);
-    // Two digits for each octet.
-    let is_too_long = theirs.fields[field("name")].as_ref().is_some_and(|name| name.len() > 2 * NAME_OCTETS_MAX);
+    // Two digits for each byte.
+    let is_too_long = theirs.fields[field("name")].as_ref().is_some_and(|name| name.len() > 2 * NAME_BYTES_MAX);
     let is_question = ["name", "type", "class"].contains(&name);
     (is_question && is_too_long && ours.fields[at].as_deref() == Some(NONE))
-        .then_some("the name has more than 255 octets, and is none (RFC 1035 2.3.4)")
+        .then_some("the name has more than 255 bytes, and is none (RFC 1035 2.3.4)")
 }
 
 const HEAD: &str = "# What is read in real files, beside what others read in them
@@ -100,7 +100,7 @@ ports, ID and QR: each has one of the other reader, and none is left over. Under
 messages both say the same; `a ≠ b` that besides b differ and are explained; `·` that the other reader does not tell
 the field in that file. What it tells of some messages only (AA and RA of queries, what is behind the place at which
 it calls a message malformed) counts where it does. QD, AN, NS and AR are the counts of the header, of an UPDATE those
-of its sections; name, type and class are those of the first question, the name octet by octet; RCODE is that of the
+of its sections; name, type and class are those of the first question, the name byte by byte; RCODE is that of the
 header. `tshark` opens DoQ with secrets that a file has; what is not at port 53 is not compared. Of the other files
 with real traffic, C-DNS is compared with the capture that it was made of, message by message
 ([captures.rs](../../crates/trace/tests/captures.rs)).

@@ -88,7 +88,7 @@ fn question(told: &mut Told, data: &str) {
     let &[name, class, rtype] = &words[..] else {
         return ["name", "type", "class"].into_iter().for_each(|name| told.set(name, NONE));
     };
-    told.set("name", hex(name.parse::<Name>().unwrap().octets()));
+    told.set("name", hex(name.parse::<Name>().unwrap().as_bytes()));
     told.set("type", scan_rtype(rtype.as_bytes()).unwrap().0);
     let class = ["IN", "CH", "HS"].iter().position(|known| *known == class).map(|at| [1, 3, 4][at]);
     told.set("class", class.unwrap());

@@ -38,7 +38,7 @@ pub(crate) fn capture(path: &Path) -> Vec<u8> {
                     (UDP, udp(&message))
                 };
                 let packet = ip(way, protocol, &segment);
-                // Seconds, their parts, octets here, octets on the way.
+                // Seconds, their parts, bytes here, bytes on the way.
                 [0, 0, packet.len() as u32, packet.len() as u32]
                     .into_iter()
                     .for_each(|word| file.extend(word.to_le_bytes()));

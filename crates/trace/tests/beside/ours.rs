@@ -16,7 +16,7 @@ pub(crate) fn read(path: &Path) -> Vec<Told> {
 }
 
 fn told(message: &trace::Message<'_>) -> Told {
-    let header = Header::parse(message.octets).unwrap();
+    let header = Header::parse(message.bytes).unwrap();
     let (id, response) = (header.id, u8::from(header.qr));
     let key = format!("{} {} {} {id} {response}", message.transport, message.source, message.destination);
     let mut told = Told::new(key);
@@ -33,15 +33,15 @@ fn told(message: &trace::Message<'_>) -> Told {
     flags.into_iter().for_each(|(name, is_set)| told.set(name, u8::from(is_set)));
     told.set("RCODE", header.rcode);
     ["QD", "AN", "NS", "AR"].into_iter().zip(header.counts).for_each(|(name, count)| told.set(name, count));
-    let question = FirstQuestion::read(message.octets).ok().filter(|_| header.counts[0] > 0);
+    let question = FirstQuestion::read(message.bytes).ok().filter(|_| header.counts[0] > 0);
     let (name, rtype, class) = question.map_or_else(
         || (NONE.to_owned(), NONE.to_owned(), NONE.to_owned()),
-        |asked| (hex(asked.qname.octets()), asked.qtype.0.to_string(), asked.qclass.0.to_string()),
+        |asked| (hex(asked.qname.as_bytes()), asked.qtype.0.to_string(), asked.qclass.0.to_string()),
     );
     told.set("name", name);
     told.set("type", rtype);
     told.set("class", class);
-    let parsed = Message::parse(message.octets);
+    let parsed = Message::parse(message.bytes);
     told.is_malformed = parsed.is_err();
     let edns = parsed.ok().and_then(|message| message.edns());
     told.set("EDNS", if edns.is_some() { "there" } else { NONE });
@@ -51,7 +51,7 @@ fn told(message: &trace::Message<'_>) -> Told {
     told
 }
 
-/// Octets in base 16, as tshark has them.
-pub(crate) fn hex(octets: &[u8]) -> String {
-    octets.iter().map(|octet| format!("{octet:02x}")).collect()
+/// Bytes in base 16, as tshark has them.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -34,7 +34,7 @@ pub struct ZoneVersionOut {
 /// The OPT of a response. What does not fit is left out, the last options of this list first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EdnsOut<'e> {
-    /// The largest datagram, in octets, that this server takes.
+    /// The largest datagram, in bytes, that this server takes.
     pub payload: u16,
     /// DO, copied from the request (RFC 3225 3).
     pub dnssec_ok: bool,
@@ -50,40 +50,40 @@ pub struct EdnsOut<'e> {
     pub keepalive: Option<u16>,
     /// Extended errors, code and text (RFC 8914); the text goes before the code does.
     pub ede: [Option<(u16, &'e str)>; EDE_MAX],
-    /// The message is padded to a multiple of this many octets (RFC 8467 4.1: 468); 0 is no padding.
+    /// The message is padded to a multiple of this many bytes (RFC 8467 4.1: 468); 0 is no padding.
     pub padding_block: u16,
-    /// Octets that come behind what is composed, those of a TSIG record: the block holds them too.
-    pub behind_octets: u16,
+    /// Bytes that come behind what is composed, those of a TSIG record: the block holds them too.
+    pub behind_bytes: u16,
 }
 
 impl ZoneVersionOut {
     /// Bytes of the whole option: code, length, label count, type and serial.
-    pub const OPTION_OCTETS: usize = 4 + 6;
+    pub const OPTION_BYTES: usize = 4 + 6;
 }
 
 impl EdnsOut<'_> {
     /// Bytes of the whole EXPIRE option: code, length and seconds.
-    pub const EXPIRE_OCTETS: usize = 4 + 4;
+    pub const EXPIRE_BYTES: usize = 4 + 4;
 
-    /// Octets of OPT without options.
-    pub const FIXED_OCTETS: usize = 11;
+    /// Bytes of OPT without options.
+    pub const FIXED_BYTES: usize = 11;
 
-    /// Octets of OPT with all its options but padding, which takes only what is left.
+    /// Bytes of OPT with all its options but padding, which takes only what is left.
     #[must_use]
-    pub fn octet_count(&self) -> usize {
+    pub fn byte_count(&self) -> usize {
         let option = |len: Option<usize>| len.map_or(0, |len| 4 + len);
         let ede = self.ede.iter().flatten().map(|(_, text)| 4 + 2 + text.len()).sum::<usize>();
-        Self::FIXED_OCTETS
+        Self::FIXED_BYTES
             + option(self.cookie.map(<[u8]>::len))
             + option(self.nsid.map(<[u8]>::len))
-            + self.zoneversion.map_or(0, |_| ZoneVersionOut::OPTION_OCTETS)
-            + self.expire.map_or(0, |_| Self::EXPIRE_OCTETS)
+            + self.zoneversion.map_or(0, |_| ZoneVersionOut::OPTION_BYTES)
+            + self.expire.map_or(0, |_| Self::EXPIRE_BYTES)
             + option(self.keepalive.map(|_| 2))
             + ede
     }
 
-    /// Writes OPT to the front of `octets`, of which there are at least [`Self::FIXED_OCTETS`], and returns its length.
-    pub(super) fn compose(&self, rcode: Rcode, message_octets: usize, octets: &mut [u8]) -> usize {
+    /// Writes OPT to the front of `bytes`, of which there are at least [`Self::FIXED_BYTES`], and returns its length.
+    pub(super) fn compose(&self, rcode: Rcode, message_bytes: usize, bytes: &mut [u8]) -> usize {
         let [payload_high, payload_low] = self.payload.to_be_bytes();
         let [type_high, type_low] = Rtype::OPT.0.to_be_bytes();
         let fixed = [
@@ -98,8 +98,8 @@ impl EdnsOut<'_> {
             u8::from(self.dnssec_ok) << 7,
             0,
         ];
-        octets[..fixed.len()].copy_from_slice(&fixed);
-        let mut options = Options { octets, at: Self::FIXED_OCTETS };
+        bytes[..fixed.len()].copy_from_slice(&fixed);
+        let mut options = Options { bytes, at: Self::FIXED_BYTES };
         if let Some(cookie) = self.cookie {
             options.put(code::COOKIE, cookie, &[]);
         }
@@ -122,17 +122,17 @@ impl EdnsOut<'_> {
             }
         }
         if self.padding_block > 0 {
-            options.pad(message_octets + usize::from(self.behind_octets), self.padding_block.into());
+            options.pad(message_bytes + usize::from(self.behind_bytes), self.padding_block.into());
         }
         let len = options.at;
-        let options_len = (len - Self::FIXED_OCTETS) as u16;
-        octets[fixed.len()..Self::FIXED_OCTETS].copy_from_slice(&options_len.to_be_bytes());
+        let options_len = (len - Self::FIXED_BYTES) as u16;
+        bytes[fixed.len()..Self::FIXED_BYTES].copy_from_slice(&options_len.to_be_bytes());
         len
     }
 }
 
 struct Options<'o> {
-    octets: &'o mut [u8],
+    bytes: &'o mut [u8],
     at: usize,
 }
 
@@ -140,7 +140,7 @@ impl Options<'_> {
     /// Puts an option in, if it fits.
     fn put(&mut self, code: u16, data: &[u8], more: &[u8]) -> bool {
         let len = data.len() + more.len();
-        let (Ok(len_field), Some(place)) = (u16::try_from(len), self.octets.get_mut(self.at..self.at + 4 + len)) else {
+        let (Ok(len_field), Some(place)) = (u16::try_from(len), self.bytes.get_mut(self.at..self.at + 4 + len)) else {
             return false;
         };
         place[..2].copy_from_slice(&code.to_be_bytes());
@@ -152,15 +152,15 @@ impl Options<'_> {
     }
 
     /// Pads with zeros to a multiple of `block`, or as far as there is room (RFC 7830 3, RFC 8467 4.1);
-    /// `message_octets` is what the message has beside this record.
-    fn pad(&mut self, message_octets: usize, block: usize) {
-        let room = self.octets.len() - self.at;
+    /// `message_bytes` is what the message has beside this record.
+    fn pad(&mut self, message_bytes: usize, block: usize) {
+        let room = self.bytes.len() - self.at;
         if room < 4 {
             return;
         }
-        let len = (message_octets + self.at + 4).next_multiple_of(block) - (message_octets + self.at + 4);
+        let len = (message_bytes + self.at + 4).next_multiple_of(block) - (message_bytes + self.at + 4);
         let len = len.min(room - 4);
-        let place = &mut self.octets[self.at..self.at + 4 + len];
+        let place = &mut self.bytes[self.at..self.at + 4 + len];
         place.fill(0);
         place[..2].copy_from_slice(&code::PADDING.to_be_bytes());
         place[2..4].copy_from_slice(&(len as u16).to_be_bytes());

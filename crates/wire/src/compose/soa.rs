@@ -3,30 +3,30 @@
 //!
 //! ```text
 //!   TTL (4) | MNAME | RNAME | five numbers (20)
-//!   a name:  octets that stand as they are, where the last label of them begins, pointer, those octets
+//!   a name:  bytes that stand as they are, where the last label of them begins, pointer, those bytes
 //! ```
 //!
-//! A response gets the very octets that [`Composer::push_rrset`] would write, or is left to that.
+//! A response gets the very bytes that [`Composer::push_rrset`] would write, or is left to that.
 
 use super::{Composer, Full};
-use crate::limits::{HEADER_OCTETS, SOA_FORM_LABELS_MAX};
+use crate::limits::{HEADER_BYTES, SOA_FORM_LABELS_MAX};
 use crate::name::NameRef;
 use crate::number::{Class, Rtype};
 use crate::parse::Section;
 
-/// Octets of the five numbers of an SOA.
-const NUMBERS_OCTETS: usize = 20;
-/// Octets of the pointer to the owner and of what is between it and the rdata.
-const HEAD_OCTETS: usize = 2 + 10;
+/// Bytes of the five numbers of an SOA.
+const NUMBERS_BYTES: usize = 20;
+/// Bytes of the pointer to the owner and of what is between it and the rdata.
+const HEAD_BYTES: usize = 2 + 10;
 
 /// Where the end of a name leads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Pointer {
     /// Nowhere: the name is there whole.
     None,
-    /// To the apex, so many octets behind its beginning.
+    /// To the apex, so many bytes behind its beginning.
     Apex(u8),
-    /// To the MNAME, so many octets behind its beginning.
+    /// To the MNAME, so many bytes behind its beginning.
     Mname(u8),
 }
 
@@ -39,15 +39,15 @@ struct Part<'f> {
     pointer: Pointer,
 }
 
-/// An SOA as it goes into negative responses: see the module. Its octets are to be kept with the zone.
+/// An SOA as it goes into negative responses: see the module. Its bytes are to be kept with the zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SoaForm<'f>(&'f [u8]);
 
 impl<'f> SoaForm<'f> {
-    /// One that was kept; empty octets are none.
+    /// One that was kept; empty bytes are none.
     #[must_use]
-    pub const fn from_octets(octets: &'f [u8]) -> Self {
-        Self(octets)
+    pub const fn from_octets(bytes: &'f [u8]) -> Self {
+        Self(bytes)
     }
 
     /// Makes one for the SOA of a zone, of which negative responses carry this TTL. Empty when there is none: for the
@@ -61,7 +61,7 @@ impl<'f> SoaForm<'f> {
         let (mname, rest) = NameRef::split_from(rdata).ok()?;
         let (rname, numbers) = NameRef::split_from(rest).ok()?;
         let is_short = apex.label_count() + mname.label_count() <= SOA_FORM_LABELS_MAX;
-        if apex.is_root() || numbers.len() != NUMBERS_OCTETS || !is_short {
+        if apex.is_root() || numbers.len() != NUMBERS_BYTES || !is_short {
             return None;
         }
         let mut form = ttl.to_be_bytes().to_vec();
@@ -89,39 +89,39 @@ impl<'f> SoaForm<'f> {
     }
 }
 
-/// Octets, the root label not counted, of the longest end that two names have in common octet for octet (names in rdata
+/// Bytes, the root label not counted, of the longest end that two names have in common byte for byte (names in rdata
 /// keep their case), and where it begins in the second.
 fn common_end(name: NameRef<'_>, other: NameRef<'_>) -> (usize, usize) {
-    let mut end = name.octets();
+    let mut end = name.as_bytes();
     while end[0] != 0 {
-        let at = other.octets().len().checked_sub(end.len());
-        let found = at.filter(|&at| other.octets()[at..] == *end && is_label_start(other, at));
+        let at = other.as_bytes().len().checked_sub(end.len());
+        let found = at.filter(|&at| other.as_bytes()[at..] == *end && is_label_start(other, at));
         if let Some(at) = found {
             return (end.len() - 1, at);
         }
         end = &end[1 + usize::from(end[0])..];
     }
-    (0, other.octets().len() - 1)
+    (0, other.as_bytes().len() - 1)
 }
 
 fn is_label_start(name: NameRef<'_>, at: usize) -> bool {
     let mut start = 0;
     while start < at {
-        start += 1 + usize::from(name.octets()[start]);
+        start += 1 + usize::from(name.as_bytes()[start]);
     }
     start == at
 }
 
-/// How far into the apex an end of it begins that has so many octets; `None` for the root.
+/// How far into the apex an end of it begins that has so many bytes; `None` for the root.
 fn pointer_behind(common: usize, apex: NameRef<'_>) -> Option<u8> {
-    (common > 0).then(|| (apex.octets().len() - 1 - common) as u8)
+    (common > 0).then(|| (apex.as_bytes().len() - 1 - common) as u8)
 }
 
-/// Adds a name, the last `common` octets before its root label being what the pointer leads to; gives how many octets
+/// Adds a name, the last `common` bytes before its root label being what the pointer leads to; gives how many bytes
 /// stand as they are.
 fn push_part(form: &mut Vec<u8>, name: NameRef<'_>, common: usize, pointer: Pointer) -> usize {
-    let octets = name.octets();
-    let literal = if pointer == Pointer::None { octets } else { &octets[..octets.len() - 1 - common] };
+    let bytes = name.as_bytes();
+    let literal = if pointer == Pointer::None { bytes } else { &bytes[..bytes.len() - 1 - common] };
     let (mut last_at, mut at) = (0, 0);
     while at < literal.len() && literal[at] != 0 {
         last_at = at;
@@ -137,8 +137,8 @@ fn push_part(form: &mut Vec<u8>, name: NameRef<'_>, common: usize, pointer: Poin
     literal.len()
 }
 
-fn split_part(octets: &[u8]) -> Option<(Part<'_>, &[u8])> {
-    let (&[len, last_at, kind, behind], rest) = octets.split_first_chunk()?;
+fn split_part(bytes: &[u8]) -> Option<(Part<'_>, &[u8])> {
+    let (&[len, last_at, kind, behind], rest) = bytes.split_first_chunk()?;
     let (literal, rest) = rest.split_at_checked(len.into())?;
     let pointer = match kind {
         0 => Pointer::None,
@@ -154,13 +154,13 @@ impl Part<'_> {
         self.pointer == Pointer::Apex(0) && !label.is_empty() && self.literal.get(self.last_at..) == Some(label)
     }
 
-    const fn octet_count(&self) -> usize {
+    const fn byte_count(&self) -> usize {
         self.literal.len() + if matches!(self.pointer, Pointer::None) { 0 } else { 2 }
     }
 
     /// Writes the name to the front; gives what is behind it.
-    fn put<'o>(&self, octets: &'o mut [u8], apex_at: usize, mname_at: usize) -> &'o mut [u8] {
-        let (literal, rest) = octets.split_at_mut(self.literal.len());
+    fn put<'o>(&self, bytes: &'o mut [u8], apex_at: usize, mname_at: usize) -> &'o mut [u8] {
+        let (literal, rest) = bytes.split_at_mut(self.literal.len());
         literal.copy_from_slice(self.literal);
         let target = match self.pointer {
             Pointer::None => return rest,
@@ -175,7 +175,7 @@ impl Part<'_> {
 
 impl Composer<'_> {
     /// Puts the SOA of a negative response in, which is the first record of it and after which no other name comes. The
-    /// question's name is at or below the apex. False when the form does not say what octets the record has here; then
+    /// question's name is at or below the apex. False when the form does not say what bytes the record has here; then
     /// nothing was written.
     ///
     /// # Errors
@@ -186,9 +186,9 @@ impl Composer<'_> {
         if mname.goes_on_with(label) || rname.goes_on_with(label) {
             return Ok(false);
         }
-        let rdata_len = mname.octet_count() + rname.octet_count() + numbers.len();
-        let mname_at = self.at + HEAD_OCTETS;
-        let (head, rdata) = self.claim(HEAD_OCTETS + rdata_len)?.split_at_mut(HEAD_OCTETS);
+        let rdata_len = mname.byte_count() + rname.byte_count() + numbers.len();
+        let mname_at = self.at + HEAD_BYTES;
+        let (head, rdata) = self.claim(HEAD_BYTES + rdata_len)?.split_at_mut(HEAD_BYTES);
         head[..2].copy_from_slice(&(0xC000 | apex_at as u16).to_be_bytes());
         head[2..4].copy_from_slice(&Rtype::SOA.0.to_be_bytes());
         head[4..6].copy_from_slice(&Class::IN.0.to_be_bytes());
@@ -200,18 +200,18 @@ impl Composer<'_> {
         Ok(true)
     }
 
-    /// Where the apex stands in the question, octet for octet, and the label before it, which is empty when the
+    /// Where the apex stands in the question, byte for byte, and the label before it, which is empty when the
     /// question is about the apex. `None` when it does not, or the message has records.
     fn apex_in_question(&self, apex: NameRef<'_>) -> Option<(usize, &[u8])> {
-        let qname = self.octets.get(HEADER_OCTETS..HEADER_OCTETS + self.names.qname_len())?;
-        let behind = qname.len().checked_sub(apex.octets().len())?;
-        if self.at != self.records_at.at || qname[behind..] != *apex.octets() {
+        let qname = self.bytes.get(HEADER_BYTES..HEADER_BYTES + self.names.qname_len())?;
+        let behind = qname.len().checked_sub(apex.as_bytes().len())?;
+        if self.at != self.records_at.at || qname[behind..] != *apex.as_bytes() {
             return None;
         }
         let (mut at, mut label_at) = (0, 0);
         for _ in 0..=SOA_FORM_LABELS_MAX {
             if at >= behind {
-                return (at == behind).then_some((HEADER_OCTETS + at, &qname[label_at..behind]));
+                return (at == behind).then_some((HEADER_BYTES + at, &qname[label_at..behind]));
             }
             label_at = at;
             at += 1 + usize::from(qname[at]);

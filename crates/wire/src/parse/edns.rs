@@ -27,7 +27,7 @@ pub mod code {
 /// The EDNS of a message; its options were walked once and fit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EdnsIn<'m> {
-    /// The requestor's payload size in octets, as sent; see [`EdnsIn::payload_octets`].
+    /// The requestor's payload size in bytes, as sent; see [`EdnsIn::payload_bytes`].
     pub payload: u16,
     /// The upper eight bits of the RCODE; of no meaning in a request.
     pub rcode_high: u8,
@@ -42,8 +42,8 @@ pub struct EdnsIn<'m> {
 /// What the OPT of a message asks of that of its response; small enough to be kept until there is one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EdnsAsked {
-    /// Octets of a datagram that the client takes: see [`EdnsIn::payload_octets`].
-    pub payload_octets: u16,
+    /// Bytes of a datagram that the client takes: see [`EdnsIn::payload_bytes`].
+    pub payload_bytes: u16,
     /// DO.
     pub dnssec_ok: bool,
     /// See [`EdnsIn::nsid`].
@@ -63,7 +63,7 @@ pub struct EdnsAsked {
 pub struct Cookie<'m> {
     /// The client's part.
     pub client: [u8; 8],
-    /// The server's part: empty, or 8 to 32 octets.
+    /// The server's part: empty, or 8 to 32 bytes.
     pub server: &'m [u8],
 }
 
@@ -84,9 +84,9 @@ impl<'m> EdnsIn<'m> {
         Self { payload: class.0, rcode_high, version, dnssec_ok: flags & 0x80 != 0, options: &[] }
     }
 
-    /// The payload size in octets to keep to; less than 512 counts as 512 (RFC 6891 6.2.3).
+    /// The payload size in bytes to keep to; less than 512 counts as 512 (RFC 6891 6.2.3).
     #[must_use]
-    pub fn payload_octets(&self) -> usize {
+    pub fn payload_bytes(&self) -> usize {
         self.payload.max(UDP_PAYLOAD_MIN).into()
     }
 
@@ -94,7 +94,7 @@ impl<'m> EdnsIn<'m> {
     #[must_use]
     pub fn asked(&self) -> EdnsAsked {
         let mut asked = EdnsAsked {
-            payload_octets: self.payload.max(UDP_PAYLOAD_MIN),
+            payload_bytes: self.payload.max(UDP_PAYLOAD_MIN),
             dnssec_ok: self.dnssec_ok,
             nsid: false,
             zoneversion: false,
@@ -166,7 +166,7 @@ impl<'m> EdnsIn<'m> {
     }
 }
 
-/// Whether a COOKIE option may have this length: client part alone, or with a server part of 8 to 32 octets (RFC 7873
+/// Whether a COOKIE option may have this length: client part alone, or with a server part of 8 to 32 bytes (RFC 7873
 /// 4).
 pub(crate) const fn is_cookie_length(len: usize) -> bool {
     len == 8 || (len >= 16 && len <= 40)

@@ -1,6 +1,6 @@
 //! The header (RFC 1035 4.1.1, RFC 4035 3.2 for AD and CD).
 
-use crate::limits::HEADER_OCTETS;
+use crate::limits::HEADER_BYTES;
 use crate::number::Opcode;
 
 /// The header of a message.
@@ -33,12 +33,12 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads the header; `None` when there are fewer than twelve octets.
+    /// Reads the header; `None` when there are fewer than twelve bytes.
     #[must_use]
-    pub fn parse(octets: &[u8]) -> Option<Self> {
-        let octets: &[u8; HEADER_OCTETS] = octets.first_chunk()?;
-        let (high, low) = (octets[2], octets[3]);
-        let count = |at: usize| u16::from_be_bytes([octets[at], octets[at + 1]]);
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; HEADER_BYTES] = bytes.first_chunk()?;
+        let (high, low) = (bytes[2], bytes[3]);
+        let count = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
         Some(Self {
             id: count(0),
             qr: high & 0x80 != 0,
@@ -55,18 +55,18 @@ impl Header {
         })
     }
 
-    /// The twelve octets.
+    /// The twelve bytes.
     #[must_use]
-    pub fn octets(&self) -> [u8; HEADER_OCTETS] {
+    pub fn to_bytes(&self) -> [u8; HEADER_BYTES] {
         let bit = |set: bool, at: u8| u8::from(set) << at;
-        let mut octets = [0; HEADER_OCTETS];
-        octets[..2].copy_from_slice(&self.id.to_be_bytes());
-        octets[2] = bit(self.qr, 7) | (self.opcode.0 & 0x0F) << 3 | bit(self.aa, 2) | bit(self.tc, 1) | bit(self.rd, 0);
-        octets[3] = bit(self.ra, 7) | bit(self.z, 6) | bit(self.ad, 5) | bit(self.cd, 4) | self.rcode & 0x0F;
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[..2].copy_from_slice(&self.id.to_be_bytes());
+        bytes[2] = bit(self.qr, 7) | (self.opcode.0 & 0x0F) << 3 | bit(self.aa, 2) | bit(self.tc, 1) | bit(self.rd, 0);
+        bytes[3] = bit(self.ra, 7) | bit(self.z, 6) | bit(self.ad, 5) | bit(self.cd, 4) | self.rcode & 0x0F;
         for (at, count) in self.counts.iter().enumerate() {
-            octets[4 + 2 * at..6 + 2 * at].copy_from_slice(&count.to_be_bytes());
+            bytes[4 + 2 * at..6 + 2 * at].copy_from_slice(&count.to_be_bytes());
         }
-        octets
+        bytes
     }
 }
 
@@ -77,9 +77,9 @@ mod tests {
     #[test]
     fn every_bit_goes_there_and_back() {
         for bit in 0..96 {
-            let mut octets = [0u8; 12];
-            octets[bit / 8] = 0x80 >> (bit % 8);
-            assert_eq!(Header::parse(&octets).unwrap().octets(), octets, "bit {bit}");
+            let mut bytes = [0u8; 12];
+            bytes[bit / 8] = 0x80 >> (bit % 8);
+            assert_eq!(Header::parse(&bytes).unwrap().to_bytes(), bytes, "bit {bit}");
         }
         assert_eq!(Header::parse(&[0; 11]), None);
     }

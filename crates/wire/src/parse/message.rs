@@ -1,20 +1,20 @@
 //! Any message: its question and its records, walked once, then read in place.
 
 use super::{EdnsIn, Header, NameBuf, Steps, edns, read_name, u16_at, u32_at};
-use crate::limits::HEADER_OCTETS;
+use crate::limits::HEADER_BYTES;
 use crate::name::{NameError, NameRef};
 use crate::number::{Class, Rtype};
 use crate::rdata::{RdataError, rdata_canonical};
 use core::ops::Range;
 
-/// Why octets are no message.
+/// Why bytes are no message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ParseError {
-    /// The octets end before what the counts or a length promise.
+    /// The bytes end before what the counts or a length promise.
     Short,
     /// A name is malformed.
     Name(NameError),
-    /// Octets are left over behind the last record.
+    /// Bytes are left over behind the last record.
     LeftOver,
 }
 
@@ -57,18 +57,18 @@ pub struct Question {
     /// QCLASS.
     pub qclass: Class,
     /// Where the whole question stands in the message.
-    pub octets_at: Range<usize>,
+    pub bytes_at: Range<usize>,
 }
 
 impl Question {
-    /// Reads the question at `at`; returns it with where it ends in `octets_at`.
+    /// Reads the question at `at`; returns it with where it ends in `bytes_at`.
     pub(crate) fn read(message: &[u8], at: usize, steps: &mut Steps) -> Result<Self, ParseError> {
         let mut qname = NameBuf::root();
         let end = read_name(message, at, steps, &mut qname)?;
         let (Some(qtype), Some(qclass)) = (u16_at(message, end), u16_at(message, end + 2)) else {
             return Err(ParseError::Short);
         };
-        Ok(Self { qname, qtype: Rtype(qtype), qclass: Class(qclass), octets_at: at..end + 4 })
+        Ok(Self { qname, qtype: Rtype(qtype), qclass: Class(qclass), bytes_at: at..end + 4 })
     }
 }
 
@@ -83,7 +83,7 @@ pub struct FirstQuestion<'m> {
     /// QCLASS, or ZCLASS.
     pub qclass: Class,
     /// The whole question, to be echoed as sent.
-    pub octets: &'m [u8],
+    pub bytes: &'m [u8],
 }
 
 impl<'m> FirstQuestion<'m> {
@@ -93,18 +93,18 @@ impl<'m> FirstQuestion<'m> {
     /// [`ParseError`] when that is no question.
     #[inline]
     pub fn read(message: &'m [u8]) -> Result<Self, ParseError> {
-        let body = message.get(HEADER_OCTETS..).ok_or(ParseError::Short)?;
+        let body = message.get(HEADER_BYTES..).ok_or(ParseError::Short)?;
         let (qname, rest) = NameRef::split_from(body)?;
         let fixed: &[u8; 4] = rest.first_chunk().ok_or(ParseError::Short)?;
-        let octets = &body[..qname.octets().len() + fixed.len()];
+        let bytes = &body[..qname.as_bytes().len() + fixed.len()];
         let [qtype, qclass] = [[fixed[0], fixed[1]], [fixed[2], fixed[3]]].map(u16::from_be_bytes);
-        Ok(Self { qname, qtype: Rtype(qtype), qclass: Class(qclass), octets })
+        Ok(Self { qname, qtype: Rtype(qtype), qclass: Class(qclass), bytes })
     }
 
     /// Where the question ends in its message.
     #[must_use]
     pub const fn end(&self) -> usize {
-        HEADER_OCTETS + self.octets.len()
+        HEADER_BYTES + self.bytes.len()
     }
 }
 
@@ -181,7 +181,7 @@ impl RecordHead {
 /// A message whose names, counts and lengths were walked once and found right.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'m> {
-    octets: &'m [u8],
+    bytes: &'m [u8],
     header: Header,
     /// Where question, answer, authority and additional start.
     starts: [usize; 4],
@@ -191,43 +191,43 @@ impl<'m> Message<'m> {
     /// Walks the whole message.
     ///
     /// # Errors
-    /// [`ParseError`] when names, counts or lengths do not fit the octets, or octets are left over.
-    pub fn parse(octets: &'m [u8]) -> Result<Self, ParseError> {
-        let header = Header::parse(octets).ok_or(ParseError::Short)?;
+    /// [`ParseError`] when names, counts or lengths do not fit the bytes, or bytes are left over.
+    pub fn parse(bytes: &'m [u8]) -> Result<Self, ParseError> {
+        let header = Header::parse(bytes).ok_or(ParseError::Short)?;
         let mut steps = Steps::new();
-        let mut at = HEADER_OCTETS;
+        let mut at = HEADER_BYTES;
         for _ in 0..header.counts[0] {
-            at = Question::read(octets, at, &mut steps)?.octets_at.end;
+            at = Question::read(bytes, at, &mut steps)?.bytes_at.end;
         }
-        Self::walk(octets, header, at, &mut steps, |_, _, _, _| ())
+        Self::walk(bytes, header, at, &mut steps, |_, _, _, _| ())
     }
 
     /// Walks the records, which start at `at`, and shows each to `visit` with its section, start and owner.
     pub(crate) fn walk(
-        octets: &'m [u8],
+        bytes: &'m [u8],
         header: Header,
         mut at: usize,
         steps: &mut Steps,
         mut visit: impl FnMut(Section, usize, &NameBuf, RecordHead),
     ) -> Result<Self, ParseError> {
-        let mut starts = [HEADER_OCTETS, at, at, at];
+        let mut starts = [HEADER_BYTES, at, at, at];
         let mut owner = NameBuf::root();
         for section in Section::ALL {
             starts[section as usize] = at;
             for _ in 0..header.counts[section as usize] {
-                let head = RecordHead::read(octets, at, steps, &mut owner)?;
+                let head = RecordHead::read(bytes, at, steps, &mut owner)?;
                 let end = head.rdata_at.end;
                 visit(section, at, &owner, head);
                 at = end;
             }
         }
-        if at == octets.len() { Ok(Self { octets, header, starts }) } else { Err(ParseError::LeftOver) }
+        if at == bytes.len() { Ok(Self { bytes, header, starts }) } else { Err(ParseError::LeftOver) }
     }
 
     /// All of it.
     #[must_use]
-    pub const fn octets(&self) -> &'m [u8] {
-        self.octets
+    pub const fn as_bytes(&self) -> &'m [u8] {
+        self.bytes
     }
 
     /// The header.
@@ -244,10 +244,10 @@ impl<'m> Message<'m> {
 
     /// All questions.
     pub fn questions(&self) -> impl Iterator<Item = Question> + use<'m> {
-        let (octets, mut at, mut steps) = (self.octets, HEADER_OCTETS, Steps::new());
+        let (bytes, mut at, mut steps) = (self.bytes, HEADER_BYTES, Steps::new());
         (0..self.header.counts[0]).map_while(move |_| {
-            let question = Question::read(octets, at, &mut steps).ok()?;
-            at = question.octets_at.end;
+            let question = Question::read(bytes, at, &mut steps).ok()?;
+            at = question.bytes_at.end;
             Some(question)
         })
     }
@@ -256,7 +256,7 @@ impl<'m> Message<'m> {
     #[must_use]
     pub const fn records(&self, section: Section) -> Records<'m> {
         Records {
-            message: self.octets,
+            message: self.bytes,
             at: self.starts[section as usize],
             left: self.header.counts[section as usize],
             steps: Steps::new(),

@@ -1,6 +1,6 @@
 //! A name on the stack, and reading one out of a message.
 
-use crate::limits::{HEADER_OCTETS, LABEL_OCTETS_MAX, NAME_OCTETS_MAX, NAME_STEPS_MAX, POINTERS_PER_NAME_MAX};
+use crate::limits::{HEADER_BYTES, LABEL_BYTES_MAX, NAME_BYTES_MAX, NAME_STEPS_MAX, POINTERS_PER_NAME_MAX};
 use crate::name::{Name, NameError, NameRef};
 use core::fmt;
 
@@ -8,20 +8,20 @@ use core::fmt;
 #[derive(Clone)]
 pub struct NameBuf {
     len: u8,
-    octets: [u8; NAME_OCTETS_MAX],
+    bytes: [u8; NAME_BYTES_MAX],
 }
 
 impl NameBuf {
     /// The root.
     #[must_use]
     pub const fn root() -> Self {
-        Self { len: 1, octets: [0; NAME_OCTETS_MAX] }
+        Self { len: 1, bytes: [0; NAME_BYTES_MAX] }
     }
 
     /// Reads the name at `at`, following compression pointers, and says where what stands there ends.
     ///
     /// # Errors
-    /// [`NameError`] says what is wrong with the octets.
+    /// [`NameError`] says what is wrong with the bytes.
     pub fn read(message: &[u8], at: usize) -> Result<(Self, usize), NameError> {
         let mut name = Self::root();
         let end = read_name(message, at, &mut Steps::new(), &mut name)?;
@@ -31,13 +31,13 @@ impl NameBuf {
     /// The name, borrowed.
     #[must_use]
     pub fn as_ref(&self) -> NameRef<'_> {
-        NameRef::from_checked(self.octets())
+        NameRef::from_checked(self.as_bytes())
     }
 
     /// The wire form, root label included.
     #[must_use]
-    pub fn octets(&self) -> &[u8] {
-        &self.octets[..self.len as usize]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.len as usize]
     }
 
     /// An owned copy, case kept.
@@ -50,8 +50,8 @@ impl NameBuf {
 impl From<NameRef<'_>> for NameBuf {
     fn from(name: NameRef<'_>) -> Self {
         let mut buf = Self::root();
-        buf.octets[..name.octets().len()].copy_from_slice(name.octets());
-        buf.len = name.octets().len() as u8;
+        buf.bytes[..name.as_bytes().len()].copy_from_slice(name.as_bytes());
+        buf.len = name.as_bytes().len() as u8;
         buf
     }
 }
@@ -99,28 +99,28 @@ pub(crate) fn read_name(message: &[u8], at: usize, steps: &mut Steps, out: &mut 
     let (mut len, mut pointers) = (0, 0);
     loop {
         steps.take()?;
-        let octet = *message.get(pos).ok_or(NameError::Short)? as usize;
-        match octet {
+        let byte = *message.get(pos).ok_or(NameError::Short)? as usize;
+        match byte {
             0 => {
-                out.octets[len] = 0;
+                out.bytes[len] = 0;
                 out.len = len as u8 + 1;
                 return Ok(end.unwrap_or(pos + 1));
             }
-            1..=LABEL_OCTETS_MAX => {
-                let label = message.get(pos..=pos + octet).ok_or(NameError::Short)?;
+            1..=LABEL_BYTES_MAX => {
+                let label = message.get(pos..=pos + byte).ok_or(NameError::Short)?;
                 // The root label must still fit (RFC 1035 2.3.4, RFC 9267 3).
-                if len + label.len() >= NAME_OCTETS_MAX {
+                if len + label.len() >= NAME_BYTES_MAX {
                     return Err(NameError::Long);
                 }
-                out.octets[len..len + label.len()].copy_from_slice(label);
+                out.bytes[len..len + label.len()].copy_from_slice(label);
                 len += label.len();
                 pos += label.len();
             }
             0xC0.. => {
                 let low = *message.get(pos + 1).ok_or(NameError::Short)? as usize;
-                let target = (octet & 0x3F) << 8 | low;
+                let target = (byte & 0x3F) << 8 | low;
                 pointers += 1;
-                if target >= run_start || target < HEADER_OCTETS || pointers > POINTERS_PER_NAME_MAX {
+                if target >= run_start || target < HEADER_BYTES || pointers > POINTERS_PER_NAME_MAX {
                     return Err(NameError::Pointer);
                 }
                 end.get_or_insert(pos + 2);

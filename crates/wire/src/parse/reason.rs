@@ -22,7 +22,7 @@ macro_rules! reasons {
 reasons! {
     /// Why a message gets no answer at all.
     DropReason {
-        /// Fewer octets than a header has.
+        /// Fewer bytes than a header has.
         Short = "short",
         /// QR is set: an answer to it could loop for ever.
         Response = "response",
@@ -50,7 +50,7 @@ reasons! {
         PastEnd = "past_end",
         /// A malformed name: FORMERR.
         NameMalformed = "name_malformed",
-        /// Octets behind the last record: FORMERR.
+        /// Bytes behind the last record: FORMERR.
         LeftOver = "left_over",
         /// Two OPT records: FORMERR (RFC 6891 6.1.1).
         OptTwice = "opt_twice",

@@ -6,7 +6,7 @@ use super::tsig::{TsigAt, TsigView};
 use super::{
     DropReason, FirstQuestion, Header, Message, NameBuf, ParseError, Question, Records, RejectReason, Section, Steps,
 };
-use crate::limits::HEADER_OCTETS;
+use crate::limits::HEADER_BYTES;
 use crate::number::{Class, Opcode, Rcode, Rtype};
 use core::ops::Range;
 
@@ -25,7 +25,7 @@ pub enum Parsed<'m> {
 #[derive(Clone, Debug)]
 pub struct Reject<'m> {
     /// The whole message.
-    pub octets: &'m [u8],
+    pub bytes: &'m [u8],
     /// Its header.
     pub header: Header,
     /// The RCODE of the answer; may need EDNS.
@@ -45,7 +45,7 @@ pub struct Reject<'m> {
 #[derive(Clone, Debug)]
 pub struct Request<'m> {
     /// The whole message.
-    pub octets: &'m [u8],
+    pub bytes: &'m [u8],
     /// Its header.
     pub header: Header,
     /// The question, or the zone section. `None` only for a QUERY that asks for a COOKIE alone (RFC 7873 5.4).
@@ -73,7 +73,7 @@ impl<'m> Request<'m> {
     /// The fields of the TSIG record.
     #[must_use]
     pub fn tsig_view(&self) -> Option<TsigView<'m>> {
-        TsigView::read(self.octets, self.tsig.as_ref()?)
+        TsigView::read(self.bytes, self.tsig.as_ref()?)
     }
 
     /// Whether DNSSEC records are wanted (RFC 4035 3.1).
@@ -86,29 +86,29 @@ impl<'m> Request<'m> {
 /// Reads a received message and decides, in this order: no response, NOTIMP, FORMERR, BADVERS, or a request. An error
 /// with TSIG is sent after its key was checked.
 #[must_use]
-pub fn parse_request(octets: &[u8]) -> Parsed<'_> {
-    let Some(header) = Header::parse(octets) else { return Parsed::Drop(DropReason::Short) };
+pub fn parse_request(bytes: &[u8]) -> Parsed<'_> {
+    let Some(header) = Header::parse(bytes) else { return Parsed::Drop(DropReason::Short) };
     // An answer to an answer could go round for ever.
     if header.qr {
         return Parsed::Drop(DropReason::Response);
     }
     let mut echo = Echo::default();
     let parsed = match header.opcode {
-        Opcode::QUERY | Opcode::UPDATE => parse_body(octets, header, &mut echo),
+        Opcode::QUERY | Opcode::UPDATE => parse_body(bytes, header, &mut echo),
         // Before any look at the counts: those of DSO and IQUERY say QDCOUNT 0 (RFC 8490 5.4).
         _ => Err((Rcode::NOTIMP, RejectReason::Opcode)),
     };
     match parsed {
         Ok(request) => Parsed::Request(request),
-        Err(refusal) => Parsed::Reject(reject(octets, header, refusal, echo)),
+        Err(refusal) => Parsed::Reject(reject(bytes, header, refusal, echo)),
     }
 }
 
 #[cold]
-fn reject<'m>(octets: &'m [u8], header: Header, (rcode, reason): Refusal, echo: Echo<'m>) -> Reject<'m> {
+fn reject<'m>(bytes: &'m [u8], header: Header, (rcode, reason): Refusal, echo: Echo<'m>) -> Reject<'m> {
     let Echo { question, edns } = echo;
-    let (seen_edns, tsig) = look_behind(octets, header, reason);
-    Reject { octets, header, rcode, reason, question, edns: edns.or(seen_edns), tsig }
+    let (seen_edns, tsig) = look_behind(bytes, header, reason);
+    Reject { bytes, header, rcode, reason, question, edns: edns.or(seen_edns), tsig }
 }
 
 /// What an error takes over from the message, as far as it was read.
@@ -151,9 +151,9 @@ fn pseudo_records(bytes: &[u8], header: Header, reason: RejectReason) -> Option<
         | Reason::TsigClass
         | Reason::TsigMalformed => return None,
     }
-    let (mut steps, mut at) = (Steps::new(), HEADER_OCTETS);
+    let (mut steps, mut at) = (Steps::new(), HEADER_BYTES);
     for _ in 0..header.counts[0] {
-        at = Question::read(bytes, at, &mut steps).ok()?.octets_at.end;
+        at = Question::read(bytes, at, &mut steps).ok()?.bytes_at.end;
     }
     let mut seen = PseudoRecords::default();
     Message::walk(bytes, header, at, &mut steps, |section, at, owner, head| seen.visit(section, at, owner, head))
@@ -183,30 +183,30 @@ impl From<ParseError> for Refusal {
 /// The body of a QUERY or an UPDATE; what an error may echo is noted.
 // Inlined so that the request is made where it stays.
 #[inline]
-fn parse_body<'m>(octets: &'m [u8], header: Header, echo: &mut Echo<'m>) -> Result<Request<'m>, Refusal> {
-    let question = parse_question(octets, &header, echo)?;
-    let start = question.as_ref().map_or(HEADER_OCTETS, FirstQuestion::end);
+fn parse_body<'m>(bytes: &'m [u8], header: Header, echo: &mut Echo<'m>) -> Result<Request<'m>, Refusal> {
+    let question = parse_question(bytes, &header, echo)?;
+    let start = question.as_ref().map_or(HEADER_BYTES, FirstQuestion::end);
 
     let (mut seen, mut steps) = (PseudoRecords::default(), Steps::new());
-    let walked = Message::walk(octets, header, start, &mut steps, |section, at, owner, head| {
+    let walked = Message::walk(bytes, header, start, &mut steps, |section, at, owner, head| {
         seen.visit(section, at, owner, head);
     });
-    if question.is_none() && !walked.is_ok_and(|_| seen.has_cookie(octets)) {
+    if question.is_none() && !walked.is_ok_and(|_| seen.has_cookie(bytes)) {
         return Err(formerr(RejectReason::QuestionCountZero));
     }
     let message = walked?;
 
-    echo.question = question.map(|question| question.octets);
-    let edns = seen.check_opt(octets, echo)?;
+    echo.question = question.map(|question| question.bytes);
+    let edns = seen.check_opt(bytes, echo)?;
     echo.edns = edns;
-    let tsig = seen.check_tsig(octets)?;
-    Ok(Request { octets, header, question, edns, tsig, message })
+    let tsig = seen.check_tsig(bytes)?;
+    Ok(Request { bytes, header, question, edns, tsig, message })
 }
 
 /// The question of a QUERY, the zone section of an UPDATE.
 #[inline]
 fn parse_question<'m>(
-    octets: &'m [u8],
+    bytes: &'m [u8],
     header: &Header,
     echo: &mut Echo<'m>,
 ) -> Result<Option<FirstQuestion<'m>>, Refusal> {
@@ -217,9 +217,9 @@ fn parse_question<'m>(
         // RFC 9619 4: a QUERY with QDCOUNT above 1 is malformed.
         _ => return Err(formerr(RejectReason::QuestionCountMany)),
     }
-    let question = FirstQuestion::read(octets)?;
+    let question = FirstQuestion::read(bytes)?;
     if header.opcode == Opcode::UPDATE && question.qtype != Rtype::SOA {
-        echo.question = Some(question.octets);
+        echo.question = Some(question.bytes);
         return Err(formerr(RejectReason::ZoneType));
     }
     Ok(Some(question))
@@ -263,13 +263,13 @@ impl PseudoRecords {
         }
     }
 
-    fn edns<'m>(&self, octets: &'m [u8]) -> Option<EdnsIn<'m>> {
+    fn edns<'m>(&self, bytes: &'m [u8]) -> Option<EdnsIn<'m>> {
         let opt = self.opt.as_ref()?;
-        EdnsIn::new(opt.class, opt.ttl, octets.get(opt.rdata_at.clone())?)
+        EdnsIn::new(opt.class, opt.ttl, bytes.get(opt.rdata_at.clone())?)
     }
 
-    fn has_cookie(&self, octets: &[u8]) -> bool {
-        self.edns(octets).is_some_and(|edns| edns.option(code::COOKIE).is_some())
+    fn has_cookie(&self, bytes: &[u8]) -> bool {
+        self.edns(bytes).is_some_and(|edns| edns.option(code::COOKIE).is_some())
     }
 
     /// The OPT record of a message; an error if it is repeated or misplaced.
@@ -288,10 +288,10 @@ impl PseudoRecords {
     }
 
     /// Like `placed_opt`, but the options must be complete too.
-    fn well_formed_opt<'m>(&self, octets: &'m [u8]) -> Result<Option<EdnsIn<'m>>, Refusal> {
+    fn well_formed_opt<'m>(&self, bytes: &'m [u8]) -> Result<Option<EdnsIn<'m>>, Refusal> {
         match self.placed_opt()? {
             None => Ok(None),
-            Some(_) => self.edns(octets).ok_or(formerr(RejectReason::OptOptions)).map(Some),
+            Some(_) => self.edns(bytes).ok_or(formerr(RejectReason::OptOptions)).map(Some),
         }
     }
 
@@ -302,13 +302,13 @@ impl PseudoRecords {
     }
 
     /// Rows 7 and 8.
-    fn check_opt<'m>(&self, octets: &'m [u8], echo: &mut Echo<'m>) -> Result<Option<EdnsIn<'m>>, Refusal> {
+    fn check_opt<'m>(&self, bytes: &'m [u8], echo: &mut Echo<'m>) -> Result<Option<EdnsIn<'m>>, Refusal> {
         let Some(opt) = self.placed_opt()? else { return Ok(None) };
         if opt.ttl & VERSION_BITS != 0 {
-            echo.edns = self.edns_of_other_version(octets, opt);
+            echo.edns = self.edns_of_other_version(bytes, opt);
             return Err((Rcode::BADVERS, RejectReason::EdnsVersion));
         }
-        let edns = self.edns(octets).ok_or(formerr(RejectReason::OptOptions))?;
+        let edns = self.edns(bytes).ok_or(formerr(RejectReason::OptOptions))?;
         echo.edns = Some(edns);
         // RFC 7873 5.2: of several COOKIE options "only the first (the one closest to the DNS header) is considered".
         if edns.option(code::COOKIE).is_some_and(|data| !is_cookie_length(data.len())) {
@@ -318,7 +318,7 @@ impl PseudoRecords {
     }
 
     /// Row 9.
-    fn check_tsig(self, octets: &[u8]) -> Result<Option<TsigAt>, Refusal> {
+    fn check_tsig(self, bytes: &[u8]) -> Result<Option<TsigAt>, Refusal> {
         let Some((tsig, class)) = self.tsig else { return Ok(None) };
         if self.tsig_twice {
             return Err(formerr(RejectReason::TsigTwice));
@@ -329,7 +329,7 @@ impl PseudoRecords {
         if class != Class::ANY {
             return Err(formerr(RejectReason::TsigClass));
         }
-        TsigView::read(octets, &tsig).ok_or(formerr(RejectReason::TsigMalformed))?;
+        TsigView::read(bytes, &tsig).ok_or(formerr(RejectReason::TsigMalformed))?;
         Ok(Some(tsig))
     }
 }

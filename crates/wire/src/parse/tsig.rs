@@ -1,7 +1,7 @@
 //! TSIG (RFC 8945), layout only: keys and MACs are the business of who holds the keys.
 
 use super::{NameBuf, Steps, read_name, u16_at, u32_at};
-use crate::limits::HEADER_OCTETS;
+use crate::limits::HEADER_BYTES;
 use crate::name::NameRef;
 use core::ops::Range;
 
@@ -63,13 +63,13 @@ impl<'m> TsigView<'m> {
             error: u16_at(message, at + 2)?,
             other,
         };
-        (other_at + other.len() == message.len() && tsig.at >= HEADER_OCTETS).then_some(view)
+        (other_at + other.len() == message.len() && tsig.at >= HEADER_BYTES).then_some(view)
     }
 }
 
-/// Octets of an algorithm's MAC (RFC 8945 6); `None` for one that is not registered: no key can have it.
+/// Bytes of an algorithm's MAC (RFC 8945 6); `None` for one that is not registered: no key can have it.
 #[must_use]
-pub fn hash_octets(algorithm: NameRef<'_>) -> Option<usize> {
+pub fn hash_bytes(algorithm: NameRef<'_>) -> Option<usize> {
     let mut labels = algorithm.labels();
     let first = labels.next()?;
     let rest = labels.next();

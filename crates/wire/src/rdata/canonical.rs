@@ -3,7 +3,7 @@
 use super::check::{RdataError, field_end, rdata_check};
 use super::layout::{Field, layout};
 use super::rdata_fields;
-use crate::limits::RDATA_OCTETS_MAX;
+use crate::limits::RDATA_BYTES_MAX;
 use crate::number::Rtype;
 use crate::parse::{NameBuf, Steps, read_name};
 use core::ops::Range;
@@ -37,10 +37,10 @@ fn decompress(message: &[u8], range: Range<usize>, rtype: Rtype, out: &mut Vec<u
         match field {
             Field::Name(rule) if rule.pointer_accepted => {
                 at = read_name(message, at, &mut steps, &mut name)?;
-                out.extend_from_slice(name.octets());
+                out.extend_from_slice(name.as_bytes());
             }
             _ => {
-                // No field behind a compressed name looks at octets before itself, so it may be read where it stands.
+                // No field behind a compressed name looks at bytes before itself, so it may be read where it stands.
                 let end = field_end(field, message, at)?;
                 out.extend_from_slice(&message[at..end]);
                 at = end;
@@ -50,7 +50,7 @@ fn decompress(message: &[u8], range: Range<usize>, rtype: Rtype, out: &mut Vec<u
     if at < message.len() {
         return Err(RdataError::LeftOver);
     }
-    if out.len() - start > RDATA_OCTETS_MAX { Err(RdataError::Long) } else { Ok(()) }
+    if out.len() - start > RDATA_BYTES_MAX { Err(RdataError::Long) } else { Ok(()) }
 }
 
 /// Lower-cases the names inside well-formed, uncompressed rdata, as canonical form has it (RFC 4034 6.2, RFC 6840 5.1).
@@ -65,7 +65,7 @@ pub fn rdata_lowercase(rtype: Rtype, rdata: &mut [u8]) {
     }
 }
 
-/// Whether rdata is equal as RRs are compared (RFC 2136 1.1.1, 1.1.2; RFC 3597 6): octet for octet, but without case
+/// Whether rdata is equal as RRs are compared (RFC 2136 1.1.1, 1.1.2; RFC 3597 6): byte for byte, but without case
 /// in the names of the types that RFC 4034 6.2 lists.
 #[must_use]
 pub fn rdata_eq(rtype: Rtype, a: &[u8], b: &[u8]) -> bool {
@@ -78,10 +78,10 @@ pub fn rdata_eq(rtype: Rtype, a: &[u8], b: &[u8]) -> bool {
     }
     let mut at = 0;
     rdata_fields(rtype, a).all(|field| {
-        let Ok((field, octets)) = field else { return false };
-        let others = &b[at..at + octets.len()];
-        at += octets.len();
-        octets == others || is_caseless(field)
+        let Ok((field, bytes)) = field else { return false };
+        let others = &b[at..at + bytes.len()];
+        at += bytes.len();
+        bytes == others || is_caseless(field)
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::layout::Field;
 use super::value;
-use crate::limits::RDATA_OCTETS_MAX;
+use crate::limits::RDATA_BYTES_MAX;
 use crate::name::{NameError, NameRef};
 use crate::number::Rtype;
 
@@ -11,9 +11,9 @@ use crate::number::Rtype;
 pub enum RdataError {
     /// It ends inside a field.
     Short,
-    /// Octets are left over behind the last field.
+    /// Bytes are left over behind the last field.
     LeftOver,
-    /// More than 65,535 octets once its names are decompressed.
+    /// More than 65,535 bytes once its names are decompressed.
     Long,
     /// A malformed name, or one that is compressed where it must not be.
     Name(NameError),
@@ -30,12 +30,12 @@ impl From<NameError> for RdataError {
     }
 }
 
-/// Checks that uncompressed rdata is well formed; of a type without layout, any octets are.
+/// Checks that uncompressed rdata is well formed; of a type without layout, any bytes are.
 ///
 /// # Errors
 /// [`RdataError`] says what is wrong with it.
 pub fn rdata_check(rtype: Rtype, rdata: &[u8]) -> Result<(), RdataError> {
-    if rdata.len() > RDATA_OCTETS_MAX {
+    if rdata.len() > RDATA_BYTES_MAX {
         return Err(RdataError::Long);
     }
     let Some(fields) = super::layout(rtype) else { return Ok(()) };
@@ -52,12 +52,12 @@ pub fn rdata_check(rtype: Rtype, rdata: &[u8]) -> Result<(), RdataError> {
 /// Where the field that starts at `at` ends; its value is checked.
 pub(super) fn field_end(field: Field, rdata: &[u8], at: usize) -> Result<usize, RdataError> {
     let rest = rdata.get(at..).ok_or(RdataError::Short)?;
-    let len = field_octets(field, rdata, rest)?;
+    let len = field_bytes(field, rdata, rest)?;
     if len <= rest.len() { Ok(at + len) } else { Err(RdataError::Short) }
 }
 
-/// How many octets of `rest` the field takes; may be more than there are.
-fn field_octets(field: Field, rdata: &[u8], rest: &[u8]) -> Result<usize, RdataError> {
+/// How many bytes of `rest` the field takes; may be more than there are.
+fn field_bytes(field: Field, rdata: &[u8], rest: &[u8]) -> Result<usize, RdataError> {
     let valid = |is_valid: bool, len: usize| if is_valid { Ok(len) } else { Err(RdataError::Value(field)) };
     let at_least = |min: u8| if rest.len() >= min.into() { Ok(rest.len()) } else { Err(RdataError::Short) };
     match field {
@@ -67,17 +67,17 @@ fn field_octets(field: Field, rdata: &[u8], rest: &[u8]) -> Result<usize, RdataE
         Field::Eui48 => Ok(6),
         Field::Eui64 | Field::Locator64 | Field::Ipn => Ok(8),
         Field::Ipv6 => Ok(16),
-        Field::Name(_) => Ok(name_octets(rest)?),
-        Field::NamesRest => names_octets(rest),
-        Field::A6Suffix => value::a6_suffix_octets(rest),
+        Field::Name(_) => Ok(name_bytes(rest)?),
+        Field::NamesRest => names_bytes(rest),
+        Field::A6Suffix => value::a6_suffix_bytes(rest),
         Field::A6Name if rdata.first() == Some(&0) => Ok(0),
-        Field::A6Name => Ok(name_octets(rest)?),
+        Field::A6Name => Ok(name_bytes(rest)?),
         Field::Gateway { type_at, type_mask } => {
             match rdata.get(type_at as usize).ok_or(RdataError::Short)? & type_mask {
                 0 => Ok(0),
                 1 => Ok(4),
                 2 => Ok(16),
-                3 => Ok(name_octets(rest)?),
+                3 => Ok(name_bytes(rest)?),
                 _ => Err(RdataError::Value(field)),
             }
         }
@@ -89,44 +89,44 @@ fn field_octets(field: Field, rdata: &[u8], rest: &[u8]) -> Result<usize, RdataE
         }
         Field::CharStringOptional if rest.is_empty() => Ok(0),
         Field::CharStringOptional => len8(rest),
-        Field::CharStringsRest => char_strings_octets(rest),
-        Field::Octets => Ok(rest.len()),
-        Field::HexRest { octets_min } | Field::Base64Rest { octets_min } | Field::TextRest { octets_min } => {
-            at_least(octets_min)
+        Field::CharStringsRest => char_strings_bytes(rest),
+        Field::Bytes => Ok(rest.len()),
+        Field::HexRest { bytes_min } | Field::Base64Rest { bytes_min } | Field::TextRest { bytes_min } => {
+            at_least(bytes_min)
         }
         Field::Nsap => at_least(1),
         Field::Atma => at_least(2),
         Field::Loc => valid(value::is_loc(rest)?, 16),
         Field::Bitmap => valid(value::is_bitmap(rest), rest.len()),
         Field::NxtBitmap => valid(value::is_nxt_bitmap(rest), rest.len()),
-        // 65,536 ports in eight a bit-octet (RFC 1035 3.4.2).
+        // 65,536 ports in eight a bit-byte (RFC 1035 3.4.2).
         Field::PortBitmap => valid(rest.len() <= 8192, rest.len()),
         Field::Apl => valid(value::is_apl(rest), rest.len()),
         Field::SvcParams => valid(value::is_svc_params(rest), rest.len()),
-        Field::HipKeys => value::hip_keys_octets(rest),
+        Field::HipKeys => value::hip_keys_bytes(rest),
     }
 }
 
-/// Octets of a name, which must not be compressed here.
-fn name_octets(rest: &[u8]) -> Result<usize, NameError> {
-    NameRef::split_from(rest).map(|(name, _)| name.octets().len())
+/// Bytes of a name, which must not be compressed here.
+fn name_bytes(rest: &[u8]) -> Result<usize, NameError> {
+    NameRef::split_from(rest).map(|(name, _)| name.as_bytes().len())
 }
 
-fn names_octets(rest: &[u8]) -> Result<usize, RdataError> {
+fn names_bytes(rest: &[u8]) -> Result<usize, RdataError> {
     let mut at = 0;
     while at < rest.len() {
-        at += name_octets(&rest[at..])?;
+        at += name_bytes(&rest[at..])?;
     }
     Ok(at)
 }
 
-/// A length octet and as many octets.
+/// A length byte and as many bytes.
 fn len8(rest: &[u8]) -> Result<usize, RdataError> {
     rest.first().map(|&len| 1 + len as usize).ok_or(RdataError::Short)
 }
 
 /// One character string at least (RFC 1035 3.3.14).
-fn char_strings_octets(rest: &[u8]) -> Result<usize, RdataError> {
+fn char_strings_bytes(rest: &[u8]) -> Result<usize, RdataError> {
     let mut at = len8(rest)?;
     while at < rest.len() {
         at += len8(&rest[at..])?;

@@ -13,10 +13,10 @@ pub struct Fields<'r> {
     at: usize,
 }
 
-/// Takes uncompressed rdata apart: each field with its octets. A type without layout is one field of [`Field::Octets`].
+/// Takes uncompressed rdata apart: each field with its bytes. A type without layout is one field of [`Field::Bytes`].
 #[must_use]
 pub fn rdata_fields(rtype: Rtype, rdata: &[u8]) -> Fields<'_> {
-    Fields { fields: layout(rtype).unwrap_or(&[Field::Octets]), rdata, at: 0 }
+    Fields { fields: layout(rtype).unwrap_or(&[Field::Bytes]), rdata, at: 0 }
 }
 
 impl<'r> Iterator for Fields<'r> {
@@ -51,10 +51,10 @@ pub fn rdata_names(rtype: Rtype, rdata: &[u8]) -> impl Iterator<Item = NameRef<'
             Field::Gateway { type_at, type_mask } => rdata[type_at as usize] & type_mask == 3,
             _ => false,
         })
-        .flat_map(|(_, mut octets)| {
+        .flat_map(|(_, mut bytes)| {
             core::iter::from_fn(move || {
-                let (name, rest) = NameRef::split_from(octets).ok()?;
-                octets = rest;
+                let (name, rest) = NameRef::split_from(bytes).ok()?;
+                bytes = rest;
                 Some(name)
             })
         })

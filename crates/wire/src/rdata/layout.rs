@@ -20,54 +20,54 @@ pub enum Field {
     Name(NameRule),
     /// Names up to the end, possibly none; never compressed.
     NamesRest,
-    /// An octet; a decimal number.
+    /// An byte; a decimal number.
     U8,
-    /// Two octets; a decimal number.
+    /// Two bytes; a decimal number.
     U16,
-    /// Four octets; a decimal number.
+    /// Four bytes; a decimal number.
     U32,
-    /// Four octets, seconds; a number, or with units as TTLs may have.
+    /// Four bytes, seconds; a number, or with units as TTLs may have.
     Ttl,
-    /// Four octets, seconds modulo 2^32; YYYYMMDDHHmmSS or a number (RFC 4034 3.2).
+    /// Four bytes, seconds modulo 2^32; YYYYMMDDHHmmSS or a number (RFC 4034 3.2).
     Time32,
-    /// Two octets; the mnemonic of an RR type.
+    /// Two bytes; the mnemonic of an RR type.
     RtypeField,
-    /// An octet; number or mnemonic of a DNSSEC algorithm (RFC 4034 A.1).
+    /// An byte; number or mnemonic of a DNSSEC algorithm (RFC 4034 A.1).
     Algorithm,
-    /// Two octets; number or mnemonic of a certificate type (RFC 4398 2.1).
+    /// Two bytes; number or mnemonic of a certificate type (RFC 4398 2.1).
     CertType,
-    /// An octet; number or mnemonic of an IP protocol (RFC 1035 3.4.2).
+    /// An byte; number or mnemonic of an IP protocol (RFC 1035 3.4.2).
     IpProtocol,
-    /// Four octets; dotted quad.
+    /// Four bytes; dotted quad.
     Ipv4,
-    /// Sixteen octets; RFC 5952.
+    /// Sixteen bytes; RFC 5952.
     Ipv6,
-    /// A length octet and as many octets; a quoted string.
+    /// A length byte and as many bytes; a quoted string.
     CharString,
     /// A character string or nothing, at the end (RFC 1183 3.2).
     CharStringOptional,
     /// One or more character strings up to the end.
     CharStringsRest,
-    /// Opaque octets up to the end; the generic form of RFC 3597 5.
-    Octets,
-    /// Octets up to the end, at least `octets_min`; hexadecimal, blanks allowed.
+    /// Opaque bytes up to the end; the generic form of RFC 3597 5.
+    Bytes,
+    /// Bytes up to the end, at least `bytes_min`; hexadecimal, blanks allowed.
     HexRest {
-        /// The fewest octets.
-        octets_min: u8,
+        /// The fewest bytes.
+        bytes_min: u8,
     },
-    /// Octets up to the end, at least `octets_min`; base64, blanks allowed.
+    /// Bytes up to the end, at least `bytes_min`; base64, blanks allowed.
     Base64Rest {
-        /// The fewest octets.
-        octets_min: u8,
+        /// The fewest bytes.
+        bytes_min: u8,
     },
-    /// Octets up to the end, at least `octets_min`; one quoted string of any length.
+    /// Bytes up to the end, at least `bytes_min`; one quoted string of any length.
     TextRest {
-        /// The fewest octets.
-        octets_min: u8,
+        /// The fewest bytes.
+        bytes_min: u8,
     },
-    /// A length octet and as many octets; hexadecimal without blanks, `-` when empty (RFC 5155 3.3).
+    /// A length byte and as many bytes; hexadecimal without blanks, `-` when empty (RFC 5155 3.3).
     HexLen8,
-    /// A length octet and as many octets, at least one; base32hex without padding (RFC 5155 3.3).
+    /// A length byte and as many bytes, at least one; base32hex without padding (RFC 5155 3.3).
     Base32Len8,
     /// Type bitmap in windows, up to the end (RFC 4034 4.1.2); mnemonics.
     Bitmap,
@@ -75,15 +75,15 @@ pub enum Field {
     NxtBitmap,
     /// Bitmap of ports, up to the end (RFC 1035 3.4.2); numbers or mnemonics of services.
     PortBitmap,
-    /// By the gateway type in the octet `type_at` of the rdata, under `type_mask`: nothing (0, `.`), IPv4 (1), IPv6
+    /// By the gateway type in the byte `type_at` of the rdata, under `type_mask`: nothing (0, `.`), IPv4 (1), IPv6
     /// (2), a name that is neither compressed nor lower-cased (3) (RFC 4025 2.5, RFC 8777 4.2.4).
     Gateway {
-        /// Which octet of the rdata holds the type.
+        /// Which byte of the rdata holds the type.
         type_at: u8,
         /// Which bits of it.
         type_mask: u8,
     },
-    /// An octet of two fields (RFC 8777 4.2.2, 4.2.3): discovery optional in the top bit, relay type below; two
+    /// An byte of two fields (RFC 8777 4.2.2, 4.2.3): discovery optional in the top bit, relay type below; two
     /// numbers.
     RelayType,
     /// All of LOC (RFC 1876 2).
@@ -92,24 +92,24 @@ pub enum Field {
     Apl,
     /// Service parameters up to the end, keys ascending (RFC 9460 2.2).
     SvcParams,
-    /// All of NSAP: one or more octets; `0x` and hexadecimal with dots (RFC 1706 5).
+    /// All of NSAP: one or more bytes; `0x` and hexadecimal with dots (RFC 1706 5).
     Nsap,
-    /// All of ATMA: an octet of format and the address; hexadecimal with dots (0) or `+` and digits (1).
+    /// All of ATMA: an byte of format and the address; hexadecimal with dots (0) or `+` and digits (1).
     Atma,
-    /// Eight octets; four groups of hexadecimal digits with colons (RFC 6742 2.1.1, 2.3.1).
+    /// Eight bytes; four groups of hexadecimal digits with colons (RFC 6742 2.1.1, 2.3.1).
     Locator64,
-    /// Eight octets; a decimal number, or two of four octets with a dot between.
+    /// Eight bytes; a decimal number, or two of four bytes with a dot between.
     Ipn,
-    /// Six octets; hexadecimal with hyphens (RFC 7043 3.2).
+    /// Six bytes; hexadecimal with hyphens (RFC 7043 3.2).
     Eui48,
-    /// Eight octets; hexadecimal with hyphens (RFC 7043 4.2).
+    /// Eight bytes; hexadecimal with hyphens (RFC 7043 4.2).
     Eui64,
-    /// A length octet and as many ASCII letters and digits, at least one (RFC 8659 4.1); without quotes.
+    /// A length byte and as many ASCII letters and digits, at least one (RFC 8659 4.1); without quotes.
     Tag,
     /// HIT length, algorithm, key length, HIT, key (RFC 8005 5); printed as algorithm, HIT in hexadecimal, key in
     /// base64.
     HipKeys,
-    /// Prefix length and as many octets as the rest of an address has (RFC 2874 3.1); number and IPv6 address.
+    /// Prefix length and as many bytes as the rest of an address has (RFC 2874 3.1); number and IPv6 address.
     A6Suffix,
     /// The prefix name of A6: present when the prefix length is not 0; lower-cased, never compressed.
     A6Name,
@@ -124,9 +124,9 @@ const LOWERED: Field = Field::Name(NameRule { compress: false, pointer_accepted:
 /// A name that stays as it is.
 const PLAIN: Field = Field::Name(NameRule { compress: false, pointer_accepted: false, lowercase: false });
 
-const HEX: Field = Field::HexRest { octets_min: 1 };
-const BASE64: Field = Field::Base64Rest { octets_min: 1 };
-const BASE64_OR_NONE: Field = Field::Base64Rest { octets_min: 0 };
+const HEX: Field = Field::HexRest { bytes_min: 1 };
+const BASE64: Field = Field::Base64Rest { bytes_min: 1 };
+const BASE64_OR_NONE: Field = Field::Base64Rest { bytes_min: 0 };
 
 /// The fields of a type's rdata in their order; `None` for a type that is opaque here (RFC 3597).
 #[must_use]
@@ -137,7 +137,7 @@ pub const fn layout(rtype: Rtype) -> Option<&'static [Field]> {
         Rtype::A => &[Ipv4],
         Rtype::NS | Rtype::MD | Rtype::MF | Rtype::CNAME | Rtype::MB | Rtype::MG | Rtype::MR | Rtype::PTR => &[CLASSIC],
         Rtype::SOA => &[CLASSIC, CLASSIC, U32, Ttl, Ttl, Ttl, Ttl],
-        Rtype::NULL => &[Octets],
+        Rtype::NULL => &[Bytes],
         Rtype::WKS => &[Ipv4, IpProtocol, PortBitmap],
         Rtype::HINFO => &[CharString, CharString],
         Rtype::MINFO => &[CLASSIC, CLASSIC],
@@ -183,8 +183,8 @@ pub const fn layout(rtype: Rtype) -> Option<&'static [Field]> {
         Rtype::HIP => &[HipKeys, NamesRest],
         // Services
         Rtype::SVCB | Rtype::HTTPS => &[U16, PLAIN, SvcParams],
-        Rtype::URI => &[U16, U16, TextRest { octets_min: 1 }],
-        Rtype::CAA => &[U8, Tag, TextRest { octets_min: 0 }],
+        Rtype::URI => &[U16, U16, TextRest { bytes_min: 1 }],
+        Rtype::CAA => &[U8, Tag, TextRest { bytes_min: 0 }],
         Rtype::AMTRELAY => &[U8, RelayType, Gateway { type_at: 1, type_mask: 0x7F }],
         // Addresses
         Rtype::NID | Rtype::L64 => &[U16, Locator64],
@@ -264,7 +264,7 @@ mod tests {
                 field,
                 Field::NamesRest
                     | Field::CharStringsRest
-                    | Field::Octets
+                    | Field::Bytes
                     | Field::HexRest { .. }
                     | Field::Base64Rest { .. }
                     | Field::TextRest { .. }

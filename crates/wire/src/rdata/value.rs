@@ -1,4 +1,4 @@
-//! Values that are more than octets: coordinates, bitmaps, prefixes, parameters.
+//! Values that are more than bytes: coordinates, bitmaps, prefixes, parameters.
 
 use super::check::RdataError;
 use super::layout::Field;
@@ -38,22 +38,22 @@ pub(super) fn check_digest(rtype: Rtype, rdata: &[u8]) -> Result<(), RdataError>
         // RFC 8976 2.2.4: "MUST NOT be shorter than 12 octets".
         None => rtype != Rtype::ZONEMD || len >= 12,
     };
-    if is_valid { Ok(()) } else { Err(RdataError::Value(Field::HexRest { octets_min: 1 })) }
+    if is_valid { Ok(()) } else { Err(RdataError::Value(Field::HexRest { bytes_min: 1 })) }
 }
 
 /// LOC, version 0: sizes are a digit and a power of ten, coordinates are on the globe (RFC 1876 2).
 pub(super) fn is_loc(rest: &[u8]) -> Result<bool, RdataError> {
     const THOUSANDTHS_A_DEGREE: u32 = 3_600_000;
-    let octets: &[u8; 16] = rest.first_chunk().ok_or(RdataError::Short)?;
-    let is_size = |octet: u8| octet == 0 || (matches!(octet >> 4, 1..=9) && octet & 0x0F <= 9);
+    let bytes: &[u8; 16] = rest.first_chunk().ok_or(RdataError::Short)?;
+    let is_size = |byte: u8| byte == 0 || (matches!(byte >> 4, 1..=9) && byte & 0x0F <= 9);
     let is_within = |at: usize, degrees: u32| {
-        let coordinate = u32_at(octets, at).unwrap_or_default();
+        let coordinate = u32_at(bytes, at).unwrap_or_default();
         coordinate.abs_diff(1 << 31) <= degrees * THOUSANDTHS_A_DEGREE
     };
-    Ok(octets[0] == 0 && octets[1..4].iter().all(|&octet| is_size(octet)) && is_within(4, 90) && is_within(8, 180))
+    Ok(bytes[0] == 0 && bytes[1..4].iter().all(|&byte| is_size(byte)) && is_within(4, 90) && is_within(8, 180))
 }
 
-/// Windows ascend, none is empty, no trailing zero octet (RFC 4034 4.1.2).
+/// Windows ascend, none is empty, no trailing zero byte (RFC 4034 4.1.2).
 pub(super) fn is_bitmap(mut rest: &[u8]) -> bool {
     let mut window_min = 0u16;
     while let [window, len, behind @ ..] = rest {
@@ -76,7 +76,7 @@ pub(super) fn is_nxt_bitmap(rest: &[u8]) -> bool {
     }
 }
 
-/// Items whose prefix and address fit the family; no trailing zero octet (RFC 3123 4).
+/// Items whose prefix and address fit the family; no trailing zero byte (RFC 3123 4).
 pub(super) fn is_apl(mut rest: &[u8]) -> bool {
     while let [family_high, family_low, prefix, len, behind @ ..] = rest {
         let Some((address, behind)) = behind.split_at_checked((len & 0x7F) as usize) else { return false };
@@ -169,7 +169,7 @@ fn are_svc_items(value: &[u8]) -> bool {
 }
 
 /// HIT and key, both of them there (RFC 8005 5).
-pub(super) fn hip_keys_octets(rest: &[u8]) -> Result<usize, RdataError> {
+pub(super) fn hip_keys_bytes(rest: &[u8]) -> Result<usize, RdataError> {
     let [hit_len, _, key_high, key_low, ..] = rest else { return Err(RdataError::Short) };
     let key_len = u16::from_be_bytes([*key_high, *key_low]) as usize;
     if *hit_len == 0 || key_len == 0 {
@@ -179,13 +179,13 @@ pub(super) fn hip_keys_octets(rest: &[u8]) -> Result<usize, RdataError> {
 }
 
 /// The prefix length and the rest of the address, its pad bits zero (RFC 2874 3.1).
-pub(super) fn a6_suffix_octets(rest: &[u8]) -> Result<usize, RdataError> {
+pub(super) fn a6_suffix_bytes(rest: &[u8]) -> Result<usize, RdataError> {
     let &prefix = rest.first().ok_or(RdataError::Short)?;
     let Some(bits) = 128u8.checked_sub(prefix) else { return Err(RdataError::Value(Field::A6Suffix)) };
-    let octets = bits.div_ceil(8) as usize;
+    let bytes = bits.div_ceil(8) as usize;
     let pad = if bits.is_multiple_of(8) { 0 } else { 0xFFu8 << (bits % 8) };
     match rest.get(1) {
-        Some(first) if octets > 0 && first & pad != 0 => Err(RdataError::Value(Field::A6Suffix)),
-        _ => Ok(1 + octets),
+        Some(first) if bytes > 0 && first & pad != 0 => Err(RdataError::Value(Field::A6Suffix)),
+        _ => Ok(1 + bytes),
     }
 }

@@ -1,4 +1,4 @@
-//! Composed responses, octet by octet where it counts.
+//! Composed responses, byte by byte where it counts.
 
 use crate::support::hex;
 use catamaran_wire::compose::ede;
@@ -12,19 +12,19 @@ fn name(text: &str) -> Name {
     text.parse().unwrap()
 }
 
-fn request(octets: &[u8]) -> Request<'_> {
-    match parse_request(octets) {
+fn request(bytes: &[u8]) -> Request<'_> {
+    match parse_request(bytes) {
         Parsed::Request(request) => request,
         other => panic!("{other:?}"),
     }
 }
 
-/// Runs `fill` over a response to `octets` and returns the response.
-fn respond(octets: &[u8], limit: usize, edns: Option<&EdnsOut<'_>>, fill: impl FnOnce(&mut Composer<'_>)) -> Vec<u8> {
+/// Runs `fill` over a response to `bytes` and returns the response.
+fn respond(bytes: &[u8], limit: usize, edns: Option<&EdnsOut<'_>>, fill: impl FnOnce(&mut Composer<'_>)) -> Vec<u8> {
     let mut buffer = vec![0xEE; 65_535];
     let mut composer = Composer::new(&mut buffer, limit);
-    composer.start_response(&request(octets), Rcode::NOERROR, true);
-    composer.reserve(edns.map_or(0, EdnsOut::octet_count));
+    composer.start_response(&request(bytes), Rcode::NOERROR, true);
+    composer.reserve(edns.map_or(0, EdnsOut::byte_count));
     fill(&mut composer);
     let len = composer.finish(edns);
     assert!(len <= limit);
@@ -47,7 +47,7 @@ fn a_referral_is_compressed() {
     let query = MessageBuilder::query(0x1234, name("WWW.a.test").as_ref(), Rtype::A).build();
     let response = respond(&query, 512, None, |composer| {
         let (first, second) = (name("ns1.a.test"), name("ns2.a.test"));
-        push(composer, Section::Authority, "a.TEST", Rtype::NS, &[first.octets(), second.octets()]).unwrap();
+        push(composer, Section::Authority, "a.TEST", Rtype::NS, &[first.as_bytes(), second.as_bytes()]).unwrap();
         push(composer, Section::Additional, "ns1.a.test", Rtype::A, &[&[192, 0, 2, 1], &[192, 0, 2, 2]]).unwrap();
         push(composer, Section::Additional, "NS2.a.test", Rtype::AAAA, &[&[0x20; 16]]).unwrap();
         composer.set_aa(false);
@@ -66,18 +66,18 @@ fn a_referral_is_compressed() {
 fn names_are_compressed_inside_rdata_of_the_old_types_only() {
     let query = MessageBuilder::query(1, name("a.test").as_ref(), Rtype::ANY).build();
     let target = name("x.a.test");
-    let srv = [&[0, 1, 0, 2, 0, 3], target.octets()].concat();
-    let mx = [&[0, 10], target.octets()].concat();
-    let soa = [target.octets(), name("h.x.a.test").octets(), &[7; 20]].concat();
+    let srv = [&[0, 1, 0, 2, 0, 3], target.as_bytes()].concat();
+    let mx = [&[0, 10], target.as_bytes()].concat();
+    let soa = [target.as_bytes(), name("h.x.a.test").as_bytes(), &[7; 20]].concat();
     for (rtype, rdata, sent) in [
         (Rtype::SRV, &srv, srv.clone()),
-        (Rtype::DNAME, &target.octets().to_vec(), target.octets().to_vec()),
-        (Rtype::SVCB, &[&[0, 1], target.octets()].concat(), [&[0, 1], target.octets()].concat()),
+        (Rtype::DNAME, &target.as_bytes().to_vec(), target.as_bytes().to_vec()),
+        (Rtype::SVCB, &[&[0, 1], target.as_bytes()].concat(), [&[0, 1], target.as_bytes()].concat()),
         (Rtype::MX, &mx, hex("000a 0178 c00c")),
         (Rtype::SOA, &soa, [hex("0178 c00c 0168 c024"), vec![7; 20]].concat()),
         // Rdata that is not what its type has is sent as it is.
         (Rtype::MX, &vec![0, 10, 0xC0, 12], vec![0, 10, 0xC0, 12]),
-        (Rtype::NS, &[target.octets(), b"x"].concat(), b"\x01x\xC0\x0Cx".to_vec()),
+        (Rtype::NS, &[target.as_bytes(), b"x"].concat(), b"\x01x\xC0\x0Cx".to_vec()),
     ] {
         let response = respond(&query, 512, None, |composer| {
             push(composer, Section::Answer, "a.test", rtype, &[rdata]).unwrap();
@@ -91,7 +91,7 @@ fn rdata_keeps_its_case_whatever_the_case_of_the_question() {
     let query = MessageBuilder::query(1, name("A.tEsT").as_ref(), Rtype::NS).build();
     let response = respond(&query, 512, None, |composer| {
         let (first, second) = (name("ns1.a.test"), name("ns2.a.test"));
-        push(composer, Section::Answer, "a.test", Rtype::NS, &[first.octets(), second.octets()]).unwrap();
+        push(composer, Section::Answer, "a.test", Rtype::NS, &[first.as_bytes(), second.as_bytes()]).unwrap();
         push(composer, Section::Additional, "ns1.a.test", Rtype::A, &[&[192, 0, 2, 1]]).unwrap();
     });
     // The owner is a pointer to the question; the first target is written out, and the second points to it.
@@ -135,9 +135,9 @@ fn what_does_not_fit_leaves_no_trace() {
     let response = respond(&query, 512, None, |composer| {
         let three: &[&[u8]] = &[&text, &text, &text];
         push(composer, Section::Answer, "y.a.test", Rtype::TXT, &three[..1]).unwrap();
-        let before = (composer.octet_count(), composer.record_count(Section::Answer));
+        let before = (composer.byte_count(), composer.record_count(Section::Answer));
         assert_eq!(push(composer, Section::Answer, "z.a.test", Rtype::TXT, three), Err(Full));
-        assert_eq!((composer.octet_count(), composer.record_count(Section::Answer)), before);
+        assert_eq!((composer.byte_count(), composer.record_count(Section::Answer)), before);
         // The name that was taken back is not pointed to.
         push(composer, Section::Answer, "z.a.test", Rtype::TXT, &three[..1]).unwrap();
         assert_eq!(push(composer, Section::Answer, "a.test", Rtype::TXT, &three[..1]), Err(Full));
@@ -178,13 +178,13 @@ fn the_table_of_names_is_bounded_and_so_are_pointers() {
         for at in 0..count {
             push(composer, Section::Answer, &format!("n{at}."), Rtype::A, &[&[1; 4]]).unwrap();
         }
-        // The first is pointed to, the last, sent beyond the 64th and beyond 16,383 octets, is not.
+        // The first is pointed to, the last, sent beyond the 64th and beyond 16,383 bytes, is not.
         assert_eq!(push(composer, Section::Answer, "n0.", Rtype::A, &[&[1; 4]]), Ok(()));
-        let before = composer.octet_count();
+        let before = composer.byte_count();
         push(composer, Section::Answer, "n63.", Rtype::A, &[&[1; 4]]).unwrap();
-        assert_eq!(composer.octet_count() - before, 2 + 14);
+        assert_eq!(composer.byte_count() - before, 2 + 14);
         push(composer, Section::Answer, "n64.", Rtype::A, &[&[1; 4], &[2; 4]]).unwrap();
-        assert_eq!(composer.octet_count() - before, 2 + 14 + 2 * (5 + 14), "n{COMPRESSION_ENTRIES_MAX}");
+        assert_eq!(composer.byte_count() - before, 2 + 14 + 2 * (5 + 14), "n{COMPRESSION_ENTRIES_MAX}");
     });
     let message = Message::parse(&response).unwrap();
     let owners: Vec<_> = message.records(Section::Answer).map(|r| r.unwrap().owner.to_string()).collect();
@@ -206,7 +206,7 @@ fn opt_carries_what_it_was_given() {
         cookie: Some(b"0123456789abcdef"),
         ede: [Some((ede::INVALID_DATA, "old")), None],
         padding_block: 0,
-        behind_octets: 0,
+        behind_bytes: 0,
     };
     let response = respond(&query, 512, Some(&edns), |composer| composer.set_rcode(Rcode::BADCOOKIE));
     let opt = hex("00 0029 04d0 01 00 8000 003b
@@ -217,7 +217,7 @@ fn opt_carries_what_it_was_given() {
         000b 0002 012c
         000f 0005 0018 6f6c64");
     assert_eq!(response[24..], opt);
-    assert_eq!(opt.len(), edns.octet_count());
+    assert_eq!(opt.len(), edns.byte_count());
     let message = Message::parse(&response).unwrap();
     assert_eq!(message.rcode(), Rcode::BADCOOKIE);
     assert_eq!(message.edns().unwrap().options().count(), 6);
@@ -237,7 +237,7 @@ fn options_that_do_not_fit_are_left_out_text_first() {
         let message = Message::parse(&buffer[..len]).unwrap();
         message.edns().map(|edns| edns.options().map(|(code, data)| (code, data.len())).collect::<Vec<_>>())
     };
-    let bare = 24 + EdnsOut::FIXED_OCTETS;
+    let bare = 24 + EdnsOut::FIXED_BYTES;
     assert_eq!(options(512), Some(vec![(3, 2), (15, 102), (15, 2)]));
     assert_eq!(options(bare + 6 + 12), Some(vec![(3, 2), (15, 2), (15, 2)]));
     assert_eq!(options(bare + 6 + 11), Some(vec![(3, 2), (15, 2)]));
@@ -297,7 +297,7 @@ fn padding_fills_blocks() {
         });
         assert_eq!(response.len() % 468, 0);
         // What is put behind it counts.
-        let signed = EdnsOut { behind_octets: 83, ..edns };
+        let signed = EdnsOut { behind_bytes: 83, ..edns };
         let response = respond(&query, 4096, Some(&signed), |composer| {
             push(composer, Section::Answer, "a.test", Rtype::TXT, &[&text]).unwrap();
         });

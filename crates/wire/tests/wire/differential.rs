@@ -1,7 +1,7 @@
-//! The same octets through ours and through `domain`.
+//! The same bytes through ours and through `domain`.
 
 use crate::properties::{any_broken_message, any_name, any_rdata};
-use catamaran_wire::limits::HEADER_OCTETS;
+use catamaran_wire::limits::HEADER_BYTES;
 use catamaran_wire::{
     Class, Composer, Message, MessageBuilder, NameBuf, NameError, Parsed, Rcode, RdataError, Rtype, Section,
     parse_request, rdata_canonical, rdata_check, rdata_fields, rdata_lowercase,
@@ -58,8 +58,8 @@ const THEIR_TYPES: [Rtype; 37] = [
     Rtype(65_280),
 ];
 
-fn their_name(octets: &[u8], at: usize) -> Option<(Vec<u8>, usize)> {
-    let mut parser = Parser::from_ref(octets);
+fn their_name(bytes: &[u8], at: usize) -> Option<(Vec<u8>, usize)> {
+    let mut parser = Parser::from_ref(bytes);
     parser.advance(at).ok()?;
     let name = ParsedName::parse_ref(&mut parser).ok()?;
     let name: TheirName<Vec<u8>> = domain::base::ToName::to_name(&name);
@@ -67,10 +67,10 @@ fn their_name(octets: &[u8], at: usize) -> Option<(Vec<u8>, usize)> {
 }
 
 /// Their rdata: as composed, and in canonical form.
-fn their_rdata(octets: &[u8], at: usize, rtype: Rtype) -> Option<(Vec<u8>, Vec<u8>)> {
-    let mut parser = Parser::from_ref(octets);
+fn their_rdata(bytes: &[u8], at: usize, rtype: Rtype) -> Option<(Vec<u8>, Vec<u8>)> {
+    let mut parser = Parser::from_ref(bytes);
     parser.advance(at).ok()?;
-    let mut rest = parser.parse_parser(octets.len() - at).ok()?;
+    let mut rest = parser.parse_parser(bytes.len() - at).ok()?;
     let data = TheirData::parse_rdata(rtype.0.into(), &mut rest).ok()??;
     if rest.remaining() > 0 {
         return None;
@@ -110,20 +110,20 @@ proptest! {
 
     #[test]
     fn names_of_a_message(
-        octets in vec(prop_oneof![3 => 0u8..4, 2 => 0xC0u8..0xC1, 2 => 12u8..40, 1 => any::<u8>()], 13..60),
+        bytes in vec(prop_oneof![3 => 0u8..4, 2 => 0xC0u8..0xC1, 2 => 12u8..40, 1 => any::<u8>()], 13..60),
         at in 12usize..40,
     ) {
-        let (ours, theirs) = (NameBuf::read(&octets, at), their_name(&octets, at));
+        let (ours, theirs) = (NameBuf::read(&bytes, at), their_name(&bytes, at));
         match (&ours, &theirs) {
             (Ok((name, end)), Some((their_name, their_end))) => {
-                prop_assert_eq!(name.octets(), &their_name[..]);
+                prop_assert_eq!(name.as_bytes(), &their_name[..]);
                 prop_assert_eq!(end, their_end);
             }
-            (Ok(_), None) => prop_assert!(false, "only ours reads {:?} at {}: {:?}", octets, at, ours),
+            (Ok(_), None) => prop_assert!(false, "only ours reads {:?} at {}: {:?}", bytes, at, ours),
             // No name stands in the header; `domain` reads one there.
             (Err(error), Some(_)) => {
-                let is_to_header = |pair: &[u8]| pair[0] == 0xC0 && usize::from(pair[1]) < HEADER_OCTETS;
-                prop_assert!(octets.windows(2).any(is_to_header), "only theirs reads {:?} at {}", octets, at);
+                let is_to_header = |pair: &[u8]| pair[0] == 0xC0 && usize::from(pair[1]) < HEADER_BYTES;
+                prop_assert!(bytes.windows(2).any(is_to_header), "only theirs reads {:?} at {}", bytes, at);
                 prop_assert_eq!(*error, NameError::Pointer);
             }
             (Err(_), None) => {}
@@ -140,10 +140,10 @@ proptest! {
         (rtype, mut rdata) in any_rdata(),
         damage in vec((any::<Index>(), any::<u8>()), 0..2),
     ) {
-        for (at, octet) in damage {
+        for (at, byte) in damage {
             if !rdata.is_empty() {
                 let at = at.index(rdata.len());
-                rdata[at] = octet;
+                rdata[at] = byte;
             }
         }
         if THEIR_TYPES.contains(&rtype) {
@@ -165,17 +165,17 @@ proptest! {
         ]),
         first in any_name(), cut in 0usize..4, tail in vec(any::<u8>(), 0..26),
     ) {
-        let mut octets = [&[0; 12][..], first.octets()].concat();
+        let mut bytes = [&[0; 12][..], first.as_bytes()].concat();
         // The name's end that is left when `cut` labels are taken off it.
         let end = first.as_ref().strip(cut.min(first.as_ref().label_count())).unwrap();
-        let target = first.octets().len() - end.octets().len();
-        let start = octets.len();
-        octets.extend_from_slice(prefix);
-        octets.extend_from_slice(&[2, b'n', b's', 0xC0, 12 + target as u8]);
-        octets.extend_from_slice(&tail);
+        let target = first.as_bytes().len() - end.as_bytes().len();
+        let start = bytes.len();
+        bytes.extend_from_slice(prefix);
+        bytes.extend_from_slice(&[2, b'n', b's', 0xC0, 12 + target as u8]);
+        bytes.extend_from_slice(&tail);
         let mut ours = Vec::new();
-        let result = rdata_canonical(&octets, start..octets.len(), rtype, &mut ours);
-        let theirs = their_rdata(&octets, start, rtype);
+        let result = rdata_canonical(&bytes, start..bytes.len(), rtype, &mut ours);
+        let theirs = their_rdata(&bytes, start, rtype);
         prop_assert_eq!(result.is_ok(), theirs.is_some());
         if let Some((theirs, _)) = theirs {
             prop_assert_eq!(ours, theirs);
@@ -183,9 +183,9 @@ proptest! {
     }
 
     #[test]
-    fn whole_messages(octets in any_broken_message()) {
-        let theirs = their_walk(&octets);
-        match Message::parse(&octets) {
+    fn whole_messages(bytes in any_broken_message()) {
+        let theirs = their_walk(&bytes);
+        match Message::parse(&bytes) {
             Ok(message) => {
                 let theirs = theirs.unwrap();
                 let ours = Section::ALL.into_iter().flat_map(|section| message.records(section));
@@ -193,13 +193,13 @@ proptest! {
                 prop_assert_eq!(ours.len(), theirs.len());
                 for (ours, theirs) in ours.iter().zip(&theirs) {
                     let rdata = (ours.rtype, ours.class.0, ours.ttl, ours.rdata().len());
-                    prop_assert_eq!(ours.owner.octets(), &theirs.0[..]);
+                    prop_assert_eq!(ours.owner.as_bytes(), &theirs.0[..]);
                     prop_assert_eq!(rdata, theirs.1);
                 }
             }
-            // `domain` neither minds octets left over nor a name in the header.
+            // `domain` neither minds bytes left over nor a name in the header.
             Err(catamaran_wire::ParseError::LeftOver | catamaran_wire::ParseError::Name(NameError::Pointer)) => {}
-            Err(error) => prop_assert!(theirs.is_none(), "{:?} {:?}", error, octets),
+            Err(error) => prop_assert!(theirs.is_none(), "{:?} {:?}", error, bytes),
         }
     }
 
@@ -219,7 +219,7 @@ proptest! {
         for (record, (owner, (rtype, rdata))) in theirs.answer().unwrap().zip(&rrsets) {
             let record = record.unwrap();
             let name: TheirName<Vec<u8>> = domain::base::ToName::to_name(&record.owner());
-            prop_assert!(name.as_slice().eq_ignore_ascii_case(owner.octets()));
+            prop_assert!(name.as_slice().eq_ignore_ascii_case(owner.as_bytes()));
             prop_assert_eq!(record.rtype().to_int(), rtype.0);
             if let Ok(Some(record)) = record.into_record::<TheirData<'_>>() {
                 let (mut theirs, mut ours) = (Vec::new(), rdata.clone());
@@ -267,8 +267,8 @@ fn compare_rdata(rtype: Rtype, rdata: &[u8]) -> Result<(), TestCaseError> {
 
 type TheirRecord = (Vec<u8>, (Rtype, u16, u32, usize));
 
-fn their_walk(octets: &[u8]) -> Option<Vec<TheirRecord>> {
-    let message = TheirMessage::from_octets(octets).ok()?;
+fn their_walk(bytes: &[u8]) -> Option<Vec<TheirRecord>> {
+    let message = TheirMessage::from_octets(bytes).ok()?;
     let mut records = Vec::new();
     for question in message.question() {
         question.ok()?;

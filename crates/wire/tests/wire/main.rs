@@ -6,10 +6,10 @@ mod support;
 mod order_of_answers;
 mod rdata;
 
-// Examples: the ways to go wrong, and composed octets.
+// Examples: the ways to go wrong, and composed bytes.
 mod compose;
 mod malformed;
 
-// Any octets, and an independent codec.
+// Any bytes, and an independent codec.
 mod differential;
 mod properties;

@@ -1,6 +1,6 @@
 //! The ways to go wrong that RFC 9267 lists, one test each, and the bounds on work.
 
-use catamaran_wire::limits::{MESSAGE_OCTETS_MAX, NAME_STEPS_MAX};
+use catamaran_wire::limits::{MESSAGE_BYTES_MAX, NAME_STEPS_MAX};
 use catamaran_wire::{
     Class, Message, MessageBuilder, Name, NameBuf, NameError, ParseError, Parsed, RejectReason, Rtype, Section,
     parse_request,
@@ -16,8 +16,8 @@ fn read(body: &[u8], at: usize) -> Result<String, NameError> {
     NameBuf::read(&message(body), 12 + at).map(|(name, _)| name.to_string())
 }
 
-fn reason(octets: &[u8]) -> RejectReason {
-    match parse_request(octets) {
+fn reason(bytes: &[u8]) -> RejectReason {
+    match parse_request(bytes) {
         Parsed::Reject(reject) => reject.reason,
         other => panic!("{other:?}"),
     }
@@ -47,20 +47,20 @@ fn pointers_go_back_or_nowhere() {
 /// RFC 9267 2: a pointer's two high bits are its own; the other label types are not in use.
 #[test]
 fn label_types_not_in_use_are_refused() {
-    for octet in 0x40..0xC0 {
-        assert_eq!(read(&[octet, 0, 0], 0), Err(NameError::Label), "{octet:#x}");
+    for byte in 0x40..0xC0 {
+        assert_eq!(read(&[byte, 0, 0], 0), Err(NameError::Label), "{byte:#x}");
     }
 }
 
-/// RFC 9267 3: 255 octets are a name, 256 are none, pointers or not.
+/// RFC 9267 3: 255 bytes are a name, 256 are none, pointers or not.
 #[test]
 fn names_are_bounded_after_decompression() {
-    let label = |octet: u8, len: usize| [vec![len as u8], vec![octet; len]].concat();
+    let label = |byte: u8, len: usize| [vec![len as u8], vec![byte; len]].concat();
     let end = [label(b'a', 63), label(b'b', 63), label(b'c', 63), vec![0]].concat();
     let with = |len: usize| [end.clone(), label(b'd', len), vec![0xC0, 0x0C]].concat();
-    assert_eq!(NameBuf::read(&message(&with(61)), 12 + end.len()).unwrap().0.octets().len(), 255);
+    assert_eq!(NameBuf::read(&message(&with(61)), 12 + end.len()).unwrap().0.as_bytes().len(), 255);
     assert_eq!(read(&with(62), end.len()), Err(NameError::Long));
-    // 127 labels of one octet are 255 octets, 128 are not.
+    // 127 labels of one byte are 255 bytes, 128 are not.
     let labels = |count: usize| [b"\x01a".repeat(count), vec![0]].concat();
     assert_eq!(NameBuf::read(&message(&labels(127)), 12).unwrap().0.as_ref().label_count(), 127);
     assert_eq!(read(&labels(128), 0), Err(NameError::Long));
@@ -72,7 +72,7 @@ fn a_name_without_root_label_is_short() {
     for body in [&b""[..], b"\x03", b"\x03ab", b"\x03abc", b"\x03abc\x01"] {
         assert_eq!(read(body, 0), Err(NameError::Short), "{body:?}");
     }
-    // A zero octet inside a label ends nothing.
+    // A zero byte inside a label ends nothing.
     assert_eq!(read(b"\x03a\0b\0", 0), Ok("a\\000b.".into()));
 }
 
@@ -88,10 +88,10 @@ fn rdlength_is_held_against_the_message() {
     let good = record(&[1, 2, 3, 4]);
     assert!(Message::parse(&good).is_ok());
     let with_len = |len: u16| {
-        let mut octets = good.clone();
-        let at = octets.len() - 6;
-        octets[at..at + 2].copy_from_slice(&len.to_be_bytes());
-        octets
+        let mut bytes = good.clone();
+        let at = bytes.len() - 6;
+        bytes[at..at + 2].copy_from_slice(&len.to_be_bytes());
+        bytes
     };
     assert_eq!(reason(&with_len(5)), RejectReason::PastEnd);
     assert_eq!(reason(&with_len(65_535)), RejectReason::PastEnd);
@@ -104,13 +104,13 @@ fn counts_are_held_against_the_message() {
     let root = Name::root();
     let good = MessageBuilder::query(1, root.as_ref(), Rtype::A).edns(1232, false).build();
     for section in [6, 8, 10] {
-        let mut octets = good.clone();
-        octets[section] = 0xFF;
-        assert_eq!(reason(&octets), RejectReason::PastEnd, "count at {section}");
+        let mut bytes = good.clone();
+        bytes[section] = 0xFF;
+        assert_eq!(reason(&bytes), RejectReason::PastEnd, "count at {section}");
     }
-    let mut octets = good;
-    octets[11] = 0;
-    assert_eq!(reason(&octets), RejectReason::LeftOver);
+    let mut bytes = good;
+    bytes[11] = 0;
+    assert_eq!(reason(&bytes), RejectReason::LeftOver);
 }
 
 /// A chain of pointers is walked by every owner of a message as large as messages get: the work for all together is
@@ -128,24 +128,24 @@ fn pointer_chains_do_not_multiply() {
         ladder.extend_from_slice(b"\x01a");
         ladder.extend_from_slice(&pointer.to_be_bytes());
     }
-    let mut octets = MessageBuilder::update(1, root.as_ref())
+    let mut bytes = MessageBuilder::update(1, root.as_ref())
         .record(Section::UPDATE, root.as_ref(), Rtype::NULL, Class::IN, 0, &ladder)
         .build();
     let last_rung = (0xC000 | at as u16).to_be_bytes();
     let mut count = 1u16;
-    while octets.len() + 12 <= MESSAGE_OCTETS_MAX {
-        octets.extend_from_slice(&last_rung);
-        octets.extend_from_slice(&[0, 1, 0, 255, 0, 0, 0, 0, 0, 0]);
+    while bytes.len() + 12 <= MESSAGE_BYTES_MAX {
+        bytes.extend_from_slice(&last_rung);
+        bytes.extend_from_slice(&[0, 1, 0, 255, 0, 0, 0, 0, 0, 0]);
         count += 1;
-        octets[8..10].copy_from_slice(&count.to_be_bytes());
+        bytes[8..10].copy_from_slice(&count.to_be_bytes());
         if count == 1000 {
             // As many as an UPDATE may have by default are no trouble.
-            assert!(matches!(parse_request(&octets), Parsed::Request(_)));
+            assert!(matches!(parse_request(&bytes), Parsed::Request(_)));
         }
     }
     assert!(u32::from(count) * 250 > NAME_STEPS_MAX, "{count} owners of 250 steps are too few for this test");
-    assert_eq!(reason(&octets), RejectReason::NameMalformed);
-    assert_eq!(Message::parse(&octets).unwrap_err(), ParseError::Name(NameError::Pointer));
+    assert_eq!(reason(&bytes), RejectReason::NameMalformed);
+    assert_eq!(Message::parse(&bytes).unwrap_err(), ParseError::Name(NameError::Pointer));
 }
 
 /// As many records as fit a message, each with an owner of its own: the walk takes them all.
@@ -153,13 +153,13 @@ fn pointer_chains_do_not_multiply() {
 fn a_message_full_of_records_is_read() {
     let mut builder = MessageBuilder::update(1, Name::root().as_ref());
     let mut count = 0u16;
-    while builder.octet_count() + 20 <= MESSAGE_OCTETS_MAX {
+    while builder.byte_count() + 20 <= MESSAGE_BYTES_MAX {
         let owner: Name = format!("{count}.").parse().unwrap();
         builder = builder.delete_rrset(owner.as_ref(), Rtype::A);
         count += 1;
     }
-    let octets = builder.build();
-    let Parsed::Request(request) = parse_request(&octets) else { panic!("{:?}", parse_request(&octets)) };
+    let bytes = builder.build();
+    let Parsed::Request(request) = parse_request(&bytes) else { panic!("{:?}", parse_request(&bytes)) };
     let records: Vec<_> = request.records(Section::UPDATE).map(Result::unwrap).collect();
     assert_eq!(records.len(), usize::from(count));
     assert_eq!(records[4_000].owner.to_string(), "4000.");

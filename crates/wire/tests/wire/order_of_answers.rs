@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 #[test]
 fn rows_1_to_9() {
-    crate::support::check_golden("requests.txt", |_, octets| describe(octets));
+    crate::support::check_golden("requests.txt", |_, bytes| describe(bytes));
 }
 
 #[test]
@@ -20,8 +20,8 @@ fn every_reason_has_a_case() {
     assert!(RejectReason::ALL.iter().enumerate().all(|(at, &reason)| reason as usize == at));
 }
 
-fn describe(octets: &[u8]) -> String {
-    match parse_request(octets) {
+fn describe(bytes: &[u8]) -> String {
+    match parse_request(bytes) {
         Parsed::Drop(reason) => format!("drop {}", reason.label()),
         Parsed::Reject(reject) => {
             let echo = if reject.question.is_some() { "question" } else { "header only" };
@@ -39,7 +39,7 @@ fn describe_request(request: &Request<'_>) -> String {
         Some(question) => {
             text += &format!(" {} {:?} {:?}", question.qname, question.qtype, question.qclass);
             // What is echoed is what was sent.
-            assert_eq!(&request.octets[12..question.end()], question.octets);
+            assert_eq!(&request.bytes[12..question.end()], question.bytes);
         }
         None => text += " without question",
     }
@@ -47,7 +47,7 @@ fn describe_request(request: &Request<'_>) -> String {
         text += " rd";
     }
     if let Some(edns) = request.edns {
-        text += &format!(" edns {}", edns.payload_octets());
+        text += &format!(" edns {}", edns.payload_bytes());
         for (is_set, word) in [
             (edns.dnssec_ok, "do"),
             (edns.nsid(), "nsid"),

@@ -1,4 +1,4 @@
-//! Any octets at all: nothing panics, what was read is what is there, what was composed is read again.
+//! Any bytes at all: nothing panics, what was read is what is there, what was composed is read again.
 
 use catamaran_wire::compose::SoaForm;
 use catamaran_wire::{
@@ -16,14 +16,14 @@ pub(crate) fn any_name() -> impl Strategy<Value = Name> {
         8 => select(vec!["a", "A", "b", "ns", "NS", "example", "Example", "test"]).prop_map(|l| l.as_bytes().to_vec()),
         1 => vec(any::<u8>(), 1..=63),
     ];
-    vec(label, 0..6).prop_filter_map("at most 255 octets", |labels| {
-        let mut octets = Vec::new();
+    vec(label, 0..6).prop_filter_map("at most 255 bytes", |labels| {
+        let mut bytes = Vec::new();
         for label in labels {
-            octets.push(label.len() as u8);
-            octets.extend(label);
+            bytes.push(label.len() as u8);
+            bytes.extend(label);
         }
-        octets.push(0);
-        Some(NameRef::from_octets(&octets).ok()?.to_name())
+        bytes.push(0);
+        Some(NameRef::from_octets(&bytes).ok()?.to_name())
     })
 }
 
@@ -42,9 +42,9 @@ pub(crate) fn any_rdata() -> impl Strategy<Value = (Rtype, Vec<u8>)> {
             cases.push((rtype, crate::support::hex(case[1])));
         }
     }
-    let name = |rtype| any_name().prop_map(move |name| (rtype, name.octets().to_vec()));
+    let name = |rtype| any_name().prop_map(move |name| (rtype, name.as_bytes().to_vec()));
     let soa = (any_name(), any_name(), vec(any::<u8>(), 20))
-        .prop_map(|(mname, rname, rest)| (Rtype::SOA, [mname.octets(), rname.octets(), &rest].concat()));
+        .prop_map(|(mname, rname, rest)| (Rtype::SOA, [mname.as_bytes(), rname.as_bytes(), &rest].concat()));
     prop_oneof![
         4 => select(cases),
         2 => select(vec![Rtype::NS, Rtype::CNAME, Rtype::PTR, Rtype::DNAME]).prop_flat_map(name),
@@ -53,7 +53,7 @@ pub(crate) fn any_rdata() -> impl Strategy<Value = (Rtype, Vec<u8>)> {
     ]
 }
 
-/// A message with one record at least, then some octets changed.
+/// A message with one record at least, then some bytes changed.
 pub(crate) fn any_broken_message() -> impl Strategy<Value = Vec<u8>> {
     let records = vec((any_name(), any_rdata(), 1usize..=3), 0..6);
     let damage = vec((any::<Index>(), any::<u8>()), 0..4);
@@ -71,22 +71,22 @@ pub(crate) fn any_broken_message() -> impl Strategy<Value = Vec<u8>> {
             if has_edns {
                 builder = builder.edns(1232, true).option(10, b"12345678").option(3, b"");
             }
-            let mut octets = builder.build();
-            for (at, octet) in damage {
-                let at = at.index(octets.len());
-                octets[at] = octet;
+            let mut bytes = builder.build();
+            for (at, byte) in damage {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
             }
             if how == 0 {
-                octets.truncate(cut.index(octets.len()));
+                bytes.truncate(cut.index(bytes.len()));
             }
-            octets
+            bytes
         },
     )
 }
 
 /// Everything that can be read of a message, read.
-fn read_all(octets: &[u8]) {
-    if let Parsed::Request(request) = parse_request(octets) {
+fn read_all(bytes: &[u8]) {
+    if let Parsed::Request(request) = parse_request(bytes) {
         let mut rdata = Vec::new();
         for section in Section::ALL {
             let records: Vec<_> = request.records(section).collect();
@@ -102,22 +102,22 @@ fn read_all(octets: &[u8]) {
         }
         assert_eq!(request.tsig_view().is_some(), request.tsig.is_some());
     }
-    if let Ok(message) = Message::parse(octets) {
+    if let Ok(message) = Message::parse(bytes) {
         assert_eq!(message.questions().count(), usize::from(message.header().counts[0]));
         let _ = message.rcode();
-        assert_eq!(message.header().octets(), octets[..12]);
+        assert_eq!(message.header().to_bytes(), bytes[..12]);
     }
 }
 
 /// The response to a query for this name with the SOA of this rdata, composed, and from its form, when that says what
-/// octets it has.
+/// bytes it has.
 fn with_soa(qname: &Name, apex: &Name, rdata: &[u8], limit: usize) -> (Vec<u8>, Option<Vec<u8>>) {
     let query = MessageBuilder::query(1, qname.as_ref(), Rtype::A).build();
     let Parsed::Request(request) = parse_request(&query) else { panic!("a query") };
     let form = SoaForm::make(apex.as_ref(), 300, rdata);
     let respond = |is_formed: bool| {
-        let mut octets = vec![0; limit];
-        let mut composer = Composer::new(&mut octets, limit);
+        let mut bytes = vec![0; limit];
+        let mut composer = Composer::new(&mut bytes, limit);
         composer.start_response(&request, Rcode::NXDOMAIN, true);
         let done = if is_formed {
             composer.push_soa_form(apex.as_ref(), SoaForm::from_octets(&form))
@@ -129,23 +129,23 @@ fn with_soa(qname: &Name, apex: &Name, rdata: &[u8], limit: usize) -> (Vec<u8>, 
             composer.truncate_all();
         }
         let len = composer.finish(None);
-        octets.truncate(len);
-        (done != Ok(false)).then_some(octets)
+        bytes.truncate(len);
+        (done != Ok(false)).then_some(bytes)
     };
     (respond(false).expect("always composed"), respond(true))
 }
 
 /// `name` below `apex`.
 fn below(name: &Name, apex: &Name) -> Option<Name> {
-    let octets = name.octets();
-    let octets = [&octets[..octets.len() - 1], apex.octets()].concat();
-    Some(NameRef::from_octets(&octets).ok()?.to_name())
+    let bytes = name.as_bytes();
+    let bytes = [&bytes[..bytes.len() - 1], apex.as_bytes()].concat();
+    Some(NameRef::from_octets(&bytes).ok()?.to_name())
 }
 
 #[test]
 fn the_soa_of_a_usual_zone_is_ready() {
     let name = |text: &str| text.parse::<Name>().unwrap();
-    let soa = |mname: &str, rname: &str| [name(mname).octets(), name(rname).octets(), &[7; 20]].concat();
+    let soa = |mname: &str, rname: &str| [name(mname).as_bytes(), name(rname).as_bytes(), &[7; 20]].concat();
     for (qname, mname, rname, is_ready) in [
         ("www.example.test.", "ns.example.test.", "hostmaster.example.test.", true),
         ("example.test.", "ns.example.test.", "hostmaster.example.test.", true),
@@ -167,7 +167,7 @@ fn the_soa_of_a_usual_zone_is_ready() {
 
 proptest! {
     #[test]
-    fn an_soa_that_was_made_ready_has_the_octets_of_one_that_is_composed(
+    fn an_soa_that_was_made_ready_has_the_bytes_of_one_that_is_composed(
         (label, apex, mname, rname) in (any_name(), any_name(), any_name(), any_name()),
         (is_mname_below, is_rname_below, is_rname_at) in any::<(bool, bool, bool)>(),
         limit in prop_oneof![3 => Just(2_000usize), 1 => 12usize..200],
@@ -175,7 +175,7 @@ proptest! {
         let mname = below(&mname, &apex).filter(|_| is_mname_below).unwrap_or(mname);
         let above = if is_rname_at { &mname } else { &apex };
         let rname = below(&rname, above).filter(|_| is_rname_below).unwrap_or(rname);
-        let rdata = [mname.octets(), rname.octets(), &[3; 20]].concat();
+        let rdata = [mname.as_bytes(), rname.as_bytes(), &[3; 20]].concat();
         let qname = below(&label, &apex).unwrap_or(apex.clone());
         let (composed, formed) = with_soa(&qname, &apex, &rdata, limit);
         if let Some(formed) = formed {
@@ -188,12 +188,12 @@ proptest! {
     #![proptest_config(crate::support::config(1024))]
 
     #[test]
-    fn any_octets_are_read(octets in vec(any::<u8>(), 0..600)) {
-        read_all(&octets);
+    fn any_bytes_are_read(bytes in vec(any::<u8>(), 0..600)) {
+        read_all(&bytes);
     }
 
     #[test]
-    fn octets_behind_a_good_header_are_read(
+    fn bytes_behind_a_good_header_are_read(
         flags in select(vec![0u8, 0x28]),
         body in vec(any::<u8>(), 0..200),
         counts in any::<[u8; 4]>(),
@@ -203,10 +203,10 @@ proptest! {
     }
 
     #[test]
-    fn damaged_messages_are_read(octets in any_broken_message()) {
-        read_all(&octets);
-        for at in 0..octets.len() {
-            let _ = NameBuf::read(&octets, at);
+    fn damaged_messages_are_read(bytes in any_broken_message()) {
+        read_all(&bytes);
+        for at in 0..bytes.len() {
+            let _ = NameBuf::read(&bytes, at);
         }
     }
 
@@ -254,20 +254,20 @@ proptest! {
         let mut buffer = vec![0xEE; limit];
         let mut composer = Composer::new(&mut buffer, limit);
         composer.start_response(&request, Rcode::NXDOMAIN, true);
-        composer.reserve(edns.octet_count());
+        composer.reserve(edns.byte_count());
         let mut expected = Vec::new();
         for (owner, rdatas, section, ttl) in &rrsets {
             // An RRset of one type: the rdatas that have the first one's.
             let rtype = rdatas[0].0;
             let rdatas: Vec<&[u8]> = rdatas.iter().filter(|r| r.0 == rtype).map(|r| &r.1[..]).collect();
             let section = Section::ALL[section - 1];
-            let fitting = composer.octets_left();
-            let before = composer.octet_count();
+            let fitting = composer.bytes_left();
+            let before = composer.byte_count();
             match composer.push_rrset(section, owner.as_ref(), rtype, Class::IN, *ttl, rdatas.iter().copied()) {
                 Ok(()) => expected.extend(rdatas.iter().map(|r| (section, owner.clone(), rtype, *ttl, r.to_vec()))),
                 Err(_) => {
-                    prop_assert_eq!(composer.octet_count(), before);
-                    let uncompressed: usize = rdatas.iter().map(|r| owner.octets().len() + 10 + r.len()).sum();
+                    prop_assert_eq!(composer.byte_count(), before);
+                    let uncompressed: usize = rdatas.iter().map(|r| owner.as_bytes().len() + 10 + r.len()).sum();
                     prop_assert!(uncompressed > fitting);
                 }
             }
@@ -275,12 +275,12 @@ proptest! {
         let len = composer.finish(Some(&edns));
         if len < query.len() {
             // The limit is so small that not even question and OPT fit.
-            prop_assert!(limit < 12 + qname.octets().len() + 4 + edns.octet_count());
+            prop_assert!(limit < 12 + qname.as_bytes().len() + 4 + edns.byte_count());
             return Ok(());
         }
         let message = Message::parse(&buffer[..len]).unwrap();
         let question = message.question().unwrap();
-        prop_assert_eq!(question.qname.octets(), qname.octets());
+        prop_assert_eq!(question.qname.as_bytes(), qname.as_bytes());
         prop_assert_eq!(message.rcode(), Rcode::NXDOMAIN);
         let mut found = Vec::new();
         for section in Section::ALL {
@@ -311,12 +311,12 @@ proptest! {
         for (owner, (rtype, rdata)) in &records {
             builder = builder.add(owner.as_ref(), *rtype, 5, rdata);
         }
-        let octets = builder.build();
-        let Parsed::Request(request) = parse_request(&octets) else { panic!() };
+        let bytes = builder.build();
+        let Parsed::Request(request) = parse_request(&bytes) else { panic!() };
         let found: Vec<_> = request.records(Section::UPDATE).map(Result::unwrap).collect();
         prop_assert_eq!(found.len(), records.len());
         for (found, (owner, (rtype, rdata))) in found.iter().zip(&records) {
-            prop_assert_eq!(found.owner.octets(), owner.octets());
+            prop_assert_eq!(found.owner.as_bytes(), owner.as_bytes());
             prop_assert_eq!((found.rtype, found.rdata()), (*rtype, &rdata[..]));
         }
     }
@@ -331,6 +331,6 @@ proptest! {
         prop_assert_eq!(a.cmp(&b), labels(&a).cmp(&labels(&b)));
         prop_assert_eq!(a == b, a.cmp(&b) == Ordering::Equal);
         let again: Name = a.to_string().parse().unwrap();
-        prop_assert_eq!(again.octets(), a.octets());
+        prop_assert_eq!(again.as_bytes(), a.as_bytes());
     }
 }

@@ -21,7 +21,7 @@ fn describe(name: &str, rdata: &[u8]) -> String {
         return format!("error {error:?}");
     }
     // The fields are the rdata, in one piece each.
-    assert_eq!(parts.unwrap().iter().flat_map(|(_, octets)| octets.iter().copied()).collect::<Vec<u8>>(), rdata);
+    assert_eq!(parts.unwrap().iter().flat_map(|(_, bytes)| bytes.iter().copied()).collect::<Vec<u8>>(), rdata);
     let mut text = String::from("ok");
     for name in rdata_names(rtype, rdata) {
         text += &format!(" {name}");
@@ -31,7 +31,7 @@ fn describe(name: &str, rdata: &[u8]) -> String {
     assert!(rdata_eq(rtype, rdata, &lowered));
     if lowered != rdata {
         text += " canonical ";
-        text.extend(lowered.iter().map(|octet| format!("{octet:02x}")));
+        text.extend(lowered.iter().map(|byte| format!("{byte:02x}")));
     }
     text
 }

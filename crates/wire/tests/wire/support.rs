@@ -1,4 +1,4 @@
-//! Golden files: cases of a name, octets and an outcome; and how long property tests run.
+//! Golden files: cases of a name, bytes and an outcome; and how long property tests run.
 
 use proptest::test_runner::Config;
 use std::{env, fs, path::Path};
@@ -22,8 +22,8 @@ pub(crate) fn check_golden(file: &str, outcome: impl Fn(&str, &[u8]) -> String) 
             continue;
         }
         case.push(line);
-        if let [name, octets, _] = case[..] {
-            now.push_str(&format!("{name}\n{octets}\n  {}\n", outcome(name, &hex(octets))));
+        if let [name, bytes, _] = case[..] {
+            now.push_str(&format!("{name}\n{bytes}\n  {}\n", outcome(name, &hex(bytes))));
             cases += 1;
             case.clear();
         }

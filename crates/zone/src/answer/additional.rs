@@ -58,7 +58,7 @@ impl<'a> Responder<'_, '_, 'a> {
         let mut seen = [NameRef::ROOT; ADDITIONAL_NAMES_MAX];
         let mut count = 0;
         for rdata in rrset.rdatas() {
-            let name = rdata.get(name_at..).and_then(|octets| NameRef::split_from(octets).ok());
+            let name = rdata.get(name_at..).and_then(|bytes| NameRef::split_from(bytes).ok());
             let Some((target, _)) = name else { continue };
             // RFC 9460 2.5: the root stands for the owner in ServiceMode, and for nothing in AliasMode.
             let (is_alias, is_owner) = (rdata.starts_with(&[0, 0]), is_service && target.is_root());

@@ -2,7 +2,7 @@
 
 use super::AnswerContext;
 use wire::compose::{Composer, EdnsOut};
-use wire::limits::HEADER_OCTETS;
+use wire::limits::HEADER_BYTES;
 use wire::number::Rcode;
 use wire::parse::{EdnsAsked, EdnsIn, Header, Reject, Request};
 
@@ -19,7 +19,7 @@ pub struct Head<'m> {
 
 impl<'m> From<&Request<'m>> for Head<'m> {
     fn from(request: &Request<'m>) -> Self {
-        let question = request.question.as_ref().map(|question| question.octets);
+        let question = request.question.as_ref().map(|question| question.bytes);
         Self { header: request.header, question, edns: request.edns.as_ref().map(EdnsIn::asked) }
     }
 }
@@ -44,7 +44,7 @@ pub struct Bare {
     pub text: &'static str,
 }
 
-/// Writes a response without records. Gives its octets: 0 when not even a header fits.
+/// Writes a response without records. Gives its bytes: 0 when not even a header fits.
 #[must_use]
 pub fn respond_bare(head: &Head<'_>, context: &AnswerContext<'_>, bare: Bare, out: &mut [u8]) -> usize {
     let edns = head
@@ -52,10 +52,10 @@ pub fn respond_bare(head: &Head<'_>, context: &AnswerContext<'_>, bare: Bare, ou
         .as_ref()
         .map(|asked| EdnsOut { ede: [bare.extended.map(|code| (code, bare.text)), None], ..context.edns_out(asked) });
     // Question and OPT are there whatever the client takes; options as far as it takes them.
-    let opt_octets = edns.as_ref().map_or(0, |_| EdnsOut::FIXED_OCTETS);
-    let octets_min = HEADER_OCTETS + head.question.map_or(0, <[u8]>::len) + opt_octets;
-    let mut composer = Composer::new(out, context.octets_max(head.edns.as_ref()).max(octets_min));
-    composer.reserve(opt_octets);
+    let opt_bytes = edns.as_ref().map_or(0, |_| EdnsOut::FIXED_BYTES);
+    let bytes_min = HEADER_BYTES + head.question.map_or(0, <[u8]>::len) + opt_bytes;
+    let mut composer = Composer::new(out, context.bytes_max(head.edns.as_ref()).max(bytes_min));
+    composer.reserve(opt_bytes);
     composer.start(&head.header, head.question, bare.rcode, false);
     if bare.truncated {
         composer.set_tc();

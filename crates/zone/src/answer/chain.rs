@@ -10,7 +10,7 @@ use crate::set::Zone;
 use crate::vertex::{RrsetRef, Vertex};
 use store::{Key, Path, Trail};
 use wire::compose::{Composer, Full};
-use wire::limits::NAME_OCTETS_MAX;
+use wire::limits::NAME_BYTES_MAX;
 use wire::name::NameRef;
 use wire::number::{Class, Rcode, Rtype};
 use wire::parse::{FirstQuestion, NameBuf, Section};
@@ -193,7 +193,7 @@ impl<'r, 'b, 'a> Responder<'r, 'b, 'a> {
         let Some(target) = target else { return Ok(None) };
         let qname = current(&self.names, &self.question);
         // RFC 6672 3.1: the CNAME has the TTL of the DNAME. It is not signed: whoever validates makes it again.
-        let rdatas = [target.octets()];
+        let rdatas = [target.as_bytes()];
         self.composer.push_rrset(Section::Answer, qname, Rtype::CNAME, Class::IN, rrset.ttl, rdatas)?;
         Ok(Some(target))
     }
@@ -232,12 +232,12 @@ fn current<'n>(names: &'n Option<Names<'_>>, question: &FirstQuestion<'n>) -> Na
 
 /// `name` with its ending `owner` replaced by `target` (RFC 6672 2.2); `None` when that is too long.
 fn substitute(name: NameRef<'_>, owner: NameRef<'_>, target: NameRef<'_>) -> Option<NameBuf> {
-    let kept = name.octets().len().checked_sub(owner.octets().len())?;
-    let mut octets = [0; NAME_OCTETS_MAX];
-    let octets = octets.get_mut(..kept + target.octets().len())?;
-    octets[..kept].copy_from_slice(&name.octets()[..kept]);
-    octets[kept..].copy_from_slice(target.octets());
-    NameRef::from_octets(octets).ok().map(NameBuf::from)
+    let kept = name.as_bytes().len().checked_sub(owner.as_bytes().len())?;
+    let mut bytes = [0; NAME_BYTES_MAX];
+    let bytes = bytes.get_mut(..kept + target.as_bytes().len())?;
+    bytes[..kept].copy_from_slice(&name.as_bytes()[..kept]);
+    bytes[kept..].copy_from_slice(target.as_bytes());
+    NameRef::from_octets(bytes).ok().map(NameBuf::from)
 }
 
 const fn kind_of(outcome: &Outcome<'_>) -> AnswerKind {

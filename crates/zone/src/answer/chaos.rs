@@ -7,9 +7,9 @@ use wire::parse::{FirstQuestion, Section};
 /// What is told in class CH.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Chaos<'c> {
-    /// For `id.server` and `hostname.bind`; at most 255 octets of it are sent.
+    /// For `id.server` and `hostname.bind`; at most 255 bytes of it are sent.
     pub id_server: Option<&'c [u8]>,
-    /// For `version.server` and `version.bind`; at most 255 octets of it are sent.
+    /// For `version.server` and `version.bind`; at most 255 bytes of it are sent.
     pub version: Option<&'c [u8]>,
 }
 
@@ -22,7 +22,8 @@ impl<'c> Chaos<'c> {
         if !matches!(question.qtype, Rtype::TXT | Rtype::ANY) {
             return None;
         }
-        let is_among = |names: [&[u8]; 2]| names.iter().any(|name| question.qname.octets().eq_ignore_ascii_case(name));
+        let is_among =
+            |names: [&[u8]; 2]| names.iter().any(|name| question.qname.as_bytes().eq_ignore_ascii_case(name));
         let text = if is_among(ID_NAMES) {
             self.id_server
         } else if is_among(VERSION_NAMES) {

@@ -2,7 +2,7 @@
 
 use super::{AnswerContext, Transport};
 use wire::compose::EdnsOut;
-use wire::limits::{MESSAGE_OCTETS_MAX, UDP_PAYLOAD_MIN};
+use wire::limits::{MESSAGE_BYTES_MAX, UDP_PAYLOAD_MIN};
 use wire::parse::EdnsAsked;
 
 impl<'c> AnswerContext<'c> {
@@ -19,20 +19,20 @@ impl<'c> AnswerContext<'c> {
             keepalive: self.keepalive.filter(|_| asked.keepalive),
             // RFC 7830 4: responders MUST pad when the request was padded.
             padding_block: if asked.padding { self.padding_block } else { 0 },
-            behind_octets: self.tsig_reserve as u16,
+            behind_bytes: self.tsig_reserve as u16,
             ..EdnsOut::default()
         }
     }
 
-    /// Octets that the response may have before it is signed.
+    /// Bytes that the response may have before it is signed.
     #[must_use]
-    pub fn octets_max(&self, asked: Option<&EdnsAsked>) -> usize {
+    pub fn bytes_max(&self, asked: Option<&EdnsAsked>) -> usize {
         let whole = match self.transport {
-            Transport::Tcp => MESSAGE_OCTETS_MAX,
+            Transport::Tcp => MESSAGE_BYTES_MAX,
             // RFC 6891 6.2.3: the client's payload size, and never less than 512; RFC 1035 4.2.1 without EDNS.
             Transport::Udp => {
-                let taken = asked.map_or(UDP_PAYLOAD_MIN, |asked| asked.payload_octets);
-                taken.min(self.udp_octets_max).max(UDP_PAYLOAD_MIN).into()
+                let taken = asked.map_or(UDP_PAYLOAD_MIN, |asked| asked.payload_bytes);
+                taken.min(self.udp_bytes_max).max(UDP_PAYLOAD_MIN).into()
             }
         };
         whole.saturating_sub(self.tsig_reserve)

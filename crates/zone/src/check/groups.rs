@@ -8,14 +8,14 @@ use core::ops::Range;
 use wire::name::{Name, NameRef};
 use wire::number::Rtype;
 
-/// A hash of a name without regard to case, eight octets at a time. The file is the operator's own, so nobody aims at
+/// A hash of a name without regard to case, eight bytes at a time. The file is the operator's own, so nobody aims at
 /// collisions.
 fn hash(name: NameRef<'_>) -> u64 {
     let mut hash = 0u64;
-    for chunk in name.octets().chunks(8) {
+    for chunk in name.as_bytes().chunks(8) {
         let mut word = [0; 8];
         word[..chunk.len()].copy_from_slice(chunk);
-        // Clears the bit of case in every octet; a few more names collide, equality decides.
+        // Clears the bit of case in every byte; a few more names collide, equality decides.
         let word = u64::from_le_bytes(word) & !0x2020_2020_2020_2020;
         hash = (hash.rotate_left(5) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         hash ^= hash >> 29;
@@ -52,7 +52,7 @@ impl Names {
         let mut numbered = Vec::with_capacity(inside.len());
         for &index in &*inside {
             let name = records.get(index as usize).owner;
-            let number = match before.filter(|(before, _)| before.octets() == name.octets()) {
+            let number = match before.filter(|(before, _)| before.as_bytes() == name.as_bytes()) {
                 Some((_, number)) => number,
                 None => {
                     let (slot, tag) = names.slot(&slots, records, name);
@@ -115,7 +115,7 @@ fn split(apex: &Name, records: &RecordList) -> (Vec<u32>, Vec<u32>, Vec<usize>) 
     let mut before: Option<NameRef<'_>> = None;
     for index in 0..records.len() as u32 {
         let owner = records.get(index as usize).owner;
-        if before.is_none_or(|before| before.octets() != owner.octets()) {
+        if before.is_none_or(|before| before.as_bytes() != owner.as_bytes()) {
             if !owner.is_at_or_below(apex.as_ref()) {
                 outside.push(index);
                 continue;

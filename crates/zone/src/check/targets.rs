@@ -68,7 +68,7 @@ fn is_covered(
     while let Some(parent) = name.parent().filter(|parent| parent.is_at_or_below(apex)) {
         name = parent;
         let mut wildcard = b"\x01*".to_vec();
-        wildcard.extend_from_slice(name.octets());
+        wildcard.extend_from_slice(name.as_bytes());
         if NameRef::from_octets(&wildcard).is_ok_and(|wildcard| groups.find(records, wildcard).is_some()) {
             return true;
         }

@@ -8,7 +8,7 @@ use crate::nsec3::Nsec3Params;
 use crate::set::Zone;
 use crate::vertex::Vertex;
 use store::Key;
-use wire::limits::NAME_OCTETS_MAX;
+use wire::limits::NAME_BYTES_MAX;
 use wire::name::NameRef;
 use wire::number::Rtype;
 
@@ -31,14 +31,14 @@ impl<'z, 'a> Chain<'z, 'a> {
 
     /// The NSEC3 that matches the wildcard under the ancestor of `name` that has `labels` labels.
     pub(super) fn matching_wildcard(&self, name: NameRef<'_>, labels: usize) -> Option<Proof<'a>> {
-        let mut octets = [0; NAME_OCTETS_MAX];
-        self.matching(wildcard(name, labels, &mut octets)?)
+        let mut bytes = [0; NAME_BYTES_MAX];
+        self.matching(wildcard(name, labels, &mut bytes)?)
     }
 
     /// The NSEC3 that covers the wildcard under the ancestor of `name` that has `labels` labels.
     pub(super) fn covering_wildcard(&self, name: NameRef<'_>, labels: usize) -> Option<Proof<'a>> {
-        let mut octets = [0; NAME_OCTETS_MAX];
-        self.covering(wildcard(name, labels, &mut octets)?)
+        let mut bytes = [0; NAME_BYTES_MAX];
+        self.covering(wildcard(name, labels, &mut bytes)?)
     }
 
     /// The NSEC3 that covers the ancestor of `name` with one label more than `labels`: the next closer name.
@@ -105,11 +105,11 @@ impl<'z, 'a> Chain<'z, 'a> {
     }
 }
 
-/// The wildcard under the ancestor of `name` that has `labels` labels, written to `octets`; `None` when it is too long.
-fn wildcard<'o>(name: NameRef<'_>, labels: usize, octets: &'o mut [u8; NAME_OCTETS_MAX]) -> Option<NameRef<'o>> {
-    let encloser = ancestor(name, labels).octets();
-    let octets = octets.get_mut(..2 + encloser.len())?;
-    octets[..2].copy_from_slice(b"\x01*");
-    octets[2..].copy_from_slice(encloser);
-    NameRef::from_octets(octets).ok()
+/// The wildcard under the ancestor of `name` that has `labels` labels, written to `bytes`; `None` when it is too long.
+fn wildcard<'o>(name: NameRef<'_>, labels: usize, bytes: &'o mut [u8; NAME_BYTES_MAX]) -> Option<NameRef<'o>> {
+    let encloser = ancestor(name, labels).as_bytes();
+    let bytes = bytes.get_mut(..2 + encloser.len())?;
+    bytes[..2].copy_from_slice(b"\x01*");
+    bytes[2..].copy_from_slice(encloser);
+    NameRef::from_octets(bytes).ok()
 }

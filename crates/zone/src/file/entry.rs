@@ -22,7 +22,7 @@ pub(super) fn scan_directive(words: &mut Words<'_>, origin: Option<&Name>) -> Re
         scan_name(words.expect()?, origin.map(Name::as_ref), &mut out)?;
         Ok::<_, TextError>(NameRef::from_octets(&out)?.to_name())
     };
-    let directive = match words.expect()?.octets().to_ascii_uppercase().as_slice() {
+    let directive = match words.expect()?.as_bytes().to_ascii_uppercase().as_slice() {
         b"$ORIGIN" => {
             words.begin(Part::Directive(&["$ORIGIN", "a domain name"]));
             Directive::Origin(name(words)?)
@@ -62,7 +62,7 @@ fn generate_directive(words: &mut Words<'_>) -> Result<Directive, Reason> {
     if words.take().is_some() {
         return Err(GenerateError::RhsMany.into());
     }
-    Ok(Directive::Generate { range, lhs: lhs.octets().to_vec(), rhs, head })
+    Ok(Directive::Generate { range, lhs: lhs.as_bytes().to_vec(), rhs, head })
 }
 
 /// The fields between owner and rdata: optional TTL and class in any order, then the type (RFC 1035 5.1).

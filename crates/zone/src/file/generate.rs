@@ -3,7 +3,7 @@
 //! No RFC describes it. What is odd here is odd there: text behind the range is ignored, an offset holds for all `$`
 //! behind it, `$$` is a dollar sign, and the right-hand side is one word whose quotes only hold it together.
 
-use crate::limits::{GENERATE_BYTES_MAX, GENERATE_NUMBER_OCTETS_MAX, GENERATE_RECORDS_MAX, GENERATE_TEXT_MAX};
+use crate::limits::{GENERATE_BYTES_MAX, GENERATE_NUMBER_BYTES_MAX, GENERATE_RECORDS_MAX, GENERATE_TEXT_MAX};
 use crate::text::token::Word;
 use core::fmt;
 
@@ -138,20 +138,20 @@ impl Iterator for Range {
 
 /// The right-hand side as BIND's lexer leaves it: of a quoted word, `\"` is a quote and other escapes stay.
 pub(super) fn rhs_template(word: Word<'_>) -> Vec<u8> {
-    let text = word.octets();
+    let text = word.as_bytes();
     if !word.is_quoted() || !word.is_escaped() {
         return text.to_vec();
     }
     let mut template = Vec::with_capacity(text.len());
-    let mut octets = text.iter();
-    while let Some(&octet) = octets.next() {
-        match octet {
-            b'\\' => match octets.next() {
+    let mut bytes = text.iter();
+    while let Some(&byte) = bytes.next() {
+        match byte {
+            b'\\' => match bytes.next() {
                 Some(b'"') => template.push(b'"'),
                 Some(&escaped) => template.extend_from_slice(&[b'\\', escaped]),
                 None => template.push(b'\\'),
             },
-            octet => template.push(octet),
+            byte => template.push(byte),
         }
     }
     template
@@ -183,7 +183,7 @@ pub(super) fn expand(template: &[u8], number: i32, out: &mut Vec<u8>) -> Result<
             (b'$', Some(b'{')) => {
                 let (width, base);
                 (offset, width, base) = format(&template[at + 2..])?;
-                let len = template[at..].iter().position(|&octet| octet == b'}').ok_or(GenerateError::Format)?;
+                let len = template[at..].iter().position(|&byte| byte == b'}').ok_or(GenerateError::Format)?;
                 at += len + 1;
                 push_number(shifted(number, offset)?, width, base, out)?;
             }
@@ -195,8 +195,8 @@ pub(super) fn expand(template: &[u8], number: i32, out: &mut Vec<u8>) -> Result<
                 out.extend_from_slice(&[b'\\', escaped]);
                 at += 2;
             }
-            (octet, _) => {
-                out.push(octet);
+            (byte, _) => {
+                out.push(byte);
                 at += 1;
             }
         }
@@ -225,7 +225,7 @@ fn format(text: &[u8]) -> Result<(i32, u32, Base), GenerateError> {
         return Ok((offset, width, Base::Decimal));
     }
     text.skip(b',').ok_or(bad)?;
-    let base = match text.octet() {
+    let base = match text.byte() {
         Some(b'd') => Base::Decimal,
         Some(b'o') => Base::Octal,
         Some(b'x') => Base::Hex,
@@ -240,7 +240,7 @@ fn format(text: &[u8]) -> Result<(i32, u32, Base), GenerateError> {
 }
 
 fn push_number(number: i32, width: u32, base: Base, out: &mut Vec<u8>) -> Result<(), GenerateError> {
-    let width = usize::try_from(width).ok().filter(|&w| w <= GENERATE_NUMBER_OCTETS_MAX).ok_or(GenerateError::Long)?;
+    let width = usize::try_from(width).ok().filter(|&w| w <= GENERATE_NUMBER_BYTES_MAX).ok_or(GenerateError::Long)?;
     let text = match base {
         Base::Decimal => format!("{number:0width$}"),
         Base::Octal => format!("{:0width$o}", number as u32),
@@ -249,14 +249,14 @@ fn push_number(number: i32, width: u32, base: Base, out: &mut Vec<u8>) -> Result
         Base::Nibbles => nibbles(number as u32, width),
         Base::NibblesUpper => nibbles(number as u32, width).to_ascii_uppercase(),
     };
-    if text.len() > GENERATE_NUMBER_OCTETS_MAX {
+    if text.len() > GENERATE_NUMBER_BYTES_MAX {
         return Err(GenerateError::Long);
     }
     out.extend_from_slice(text.as_bytes());
     Ok(())
 }
 
-/// Hexadecimal digits, the lowest first, a dot behind each but the last, until `width` octets are filled and nothing
+/// Hexadecimal digits, the lowest first, a dot behind each but the last, until `width` bytes are filled and nothing
 /// is left.
 fn nibbles(mut number: u32, width: usize) -> String {
     let mut text = String::new();
@@ -280,26 +280,26 @@ struct Cursor<'t> {
 }
 
 impl Cursor<'_> {
-    fn octet(&self) -> Option<u8> {
+    fn byte(&self) -> Option<u8> {
         self.text.get(self.at).copied()
     }
 
-    fn skip(&mut self, octet: u8) -> Option<()> {
-        (self.octet() == Some(octet)).then(|| self.at += 1)
+    fn skip(&mut self, byte: u8) -> Option<()> {
+        (self.byte() == Some(byte)).then(|| self.at += 1)
     }
 
     /// White space, a sign and digits.
     fn number(&mut self) -> Option<i64> {
-        while self.octet().is_some_and(|octet| octet.is_ascii_whitespace()) {
+        while self.byte().is_some_and(|byte| byte.is_ascii_whitespace()) {
             self.at += 1;
         }
-        let is_negative = self.octet() == Some(b'-');
-        if matches!(self.octet(), Some(b'-' | b'+')) {
+        let is_negative = self.byte() == Some(b'-');
+        if matches!(self.byte(), Some(b'-' | b'+')) {
             self.at += 1;
         }
         let start = self.at;
         let mut value = 0i64;
-        while let Some(digit @ b'0'..=b'9') = self.octet() {
+        while let Some(digit @ b'0'..=b'9') = self.byte() {
             value = value.checked_mul(10)?.checked_add(i64::from(digit - b'0'))?;
             self.at += 1;
         }

@@ -9,10 +9,10 @@ use wire::name::Name;
 use wire::number::Rtype;
 use wire::rdata::{layout, rdata_check};
 
-/// Octets of a short line of a zone file: a label, a type and an address.
-const RECORD_TEXT_OCTETS: usize = 20;
-/// So many octets more than such a line a record has: the name of the zone is in no line, the TTL in few.
-const RECORD_MORE_OCTETS: usize = 20;
+/// Bytes of a short line of a zone file: a label, a type and an address.
+const RECORD_TEXT_BYTES: usize = 20;
+/// So many bytes more than such a line a record has: the name of the zone is in no line, the TTL in few.
+const RECORD_MORE_BYTES: usize = 20;
 
 /// What a zone file says.
 #[derive(Clone, Debug)]
@@ -56,13 +56,13 @@ pub fn from_records(records: RecordList) -> Result<Loaded, usize> {
 pub fn load(source: &mut dyn Source, origin: Option<&Name>, options: &LoadOptions) -> Result<Loaded, FileErrors> {
     let mut scanner = Scanner::new(source, origin, options).map_err(|error| FileErrors::new(vec![error]))?;
     // Room beyond what is needed is never touched; lists that grow are copied again and again.
-    let octets = scanner.octets_left();
-    let records_expected = octets / RECORD_TEXT_OCTETS;
-    let mut records = RecordList::with_capacity(records_expected, octets + records_expected * RECORD_MORE_OCTETS);
+    let bytes = scanner.bytes_left();
+    let records_expected = bytes / RECORD_TEXT_BYTES;
+    let mut records = RecordList::with_capacity(records_expected, bytes + records_expected * RECORD_MORE_BYTES);
     let (mut places, mut errors) = (Vec::with_capacity(records_expected), Vec::new());
     while let Some(result) = scanner.next_into(&mut records) {
         match result {
-            Ok(place) if records.octets().len() > options.bytes_max => {
+            Ok(place) if records.as_bytes().len() > options.bytes_max => {
                 records = RecordList::new();
                 errors.push(scanner.error(place, Reason::BytesMany(options.bytes_max)));
                 break;

@@ -2,12 +2,12 @@
 
 use super::Reason;
 use super::source::{Input, Opened};
-use crate::limits::ENTRY_OCTETS_MAX;
+use crate::limits::ENTRY_BYTES_MAX;
 use crate::text::TextError;
 use crate::text::token::{Step, Token, tokenize};
 
 /// How much is read at once.
-const READ_OCTETS: usize = 128 * 1024;
+const READ_BYTES: usize = 128 * 1024;
 
 /// A file that is being read.
 pub(super) struct Reader {
@@ -45,13 +45,13 @@ impl Reader {
         (reader, opened.name)
     }
 
-    /// Octets that were not read yet, as far as that is known.
-    pub(super) fn octets_left(&self) -> usize {
-        self.input.octets_left()
+    /// Bytes that were not read yet, as far as that is known.
+    pub(super) fn bytes_left(&self) -> usize {
+        self.input.bytes_left()
     }
 
     /// What the tokens of the last entry point into.
-    pub(super) fn octets(&self) -> &[u8] {
+    pub(super) fn as_bytes(&self) -> &[u8] {
         &self.buffer
     }
 
@@ -100,11 +100,11 @@ impl Reader {
         self.buffer.copy_within(self.next..self.filled, 0);
         self.filled -= self.next;
         self.next = 0;
-        if self.filled > ENTRY_OCTETS_MAX {
+        if self.filled > ENTRY_BYTES_MAX {
             return Err(TextError::EntryLong.into());
         }
         // An entry is tokenised from its start again for each read, so reads grow with it.
-        let wanted = self.filled + self.filled.max(READ_OCTETS);
+        let wanted = self.filled + self.filled.max(READ_BYTES);
         if self.buffer.len() < wanted {
             self.buffer.resize(wanted, 0);
         }

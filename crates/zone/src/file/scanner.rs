@@ -139,9 +139,9 @@ impl<'s> Scanner<'s> {
         }
     }
 
-    /// Octets that were not read yet of the file that is open, as far as that is known.
-    pub(super) fn octets_left(&self) -> usize {
-        self.files.last().map_or(0, |file| file.reader.octets_left())
+    /// Bytes that were not read yet of the file that is open, as far as that is known.
+    pub(super) fn bytes_left(&self) -> usize {
+        self.files.last().map_or(0, |file| file.reader.bytes_left())
     }
 
     /// The next record; `None` behind the last one.
@@ -237,8 +237,8 @@ impl<'s> Scanner<'s> {
     fn entry(&mut self, entry: &Entry, file: u16, out: &mut RecordList) -> Option<Result<Place, FileError>> {
         let place = Place { file, line: entry.line };
         let file = self.files.last().expect("an entry comes from a file");
-        let first = self.tokens[0].word(file.reader.octets());
-        if !entry.owner_omitted && !first.is_quoted() && first.octets().starts_with(b"$") {
+        let first = self.tokens[0].word(file.reader.as_bytes());
+        if !entry.owner_omitted && !first.is_quoted() && first.as_bytes().starts_with(b"$") {
             return match self.directive(place) {
                 Ok(()) => None,
                 // The records behind a directive that was not understood would mean something else than they should.
@@ -269,7 +269,7 @@ impl<'s> Scanner<'s> {
     ) -> Result<(), Refused> {
         let Self { files, rdata, owner, .. } = self;
         let file = files.last_mut().expect("a record comes from a file");
-        let mut words = Words::new(file.reader.octets(), tokens);
+        let mut words = Words::new(file.reader.as_bytes(), tokens);
         let mut scan = |words: &mut Words<'_>| {
             let origin = file.origin.as_ref().map(Name::as_ref);
             if !owner_omitted {
@@ -277,7 +277,7 @@ impl<'s> Scanner<'s> {
                 words.begin(Part::Owner);
                 let word = words.expect()?;
                 scan_name(word, origin, owner)?;
-                if is_undotted(word.octets(), owner, origin) {
+                if is_undotted(word.as_bytes(), owner, origin) {
                     words.note_undotted();
                 }
                 core::mem::swap(&mut file.owner, owner);
@@ -291,7 +291,7 @@ impl<'s> Scanner<'s> {
         if file.owner.is_empty() {
             return Err(Reason::OwnerMissing.into());
         }
-        let undotted = words.undotted().map(|word| dot_missing(word.octets(), file.origin.as_ref()));
+        let undotted = words.undotted().map(|word| dot_missing(word.as_bytes(), file.origin.as_ref()));
         let (owner, rdata) = (core::mem::take(&mut file.owner), core::mem::take(rdata));
         let result = self.push(&owner, &head, &rdata, place, out);
         self.rdata = rdata;
@@ -341,7 +341,7 @@ impl<'s> Scanner<'s> {
         }
         match record {
             Some((Rtype::SOA, rdata)) => {
-                let minimum = rdata.last_chunk::<4>().map_or(0, |octets| u32::from_be_bytes(*octets));
+                let minimum = rdata.last_chunk::<4>().map_or(0, |bytes| u32::from_be_bytes(*bytes));
                 let ttl = self.bounded(minimum, place);
                 self.ttl.default = Some(ttl);
                 self.warn(place, WarningKind::TtlFromSoa);
@@ -363,7 +363,7 @@ impl<'s> Scanner<'s> {
     fn directive(&mut self, place: Place) -> Result<(), Refused> {
         let tokens = core::mem::take(&mut self.tokens);
         let file = self.files.last().expect("a directive comes from a file");
-        let mut words = Words::new(file.reader.octets(), &tokens);
+        let mut words = Words::new(file.reader.as_bytes(), &tokens);
         let scanned = scan_directive(&mut words, file.origin.as_ref()).map_err(|reason| Refused::of(&words, reason));
         let refused_file = Refused::of(&words, Reason::DirectiveUnknown);
         let owner = file.owner.clone();
@@ -440,7 +440,7 @@ impl<'s> Scanner<'s> {
             let refused = Refused::of(&words, error.into());
             Refused { fault: Fault { column: 0, ..refused.fault }, line: 0, ..refused }
         })?;
-        let undotted = undotted.as_deref().or(words.undotted().map(Word::octets));
+        let undotted = undotted.as_deref().or(words.undotted().map(Word::as_bytes));
         let warning = undotted.map(|word| dot_missing(word, self.files.last().and_then(|file| file.origin.as_ref())));
         self.generate_budget.take_bytes(self.owner.len() + self.rdata.len())?;
         let owner = NameRef::from_octets(&self.owner).map_err(TextError::Name)?;

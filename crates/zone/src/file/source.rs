@@ -1,4 +1,4 @@
-//! Where the octets of zone files come from: whoever calls opens files and decompresses them.
+//! Where the bytes of zone files come from: whoever calls opens files and decompresses them.
 
 /// Opens files by name.
 pub trait Source {
@@ -14,11 +14,11 @@ pub trait Source {
 pub struct Opened {
     /// What errors call it.
     pub name: String,
-    /// Its octets.
+    /// Its bytes.
     pub input: Box<dyn Input>,
 }
 
-/// Octets, one piece after the other.
+/// Bytes, one piece after the other.
 pub trait Input {
     /// Fills the front of `buffer` and says how much of it; 0 at the end.
     ///
@@ -26,38 +26,38 @@ pub trait Input {
     /// The reason in words.
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize, String>;
 
-    /// How many octets there are still; 0 where that is not known.
-    fn octets_left(&self) -> usize {
+    /// How many bytes there are still; 0 where that is not known.
+    fn bytes_left(&self) -> usize {
         0
     }
 }
 
-/// Octets in memory as input, and as a source that has no other file.
+/// Bytes in memory as input, and as a source that has no other file.
 #[derive(Clone, Debug)]
 pub struct Slice {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     at: usize,
 }
 
 impl Slice {
-    /// All of `octets`.
+    /// All of `bytes`.
     #[must_use]
-    pub const fn new(octets: Vec<u8>) -> Self {
-        Self { octets, at: 0 }
+    pub const fn new(bytes: Vec<u8>) -> Self {
+        Self { bytes, at: 0 }
     }
 }
 
 impl Input for Slice {
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize, String> {
-        let rest = &self.octets[self.at..];
+        let rest = &self.bytes[self.at..];
         let len = rest.len().min(buffer.len());
         buffer[..len].copy_from_slice(&rest[..len]);
         self.at += len;
         Ok(len)
     }
 
-    fn octets_left(&self) -> usize {
-        self.octets.len() - self.at
+    fn bytes_left(&self) -> usize {
+        self.bytes.len() - self.at
     }
 }
 

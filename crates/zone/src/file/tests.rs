@@ -6,7 +6,7 @@ use crate::text::{TextError, print_record};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// Files in memory, read a few octets at a time.
+/// Files in memory, read a few bytes at a time.
 struct Files(BTreeMap<&'static str, String>);
 
 struct Trickle(Slice);
@@ -253,8 +253,8 @@ fn generate_is_bind_s() {
 }
 
 /// Reads to the end, whatever comes.
-fn drain(octets: &[u8]) -> usize {
-    let mut source = Slice::new(octets.to_vec());
+fn drain(bytes: &[u8]) -> usize {
+    let mut source = Slice::new(bytes.to_vec());
     let options = LoadOptions { ttl: Some(1), records_max: 1000, ..LoadOptions::default() };
     let origin = "example.".parse().unwrap();
     let mut scanner = Scanner::new(&mut source, Some(&origin), &options).unwrap();
@@ -267,8 +267,8 @@ fn drain(octets: &[u8]) -> usize {
 
 proptest! {
     #[test]
-    fn any_octets_are_read_to_an_end(octets in proptest::collection::vec(any::<u8>(), 0..400)) {
-        drain(&octets);
+    fn any_bytes_are_read_to_an_end(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        drain(&bytes);
     }
 
     #[test]
@@ -297,7 +297,7 @@ fn records_without_a_file_are_held_to_the_same() {
     let text = "@ 5 SOA . . 1 2 3 4 5\na 5 A 1.2.3.4\nb 5 TYPE65300 \\# 1 00\n";
     let mut source = files(&[("zone", text)]);
     let loaded = load(&mut source, Some(&"example.".parse().unwrap()), &LoadOptions::default()).unwrap();
-    let again = from_records(RecordList::from_octets(loaded.records.octets().to_vec()).unwrap()).unwrap();
+    let again = from_records(RecordList::from_octets(loaded.records.as_bytes().to_vec()).unwrap()).unwrap();
     assert_eq!((&again.records, &again.apex), (&loaded.records, &loaded.apex));
     let with = |rtype, ttl, rdata: &[u8]| {
         let mut records = loaded.records.to_records();

@@ -4,30 +4,30 @@ use super::{Record, RecordRef};
 use wire::name::NameRef;
 use wire::number::Rtype;
 
-/// Octets between owner and rdata: type, TTL, length of the rdata.
-const FIXED_OCTETS: usize = 2 + 4 + 2;
+/// Bytes between owner and rdata: type, TTL, length of the rdata.
+const FIXED_BYTES: usize = 2 + 4 + 2;
 
-/// Octets of a short record, of which a list has room for as many as fit before it grows.
-const OCTETS_EXPECTED: usize = 24;
+/// Bytes of a short record, of which a list has room for as many as fit before it grows.
+const BYTES_EXPECTED: usize = 24;
 
-/// Records one behind the other in one block of octets: what a zone of a million names is loaded with.
+/// Records one behind the other in one block of bytes: what a zone of a million names is loaded with.
 ///
-/// Each is its owner in wire form, its type (2 octets), its TTL (4), the length of its rdata (2) and its rdata, names
+/// Each is its owner in wire form, its type (2 bytes), its TTL (4), the length of its rdata (2) and its rdata, names
 /// uncompressed; integers are big-endian.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct RecordList {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     /// Where each record begins.
     starts: Vec<Start>,
 }
 
-/// Where a record begins, and in the lowest octet how long its owner is: at most 255 octets.
+/// Where a record begins, and in the lowest byte how long its owner is: at most 255 bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Start(u64);
 
 impl Start {
     fn new(at: usize, owner: NameRef<'_>) -> Self {
-        Self((at as u64) << 8 | owner.octets().len() as u64)
+        Self((at as u64) << 8 | owner.as_bytes().len() as u64)
     }
 
     const fn at(self) -> usize {
@@ -47,38 +47,38 @@ impl RecordList {
     /// No records yet.
     #[must_use]
     pub const fn new() -> Self {
-        Self { octets: Vec::new(), starts: Vec::new() }
+        Self { bytes: Vec::new(), starts: Vec::new() }
     }
 
     /// No records yet, and room for some.
     #[must_use]
-    pub fn with_capacity(records: usize, octets: usize) -> Self {
-        Self { octets: Vec::with_capacity(octets), starts: Vec::with_capacity(records) }
+    pub fn with_capacity(records: usize, bytes: usize) -> Self {
+        Self { bytes: Vec::with_capacity(bytes), starts: Vec::with_capacity(records) }
     }
 
-    /// Takes octets that are whole records; `None` when they are not. What rdata holds is not looked at.
+    /// Takes bytes that are whole records; `None` when they are not. What rdata holds is not looked at.
     #[must_use]
-    pub fn from_octets(octets: Vec<u8>) -> Option<Self> {
-        let (mut starts, mut rest) = (Vec::with_capacity(octets.len() / OCTETS_EXPECTED), octets.as_slice());
+    pub fn from_octets(bytes: Vec<u8>) -> Option<Self> {
+        let (mut starts, mut rest) = (Vec::with_capacity(bytes.len() / BYTES_EXPECTED), bytes.as_slice());
         while !rest.is_empty() {
-            let at = octets.len() - rest.len();
+            let at = bytes.len() - rest.len();
             let (record, behind) = RecordRef::split_from(rest)?;
             starts.push(Start::new(at, record.owner));
             rest = behind;
         }
-        Some(Self { octets, starts })
+        Some(Self { bytes, starts })
     }
 
-    /// The records as octets.
+    /// The records as bytes.
     #[must_use]
-    pub fn octets(&self) -> &[u8] {
-        &self.octets
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
-    /// The records as octets, in the block that they are in.
+    /// The records as bytes, in the block that they are in.
     #[must_use]
-    pub fn into_octets(self) -> Vec<u8> {
-        self.octets
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
     }
 
     /// Number of records.
@@ -96,15 +96,15 @@ impl RecordList {
     /// Appends a record.
     ///
     /// # Panics
-    /// When its rdata has more than 65,535 octets: no message could carry it.
+    /// When its rdata has more than 65,535 bytes: no message could carry it.
     pub fn push(&mut self, record: RecordRef<'_>) {
-        let len = u16::try_from(record.rdata.len()).expect("rdata has at most 65,535 octets");
-        self.starts.push(Start::new(self.octets.len(), record.owner));
-        self.octets.extend_from_slice(record.owner.octets());
-        self.octets.extend_from_slice(&record.rtype.0.to_be_bytes());
-        self.octets.extend_from_slice(&record.ttl.to_be_bytes());
-        self.octets.extend_from_slice(&len.to_be_bytes());
-        self.octets.extend_from_slice(record.rdata);
+        let len = u16::try_from(record.rdata.len()).expect("rdata has at most 65,535 bytes");
+        self.starts.push(Start::new(self.bytes.len(), record.owner));
+        self.bytes.extend_from_slice(record.owner.as_bytes());
+        self.bytes.extend_from_slice(&record.rtype.0.to_be_bytes());
+        self.bytes.extend_from_slice(&record.ttl.to_be_bytes());
+        self.bytes.extend_from_slice(&len.to_be_bytes());
+        self.bytes.extend_from_slice(record.rdata);
     }
 
     /// The record of that number.
@@ -114,7 +114,7 @@ impl RecordList {
     #[must_use]
     pub fn get(&self, index: usize) -> RecordRef<'_> {
         let start = self.starts[index];
-        let (owner, rest) = self.octets[start.at()..].split_at(start.owner_len());
+        let (owner, rest) = self.bytes[start.at()..].split_at(start.owner_len());
         let (record, _) = RecordRef::behind(NameRef::from_checked(owner), rest).expect("a list holds whole records");
         record
     }
@@ -133,7 +133,7 @@ impl RecordList {
     /// Gives a record another TTL.
     pub fn set_ttl(&mut self, index: usize, ttl: u32) {
         let at = self.starts[index].at() + self.starts[index].owner_len() + 2;
-        self.octets[at..at + 4].copy_from_slice(&ttl.to_be_bytes());
+        self.bytes[at..at + 4].copy_from_slice(&ttl.to_be_bytes());
     }
 
     /// Gives a record other rdata of the same length.
@@ -141,20 +141,20 @@ impl RecordList {
     /// # Panics
     /// When the length is another.
     pub fn set_rdata(&mut self, index: usize, rdata: &[u8]) {
-        let at = self.starts[index].at() + self.starts[index].owner_len() + FIXED_OCTETS;
+        let at = self.starts[index].at() + self.starts[index].owner_len() + FIXED_BYTES;
         let len = self.get(index).rdata.len();
-        self.octets[at..at + len].copy_from_slice(rdata);
+        self.bytes[at..at + len].copy_from_slice(rdata);
     }
 
-    /// The octets that a record takes.
+    /// The bytes that a record takes.
     #[must_use]
-    pub fn octets_of(&self, index: usize) -> usize {
+    pub fn bytes_of(&self, index: usize) -> usize {
         self.place(index + 1) - self.place(index)
     }
 
     /// Where a record begins, or the end behind the last.
     fn place(&self, index: usize) -> usize {
-        self.starts.get(index).map_or(self.octets.len(), |start| start.at())
+        self.starts.get(index).map_or(self.bytes.len(), |start| start.at())
     }
 
     /// A copy of some records.
@@ -162,7 +162,7 @@ impl RecordList {
     pub fn slice(&self, range: core::ops::Range<usize>) -> Self {
         let (first, end) = (self.place(range.start), self.place(range.end));
         Self {
-            octets: self.octets[first..end].to_vec(),
+            bytes: self.bytes[first..end].to_vec(),
             starts: self.starts[range].iter().map(|start| start.moved_back(first)).collect(),
         }
     }
@@ -170,23 +170,23 @@ impl RecordList {
     /// Copies of the records of these numbers, in that order.
     #[must_use]
     pub fn pick(&self, order: impl Iterator<Item = usize>) -> Self {
-        let mut picked = Self::with_capacity(self.starts.len(), self.octets.len());
+        let mut picked = Self::with_capacity(self.starts.len(), self.bytes.len());
         order.for_each(|index| picked.push(self.get(index)));
         picked
     }
 }
 
 impl<'a> RecordRef<'a> {
-    /// The record at the start of `octets`, and what is behind it; `None` when there is no whole one.
+    /// The record at the start of `bytes`, and what is behind it; `None` when there is no whole one.
     #[must_use]
-    pub fn split_from(octets: &'a [u8]) -> Option<(Self, &'a [u8])> {
-        let (owner, rest) = NameRef::split_from(octets).ok()?;
+    pub fn split_from(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
+        let (owner, rest) = NameRef::split_from(bytes).ok()?;
         Self::behind(owner, rest)
     }
 
     /// The record of an owner, from what stands behind it.
     fn behind(owner: NameRef<'a>, rest: &'a [u8]) -> Option<(Self, &'a [u8])> {
-        let (fixed, rest) = rest.split_first_chunk::<FIXED_OCTETS>()?;
+        let (fixed, rest) = rest.split_first_chunk::<FIXED_BYTES>()?;
         let [t0, t1, ttl @ .., l0, l1] = *fixed;
         let (rdata, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes([l0, l1])))?;
         let record = Self { owner, rtype: Rtype(u16::from_be_bytes([t0, t1])), ttl: u32::from_be_bytes(ttl), rdata };
@@ -240,11 +240,11 @@ mod tests {
             let mut list = RecordList::from(records.clone());
             prop_assert_eq!((list.len(), list.is_empty()), (records.len(), records.is_empty()));
             prop_assert_eq!(list.to_records(), records.clone());
-            let again = RecordList::from_octets(list.octets().to_vec());
+            let again = RecordList::from_octets(list.as_bytes().to_vec());
             prop_assert_eq!(again.as_ref(), Some(&list));
-            prop_assert_eq!((0..list.len()).map(|index| list.octets_of(index)).sum::<usize>(), list.octets().len());
+            prop_assert_eq!((0..list.len()).map(|index| list.bytes_of(index)).sum::<usize>(), list.as_bytes().len());
             // A record that is cut off is none.
-            if let Some((_, rest)) = list.octets().split_last() {
+            if let Some((_, rest)) = list.as_bytes().split_last() {
                 prop_assert!(RecordList::from_octets(rest.to_vec()).is_none());
                 let index = at.index(list.len());
                 prop_assert_eq!(list.slice(index..list.len()).to_records(), records[index..].to_vec());

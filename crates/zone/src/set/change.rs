@@ -4,7 +4,7 @@
 use super::error::{ApplyError, RecordFault};
 use super::zone_record::ZoneRecord;
 use crate::hash::RecordHasher;
-use crate::limits::LEAF_OCTETS_MAX;
+use crate::limits::LEAF_BYTES_MAX;
 use crate::record::{Changeset, Record, RecordRef};
 use crate::vertex::build::{Misfit, VertexDraft, kept_with, write_single};
 use crate::vertex::{LeafNames, Vertex};
@@ -147,7 +147,7 @@ impl Import<'_> {
             effect.count(true, self.hasher.record(owner, rtype, ttl, rdata));
         }
         draft.write(owner == self.apex, leaf);
-        if leaf.len() > LEAF_OCTETS_MAX { Err(RecordFault::TooLarge) } else { Ok(()) }
+        if leaf.len() > LEAF_BYTES_MAX { Err(RecordFault::TooLarge) } else { Ok(()) }
     }
 }
 
@@ -178,7 +178,7 @@ impl<'a> Base<'a> {
         }
         let mut leaf = Vec::new();
         draft.write(owner == self.apex, &mut leaf);
-        if leaf.len() > LEAF_OCTETS_MAX { Err(RecordFault::TooLarge) } else { Ok(Some(leaf)) }
+        if leaf.len() > LEAF_BYTES_MAX { Err(RecordFault::TooLarge) } else { Ok(Some(leaf)) }
     }
 }
 

@@ -39,8 +39,8 @@ pub enum RecordFault {
     Present,
     /// Its TTL is not that of its RRset (RFC 2181 5.2).
     Ttl,
-    /// Its owner name would have more octets of records than
-    /// [`LEAF_OCTETS_MAX`](crate::limits::LEAF_OCTETS_MAX).
+    /// Its owner name would have more bytes of records than
+    /// [`LEAF_BYTES_MAX`](crate::limits::LEAF_BYTES_MAX).
     TooLarge,
 }
 

@@ -44,7 +44,7 @@ impl<'a> SetVersion<'a> {
     pub(crate) fn find_nearest(&self, qname: NameRef<'_>, qtype: Rtype, trail: &Trail) -> Option<Zone<'a>> {
         let zone = Zone::from_leaf(self.store, 0, self.store.reached(trail)?)?;
         let apex = zone.apex();
-        let is_of_parent = qtype == Rtype::DS && qname.octets().len() == apex.octets().len();
+        let is_of_parent = qtype == Rtype::DS && qname.as_bytes().len() == apex.as_bytes().len();
         (qname.is_at_or_below(apex) && !is_of_parent).then_some(zone)
     }
 

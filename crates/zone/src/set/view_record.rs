@@ -23,7 +23,7 @@ pub(super) struct ViewRecord {
     pub(super) staged_hash: StateHash,
 }
 
-const OCTETS: usize = 1 + 2 + 4 + 4 + 4 + 16 + 16;
+const BYTES: usize = 1 + 2 + 4 + 4 + 4 + 16 + 16;
 
 impl ViewRecord {
     pub(super) const fn empty(view: u16) -> Self {
@@ -58,8 +58,8 @@ impl ViewRecord {
         })
     }
 
-    pub(super) fn to_leaf(self) -> [u8; OCTETS] {
-        let mut leaf = [0; OCTETS];
+    pub(super) fn to_leaf(self) -> [u8; BYTES] {
+        let mut leaf = [0; BYTES];
         leaf[0] = KIND_VIEW;
         leaf[1..3].copy_from_slice(&self.view.to_be_bytes());
         leaf[3..7].copy_from_slice(&self.zones.to_bits().to_be_bytes());

@@ -36,11 +36,11 @@ pub(super) struct ZoneRecord {
     pub(super) denial: Denial,
     /// The apex has DNSKEY.
     pub(super) presigned: bool,
-    /// Octets that both trees have in the arena.
+    /// Bytes that both trees have in the arena.
     pub(super) bytes: u64,
 }
 
-const FIELDS_OCTETS: usize = 4 + 4 + 8 + 16 + 4 + 1 + 8;
+const FIELDS_BYTES: usize = 4 + 4 + 8 + 16 + 4 + 1 + 8;
 const FLAG_SERIAL: u8 = 1;
 const FLAG_PRESIGNED: u8 = 2;
 const FLAG_NSEC: u8 = 4;
@@ -96,9 +96,9 @@ impl ZoneRecord {
 
     /// `form`: of the SOA, when it has one.
     pub(super) fn to_leaf(self, apex: NameRef<'_>, form: &[u8]) -> Vec<u8> {
-        let mut leaf = Vec::with_capacity(1 + apex.octets().len() + FIELDS_OCTETS + form.len());
+        let mut leaf = Vec::with_capacity(1 + apex.as_bytes().len() + FIELDS_BYTES + form.len());
         leaf.push(KIND_ZONE);
-        leaf.extend_from_slice(apex.octets());
+        leaf.extend_from_slice(apex.as_bytes());
         leaf.extend_from_slice(&self.names.to_bits().to_be_bytes());
         leaf.extend_from_slice(&self.hashed.to_bits().to_be_bytes());
         leaf.extend_from_slice(&self.record_count.to_be_bytes());
@@ -169,5 +169,5 @@ pub(crate) fn soa_minimum(rdata: &[u8]) -> Option<u32> {
 /// One of the five numbers that follow the two names of an SOA's rdata.
 fn soa_number(rdata: &[u8], place: usize) -> Option<u32> {
     let at = rdata.len().checked_sub(20)? + 4 * place;
-    rdata.get(at..at + 4).and_then(|octets| octets.try_into().ok()).map(u32::from_be_bytes)
+    rdata.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes)
 }

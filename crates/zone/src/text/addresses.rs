@@ -1,21 +1,21 @@
 //! Addresses of all kinds: IP, prefixes, NSAP, ATM, EUI, ILNP, A6.
 
 use super::TextError;
+use super::bytes::print_hex;
 use super::numbers::{number, number_u8, print, separate};
-use super::octets::print_hex;
 use super::words::Words;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 /// A dotted quad, no leading zeros: `010` means 8 to some software and 10 to other.
 pub(super) fn ipv4(text: &[u8]) -> Result<[u8; 4], TextError> {
     let mut quad = [0u8; 4];
-    let mut parts = text.split(|&octet| octet == b'.');
-    for octet in &mut quad {
+    let mut parts = text.split(|&byte| byte == b'.');
+    for byte in &mut quad {
         let part = parts.next().ok_or(TextError::Ipv4)?;
         if part.len() > 1 && part[0] == b'0' {
             return Err(TextError::Ipv4);
         }
-        *octet = number_u8(part).map_err(|_| TextError::Ipv4)?;
+        *byte = number_u8(part).map_err(|_| TextError::Ipv4)?;
     }
     if parts.next().is_some() { Err(TextError::Ipv4) } else { Ok(quad) }
 }
@@ -26,16 +26,16 @@ pub(super) fn ipv6(text: &[u8]) -> Result<[u8; 16], TextError> {
     text.parse::<Ipv6Addr>().map(|address| address.octets()).map_err(|_| TextError::Ipv6)
 }
 
-pub(super) fn print_ipv4(octets: &[u8], out: &mut String) {
-    if let Ok(octets) = <[u8; 4]>::try_from(octets) {
-        print(format_args!("{}", Ipv4Addr::from(octets)), out);
+pub(super) fn print_ipv4(bytes: &[u8], out: &mut String) {
+    if let Ok(bytes) = <[u8; 4]>::try_from(bytes) {
+        print(format_args!("{}", Ipv4Addr::from(bytes)), out);
     }
 }
 
 /// Appends an IPv6 address as RFC 5952 4 wants it.
-pub(super) fn print_ipv6(octets: &[u8], out: &mut String) {
-    if let Ok(octets) = <[u8; 16]>::try_from(octets) {
-        print(format_args!("{}", Ipv6Addr::from(octets)), out);
+pub(super) fn print_ipv6(bytes: &[u8], out: &mut String) {
+    if let Ok(bytes) = <[u8; 16]>::try_from(bytes) {
+        print(format_args!("{}", Ipv6Addr::from(bytes)), out);
     }
 }
 
@@ -44,8 +44,8 @@ pub(super) fn scan_prefixes(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<
     while let Some(word) = words.take() {
         let text = word.plain()?;
         let (negated, text) = text.strip_prefix(b"!").map_or((0, text), |text| (0x80, text));
-        let colon = text.iter().position(|&octet| octet == b':').ok_or(TextError::Prefix)?;
-        let slash = text.iter().rposition(|&octet| octet == b'/').ok_or(TextError::Prefix)?;
+        let colon = text.iter().position(|&byte| byte == b':').ok_or(TextError::Prefix)?;
+        let slash = text.iter().rposition(|&byte| byte == b'/').ok_or(TextError::Prefix)?;
         let bad = |_| TextError::Prefix;
         let address = text.get(colon + 1..slash).ok_or(TextError::Prefix)?;
         let (family, address, prefix_max) = match &text[..colon] {
@@ -54,8 +54,8 @@ pub(super) fn scan_prefixes(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<
             _ => return Err(TextError::Prefix),
         };
         let prefix = number(&text[slash + 1..], prefix_max).map_err(bad)? as u8;
-        // RFC 3123 4: trailing zero octets are left out.
-        let len = address.iter().rposition(|&octet| octet != 0).map_or(0, |last| last + 1);
+        // RFC 3123 4: trailing zero bytes are left out.
+        let len = address.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
         out.extend_from_slice(&[0, family, prefix, negated | len as u8]);
         out.extend_from_slice(&address[..len]);
     }
@@ -86,8 +86,8 @@ pub(super) fn print_prefixes(mut rdata: &[u8], out: &mut String) -> bool {
 
 /// Hexadecimal digits with dots between any of them.
 fn dotted_hex(text: &[u8], out: &mut Vec<u8>) -> Result<(), TextError> {
-    let digits: Vec<u8> = text.iter().copied().filter(|&octet| octet != b'.').collect();
-    super::octets::scan_hex(&digits, out).map_err(|_| TextError::Address)
+    let digits: Vec<u8> = text.iter().copied().filter(|&byte| byte != b'.').collect();
+    super::bytes::scan_hex(&digits, out).map_err(|_| TextError::Address)
 }
 
 /// `0x` and hexadecimal digits with dots (RFC 1706 6).
@@ -103,7 +103,7 @@ pub(super) fn scan_atma(text: &[u8], out: &mut Vec<u8>) -> Result<(), TextError>
     };
     out.push(1);
     let start = out.len();
-    out.extend(digits.iter().filter(|&&octet| octet != b'.'));
+    out.extend(digits.iter().filter(|&&byte| byte != b'.'));
     if out[start..].iter().all(u8::is_ascii_digit) { Ok(()) } else { Err(TextError::Address) }
 }
 
@@ -122,28 +122,28 @@ pub(super) fn print_atma(rdata: &[u8], out: &mut String) -> bool {
 
 /// `count` pairs of hexadecimal digits with hyphens between (RFC 7043 3.2, 4.2).
 pub(super) fn scan_eui(text: &[u8], count: usize, out: &mut Vec<u8>) -> Result<(), TextError> {
-    let pairs: Vec<&[u8]> = text.split(|&octet| octet == b'-').collect();
+    let pairs: Vec<&[u8]> = text.split(|&byte| byte == b'-').collect();
     if pairs.len() != count || pairs.iter().any(|pair| pair.len() != 2) {
         return Err(TextError::Address);
     }
-    pairs.into_iter().try_for_each(|pair| super::octets::scan_hex(pair, out)).map_err(|_| TextError::Address)
+    pairs.into_iter().try_for_each(|pair| super::bytes::scan_hex(pair, out)).map_err(|_| TextError::Address)
 }
 
-pub(super) fn print_eui(octets: &[u8], out: &mut String) {
-    for (at, octet) in octets.iter().enumerate() {
-        print(format_args!("{}{octet:02x}", if at > 0 { "-" } else { "" }), out);
+pub(super) fn print_eui(bytes: &[u8], out: &mut String) {
+    for (at, byte) in bytes.iter().enumerate() {
+        print(format_args!("{}{byte:02x}", if at > 0 { "-" } else { "" }), out);
     }
 }
 
 /// Four groups of hexadecimal digits with colons between (RFC 6742 2.1.2, 2.3.2).
 pub(super) fn scan_locator(text: &[u8], out: &mut Vec<u8>) -> Result<(), TextError> {
     let mut count = 0;
-    for group in text.split(|&octet| octet == b':') {
+    for group in text.split(|&byte| byte == b':') {
         if !(1..=4).contains(&group.len()) {
             return Err(TextError::Address);
         }
-        let value = group.iter().try_fold(0u16, |value, &octet| {
-            (octet as char).to_digit(16).map(|digit| value << 4 | digit as u16).ok_or(TextError::Address)
+        let value = group.iter().try_fold(0u16, |value, &byte| {
+            (byte as char).to_digit(16).map(|digit| value << 4 | digit as u16).ok_or(TextError::Address)
         })?;
         out.extend_from_slice(&value.to_be_bytes());
         count += 1;
@@ -151,16 +151,16 @@ pub(super) fn scan_locator(text: &[u8], out: &mut Vec<u8>) -> Result<(), TextErr
     if count == 4 { Ok(()) } else { Err(TextError::Address) }
 }
 
-pub(super) fn print_locator(octets: &[u8], out: &mut String) {
-    for (at, group) in octets.chunks_exact(2).enumerate() {
+pub(super) fn print_locator(bytes: &[u8], out: &mut String) {
+    for (at, group) in bytes.chunks_exact(2).enumerate() {
         print(format_args!("{}{:02x}{:02x}", if at > 0 { ":" } else { "" }, group[0], group[1]), out);
     }
 }
 
-/// Eight octets as one number, or as the halves of them with a dot between.
+/// Eight bytes as one number, or as the halves of them with a dot between.
 pub(super) fn scan_ipn(text: &[u8], out: &mut Vec<u8>) -> Result<(), TextError> {
     let bad = |_| TextError::Address;
-    let value = match text.iter().position(|&octet| octet == b'.') {
+    let value = match text.iter().position(|&byte| byte == b'.') {
         None => number(text, u64::MAX).map_err(bad)?,
         Some(dot) => {
             let half = |text| number(text, u32::MAX.into()).map_err(bad);
@@ -186,8 +186,8 @@ pub(super) fn scan_a6_suffix(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result
     Ok(())
 }
 
-pub(super) fn print_a6_suffix(octets: &[u8], out: &mut String) {
-    let Some((&prefix, suffix)) = octets.split_first() else { return };
+pub(super) fn print_a6_suffix(bytes: &[u8], out: &mut String) {
+    let Some((&prefix, suffix)) = bytes.split_first() else { return };
     print(format_args!("{prefix}"), out);
     if prefix < 128 {
         let mut address = [0u8; 16];

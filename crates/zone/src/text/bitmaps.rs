@@ -39,15 +39,15 @@ pub(super) fn scan_windows(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(
 }
 
 /// Prints the types of all windows.
-pub(super) fn print_windows(mut octets: &[u8], out: &mut String) {
+pub(super) fn print_windows(mut bytes: &[u8], out: &mut String) {
     let start = out.len();
-    while let [window, len, rest @ ..] = octets {
+    while let [window, len, rest @ ..] = bytes {
         let (bits, behind) = rest.split_at_checked(usize::from(*len)).unwrap_or((rest, &[]));
         print_bits(bits, |bit| {
             separate(start, out);
             print_rtype(Rtype(u16::from(*window) << 8 | bit), out);
         });
-        octets = behind;
+        bytes = behind;
     }
 }
 
@@ -97,7 +97,7 @@ pub(super) fn print_ports(bits: &[u8], out: &mut String) {
     });
 }
 
-/// Appends as many octets as the greatest of the sorted numbers needs.
+/// Appends as many bytes as the greatest of the sorted numbers needs.
 fn push_bits(numbers: &[u16], out: &mut Vec<u8>) {
     let start = out.len();
     out.resize(start + numbers.last().map_or(0, |&last| usize::from(last) / 8 + 1), 0);
@@ -107,8 +107,8 @@ fn push_bits(numbers: &[u16], out: &mut Vec<u8>) {
 }
 
 fn print_bits(bits: &[u8], mut each: impl FnMut(u16)) {
-    for (at, octet) in bits.iter().enumerate() {
-        for bit in (0..8).filter(|bit| octet & (0x80 >> bit) != 0) {
+    for (at, byte) in bits.iter().enumerate() {
+        for bit in (0..8).filter(|bit| byte & (0x80 >> bit) != 0) {
             each((at * 8) as u16 + bit);
         }
     }

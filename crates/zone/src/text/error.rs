@@ -17,7 +17,7 @@ pub enum TextError {
     ParenthesisNested,
     /// A quote is not closed, or not on its line.
     QuoteOpen,
-    /// An entry has more octets or tokens than the bounds allow.
+    /// An entry has more bytes or tokens than the bounds allow.
     EntryLong,
     /// The record ends where a field is expected.
     Missing,
@@ -51,7 +51,7 @@ pub enum TextError {
     Ipv4,
     /// Not an IPv6 address.
     Ipv6,
-    /// A character string of more than 255 octets.
+    /// A character string of more than 255 bytes.
     StringLong,
     /// Not hexadecimal.
     Hex,
@@ -64,7 +64,7 @@ pub enum TextError {
     /// Not base32hex.
     Base32,
     /// More bytes than the field's length byte can count.
-    OctetsMany,
+    BytesMany,
     /// A gateway or relay that does not fit its type.
     Gateway,
     /// Not a place of RFC 1876 3.
@@ -91,7 +91,7 @@ pub enum TextError {
     Address,
     /// The type has no text form but the generic one.
     FormMissing,
-    /// The generic form has another number of octets than it says (RFC 3597 5).
+    /// The generic form has another number of bytes than it says (RFC 3597 5).
     GenericLength {
         /// The length in the text.
         expected: u16,

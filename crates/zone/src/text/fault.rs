@@ -4,9 +4,9 @@ use super::fields::{Expected, field_name};
 use super::token::Token;
 use super::words::Words;
 use super::{TextError, print_rtype};
-use crate::limits::{ENTRY_OCTETS_MAX, ENTRY_TOKENS_MAX, EXCERPT_OCTETS_MAX};
+use crate::limits::{ENTRY_BYTES_MAX, ENTRY_TOKENS_MAX, EXCERPT_BYTES_MAX};
 use core::fmt;
-use wire::limits::RDATA_OCTETS_MAX;
+use wire::limits::RDATA_BYTES_MAX;
 use wire::name::NameError;
 use wire::number::Rtype;
 use wire::rdata::{Field, RdataError, layout};
@@ -46,7 +46,7 @@ impl Fault {
     pub(crate) fn of(words: &Words<'_>, error: TextError) -> Self {
         let token = words.at_fault();
         // A missing word has no place of its own, so the message shows the word before it.
-        let word = token.map(|token| excerpt(token.word(words.bytes()).octets()));
+        let word = token.map(|token| excerpt(token.word(words.bytes()).as_bytes()));
         Self { part: words.part(), word, column: token.map_or(0, |token| column(words.bytes(), token, error)) }
     }
 
@@ -68,7 +68,7 @@ fn column(bytes: &[u8], token: &Token, error: TextError) -> u32 {
 
 /// A word in a form that fits into one log line.
 pub(crate) fn excerpt(bytes: &[u8]) -> String {
-    let (shown, more) = match bytes.split_at_checked(EXCERPT_OCTETS_MAX) {
+    let (shown, more) = match bytes.split_at_checked(EXCERPT_BYTES_MAX) {
         Some((shown, rest)) if !rest.is_empty() => (shown, "..."),
         _ => (bytes, ""),
     };
@@ -132,7 +132,7 @@ pub(super) fn describe(
     f: &mut fmt::Formatter<'_>,
 ) -> fmt::Result {
     if error == TextError::EntryLong {
-        return write!(f, "the record has more than {ENTRY_OCTETS_MAX} bytes or {ENTRY_TOKENS_MAX} words");
+        return write!(f, "the record has more than {ENTRY_BYTES_MAX} bytes or {ENTRY_TOKENS_MAX} words");
     }
     if let Some(text) = of_entry(error) {
         return f.write_str(text);
@@ -216,7 +216,7 @@ const fn misuse(error: TextError) -> Option<&'static str> {
         TextError::Name(NameError::Pointer | NameError::Short) => "is not a domain name",
         TextError::OriginMissing => "is relative, and there is no origin; end the name with a dot or write $ORIGIN",
         TextError::StringLong => "has more than 255 bytes, the longest character string",
-        TextError::OctetsMany => "has more bytes than this field can hold",
+        TextError::BytesMany => "has more bytes than this field can hold",
         TextError::HexOdd => "has an odd number of hexadecimal digits",
         TextError::Base64Length => "is not base64: it is cut off, or its padding is wrong",
         TextError::Parameter => "is not a service parameter; write KEY, KEY=VALUE or KEY=\"VALUE\" without spaces",
@@ -297,7 +297,7 @@ fn value_reason(rtype: Rtype, at: u8) -> Option<&'static str> {
 }
 
 fn rdata_reason(error: RdataError) -> &'static str {
-    const { assert!(RDATA_OCTETS_MAX == 65_535) };
+    const { assert!(RDATA_BYTES_MAX == 65_535) };
     match error {
         RdataError::Short => "the rdata ends too early",
         RdataError::LeftOver => "the rdata has bytes behind its last field",

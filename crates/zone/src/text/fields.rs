@@ -40,7 +40,7 @@ pub(super) fn expected(rtype: Rtype, at: u8) -> Expected {
         Field::Ipv4 => Text(IPV4),
         Field::Ipv6 => Text(IPV6),
         Field::CharString | Field::CharStringOptional | Field::CharStringsRest => Text("a character string"),
-        Field::Octets => Text(r"the generic form \# LENGTH HEXADECIMAL"),
+        Field::Bytes => Text(r"the generic form \# LENGTH HEXADECIMAL"),
         Field::HexRest { .. } => Text(HEX),
         Field::Base64Rest { .. } => Text(BASE64),
         Field::TextRest { .. } => Text("a string in quotes"),

@@ -54,7 +54,7 @@ fn coordinate(words: &mut Words<'_>, degrees_max: u64, plus: u8, minus: u8) -> R
 
 /// A number with up to `places` digits behind the point, times ten to the `places`.
 fn decimal(text: &[u8], places: usize) -> Result<u64, TextError> {
-    let (whole, fraction) = match text.iter().position(|&octet| octet == b'.') {
+    let (whole, fraction) = match text.iter().position(|&byte| byte == b'.') {
         Some(at) => (&text[..at], &text[at + 1..]),
         None => (text, &b"0"[..]),
     };

@@ -2,13 +2,13 @@
 
 use super::TextError;
 use super::numbers::{number_u8, number_u16, print};
-use crate::limits::RTYPE_OCTETS_MAX;
+use crate::limits::RTYPE_BYTES_MAX;
 use wire::number::Rtype;
 
 /// The type of a mnemonic, or of `TYPE` and a number (RFC 3597 5); case does not count.
 #[must_use]
 pub fn scan_rtype(text: &[u8]) -> Option<Rtype> {
-    let mut upper = [0u8; RTYPE_OCTETS_MAX];
+    let mut upper = [0u8; RTYPE_BYTES_MAX];
     let upper = upper.get_mut(..text.len())?;
     upper.copy_from_slice(text);
     upper.make_ascii_uppercase();

@@ -2,7 +2,7 @@
 
 use super::TextError;
 use super::token::Word;
-use wire::limits::{LABEL_OCTETS_MAX, NAME_OCTETS_MAX};
+use wire::limits::{LABEL_BYTES_MAX, NAME_BYTES_MAX};
 use wire::name::{NameError, NameRef};
 
 /// Appends the wire form of a name to `out`; a relative one gets `origin` behind it, `@` stands for the origin itself.
@@ -10,12 +10,12 @@ use wire::name::{NameError, NameRef};
 /// # Errors
 /// [`TextError`]; what `out` holds beyond its old length is then of no use.
 pub fn scan_name(word: Word<'_>, origin: Option<NameRef<'_>>, out: &mut Vec<u8>) -> Result<(), TextError> {
-    let text = word.octets();
+    let text = word.as_bytes();
     if word.is_quoted() {
         return Err(TextError::NotPlain);
     }
     if text == b"@" {
-        out.extend_from_slice(origin.ok_or(TextError::OriginMissing)?.octets());
+        out.extend_from_slice(origin.ok_or(TextError::OriginMissing)?.as_bytes());
         return Ok(());
     }
     if text == b"." {
@@ -27,9 +27,9 @@ pub fn scan_name(word: Word<'_>, origin: Option<NameRef<'_>>, out: &mut Vec<u8>)
     if is_absolute {
         out.push(0);
     } else {
-        out.extend_from_slice(origin.ok_or(TextError::OriginMissing)?.octets());
+        out.extend_from_slice(origin.ok_or(TextError::OriginMissing)?.as_bytes());
     }
-    if out.len() - start > NAME_OCTETS_MAX { Err(NameError::Long.into()) } else { Ok(()) }
+    if out.len() - start > NAME_BYTES_MAX { Err(NameError::Long.into()) } else { Ok(()) }
 }
 
 /// Whether a name ends with the origin twice, as `www.example.org` does in the zone example.org. Most likely its
@@ -38,7 +38,7 @@ pub(crate) fn is_undotted(text: &[u8], name: &[u8], origin: Option<NameRef<'_>>)
     if text.ends_with(b".") || text == b"@" {
         return false;
     }
-    let Some(origin) = origin.map(|origin| origin.octets()).filter(|origin| origin.len() > 1) else { return false };
+    let Some(origin) = origin.map(|origin| origin.as_bytes()).filter(|origin| origin.len() > 1) else { return false };
     let labels = &origin[..origin.len() - 1];
     let Some(rest) = name.len().checked_sub(labels.len() + origin.len()) else { return false };
     let (first, second) = name[rest..].split_at(labels.len());
@@ -57,7 +57,7 @@ pub(crate) fn is_undotted(text: &[u8], name: &[u8], origin: Option<NameRef<'_>>)
 fn plain_labels(text: &[u8], out: &mut Vec<u8>) -> Result<bool, TextError> {
     let mut rest = text;
     loop {
-        let len = rest.iter().position(|&octet| octet == b'.').unwrap_or(rest.len());
+        let len = rest.iter().position(|&byte| byte == b'.').unwrap_or(rest.len());
         push_label(&rest[..len], out)?;
         match rest.get(len + 1..) {
             None => return Ok(false),
@@ -68,7 +68,7 @@ fn plain_labels(text: &[u8], out: &mut Vec<u8>) -> Result<bool, TextError> {
 }
 
 fn escaped_labels(text: &[u8], out: &mut Vec<u8>) -> Result<bool, TextError> {
-    let mut label = [0u8; LABEL_OCTETS_MAX];
+    let mut label = [0u8; LABEL_BYTES_MAX];
     let (mut len, mut at) = (0, 0);
     while at < text.len() {
         if text[at] == b'.' {
@@ -76,8 +76,8 @@ fn escaped_labels(text: &[u8], out: &mut Vec<u8>) -> Result<bool, TextError> {
             (len, at) = (0, at + 1);
             continue;
         }
-        let (octet, next) = unescape(text, at)?;
-        *label.get_mut(len).ok_or(NameError::Label)? = octet;
+        let (byte, next) = unescape(text, at)?;
+        *label.get_mut(len).ok_or(NameError::Label)? = byte;
         (len, at) = (len + 1, next);
     }
     if len == 0 {
@@ -90,7 +90,7 @@ fn escaped_labels(text: &[u8], out: &mut Vec<u8>) -> Result<bool, TextError> {
 fn push_label(label: &[u8], out: &mut Vec<u8>) -> Result<(), NameError> {
     match label.len() {
         0 => Err(NameError::Text),
-        len @ 1..=LABEL_OCTETS_MAX => {
+        len @ 1..=LABEL_BYTES_MAX => {
             out.push(len as u8);
             out.extend_from_slice(label);
             Ok(())
@@ -113,7 +113,7 @@ pub(super) fn unescape(text: &[u8], at: usize) -> Result<(u8, usize), TextError>
                 .try_fold(0u16, |value, digit| digit.is_ascii_digit().then(|| value * 10 + u16::from(digit - b'0')));
             Ok((value.and_then(|value| u8::try_from(value).ok()).ok_or(TextError::Escape)?, at + 4))
         }
-        Some(&octet) => Ok((octet, at + 2)),
+        Some(&byte) => Ok((byte, at + 2)),
     }
 }
 
@@ -123,14 +123,14 @@ pub fn print_name(name: NameRef<'_>, out: &mut String) {
         out.push('.');
     }
     for label in name.labels() {
-        for &octet in label {
-            match octet {
+        for &byte in label {
+            match byte {
                 b'.' | b'\\' | b'"' | b'(' | b')' | b';' | b'@' | b'$' => {
                     out.push('\\');
-                    out.push(octet as char);
+                    out.push(byte as char);
                 }
-                0x21..=0x7E => out.push(octet as char),
-                _ => print_decimal_escape(octet, out),
+                0x21..=0x7E => out.push(byte as char),
+                _ => print_decimal_escape(byte, out),
             }
         }
         out.push('.');
@@ -138,9 +138,9 @@ pub fn print_name(name: NameRef<'_>, out: &mut String) {
 }
 
 /// Appends `\DDD`.
-pub(super) fn print_decimal_escape(octet: u8, out: &mut String) {
+pub(super) fn print_decimal_escape(byte: u8, out: &mut String) {
     out.push('\\');
-    for digit in [octet / 100, octet / 10 % 10, octet % 10] {
+    for digit in [byte / 100, byte / 10 % 10, byte % 10] {
         out.push((b'0' + digit) as char);
     }
 }

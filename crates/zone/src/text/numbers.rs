@@ -10,8 +10,8 @@ pub(super) fn number(text: &[u8], max: u64) -> Result<u64, TextError> {
         return Err(TextError::Number);
     }
     let mut value = 0u64;
-    for &octet in text {
-        let digit = octet.wrapping_sub(b'0');
+    for &byte in text {
+        let digit = byte.wrapping_sub(b'0');
         if digit > 9 {
             return Err(TextError::Number);
         }
@@ -47,7 +47,7 @@ pub fn scan_period(text: &[u8]) -> Result<u32, TextError> {
         return Err(TextError::Period);
     }
     while !rest.is_empty() {
-        let digits = rest.iter().take_while(|octet| octet.is_ascii_digit()).count();
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let count = number(&rest[..digits], u32::MAX.into()).map_err(|_| TextError::Period)?;
         let unit = match rest.get(digits).map(u8::to_ascii_lowercase) {
             Some(b's') => 1,

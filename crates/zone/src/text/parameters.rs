@@ -2,9 +2,9 @@
 
 use super::TextError;
 use super::addresses::{ipv4, ipv6, print_ipv4, print_ipv6};
+use super::bytes::{print_base64, print_text, scan_base64};
 use super::names::{print_decimal_escape, unescape};
 use super::numbers::{number_u16, print, separate};
-use super::octets::{print_base64, print_text, scan_base64};
 use super::token::Word;
 use super::words::Words;
 
@@ -43,8 +43,8 @@ pub(super) fn scan_parameters(words: &mut Words<'_>, out: &mut Vec<u8>) -> Resul
         if word.is_quoted() {
             return Err(TextError::Parameter);
         }
-        let text = word.octets();
-        let (key, mut value) = match text.iter().position(|&octet| octet == b'=') {
+        let text = word.as_bytes();
+        let (key, mut value) = match text.iter().position(|&byte| byte == b'=') {
             None => (text, None),
             Some(at) => {
                 let mut value = Vec::new();
@@ -58,20 +58,20 @@ pub(super) fn scan_parameters(words: &mut Words<'_>, out: &mut Vec<u8>) -> Resul
         {
             words.take();
             words.blame(at);
-            unescape_all(quoted.octets(), value)?;
+            unescape_all(quoted.as_bytes(), value)?;
         }
         words.blame(at);
         if words.peek().is_some_and(Word::is_joined) {
             return Err(TextError::Parameter);
         }
         let (key, is_named) = scan_key(key)?;
-        let mut octets = Vec::new();
+        let mut bytes = Vec::new();
         if is_named {
-            scan_value(key, value, &mut octets)?
+            scan_value(key, value, &mut bytes)?
         } else {
-            octets = value.unwrap_or_default()
+            bytes = value.unwrap_or_default()
         }
-        params.push((key, octets, at));
+        params.push((key, bytes, at));
         words.unblame();
     }
     // RFC 9460 2.2: on the wire the keys ascend.
@@ -88,7 +88,7 @@ pub(super) fn scan_parameters(words: &mut Words<'_>, out: &mut Vec<u8>) -> Resul
         out.extend_from_slice(&key.to_be_bytes());
         let len = u16::try_from(value.len()).map_err(|_| {
             words.blame(at);
-            TextError::OctetsMany
+            TextError::BytesMany
         })?;
         out.extend_from_slice(&len.to_be_bytes());
         out.extend_from_slice(&value);
@@ -114,8 +114,8 @@ fn contradiction(params: &[(u16, Vec<u8>, usize)]) -> Option<(usize, TextError)>
 fn unescape_all(text: &[u8], out: &mut Vec<u8>) -> Result<(), TextError> {
     let mut at = 0;
     while at < text.len() {
-        let (octet, next) = unescape(text, at)?;
-        out.push(octet);
+        let (byte, next) = unescape(text, at)?;
+        out.push(byte);
         at = next;
     }
     Ok(())
@@ -188,12 +188,12 @@ fn push_items(items: &[Vec<u8>], out: &mut Vec<u8>) -> Result<(), TextError> {
 /// Items between commas; a comma or backslash within one has a backslash before it (RFC 9460 A.1).
 fn split_list(value: &[u8]) -> Vec<Vec<u8>> {
     let mut items = vec![Vec::new()];
-    let mut octets = value.iter();
-    while let Some(&octet) = octets.next() {
-        match octet {
+    let mut bytes = value.iter();
+    while let Some(&byte) = bytes.next() {
+        match byte {
             b',' => items.push(Vec::new()),
-            b'\\' => items.last_mut().expect("one item at least").extend(octets.next()),
-            octet => items.last_mut().expect("one item at least").push(octet),
+            b'\\' => items.last_mut().expect("one item at least").extend(bytes.next()),
+            byte => items.last_mut().expect("one item at least").push(byte),
         }
     }
     items
@@ -297,13 +297,13 @@ fn print_items(mut value: &[u8], out: &mut String) {
         if !core::mem::take(&mut is_first) {
             out.push(',');
         }
-        for &octet in id {
-            match octet {
+        for &byte in id {
+            match byte {
                 b',' => out.push_str("\\\\,"),
                 b'\\' => out.push_str("\\\\\\\\"),
                 b'"' => out.push_str("\\\""),
-                0x20..=0x7E => out.push(octet as char),
-                _ => print_decimal_escape(octet, out),
+                0x20..=0x7E => out.push(byte as char),
+                _ => print_decimal_escape(byte, out),
             }
         }
         value = behind;

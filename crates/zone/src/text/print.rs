@@ -2,11 +2,11 @@
 
 use super::addresses::{print_a6_suffix, print_atma, print_eui, print_ipv4, print_ipv6, print_locator, print_prefixes};
 use super::bitmaps::{print_nxt, print_ports, print_windows};
+use super::bytes::{print_base32, print_base64, print_hex, print_text};
 use super::location::print_location;
 use super::mnemonic::{print_cert_type, print_rtype};
 use super::names::print_name;
 use super::numbers::{print, print_time32, separate};
-use super::octets::{print_base32, print_base64, print_hex, print_text};
 use super::parameters::print_parameters;
 use crate::record::RecordRef;
 use wire::name::NameRef;
@@ -24,7 +24,7 @@ pub fn print_record<'r>(record: impl Into<RecordRef<'r>>, out: &mut String) {
 }
 
 /// Appends uncompressed rdata in presentation format. What has no form of its own, be it that the type has none or
-/// that the octets do not fit it, gets the generic form (RFC 3597 5); scanning gives the same octets again in either
+/// that the bytes do not fit it, gets the generic form (RFC 3597 5); scanning gives the same bytes again in either
 /// case.
 pub fn print_rdata(rtype: Rtype, rdata: &[u8], out: &mut String) {
     let start = out.len();
@@ -43,11 +43,11 @@ pub fn print_rdata(rtype: Rtype, rdata: &[u8], out: &mut String) {
 fn print_fields(rtype: Rtype, rdata: &[u8], out: &mut String) -> bool {
     let start = out.len();
     for field in rdata_fields(rtype, rdata) {
-        let Ok((field, octets)) = field else { return false };
+        let Ok((field, bytes)) = field else { return false };
         let before = out.len();
         separate(start, out);
         let printed = out.len();
-        if !print_field(rtype, field, octets, rdata, out) {
+        if !print_field(rtype, field, bytes, rdata, out) {
             return false;
         }
         // A field that prints as nothing wants no space either.
@@ -58,63 +58,63 @@ fn print_fields(rtype: Rtype, rdata: &[u8], out: &mut String) -> bool {
     true
 }
 
-fn print_field(rtype: Rtype, field: Field, octets: &[u8], rdata: &[u8], out: &mut String) -> bool {
+fn print_field(rtype: Rtype, field: Field, bytes: &[u8], rdata: &[u8], out: &mut String) -> bool {
     match field {
-        Field::Name(_) | Field::NamesRest | Field::A6Name => print_names(octets, out),
-        Field::U8 if rtype == Rtype::DSYNC && octets == [1] => out.push_str("NOTIFY"),
+        Field::Name(_) | Field::NamesRest | Field::A6Name => print_names(bytes, out),
+        Field::U8 if rtype == Rtype::DSYNC && bytes == [1] => out.push_str("NOTIFY"),
         Field::U8 | Field::U16 | Field::U32 | Field::Ttl | Field::Algorithm | Field::IpProtocol | Field::Ipn => {
-            print(format_args!("{}", integer(octets)), out);
+            print(format_args!("{}", integer(bytes)), out);
         }
-        Field::Time32 => print_time32(integer(octets) as u32, out),
-        Field::RtypeField => print_rtype(Rtype(integer(octets) as u16), out),
-        Field::CertType => print_cert_type(integer(octets) as u16, out),
-        Field::Ipv4 => print_ipv4(octets, out),
-        Field::Ipv6 => print_ipv6(octets, out),
-        Field::CharString => print_text(&octets[1..], out),
-        Field::CharStringOptional | Field::CharStringsRest => print_strings(octets, out),
-        Field::HexRest { .. } => print_hex(octets, out),
-        Field::Base64Rest { .. } if rtype == Rtype::DOA && octets.is_empty() => out.push('-'),
-        Field::Base64Rest { .. } => print_base64(octets, out),
-        Field::TextRest { .. } => print_text(octets, out),
-        Field::HexLen8 if octets.len() == 1 => out.push('-'),
-        Field::HexLen8 => print_hex(&octets[1..], out),
-        Field::Base32Len8 => print_base32(&octets[1..], out),
-        Field::Bitmap => print_windows(octets, out),
+        Field::Time32 => print_time32(integer(bytes) as u32, out),
+        Field::RtypeField => print_rtype(Rtype(integer(bytes) as u16), out),
+        Field::CertType => print_cert_type(integer(bytes) as u16, out),
+        Field::Ipv4 => print_ipv4(bytes, out),
+        Field::Ipv6 => print_ipv6(bytes, out),
+        Field::CharString => print_text(&bytes[1..], out),
+        Field::CharStringOptional | Field::CharStringsRest => print_strings(bytes, out),
+        Field::HexRest { .. } => print_hex(bytes, out),
+        Field::Base64Rest { .. } if rtype == Rtype::DOA && bytes.is_empty() => out.push('-'),
+        Field::Base64Rest { .. } => print_base64(bytes, out),
+        Field::TextRest { .. } => print_text(bytes, out),
+        Field::HexLen8 if bytes.len() == 1 => out.push('-'),
+        Field::HexLen8 => print_hex(&bytes[1..], out),
+        Field::Base32Len8 => print_base32(&bytes[1..], out),
+        Field::Bitmap => print_windows(bytes, out),
         Field::Gateway { type_at, type_mask } => {
-            print_gateway(rdata[usize::from(type_at)] & type_mask, octets, out);
+            print_gateway(rdata[usize::from(type_at)] & type_mask, bytes, out);
         }
-        Field::RelayType => print(format_args!("{} {}", octets[0] >> 7, octets[0] & 0x7F), out),
-        Field::Loc => print_location(octets, out),
-        Field::SvcParams => print_parameters(octets, out),
+        Field::RelayType => print(format_args!("{} {}", bytes[0] >> 7, bytes[0] & 0x7F), out),
+        Field::Loc => print_location(bytes, out),
+        Field::SvcParams => print_parameters(bytes, out),
         Field::Nsap => {
             out.push_str("0x");
-            print_hex(octets, out);
+            print_hex(bytes, out);
         }
-        Field::Locator64 => print_locator(octets, out),
-        Field::Eui48 | Field::Eui64 => print_eui(octets, out),
-        Field::Tag => out.extend(octets[1..].iter().map(|&octet| octet as char)),
-        Field::HipKeys => print_hip_keys(octets, out),
-        Field::A6Suffix => print_a6_suffix(octets, out),
-        _ => return print_partial(field, octets, out),
+        Field::Locator64 => print_locator(bytes, out),
+        Field::Eui48 | Field::Eui64 => print_eui(bytes, out),
+        Field::Tag => out.extend(bytes[1..].iter().map(|&byte| byte as char)),
+        Field::HipKeys => print_hip_keys(bytes, out),
+        Field::A6Suffix => print_a6_suffix(bytes, out),
+        _ => return print_partial(field, bytes, out),
     }
     true
 }
 
 /// Fields of which some values have no text form; says no to those.
-fn print_partial(field: Field, octets: &[u8], out: &mut String) -> bool {
+fn print_partial(field: Field, bytes: &[u8], out: &mut String) -> bool {
     match field {
-        Field::Apl => print_prefixes(octets, out),
-        Field::Atma => print_atma(octets, out),
+        Field::Apl => print_prefixes(bytes, out),
+        Field::Atma => print_atma(bytes, out),
         // With its first bit set the bitmap has a format of which there is no description in text (RFC 2535 5.2).
-        Field::NxtBitmap if octets.first().is_none_or(|first| first & 0x80 != 0) => false,
+        Field::NxtBitmap if bytes.first().is_none_or(|first| first & 0x80 != 0) => false,
         Field::NxtBitmap => {
-            print_nxt(octets, out);
+            print_nxt(bytes, out);
             true
         }
-        // Trailing zero octets would be lost.
-        Field::PortBitmap if octets.last() == Some(&0) => false,
+        // Trailing zero bytes would be lost.
+        Field::PortBitmap if bytes.last() == Some(&0) => false,
         Field::PortBitmap => {
-            print_ports(octets, out);
+            print_ports(bytes, out);
             true
         }
         _ => false,
@@ -122,42 +122,42 @@ fn print_partial(field: Field, octets: &[u8], out: &mut String) -> bool {
 }
 
 /// A number in network order.
-fn integer(octets: &[u8]) -> u64 {
-    octets.iter().fold(0, |value, &octet| value << 8 | u64::from(octet))
+fn integer(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |value, &byte| value << 8 | u64::from(byte))
 }
 
 /// Names one after the other, a space between.
-fn print_names(mut octets: &[u8], out: &mut String) {
+fn print_names(mut bytes: &[u8], out: &mut String) {
     let start = out.len();
-    while let Ok((name, rest)) = NameRef::split_from(octets) {
+    while let Ok((name, rest)) = NameRef::split_from(bytes) {
         separate(start, out);
         print_name(name, out);
-        octets = rest;
+        bytes = rest;
     }
 }
 
 /// Character strings one after the other, a space between.
-fn print_strings(mut octets: &[u8], out: &mut String) {
+fn print_strings(mut bytes: &[u8], out: &mut String) {
     let start = out.len();
-    while let [len, rest @ ..] = octets {
+    while let [len, rest @ ..] = bytes {
         separate(start, out);
         let (string, behind) = rest.split_at_checked(usize::from(*len)).unwrap_or((rest, &[]));
         print_text(string, out);
-        octets = behind;
+        bytes = behind;
     }
 }
 
-fn print_gateway(kind: u8, octets: &[u8], out: &mut String) {
+fn print_gateway(kind: u8, bytes: &[u8], out: &mut String) {
     match kind {
-        1 => print_ipv4(octets, out),
-        2 => print_ipv6(octets, out),
-        3 => print_names(octets, out),
+        1 => print_ipv4(bytes, out),
+        2 => print_ipv6(bytes, out),
+        3 => print_names(bytes, out),
         _ => out.push('.'),
     }
 }
 
-fn print_hip_keys(octets: &[u8], out: &mut String) {
-    let [tag_len, algorithm, _, _, rest @ ..] = octets else { return };
+fn print_hip_keys(bytes: &[u8], out: &mut String) {
+    let [tag_len, algorithm, _, _, rest @ ..] = bytes else { return };
     let (tag, key) = rest.split_at_checked(usize::from(*tag_len)).unwrap_or((rest, &[]));
     print(format_args!("{algorithm} "), out);
     print_hex(tag, out);

@@ -4,18 +4,18 @@ use super::addresses::{
     ipv4, ipv6, scan_a6_suffix, scan_atma, scan_eui, scan_ipn, scan_locator, scan_nsap, scan_prefixes,
 };
 use super::bitmaps::{scan_bit_rtype, scan_nxt, scan_ports, scan_windows};
+use super::bytes::{
+    scan_base32_len8, scan_base64, scan_base64_rest, scan_hex, scan_hex_len8, scan_hex_rest, scan_string, scan_text,
+};
 use super::location::scan_location;
 use super::mnemonic::{algorithm, cert_type, dsync_scheme, protocol};
 use super::names::{is_undotted, scan_name};
 use super::numbers::{number, number_u8, number_u16, number_u32, scan_period, time32};
-use super::octets::{
-    scan_base32_len8, scan_base64, scan_base64_rest, scan_hex, scan_hex_len8, scan_hex_rest, scan_string, scan_text,
-};
 use super::parameters::scan_parameters;
 use super::token::{Step, Word, tokenize};
 use super::words::Words;
 use super::{Part, TextError};
-use wire::limits::RDATA_OCTETS_MAX;
+use wire::limits::RDATA_BYTES_MAX;
 use wire::name::NameRef;
 use wire::number::Rtype;
 use wire::rdata::{Field, RdataError, digest_bytes, layout, rdata_check, rdata_fields};
@@ -34,7 +34,7 @@ pub fn scan_rdata(
 ) -> Result<(), TextError> {
     let start = out.len();
     let before = words.clone();
-    let is_generic = words.peek().is_some_and(|word| !word.is_quoted() && word.octets() == b"\\#");
+    let is_generic = words.peek().is_some_and(|word| !word.is_quoted() && word.as_bytes() == b"\\#");
     if is_generic {
         words.begin(Part::Generic(rtype));
         words.take();
@@ -54,7 +54,7 @@ pub fn scan_rdata(
         return Err(TextError::LeftOver);
     }
     let rdata = &out[start..];
-    if rdata.len() > RDATA_OCTETS_MAX {
+    if rdata.len() > RDATA_BYTES_MAX {
         words.begin(Part::Rdata(rtype));
         return Err(RdataError::Long.into());
     }
@@ -171,7 +171,7 @@ impl Scan<'_> {
                 }
             }
             // Of types that have a layout but no form of their own, such as NULL.
-            Field::Octets => return Err(TextError::FormMissing),
+            Field::Bytes => return Err(TextError::FormMissing),
             Field::HexRest { .. } => scan_hex_rest(words, out)?,
             // The data of DOA may be none, and then says so (draft-durand-doa-over-dns 3.2).
             Field::Base64Rest { .. } if self.rtype == Rtype::DOA && words.peek().is_some_and(is_hyphen) => {
@@ -224,7 +224,7 @@ impl Scan<'_> {
         let start = out.len();
         let word = words.expect()?;
         scan_name(word, self.origin, out)?;
-        if is_undotted(word.octets(), &out[start..], self.origin) {
+        if is_undotted(word.as_bytes(), &out[start..], self.origin) {
             words.note_undotted();
         }
         Ok(())
@@ -254,8 +254,8 @@ fn scan_hip_keys(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), TextErr
     let (mut tag, mut key) = (Vec::new(), Vec::new());
     scan_hex(words.plain()?, &mut tag)?;
     scan_base64(words.plain()?, &mut key)?;
-    let tag_len = u8::try_from(tag.len()).map_err(|_| TextError::OctetsMany)?;
-    let key_len = u16::try_from(key.len()).map_err(|_| TextError::OctetsMany)?;
+    let tag_len = u8::try_from(tag.len()).map_err(|_| TextError::BytesMany)?;
+    let key_len = u16::try_from(key.len()).map_err(|_| TextError::BytesMany)?;
     out.extend_from_slice(&[tag_len, algorithm]);
     out.extend_from_slice(&key_len.to_be_bytes());
     out.extend_from_slice(&tag);

@@ -196,15 +196,15 @@ fn a_relative_name_wants_an_origin() {
 
 fn name() -> impl Strategy<Value = Vec<u8>> {
     vec(vec(any::<u8>(), 1..20), 0..6).prop_map(|labels| {
-        let mut octets: Vec<u8> =
+        let mut bytes: Vec<u8> =
             labels.into_iter().flat_map(|label| [&[label.len() as u8], &label[..]].concat()).collect();
-        octets.push(0);
-        octets
+        bytes.push(0);
+        bytes
     })
 }
 
 fn len8(min: usize) -> impl Strategy<Value = Vec<u8>> {
-    vec(any::<u8>(), min..40).prop_map(|octets| [&[octets.len() as u8], &octets[..]].concat())
+    vec(any::<u8>(), min..40).prop_map(|bytes| [&[bytes.len() as u8], &bytes[..]].concat())
 }
 
 /// A place on the globe.
@@ -212,26 +212,26 @@ fn location() -> impl Strategy<Value = Vec<u8>> {
     let sizes = (0u8..=9, 1u8..=9, 0u8..=9, 1u8..=9);
     let place = (0u32..=648_000_000, 0u32..=1_296_000_000, any::<u32>());
     (sizes, place).prop_map(|((e1, m1, e2, m2), (latitude, longitude, altitude))| {
-        let mut octets = vec![0, m1 << 4 | e1, m2 << 4 | e2, 0];
-        octets.extend(((1u32 << 31) - 324_000_000 + latitude).to_be_bytes());
-        octets.extend(((1u32 << 31) - 648_000_000 + longitude).to_be_bytes());
-        octets.extend(altitude.to_be_bytes());
-        octets
+        let mut bytes = vec![0, m1 << 4 | e1, m2 << 4 | e2, 0];
+        bytes.extend(((1u32 << 31) - 324_000_000 + latitude).to_be_bytes());
+        bytes.extend(((1u32 << 31) - 648_000_000 + longitude).to_be_bytes());
+        bytes.extend(altitude.to_be_bytes());
+        bytes
     })
 }
 
-/// Octets that one field may have; those that other fields decide on are filtered by `rdata_check` afterwards.
+/// Bytes that one field may have; those that other fields decide on are filtered by `rdata_check` afterwards.
 fn field(field: Field) -> BoxedStrategy<Vec<u8>> {
-    let octets = |count: usize| vec(any::<u8>(), count..=count).boxed();
+    let bytes = |count: usize| vec(any::<u8>(), count..=count).boxed();
     match field {
-        Field::U8 => prop_oneof![2 => 0u8..4, 1 => any::<u8>()].prop_map(|octet| vec![octet]).boxed(),
-        Field::Algorithm | Field::IpProtocol => octets(1),
+        Field::U8 => prop_oneof![2 => 0u8..4, 1 => any::<u8>()].prop_map(|byte| vec![byte]).boxed(),
+        Field::Algorithm | Field::IpProtocol => bytes(1),
         Field::RelayType => (any::<bool>(), 0u8..4).prop_map(|(top, kind)| vec![u8::from(top) << 7 | kind]).boxed(),
-        Field::U16 | Field::RtypeField | Field::CertType => octets(2),
-        Field::U32 | Field::Ttl | Field::Time32 | Field::Ipv4 => octets(4),
-        Field::Eui48 => octets(6),
-        Field::Eui64 | Field::Locator64 | Field::Ipn => octets(8),
-        Field::Ipv6 => octets(16),
+        Field::U16 | Field::RtypeField | Field::CertType => bytes(2),
+        Field::U32 | Field::Ttl | Field::Time32 | Field::Ipv4 => bytes(4),
+        Field::Eui48 => bytes(6),
+        Field::Eui64 | Field::Locator64 | Field::Ipn => bytes(8),
+        Field::Ipv6 => bytes(16),
         Field::Name(_) | Field::A6Name => name().boxed(),
         Field::NamesRest => vec(name(), 0..4).prop_map(|names| names.concat()).boxed(),
         Field::CharString | Field::HexLen8 => len8(0).boxed(),
@@ -274,13 +274,13 @@ fn field(field: Field) -> BoxedStrategy<Vec<u8>> {
             Just(vec![128]),
         ]
         .boxed(),
-        Field::Gateway { .. } => prop_oneof![Just(Vec::new()), octets(4), octets(16), name()].boxed(),
+        Field::Gateway { .. } => prop_oneof![Just(Vec::new()), bytes(4), bytes(16), name()].boxed(),
         Field::NxtBitmap | Field::PortBitmap => vec(any::<u8>(), 1..16).boxed(),
         Field::Atma => {
             prop_oneof!["[0-9]{1,20}".prop_map(|digits| [&[1], digits.as_bytes()].concat()), vec(any::<u8>(), 2..30),]
                 .boxed()
         }
-        Field::Octets | Field::HexRest { .. } | Field::Base64Rest { .. } | Field::TextRest { .. } | Field::Nsap => {
+        Field::Bytes | Field::HexRest { .. } | Field::Base64Rest { .. } | Field::TextRest { .. } | Field::Nsap => {
             vec(any::<u8>(), 0..60).boxed()
         }
     }
@@ -300,7 +300,7 @@ fn param(key: u16, mut value: Vec<u8>) -> Vec<u8> {
         3 => value = vec![1, 2],
         4 => value.truncate(value.len() / 4 * 4),
         6 => value.truncate(value.len() / 16 * 16),
-        7 => value.iter_mut().for_each(|octet| *octet &= 0x7F),
+        7 => value.iter_mut().for_each(|byte| *byte &= 0x7F),
         _ => {}
     }
     [&key.to_be_bytes()[..], &(value.len() as u16).to_be_bytes(), &value].concat()
@@ -338,7 +338,7 @@ fn random_rdata_of_every_type_round_trips() {
 
 proptest! {
     #[test]
-    fn any_octets_print_and_what_is_well_formed_round_trips(rtype in 0u16..270, rdata in vec(any::<u8>(), 0..60)) {
+    fn any_bytes_print_and_what_is_well_formed_round_trips(rtype in 0u16..270, rdata in vec(any::<u8>(), 0..60)) {
         let rtype = Rtype(rtype);
         let mut text = String::new();
         print_rdata(rtype, &rdata, &mut text);

@@ -1,4 +1,4 @@
-//! From octets of a zone file to tokens, one entry at a time (RFC 1035 5.1).
+//! From bytes of a zone file to tokens, one entry at a time (RFC 1035 5.1).
 //!
 //! An *entry* is what RFC 1035 calls a line: it ends with a line feed outside of parentheses. Tokens stay where they
 //! are in the buffer, escapes included; what an escape means is known only where the token is used.
@@ -23,9 +23,9 @@ const ESCAPED: u8 = 2;
 const JOINED: u8 = 4;
 
 impl Token {
-    /// Its octets in `octets`, the buffer that was tokenised.
-    pub(crate) fn word<'a>(&self, octets: &'a [u8]) -> Word<'a> {
-        Word { octets: &octets[self.start as usize..self.end as usize], marks: self.marks }
+    /// Its bytes in `bytes`, the buffer that was tokenised.
+    pub(crate) fn word<'a>(&self, bytes: &'a [u8]) -> Word<'a> {
+        Word { bytes: &bytes[self.start as usize..self.end as usize], marks: self.marks }
     }
 
     /// Start of the token in the tokenised buffer.
@@ -48,15 +48,15 @@ impl Token {
 /// One token as those who scan it see it.
 #[derive(Clone, Copy, Debug)]
 pub struct Word<'a> {
-    octets: &'a [u8],
+    bytes: &'a [u8],
     marks: u8,
 }
 
 impl<'a> Word<'a> {
-    /// The octets as written: without quotes, with escapes.
+    /// The bytes as written: without quotes, with escapes.
     #[must_use]
-    pub const fn octets(self) -> &'a [u8] {
-        self.octets
+    pub const fn as_bytes(self) -> &'a [u8] {
+        self.bytes
     }
 
     /// Whether it stood between quotes.
@@ -80,22 +80,22 @@ impl<'a> Word<'a> {
     /// Whether it is these characters, neither quoted nor escaped.
     #[must_use]
     pub fn is_bare(self, text: &[u8]) -> bool {
-        self.marks & (QUOTED | ESCAPED) == 0 && self.octets == text
+        self.marks & (QUOTED | ESCAPED) == 0 && self.bytes == text
     }
 
     /// A word that stands for itself, not in a buffer that was tokenised: `text` may hold escapes.
-    pub(crate) fn unquoted(octets: &'a [u8]) -> Self {
-        Self { octets, marks: if octets.contains(&b'\\') { ESCAPED } else { 0 } }
+    pub(crate) fn unquoted(bytes: &'a [u8]) -> Self {
+        Self { bytes, marks: if bytes.contains(&b'\\') { ESCAPED } else { 0 } }
     }
 
-    /// Appends its octets to `out`, escapes taken for what they mean.
+    /// Appends its bytes to `out`, escapes taken for what they mean.
     pub(crate) fn text(self, out: &mut Vec<u8>) -> Result<(), TextError> {
-        super::octets::scan_text(self, out)
+        super::bytes::scan_text(self, out)
     }
 
-    /// The octets of a token in which no escape and no quote has a place: a number, a mnemonic, encoded octets.
+    /// The bytes of a token in which no escape and no quote has a place: a number, a mnemonic, encoded bytes.
     pub(crate) fn plain(self) -> Result<&'a [u8], TextError> {
-        if self.marks & (QUOTED | ESCAPED) == 0 { Ok(self.octets) } else { Err(TextError::NotPlain) }
+        if self.marks & (QUOTED | ESCAPED) == 0 { Ok(self.bytes) } else { Err(TextError::NotPlain) }
     }
 }
 
@@ -117,7 +117,7 @@ pub enum Step {
     End,
 }
 
-/// What an octet means to the tokeniser.
+/// What an byte means to the tokeniser.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Plain,
@@ -169,10 +169,10 @@ pub fn tokenize(buffer: &[u8], start: usize, is_last: bool, tokens: &mut Vec<Tok
     let owner_omitted = KINDS[buffer[start] as usize] == Kind::Space;
     let mut state = State { at: start, lines: 0, open: None, joined_at: usize::MAX };
     loop {
-        let Some(&octet) = buffer.get(state.at) else {
+        let Some(&byte) = buffer.get(state.at) else {
             return end_of_buffer(&state, is_last, owner_omitted);
         };
-        match KINDS[octet as usize] {
+        match KINDS[byte as usize] {
             Kind::Space => state.at += 1,
             Kind::LineEnd => {
                 state.at += 1;
@@ -229,12 +229,12 @@ fn plain(buffer: &[u8], state: &mut State) -> Option<Token> {
     let line = state.lines;
     let mut at = start;
     loop {
-        match buffer.get(at).map(|&octet| KINDS[octet as usize]) {
+        match buffer.get(at).map(|&byte| KINDS[byte as usize]) {
             Some(Kind::Plain) => at += 1,
             Some(Kind::Escape) => {
                 marks |= ESCAPED;
                 // An escaped line end is no part of a token: the backslash stays behind and is an error later on.
-                at += if buffer.get(at + 1).is_none_or(|&octet| octet == b'\n') { 1 } else { 2 };
+                at += if buffer.get(at + 1).is_none_or(|&byte| byte == b'\n') { 1 } else { 2 };
             }
             _ => break,
         }

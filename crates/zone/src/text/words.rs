@@ -6,7 +6,7 @@ use super::{Part, TextError};
 /// A cursor over the tokens of one entry.
 #[derive(Clone, Debug)]
 pub struct Words<'t> {
-    octets: &'t [u8],
+    bytes: &'t [u8],
     tokens: &'t [Token],
     at: usize,
     /// The part of the entry that the next tokens belong to.
@@ -18,17 +18,17 @@ pub struct Words<'t> {
 }
 
 impl<'t> Words<'t> {
-    /// All of `tokens`, which lie in `octets`.
+    /// All of `tokens`, which lie in `bytes`.
     #[must_use]
-    pub const fn new(octets: &'t [u8], tokens: &'t [Token]) -> Self {
-        Self { octets, tokens, at: 0, part: None, blamed: None, undotted: None }
+    pub const fn new(bytes: &'t [u8], tokens: &'t [Token]) -> Self {
+        Self { bytes, tokens, at: 0, part: None, blamed: None, undotted: None }
     }
 
     /// Takes the next token, if there is one.
     pub fn take(&mut self) -> Option<Word<'t>> {
         let token = self.tokens.get(self.at)?;
         self.at += 1;
-        Some(token.word(self.octets))
+        Some(token.word(self.bytes))
     }
 
     /// Takes the next token.
@@ -47,7 +47,7 @@ impl<'t> Words<'t> {
     /// The next token, left where it is.
     #[must_use]
     pub fn peek(&self) -> Option<Word<'t>> {
-        self.tokens.get(self.at).map(|token| token.word(self.octets))
+        self.tokens.get(self.at).map(|token| token.word(self.bytes))
     }
 
     /// Whether nothing is left.
@@ -58,7 +58,7 @@ impl<'t> Words<'t> {
 
     /// The buffer that the tokens point into.
     pub(crate) const fn bytes(&self) -> &'t [u8] {
-        self.octets
+        self.bytes
     }
 
     /// Sets the part of the entry that the next tokens belong to.
@@ -93,7 +93,7 @@ impl<'t> Words<'t> {
 
     /// The first name that seems to lack its trailing dot.
     pub(crate) fn undotted(&self) -> Option<Word<'t>> {
-        self.undotted.and_then(|at| self.tokens.get(at)).map(|token| token.word(self.octets))
+        self.undotted.and_then(|at| self.tokens.get(at)).map(|token| token.word(self.bytes))
     }
 
     /// The blamed token, or else the last one taken, or else the first.

@@ -2,7 +2,7 @@
 
 use super::leaf::{HEAD_ALIAS, HEAD_CUT, HEAD_DNAME, KIND_VERTEX};
 use super::read::Vertex;
-use crate::limits::NUMBER_OCTETS_MAX;
+use crate::limits::NUMBER_BYTES_MAX;
 use crate::record::RecordRef;
 use core::cmp::Ordering;
 use wire::name::NameRef;
@@ -83,7 +83,7 @@ impl<'r> VertexDraft<'r> {
     pub(crate) fn write(&self, is_apex: bool, leaf: &mut Vec<u8>) {
         leaf.clear();
         leaf.push(0);
-        leaf.extend_from_slice(self.owner.octets());
+        leaf.extend_from_slice(self.owner.as_bytes());
         let mut head = KIND_VERTEX;
         for Draft { rtype, data, rrsigs } in &self.drafts {
             if data.rdatas.is_empty() && rrsigs.rdatas.is_empty() {
@@ -115,15 +115,15 @@ pub(crate) fn write_single(record: &RecordRef<'_>, is_apex: bool, leaf: &mut Vec
     debug_assert_ne!(rtype, Rtype::RRSIG);
     leaf.clear();
     leaf.push(KIND_VERTEX | head_of(rtype, is_apex));
-    leaf.extend_from_slice(owner.octets());
+    leaf.extend_from_slice(owner.as_bytes());
     leaf.extend_from_slice(&rtype.0.to_be_bytes());
     leaf.extend_from_slice(&ttl.to_be_bytes());
-    push_number(leaf, (number_octets(rdata.len()) + rdata.len()) << 1);
+    push_number(leaf, (number_bytes(rdata.len()) + rdata.len()) << 1);
     push_number(leaf, rdata.len());
     leaf.extend_from_slice(rdata);
 }
 
-/// What a type among those of an owner says in the leaf's first octet.
+/// What a type among those of an owner says in the leaf's first byte.
 fn head_of(rtype: Rtype, is_apex: bool) -> u8 {
     match rtype {
         Rtype::NS if !is_apex => HEAD_CUT,
@@ -167,7 +167,7 @@ impl<'r> Rdataset<'r> {
     }
 
     fn size(&self) -> usize {
-        self.rdatas.iter().map(|rdata| number_octets(rdata.len()) + rdata.len()).sum()
+        self.rdatas.iter().map(|rdata| number_bytes(rdata.len()) + rdata.len()).sum()
     }
 
     fn write(&self, leaf: &mut Vec<u8>) {
@@ -206,24 +206,24 @@ pub(crate) fn is_case_folded(rtype: Rtype) -> bool {
 
 /// The canonical form of an rdata (RFC 4034 6.2).
 pub(crate) fn canonical(rtype: Rtype, rdata: &[u8]) -> Vec<u8> {
-    let mut octets = rdata.to_vec();
-    wire::rdata::rdata_lowercase(rtype, &mut octets);
-    octets
+    let mut bytes = rdata.to_vec();
+    wire::rdata::rdata_lowercase(rtype, &mut bytes);
+    bytes
 }
 
-const fn number_octets(number: usize) -> usize {
+const fn number_bytes(number: usize) -> usize {
     match number {
         0..0x80 => 1,
         0x80..0x4000 => 2,
         0x4000..0x20_0000 => 3,
-        _ => NUMBER_OCTETS_MAX,
+        _ => NUMBER_BYTES_MAX,
     }
 }
 
 fn push_number(leaf: &mut Vec<u8>, number: usize) {
-    let octets = number_octets(number);
-    for place in 0..octets {
-        let more = if place + 1 < octets { 0x80 } else { 0 };
+    let bytes = number_bytes(number);
+    for place in 0..bytes {
+        let more = if place + 1 < bytes { 0x80 } else { 0 };
         leaf.push((number >> (7 * place) & 0x7F) as u8 | more);
     }
 }

@@ -1,10 +1,10 @@
-//! What every leaf begins with: an octet that says what it is, and what its key is made from.
+//! What every leaf begins with: an byte that says what it is, and what its key is made from.
 
 use crate::key;
 use store::{Key, LeafKey};
 use wire::name::NameRef;
 
-/// What a leaf is: the two high bits of its first octet.
+/// What a leaf is: the two high bits of its first byte.
 const KIND: u8 = 0b1100_0000;
 /// An owner name and its RRsets.
 pub(crate) const KIND_VERTEX: u8 = 0b0000_0000;
@@ -45,7 +45,7 @@ impl LeafKey for LeafNames {
     }
 }
 
-/// The name behind the first octet of a leaf, and what follows it.
+/// The name behind the first byte of a leaf, and what follows it.
 pub(crate) fn split_owner(leaf: &[u8]) -> (NameRef<'_>, &[u8]) {
     // Leaves are written by this crate alone, so the name is there; the root stands for the impossible.
     NameRef::split_from(leaf.get(1..).unwrap_or_default()).unwrap_or((NameRef::ROOT, &[]))

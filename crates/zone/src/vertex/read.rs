@@ -155,20 +155,20 @@ impl<'a> Iterator for Rdatas<'a> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<&'a [u8]> {
-        let (octets, rest) = split_number(self.0)?;
-        let (rdata, rest) = rest.split_at_checked(octets)?;
+        let (bytes, rest) = split_number(self.0)?;
+        let (rdata, rest) = rest.split_at_checked(bytes)?;
         self.0 = rest;
         Some(rdata)
     }
 }
 
 /// Takes a number off the front.
-fn split_number(octets: &[u8]) -> Option<(usize, &[u8])> {
+fn split_number(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let mut number = 0;
-    for (place, &octet) in octets.iter().enumerate().take(crate::limits::NUMBER_OCTETS_MAX) {
-        number |= usize::from(octet & 0x7F) << (7 * place);
-        if octet & 0x80 == 0 {
-            return Some((number, &octets[place + 1..]));
+    for (place, &byte) in bytes.iter().enumerate().take(crate::limits::NUMBER_BYTES_MAX) {
+        number |= usize::from(byte & 0x7F) << (7 * place);
+        if byte & 0x80 == 0 {
+            return Some((number, &bytes[place + 1..]));
         }
     }
     None

@@ -128,13 +128,13 @@ impl Script {
     /// Asks, and shows what is answered.
     fn ask(&self, words: &[&str]) -> String {
         let query = Query::new(words);
-        let octets = query.build();
-        let Parsed::Request(request) = parse_request(&octets) else { panic!("{words:?}: no request") };
+        let bytes = query.build();
+        let Parsed::Request(request) = parse_request(&bytes) else { panic!("{words:?}: no request") };
         let state =
             |zone: &zone::set::Zone<'_>| self.states.get(&zone.apex().to_name()).copied().unwrap_or(Servable::Ready);
         let context = AnswerContext {
             transport: query.transport,
-            udp_octets_max: 1232,
+            udp_bytes_max: 1232,
             payload: 1232,
             nsid: Some(b"node-1"),
             cookie: None,
@@ -151,7 +151,7 @@ impl Script {
         assert_eq!(answered.rcode, response.rcode());
         assert_eq!(answered.truncated, response.header().tc);
         let most = if query.transport == Transport::Tcp { 65_535 } else { query.payload.clamp(512, 1232).into() };
-        assert!(answered.len + query.tsig_reserve <= most, "{} octets", answered.len);
+        assert!(answered.len + query.tsig_reserve <= most, "{} bytes", answered.len);
         let mut shown = format!("{} {}", answered.kind.label(), rcode_text(answered.rcode));
         let header = response.header();
         assert!(header.qr && !header.ra && !header.ad && !header.cd && !header.z);
@@ -169,7 +169,7 @@ impl Script {
         shown
     }
 
-    /// Whoever finds the zone first and then asks it gets the same octets, but for class CH, which is of no zone.
+    /// Whoever finds the zone first and then asks it gets the same bytes, but for class CH, which is of no zone.
     fn assert_same_from_its_zone(&self, request: &Request<'_>, context: &AnswerContext<'_>, response: &[u8]) {
         let Some(question) = request.question.filter(|question| question.qclass != Class::CH) else { return };
         let set = self.set.published();
@@ -266,8 +266,8 @@ impl Query {
                 None if word == "nsid" => query.options.push(3),
                 None if word == "zoneversion" => query.options.push(19),
                 None if word == "expire" => query.options.push(9),
-                Some(("payload", octets)) => query.payload = octets.parse().unwrap(),
-                Some(("tsig", octets)) => query.tsig_reserve = octets.parse().unwrap(),
+                Some(("payload", bytes)) => query.payload = bytes.parse().unwrap(),
+                Some(("tsig", bytes)) => query.tsig_reserve = bytes.parse().unwrap(),
                 _ => panic!("{word:?}: no such word for a query"),
             }
         }
@@ -303,7 +303,7 @@ fn scan_record(apex: &Name, line: &str) -> Record {
     let (owner, rest) = line.trim().split_once(' ').expect("an owner");
     let rest = rest.trim();
     let (ttl, rest) = match rest.split_once(' ') {
-        Some((ttl, rest)) if ttl.bytes().all(|octet| octet.is_ascii_digit()) => (ttl.parse().unwrap(), rest.trim()),
+        Some((ttl, rest)) if ttl.bytes().all(|byte| byte.is_ascii_digit()) => (ttl.parse().unwrap(), rest.trim()),
         _ => (600, rest),
     };
     let (rtype, rdata) = rest.split_once(' ').expect("a type and rdata");

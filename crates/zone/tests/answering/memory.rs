@@ -58,7 +58,7 @@ fn a_query_allocates_nothing() {
     let state = |_: &zone::set::Zone<'_>| Servable::Ready;
     let context = AnswerContext {
         transport: Transport::Udp,
-        udp_octets_max: 1232,
+        udp_bytes_max: 1232,
         payload: 1232,
         nsid: Some(b"x"),
         cookie: None,
@@ -101,7 +101,7 @@ fn a_query_allocates_nothing() {
     }
 }
 
-/// A name with one A record takes about as much as the prototype did: 64 octets, the index included.
+/// A name with one A record takes about as much as the prototype did: 64 bytes, the index included.
 #[test]
 fn a_name_with_an_address_is_small() {
     const COUNT: usize = 50_000;
@@ -117,8 +117,8 @@ fn a_name_with_an_address_is_small() {
     edit.commit_stage(&zone_id("example.test.")).unwrap();
     let version = edit.seal();
     set.publish(version);
-    let octets = (set.stats().used_bytes - before) / COUNT;
-    assert!(octets <= 70, "{octets} octets for a name");
+    let bytes = (set.stats().used_bytes - before) / COUNT;
+    assert!(bytes <= 70, "{bytes} bytes for a name");
 }
 
 /// Budget: 2 KiB a zone beyond its records; here the SOA and the NS are counted with it. One more, and one less, cost
@@ -146,13 +146,13 @@ fn a_zone_among_very_many_is_small_and_touches_nothing_else() {
     while set.reclaim() {}
     let used = set.stats().used_bytes;
     assert_eq!(set.published().zone_count(), COUNT);
-    let octets = (used - before) / COUNT;
-    assert!(octets <= 400, "{octets} octets for a zone");
+    let bytes = (used - before) / COUNT;
+    assert!(bytes <= 400, "{bytes} bytes for a zone");
 
     let hash = set.published().state_hash();
     add(&mut set, COUNT..COUNT + 1);
     let written = set.stats().used_bytes - used;
-    assert!(written <= 1 << 10, "{written} octets for one more");
+    assert!(written <= 1 << 10, "{written} bytes for one more");
     while set.reclaim() {}
     let before_removal = set.stats().used_bytes;
     let mut edit = set.edit();
@@ -160,7 +160,7 @@ fn a_zone_among_very_many_is_small_and_touches_nothing_else() {
     let version = edit.seal();
     set.publish(version);
     let written = set.stats().used_bytes.saturating_sub(before_removal);
-    assert!(written <= 1 << 10, "{written} octets for one less");
+    assert!(written <= 1 << 10, "{written} bytes for one less");
     while set.reclaim() {}
     assert_eq!(set.stats().used_bytes, used);
     assert!(set.published().state_hash() == hash, "what is there is as it was");

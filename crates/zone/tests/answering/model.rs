@@ -163,13 +163,13 @@ impl Model {
             }
             let target = NameRef::from_octets(&self.names[owner][&rtype][0]).unwrap().to_name();
             let next = if is_redirect {
-                let kept = last.octets().len() - owner.octets().len();
-                let octets = [&last.octets()[..kept], target.octets()].concat();
-                let Ok(next) = NameRef::from_octets(&octets).map(NameRef::to_name) else {
+                let kept = last.as_bytes().len() - owner.as_bytes().len();
+                let bytes = [&last.as_bytes()[..kept], target.as_bytes()].concat();
+                let Ok(next) = NameRef::from_octets(&bytes).map(NameRef::to_name) else {
                     expected.rcode = Rcode::YXDOMAIN.0;
                     return expected;
                 };
-                expected.answer.insert((last.clone(), Rtype::CNAME, lower(Rtype::CNAME, next.octets())));
+                expected.answer.insert((last.clone(), Rtype::CNAME, lower(Rtype::CNAME, next.as_bytes())));
                 expected.synthesised.insert(last.clone());
                 next
             } else {
@@ -189,7 +189,7 @@ impl Model {
 
 /// A label, as on the wire, in front of a name.
 pub(crate) fn under(label: &[u8], name: &Name) -> Name {
-    NameRef::from_octets(&[label, name.octets()].concat()).unwrap().to_name()
+    NameRef::from_octets(&[label, name.as_bytes()].concat()).unwrap().to_name()
 }
 
 fn lower(rtype: Rtype, rdata: &[u8]) -> Vec<u8> {
@@ -212,11 +212,11 @@ fn ask(set: &ZoneSet, qname: &Name, qtype: Rtype, edns: Option<bool>, transport:
     if let Some(dnssec_ok) = edns {
         query = query.edns(1232, dnssec_ok);
     }
-    let octets = query.build();
-    let Parsed::Request(request) = parse_request(&octets) else { panic!("no request") };
+    let bytes = query.build();
+    let Parsed::Request(request) = parse_request(&bytes) else { panic!("no request") };
     let context = AnswerContext {
         transport,
-        udp_octets_max: 1232,
+        udp_bytes_max: 1232,
         payload: 1232,
         nsid: None,
         cookie: None,
@@ -270,7 +270,7 @@ fn any_target() -> impl Strategy<Value = Name> {
 }
 
 fn any_record() -> impl Strategy<Value = (Name, Rtype, Vec<u8>)> {
-    let targeted = |rtype| any_target().prop_map(move |target| (rtype, target.octets().to_vec()));
+    let targeted = |rtype| any_target().prop_map(move |target| (rtype, target.as_bytes().to_vec()));
     let data = prop_oneof![
         4 => (0..3u8).prop_map(|last| (Rtype::A, vec![192, 0, 2, last])),
         2 => (0..2u8).prop_map(|last| (Rtype::TXT, vec![1, last])),

@@ -13,7 +13,7 @@ const APEX: &str = "Example.test.";
 
 /// An SOA of this serial.
 fn soa(serial: u32, ttl: u32, minimum: u32, [mname, rname]: [&str; 2]) -> Record {
-    let mut rdata = [name(mname).octets(), name(rname).octets()].concat();
+    let mut rdata = [name(mname).as_bytes(), name(rname).as_bytes()].concat();
     [serial, 7_200, 900, 1_209_600, minimum].iter().for_each(|number| rdata.extend(number.to_be_bytes()));
     record(APEX, ttl, Rtype::SOA, &rdata)
 }
@@ -24,7 +24,7 @@ fn denial_of(set: &ZoneSet, qname: &str, rtype: Rtype) -> (Rcode, u32, Vec<u8>) 
     let Parsed::Request(request) = parse_request(&query) else { panic!("a query") };
     let context = AnswerContext {
         transport: Transport::Udp,
-        udp_octets_max: 1232,
+        udp_bytes_max: 1232,
         payload: 1232,
         nsid: None,
         cookie: None,

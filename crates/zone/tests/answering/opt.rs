@@ -16,7 +16,7 @@ const EDE: u16 = 15;
 fn context() -> AnswerContext<'static> {
     AnswerContext {
         transport: Transport::Udp,
-        udp_octets_max: 1232,
+        udp_bytes_max: 1232,
         payload: 1232,
         nsid: None,
         cookie: Some(&[7; 24]),
@@ -82,7 +82,7 @@ fn a_response_without_records_has_the_options_of_any_other() {
             Parsed::Drop(_) => panic!("dropped"),
         };
         let bare = Bare { rcode: Rcode::BADVERS, extended: Some(18), ..Bare::default() };
-        for (context, options, octets) in [
+        for (context, options, bytes) in [
             (&stream, &[COOKIE, NSID, KEEPALIVE, EDE, PADDING][..], 468 - 90),
             // What is too long for the client is left out, and the rest is there.
             (&datagram, &[COOKIE, EDE], 12 + 14 + 11 + 28 + 6),
@@ -92,7 +92,7 @@ fn a_response_without_records_has_the_options_of_any_other() {
             let response = Message::parse(&out[..len]).unwrap();
             let edns = response.edns().unwrap();
             assert_eq!(edns.options().map(|(code, _)| code).collect::<Vec<_>>(), options);
-            assert_eq!((response.rcode(), edns.dnssec_ok, len), (Rcode::BADVERS, true, octets));
+            assert_eq!((response.rcode(), edns.dnssec_ok, len), (Rcode::BADVERS, true, bytes));
             assert_eq!(response.header().counts, [1, 0, 0, 1]);
         }
     }

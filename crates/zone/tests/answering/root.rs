@@ -58,7 +58,7 @@ fn the_root_zone_is_kept_and_answered() {
         queries.extend([(owner.clone(), Rtype::DS), (owner.clone(), Rtype::NS)]);
         if owner.as_ref().label_count() <= 1 {
             queries.extend([(owner.clone(), Rtype::A), (under(b"\x03www", &owner), Rtype::AAAA)]);
-            let first = owner.octets().get(1).copied().unwrap_or(b'x');
+            let first = owner.as_bytes().get(1).copied().unwrap_or(b'x');
             queries.insert((under(&[4, first, b'z', b'-', b'0'], &name(".")), Rtype::A));
         }
     }

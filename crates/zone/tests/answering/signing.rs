@@ -85,7 +85,7 @@ impl ZoneMap {
         let make = |(owner, next): (&&Name, &&Name)| {
             let mut types = self.own_types(owner);
             types.extend([Rtype::NSEC, Rtype::RRSIG]);
-            let mut rdata = next.octets().to_vec();
+            let mut rdata = next.as_bytes().to_vec();
             rdata.extend(bitmap(&types));
             Record { owner: (*owner).clone(), rtype: Rtype::NSEC, ttl: DENIAL_TTL, rdata: rdata.into() }
         };
@@ -116,7 +116,7 @@ impl ZoneMap {
             rdata.extend(bitmap(types));
             let mut owner = vec![32];
             owner.extend(PARAMS.label(name.as_ref()));
-            owner.extend(self.apex.octets());
+            owner.extend(self.apex.as_bytes());
             let owner = NameRef::from_octets(&owner).unwrap().to_name();
             Record { owner, rtype: Rtype::NSEC3, ttl: DENIAL_TTL, rdata: rdata.into() }
         };
@@ -144,7 +144,7 @@ impl ZoneMap {
                 rdata.extend(number.to_be_bytes());
             }
             rdata.extend([0x30, 0x39]);
-            rdata.extend(self.apex.octets());
+            rdata.extend(self.apex.as_bytes());
             rdata.extend([0xDE, 0xAD]);
             Record { owner, rtype: Rtype::RRSIG, ttl, rdata: rdata.into() }
         };

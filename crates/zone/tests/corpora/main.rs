@@ -11,7 +11,7 @@ mod zones;
 mod printed;
 mod style;
 
-// What is on the wire, against the octets of others.
+// What is on the wire, against the bytes of others.
 mod wire_text;
 mod zonemd;
 mod zscanner;

@@ -10,8 +10,8 @@ use domain::zonefile::inplace::{Entry, Zonefile};
 type Plain = (Vec<u8>, u16, u32, Vec<u8>);
 
 /// The records of a zone as `domain` has them; `None` when it refuses the zone.
-fn records(octets: &[u8], origin: Option<&str>) -> Option<Vec<Plain>> {
-    let mut zone = Zonefile::from(octets);
+fn records(bytes: &[u8], origin: Option<&str>) -> Option<Vec<Plain>> {
+    let mut zone = Zonefile::from(bytes);
     zone.set_default_class(Class::IN);
     if let Some(origin) = origin {
         zone.set_origin(origin.parse::<Name<_>>().ok()?);
@@ -36,14 +36,19 @@ fn what_domain_scans_it_scans_as_we_do() {
     let Some(folder) = data() else { return };
     let (mut zones, mut refused) = (0, 0);
     for zone in super::zones::all(&folder) {
-        let Some(theirs) = records(&zone.octets, zone.origin) else {
+        let Some(theirs) = records(&zone.bytes, zone.origin) else {
             refused += 1;
             continue;
         };
-        let ours = scan(&zone.octets, zone.origin).unwrap_or_else(|errors| panic!("{errors}")).records.to_records();
+        let ours = scan(&zone.bytes, zone.origin).unwrap_or_else(|errors| panic!("{errors}")).records.to_records();
         assert_eq!(ours.len(), theirs.len(), "{}", zone.name);
         for (our, their) in ours.into_iter().zip(theirs) {
-            assert_eq!((our.owner.octets().to_vec(), our.rtype.0, our.ttl, our.rdata.to_vec()), their, "{}", zone.name);
+            assert_eq!(
+                (our.owner.as_bytes().to_vec(), our.rtype.0, our.ttl, our.rdata.to_vec()),
+                their,
+                "{}",
+                zone.name
+            );
         }
         zones += 1;
     }

@@ -85,7 +85,7 @@ fn ldns_zonereader() {
     let input = String::from_utf8(read(&folder, "ldns-zonereader.inputzone.xz")).unwrap();
     let theirs = String::from_utf8(read(&folder, "ldns-zonereader.outputzone.xz")).unwrap();
     // One record of 3,882 is refused: `A \# 0`. RFC 3597 5 lets a known type be written in the generic form, but an A
-    // record has four octets.
+    // record has four bytes.
     let errors = scan(input.as_bytes(), None).unwrap_err();
     assert_eq!(errors.all().len(), 1);
     assert_eq!(errors.first().line, 3882);
@@ -128,7 +128,7 @@ fn every_zone_printed_again_is_the_same_zone() {
     let Some(folder) = data() else { return };
     let (mut zones, mut count) = (0, 0);
     for zone in super::zones::all(&folder) {
-        let Ok(loaded) = scan(&zone.octets, zone.origin) else { continue };
+        let Ok(loaded) = scan(&zone.bytes, zone.origin) else { continue };
         let loaded_records = loaded.records.to_records();
         let again = records(print(&loaded_records).as_bytes(), zone.origin);
         assert_eq!(loaded_records, again, "{}", zone.name);

@@ -18,32 +18,32 @@ pub(crate) fn data() -> Option<PathBuf> {
     Some(folder)
 }
 
-/// The octets of a file, unpacked if it ends with `.xz`.
+/// The bytes of a file, unpacked if it ends with `.xz`.
 pub(crate) fn read(folder: &Path, name: &str) -> Vec<u8> {
-    let octets = std::fs::read(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let bytes = std::fs::read(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
     if !name.ends_with(".xz") {
-        return octets;
+        return bytes;
     }
     let mut unpacked = Vec::new();
-    let read = XzReader::new(&octets[..], true).read_to_end(&mut unpacked);
+    let read = XzReader::new(&bytes[..], true).read_to_end(&mut unpacked);
     read.unwrap_or_else(|error| panic!("{name}: {error}"));
     unpacked
 }
 
 /// The files of an archive by name, `./` left out.
 pub(crate) fn read_tar(folder: &Path, name: &str) -> BTreeMap<String, Vec<u8>> {
-    let octets = read(folder, name);
+    let bytes = read(folder, name);
     let (mut files, mut at) = (BTreeMap::new(), 0);
-    while let Some(header) = octets.get(at..at + 512).filter(|header| header[0] != 0) {
+    while let Some(header) = bytes.get(at..at + 512).filter(|header| header[0] != 0) {
         let text = |from: usize, to: usize| {
             let field = &header[from..to];
-            let end = field.iter().position(|&octet| octet == 0).unwrap_or(field.len());
+            let end = field.iter().position(|&byte| byte == 0).unwrap_or(field.len());
             String::from_utf8(field[..end].to_vec()).expect("a tar header is ASCII")
         };
         let size = usize::from_str_radix(text(124, 136).trim(), 8).expect("an octal size");
         if matches!(header[156], b'0' | 0) {
             let name = text(0, 100);
-            files.insert(name.trim_start_matches("./").to_owned(), octets[at + 512..at + 512 + size].to_vec());
+            files.insert(name.trim_start_matches("./").to_owned(), bytes[at + 512..at + 512 + size].to_vec());
         }
         at += 512 + size.div_ceil(512) * 512;
     }
@@ -52,17 +52,17 @@ pub(crate) fn read_tar(folder: &Path, name: &str) -> BTreeMap<String, Vec<u8>> {
 }
 
 /// Scans a zone in memory.
-pub(crate) fn scan(octets: &[u8], origin: Option<&str>) -> Result<Loaded, FileErrors> {
+pub(crate) fn scan(bytes: &[u8], origin: Option<&str>) -> Result<Loaded, FileErrors> {
     let origin = origin.map(|origin| origin.parse().expect("a name"));
-    load(&mut Slice::new(octets.to_vec()), origin.as_ref(), &LoadOptions::default())
+    load(&mut Slice::new(bytes.to_vec()), origin.as_ref(), &LoadOptions::default())
 }
 
 /// The records of a zone that scans.
-pub(crate) fn records(octets: &[u8], origin: Option<&str>) -> Vec<Record> {
-    scan(octets, origin).unwrap_or_else(|errors| panic!("{errors}")).records.to_records()
+pub(crate) fn records(bytes: &[u8], origin: Option<&str>) -> Vec<Record> {
+    scan(bytes, origin).unwrap_or_else(|errors| panic!("{errors}")).records.to_records()
 }
 
-/// Hexadecimal to octets.
+/// Hexadecimal to bytes.
 pub(crate) fn unhex(text: &str) -> Vec<u8> {
     let digits = text.as_bytes().chunks(2).map(|pair| core::str::from_utf8(pair).expect("ASCII"));
     digits.map(|pair| u8::from_str_radix(pair, 16).expect("hexadecimal")).collect()

@@ -4,7 +4,7 @@ use super::support::{data, read, records, unhex};
 use wire::name::NameRef;
 
 #[test]
-fn text_gives_the_octets_beside_it() {
+fn text_gives_the_bytes_beside_it() {
     let Some(folder) = data() else { return };
     let pairs = String::from_utf8(read(&folder, "rr-types-wire-and-text.c2.xz")).unwrap();
     let lines: Vec<&str> = pairs.lines().collect();
@@ -17,8 +17,8 @@ fn text_gives_the_octets_beside_it() {
         fixed.extend(record.ttl.to_be_bytes());
         fixed.extend((record.rdata.len() as u16).to_be_bytes());
         fixed.extend_from_slice(&record.rdata);
-        assert_eq!((owner.octets(), rest), (record.owner.octets(), &fixed[..]), "{}", pair[1]);
+        assert_eq!((owner.as_bytes(), rest), (record.owner.as_bytes(), &fixed[..]), "{}", pair[1]);
     }
-    println!("{} records equal octet for octet", lines.len() / 2);
+    println!("{} records equal byte for byte", lines.len() / 2);
     assert_eq!(lines.len(), 2860);
 }

@@ -11,7 +11,7 @@ fn digest(apex: &wire::name::Name, records: &[Record], algorithm: u8) -> Vec<u8>
     let mut canonical = BTreeSet::new();
     for record in records {
         let is_digest = |rtype: Rtype| rtype == Rtype::ZONEMD && record.owner == *apex;
-        let covered = record.rdata.first_chunk::<2>().map_or(0, |octets| u16::from_be_bytes(*octets));
+        let covered = record.rdata.first_chunk::<2>().map_or(0, |bytes| u16::from_be_bytes(*bytes));
         if is_digest(record.rtype) || (record.rtype == Rtype::RRSIG && is_digest(Rtype(covered))) {
             continue;
         }
@@ -25,7 +25,7 @@ fn digest(apex: &wire::name::Name, records: &[Record], algorithm: u8) -> Vec<u8>
     let algorithm = if algorithm == 1 { &ring::digest::SHA384 } else { &ring::digest::SHA512 };
     let mut context = ring::digest::Context::new(algorithm);
     for (owner, rtype, rdata, ttl) in canonical {
-        context.update(owner.octets());
+        context.update(owner.as_bytes());
         context.update(&rtype.0.to_be_bytes());
         context.update(&[0, 1]);
         context.update(&ttl.to_be_bytes());
@@ -36,8 +36,8 @@ fn digest(apex: &wire::name::Name, records: &[Record], algorithm: u8) -> Vec<u8>
 }
 
 /// How many digests of the zone are right, and how many of them could be.
-fn verify(name: &str, octets: &[u8], origin: &str) -> (usize, usize) {
-    let loaded = scan(octets, Some(origin)).unwrap_or_else(|errors| panic!("{name}: {errors}"));
+fn verify(name: &str, bytes: &[u8], origin: &str) -> (usize, usize) {
+    let loaded = scan(bytes, Some(origin)).unwrap_or_else(|errors| panic!("{name}: {errors}"));
     let (mut right, mut all) = (0, 0);
     let records = loaded.records.to_records();
     for record in records.iter().filter(|record| record.rtype == Rtype::ZONEMD && record.owner == loaded.apex) {
@@ -54,12 +54,12 @@ fn verify(name: &str, octets: &[u8], origin: &str) -> (usize, usize) {
 fn digests_of_the_cases() {
     let Some(folder) = data() else { return };
     let mut zones = 0;
-    for (name, octets) in read_tar(&folder, "zonemd-cases-01-25.tar.xz") {
+    for (name, bytes) in read_tar(&folder, "zonemd-cases-01-25.tar.xz") {
         if !name.ends_with(".zone") {
             continue;
         }
         let origin = if name.ends_with("example.com.zone") { "example.com." } else { "example." };
-        let (right, all) = verify(&name, &octets, origin);
+        let (right, all) = verify(&name, &bytes, origin);
         println!("{name}: {right} of {all}");
         assert!(all > 0 && right == all, "{name}: {right} of {all} digests are right");
         zones += 1;
@@ -70,6 +70,6 @@ fn digests_of_the_cases() {
 #[test]
 fn digest_of_the_root_zone() {
     let Some(folder) = data() else { return };
-    let octets = read(&folder, "root-20210519-zonemd.zone.xz");
-    assert_eq!(verify("root-20210519-zonemd.zone", &octets, "."), (1, 1));
+    let bytes = read(&folder, "root-20210519-zonemd.zone.xz");
+    assert_eq!(verify("root-20210519-zonemd.zone", &bytes, "."), (1, 1));
 }

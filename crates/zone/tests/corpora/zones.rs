@@ -16,8 +16,8 @@ use std::process::Command;
 pub(crate) struct Zone {
     /// As the table has it.
     pub(crate) name: String,
-    /// Its octets, unpacked.
-    pub(crate) octets: Vec<u8>,
+    /// Its bytes, unpacked.
+    pub(crate) bytes: Vec<u8>,
     /// Its apex, where the file does not say so itself.
     pub(crate) origin: Option<&'static str>,
     /// Its apex.
@@ -40,9 +40,9 @@ const ALONE: [(&str, &str); 10] = [
 
 /// Every zone file there is, in a fixed order.
 pub(crate) fn all(folder: &Path) -> Vec<Zone> {
-    let zone = |name: &str, octets, apex: &str, origin| {
+    let zone = |name: &str, bytes, apex: &str, origin| {
         let name = name.trim_end_matches(".xz").to_owned();
-        Zone { name, octets, origin, apex: apex.to_owned() }
+        Zone { name, bytes, origin, apex: apex.to_owned() }
     };
     let mut zones: Vec<Zone> = ALONE
         .iter()
@@ -63,10 +63,10 @@ pub(crate) fn all(folder: &Path) -> Vec<Zone> {
         zones.push(zone(&format!("pdns/{name}"), read(folder, &format!("pdns/{name}")), &apex, Some(origin)));
     }
     for archive in ["zonemd-cases-01-25", "ixfr-cases-00-06"] {
-        for (name, octets) in read_tar(folder, &format!("{archive}.tar.xz")) {
+        for (name, bytes) in read_tar(folder, &format!("{archive}.tar.xz")) {
             if name.contains(".zone") {
                 let apex = if name.contains("example.com.zone") { "example.com." } else { "example." };
-                zones.push(zone(&format!("{archive}/{name}"), octets, apex, Some(apex)));
+                zones.push(zone(&format!("{archive}/{name}"), bytes, apex, Some(apex)));
             }
         }
     }
@@ -75,7 +75,7 @@ pub(crate) fn all(folder: &Path) -> Vec<Zone> {
 
 fn ours(zone: &Zone) -> String {
     let shorten = |text: String| text.replace("zone:", "");
-    match scan(&zone.octets, zone.origin) {
+    match scan(&zone.bytes, zone.origin) {
         Err(errors) => format!("refused: line {}", shorten(errors.to_string())),
         Ok(loaded) => match check(loaded) {
             Ok(checked) => {
@@ -172,7 +172,7 @@ impl Peer {
 /// The first word that begins with numbers between dots, as far as they go.
 fn version_in(text: &str) -> Option<String> {
     text.split_whitespace()
-        .map(|word| &word[..word.find(|octet: char| !octet.is_ascii_digit() && octet != '.').unwrap_or(word.len())])
+        .map(|word| &word[..word.find(|byte: char| !byte.is_ascii_digit() && byte != '.').unwrap_or(word.len())])
         .map(|version| version.trim_end_matches('.'))
         .find(|version| version.trim_start_matches('.').contains('.'))
         .map(str::to_owned)
@@ -288,7 +288,7 @@ fn peers_say_of_every_zone_what_the_table_says() {
             continue;
         }
         for (row, zone) in rows.iter().zip(&zones) {
-            std::fs::write(folder.join("zone"), &zone.octets).expect("a temporary file");
+            std::fs::write(folder.join("zone"), &zone.bytes).expect("a temporary file");
             let says = cell(&peer.judge(&folder, &zone.apex).expect("it is installed"));
             if row[column] != says {
                 let (name, program, table) = (&zone.name, peer.program(), row[column]);
@@ -310,7 +310,7 @@ fn write_table(zones: &[Zone]) -> String {
     }
     table.push_str(" |\n|---|---|---|---|---|\n");
     for zone in zones {
-        std::fs::write(folder.join("zone"), &zone.octets).expect("a temporary file");
+        std::fs::write(folder.join("zone"), &zone.bytes).expect("a temporary file");
         write!(table, "| {} | {}", zone.name, cell(&ours(zone))).expect("memory");
         for peer in Peer::ALL {
             let judgement = peer.judge(&folder, &zone.apex).expect("the peer is installed");

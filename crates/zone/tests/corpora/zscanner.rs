@@ -1,4 +1,4 @@
-//! Knot's scanner tests: fragments of zone files, and for each record its octets or an error.
+//! Knot's scanner tests: fragments of zone files, and for each record its bytes or an error.
 
 use super::support::{data, read_tar, unhex};
 use catamaran_zone::file::{Input, LoadOptions, Opened, Scanner, Slice, Source};
@@ -20,8 +20,8 @@ impl Source for Archive<'_> {
         // A path is relative to the file that names it.
         let beside = from.and_then(|from| from.rsplit_once('/')).map(|(folder, _)| format!("{folder}/{name}"));
         let found = beside.and_then(|beside| self.0.get_key_value(&beside)).or_else(|| self.0.get_key_value(name));
-        let (name, octets) = found.ok_or("no such file")?;
-        let input: Box<dyn Input> = Box::new(Slice::new(octets.clone()));
+        let (name, bytes) = found.ok_or("no such file")?;
+        let input: Box<dyn Input> = Box::new(Slice::new(bytes.clone()));
         Ok(Opened { name: name.clone(), input })
     }
 }
@@ -37,7 +37,7 @@ fn ours(files: &BTreeMap<String, Vec<u8>>, name: &str) -> Vec<Item> {
             Err(_) => Item::Error,
             Ok(scanned) => {
                 let record = scanned.record;
-                let owner = record.owner.octets().to_vec();
+                let owner = record.owner.as_bytes().to_vec();
                 Item::Record { owner, ttl: record.ttl, rtype: record.rtype.0, rdata: record.rdata.to_vec() }
             }
         });
@@ -73,7 +73,7 @@ const KNOWN: &[(&str, usize, &str)] = &[
     ("06-2_INCLUDE.in", 3, NAMES),
     ("06-6_INCLUDE.in", 1, "an error in an included file is one error, not one more for the $INCLUDE"),
     ("06-7_INCLUDE.in", 1, "an error in an included file is one error, not one more for the $INCLUDE"),
-    ("12_TXT.in", 2, "a character string of 256 octets is refused, as in BIND and NSD; Knot makes two of it"),
+    ("12_TXT.in", 2, "a character string of 256 bytes is refused, as in BIND and NSD; Knot makes two of it"),
     ("12_TXT.in", 1, "strings need no space between them, as in BIND and NSD"),
     ("14_NS.in", 5, NAMES),
     ("18_MX.in", 1, NAMES),
@@ -87,7 +87,7 @@ const KNOWN: &[(&str, usize, &str)] = &[
     ("42_LOC.in", 2, "so does a latitude of 0 on the wire, -596 degrees (RFC 1876 2)"),
     ("50_CDNSKEY.in", 1, PIECES),
     ("52_CAA.in", 1, "the tag of CAA must not be empty (RFC 8659 4.1)"),
-    ("56_ZONEMD.in", 6, "a digest of ZONEMD has 12 octets at least (RFC 8976 2.2.4)"),
+    ("56_ZONEMD.in", 6, "a digest of ZONEMD has 12 bytes at least (RFC 8976 2.2.4)"),
     ("62_ALIAS.in", 4, "ALIAS is no registered type; Knot gives it a private number"),
 ];
 const NAMES: &str = "any printable character may stand in a name without an escape (RFC 2181 11), as in BIND and NSD";

@@ -95,7 +95,7 @@ impl Lab {
 
     /// Kills the process, and starts it again with the state on disk.
     fn restart(&mut self) {
-        let disk = Saved::parse(&self.disk.to_octets(), "example.test.").unwrap();
+        let disk = Saved::parse(&self.disk.to_bytes(), "example.test.").unwrap();
         self.machine = Machine::new(&self.config, disk, options(self.take_over));
         self.machine.handle_interfaces(self.interfaces.clone(), self.now);
         self.act();

@@ -68,7 +68,7 @@ fn names_that_are_not_configured_any_more_go_before_the_file_is_too_large_to_be_
     for names in [named("b", NAMES_MAX), named("c", NAMES_MAX), named("a", 1)] {
         disk = keep(&names, disk, &mut now);
     }
-    let saved = Saved::parse(&disk.to_octets(), "example.test.").unwrap();
+    let saved = Saved::parse(&disk.to_bytes(), "example.test.").unwrap();
     assert_eq!((&saved, saved.names.len()), (&disk, 2 * NAMES_MAX));
     let is_there = |name: &str| saved.names.contains_key(&format!("{name}.example.test."));
     assert!(is_there("a00") && is_there("b00") && is_there("c00") && is_there("c63"));

@@ -34,7 +34,7 @@ fn servfail(name: &str) -> Vec<u8> {
 /// What servers said, the name that a resolver is asked for, its answer, and what comes of that.
 fn judged(said: &[Vec<u8>], name: &str, answer: Option<&[u8]>) -> (Verdict, Fidelity) {
     let mut all = Said::default();
-    said.iter().for_each(|octets| all.add(octets));
+    said.iter().for_each(|bytes| all.add(bytes));
     let mut fidelity = Fidelity::default();
     let question = Question { name: name.parse().unwrap(), rtype: Rtype::A };
     (fidelity.judge(&all, &question, answer), fidelity)
@@ -117,8 +117,8 @@ fn what_is_no_answer_is_left_out_and_counted() {
         &[(Section::Answer, "www.example.", Rtype::A, "192.0.2.1")],
     );
     let mut said = Said::default();
-    for octets in [&referral, &truncated, &own_ds, &any, &servfail("www.example.")] {
-        said.add(octets);
+    for bytes in [&referral, &truncated, &own_ds, &any, &servfail("www.example.")] {
+        said.add(bytes);
     }
     assert_eq!((said.questions().len(), said.left_out.len()), (0, 5), "{:?}", said.left_out);
     // A query is none of the five.

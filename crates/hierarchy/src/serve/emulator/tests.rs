@@ -57,10 +57,10 @@ fn emulation(test: &str) -> Emulation {
 /// RCODE, AA, and how many records the answer, authority and additional section have.
 fn ask(emulator: &mut Emulator, server: &str, name: &str, rtype: Rtype) -> (u16, bool, [usize; 3]) {
     let name: Name = name.parse().unwrap();
-    let octets = MessageBuilder::query(7, name.as_ref(), rtype).build();
+    let bytes = MessageBuilder::query(7, name.as_ref(), rtype).build();
     let server = server.parse().unwrap();
     let mut out = [0; 4_096];
-    let asked = Asked { at_ns: 1, server, transport: Transport::Udp, octets: &octets };
+    let asked = Asked { at_ns: 1, server, transport: Transport::Udp, bytes: &bytes };
     let count = emulator.answer(&asked, &mut out);
     let message = Message::parse(&out[..count]).unwrap();
     let records = |section| message.records(section).count();
@@ -124,9 +124,9 @@ fn what_is_no_query_gets_an_error_or_nothing() {
     let update = MessageBuilder::update(1, name.as_ref()).build();
     let query = MessageBuilder::query(1, name.as_ref(), Rtype::TXT);
     let twice = query.question(name.as_ref(), Rtype::TXT, Class::CH).build();
-    let mut rcode = |octets: &[u8]| {
+    let mut rcode = |bytes: &[u8]| {
         let server = "192.0.2.2".parse().unwrap();
-        let count = emulator.answer(&Asked { at_ns: 0, server, transport: Transport::Udp, octets }, &mut out);
+        let count = emulator.answer(&Asked { at_ns: 0, server, transport: Transport::Udp, bytes }, &mut out);
         (count > 0).then(|| out[3] & 0x0F)
     };
     assert_eq!(rcode(&update), Some(4));

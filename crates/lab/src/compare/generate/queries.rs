@@ -71,18 +71,18 @@ fn query(zone: &ZoneText, rng: &mut ChaCha8Rng) -> Recorded {
     let (authentic_data, checking_disabled) = (u8::from(rng.random_bool(0.05)), u8::from(rng.random_bool(0.1)));
     let flags = authentic_data * 0x20 + checking_disabled * 0x10;
     let edns = rng.random_bool(0.75);
-    let mut octets = vec![0, 0, recursion_desired, flags, 0, 1, 0, 0, 0, 0, 0, u8::from(edns)];
-    octets.extend(qname.octets().iter().map(|&octet| mixed_case(octet, rng)));
-    octets.extend_from_slice(&qtype.0.to_be_bytes());
+    let mut bytes = vec![0, 0, recursion_desired, flags, 0, 1, 0, 0, 0, 0, 0, u8::from(edns)];
+    bytes.extend(qname.as_bytes().iter().map(|&byte| mixed_case(byte, rng)));
+    bytes.extend_from_slice(&qtype.0.to_be_bytes());
     let qclass = if rng.random_bool(0.995) { Class::IN } else { *CLASSES.choose(rng).unwrap_or(&Class::IN) };
-    octets.extend_from_slice(&qclass.0.to_be_bytes());
+    bytes.extend_from_slice(&qclass.0.to_be_bytes());
     if edns {
         let payload = PAYLOADS.choose(rng).unwrap_or(&1232).to_be_bytes();
         let dnssec_ok = if rng.random_bool(0.7) { 0x80 } else { 0 };
-        octets.extend_from_slice(&[0, 0, 41, payload[0], payload[1], 0, 0, dnssec_ok, 0, 0, 0]);
+        bytes.extend_from_slice(&[0, 0, 41, payload[0], payload[1], 0, 0, dnssec_ok, 0, 0, 0]);
     }
     let transport = if rng.random_bool(0.01) { Transport::Tcp } else { Transport::Udp };
-    Recorded { transport, octets }
+    Recorded { transport, bytes }
 }
 
 fn draw_qname(zone: &ZoneText, rng: &mut ChaCha8Rng) -> String {
@@ -111,6 +111,6 @@ fn draw_label(rng: &mut ChaCha8Rng) -> &'static str {
 }
 
 /// Queries come in any case; the answer must not depend on it (RFC 4343).
-fn mixed_case(octet: u8, rng: &mut ChaCha8Rng) -> u8 {
-    if octet.is_ascii_lowercase() && rng.random_bool(0.1) { octet.to_ascii_uppercase() } else { octet }
+fn mixed_case(byte: u8, rng: &mut ChaCha8Rng) -> u8 {
+    if byte.is_ascii_lowercase() && rng.random_bool(0.1) { byte.to_ascii_uppercase() } else { byte }
 }

@@ -5,8 +5,8 @@ use super::{Pair, Rr, Section};
 use std::collections::BTreeSet;
 use wire::number::Rtype;
 
-/// Octets of an RR before its rdata: a pointer in place of its owner, then type, class, TTL and length.
-pub(super) const RR_HEAD_OCTETS: usize = 12;
+/// Bytes of an RR before its rdata: a pointer in place of its owner, then type, class, TTL and length.
+pub(super) const RR_HEAD_BYTES: usize = 12;
 
 /// RFC 2181 9: what does not fit is left out and does not set TC; RFC 9471 3.2: sibling glue may be left out; RFC 4035
 /// 3.1: of a signed RRset in the additional section either the signatures or all may go. The peer found room for other
@@ -18,16 +18,16 @@ pub(super) fn extra_does_not_fit(pair: &mut Pair<'_>) -> bool {
     if !pair.differs_in_additional_only() || !in_domain_glue(whole).is_subset(&pair.ours.additional) {
         return false;
     }
-    let room = pair.octets_max().saturating_sub(pair.ours_octets);
-    let octets_of = |missing: &Rr| -> usize {
+    let room = pair.bytes_max().saturating_sub(pair.ours_bytes);
+    let bytes_of = |missing: &Rr| -> usize {
         let same = |rr: &&Rr| rr.owner == missing.owner && covered(rr) == covered(missing);
-        whole.additional.iter().filter(same).map(|rr| RR_HEAD_OCTETS + rr.rdata.len()).sum()
+        whole.additional.iter().filter(same).map(|rr| RR_HEAD_BYTES + rr.rdata.len()).sum()
     };
     let excused: Vec<Rr> = pair
         .theirs
         .additional
         .difference(&pair.ours.additional)
-        .filter(|rr| whole.additional.contains(rr) && octets_of(rr) > room)
+        .filter(|rr| whole.additional.contains(rr) && bytes_of(rr) > room)
         .cloned()
         .collect();
     pair.theirs.additional.retain(|rr| !excused.contains(rr));

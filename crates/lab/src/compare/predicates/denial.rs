@@ -19,12 +19,12 @@ pub(super) fn empty_wildcard_is_proved(pair: &mut Pair<'_>) -> bool {
     let Ok((next, _)) = NameRef::split_from(&nsec.rdata) else { return false };
     let is_wildcard_above = |start: usize| {
         // What stands behind the asterisk label is the closest encloser.
-        next.octets()
+        next.as_bytes()
             .get(start..)
             .and_then(|wildcard| wildcard.strip_prefix(b"\x01*"))
             .is_some_and(|encloser| start > 0 && is_at_or_below(&last, encloser) && last != encloser)
     };
-    let holds = label_starts(next.octets()).into_iter().any(is_wildcard_above)
+    let holds = label_starts(next.as_bytes()).into_iter().any(is_wildcard_above)
         && extra.iter().all(|rr| rr.owner == nsec.owner && covered(rr) == Rtype::NSEC);
     if holds {
         pair.ours.authority.retain(|rr| !extra.contains(rr));

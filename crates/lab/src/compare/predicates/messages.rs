@@ -36,13 +36,13 @@ fn has_flags(response: &Response) -> bool {
 fn is_header_with(exchange: &Exchange<'_>, rcode: Rcode) -> bool {
     exchange.ours.response().is_some_and(|ours| {
         let is_header = ours.rcode == rcode && is_bare(ours) && ours.question.is_empty() && !has_flags(ours);
-        is_header && ours.edns.is_some() == has_opt(&exchange.message.octets)
+        is_header && ours.edns.is_some() == has_opt(&exchange.message.bytes)
     })
 }
 
 /// Whether a message can be read to its end and has one OPT, where it belongs.
-fn has_opt(octets: &[u8]) -> bool {
-    let Ok(message) = Message::parse(octets) else { return false };
+fn has_opt(bytes: &[u8]) -> bool {
+    let Ok(message) = Message::parse(bytes) else { return false };
     let count = |section| message.records(section).flatten().filter(|record| record.rtype == Rtype::OPT).count();
     [Section::Answer, Section::Authority, Section::Additional].map(count) == [0, 0, 1]
 }
@@ -51,7 +51,7 @@ fn has_opt(octets: &[u8]) -> bool {
 /// and IQUERY have no question). Knot is silent; NSD sends NOTIMP with the flags as it got them, or what its parser
 /// makes of the rest; BIND says FORMERR where it finds no question.
 pub(super) fn opcode_not_known(exchange: &Exchange<'_>) -> bool {
-    let Some(header) = Header::parse(&exchange.message.octets) else { return false };
+    let Some(header) = Header::parse(&exchange.message.bytes) else { return false };
     let is_known = matches!(header.opcode, Opcode::QUERY | Opcode::UPDATE);
     !header.qr && !is_known && is_header_with(exchange, Rcode::NOTIMP) && is_at_a_loss(exchange.theirs)
 }
@@ -60,18 +60,18 @@ pub(super) fn opcode_not_known(exchange: &Exchange<'_>) -> bool {
 /// repeated (RFC 9619 4: nor are several). Knot and NSD are silent to some of it, NSD takes some of it for another
 /// opcode, BIND copies CD, forgets RD, or repeats the question.
 pub(super) fn malformed(exchange: &Exchange<'_>) -> bool {
-    let octets = &exchange.message.octets;
-    let Some(header) = Header::parse(octets) else { return false };
-    let is_malformed = Message::parse(octets).is_err() || header.counts[0] != 1;
+    let bytes = &exchange.message.bytes;
+    let Some(header) = Header::parse(bytes) else { return false };
+    let is_malformed = Message::parse(bytes).is_err() || header.counts[0] != 1;
     let is_known = matches!(header.opcode, Opcode::QUERY | Opcode::UPDATE);
     let is_ours = is_header_with(exchange, Rcode::FORMERR);
     !header.qr && is_known && is_malformed && is_ours && is_at_a_loss(exchange.theirs)
 }
 
-/// RFC 1035 4.1: a message ends with its last section. To a query with octets behind it ours says FORMERR, as Knot
+/// RFC 1035 4.1: a message ends with its last section. To a query with bytes behind it ours says FORMERR, as Knot
 /// does; NSD and BIND answer it.
-pub(super) fn octets_left_over(exchange: &Exchange<'_>) -> bool {
-    let is_left_over = Message::parse(&exchange.message.octets).err() == Some(ParseError::LeftOver);
+pub(super) fn bytes_left_over(exchange: &Exchange<'_>) -> bool {
+    let is_left_over = Message::parse(&exchange.message.bytes).err() == Some(ParseError::LeftOver);
     let answers = exchange.theirs.response().is_some_and(|theirs| {
         matches!(theirs.rcode, Rcode::NOERROR | Rcode::NXDOMAIN) && matches!(exchange.peer, Kind::Nsd | Kind::Bind)
     });
@@ -150,7 +150,7 @@ pub(super) fn transfer_without_key(exchange: &Exchange<'_>) -> bool {
 /// RFC 2136 3.3: an UPDATE that the requestor has no right to is REFUSED; RFC 3007 3: without TSIG nobody has one. NSD
 /// knows no UPDATE and says NOTIMP, Knot says NOTAUTH.
 pub(super) fn unsigned_update(exchange: &Exchange<'_>) -> bool {
-    let Ok(message) = Message::parse(&exchange.message.octets) else { return false };
+    let Ok(message) = Message::parse(&exchange.message.bytes) else { return false };
     let is_signed = message.records(Section::Additional).flatten().any(|record| record.rtype == Rtype::TSIG);
     let (Got::Response(ours), Got::Response(theirs)) = (exchange.ours, exchange.theirs) else { return false };
     let theirs_is = match exchange.peer {

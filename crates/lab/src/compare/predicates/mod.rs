@@ -50,9 +50,9 @@ struct Pair<'a> {
     peer: Kind,
     ours: Response,
     theirs: Response,
-    ours_octets: usize,
+    ours_bytes: usize,
     whole: Option<&'a Response>,
-    whole_octets: usize,
+    whole_bytes: usize,
     served: &'a Served,
 }
 
@@ -78,7 +78,7 @@ const fn exchange(name: &'static str, rule: &'static str, test: fn(&Exchange<'_>
 pub const TABLE: &[Predicate] = &[
     exchange("opcode_not_known", "RFC 1035 4.1.1, 8490 5.4", messages::opcode_not_known),
     exchange("malformed", "RFC 1035 4.1.1, 9619 4", messages::malformed),
-    exchange("octets_left_over", "RFC 1035 4.1", messages::octets_left_over),
+    exchange("bytes_left_over", "RFC 1035 4.1", messages::bytes_left_over),
     exchange("unsigned_update", "RFC 2136 3.3", messages::unsigned_update),
     exchange("meta_qtype", "RFC 6895 3.1, 9824 3.5, 1035 4.1.1", messages::meta_qtype),
     exchange("reserved_qtype", "RFC 3597 3, 6895 3.1", messages::reserved_qtype),
@@ -125,9 +125,9 @@ pub fn explain(case: &Case<'_>, peer: Kind, theirs: &Got) -> Option<Vec<&'static
             peer,
             ours: (**ours).clone(),
             theirs: (**theirs).clone(),
-            ours_octets: case.ours_octets,
+            ours_bytes: case.ours_bytes,
             whole: case.whole,
-            whole_octets: case.whole_octets,
+            whole_bytes: case.whole_bytes,
             served: case.served,
         }),
         _ => None,

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use wire::name::NameRef;
 use wire::number::Rtype;
 
-/// Octets that every server here may send in a datagram, whatever the client takes.
-const UDP_OCTETS_MAX: usize = 1232;
+/// Bytes that every server here may send in a datagram, whatever the client takes.
+const UDP_BYTES_MAX: usize = 1232;
 
 /// Whether a name, in wire form and lower case, is `ancestor` or below it.
 pub(super) fn is_at_or_below(name: &[u8], ancestor: &[u8]) -> bool {
@@ -37,7 +37,7 @@ pub(super) fn targets(section: &Section) -> BTreeSet<Vec<u8>> {
         };
         let (target, _) = NameRef::split_from(rr.rdata.get(at..)?).ok()?;
         let is_owner = target.is_root() && matches!(rr.rtype, Rtype::SVCB | Rtype::HTTPS);
-        Some(if is_owner { rr.owner.clone() } else { target.octets().to_ascii_lowercase() })
+        Some(if is_owner { rr.owner.clone() } else { target.as_bytes().to_ascii_lowercase() })
     };
     section.iter().filter_map(target).collect()
 }
@@ -58,11 +58,11 @@ pub(super) fn in_domain_glue(response: &Response) -> Section {
 }
 
 impl Pair<'_> {
-    /// Octets that a response may have.
-    pub(super) fn octets_max(&self) -> usize {
+    /// Bytes that a response may have.
+    pub(super) fn bytes_max(&self) -> usize {
         match self.query.transport {
-            crate::trace::Transport::Udp => self.query.octets_max.min(UDP_OCTETS_MAX),
-            crate::trace::Transport::Tcp => self.query.octets_max,
+            crate::trace::Transport::Udp => self.query.bytes_max.min(UDP_BYTES_MAX),
+            crate::trace::Transport::Tcp => self.query.bytes_max,
         }
     }
 

@@ -29,7 +29,7 @@ impl Chain {
     pub(super) fn new(authority: &Section) -> Option<Self> {
         let mut records = authority.iter().filter(|rr| rr.rtype == Rtype::NSEC3).peekable();
         let first = records.peek()?;
-        let apex = NameRef::from_octets(&first.owner).ok()?.strip(1)?.octets().to_vec();
+        let apex = NameRef::from_octets(&first.owner).ok()?.strip(1)?.as_bytes().to_vec();
         let iterations = u16::from_be_bytes([*first.rdata.get(2)?, *first.rdata.get(3)?]);
         let salt = first.rdata.get(5..5 + usize::from(*first.rdata.get(4)?))?.to_vec();
         let links = records.filter_map(link).collect();
@@ -63,7 +63,7 @@ impl Chain {
 
     /// `name` and the names above it, up to the apex.
     fn enclosers<'a>(&'a self, name: &'a [u8]) -> impl Iterator<Item = Vec<u8>> + 'a {
-        let above = |name: &Vec<u8>| Some(NameRef::from_octets(name).ok()?.strip(1)?.octets().to_vec());
+        let above = |name: &Vec<u8>| Some(NameRef::from_octets(name).ok()?.strip(1)?.as_bytes().to_vec());
         std::iter::successors(Some(name.to_vec()), above).take_while(|name| is_at_or_below(name, &self.apex))
     }
 
@@ -74,7 +74,7 @@ impl Chain {
 
     /// RFC 5155 5.
     fn hash(&self, name: &[u8]) -> Vec<u8> {
-        let once = |octets: &[u8]| digest(&SHA1_FOR_LEGACY_USE_ONLY, &[octets, &self.salt].concat()).as_ref().to_vec();
+        let once = |bytes: &[u8]| digest(&SHA1_FOR_LEGACY_USE_ONLY, &[bytes, &self.salt].concat()).as_ref().to_vec();
         (0..self.iterations).fold(once(&name.to_ascii_lowercase()), |hash, _| once(&hash))
     }
 }

@@ -15,7 +15,7 @@ pub(super) fn nsd_folds_svcb_target(pair: &mut Pair<'_>) -> bool {
         if matches!(rr.rtype, Rtype::SVCB | Rtype::HTTPS)
             && let Some(target) = rr.rdata.get(2..).and_then(|rest| NameRef::split_from(rest).ok())
         {
-            let end = 2 + target.0.octets().len();
+            let end = 2 + target.0.as_bytes().len();
             rr.rdata[2..end].make_ascii_lowercase();
         }
         rr

@@ -1,7 +1,7 @@
 //! Responses that are cut off.
 
 use super::Pair;
-use super::additional::RR_HEAD_OCTETS;
+use super::additional::RR_HEAD_BYTES;
 use super::names::in_domain_glue;
 use crate::compare::response::flag;
 use crate::peers::Kind;
@@ -47,16 +47,16 @@ pub(super) fn rcode_of_truncated(pair: &mut Pair<'_>) -> bool {
 /// and not where that would change their case (RFC 4343 4.1); and one server proves more than another. So the peer has
 /// found room. What ours answers over TCP stands in for what it left out, to be compared with the peer's response.
 ///
-/// That answer, without what is optional in its additional section, has more octets than the response may have.
+/// That answer, without what is optional in its additional section, has more bytes than the response may have.
 pub(super) fn whole_does_not_fit(pair: &mut Pair<'_>) -> bool {
     let Some(whole) = pair.whole else { return false };
     let needed = in_domain_glue(whole);
-    let optional = whole.additional.difference(&needed).map(|rr| RR_HEAD_OCTETS + rr.rdata.len()).sum::<usize>();
-    let required = pair.whole_octets.saturating_sub(optional);
+    let optional = whole.additional.difference(&needed).map(|rr| RR_HEAD_BYTES + rr.rdata.len()).sum::<usize>();
+    let required = pair.whole_bytes.saturating_sub(optional);
     // Where a chain of aliases does not fit, ours stops before it knows the RCODE.
     let has_alias = whole.answer.iter().any(|rr| rr.rtype == Rtype::CNAME);
     let is_rcode = pair.ours.rcode == whole.rcode || has_alias && pair.ours.rcode == Rcode::NOERROR;
-    let is_truncated = pair.ours.flags[flag::TC] && !pair.theirs.flags[flag::TC] && required > pair.octets_max();
+    let is_truncated = pair.ours.flags[flag::TC] && !pair.theirs.flags[flag::TC] && required > pair.bytes_max();
     if !is_truncated || !is_rcode || !pair.agrees_in_flags() {
         return false;
     }
@@ -71,7 +71,7 @@ pub(super) fn knot_leaves_out_soa(pair: &mut Pair<'_>) -> bool {
     let has_soa = whole.authority.iter().any(|rr| rr.rtype == Rtype::SOA);
     let holds = pair.peer == Kind::Knot
         && has_soa
-        && pair.whole_octets > pair.octets_max()
+        && pair.whole_bytes > pair.bytes_max()
         && pair.ours == *whole
         && pair.theirs.authority.is_empty()
         && pair.theirs.answer == whole.answer;

@@ -30,8 +30,8 @@ fn has_address(zone: &Contents, apex: &[u8], target: &[u8]) -> bool {
     }
     // RFC 4592 3.3.1: the wildcard at the closest encloser.
     while let Some(parent) = name.parent() {
-        if exists(parent.octets()) {
-            return at(&[b"\x01*", parent.octets()].concat());
+        if exists(parent.as_bytes()) {
+            return at(&[b"\x01*", parent.as_bytes()].concat());
         }
         name = parent;
     }

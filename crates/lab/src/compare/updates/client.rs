@@ -17,14 +17,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use wire::number::Rcode;
 
-/// Silence after which a message over UDP is sent once more, the same octets.
+/// Silence after which a message over UDP is sent once more, the same bytes.
 const REPEAT_MS: u64 = 3_000;
 /// How often a message over UDP is sent.
 const ATTEMPT_COUNT: usize = 2;
 /// Silence after which a TCP connection counts as dead.
 const TCP_SILENCE_MS: u64 = 10_000;
 /// The largest UPDATE that goes over UDP.
-const UDP_OCTETS_MAX: usize = 1_232;
+const UDP_BYTES_MAX: usize = 1_232;
 
 /// Why nothing can be said of what a server did.
 #[derive(Debug)]
@@ -88,13 +88,13 @@ pub fn send(server: SocketAddr, key: &Arc<Key>, update: &Update, id: u16, now_s:
     let now = Time48::from_u64(now_s);
     let mut builder = build(update, id)?;
     let transaction = ClientTransaction::request(key.clone(), &mut builder, now)?;
-    let octets = builder.finish();
-    let response = if octets.len() > UDP_OCTETS_MAX || id.is_multiple_of(16) {
+    let bytes = builder.finish();
+    let response = if bytes.len() > UDP_BYTES_MAX || id.is_multiple_of(16) {
         let mut stream = connect(server)?;
-        write_tcp(&mut stream, &octets)?;
+        write_tcp(&mut stream, &bytes)?;
         read_tcp(&mut stream)?
     } else {
-        ask_udp(server, &octets)?
+        ask_udp(server, &bytes)?
     };
     let mut message =
         Message::from_octets(response).map_err(|_| ClientError::Malformed("response shorter than a header"))?;
@@ -116,12 +116,12 @@ pub fn serial(server: SocketAddr, key: &Arc<Key>, apex: &wire::name::Name, now_s
     let mut builder = MessageBuilder::new_vec();
     builder.header_mut().set_id(now_s as u16);
     let mut builder = builder.question();
-    builder.push((owner(apex.octets())?, Rtype::SOA))?;
+    builder.push((owner(apex.as_bytes())?, Rtype::SOA))?;
     let mut builder = builder.additional();
     let transaction = ClientTransaction::request(key.clone(), &mut builder, now)?;
-    let octets = ask_udp(server, &builder.finish())?;
-    let response = Response::parse(&octets).ok_or(ClientError::Malformed("response"))?;
-    let mut message = Message::from_octets(octets).map_err(|_| ClientError::Malformed("response"))?;
+    let bytes = ask_udp(server, &builder.finish())?;
+    let response = Response::parse(&bytes).ok_or(ClientError::Malformed("response"))?;
+    let mut message = Message::from_octets(bytes).map_err(|_| ClientError::Malformed("response"))?;
     transaction.answer(&mut message, now)?;
     let zone = Contents { records: response.answer };
     zone.soa().map(|_| zone.serial()).ok_or(ClientError::Malformed("no SOA in the answer"))
@@ -132,7 +132,7 @@ fn build(update: &Update, id: u16) -> Result<AdditionalBuilder<Vec<u8>>, ClientE
     builder.header_mut().set_id(id);
     builder.header_mut().set_opcode(Opcode::UPDATE);
     let mut builder = builder.question();
-    builder.push((owner(update.apex.octets())?, Rtype::SOA))?;
+    builder.push((owner(update.apex.as_bytes())?, Rtype::SOA))?;
     let mut builder = builder.answer();
     for raw in &update.prerequisites {
         builder.push(record(raw)?)?;
@@ -144,8 +144,8 @@ fn build(update: &Update, id: u16) -> Result<AdditionalBuilder<Vec<u8>>, ClientE
     Ok(builder.additional())
 }
 
-fn owner(octets: &[u8]) -> Result<Name<Vec<u8>>, ClientError> {
-    Name::from_octets(octets.to_vec()).map_err(|_| ClientError::Malformed("owner is no name"))
+fn owner(bytes: &[u8]) -> Result<Name<Vec<u8>>, ClientError> {
+    Name::from_octets(bytes.to_vec()).map_err(|_| ClientError::Malformed("owner is no name"))
 }
 
 type Unknown<'r> = Record<Name<Vec<u8>>, UnknownRecordData<&'r [u8]>>;
@@ -153,19 +153,19 @@ type Unknown<'r> = Record<Name<Vec<u8>>, UnknownRecordData<&'r [u8]>>;
 fn record(raw: &Raw) -> Result<Unknown<'_>, ClientError> {
     let data = UnknownRecordData::from_octets(Rtype::from_int(raw.rtype.0), raw.rdata.as_slice());
     let data = data.map_err(|_| ClientError::Malformed("rdata is too long"))?;
-    Ok(Record::new(owner(raw.owner.octets())?, Class::from_int(raw.class.0), Ttl::from_secs(raw.ttl), data))
+    Ok(Record::new(owner(raw.owner.as_bytes())?, Class::from_int(raw.class.0), Ttl::from_secs(raw.ttl), data))
 }
 
-fn ask_udp(server: SocketAddr, octets: &[u8]) -> Result<Vec<u8>, ClientError> {
+fn ask_udp(server: SocketAddr, bytes: &[u8]) -> Result<Vec<u8>, ClientError> {
     let socket = UdpSocket::bind((server.ip(), 0))?;
     socket.connect(server)?;
     socket.set_read_timeout(Some(Duration::from_millis(REPEAT_MS)))?;
     let mut buffer = vec![0; 65_535];
     let mut outcome = Err(ClientError::Malformed("not sent"));
     for _ in 0..ATTEMPT_COUNT {
-        socket.send(octets)?;
+        socket.send(bytes)?;
         match socket.recv(&mut buffer) {
-            Ok(len) if buffer[..2] == octets[..2] => {
+            Ok(len) if buffer[..2] == bytes[..2] => {
                 buffer.truncate(len);
                 return Ok(buffer);
             }
@@ -183,17 +183,17 @@ fn connect(server: SocketAddr) -> Result<TcpStream, ClientError> {
     Ok(stream)
 }
 
-fn write_tcp(stream: &mut TcpStream, octets: &[u8]) -> Result<(), ClientError> {
-    let len = u16::try_from(octets.len()).map_err(|_| ClientError::Malformed("message is too long"))?;
-    Ok(stream.write_all(&[&len.to_be_bytes(), octets].concat())?)
+fn write_tcp(stream: &mut TcpStream, bytes: &[u8]) -> Result<(), ClientError> {
+    let len = u16::try_from(bytes.len()).map_err(|_| ClientError::Malformed("message is too long"))?;
+    Ok(stream.write_all(&[&len.to_be_bytes(), bytes].concat())?)
 }
 
 fn read_tcp(stream: &mut TcpStream) -> Result<Vec<u8>, ClientError> {
     let mut len = [0; 2];
     stream.read_exact(&mut len)?;
-    let mut octets = vec![0; u16::from_be_bytes(len).into()];
-    stream.read_exact(&mut octets)?;
-    Ok(octets)
+    let mut bytes = vec![0; u16::from_be_bytes(len).into()];
+    stream.read_exact(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Takes the whole zone by AXFR (RFC 5936), its signatures checked.
@@ -208,20 +208,20 @@ pub fn transfer(
 ) -> Result<Contents, ClientError> {
     let now = Time48::from_u64(now_s);
     let mut builder = MessageBuilder::new_vec().question();
-    builder.push((owner(apex.octets())?, Rtype::AXFR))?;
+    builder.push((owner(apex.as_bytes())?, Rtype::AXFR))?;
     let mut builder = builder.additional();
     let mut sequence = ClientSequence::request(key.clone(), &mut builder, now)?;
     let mut stream = connect(server)?;
     write_tcp(&mut stream, &builder.finish())?;
     let (mut zone, mut soa_count) = (Contents::default(), 0);
     while soa_count < 2 {
-        let octets = read_tcp(&mut stream)?;
-        let response = Response::parse(&octets).ok_or(ClientError::Malformed("message of a transfer"))?;
+        let bytes = read_tcp(&mut stream)?;
+        let response = Response::parse(&bytes).ok_or(ClientError::Malformed("message of a transfer"))?;
         if response.rcode != Rcode::NOERROR || response.answer.is_empty() {
             return Err(ClientError::Malformed("the transfer was refused"));
         }
-        let count = usize::from(u16::from_be_bytes([octets[6], octets[7]]));
-        let mut message = Message::from_octets(octets).map_err(|_| ClientError::Malformed("message of a transfer"))?;
+        let count = usize::from(u16::from_be_bytes([bytes[6], bytes[7]]));
+        let mut message = Message::from_octets(bytes).map_err(|_| ClientError::Malformed("message of a transfer"))?;
         sequence.answer(&mut message, now)?;
         // Sets hold the SOA once, a transfer has it first and last.
         let soas = response.answer.iter().filter(|rr| rr.rtype == wire::number::Rtype::SOA).count();

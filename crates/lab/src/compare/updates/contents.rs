@@ -49,8 +49,8 @@ impl Contents {
         self.records.remove(&soa);
         let mut changed = soa;
         let at = changed.rdata.len().saturating_sub(20);
-        if let Some(octets) = changed.rdata.get_mut(at..at + 4) {
-            octets.copy_from_slice(&serial.to_be_bytes());
+        if let Some(bytes) = changed.rdata.get_mut(at..at + 4) {
+            bytes.copy_from_slice(&serial.to_be_bytes());
         }
         self.records.insert(changed);
     }
@@ -79,7 +79,7 @@ impl Contents {
 /// The serial in an SOA's rdata (RFC 1035 3.3.13).
 #[must_use]
 pub fn serial_of(rdata: &[u8]) -> Option<u32> {
-    rdata.get(rdata.len().checked_sub(20)?..)?.first_chunk().map(|&octets| u32::from_be_bytes(octets))
+    rdata.get(rdata.len().checked_sub(20)?..)?.first_chunk().map(|&bytes| u32::from_be_bytes(bytes))
 }
 
 /// A record in the form in which it is compared.
@@ -87,7 +87,7 @@ pub fn serial_of(rdata: &[u8]) -> Option<u32> {
 pub fn rr(record: &Record) -> Rr {
     let mut rdata = record.rdata.to_vec();
     rdata_lowercase(record.rtype, &mut rdata);
-    let owner = record.owner.octets().to_ascii_lowercase();
+    let owner = record.owner.as_bytes().to_ascii_lowercase();
     Rr { owner, rtype: record.rtype, class: Class::IN, ttl: record.ttl, rdata }
 }
 

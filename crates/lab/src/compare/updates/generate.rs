@@ -173,7 +173,7 @@ impl Draw<'_> {
             7..9 => out.push(Self::raw(self.owner(), Rtype::ANY, Class::NONE, 0, Vec::new())),
             9..11 => {
                 // The whole RRset, sometimes without one of its records.
-                let lower = owner.octets().to_ascii_lowercase();
+                let lower = owner.as_bytes().to_ascii_lowercase();
                 let rrset: Vec<_> = self.zone.rrset(&lower, rtype).map(|rr| rr.rdata.clone()).collect();
                 let skipped = if self.rng.random_bool(0.2) { self.rng.random_range(0..3) } else { usize::MAX };
                 for (_, rdata) in rrset.into_iter().enumerate().filter(|&(at, _)| at != skipped) {

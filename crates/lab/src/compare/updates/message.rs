@@ -31,8 +31,8 @@ pub struct Update {
     pub steps: Vec<Raw>,
 }
 
-/// Octets of a message over TCP, less room for TSIG.
-pub const OCTETS_MAX: usize = 65_000;
+/// Bytes of a message over TCP, less room for TSIG.
+pub const BYTES_MAX: usize = 65_000;
 
 impl Update {
     /// An UPDATE that asks for nothing.
@@ -41,12 +41,12 @@ impl Update {
         Self { apex: apex.clone(), prerequisites: Vec::new(), steps: Vec::new() }
     }
 
-    /// Octets that the message will have, before it is signed.
+    /// Bytes that the message will have, before it is signed.
     #[must_use]
-    pub fn octets_len(&self) -> usize {
-        let record = |raw: &Raw| raw.owner.octets().len() + 10 + raw.rdata.len();
+    pub fn bytes_len(&self) -> usize {
+        let record = |raw: &Raw| raw.owner.as_bytes().len() + 10 + raw.rdata.len();
         let records = self.prerequisites.iter().chain(&self.steps).map(record).sum::<usize>();
-        12 + self.apex.octets().len() + 4 + records
+        12 + self.apex.as_bytes().len() + 4 + records
     }
 
     /// Adds a record (RFC 2136 2.5.1).

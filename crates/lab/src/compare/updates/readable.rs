@@ -21,7 +21,7 @@ fn is_bad(raw: &Raw, quirks: Quirks<'_>) -> bool {
     if matches!(raw.rtype, Rtype::OPT | Rtype::TSIG) {
         return true;
     }
-    // RFC 5933 6: digest type 3, in the fourth octet of the rdata.
+    // RFC 5933 6: digest type 3, in the fourth byte of the rdata.
     let is_gost = matches!(raw.rtype, Rtype::DS | Rtype::CDS) && raw.rdata.len() > 4 && raw.rdata[3] == 3;
     if is_meta(raw.rtype, quirks) {
         return raw.class == Class::IN && quirks.has(Quirk::MetaTypesUnreadable);
@@ -63,5 +63,5 @@ pub(super) fn rr(raw: &Raw, quirks: Quirks<'_>) -> Rr {
     }
     let is_huge = raw.ttl > i32::MAX as u32 && !quirks.has(Quirk::HugeTtlKept);
     let ttl = if is_huge { 0 } else { raw.ttl };
-    Rr { owner: raw.owner.octets().to_ascii_lowercase(), rtype: raw.rtype, class: Class::IN, ttl, rdata }
+    Rr { owner: raw.owner.as_bytes().to_ascii_lowercase(), rtype: raw.rtype, class: Class::IN, ttl, rdata }
 }

@@ -38,7 +38,7 @@ fn outcome(zone: &Contents, update: &Update, quirks: Quirks<'_>) -> Result<Conte
         prescan()?;
     }
     let mut after = zone.clone();
-    let apex = update.apex.octets().to_ascii_lowercase();
+    let apex = update.apex.as_bytes().to_ascii_lowercase();
     for raw in &update.steps {
         if in_turn {
             scan(raw, update, quirks)?;

@@ -1,7 +1,7 @@
 //! Bringing a server that went another way back to a given zone.
 
 use super::contents::{Contents, record};
-use super::message::{OCTETS_MAX, Update};
+use super::message::{BYTES_MAX, Update};
 use crate::compare::response::Rr;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::name::{Name, NameRef};
@@ -21,7 +21,7 @@ pub fn updates(apex: &Name, found: &Contents, target: &Contents) -> Vec<Update> 
     let (mut additions, mut late_deletions) = (Vec::new(), Vec::new());
     for key in changed {
         let added = target_rrsets.get(&key).into_iter().flatten().copied();
-        if *key.0 == *apex.octets().to_ascii_lowercase() && key.1 == Rtype::NS {
+        if *key.0 == *apex.as_bytes().to_ascii_lowercase() && key.1 == Rtype::NS {
             // The last NS of the apex cannot go: the new ones come first.
             let old = found_rrsets.get(&key).into_iter().flatten();
             let is_kept = |rr: &Rr| target_rrsets.get(&key).into_iter().flatten().any(|new| new.rdata == rr.rdata);
@@ -51,8 +51,8 @@ fn rrsets(zone: &Contents) -> Rrsets<'_> {
     rrsets
 }
 
-fn owner(octets: &[u8]) -> Option<Name> {
-    NameRef::from_octets(octets).ok().map(NameRef::to_name)
+fn owner(bytes: &[u8]) -> Option<Name> {
+    NameRef::from_octets(bytes).ok().map(NameRef::to_name)
 }
 
 /// Splits what does not fit one message.
@@ -71,7 +71,7 @@ impl<'a> Batches<'a> {
         let is_full = self
             .done
             .last()
-            .is_none_or(|update| update.steps.len() >= RECORDS_MAX || update.octets_len() > OCTETS_MAX - 2_000);
+            .is_none_or(|update| update.steps.len() >= RECORDS_MAX || update.bytes_len() > BYTES_MAX - 2_000);
         if is_full {
             self.done.push(Update::new(self.apex));
         }

@@ -10,10 +10,10 @@ pub(super) use window::Window;
 
 use crate::measure::{RCODE_COUNT, Sent};
 
-/// The lower octet of the type OPT (RFC 6891 6.1.1).
+/// The lower byte of the type OPT (RFC 6891 6.1.1).
 const OPT: u8 = 41;
-/// Octets of a message header (RFC 1035 4.1.1).
-pub(super) const HEADER_OCTETS: usize = 12;
+/// Bytes of a message header (RFC 1035 4.1.1).
+pub(super) const HEADER_BYTES: usize = 12;
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 enum State {
@@ -26,17 +26,17 @@ enum State {
     TimedOut,
 }
 
-/// What tells one question from another: a hash, and how many octets it is of.
+/// What tells one question from another: a hash, and how many bytes it is of.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 struct Question {
     hash: u32,
-    octets: u16,
+    bytes: u16,
 }
 
 impl Question {
     fn of(message: &[u8]) -> Self {
-        let octets = question_octets(message);
-        Self { hash: hash(&message[HEADER_OCTETS..HEADER_OCTETS + octets]), octets: octets as u16 }
+        let bytes = question_bytes(message);
+        Self { hash: hash(&message[HEADER_BYTES..HEADER_BYTES + bytes]), bytes: bytes as u16 }
     }
 }
 
@@ -80,27 +80,27 @@ impl From<Sent> for Unanswered {
     }
 }
 
-/// QR, and the question octet for octet; a server that could not read the question may leave it out.
-fn is_response_to(asked: Question, header: &[u8; HEADER_OCTETS], message: &[u8]) -> bool {
+/// QR, and the question byte for byte; a server that could not read the question may leave it out.
+fn is_response_to(asked: Question, header: &[u8; HEADER_BYTES], message: &[u8]) -> bool {
     if header[2] & 0x80 == 0 {
         return false;
     }
     if header[4..6] == [0, 0] {
         return header[3] & 0x0F != 0;
     }
-    let question = message.get(HEADER_OCTETS..HEADER_OCTETS + usize::from(asked.octets));
+    let question = message.get(HEADER_BYTES..HEADER_BYTES + usize::from(asked.bytes));
     question.is_some_and(|question| hash(question) == asked.hash)
 }
 
 /// The RCODE, with its upper bits where an OPT record follows the question at once (RFC 6891 6.1.3): so it is in every
 /// answer that has such an RCODE, BADVERS and BADCOOKIE, and the rest of a message need not be read.
-fn rcode(asked: Question, header: &[u8; HEADER_OCTETS], message: &[u8]) -> u8 {
+fn rcode(asked: Question, header: &[u8; HEADER_BYTES], message: &[u8]) -> u8 {
     let low = header[3] & 0x0F;
     if header[6..10] != [0; 4] || header[10..12] == [0; 2] {
         return low;
     }
-    let question = if header[4..6] == [0, 0] { 0 } else { usize::from(asked.octets) };
-    match message.get(HEADER_OCTETS + question..) {
+    let question = if header[4..6] == [0, 0] { 0 } else { usize::from(asked.bytes) };
+    match message.get(HEADER_BYTES + question..) {
         Some(&[0, 0, OPT, _, _, upper, ..]) if usize::from(upper) < RCODE_COUNT.div_ceil(16) => {
             (upper << 4 | low).min(RCODE_COUNT as u8 - 1)
         }
@@ -108,27 +108,27 @@ fn rcode(asked: Question, header: &[u8; HEADER_OCTETS], message: &[u8]) -> u8 {
     }
 }
 
-/// Octets of the first question: its name, and four.
-fn question_octets(message: &[u8]) -> usize {
-    let mut at = HEADER_OCTETS;
+/// Bytes of the first question: its name, and four.
+fn question_bytes(message: &[u8]) -> usize {
+    let mut at = HEADER_BYTES;
     loop {
         match message.get(at) {
-            Some(0) => return (at + 5).min(message.len()) - HEADER_OCTETS,
+            Some(0) => return (at + 5).min(message.len()) - HEADER_BYTES,
             Some(&length) if length < 0x40 => at += 1 + usize::from(length),
             // What is no question is compared as far as it goes.
-            _ => return message.len().min(at) - HEADER_OCTETS.min(message.len()),
+            _ => return message.len().min(at) - HEADER_BYTES.min(message.len()),
         }
     }
 }
 
-/// The octets of the first question of a message, if it is whole.
+/// The bytes of the first question of a message, if it is whole.
 pub(crate) fn question_of(message: &[u8]) -> Option<&[u8]> {
-    let octets = message.get(HEADER_OCTETS..HEADER_OCTETS + question_octets(message))?;
-    (octets.len() > 4).then_some(octets)
+    let bytes = message.get(HEADER_BYTES..HEADER_BYTES + question_bytes(message))?;
+    (bytes.len() > 4).then_some(bytes)
 }
 
 /// Enough to tell questions apart.
-fn hash(octets: &[u8]) -> u32 {
-    let state = crate::octet_hash::of(octets);
+fn hash(bytes: &[u8]) -> u32 {
+    let state = crate::byte_hash::of(bytes);
     (state >> 32) as u32 ^ state as u32
 }

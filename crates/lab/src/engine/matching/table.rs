@@ -5,7 +5,7 @@
 //! and no other. An entry stays as it ended until its ID is needed again; that is how late and second answers are
 //! known.
 
-use super::{Arrival, HEADER_OCTETS, Question, State, is_response_to, rcode};
+use super::{Arrival, HEADER_BYTES, Question, State, is_response_to, rcode};
 use crate::measure::Sent;
 use std::collections::VecDeque;
 
@@ -124,7 +124,7 @@ impl InFlight {
 
     /// Says what a message is. The query of an answer waits no more.
     pub(in crate::engine) fn arrive(&mut self, message: &[u8]) -> Arrival {
-        let Some(header) = message.first_chunk::<HEADER_OCTETS>() else { return Arrival::Stray };
+        let Some(header) = message.first_chunk::<HEADER_BYTES>() else { return Arrival::Stray };
         let id = usize::from(u16::from_be_bytes([header[0], header[1]]));
         let entry = &mut self.entries[id];
         if entry.state == State::Unused {

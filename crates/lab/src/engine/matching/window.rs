@@ -3,7 +3,7 @@
 //! IDs are given out in order from 0. What has been answered leaves from the front, so that a connection with little in
 //! flight, one of many thousands, needs little memory.
 
-use super::{Arrival, HEADER_OCTETS, Question, State, Unanswered, is_response_to, rcode};
+use super::{Arrival, HEADER_BYTES, Question, State, Unanswered, is_response_to, rcode};
 use crate::limits::CONNECTION_LATE_COUNT_MAX;
 use crate::measure::Sent;
 use std::collections::VecDeque;
@@ -76,7 +76,7 @@ impl Window {
 
     /// Says what a message is; with an answer comes when its query was written. The query of an answer waits no more.
     pub(in crate::engine) fn arrive(&mut self, message: &[u8]) -> (Arrival, u64) {
-        let Some(header) = message.first_chunk::<HEADER_OCTETS>() else { return (Arrival::Stray, 0) };
+        let Some(header) = message.first_chunk::<HEADER_BYTES>() else { return (Arrival::Stray, 0) };
         let id = u16::from_be_bytes([header[0], header[1]]);
         let offset = usize::from(id.wrapping_sub(self.first as u16));
         if offset < self.entries.len() {
@@ -89,7 +89,7 @@ impl Window {
 
     /// The same for a message on the stream of query `number`; its ID is zero (RFC 9250 4.2.1, RFC 8484 4.1).
     pub(in crate::engine) fn arrive_on(&mut self, number: u64, message: &[u8]) -> (Arrival, u64) {
-        let Some(header) = message.first_chunk::<HEADER_OCTETS>() else { return (Arrival::Stray, 0) };
+        let Some(header) = message.first_chunk::<HEADER_BYTES>() else { return (Arrival::Stray, 0) };
         match number.checked_sub(self.first).map(|offset| offset as usize) {
             Some(offset) if offset < self.entries.len() && header[..2] == [0, 0] => {
                 self.arrive_at(offset, header, message)
@@ -99,7 +99,7 @@ impl Window {
         }
     }
 
-    fn arrive_at(&mut self, offset: usize, header: &[u8; HEADER_OCTETS], message: &[u8]) -> (Arrival, u64) {
+    fn arrive_at(&mut self, offset: usize, header: &[u8; HEADER_BYTES], message: &[u8]) -> (Arrival, u64) {
         let is_first = self.first + offset as u64 == 0;
         let entry = &mut self.entries[offset];
         if !is_response_to(entry.question, header, message) {

@@ -6,7 +6,7 @@ use crate::engine::book::Book;
 use crate::engine::matching::Arrival;
 use crate::engine::roster::{Life, Member};
 use crate::engine::stream::framing::{Framing, frame};
-use crate::limits::{STREAM_MESSAGE_OCTETS_MAX, STREAM_UNSENT_OCTETS_MAX};
+use crate::limits::{STREAM_MESSAGE_BYTES_MAX, STREAM_UNSENT_BYTES_MAX};
 use crate::measure::Sent;
 use quinn_proto::{
     Connection as QuicConnection, ConnectionError, ConnectionEvent, ConnectionHandle, Dir, Event, ReadError,
@@ -28,7 +28,7 @@ pub(super) struct Connection {
     pub(super) life: Life,
     /// Queries that wait for a stream, framed.
     pending: VecDeque<(u64, Vec<u8>)>,
-    pending_octets: usize,
+    pending_bytes: usize,
     /// Queries that went out as early data.
     early: Vec<(u64, Vec<u8>)>,
     /// Queries below this number went out as early data that the server took.
@@ -46,7 +46,7 @@ pub(super) struct Connection {
 struct Exchange {
     number: u64,
     framing: Framing,
-    octets: usize,
+    bytes: usize,
 }
 
 /// Whether a connection goes on.
@@ -69,7 +69,7 @@ impl Member for Connection {
     }
 
     fn has_room(&mut self) -> bool {
-        self.life.has_room() && self.pending_octets < STREAM_UNSENT_OCTETS_MAX
+        self.life.has_room() && self.pending_bytes < STREAM_UNSENT_BYTES_MAX
     }
 }
 
@@ -87,7 +87,7 @@ impl Connection {
             source,
             life,
             pending: VecDeque::new(),
-            pending_octets: 0,
+            pending_bytes: 0,
             early: Vec::new(),
             early_end: 0,
             streams: BTreeMap::new(),
@@ -103,7 +103,7 @@ impl Connection {
         let number = self.life.window.enter_stream(message, sent);
         let mut framed = Vec::with_capacity(message.len() + 2);
         frame(&mut framed, message);
-        self.pending_octets += framed.len();
+        self.pending_bytes += framed.len();
         self.pending.push_back((number, framed));
         number
     }
@@ -170,7 +170,7 @@ impl Connection {
             // Streams of early data that was refused are gone; their queries go out again (RFC 9001 4.6.2).
             self.streams.clear();
             for (number, framed) in early.into_iter().rev() {
-                self.pending_octets += framed.len();
+                self.pending_bytes += framed.len();
                 self.pending.push_front((number, framed));
             }
         }
@@ -184,7 +184,7 @@ impl Connection {
             && let Some(id) = self.quic.streams().open(Dir::Bi)
             && let Some((number, framed)) = self.pending.pop_front()
         {
-            self.pending_octets -= framed.len();
+            self.pending_bytes -= framed.len();
             let mut stream = self.quic.send_stream(id);
             // RFC 9250 4.2: the query, and the end of this side of the stream. A query is smaller than any window.
             let is_written = stream.write(&framed) == Ok(framed.len()) && stream.finish().is_ok();
@@ -194,7 +194,7 @@ impl Connection {
                 }
                 continue;
             }
-            self.streams.insert(id, Exchange { number, framing: Framing::default(), octets: 0 });
+            self.streams.insert(id, Exchange { number, framing: Framing::default(), bytes: 0 });
             if !self.life.is_open {
                 self.early.push((number, framed));
                 let now = book.clock.now_ns();
@@ -215,7 +215,7 @@ impl Connection {
         loop {
             match chunks.next(usize::MAX) {
                 Ok(Some(chunk)) => {
-                    exchange.octets += chunk.bytes.len();
+                    exchange.bytes += chunk.bytes.len();
                     let (window, number, early_end) = (&mut self.life.window, exchange.number, self.early_end);
                     exchange.framing.take(&chunk.bytes, |message| {
                         let (arrival, written_ns) = window.arrive_on(number, message);
@@ -224,7 +224,7 @@ impl Connection {
                         }
                         book.arrived(Doq, now, message, arrival, written_ns);
                     });
-                    is_reset |= exchange.octets > STREAM_MESSAGE_OCTETS_MAX + 2;
+                    is_reset |= exchange.bytes > STREAM_MESSAGE_BYTES_MAX + 2;
                 }
                 Ok(None) => {
                     is_over = true;
@@ -239,7 +239,7 @@ impl Connection {
         }
         // The datagrams that follow from it are polled for after all events.
         let _transmits = chunks.finalize();
-        if is_over && exchange.framing.partial_octets() > 0 {
+        if is_over && exchange.framing.partial_bytes() > 0 {
             book.queries(Doq, now).stray += 1;
         }
         if is_over || is_reset {

@@ -159,10 +159,10 @@ impl Port {
                 }
             }
             Some(DatagramEvent::Response(transmit)) => {
-                let octets = std::mem::take(&mut self.buffer);
+                let bytes = std::mem::take(&mut self.buffer);
                 let source = self.incoming.destination(index);
-                self.push(&octets[..transmit.size], source, &mut book.tail.refusals)?;
-                self.buffer = octets;
+                self.push(&bytes[..transmit.size], source, &mut book.tail.refusals)?;
+                self.buffer = bytes;
             }
             // Nobody is served here.
             Some(DatagramEvent::NewConnection(incoming)) => self.endpoint.ignore(incoming),
@@ -197,25 +197,25 @@ impl Port {
         refusals: &mut u64,
     ) {
         loop {
-            let mut octets = std::mem::take(&mut self.buffer);
-            octets.clear();
-            let transmit = connection.poll_transmit(now, 1, &mut octets);
+            let mut bytes = std::mem::take(&mut self.buffer);
+            bytes.clear();
+            let transmit = connection.poll_transmit(now, 1, &mut bytes);
             // A socket that fails is seen by the next flush, which returns its error.
-            let _queued = transmit.as_ref().map(|transmit| self.push(&octets[..transmit.size], source, refusals));
-            self.buffer = octets;
+            let _queued = transmit.as_ref().map(|transmit| self.push(&bytes[..transmit.size], source, refusals));
+            self.buffer = bytes;
             if transmit.is_none() {
                 return;
             }
         }
     }
 
-    fn push(&mut self, octets: &[u8], source: Option<IpAddr>, refusals: &mut u64) -> io::Result<()> {
+    fn push(&mut self, bytes: &[u8], source: Option<IpAddr>, refusals: &mut u64) -> io::Result<()> {
         if self.outgoing.count() == BATCH_COUNT {
             self.flush(refusals)?;
         }
         self.outgoing.push(|slot| {
-            slot[..octets.len()].copy_from_slice(octets);
-            octets.len()
+            slot[..bytes.len()].copy_from_slice(bytes);
+            bytes.len()
         });
         self.outgoing.go_from(source);
         Ok(())

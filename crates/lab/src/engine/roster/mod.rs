@@ -1,7 +1,7 @@
 //! The connections of many clients: who has one, who waits on it, when it is given up or closed. It knows no socket.
 //!
 //! ```text
-//!   route --> On(slot) | Open --> add          take --> (octets move) --> settle --> put | ended
+//!   route --> On(slot) | Open --> add          take --> (bytes move) --> settle --> put | ended
 //!   queued --> sent, marked --> next_marked      timers --> next_overdue --> ended
 //! ```
 

@@ -6,16 +6,16 @@ use super::link::Link;
 use crate::engine::Transport;
 use crate::engine::book::Book;
 use crate::engine::roster::{Life, Member};
-use crate::limits::STREAM_UNSENT_OCTETS_MAX;
+use crate::limits::STREAM_UNSENT_BYTES_MAX;
 use crate::measure::Sent;
 use rustls::HandshakeKind;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// How messages lie in the octets.
+/// How messages lie in the bytes.
 pub(super) enum Protocol {
-    /// After two octets of length (RFC 1035 4.2.2).
+    /// After two bytes of length (RFC 1035 4.2.2).
     Framed(Framing),
     /// As bodies of HTTP/2 (RFC 8484).
     Http(Box<HttpClient>),
@@ -56,7 +56,7 @@ impl Member for Connection {
 
     fn has_room(&mut self) -> bool {
         self.life.has_room()
-            && self.link.unsent_octets() < STREAM_UNSENT_OCTETS_MAX
+            && self.link.unsent_bytes() < STREAM_UNSENT_BYTES_MAX
             && match &mut self.protocol {
                 Protocol::Framed(_) => true,
                 Protocol::Http(http) => http.has_room(),
@@ -117,13 +117,13 @@ impl Connection {
         book.connections(self.transport, now).opened(now.saturating_sub(self.life.began_ns));
     }
 
-    /// Takes plain octets in that came at `now`: answers go to the book.
-    pub(super) fn take(&mut self, octets: &[u8], now: u64, book: &mut Book) -> Taken {
+    /// Takes plain bytes in that came at `now`: answers go to the book.
+    pub(super) fn take(&mut self, bytes: &[u8], now: u64, book: &mut Book) -> Taken {
         let (window, transport) = (&mut self.life.window, self.transport);
         self.life.active_ns = now;
         match &mut self.protocol {
             Protocol::Framed(framing) => {
-                framing.take(octets, |message| {
+                framing.take(bytes, |message| {
                     let (arrival, written_ns) = window.arrive(message);
                     book.arrived(transport, now, message, arrival, written_ns);
                 });
@@ -143,7 +143,7 @@ impl Connection {
                         }
                     }
                 };
-                if http.take(octets, &mut each) { Taken::GoesOn } else { Taken::Ended }
+                if http.take(bytes, &mut each) { Taken::GoesOn } else { Taken::Ended }
             }
         }
     }
@@ -161,6 +161,6 @@ impl Connection {
 
     /// Whether a part of a message has come.
     pub(super) fn has_partial(&self) -> bool {
-        matches!(&self.protocol, Protocol::Framed(framing) if framing.partial_octets() > 0)
+        matches!(&self.protocol, Protocol::Framed(framing) if framing.partial_bytes() > 0)
     }
 }

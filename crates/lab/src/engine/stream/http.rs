@@ -1,7 +1,7 @@
 //! DNS over HTTPS (RFC 8484): each query is a request of HTTP/2, each answer the body of its response.
 
 use super::pipe::Pipe;
-use crate::limits::STREAM_MESSAGE_OCTETS_MAX;
+use crate::limits::STREAM_MESSAGE_BYTES_MAX;
 use bytes::Bytes;
 use data_encoding::BASE64URL_NOPAD;
 use h2::client::{Connection, ResponseFuture, SendRequest};
@@ -13,8 +13,8 @@ use std::task::{Context, Poll, Waker};
 
 /// The media type of messages (RFC 8484 6).
 const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/dns-message");
-/// Octets that the server may send before it is told to go on, in each stream and in all.
-const WINDOW_OCTETS: u32 = 1 << 20;
+/// Bytes that the server may send before it is told to go on, in each stream and in all.
+const WINDOW_BYTES: u32 = 1 << 20;
 
 /// How requests are made.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -58,25 +58,25 @@ enum Stage {
 pub(super) enum Ended<'a> {
     /// With a message.
     Message(&'a [u8]),
-    /// With another status than 200 (RFC 8484 4.2.1), or with too many octets.
+    /// With another status than 200 (RFC 8484 4.2.1), or with too many bytes.
     Refused,
     /// The server reset the stream.
     Reset,
 }
 
 impl HttpClient {
-    /// Begins HTTP/2; its first octets go out with the next [`HttpClient::drain_into`].
+    /// Begins HTTP/2; its first bytes go out with the next [`HttpClient::drain_into`].
     pub(super) fn new() -> Result<Self, String> {
         let pipe = Pipe::default();
         let mut builder = h2::client::Builder::new();
-        builder.initial_window_size(WINDOW_OCTETS).initial_connection_window_size(WINDOW_OCTETS).enable_push(false);
+        builder.initial_window_size(WINDOW_BYTES).initial_connection_window_size(WINDOW_BYTES).enable_push(false);
         let mut handshake = Box::pin(builder.handshake::<_, Bytes>(pipe.clone()));
         match handshake.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(Ok((requests, connection))) => {
                 Ok(Self { pipe, connection: Box::pin(connection), requests, waiting: Vec::new(), is_closed: false })
             }
             Poll::Ready(Err(error)) => Err(error.to_string()),
-            // The client's first octets wait for nobody.
+            // The client's first bytes wait for nobody.
             Poll::Pending => Err("HTTP/2 does not begin".into()),
         }
     }
@@ -100,10 +100,10 @@ impl HttpClient {
         Ok(())
     }
 
-    /// Takes octets in; what has ended is given to `each`. Gives whether the connection goes on.
-    pub(super) fn take(&mut self, octets: &[u8], each: &mut dyn FnMut(u64, Ended<'_>)) -> bool {
-        if !octets.is_empty() {
-            self.pipe.push(octets);
+    /// Takes bytes in; what has ended is given to `each`. Gives whether the connection goes on.
+    pub(super) fn take(&mut self, bytes: &[u8], each: &mut dyn FnMut(u64, Ended<'_>)) -> bool {
+        if !bytes.is_empty() {
+            self.pipe.push(bytes);
         }
         let mut context = Context::from_waker(Waker::noop());
         self.is_closed |= self.connection.as_mut().poll(&mut context).is_ready();
@@ -147,15 +147,15 @@ impl Exchange {
                 Poll::Ready(Ok(response)) => self.stage = Stage::Body(response.into_body(), Vec::new()),
             }
         }
-        let Stage::Body(body, octets) = &mut self.stage else { return false };
+        let Stage::Body(body, bytes) = &mut self.stage else { return false };
         loop {
             match body.poll_data(context) {
                 Poll::Pending => return false,
                 Poll::Ready(Some(Ok(data))) => {
-                    octets.extend_from_slice(&data);
+                    bytes.extend_from_slice(&data);
                     // The stream may have ended meanwhile; then there is no window to give back.
                     let _given = body.flow_control().release_capacity(data.len());
-                    if octets.len() > STREAM_MESSAGE_OCTETS_MAX {
+                    if bytes.len() > STREAM_MESSAGE_BYTES_MAX {
                         each(self.number, Ended::Refused);
                         return true;
                     }
@@ -165,7 +165,7 @@ impl Exchange {
                     return true;
                 }
                 Poll::Ready(None) => {
-                    each(self.number, Ended::Message(octets));
+                    each(self.number, Ended::Message(bytes));
                     return true;
                 }
             }

@@ -1,4 +1,4 @@
-//! A TCP connection that never waits, with TLS or without: octets in, octets out.
+//! A TCP connection that never waits, with TLS or without: bytes in, bytes out.
 
 use crate::engine::system;
 use mio::net::TcpStream;
@@ -10,16 +10,16 @@ use std::time::Duration;
 pub(crate) struct Link {
     socket: TcpStream,
     tls: Option<Box<Tls>>,
-    /// Plain octets that wait: for the connection, or for room in the kernel's buffer.
+    /// Plain bytes that wait: for the connection, or for room in the kernel's buffer.
     unsent: Vec<u8>,
     unsent_from: usize,
     is_connected: bool,
     is_writable: bool,
-    /// Octets that went out as early data; if the server refuses it they go out again.
+    /// Bytes that went out as early data; if the server refuses it they go out again.
     early: Vec<u8>,
     /// When the last segment that was read had come, on the wall clock.
     came: Option<Duration>,
-    /// Reads that gave octets.
+    /// Reads that gave bytes.
     read_count: u64,
 }
 
@@ -67,7 +67,7 @@ impl Link {
         self.tls.as_deref()
     }
 
-    /// The kernel says that it takes octets again; gives whether the connection is new with it.
+    /// The kernel says that it takes bytes again; gives whether the connection is new with it.
     ///
     /// # Errors
     /// When the connection could not be made.
@@ -87,17 +87,17 @@ impl Link {
         Ok(self.is_connected)
     }
 
-    /// Octets that wait for the kernel; roughly, under TLS.
-    pub(crate) fn unsent_octets(&self) -> usize {
+    /// Bytes that wait for the kernel; roughly, under TLS.
+    pub(crate) fn unsent_bytes(&self) -> usize {
         self.unsent.len() - self.unsent_from
     }
 
-    /// Queues octets.
-    pub(crate) fn write(&mut self, octets: &[u8]) {
-        self.unsent.extend_from_slice(octets);
+    /// Queues bytes.
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
+        self.unsent.extend_from_slice(bytes);
     }
 
-    /// Where octets can be queued without a copy.
+    /// Where bytes can be queued without a copy.
     pub(crate) fn outgoing(&mut self) -> &mut Vec<u8> {
         &mut self.unsent
     }
@@ -151,20 +151,20 @@ impl Link {
         }
     }
 
-    /// Moves plain octets into TLS: once the handshake is done, or before as early data.
+    /// Moves plain bytes into TLS: once the handshake is done, or before as early data.
     fn encrypt(&mut self) -> io::Result<()> {
         let Some(tls) = &mut self.tls else { return Ok(()) };
         if self.unsent_from == self.unsent.len() {
             return Ok(());
         }
-        let octets = &self.unsent[self.unsent_from..];
+        let bytes = &self.unsent[self.unsent_from..];
         let count = if !tls.is_handshaking() {
-            tls.writer().write(octets)?
+            tls.writer().write(bytes)?
         } else if let Tls::Client(client) = &mut **tls
             && let Some(mut early) = client.early_data()
         {
-            let count = early.write(octets)?;
-            self.early.extend_from_slice(&octets[..count]);
+            let count = early.write(bytes)?;
+            self.early.extend_from_slice(&bytes[..count]);
             count
         } else {
             0
@@ -195,7 +195,7 @@ impl Link {
         is_taken
     }
 
-    /// Takes in all that waits; its plain octets are added to `into`. `scratch` is for what comes off the wire. Where
+    /// Takes in all that waits; its plain bytes are added to `into`. `scratch` is for what comes off the wire. Where
     /// the other side is known to have closed (`is_closing`), its end is looked for.
     ///
     /// # Errors
@@ -238,19 +238,19 @@ impl Link {
         self.came
     }
 
-    /// Reads that gave octets.
+    /// Reads that gave bytes.
     pub(crate) const fn read_count(&self) -> u64 {
         self.read_count
     }
 
-    /// On the server's side: early data that has come (RFC 8446 2.3), ahead of all other plain octets.
+    /// On the server's side: early data that has come (RFC 8446 2.3), ahead of all other plain bytes.
     pub(crate) fn read_early_data(&mut self, into: &mut Vec<u8>) {
         let Some(Tls::Server(server)) = self.tls.as_deref_mut() else { return };
         let Some(mut early) = server.early_data() else { return };
-        let mut octets = Vec::new();
+        let mut bytes = Vec::new();
         // It reads from memory, and ends where no more has come.
-        let _read = early.read_to_end(&mut octets);
-        into.splice(0..0, octets);
+        let _read = early.read_to_end(&mut bytes);
+        into.splice(0..0, bytes);
     }
 
     /// Says good-bye within TLS, as far as the kernel takes it.
@@ -263,9 +263,9 @@ impl Link {
     }
 }
 
-fn decrypt(tls: &mut Tls, mut octets: &[u8], into: &mut Vec<u8>) -> io::Result<End> {
-    while !octets.is_empty() {
-        tls.read_tls(&mut octets)?;
+fn decrypt(tls: &mut Tls, mut bytes: &[u8], into: &mut Vec<u8>) -> io::Result<End> {
+    while !bytes.is_empty() {
+        tls.read_tls(&mut bytes)?;
         let state = tls.process_new_packets().map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
         let count = state.plaintext_bytes_to_read();
         if count > 0 {

@@ -5,9 +5,9 @@
 //!   answer <-- Window <----------------------- Protocol <------------------------- Link <-- events
 //! ```
 
-// Octets in and out.
+// Bytes in and out.
 pub(crate) mod link;
-// Messages in octets.
+// Messages in bytes.
 pub(crate) mod framing;
 // HTTP/2.
 mod http;
@@ -28,7 +28,7 @@ use super::port_count::PortCount;
 use super::roster::{Before, Roster, Route};
 use super::system::memory;
 use super::{Plan, Transport};
-use crate::limits::{EVENTS_MAX, STREAM_READ_OCTETS};
+use crate::limits::{EVENTS_MAX, STREAM_READ_BYTES};
 use crate::measure::Sent;
 use connection::{Connection, Taken};
 use mio::event::Event;
@@ -92,7 +92,7 @@ impl Streams {
             roster: Roster::new(plan, clients, habits),
             ports: PortCount::default(),
             stamps: StampClock::new(clock),
-            scratch: memory(STREAM_READ_OCTETS),
+            scratch: memory(STREAM_READ_BYTES),
             plain: Vec::new(),
         })
     }

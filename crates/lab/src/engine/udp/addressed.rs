@@ -5,6 +5,7 @@
 
 use super::batch::{self, Incoming, Outgoing};
 use super::channel::{SEND_TRIES_MAX, is_about_runs, is_of_its_source, is_passing, open_to_all};
+use crate::byte_hash;
 use crate::engine::book::Book;
 use crate::engine::clock::{Clock, StampClock};
 use crate::engine::endpoint::Endpoint;
@@ -12,9 +13,8 @@ use crate::engine::matching::{Arrival, InFlight};
 use crate::engine::system::let_fragment;
 use crate::engine::worker::RECEIVE_NS;
 use crate::engine::{Lane, Pace, Plan, Transport};
-use crate::limits::{BATCH_COUNT, RESPONSE_OCTETS_CHECKED, RESPONSE_OCTETS_KEPT, UNFRAGMENTED_OCTETS_MAX};
+use crate::limits::{BATCH_COUNT, RESPONSE_BYTES_CHECKED, RESPONSE_BYTES_KEPT, UNFRAGMENTED_BYTES_MAX};
 use crate::measure::{Second, Sent};
-use crate::octet_hash;
 use crate::per_query::Parties;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -49,9 +49,9 @@ impl Addressed {
         servers.sort_unstable();
         servers.dedup();
         let is_fast = matches!(&plan.pace, Pace::Traced(replay) if replay.manner().is_fast);
-        let octets_kept = if plan.checking.is_some() { RESPONSE_OCTETS_CHECKED } else { RESPONSE_OCTETS_KEPT };
+        let bytes_kept = if plan.checking.is_some() { RESPONSE_BYTES_CHECKED } else { RESPONSE_BYTES_KEPT };
         let doors = servers.into_iter().map(|server| Door::open(server, plan.socket_count, is_fast));
-        let incoming = Incoming::keeping(octets_kept).with_senders();
+        let incoming = Incoming::keeping(bytes_kept).with_senders();
         Ok(Self { doors: doors.collect::<io::Result<_>>()?, incoming, stamps })
     }
 
@@ -195,8 +195,8 @@ impl Door {
     fn table_of(&self, address: Option<IpAddr>) -> usize {
         let hash = match address {
             None => 0,
-            Some(IpAddr::V4(address)) => octet_hash::of(&address.octets()),
-            Some(IpAddr::V6(address)) => octet_hash::of(&address.octets()),
+            Some(IpAddr::V4(address)) => byte_hash::of(&address.octets()),
+            Some(IpAddr::V6(address)) => byte_hash::of(&address.octets()),
         };
         // Its upper half: the lower bits of a product depend on those of the factors alone.
         (hash >> 32) as usize % self.tables.len()
@@ -235,8 +235,8 @@ impl Door {
     fn note_sent(&self, first: usize, count: usize, second: &mut Second) {
         let mut at = first;
         for alike in self.queued[first..first + count].chunk_by(|(_, one), (_, other)| one == other) {
-            let octets = (at..at + alike.len()).map(|index| self.outgoing.octets_of(index)).sum();
-            second.sent_alike(alike[0].1, alike.len(), octets);
+            let bytes = (at..at + alike.len()).map(|index| self.outgoing.bytes_of(index)).sum();
+            second.sent_alike(alike[0].1, alike.len(), bytes);
             at += alike.len();
         }
     }
@@ -246,7 +246,7 @@ impl Door {
         if self.server.is_ipv6() {
             return Ok(());
         }
-        let is_long = |index| self.outgoing.octets_of(index) > UNFRAGMENTED_OCTETS_MAX;
+        let is_long = |index| self.outgoing.bytes_of(index) > UNFRAGMENTED_BYTES_MAX;
         let may_fragment = (0..self.outgoing.count()).any(is_long);
         if may_fragment != self.may_fragment {
             let_fragment(&self.socket, may_fragment)?;
@@ -272,11 +272,11 @@ mod tests {
     use socket2::{Domain, Protocol, Socket, Type};
     use std::net::Ipv4Addr;
 
-    /// Sends a message of so many octets from an address of loopback; gives the IP header with which it arrived.
-    fn packet_of(door: &mut Door, octets: usize, socket: &Socket) -> Vec<u8> {
+    /// Sends a message of so many bytes from an address of loopback; gives the IP header with which it arrived.
+    fn packet_of(door: &mut Door, bytes: usize, socket: &Socket) -> Vec<u8> {
         door.outgoing.push(|slot| {
-            slot[..octets].fill(0);
-            octets
+            slot[..bytes].fill(0);
+            bytes
         });
         door.outgoing.go_from(Some(Ipv4Addr::new(127, 9, 8, 7).into()));
         door.choose_fragmentation().unwrap();
@@ -301,11 +301,10 @@ mod tests {
         raw.set_read_timeout(Some(std::time::Duration::from_secs(5))).unwrap();
         let far = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let mut door = Door::open(far.local_addr().unwrap(), 1, false).unwrap();
-        for (octets, has_identification) in [(12, false), (UNFRAGMENTED_OCTETS_MAX, false), (1_233, true), (40, false)]
-        {
-            let header = packet_of(&mut door, octets, &raw);
+        for (bytes, has_identification) in [(12, false), (UNFRAGMENTED_BYTES_MAX, false), (1_233, true), (40, false)] {
+            let header = packet_of(&mut door, bytes, &raw);
             // Identification (RFC 791 3.1).
-            assert_eq!(header[4..6] != [0, 0], has_identification, "{octets}: {header:?}");
+            assert_eq!(header[4..6] != [0, 0], has_identification, "{bytes}: {header:?}");
         }
     }
 }

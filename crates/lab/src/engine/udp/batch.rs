@@ -6,7 +6,7 @@
 #![expect(unsafe_code, reason = "batched system calls; every block argues its safety")]
 
 use crate::engine::system::{memory, stamp_of};
-use crate::limits::{BATCH_COUNT, QUERY_OCTETS_MAX, RESPONSE_OCTETS_KEPT, UNFRAGMENTED_OCTETS_MAX};
+use crate::limits::{BATCH_COUNT, QUERY_BYTES_MAX, RESPONSE_BYTES_KEPT, UNFRAGMENTED_BYTES_MAX};
 use socket2::SockAddr;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -14,26 +14,26 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 /// Between two slots: three cache lines, so that first lines of slots do not share a set of the cache.
-const SLOT_OCTETS_APART: usize = 3 * 64;
+const SLOT_BYTES_APART: usize = 3 * 64;
 /// A time stamp and the address that a datagram was sent to, each with its head.
-const CONTROL_OCTETS: usize = 96;
-/// Octets of an address of either family with its port.
-const NAME_OCTETS: usize = size_of::<libc::sockaddr_in6>();
+const CONTROL_BYTES: usize = 96;
+/// Bytes of an address of either family with its port.
+const NAME_BYTES: usize = size_of::<libc::sockaddr_in6>();
 
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-struct Control([u8; CONTROL_OCTETS]);
+struct Control([u8; CONTROL_BYTES]);
 
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-struct Name([u8; NAME_OCTETS]);
+struct Name([u8; NAME_BYTES]);
 
-/// Octets of queries that go together; the kernel takes no more than an IP packet holds.
-const RUN_OCTETS_MAX: usize = 61_440;
+/// Bytes of queries that go together; the kernel takes no more than an IP packet holds.
+const RUN_BYTES_MAX: usize = 61_440;
 
 /// Queries that go out together.
 pub(crate) struct Outgoing {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     /// Where each message ends.
     ends: [usize; BATCH_COUNT],
     count: usize,
@@ -64,12 +64,12 @@ impl Outgoing {
             destination: None,
             recipients: Vec::new(),
             sources: [None; BATCH_COUNT],
-            octets: memory(BATCH_COUNT * QUERY_OCTETS_MAX),
+            bytes: memory(BATCH_COUNT * QUERY_BYTES_MAX),
             ends: [0; BATCH_COUNT],
             count: 0,
-            control: vec![Control([0; CONTROL_OCTETS]); BATCH_COUNT],
+            control: vec![Control([0; CONTROL_BYTES]); BATCH_COUNT],
             iovecs: vec![libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; BATCH_COUNT],
-            // SAFETY: an mmsghdr is integers and pointers, for which all zero octets are a value.
+            // SAFETY: an mmsghdr is integers and pointers, for which all zero bytes are a value.
             headers: vec![unsafe { std::mem::zeroed() }; BATCH_COUNT],
         }
     }
@@ -82,12 +82,12 @@ impl Outgoing {
         self.count
     }
 
-    pub(in crate::engine) fn octets_of(&self, index: usize) -> usize {
+    pub(in crate::engine) fn bytes_of(&self, index: usize) -> usize {
         self.ends[index] - self.start(index)
     }
 
     pub(in crate::engine) fn message(&self, index: usize) -> &[u8] {
-        &self.octets[self.start(index)..self.ends[index]]
+        &self.bytes[self.start(index)..self.ends[index]]
     }
 
     /// Has the newest message go from an address; the kernel chooses one where none is said.
@@ -116,11 +116,11 @@ impl Outgoing {
     pub(crate) fn push(&mut self, fill: impl FnOnce(&mut [u8]) -> usize) -> &mut [u8] {
         assert!(self.count < BATCH_COUNT);
         let start = self.start(self.count);
-        let slot = &mut self.octets[start..start + QUERY_OCTETS_MAX];
+        let slot = &mut self.bytes[start..start + QUERY_BYTES_MAX];
         let length = fill(slot);
         self.ends[self.count] = start + length;
         self.count += 1;
-        &mut self.octets[start..start + length]
+        &mut self.bytes[start..start + length]
     }
 
     /// Sends from message `from` on; gives how many the kernel took. With `together` those of one length and one source
@@ -148,28 +148,28 @@ impl Outgoing {
     fn lay_out(&mut self, from: usize, together: bool, runs: &mut [usize; BATCH_COUNT]) -> usize {
         let (mut at, mut run_count) = (from, 0);
         while at < self.count {
-            let length = self.octets_of(at);
+            let length = self.bytes_of(at);
             let run = if together && self.recipients.is_empty() { self.run_len(at, length) } else { 1 };
             let start = self.start(at);
-            let messages = &mut self.octets[start..self.ends[at + run - 1]];
+            let messages = &mut self.bytes[start..self.ends[at + run - 1]];
             self.iovecs[run_count] = libc::iovec { iov_base: messages.as_mut_ptr().cast(), iov_len: messages.len() };
             let header = &mut self.headers[run_count].msg_hdr;
             header.msg_iov = &raw mut self.iovecs[run_count];
             header.msg_iovlen = 1;
-            let (control, mut octets) = (&mut self.control[run_count], 0);
+            let (control, mut bytes) = (&mut self.control[run_count], 0);
             let recipient = self.recipients.get(at).and_then(Option::as_ref);
             if let Some(destination) = recipient.or(self.destination.as_ref()) {
                 header.msg_name = destination.as_ptr().cast_mut().cast();
                 header.msg_namelen = destination.len();
                 if let Some(source) = self.sources[at] {
-                    octets += put_source(&mut control.0, source);
+                    bytes += put_source(&mut control.0, source);
                 }
             }
             if run > 1 {
-                octets += put_segment(&mut control.0[octets..], length);
+                bytes += put_segment(&mut control.0[bytes..], length);
             }
-            header.msg_control = if octets > 0 { (&raw mut *control).cast() } else { std::ptr::null_mut() };
-            header.msg_controllen = octets as _;
+            header.msg_control = if bytes > 0 { (&raw mut *control).cast() } else { std::ptr::null_mut() };
+            header.msg_controllen = bytes as _;
             runs[run_count] = run;
             run_count += 1;
             at += run;
@@ -179,22 +179,22 @@ impl Outgoing {
 
     /// How many messages of this length and from the source of the first stand in a row.
     fn run_len(&self, at: usize, length: usize) -> usize {
-        if length == 0 || length > UNFRAGMENTED_OCTETS_MAX {
+        if length == 0 || length > UNFRAGMENTED_BYTES_MAX {
             return 1;
         }
-        let most = (RUN_OCTETS_MAX / length).min(self.count - at);
+        let most = (RUN_BYTES_MAX / length).min(self.count - at);
         let source = self.sources[at];
-        (at..at + most).take_while(|&index| self.octets_of(index) == length && self.sources[index] == source).count()
+        (at..at + most).take_while(|&index| self.bytes_of(index) == length && self.sources[index] == source).count()
     }
 }
 
-/// The control message that says how long each datagram of a large one is (UDP_SEGMENT of udp(7)); its octets.
+/// The control message that says how long each datagram of a large one is (UDP_SEGMENT of udp(7)); its bytes.
 fn put_segment(control: &mut [u8], length: usize) -> usize {
     put_control(control, libc::SOL_UDP, libc::UDP_SEGMENT, &(length as u16).to_ne_bytes())
 }
 
 /// The control message that says from which address a datagram goes (IP_PKTINFO of ip(7), RFC 3542 6.1): interface,
-/// source and nothing, or source and interface; its octets.
+/// source and nothing, or source and interface; its bytes.
 fn put_source(control: &mut [u8], source: IpAddr) -> usize {
     match source {
         IpAddr::V4(source) => {
@@ -210,25 +210,25 @@ fn put_source(control: &mut [u8], source: IpAddr) -> usize {
     }
 }
 
-/// Length of all (a word), level, type, and what it says (cmsg(3)); gives the octets of it, filled up to whole words.
+/// Length of all (a word), level, type, and what it says (cmsg(3)); gives the bytes of it, filled up to whole words.
 fn put_control(control: &mut [u8], level: libc::c_int, kind: libc::c_int, said: &[u8]) -> usize {
-    let length = HEAD_OCTETS + said.len();
+    let length = HEAD_BYTES + said.len();
     control[..8].copy_from_slice(&length.to_ne_bytes());
     control[8..12].copy_from_slice(&level.to_ne_bytes());
     control[12..16].copy_from_slice(&kind.to_ne_bytes());
-    control[HEAD_OCTETS..length].copy_from_slice(said);
+    control[HEAD_BYTES..length].copy_from_slice(said);
     length.next_multiple_of(8)
 }
 
-/// Octets of the head of a control message.
-const HEAD_OCTETS: usize = 16;
+/// Bytes of the head of a control message.
+const HEAD_BYTES: usize = 16;
 
 /// The address that a datagram was sent to, in its control data.
 fn destination_of(mut control: &[u8]) -> Option<IpAddr> {
     loop {
         let length = usize::from_ne_bytes(control.get(..8)?.try_into().ok()?);
         let half = |at: usize| Some(i32::from_ne_bytes(control.get(at..at + 4)?.try_into().ok()?));
-        let data = control.get(HEAD_OCTETS..length)?;
+        let data = control.get(HEAD_BYTES..length)?;
         match (half(8)?, half(12)?) {
             (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
                 return Some(<[u8; 4]>::try_from(data.get(8..12)?).ok()?.into());
@@ -254,9 +254,9 @@ fn address_of(name: &Name) -> Option<SocketAddr> {
 
 /// Datagrams that came in together.
 pub(crate) struct Incoming {
-    octets: Vec<u8>,
-    /// Octets of each datagram that are kept.
-    octets_kept: usize,
+    bytes: Vec<u8>,
+    /// Bytes of each datagram that are kept.
+    bytes_kept: usize,
     /// Who sent each; empty where nobody asks.
     names: Vec<Name>,
     control: Vec<Control>,
@@ -266,31 +266,31 @@ pub(crate) struct Incoming {
 
 impl Incoming {
     pub(in crate::engine) fn new() -> Self {
-        Self::keeping(RESPONSE_OCTETS_KEPT)
+        Self::keeping(RESPONSE_BYTES_KEPT)
     }
 
-    /// With room for so many octets of each datagram.
-    pub(crate) fn keeping(octets_kept: usize) -> Self {
+    /// With room for so many bytes of each datagram.
+    pub(crate) fn keeping(bytes_kept: usize) -> Self {
         Self {
-            octets: memory(BATCH_COUNT * (octets_kept + SLOT_OCTETS_APART)),
-            octets_kept,
+            bytes: memory(BATCH_COUNT * (bytes_kept + SLOT_BYTES_APART)),
+            bytes_kept,
             names: Vec::new(),
-            control: vec![Control([0; CONTROL_OCTETS]); BATCH_COUNT],
+            control: vec![Control([0; CONTROL_BYTES]); BATCH_COUNT],
             iovecs: vec![libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; BATCH_COUNT],
-            // SAFETY: an mmsghdr is integers and pointers, for which all zero octets are a value.
+            // SAFETY: an mmsghdr is integers and pointers, for which all zero bytes are a value.
             headers: vec![unsafe { std::mem::zeroed() }; BATCH_COUNT],
         }
     }
 
     /// With the sender of each datagram.
     pub(crate) fn with_senders(self) -> Self {
-        Self { names: vec![Name([0; NAME_OCTETS]); BATCH_COUNT], ..self }
+        Self { names: vec![Name([0; NAME_BYTES]); BATCH_COUNT], ..self }
     }
 
     /// Takes what waits, without waiting; gives how many.
     pub(crate) fn receive(&mut self, socket: &impl AsRawFd) -> io::Result<usize> {
         for index in 0..BATCH_COUNT {
-            let slot = &mut self.octets[index * (self.octets_kept + SLOT_OCTETS_APART)..][..self.octets_kept];
+            let slot = &mut self.bytes[index * (self.bytes_kept + SLOT_BYTES_APART)..][..self.bytes_kept];
             self.iovecs[index] = libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot.len() };
         }
         for index in 0..BATCH_COUNT {
@@ -298,12 +298,12 @@ impl Incoming {
             header.msg_iov = &raw mut self.iovecs[index];
             header.msg_iovlen = 1;
             header.msg_control = (&raw mut self.control[index]).cast();
-            header.msg_controllen = CONTROL_OCTETS as _;
+            header.msg_controllen = CONTROL_BYTES as _;
             header.msg_flags = 0;
         }
         for (header, name) in self.headers.iter_mut().zip(&mut self.names) {
             header.msg_hdr.msg_name = (&raw mut *name).cast();
-            header.msg_hdr.msg_namelen = NAME_OCTETS as libc::socklen_t;
+            header.msg_hdr.msg_namelen = NAME_BYTES as libc::socklen_t;
         }
         // SAFETY: `headers` has BATCH_COUNT entries; each points at its own control buffer and iovec, and each iovec at
         // its own slot, set just above with true lengths, all in memory of `self`, which is borrowed mutably until the
@@ -328,8 +328,8 @@ impl Incoming {
 
     /// Datagram `index` of the last [`Incoming::receive`], as far as it is kept.
     pub(crate) fn message(&self, index: usize) -> &[u8] {
-        let length = (self.headers[index].msg_len as usize).min(self.octets_kept);
-        &self.octets[index * (self.octets_kept + SLOT_OCTETS_APART)..][..length]
+        let length = (self.headers[index].msg_len as usize).min(self.bytes_kept);
+        &self.bytes[index * (self.bytes_kept + SLOT_BYTES_APART)..][..length]
     }
 
     /// Who sent it, where that is asked for.
@@ -340,13 +340,13 @@ impl Incoming {
     /// The address that it was sent to, where the socket is to tell that.
     pub(crate) fn destination(&self, index: usize) -> Option<IpAddr> {
         let length = self.headers[index].msg_hdr.msg_controllen;
-        destination_of(self.control[index].0.get(..length.min(CONTROL_OCTETS))?)
+        destination_of(self.control[index].0.get(..length.min(CONTROL_BYTES))?)
     }
 
     /// When the kernel received it, on the wall clock; `None` when it does not say.
     pub(in crate::engine) fn stamp(&self, index: usize) -> Option<Duration> {
         let length = self.headers[index].msg_hdr.msg_controllen;
-        stamp_of(self.control[index].0.get(..length.min(CONTROL_OCTETS))?)
+        stamp_of(self.control[index].0.get(..length.min(CONTROL_BYTES))?)
     }
 }
 
@@ -388,7 +388,7 @@ mod tests {
     use std::net::{Ipv4Addr, Ipv6Addr};
     use std::time::Instant;
 
-    /// What has come to a socket, within a patience: octets, sender, destination.
+    /// What has come to a socket, within a patience: bytes, sender, destination.
     fn take(socket: &UdpSocket, count: usize) -> Vec<(Vec<u8>, Option<SocketAddr>, Option<IpAddr>)> {
         let (mut incoming, mut taken) = (Incoming::new().with_senders(), Vec::new());
         let start = Instant::now();
@@ -425,11 +425,11 @@ mod tests {
         }
         assert_eq!(outgoing.send(&near, 0, true).unwrap(), 5);
         let came = take(&far, 5);
-        let senders: Vec<_> = came.iter().map(|(octets, sender, _)| (octets[0], *sender)).collect();
+        let senders: Vec<_> = came.iter().map(|(bytes, sender, _)| (bytes[0], *sender)).collect();
         let expected: Vec<_> =
             (0..).zip(&sources).map(|(index, &source)| (index, Some(SocketAddr::new(source, port)))).collect();
         assert_eq!(senders, expected);
-        assert!(came.iter().all(|(octets, _, to)| octets.len() == 3 && *to == Some(server.ip())), "{came:?}");
+        assert!(came.iter().all(|(bytes, _, to)| bytes.len() == 3 && *to == Some(server.ip())), "{came:?}");
         let mut answers = Outgoing::to(SocketAddr::new(sources[3], port));
         answers.push(|slot| {
             slot[0] = 9;
@@ -437,8 +437,8 @@ mod tests {
         });
         answers.go_from(Some(server.ip()));
         assert_eq!(answers.send(&far, 0, false).unwrap(), 1);
-        let [(octets, sender, to)] = &take(&near, 1)[..] else { panic!("no answer") };
-        assert_eq!((&octets[..], *sender, *to), (&[9][..], Some(server), Some(sources[3])));
+        let [(bytes, sender, to)] = &take(&near, 1)[..] else { panic!("no answer") };
+        assert_eq!((&bytes[..], *sender, *to), (&[9][..], Some(server), Some(sources[3])));
     }
 
     #[test]
@@ -470,7 +470,7 @@ mod tests {
             let expected: &[usize] = if one == other { &[5, 1, 2] } else { &[2, 3, 1, 1, 1] };
             assert_eq!(&runs[..count], expected);
             assert_eq!(outgoing.send(&near, 0, true).unwrap(), all.len());
-            let came: Vec<_> = take(&far, all.len()).into_iter().map(|(octets, from, _)| (octets, from)).collect();
+            let came: Vec<_> = take(&far, all.len()).into_iter().map(|(bytes, from, _)| (bytes, from)).collect();
             let port = near.local_addr().unwrap().port();
             let sent = (0..).zip(&all).map(|(index, &(length, from))| (vec![index; length], Some((from, port).into())));
             assert_eq!(came, sent.collect::<Vec<_>>());
@@ -495,8 +495,8 @@ mod tests {
         assert_eq!(outgoing.send(&near, 0, true).unwrap(), 4);
         for (index, far) in far.iter().enumerate() {
             let came = take(far, 2);
-            let octets: Vec<_> = came.iter().map(|(octets, ..)| octets.clone()).collect();
-            assert_eq!(octets, [[0, index as u8], [1, index as u8]]);
+            let bytes: Vec<_> = came.iter().map(|(bytes, ..)| bytes.clone()).collect();
+            assert_eq!(bytes, [[0, index as u8], [1, index as u8]]);
             assert!(came.iter().all(|(_, sender, _)| sender.unwrap().ip() == Ipv4Addr::new(127, 0, 0, 9)));
         }
     }
@@ -517,18 +517,18 @@ mod tests {
         });
         outgoing.go_from(Some(Ipv6Addr::LOCALHOST.into()));
         assert_eq!(outgoing.send(&near, 0, false).unwrap(), 1);
-        let [(octets, sender, to)] = &take(&far, 1)[..] else { panic!("no query") };
+        let [(bytes, sender, to)] = &take(&far, 1)[..] else { panic!("no query") };
         let expected = SocketAddr::from((Ipv6Addr::LOCALHOST, near.local_addr().unwrap().port()));
-        assert_eq!((&octets[..], *sender, *to), (&[7][..], Some(expected), Some(server.ip())));
+        assert_eq!((&bytes[..], *sender, *to), (&[7][..], Some(expected), Some(server.ip())));
     }
 
     #[test]
     fn control_data_that_ends_early_says_nothing() {
-        let mut control = [0; CONTROL_OCTETS];
+        let mut control = [0; CONTROL_BYTES];
         assert_eq!(put_source(&mut control, Ipv4Addr::new(127, 0, 0, 9).into()), 32);
         for end in 0..28 {
             assert_eq!(destination_of(&control[..end]), None, "{end}");
         }
-        assert_eq!(destination_of(&[0; CONTROL_OCTETS]), None);
+        assert_eq!(destination_of(&[0; CONTROL_BYTES]), None);
     }
 }

@@ -4,7 +4,7 @@ use super::batch::{Incoming, Outgoing};
 use super::witness::Witness;
 use crate::engine::matching::InFlight;
 use crate::engine::system::{enable_stamps, tell_destinations};
-use crate::limits::SOCKET_BUFFER_OCTETS;
+use crate::limits::SOCKET_BUFFER_BYTES;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -78,8 +78,8 @@ pub(in crate::engine) fn open(server: SocketAddr, source: Option<IpAddr>) -> io:
 pub(in crate::engine) fn open_to_all(server: SocketAddr) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::for_address(server), Type::DGRAM, Some(Protocol::UDP))?;
     // As much as the system grants: too little shows as drops, which are counted.
-    let _granted = socket.set_recv_buffer_size(SOCKET_BUFFER_OCTETS);
-    let _granted = socket.set_send_buffer_size(SOCKET_BUFFER_OCTETS);
+    let _granted = socket.set_recv_buffer_size(SOCKET_BUFFER_BYTES);
+    let _granted = socket.set_send_buffer_size(SOCKET_BUFFER_BYTES);
     let any: IpAddr = if server.is_ipv6() {
         socket.set_only_v6(true)?;
         // Without it an address that a route calls local, and that no interface has, is no source (ipv6(7)).
@@ -98,8 +98,8 @@ pub(in crate::engine) fn open_to_all(server: SocketAddr) -> io::Result<UdpSocket
 
 fn ready(socket: Socket, server: SocketAddr) -> io::Result<UdpSocket> {
     // As much as the system grants: too little shows as drops, which are counted.
-    let _granted = socket.set_recv_buffer_size(SOCKET_BUFFER_OCTETS);
-    let _granted = socket.set_send_buffer_size(SOCKET_BUFFER_OCTETS);
+    let _granted = socket.set_recv_buffer_size(SOCKET_BUFFER_BYTES);
+    let _granted = socket.set_send_buffer_size(SOCKET_BUFFER_BYTES);
     socket.connect(&server.into())?;
     let socket = UdpSocket::from(socket);
     // Without stamps the time of reading counts, and the report says so.

@@ -18,7 +18,7 @@ use super::book::Book;
 use super::clock::{Clock, StampClock};
 use super::matching::Arrival;
 use super::worker::RECEIVE_NS;
-use crate::limits::{BATCH_COUNT, RESPONSE_OCTETS_CHECKED, RESPONSE_OCTETS_KEPT, WITNESS_TURNS};
+use crate::limits::{BATCH_COUNT, RESPONSE_BYTES_CHECKED, RESPONSE_BYTES_KEPT, WITNESS_TURNS};
 use crate::measure::Sent;
 use crate::per_query::Parties;
 use crate::workload::learned_cookie;
@@ -63,7 +63,7 @@ impl super::Lane for Datagrams {
         let second = book.queries(Udp, now);
         second.send_errors += unsent as u64;
         for (index, &lag) in self.lags.iter().enumerate().take(taken) {
-            second.sent(lag, self.outgoing.octets_of(index));
+            second.sent(lag, self.outgoing.bytes_of(index));
         }
         self.outgoing.clear();
         self.next_send = (self.next_send + 1) % self.channels.len();
@@ -139,7 +139,7 @@ impl super::Lane for Datagrams {
 impl Datagrams {
     /// Opens the sockets of a worker to these servers.
     pub(super) fn open(plan: &Plan, servers: &[SocketAddr], stamps: StampClock) -> io::Result<Self> {
-        let octets_kept = if plan.checking.is_some() { RESPONSE_OCTETS_CHECKED } else { RESPONSE_OCTETS_KEPT };
+        let bytes_kept = if plan.checking.is_some() { RESPONSE_BYTES_CHECKED } else { RESPONSE_BYTES_KEPT };
         let mut channels = Vec::new();
         for socket in 0..plan.socket_count {
             for &server in servers {
@@ -154,7 +154,7 @@ impl Datagrams {
             next_witness: 0,
             outgoing: Outgoing::new(),
             lags: [0; BATCH_COUNT],
-            incoming: Incoming::keeping(octets_kept),
+            incoming: Incoming::keeping(bytes_kept),
             stamps,
             learns_cookies: plan.workload.learns_cookies(),
         })

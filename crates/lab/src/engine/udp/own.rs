@@ -9,7 +9,7 @@ use crate::engine::matching::{Arrival, Window};
 use crate::engine::system::{self, enable_stamps};
 use crate::engine::{Lane, Plan, Transport};
 use crate::limits::{
-    BATCH_COUNT, EVENTS_MAX, QUERY_OCTETS_MAX, RESPONSE_OCTETS_CHECKED, RESPONSE_OCTETS_KEPT, SOURCE_BUFFER_OCTETS,
+    BATCH_COUNT, EVENTS_MAX, QUERY_BYTES_MAX, RESPONSE_BYTES_CHECKED, RESPONSE_BYTES_KEPT, SOURCE_BUFFER_BYTES,
 };
 use crate::measure::Sent;
 use crate::per_query::Parties;
@@ -65,7 +65,7 @@ impl Own {
             Ok(Some(Member { socket, server: client.server, window: Window::default() }))
         };
         let members = clients.iter().enumerate().map(member).collect::<io::Result<_>>()?;
-        let octets_kept = if plan.checking.is_some() { RESPONSE_OCTETS_CHECKED } else { RESPONSE_OCTETS_KEPT };
+        let bytes_kept = if plan.checking.is_some() { RESPONSE_BYTES_CHECKED } else { RESPONSE_BYTES_KEPT };
         Ok(Self {
             poll,
             events: Events::with_capacity(EVENTS_MAX),
@@ -73,8 +73,8 @@ impl Own {
             members,
             sent: VecDeque::new(),
             waiting: 0,
-            scratch: system::memory(QUERY_OCTETS_MAX),
-            incoming: Incoming::keeping(octets_kept),
+            scratch: system::memory(QUERY_BYTES_MAX),
+            incoming: Incoming::keeping(bytes_kept),
             stamps,
         })
     }
@@ -225,7 +225,7 @@ impl Lane for Own {
 fn open(client: Endpoint) -> io::Result<std::net::UdpSocket> {
     let socket = Socket::new(Domain::for_address(client.server), Type::DGRAM.nonblocking(), Some(Protocol::UDP))?;
     // As much as the system grants: too little shows as drops, which are counted.
-    let _granted = socket.set_recv_buffer_size(SOURCE_BUFFER_OCTETS);
+    let _granted = socket.set_recv_buffer_size(SOURCE_BUFFER_BYTES);
     if let Some(source) = client.source {
         socket.bind(&SocketAddr::new(source, 0).into())?;
     }

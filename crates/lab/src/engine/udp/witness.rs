@@ -69,10 +69,10 @@ mod tests {
     /// What a socket that never waits has got, within a patience.
     fn take(socket: &UdpSocket) -> Option<(Vec<u8>, SocketAddr)> {
         let start = Instant::now();
-        let mut octets = [0; 16];
+        let mut bytes = [0; 16];
         while start.elapsed() < Duration::from_secs(5) {
-            if let Ok((count, sender)) = socket.recv_from(&mut octets) {
-                return Some((octets[..count].to_vec(), sender));
+            if let Ok((count, sender)) = socket.recv_from(&mut bytes) {
+                return Some((bytes[..count].to_vec(), sender));
             }
             std::thread::sleep(Duration::from_millis(1));
         }

@@ -107,9 +107,9 @@ pub(super) fn read(text: &str) -> Result<Intervals, String> {
         };
         let at = interval.start_timestamp();
         let wrong = |reason: &dyn std::fmt::Display| format!("interval at {:.3} s: {reason}", at.as_secs_f64());
-        let octets = BASE64.decode(interval.encoded_histogram().as_bytes()).map_err(|error| wrong(&error))?;
+        let bytes = BASE64.decode(interval.encoded_histogram().as_bytes()).map_err(|error| wrong(&error))?;
         let histogram: Histogram<u64> =
-            deserializer.deserialize(&mut octets.as_slice()).map_err(|error| wrong(&error))?;
+            deserializer.deserialize(&mut bytes.as_slice()).map_err(|error| wrong(&error))?;
         let tag = interval.tag().map_or_else(String::new, |tag| tag.as_str().to_owned());
         intervals.entry(tag).or_default().insert(at.as_millis() as u64, Distribution::from(&histogram));
     }

@@ -104,8 +104,8 @@ fn stats(
             "truncated": row.truncated,
             "unexpected_rcode": row.unexpected,
             "answer_check": row.checked,
-            "octets_sent": row.octets_sent,
-            "octets_received": row.octets_received,
+            "bytes_sent": row.bytes_sent,
+            "bytes_received": row.bytes_received,
         },
     });
     if let Some(subid) = subid {
@@ -223,6 +223,11 @@ fn counts(value: &Value, per_second: f64) -> Row {
     let number = |value: &Value| value.as_u64().unwrap_or_default();
     let first = |found: [&Value; 3]| found.into_iter().find_map(Value::as_u64).unwrap_or_default();
     let more = &value["additional_info"];
+    // Runs of earlier builds say `octets_sent` and `octets_received`.
+    let bytes = |what: &str| {
+        let [new, old] = ["bytes", "octets"].map(|unit| more[format!("{unit}_{what}")].as_u64());
+        new.or(old).unwrap_or_default()
+    };
     let to_ns = 1e9 / per_second;
     let triple = |bucket: &Value| {
         let [_, max, count] = [0, 1, 2].map(|index| bucket[index].as_u64());
@@ -246,11 +251,11 @@ fn counts(value: &Value, per_second: f64) -> Row {
             .as_object()
             .map(|rcodes| rcodes.iter().map(|(name, count)| (name.clone(), number(count))).collect())
             .unwrap_or_default(),
-        octets_sent: number(&more["octets_sent"]),
+        bytes_sent: bytes("sent"),
         send_errors: number(&value["discarded"]),
         // Programs that do not tell when answers came count them when they come.
         arrived: more["arrived"].as_u64().unwrap_or(answered),
-        octets_received: number(&more["octets_received"]),
+        bytes_received: bytes("received"),
         late: number(&more["late"]),
         duplicate: number(&more["duplicate"]),
         mismatched: number(&more["mismatched"]),

@@ -37,7 +37,7 @@ fn recording() -> Recording {
         first.sent(lag, 33);
         first.answered += 1;
         first.arrived += 1;
-        first.octets_received += 49;
+        first.bytes_received += 49;
         first.rcodes[rcode] += 1;
         first.took(latency, latency - lag);
     }
@@ -49,7 +49,7 @@ fn recording() -> Recording {
         second.sent(1_000, 33);
         second.answered += 1;
         second.arrived += 1;
-        second.octets_received += 49;
+        second.bytes_received += 49;
         second.rcodes[11] += 1;
         second.took(400_000, 399_000);
     }

@@ -30,7 +30,7 @@ pub(super) fn all(runs: &[Run]) -> Vec<Figure> {
             series
         },
     );
-    add("memory", "Server: memory", "Resident octets.", "octets", &|run| levels(run, "", |sample| sample.rss_bytes));
+    add("memory", "Server: memory", "Resident bytes.", "bytes", &|run| levels(run, "", |sample| sample.rss_bytes));
     add(
         "drops",
         "Server: drops",

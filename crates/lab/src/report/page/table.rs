@@ -245,7 +245,7 @@ fn machine(manifest: &Manifest) -> String {
     let memory = match memory_bytes {
         // Runs of versions that did not tell.
         0 => String::new(),
-        octets => format!(", {:.1} GB of memory", *octets as f64 / 1e9),
+        bytes => format!(", {:.1} GB of memory", *bytes as f64 / 1e9),
     };
     format!("{host}, Linux {kernel}, {cpu_count} cores of {cpu}{memory}")
 }

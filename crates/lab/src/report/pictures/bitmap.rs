@@ -10,7 +10,7 @@ const DENSITY: u32 = 2;
 const OVERSAMPLING: u32 = 2;
 /// Points in a metre of a PNG that is 96 to the inch without `DENSITY`.
 const POINTS_PER_METRE: u32 = 3_780 * DENSITY;
-/// Octets of a point: red, green, blue.
+/// Bytes of a point: red, green, blue.
 const POINT: usize = 3;
 
 pub(super) struct Bitmap {
@@ -36,10 +36,10 @@ impl Bitmap {
         BitMapBackend::with_buffer(&mut self.points, (self.width * OVERSAMPLING, self.height * OVERSAMPLING))
     }
 
-    /// The octets of the PNG.
+    /// The bytes of the PNG.
     pub(super) fn png(&self) -> Result<Vec<u8>, Failure> {
-        let mut octets = Vec::new();
-        let mut encoder = png::Encoder::new(&mut octets, self.width, self.height);
+        let mut bytes = Vec::new();
+        let mut encoder = png::Encoder::new(&mut bytes, self.width, self.height);
         encoder.set_color(png::ColorType::Rgb);
         encoder.set_depth(png::BitDepth::Eight);
         encoder.set_pixel_dims(Some(png::PixelDimensions {
@@ -50,20 +50,20 @@ impl Bitmap {
         let mut writer = encoder.write_header()?;
         writer.write_image_data(&self.reduced())?;
         writer.finish()?;
-        Ok(octets)
+        Ok(bytes)
     }
 
     /// Each point the mean of those that were drawn for it.
     fn reduced(&self) -> Vec<u8> {
         let over = OVERSAMPLING as usize;
-        let row_octets = self.width as usize * over * POINT;
+        let row_bytes = self.width as usize * over * POINT;
         let mut reduced = Vec::with_capacity(self.width as usize * self.height as usize * POINT);
-        for rows in self.points.chunks_exact(row_octets * over) {
+        for rows in self.points.chunks_exact(row_bytes * over) {
             for column in 0..self.width as usize {
                 for colour in 0..POINT {
                     let drawn = (0..over * over).map(|at| {
                         let (x, y) = (column * over + at % over, at / over);
-                        u32::from(rows[y * row_octets + x * POINT + colour])
+                        u32::from(rows[y * row_bytes + x * POINT + colour])
                     });
                     reduced.push((drawn.sum::<u32>() / (OVERSAMPLING * OVERSAMPLING)) as u8);
                 }

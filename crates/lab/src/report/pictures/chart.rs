@@ -209,7 +209,7 @@ impl Chart {
         self.marks.push(Mark::Event(at, shortened(what), colour));
     }
 
-    /// The octets of its file.
+    /// The bytes of its file.
     pub(super) fn draw(&self, form: Form) -> Result<Vec<u8>, Failure> {
         register_font(FONT, FontStyle::Normal, notosans::REGULAR_TTF).map_err(|_| "the font of pictures is broken")?;
         match form {

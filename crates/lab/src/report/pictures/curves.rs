@@ -125,8 +125,8 @@ pub fn turns(
 
 pub(super) fn write(chart: &Chart, path: &Path) -> Result<(), String> {
     let wrong = |reason: String| format!("{}: {reason}", path.display());
-    let octets = chart.draw(Form::Svg).map_err(|error| wrong(error.to_string()))?;
-    std::fs::write(path, octets).map_err(|error| wrong(error.to_string()))
+    let bytes = chart.draw(Form::Svg).map_err(|error| wrong(error.to_string()))?;
+    std::fs::write(path, bytes).map_err(|error| wrong(error.to_string()))
 }
 
 #[cfg(test)]

@@ -100,8 +100,8 @@ pub fn all(runs: &[Run], form: Form) -> Vec<Picture> {
 pub fn latencies(path: &Path, title: &str, lines: &[(&str, &Distribution)]) -> Result<(), String> {
     let wrong = |reason: String| format!("{}: {reason}", path.display());
     let chart = by_percentile(Chart::new(title, ""), lines).ok_or_else(|| wrong("no latencies".into()))?;
-    let octets = chart.draw(Form::Svg).map_err(|error| wrong(error.to_string()))?;
-    std::fs::write(path, octets).map_err(|error| wrong(error.to_string()))
+    let bytes = chart.draw(Form::Svg).map_err(|error| wrong(error.to_string()))?;
+    std::fs::write(path, bytes).map_err(|error| wrong(error.to_string()))
 }
 
 fn percentiles(runs: &[Run]) -> Option<Chart> {

@@ -12,7 +12,7 @@ pub(super) fn processor(runs: &[Run]) -> Option<Chart> {
 
 /// Resident memory, of each source of each run.
 pub(super) fn memory(runs: &[Run]) -> Option<Chart> {
-    draw(runs, "Server: memory", "resident, MB", |sample| sample.rss_bytes.map(|octets| octets / 1e6))
+    draw(runs, "Server: memory", "resident, MB", |sample| sample.rss_bytes.map(|bytes| bytes / 1e6))
 }
 
 fn draw(runs: &[Run], name: &str, axis: &str, value: fn(&Sample) -> Option<f64>) -> Option<Chart> {

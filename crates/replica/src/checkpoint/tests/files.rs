@@ -26,7 +26,7 @@ fn what_is_written_is_read_and_each_job_is_small() {
         let manifest = loop {
             let job = writer.poll(&mut source, &mut tickets).unwrap();
             assert_eq!(writer.poll(&mut source, &mut tickets), None, "one at a time");
-            let written = |op: &DiskOp| if let DiskOp::Write { octets, .. } = op { octets.len() } else { 0 };
+            let written = |op: &DiskOp| if let DiskOp::Write { data: bytes, .. } = op { bytes.len() } else { 0 };
             assert!(job.ops.iter().map(written).sum::<usize>() <= BLOCK_BYTES_MAX);
             job.ops.iter().for_each(|op| disk.execute(op));
             assert_eq!(writer.persisted(job.ticket + 1), Written::NotOurs);
@@ -47,7 +47,7 @@ fn the_same_state_gives_the_same_checkpoint() {
     let first = write(&mut a, Items::new(500, 2), &mut Tickets::default());
     let second = write(&mut b, Items::new(500, 2), &mut Tickets::default());
     assert_eq!(first, second);
-    assert_eq!(a.octets(&first.0.file()), b.octets(&first.0.file()));
+    assert_eq!(a.bytes(&first.0.file()), b.bytes(&first.0.file()));
 }
 
 #[test]
@@ -113,8 +113,8 @@ fn a_running_replica_loads_block_by_block() {
         assert!(reads.len() <= 4);
         // Answers in any order.
         for read in reads.into_iter().rev() {
-            let octets = disk.read(&read.file, read.offset, read.len).unwrap();
-            assert_eq!(loader.file_read(read.ticket, octets), Ok(true));
+            let bytes = disk.read(&read.file, read.offset, read.len).unwrap();
+            assert_eq!(loader.file_read(read.ticket, bytes), Ok(true));
         }
         while let Some((number, section, block)) = loader.next_block() {
             found.extend(items(number, &block).map(|item| (section, item.unwrap().to_vec())));
@@ -124,9 +124,9 @@ fn a_running_replica_loads_block_by_block() {
 
     let mut loader = CheckpointLoader::new(&manifest, table);
     let read = loader.poll(&mut tickets).unwrap();
-    let mut octets = disk.read(&read.file, read.offset, read.len).unwrap();
-    octets[9] ^= 1;
-    assert_eq!(loader.file_read(read.ticket, octets).unwrap_err().what, Flaw::Block(0));
+    let mut bytes = disk.read(&read.file, read.offset, read.len).unwrap();
+    bytes[9] ^= 1;
+    assert_eq!(loader.file_read(read.ticket, bytes).unwrap_err().what, Flaw::Block(0));
     assert_eq!(loader.file_read(read.ticket, Vec::new()), Ok(false));
 }
 

@@ -1,6 +1,6 @@
-//! Tests of checkpoints: octets, damage, crashes while writing, transfers over bad connections.
+//! Tests of checkpoints: bytes, damage, crashes while writing, transfers over bad connections.
 
-// The octets, written down by hand.
+// The bytes, written down by hand.
 mod golden;
 // Writing, reading, damage.
 mod files;
@@ -34,18 +34,18 @@ impl Items {
 
     fn all(mut self) -> Vec<(Section, Vec<u8>)> {
         let mut items = Vec::new();
-        let mut octets = Vec::new();
-        while let Some(section) = self.next_item(&mut octets) {
-            items.push((section, std::mem::take(&mut octets)));
+        let mut bytes = Vec::new();
+        while let Some(section) = self.next_item(&mut bytes) {
+            items.push((section, std::mem::take(&mut bytes)));
         }
         items
     }
 }
 
 impl CheckpointItems for Items {
-    fn next_item(&mut self, octets: &mut Vec<u8>) -> Option<Section> {
+    fn next_item(&mut self, bytes: &mut Vec<u8>) -> Option<Section> {
         let (section, size) = *self.sizes.get(self.next)?;
-        octets.extend((0..size).map(|at| (at / 7 + self.next * 13) as u8));
+        bytes.extend((0..size).map(|at| (at / 7 + self.next * 13) as u8));
         self.next += 1;
         Some(section)
     }

@@ -36,8 +36,8 @@ impl Source {
         while let Some(output) = self.server.poll(&mut self.tickets) {
             match output {
                 ServerOutput::Read(read) => {
-                    let octets = self.disk.read(&read.file, read.offset, read.len).unwrap();
-                    assert_eq!(self.server.file_read(read.ticket, octets), Ok(true));
+                    let bytes = self.disk.read(&read.file, read.offset, read.len).unwrap();
+                    assert_eq!(self.server.file_read(read.ticket, bytes), Ok(true));
                 }
                 ServerOutput::Send { to, frame } => {
                     assert_eq!(to, FOLLOWER);
@@ -109,7 +109,7 @@ fn transfer(sources: &mut [Source], manifest: &Manifest, mut fate: impl FnMut(u6
 
 fn assert_same(disk: &MemoryDisk, source: &Source, manifest: &Manifest) {
     assert!(disk.is_synced());
-    assert_eq!(disk.octets(&manifest.file()), source.disk.octets(&manifest.file()));
+    assert_eq!(disk.bytes(&manifest.file()), source.disk.bytes(&manifest.file()));
     assert!(CheckpointReader::open(disk, &manifest.reference()).is_ok());
 }
 
@@ -177,8 +177,8 @@ fn take(source: &mut Source, manifest: &Manifest, disk: &mut MemoryDisk, jobs_ma
             }
             Some(FetchOutput::Disk(_)) => return blocks,
             Some(FetchOutput::Read(read)) => {
-                let octets = disk.read(&read.file, read.offset, read.len).unwrap();
-                assert_eq!(fetcher.file_read(read.ticket, octets), Ok(()));
+                let bytes = disk.read(&read.file, read.offset, read.len).unwrap();
+                assert_eq!(fetcher.file_read(read.ticket, bytes), Ok(()));
                 assert_eq!(fetcher.file_read(read.ticket, vec![1]), Err(vec![1]));
             }
             None => panic!("it waits for nothing"),
@@ -197,7 +197,7 @@ fn a_taker_that_starts_again_asks_only_for_what_is_missing() {
     // The last window was fetched and not written.
     let first = take(&mut source, &manifest, &mut disk, 2);
     assert_eq!(first, 3 * FETCH_WINDOW_MAX);
-    // The last block is one empty item, four octets of zero: a place that nobody wrote reads the same.
+    // The last block is one empty item, four bytes of zero: a place that nobody wrote reads the same.
     let missing = all - 2 * FETCH_WINDOW_MAX - 1;
     let mut untouched = disk.clone();
     assert_eq!(take(&mut source, &manifest, &mut untouched, usize::MAX), missing);
@@ -205,7 +205,7 @@ fn a_taker_that_starts_again_asks_only_for_what_is_missing() {
     // A block that is not what its line says is fetched again, and nothing else.
     let mut damaged = disk.clone();
     let file = crate::checkpoint::INCOMING_FILE.to_owned();
-    damaged.execute(&DiskOp::Write { file, offset: 4096 + 100, octets: vec![0x5A; 8] });
+    damaged.execute(&DiskOp::Write { file, offset: 4096 + 100, data: vec![0x5A; 8] });
     assert_eq!(take(&mut source, &manifest, &mut damaged, usize::MAX), missing + 1);
     assert_same(&damaged, &source, &manifest);
     // What is left of another checkpoint is of no use.
@@ -259,8 +259,8 @@ fn a_source_that_lies_is_given_up() {
         match fetcher.poll(&mut tickets) {
             Some(FetchOutput::Send { frame, .. }) => {
                 for mut answer in source.answer(&frame) {
-                    if let TransferFrame::Block { part: crate::checkpoint::Part::Data, octets, .. } = &mut answer {
-                        octets[0] ^= 1;
+                    if let TransferFrame::Block { part: crate::checkpoint::Part::Data, bytes, .. } = &mut answer {
+                        bytes[0] ^= 1;
                         lies += 1;
                     }
                     fetcher.handle(1, answer, 0);
@@ -289,7 +289,7 @@ fn a_false_table_and_a_checkpoint_that_is_gone_end_a_transfer() {
     assert_eq!(checkpoint, &other.id);
     let table = vec![0; manifest.block_count as usize * 10];
     let part = crate::checkpoint::Part::Table;
-    let lie = TransferFrame::Block { checkpoint: other.id, part, number: 0, octets: table };
+    let lie = TransferFrame::Block { checkpoint: other.id, part, number: 0, bytes: table };
     fetcher.handle(1, lie, 0);
     assert_eq!(fetcher.state(), FetchState::Failed(FetchError::BadTable));
     let mut fetcher = CheckpointFetcher::new(other, 1, false, 0);
@@ -321,9 +321,9 @@ fn a_damaged_file_is_offered_no_longer() {
     let get = TransferFrame::Get { checkpoint: manifest.id, part, from: 0, count: 1 };
     source.server.handle(FOLLOWER, &get, 0);
     let Some(ServerOutput::Read(read)) = source.server.poll(&mut source.tickets) else { panic!("no read") };
-    let mut octets = source.disk.read(&read.file, read.offset, read.len).unwrap();
-    octets[3] ^= 8;
-    let damage = source.server.file_read(read.ticket, octets).unwrap_err();
+    let mut bytes = source.disk.read(&read.file, read.offset, read.len).unwrap();
+    bytes[3] ^= 8;
+    let damage = source.server.file_read(read.ticket, bytes).unwrap_err();
     assert_eq!((damage.file, damage.what), (manifest.file(), Flaw::Block(0)));
     let gone = TransferFrame::Gone { checkpoint: manifest.id };
     assert_eq!(source.server.poll(&mut source.tickets), Some(ServerOutput::Send { to: FOLLOWER, frame: gone }));

@@ -127,7 +127,7 @@ impl Rewrite<'_> {
         self.header.offset += header.disk_bytes();
         self.header.number += 1;
         self.header.previous_crc = header.header_crc;
-        DiskOp::Write { file: file.to_owned(), offset: header.offset, octets: record }
+        DiskOp::Write { file: file.to_owned(), offset: header.offset, data: record }
     }
 
     fn finish(&self, file: String) -> Result<Vec<DiskOp>, OpenError> {

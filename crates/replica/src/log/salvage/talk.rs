@@ -9,8 +9,8 @@
 use super::super::Position;
 use super::super::limits::{REPAIR_ANSWER_BYTES_MAX, REPAIR_ANSWER_ENTRIES_MAX};
 use super::super::record::{ENTRY_FIXED_BYTES, entry_bytes, parse_entry, put_entry};
+use crate::bytes::Cursor;
 use crate::codec::{DecodeError, Decoder, Encoder};
-use crate::octets::Cursor;
 use raft::eraftpb::Entry;
 
 const VERSION: u8 = 1;

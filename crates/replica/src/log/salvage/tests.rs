@@ -42,7 +42,7 @@ fn segments(disk: &MemoryDisk) -> Vec<String> {
 fn records(disk: &MemoryDisk) -> Vec<(String, usize, Header)> {
     let mut found = Vec::new();
     for file in segments(disk) {
-        let bytes = disk.octets(&file).unwrap();
+        let bytes = disk.bytes(&file).unwrap();
         let starts = (0..bytes.len()).step_by(SECTOR_BYTES);
         found.extend(starts.filter_map(|at| Some((file.clone(), at, decode_header(&bytes[at..]).ok()?))));
     }
@@ -149,7 +149,7 @@ fn lost_padding_is_repaired_without_another_member() {
     let machine = settled_with_padding();
     let records = records(&machine.disk);
     let is_padding = |(file, at, header): &(String, usize, Header)| {
-        Padding::of(header, &machine.disk.octets(file).unwrap()[*at..]).is_some()
+        Padding::of(header, &machine.disk.bytes(file).unwrap()[*at..]).is_some()
     };
     let mut count = 0;
     for (place, (file, at, header)) in records.iter().enumerate() {
@@ -188,7 +188,7 @@ fn lose_each(machine: &Machine) {
     for (file, at, header) in records(&machine.disk) {
         for sectors in [1, header.disk_bytes() as usize / SECTOR_BYTES, 8] {
             let mut disk = machine.disk.clone();
-            let bytes = disk.octets(&file).unwrap().len();
+            let bytes = disk.bytes(&file).unwrap().len();
             let lost = (at..bytes.min(at + sectors * SECTOR_BYTES)).step_by(SECTOR_BYTES);
             lost.for_each(|sector| disk.zero_sector(&file, sector));
             if Log::open(&disk, small_config()).is_ok() {

@@ -25,7 +25,7 @@ fn written(config: LogConfig, count: u64, size: usize) -> Machine {
 
 /// The numbers of the written sectors of a segment.
 fn written_sectors(machine: &Machine, file: &str) -> Vec<usize> {
-    let sectors = machine.disk.octets(file).unwrap().chunks(SECTOR_BYTES).enumerate();
+    let sectors = machine.disk.bytes(file).unwrap().chunks(SECTOR_BYTES).enumerate();
     sectors.filter(|(_, sector)| sector.iter().any(|byte| *byte != 0)).map(|(place, _)| place).collect()
 }
 
@@ -60,8 +60,8 @@ fn every_write_covers_whole_blocks() {
             while let Some(job) = machine.log.poll_job(&mut machine.tickets) {
                 for op in &job.ops {
                     machine.disk.execute(op);
-                    if let DiskOp::Write { offset, octets, .. } = op {
-                        assert_eq!((*offset as usize % BLOCK_BYTES, octets.len() % BLOCK_BYTES), (0, 0), "{op:?}");
+                    if let DiskOp::Write { offset, data: bytes, .. } = op {
+                        assert_eq!((*offset as usize % BLOCK_BYTES, bytes.len() % BLOCK_BYTES), (0, 0), "{op:?}");
                         writes += 1;
                     }
                 }

@@ -36,8 +36,8 @@ fn every_flipped_bit_of_a_segment_is_found_or_harmless() {
                 Ok((opened, _)) => {
                     assert_eq!(opened.contents(), before, "{file} bit {bit}");
                     assert_eq!(*opened.log.hard_state(), state, "{file} bit {bit}");
-                    let octet = machine.disk.octets(&file).unwrap()[bit / 8];
-                    assert!(octet == 0 || file == VOTE_FILE, "{file} bit {bit} is written and its flip not found");
+                    let byte = machine.disk.bytes(&file).unwrap()[bit / 8];
+                    assert!(byte == 0 || file == VOTE_FILE, "{file} bit {bit} is written and its flip not found");
                     harmless += 1;
                 }
             }
@@ -99,7 +99,7 @@ fn a_synced_record_in_the_middle_is_never_cut_even_if_a_sector_of_it_is_zero() {
     }
     assert_eq!(Machine::open(machine.disk.clone(), config.clone()).unwrap().0.log.last_index(), 8);
     let file = segment_file(machine.log.writer.segment);
-    let bytes = machine.disk.octets(&file).unwrap().to_vec();
+    let bytes = machine.disk.bytes(&file).unwrap().to_vec();
     let starts: Vec<usize> =
         (0..bytes.len()).step_by(SECTOR_BYTES).filter(|at| decode_header(&bytes[*at..]).is_ok()).collect();
     assert!(starts.len() >= 5, "{starts:?}");
@@ -117,11 +117,11 @@ fn a_synced_record_in_the_middle_is_never_cut_even_if_a_sector_of_it_is_zero() {
 fn a_log_of_another_member_is_foreign() {
     let mut machine = settled();
     let file = segment_file(machine.log.writer.segment);
-    let mut octets = machine.disk.octets(&file).unwrap().to_vec();
-    octets[9] ^= 1;
-    let crc = crc32c::crc32c(&octets[..=HEADER_BYTES - 4]);
-    octets[HEADER_BYTES - 3..=HEADER_BYTES].copy_from_slice(&crc.to_be_bytes());
-    machine.disk.execute(&crate::disk::DiskOp::Write { file: file.clone(), offset: 0, octets });
+    let mut bytes = machine.disk.bytes(&file).unwrap().to_vec();
+    bytes[9] ^= 1;
+    let crc = crc32c::crc32c(&bytes[..=HEADER_BYTES - 4]);
+    bytes[HEADER_BYTES - 3..=HEADER_BYTES].copy_from_slice(&crc.to_be_bytes());
+    machine.disk.execute(&crate::disk::DiskOp::Write { file: file.clone(), offset: 0, data: bytes });
     assert_damage(machine.disk, &file, Damage::Foreign);
 }
 
@@ -133,9 +133,9 @@ fn damage_met_by_a_later_read_is_reported() {
     machine.settle();
     machine.log.set_applied(40);
     let Ok(crate::log::Fetch::Read(read)) = machine.log.fetch(3, 9, &mut machine.tickets) else { panic!("not a read") };
-    let mut octets = machine.disk.read(&read.file, read.offset, read.len).unwrap();
-    octets[800] ^= 4;
-    let damage = machine.log.fetched(read.ticket, &octets).unwrap_err();
+    let mut bytes = machine.disk.read(&read.file, read.offset, read.len).unwrap();
+    bytes[800] ^= 4;
+    let damage = machine.log.fetched(read.ticket, &bytes).unwrap_err();
     assert_eq!((damage.file, damage.what), (read.file, Damage::Body));
 }
 
@@ -158,7 +158,7 @@ fn a_torn_record_says_which_entries_it_held() {
     machine.settle();
     let segments = machine.disk.list().unwrap().into_iter().map(|(file, _)| file);
     let file = segments.filter(|file| file.starts_with("log-")).max().unwrap();
-    let bytes = machine.disk.octets(&file).unwrap();
+    let bytes = machine.disk.bytes(&file).unwrap();
     let written: Vec<usize> = (0..bytes.len() / SECTOR_BYTES)
         .filter(|sector| bytes[sector * SECTOR_BYTES..][..SECTOR_BYTES].iter().any(|byte| *byte != 0))
         .collect();
@@ -185,7 +185,7 @@ fn a_record_of_one_sector_leaves_a_trace_when_it_is_lost() {
         machine.settle();
     }
     let file = segment_file(1);
-    let mut sectors = machine.disk.octets(&file).unwrap().chunks(SECTOR_BYTES);
+    let mut sectors = machine.disk.bytes(&file).unwrap().chunks(SECTOR_BYTES);
     let last = sectors.rposition(|sector| sector.iter().any(|byte| *byte != 0)).unwrap();
     let [record, seal] = [last - 1, last].map(|sector| sector * SECTOR_BYTES);
     // The record is lost.

@@ -1,4 +1,4 @@
-//! The octets of a record, written down by hand.
+//! The bytes of a record, written down by hand.
 
 use super::harness::{entry, small_id};
 use crate::log::record::{HEADER_BYTES, Header, decode_header, disk_bytes, encode, for_each_entry};
@@ -28,33 +28,33 @@ fn header() -> Header {
 }
 
 fn golden_header(body_crc: u32) -> Vec<u8> {
-    let mut octets =
+    let mut bytes =
         b"\xA5CtLg\x00\x01\x01\x00cluster-of-tests\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00\x06".to_vec();
     for number in [0x21_u64, 0x400, 0x22] {
-        octets.extend_from_slice(&number.to_be_bytes());
+        bytes.extend_from_slice(&number.to_be_bytes());
     }
-    octets.extend_from_slice(b"\x00\x00\x00\x29\x00\x00\x00\x02");
+    bytes.extend_from_slice(b"\x00\x00\x00\x29\x00\x00\x00\x02");
     for number in [0x31_u64, 0x32, 0x41, 0x42, 0x31, 0x30, 0x40, 0x20, 0x30, 0x40] {
-        octets.extend_from_slice(&number.to_be_bytes());
+        bytes.extend_from_slice(&number.to_be_bytes());
     }
-    octets.extend_from_slice(&[0xCC; 32]);
-    octets.extend_from_slice(&0x51_u64.to_be_bytes());
-    octets.extend_from_slice(b"\x61\x62\x63\x64");
-    octets.extend_from_slice(&body_crc.to_be_bytes());
-    let crc = crc32c::crc32c(&octets);
-    octets.extend_from_slice(&crc.to_be_bytes());
-    octets
+    bytes.extend_from_slice(&[0xCC; 32]);
+    bytes.extend_from_slice(&0x51_u64.to_be_bytes());
+    bytes.extend_from_slice(b"\x61\x62\x63\x64");
+    bytes.extend_from_slice(&body_crc.to_be_bytes());
+    let crc = crc32c::crc32c(&bytes);
+    bytes.extend_from_slice(&crc.to_be_bytes());
+    bytes
 }
 
 #[test]
-fn a_record_has_its_golden_octets() {
+fn a_record_has_its_golden_bytes() {
     let mut first = Entry { index: 0x31, term: 0x41, ..Entry::default() };
     first.data = b"data".to_vec().into();
     first.context = b"ctx".to_vec().into();
     let mut second = Entry { index: 0x32, term: 0x41, ..Entry::default() };
     second.set_entry_type(raft::eraftpb::EntryType::EntryConfChangeV2);
     let mut header = header();
-    let octets = encode(&mut header, [&first, &second].into_iter());
+    let bytes = encode(&mut header, [&first, &second].into_iter());
 
     let mut golden_body = b"\x00\x00\x00\x00\x00\x00\x00\x41\x00\x00\x00\x00\x03\x00\x00\x00\x04ctxdata".to_vec();
     golden_body.extend_from_slice(b"\x00\x00\x00\x00\x00\x00\x00\x41\x02\x00\x00\x00\x00\x00\x00\x00\x00");
@@ -63,12 +63,12 @@ fn a_record_has_its_golden_octets() {
     let mut golden = golden_header(crc32c::crc32c(&golden_body));
     assert_eq!(golden.len(), 1 + HEADER_BYTES);
     golden.extend_from_slice(&golden_body);
-    assert_eq!(octets, golden);
+    assert_eq!(bytes, golden);
 
-    let decoded = decode_header(&octets).unwrap();
+    let decoded = decode_header(&bytes).unwrap();
     assert_eq!(decoded, header);
     let mut entries = Vec::new();
-    for_each_entry(&decoded, &octets, |parts| entries.push(parts.to_entry())).unwrap();
+    for_each_entry(&decoded, &bytes, |parts| entries.push(parts.to_entry())).unwrap();
     assert_eq!(entries, [first, second]);
 }
 
@@ -79,16 +79,16 @@ fn entries_survive_the_stamps_and_no_sector_is_all_zero() {
         zeros.data = vec![0; size].into();
         let mut header = header();
         (header.first, header.last) = (1, 1);
-        let octets = encode(&mut header, [&zeros].into_iter());
-        assert_eq!(octets.len() as u64, disk_bytes(header.body_bytes as usize));
-        assert!(!crate::log::record::has_unwritten_sector(&octets), "size {size}");
+        let bytes = encode(&mut header, [&zeros].into_iter());
+        assert_eq!(bytes.len() as u64, disk_bytes(header.body_bytes as usize));
+        assert!(!crate::log::record::has_unwritten_sector(&bytes), "size {size}");
         let mut entries = Vec::new();
-        for_each_entry(&header, &octets, |parts| entries.push(parts.to_entry())).unwrap();
+        for_each_entry(&header, &bytes, |parts| entries.push(parts.to_entry())).unwrap();
         assert_eq!(entries, [zeros]);
     }
 }
 
-/// 512 entries of 200 octets in at most 0.2 ms, in an optimised build: `cargo test --release -- --ignored --nocapture`.
+/// 512 entries of 200 bytes in at most 0.2 ms, in an optimised build: `cargo test --release -- --ignored --nocapture`.
 #[test]
 #[ignore = "measures time; wants an optimised build"]
 #[expect(clippy::disallowed_methods, reason = "measures")]
@@ -99,10 +99,10 @@ fn encoding_is_cheap() {
         let start = std::time::Instant::now();
         let mut header = header();
         (header.first, header.last) = (1, 512);
-        let octets = encode(&mut header, entries.iter());
+        let bytes = encode(&mut header, entries.iter());
         best = best.min(start.elapsed().as_nanos());
-        assert!(octets.len() > 512 * 200);
+        assert!(bytes.len() > 512 * 200);
     }
-    println!("512 entries of 200 octets: {} us", best as f64 / 1000.0);
+    println!("512 entries of 200 bytes: {} us", best as f64 / 1000.0);
     assert!(best <= 200_000, "{best} ns");
 }

@@ -33,7 +33,7 @@ pub(in crate::log) fn config_of_blocks(block_bytes: u64) -> LogConfig {
     LogConfig { segment_bytes, block_bytes, ..small }
 }
 
-/// An entry whose octets say which one it is; every third is all zeros.
+/// An entry whose bytes say which one it is; every third is all zeros.
 pub(in crate::log) fn entry(index: u64, term: u64, size: usize) -> Entry {
     let mut entry = Entry { index, term, ..Entry::default() };
     let fill = if index.is_multiple_of(3) { 0 } else { (index * 31 + term) as u8 };

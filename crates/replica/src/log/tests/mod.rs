@@ -1,6 +1,6 @@
-//! Tests of the log: octets, crashes against a model, damage, reading back.
+//! Tests of the log: bytes, crashes against a model, damage, reading back.
 
-// The octets of a record, and the arithmetic.
+// The bytes of a record, and the arithmetic.
 mod golden;
 // A log on a disk in memory, with a model beside it.
 pub(super) mod harness;

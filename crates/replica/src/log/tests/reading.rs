@@ -49,8 +49,8 @@ fn applied_entries_leave_memory_and_are_read_back() {
                     panic!("not a read")
                 };
                 assert_eq!(machine.log.fetch(next, 61, &mut machine.tickets), Ok(Fetch::UnderWay(read.ticket)));
-                let octets = machine.disk.read(&read.file, read.offset, read.len).unwrap();
-                let fetched = machine.log.fetched(read.ticket, &octets).unwrap().unwrap();
+                let bytes = machine.disk.read(&read.file, read.offset, read.len).unwrap();
+                let fetched = machine.log.fetched(read.ticket, &bytes).unwrap().unwrap();
                 assert!(fetched.first == next && fetched.count > 1);
                 reads += 1;
             }
@@ -63,11 +63,11 @@ fn applied_entries_leave_memory_and_are_read_back() {
 
 #[test]
 fn of_bulk_less_stays_in_memory() {
-    let kept = |octets: usize, count: u64| {
+    let kept = |bytes: usize, count: u64| {
         let mut machine = Machine::create(LogConfig { tail_bytes: 1 << 20, ..small_config() });
         machine.settle();
         for index in 1..=count {
-            machine.log.append(vec![entry(index, 2, octets)], Some(&hard_state(2, 1, index)), index);
+            machine.log.append(vec![entry(index, 2, bytes)], Some(&hard_state(2, 1, index)), index);
             machine.settle();
             machine.log.set_applied(index);
         }
@@ -123,8 +123,8 @@ fn a_read_that_meets_an_install_brings_nothing() {
     machine.log.install(CheckpointRef { index: 100, term: 4, id: [1; 32] }, None, 41);
     machine.settle();
     // The segment is not used again while it is being read.
-    let octets = machine.disk.read(&read.file, read.offset, read.len).unwrap();
-    assert_eq!(machine.log.fetched(read.ticket, &octets).unwrap().unwrap().count, 0);
+    let bytes = machine.disk.read(&read.file, read.offset, read.len).unwrap();
+    assert_eq!(machine.log.fetched(read.ticket, &bytes).unwrap().unwrap().count, 0);
     assert_eq!((machine.log.first_index(), machine.log.last_index(), machine.log.term(100)), (101, 100, Ok(4)));
     machine.settle();
     assert!(machine.disk.read(&read.file, 0, 1).is_err(), "now it is");
@@ -168,7 +168,7 @@ fn few_bytes_may_stay_behind_a_checkpoint_even_if_few_entries_do() {
     }
     machine.log.set_applied(100);
     machine.log.checkpointed(CheckpointRef { index: 100, term: 1, id: [2; 32] });
-    // 8,192 octets hold eight records of 1,024.
+    // 8,192 bytes hold eight records of 1,024.
     assert!((85..=93).contains(&machine.log.compact_target(None)), "{}", machine.log.compact_target(None));
     // A transfer keeps more, but not more than 16,384.
     assert!(machine.log.compact_target(Some(99)) == machine.log.compact_target(None));

@@ -1,4 +1,4 @@
-//! A policy in octets and in text, and how much of it there may be.
+//! A policy in bytes and in text, and how much of it there may be.
 
 use super::super::limits::{KEY_RULES_MAX, POLICY_RULES_MAX, RULE_TYPES_MAX};
 use super::super::{Effect, Identity, Policy, PolicyError, Rule, RuleType, Scope};
@@ -7,14 +7,14 @@ use crate::codec::{DecodeError, Decoder, Encoder};
 use proptest::prelude::*;
 use wire::number::Rtype;
 
-fn octets_of(policy: &Policy) -> Vec<u8> {
+fn bytes_of(policy: &Policy) -> Vec<u8> {
     let mut out = Encoder::new();
     policy.encode(&mut out);
     out.finish()
 }
 
-fn decoded(octets: &[u8]) -> Result<Policy, DecodeError> {
-    let mut from = Decoder::new(octets);
+fn decoded(bytes: &[u8]) -> Result<Policy, DecodeError> {
+    let mut from = Decoder::new(bytes);
     let policy = Policy::decode(&mut from)?;
     from.finish().map(|()| policy)
 }
@@ -31,38 +31,38 @@ grant k wildcard *.c.example. TXT(8);
 grant *.in-addr.arpa. tcp-self . PTR(1);
 deny * 6to4-self .;
 grant local:/run/auth.sock external * A(2) TXT;
-limit k update-records 1 update-octets 2 name-records 3 zone-records 4;
+limit k update-records 1 update-bytes 2 name-records 3 zone-records 4;
 limit *.example. zone-records 4294967295;
 limit other.;
 ";
 
 #[test]
-fn a_policy_is_what_its_octets_and_its_text_say() {
+fn a_policy_is_what_its_bytes_and_its_text_say() {
     let all = policy(ALL);
     assert_eq!((all.rules().len(), all.limits().len()), (10, 3));
-    let octets = octets_of(&all);
-    assert_eq!(decoded(&octets), Ok(all.clone()));
+    let bytes = bytes_of(&all);
+    assert_eq!(decoded(&bytes), Ok(all.clone()));
     assert_eq!(policy(&all.to_string()), all);
-    for cut in 0..octets.len() {
-        assert!(decoded(&octets[..cut]).is_err(), "cut at {cut}");
+    for cut in 0..bytes.len() {
+        assert!(decoded(&bytes[..cut]).is_err(), "cut at {cut}");
     }
 }
 
 proptest! {
     #[test]
-    fn altered_octets_never_panic(at in any::<prop::sample::Index>(), octet in any::<u8>()) {
-        let mut octets = octets_of(&policy(ALL));
-        let at = at.index(octets.len());
-        octets[at] = octet;
-        if let Ok(policy) = decoded(&octets) {
-            prop_assert_eq!(octets_of(&policy), octets);
+    fn altered_bytes_never_panic(at in any::<prop::sample::Index>(), byte in any::<u8>()) {
+        let mut bytes = bytes_of(&policy(ALL));
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        if let Ok(policy) = decoded(&bytes) {
+            prop_assert_eq!(bytes_of(&policy), bytes);
         }
     }
 
     #[test]
-    fn arbitrary_octets_never_panic(octets in prop::collection::vec(any::<u8>(), 0..200), count in 0u8..4) {
-        let _ = decoded(&octets);
-        let _ = decoded(&[&[0, 0, 0, count], &octets[..]].concat());
+    fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), count in 0u8..4) {
+        let _ = decoded(&bytes);
+        let _ = decoded(&[&[0, 0, 0, count], &bytes[..]].concat());
     }
 }
 
@@ -90,5 +90,5 @@ fn what_is_too_much_is_no_policy() {
     let long = format!("{}.", ["a".repeat(63), "b".repeat(63), "c".repeat(63)].join("."));
     let scope = Scope::Name(name(&long));
     let rules = (0..9_000).map(|number| Rule { scope: scope.clone(), ..rule(&format!("k{number}.")) }).collect();
-    assert_eq!(Policy::new(rules, Vec::new()).err(), Some(PolicyError::Octets));
+    assert_eq!(Policy::new(rules, Vec::new()).err(), Some(PolicyError::Bytes));
 }

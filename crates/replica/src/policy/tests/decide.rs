@@ -76,7 +76,7 @@ fn each_number_is_that_of_the_first_limit_that_has_it() {
     let rules =
         policy("limit k name-records 5;\nlimit * update-records 10 name-records 7;\nlimit other zone-records 1;");
     let limits = judged(&rules, "K.", |judge| judge.limits());
-    let KeyLimits { update_records_max, update_octets_max, name_records_max, zone_records_max, .. } = limits;
+    let KeyLimits { update_records_max, update_bytes_max, name_records_max, zone_records_max, .. } = limits;
     assert_eq!((update_records_max, name_records_max), (Some(10), Some(5)));
-    assert_eq!((update_octets_max, zone_records_max), (None, None));
+    assert_eq!((update_bytes_max, zone_records_max), (None, None));
 }

@@ -133,27 +133,27 @@ fn what_has_to_be_asked_is_asked_once_and_step_by_step() {
 }
 
 #[test]
-fn answers_are_what_their_octets_say_and_bounded() {
+fn answers_are_what_their_bytes_say_and_bounded() {
     let external = said(&[("/a", "x.example.", Rtype::A, true), ("/b.c", ".", Rtype(65_280), false)]);
     let mut out = Encoder::new();
     external.encode(&mut out);
-    let octets = out.finish();
-    let decoded = |octets: &[u8]| {
-        let mut from = Decoder::new(octets);
+    let bytes = out.finish();
+    let decoded = |bytes: &[u8]| {
+        let mut from = Decoder::new(bytes);
         External::decode(&mut from).and_then(|external| from.finish().map(|()| external))
     };
-    assert_eq!(decoded(&octets), Ok(external));
-    for cut in 0..octets.len() {
-        assert!(decoded(&octets[..cut]).is_err(), "cut at {cut}");
+    assert_eq!(decoded(&bytes), Ok(external));
+    for cut in 0..bytes.len() {
+        assert!(decoded(&bytes[..cut]).is_err(), "cut at {cut}");
     }
-    for at in 0..octets.len() {
-        for octet in [0, 1, b'A', 255] {
-            let mut altered = octets.clone();
-            altered[at] = octet;
+    for at in 0..bytes.len() {
+        for byte in [0, 1, b'A', 255] {
+            let mut altered = bytes.clone();
+            altered[at] = byte;
             if let Ok(external) = decoded(&altered) {
                 let mut out = Encoder::new();
                 external.encode(&mut out);
-                assert_eq!(out.finish(), altered, "{at} {octet}");
+                assert_eq!(out.finish(), altered, "{at} {byte}");
             }
         }
     }

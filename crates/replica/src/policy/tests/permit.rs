@@ -110,12 +110,12 @@ fn a_ptr_that_is_not_there_may_be_deleted_as_in_named() {
 
 #[test]
 fn limits_of_a_key_are_about_the_message_too() {
-    let rules = "grant k zonesub;\nlimit k update-records 2 update-octets 100;";
+    let rules = "grant k zonesub;\nlimit k update-records 2 update-bytes 100;";
     assert!(permit(rules, &[add(HOST, Rtype::A), add(HOST, Rtype::A)]).is_ok());
     assert_eq!(
         permit(rules, &[add(HOST, Rtype::A), add(HOST, Rtype::A), add(HOST, Rtype::A)]),
         Err(Denied::UpdateRecords)
     );
     let long = judged(&policy(rules), "k.", |judge| judge.permit(&parsed(&[]), 101, Some(&ZONE)));
-    assert_eq!(long, Err(Denied::UpdateOctets));
+    assert_eq!(long, Err(Denied::UpdateBytes));
 }

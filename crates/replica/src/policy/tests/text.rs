@@ -64,7 +64,7 @@ proptest! {
         let _ = parse_policy(&text);
         let _ = parse_policy(&format!("grant k {text}"));
         let mut tokens = Tokens::new(&text);
-        // A token at a time, each takes at least one octet.
+        // A token at a time, each takes at least one byte.
         let mut count = 0;
         while let Ok(Some(token)) = tokens.next_token() {
             count += 1;

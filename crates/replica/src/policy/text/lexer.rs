@@ -182,8 +182,8 @@ impl<'t> Tokens<'t> {
         }
     }
 
-    fn advance(&mut self, octets: usize) {
-        let (taken, rest) = self.rest.split_at(octets);
+    fn advance(&mut self, bytes: usize) {
+        let (taken, rest) = self.rest.split_at(bytes);
         for character in taken.chars() {
             if character == '\n' {
                 (self.line, self.column) = (self.line + 1, 1);

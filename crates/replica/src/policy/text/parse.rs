@@ -1,7 +1,7 @@
 //! Text to rules.
 
 use super::super::external::SocketPath;
-use super::super::limits::SOCKET_PATH_OCTETS_MAX;
+use super::super::limits::SOCKET_PATH_BYTES_MAX;
 use super::super::rule::{Effect, Identity, KeyLimits, Rule, RuleType, Scope};
 use super::super::table::Policy;
 use super::lexer::{TextError, Token, TokenKind, Tokens};
@@ -60,7 +60,7 @@ pub fn parse_rule(first: &Token, tokens: &mut Tokens<'_>) -> Result<Rule, TextEr
 fn parse_external(socket_at: &Token, text: &str, tokens: &mut Tokens<'_>) -> Result<Scope, TextError> {
     let Some(socket) = text.strip_prefix("local:").and_then(SocketPath::new) else {
         return Err(socket_at.error(format!(
-            "`external` needs `local:` and the absolute path of a socket, of at most {SOCKET_PATH_OCTETS_MAX} bytes, \
+            "`external` needs `local:` and the absolute path of a socket, of at most {SOCKET_PATH_BYTES_MAX} bytes, \
              without spaces, quotes and backslashes, in the place of a key: as in \"local:/run/auth.sock\""
         )));
     };

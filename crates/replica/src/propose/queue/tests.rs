@@ -8,10 +8,10 @@ use zone::RecordList;
 
 const APEX: &[u8] = b"\x01a\0";
 
-/// An update of a key with so many octets.
-fn update(key: u32, octets: usize) -> Command {
-    let mut message = [&[0; HEADER_OCTETS], APEX].concat();
-    message.resize(octets.max(HEADER_OCTETS + APEX.len()), 0);
+/// An update of a key with so many bytes.
+fn update(key: u32, bytes: usize) -> Command {
+    let mut message = [&[0; HEADER_BYTES], APEX].concat();
+    message.resize(bytes.max(HEADER_BYTES + APEX.len()), 0);
     Command::Update(UpdateCommand {
         external: Default::default(),
         identity: [0; 16],
@@ -24,10 +24,10 @@ fn update(key: u32, octets: usize) -> Command {
     })
 }
 
-fn chunk(stage: u8, octets: usize) -> Command {
+fn chunk(stage: u8, bytes: usize) -> Command {
     let owner = "a.".parse().unwrap();
     let record = zone::Record { owner, rtype: wire::number::Rtype::TXT, ttl: 1, rdata: vec![0; 1_000].into() };
-    let records: RecordList = vec![record; octets / 1_000].iter().collect();
+    let records: RecordList = vec![record; bytes / 1_000].iter().collect();
     Command::Propose(Body::ImportChunk(ImportChunk { stage: StageId([stage; 16]), chunk_index: 0, records }))
 }
 
@@ -66,15 +66,13 @@ fn a_flow_leaves_room_for_others_and_all_together_are_bounded() {
 }
 
 #[test]
-fn large_commands_are_bounded_by_their_octets() {
+fn large_commands_are_bounded_by_their_bytes() {
     let mut queue = EvaluationQueue::default();
     let pushed = (0..).take_while(|&number| queue.push(from(0), chunk(number as u8 % 16, 256_000))).count();
-    assert!(
-        queue.large_octets <= LARGE_COMMANDS_OCTETS_MAX && queue.large_octets + 300_000 > LARGE_COMMANDS_OCTETS_MAX
-    );
+    assert!(queue.large_bytes <= LARGE_COMMANDS_BYTES_MAX && queue.large_bytes + 300_000 > LARGE_COMMANDS_BYTES_MAX);
     assert!(queue.push(from(0), update(1, 200)), "small ones have room beside them");
     assert_eq!(all(&mut queue).len(), pushed + 1);
-    assert_eq!((queue.large_octets, queue.len), (0, 0));
+    assert_eq!((queue.large_bytes, queue.len), (0, 0));
 }
 
 /// While both wait, small ones get three quarters, and large ones one.
@@ -90,8 +88,8 @@ fn small_and_large_ones_share() {
     let (mut small, mut large) = (0, 0);
     while small + large < 4_000_000 {
         let (_, command) = queue.pop().unwrap();
-        let cost = octets_of(&command) + COMMAND_COST;
-        if is_large(&command, octets_of(&command)) { large += cost } else { small += cost }
+        let cost = bytes_of(&command) + COMMAND_COST;
+        if is_large(&command, bytes_of(&command)) { large += cost } else { small += cost }
     }
     let share = large as f64 / (small + large) as f64;
     assert!((0.18..0.32).contains(&share), "{share}");
@@ -132,8 +130,8 @@ proptest! {
             assert_eq!(waiting.get_mut(&key).and_then(VecDeque::pop_front), Some(origin.token));
         };
         let count = steps.len();
-        for (token, (key, octets, pops)) in steps.into_iter().enumerate() {
-            prop_assert!(queue.push(from(token as u64), update(key, octets)));
+        for (token, (key, bytes, pops)) in steps.into_iter().enumerate() {
+            prop_assert!(queue.push(from(token as u64), update(key, bytes)));
             waiting.entry(key).or_default().push_back(token as u64);
             if pops && let Some(next) = queue.pop() {
                 took(&mut waiting, next);
@@ -143,17 +141,17 @@ proptest! {
             took(&mut waiting, next);
         }
         prop_assert_eq!(out, count);
-        prop_assert_eq!((queue.len, queue.large_octets), (0, 0));
+        prop_assert_eq!((queue.len, queue.large_bytes), (0, 0));
         prop_assert!(queue.flows.is_empty() && queue.rings.iter().all(|ring| ring.turns.is_empty()));
     }
 
     /// Flows that wait all the time get the same, whatever the sizes of what they send.
     #[test]
-    fn flows_share_by_octets(sizes in proptest::collection::vec(100usize..4_000, 2..8)) {
+    fn flows_share_by_bytes(sizes in proptest::collection::vec(100usize..4_000, 2..8)) {
         let mut queue = EvaluationQueue::default();
-        for (key, &octets) in sizes.iter().enumerate() {
-            for _ in 0..1_000_000 / (octets + COMMAND_COST) {
-                queue.push(from(key as u64), update(key as u32, octets));
+        for (key, &bytes) in sizes.iter().enumerate() {
+            for _ in 0..1_000_000 / (bytes + COMMAND_COST) {
+                queue.push(from(key as u64), update(key as u32, bytes));
             }
         }
         let mut taken = vec![0; sizes.len()];

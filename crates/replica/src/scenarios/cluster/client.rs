@@ -51,12 +51,12 @@ impl Cluster {
         assert_eq!(self.admin_ok(other, grant), AdminReply::Done);
     }
 
-    /// An UPDATE as a client's octets, as a shell would hand it over whose zones and grants say nothing against it.
-    pub(crate) fn update_octets(&mut self, id: NodeId, message: Vec<u8>, source: &str) -> u64 {
-        self.update_octets_over(Transport::Udp, id, message, source)
+    /// An UPDATE as a client's bytes, as a shell would hand it over whose zones and grants say nothing against it.
+    pub(crate) fn update_bytes(&mut self, id: NodeId, message: Vec<u8>, source: &str) -> u64 {
+        self.update_bytes_over(Transport::Udp, id, message, source)
     }
 
-    pub(crate) fn update_octets_over(
+    pub(crate) fn update_bytes_over(
         &mut self,
         transport: Transport,
         id: NodeId,
@@ -102,7 +102,7 @@ impl Cluster {
     pub(crate) fn add(&mut self, id: NodeId, record: &Record) -> u64 {
         self.next_id += 1;
         let message = add(record, self.next_id, self.now.wall_ms);
-        let request = self.update_octets(id, message, "192.0.2.200:4000");
+        let request = self.update_bytes(id, message, "192.0.2.200:4000");
         self.settle();
         request
     }

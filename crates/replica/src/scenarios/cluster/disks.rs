@@ -44,8 +44,8 @@ impl Cluster {
     }
 
     pub(super) fn read(&mut self, id: NodeId, read: &ReadFile) {
-        let octets = self.machines[&id].disk.read(&read.file, read.offset, read.len).unwrap();
-        self.input(id, Input::FileRead { ticket: read.ticket, octets });
+        let bytes = self.machines[&id].disk.read(&read.file, read.offset, read.len).unwrap();
+        self.input(id, Input::FileRead { ticket: read.ticket, bytes });
     }
 
     /// What it reads comes again.

@@ -23,7 +23,7 @@ pub(crate) fn zone_id(apex: &str) -> ZoneId {
 }
 
 fn soa(apex: &str, serial: u32) -> Record {
-    let mut rdata = [name("ns.invalid.").octets(), name("root.invalid.").octets()].concat();
+    let mut rdata = [name("ns.invalid.").as_bytes(), name("root.invalid.").as_bytes()].concat();
     for number in [serial, 3_600, 600, 86_400, 300] {
         rdata.extend_from_slice(&number.to_be_bytes());
     }
@@ -44,7 +44,7 @@ pub(crate) fn large_zone(apex: &str, serial: u32, hosts: u32) -> Vec<Record> {
 
 /// The smallest zone.
 pub(crate) fn records(apex: &str, serial: u32) -> Vec<Record> {
-    let ns = Record { owner: name(apex), rtype: Rtype::NS, ttl: 300, rdata: name("ns.invalid.").octets().into() };
+    let ns = Record { owner: name(apex), rtype: Rtype::NS, ttl: 300, rdata: name("ns.invalid.").as_bytes().into() };
     vec![soa(apex, serial), ns]
 }
 

@@ -5,7 +5,7 @@
 //! | 1 | one session; in clusters of the first feature level |
 //! | 2 | a key and its floor |
 //! | 3 | the floor of all keys |
-//! | 4 | names (2 octets of count), then sessions of them, oldest first, to the end of the item |
+//! | 4 | names (2 bytes of count), then sessions of them, oldest first, to the end of the item |
 
 use super::keys::{KeyPage, key_of};
 use super::pages::{Page, Pages, Slot};
@@ -69,7 +69,7 @@ impl Sessions {
                 while !from.rest().is_empty() {
                     let key = *keys.get(usize::from(from.u16()?)).ok_or(DecodeError::Unknown)?;
                     let (time, identity, source) = (from.array::<6>()?, from.array()?, from.array()?);
-                    let time_signed = time.iter().fold(0, |time, &octet| time << 8 | u64::from(octet));
+                    let time_signed = time.iter().fold(0, |time, &byte| time << 8 | u64::from(byte));
                     self.put(&identity, key, time_signed, source, Rcode(u16::from(from.u8()?)));
                 }
             }

@@ -169,11 +169,11 @@ impl Sessions {
 
 fn session_hash(identity: &Identity, key_name: &Name, time_signed: u64, source: &[u8; 16], rcode: u16) -> u128 {
     let (time_signed, rcode) = (time_signed.to_be_bytes(), rcode.to_be_bytes());
-    item_hash(Item::Session, &[identity, key_name.octets(), &time_signed, source, &rcode])
+    item_hash(Item::Session, &[identity, key_name.as_bytes(), &time_signed, source, &rcode])
 }
 
 fn floor_hash(key_name: &Name, floor: u64) -> u128 {
-    item_hash(Item::Floor, &[key_name.octets(), &floor.to_be_bytes()])
+    item_hash(Item::Floor, &[key_name.as_bytes(), &floor.to_be_bytes()])
 }
 
 fn floor_of_all_hash(floor: u64) -> u128 {

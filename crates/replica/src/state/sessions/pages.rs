@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   directory   lowest place of each page, the page        (some 25,000 of 6 M sessions)
-//!   page        up to 256 slots of 42 octets, newest first (so that the oldest leaves at the end)
+//!   page        up to 256 slots of 42 bytes, newest first (so that the oldest leaves at the end)
 //! ```
 //! No operation touches more than two pages: one that is full is cut in two, nothing is ever laid out anew as a whole.
 //! Pages are shared with frozen copies and copied when they change.
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// Slots by which a page grows: little stays unused, and few of its slots are copied for each that comes.
 const PAGE_SLOTS_STEP: usize = 16;
 
-/// What sessions are found and ordered by: signed time, then identity, both as octets.
+/// What sessions are found and ordered by: signed time, then identity, both as bytes.
 pub(super) type Place = [u8; 6 + 16];
 
 /// One session, without padding: there are millions.
@@ -45,9 +45,9 @@ impl Slot {
     }
 
     pub(super) fn time_signed(&self) -> u64 {
-        let mut octets = [0; 8];
-        octets[2..].copy_from_slice(&self.place[..6]);
-        u64::from_be_bytes(octets)
+        let mut bytes = [0; 8];
+        bytes[2..].copy_from_slice(&self.place[..6]);
+        u64::from_be_bytes(bytes)
     }
 
     pub(super) fn identity(&self) -> Identity {

@@ -59,8 +59,8 @@ fn times_beyond_the_48_bits_of_tsig_are_the_last_of_them() {
 fn restored(frozen: &mut FrozenSessions, count_max: usize) -> Sessions {
     let mut sessions = Sessions::new(count_max);
     let mut take = |item: crate::codec::Encoder| {
-        let octets = item.finish();
-        let mut from = Decoder::new(&octets);
+        let bytes = item.finish();
+        let mut from = Decoder::new(&bytes);
         sessions.restore(&mut from).unwrap();
         from.finish().unwrap();
     };
@@ -132,7 +132,7 @@ fn names_of(table: &Sessions) -> usize {
     table.keys.pages().iter().flat_map(|page| page.iter()).flatten().count()
 }
 
-/// So many steps that pages are cut and emptied; few times and leading octets, so that many lie together.
+/// So many steps that pages are cut and emptied; few times and leading bytes, so that many lie together.
 fn steps() -> impl Strategy<Value = Vec<(u64, u8, u16, u8, u8)>> {
     proptest::collection::vec((0u64..40, 0u8..4, any::<u16>(), 0u8..5, 0u8..30), 0..3 * SESSION_PAGE_MAX)
 }

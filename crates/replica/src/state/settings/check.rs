@@ -5,7 +5,7 @@ use crate::entry::{SettingsChange, TOKEN_REVOKED};
 use crate::io::{AdminError, Right};
 use crate::limits::{GRANTS_MAX, KEYS_MAX, MEMBERS_MAX, TOKENS_MAX};
 use crate::policy::Policy;
-use crate::policy::limits::POLICIES_OCTETS_MAX;
+use crate::policy::limits::POLICIES_BYTES_MAX;
 use wire::name::Name;
 use zone::ZoneId;
 
@@ -133,8 +133,8 @@ impl Settings {
             return Err(AdminError::ZoneUnknown);
         }
         let old = self.policies.get(&zone.cloned());
-        let octets = self.policies_octets - old.map_or(0, |old| old.octets_count()) + policy.octets_count();
-        if octets > POLICIES_OCTETS_MAX {
+        let bytes = self.policies_bytes - old.map_or(0, |old| old.bytes_count()) + policy.bytes_count();
+        if bytes > POLICIES_BYTES_MAX {
             Err(AdminError::TooLarge)
         } else {
             Ok(old.map_or(!policy.is_empty(), |old| **old != *policy))

@@ -157,7 +157,7 @@ mod tests {
     use crate::io::{KeyAlgorithm, Member};
 
     fn by(number: u32, secret: u8) -> Sealed {
-        Sealed { data_key_number: number, nonce: [secret; 12], octets: vec![secret; 20] }
+        Sealed { data_key_number: number, nonce: [secret; 12], bytes: vec![secret; 20] }
     }
 
     fn apply(settings: &mut Settings, change: DataKeyChange) {

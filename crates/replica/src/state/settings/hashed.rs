@@ -21,7 +21,7 @@ fn assert_all_fields_are_known(settings: &Settings) {
         grants: _,
         policies: _,
         // Covered by `policies`.
-        policies_octets: _,
+        policies_bytes: _,
         members: _,
         incarnations: _,
         learners: _,
@@ -40,7 +40,7 @@ fn assert_all_fields_are_known(settings: &Settings) {
     }
     for Retired { serial: _, index: _ } in retired.values() {}
     for KeyEntry { algorithm: _, secret, previous: _, generation: _ } in keys.values() {
-        let Sealed { data_key_number: _, nonce: _, octets: _ } = secret;
+        let Sealed { data_key_number: _, nonce: _, bytes: _ } = secret;
     }
 }
 

@@ -6,7 +6,7 @@ use crate::entry::{
     decode_algorithm, decode_grant, decode_options, decode_policy, encode_algorithm, encode_grant, encode_options,
     encode_policy,
 };
-use crate::limits::{ADDRESS_OCTETS_MAX, SECRET_OCTETS_MAX};
+use crate::limits::{ADDRESS_BYTES_MAX, SECRET_BYTES_MAX};
 use crate::secrets::Sealed;
 use std::sync::Arc;
 use wire::number::Serial;
@@ -111,7 +111,7 @@ impl Settings {
             }
             4 => {
                 let (name, algorithm) = (from.name()?, decode_algorithm(from)?);
-                let (secret, generation) = (Sealed::decode(from, SECRET_OCTETS_MAX)?, from.u64()?);
+                let (secret, generation) = (Sealed::decode(from, SECRET_BYTES_MAX)?, from.u64()?);
                 self.put_key(&name, KeyEntry { algorithm, secret, previous: None, generation });
             }
             5 => {
@@ -119,7 +119,7 @@ impl Settings {
                 self.put_grant(grant);
             }
             6 => {
-                let (id, address) = (from.u64()?, from.text(ADDRESS_OCTETS_MAX)?);
+                let (id, address) = (from.u64()?, from.text(ADDRESS_BYTES_MAX)?);
                 self.put_member(id, address);
             }
             7 => {
@@ -144,7 +144,7 @@ impl Settings {
                 self.put_policy(zone, Arc::new(policy));
             }
             10 => {
-                let (name, previous) = (from.name()?, Sealed::decode(from, SECRET_OCTETS_MAX)?);
+                let (name, previous) = (from.name()?, Sealed::decode(from, SECRET_BYTES_MAX)?);
                 let key = self.keys.get(&name).cloned().ok_or(DecodeError::Unknown)?;
                 self.put_key(&name, KeyEntry { previous: Some(previous), ..key });
             }

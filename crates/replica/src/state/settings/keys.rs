@@ -144,11 +144,11 @@ impl Settings {
     pub(super) fn put_policy(&mut self, zone: Option<ZoneId>, policy: Arc<Policy>) {
         if let Some(old) = self.policies.remove(&zone) {
             self.sub(policy_hash(zone.as_ref(), &old));
-            self.policies_octets -= old.octets_count();
+            self.policies_bytes -= old.bytes_count();
         }
         if !policy.is_empty() {
             self.add(policy_hash(zone.as_ref(), &policy));
-            self.policies_octets += policy.octets_count();
+            self.policies_bytes += policy.bytes_count();
             self.policies.insert(zone, policy);
         }
     }
@@ -156,19 +156,19 @@ impl Settings {
 
 /// Binds a sealed secret to its key, so that the secrets of two keys cannot be exchanged.
 pub(crate) fn secret_context(name: &Name) -> Vec<u8> {
-    [b"tsig ".as_slice(), name.octets()].concat()
+    [b"tsig ".as_slice(), name.as_bytes()].concat()
 }
 
 fn key_hash(name: &Name, key: &KeyEntry) -> u128 {
     let mut out = Encoder::new();
     encode_algorithm(key.algorithm, &mut out);
-    // Of the sealed octets: nobody who sees a hash can test guesses of a secret against it.
+    // Of the sealed bytes: nobody who sees a hash can test guesses of a secret against it.
     key.secret.encode(&mut out);
     out.u64(key.generation);
     if let Some(previous) = &key.previous {
         previous.encode(&mut out);
     }
-    item_hash(Item::Key, &[name.octets(), &out.finish()])
+    item_hash(Item::Key, &[name.as_bytes(), &out.finish()])
 }
 
 fn grant_hash((key, zone, right): &(Name, Option<ZoneId>, Right)) -> u128 {

@@ -45,7 +45,7 @@ pub(crate) struct Settings {
     grants: BTreeSet<(Name, Option<ZoneId>, Right)>,
     /// Who may write what, in one zone or in all; none is empty.
     policies: BTreeMap<Option<ZoneId>, Arc<Policy>>,
-    policies_octets: usize,
+    policies_bytes: usize,
     members: BTreeMap<NodeId, String>,
     /// Next incarnation of each node number that was ever in use.
     incarnations: BTreeMap<u32, u32>,
@@ -88,7 +88,7 @@ impl Settings {
             keys: BTreeMap::new(),
             grants: BTreeSet::new(),
             policies: BTreeMap::new(),
-            policies_octets: 0,
+            policies_bytes: 0,
             members: BTreeMap::new(),
             incarnations: BTreeMap::new(),
             learners: BTreeSet::new(),

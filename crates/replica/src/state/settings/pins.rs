@@ -32,7 +32,7 @@ struct Pinned {
 }
 
 /// Smallest encoding of one.
-const PINNED_OCTETS: usize = size_of::<Pin>() + size_of::<u32>();
+const PINNED_BYTES: usize = size_of::<Pin>() + size_of::<u32>();
 
 impl Pins {
     /// The pins of each member that has any.
@@ -116,7 +116,7 @@ impl Pins {
         match kind {
             34 => {
                 let id = from.u64()?;
-                let count = from.count(PINS_PER_MEMBER_MAX, PINNED_OCTETS)?;
+                let count = from.count(PINS_PER_MEMBER_MAX, PINNED_BYTES)?;
                 let pinned = (0..count).map(|_| Ok(Pinned { pin: from.array()?, since: from.u32()? }));
                 self.by_member.insert(id, pinned.collect::<Result<_, DecodeError>>()?);
             }

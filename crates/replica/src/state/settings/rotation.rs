@@ -140,7 +140,7 @@ fn rotation_hash(id: NodeId, since: u64) -> u128 {
 }
 
 fn all_live_hash(zone: &ZoneId, index: u64) -> u128 {
-    item_hash(Item::AllLive, &[&zone.view.to_be_bytes(), zone.apex.octets(), &index.to_be_bytes()])
+    item_hash(Item::AllLive, &[&zone.view.to_be_bytes(), zone.apex.as_bytes(), &index.to_be_bytes()])
 }
 
 /// Zero is what a state without any such zone has, and counts for nothing.

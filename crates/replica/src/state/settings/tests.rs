@@ -20,7 +20,7 @@ fn key_add(secret: u8) -> SettingsChange {
     SettingsChange::KeyAdd {
         name: name("key."),
         algorithm: KeyAlgorithm::HmacSha256,
-        secret: Sealed { data_key_number: 1, nonce: [0; 12], octets: vec![secret; 20] },
+        secret: Sealed { data_key_number: 1, nonce: [0; 12], bytes: vec![secret; 20] },
     }
 }
 
@@ -33,7 +33,7 @@ fn policy_set(zone: Option<ZoneId>, text: &str) -> SettingsChange {
 }
 
 pub(super) fn sealed(secret: u8) -> Sealed {
-    Sealed { data_key_number: 1, nonce: [0; 12], octets: vec![secret; 20] }
+    Sealed { data_key_number: 1, nonce: [0; 12], bytes: vec![secret; 20] }
 }
 
 /// Settings with a value in every field.
@@ -69,8 +69,8 @@ fn checkpoint_items_restore_the_same_hash() {
     let settings = rich();
     let mut copy = Settings::empty([0; 16]);
     settings.encode_items(|item| {
-        let octets = item.finish();
-        let mut from = Decoder::new(&octets);
+        let bytes = item.finish();
+        let mut from = Decoder::new(&bytes);
         copy.restore(&mut from).unwrap();
         from.finish().unwrap();
     });
@@ -80,7 +80,7 @@ fn checkpoint_items_restore_the_same_hash() {
     assert_eq!((&copy.learners, &copy.learner_tokens), (&settings.learners, &settings.learner_tokens));
     assert!(copy.is_learner(9) && !copy.is_learner(1));
     assert_eq!(copy.policies(), settings.policies());
-    assert_eq!(copy.policies_octets, settings.policies_octets);
+    assert_eq!(copy.policies_bytes, settings.policies_bytes);
     assert_eq!(copy.keys(), settings.keys());
     assert_eq!((copy.trust(), copy.trust().standings().len()), (settings.trust(), 1));
     assert!(copy.is_all_live(&zone()) && copy.all_live_unknown().is_none());
@@ -135,7 +135,7 @@ fn a_policy_goes_with_its_zone_and_an_empty_one_leaves_nothing() {
     let with = settings.clone();
     settings.apply(&policy_set(None, ""), 14, 0);
     assert!(settings.policies().is_empty());
-    assert_eq!(settings.policies_octets, 0);
+    assert_eq!(settings.policies_bytes, 0);
     settings.apply(&policy_set(None, "deny * zonesub;"), 15, 0);
     // Epochs apart they are equal.
     assert_eq!(settings.hash().wrapping_sub(settings.scalars_hash()), with.hash().wrapping_sub(with.scalars_hash()));
@@ -159,7 +159,7 @@ fn policies_have_one_bound_together() {
             settings.apply(&set, 20, 0);
         }
     }
-    assert!(settings.policies_octets <= crate::policy::limits::POLICIES_OCTETS_MAX);
+    assert!(settings.policies_bytes <= crate::policy::limits::POLICIES_BYTES_MAX);
     assert!(checked.len() > 40 && checked.contains(&Err(AdminError::TooLarge)), "{checked:?}");
     // What takes the place of another counts once.
     let (last, _) = settings.policies().last_key_value().unwrap();
@@ -176,7 +176,7 @@ fn a_key_has_two_secrets_until_the_older_is_retired() {
     );
     let secrets = |settings: &Settings| {
         let key = &settings.keys()[&name("key.")];
-        (key.secret.octets[0], key.previous.as_ref().map(|previous| previous.octets[0]), key.generation)
+        (key.secret.bytes[0], key.previous.as_ref().map(|previous| previous.bytes[0]), key.generation)
     };
     // It stays the key that it was: what it signed before is still a repeat.
     assert_eq!(secrets(&settings), (9, Some(1), 5));

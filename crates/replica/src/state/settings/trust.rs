@@ -11,7 +11,7 @@ use super::pins::Pins;
 use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::entry::{PinChange, TrustChange, decode_standing, encode_standing};
 use crate::io::{AdminError, NodeId, Standing};
-use crate::limits::{AUTHORITIES_MAX, AUTHORITY_KEY_OCTETS_MAX, CERTIFICATE_OCTETS_MAX};
+use crate::limits::{AUTHORITIES_MAX, AUTHORITY_KEY_BYTES_MAX, CERTIFICATE_BYTES_MAX};
 use crate::secrets::Sealed;
 use crate::state::hash::{Item, item_hash};
 use std::collections::BTreeMap;
@@ -108,7 +108,7 @@ impl Trust {
         for (&number, authority) in &self.authorities {
             each(30, &|out| {
                 out.u32(number);
-                out.octets(&authority.certificate);
+                out.bytes(&authority.certificate);
                 authority.key.encode(out);
             });
         }
@@ -142,8 +142,8 @@ impl Trust {
     fn restore(&mut self, kind: u8, from: &mut Decoder<'_>) -> Result<(), DecodeError> {
         match kind {
             30 => {
-                let (number, certificate) = (from.u32()?, from.octets(CERTIFICATE_OCTETS_MAX)?.to_vec());
-                let key = Sealed::decode(from, AUTHORITY_KEY_OCTETS_MAX)?;
+                let (number, certificate) = (from.u32()?, from.bytes(CERTIFICATE_BYTES_MAX)?.to_vec());
+                let key = Sealed::decode(from, AUTHORITY_KEY_BYTES_MAX)?;
                 self.authorities.insert(number, Authority { certificate, key });
             }
             31 => (self.issuer, self.renewal) = (from.u32()?, from.u32()?),
@@ -162,7 +162,7 @@ impl Trust {
         Ok(())
     }
 
-    /// Of the same octets as the items.
+    /// Of the same bytes as the items.
     fn hash(&self) -> u128 {
         let mut hash = 0u128;
         self.encode_items(|kind, write| {
@@ -267,7 +267,7 @@ mod tests {
     use crate::io::Member;
 
     fn add(number: u32) -> TrustChange {
-        let key = Sealed { data_key_number: 1, nonce: [0; 12], octets: vec![number as u8; 20] };
+        let key = Sealed { data_key_number: 1, nonce: [0; 12], bytes: vec![number as u8; 20] };
         TrustChange::AuthorityAdd { number, certificate: vec![number as u8; 9], key }
     }
 
@@ -309,7 +309,7 @@ mod tests {
         let mutations: [fn(&mut Trust); 16] = [
             |it| it.apply(&add(2)),
             |it| authority(it).certificate[8] ^= 1,
-            |it| authority(it).key.octets[19] ^= 1,
+            |it| authority(it).key.bytes[19] ^= 1,
             |it| it.issuer += 1,
             |it| it.renewal += 1,
             |it| standing(it).accepts += 1,

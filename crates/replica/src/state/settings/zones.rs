@@ -97,10 +97,10 @@ impl Settings {
 fn zone_hash(zone: &ZoneId, options: ZoneOptions) -> u128 {
     let mut out = Encoder::new();
     encode_options(options, &mut out);
-    item_hash(Item::Zone, &[&zone.view.to_be_bytes(), zone.apex.octets(), &out.finish()])
+    item_hash(Item::Zone, &[&zone.view.to_be_bytes(), zone.apex.as_bytes(), &out.finish()])
 }
 
 fn retired_hash(zone: &ZoneId, retired: Retired) -> u128 {
     let numbers = (retired.serial.0.to_be_bytes(), retired.index.to_be_bytes());
-    item_hash(Item::Retired, &[&zone.view.to_be_bytes(), zone.apex.octets(), &numbers.0, &numbers.1])
+    item_hash(Item::Retired, &[&zone.view.to_be_bytes(), zone.apex.as_bytes(), &numbers.0, &numbers.1])
 }

@@ -16,7 +16,7 @@ impl MemoryDisk {
 
     /// Returns the durable bytes of a file.
     #[must_use]
-    pub fn durable_octets(&self, file: &str) -> Option<&[u8]> {
+    pub fn durable_bytes(&self, file: &str) -> Option<&[u8]> {
         self.durable_names.get(file).map(|number| self.files[number].durable.as_slice())
     }
 
@@ -51,7 +51,7 @@ impl DiskRead for Durable<'_> {
     }
 
     fn read(&self, file: &str, offset: u64, len: usize) -> Result<Vec<u8>, DiskError> {
-        let bytes = self.0.durable_octets(file).ok_or_else(|| DiskError::Missing { file: file.into() })?;
+        let bytes = self.0.durable_bytes(file).ok_or_else(|| DiskError::Missing { file: file.into() })?;
         let start = (offset as usize).min(bytes.len());
         let end = start.saturating_add(len).min(bytes.len());
         Ok(bytes[start..end].to_vec())
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn what_is_durable_is_what_the_worst_crash_leaves() {
         let mut disk = MemoryDisk::default();
-        let write = |offset, byte, len| DiskOp::Write { file: "a".into(), offset, octets: vec![byte; len] };
+        let write = |offset, byte, len| DiskOp::Write { file: "a".into(), offset, data: vec![byte; len] };
         for op in [
             DiskOp::Create { file: "a".into(), zeroed_bytes: 1536 },
             DiskOp::Sync { file: "a".into() },
@@ -85,9 +85,9 @@ mod tests {
         assert_eq!(disk.durable().read("a", 0, 9_999), crashed.read("a", 0, 9_999));
         assert_eq!(disk.replaced_sectors("a"), [(512, vec![0; 512]), (1024, vec![0; 512])]);
         crashed.put_sector("a", 512, &[0; 512]);
-        assert_eq!(crashed.octets("a"), crashed.durable_octets("a"));
+        assert_eq!(crashed.bytes("a"), crashed.durable_bytes("a"));
         assert_eq!(
-            crashed.octets("a").map(|bytes| [bytes[511], bytes[512], bytes[1023], bytes[1024]]),
+            crashed.bytes("a").map(|bytes| [bytes[511], bytes[512], bytes[1023], bytes[1024]]),
             Some([7, 0, 0, 7])
         );
     }

@@ -15,8 +15,8 @@ const FILE: &str = "backup";
 ///
 /// # Panics
 /// When a state that was restored cannot be started from.
-pub fn checkpoint(octets: &[u8]) {
-    let items = split(octets).into_iter().map(|(tag, item)| (Section(u16::from(tag)), item.to_vec())).collect();
+pub fn checkpoint(bytes: &[u8]) {
+    let items = split(bytes).into_iter().map(|(tag, item)| (Section(u16::from(tag)), item.to_vec())).collect();
     let (disk, file) = written(Items(items));
     restore(&disk, &file);
 }
@@ -25,10 +25,10 @@ pub fn checkpoint(octets: &[u8]) {
 ///
 /// # Panics
 /// When a state that was restored cannot be started from.
-pub fn backup(octets: &[u8]) {
+pub fn backup(bytes: &[u8]) {
     let mut disk = MemoryDisk::default();
     disk.execute(&DiskOp::Create { file: FILE.to_owned(), zeroed_bytes: 0 });
-    disk.execute(&DiskOp::Write { file: FILE.to_owned(), offset: 0, octets: octets.to_vec() });
+    disk.execute(&DiskOp::Write { file: FILE.to_owned(), offset: 0, data: bytes.to_vec() });
     restore(&disk, FILE);
 }
 
@@ -62,12 +62,12 @@ fn restore(disk: &MemoryDisk, file: &str) {
 struct Items(Vec<(Section, Vec<u8>)>);
 
 impl CheckpointItems for Items {
-    fn next_item(&mut self, octets: &mut Vec<u8>) -> Option<Section> {
+    fn next_item(&mut self, bytes: &mut Vec<u8>) -> Option<Section> {
         if self.0.is_empty() {
             return None;
         }
         let (section, item) = self.0.remove(0);
-        octets.extend_from_slice(&item);
+        bytes.extend_from_slice(&item);
         Some(section)
     }
 }
@@ -90,9 +90,9 @@ fn written(mut items: impl CheckpointItems) -> (MemoryDisk, String) {
 fn state() -> Vec<(Section, Vec<u8>)> {
     let mut machine = machine();
     let mut frozen = machine.freeze();
-    let (mut items, mut octets) = (Vec::new(), Vec::new());
-    while let Some(section) = frozen.next_item(&mut octets) {
-        items.push((section, core::mem::take(&mut octets)));
+    let (mut items, mut bytes) = (Vec::new(), Vec::new());
+    while let Some(section) = frozen.next_item(&mut bytes) {
+        items.push((section, core::mem::take(&mut bytes)));
     }
     items
 }

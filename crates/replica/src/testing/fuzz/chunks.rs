@@ -1,4 +1,4 @@
-//! One input that is several: each chunk is its length in two octets, a tag, and its octets.
+//! One input that is several: each chunk is its length in two bytes, a tag, and its bytes.
 
 use super::limits::CHUNKS_MAX;
 

@@ -10,9 +10,9 @@ use crate::machine::{Applied, Machine, Restore};
 ///
 /// # Panics
 /// When it is not.
-pub fn entries(octets: &[u8]) {
+pub fn entries(bytes: &[u8]) {
     let (mut one, mut other) = (machine(), machine());
-    for (tag, chunk) in split(octets) {
+    for (tag, chunk) in split(bytes) {
         let Ok(entry) = Entry::decode(chunk) else { continue };
         assert_eq!(entry.encode(), chunk, "there is one way to write it");
         let index = one.applied.0 + 1;
@@ -35,18 +35,18 @@ pub fn entries(octets: &[u8]) {
 fn restored(machine: &mut Machine) -> Machine {
     let mut state = machine.freeze();
     let mut restore = Restore::new(&super::world::config(1)).expect("room");
-    let mut octets = Vec::new();
-    while let Some(section) = state.next_item(&mut octets) {
-        restore.item(section, &octets).expect("what was written");
-        octets.clear();
+    let mut bytes = Vec::new();
+    while let Some(section) = state.next_item(&mut bytes) {
+        restore.item(section, &bytes).expect("what was written");
+        bytes.clear();
     }
     restore.finish(machine.applied).expect("the state that was written")
 }
 
 fn encoded(machine: &mut Machine, body: Body) -> Vec<u8> {
-    let octets = Entry { group: 0, time_ms: TIME_MS, body: body.clone() }.encode();
+    let bytes = Entry { group: 0, time_ms: TIME_MS, body: body.clone() }.encode();
     apply(machine, body);
-    octets
+    bytes
 }
 
 /// Histories that lead on from the state: settings that come and go, an import, and what updates left.
@@ -87,6 +87,6 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
 }
 
 fn from_hex(text: &str) -> Vec<u8> {
-    let digit = |octet: u8| (octet as char).to_digit(16).expect("a digit") as u8;
+    let digit = |byte: u8| (byte as char).to_digit(16).expect("a digit") as u8;
     text.as_bytes().chunks_exact(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect()
 }

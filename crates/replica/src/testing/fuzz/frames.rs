@@ -46,8 +46,8 @@ impl Member {
                     Input::Persisted { queue: job.queue, ticket: job.ticket }
                 }
                 Output::ReadFile(read) => {
-                    let octets = self.disk.read(&read.file, read.offset, read.len).expect("a file of its own");
-                    Input::FileRead { ticket: read.ticket, octets }
+                    let bytes = self.disk.read(&read.file, read.offset, read.len).expect("a file of its own");
+                    Input::FileRead { ticket: read.ticket, bytes }
                 }
                 Output::Send { frame, .. } => {
                     self.said.push(frame);
@@ -82,8 +82,8 @@ impl Member {
 ///
 /// # Panics
 /// When a frame does not come back as it went, or a member ends that should not.
-pub fn frames(octets: &[u8]) {
-    let chunks = split(octets);
+pub fn frames(bytes: &[u8]) {
+    let chunks = split(bytes);
     let mut is_any = false;
     for (_, chunk) in &chunks {
         if let Ok((group, frame)) = Frame::decode(chunk) {

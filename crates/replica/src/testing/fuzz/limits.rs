@@ -2,7 +2,7 @@
 
 /// Chunks of an input that are looked at.
 pub(super) const CHUNKS_MAX: usize = 64;
-/// Octets of an input.
-pub(super) const INPUT_OCTETS_MAX: usize = 64 * 1024;
+/// Bytes of an input.
+pub(super) const INPUT_BYTES_MAX: usize = 64 * 1024;
 /// Outputs of a member until it rests.
 pub(super) const OUTPUTS_MAX: usize = 10_000;

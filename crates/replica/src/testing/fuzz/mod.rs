@@ -1,6 +1,6 @@
-//! What others' octets are thrown at: a body a target. libFuzzer (`fuzz/`), `cargo xtask fuzz` and a test share them.
+//! What others' bytes are thrown at: a body a target. libFuzzer (`fuzz/`), `cargo xtask fuzz` and a test share them.
 //!
-//! A body takes any octets and panics when something does not hold that must. It knows no clock: how long it goes on is
+//! A body takes any bytes and panics when something does not hold that must. It knows no clock: how long it goes on is
 //! for the runner to say.
 
 mod limits;
@@ -21,7 +21,7 @@ mod frames;
 // State in files and on its way.
 mod checkpoint;
 mod transfer;
-// Rules as text and as octets.
+// Rules as text and as bytes.
 mod policy;
 
 #[cfg(test)]
@@ -36,12 +36,12 @@ pub use transfer::transfer;
 pub use tsig::tsig;
 pub use update::update;
 
-/// Something to throw octets at.
+/// Something to throw bytes at.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// What it is called, here and in `fuzz/`.
     pub name: &'static str,
-    /// Takes any octets.
+    /// Takes any bytes.
     pub run: fn(&[u8]),
     /// Inputs that are what they should be, which others are made of.
     pub seeds: fn() -> Vec<Vec<u8>>,

@@ -1,6 +1,6 @@
 //! Inputs out of seeds, without a look at what they do: for where libFuzzer is not.
 
-use super::limits::INPUT_OCTETS_MAX;
+use super::limits::INPUT_BYTES_MAX;
 
 /// Numbers at which lengths and counts change their meaning.
 const NUMBERS: [u32; 12] = [0, 1, 2, 63, 64, 127, 128, 255, 256, 0x7FFF, 0xC000, u32::MAX];
@@ -37,7 +37,7 @@ impl Mutator {
         for _ in 0..=self.below(6) {
             self.alter(&mut input);
         }
-        input.truncate(INPUT_OCTETS_MAX);
+        input.truncate(INPUT_BYTES_MAX);
         input
     }
 
@@ -47,13 +47,13 @@ impl Mutator {
         match self.below(9) {
             0 if rest > 0 => input[at] ^= 1 << self.below(8),
             1 if rest > 0 => input[at] = self.below(256) as u8,
-            // A number of one, two or four octets.
+            // A number of one, two or four bytes.
             2 | 3 => {
                 let number = NUMBERS[self.below(NUMBERS.len())].wrapping_add(self.below(3) as u32).wrapping_sub(1);
-                let octets = number.to_be_bytes();
-                let octets = &octets[[0, 2, 3][self.below(3)]..];
-                if rest >= octets.len() {
-                    input[at..at + octets.len()].copy_from_slice(octets);
+                let bytes = number.to_be_bytes();
+                let bytes = &bytes[[0, 2, 3][self.below(3)]..];
+                if rest >= bytes.len() {
+                    input[at..at + bytes.len()].copy_from_slice(bytes);
                 }
             }
             4 => {
@@ -61,8 +61,8 @@ impl Mutator {
                 input.drain(at..at + count);
             }
             5 => {
-                let octets: Vec<u8> = (0..self.below(8)).map(|_| self.below(256) as u8).collect();
-                input.splice(at..at, octets);
+                let bytes: Vec<u8> = (0..self.below(8)).map(|_| self.below(256) as u8).collect();
+                input.splice(at..at, bytes);
             }
             // Part of it once more, elsewhere.
             6 => {

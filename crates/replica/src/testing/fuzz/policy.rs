@@ -4,18 +4,18 @@ use crate::codec::{Decoder, Encoder};
 use crate::policy::Policy;
 use crate::policy::text::parse_policy;
 
-/// What is read as text is shown so that it is read again the same; and so it is in octets, which may hold types that
+/// What is read as text is shown so that it is read again the same; and so it is in bytes, which may hold types that
 /// the text does not name.
 ///
 /// # Panics
 /// When it is not.
-pub fn policy(octets: &[u8]) {
-    if let Ok(policy) = parse_policy(&String::from_utf8_lossy(octets)) {
+pub fn policy(bytes: &[u8]) {
+    if let Ok(policy) = parse_policy(&String::from_utf8_lossy(bytes)) {
         let shown = policy.to_string();
         assert_eq!(parse_policy(&shown).as_ref(), Ok(&policy), "{shown}");
         comes_back(&policy);
     }
-    let mut from = Decoder::new(octets);
+    let mut from = Decoder::new(bytes);
     if let Ok(policy) = Policy::decode(&mut from)
         && from.finish().is_ok()
     {
@@ -25,8 +25,8 @@ pub fn policy(octets: &[u8]) {
 }
 
 fn comes_back(policy: &Policy) {
-    let octets = encoded(policy);
-    let mut from = Decoder::new(&octets);
+    let bytes = encoded(policy);
+    let mut from = Decoder::new(&bytes);
     assert_eq!(Policy::decode(&mut from).as_ref(), Ok(policy));
     assert!(from.finish().is_ok());
 }
@@ -44,7 +44,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         "# a comment\nGRANT \"dhcp.example\" ZoneSub a(4) Aaaa; // another\n/* and\n one more */",
         "grant k wildcard *.example.test. TYPE65280;\ngrant * tcp-self . PTR(1);\ndeny * 6to4-self .;\n\
          deny \"local:/run/a.b\" external . TXT;\n\
-         limit dhcp. update-records 1 update-octets 2 name-records 3 zone-records 4;",
+         limit dhcp. update-records 1 update-bytes 2 name-records 3 zone-records 4;",
         "grant \"a\\\"b\\;c\\ d\\\\.example.\" zonesub;",
     ];
     let mut seeds: Vec<Vec<u8>> = texts.iter().map(|text| text.as_bytes().to_vec()).collect();

@@ -18,7 +18,7 @@ fn every_seed_and_what_is_made_of_it_holds() {
             let input = mutator.next_input();
             // What it was is in the output of a test that fails.
             let caught = std::panic::catch_unwind(|| (target.run)(&input));
-            let hex: String = input.iter().map(|octet| format!("{octet:02x}")).collect();
+            let hex: String = input.iter().map(|byte| format!("{byte:02x}")).collect();
             assert!(caught.is_ok(), "{} {hex}", target.name);
         }
     }
@@ -28,8 +28,8 @@ fn every_seed_and_what_is_made_of_it_holds() {
 fn what_was_found_once_holds() {
     for line in FOUND.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
         let (name, hex) = line.split_once(' ').unwrap();
-        let octets: Vec<u8> =
+        let bytes: Vec<u8> =
             (0..hex.len() / 2).map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap()).collect();
-        (target(name).unwrap().run)(&octets);
+        (target(name).unwrap().run)(&bytes);
     }
 }

@@ -7,37 +7,37 @@ use raft::eraftpb::ConfState;
 ///
 /// # Panics
 /// When they are not.
-pub fn transfer(octets: &[u8]) {
-    if let Ok(frame) = TransferFrame::decode(octets) {
+pub fn transfer(bytes: &[u8]) {
+    if let Ok(frame) = TransferFrame::decode(bytes) {
         let mut written = Vec::new();
         frame.encode(&mut written);
-        assert_eq!(written, octets);
+        assert_eq!(written, bytes);
     }
-    if let Some(manifest) = Manifest::decode(octets) {
+    if let Some(manifest) = Manifest::decode(bytes) {
         assert_eq!(Manifest::decode(&manifest.encode()), Some(manifest));
     }
-    if let Some((announced, table)) = octets.split_at_checked(octets.len() / 2)
+    if let Some((announced, table)) = bytes.split_at_checked(bytes.len() / 2)
         && let Some(manifest) = Manifest::decode(announced)
         && let Some(table) = Table::decode(&manifest, table.to_vec())
     {
         assert!((0..table.block_count()).all(|number| table.line(number).is_some()));
     }
-    let _ = CheckpointHeader::decode(octets);
+    let _ = CheckpointHeader::decode(bytes);
 }
 
 pub(super) fn seeds() -> Vec<Vec<u8>> {
     let checkpoint = [7; 32];
     let frames = [
         TransferFrame::Get { checkpoint, part: Part::Data, from: 3, count: 8 },
-        TransferFrame::Block { checkpoint, part: Part::Table, number: 0, octets: vec![5; 40] },
+        TransferFrame::Block { checkpoint, part: Part::Table, number: 0, bytes: vec![5; 40] },
         TransferFrame::Gone { checkpoint },
     ];
     let mut seeds: Vec<Vec<u8>> = frames
         .iter()
         .map(|frame| {
-            let mut octets = Vec::new();
-            frame.encode(&mut octets);
-            octets
+            let mut bytes = Vec::new();
+            frame.encode(&mut bytes);
+            bytes
         })
         .collect();
     let members = ConfState { voters: vec![1, 2, 3], learners: vec![4], ..ConfState::default() };
@@ -48,6 +48,6 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     table.push(crate::checkpoint::Section(2), b"another");
     let manifest = Manifest::new(header, &table);
     seeds.push(manifest.encode());
-    seeds.push([manifest.encode(), table.octets().to_vec()].concat());
+    seeds.push([manifest.encode(), table.as_bytes().to_vec()].concat());
     seeds
 }

@@ -21,18 +21,18 @@ fn keys() -> KeyTable {
     keys
 }
 
-fn identity(octets: &[u8], keys: &KeyTable) -> Option<[u8; 16]> {
-    let Parsed::Request(request) = parse_request(octets) else { return None };
+fn identity(bytes: &[u8], keys: &KeyTable) -> Option<[u8; 16]> {
+    let Parsed::Request(request) = parse_request(bytes) else { return None };
     match authenticate(&request, keys, NOW_S) {
         Authenticated::Verified { verified, signer } => {
-            let mut response = octets[..octets.len().min(12)].to_vec();
+            let mut response = bytes[..bytes.len().min(12)].to_vec();
             let len = response.len();
-            response.resize(len + signer.reserve_octets(), 0);
+            response.resize(len + signer.reserve_bytes(), 0);
             assert!(signer.sign(&mut response, len, NOW_S).is_ok(), "what was reserved is enough");
             Some(verified.identity)
         }
         Authenticated::Rejected { signer: Some(signer), .. } => {
-            let mut response = vec![0; 12 + signer.reserve_octets()];
+            let mut response = vec![0; 12 + signer.reserve_bytes()];
             assert!(signer.sign(&mut response, 12, NOW_S).is_ok(), "what was reserved is enough");
             None
         }
@@ -44,9 +44,9 @@ fn identity(octets: &[u8], keys: &KeyTable) -> Option<[u8; 16]> {
 ///
 /// # Panics
 /// When it is not.
-pub fn tsig(octets: &[u8]) {
+pub fn tsig(bytes: &[u8]) {
     let keys = keys();
-    let Some(identity_of_input) = identity(octets, &keys) else { return };
+    let Some(identity_of_input) = identity(bytes, &keys) else { return };
     // The header's ID, the case of names and the order of nothing else are outside of the MAC (RFC 8945 4.3.2).
     let known = seeds().iter().filter_map(|seed| identity(seed, &keys)).any(|known| known == identity_of_input);
     assert!(known, "it verifies, and nobody signed it");

@@ -1,8 +1,8 @@
-//! An UPDATE from octets to what every member holds of it.
+//! An UPDATE from bytes to what every member holds of it.
 
 use super::world::{APEX, KEYS, TIME_MS, assert_no_alarm, machine, name};
 use crate::entry::{Body, Entry, UpdateEntry, ZoneChange};
-use crate::limits::ENTRY_OCTETS_MAX;
+use crate::limits::ENTRY_BYTES_MAX;
 use crate::machine::{Applied, Machine, Prepared, carry_out, zone_work};
 use crate::policy::Requestor;
 use crate::update::client::UpdateBuilder;
@@ -18,14 +18,14 @@ const SOURCE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 ///
 /// # Panics
 /// When one of these does not hold.
-pub fn update(octets: &[u8]) {
-    let Parsed::Request(request) = parse_request(octets) else { return };
+pub fn update(bytes: &[u8]) {
+    let Parsed::Request(request) = parse_request(bytes) else { return };
     let Ok(parsed) = prescan(&request) else { return };
     let (mut leader, mut follower) = (machine(), machine());
     for (number, key) in (1..).zip(KEYS) {
-        let Some(body) = evaluated(&leader, &parsed, octets.len(), key, number) else { continue };
+        let Some(body) = evaluated(&leader, &parsed, bytes.len(), key, number) else { continue };
         let written = body.encode(0, TIME_MS);
-        if written.len() > ENTRY_OCTETS_MAX {
+        if written.len() > ENTRY_BYTES_MAX {
             continue;
         }
         let entry = Entry::decode(&written).expect("what a leader wrote");
@@ -47,14 +47,14 @@ pub fn update(octets: &[u8]) {
     }
 }
 
-fn evaluated(machine: &Machine, parsed: &Update, octets: usize, key: &str, number: u8) -> Option<Body> {
+fn evaluated(machine: &Machine, parsed: &Update, bytes: usize, key: &str, number: u8) -> Option<Body> {
     let zone_id = ZoneId { view: 0, apex: parsed.apex.as_ref().to_canonical() };
     let options = machine.settings.zones().get(&zone_id)?;
     let zone = machine.zones.head().zone(&zone_id)?;
     let key_name = name(key);
     let requestor = Requestor { key: key_name.as_ref(), source: IpAddr::V4(SOURCE), is_connected: number > 1 };
     let permit =
-        machine.settings.rules(&key_name, &zone_id).judge(requestor).permit(parsed, octets, Some(&zone)).ok()?;
+        machine.settings.rules(&key_name, &zone_id).judge(requestor).permit(parsed, bytes, Some(&zone)).ok()?;
     let outcome = evaluate_within(&permit, &zone, parsed, options.serial_policy, TIME_MS / 1_000);
     assert!(outcome.changeset.is_none() || outcome.rcode == Rcode::NOERROR, "a refused update leaves no trace");
     if let Some(changeset) = &outcome.changeset {
@@ -91,19 +91,19 @@ pub(super) fn messages() -> Vec<Vec<u8>> {
             .add(deep.as_ref(), 60, Rtype::TXT, &text)
             .finish(),
         new().delete_rrset(www.as_ref(), Rtype::A).add(www.as_ref(), 60, Rtype::AAAA, &[7; 16]).finish(),
-        new().delete_name(www.as_ref()).delete_record(alias.as_ref(), Rtype::CNAME, www.octets()).finish(),
+        new().delete_name(www.as_ref()).delete_record(alias.as_ref(), Rtype::CNAME, www.as_bytes()).finish(),
         new().delete_record(www.as_ref(), Rtype::A, &[192, 0, 2, 1]).finish(),
         new()
             .require_name(www.as_ref())
             .require_no_name(other.as_ref())
             .require_rrset(www.as_ref(), Rtype::TXT)
             .require_no_rrset(www.as_ref(), Rtype::MX)
-            .require_record(alias.as_ref(), Rtype::CNAME, www.octets())
-            .add(other.as_ref(), 60, Rtype::CNAME, www.octets())
+            .require_record(alias.as_ref(), Rtype::CNAME, www.as_bytes())
+            .add(other.as_ref(), 60, Rtype::CNAME, www.as_bytes())
             .finish(),
-        new().add(apex.as_ref(), 300, Rtype::SOA, &soa).add(apex.as_ref(), 60, Rtype::NS, other.octets()).finish(),
+        new().add(apex.as_ref(), 300, Rtype::SOA, &soa).add(apex.as_ref(), 60, Rtype::NS, other.as_bytes()).finish(),
         new().delete_rrset(apex.as_ref(), Rtype::NS).delete_name(apex.as_ref()).finish(),
-        new().add(www.as_ref(), 60, Rtype::MX, &[&[0, 10], other.octets()].concat()).finish(),
+        new().add(www.as_ref(), 60, Rtype::MX, &[&[0, 10], other.as_bytes()].concat()).finish(),
         new().add(www.as_ref(), 60, Rtype(65_280), b"anything").finish(),
     ]
 }

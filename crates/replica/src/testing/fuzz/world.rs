@@ -59,20 +59,20 @@ fn record(owner: &str, rtype: Rtype, rdata: &[u8]) -> Record {
 /// What the zone holds at first.
 pub(super) fn records() -> Vec<Record> {
     let ns = name("ns.example.test.");
-    let mut soa = [ns.octets(), name("root.example.test.").octets()].concat();
+    let mut soa = [ns.as_bytes(), name("root.example.test.").as_bytes()].concat();
     for number in [7_u32, 3_600, 600, 86_400, 300] {
         soa.extend_from_slice(&number.to_be_bytes());
     }
     vec![
         record(APEX, Rtype::SOA, &soa),
-        record(APEX, Rtype::NS, ns.octets()),
+        record(APEX, Rtype::NS, ns.as_bytes()),
         record("ns.example.test.", Rtype::A, &[192, 0, 2, 53]),
         record("www.example.test.", Rtype::A, &[192, 0, 2, 1]),
         record("www.example.test.", Rtype::A, &[192, 0, 2, 2]),
         record("www.example.test.", Rtype::TXT, b"\x04text"),
-        record("alias.example.test.", Rtype::CNAME, name("www.example.test.").octets()),
+        record("alias.example.test.", Rtype::CNAME, name("www.example.test.").as_bytes()),
         record("*.wild.example.test.", Rtype::A, &[192, 0, 2, 3]),
-        record("sub.example.test.", Rtype::NS, name("ns.sub.example.test.").octets()),
+        record("sub.example.test.", Rtype::NS, name("ns.sub.example.test.").as_bytes()),
         record("ns.sub.example.test.", Rtype::A, &[192, 0, 2, 4]),
     ]
 }

@@ -4,7 +4,7 @@
 use super::ClientKey;
 use crate::update::limits::FUDGE_S_MAX;
 use crate::update::mac::{self, Cover, Mac, Variables};
-use wire::limits::HEADER_OCTETS;
+use wire::limits::HEADER_BYTES;
 use wire::number::{Class, Rcode, Rtype};
 use wire::parse::tsig::{TsigAt, TsigView};
 use wire::parse::{Message, Section};
@@ -53,8 +53,8 @@ impl ClientKey {
             return Err(Unverified::Error(Rcode(tsig.error)));
         }
         let is_own = tsig.key_name.as_ref() == self.0.name()
-            && tsig.algorithm.octets().eq_ignore_ascii_case(self.0.algorithm.name_octets())
-            && tsig.mac.len() >= self.0.algorithm.mac_octets_min();
+            && tsig.algorithm.as_bytes().eq_ignore_ascii_case(self.0.algorithm.name_bytes())
+            && tsig.mac.len() >= self.0.algorithm.mac_bytes_min();
         if !is_own || !self.has_made(&request_mac, response, at, &tsig) {
             return Err(Unverified::BadMac);
         }
@@ -70,7 +70,7 @@ impl ClientKey {
 
     fn has_made(&self, request_mac: &Mac, response: &[u8], at: usize, tsig: &TsigView<'_>) -> bool {
         // RFC 8945 4.3.2: the message as it was before the TSIG record was added, with its original ID.
-        let Some(mut header) = response.first_chunk::<HEADER_OCTETS>().copied() else { return false };
+        let Some(mut header) = response.first_chunk::<HEADER_BYTES>().copied() else { return false };
         header[..2].copy_from_slice(&tsig.original_id.to_be_bytes());
         let arcount = u16::from_be_bytes([header[10], header[11]]).saturating_sub(1);
         header[10..].copy_from_slice(&arcount.to_be_bytes());
@@ -82,7 +82,7 @@ impl ClientKey {
             error: tsig.error,
             other: tsig.other,
         };
-        let message = [&header[..], &response[HEADER_OCTETS..at]];
+        let message = [&header[..], &response[HEADER_BYTES..at]];
         self.0.secrets.iter().any(|secret| {
             let made = mac::compute(&secret.hmac, Some(request_mac), message, &variables, Cover::Variables);
             made.starts_with(tsig.mac)

@@ -228,11 +228,11 @@ fn fill(
     let new_config = replica_config(config, &identity);
     let mut random = Ok(());
     let mut nonce = || {
-        let mut octets = [0; 12];
-        if let Err(error) = fill_random(&mut octets) {
+        let mut bytes = [0; 12];
+        if let Err(error) = fill_random(&mut bytes) {
             random = Err(error);
         }
-        octets
+        bytes
     };
     let founder = Founder {
         config: &new_config,

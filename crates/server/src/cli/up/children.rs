@@ -15,7 +15,7 @@ const RESTART_MS: u64 = 500;
 const RESTART_MS_MAX: u64 = 8_000;
 /// A node that runs for less than this has ended soon.
 const SOON_MS: u64 = 5_000;
-/// Octets of a node's log that are shown when it ends early.
+/// Bytes of a node's log that are shown when it ends early.
 const LOG_TAIL_BYTES: u64 = 2_000;
 
 /// All nodes' processes.
@@ -220,9 +220,9 @@ fn tail(files: &NodeLayout) -> io::Result<String> {
     let mut file = File::open(files.log())?;
     let len = file.metadata()?.len();
     file.seek(SeekFrom::Start(len.saturating_sub(LOG_TAIL_BYTES)))?;
-    let mut octets = Vec::new();
-    file.take(LOG_TAIL_BYTES).read_to_end(&mut octets)?;
-    Ok(String::from_utf8_lossy(&octets).trim().to_owned())
+    let mut bytes = Vec::new();
+    file.take(LOG_TAIL_BYTES).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
 }
 
 #[cfg(test)]

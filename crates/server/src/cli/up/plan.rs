@@ -13,7 +13,7 @@ use crate::files::layout::Layout;
 use crate::files::tighten;
 use crate::files::token::Token;
 use crate::files::{Readers, write_atomic};
-use crate::limits::{UP_OCTETS_A_MS, UP_READY_MS};
+use crate::limits::{UP_BYTES_A_MS, UP_READY_MS};
 use crate::listen::sockets::{self, Protocols};
 use crate::node::first_state;
 use crate::problem::{Exit, Problem};
@@ -97,11 +97,11 @@ impl Plan {
 
     /// How long its nodes may take until they answer: the more they have on disk, the longer.
     pub(crate) fn ready_ms(&self) -> u64 {
-        let octets_of = |node: &PlannedNode| {
+        let bytes_of = |node: &PlannedNode| {
             let files = std::fs::read_dir(self.layout.node(node.id).data()).into_iter().flatten().flatten();
             files.filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum::<u64>()
         };
-        UP_READY_MS + self.nodes.iter().map(octets_of).sum::<u64>() / UP_OCTETS_A_MS
+        UP_READY_MS + self.nodes.iter().map(bytes_of).sum::<u64>() / UP_BYTES_A_MS
     }
 
     /// How its nodes are reached.

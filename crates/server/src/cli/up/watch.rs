@@ -149,7 +149,7 @@ impl Watch {
 fn answers(dns: SocketAddr, zone: &str) -> bool {
     let Ok(apex) = zone.parse::<wire::Name>() else { return false };
     let mut query = vec![0xCA, 0x7A, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
-    query.extend(apex.octets());
+    query.extend(apex.as_bytes());
     query.extend([0, 6, 0, 1]);
     let ask = || -> std::io::Result<bool> {
         let socket = UdpSocket::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;

@@ -4,13 +4,13 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, UdpSocket};
 use std::os::fd::AsRawFd;
 
-/// Octets of control messages of one datagram: an `in6_pktinfo` and a segment size, each with its head, rounded up.
-pub(super) const CONTROL_OCTETS: usize = 64;
+/// Bytes of control messages of one datagram: an `in6_pktinfo` and a segment size, each with its head, rounded up.
+pub(super) const CONTROL_BYTES: usize = 64;
 
 /// Control messages are read and written as `cmsghdr`, which wants the alignment of a long.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-pub(super) struct Control(pub(super) [u8; CONTROL_OCTETS]);
+pub(super) struct Control(pub(super) [u8; CONTROL_BYTES]);
 
 /// Sets an integer option of a socket.
 pub(super) fn set_option(
@@ -35,9 +35,9 @@ pub(super) fn set_option(
 /// The address as the kernel has it, and its length.
 pub(super) fn to_storage(address: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
     let address = socket2::SockAddr::from(address);
-    // SAFETY: sockaddr_storage is plain integers, for which all zero octets are a value.
+    // SAFETY: sockaddr_storage is plain integers, for which all zero bytes are a value.
     let mut storage: libc::sockaddr_storage = unsafe { std::mem::zeroed() };
-    // SAFETY: `address` holds `len()` octets, no more than a sockaddr_storage, and the two do not overlap.
+    // SAFETY: `address` holds `len()` bytes, no more than a sockaddr_storage, and the two do not overlap.
     unsafe {
         std::ptr::copy_nonoverlapping(
             address.as_ptr().cast::<u8>(),
@@ -48,7 +48,7 @@ pub(super) fn to_storage(address: SocketAddr) -> (libc::sockaddr_storage, libc::
     (storage, address.len())
 }
 
-/// Octets of an address that the kernel wrote.
+/// Bytes of an address that the kernel wrote.
 pub(super) fn storage_len(storage: &libc::sockaddr_storage) -> libc::socklen_t {
     match libc::c_int::from(storage.ss_family) {
         libc::AF_INET => size_of::<libc::sockaddr_in>() as libc::socklen_t,
@@ -60,13 +60,13 @@ pub(super) fn storage_len(storage: &libc::sockaddr_storage) -> libc::socklen_t {
 pub(super) fn from_storage(storage: &libc::sockaddr_storage) -> Option<SocketAddr> {
     match libc::c_int::from(storage.ss_family) {
         libc::AF_INET => {
-            // SAFETY: the family says that these octets are a sockaddr_in, which is no larger and no more aligned.
+            // SAFETY: the family says that these bytes are a sockaddr_in, which is no larger and no more aligned.
             let address = unsafe { &*std::ptr::from_ref(storage).cast::<libc::sockaddr_in>() };
             let ip = Ipv4Addr::from(address.sin_addr.s_addr.to_ne_bytes());
             Some(SocketAddr::V4(SocketAddrV4::new(ip, u16::from_be(address.sin_port))))
         }
         libc::AF_INET6 => {
-            // SAFETY: the family says that these octets are a sockaddr_in6, which is no larger and no more aligned.
+            // SAFETY: the family says that these bytes are a sockaddr_in6, which is no larger and no more aligned.
             let address = unsafe { &*std::ptr::from_ref(storage).cast::<libc::sockaddr_in6>() };
             let ip = Ipv6Addr::from(address.sin6_addr.s6_addr);
             let port = u16::from_be(address.sin6_port);
@@ -76,7 +76,7 @@ pub(super) fn from_storage(storage: &libc::sockaddr_storage) -> Option<SocketAdd
     }
 }
 
-/// Octets of a cmsghdr, and where its data starts (both are multiples of eight on Linux, 64 bit).
+/// Bytes of a cmsghdr, and where its data starts (both are multiples of eight on Linux, 64 bit).
 const CONTROL_HEAD: usize = size_of::<libc::cmsghdr>();
 
 /// Where a datagram was sent to.
@@ -90,8 +90,7 @@ pub(super) struct Destination {
 
 /// The address that a datagram was sent to, from its control messages.
 pub(super) fn read_destination(control: &[u8]) -> Option<Destination> {
-    let word =
-        |at: usize| control.get(at..at + 4).map(|octets| i32::from_ne_bytes(octets.try_into().unwrap_or([0; 4])));
+    let word = |at: usize| control.get(at..at + 4).map(|bytes| i32::from_ne_bytes(bytes.try_into().unwrap_or([0; 4])));
     // The kernel writes one message, the one asked for: length (a size_t), level, type, data.
     let (level, kind) = (word(CONTROL_HEAD - 8)?, word(CONTROL_HEAD - 4)?);
     let data = control.get(CONTROL_HEAD..)?;
@@ -102,15 +101,15 @@ pub(super) fn read_destination(control: &[u8]) -> Option<Destination> {
         let (to, _) = rest.split_first_chunk::<4>()?;
         Some(Destination { local: IpAddr::from(*local), is_multicast: local != to && *local != [0; 4] })
     } else if level == libc::IPPROTO_IPV6 && kind == libc::IPV6_PKTINFO {
-        let octets: [u8; 16] = data.get(..16)?.try_into().ok()?;
-        let local = IpAddr::from(octets);
+        let bytes: [u8; 16] = data.get(..16)?.try_into().ok()?;
+        let local = IpAddr::from(bytes);
         Some(Destination { local, is_multicast: local.is_multicast() })
     } else {
         None
     }
 }
 
-/// Writes the control message that makes the kernel send from `local`; gives its octets.
+/// Writes the control message that makes the kernel send from `local`; gives its bytes.
 pub(super) fn write_source(control: &mut [u8], local: IpAddr) -> usize {
     let mut data = [0; size_of::<libc::in6_pktinfo>()];
     // Interface 0: the routing table chooses.
@@ -127,14 +126,14 @@ pub(super) fn write_source(control: &mut [u8], local: IpAddr) -> usize {
     }
 }
 
-/// Writes the control message that makes the kernel take a message apart, this many octets a datagram; gives its
-/// octets.
-pub(super) fn write_segment(control: &mut [u8], octets: usize) -> usize {
-    write_message(control, libc::SOL_UDP, libc::UDP_SEGMENT, &(octets as u16).to_ne_bytes())
+/// Writes the control message that makes the kernel take a message apart, this many bytes a datagram; gives its
+/// bytes.
+pub(super) fn write_segment(control: &mut [u8], bytes: usize) -> usize {
+    write_message(control, libc::SOL_UDP, libc::UDP_SEGMENT, &(bytes as u16).to_ne_bytes())
 }
 
 fn write_message(control: &mut [u8], level: libc::c_int, kind: libc::c_int, data: &[u8]) -> usize {
-    let mut put = |at: usize, octets: &[u8]| control[at..at + octets.len()].copy_from_slice(octets);
+    let mut put = |at: usize, bytes: &[u8]| control[at..at + bytes.len()].copy_from_slice(bytes);
     put(0, &(CONTROL_HEAD + data.len()).to_ne_bytes());
     put(CONTROL_HEAD - 8, &level.to_ne_bytes());
     put(CONTROL_HEAD - 4, &kind.to_ne_bytes());

@@ -14,24 +14,24 @@ mod socket;
 
 pub(crate) use socket::{BatchSocket, wait};
 
-use crate::limits::{DATAGRAM_OCTETS_MAX, UDP_BATCH_COUNT, UDP_RESPONSE_OCTETS_MAX};
-use kernel::{CONTROL_OCTETS, Control, from_storage, read_destination, storage_len, write_segment, write_source};
+use crate::limits::{DATAGRAM_BYTES_MAX, UDP_BATCH_COUNT, UDP_RESPONSE_BYTES_MAX};
+use kernel::{CONTROL_BYTES, Control, from_storage, read_destination, storage_len, write_segment, write_source};
 use runs::{Response, arrange, run_len};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 
-/// Octets from one receive slot to the next: a whole datagram, and three cache lines over, so that the first lines of
+/// Bytes from one receive slot to the next: a whole datagram, and three cache lines over, so that the first lines of
 /// the slots do not all fall into the same sets of the cache.
-const RECEIVE_STRIDE: usize = DATAGRAM_OCTETS_MAX + 1 + 3 * 64;
+const RECEIVE_STRIDE: usize = DATAGRAM_BYTES_MAX + 1 + 3 * 64;
 /// Slots that are offered to the kernel when nothing is known of the traffic; twice as many as came last time
 /// otherwise, so that a quiet worker does not set up a whole batch for one datagram.
 const SLOTS_MIN: usize = 4;
 
-/// A datagram that was received: its octets, who sent it, and the address it was sent to when the socket tells.
+/// A datagram that was received: its bytes, who sent it, and the address it was sent to when the socket tells.
 #[derive(Clone, Copy)]
 pub(crate) struct Received<'b> {
-    pub(crate) octets: &'b [u8],
+    pub(crate) bytes: &'b [u8],
     pub(crate) peer: SocketAddr,
     pub(crate) local: Option<IpAddr>,
     /// It was sent to a group, or to all on a link; known where `local` is.
@@ -64,7 +64,7 @@ pub(crate) struct Batch {
     headers: Vec<libc::mmsghdr>,
     /// Slots that the next receive offers.
     slot_count: usize,
-    /// Of the last receive: how many, the octets of each, and its way.
+    /// Of the last receive: how many, the bytes of each, and its way.
     count: usize,
     lengths: [usize; UDP_BATCH_COUNT],
     ways: [Way; UDP_BATCH_COUNT],
@@ -75,13 +75,13 @@ pub(crate) struct Batch {
 impl Batch {
     /// All the memory a worker needs.
     pub(crate) fn new() -> Self {
-        // SAFETY: these three are plain integers and pointers, for which all zero octets are a value.
+        // SAFETY: these three are plain integers and pointers, for which all zero bytes are a value.
         let (address, iovec, header) = unsafe { (std::mem::zeroed(), std::mem::zeroed(), std::mem::zeroed()) };
         Self {
             received: vec![0; RECEIVE_STRIDE * UDP_BATCH_COUNT],
-            sent: vec![0; UDP_RESPONSE_OCTETS_MAX * UDP_BATCH_COUNT],
+            sent: vec![0; UDP_RESPONSE_BYTES_MAX * UDP_BATCH_COUNT],
             addresses: vec![address; UDP_BATCH_COUNT],
-            control: vec![Control([0; CONTROL_OCTETS]); UDP_BATCH_COUNT],
+            control: vec![Control([0; CONTROL_BYTES]); UDP_BATCH_COUNT],
             iovecs: vec![iovec; UDP_BATCH_COUNT],
             headers: vec![header; UDP_BATCH_COUNT],
             slot_count: SLOTS_MIN,
@@ -99,7 +99,7 @@ impl Batch {
         self.response_count = 0;
         let offered = self.slot_count;
         for index in 0..offered {
-            let slot = &mut self.received[index * RECEIVE_STRIDE..][..DATAGRAM_OCTETS_MAX];
+            let slot = &mut self.received[index * RECEIVE_STRIDE..][..DATAGRAM_BYTES_MAX];
             self.iovecs[index] = libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot.len() };
         }
         for index in 0..offered {
@@ -110,7 +110,7 @@ impl Batch {
             header.msg_iovlen = 1;
             if from.tells_local {
                 header.msg_control = (&raw mut self.control[index]).cast();
-                header.msg_controllen = CONTROL_OCTETS as _;
+                header.msg_controllen = CONTROL_BYTES as _;
             } else {
                 header.msg_control = std::ptr::null_mut();
                 header.msg_controllen = 0;
@@ -140,8 +140,8 @@ impl Batch {
         self.count = count as usize;
         self.slot_count = (2 * self.count).clamp(SLOTS_MIN, UDP_BATCH_COUNT);
         for index in 0..self.count {
-            self.lengths[index] = (self.headers[index].msg_len as usize).min(DATAGRAM_OCTETS_MAX);
-            let control_len = self.headers[index].msg_hdr.msg_controllen.min(CONTROL_OCTETS);
+            self.lengths[index] = (self.headers[index].msg_len as usize).min(DATAGRAM_BYTES_MAX);
+            let control_len = self.headers[index].msg_hdr.msg_controllen.min(CONTROL_BYTES);
             let to = read_destination(&self.control[index].0[..control_len]);
             self.ways[index] = Way {
                 peer: from_storage(&self.addresses[index]),
@@ -156,21 +156,21 @@ impl Batch {
     pub(crate) fn exchange(&mut self, index: usize) -> Option<(Received<'_>, &mut [u8])> {
         assert!(index < self.count);
         let Way { peer, local, is_multicast } = self.ways[index];
-        let octets = &self.received[index * RECEIVE_STRIDE..][..self.lengths[index]];
-        let out = &mut self.sent[index * UDP_RESPONSE_OCTETS_MAX..][..UDP_RESPONSE_OCTETS_MAX];
-        Some((Received { octets, peer: peer?, local, is_multicast }, out))
+        let bytes = &self.received[index * RECEIVE_STRIDE..][..self.lengths[index]];
+        let out = &mut self.sent[index * UDP_RESPONSE_BYTES_MAX..][..UDP_RESPONSE_BYTES_MAX];
+        Some((Received { bytes, peer: peer?, local, is_multicast }, out))
     }
 
     /// The datagrams of the last receive.
     pub(crate) fn datagrams(&self) -> impl Iterator<Item = &[u8]> {
         let datagrams = self.received.chunks(RECEIVE_STRIDE).zip(&self.lengths[..self.count]);
-        datagrams.map(|(octets, &len)| &octets[..len])
+        datagrams.map(|(bytes, &len)| &bytes[..len])
     }
 
-    /// Says that the slot of datagram `index` holds a response of `len` octets.
+    /// Says that the slot of datagram `index` holds a response of `len` bytes.
     pub(crate) fn respond(&mut self, index: usize, len: usize) {
-        assert!(index < self.count && len <= UDP_RESPONSE_OCTETS_MAX && self.response_count < UDP_BATCH_COUNT);
-        self.responses[self.response_count] = Response { index, octets: len };
+        assert!(index < self.count && len <= UDP_RESPONSE_BYTES_MAX && self.response_count < UDP_BATCH_COUNT);
+        self.responses[self.response_count] = Response { index, bytes: len };
         self.response_count += 1;
     }
 
@@ -223,8 +223,8 @@ impl Batch {
         runs: &mut [usize; UDP_BATCH_COUNT],
     ) -> usize {
         for at in first..self.response_count {
-            let Response { index, octets } = self.responses[at];
-            let slot = &mut self.sent[index * UDP_RESPONSE_OCTETS_MAX..][..octets];
+            let Response { index, bytes } = self.responses[at];
+            let slot = &mut self.sent[index * UDP_RESPONSE_BYTES_MAX..][..bytes];
             self.iovecs[at] = libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot.len() };
         }
         let ways = &self.ways;
@@ -232,14 +232,14 @@ impl Batch {
         while at < self.response_count {
             let waiting = &self.responses[at..self.response_count];
             let run = if together { run_len(waiting, |one, other| ways[one] == ways[other]) } else { 1 };
-            let Response { index, octets } = waiting[0];
+            let Response { index, bytes } = waiting[0];
             let control = &mut self.control[index].0;
             let mut control_len = match ways[index].local {
                 Some(local) if to.tells_local => write_source(control, local),
                 _ => 0,
             };
             if run > 1 {
-                control_len += write_segment(&mut control[control_len..], octets);
+                control_len += write_segment(&mut control[control_len..], bytes);
             }
             let header = &mut self.headers[run_count].msg_hdr;
             header.msg_name = (&raw mut self.addresses[index]).cast();
@@ -306,9 +306,9 @@ mod tests {
             let count = batch.receive(server).unwrap().count;
             for index in 0..count {
                 let (received, out) = batch.exchange(index).unwrap();
-                let len = received.octets.len().min(out.len());
-                out[..len].copy_from_slice(&received.octets[..len]);
-                seen.push(received.octets.len());
+                let len = received.bytes.len().min(out.len());
+                out[..len].copy_from_slice(&received.bytes[..len]);
+                seen.push(received.bytes.len());
                 batch.respond(index, len);
             }
             assert_eq!(batch.send(server), 0);
@@ -369,8 +369,8 @@ mod tests {
         let to = SocketAddr::new(ask.parse().unwrap(), server.socket.local_addr().unwrap().port());
         let clients: Vec<UdpSocket> = (0..3).map(|_| UdpSocket::bind((to.ip(), 0)).unwrap()).collect();
         for number in 0..60u8 {
-            let octets = vec![number; if number % 4 == 0 { 30 } else { 40 }];
-            clients[usize::from(number) / 8 % 3].send_to(&octets, to).unwrap();
+            let bytes = vec![number; if number % 4 == 0 { 30 } else { 40 }];
+            clients[usize::from(number) / 8 % 3].send_to(&bytes, to).unwrap();
         }
         assert_eq!(echo(server, 60).len(), 60);
         for (which, client) in clients.iter().enumerate() {
@@ -381,7 +381,7 @@ mod tests {
                 let (len, from) = client.recv_from(&mut buffer).unwrap();
                 let at = seen.iter().position(|&number| number == buffer[0]).unwrap();
                 assert!(from == to && len == if buffer[0] % 4 == 0 { 30 } else { 40 });
-                assert!(buffer[..len].iter().all(|&octet| octet == buffer[0]));
+                assert!(buffer[..len].iter().all(|&byte| byte == buffer[0]));
                 seen.swap_remove(at);
             }
         }
@@ -435,7 +435,7 @@ mod tests {
             assert_eq!(received.is_multicast, is_multicast, "{to}");
         }
         for (to, is_multicast) in [("ff02::1", true), ("2001:db8::1", false)] {
-            let (local, mut control) = (to.parse().unwrap(), Control([0; CONTROL_OCTETS]));
+            let (local, mut control) = (to.parse().unwrap(), Control([0; CONTROL_BYTES]));
             let len = write_source(&mut control.0, local);
             let to = read_destination(&control.0[..len]).unwrap();
             assert_eq!((to.local, to.is_multicast), (local, is_multicast));

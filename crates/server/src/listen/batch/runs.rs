@@ -11,9 +11,9 @@ use crate::limits::UDP_BATCH_COUNT;
 
 /// Longest datagram that is sent together with others: it fits the smallest link of IPv6 (RFC 8200 5), and a message
 /// whose parts do not fit the link would not be sent at all.
-const SEGMENT_OCTETS_MAX: usize = 1_232;
-/// Octets of all datagrams of a message; the kernel takes no more than an IP packet holds.
-const RUN_OCTETS_MAX: usize = 61_440;
+const SEGMENT_BYTES_MAX: usize = 1_232;
+/// Bytes of all datagrams of a message; the kernel takes no more than an IP packet holds.
+const RUN_BYTES_MAX: usize = 61_440;
 /// Datagrams of a message (UDP_MAX_SEGMENTS).
 const RUN_COUNT_MAX: usize = 64;
 
@@ -22,7 +22,7 @@ const RUN_COUNT_MAX: usize = 64;
 pub(super) struct Response {
     /// The datagram of the batch that it answers.
     pub(super) index: usize,
-    pub(super) octets: usize,
+    pub(super) bytes: usize,
 }
 
 /// Puts responses that can go together beside one another. Those of a client stay where its first one was, as long as
@@ -30,13 +30,13 @@ pub(super) struct Response {
 pub(super) fn arrange(responses: &mut [Response], same_way: impl Fn(usize, usize) -> bool) {
     // Visit, then length, the longest first, then place, in one number: numbers are quickly sorted.
     let mut keys = [0u32; UDP_BATCH_COUNT];
-    const { assert!(UDP_BATCH_COUNT <= 1 << 8, "visit and place are an octet each") };
+    const { assert!(UDP_BATCH_COUNT <= 1 << 8, "visit and place are an byte each") };
     let mut visit = 0u32;
     for at in 0..responses.len() {
         if at > 0 && !same_way(responses[at - 1].index, responses[at].index) {
             visit += 1;
         }
-        let shortness = u16::MAX - responses[at].octets as u16;
+        let shortness = u16::MAX - responses[at].bytes as u16;
         keys[at] = visit << 24 | u32::from(shortness) << 8 | at as u32;
     }
     if visit as usize + 1 >= responses.len() {
@@ -69,8 +69,8 @@ fn put_together(visit: &[u32], responses: &[Response], place: &mut [Response]) {
     // How many there are, and how many of the first of them have an end.
     let (mut head_count, mut ended, mut from) = (0, 0, 0);
     for class in visit.chunk_by(|one, other| one >> 8 == other >> 8) {
-        let (to, octets) = (from + class.len(), response_of(class[0]).octets);
-        if octets > 0 && class.len() <= head_count - ended {
+        let (to, bytes) = (from + class.len(), response_of(class[0]).bytes);
+        if bytes > 0 && class.len() <= head_count - ended {
             for (head, end) in heads[ended..].iter_mut().zip(from..to) {
                 head.end = Some(end as u8);
             }
@@ -78,7 +78,7 @@ fn put_together(visit: &[u32], responses: &[Response], place: &mut [Response]) {
         } else {
             heads[head_count] = Head { from: from as u8, to: to as u8, end: None };
             head_count += 1;
-            if octets > SEGMENT_OCTETS_MAX {
+            if bytes > SEGMENT_BYTES_MAX {
                 // They go alone.
                 ended = head_count;
             }
@@ -94,14 +94,14 @@ fn put_together(visit: &[u32], responses: &[Response], place: &mut [Response]) {
 /// How many of the first responses go together: at least one.
 pub(super) fn run_len(responses: &[Response], same_way: impl Fn(usize, usize) -> bool) -> usize {
     let first = responses[0];
-    if first.octets > SEGMENT_OCTETS_MAX || first.octets == 0 {
+    if first.bytes > SEGMENT_BYTES_MAX || first.bytes == 0 {
         return 1;
     }
-    let most = (RUN_OCTETS_MAX / first.octets).min(RUN_COUNT_MAX);
+    let most = (RUN_BYTES_MAX / first.bytes).min(RUN_COUNT_MAX);
     let is_along = |other: &&Response| same_way(first.index, other.index);
-    let alike = |other: &&Response| other.octets == first.octets && is_along(other);
+    let alike = |other: &&Response| other.bytes == first.bytes && is_along(other);
     let equal = responses.iter().take(most).take_while(alike).count();
-    let is_last = |other: &&Response| (1..first.octets).contains(&other.octets) && is_along(other);
+    let is_last = |other: &&Response| (1..first.bytes).contains(&other.bytes) && is_along(other);
     equal + responses[equal..].first().filter(|_| equal < most).filter(is_last).map_or(0, |_| 1)
 }
 
@@ -113,7 +113,7 @@ mod tests {
     /// Responses of these clients and lengths, and the runs they make: of each the datagrams.
     fn runs(datagrams: &[(char, usize)]) -> Vec<Vec<usize>> {
         let mut responses: Vec<Response> =
-            datagrams.iter().enumerate().map(|(index, &(_, octets))| Response { index, octets }).collect();
+            datagrams.iter().enumerate().map(|(index, &(_, bytes))| Response { index, bytes }).collect();
         let same_way = |one: usize, other: usize| datagrams[one].0 == datagrams[other].0;
         arrange(&mut responses, same_way);
         let mut rest = &responses[..];
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(runs(&[('a', 70), ('b', 60), ('b', 70)]), [vec![0], vec![2, 1]]);
         assert_eq!(runs(&[('a', 0), ('a', 60)]), [[1], [0]]);
         assert_eq!(runs(&[('a', 1_233), ('a', 60), ('a', 50)]), [vec![0], vec![1, 2]]);
-        // Forty-nine of 1,232 octets are all that a message holds.
+        // Forty-nine of 1,232 bytes are all that a message holds.
         let mut full = vec![('a', 1_232); 49];
         full.push(('a', 60));
         assert_eq!(runs(&full).iter().map(Vec::len).collect::<Vec<_>>(), [49, 1]);
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_length_of_few_ends_messages_of_longer_ones() {
-        let two = |octets| [('a', octets), ('a', octets)];
+        let two = |bytes| [('a', bytes), ('a', bytes)];
         assert_eq!(runs(&[two(50), two(70), two(60)].concat()), [[2, 3, 0], [4, 5, 1]]);
         // Four lengths of one response each, and one of two: what is left without an end takes one of the next.
         let mixed = [('a', 40), ('a', 90), ('a', 80), ('a', 50), ('a', 70), ('a', 40)];
@@ -168,11 +168,11 @@ mod tests {
             let mut seen: Vec<usize> = made.concat();
             for run in &made {
                 let of = |index: usize| datagrams[index];
-                let (client, octets) = of(run[0]);
-                prop_assert!(run.len() == 1 || octets <= SEGMENT_OCTETS_MAX);
+                let (client, bytes) = of(run[0]);
+                prop_assert!(run.len() == 1 || bytes <= SEGMENT_BYTES_MAX);
                 let (last, equal) = run.split_last().unwrap();
-                prop_assert!(equal.iter().all(|&index| of(index) == (client, octets)));
-                prop_assert!(of(*last).0 == client && of(*last).1 <= octets);
+                prop_assert!(equal.iter().all(|&index| of(index) == (client, bytes)));
+                prop_assert!(of(*last).0 == client && of(*last).1 <= bytes);
             }
             seen.sort_unstable();
             prop_assert_eq!(seen, (0..datagrams.len()).collect::<Vec<_>>());
@@ -180,8 +180,8 @@ mod tests {
             let mut in_order = 0;
             for visit in datagrams.chunk_by(|one, other| one.0 == other.0) {
                 let mut visit: Vec<Response> =
-                    visit.iter().enumerate().map(|(index, &(_, octets))| Response { index, octets }).collect();
-                visit.sort_by_key(|response| std::cmp::Reverse(response.octets));
+                    visit.iter().enumerate().map(|(index, &(_, bytes))| Response { index, bytes }).collect();
+                visit.sort_by_key(|response| std::cmp::Reverse(response.bytes));
                 let mut rest = &visit[..];
                 while !rest.is_empty() {
                     rest = &rest[run_len(rest, |_, _| true)..];

@@ -1,6 +1,6 @@
 //! A socket of a worker, and the wait for several.
 
-use super::kernel::{CONTROL_OCTETS, Control, set_option, to_storage, write_source};
+use super::kernel::{CONTROL_BYTES, Control, set_option, to_storage, write_source};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
@@ -53,11 +53,11 @@ impl BatchSocket {
     }
 
     /// Sends one datagram, from `local` where the socket has several addresses. For threads other than the worker.
-    pub(crate) fn send_one(&self, octets: &[u8], peer: SocketAddr, local: Option<IpAddr>) -> io::Result<()> {
+    pub(crate) fn send_one(&self, bytes: &[u8], peer: SocketAddr, local: Option<IpAddr>) -> io::Result<()> {
         let (mut address, address_len) = to_storage(peer);
-        let mut control = Control([0; CONTROL_OCTETS]);
-        let mut iovec = libc::iovec { iov_base: octets.as_ptr().cast_mut().cast(), iov_len: octets.len() };
-        // SAFETY: msghdr is plain integers and pointers, for which all zero octets are a value.
+        let mut control = Control([0; CONTROL_BYTES]);
+        let mut iovec = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        // SAFETY: msghdr is plain integers and pointers, for which all zero bytes are a value.
         let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
         header.msg_name = (&raw mut address).cast();
         header.msg_namelen = address_len;
@@ -68,7 +68,7 @@ impl BatchSocket {
             header.msg_control = (&raw mut control).cast();
             header.msg_controllen = len as _;
         }
-        // SAFETY: all pointers in `header` are to live locals or to `octets`, with their true lengths; the kernel only
+        // SAFETY: all pointers in `header` are to live locals or to `bytes`, with their true lengths; the kernel only
         // reads through them.
         let done = unsafe { libc::sendmsg(self.socket.as_raw_fd(), &raw const header, libc::MSG_DONTWAIT) };
         if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }

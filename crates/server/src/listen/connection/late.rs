@@ -11,7 +11,7 @@ pub(super) struct LateQueue {
     receiver: Receiver<Late>,
     /// They have come and there was no room yet. A part of a transfer keeps its share of the queue meanwhile.
     waiting: VecDeque<Late>,
-    /// Octets of memory that these hold.
+    /// Bytes of memory that these hold.
     memory: usize,
 }
 
@@ -47,7 +47,7 @@ impl LateQueue {
         Some(late)
     }
 
-    /// Octets of memory that those that wait hold.
+    /// Bytes of memory that those that wait hold.
     pub(super) const fn memory(&self) -> usize {
         self.memory
     }

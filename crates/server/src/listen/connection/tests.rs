@@ -39,25 +39,25 @@ impl Responder for Echo {
 }
 
 impl PinnedResponder for &mut Echo {
-    fn respond(&mut self, octets: &[u8], _peer: SocketAddr, _transport: Transport, out: &mut [u8]) -> Action {
-        match octets.first() {
+    fn respond(&mut self, bytes: &[u8], _peer: SocketAddr, _transport: Transport, out: &mut [u8]) -> Action {
+        match bytes.first() {
             Some(b'd') => Action::Defer,
             Some(b's') => Action::Silent,
             Some(b'p') => panic!("as the test wants"),
             Some(b'b') => Action::Respond(out.len()),
             _ => {
                 let start = std::time::Instant::now();
-                while octets.starts_with(b"c") && start.elapsed() < COSTLY {
+                while bytes.starts_with(b"c") && start.elapsed() < COSTLY {
                     std::hint::spin_loop();
                 }
-                out[..octets.len()].copy_from_slice(octets);
-                Action::Respond(octets.len())
+                out[..bytes.len()].copy_from_slice(bytes);
+                Action::Respond(bytes.len())
             }
         }
     }
 
-    fn defer(&mut self, octets: &[u8], reply: Reply, _company: Company, _out: &mut [u8]) -> Action {
-        self.deferred.lock().unwrap().push((octets.to_vec(), reply));
+    fn defer(&mut self, bytes: &[u8], reply: Reply, _company: Company, _out: &mut [u8]) -> Action {
+        self.deferred.lock().unwrap().push((bytes.to_vec(), reply));
         Action::Defer
     }
 
@@ -144,7 +144,7 @@ fn is_closed(stream: &mut StdStream) -> bool {
 }
 
 #[test]
-fn requests_are_pipelined_and_octets_may_come_one_by_one() {
+fn requests_are_pipelined_and_bytes_may_come_one_by_one() {
     let server = Server::start(5_000, 10, 10);
     let mut stream = server.connect();
     let all: Vec<u8> = (0..500u16).flat_map(|n| framed(&n.to_be_bytes())).collect();
@@ -152,8 +152,8 @@ fn requests_are_pipelined_and_octets_may_come_one_by_one() {
     for n in 0..500u16 {
         assert_eq!(read(&mut stream), n.to_be_bytes());
     }
-    for octet in framed(b"gently") {
-        stream.write_all(&[octet]).unwrap();
+    for byte in framed(b"gently") {
+        stream.write_all(&[byte]).unwrap();
         std::thread::sleep(Duration::from_millis(1));
     }
     assert_eq!(read(&mut stream), b"gently");
@@ -214,14 +214,14 @@ fn no_more_requests_are_taken_than_may_be_in_flight() {
 /// The client reads nothing, so most of them have no room: they count as what the connection holds all the same.
 #[test]
 fn late_responses_that_wait_for_room_are_counted() {
-    const OCTETS: usize = 60_000;
+    const BYTES: usize = 60_000;
     let unread = |memory_bytes_max: usize| {
         let server = Server::with(&Tcp { memory_bytes_max, ..Tcp::default() });
         let mut stream = server.connect();
         stream.write_all(&framed(b"d").repeat(TCP_PIPELINE_MAX)).unwrap();
         server.wait_for("deferral", |server| server.deferred.lock().unwrap().len() == TCP_PIPELINE_MAX);
         for (_, reply) in std::mem::take(&mut *server.deferred.lock().unwrap()) {
-            reply.send(vec![0; OCTETS]);
+            reply.send(vec![0; BYTES]);
         }
         (server, stream)
     };
@@ -229,7 +229,7 @@ fn late_responses_that_wait_for_room_are_counted() {
     server.wait_for("memory", |server| server.limits.memory_taken() >= 6 << 20);
     assert_eq!(server.connections.cuts(Cut::Memory), 0);
     for _ in 0..TCP_PIPELINE_MAX {
-        assert_eq!(read(&mut stream).len(), OCTETS);
+        assert_eq!(read(&mut stream).len(), BYTES);
     }
     drop(stream);
     server.wait_for("the end", |server| server.limits.memory_taken() == 0);
@@ -239,14 +239,14 @@ fn late_responses_that_wait_for_room_are_counted() {
 }
 
 #[test]
-fn silence_ends_a_connection_and_so_do_octets_that_never_become_a_message() {
+fn silence_ends_a_connection_and_so_do_bytes_that_never_become_a_message() {
     let server = Server::start(150, 10, 10);
     let mut silent = server.connect();
     let mut trickling = server.connect();
     let start = std::time::Instant::now();
     let mut writer = trickling.try_clone().unwrap();
     let trickle = std::thread::spawn(move || {
-        // A message of 100 octets, one octet each 20 ms: it never gets there.
+        // A message of 100 bytes, one byte each 20 ms: it never gets there.
         let _ = writer.write_all(&[0, 100]);
         while writer.write_all(b"x").is_ok() && start.elapsed() < Duration::from_secs(5) {
             std::thread::sleep(Duration::from_millis(20));
@@ -316,9 +316,9 @@ fn a_client_that_does_not_read_is_cut() {
     server.wait_for("the cut", |server| server.connections.cuts(Cut::SlowReader) == 1);
 }
 
-/// How a connection ended whose client asks for large messages and takes so many octets every 50 ms; `None` when it was
+/// How a connection ended whose client asks for large messages and takes so many bytes every 50 ms; `None` when it was
 /// still there after two seconds.
-fn read_at(octets: usize) -> Option<End> {
+fn read_at(bytes: usize) -> Option<End> {
     let limits = Tcp { idle_ms: 200, ..Tcp::default() };
     let limits = ConnectionLimits::new(&limits, &[]);
     let desk = Desk::new(
@@ -341,7 +341,7 @@ fn read_at(octets: usize) -> Option<End> {
         let reading = async {
             client.write_all(&framed(b"b").repeat(8)).await.unwrap();
             loop {
-                let mut piece = vec![0; octets];
+                let mut piece = vec![0; bytes];
                 client.read_exact(&mut piece).await.unwrap();
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
@@ -355,9 +355,9 @@ fn read_at(octets: usize) -> Option<End> {
 }
 
 #[test]
-fn a_client_that_takes_an_octet_now_and_then_is_cut() {
+fn a_client_that_takes_an_byte_now_and_then_is_cut() {
     assert_eq!(read_at(1), Some(End::Cut(Cut::SlowReader)));
-    // 2,000 octets a second, and 16,000.
+    // 2,000 bytes a second, and 16,000.
     assert_eq!(read_at(100), Some(End::Cut(Cut::SlowReader)));
     assert_eq!(read_at(800), None);
 }
@@ -394,8 +394,8 @@ fn a_connection_that_floods_leaves_others_their_turn() {
     assert_eq!(read(&mut flood), b"c");
     let mut reader = flood.try_clone().unwrap();
     let reading = std::thread::spawn(move || {
-        let mut octets = [0; 65_536];
-        while reader.read(&mut octets).is_ok_and(|count| count > 0) {}
+        let mut bytes = [0; 65_536];
+        while reader.read(&mut bytes).is_ok_and(|count| count > 0) {}
     });
     let mut latencies: Vec<Duration> = (0..31)
         .map(|_| {

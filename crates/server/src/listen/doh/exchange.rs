@@ -6,7 +6,7 @@ use super::super::{Action, Late, Reply, Responder};
 use super::freshness;
 use super::request::{Bad, MEDIA_TYPE, Source, source};
 use super::stalls::Stalls;
-use crate::limits::{DATAGRAM_OCTETS_MAX, HTTP_EXCHANGE_BYTES};
+use crate::limits::{DATAGRAM_BYTES_MAX, HTTP_EXCHANGE_BYTES};
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
@@ -69,7 +69,7 @@ enum Outcome {
     Lost,
 }
 
-/// What is kept of a request. Its head may take many times the octets that it came in, each name and value apart, so it
+/// What is kept of a request. Its head may take many times the bytes that it came in, each name and value apart, so it
 /// is let go of before anything is waited for.
 pub(super) struct Asked {
     source: Result<Source, Bad>,
@@ -95,8 +95,8 @@ pub(super) async fn exchange<R: Responder>(
     mut respond: SendResponse<Bytes>,
 ) -> Exchange {
     let Asked { source, is_head, body } = asked;
-    let target_octets = if let Ok(Source::Target(message)) = &source { message.len() } else { 0 };
-    let Ok(mut holding) = held.holding(HTTP_EXCHANGE_BYTES + target_octets) else { return Exchange::OutOfMemory };
+    let target_bytes = if let Ok(Source::Target(message)) = &source { message.len() } else { 0 };
+    let Ok(mut holding) = held.holding(HTTP_EXCHANGE_BYTES + target_bytes) else { return Exchange::OutOfMemory };
     // The body is read first, whatever is to be said: a request that is malformed further on gets no response
     // (RFC 9113 8.1.1), and a client is never told to stop in the middle.
     let body = match body.is_end_stream() {
@@ -167,7 +167,7 @@ fn answer<R: Responder>(desk: &Desk<R>, peer: SocketAddr, message: &[u8]) -> Out
         // One response is one message: there is no place for a zone (RFC 8484 4.2.1).
         Reply::Stream { peer, transport: desk.transport, transfers: false, connection }
     };
-    match desk.respond(message, peer, reply, |octets| response.extend_from_slice(octets)) {
+    match desk.respond(message, peer, reply, |bytes| response.extend_from_slice(bytes)) {
         Ok(Action::Respond(_)) => Outcome::Response(response),
         Ok(Action::Silent) => Outcome::Bad(Bad::NO_QUERY),
         Ok(Action::Defer) => receiver.map_or(Outcome::Lost, Outcome::Late),
@@ -177,17 +177,17 @@ fn answer<R: Responder>(desk: &Desk<R>, peer: SocketAddr, message: &[u8]) -> Out
 
 /// Reads a body.
 async fn read(mut body: RecvStream, holding: &mut Holding<'_>) -> Result<Vec<u8>, Missing> {
-    let mut octets = Vec::new();
+    let mut bytes = Vec::new();
     while let Some(data) = poll_fn(|context| body.poll_data(context)).await {
         let data = data?;
-        if octets.len() + data.len() > DATAGRAM_OCTETS_MAX {
+        if bytes.len() + data.len() > DATAGRAM_BYTES_MAX {
             return Err(Missing::Bad(Bad::TOO_LARGE));
         }
-        octets.extend_from_slice(&data);
-        holding.set(octets.len())?;
+        bytes.extend_from_slice(&data);
+        holding.set(bytes.len())?;
         body.flow_control().release_capacity(data.len())?;
     }
-    Ok(octets)
+    Ok(bytes)
 }
 
 /// Waits for a response that comes later, or for the client to take its request back.
@@ -265,7 +265,7 @@ async fn send(
     }
 }
 
-/// Octets that may be sent now, of those that are wanted.
+/// Bytes that may be sent now, of those that are wanted.
 async fn granted(stream: &mut SendStream<Bytes>, wanted: usize) -> Result<usize, h2::Error> {
     poll_fn(|context| {
         if stream.capacity() > 0 || wanted == 0 {

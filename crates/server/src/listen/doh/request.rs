@@ -1,6 +1,6 @@
 //! Which message a request carries (RFC 8484 4.1), or which status it gets.
 
-use crate::limits::{DATAGRAM_OCTETS_MAX, HTTP_GET_OCTETS_MAX};
+use crate::limits::{DATAGRAM_BYTES_MAX, HTTP_GET_BYTES_MAX};
 use data_encoding::BASE64URL_NOPAD;
 use http::{HeaderMap, Method, Request, StatusCode, header};
 
@@ -37,7 +37,7 @@ impl Bad {
         Self::new(StatusCode::BAD_REQUEST, "GET is for queries; send this with POST\n");
     /// RFC 8484 has no messages longer than those of DNS.
     pub(super) const TOO_LARGE: Self =
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "a DNS message has at most 65535 octets\n");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "a DNS message has at most 65535 bytes\n");
     /// The body did not come in time.
     pub(super) const TOO_SLOW: Self = Self::new(StatusCode::REQUEST_TIMEOUT, "the body did not come in time\n");
     const NOT_HERE: Self = Self::new(StatusCode::NOT_FOUND, "DNS is at /dns-query\n");
@@ -59,7 +59,7 @@ pub(super) fn source<B>(request: &Request<B>) -> Result<Source, Bad> {
         let query = request.uri().query().unwrap_or_default();
         let message = query.split('&').find_map(|pair| pair.strip_prefix("dns=")).ok_or(Bad::NO_PARAMETER)?;
         // Nothing is decoded that is longer than may be.
-        if message.len() > HTTP_GET_OCTETS_MAX {
+        if message.len() > HTTP_GET_BYTES_MAX {
             return Err(Bad::TARGET_TOO_LONG);
         }
         return BASE64URL_NOPAD.decode(message.as_bytes()).map(Source::Target).map_err(|_| Bad::NOT_BASE64);
@@ -71,7 +71,7 @@ pub(super) fn source<B>(request: &Request<B>) -> Result<Source, Bad> {
         return Err(Bad::MEDIA_TYPE);
     }
     match request.headers().get(header::CONTENT_LENGTH).map(|value| value.to_str().ok()?.parse::<u64>().ok()) {
-        Some(Some(length)) if length > DATAGRAM_OCTETS_MAX as u64 => Err(Bad::TOO_LARGE),
+        Some(Some(length)) if length > DATAGRAM_BYTES_MAX as u64 => Err(Bad::TOO_LARGE),
         _ => Ok(Source::Body),
     }
 }
@@ -96,7 +96,7 @@ mod tests {
         match source(&request) {
             Ok(Source::Target(message)) => {
                 prop_assert_eq!(request.method(), Method::GET);
-                prop_assert!(message.len() <= HTTP_GET_OCTETS_MAX * 3 / 4);
+                prop_assert!(message.len() <= HTTP_GET_BYTES_MAX * 3 / 4);
                 prop_assert!(request.uri().query().unwrap().contains(&BASE64URL_NOPAD.encode(&message)));
             }
             Ok(Source::Body) => {
@@ -155,8 +155,8 @@ mod tests {
             assert_eq!(ask(Method::GET, target, &[]), Err(status), "{target}");
         }
         let long = |count| format!("/dns-query?dns={}", "A".repeat(count));
-        assert!(ask(Method::GET, &long(HTTP_GET_OCTETS_MAX), &[]).is_ok());
-        assert_eq!(ask(Method::GET, &long(HTTP_GET_OCTETS_MAX + 1), &[]), Err(414));
+        assert!(ask(Method::GET, &long(HTTP_GET_BYTES_MAX), &[]).is_ok());
+        assert_eq!(ask(Method::GET, &long(HTTP_GET_BYTES_MAX + 1), &[]), Err(414));
         for method in [Method::HEAD, Method::PUT, Method::DELETE, Method::OPTIONS] {
             assert_eq!(ask(method, "/dns-query?dns=AAAA", &[]), Err(405));
         }

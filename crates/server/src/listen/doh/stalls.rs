@@ -12,15 +12,15 @@ use std::task::{Context, Poll, Waker, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
-/// Octets of frames and headers around a response, with something to spare.
-const OVERHEAD_OCTETS: usize = 128;
+/// Bytes of frames and headers around a response, with something to spare.
+const OVERHEAD_BYTES: usize = 128;
 
 /// What is known of the stream.
 pub(super) struct Stalls {
     since: Cell<Option<Instant>>,
-    /// Octets that HTTP/2 was given and the stream was not, as far as is known: rather too many, until it has none.
+    /// Bytes that HTTP/2 was given and the stream was not, as far as is known: rather too many, until it has none.
     inside: Cell<usize>,
-    /// Octets of responses that HTTP/2 was not given yet.
+    /// Bytes of responses that HTTP/2 was not given yet.
     unsent: Cell<usize>,
     /// Requests that wait for room.
     waiting: RefCell<Vec<Waker>>,
@@ -30,7 +30,7 @@ pub(super) struct Stalls {
 /// What HTTP/2 was not given yet of one response.
 pub(super) struct Unsent<'s> {
     stalls: &'s Stalls,
-    octets: usize,
+    bytes: usize,
 }
 
 impl Stalls {
@@ -71,32 +71,32 @@ impl Stalls {
 
     /// The part of one response; none yet.
     pub(super) const fn unsent(&self) -> Unsent<'_> {
-        Unsent { stalls: self, octets: 0 }
+        Unsent { stalls: self, bytes: 0 }
     }
 
-    /// Notes that HTTP/2 was given so many octets, which the client's windows let leave.
-    pub(super) fn give(&self, octets: usize) -> Result<(), OutOfMemory> {
+    /// Notes that HTTP/2 was given so many bytes, which the client's windows let leave.
+    pub(super) fn give(&self, bytes: usize) -> Result<(), OutOfMemory> {
         self.held.moved();
-        self.set(self.inside.get() + octets + OVERHEAD_OCTETS)
+        self.set(self.inside.get() + bytes + OVERHEAD_BYTES)
     }
 
-    /// Notes that the stream took so many octets. Where no response is among them, they are only talk.
-    fn take(&self, octets: usize) {
+    /// Notes that the stream took so many bytes. Where no response is among them, they are only talk.
+    fn take(&self, bytes: usize) {
         let inside = self.inside.get();
         if inside > 0 {
-            self.held.took(octets);
-            let _granted = self.set(inside.saturating_sub(octets));
+            self.held.took(bytes);
+            let _granted = self.set(inside.saturating_sub(bytes));
         }
     }
 
-    fn set(&self, octets: usize) -> Result<(), OutOfMemory> {
-        let from = self.inside.replace(octets);
-        match (from, octets) {
+    fn set(&self, bytes: usize) -> Result<(), OutOfMemory> {
+        let from = self.inside.replace(bytes);
+        match (from, bytes) {
             (0, 1..) => self.held.begin_to_wait(),
             (1.., 0) => self.held.end_to_wait(),
             _ => {}
         }
-        self.held.change(from, octets)
+        self.held.change(from, bytes)
     }
 
     fn note<T>(&self, outcome: &Poll<T>) {
@@ -108,9 +108,9 @@ impl Stalls {
 }
 
 impl Unsent<'_> {
-    pub(super) fn set(&mut self, octets: usize) {
-        let from = std::mem::replace(&mut self.octets, octets);
-        self.stalls.unsent.set(self.stalls.unsent.get() - from + octets);
+    pub(super) fn set(&mut self, bytes: usize) {
+        let from = std::mem::replace(&mut self.bytes, bytes);
+        self.stalls.unsent.set(self.stalls.unsent.get() - from + bytes);
     }
 }
 
@@ -156,8 +156,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, octets: &[u8]) -> Poll<io::Result<usize>> {
-        let outcome = Pin::new(&mut self.stream).poll_write(context, octets);
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.stalls.note(&outcome);
         if let Poll::Ready(Ok(count)) = outcome {
             self.stalls.take(count);

@@ -55,13 +55,13 @@ async fn post(requests: SendRequest<Bytes>, message: Vec<u8>) -> Option<Vec<u8>>
 
 async fn read(response: h2::client::ResponseFuture) -> Option<Vec<u8>> {
     let mut body = response.await.ok()?.into_body();
-    let mut octets = Vec::new();
+    let mut bytes = Vec::new();
     while let Some(data) = body.data().await {
         let data = data.ok()?;
         body.flow_control().release_capacity(data.len()).ok()?;
-        octets.extend_from_slice(&data);
+        bytes.extend_from_slice(&data);
     }
-    Some(octets)
+    Some(bytes)
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn wait_for_the_cut(server: &Server) {
     let start = Instant::now();
     let cuts = || server.connections.of(Transport::Doh).cuts(Cut::SlowReader);
     while (cuts(), server.limits.memory_taken()) != (1, 0) {
-        assert!(start.elapsed() < Duration::from_secs(5), "{} cuts, {} octets", cuts(), server.limits.memory_taken());
+        assert!(start.elapsed() < Duration::from_secs(5), "{} cuts, {} bytes", cuts(), server.limits.memory_taken());
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -139,23 +139,23 @@ fn asks_for_large(count: u32, window: u32) -> Vec<u8> {
     let settings = [&[0, 4][..], &window.to_be_bytes()].concat();
     let target = b"/dns-query?dns=AABi";
     let headers = [&[0x82, 0x87, 0x04, target.len() as u8], &target[..]].concat();
-    let mut octets = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), frame(4, 0, 0, &settings)].concat();
-    octets.extend(frame(8, 0, 0, &0x7FFF_0000_u32.to_be_bytes()));
-    (0..count).for_each(|index| octets.extend(frame(1, 5, 2 * index + 1, &headers)));
-    octets
+    let mut bytes = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), frame(4, 0, 0, &settings)].concat();
+    bytes.extend(frame(8, 0, 0, &0x7FFF_0000_u32.to_be_bytes()));
+    (0..count).for_each(|index| bytes.extend(frame(1, 5, 2 * index + 1, &headers)));
+    bytes
 }
 
 /// Whatever it is that it takes little of: what the stream has, or what its windows let leave.
 #[test]
-fn a_client_that_takes_an_octet_now_and_then_is_cut() {
-    /// Octets between the two ends, the window of a stream, octets that are read and by which the windows grow.
+fn a_client_that_takes_an_byte_now_and_then_is_cut() {
+    /// Bytes between the two ends, the window of a stream, bytes that are read and by which the windows grow.
     const CASES: [(usize, u32, usize, u32, bool); 4] = [
         (64, 0x7FFF_FFFF, 1, 0, true),
         (64, 0x7FFF_FFFF, 100, 0, true),
         (1 << 20, 0, 1 << 20, 1, true),
         (1_000, 0x7FFF_FFFF, 1_000, 0, false),
     ];
-    for (between, window, octets, grows, is_cut) in CASES {
+    for (between, window, bytes, grows, is_cut) in CASES {
         run(async {
             let (connections, tcp) = (AllConnections::default(), Tcp { idle_ms: 200, ..Tcp::default() });
             let desk = Desk::new(Transport::Doh, Echo, &ConnectionLimits::new(&tcp, &[]), &connections, Arc::default());
@@ -165,7 +165,7 @@ fn a_client_that_takes_an_octet_now_and_then_is_cut() {
             let serving = tokio::task::spawn_local(async move { serve(desk, open.share(), server, peer).await });
             client.write_all(&asks_for_large(4, window)).await.unwrap();
             let start = Instant::now();
-            let mut piece = vec![0; octets];
+            let mut piece = vec![0; bytes];
             while start.elapsed() < Duration::from_secs(2) && client.read(&mut piece).await.is_ok_and(|count| count > 0)
             {
                 if grows > 0 {
@@ -174,7 +174,7 @@ fn a_client_that_takes_an_octet_now_and_then_is_cut() {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
             let cuts = connections.of(Transport::Doh).cuts(Cut::SlowReader);
-            assert_eq!((serving.is_finished(), cuts), (is_cut, u64::from(is_cut)), "{between} {window} {octets}");
+            assert_eq!((serving.is_finished(), cuts), (is_cut, u64::from(is_cut)), "{between} {window} {bytes}");
         });
     }
 }
@@ -183,7 +183,7 @@ fn a_client_that_takes_an_octet_now_and_then_is_cut() {
 struct Talk {
     said: VecDeque<u8>,
     again: Vec<u8>,
-    octet_count: Rc<Cell<usize>>,
+    byte_count: Rc<Cell<usize>>,
 }
 
 impl AsyncRead for Talk {
@@ -192,16 +192,16 @@ impl AsyncRead for Talk {
             let again = self.again.clone();
             self.said.extend(again);
         }
-        let octets: Vec<u8> = self.said.drain(..buffer.remaining()).collect();
-        buffer.put_slice(&octets);
-        self.octet_count.set(self.octet_count.get() + octets.len());
+        let bytes: Vec<u8> = self.said.drain(..buffer.remaining()).collect();
+        buffer.put_slice(&bytes);
+        self.byte_count.set(self.byte_count.get() + bytes.len());
         Poll::Ready(Ok(()))
     }
 }
 
 impl AsyncWrite for Talk {
-    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, octets: &[u8]) -> Poll<io::Result<usize>> {
-        Poll::Ready(Ok(octets.len()))
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Poll::Ready(Ok(bytes.len()))
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -227,8 +227,8 @@ fn so_does_one_that_only_talks() {
         std::thread::spawn(move || {
             run(async {
                 let start = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), frame(4, 0, 0, &[])].concat();
-                let octet_count = Rc::<Cell<usize>>::default();
-                let talk = Talk { said: start.into(), again, octet_count: octet_count.clone() };
+                let byte_count = Rc::<Cell<usize>>::default();
+                let talk = Talk { said: start.into(), again, byte_count: byte_count.clone() };
                 let limits = ConnectionLimits::new(&Tcp::default(), &[]);
                 let desk = Desk::new(Transport::Doh, Echo, &limits, &AllConnections::default(), Arc::default());
                 let (desk, peer) = (Rc::new(desk), SocketAddr::from(([192, 0, 2, 1], 1)));
@@ -238,14 +238,14 @@ fn so_does_one_that_only_talks() {
                     tokio::task::yield_now().await;
                 }
                 assert!(!serving.is_finished(), "{what}");
-                done.send((what, octet_count.get() / TURNS)).unwrap();
+                done.send((what, byte_count.get() / TURNS)).unwrap();
             });
         });
     }
     drop(done);
     for _ in all {
-        let (what, octet_count) = waits.recv_timeout(Duration::from_secs(10)).expect("others have their turn");
-        println!("{what}: {octet_count} octets a turn");
-        assert!(octet_count > 0, "{what}");
+        let (what, byte_count) = waits.recv_timeout(Duration::from_secs(10)).expect("others have their turn");
+        println!("{what}: {byte_count} bytes a turn");
+        assert!(byte_count > 0, "{what}");
     }
 }

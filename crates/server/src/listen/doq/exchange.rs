@@ -38,7 +38,7 @@ pub(super) enum Exchange {
 pub(super) struct Ended {
     pub(super) how: Exchange,
     pub(super) stream: SendStream,
-    /// Octets of a whole response, which QUIC keeps until they are acknowledged. Where there is none the stream is to
+    /// Bytes of a whole response, which QUIC keeps until they are acknowledged. Where there is none the stream is to
     /// be dropped: that is what ends it.
     pub(super) kept: usize,
 }
@@ -52,15 +52,15 @@ pub(super) async fn exchange<R: Responder>(
     send: SendStream,
     receive: RecvStream,
 ) -> Ended {
-    let mut out = Out { send, octets: 0, is_finished: false };
+    let mut out = Out { send, bytes: 0, is_finished: false };
     let how = answer(&desk, &held, &turns, peer, &mut out, receive).await;
-    Ended { how, stream: out.send, kept: if out.is_finished { out.octets } else { 0 } }
+    Ended { how, stream: out.send, kept: if out.is_finished { out.bytes } else { 0 } }
 }
 
 /// Where the response goes, how much of it went, and whether that is all.
 struct Out {
     send: SendStream,
-    octets: usize,
+    bytes: usize,
     is_finished: bool,
 }
 
@@ -73,16 +73,16 @@ async fn answer<R: Responder>(
     mut receive: RecvStream,
 ) -> Exchange {
     let Ok(mut holding) = held.holding(QUIC_EXCHANGE_BYTES) else { return Exchange::OutOfMemory };
-    let mut octets = Vec::new();
-    match tokio::time::timeout(desk.limits.idle, read(&mut receive, &mut octets, &mut holding)).await {
+    let mut bytes = Vec::new();
+    match tokio::time::timeout(desk.limits.idle, read(&mut receive, &mut bytes, &mut holding)).await {
         Ok(Ok(())) => {}
         Ok(Err(ended)) => return ended,
         // RFC 9250 4.2: the end of the stream says that nothing more comes. One that has a whole query and no end is
         // no slow client, but one that breaks a rule (4.3.3).
-        Err(_) if message(&octets).is_ok() => return Exchange::Broken("the stream goes on behind the query"),
+        Err(_) if message(&bytes).is_ok() => return Exchange::Broken("the stream goes on behind the query"),
         Err(_) => return Exchange::Slow,
     }
-    let message = match message(&octets) {
+    let message = match message(&bytes) {
         Ok(message) => message,
         Err(rule) => return Exchange::Broken(rule),
     };
@@ -106,7 +106,7 @@ async fn answer<R: Responder>(
 }
 
 /// Reads a stream to its end.
-async fn read(receive: &mut RecvStream, octets: &mut Vec<u8>, holding: &mut Holding<'_>) -> Result<(), Exchange> {
+async fn read(receive: &mut RecvStream, bytes: &mut Vec<u8>, holding: &mut Holding<'_>) -> Result<(), Exchange> {
     let mut hold = |bytes| holding.set(bytes).map_err(|OutOfMemory| Exchange::OutOfMemory);
     loop {
         let mut next = pin!(receive.read_chunk(usize::MAX, true));
@@ -114,17 +114,17 @@ async fn read(receive: &mut RecvStream, octets: &mut Vec<u8>, holding: &mut Hold
             Poll::Ready(chunk) => chunk,
             // Most queries come whole. Of others QUIC may keep parts that it cannot give out yet.
             Poll::Pending => {
-                hold(octets.len() + QUIC_GAPS_BYTES)?;
+                hold(bytes.len() + QUIC_GAPS_BYTES)?;
                 next.await
             }
         };
         match chunk {
-            Ok(Some(chunk)) => extend(octets, &chunk.bytes).map_err(Exchange::Broken)?,
-            Ok(None) => return hold(octets.len()),
+            Ok(Some(chunk)) => extend(bytes, &chunk.bytes).map_err(Exchange::Broken)?,
+            Ok(None) => return hold(bytes.len()),
             // The client took it back, or is gone.
             Err(_) => return Err(Exchange::Done),
         }
-        hold(octets.len())?;
+        hold(bytes.len())?;
     }
 }
 
@@ -184,7 +184,7 @@ async fn write<R>(desk: &Desk<R>, out: &mut Out, framed: Vec<u8>, holding: &mut 
             // Or the client wants no more of it, or is gone.
             let Ok(count) = out.send.write(rest).await else { return };
             rest = &rest[count..];
-            out.octets += count;
+            out.bytes += count;
             held.took(count);
         }
     };

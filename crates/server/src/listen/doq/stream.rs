@@ -1,6 +1,6 @@
 //! What is on a stream of DNS over QUIC: one message behind its length, and the rules that it keeps (RFC 9250 4.2).
 
-use crate::limits::{DATAGRAM_OCTETS_MAX, MESSAGE_PREFIX_OCTETS};
+use crate::limits::{DATAGRAM_BYTES_MAX, MESSAGE_PREFIX_BYTES};
 use wire::parse::{Parsed, parse_request};
 
 /// A rule that is broken, in the words that the client gets.
@@ -10,17 +10,17 @@ const TOO_SHORT: Broken = "the stream ended before the message";
 const TOO_LONG: Broken = "more than one message on a stream";
 
 /// Takes in what has come, unless that is more than one message can be.
-pub(super) fn extend(octets: &mut Vec<u8>, more: &[u8]) -> Result<(), Broken> {
-    if octets.len() + more.len() > MESSAGE_PREFIX_OCTETS + DATAGRAM_OCTETS_MAX {
+pub(super) fn extend(bytes: &mut Vec<u8>, more: &[u8]) -> Result<(), Broken> {
+    if bytes.len() + more.len() > MESSAGE_PREFIX_BYTES + DATAGRAM_BYTES_MAX {
         return Err(TOO_LONG);
     }
-    octets.extend_from_slice(more);
+    bytes.extend_from_slice(more);
     Ok(())
 }
 
 /// The message of a stream that has ended.
-pub(super) fn message(octets: &[u8]) -> Result<&[u8], Broken> {
-    let (prefix, message) = octets.split_first_chunk().ok_or(TOO_SHORT)?;
+pub(super) fn message(bytes: &[u8]) -> Result<&[u8], Broken> {
+    let (prefix, message) = bytes.split_first_chunk().ok_or(TOO_SHORT)?;
     let len = usize::from(u16::from_be_bytes(*prefix));
     if message.len() < len {
         return Err(TOO_SHORT);
@@ -48,7 +48,7 @@ pub(super) fn message(octets: &[u8]) -> Result<&[u8], Broken> {
 /// Appends a response behind its length.
 pub(super) fn frame(response: &[u8], out: &mut Vec<u8>) {
     let len = u16::try_from(response.len()).expect("no response is longer than a message may be");
-    out.reserve_exact(MESSAGE_PREFIX_OCTETS + response.len());
+    out.reserve_exact(MESSAGE_PREFIX_BYTES + response.len());
     out.extend(len.to_be_bytes());
     out.extend(response);
 }
@@ -68,8 +68,8 @@ mod tests {
         frame(&query(0), &mut framed);
         assert_eq!(message(&framed), Ok(&query(0)[..]));
         let short = &framed[..framed.len() - 1];
-        for octets in [&[][..], &[0], short] {
-            assert_eq!(message(octets), Err("the stream ended before the message"));
+        for bytes in [&[][..], &[0], short] {
+            assert_eq!(message(bytes), Err("the stream ended before the message"));
         }
         assert_eq!(message(&[&framed[..], &[0]].concat()), Err("more than one message on a stream"));
         assert_eq!(message(&framed.repeat(2)), Err("more than one message on a stream"));
@@ -91,26 +91,26 @@ mod tests {
     // As the fuzz target of the same name, for as long as a test may take.
     proptest! {
         #[test]
-        fn whatever_is_on_a_stream(octets in prop::collection::vec(any::<u8>(), 0..600), piece in 1usize..70) {
+        fn whatever_is_on_a_stream(bytes in prop::collection::vec(any::<u8>(), 0..600), piece in 1usize..70) {
             let mut read = Vec::new();
-            for chunk in octets.chunks(piece) {
+            for chunk in bytes.chunks(piece) {
                 extend(&mut read, chunk).unwrap();
             }
-            prop_assert_eq!(&read, &octets);
-            if let Ok(message) = message(&octets) {
+            prop_assert_eq!(&read, &bytes);
+            if let Ok(message) = message(&bytes) {
                 let mut framed = Vec::new();
                 frame(message, &mut framed);
-                prop_assert_eq!(framed, octets);
+                prop_assert_eq!(framed, bytes);
             }
         }
 
         #[test]
-        fn what_is_framed_is_read(mut octets in prop::collection::vec(any::<u8>(), 2..600), more in 0usize..3) {
-            octets[..2].fill(0);
+        fn what_is_framed_is_read(mut bytes in prop::collection::vec(any::<u8>(), 2..600), more in 0usize..3) {
+            bytes[..2].fill(0);
             let mut framed = Vec::new();
-            frame(&octets, &mut framed);
+            frame(&bytes, &mut framed);
             match message(&framed) {
-                Ok(message) => prop_assert_eq!(message, &octets[..]),
+                Ok(message) => prop_assert_eq!(message, &bytes[..]),
                 Err(rule) => prop_assert_eq!(rule, "edns-tcp-keepalive on QUIC"),
             }
             framed.resize(framed.len() + more, 0);
@@ -120,9 +120,9 @@ mod tests {
 
     #[test]
     fn no_more_is_taken_in_than_a_message_can_be() {
-        let mut octets = Vec::new();
-        extend(&mut octets, &vec![0; 65_537]).unwrap();
-        assert_eq!(extend(&mut octets, &[0]), Err(TOO_LONG));
-        assert_eq!(octets.len(), 65_537);
+        let mut bytes = Vec::new();
+        extend(&mut bytes, &vec![0; 65_537]).unwrap();
+        assert_eq!(extend(&mut bytes, &[0]), Err(TOO_LONG));
+        assert_eq!(bytes.len(), 65_537);
     }
 }

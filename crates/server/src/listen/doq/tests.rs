@@ -107,27 +107,27 @@ fn who_waits_for_the_server_is_not_silent() {
 }
 
 #[test]
-fn a_client_that_takes_an_octet_now_and_then_is_cut() {
+fn a_client_that_takes_an_byte_now_and_then_is_cut() {
     let certificate = Arc::new(rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap());
-    // Octets that are read every 50 ms: 160 and 16,000 a second.
-    for (octets, is_cut) in [(8u32, true), (800, false)] {
+    // Bytes that are read every 50 ms: 160 and 16,000 a second.
+    for (bytes, is_cut) in [(8u32, true), (800, false)] {
         let (theirs, shown) = (certificate.clone(), certificate.cert.der().clone());
         let serve = async move |desk, listens| serve_all(&theirs, desk, listens).await;
         let server = Server::start(Transport::Doq, &Tcp { idle_ms: 200, ..Tcp::default() }, serve);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let mut transport = quinn::TransportConfig::default();
-            transport.stream_receive_window(octets.into());
+            transport.stream_receive_window(bytes.into());
             let connection = connect_with(transport, shown, server.address).await;
             let (mut send, mut receive) = connection.open_bi().await.unwrap();
             send.write_all(&[0, 3, 0, 0, LARGE]).await.unwrap();
             send.finish().unwrap();
             let start = Instant::now();
-            while start.elapsed() < Duration::from_secs(2) && receive.read_chunk(octets as usize, true).await.is_ok() {
+            while start.elapsed() < Duration::from_secs(2) && receive.read_chunk(bytes as usize, true).await.is_ok() {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
             let cuts = server.connections.of(Transport::Doq).cuts(Cut::SlowReader);
-            assert_eq!((connection.close_reason().is_some(), cuts), (is_cut, u64::from(is_cut)), "{octets} octets");
+            assert_eq!((connection.close_reason().is_some(), cuts), (is_cut, u64::from(is_cut)), "{bytes} bytes");
         });
     }
 }
@@ -190,7 +190,7 @@ fn a_client_that_acknowledges_nothing_is_counted_with_what_is_kept_for_it() {
         streams
     });
     std::thread::sleep(Duration::from_millis(200));
-    assert!(server.limits.memory_taken() >= most, "{} octets of {most}", server.limits.memory_taken());
+    assert!(server.limits.memory_taken() >= most, "{} bytes of {most}", server.limits.memory_taken());
     runtime.block_on(async {
         for receive in &mut streams {
             assert_eq!(receive.read_to_end(70_000).await.unwrap().len(), 65_537);
@@ -200,7 +200,7 @@ fn a_client_that_acknowledges_nothing_is_counted_with_what_is_kept_for_it() {
     });
     let start = Instant::now();
     while server.limits.memory_taken() > before {
-        assert!(start.elapsed() < Duration::from_secs(5), "{} octets are kept", server.limits.memory_taken());
+        assert!(start.elapsed() < Duration::from_secs(5), "{} bytes are kept", server.limits.memory_taken());
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -1,4 +1,4 @@
-//! Responses that were sent and are not acknowledged yet: QUIC keeps their octets meanwhile, and a client that
+//! Responses that were sent and are not acknowledged yet: QUIC keeps their bytes meanwhile, and a client that
 //! acknowledges nothing would have them kept for it as long as it likes.
 
 use super::super::desk::{Held, OutOfMemory};
@@ -16,14 +16,14 @@ pub(super) struct Unacknowledged {
     held: Rc<Held>,
     /// In the order in which they were sent, which is mostly that in which they are acknowledged.
     sent: VecDeque<Sent>,
-    octets: usize,
+    bytes: usize,
     /// When the first of them is acknowledged, or the client wants no more of it.
     first_ends: Option<Pin<Box<dyn Future<Output = ()>>>>,
 }
 
 struct Sent {
     stream: SendStream,
-    octets: usize,
+    bytes: usize,
 }
 
 impl Sent {
@@ -40,7 +40,7 @@ impl Sent {
 
 impl Unacknowledged {
     pub(super) const fn new(held: Rc<Held>) -> Self {
-        Self { held, sent: VecDeque::new(), octets: 0, first_ends: None }
+        Self { held, sent: VecDeque::new(), bytes: 0, first_ends: None }
     }
 
     /// Whether all of them are acknowledged now; nobody is woken when that changes.
@@ -49,9 +49,9 @@ impl Unacknowledged {
     }
 
     /// Takes a response that was sent whole.
-    pub(super) fn add(&mut self, stream: SendStream, octets: usize) -> Result<(), OutOfMemory> {
-        self.sent.push_back(Sent { stream, octets });
-        self.change(self.octets + octets)
+    pub(super) fn add(&mut self, stream: SendStream, bytes: usize) -> Result<(), OutOfMemory> {
+        self.sent.push_back(Sent { stream, bytes });
+        self.change(self.bytes + bytes)
     }
 
     /// Lets go of those that are acknowledged, as far as it matters; whether there were any.
@@ -64,7 +64,7 @@ impl Unacknowledged {
             self.sent.retain(|sent| !sent.is_over());
             self.count_again();
         }
-        while self.octets > CONNECTION_MEMORY_FREE_BYTES
+        while self.bytes > CONNECTION_MEMORY_FREE_BYTES
             && let Some(first) = self.sent.front()
         {
             if !first.is_over() {
@@ -74,24 +74,24 @@ impl Unacknowledged {
                 }
             }
             self.first_ends = None;
-            let octets = first.octets;
+            let bytes = first.bytes;
             self.sent.pop_front();
-            let _granted = self.change(self.octets - octets);
+            let _granted = self.change(self.bytes - bytes);
         }
         self.sent.len() < count
     }
 
     fn count_again(&mut self) {
-        let octets = self.sent.iter().map(|sent| sent.octets).sum();
+        let bytes = self.sent.iter().map(|sent| sent.bytes).sum();
         // What becomes less is always granted, here and elsewhere.
-        let _granted = self.change(octets);
+        let _granted = self.change(bytes);
     }
 
     /// QUIC keeps no more than this of all streams together.
-    fn change(&mut self, octets: usize) -> Result<(), OutOfMemory> {
-        let kept = |octets: usize| octets.min(QUIC_SEND_BYTES as usize);
-        let from = std::mem::replace(&mut self.octets, octets);
-        self.held.change(kept(from), kept(octets))
+    fn change(&mut self, bytes: usize) -> Result<(), OutOfMemory> {
+        let kept = |bytes: usize| bytes.min(QUIC_SEND_BYTES as usize);
+        let from = std::mem::replace(&mut self.bytes, bytes);
+        self.held.change(kept(from), kept(bytes))
     }
 }
 

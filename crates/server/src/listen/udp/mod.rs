@@ -74,11 +74,11 @@ impl<R: Responder> UdpWorker<R> {
                     pinned.ignore(DropReason::Multicast);
                     return Some(Action::Silent);
                 }
-                match pinned.respond_prepared(at, received.octets, received.peer, out)? {
+                match pinned.respond_prepared(at, received.bytes, received.peer, out)? {
                     Action::Defer => {
                         let reply = Reply::Udp { socket: socket.clone(), peer: received.peer, local: received.local };
-                        let is_alone = is_only && count == 1 && received.octets.len() <= DATAGRAM_AT_ONCE_MAX;
-                        Some(pinned.defer(received.octets, reply, Company::of(is_alone), out))
+                        let is_alone = is_only && count == 1 && received.bytes.len() <= DATAGRAM_AT_ONCE_MAX;
+                        Some(pinned.defer(received.bytes, reply, Company::of(is_alone), out))
                     }
                     action => Some(action),
                 }
@@ -109,7 +109,7 @@ fn settle(pinned: &mut impl PinnedResponder, batch: &mut Batch, mut undecided: u
         undecided &= undecided - 1;
         let action = catch_unwind(AssertUnwindSafe(|| {
             let (received, out) = batch.exchange(at)?;
-            Some(pinned.settle(at, received.octets, received.peer, out))
+            Some(pinned.settle(at, received.bytes, received.peer, out))
         }));
         match action {
             Ok(Some(Action::Respond(len))) => batch.respond(at, len),

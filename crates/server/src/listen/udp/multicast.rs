@@ -23,16 +23,16 @@ impl Responder for Echo {
 }
 
 impl PinnedResponder for &mut Echo {
-    fn respond(&mut self, octets: &[u8], _peer: SocketAddr, _transport: Transport, out: &mut [u8]) -> Action {
-        out[..octets.len()].copy_from_slice(octets);
-        Action::Respond(octets.len())
+    fn respond(&mut self, bytes: &[u8], _peer: SocketAddr, _transport: Transport, out: &mut [u8]) -> Action {
+        out[..bytes.len()].copy_from_slice(bytes);
+        Action::Respond(bytes.len())
     }
 
     fn ignore(&mut self, reason: DropReason) {
         self.0.lock().unwrap().push(reason);
     }
 
-    fn defer(&mut self, _octets: &[u8], _reply: Reply, _company: Company, _out: &mut [u8]) -> Action {
+    fn defer(&mut self, _bytes: &[u8], _reply: Reply, _company: Company, _out: &mut [u8]) -> Action {
         Action::Silent
     }
 

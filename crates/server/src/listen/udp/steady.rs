@@ -55,28 +55,28 @@ impl Responder for Watched {
 struct WatchedBatch<'a>(PinnedQueryResponder<'a>);
 
 impl PinnedResponder for WatchedBatch<'_> {
-    fn respond(&mut self, octets: &[u8], peer: SocketAddr, transport: Transport, out: &mut [u8]) -> Action {
-        self.0.respond(octets, peer, transport, out)
+    fn respond(&mut self, bytes: &[u8], peer: SocketAddr, transport: Transport, out: &mut [u8]) -> Action {
+        self.0.respond(bytes, peer, transport, out)
     }
 
     fn ignore(&mut self, reason: DropReason) {
         self.0.ignore(reason);
     }
 
-    fn respond_prepared(&mut self, index: usize, octets: &[u8], peer: SocketAddr, out: &mut [u8]) -> Option<Action> {
-        self.0.respond_prepared(index, octets, peer, out)
+    fn respond_prepared(&mut self, index: usize, bytes: &[u8], peer: SocketAddr, out: &mut [u8]) -> Option<Action> {
+        self.0.respond_prepared(index, bytes, peer, out)
     }
 
     fn weigh(&mut self, undecided: u64) {
         self.0.weigh(undecided);
     }
 
-    fn settle(&mut self, index: usize, octets: &[u8], peer: SocketAddr, out: &mut [u8]) -> Action {
-        self.0.settle(index, octets, peer, out)
+    fn settle(&mut self, index: usize, bytes: &[u8], peer: SocketAddr, out: &mut [u8]) -> Action {
+        self.0.settle(index, bytes, peer, out)
     }
 
-    fn defer(&mut self, octets: &[u8], reply: Reply, company: Company, out: &mut [u8]) -> Action {
-        self.0.defer(octets, reply, company, out)
+    fn defer(&mut self, bytes: &[u8], reply: Reply, company: Company, out: &mut [u8]) -> Action {
+        self.0.defer(bytes, reply, company, out)
     }
 
     fn prepare<'m>(&mut self, messages: impl Iterator<Item = &'m [u8]>) {
@@ -94,7 +94,7 @@ fn zones() -> ZoneSet {
     let apex = name("example.test.");
     let id = ZoneId { view: 0, apex: apex.clone() };
     let record = |owner: &str, rtype, rdata: &[u8]| Record { owner: name(owner), rtype, ttl: 60, rdata: rdata.into() };
-    let target = |text: &str| name(text).octets().to_vec();
+    let target = |text: &str| name(text).as_bytes().to_vec();
     let soa = [b"\x02ns\x00\x04mail\x00".as_slice(), &[0, 0, 0, 1].repeat(5)].concat();
     let mut records = vec![
         record("example.test.", Rtype::SOA, &soa),

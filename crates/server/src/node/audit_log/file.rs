@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering::Relaxed;
 pub(super) struct AuditFile {
     path: PathBuf,
     file: Option<BufWriter<File>>,
-    octets: u64,
+    bytes: u64,
     /// Digest of the last line.
     prev: LineDigest,
     /// The last index that a line tells of.
@@ -34,7 +34,7 @@ impl AuditFile {
         let mut audit = Self {
             path: path.to_owned(),
             file: None,
-            octets: 0,
+            bytes: 0,
             prev: [0; 32],
             last: 0,
             lost_to: None,
@@ -120,13 +120,13 @@ impl AuditFile {
     }
 
     fn put(&mut self, line: &Line) -> io::Result<()> {
-        if self.octets >= self.bytes_max() / AUDIT_FILES_MAX as u64 {
+        if self.bytes >= self.bytes_max() / AUDIT_FILES_MAX as u64 {
             self.rotate()?;
         }
-        let mut octets = line.chain(&mut self.prev)?;
-        octets.push(b'\n');
-        self.file.as_mut().ok_or(io::ErrorKind::NotFound)?.write_all(&octets)?;
-        self.octets += octets.len() as u64;
+        let mut bytes = line.chain(&mut self.prev)?;
+        bytes.push(b'\n');
+        self.file.as_mut().ok_or(io::ErrorKind::NotFound)?.write_all(&bytes)?;
+        self.bytes += bytes.len() as u64;
         self.last = self.last.max(line.last_index());
         Ok(())
     }
@@ -172,10 +172,10 @@ impl AuditFile {
         // Who updates what is not for everybody.
         let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).clone();
         let mut file = options.open(&self.path)?;
-        let whole = whole_octets(&mut file)?;
+        let whole = whole_bytes(&mut file)?;
         file.set_len(whole)?;
         file.seek(SeekFrom::Start(whole))?;
-        self.octets = whole;
+        self.bytes = whole;
         self.last = last_index(&self.path);
         self.prev = newest_line(&self.path).map_or([0; 32], |line| digest_of(&line));
         self.file = Some(BufWriter::new(file));
@@ -222,12 +222,12 @@ pub(crate) fn begin(path: &Path, made: ActionRecord) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
     }
     let gap = Line::Gap { gap_after: 0, gap_to: made.index.saturating_sub(1) };
-    let (mut octets, mut prev) = (Vec::new(), [0; 32]);
+    let (mut bytes, mut prev) = (Vec::new(), [0; 32]);
     for line in [gap, Line::of(&AuditRecord::Action(made))] {
-        octets.extend(line.chain(&mut prev)?);
-        octets.push(b'\n');
+        bytes.extend(line.chain(&mut prev)?);
+        bytes.push(b'\n');
     }
-    write_atomic(path, &octets, Readers::Owner)
+    write_atomic(path, &bytes, Readers::Owner)
 }
 
 /// `PATH` itself, or `PATH.NUMBER`.
@@ -242,17 +242,17 @@ pub(super) fn numbered(path: &Path, number: usize) -> PathBuf {
     }
 }
 
-/// Octets up to the end of the last line that is whole: a crash may leave part of one.
-fn whole_octets(file: &mut File) -> io::Result<u64> {
+/// Bytes up to the end of the last line that is whole: a crash may leave part of one.
+fn whole_bytes(file: &mut File) -> io::Result<u64> {
     let len = file.seek(SeekFrom::End(0))?;
     let tail = tail(file, len, AUDIT_LINE_BYTES_MAX as u64)?;
-    let cut = tail.iter().rev().position(|&octet| octet == b'\n').unwrap_or(tail.len());
+    let cut = tail.iter().rev().position(|&byte| byte == b'\n').unwrap_or(tail.len());
     Ok(len - cut as u64)
 }
 
-/// The last of the first `len` octets, at most so many.
-fn tail(file: &mut File, len: u64, octets_max: u64) -> io::Result<Vec<u8>> {
-    let start = len.saturating_sub(octets_max);
+/// The last of the first `len` bytes, at most so many.
+fn tail(file: &mut File, len: u64, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let start = len.saturating_sub(bytes_max);
     file.seek(SeekFrom::Start(start))?;
     let mut tail = Vec::new();
     file.take(len - start).read_to_end(&mut tail)?;
@@ -272,24 +272,24 @@ fn newest_line(path: &Path) -> Option<Vec<u8>> {
 
 fn last_line(path: &Path) -> Option<Vec<u8>> {
     let mut file = File::open(path).ok()?;
-    let whole = whole_octets(&mut file).ok()?;
+    let whole = whole_bytes(&mut file).ok()?;
     let tail = tail(&mut file, whole, AUDIT_LINE_BYTES_MAX as u64).ok()?;
     let lines = tail.strip_suffix(b"\n")?;
-    lines.rsplit(|octet| *octet == b'\n').next().map(<[u8]>::to_vec)
+    lines.rsplit(|byte| *byte == b'\n').next().map(<[u8]>::to_vec)
 }
 
 /// The last `count` lines, the oldest first, as far as the two newest files have them.
 pub(crate) fn read_last(path: &Path, count: usize) -> io::Result<String> {
-    let octets_max = (count as u64).saturating_mul(AUDIT_LINE_BYTES_MAX as u64).min(AUDIT_READ_BYTES_MAX);
+    let bytes_max = (count as u64).saturating_mul(AUDIT_LINE_BYTES_MAX as u64).min(AUDIT_READ_BYTES_MAX);
     let mut lines = Vec::new();
     for number in [1, 0] {
         match File::open(numbered(path, number)) {
             Ok(mut file) => {
-                let whole = whole_octets(&mut file)?;
-                let tail = tail(&mut file, whole, octets_max)?;
+                let whole = whole_bytes(&mut file)?;
+                let tail = tail(&mut file, whole, bytes_max)?;
                 let text = String::from_utf8_lossy(&tail).into_owned();
                 // The first may be the end of a line.
-                let cut = usize::from(whole > octets_max);
+                let cut = usize::from(whole > bytes_max);
                 lines.extend(text.lines().skip(cut).map(str::to_owned));
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}

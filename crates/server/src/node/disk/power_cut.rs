@@ -61,7 +61,7 @@ fn what_a_writer_has_synced_is_there_after_a_power_cut() {
         DiskOp::Create { file: file("a"), zeroed_bytes: 4_096 },
         DiskOp::Create { file: file("c"), zeroed_bytes: 4_096 },
         DiskOp::SyncDir,
-        DiskOp::Write { file: file("a"), offset: 100, octets: vec![7; 1_000] },
+        DiskOp::Write { file: file("a"), offset: 100, data: vec![7; 1_000] },
         DiskOp::Sync { file: file("a") },
         DiskOp::Rename { from: file("a"), to: file("b") },
         DiskOp::Remove { file: file("c") },

@@ -14,11 +14,11 @@ fn jobs_are_executed_in_order_and_read_back() {
     let (send, receive) = std::sync::mpsc::channel();
     let ops = vec![
         DiskOp::Create { file: name("a"), zeroed_bytes: (ZERO_BLOCK + 5) as u64 },
-        DiskOp::Write { file: name("a"), offset: 3, octets: vec![1, 2, 3] },
+        DiskOp::Write { file: name("a"), offset: 3, data: vec![1, 2, 3] },
         DiskOp::Zero { file: name("a"), offset: 4, bytes: 1 },
         DiskOp::Sync { file: name("a") },
         DiskOp::Rename { from: name("a"), to: name("b") },
-        DiskOp::Write { file: name("b"), offset: (ZERO_BLOCK + 5) as u64, octets: vec![9] },
+        DiskOp::Write { file: name("b"), offset: (ZERO_BLOCK + 5) as u64, data: vec![9] },
         DiskOp::Remove { file: name("nothing") },
         DiskOp::SyncDir,
     ];
@@ -42,7 +42,7 @@ fn job_without_room(dir: &Path) -> DiskJob {
     std::os::unix::fs::symlink("/dev/full", dir.join("spare")).unwrap();
     let ops = vec![
         DiskOp::Create { file: name("spare"), zeroed_bytes: 4 },
-        DiskOp::Write { file: name("spare"), offset: 1, octets: vec![7] },
+        DiskOp::Write { file: name("spare"), offset: 1, data: vec![7] },
         DiskOp::Sync { file: name("spare") },
     ];
     DiskJob { queue: DiskQueue::Bulk, ticket: 3, ops }
@@ -110,8 +110,8 @@ fn a_stop_does_not_wait_for_room() {
     assert_eq!(*told.lock().unwrap(), ["Full(Bulk)"], "the job is never reported as done");
 }
 
-fn record(offset: u64, octets: Vec<u8>) -> [DiskOp; 2] {
-    [DiskOp::Write { file: name("log"), offset, octets }, DiskOp::Sync { file: name("log") }]
+fn record(offset: u64, bytes: Vec<u8>) -> [DiskOp; 2] {
+    [DiskOp::Write { file: name("log"), offset, data: bytes }, DiskOp::Sync { file: name("log") }]
 }
 
 #[test]
@@ -132,9 +132,9 @@ fn records_of_the_log_are_synced_as_they_are_written_and_readers_see_them() {
     assert_eq!(times.count(), 4);
     writer.execute_all(&[DiskOp::Zero { file: name("log"), offset: 512, bytes: 1 }]).unwrap();
     assert!(is_unsynced(&writer));
-    let octets = StartReads::new(dir.path()).read("log", 0, 1 << 20).unwrap();
+    let bytes = StartReads::new(dir.path()).read("log", 0, 1 << 20).unwrap();
     let wanted = [vec![0; 513], vec![1; 511], vec![2; 1_024], vec![3; 5], vec![0; (1 << 16) - 2_053]].concat();
-    assert!(octets == wanted);
+    assert!(bytes == wanted);
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn where_there_is_no_way_past_the_cache_the_log_goes_through_it() {
     // In /proc that flag is refused; nor can one write at a place there, which shows that it is tried.
     let dir = PathBuf::from("/proc/thread-self");
     let mut writer = Writer::of_log(&dir, Arc::default());
-    let write = DiskOp::Write { file: name("comm"), offset: 0, octets: vec![b'a'; 512] };
+    let write = DiskOp::Write { file: name("comm"), offset: 0, data: vec![b'a'; 512] };
     let error = writer.execute_all(&[write, DiskOp::Sync { file: name("comm") }]).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::NotSeekable);
     assert!(writer.direct.is_none());
@@ -200,7 +200,7 @@ fn a_failed_write_aborts_the_process_without_an_answer() {
     assert_aborts("a_failed_write_aborts_the_process_without_an_answer", |_| DiskOp::Write {
         file: name("missing"),
         offset: 0,
-        octets: vec![1],
+        data: vec![1],
     });
 }
 

@@ -168,7 +168,7 @@ fn a_full_queue_is_servfail_and_counted() {
         let Reply::Stream { transport, connection, .. } = reply.clone() else { unreachable!("made above") };
         let peer = SocketAddr::from(([10, (network >> 8) as u8, network as u8, 1], 5));
         let reply = Reply::Stream { peer, transport, transfers: true, connection };
-        desk.put(Deferred { octets: update.clone(), reply, received_at: Instant::now() }, Company::Others)
+        desk.put(Deferred { bytes: update.clone(), reply, received_at: Instant::now() }, Company::Others)
     };
     assert!((0..UPDATE_QUEUE_MAX / 2).all(|_| put(0)) && !put(0));
     assert_eq!(desk.waiting(), UPDATE_QUEUE_MAX as u64 / 2);
@@ -192,7 +192,7 @@ fn what_is_beyond_the_limit_in_a_batch_gets_what_it_gets_alone() {
     // The server's cookie, from a response that did not count for the rate limit.
     let mut out = [0; 512];
     let Action::Respond(len) = responder.pin().respond(&client, peer, Transport::Udp, &mut out) else { panic!() };
-    let proven = cookie(&out[len - COOKIE_OCTETS..len]);
+    let proven = cookie(&out[len - COOKIE_BYTES..len]);
     let batch = [&first, &second, &first, &first, &proven, &client, &malformed, &second, &second, &first, &proven];
     let mut answers = |together: bool| {
         responder.rate_limit = Some(RateLimitWatch::of_one(&config));
@@ -245,7 +245,7 @@ fn nothing_beyond_the_limit_is_longer_than_what_asked_for_it_but_for_the_cookie_
     let opt_at = MessageBuilder::query(1, first.as_ref(), Rtype::A).build().len();
     let no_opcode = |message: Vec<u8>| {
         // A message with opcode STATUS and no question.
-        [&message[..2], &[2 << 3, 0, 0, 0], &message[6..HEADER_OCTETS], &message[opt_at..]].concat()
+        [&message[..2], &[2 << 3, 0, 0, 0], &message[6..HEADER_BYTES], &message[opt_at..]].concat()
     };
     let other_version = |mut message: Vec<u8>| {
         message[opt_at + 6] = 1;

@@ -1,6 +1,6 @@
 //! Secrets that an operator keeps: for servers of other makers at the same address, or to change them at will.
 
-use super::secret::{CookieSecret, SECRET_OCTETS};
+use super::secret::{CookieSecret, SECRET_BYTES};
 use crate::files::read_bounded;
 use crate::files::watch::Watch;
 use crate::limits::{COOKIE_SECRETS_MAX, FILE_LOOK_MS, SMALL_FILE_BYTES_MAX};
@@ -67,10 +67,10 @@ fn read(file: &Path) -> io::Result<Vec<CookieSecret>> {
         if line.is_empty() {
             continue;
         }
-        let octets = data_encoding::HEXLOWER_PERMISSIVE.decode(line.as_bytes()).ok();
-        let octets: Option<[u8; SECRET_OCTETS]> = octets.and_then(|octets| octets.try_into().ok());
-        let wrong = || io::Error::other(format!("line {number}: a secret is {} hexadecimal digits", 2 * SECRET_OCTETS));
-        secrets.push(CookieSecret::new(octets.ok_or_else(wrong)?));
+        let bytes = data_encoding::HEXLOWER_PERMISSIVE.decode(line.as_bytes()).ok();
+        let bytes: Option<[u8; SECRET_BYTES]> = bytes.and_then(|bytes| bytes.try_into().ok());
+        let wrong = || io::Error::other(format!("line {number}: a secret is {} hexadecimal digits", 2 * SECRET_BYTES));
+        secrets.push(CookieSecret::new(bytes.ok_or_else(wrong)?));
     }
     match secrets.len() {
         0 => Err(io::Error::other("no secret in it")),

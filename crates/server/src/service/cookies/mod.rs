@@ -13,7 +13,7 @@ pub(crate) mod file;
 // One secret: makes cookies, and knows its own.
 mod secret;
 
-pub(crate) use secret::COOKIE_OCTETS;
+pub(crate) use secret::COOKIE_BYTES;
 
 use crate::tls::client_secrets::ClientSecrets;
 use file::SharedSecrets;
@@ -112,7 +112,7 @@ impl Cookies {
         cookie: &Cookie<'_>,
         address: IpAddr,
         now_s: u64,
-    ) -> (Standing, Option<[u8; COOKIE_OCTETS]>) {
+    ) -> (Standing, Option<[u8; COOKIE_BYTES]>) {
         self.refresh(now_s);
         let Some(maker) = self.secrets.first() else { return (Standing::Unproven, None) };
         if cookie.server.is_empty() {
@@ -128,22 +128,22 @@ impl Cookies {
 }
 
 /// Both parts of a cookie of ours.
-fn joined(cookie: &Cookie<'_>) -> Option<[u8; COOKIE_OCTETS]> {
-    let mut out = [0; COOKIE_OCTETS];
+fn joined(cookie: &Cookie<'_>) -> Option<[u8; COOKIE_BYTES]> {
+    let mut out = [0; COOKIE_BYTES];
     out[..8].copy_from_slice(&cookie.client);
-    out.get_mut(8..)?.copy_from_slice(cookie.server.get(..COOKIE_OCTETS - 8)?);
+    out.get_mut(8..)?.copy_from_slice(cookie.server.get(..COOKIE_BYTES - 8)?);
     Some(out)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::data_key::DATA_KEY_OCTETS;
+    use crate::files::data_key::DATA_KEY_BYTES;
 
     const CLIENT: [u8; 8] = [3; 8];
 
-    fn cluster(octet: u8) -> Cookies {
-        Cookies::new(SecretSource::cluster(&[octet; DATA_KEY_OCTETS]))
+    fn cluster(byte: u8) -> Cookies {
+        Cookies::new(SecretSource::cluster(&[byte; DATA_KEY_BYTES]))
     }
 
     fn address() -> IpAddr {

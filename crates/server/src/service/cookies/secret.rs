@@ -7,11 +7,11 @@ use std::hash::Hasher;
 use std::net::IpAddr;
 use wire::parse::Cookie;
 
-/// Octets of a secret.
-pub(crate) const SECRET_OCTETS: usize = 16;
-/// Octets of COOKIE in a response: the client's part, version, three reserved, time, hash (RFC 9018 4).
-pub(crate) const COOKIE_OCTETS: usize = 8 + SERVER_OCTETS;
-const SERVER_OCTETS: usize = 1 + 3 + 4 + 8;
+/// Bytes of a secret.
+pub(crate) const SECRET_BYTES: usize = 16;
+/// Bytes of COOKIE in a response: the client's part, version, three reserved, time, hash (RFC 9018 4).
+pub(crate) const COOKIE_BYTES: usize = 8 + SERVER_BYTES;
+const SERVER_BYTES: usize = 1 + 3 + 4 + 8;
 /// The only version there is (RFC 9018 4.2).
 const VERSION: u8 = 1;
 /// How old a cookie may be, and how far ahead of our clock (RFC 9018 4.3).
@@ -20,7 +20,7 @@ const AHEAD_MAX_S: i32 = 300;
 
 /// What server cookies are made with.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct CookieSecret([u8; SECRET_OCTETS]);
+pub(crate) struct CookieSecret([u8; SECRET_BYTES]);
 
 impl fmt::Debug for CookieSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -29,8 +29,8 @@ impl fmt::Debug for CookieSecret {
 }
 
 impl CookieSecret {
-    pub(super) const fn new(octets: [u8; SECRET_OCTETS]) -> Self {
-        Self(octets)
+    pub(super) const fn new(bytes: [u8; SECRET_BYTES]) -> Self {
+        Self(bytes)
     }
 
     /// That of a period, for all who have the key.
@@ -38,13 +38,13 @@ impl CookieSecret {
         let mut context = hmac::Context::with_key(source);
         context.update(b"catamaran dns cookie secret 2");
         context.update(&period.to_be_bytes());
-        let mut secret = [0; SECRET_OCTETS];
-        secret.copy_from_slice(&context.sign().as_ref()[..SECRET_OCTETS]);
+        let mut secret = [0; SECRET_BYTES];
+        secret.copy_from_slice(&context.sign().as_ref()[..SECRET_BYTES]);
         Self(secret)
     }
 
     /// The cookie for a client that sent `cookie` from `address`, in seconds since 1970 at `now_s`.
-    pub(super) fn cookie_for(&self, cookie: &Cookie<'_>, address: IpAddr, now_s: u64) -> [u8; COOKIE_OCTETS] {
+    pub(super) fn cookie_for(&self, cookie: &Cookie<'_>, address: IpAddr, now_s: u64) -> [u8; COOKIE_BYTES] {
         // RFC 9018 4.3: serial arithmetic, so what does not fit 32 bits is cut off.
         self.cookie_of(cookie.client, (now_s as u32).to_be_bytes(), address)
     }
@@ -52,24 +52,24 @@ impl CookieSecret {
     /// How old the server's part of a cookie is, in seconds, negative when its time is yet to come; `None` when this
     /// secret did not make it for this client, or it is too old or too far ahead (RFC 9018 4.3, 4.4).
     pub(super) fn age_s(&self, cookie: &Cookie<'_>, address: IpAddr, now_s: u64) -> Option<i32> {
-        let server: &[u8; SERVER_OCTETS] = cookie.server.try_into().ok()?;
+        let server: &[u8; SERVER_BYTES] = cookie.server.try_into().ok()?;
         let time = [server[4], server[5], server[6], server[7]];
         let age_s = (now_s as u32).wrapping_sub(u32::from_be_bytes(time)) as i32;
         let is_timely = (-AHEAD_MAX_S..=AGE_MAX_S).contains(&age_s);
-        // Reserved octets are no part of the check but of the hash, in which ours are zero.
+        // Reserved bytes are no part of the check but of the hash, in which ours are zero.
         let made = is_timely.then(|| self.cookie_of(cookie.client, time, address))?;
-        // All octets are looked at: how long it takes says nothing about how many are right.
+        // All bytes are looked at: how long it takes says nothing about how many are right.
         let difference = made[8..].iter().zip(server).fold(0, |all, (one, other)| all | (one ^ other));
         (difference == 0).then_some(age_s)
     }
 
-    fn cookie_of(&self, client: [u8; 8], time: [u8; 4], address: IpAddr) -> [u8; COOKIE_OCTETS] {
-        let mut out = [0; COOKIE_OCTETS];
+    fn cookie_of(&self, client: [u8; 8], time: [u8; 4], address: IpAddr) -> [u8; COOKIE_BYTES] {
+        let mut out = [0; COOKIE_BYTES];
         out[..8].copy_from_slice(&client);
         out[8] = VERSION;
         out[12..16].copy_from_slice(&time);
         let mut hasher = SipHasher24::new_with_key(&self.0);
-        // Octets in words, which are hashed at once: lowest first, as SipHash reads them.
+        // Bytes in words, which are hashed at once: lowest first, as SipHash reads them.
         hasher.write_u64(u64::from_le_bytes(client));
         hasher.write_u64(u64::from(VERSION) | u64::from(u32::from_le_bytes(time)) << 32);
         match address.to_canonical() {
@@ -80,7 +80,7 @@ impl CookieSecret {
                 hasher.write_u64((address >> 64) as u64);
             }
         }
-        // SipHash gives its octets lowest first.
+        // SipHash gives its bytes lowest first.
         out[16..].copy_from_slice(&hasher.finish().to_le_bytes());
         out
     }
@@ -130,9 +130,9 @@ mod tests {
 
     #[test]
     fn a_cookie_is_bound_to_client_address_time_cluster_and_period() {
-        let derive = |octet, period| CookieSecret::derive(&hmac::Key::new(hmac::HMAC_SHA256, &[octet; 32]), period);
+        let derive = |byte, period| CookieSecret::derive(&hmac::Key::new(hmac::HMAC_SHA256, &[byte; 32]), period);
         let secret = derive(1, 0);
-        let cookie = |octet| Cookie { client: [octet; 8], server: &[] };
+        let cookie = |byte| Cookie { client: [byte; 8], server: &[] };
         let (one, two): (IpAddr, IpAddr) = ("192.0.2.1".parse().unwrap(), "2001:db8::1".parse().unwrap());
         let first = secret.cookie_for(&cookie(1), one, 1);
         let others = [
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_cookie_is_good_for_its_client_for_an_hour() {
-        let secret = CookieSecret::new([7; SECRET_OCTETS]);
+        let secret = CookieSecret::new([7; SECRET_BYTES]);
         let address: IpAddr = "192.0.2.1".parse().unwrap();
         let now = u64::from(u32::MAX) + 5;
         let made = secret.cookie_for(&Cookie { client: [1; 8], server: &[] }, address, now);
@@ -168,8 +168,8 @@ mod tests {
         for at in 0..server.len() {
             let mut other = server.to_vec();
             other[at] ^= 1;
-            assert_eq!(age([1; 8], &other, "192.0.2.1", 0), None, "octet {at}");
+            assert_eq!(age([1; 8], &other, "192.0.2.1", 0), None, "byte {at}");
         }
-        assert_eq!(CookieSecret::new([8; SECRET_OCTETS]).age_s(&Cookie { client: [1; 8], server }, address, now), None);
+        assert_eq!(CookieSecret::new([8; SECRET_BYTES]).age_s(&Cookie { client: [1; 8], server }, address, now), None);
     }
 }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// A message that a packet worker passed on.
 pub(crate) struct Deferred {
-    pub(crate) octets: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
     pub(crate) reply: Reply,
     pub(crate) received_at: Instant,
 }
@@ -158,7 +158,7 @@ mod tests {
     use std::sync::mpsc;
     use std::thread::ThreadId;
 
-    /// Says who works, on what: the id of an outcome, the last octet of a message's port.
+    /// Says who works, on what: the id of an outcome, the last byte of a message's port.
     struct Recorder {
         desk: Desk,
         done: Sender<(ThreadId, u64)>,
@@ -187,7 +187,7 @@ mod tests {
         let (connection, _) = tokio::sync::mpsc::channel(1);
         let peer = ([192, 0, 2, 1], port).into();
         let reply = Reply::Stream { peer, transport: Transport::Tcp, transfers: false, connection };
-        Deferred { octets: Vec::new(), reply, received_at: Instant::now() }
+        Deferred { bytes: Vec::new(), reply, received_at: Instant::now() }
     }
 
     /// Waits for another to work at the same time.

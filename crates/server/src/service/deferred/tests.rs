@@ -26,7 +26,7 @@ use zone::set::{Frozen, StoreConfig, ZoneSet, ZoneSetConfig};
 const BURST: u32 = 5;
 /// The bits of BADCOOKIE that are in the header.
 const BADCOOKIE_LOW: u8 = 7;
-const SECRET: &[u8; 32] = b"a secret of thirty-two octets...";
+const SECRET: &[u8; 32] = b"a secret of thirty-two bytes....";
 
 /// Takes updates, and counts them.
 #[derive(Default)]
@@ -106,7 +106,7 @@ impl Scene {
             submit: Arc::new(Taken { rights: Arc::new(rights), ..Taken::default() }),
             asker,
             transfers: Arc::default(),
-            out: vec![0; DATAGRAM_OCTETS_MAX],
+            out: vec![0; DATAGRAM_BYTES_MAX],
             waiting: Waiting::default(),
             cookies: Some(Cookies::new(SecretSource::cluster(&[1; 32]))),
             rate_limit: RateLimitWatch::of_one(&rate_limit),
@@ -121,7 +121,7 @@ impl Scene {
         let (mut buffer, mut last, mut heard) = ([0; 1_232], Vec::new(), 0);
         for _ in 0..count {
             let reply = Reply::Udp { socket: self.socket.clone(), peer, local: None };
-            let deferred = Deferred { octets: message.to_vec(), reply, received_at: Instant::now() };
+            let deferred = Deferred { bytes: message.to_vec(), reply, received_at: Instant::now() };
             self.thread.message(deferred, Asked::default());
             // What was sent over loopback is there.
             while let Ok(len) = self.client.recv(&mut buffer) {
@@ -200,10 +200,10 @@ fn a_panic_costs_one_message_and_its_client_does_not_wait() {
     let key = client_key("key.", SECRET);
     let update = |id: u16| MessageBuilder::update(id, name("test.").as_ref()).build();
     let peer = scene.client.local_addr().unwrap();
-    let mut put = |octets: Vec<u8>| {
+    let mut put = |bytes: Vec<u8>| {
         let (connection, late) = tokio::sync::mpsc::channel(4);
         let reply = Reply::Stream { peer, transport: Transport::Tcp, transfers: true, connection };
-        let message = Deferred { octets, reply, received_at: Instant::now() };
+        let message = Deferred { bytes, reply, received_at: Instant::now() };
         scene.thread.work_off(Work::Asked(message, Asked::default()));
         late
     };
@@ -251,7 +251,7 @@ fn a_signed_query_gets_no_more_than_one_that_is_not() {
         // RFC 8945 5.3: TC and RCODE 0, the question and the TSIG record, which are enough to come over TCP.
         let verified = client_key("key.", SECRET).verify(&query, &last, now_s()).unwrap();
         assert_eq!((verified.error, last[2] & 2, last[3] & 15), (Rcode::NOERROR, 2, 0));
-        assert!(last.len() <= query.len(), "{} octets for {}", last.len(), query.len());
+        assert!(last.len() <= query.len(), "{} bytes for {}", last.len(), query.len());
         let mut scene = Scene::new(&["127.0.0.0/8"]);
         assert_eq!((scene.responses(40, &query).0, scene.limited("truncated")), (40, 0));
     }
@@ -275,7 +275,7 @@ fn a_signed_query_with_a_cookie_is_told_a_good_one() {
     assert_eq!(u16::from(scene.responses(1, &query).1[3] & 15), Rcode::REFUSED.0);
 }
 
-/// Octets that are too old stay octets that get a signed response.
+/// Bytes that are too old stay bytes that get a signed response.
 #[test]
 fn an_error_to_who_has_the_key_is_limited_as_any_error_is() {
     let key = client_key("key.", SECRET);
@@ -289,8 +289,8 @@ fn an_error_to_who_has_the_key_is_limited_as_any_error_is() {
         assert!(heard == 40 && (30..=40 - BURST as usize).contains(&shortened), "{shortened} of {heard}");
         // It is the same error, and never one that a client could take for success.
         assert_eq!((u16::from(last[3] & 15), last[2] & 2), (Rcode::NOTAUTH.0, 0));
-        // Six octets are the server's time (RFC 8945 5.2.3).
-        assert!(last.len() <= old.len() + 6, "{} octets for {}", last.len(), old.len());
+        // Six bytes are the server's time (RFC 8945 5.2.3).
+        assert!(last.len() <= old.len() + 6, "{} bytes for {}", last.len(), old.len());
     }
     let mut scene = Scene::new(&[]);
     let old = key.sign(update().option(10, &[9; 8]).build(), now_s() - 1_000).unwrap();
@@ -330,7 +330,7 @@ fn beyond_the_limit_an_update_with_a_cookie_is_told_a_good_one_and_one_without_n
         let (heard, last) = scene.responses(40, &message);
         let bad = scene.limited("badcookie");
         assert!(heard == 40 && (30..=40 - BURST as usize).contains(&bad), "{bad} of {heard}");
-        assert!(last.len() <= message.len() + 16, "{} octets for {}", last.len(), message.len());
+        assert!(last.len() <= message.len() + 16, "{} bytes for {}", last.len(), message.len());
         let parsed = wire::parse::Message::parse(&last).unwrap();
         assert_eq!(parsed.edns().unwrap().option(10).unwrap().len(), 24);
         assert_eq!(last[3] & 15, BADCOOKIE_LOW);

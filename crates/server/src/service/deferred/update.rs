@@ -23,7 +23,7 @@ use zone::set::Zone;
 enum Early {
     /// By what this node holds: zones and rights change.
     Rights(Refused),
-    /// By its octets alone.
+    /// By its bytes alone.
     Form(Refused),
 }
 
@@ -93,7 +93,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
     /// What the leader would refuse too, as far as that is certain here; its word counts for the rest.
     fn refused_early(
         &mut self,
-        octets: usize,
+        bytes: usize,
         request: &Request<'_>,
         verified: &Verified,
         rights: &Rights,
@@ -105,7 +105,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
         let of_form = |rcode| Early::Form(Refused { rcode, reason: Refusal::Prescan });
         let parsed = prescan(request).map_err(of_form)?;
         let judge = rights.rules(&verified.key_name, &zone).judge(requestor).with_external(external);
-        if judge.permit::<Zone<'_>>(&parsed, octets, None).is_err() {
+        if judge.permit::<Zone<'_>>(&parsed, bytes, None).is_err() {
             return Err(Early::Rights(Refused { rcode: Rcode::REFUSED, reason: Refusal::NotGranted }));
         }
         parsed.verdict_without_zone().map_or(Ok(()), |rcode| Err(of_form(rcode)))
@@ -114,7 +114,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
     #[expect(clippy::too_many_arguments, reason = "all that is known of one request")]
     pub(super) fn update(
         &mut self,
-        octets: &[u8],
+        bytes: &[u8],
         request: &Request<'_>,
         verified: Verified,
         signer: Signer,
@@ -125,14 +125,14 @@ impl<S: Submit + 'static> UpdateThread<S> {
     ) {
         let zone = request.question.as_ref().filter(|zone| zone.qclass == Class::IN);
         let zone = zone.map(|zone| ZoneId { view: 0, apex: zone.qname.to_canonical() });
-        let (early, of_form) = match self.refused_early(octets.len(), request, &verified, rights, &reply, &external) {
+        let (early, of_form) = match self.refused_early(bytes.len(), request, &verified, rights, &reply, &external) {
             // Not of a zone of ours whatever happens.
             Err(Early::Rights(refused)) if zone.is_none() => (None, Some(refused)),
             Err(Early::Rights(refused)) => (Some(refused), None),
             Err(Early::Form(refused)) => (None, Some(refused)),
             Ok(()) => (None, None),
         };
-        // What the octets alone say is said at once, the same each time: FORMERR, and a class that is not ours.
+        // What the bytes alone say is said at once, the same each time: FORMERR, and a class that is not ours.
         if let Some(refused) = of_form {
             return self.refuse(request, &refused, Some(&signer), reply);
         }
@@ -142,7 +142,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
             request_id,
             source: reply.peer(),
             transport: reply.transport().of_replica(),
-            message: octets.to_vec(),
+            message: bytes.to_vec(),
             verified,
             // A repeat of what was executed is told so, whatever this node would say of it now.
             refused_for: zone.filter(|_| early.is_some()),

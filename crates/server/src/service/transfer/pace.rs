@@ -83,14 +83,14 @@ impl Pace {
         Self { transfers, started_at: now, let_go_before }
     }
 
-    /// Whether it may go on, so many octets having been taken.
-    pub(super) fn check(&self, octets: u64, now: Instant) -> Result<(), GivenUp> {
+    /// Whether it may go on, so many bytes having been taken.
+    pub(super) fn check(&self, bytes: u64, now: Instant) -> Result<(), GivenUp> {
         let Transfer { bytes_per_second_min, grace_ms, held_bytes_max } = self.transfers.limits;
         // A checkpoint of the leader may have replaced all zones, and begun to count anew.
         if self.transfers.memory.let_go().saturating_sub(self.let_go_before) > held_bytes_max {
             return Err(GivenUp::Memory);
         }
-        let earned = octets as f64 / bytes_per_second_min as f64;
+        let earned = bytes as f64 / bytes_per_second_min as f64;
         let earned = Duration::try_from_secs_f64(earned).unwrap_or(Duration::MAX);
         let allowed = Duration::from_millis(grace_ms).saturating_add(earned);
         if now.saturating_duration_since(self.started_at) > allowed { Err(GivenUp::Slow) } else { Ok(()) }

@@ -31,7 +31,7 @@ fn programs() -> Option<Programs> {
     Some(Programs { server: server?, updater: updater?, client: client? })
 }
 
-/// The name that PTR records have in the reverse zone of the second octet.
+/// The name that PTR records have in the reverse zone of the second byte.
 fn reverse_zone(address: Ipv4Addr) -> String {
     let [first, second, ..] = address.octets();
     format!("{second}.{first}.in-addr.arpa")

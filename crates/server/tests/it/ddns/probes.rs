@@ -19,9 +19,9 @@ fn udp(on: IpAddr, respond: impl Fn(&[u8], IpAddr) -> Option<Vec<u8>> + Send + '
     let address = socket.local_addr().unwrap();
     // It ends with the process.
     std::thread::spawn(move || {
-        let mut octets = [0; 1_500];
-        while let Ok((len, from)) = socket.recv_from(&mut octets) {
-            if let Some(response) = respond(&octets[..len], from.ip()) {
+        let mut bytes = [0; 1_500];
+        while let Ok((len, from)) = socket.recv_from(&mut bytes) {
+            if let Some(response) = respond(&bytes[..len], from.ip()) {
                 let _ = socket.send_to(&response, from);
             }
         }
@@ -32,14 +32,14 @@ fn udp(on: IpAddr, respond: impl Fn(&[u8], IpAddr) -> Option<Vec<u8>> + Send + '
 /// RFC 8489: what was asked, with the address of the asker XORed with the cookie and what follows it.
 fn stun(request: &[u8], from: IpAddr) -> Option<Vec<u8>> {
     let mut response = request.get(..20)?.to_vec();
-    let (family, octets) = match from {
+    let (family, bytes) = match from {
         IpAddr::V4(from) => (1, from.octets().to_vec()),
         IpAddr::V6(from) => (2, from.octets().to_vec()),
     };
-    let len = 4 + octets.len() as u8;
+    let len = 4 + bytes.len() as u8;
     response[..4].copy_from_slice(&[1, 1, 0, 4 + len]);
     response.extend([0, 0x20, 0, len, 0, family, 0, 0]);
-    response.extend(octets.iter().zip(&request[4..20]).map(|(octet, mask)| octet ^ mask));
+    response.extend(bytes.iter().zip(&request[4..20]).map(|(byte, mask)| byte ^ mask));
     Some(response)
 }
 
@@ -63,9 +63,9 @@ fn http(on: IpAddr) -> SocketAddr {
     std::thread::spawn(move || {
         while let Ok((mut stream, from)) = listener.accept() {
             let mut request = Vec::new();
-            let mut octet = [0];
-            while !request.ends_with(b"\r\n\r\n") && stream.read_exact(&mut octet).is_ok() {
-                request.push(octet[0]);
+            let mut byte = [0];
+            while !request.ends_with(b"\r\n\r\n") && stream.read_exact(&mut byte).is_ok() {
+                request.push(byte[0]);
             }
             let page = format!("{{\"ip\": \"{}\"}}", from.ip());
             let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", page.len());

@@ -29,7 +29,7 @@ fn installed(variable: &str, program: &str) -> String {
 
 fn run(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().unwrap();
-    let said = [output.stdout, output.stderr].map(|octets| String::from_utf8_lossy(&octets).into_owned());
+    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     assert!(output.status.success(), "{program} {arguments:?}: {said:?}");
     said[0].clone()
 }

@@ -11,7 +11,7 @@ use std::io::{Read, Write};
 use std::sync::Arc;
 use wire::number::Rtype;
 
-/// Octets of headers that the server takes, as HTTP/2 counts them.
+/// Bytes of headers that the server takes, as HTTP/2 counts them.
 const HEADERS_MAX: usize = 16 << 10;
 /// Kinds of frames (RFC 9113 6).
 const DATA: u8 = 0;
@@ -76,23 +76,23 @@ fn headers_that_are_too_long_have_their_status_and_far_too_long_ones_end_the_con
     let message = query("www.example.test.", Rtype::A).build();
     let target = format!("/dns-query?dns={}", data_encoding::BASE64URL_NOPAD.encode(&message));
     let authority = format!("localhost:{}", cluster.doh(1).port());
-    // Name and value of each field, and 32 octets.
+    // Name and value of each field, and 32 bytes.
     let method = |method: &str| 7 + method.len() + 32;
     let others = (10 + authority.len() + 32) + (7 + 5 + 32) + (6 + 32);
     let get = HEADERS_MAX - others - method("GET") - (5 + target.len() + 32);
     let post =
         HEADERS_MAX - others - method("POST") - (5 + "/dns-query".len() + 32) - (TYPE.0.len() + TYPE.1.len() + 32);
     for round in 0..20 {
-        for (octets, status) in [(get - 1, 200), (get + 1, 431), (HEADERS_MAX, 431), (3 * HEADERS_MAX, 431)] {
-            let answer = doh.request("GET", &target, &[("x-long", &"x".repeat(octets))], None).unwrap();
-            assert_eq!(answer.status, status, "{octets} octets in round {round}: {answer:?}");
+        for (bytes, status) in [(get - 1, 200), (get + 1, 431), (HEADERS_MAX, 431), (3 * HEADERS_MAX, 431)] {
+            let answer = doh.request("GET", &target, &[("x-long", &"x".repeat(bytes))], None).unwrap();
+            assert_eq!(answer.status, status, "{bytes} bytes in round {round}: {answer:?}");
             assert_eq!(answer.body.is_empty(), status == 431);
         }
         // Nor is what comes behind them read: in all far more than a connection may send unasked.
-        for (octets, status) in [(post - 1, 413), (post + 1, 431)] {
-            let long = "x".repeat(octets);
+        for (bytes, status) in [(post - 1, 413), (post + 1, 431)] {
+            let long = "x".repeat(bytes);
             let answer = doh.request("POST", "/dns-query", &[TYPE, ("x-long", &long)], Some(vec![0; 65_536])).unwrap();
-            assert_eq!(answer.status, status, "{octets} octets in round {round}: {answer:?}");
+            assert_eq!(answer.status, status, "{bytes} bytes in round {round}: {answer:?}");
         }
         assert_eq!(doh.get(&message).unwrap().status, 200, "the connection goes on");
     }
@@ -108,7 +108,7 @@ fn headers_that_are_too_long_have_their_status_and_far_too_long_ones_end_the_con
     assert_eq!(cluster.metric(1, "catamaran_connections_cut_total{transport=\"doh\",reason=\"excess\"}"), 1);
 }
 
-/// RFC 7541 7.1.3: few octets that stand for many, as each of them repeats what was said once.
+/// RFC 7541 7.1.3: few bytes that stand for many, as each of them repeats what was said once.
 #[test]
 fn headers_that_grow_when_they_are_unpacked_count_as_what_they_become() {
     const REPEATED: usize = 4_000;

@@ -38,10 +38,10 @@ fn each_rule_of_a_stream() {
         ("edns-tcp-keepalive where the opcode has no meaning", framed(&of_opcode_2.build())),
         ("a response", framed(&response)),
     ];
-    for (what, octets) in &cases {
+    for (what, bytes) in &cases {
         let doq = connect();
         assert!(doq.ask(&good).is_ok(), "before {what}");
-        match doq.stream(octets) {
+        match doq.stream(bytes) {
             Err(QuicError::Closed(PROTOCOL_ERROR, _)) => {}
             // The end of the stream may be seen before that of the connection.
             other => match doq.wait(doq.connection.closed()).into() {
@@ -76,13 +76,13 @@ fn a_stream_of_one_direction_ends_the_connection() {
     let other = Doq::connect(cluster.dot(1), trust(&cluster, &["doq"])).unwrap();
     let asked = || cluster.metric(1, "catamaran_requests_total{transport=\"doq\"}");
     let cut = || cluster.metric(1, "catamaran_connections_cut_total{transport=\"doq\",reason=\"protocol\"}");
-    for (turn, (what, octets)) in [("a query", framed(&good)), ("nothing", Vec::new())].into_iter().enumerate() {
+    for (turn, (what, bytes)) in [("a query", framed(&good)), ("nothing", Vec::new())].into_iter().enumerate() {
         let doq = Doq::connect_unruly(cluster.dot(1), trust(&cluster, &["doq"])).unwrap();
         assert!(doq.ask(&good).is_ok(), "before a stream with {what}");
         let before = asked();
         doq.wait(async {
             let mut stream = doq.connection.open_uni().await.unwrap();
-            stream.write_all(&octets).await.unwrap();
+            stream.write_all(&bytes).await.unwrap();
             stream.finish().unwrap();
         });
         let ended = QuicError::from(doq.wait(doq.connection.closed()));

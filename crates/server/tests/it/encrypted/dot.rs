@@ -78,12 +78,12 @@ fn what_holds_on_the_connection() {
     let cluster = Cluster::start_encrypted("dot-connection", 1);
     let named = Arc::new(trust(&cluster, &["dot"]));
     let mut stream = tls(cluster.dot(1), &named).unwrap();
-    // Pipelined, in one piece and octet by octet (RFC 7766 6.2.1.1).
+    // Pipelined, in one piece and byte by byte (RFC 7766 6.2.1.1).
     let message = |id| query("www.example.test.", Rtype::A).header(|header| header.id = id).build();
     let all: Vec<u8> = (0..300).flat_map(|id| framed(&message(id))).collect();
     stream.write_all(&all).unwrap();
-    for octet in framed(&message(300)) {
-        stream.write_all(&[octet]).unwrap();
+    for byte in framed(&message(300)) {
+        stream.write_all(&[byte]).unwrap();
     }
     for id in 0..=300u16 {
         assert_eq!(read_message(&mut stream).unwrap()[..2], id.to_be_bytes());

@@ -107,7 +107,7 @@ fn get(message: &[u8]) -> Vec<u8> {
     [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(4, 0, 0, &[]), &frame(1, 0x5, 1, &headers)].concat()
 }
 
-/// The first octet of the headers that come back on the first stream, and the body.
+/// The first byte of the headers that come back on the first stream, and the body.
 fn got(stream: &mut TlsStream) -> (u8, Vec<u8>) {
     let (mut status, mut body) = (0, Vec::new());
     loop {

@@ -48,12 +48,12 @@ fn first_packets(cluster: &Cluster) -> Vec<Vec<u8>> {
         let connect = |_| endpoint.connect(to, "localhost").unwrap();
         let _connecting: Vec<_> = runtime.block_on(async { (packets.len()..wanted).map(connect).collect() });
         while packets.len() < wanted {
-            let mut octets = vec![0; 2_048];
-            let len = sink.recv(&mut octets).unwrap();
-            octets.truncate(len);
+            let mut bytes = vec![0; 2_048];
+            let len = sink.recv(&mut bytes).unwrap();
+            bytes.truncate(len);
             // Behind flags and version: the length of the identifier that the client chose, and the identifier.
-            let id = octets[6..6 + usize::from(octets[5])].to_vec();
-            packets.entry(id).or_insert(octets);
+            let id = bytes[6..6 + usize::from(bytes[5])].to_vec();
+            packets.entry(id).or_insert(bytes);
         }
     }
     packets.into_values().collect()
@@ -218,7 +218,7 @@ fn frames_without_end_end_the_connection() {
     let headers = [vec![0x83, 0x87], literal(0x04, b"/dns-query"), literal(0x0F, b"application/dns-message")].concat();
     let mut headers = headers;
     // 31 does not fit four bits: 15 and a rest of 16.
-    let at = headers.iter().position(|octet| *octet == 0x0F).unwrap();
+    let at = headers.iter().position(|byte| *byte == 0x0F).unwrap();
     headers.insert(at + 1, 16);
     let open = frame(1, 0x4, 1, &headers);
     for (what, first, again) in [

@@ -80,7 +80,7 @@ impl Quic {
             let (mut send, mut receive) = connection.open_bi().await.ok()?;
             send.write_all(&framed(message)).await.ok()?;
             send.finish().ok()?;
-            receive.read_to_end(1_000).await.ok().filter(|octets| octets.len() > 12)
+            receive.read_to_end(1_000).await.ok().filter(|bytes| bytes.len() > 12)
         };
         self.runtime.block_on(async {
             let mut answered = 0;

@@ -10,14 +10,14 @@ use wire::builder::MessageBuilder;
 use wire::number::Rtype;
 use wire::parse::Header;
 
-/// Texts of one name, each a record of 262 octets in an answer: as many as updates may make.
+/// Texts of one name, each a record of 262 bytes in an answer: as many as updates may make.
 const TEXTS: usize = 244;
-/// Octets of the answer: header, question, and the records.
-const OCTETS: usize = 12 + 22 + 262 * TEXTS;
+/// Bytes of the answer: header, question, and the records.
+const BYTES: usize = 12 + 22 + 262 * TEXTS;
 
 #[test]
 fn an_answer_of_nearly_64_kib_is_whole() {
-    const { assert!(OCTETS > 63_900 && OCTETS <= 65_535) };
+    const { assert!(BYTES > 63_900 && BYTES <= 65_535) };
     let cluster = Cluster::start_encrypted("long", 1);
     let (key, owner) = (cluster.client_key(), name("big.example.test."));
     let texts: Vec<Vec<u8>> = (0..TEXTS).map(|index| [&[249], format!("{index:0249}").as_bytes()].concat()).collect();
@@ -30,13 +30,13 @@ fn an_answer_of_nearly_64_kib_is_whole() {
     let message = query("big.example.test.", Rtype::TXT).build();
     let want = exchange(Transport::Tcp, cluster.dns(1), &message, WAIT).unwrap();
     let header = Header::parse(&want).unwrap();
-    assert_eq!((want.len(), header.tc, usize::from(header.counts[1])), (OCTETS, false, TEXTS));
+    assert_eq!((want.len(), header.tc, usize::from(header.counts[1])), (BYTES, false, TEXTS));
 
     let mut stream = tls(cluster.dot(1), &Arc::new(trust(&cluster, &["dot"]))).unwrap();
     assert!(ask(&mut stream, &message).unwrap() == want, "over TLS");
     let mut doh = Doh::connect(cluster.doh(1), trust(&cluster, &["h2"]));
     for answer in [doh.get(&message).unwrap(), doh.post(&message).unwrap()] {
-        assert!((answer.status, &answer.body) == (200, &want), "over HTTPS: {} octets", answer.body.len());
+        assert!((answer.status, &answer.body) == (200, &want), "over HTTPS: {} bytes", answer.body.len());
     }
     let doq = Doq::connect(cluster.dot(1), trust(&cluster, &["doq"])).unwrap();
     assert!(doq.ask(&message).unwrap() == want, "over QUIC");

@@ -29,7 +29,7 @@ fn node(test: &str) -> Cluster {
     cluster
 }
 
-/// What a client says first; no octet of a response may be sent to it unasked.
+/// What a client says first; no byte of a response may be sent to it unasked.
 fn start() -> Vec<u8> {
     let settings = [&[0, 4][..], &0u32.to_be_bytes()].concat();
     [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), frame(4, 0, 0, &settings)].concat()
@@ -67,10 +67,10 @@ fn growth(cluster: &Cluster, count: usize, said: &[u8]) -> u64 {
         let begin = Instant::now();
         while !seen.windows(8).any(|window| window == [7; 8]) {
             assert!(begin.elapsed() < Duration::from_secs(10), "no answer to PING");
-            let mut octets = [0; 4_096];
-            let count = stream.read(&mut octets).unwrap();
+            let mut bytes = [0; 4_096];
+            let count = stream.read(&mut bytes).unwrap();
             assert_ne!(count, 0, "closed");
-            seen.extend(&octets[..count]);
+            seen.extend(&bytes[..count]);
         }
         stream
     };

@@ -15,12 +15,12 @@ use wire::number::Rtype;
 
 /// Requests of a connection at once: as many as may be.
 const COUNT: u32 = 100;
-/// Octets that a client reads at once.
+/// Bytes that a client reads at once.
 const PIECE: usize = 4 << 10;
 
-/// The time that a slow client takes for so many octets: it reads 1 MB a second, of 5 MB.
-const fn pace(octets: u64) -> Duration {
-    Duration::from_micros(octets)
+/// The time that a slow client takes for so many bytes: it reads 1 MB a second, of 5 MB.
+const fn pace(bytes: u64) -> Duration {
+    Duration::from_micros(bytes)
 }
 
 /// A connection of HTTP/2 over a socket that is made ready before it connects.
@@ -35,12 +35,12 @@ fn connect(cluster: &Cluster, ready: impl FnOnce(&Socket)) -> TlsStream {
 #[derive(Default)]
 struct Seen {
     /// What is not yet a frame.
-    octets: Vec<u8>,
-    /// Octets of everything.
+    bytes: Vec<u8>,
+    /// Bytes of everything.
     count: u64,
     /// Responses that have ended.
     ended: u32,
-    /// Octets of bodies, each frame counted when it is whole.
+    /// Bytes of bodies, each frame counted when it is whole.
     body: u32,
 }
 
@@ -50,17 +50,17 @@ impl Seen {
         let mut piece = [0; PIECE];
         let count = stream.read(&mut piece).unwrap_or(0);
         self.count += count as u64;
-        self.octets.extend_from_slice(&piece[..count]);
-        while let Some(&[a, b, c, kind, flags, ..]) = self.octets.get(..9) {
+        self.bytes.extend_from_slice(&piece[..count]);
+        while let Some(&[a, b, c, kind, flags, ..]) = self.bytes.get(..9) {
             let len = u32::from_be_bytes([0, a, b, c]);
             let end = 9 + len as usize;
-            if self.octets.len() < end {
+            if self.bytes.len() < end {
                 break;
             }
             // DATA and HEADERS may end a stream (RFC 9113 6.1, 6.2).
             self.ended += u32::from(kind <= 1 && flags & 1 == 1);
             self.body += if kind == 0 { len } else { 0 };
-            self.octets.drain(..end);
+            self.bytes.drain(..end);
         }
         count > 0
     }
@@ -129,7 +129,7 @@ fn a_client_that_was_quick_and_reads_slowly_now_is_served() {
     let (mut slow, start) = (0, Instant::now());
     while start.elapsed() < Duration::from_secs(8) {
         let count = stream.read(&mut piece[..PIECE]).unwrap_or(0);
-        assert!(count > 0, "it was cut off after {:?}, {slow} octets", start.elapsed());
+        assert!(count > 0, "it was cut off after {:?}, {slow} bytes", start.elapsed());
         slow += count;
         std::thread::sleep(Duration::from_micros(slow as u64 * 10 / 6).saturating_sub(start.elapsed()));
     }
@@ -181,18 +181,18 @@ fn a_client_of_quic_that_reads_slowly_is_served() {
             send.finish().unwrap();
             let read = read.clone();
             all.spawn(async move {
-                let mut octets = 0;
+                let mut bytes = 0;
                 while let Some(chunk) = receive.read_chunk(PIECE, true).await? {
-                    octets += chunk.bytes.len();
+                    bytes += chunk.bytes.len();
                     let count = read.fetch_add(chunk.bytes.len() as u64, Relaxed);
                     tokio::time::sleep(pace(count).saturating_sub(start.elapsed())).await;
                 }
-                Ok::<_, quinn::ReadError>(octets)
+                Ok::<_, quinn::ReadError>(bytes)
             });
         }
-        while let Some(octets) = all.join_next().await {
-            let octets = octets.unwrap();
-            assert!(octets.as_ref().is_ok_and(|octets| *octets > 50_000), "{octets:?} after {:?}", start.elapsed());
+        while let Some(bytes) = all.join_next().await {
+            let bytes = bytes.unwrap();
+            assert!(bytes.as_ref().is_ok_and(|bytes| *bytes > 50_000), "{bytes:?} after {:?}", start.elapsed());
         }
     });
     assert!(start.elapsed() > Duration::from_secs(3), "no slow client: {:?}", start.elapsed());

@@ -18,7 +18,7 @@ const UNREAD: u64 = 8;
 /// What they may cost: 1 MiB each, and what the allocator keeps.
 const GROWTH_KIB_MAX: u64 = 64 << 10;
 
-/// Adds so many texts to a name, each a record of 262 octets in an answer.
+/// Adds so many texts to a name, each a record of 262 bytes in an answer.
 pub(super) fn add_texts(cluster: &Cluster, owner: &str, count: usize) {
     let (key, owner) = (cluster.client_key(), name(owner));
     let texts: Vec<Vec<u8>> = (0..count).map(|index| [&[249], format!("{index:0249}").as_bytes()].concat()).collect();
@@ -34,16 +34,16 @@ pub(super) fn add_texts(cluster: &Cluster, owner: &str, count: usize) {
 /// that of the connection is opened beyond what it is.
 pub(super) fn gets(message: &[u8], count: u32, window: u32) -> Vec<u8> {
     let settings = [&[0, 4][..], &0x7FFF_FFFFu32.to_be_bytes()].concat();
-    let mut octets = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), frame(4, 0, 0, &settings)].concat();
+    let mut bytes = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), frame(4, 0, 0, &settings)].concat();
     if window > 0 {
-        octets.extend(frame(8, 0, 0, &window.to_be_bytes()));
+        bytes.extend(frame(8, 0, 0, &window.to_be_bytes()));
     }
     let target = format!("/dns-query?dns={}", data_encoding::BASE64URL_NOPAD.encode(message));
     let headers = [&[0x82, 0x87, 0x04, target.len() as u8], target.as_bytes()].concat();
     for index in 0..count {
-        octets.extend(frame(1, 0x5, 2 * index + 1, &headers));
+        bytes.extend(frame(1, 0x5, 2 * index + 1, &headers));
     }
-    octets
+    bytes
 }
 
 /// A window that no test fills.

@@ -1,4 +1,4 @@
-//! What can be said of a message by its octets alone: rows 1 to 8.
+//! What can be said of a message by its bytes alone: rows 1 to 8.
 
 use super::{ANSWERS, Case, DROPS, REJECTS, add_record, opcode, opt, query, with_counts};
 use crate::support::message::{append, name, sign};
@@ -73,7 +73,7 @@ pub(super) const CASES: &[Case] = &[
         counter: (REJECTS, "opcode"),
     },
     Case {
-        row: "2 OPT, octets left over",
+        row: "2 OPT, bytes left over",
         message: |_| {
             let builder = query(Rtype::A).header(|header| header.opcode = Opcode(3)).edns(1232, false);
             [builder.build(), vec![0]].concat()
@@ -227,7 +227,7 @@ pub(super) const CASES: &[Case] = &[
         counter: (REJECTS, "name_malformed"),
     },
     Case {
-        row: "6 a name of 256 octets",
+        row: "6 a name of 256 bytes",
         message: |_| {
             let label = [&[63][..], &[b'x'; 63]].concat();
             [&query(Rtype::A).build()[..12], &label.repeat(4), &[0, 0, 1, 0, 1]].concat()

@@ -49,7 +49,7 @@ pub(super) const CASES: &[Case] = &[
         row: "16 UPDATE of class CH",
         message: |keys| {
             let header = MessageBuilder::update(5, name(".").as_ref()).build()[..4].to_vec();
-            let body = [&[0, 1, 0, 0, 0, 0, 0, 0][..], name("example.test.").octets(), &[0, 6, 0, 3]].concat();
+            let body = [&[0, 1, 0, 0, 0, 0, 0, 0][..], name("example.test.").as_bytes(), &[0, 6, 0, 3]].concat();
             sign(&keys.good, [header, body].concat(), 0)
         },
         response: "NOTAUTH, question, tsig noerror, mac",
@@ -71,7 +71,7 @@ pub(super) const CASES: &[Case] = &[
         row: "16 UPDATE of class ANY",
         message: |keys| {
             let mut message = add_record("example.test.").build();
-            let class = 12 + name("example.test.").octets().len() + 2;
+            let class = 12 + name("example.test.").as_bytes().len() + 2;
             message[class..class + 2].copy_from_slice(&Class::ANY.0.to_be_bytes());
             sign(&keys.good, message, 0)
         },

@@ -50,7 +50,7 @@ pub(super) const CASES: &[Case] = &[
         message: |keys| {
             let mut message = sign(&keys.good, query(Rtype::A).build(), 0);
             let end = message.len();
-            // RDLENGTH and MAC size one up, and one octet more in front of the last six.
+            // RDLENGTH and MAC size one up, and one byte more in front of the last six.
             message.insert(end - 6, 0);
             let mac_size = end - 6 - 32 - 2;
             message[mac_size + 1] += 1;
@@ -149,10 +149,10 @@ pub(super) const CASES: &[Case] = &[
         counter: (REJECTS, "tsig_bad_sig"),
     },
     Case {
-        row: "11 an octet changed on the way",
+        row: "11 an byte changed on the way",
         message: |keys| {
             let mut message = sign(&keys.good, add_record("example.test.").build(), 0);
-            let zone_end = 12 + name("example.test.").octets().len() + 4;
+            let zone_end = 12 + name("example.test.").as_bytes().len() + 4;
             message[zone_end + 1] ^= 0x01;
             message
         },
@@ -187,19 +187,19 @@ pub(super) const CASES: &[Case] = &[
         counter: (REJECTS, "tsig_bad_time"),
     },
     Case {
-        row: "13 MAC of 16 octets",
+        row: "13 MAC of 16 bytes",
         message: |keys| truncate_mac(sign(&keys.good, add_record("example.test.").build(), 0), 16),
         response: "NOTAUTH, question, tsig badtrunc, mac",
         counter: (REJECTS, "tsig_bad_trunc"),
     },
     Case {
-        row: "13 MAC of 31 octets",
+        row: "13 MAC of 31 bytes",
         message: |keys| truncate_mac(sign(&keys.good, add_record("example.test.").build(), 0), 31),
         response: "NOTAUTH, question, tsig badtrunc, mac",
         counter: (REJECTS, "tsig_bad_trunc"),
     },
     Case {
-        row: "13 MAC of 16 octets, late: 12",
+        row: "13 MAC of 16 bytes, late: 12",
         message: |keys| truncate_mac(sign(&keys.good, add_record("example.test.").build(), 400), 16),
         response: "NOTAUTH, question, tsig badtime, mac, server time",
         counter: (REJECTS, "tsig_bad_time"),

@@ -23,7 +23,7 @@ struct Daemon {
 impl Daemon {
     /// Answers by `say`; without a word from it the connection is kept open and nothing is said.
     fn start(scratch: &Scratch, say: fn(&Asked) -> Option<u32>) -> Self {
-        // `named` takes the path for a name: no label of it may have more than 63 octets.
+        // `named` takes the path for a name: no label of it may have more than 63 bytes.
         let path = scratch.path().join(".s");
         let _ = std::fs::remove_file(&path);
         let listener = UnixListener::bind(&path).unwrap();
@@ -57,7 +57,7 @@ fn read(stream: &mut UnixStream) -> Option<Asked> {
     assert_eq!(head[..4], [0, 0, 0, 1], "the version");
     let mut rest = vec![0; u32::from_be_bytes(head[4..].try_into().unwrap()) as usize - 8];
     stream.read_exact(&mut rest).ok()?;
-    let mut parts = rest.splitn(6, |&octet| octet == 0).map(|part| String::from_utf8_lossy(part).into_owned());
+    let mut parts = rest.splitn(6, |&byte| byte == 0).map(|part| String::from_utf8_lossy(part).into_owned());
     let mut next = || parts.next().unwrap();
     let asked = [next(), next(), next(), next()];
     let key = next();

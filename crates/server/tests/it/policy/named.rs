@@ -151,10 +151,10 @@ fn rdata(rtype: Rtype, draw: &mut Draw) -> Vec<u8> {
     match rtype {
         Rtype::A => vec![192, 0, 2, last],
         Rtype::AAAA => [&[0x20, 1, 0xd, 0xb8][..], &[0; 11], &[last]].concat(),
-        Rtype::MX => [&[0, last][..], target.octets()].concat(),
-        Rtype::NS | Rtype::PTR => target.octets().to_vec(),
+        Rtype::MX => [&[0, last][..], target.as_bytes()].concat(),
+        Rtype::NS | Rtype::PTR => target.as_bytes().to_vec(),
         // Never newer than what is there: taken by who may write it, and of no effect.
-        Rtype::SOA => [target.octets(), target.octets(), &[0; 20]].concat(),
+        Rtype::SOA => [target.as_bytes(), target.as_bytes(), &[0; 20]].concat(),
         _ => vec![1, b'a' + last],
     }
 }
@@ -209,10 +209,10 @@ fn over_udp(source: Ipv4Addr, to: SocketAddr, message: &[u8]) -> std::io::Result
     socket.set_read_timeout(PATIENCE)?;
     socket.connect(to)?;
     socket.send(message)?;
-    let mut octets = vec![0; 65_535];
-    let len = socket.recv(&mut octets)?;
-    octets.truncate(len);
-    Ok(octets)
+    let mut bytes = vec![0; 65_535];
+    let len = socket.recv(&mut bytes)?;
+    bytes.truncate(len);
+    Ok(bytes)
 }
 
 fn over_tcp(source: Ipv4Addr, to: SocketAddr, message: &[u8]) -> std::io::Result<Vec<u8>> {
@@ -224,9 +224,9 @@ fn over_tcp(source: Ipv4Addr, to: SocketAddr, message: &[u8]) -> std::io::Result
     stream.write_all(&[&(message.len() as u16).to_be_bytes(), message].concat())?;
     let mut len = [0; 2];
     stream.read_exact(&mut len)?;
-    let mut octets = vec![0; usize::from(u16::from_be_bytes(len))];
-    stream.read_exact(&mut octets)?;
-    Ok(octets)
+    let mut bytes = vec![0; usize::from(u16::from_be_bytes(len))];
+    stream.read_exact(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// A `named` that runs; ends with this value.

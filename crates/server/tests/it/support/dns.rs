@@ -1,4 +1,4 @@
-//! Messages over UDP and TCP, octets in and out.
+//! Messages over UDP and TCP, bytes in and out.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};

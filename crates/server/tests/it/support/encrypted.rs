@@ -163,13 +163,13 @@ impl Doh {
             }
             let response = response.await?;
             let (head, mut body) = response.into_parts();
-            let mut octets = Vec::new();
+            let mut bytes = Vec::new();
             while let Some(data) = body.data().await {
                 let data = data?;
-                octets.extend_from_slice(&data);
+                bytes.extend_from_slice(&data);
                 body.flow_control().release_capacity(data.len())?;
             }
-            Ok(HttpAnswer { status: head.status.as_u16(), headers: head.headers, body: octets })
+            Ok(HttpAnswer { status: head.status.as_u16(), headers: head.headers, body: bytes })
         };
         self.runtime.block_on(async { tokio::time::timeout(WAIT, exchange).await.expect("a response in time") })
     }
@@ -201,13 +201,13 @@ impl Doh {
                 }
                 for response in responses {
                     let mut body = response.await?.into_body();
-                    let mut octets = Vec::new();
+                    let mut bytes = Vec::new();
                     while let Some(data) = body.data().await {
                         let data = data?;
-                        octets.extend_from_slice(&data);
+                        bytes.extend_from_slice(&data);
                         body.flow_control().release_capacity(data.len())?;
                     }
-                    same += usize::from(*first.get_or_insert_with(|| octets.clone()) == octets);
+                    same += usize::from(*first.get_or_insert_with(|| bytes.clone()) == bytes);
                 }
             }
             Ok(same)
@@ -231,7 +231,7 @@ impl Doh {
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 stream.send_reset(h2::Reason::CANCEL);
                 if turn >= RESETS_BORNE {
-                    // Where octets wait on a connection that the server closes, the kernel breaks it, and the server's
+                    // Where bytes wait on a connection that the server closes, the kernel breaks it, and the server's
                     // last word is lost.
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
@@ -294,16 +294,16 @@ impl Doq {
         Ok(Self { runtime, _endpoint: endpoint, connection })
     }
 
-    /// Connects with a session that is there, and sends octets on a stream before the handshake is over; says whether
+    /// Connects with a session that is there, and sends bytes on a stream before the handshake is over; says whether
     /// the server took them.
-    pub(crate) fn connect_early(to: SocketAddr, tls: ClientConfig, octets: &[u8]) -> (Self, bool) {
+    pub(crate) fn connect_early(to: SocketAddr, tls: ClientConfig, bytes: &[u8]) -> (Self, bool) {
         let runtime = runtime();
         let (endpoint, connection, is_accepted) = runtime.block_on(async {
             let endpoint = Self::endpoint(Arc::new(QuicClientConfig::try_from(tls).unwrap()));
             let connecting = endpoint.connect(to, "localhost").unwrap();
             let (connection, accepted) = connecting.into_0rtt().expect("the client believes that it may");
             let (mut send, _receive) = connection.open_bi().await.unwrap();
-            send.write_all(octets).await.unwrap();
+            send.write_all(bytes).await.unwrap();
             let _ = send.finish();
             let is_accepted = tokio::time::timeout(WAIT, accepted).await.expect("a handshake in time");
             (endpoint, connection, is_accepted)
@@ -323,15 +323,15 @@ impl Doq {
         endpoint
     }
 
-    /// Sends octets on a stream of their own; gives all that comes back.
-    pub(crate) fn stream(&self, octets: &[u8]) -> Result<Vec<u8>, QuicError> {
+    /// Sends bytes on a stream of their own; gives all that comes back.
+    pub(crate) fn stream(&self, bytes: &[u8]) -> Result<Vec<u8>, QuicError> {
         self.wait(async {
             let (mut send, mut receive) = self.connection.open_bi().await?;
             // Both fail when the server has had enough.
-            let _ = send.write_all(octets).await;
+            let _ = send.write_all(bytes).await;
             let _ = send.finish();
             match receive.read_to_end(1 << 20).await {
-                Ok(octets) => Ok(octets),
+                Ok(bytes) => Ok(bytes),
                 Err(ReadToEndError::Read(quinn::ReadError::Reset(code))) => Err(QuicError::Reset(code.into())),
                 Err(ReadToEndError::Read(quinn::ReadError::ConnectionLost(error))) => Err(error.into()),
                 Err(error) => Err(QuicError::Other(error.to_string())),
@@ -341,10 +341,10 @@ impl Doq {
 
     /// Sends a message; gives the one that comes back.
     pub(crate) fn ask(&self, message: &[u8]) -> Result<Vec<u8>, QuicError> {
-        let octets = self.stream(&framed(message))?;
-        let len = usize::from(u16::from_be_bytes([octets[0], octets[1]]));
-        assert_eq!(octets.len(), 2 + len, "one message, and the end of the stream");
-        Ok(octets[2..].to_vec())
+        let bytes = self.stream(&framed(message))?;
+        let len = usize::from(u16::from_be_bytes([bytes[0], bytes[1]]));
+        assert_eq!(bytes.len(), 2 + len, "one message, and the end of the stream");
+        Ok(bytes[2..].to_vec())
     }
 
     /// Runs what takes as long as a server's patience.

@@ -43,10 +43,10 @@ pub(crate) fn request(
     stream.write_all(head.as_bytes())?;
     // A server that refuses a body may close before it has read all of it.
     let _ = stream.write_all(body);
-    let mut octets = Vec::new();
-    let _ = stream.read_to_end(&mut octets);
-    let end = octets.windows(4).position(|window| window == b"\r\n\r\n").ok_or(io::ErrorKind::UnexpectedEof)?;
-    let head = String::from_utf8_lossy(&octets[..end]).into_owned();
+    let mut bytes = Vec::new();
+    let _ = stream.read_to_end(&mut bytes);
+    let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").ok_or(io::ErrorKind::UnexpectedEof)?;
+    let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
     let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).ok_or(io::ErrorKind::InvalidData)?;
-    Ok(Answer { status, head, body: octets[end + 4..].to_vec() })
+    Ok(Answer { status, head, body: bytes[end + 4..].to_vec() })
 }

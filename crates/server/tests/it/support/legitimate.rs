@@ -128,11 +128,11 @@ pub(super) fn sockets(server: SocketAddr) -> Vec<UdpSocket> {
 
 /// The ID of the next response, if there is one.
 pub(super) fn response(socket: &UdpSocket) -> Option<u16> {
-    let mut octets = [0; 2_048];
+    let mut bytes = [0; 2_048];
     loop {
-        match socket.recv(&mut octets) {
-            Ok(length) if length >= 12 && octets[2] & 0x80 != 0 => {
-                return Some(u16::from_be_bytes([octets[0], octets[1]]));
+        match socket.recv(&mut bytes) {
+            Ok(length) if length >= 12 && bytes[2] & 0x80 != 0 => {
+                return Some(u16::from_be_bytes([bytes[0], bytes[1]]));
             }
             Ok(_) => {}
             Err(_) => return None,

@@ -15,10 +15,10 @@ pub(crate) fn now_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// Octets of the rdata of a TSIG record with HMAC-SHA256 and a whole MAC: algorithm name, time, fudge, MAC, original
+/// Bytes of the rdata of a TSIG record with HMAC-SHA256 and a whole MAC: algorithm name, time, fudge, MAC, original
 /// ID, error, length of other data.
 const TSIG_RDATA: usize = 13 + 6 + 2 + 2 + 32 + 2 + 2 + 2;
-/// Octets behind its MAC.
+/// Bytes behind its MAC.
 const BEHIND_MAC: usize = 6;
 
 /// Signs with Time Signed `late_s` seconds ago.
@@ -26,12 +26,12 @@ pub(crate) fn sign(key: &ClientKey, message: Vec<u8>, late_s: u64) -> Vec<u8> {
     key.sign(message, now_s() - late_s).unwrap()
 }
 
-/// Cuts the MAC of a message signed with HMAC-SHA256 to its first `keep` octets (RFC 8945 5.2.2.1).
+/// Cuts the MAC of a message signed with HMAC-SHA256 to its first `keep` bytes (RFC 8945 5.2.2.1).
 pub(crate) fn truncate_mac(message: Vec<u8>, keep: usize) -> Vec<u8> {
     truncate_mac_of(message, 32, keep)
 }
 
-/// Cuts a MAC of `len` octets.
+/// Cuts a MAC of `len` bytes.
 pub(crate) fn truncate_mac_of(mut message: Vec<u8>, len: usize, keep: usize) -> Vec<u8> {
     let rdata = message.len() - (TSIG_RDATA - 32 + len);
     let mac = message.len() - BEHIND_MAC - len;
@@ -42,10 +42,10 @@ pub(crate) fn truncate_mac_of(mut message: Vec<u8>, len: usize, keep: usize) -> 
     message
 }
 
-/// Changes the octets of a signed message that are so far from the start of its TSIG rdata.
-pub(crate) fn patch_before_tsig_rdata(mut message: Vec<u8>, back: usize, octets: &[u8]) -> Vec<u8> {
+/// Changes the bytes of a signed message that are so far from the start of its TSIG rdata.
+pub(crate) fn patch_before_tsig_rdata(mut message: Vec<u8>, back: usize, bytes: &[u8]) -> Vec<u8> {
     let at = message.len() - TSIG_RDATA - back;
-    message[at..at + octets.len()].copy_from_slice(octets);
+    message[at..at + bytes.len()].copy_from_slice(bytes);
     message
 }
 
@@ -66,8 +66,8 @@ pub(crate) fn describe(request: &[u8], response: &[u8]) -> String {
     assert!(got.qr && !got.ra && !got.ad && !got.cd && !got.z, "QR is set, RA, AD, CD and Z are clear: {got:?}");
     let mut words = vec![rcode_word(message.rcode())];
     if let Some(question) = message.question() {
-        let octets = &response[question.octets_at.clone()];
-        assert_eq!(octets, &request[12..12 + octets.len()], "the question is as sent");
+        let bytes = &response[question.bytes_at.clone()];
+        assert_eq!(bytes, &request[12..12 + bytes.len()], "the question is as sent");
         words.push("question".into());
     }
     if got.counts[1] > 0 {
@@ -93,7 +93,7 @@ pub(crate) fn describe(request: &[u8], response: &[u8]) -> String {
     let records = message.records(Section::Additional).map(Result::unwrap);
     if let Some(tsig) = records.filter(|record| record.rtype == Rtype::TSIG).last() {
         let rdata = tsig.rdata();
-        let algorithm = rdata.iter().position(|&octet| octet == 0).unwrap() + 1;
+        let algorithm = rdata.iter().position(|&byte| byte == 0).unwrap() + 1;
         let number = |at: usize| u16::from_be_bytes([rdata[algorithm + at], rdata[algorithm + at + 1]]);
         let mac = usize::from(number(8));
         words.push(format!("tsig {}", tsig_word(number(12 + mac))));

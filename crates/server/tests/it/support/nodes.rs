@@ -158,7 +158,7 @@ impl Growth {
     }
 }
 
-/// A number of octets that the kernel tells of a process (proc_pid_status(5)).
+/// A number of bytes that the kernel tells of a process (proc_pid_status(5)).
 fn status_kib(pid: u32, field: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with(field)).unwrap();

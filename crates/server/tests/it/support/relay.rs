@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A datagram of the client: its octets and its port.
+/// A datagram of the client: its bytes and its port.
 pub(crate) type Sent = (Vec<u8>, u16);
 
 /// Passes the first datagram to the first node, the next one to the next node, and so on in turns. What the nodes say

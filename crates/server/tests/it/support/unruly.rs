@@ -9,7 +9,7 @@ use quinn_proto::{ConnectError, TransportError};
 use std::any::Any;
 use std::sync::Arc;
 
-/// `initial_max_streams_uni` of 1: number, octets and value (RFC 9000 18.2).
+/// `initial_max_streams_uni` of 1: number, bytes and value (RFC 9000 18.2).
 const ONE_STREAM_ONE_WAY: [u8; 3] = [0x09, 1, 1];
 
 /// As [`QuicClientConfig`]; it takes it that the server allows one stream of one direction, of which the server said
@@ -35,11 +35,11 @@ struct Misled {
 impl Session for Misled {
     fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {
         let Some(said) = self.inner.transport_parameters()? else { return Ok(None) };
-        let mut octets = Vec::new();
-        said.write(&mut octets);
-        octets.extend(ONE_STREAM_ONE_WAY);
+        let mut bytes = Vec::new();
+        said.write(&mut bytes);
+        bytes.extend(ONE_STREAM_ONE_WAY);
         // No parameter may be there twice: it fails where the server allows such streams itself.
-        Ok(Some(TransportParameters::read(Side::Client, &mut octets.as_slice())?))
+        Ok(Some(TransportParameters::read(Side::Client, &mut bytes.as_slice())?))
     }
 
     fn initial_keys(&self, dst_cid: &ConnectionId, side: Side) -> Keys {

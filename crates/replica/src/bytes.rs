@@ -1,14 +1,14 @@
-//! Reading fixed fields out of untrusted octets: every step can say no, none can panic.
+//! Reading fixed fields out of untrusted bytes: every step can say no, none can panic.
 
-/// A place in a run of octets; numbers are big-endian.
+/// A place in a run of bytes; numbers are big-endian.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Cursor<'a> {
-    pub(crate) fn new(octets: &'a [u8]) -> Self {
-        Self { rest: octets }
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
     }
 
     pub(crate) fn is_at_end(&self) -> bool {
@@ -28,7 +28,7 @@ impl<'a> Cursor<'a> {
     }
 
     pub(crate) fn u8(&mut self) -> Option<u8> {
-        self.array::<1>().map(|octets| octets[0])
+        self.array::<1>().map(|bytes| bytes[0])
     }
 
     pub(crate) fn u16(&mut self) -> Option<u16> {

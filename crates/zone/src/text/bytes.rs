@@ -1,4 +1,4 @@
-//! Octets and strings: hexadecimal, base64, base32hex, character strings.
+//! Bytes and strings: hexadecimal, base64, base32hex, character strings.
 
 use super::TextError;
 use super::names::{print_decimal_escape, unescape};
@@ -6,12 +6,12 @@ use super::token::Word;
 use super::words::Words;
 use data_encoding::{BASE32HEX_NOPAD, BASE64, Encoding, HEXLOWER, HEXLOWER_PERMISSIVE};
 
-/// Octets in hexadecimal up to the end of the record, blanks between any digits.
+/// Bytes in hexadecimal up to the end of the record, blanks between any digits.
 pub(super) fn scan_hex_rest(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), TextError> {
     scan_rest(words, &HEXLOWER_PERMISSIVE, TextError::Hex, out)
 }
 
-/// Octets in base64 up to the end of the record, blanks between any digits (RFC 4034 2.2).
+/// Bytes in base64 up to the end of the record, blanks between any digits (RFC 4034 2.2).
 pub(super) fn scan_base64_rest(words: &mut Words<'_>, out: &mut Vec<u8>) -> Result<(), TextError> {
     scan_rest(words, &BASE64, TextError::Base64, out)
 }
@@ -62,30 +62,30 @@ fn why_undecoded(digits: &[u8], error: TextError) -> (TextError, usize) {
     }
 }
 
-/// Octets in hexadecimal, in one word.
+/// Bytes in hexadecimal, in one word.
 pub(super) fn scan_hex(text: &[u8], out: &mut Vec<u8>) -> Result<(), TextError> {
     decode(text, &HEXLOWER_PERMISSIVE, TextError::Hex, out).map_err(|(error, _)| error)
 }
 
-/// Octets in base64, in one word.
+/// Bytes in base64, in one word.
 pub(super) fn scan_base64(text: &[u8], out: &mut Vec<u8>) -> Result<(), TextError> {
     decode(text, &BASE64, TextError::Base64, out).map_err(|(error, _)| error)
 }
 
-/// A length octet, then octets in hexadecimal; `-` is none (RFC 5155 3.3).
+/// A length byte, then bytes in hexadecimal; `-` is none (RFC 5155 3.3).
 pub(super) fn scan_hex_len8(text: &[u8], out: &mut Vec<u8>) -> Result<(), TextError> {
-    len8(out, TextError::OctetsMany, |out| if text == b"-" { Ok(()) } else { scan_hex(text, out) })
+    len8(out, TextError::BytesMany, |out| if text == b"-" { Ok(()) } else { scan_hex(text, out) })
 }
 
-/// A length octet, then octets in base32hex without padding (RFC 5155 3.3).
+/// A length byte, then bytes in base32hex without padding (RFC 5155 3.3).
 pub(super) fn scan_base32_len8(text: &[u8], out: &mut Vec<u8>) -> Result<(), TextError> {
     let upper = text.to_ascii_uppercase();
-    len8(out, TextError::OctetsMany, |out| {
+    len8(out, TextError::BytesMany, |out| {
         decode(&upper, &BASE32HEX_NOPAD, TextError::Base32, out).map_err(|(error, _)| error)
     })
 }
 
-/// A length octet before what `scan` appends.
+/// A length byte before what `scan` appends.
 fn len8(
     out: &mut Vec<u8>,
     long: TextError,
@@ -98,53 +98,53 @@ fn len8(
     Ok(())
 }
 
-/// A character string: a length octet and the octets (RFC 1035 3.3).
+/// A character string: a length byte and the bytes (RFC 1035 3.3).
 pub(super) fn scan_string(word: Word<'_>, out: &mut Vec<u8>) -> Result<(), TextError> {
     len8(out, TextError::StringLong, |out| scan_text(word, out))
 }
 
-/// The octets of a word, quoted or not, escapes taken for what they mean.
+/// The bytes of a word, quoted or not, escapes taken for what they mean.
 pub(super) fn scan_text(word: Word<'_>, out: &mut Vec<u8>) -> Result<(), TextError> {
-    let text = word.octets();
+    let text = word.as_bytes();
     if !word.is_escaped() {
         out.extend_from_slice(text);
         return Ok(());
     }
     let mut at = 0;
     while at < text.len() {
-        let (octet, next) = unescape(text, at)?;
-        out.push(octet);
+        let (byte, next) = unescape(text, at)?;
+        out.push(byte);
         at = next;
     }
     Ok(())
 }
 
-/// Appends octets in hexadecimal.
-pub(super) fn print_hex(octets: &[u8], out: &mut String) {
-    HEXLOWER.encode_append(octets, out);
+/// Appends bytes in hexadecimal.
+pub(super) fn print_hex(bytes: &[u8], out: &mut String) {
+    HEXLOWER.encode_append(bytes, out);
 }
 
-/// Appends octets in base64.
-pub(super) fn print_base64(octets: &[u8], out: &mut String) {
-    BASE64.encode_append(octets, out);
+/// Appends bytes in base64.
+pub(super) fn print_base64(bytes: &[u8], out: &mut String) {
+    BASE64.encode_append(bytes, out);
 }
 
-/// Appends octets in base32hex, in lower case as most software prints it.
-pub(super) fn print_base32(octets: &[u8], out: &mut String) {
-    out.push_str(&BASE32HEX_NOPAD.encode(octets).to_ascii_lowercase());
+/// Appends bytes in base32hex, in lower case as most software prints it.
+pub(super) fn print_base32(bytes: &[u8], out: &mut String) {
+    out.push_str(&BASE32HEX_NOPAD.encode(bytes).to_ascii_lowercase());
 }
 
-/// Appends octets as a quoted string.
-pub(super) fn print_text(octets: &[u8], out: &mut String) {
+/// Appends bytes as a quoted string.
+pub(super) fn print_text(bytes: &[u8], out: &mut String) {
     out.push('"');
-    for &octet in octets {
-        match octet {
+    for &byte in bytes {
+        match byte {
             b'"' | b'\\' => {
                 out.push('\\');
-                out.push(octet as char);
+                out.push(byte as char);
             }
-            0x20..=0x7E => out.push(octet as char),
-            _ => print_decimal_escape(octet, out),
+            0x20..=0x7E => out.push(byte as char),
+            _ => print_decimal_escape(byte, out),
         }
     }
     out.push('"');
