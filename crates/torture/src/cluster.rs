@@ -77,8 +77,8 @@ impl<'n> Cluster<'n> {
         self.wait("node 1 to lead", SETTLE, |cluster| (cluster.leader()? == 1).then_some(()))
     }
 
-    /// Returns the directory of the next member in a slot, on the slot's disk.
-    fn directory(&mut self, slot: usize) -> Result<PathBuf, String> {
+    /// Returns a new directory for a member in a slot, on the slot's disk. It does not exist yet.
+    pub(crate) fn directory(&mut self, slot: usize) -> Result<PathBuf, String> {
         if !self.disks.contains_key(&slot) {
             let image = self.plan.images.join(format!("disk-{slot}"));
             self.disks.insert(slot, Disk::make(image, self.plan.images.join(format!("at-{slot}")))?);
