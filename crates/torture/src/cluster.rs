@@ -271,11 +271,24 @@ impl<'n> Cluster<'n> {
         for zone in zones {
             let source = format!("{zone}={}", file.to_string_lossy());
             match is_all_live(zone) {
-                true => self.command(&["zone", "add", &source, "--ack", "all-live"])?,
-                false => self.command(&["zone", "add", &source])?,
-            };
+                true => self.add_all_live(&source)?,
+                false => self.command(&["zone", "add", &source]).map(drop)?,
+            }
         }
         self.settle(SETTLE).map(drop)
+    }
+
+    /// Adds a zone with `ack = all-live`. The cluster refuses it while a node is behind, for example after a fault.
+    fn add_all_live(&self, source: &str) -> Result<(), String> {
+        let deadline = Instant::now() + SETTLE;
+        loop {
+            match self.command(&["zone", "add", source, "--ack", "all-live"]) {
+                Err(error) if error.contains("has not caught up") && Instant::now() < deadline => {
+                    interrupt::sleep(Duration::from_millis(500))?;
+                }
+                done => return done.map(drop),
+            }
+        }
     }
 
     pub(crate) fn remove_zones(&mut self, zones: &[String]) -> Result<(), String> {
