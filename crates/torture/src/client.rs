@@ -139,7 +139,7 @@ fn now_s() -> u64 {
 }
 
 fn execute(shared: &Shared, socket: &UdpSocket, client: u32, update: &Update, random: &mut ChaCha8Rng) {
-    let Some(message) = compose(shared, update, random.random()) else { return };
+    let Some(message) = compose(shared, update, shared.next_id()) else { return };
     let mut targets = shared.targets();
     targets.shuffle(random);
     let call_ns = shared.recorder.now_ns();

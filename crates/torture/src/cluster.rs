@@ -77,8 +77,8 @@ impl<'n> Cluster<'n> {
         self.wait("node 1 to lead", SETTLE, |cluster| (cluster.leader()? == 1).then_some(()))
     }
 
-    /// Returns the directory of the next member in a slot, on the slot's disk.
-    fn directory(&mut self, slot: usize) -> Result<PathBuf, String> {
+    /// Returns a new directory for a member in a slot, on the slot's disk. It does not exist yet.
+    pub(crate) fn directory(&mut self, slot: usize) -> Result<PathBuf, String> {
         if !self.disks.contains_key(&slot) {
             let image = self.plan.images.join(format!("disk-{slot}"));
             self.disks.insert(slot, Disk::make(image, self.plan.images.join(format!("at-{slot}")))?);
@@ -271,11 +271,24 @@ impl<'n> Cluster<'n> {
         for zone in zones {
             let source = format!("{zone}={}", file.to_string_lossy());
             match is_all_live(zone) {
-                true => self.command(&["zone", "add", &source, "--ack", "all-live"])?,
-                false => self.command(&["zone", "add", &source])?,
-            };
+                true => self.add_all_live(&source)?,
+                false => self.command(&["zone", "add", &source]).map(drop)?,
+            }
         }
         self.settle(SETTLE).map(drop)
+    }
+
+    /// Adds a zone with `ack = all-live`. The cluster refuses it while a node is behind, for example after a fault.
+    fn add_all_live(&self, source: &str) -> Result<(), String> {
+        let deadline = Instant::now() + SETTLE;
+        loop {
+            match self.command(&["zone", "add", source, "--ack", "all-live"]) {
+                Err(error) if error.contains("has not caught up") && Instant::now() < deadline => {
+                    interrupt::sleep(Duration::from_millis(500))?;
+                }
+                done => return done.map(drop),
+            }
+        }
     }
 
     pub(crate) fn remove_zones(&mut self, zones: &[String]) -> Result<(), String> {

@@ -12,7 +12,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use replica::io::KeyAlgorithm;
 use replica::update::client::ClientKey;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -33,6 +33,8 @@ pub(crate) struct Shared {
     pub(crate) guesses: Vec<AtomicU32>,
     /// The last value that a client sent.
     pub(crate) last_value: AtomicU32,
+    /// The last message id that a client used.
+    last_id: AtomicU16,
     /// Pause between two updates of one client.
     pub(crate) pause: Duration,
     targets: RwLock<Vec<Target>>,
@@ -44,6 +46,12 @@ impl Shared {
         self.is_over.load(Ordering::Relaxed)
     }
 
+    /// Returns the id of the next message. Two messages in the same second never have the same id: otherwise two
+    /// updates could be the same bytes, and nodes would take the second one for a repeat of the first one.
+    pub(crate) fn next_id(&self) -> u16 {
+        next_id(&self.last_id)
+    }
+
     /// Returns the members that clients send to.
     pub(crate) fn targets(&self) -> Vec<Target> {
         self.targets.read().unwrap_or_else(PoisonError::into_inner).clone()
@@ -53,6 +61,10 @@ impl Shared {
     pub(crate) fn set_targets(&self, cluster: &Cluster<'_>) {
         *self.targets.write().unwrap_or_else(PoisonError::into_inner) = targets_of(cluster);
     }
+}
+
+fn next_id(last: &AtomicU16) -> u16 {
+    last.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
 }
 
 /// A node as clients know it.
@@ -99,6 +111,7 @@ impl Load {
             records,
             guesses: (0..REGISTERS).map(|_| AtomicU32::new(0)).collect(),
             last_value: AtomicU32::new(0),
+            last_id: AtomicU16::new(0),
             pause: Duration::from_micros(u64::from(rate.clients) * 1_000_000 / u64::from(rate.updates_per_second)),
             targets: RwLock::new(targets_of(cluster)),
             is_over: AtomicBool::new(false),
@@ -150,5 +163,23 @@ fn read(shared: &Shared, mut random: ChaCha8Rng) {
             shared.recorder.push(Event::Listing(listing));
         }
         std::thread::sleep(Duration::from_millis(30));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn message_ids_repeat_only_after_all_were_used() {
+        let last = AtomicU16::new(0);
+        let half = || (0..1 << 15).map(|_| next_id(&last)).collect::<Vec<u16>>();
+        let ids = std::thread::scope(|scope| {
+            let other = scope.spawn(half);
+            [half(), other.join().unwrap()].concat()
+        });
+        assert_eq!(BTreeSet::from_iter(&ids).len(), 1 << 16);
+        assert_eq!(next_id(&last), 1);
     }
 }

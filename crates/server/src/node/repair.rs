@@ -97,7 +97,7 @@ impl<'c> Repair<'c> {
         let known = if trust.members.is_empty() { threads::members(config) } else { trust.members.clone() };
         let others = known.iter().filter(|member| member.id != config.raft_id()).cloned().collect();
         let membership = watch::channel(Arc::new(Membership::default())).1;
-        let hints = Arc::new(hints_of(&config.peer.also_at));
+        let hints = Arc::new(hints_of(config));
         let admission = Admission::new(membership, watch::channel(Arc::new(trust)).1, known, hints);
         let checkpoint = salvage.newest_checkpoint(&disk);
         Ok(Self { config, identity, admission, disk, salvage, checkpoint, others })

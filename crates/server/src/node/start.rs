@@ -38,7 +38,7 @@ use std::time::{Duration, Instant};
 pub(super) fn start(config: &Config, identity: &Identity, sockets: Sockets, replica: Replica) -> Result<Node, Problem> {
     let replica = vouch_for_members(config, replica);
     let (events, event_queue) = channel();
-    let handle = ReplicaHandle::new(events, Shared::with_hints(hints_of(&config.peer.also_at)));
+    let handle = ReplicaHandle::new(events, Shared::with_hints(hints_of(config)));
     let (desk, desk_queues) = Desk::new(update_threads());
     let (service, readers) = (Arc::new(service(config, &desk)), Arc::<Readers>::default());
     let (serving, limits) = <(Arc<ServingState>, Arc<ZoneLimits>)>::default();

@@ -1,6 +1,7 @@
 //! Nodes announce their addresses to each other. A node that starts at a new address announces it to all members that
 //! it can reach. They dial the new address from then on, and the cluster's state is updated.
-//! A node also announces its address after each new connection, because the peer may have missed the move.
+//! A node also announces its configured address after each new connection: the peer may have missed the move, or the
+//! cluster's state may have the address of a copy of the node that is gone.
 //!
 //! ```text
 //!   mover:   "catamaran-peer\0\x01"  0xFC  length(4)  Announcement (JSON)
@@ -14,6 +15,7 @@ use super::hints::AddressHints;
 use super::join::{read, write};
 use super::node_number;
 use super::resolve::connect_to_member;
+use crate::config::Config;
 use crate::config::address::PeerAddress;
 use crate::files::{Readers, read_bounded, write_atomic};
 use crate::limits::{
@@ -162,7 +164,6 @@ impl Announcer {
         if self.last_told().as_deref() == Some(&*self.address.to_string()) {
             return;
         }
-        self.admission.hints().set_own(self.address.clone());
         let mut trust = self.handle.shared().trust.subscribe();
         let mut warned_at: Option<Instant> = None;
         loop {
@@ -245,17 +246,21 @@ impl Announcer {
     }
 }
 
-/// Announces this node's address to a member that it has just connected to, even if the state has it already.
+/// Announces this node's addresses to a member that it has just connected to. These are only hints: the state stays.
+/// The configured address may be wrong behind NAT, and the address in the state may be that of a copy of this node.
 pub(super) async fn tell_reached(own: NodeId, at: String, id: NodeId, tls: Arc<CurrentTls>, admission: Admission) {
-    let in_state = || admission.address_of(own)?.parse().ok();
-    let Some(address) = admission.hints().own().or_else(in_state) else { return };
-    let announcement = Announcement { from: own, address, has_moved: false };
-    let told = tell(&at, id, &announcement, &tls, &admission);
-    match tokio::time::timeout(Duration::from_millis(ANNOUNCE_MS), told).await {
-        Ok(Ok(())) => {}
-        // The peer logs it if it cannot connect to this node.
-        Ok(Err(why)) => tracing::debug!(node = node_number(id), why, "a peer rejected the address of this node"),
-        Err(_) => tracing::debug!(node = node_number(id), "a peer did not answer an announcement"),
+    let configured = admission.hints().own().cloned();
+    let in_state = admission.address_of(own).and_then(|address| address.parse().ok());
+    let in_state = in_state.filter(|address| configured.as_ref() != Some(address));
+    for address in configured.into_iter().chain(in_state) {
+        let announcement = Announcement { from: own, address, has_moved: false };
+        let told = tell(&at, id, &announcement, &tls, &admission);
+        match tokio::time::timeout(Duration::from_millis(ANNOUNCE_MS), told).await {
+            Ok(Ok(())) => {}
+            // The peer logs it if it cannot connect to this node.
+            Ok(Err(why)) => tracing::debug!(node = node_number(id), why, "a peer rejected the address of this node"),
+            Err(_) => tracing::debug!(node = node_number(id), "a peer did not answer an announcement"),
+        }
     }
 }
 
@@ -276,7 +281,8 @@ async fn tell(
     exchange.await.map_err(|error: io::Error| format!("{at}: {error}"))?
 }
 
-/// Hints from `--peer-address`: node numbers and their addresses.
-pub(crate) fn hints_of(named: &[(u64, PeerAddress)]) -> AddressHints {
-    AddressHints::new(named.iter().map(|(node, address)| (*node, address.to_string())))
+/// The addresses in the configuration: of this node, and of others from `--peer-address`.
+pub(crate) fn hints_of(config: &Config) -> AddressHints {
+    let named = config.peer.also_at.iter().map(|(node, address)| (*node, address.to_string()));
+    AddressHints::new(config.advertised(), named)
 }

@@ -8,14 +8,14 @@ use replica::io::{Member, NodeId};
 use replica::limits::MEMBERS_MAX;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The hints of each node, by node number.
 #[derive(Default, Debug)]
 pub(crate) struct AddressHints {
     nodes: Mutex<BTreeMap<u64, Known>>,
-    /// The address of this node, if the state does not have it yet.
-    own: OnceLock<PeerAddress>,
+    /// The configured address of this node, if the configuration has one that others can connect to.
+    own: Option<PeerAddress>,
 }
 
 #[derive(Default, Debug)]
@@ -31,9 +31,9 @@ struct Known {
 }
 
 impl AddressHints {
-    /// Starts with the hints of the operator: node numbers and addresses.
-    pub(crate) fn new(named: impl IntoIterator<Item = (u64, String)>) -> Self {
-        let this = Self::default();
+    /// Starts with the configured address of this node, and the hints of the operator: node numbers and addresses.
+    pub(crate) fn new(own: Option<PeerAddress>, named: impl IntoIterator<Item = (u64, String)>) -> Self {
+        let this = Self { own, ..Self::default() };
         for (node, address) in named {
             this.add(node, address);
         }
@@ -45,14 +45,9 @@ impl AddressHints {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the new address of this node.
-    pub(super) fn set_own(&self, address: PeerAddress) {
-        // The address is set once, at the start.
-        let _ = self.own.set(address);
-    }
-
-    pub(super) fn own(&self) -> Option<PeerAddress> {
-        self.own.get().cloned()
+    /// The configured address of this node.
+    pub(super) const fn own(&self) -> Option<&PeerAddress> {
+        self.own.as_ref()
     }
 
     /// Adds an address of a node. Returns true if it is new.
@@ -129,7 +124,7 @@ mod tests {
 
     #[test]
     fn hints_are_tried_beside_the_state_until_the_member_moves() {
-        let hints = AddressHints::new([(2, "b:1".to_owned())]);
+        let hints = AddressHints::new(None, [(2, "b:1".to_owned())]);
         hints.set_members(&[member(1, "x:1"), member(2, "a:1")]);
         assert_eq!(hints.candidates(2, "a:1"), ["a:1", "b:1"]);
         assert_eq!(hints.candidates(1 << 32 | 2, "a:1"), ["a:1", "b:1"], "found by its number");

@@ -3,10 +3,10 @@
 use crate::support::cluster::{CATAMARAN, Cluster, Scratch, kill, wait_for};
 use crate::support::dns::{Transport, exchange};
 use crate::support::http;
-use crate::support::nodes::{cluster_of_nodes, said};
+use crate::support::nodes::{Nodes, cluster_of_nodes, said};
 use crate::support::ports::free_ports;
 use crate::support::tools::forbidden;
-use crate::updates::{add, rcode};
+use crate::updates::{Stream, add, rcode};
 use serde_json::Value;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -234,6 +234,44 @@ fn an_administrator_moves_a_node_by_hand() {
     assert!(run(&["cluster", "move", "2", "localhost"]).1.contains("not HOST:PORT"));
     kill("TERM", again.id());
     again.wait().unwrap();
+}
+
+/// A copy of a node may have written its own address into the state before it was stopped.
+#[test]
+fn a_node_is_found_at_its_configured_address_while_the_state_has_a_wrong_one() {
+    let mut cluster = Cluster::start("moves-wrong", 3, &[]);
+    assert_eq!(cluster.end("TERM"), Some(0));
+    cluster.configure_all("[log]\ncheckpoint_bytes = 65536\nkeep_entries = 50\nkeep_bytes = 65536\n");
+    let mut nodes = Nodes::default();
+    cluster.ids().for_each(|id| nodes.start(&cluster, id));
+    cluster.settle();
+    let leader = nodes.leader(&cluster);
+    let (lost, asked) = (leader % 3 + 1, (leader + 1) % 3 + 1);
+    let (old, nobody) = (address(&cluster, asked, lost).unwrap(), format!("127.0.0.1:{}", free_ports(1)));
+    let moved = cluster.run(&["cluster", "move", &lost.to_string(), &nobody, "--force"]);
+    assert!(moved.status.success(), "{moved:?}");
+    everyone_knows(&cluster, lost, &nobody);
+    // The log and the configuration of the node that restarts must not have the right address.
+    let before = cluster.metric(asked, "catamaran_raft_applied_index");
+    let stream = Stream::start(&cluster, asked, "moved");
+    wait_for("a checkpoint", || {
+        (cluster.metric(asked, "catamaran_raft_checkpoint_index") > before + 100).then_some(())
+    });
+    stream.finish();
+    nodes.stop(asked);
+    cluster.configure(asked, &old, &nobody);
+    let found = |cluster: &Cluster| {
+        cluster.settle();
+        let series = format!("catamaran_peer_connected{{peer=\"{lost}\"}}");
+        wait_for("a connection to the node", || (cluster.metric(asked, &series) == 1).then_some(()));
+    };
+    nodes.start(&cluster, asked);
+    found(&cluster);
+    [lost, asked].into_iter().for_each(|id| nodes.stop(id));
+    [lost, asked].into_iter().for_each(|id| nodes.start(&cluster, id));
+    found(&cluster);
+    everyone_knows(&cluster, lost, &nobody);
+    takes_updates(&cluster, lost, "found.example.test.");
 }
 
 /// Runs a command of the program; returns its exit code and output.

@@ -10,6 +10,12 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+/// A slot without a node. Copies go to its disk: two sets of data may be too large for one disk.
+fn free_slot(fault: &Fault<'_, '_>) -> Result<usize, String> {
+    let used = fault.cluster.slots();
+    (1..=SLOTS).rev().find(|slot| !used.contains(slot)).ok_or_else(|| "there is no free slot".into())
+}
+
 fn copy(from: &Path, to: &Path) -> Result<(), String> {
     run("cp", &["-a", &from.to_string_lossy(), &to.to_string_lossy()]).map(drop)
 }
@@ -30,10 +36,10 @@ pub(crate) fn wiped(fault: &mut Fault<'_, '_>) -> Result<String, String> {
 
 /// A node gets an older copy of its data.
 pub(crate) fn rolled_back(fault: &mut Fault<'_, '_>) -> Result<String, String> {
-    let slot = fault.pick()?;
+    let (slot, free) = (fault.pick()?, free_slot(fault)?);
+    let older = fault.cluster.directory(free)?;
     fault.cluster.node(slot)?.kill()?;
     let data = fault.cluster.node(slot)?.data();
-    let older = data.with_extension("older");
     copy(&data, &older)?;
     fault.cluster.node(slot)?.start()?;
     fault.wait_for_node(slot)?;
@@ -41,7 +47,9 @@ pub(crate) fn rolled_back(fault: &mut Fault<'_, '_>) -> Result<String, String> {
     fault.note(format!("slot {slot} is rolled back"));
     fault.cluster.node(slot)?.kill()?;
     let newest = |dir: &Path| fs::read_dir(dir).map(|files| files.flatten().count()).map_err(|error| error.to_string());
-    fs::remove_dir_all(&data).and_then(|()| fs::rename(&older, &data)).map_err(|error| error.to_string())?;
+    fs::remove_dir_all(&data).map_err(|error| error.to_string())?;
+    copy(&older, &data)?;
+    fs::remove_dir_all(&older).map_err(|error| error.to_string())?;
     let files = newest(&data)?;
     let ended = start_after(fault, slot, Harm::RolledBack)?;
     let what = if ended { "the node exited and was replaced" } else { "the node served" };
@@ -50,12 +58,11 @@ pub(crate) fn rolled_back(fault: &mut Fault<'_, '_>) -> Result<String, String> {
 
 /// A copy of a node runs beside it, at another address.
 pub(crate) fn cloned(fault: &mut Fault<'_, '_>) -> Result<String, String> {
-    let slot = fault.pick()?;
-    let used = fault.cluster.slots();
-    let free = (1..=SLOTS).rev().find(|slot| !used.contains(slot)).ok_or("there is no free slot")?;
+    let (slot, free) = (fault.pick()?, free_slot(fault)?);
+    let dir = fault.cluster.directory(free)?;
     fault.cluster.node(slot)?.kill()?;
     let node = fault.cluster.node(slot)?;
-    let (id, dir) = (node.id, node.dir.with_extension("clone"));
+    let id = node.id;
     copy(&node.dir, &dir)?;
     node.start()?;
     let config = dir.join(format!("node-{id}/catamaran.toml"));
