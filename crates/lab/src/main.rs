@@ -251,7 +251,10 @@ mod tests {
     fn the_reference_page_is_what_help_prints() {
         let mut command = Cli::command();
         command.build();
-        let mut page = "# catlab commands\n\nThis page is what `--help` prints for each command. A test writes it: edit the help texts in\n`crates/lab/src`.\n".to_owned();
+        let mut page = "# catlab commands\n\n\
+            This page is what `--help` prints for each command. A test writes it: edit the help texts in\n\
+            `crates/lab/src`.\n"
+            .to_owned();
         add_help(&command, &mut page);
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/catlab/cli.md");
         if std::env::var_os("CATAMARAN_WRITE").is_some() {

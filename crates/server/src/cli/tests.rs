@@ -69,7 +69,10 @@ fn add_help(command: &clap::Command, page: &mut String) {
 fn the_reference_page_is_what_help_prints() {
     let mut command = Cli::command();
     command.build();
-    let mut page = "# catamaran commands\n\nThis page is what `--help` prints for each command. A test writes it: edit the help texts in\n`crates/server/src/cli`.\n".to_owned();
+    let mut page = "# catamaran commands\n\n\
+        This page is what `--help` prints for each command. A test writes it: edit the help texts in\n\
+        `crates/server/src/cli`.\n"
+        .to_owned();
     add_help(&command, &mut page);
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/cli.md");
     if std::env::var_os("CATAMARAN_WRITE").is_some() {
