@@ -106,6 +106,9 @@ fn the_reference_names_every_metric_and_none_that_does_not_exist() {
     }
     assert!(count >= 10, "the guide names metrics: {count}");
     for (name, (kind, _)) in &page {
-        assert!(metrics.contains(&format!("\n| `{name}` | {kind} |")), "docs/reference/metrics.md lacks {name}, a {kind}");
+        assert!(
+            metrics.contains(&format!("\n| `{name}` | {kind} |")),
+            "docs/reference/metrics.md lacks {name}, a {kind}"
+        );
     }
 }
