@@ -125,8 +125,8 @@ fn an_unknown_key_names_the_nearest_with_file_and_line() {
 }
 
 #[test]
-fn the_guide_for_operators_names_every_key() {
-    let guide = include_str!("../../../../docs/operating.md");
+fn the_reference_names_every_key() {
+    let guide = include_str!("../../../../docs/reference/configuration.md");
     for (table, keys) in TABLES.iter().filter(|(table, _)| *table != "peer.members") {
         for key in keys.iter().filter(|key| !TABLES.iter().any(|(other, _)| other == *key)) {
             let path = if table.is_empty() { (*key).to_owned() } else { format!("{table}.{key}") };

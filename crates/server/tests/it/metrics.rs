@@ -77,9 +77,16 @@ fn the_page_is_as_prometheus_wants_it_and_counts_each_message_once() {
 }
 
 #[test]
-fn the_guide_for_operators_names_metrics_that_exist() {
+fn the_reference_names_every_metric_and_none_that_does_not_exist() {
     let cluster = Cluster::start("guide", 3, &[]);
-    let guide = include_str!("../../../../docs/operating.md");
+    let metrics = include_str!("../../../../docs/reference/metrics.md");
+    let guide = [
+        metrics,
+        include_str!("../../../../docs/reference/configuration.md"),
+        include_str!("../../../../docs/reference/messages.md"),
+        include_str!("../../../../docs/reference/policy.md"),
+    ]
+    .concat();
     let page = families(&http::get(cluster.api(1), "/metrics").unwrap().text());
     let is_of_name = |letter: char| letter.is_ascii_lowercase() || letter == '_';
     let mut count = 0;
@@ -98,4 +105,10 @@ fn the_guide_for_operators_names_metrics_that_exist() {
         count += 1;
     }
     assert!(count >= 10, "the guide names metrics: {count}");
+    for (name, (kind, _)) in &page {
+        assert!(
+            metrics.contains(&format!("\n| `{name}` | {kind} |")),
+            "docs/reference/metrics.md lacks {name}, a {kind}"
+        );
+    }
 }
