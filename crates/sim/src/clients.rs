@@ -384,7 +384,8 @@ impl Simulation {
     fn look_everywhere(&mut self, number: u64) -> Checked {
         let now_us = self.events.now_us();
         let Self { oracle, invariants, machines, .. } = self;
-        // A lease depends on the monotonic clock, so it is not safe on a suspended machine (docs/operating.md).
+        // A lease depends on the monotonic clock, so it is not safe on a suspended machine
+        // (docs/how-to/when-something-fails.md).
         let is_exempt = |machine: &Machine| machine.clock.stood_since(now_us, SUSPENDED_US);
         let members = machines.values().filter(|machine| !is_exempt(machine)).filter_map(|machine| {
             let replica = machine.replica.as_ref()?;

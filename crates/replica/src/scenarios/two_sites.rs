@@ -1,5 +1,5 @@
-//! Two sites and a third voter at a third place that answers no queries: what docs/operating.md says of each that goes,
-//! and of the way between the two sites that goes while both live.
+//! Two sites and a third voter at a third place that answers no queries. The claims of docs/how-to/two-sites.md: one of
+//! them fails, or the connection between the two sites does.
 
 use super::cluster::*;
 use crate::io::{AdminCommand, AdminReply, NodeId, Serving, Verdict};

@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn the_unit_does_not_start_a_node_whose_end_is_final() {
-        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operating.md");
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/install.md");
         let page = std::fs::read_to_string(page).unwrap();
         let prevented = page.lines().find_map(|line| line.strip_prefix("RestartPreventExitStatus=")).unwrap();
         let prevented: Vec<i32> = prevented.split(' ').map(|code| code.parse().unwrap()).collect();

@@ -72,7 +72,7 @@ fn a_node_that_starts_at_another_address_tells_the_others() {
     assert!(audit.contains("cluster move"), "{audit}");
 }
 
-/// The runbook of docs/operating.md for a cluster whose IP addresses all changed.
+/// The runbook of docs/how-to/replace-a-node.md for a cluster whose IP addresses all changed.
 #[test]
 fn all_nodes_at_other_addresses_find_each_other_when_one_is_told() {
     let (cluster, mut nodes) = cluster_of_nodes("moves-all");
@@ -84,7 +84,7 @@ fn all_nodes_at_other_addresses_find_each_other_when_one_is_told() {
     }
     nodes.start_heard(&cluster, 2);
     nodes.start_heard(&cluster, 3);
-    let guide = include_str!("../../../../docs/operating.md");
+    let guide = include_str!("../../../../docs/how-to/replace-a-node.md");
     assert!(guide.contains("--peer-address 2=10.1.0.2:5380 --peer-address 3=10.1.0.3:5380"));
     let told = [2, 3].map(|id| ["--peer-address".to_owned(), format!("{id}={}", new(id))]).concat();
     nodes.start_told(&cluster, 1, &told);

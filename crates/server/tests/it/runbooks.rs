@@ -1,5 +1,5 @@
-//! The runbooks of docs/operating.md for what was stolen: their commands are run as they stand there, and then the
-//! stolen things are tried again.
+//! The runbooks of docs/how-to/rotate-keys.md for what was stolen: their commands are run as they stand there, and then
+//! the stolen things are tried again.
 
 use crate::members::Joined;
 use crate::support::cluster::{Cluster, key_of, wait_for};
@@ -16,7 +16,7 @@ const NOTAUTH: u8 = 9;
 
 /// The commands of a runbook: the lines of its section that begin with a prompt.
 fn runbook(title: &str) -> Vec<Vec<String>> {
-    let text = include_str!("../../../../docs/operating.md");
+    let text = include_str!("../../../../docs/how-to/rotate-keys.md");
     let section = text.split(&format!("### {title}\n")).nth(1).unwrap_or_else(|| panic!("no runbook `{title}`"));
     let section = section.split("\n## ").next().unwrap().split("\n### ").next().unwrap();
     let commands = section.lines().filter_map(|line| line.strip_prefix("$ catamaran "));

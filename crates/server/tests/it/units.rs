@@ -10,7 +10,7 @@ use std::process::Command;
 
 /// Each unit with the page that shows it.
 const UNITS: [(&str, &str); 2] =
-    [("catamaran.service", "docs/operating.md"), ("catamaran-ddns.service", "docs/how-to/ddns-client.md")];
+    [("catamaran.service", "docs/install.md"), ("catamaran-ddns.service", "docs/how-to/ddns-client.md")];
 /// Where they say that the program is.
 const INSTALLED: &str = "/usr/local/bin/catamaran";
 

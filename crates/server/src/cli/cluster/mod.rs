@@ -119,7 +119,7 @@ Examples:
 No node restarts. Once a node uses its new key, the others refuse the old one and close connections that use it. A new
 CA is introduced in steps, and each step waits until every node is ready. If a node is down, run the command again
 later: it continues. The data key is also replaced when a node is removed. Keep the old key with the backups that it
-opens. docs/operating.md lists what to run after a theft.";
+opens. docs/how-to/rotate-keys.md lists what to run after a theft.";
 
 const UPGRADE_EXAMPLES: &str = "\
 Examples:
