@@ -272,14 +272,7 @@ impl Frame {
                 out.u64(ask.at_ms);
                 out.bool(ask.answers);
             }
-            Self::LeaseGrant(grant) => {
-                out.u64(grant.boot_id);
-                out.u64(grant.at_ms);
-                out.u64(grant.since);
-                if let Some(shown) = grant.shown {
-                    out.u64(shown);
-                }
-            }
+            Self::LeaseGrant(grant) => encode_grant(grant, &mut out),
             Self::Applied { index: number } | Self::Clock { wall_ms: number } => out.u64(*number),
             Self::Everywhere { index, of_rotation } => {
                 out.u64(*index);
@@ -326,12 +319,7 @@ impl Frame {
             8 => Self::ReadIndexAnswer { token: from.u64()?, index: from.u64()? },
             10 => Self::SnapshotResult { ok: from.bool()? },
             11 => Self::LeaseAsk(LeaseAsk { boot_id: from.u64()?, at_ms: from.u64()?, answers: from.bool()? }),
-            12 | 22 => Self::LeaseGrant(LeaseGrant {
-                boot_id: from.u64()?,
-                at_ms: from.u64()?,
-                since: from.u64()?,
-                shown: if kind == 22 { Some(from.u64()?) } else { None },
-            }),
+            12 | 22 => Self::LeaseGrant(decode_grant(&mut from, kind == 22)?),
             13 => Self::Applied { index: from.u64()? },
             14 => Self::Everywhere { index: from.u64()?, of_rotation: from.bool()? },
             16 => Self::Durable(decode_durable(&mut from)?),
@@ -369,6 +357,15 @@ impl Frame {
             Self::Disk { .. } => 21,
         }
     }
+}
+
+fn encode_grant(grant: &LeaseGrant, out: &mut Encoder) {
+    [grant.boot_id, grant.at_ms, grant.since].into_iter().chain(grant.shown).for_each(|number| out.u64(number));
+}
+
+fn decode_grant(from: &mut Decoder<'_>, has_shown: bool) -> Result<LeaseGrant, DecodeError> {
+    let (boot_id, at_ms, since) = (from.u64()?, from.u64()?, from.u64()?);
+    Ok(LeaseGrant { boot_id, at_ms, since, shown: if has_shown { Some(from.u64()?) } else { None } })
 }
 
 fn decode_ack(from: &mut Decoder<'_>) -> Result<ReportAck, DecodeError> {

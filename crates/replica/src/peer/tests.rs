@@ -111,12 +111,11 @@ fn frames() -> Vec<Frame> {
         Frame::Checkpoint(vec![1, 2, 3]),
         Frame::SnapshotResult { ok: true },
         Frame::LeaseAsk(LeaseAsk { boot_id: 1, at_ms: 2, answers: true }),
-        Frame::LeaseGrant(LeaseGrant { boot_id: 1, at_ms: 2, since: 3, shown: None }),
-        Frame::LeaseGrant(LeaseGrant { boot_id: 1, at_ms: 2, since: 3, shown: Some(4) }),
         Frame::Applied { index: 4 },
         Frame::Everywhere { index: 5, of_rotation: true },
         Frame::ReadIndex { token: 1 },
     ];
+    frames.extend([None, Some(4)].map(|shown| Frame::LeaseGrant(LeaseGrant { boot_id: 1, at_ms: 2, since: 3, shown })));
     frames.extend(commands.map(|command| Frame::Forward { token: 7, term: None, command }));
     frames.extend(decided().map(|command| Frame::Forward { token: 7, term: Some(3), command }));
     frames.extend(answers.map(|answer| Frame::Answer { token: 7, answer }));
