@@ -51,9 +51,9 @@ pub(crate) const EVICTION_LOOK_MAX: usize = 64;
 /// for it (RFC 7766 6.2.3).
 pub(crate) const TCP_IDLE_MS: u64 = 10_000;
 /// Bytes a second that a client has to take while something waits for it.
-pub(crate) const DRAIN_BYTES_PER_SECOND_MIN: u64 = 4 << 10;
+pub(crate) const SEND_BYTES_PER_SECOND_MIN: u64 = 4 << 10;
 /// Time over which that counts, in times of the silence above.
-pub(crate) const DRAIN_WINDOW_IDLES: u32 = 3;
+pub(crate) const SEND_RATE_WINDOW_IDLES: u32 = 3;
 /// Requests of one connection that are being answered; reading stops until one is done (RFC 7766 6.2.1.1).
 pub(crate) const TCP_PIPELINE_MAX: usize = 128;
 /// Bytes of responses that wait for a connection's client to read them.
@@ -66,9 +66,9 @@ pub(crate) const MESSAGE_PREFIX_BYTES: usize = 2;
 /// Bytes that a connection reads at once.
 pub(crate) const CONNECTION_READ_BYTES: usize = 16 << 10;
 /// Messages that a connection answers before others have their turn: more than clients have in flight.
-pub(crate) const CONNECTION_TURN_MESSAGES_MAX: usize = 128;
+pub(crate) const CONNECTION_WORK_MESSAGES_MAX: usize = 128;
 /// Time after which its turn ends sooner, microseconds.
-pub(crate) const CONNECTION_TURN_US: u64 = 1_000;
+pub(crate) const CONNECTION_WORK_US: u64 = 1_000;
 /// Bytes that all connections of a node may take, unless the operator says otherwise: what each is counted as, and
 /// what waits on them in either direction. As many connections as there may be fit, whatever they speak, unless some
 /// client has a thousand of them: none gets more than it leaves.
@@ -76,9 +76,9 @@ pub(crate) const CONNECTIONS_MEMORY_BYTES_MAX: usize = 1 << 30;
 /// The least that an operator can set: some connections of each kind.
 pub(crate) const CONNECTIONS_MEMORY_BYTES_MIN: usize = 1 << 20;
 /// How often each runtime looks whether most of what connections took is free again.
-pub(crate) const CONNECTIONS_LOOK_MS: u64 = 1_000;
+pub(crate) const CONNECTIONS_TRIM_CHECK_MS: u64 = 1_000;
 /// Bytes that are free again from which on they are given back to the operating system.
-pub(crate) const CONNECTIONS_GIVE_BACK_BYTES_MIN: usize = 4 << 20;
+pub(crate) const CONNECTIONS_TRIM_BYTES_MIN: usize = 4 << 20;
 /// Bytes of messages that are counted with the connection that they wait on; those beyond are counted as they come.
 pub(crate) const CONNECTION_MEMORY_FREE_BYTES: usize = 4 << 10;
 /// What a connection is counted as: its state when it is idle (1.6, 11, 48 and 39 KiB were measured,
@@ -133,7 +133,7 @@ pub(crate) const RATE_LIMIT_ADDRESS_BURST: u32 = 2 * RATE_LIMIT_BURST;
 /// The most that an operator can set for any of them.
 pub(crate) const RATE_LIMIT_MAX: u32 = 100_000_000;
 /// Kinds of response that a worker remembers, four to a cache line of 64 bytes; the least busy are forgotten.
-pub(crate) const RATE_LIMIT_ACCOUNTS: usize = 1 << 16;
+pub(crate) const RATE_LIMIT_BUCKETS: usize = 1 << 16;
 /// Networks that a worker has at hand, those that asked last; a power of two.
 pub(crate) const RATE_LIMIT_NETWORKS: usize = 64;
 /// Networks whose clients are not limited.
@@ -160,7 +160,7 @@ pub(crate) const HTTP_LOCAL_RESETS_MAX: usize = 100;
 /// Requests that were taken back before they were answered, after which a connection is closed where they are most.
 pub(crate) const HTTP_RESETS_MAX: u64 = 100;
 /// Time for a client that was told that its connection ends.
-pub(crate) const HTTP_GOODBYE_MS: u64 = 1_000;
+pub(crate) const HTTP_DRAIN_MS: u64 = 1_000;
 
 /// Queries of one QUIC connection at once.
 pub(crate) const QUIC_STREAMS_MAX: u32 = 100;
@@ -207,13 +207,13 @@ pub(crate) const AT_LOOK_MS: u64 = 5;
 /// Requests that wait for an update thread: UPDATEs and everything signed.
 pub(crate) const UPDATE_QUEUE_MAX: usize = 4_096;
 /// Of them, those of one network while half of the places are taken.
-pub(crate) const DESK_SHARE_MAX: u32 = 256;
+pub(crate) const UPDATE_QUEUE_PER_NETWORK_MAX: u32 = 256;
 /// Updates handed to the replica that have no outcome yet.
 pub(crate) const UPDATES_PENDING_MAX: usize = 8_192;
 /// Of them, those of one key in one zone while half of the places are taken.
-pub(crate) const UPDATES_SHARE_MAX: u32 = 512;
+pub(crate) const UPDATES_PER_KEY_MAX: u32 = 512;
 /// Slots that those who share places are counted in.
-pub(crate) const SHARE_SLOTS: usize = 4_096;
+pub(crate) const QUOTA_SLOTS: usize = 4_096;
 /// Threads that authenticate and sign: one a core, so many at most.
 pub(crate) const UPDATE_THREADS_MAX: usize = 4;
 /// Time after which the node forgets an update that got no outcome: it stays silent (UDP) or closes (TCP).
@@ -429,7 +429,7 @@ pub(crate) const UP_BYTES_A_MS: u64 = 10_000;
 /// Time `up` gives its nodes to stop before it kills them.
 pub(crate) const UP_STOP_MS: u64 = 10_000;
 /// Bytes of a zone from which on the memory that it leaves unused is given back at once.
-pub(crate) const GIVE_BACK_BYTES_MIN: usize = 1 << 20;
+pub(crate) const TRIM_BYTES_MIN: usize = 1 << 20;
 
 /// Bytes of a backup that are read and sent at once.
 pub(crate) const BACKUP_PART_BYTES: usize = 256 << 10;
@@ -443,7 +443,7 @@ pub(crate) const EXTERNAL_THREADS_PER_SOCKET_MAX: usize = 4;
 /// Time in which all daemons that an update depends on have to have answered, once it is its turn.
 pub(crate) const EXTERNAL_WAIT_MS: u64 = 1_000;
 /// Time from the arrival of an update in which its turn has to come.
-pub(crate) const EXTERNAL_TURN_MS: u64 = 2_000;
+pub(crate) const EXTERNAL_QUEUE_MS: u64 = 2_000;
 /// Updates that wait for daemons to be asked.
 pub(crate) const EXTERNAL_WAITING_MAX: usize = 1_024;
 /// Those of them that wait for one daemon.

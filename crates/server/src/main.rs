@@ -13,9 +13,9 @@
 #![cfg_attr(not(test), deny(clippy::print_stderr, clippy::print_stdout))]
 
 // What every part uses.
-mod accounts;
 #[cfg(test)]
 mod allocations;
+mod combiner;
 mod limits;
 mod log;
 mod log_limit;
@@ -25,7 +25,7 @@ mod problem;
 mod protect;
 mod signals;
 mod stop;
-mod turn;
+mod token_buckets;
 // What the user says.
 mod cli;
 // What is read at start.

@@ -6,7 +6,7 @@ use crate::files::data_key::DataKeys;
 use crate::limits::AT_WAITING_MAX;
 use crate::node::handle::{Event, Shared};
 use crate::node::readers::Readers;
-use crate::service::deferred::Desk;
+use crate::service::update_thread::UpdateQueue;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use replica::io::{AdminCommand, AdminError, AdminReply, ReadIndexError, TrustCommand};
@@ -37,7 +37,7 @@ fn api_before(dir: &std::path::Path, events: Sender<Event>, shared: Arc<Shared>)
         audit: Arc::default(),
         external: Arc::default(),
         scrub: Arc::default(),
-        desk: Desk::new(1).0,
+        update_queue: UpdateQueue::new(1).0,
         transfers: Arc::default(),
     };
     Arc::new(Api {

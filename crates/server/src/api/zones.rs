@@ -6,7 +6,7 @@ use super::error::ApiError;
 use super::types::{DoneJson, OptionsJson, ZoneJson};
 use crate::cli::client::{RECORDS_TYPE, ZONE_HASH};
 use crate::files::zone_load::{load_records, load_text, print_line};
-use crate::limits::GIVE_BACK_BYTES_MIN;
+use crate::limits::TRIM_BYTES_MIN;
 use crate::node::handle::WithZones;
 use crate::node::system::give_way_to_all;
 use axum::Json;
@@ -331,7 +331,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 
 /// A zone that came through here has left as much memory unused as it takes. What a small one leaves the next one uses.
 async fn give_back(bytes: usize) {
-    if bytes >= GIVE_BACK_BYTES_MIN {
-        let _ = blocking(crate::memory::give_back).await;
+    if bytes >= TRIM_BYTES_MIN {
+        let _ = blocking(crate::memory::trim).await;
     }
 }

@@ -2,17 +2,17 @@
 //! responses go out as they are ready, those that had to wait for the replica later than others that came after them
 //! (RFC 7766 6.2.1.1 allows it).
 
-mod late;
+mod deferred_responses;
 
-use super::counters::Cut;
-use super::desk::{Desk, Panicked};
-use super::drain::Drain;
+use super::counters::CloseReason;
 use super::framing::{Inbound, Outbound};
-use super::memory::Share;
-use super::turn::{Turn, give_way};
-use super::{Action, Late, Reply, Responder};
+use super::handler::{Panicked, TransportHandler};
+use super::memory::MemoryReservation;
+use super::min_send_rate::MinSendRate;
+use super::work_limiter::{WorkBudget, yield_to_runtime};
+use super::{Action, DeferredResponse, Reply, Responder};
 use crate::limits::{CONNECTION_READ_BYTES, TCP_PIPELINE_MAX, TCP_WRITE_BACKLOG_BYTES_MAX};
-use late::LateQueue;
+use deferred_responses::DeferredResponses;
 use std::future::poll_fn;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -25,14 +25,14 @@ use tokio::time::{Instant, Sleep};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum End {
     /// The client closed it, it broke, or nothing can be said on it any more.
-    Closed,
-    /// The server did.
-    Cut(Cut),
+    ByClient,
+    /// The server closed it.
+    ByServer(CloseReason),
 }
 
 /// One connection.
 pub(crate) struct Connection<'d, R, S> {
-    desk: &'d Desk<R>,
+    handler: &'d TransportHandler<R>,
     stream: S,
     peer: SocketAddr,
     /// Whether a zone may be transferred over it.
@@ -41,9 +41,9 @@ pub(crate) struct Connection<'d, R, S> {
     outbound: Outbound,
     /// Bytes that the stream took may wait inside of it: TLS has a buffer.
     is_flush_due: bool,
-    share: Share,
+    reservation: MemoryReservation,
     /// Made for the first deferred request.
-    late: Option<LateQueue>,
+    late: Option<DeferredResponses>,
     deferred_count: usize,
     /// The client will send no more.
     is_half_closed: bool,
@@ -53,39 +53,45 @@ pub(crate) struct Connection<'d, R, S> {
     active_at: Instant,
     /// When bytes last went out, or began to wait; and whether they go out fast enough.
     wrote_at: Instant,
-    drain: Drain,
+    send_rate: MinSendRate,
 }
 
 impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
-    pub(crate) fn new(desk: &'d Desk<R>, share: Share, stream: S, peer: SocketAddr, transfers: bool) -> Self {
+    pub(crate) fn new(
+        handler: &'d TransportHandler<R>,
+        reservation: MemoryReservation,
+        stream: S,
+        peer: SocketAddr,
+        transfers: bool,
+    ) -> Self {
         let now = Instant::now();
         Self {
-            desk,
+            handler,
             stream,
             peer,
             transfers,
             inbound: Inbound::default(),
             outbound: Outbound::default(),
             is_flush_due: false,
-            share,
+            reservation,
             late: None,
             deferred_count: 0,
             is_half_closed: false,
             is_ending: false,
             active_at: now,
             wrote_at: now,
-            drain: Drain::new(desk.limits.idle),
+            send_rate: MinSendRate::new(handler.limits.idle),
         }
     }
 
     /// Answers until the connection ends, and counts why it did.
     pub(crate) async fn run(mut self) {
-        let goodbye = &self.desk.goodbye;
-        let _hears = poll_fn(|context| Poll::Ready(goodbye.enter(context))).await;
-        let mut alarm = pin!(tokio::time::sleep_until(self.desk.limits.look_at(self.deadline())));
+        let drain = &self.handler.drain;
+        let _guard = poll_fn(|context| Poll::Ready(drain.register(context))).await;
+        let mut alarm = pin!(tokio::time::sleep_until(self.handler.limits.next_check(self.deadline())));
         let end = poll_fn(|context| self.poll(context, alarm.as_mut())).await;
-        if let End::Cut(why) = end {
-            self.desk.connections.cut(why);
+        if let End::ByServer(why) = end {
+            self.handler.connections.record_close(why);
         }
         // TLS says that nothing was cut off (RFC 8446 6.1); a client that does not take it is not waited for.
         poll_fn(|context| {
@@ -97,11 +103,11 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
 
     /// Does what can be done; ready with the reason when the connection is to end.
     fn poll(&mut self, context: &mut Context<'_>, mut alarm: Pin<&mut Sleep>) -> Poll<End> {
-        let mut turn = Turn::default();
+        let mut budget = WorkBudget::default();
         loop {
-            match self.poll_progress(context, &mut turn) {
-                Poll::Ready(Ok(())) if turn.is_over() => {
-                    give_way(context);
+            match self.poll_progress(context, &mut budget) {
+                Poll::Ready(Ok(())) if budget.is_spent() => {
+                    yield_to_runtime(context);
                     break;
                 }
                 Poll::Ready(Ok(())) => {}
@@ -109,43 +115,43 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
                 Poll::Pending => break,
             }
         }
-        if self.desk.goodbye.is_said() && !self.is_writing() && !self.is_waited_on() {
-            return Poll::Ready(End::Closed);
+        if self.handler.drain.is_started() && !self.is_writing() && !self.is_waited_on() {
+            return Poll::Ready(End::ByClient);
         }
         self.inbound.release();
-        if !self.share.set(self.memory()) {
-            return Poll::Ready(End::Cut(Cut::Memory));
+        if !self.reservation.set(self.memory()) {
+            return Poll::Ready(End::ByServer(CloseReason::Memory));
         }
         // The alarm is moved when it rings, not with each request: most deadlines are never reached.
         while alarm.as_mut().poll(context).is_ready() {
             if self.deadline() <= Instant::now() {
                 return Poll::Ready(self.overdue());
             }
-            alarm.as_mut().reset(self.desk.limits.look_at(self.deadline()));
+            alarm.as_mut().reset(self.handler.limits.next_check(self.deadline()));
         }
         Poll::Pending
     }
 
-    /// One step of a turn; pending when there is nothing to do but wait.
-    fn poll_progress(&mut self, context: &mut Context<'_>, turn: &mut Turn) -> Poll<Result<(), End>> {
-        self.answer_whole_messages(turn);
+    /// One step of a budget; pending when there is nothing to do but wait.
+    fn poll_progress(&mut self, context: &mut Context<'_>, budget: &mut WorkBudget) -> Poll<Result<(), End>> {
+        self.answer_whole_messages(budget);
         self.write(context)?;
         if self.is_ending {
-            return if self.is_writing() { Poll::Pending } else { Poll::Ready(Err(End::Closed)) };
+            return if self.is_writing() { Poll::Pending } else { Poll::Ready(Err(End::ByClient)) };
         }
         let has_message = self.inbound.has_message();
         if self.is_half_closed && !has_message && !self.is_writing() && self.deferred_count == 0 {
-            return Poll::Ready(Err(End::Closed));
+            return Poll::Ready(Err(End::ByClient));
         }
         if let Some(late) = &mut self.late {
             late.take_in(context);
         }
-        if turn.is_over() || (has_message && self.may_answer()) {
+        if budget.is_spent() || (has_message && self.may_answer()) {
             // What went out made room; the stream may have nothing more to say that would wake the task.
             return Poll::Ready(Ok(()));
         }
         if self.has_room()
-            && let Some(late) = self.late.as_mut().and_then(LateQueue::next)
+            && let Some(late) = self.late.as_mut().and_then(DeferredResponses::next)
         {
             return Poll::Ready(self.take_late(late));
         }
@@ -155,27 +161,27 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
 
     /// Bytes of messages that wait, in either direction.
     fn memory(&self) -> usize {
-        self.inbound.memory() + self.outbound.memory() + self.late.as_ref().map_or(0, LateQueue::memory)
+        self.inbound.memory() + self.outbound.memory() + self.late.as_ref().map_or(0, DeferredResponses::memory)
     }
 
     fn deadline(&self) -> Instant {
-        let limits = &self.desk.limits;
+        let limits = &self.handler.limits;
         match (self.is_writing(), self.is_waited_on()) {
-            (true, true) => self.drain.or_earlier(self.wrote_at + limits.idle),
-            (true, false) => self.drain.or_earlier(self.wrote_at + limits.patience()),
+            (true, true) => self.send_rate.deadline_or(self.wrote_at + limits.idle),
+            (true, false) => self.send_rate.deadline_or(self.wrote_at + limits.idle_timeout()),
             // RFC 7766 3: to a server a connection is idle "when it has sent responses to all the queries it has
             // received". What is deferred has a time limit of its own, which comes first.
-            (false, true) => self.active_at + limits.waiting_time(),
-            (false, false) => self.active_at + limits.patience(),
+            (false, true) => self.active_at + limits.response_timeout(),
+            (false, false) => self.active_at + limits.idle_timeout(),
         }
     }
 
     fn overdue(&self) -> End {
         match (self.is_writing(), self.is_waited_on()) {
-            (true, _) => End::Cut(Cut::SlowReader),
+            (true, _) => End::ByServer(CloseReason::SlowReader),
             // A response got lost: as if it had been given up.
-            (false, true) => End::Closed,
-            (false, false) => End::Cut(Cut::Idle),
+            (false, true) => End::ByClient,
+            (false, false) => End::ByServer(CloseReason::Idle),
         }
     }
 
@@ -198,21 +204,21 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
         self.has_room() && self.deferred_count < TCP_PIPELINE_MAX
     }
 
-    fn answer_whole_messages(&mut self, turn: &mut Turn) {
+    fn answer_whole_messages(&mut self, budget: &mut WorkBudget) {
         while !self.is_ending && self.may_answer() {
             let now = Instant::now();
-            if !turn.goes_on(now) {
+            if !budget.has_room(now) {
                 break;
             }
             let is_first = !self.is_writing();
             let Some(message) = self.inbound.next() else { break };
             let (late, outbound) = (&mut self.late, &mut self.outbound);
-            let (peer, transport, transfers) = (self.peer, self.desk.transport, self.transfers);
+            let (peer, transport, transfers) = (self.peer, self.handler.transport, self.transfers);
             let reply = || {
-                let connection = late.get_or_insert_with(LateQueue::new).sender();
+                let connection = late.get_or_insert_with(DeferredResponses::new).sender();
                 Reply::Stream { peer, transport, transfers, connection }
             };
-            match self.desk.respond(message, peer, reply, |response| outbound.push(response)) {
+            match self.handler.respond(message, peer, reply, |response| outbound.push(response)) {
                 Ok(Action::Defer) => self.deferred_count += 1,
                 Ok(Action::Respond(_)) => {}
                 // RFC 7766 says nothing of messages that get no response; who sends such on a stream speaks no DNS.
@@ -223,19 +229,19 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
                     return;
                 }
             }
-            turn.answered();
+            budget.record_message();
             self.active_at = now;
-            self.share.active(now);
+            self.reservation.record_activity(now);
             if is_first {
-                self.begin_to_wait(now);
+                self.begin_send(now);
             }
         }
     }
 
     /// Takes note that there will be something for the client to take, and was not.
-    fn begin_to_wait(&mut self, now: Instant) {
+    fn begin_send(&mut self, now: Instant) {
         self.wrote_at = now;
-        self.drain.begin(now);
+        self.send_rate.begin(now);
     }
 
     fn read(&mut self, context: &mut Context<'_>) -> Poll<Result<(), End>> {
@@ -250,7 +256,7 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
                 self.is_half_closed = true;
                 Poll::Ready(Ok(()))
             }
-            Poll::Ready(Err(_)) => Poll::Ready(Err(End::Closed)),
+            Poll::Ready(Err(_)) => Poll::Ready(Err(End::ByClient)),
             Poll::Ready(Ok(())) => {
                 match buffer.filled() {
                     // The client may close its half and still wait for responses.
@@ -266,14 +272,14 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
     fn write(&mut self, context: &mut Context<'_>) -> Result<(), End> {
         while !self.outbound.waiting().is_empty() {
             match Pin::new(&mut self.stream).poll_write(context, self.outbound.waiting()) {
-                Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Err(End::Closed),
+                Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Err(End::ByClient),
                 Poll::Ready(Ok(count)) => {
                     self.outbound.sent(count);
                     self.is_flush_due = true;
                     self.wrote_at = Instant::now();
                     self.active_at = self.wrote_at;
-                    self.share.active(self.wrote_at);
-                    self.drain.took(count, self.wrote_at);
+                    self.reservation.record_activity(self.wrote_at);
+                    self.send_rate.record_sent(count, self.wrote_at);
                 }
                 Poll::Pending => return Ok(()),
             }
@@ -281,23 +287,23 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
         if self.is_flush_due {
             match Pin::new(&mut self.stream).poll_flush(context) {
                 Poll::Ready(Ok(())) => self.is_flush_due = false,
-                Poll::Ready(Err(_)) => return Err(End::Closed),
+                Poll::Ready(Err(_)) => return Err(End::ByClient),
                 Poll::Pending => return Ok(()),
             }
         }
-        self.drain.end();
+        self.send_rate.end();
         Ok(())
     }
 
-    fn take_late(&mut self, late: Late) -> Result<(), End> {
+    fn take_late(&mut self, late: DeferredResponse) -> Result<(), End> {
         let (message, is_last) = match late {
-            Late::Message(message) => (message, true),
-            Late::Part(message, _share) => (message, false),
-            Late::Close => return Err(End::Closed),
+            DeferredResponse::Message(message) => (message, true),
+            DeferredResponse::Part(message, _share) => (message, false),
+            DeferredResponse::Close => return Err(End::ByClient),
         };
         let now = Instant::now();
         if !self.is_writing() {
-            self.begin_to_wait(now);
+            self.begin_send(now);
         }
         self.outbound.push(&message);
         self.active_at = now;

@@ -16,7 +16,7 @@ pub(crate) struct ListenCounters {
 
 /// Why a connection ended that its client did not close.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Cut {
+pub(crate) enum CloseReason {
     /// It was not let in: too many connections, of the node or of the client.
     OverLimit,
     /// All places were taken, and its place went to a client that had fewer.
@@ -33,7 +33,7 @@ pub(crate) enum Cut {
     Excess,
 }
 
-impl Cut {
+impl CloseReason {
     const ALL: [Self; 7] =
         [Self::OverLimit, Self::Evicted, Self::Idle, Self::SlowReader, Self::Memory, Self::Protocol, Self::Excess];
 
@@ -101,13 +101,13 @@ pub(crate) struct ConnectionCounters {
     pub(crate) retries: Counter,
     /// Requests of HTTP without a DNS message, each answered with a status of 400 to 499.
     pub(crate) bad_requests: Counter,
-    cuts: [Counter; Cut::ALL.len()],
+    closed: [Counter; CloseReason::ALL.len()],
     failures: [Counter; HandshakeFailure::ALL.len()],
 }
 
 impl ConnectionCounters {
-    pub(crate) fn cut(&self, why: Cut) {
-        self.cuts[why as usize].one_shared();
+    pub(crate) fn record_close(&self, why: CloseReason) {
+        self.closed[why as usize].one_shared();
     }
 
     pub(crate) fn handshake_failed(&self, why: HandshakeFailure) {
@@ -115,8 +115,8 @@ impl ConnectionCounters {
     }
 
     #[cfg(test)]
-    pub(crate) fn cuts(&self, why: Cut) -> u64 {
-        self.cuts[why as usize].get()
+    pub(crate) fn closed(&self, why: CloseReason) -> u64 {
+        self.closed[why as usize].get()
     }
 }
 
@@ -153,11 +153,11 @@ impl AllConnections {
         let mut doh = [Transport::Doh].into_iter();
         family("catamaran_http_bad_requests_total", counter, help, &mut doh, |of| of.bad_requests.get());
         let help = "Connections that the server ended or did not let in, by reason.";
-        let mut family = page.family("catamaran_connections_cut_total", counter, help);
+        let mut family = page.family("catamaran_connections_closed_total", counter, help);
         for transport in all() {
-            for why in Cut::ALL {
+            for why in CloseReason::ALL {
                 let labels = [("transport", transport.label()), ("reason", why.label())];
-                family.series(&labels, self.of(transport).cuts[why as usize].get());
+                family.series(&labels, self.of(transport).closed[why as usize].get());
             }
         }
         let help = "Handshakes of TLS that came to nothing, by reason.";

@@ -15,12 +15,12 @@ mod request;
 mod stalls;
 
 use super::Responder;
-use super::counters::Cut;
-use super::desk::{Desk, Held};
-use super::memory::Share;
-use super::turn::Turns;
+use super::counters::CloseReason;
+use super::handler::{ConnectionUsage, TransportHandler};
+use super::memory::MemoryReservation;
+use super::work_limiter::WorkLimiter;
 use crate::limits::{
-    HTTP_GOODBYE_MS, HTTP_HEADERS_BYTES_MAX, HTTP_LOCAL_RESETS_MAX, HTTP_PENDING_RESETS_MAX, HTTP_RESETS_MAX,
+    HTTP_DRAIN_MS, HTTP_HEADERS_BYTES_MAX, HTTP_LOCAL_RESETS_MAX, HTTP_PENDING_RESETS_MAX, HTTP_RESETS_MAX,
     HTTP_SEND_BUFFER_BYTES, HTTP_STREAMS_MAX, HTTP_WINDOW_BYTES,
 };
 use bytes::Bytes;
@@ -43,28 +43,32 @@ use tokio::time::{Instant, Sleep};
 mod tests;
 
 /// Serves one connection until it ends, and counts why it did.
-pub(super) async fn serve<R, S>(desk: Rc<Desk<R>>, share: Share, stream: S, peer: SocketAddr)
-where
+pub(super) async fn serve<R, S>(
+    handler: Rc<TransportHandler<R>>,
+    reservation: MemoryReservation,
+    stream: S,
+    peer: SocketAddr,
+) where
     R: Responder + 'static,
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let held = Held::new(share, desk.limits.idle);
-    let stalls = Stalls::new(held.clone());
-    let turns = Rc::<Turns>::default();
-    let greeting = builder().handshake(Watched::new(stream, stalls.clone(), turns.clone()));
-    let connections = desk.connections.clone();
-    let connection = match tokio::time::timeout(desk.limits.idle, greeting).await {
+    let usage = ConnectionUsage::new(reservation, handler.limits.idle);
+    let stalls = Stalls::new(usage.clone());
+    let limiter = Rc::<WorkLimiter>::default();
+    let greeting = builder().handshake(Watched::new(stream, stalls.clone(), limiter.clone()));
+    let connections = handler.connections.clone();
+    let connection = match tokio::time::timeout(handler.limits.idle, greeting).await {
         Ok(Ok(connection)) => connection,
         Ok(Err(error)) => {
-            if let Some(why) = cut_of(&error) {
-                connections.cut(why);
+            if let Some(why) = close_reason(&error) {
+                connections.record_close(why);
             }
             return;
         }
-        Err(_) => return connections.cut(Cut::Idle),
+        Err(_) => return connections.record_close(CloseReason::Idle),
     };
-    if let Some(why) = Http::new(desk, connection, stalls, turns, held, peer).run().await {
-        connections.cut(why);
+    if let Some(why) = Http::new(handler, connection, stalls, limiter, usage, peer).run().await {
+        connections.record_close(why);
     }
 }
 
@@ -86,103 +90,103 @@ fn builder() -> Builder {
 
 /// Which counter the end of a connection belongs to, if the client did not want it. What it did wrong it has been told,
 /// with GOAWAY.
-fn cut_of(error: &h2::Error) -> Option<Cut> {
+fn close_reason(error: &h2::Error) -> Option<CloseReason> {
     if error.is_io() || error.is_remote() {
         return None;
     }
     // h2 has budgets of its own, for requests that it has not yet handed out, and for frames that carry nothing.
     let is_too_much = error.reason() == Some(Reason::ENHANCE_YOUR_CALM);
-    Some(if is_too_much { Cut::Excess } else { Cut::Protocol })
+    Some(if is_too_much { CloseReason::Excess } else { CloseReason::Protocol })
 }
 
 /// One connection.
 struct Http<R, S> {
-    desk: Rc<Desk<R>>,
+    handler: Rc<TransportHandler<R>>,
     connection: Connection<Watched<S>, Bytes>,
     stalls: Rc<Stalls>,
     peer: SocketAddr,
     /// Requests that wait for something.
     waiting: JoinSet<Exchange>,
-    held: Rc<Held>,
-    turns: Rc<Turns>,
+    usage: Rc<ConnectionUsage>,
+    limiter: Rc<WorkLimiter>,
     /// Why it has to end: one of its requests was reason enough.
-    cut: Option<Cut>,
+    close_reason: Option<CloseReason>,
     request_count: u64,
     reset_count: u64,
     /// When the last request came or the last response was done.
     active_at: Instant,
     /// Until when a client that was told that nothing more is taken may take what it has asked for.
-    goodbye_until: Option<Instant>,
+    drain_until: Option<Instant>,
 }
 
 impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
     fn new(
-        desk: Rc<Desk<R>>,
+        handler: Rc<TransportHandler<R>>,
         connection: Connection<Watched<S>, Bytes>,
         stalls: Rc<Stalls>,
-        turns: Rc<Turns>,
-        held: Rc<Held>,
+        limiter: Rc<WorkLimiter>,
+        usage: Rc<ConnectionUsage>,
         peer: SocketAddr,
     ) -> Self {
         Self {
-            desk,
+            handler,
             connection,
             stalls,
             peer,
             waiting: JoinSet::new(),
-            held,
-            turns,
-            cut: None,
+            usage,
+            limiter,
+            close_reason: None,
             request_count: 0,
             reset_count: 0,
             active_at: Instant::now(),
-            goodbye_until: None,
+            drain_until: None,
         }
     }
 
-    async fn run(mut self) -> Option<Cut> {
-        let desk = self.desk.clone();
-        let _hears = poll_fn(|context| Poll::Ready(desk.goodbye.enter(context))).await;
-        let mut alarm = pin!(tokio::time::sleep_until(self.desk.limits.look_at(self.deadline())));
+    async fn run(mut self) -> Option<CloseReason> {
+        let handler = self.handler.clone();
+        let _guard = poll_fn(|context| Poll::Ready(handler.drain.register(context))).await;
+        let mut alarm = pin!(tokio::time::sleep_until(self.handler.limits.next_check(self.deadline())));
         poll_fn(|context| self.poll(context, alarm.as_mut())).await
     }
 
     /// Does what can be done; ready with the reason when the connection is over: `None` when its client ended it.
-    fn poll(&mut self, context: &mut Context<'_>, mut alarm: Pin<&mut Sleep>) -> Poll<Option<Cut>> {
-        if self.desk.goodbye.is_said() && self.goodbye_until.is_none() {
-            self.say_goodbye();
+    fn poll(&mut self, context: &mut Context<'_>, mut alarm: Pin<&mut Sleep>) -> Poll<Option<CloseReason>> {
+        if self.handler.drain.is_started() && self.drain_until.is_none() {
+            self.start_drain();
         }
         loop {
             while let Poll::Ready(Some(ended)) = self.waiting.poll_join_next(context) {
                 self.ended(ended.unwrap_or(Exchange::Done));
             }
             if self.has_too_many_resets() {
-                self.cut = Some(Cut::Excess);
+                self.close_reason = Some(CloseReason::Excess);
             }
-            if self.cut.is_some() {
+            if self.close_reason.is_some() {
                 self.tell(context);
-                return Poll::Ready(self.cut);
+                return Poll::Ready(self.close_reason);
             }
             let accepted = self.connection.poll_accept(context);
-            self.turns.done_reading();
+            self.limiter.done_reading();
             match accepted {
                 Poll::Ready(Some(Ok((request, respond)))) => self.request(request, respond, context),
                 Poll::Ready(Some(Err(error))) => {
-                    return Poll::Ready(cut_of(&error));
+                    return Poll::Ready(close_reason(&error));
                 }
                 Poll::Ready(None) => {
-                    let was_silent = self.goodbye_until.is_some() && !self.desk.goodbye.is_said();
-                    return Poll::Ready(was_silent.then_some(Cut::Idle));
+                    let was_silent = self.drain_until.is_some() && !self.handler.drain.is_started();
+                    return Poll::Ready(was_silent.then_some(CloseReason::Idle));
                 }
                 Poll::Pending => break,
             }
         }
         self.stalls.wake_waiting();
         while alarm.as_mut().poll(context).is_ready() {
-            if let Some(cut) = self.overdue(context) {
-                return Poll::Ready(Some(cut));
+            if let Some(reason) = self.overdue(context) {
+                return Poll::Ready(Some(reason));
             }
-            alarm.as_mut().reset(self.desk.limits.look_at(self.deadline()));
+            alarm.as_mut().reset(self.handler.limits.next_check(self.deadline()));
         }
         Poll::Pending
     }
@@ -191,9 +195,9 @@ impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
     fn request(&mut self, request: Request<RecvStream>, respond: SendResponse<Bytes>, context: &mut Context<'_>) {
         self.request_count += 1;
         self.active_at = Instant::now();
-        let (desk, held, stalls, turns) =
-            (self.desk.clone(), self.held.clone(), self.stalls.clone(), self.turns.clone());
-        let exchange = exchange(desk, held, stalls, turns, self.peer, Asked::new(request), respond);
+        let (handler, usage, stalls, limiter) =
+            (self.handler.clone(), self.usage.clone(), self.stalls.clone(), self.limiter.clone());
+        let exchange = exchange(handler, usage, stalls, limiter, self.peer, Asked::new(request), respond);
         let mut exchange = Box::pin(exchange);
         match exchange.as_mut().poll(context) {
             Poll::Ready(ended) => self.ended(ended),
@@ -206,8 +210,8 @@ impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
         match ended {
             Exchange::Done => {}
             Exchange::Reset => self.reset_count += 1,
-            Exchange::Slow => self.cut = Some(Cut::SlowReader),
-            Exchange::OutOfMemory => self.cut = Some(Cut::Memory),
+            Exchange::Slow => self.close_reason = Some(CloseReason::SlowReader),
+            Exchange::OutOfMemory => self.close_reason = Some(CloseReason::Memory),
         }
     }
 
@@ -222,9 +226,9 @@ impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
 
     /// Takes no more requests; what was taken is answered. RFC 9113 9.1: say so, so that the client knows which of them
     /// were taken.
-    fn say_goodbye(&mut self) {
+    fn start_drain(&mut self) {
         self.connection.graceful_shutdown();
-        self.goodbye_until = Some(Instant::now() + Duration::from_millis(HTTP_GOODBYE_MS));
+        self.drain_until = Some(Instant::now() + Duration::from_millis(HTTP_DRAIN_MS));
     }
 
     /// A client may take back requests, but not make a habit of it.
@@ -233,27 +237,27 @@ impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
     }
 
     fn deadline(&self) -> Instant {
-        match (self.goodbye_until, self.stalls.since()) {
+        match (self.drain_until, self.stalls.since()) {
             (Some(until), _) => until,
-            (None, Some(since)) => self.held.drain().or_earlier(since + self.desk.limits.patience()),
-            (None, None) => self.held.drain().or_earlier(self.active_at + self.desk.limits.patience()),
+            (None, Some(since)) => self.usage.send_rate().deadline_or(since + self.handler.limits.idle_timeout()),
+            (None, None) => self.usage.send_rate().deadline_or(self.active_at + self.handler.limits.idle_timeout()),
         }
     }
 
     /// What becomes of the connection when the alarm rings.
-    fn overdue(&mut self, context: &mut Context<'_>) -> Option<Cut> {
+    fn overdue(&mut self, context: &mut Context<'_>) -> Option<CloseReason> {
         let now = Instant::now();
         if self.deadline() > now {
             return None;
         }
-        if self.goodbye_until.is_some() {
-            return Some(Cut::Idle);
+        if self.drain_until.is_some() {
+            return Some(CloseReason::Idle);
         }
-        if self.stalls.since().is_some() || self.held.drain().is_over(now) {
-            return Some(Cut::SlowReader);
+        if self.stalls.since().is_some() || self.usage.send_rate().is_too_slow(now) {
+            return Some(CloseReason::SlowReader);
         }
         if self.waiting.is_empty() {
-            self.say_goodbye();
+            self.start_drain();
             context.waker().wake_by_ref();
         } else {
             // A request that waits has a time limit of its own.

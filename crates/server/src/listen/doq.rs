@@ -11,12 +11,12 @@ mod tests;
 mod unacknowledged;
 
 use super::Responder;
-use super::clients::Place;
-use super::counters::{Cut, HandshakeFailure};
-use super::desk::{Desk, Held, Open, OutOfMemory};
+use super::connection_table::ConnectionPermit;
+use super::counters::{CloseReason, HandshakeFailure};
+use super::handler::{ConnectionUsage, OpenConnection, OutOfMemory, TransportHandler};
 use super::handshake_rate::Address;
-use super::memory::Share;
-use super::turn::Turns;
+use super::memory::MemoryReservation;
+use super::work_limiter::WorkLimiter;
 use crate::limits::QUIC_HALF_OPEN_MAX;
 use crate::tls::quic::Handshake;
 use exchange::{Ended, Exchange, exchange};
@@ -48,12 +48,12 @@ const NO_APPLICATION_PROTOCOL: u8 = 120;
 
 /// The service of one runtime.
 pub(crate) struct DoqService<R> {
-    desk: Rc<Desk<R>>,
+    handler: Rc<TransportHandler<R>>,
 }
 
 impl<R: Responder + 'static> DoqService<R> {
-    pub(crate) fn new(desk: Desk<R>) -> Rc<Self> {
-        Rc::new(Self { desk: Rc::new(desk) })
+    pub(crate) fn new(handler: TransportHandler<R>) -> Rc<Self> {
+        Rc::new(Self { handler: Rc::new(handler) })
     }
 
     /// Accepts on one endpoint until it is closed. Runs in a `LocalSet`.
@@ -61,13 +61,13 @@ impl<R: Responder + 'static> DoqService<R> {
         while let Some(incoming) = endpoint.accept().await {
             // A panic is a bug here. It closes only this connection, and the endpoint continues.
             if catch_unwind(AssertUnwindSafe(|| self.incoming(incoming))).is_err() {
-                self.desk.counters.panics.one_shared();
+                self.handler.counters.panics.one_shared();
             }
         }
     }
 
     fn incoming(self: &Rc<Self>, incoming: Incoming) {
-        let (connections, limits) = (&self.desk.connections, &self.desk.limits);
+        let (connections, limits) = (&self.handler.connections, &self.handler.limits);
         let peer = incoming.remote_address();
         let is_shown = incoming.remote_address_validated();
         let address = if is_shown { Address::Shown } else { Address::Claimed };
@@ -84,14 +84,14 @@ impl<R: Responder + 'static> DoqService<R> {
             connections.handshake_failed(HandshakeFailure::OverRate);
             return incoming.refuse();
         }
-        let Some(handshake) = limits.handshakes.enter(peer.ip()) else {
+        let Some(handshake) = limits.handshakes.acquire(peer.ip()) else {
             connections.handshake_failed(HandshakeFailure::OverLimit);
             return incoming.refuse();
         };
-        let open = match Open::enter(&self.desk, peer.ip()) {
+        let open = match OpenConnection::enter(&self.handler, peer.ip()) {
             Ok(open) => open,
             Err(why) => {
-                connections.cut(why);
+                connections.record_close(why);
                 return incoming.refuse();
             }
         };
@@ -102,7 +102,7 @@ impl<R: Responder + 'static> DoqService<R> {
             let work = pin!(async {
                 if let Some(connection) = service.handshake(incoming, handshake).await {
                     current.replace(Some(connection.clone()));
-                    Client::new(&service.desk, open.share(), connection, peer).run().await;
+                    Client::new(&service.handler, open.reservation(), connection, peer).run().await;
                 }
             });
             let is_evicted = open.unless_evicted(work).await;
@@ -112,11 +112,11 @@ impl<R: Responder + 'static> DoqService<R> {
         });
     }
 
-    async fn handshake(&self, incoming: Incoming, place: Place) -> Option<Connection> {
-        let counters = &self.desk.connections;
+    async fn handshake(&self, incoming: Incoming, place: ConnectionPermit) -> Option<Connection> {
+        let counters = &self.handler.connections;
         let peer = incoming.remote_address();
         let outcome = match incoming.accept() {
-            Ok(connecting) => place.unless_evicted(pin!(self.desk.limits.in_time(connecting))).await,
+            Ok(connecting) => place.unless_evicted(pin!(self.handler.limits.with_handshake_timeout(connecting))).await,
             Err(error) => Some(Some(Err(error))),
         };
         let why = match outcome {
@@ -154,11 +154,11 @@ fn reason(error: &ConnectionError) -> HandshakeFailure {
 
 /// One connection.
 struct Client<'d, R> {
-    desk: &'d Rc<Desk<R>>,
+    handler: &'d Rc<TransportHandler<R>>,
     connection: Connection,
     peer: SocketAddr,
-    held: Rc<Held>,
-    turns: Rc<Turns>,
+    usage: Rc<ConnectionUsage>,
+    limiter: Rc<WorkLimiter>,
     /// Queries that wait for something.
     waiting: JoinSet<Ended>,
     unacknowledged: Unacknowledged,
@@ -167,32 +167,37 @@ struct Client<'d, R> {
 }
 
 impl<'d, R: Responder + 'static> Client<'d, R> {
-    fn new(desk: &'d Rc<Desk<R>>, share: Share, connection: Connection, peer: SocketAddr) -> Self {
-        let held = Held::new(share, desk.limits.idle);
-        let unacknowledged = Unacknowledged::new(held.clone());
-        let (turns, waiting, active_at) = (Rc::default(), JoinSet::new(), Instant::now());
-        Self { desk, connection, peer, held, turns, waiting, unacknowledged, active_at }
+    fn new(
+        handler: &'d Rc<TransportHandler<R>>,
+        reservation: MemoryReservation,
+        connection: Connection,
+        peer: SocketAddr,
+    ) -> Self {
+        let usage = ConnectionUsage::new(reservation, handler.limits.idle);
+        let unacknowledged = Unacknowledged::new(usage.clone());
+        let (limiter, waiting, active_at) = (Rc::default(), JoinSet::new(), Instant::now());
+        Self { handler, connection, peer, usage, limiter, waiting, unacknowledged, active_at }
     }
 
     /// Answers until the connection ends: the client closes it, is silent for too long, or breaks a rule.
     async fn run(mut self) {
-        let (connection, goodbye) = (self.connection.clone(), self.desk.goodbye.clone());
-        let _hears = poll_fn(|context| Poll::Ready(goodbye.enter(context))).await;
+        let (connection, drain) = (self.connection.clone(), self.handler.drain.clone());
+        let _guard = poll_fn(|context| Poll::Ready(drain.register(context))).await;
         let mut accept = Box::pin(connection.accept_bi());
-        let mut alarm = pin!(tokio::time::sleep_until(self.desk.limits.look_at(self.deadline())));
+        let mut alarm = pin!(tokio::time::sleep_until(self.handler.limits.next_check(self.deadline())));
         let end = poll_fn(|context| {
             // Packets that ask nothing keep QUIC awake, but are no reason to keep a connection.
             while alarm.as_mut().poll(context).is_ready() {
                 if self.deadline() <= Instant::now() {
                     self.connection.close(code::NO_ERROR, b"");
-                    return Poll::Ready(Some(Cut::Idle));
+                    return Poll::Ready(Some(CloseReason::Idle));
                 }
-                alarm.as_mut().reset(self.desk.limits.look_at(self.deadline()));
+                alarm.as_mut().reset(self.handler.limits.next_check(self.deadline()));
             }
             loop {
                 while let Poll::Ready(Some(ended)) = self.waiting.poll_join_next(context) {
-                    if let Err(cut) = self.ended(ended.ok()) {
-                        return Poll::Ready(Some(cut));
+                    if let Err(reason) = self.ended(ended.ok()) {
+                        return Poll::Ready(Some(reason));
                     }
                 }
                 match accept.as_mut().poll(context) {
@@ -200,7 +205,7 @@ impl<'d, R: Responder + 'static> Client<'d, R> {
                         if self.unacknowledged.poll(context) {
                             self.active_at = Instant::now();
                         }
-                        if goodbye.is_said() && self.waiting.is_empty() && self.unacknowledged.is_over() {
+                        if drain.is_started() && self.waiting.is_empty() && self.unacknowledged.is_over() {
                             self.connection.close(code::NO_ERROR, b"");
                             return Poll::Ready(None);
                         }
@@ -208,24 +213,24 @@ impl<'d, R: Responder + 'static> Client<'d, R> {
                     }
                     Poll::Ready(Ok((send, receive))) => {
                         accept.set(connection.accept_bi());
-                        if let Err(cut) = self.query(send, receive, context) {
-                            return Poll::Ready(Some(cut));
+                        if let Err(reason) = self.query(send, receive, context) {
+                            return Poll::Ready(Some(reason));
                         }
                     }
-                    Poll::Ready(Err(error)) => return Poll::Ready(cut_of(&error)),
+                    Poll::Ready(Err(error)) => return Poll::Ready(close_reason(&error)),
                 }
             }
         })
         .await;
         if let Some(why) = end {
-            self.desk.connections.cut(why);
+            self.handler.connections.record_close(why);
         }
     }
 
     /// Until when the client may be silent: for ever while it waits for a response, which has a time limit of its own.
     fn deadline(&self) -> Instant {
         let since = if self.waiting.is_empty() { self.active_at } else { Instant::now() };
-        since + self.desk.limits.patience()
+        since + self.handler.limits.idle_timeout()
     }
 
     fn query(
@@ -233,9 +238,9 @@ impl<'d, R: Responder + 'static> Client<'d, R> {
         send: quinn::SendStream,
         receive: quinn::RecvStream,
         context: &mut Context<'_>,
-    ) -> Result<(), Cut> {
-        let (desk, held, turns) = (self.desk.clone(), self.held.clone(), self.turns.clone());
-        let mut exchange = Box::pin(exchange(desk, held, turns, self.peer, send, receive));
+    ) -> Result<(), CloseReason> {
+        let (handler, usage, limiter) = (self.handler.clone(), self.usage.clone(), self.limiter.clone());
+        let mut exchange = Box::pin(exchange(handler, usage, limiter, self.peer, send, receive));
         match exchange.as_mut().poll(context) {
             Poll::Ready(ended) => self.ended(Some(ended)),
             Poll::Pending => {
@@ -246,7 +251,7 @@ impl<'d, R: Responder + 'static> Client<'d, R> {
     }
 
     /// `None`: its task did not come to an end.
-    fn ended(&mut self, ended: Option<Ended>) -> Result<(), Cut> {
+    fn ended(&mut self, ended: Option<Ended>) -> Result<(), CloseReason> {
         self.active_at = Instant::now();
         let Some(Ended { how, stream, kept }) = ended else { return Ok(()) };
         let close = |code: VarInt, why: &str| self.connection.close(code, why.as_bytes());
@@ -254,19 +259,19 @@ impl<'d, R: Responder + 'static> Client<'d, R> {
             Exchange::Done if kept == 0 => Ok(()),
             Exchange::Done => self.unacknowledged.add(stream, kept).map_err(|OutOfMemory| {
                 close(code::EXCESSIVE_LOAD, "");
-                Cut::Memory
+                CloseReason::Memory
             }),
             Exchange::Slow => {
                 close(code::EXCESSIVE_LOAD, "too slow");
-                Err(Cut::SlowReader)
+                Err(CloseReason::SlowReader)
             }
             Exchange::Broken(rule) => {
                 close(code::PROTOCOL_ERROR, rule);
-                Err(Cut::Protocol)
+                Err(CloseReason::Protocol)
             }
             Exchange::OutOfMemory => {
                 close(code::EXCESSIVE_LOAD, "");
-                Err(Cut::Memory)
+                Err(CloseReason::Memory)
             }
             Exchange::Lost => {
                 close(code::INTERNAL_ERROR, "");
@@ -278,10 +283,10 @@ impl<'d, R: Responder + 'static> Client<'d, R> {
 }
 
 /// Which counter the end of a connection belongs to, if the client did not want it.
-const fn cut_of(error: &ConnectionError) -> Option<Cut> {
+const fn close_reason(error: &ConnectionError) -> Option<CloseReason> {
     match error {
-        ConnectionError::TimedOut => Some(Cut::Idle),
-        ConnectionError::TransportError(_) => Some(Cut::Protocol),
+        ConnectionError::TimedOut => Some(CloseReason::Idle),
+        ConnectionError::TransportError(_) => Some(CloseReason::Protocol),
         _ => None,
     }
 }

@@ -1,10 +1,10 @@
 //! Who answers in the tests of listeners, on a runtime of its own.
 
 use super::counters::{AllConnections, ListenCounters};
-use super::desk::{ConnectionLimits, Desk};
+use super::handler::{ConnectionLimits, TransportHandler};
 use super::{Action, PinnedResponder, Reply, Responder, Transport};
+use crate::combiner::Dispatch;
 use crate::config::Tcp;
-use crate::turn::Company;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl PinnedResponder for Echo {
         Action::Respond(if bytes.ends_with(&[LARGE]) { out.len() } else { bytes.len() })
     }
 
-    fn defer(&mut self, bytes: &[u8], reply: Reply, _company: Company, _out: &mut [u8]) -> Action {
+    fn defer(&mut self, bytes: &[u8], reply: Reply, _dispatch: Dispatch, _out: &mut [u8]) -> Action {
         let bytes = bytes.to_vec();
         std::thread::spawn(move || {
             std::thread::sleep(LATE_AFTER);
@@ -80,16 +80,17 @@ impl Server {
     pub(super) fn start<S: Future<Output = ()>>(
         transport: Transport,
         tcp: &Tcp,
-        serve: impl FnOnce(Desk<Echo>, oneshot::Sender<SocketAddr>) -> S + Send + 'static,
+        serve: impl FnOnce(TransportHandler<Echo>, oneshot::Sender<SocketAddr>) -> S + Send + 'static,
     ) -> Self {
         let (limits, connections) = (ConnectionLimits::new(tcp, &[]), AllConnections::default());
         let ((stop, stopped), (listens, address)) = (oneshot::channel::<()>(), oneshot::channel());
         let (their_limits, theirs) = (limits.clone(), connections.clone());
         let thread = std::thread::spawn(move || {
-            let desk = Desk::new(transport, Echo, &their_limits, &theirs, Arc::<ListenCounters>::default());
+            let handler =
+                TransportHandler::new(transport, Echo, &their_limits, &theirs, Arc::<ListenCounters>::default());
             run(async {
                 tokio::select! {
-                    () = serve(desk, listens) => {}
+                    () = serve(handler, listens) => {}
                     _ = stopped => {}
                 }
             });

@@ -1,8 +1,8 @@
 //! The share of a runtime that one connection gets, measured beside one that floods.
 
 use super::Transport;
-use super::desk::Desk;
 use super::echo::{COSTLY, Echo, Server, run};
+use super::handler::TransportHandler;
 use crate::config::Tcp;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ const LATENCY_COUNT: usize = 32;
 /// spoil a try, not three.
 pub(super) fn check<S, C, A>(
     transport: Transport,
-    serve: impl FnOnce(Desk<Echo>, oneshot::Sender<SocketAddr>) -> S + Clone + Send + 'static,
+    serve: impl FnOnce(TransportHandler<Echo>, oneshot::Sender<SocketAddr>) -> S + Clone + Send + 'static,
     connect: impl Fn(SocketAddr) -> C + Clone + Send + 'static,
     ask: impl Fn(C::Output, Vec<u8>) -> A + Clone + Send + 'static,
 ) where
@@ -39,7 +39,7 @@ pub(super) fn check<S, C, A>(
 /// The latency that three of four messages keep to.
 fn latency_beside<S, C, A>(
     transport: Transport,
-    serve: impl FnOnce(Desk<Echo>, oneshot::Sender<SocketAddr>) -> S + Send + 'static,
+    serve: impl FnOnce(TransportHandler<Echo>, oneshot::Sender<SocketAddr>) -> S + Send + 'static,
     connect: impl Fn(SocketAddr) -> C + Clone + Send + 'static,
     ask: impl Fn(C::Output, Vec<u8>) -> A + Clone + Send + 'static,
 ) -> Duration

@@ -1,7 +1,7 @@
 //! Handshakes of TLS on a TCP connection: bounded in time, number and rate, and counted by how they ended.
 
 use super::counters::HandshakeFailure;
-use super::desk::Desk;
+use super::handler::TransportHandler;
 use super::handshake_rate::Address;
 use crate::limits::TLS_WRITE_BUFFER_BYTES;
 use rustls::{Error, HandshakeKind, ProtocolVersion, ServerConfig};
@@ -43,25 +43,25 @@ impl Handshake {
     /// Runs the server's side; `None` when nothing came of it, which has been counted.
     pub(crate) async fn run<R>(
         &self,
-        desk: &Desk<R>,
+        handler: &TransportHandler<R>,
         stream: TcpStream,
         peer: SocketAddr,
     ) -> Option<(TlsStream<TcpStream>, Protocol)> {
-        let counters = &desk.connections;
+        let counters = &handler.connections;
         let failed = |why, error: &dyn std::fmt::Display| {
-            tracing::debug!(%peer, %error, transport = desk.transport.label(), "handshake failed");
+            tracing::debug!(%peer, %error, transport = handler.transport.label(), "handshake failed");
             counters.handshake_failed(why);
         };
         // TCP has shown that the address is the client's.
-        if !desk.limits.handshake_rate.take(peer.ip(), Address::Shown) {
+        if !handler.limits.handshake_rate.take(peer.ip(), Address::Shown) {
             failed(HandshakeFailure::OverRate, &"too many, one after the other");
             return None;
         }
-        let Some(place) = desk.limits.handshakes.enter(peer.ip()) else {
+        let Some(place) = handler.limits.handshakes.acquire(peer.ip()) else {
             failed(HandshakeFailure::OverLimit, &"too many at once");
             return None;
         };
-        let accepting = pin!(desk.limits.in_time(self.acceptor.accept(stream)));
+        let accepting = pin!(handler.limits.with_handshake_timeout(self.acceptor.accept(stream)));
         let mut stream = match place.unless_evicted(accepting).await {
             Some(Some(Ok(stream))) => stream,
             Some(Some(Err(error))) => {

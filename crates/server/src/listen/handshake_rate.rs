@@ -1,9 +1,9 @@
 //! How many handshakes a client may begin: each costs the server a signature, and the client next to nothing.
 
-use super::clients::client_of;
-use crate::accounts::{Accounts, Rate};
+use super::connection_table::client_of;
 use crate::config::Tcp;
 use crate::config::subnet::Subnet;
+use crate::token_buckets::{Rate, TokenBuckets};
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +11,7 @@ use std::time::Instant;
 
 /// Counts handshakes of each client. A handshake takes so much longer than its turn that a lock does no harm.
 pub(crate) struct HandshakeRate {
-    accounts: Mutex<Accounts>,
+    buckets: Mutex<TokenBuckets>,
     rate: Option<Rate>,
     exempt: Vec<Subnet>,
     hashes: RandomState,
@@ -30,7 +30,7 @@ impl HandshakeRate {
     pub(crate) fn new(limits: &Tcp, exempt: &[Subnet]) -> Self {
         let (per_second, burst) = (limits.handshakes_per_second, limits.handshakes_burst);
         Self {
-            accounts: Mutex::new(Accounts::new()),
+            buckets: Mutex::new(TokenBuckets::new()),
             rate: (per_second > 0).then(|| Rate::new(per_second.into(), burst.into())),
             exempt: exempt.to_vec(),
             hashes: RandomState::new(),
@@ -48,8 +48,8 @@ impl HandshakeRate {
             return true;
         };
         let key = self.hashes.hash_one((client_of(client), address));
-        // The accounts are whole between any two statements.
-        self.accounts.lock().unwrap_or_else(PoisonError::into_inner).take(key, rate, now_us)
+        // The buckets are whole between any two statements.
+        self.buckets.lock().unwrap_or_else(PoisonError::into_inner).take(key, rate, now_us)
     }
 }
 
@@ -70,7 +70,7 @@ mod tests {
         let at_the_rate = 118..=121;
         assert!(at_the_rate.contains(&begun(&rate, "192.0.2.1", Address::Shown)));
         assert_eq!(begun(&rate, "127.0.0.1", Address::Shown), 10_000, "exempt");
-        // Another address, and what is forged, are accounts of their own; a /56 of IPv6 is one client.
+        // Another address, and what is forged, are buckets of their own; a /56 of IPv6 is one client.
         assert!(at_the_rate.contains(&begun(&rate, "192.0.2.2", Address::Shown)));
         assert!(at_the_rate.contains(&begun(&rate, "192.0.2.1", Address::Claimed)));
         assert!(at_the_rate.contains(&begun(&rate, "2001:db8::1", Address::Shown)));

@@ -17,18 +17,18 @@ mod transport;
 pub(crate) mod batch;
 pub(crate) mod udp;
 // Connections: a runtime for each core; what they share, and how many there may be.
-pub(crate) mod clients;
-pub(crate) mod desk;
-mod drain;
-pub(crate) mod ebb;
+pub(crate) mod connection_table;
+pub(crate) mod drain;
 #[cfg(test)]
 mod echo;
 #[cfg(test)]
 mod flood;
-pub(crate) mod goodbye;
+pub(crate) mod handler;
 pub(crate) mod handshake_rate;
 mod memory;
-mod turn;
+mod min_send_rate;
+pub(crate) mod trim_memory;
+mod work_limiter;
 // TCP, and TLS on it.
 mod connection;
 mod framing;
@@ -39,8 +39,8 @@ mod doh;
 // QUIC.
 pub(crate) mod doq;
 
+use crate::combiner::Dispatch;
 use crate::limits::{TCP_PIPELINE_MAX, TRANSFER_QUEUE_MAX, TRANSFERS_MAX};
-use crate::turn::Company;
 use batch::BatchSocket;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -93,26 +93,26 @@ pub(crate) trait PinnedResponder {
     }
 
     /// The responses of the batch are there; these were left undecided, a bit for each.
-    fn weigh(&mut self, undecided: u64) {
+    fn prefetch_limits(&mut self, undecided: u64) {
         let _ = undecided;
     }
 
     /// Decides about the response to the `index`th datagram, which was left undecided and is still in `out`.
-    fn settle(&mut self, index: usize, bytes: &[u8], peer: SocketAddr, out: &mut [u8]) -> Action {
+    fn apply_limit(&mut self, index: usize, bytes: &[u8], peer: SocketAddr, out: &mut [u8]) -> Action {
         let _ = (index, bytes, peer, out);
         Action::Silent
     }
 
     /// Takes a message over for the update threads, or carries it out where it is alone; gives the response that says
     /// it could not (SERVFAIL).
-    fn defer(&mut self, bytes: &[u8], reply: Reply, company: Company, out: &mut [u8]) -> Action;
+    fn defer(&mut self, bytes: &[u8], reply: Reply, dispatch: Dispatch, out: &mut [u8]) -> Action;
 
     /// These datagrams come next: what their responses are made from may be looked up for all of them at once.
     fn prepare<'m>(&mut self, messages: impl Iterator<Item = &'m [u8]>);
 }
 
 /// Responses that may wait for one connection: one for each deferred request, and the parts of transfers.
-pub(crate) const LATE_MAX: usize = TCP_PIPELINE_MAX + TRANSFERS_MAX * TRANSFER_QUEUE_MAX;
+pub(crate) const DEFERRED_RESPONSES_MAX: usize = TCP_PIPELINE_MAX + TRANSFERS_MAX * TRANSFER_QUEUE_MAX;
 
 /// Where the response to a deferred message goes.
 #[derive(Clone)]
@@ -120,15 +120,15 @@ pub(crate) enum Reply {
     /// Back to where the datagram came from, from the address that it was sent to.
     Udp { socket: Arc<BatchSocket>, peer: SocketAddr, local: Option<IpAddr> },
     /// To the connection, or the stream of one, that it came on; a zone may be transferred over some.
-    Stream { peer: SocketAddr, transport: Transport, transfers: bool, connection: Sender<Late> },
+    Stream { peer: SocketAddr, transport: Transport, transfers: bool, connection: Sender<DeferredResponse> },
 }
 
 /// A response that comes to a connection later.
 #[derive(Debug)]
-pub(crate) enum Late {
+pub(crate) enum DeferredResponse {
     /// One that is whole.
     Message(Vec<u8>),
-    /// One of several, with its share of the queue; the last follows as [`Late::Message`].
+    /// One of several, with its share of the queue; the last follows as [`DeferredResponse::Message`].
     Part(Vec<u8>, OwnedSemaphorePermit),
     /// None ever comes: the connection is closed.
     Close,
@@ -161,24 +161,26 @@ impl Reply {
                     tracing::debug!(%peer, %error, "response not sent");
                 }
             }
-            Self::Stream { connection, .. } => give(&connection, Late::Message(response)),
+            Self::Stream { connection, .. } => give(&connection, DeferredResponse::Message(response)),
         }
     }
 
     /// Says that no response will come: silence makes a client over UDP repeat its bytes, on a stream it would wait.
     pub(crate) fn give_up(self) {
         if let Self::Stream { connection, .. } = self {
-            give(&connection, Late::Close);
+            give(&connection, DeferredResponse::Close);
         }
     }
 }
 
-fn give(connection: &Sender<Late>, late: Late) {
+fn give(connection: &Sender<DeferredResponse>, late: DeferredResponse) {
     match connection.try_send(late) {
         // The client hung up.
         Ok(()) | Err(TrySendError::Closed(_)) => {}
         // The queue has room for every request that a connection may have in flight. Who panics behind a response says
         // one word more.
-        Err(TrySendError::Full(late)) => debug_assert!(matches!(late, Late::Close), "more responses than requests"),
+        Err(TrySendError::Full(late)) => {
+            debug_assert!(matches!(late, DeferredResponse::Close), "more responses than requests")
+        }
     }
 }

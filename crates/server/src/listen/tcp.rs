@@ -2,8 +2,8 @@
 
 use super::Responder;
 use super::connection::Connection;
-use super::desk::{Desk, Open};
 use super::doh;
+use super::handler::{OpenConnection, TransportHandler};
 use super::handshake::{Handshake, Protocol};
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -23,13 +23,13 @@ pub(crate) enum Spoken {
 
 /// A listener's service.
 pub(crate) struct TcpService<R> {
-    desk: Rc<Desk<R>>,
+    handler: Rc<TransportHandler<R>>,
     spoken: Spoken,
 }
 
 impl<R: Responder + 'static> TcpService<R> {
-    pub(crate) fn new(desk: Desk<R>, spoken: Spoken) -> Rc<Self> {
-        Rc::new(Self { desk: Rc::new(desk), spoken })
+    pub(crate) fn new(handler: TransportHandler<R>, spoken: Spoken) -> Rc<Self> {
+        Rc::new(Self { handler: Rc::new(handler), spoken })
     }
 
     /// Accepts on one listener, for ever. Runs in a `LocalSet`.
@@ -38,10 +38,10 @@ impl<R: Responder + 'static> TcpService<R> {
             match listener.accept().await {
                 Ok((stream, peer)) => {
                     // RFC 7766 6.2.2: a server may limit them; who is over the limit is told at once.
-                    let open = match Open::enter(&self.desk, peer.ip()) {
+                    let open = match OpenConnection::enter(&self.handler, peer.ip()) {
                         Ok(open) => open,
                         Err(why) => {
-                            self.desk.connections.cut(why);
+                            self.handler.connections.record_close(why);
                             continue;
                         }
                     };
@@ -59,11 +59,11 @@ impl<R: Responder + 'static> TcpService<R> {
     }
 
     /// Starts the task of one connection: each kind has its own, so that none pays for the size of another.
-    fn spawn(self: &Rc<Self>, stream: TcpStream, peer: SocketAddr, open: Open<R>) {
+    fn spawn(self: &Rc<Self>, stream: TcpStream, peer: SocketAddr, open: OpenConnection<R>) {
         let service = self.clone();
         match &self.spoken {
             Spoken::Plain => drop(tokio::task::spawn_local(async move {
-                let work = pin!(Connection::new(&service.desk, open.share(), stream, peer, true).run());
+                let work = pin!(Connection::new(&service.handler, open.reservation(), stream, peer, true).run());
                 open.unless_evicted(work).await;
             })),
             Spoken::Tls(_) => drop(tokio::task::spawn_local(async move {
@@ -75,18 +75,18 @@ impl<R: Responder + 'static> TcpService<R> {
         }
     }
 
-    async fn tls(&self, open: &Open<R>, stream: TcpStream, peer: SocketAddr) {
+    async fn tls(&self, open: &OpenConnection<R>, stream: TcpStream, peer: SocketAddr) {
         let Spoken::Tls(handshake) = &self.spoken else { return };
         // The handshake needs far more than a connection: it is on the heap while it lasts.
-        let Some((stream, protocol)) = Box::pin(handshake.run(&self.desk, stream, peer)).await else { return };
+        let Some((stream, protocol)) = Box::pin(handshake.run(&self.handler, stream, peer)).await else { return };
         // RFC 9103 7.1 and 7.2: transfers over TLS need version 1.3 and the protocol's name.
         let transfers = protocol == Protocol { is_named: true, is_tls13: true };
-        Connection::new(&self.desk, open.share(), stream, peer, transfers).run().await;
+        Connection::new(&self.handler, open.reservation(), stream, peer, transfers).run().await;
     }
 
-    async fn http(&self, open: &Open<R>, stream: TcpStream, peer: SocketAddr) {
+    async fn http(&self, open: &OpenConnection<R>, stream: TcpStream, peer: SocketAddr) {
         let Spoken::Http(handshake) = &self.spoken else { return };
-        let Some((stream, _)) = Box::pin(handshake.run(&self.desk, stream, peer)).await else { return };
-        doh::serve(self.desk.clone(), open.share(), stream, peer).await;
+        let Some((stream, _)) = Box::pin(handshake.run(&self.handler, stream, peer)).await else { return };
+        doh::serve(self.handler.clone(), open.reservation(), stream, peer).await;
     }
 }

@@ -10,9 +10,9 @@ use crate::listen::counters::{AllConnections, ListenCounters};
 use crate::metrics::DurationHistogram;
 use crate::peer::PeerCounters;
 use crate::service::counters::{TransportCounters, UpdateCounters, WorkerCounters};
-use crate::service::deferred::Desk;
 use crate::service::external::ExternalCounters;
 use crate::service::transfer::Transfers;
+use crate::service::update_thread::UpdateQueue;
 use crate::tls::certificate::CertificateCounters;
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ impl Counters {
         listen
     }
 
-    pub(super) fn into_metrics(self, desk: Desk, transfers: Arc<Transfers>) -> NodeMetrics {
+    pub(super) fn into_metrics(self, update_queue: UpdateQueue, transfers: Arc<Transfers>) -> NodeMetrics {
         let transports = Transport::ALL.into_iter().zip(self.workers);
         let transport =
             |(transport, workers): (Transport, _)| TransportCounters { transport: transport.label(), workers };
@@ -75,7 +75,7 @@ impl Counters {
             audit: self.audit,
             external: self.external,
             scrub: self.scrub,
-            desk,
+            update_queue,
             transfers,
         }
     }

@@ -6,14 +6,14 @@ use super::removal::Removal;
 use super::replica_thread::{ReplicaThread, Work};
 use super::rights::Rights;
 use super::zone_memory::ZoneMemory;
-use crate::limits::{ADMIN_PENDING_MAX, FRAME_AT_ONCE_MAX, UPDATES_PENDING_MAX, UPDATES_SHARE_MAX};
+use crate::combiner::Combiner;
+use crate::limits::{ADMIN_PENDING_MAX, FRAME_AT_ONCE_MAX, UPDATES_PENDING_MAX, UPDATES_PER_KEY_MAX};
 use crate::metrics::Gauge;
 use crate::peer::PeerEvents;
 use crate::peer::hints::AddressHints;
 use crate::service::counters::Refusal;
-use crate::service::deferred::{Flow, Submit};
-use crate::service::shares::{Place, Shares};
-use crate::turn::Turn;
+use crate::service::fair_quota::{FairQuota, QuotaPermit};
+use crate::service::update_thread::{Flow, Submit};
 use replica::io::{
     AdminCommand, AdminError, AdminReply, Input, Member, Membership, NodeId, ReadIndexError, UpdateRequest, ZoneOptions,
 };
@@ -86,13 +86,13 @@ pub(crate) struct Shared {
     /// Updates without an outcome.
     pub(crate) updates: Gauge,
     /// The same by flow.
-    shares: Arc<Shares>,
+    quota: Arc<FairQuota>,
     /// Commands without an outcome.
     pub(crate) admins: Gauge,
     /// Events that wait.
     pub(crate) waiting: Gauge,
     /// Who has the replica.
-    pub(super) turn: Turn<ReplicaThread>,
+    pub(super) combiner: Combiner<ReplicaThread>,
     rights: RwLock<Arc<Rights>>,
     /// Who belongs to the cluster, for the connections between nodes.
     pub(super) membership: watch::Sender<Arc<Membership>>,
@@ -176,7 +176,7 @@ impl ReplicaHandle {
 
     /// Carries an event out at once, on this thread, where nothing else is under way or waits; else sends it.
     pub(crate) fn bring(&self, event: Event) -> bool {
-        match self.shared.turn.bring(event, &self.shared.waiting, ReplicaThread::work_off) {
+        match self.shared.combiner.run_inline(event, &self.shared.waiting, ReplicaThread::work_off) {
             Ok(Work::None) => true,
             // The replica's own thread goes on with what follows from it.
             Ok(Work::More) => self.send(Event::GoOn),
@@ -240,10 +240,10 @@ impl ReplicaHandle {
 }
 
 impl Submit for ReplicaHandle {
-    fn submit(&self, request: UpdateRequest, flow: &Flow) -> Result<Place, Refusal> {
+    fn submit(&self, request: UpdateRequest, flow: &Flow) -> Result<QuotaPermit, Refusal> {
         let is_crowded = self.shared.updates.get() >= UPDATES_PENDING_MAX as u64 / 2;
-        let most = is_crowded.then_some(UPDATES_SHARE_MAX);
-        let place = self.shared.shares.place(flow, most).ok_or(Refusal::ShareTaken)?;
+        let most = is_crowded.then_some(UPDATES_PER_KEY_MAX);
+        let permit = self.shared.quota.permit(flow, most).ok_or(Refusal::ShareTaken)?;
         if !self.shared.updates.enter(UPDATES_PENDING_MAX) {
             return Err(Refusal::QueueFull);
         }
@@ -251,7 +251,7 @@ impl Submit for ReplicaHandle {
             self.shared.updates.leave();
             return Err(Refusal::QueueFull);
         }
-        Ok(place)
+        Ok(permit)
     }
 
     fn rights(&self) -> Arc<Rights> {
@@ -316,7 +316,7 @@ mod tests {
         Flow { key: key.parse().unwrap(), zone: Some(ZoneId { view: 0, apex: zone.parse().unwrap() }) }
     }
 
-    fn submit(handle: &ReplicaHandle, flow: &Flow) -> Result<Place, Refusal> {
+    fn submit(handle: &ReplicaHandle, flow: &Flow) -> Result<QuotaPermit, Refusal> {
         let (key_name, secret) = (flow.key.clone(), SecretId([0; 8]));
         let verified = Verified { key_name, secret, identity: [0; 16], time_signed: 1, fudge: 300 };
         let request = UpdateRequest {
@@ -336,30 +336,31 @@ mod tests {
         let (events, _queue) = channel();
         let handle = ReplicaHandle::new(events, Arc::default());
         let (much, half) = (flow("much.", "a.test."), UPDATES_PENDING_MAX / 2);
-        let mut places: Vec<Place> = (0..half).map(|_| submit(&handle, &much).unwrap()).collect();
+        let mut permits: Vec<QuotaPermit> = (0..half).map(|_| submit(&handle, &much).unwrap()).collect();
         assert!(matches!(submit(&handle, &much), Err(Refusal::ShareTaken)));
         // Of two slots that are drawn at random one is nobody else's.
         let others = [flow("much.", "b.test."), flow("little.", "a.test.")];
         let counts = others.map(|other| {
-            let taken: Vec<Place> = std::iter::from_fn(|| submit(&handle, &other).ok()).collect();
+            let taken: Vec<QuotaPermit> = std::iter::from_fn(|| submit(&handle, &other).ok()).collect();
             let count = taken.len();
-            places.extend(taken);
+            permits.extend(taken);
             count
         });
-        assert!(counts.contains(&(UPDATES_SHARE_MAX as usize)), "{counts:?}");
+        assert!(counts.contains(&(UPDATES_PER_KEY_MAX as usize)), "{counts:?}");
         // A share is free again when what took it has an outcome.
-        places.drain(..half - UPDATES_SHARE_MAX as usize + 1);
+        permits.drain(..half - UPDATES_PER_KEY_MAX as usize + 1);
         assert!(submit(&handle, &much).is_ok());
         // Nobody gets more places than there are.
         let all = (0..).map_while(|number: u32| {
-            let each =
-                (0..UPDATES_SHARE_MAX).find_map(|_| match submit(&handle, &flow(&format!("k{number}."), "a.test.")) {
-                    Ok(place) => {
-                        places.push(place);
+            let each = (0..UPDATES_PER_KEY_MAX).find_map(|_| {
+                match submit(&handle, &flow(&format!("k{number}."), "a.test.")) {
+                    Ok(permit) => {
+                        permits.push(permit);
                         None
                     }
                     Err(refusal) => Some(refusal),
-                });
+                }
+            });
             (!matches!(each, Some(Refusal::QueueFull))).then_some(())
         });
         assert!(all.count() < 100 && handle.shared.updates.get() == UPDATES_PENDING_MAX as u64);

@@ -10,9 +10,9 @@ use crate::metrics::DurationHistogram;
 use crate::metrics::text::{Kind, Page};
 use crate::peer::PeerCounters;
 use crate::service::counters::{self, TransportCounters};
-use crate::service::deferred::Desk;
 use crate::service::external::ExternalCounters;
 use crate::service::transfer::Transfers;
+use crate::service::update_thread::UpdateQueue;
 use crate::tls::certificate::CertificateCounters;
 use replica::Status;
 use replica::io::{Role, Serving};
@@ -33,7 +33,7 @@ pub(crate) struct NodeMetrics {
     pub(crate) audit: Arc<AuditCounters>,
     pub(crate) external: Arc<ExternalCounters>,
     pub(crate) scrub: Arc<ScrubCounters>,
-    pub(crate) desk: Desk,
+    pub(crate) update_queue: UpdateQueue,
     pub(crate) transfers: Arc<Transfers>,
 }
 
@@ -180,7 +180,7 @@ impl NodeMetrics {
 
     fn queues(&self, page: &mut Page, shared: &Shared) {
         let mut family = page.family("catamaran_queue_depth", Kind::Gauge, "What waits, by queue.");
-        family.series(&[("queue", "deferred")], self.desk.waiting());
+        family.series(&[("queue", "deferred")], self.update_queue.waiting());
         family.series(&[("queue", "updates")], shared.updates.get());
         family.series(&[("queue", "admin")], shared.admins.get());
         family.series(&[("queue", "replica")], shared.waiting.get());

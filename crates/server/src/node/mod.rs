@@ -137,7 +137,7 @@ impl Prepared {
             Err(NotOpened::Failed(problem)) => return Err(problem),
         };
         // What reading checkpoint and log took is no longer needed, and this thread will ask for little.
-        crate::memory::give_back();
+        crate::memory::trim();
         let mut node = start::start(&config, &identity, sockets, replica)?;
         node.reload.clone().start(source)?;
         if node.wait_until_serving(stop) {
@@ -179,7 +179,7 @@ struct Node {
     reload: Reload,
     connections: AllConnections,
     drops: Arc<SocketDrops>,
-    /// Cut off when all connections have ended.
+    /// CloseReason off when all connections have ended.
     streams_ended: Option<Receiver<()>>,
     started_at: Instant,
     handle: ReplicaHandle,

@@ -7,7 +7,7 @@ use super::threads::spawn;
 use super::{check_file_limit, system};
 use crate::cli::LogLevel;
 use crate::config::Config;
-use crate::listen::desk::ConnectionLimits;
+use crate::listen::handler::ConnectionLimits;
 use crate::log;
 use crate::problem::Problem;
 use crate::service::cookies::SecretSource;
@@ -78,7 +78,7 @@ impl Reload {
         if tcp.connections_max > self.config.dns.tcp.connections_max {
             check_file_limit(new, system::raise_file_limit());
         }
-        self.connections.clients.set_limits(tcp.connections_max, tcp.connections_per_client_max);
+        self.connections.connections.set_limits(tcp.connections_max, tcp.connections_per_client_max);
         self.connections.memory.set_max(tcp.memory_bytes_max);
         self.audit.set_bytes_max(new.audit.bytes_max);
         // The file names stay those of the start; only the contents are read again.

@@ -1,4 +1,4 @@
-//! The thread of the replica: events in, outputs carried out in their order. See [`crate::turn`].
+//! The thread of the replica: events in, outputs carried out in their order. See [`crate::combiner`].
 
 use super::audit_log::AuditQueue;
 use super::cluster_clock::ClockWatch;
@@ -11,13 +11,13 @@ use super::readers::Readers;
 use super::rights::Rights;
 use super::rounds::Rounds;
 use super::system;
+use crate::combiner::Dispatch;
 use crate::limits::{REPLICA_BATCH_COUNT, REPLICA_OUTPUTS_COUNT, TICK_MS, ZONES_QUIET_BYTES};
 use crate::metrics::{Counter, DurationHistogram};
 use crate::peer::links::Links;
-use crate::service::deferred::Desk;
 use crate::service::serving::ServingState;
+use crate::service::update_thread::UpdateQueue;
 use crate::stop::Stop;
-use crate::turn::Company;
 use replica::Replica;
 use replica::disk::DiskQueue;
 use replica::io::{AdminError, AdminReply, Input, Output, ReadIndexError, Serving};
@@ -61,7 +61,7 @@ pub(crate) struct ReplicaThread {
     pub(crate) shared: Arc<Shared>,
     pub(crate) links: Links<ReplicaHandle>,
     pub(crate) disks: DiskQueues,
-    pub(crate) desk: Desk,
+    pub(crate) update_queue: UpdateQueue,
     pub(crate) serving: Arc<ServingState>,
     pub(crate) counters: Arc<ReplicaCounters>,
     pub(crate) readers: Arc<Readers>,
@@ -111,13 +111,13 @@ impl ReplicaThread {
         self.publish_policies();
         self.tell_memory();
         let shared = self.shared.clone();
-        shared.turn.open(self);
+        shared.combiner.open(self);
         let mut rounds = Rounds::new(Duration::from_millis(TICK_MS), Instant::now());
         let mut work = Work::None;
         loop {
             let wait = if work == Work::More { Duration::ZERO } else { rounds.wait(Instant::now()) };
             let event = events.recv_timeout(wait);
-            let mut turn = shared.turn.take();
+            let mut turn = shared.combiner.lock();
             let Some(thread) = turn.as_mut() else { return };
             thread.is_over |= matches!(event, Err(RecvTimeoutError::Disconnected));
             if !thread.is_over {
@@ -192,7 +192,7 @@ impl ReplicaThread {
             self.zones_changed = None;
             self.zones_taken = taken;
             self.replica.release_memory();
-            crate::memory::give_back();
+            crate::memory::trim();
         }
     }
 
@@ -290,7 +290,7 @@ impl ReplicaThread {
                 self.shared.updates.leave();
                 // It is the last that waits here, and nothing waits for the replica.
                 let is_alone = self.shared.updates.get() == 0 && self.shared.waiting.get() == 0;
-                self.desk.outcome(request_id, verdict, Company::of(is_alone));
+                self.update_queue.outcome(request_id, verdict, Dispatch::inline_if(is_alone));
             }
             Output::AdminDone { request_id, result } => {
                 if let Some(done) = self.asking.admins.remove(&request_id) {

@@ -19,12 +19,12 @@ use crate::config::Config;
 use crate::files::layout::audit_of;
 use crate::limits::{AT_WAITING_MAX, UPDATE_THREADS_MAX};
 use crate::listen::Transport;
-use crate::listen::desk::ConnectionLimits;
+use crate::listen::handler::ConnectionLimits;
 use crate::peer::announce::hints_of;
 use crate::problem::{Exit, Problem};
 use crate::service::answer::{AnswerOptions, QueryResponder, Service};
-use crate::service::deferred::Desk;
 use crate::service::serving::{ServingReader, ServingState, ZoneLimits};
+use crate::service::update_thread::UpdateQueue;
 use crate::stop::Stop;
 use crate::tls::client_secrets::ClientSecrets;
 use crate::tls::public::PublicTls;
@@ -39,14 +39,14 @@ pub(super) fn start(config: &Config, identity: &Identity, sockets: Sockets, repl
     let replica = vouch_for_members(config, replica);
     let (events, event_queue) = channel();
     let handle = ReplicaHandle::new(events, Shared::with_hints(hints_of(config)));
-    let (desk, desk_queues) = Desk::new(update_threads());
-    let (service, readers) = (Arc::new(service(config, &desk)), Arc::<Readers>::default());
+    let (update_queue, update_receivers) = UpdateQueue::new(update_threads());
+    let (service, readers) = (Arc::new(service(config, &update_queue)), Arc::<Readers>::default());
     let (serving, limits) = <(Arc<ServingState>, Arc<ZoneLimits>)>::default();
     let (mut counters, stop_workers) = (Counters::default(), Stop::default());
     let reader = || (readers.add(replica.zone_reader()), ServingReader::new(serving.clone(), limits.clone()));
     let clients = ClientSecrets::new(&identity.data_keys.keys);
     let (count, guards) = (sockets::worker_count(config), Guards::new(config, &clients)?);
-    let transfers = threads::updates(config, &service, reader, &guards, &handle, &mut counters, desk_queues)?;
+    let transfers = threads::updates(config, &service, reader, &guards, &handle, &mut counters, update_receivers)?;
     let ((api_reader, _), tls) = (reader(), public_tls(config, &clients, &counters)?);
     let worker = |transport| {
         let (counters, listen) = counters.worker(transport);
@@ -64,7 +64,7 @@ pub(super) fn start(config: &Config, identity: &Identity, sockets: Sockets, repl
         shared: handle.shared.clone(),
         links: peers.1,
         disks,
-        desk: desk.clone(),
+        update_queue: update_queue.clone(),
         serving: serving.clone(),
         readers,
         expiry: ExpiryClock::new(limits.clone()),
@@ -82,7 +82,7 @@ pub(super) fn start(config: &Config, identity: &Identity, sockets: Sockets, repl
     };
     let (connections, drops) = (counters.connections.clone(), counters.drops.clone());
     let reload = reload_of(config, &guards, &service, &counters, tls.as_ref());
-    let metrics = counters.into_metrics(desk, transfers);
+    let metrics = counters.into_metrics(update_queue, transfers);
     let api = api_of(config, identity, &handle, (&serving, limits), metrics, api_reader);
     let keepers = threads::keepers(config, identity, clients, &handle);
     let api = threads::api((sockets.api, sockets.api_local), api, keepers)?;
@@ -205,9 +205,9 @@ fn public_tls(
 }
 
 /// What all workers share.
-fn service(config: &Config, desk: &Desk) -> Service {
+fn service(config: &Config, update_queue: &UpdateQueue) -> Service {
     let connections = ConnectionLimits::new(&config.dns.tcp, &config.dns.rate_limit.exempt);
-    Service { options: answer_options(config), desk: desk.clone(), connections }
+    Service { options: answer_options(config), update_queue: update_queue.clone(), connections }
 }
 
 fn answer_options(config: &Config) -> AnswerOptions {

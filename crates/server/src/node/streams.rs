@@ -6,12 +6,12 @@ use super::system::give_way;
 use super::threads::{runtime_failed, spawn};
 use crate::limits::PACKET_NICE_STEP;
 use crate::listen::counters::AllConnections;
-use crate::listen::desk::Desk;
 use crate::listen::doq::DoqService;
-use crate::listen::ebb;
-use crate::listen::goodbye::Goodbye;
+use crate::listen::drain::Drain;
+use crate::listen::handler::TransportHandler;
 use crate::listen::handshake::Handshake;
 use crate::listen::tcp::{Spoken, TcpService};
+use crate::listen::trim_memory;
 use crate::listen::{Responder, Transport};
 use crate::log::vital;
 use crate::problem::Problem;
@@ -68,23 +68,23 @@ pub(super) fn start(
         let serve = move || {
             give_way(PACKET_NICE_STEP);
             let mut serving = Serving::default();
-            let desk = |serving: &mut Serving, transport, Worker { responder, listen }| {
-                let desk = Desk::new(transport, responder, &limits, &connections, listen);
-                serving.goodbyes.push(desk.goodbye.clone());
-                desk
+            let handler = |serving: &mut Serving, transport, Worker { responder, listen }| {
+                let handler = TransportHandler::new(transport, responder, &limits, &connections, listen);
+                serving.drains.push(handler.drain.clone());
+                handler
             };
             tokio::task::LocalSet::new().block_on(&runtime, async move {
-                drop(tokio::task::spawn_local(ebb::give_back_after_floods(memory)));
-                let tcp = desk(&mut serving, Transport::Tcp, workers.tcp);
+                drop(tokio::task::spawn_local(trim_memory::trim_after_floods(memory)));
+                let tcp = handler(&mut serving, Transport::Tcp, workers.tcp);
                 serving.accept(TcpService::new(tcp, Spoken::Plain), sockets.tcp);
                 if let (Some(tls), Some(workers)) = (tls, workers.encrypted) {
-                    let dot = desk(&mut serving, Transport::Dot, workers.dot);
+                    let dot = handler(&mut serving, Transport::Dot, workers.dot);
                     let spoken = Spoken::Tls(Handshake::dot(tls.dot.clone()));
                     serving.accept(TcpService::new(dot, spoken), sockets.dot);
-                    let doh = desk(&mut serving, Transport::Doh, workers.doh);
+                    let doh = handler(&mut serving, Transport::Doh, workers.doh);
                     let spoken = Spoken::Http(Handshake::http(tls.doh.clone()));
                     serving.accept(TcpService::new(doh, spoken), sockets.doh);
-                    let doq = desk(&mut serving, Transport::Doq, workers.doq);
+                    let doq = handler(&mut serving, Transport::Doq, workers.doq);
                     serving.quic(
                         &DoqService::new(doq),
                         |address| tls.endpoint(node, address, index),
@@ -105,7 +105,7 @@ pub(super) fn start(
 /// What one runtime serves with.
 #[derive(Default)]
 struct Serving {
-    goodbyes: Vec<Rc<Goodbye>>,
+    drains: Vec<Rc<Drain>>,
     accepting: Vec<JoinHandle<()>>,
     endpoints: Vec<Endpoint>,
 }
@@ -150,9 +150,9 @@ impl Serving {
     async fn end(self) {
         self.accepting.iter().for_each(JoinHandle::abort);
         self.endpoints.iter().for_each(|endpoint| endpoint.set_server_config(None));
-        self.goodbyes.iter().for_each(|goodbye| goodbye.say());
+        self.drains.iter().for_each(|drain| drain.start());
         let until = Instant::now() + GOODBYE;
-        while !self.goodbyes.iter().all(|goodbye| goodbye.is_done()) && Instant::now() < until {
+        while !self.drains.iter().all(|drain| drain.is_done()) && Instant::now() < until {
             tokio::time::sleep(GOODBYE_LOOK).await;
         }
         // DOQ_NO_ERROR (RFC 9250 8.4).

@@ -36,10 +36,10 @@ use crate::peer::{LaneRuntimes, PeerEvents};
 use crate::problem::{Exit, Problem};
 use crate::service::answer::Service;
 use crate::service::cookies::file::SharedSecrets;
-use crate::service::deferred::{UpdateThread, Work};
-use crate::service::external::Asker;
+use crate::service::external::ExternalClient;
 use crate::service::serving::ServingReader;
 use crate::service::transfer::Transfers;
+use crate::service::update_thread::{UpdateThread, Work};
 use crate::stop::Stop;
 use crate::tls::client_secrets::ClientSecrets;
 use crate::tls::public::PublicTls;
@@ -118,7 +118,7 @@ pub(super) fn updates(
     let transfer = config.dns.transfer.within(config.zones.memory_bytes() / ZONES_HELD_SHARE);
     let transfers = Arc::new(Transfers::new(transfer, handle.shared.zone_memory.clone()));
     let listen = counters.thread();
-    let (asker, workers) = Asker::new(&service.desk, &counters.external, &listen);
+    let (external, workers) = ExternalClient::new(&service.update_queue, &counters.external, &listen);
     for (index, worker) in workers.into_iter().enumerate() {
         let work = move || {
             give_way(PACKET_NICE_STEP);
@@ -139,10 +139,10 @@ pub(super) fn updates(
             counters: of_transports,
             listen,
             submit: Arc::new(handle.clone()),
-            asker: asker.clone(),
+            external: external.clone(),
             transfers: transfers.clone(),
             out: vec![0; DATAGRAM_BYTES_MAX],
-            waiting: Default::default(),
+            pending: Default::default(),
             cookies: Some(guards.cookies()),
             rate_limit: guards.rate_limit_of(threads),
             started_at: Instant::now(),

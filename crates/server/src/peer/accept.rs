@@ -16,7 +16,7 @@ use crate::limits::{
     JOINS_MAX, PEER_FRAME_BYTES_MAX, PEER_HANDSHAKE_MS, PEER_HANDSHAKES_BURST, PEER_HANDSHAKES_PER_SECOND,
     PEER_INBOUND_BYTES_MAX, PEER_QUESTIONS_MAX,
 };
-use crate::listen::clients::client_of;
+use crate::listen::connection_table::client_of;
 use crate::listen::handshake_rate::{Address, HandshakeRate};
 use crate::tls::peer_identity::PeerIdentity;
 use crate::tls::session::CurrentTls;

@@ -21,7 +21,7 @@ use super::silence;
 use crate::limits::{
     PEER_HANDSHAKE_MS, REPAIR_CHECKPOINT_BYTES_MAX, REPAIR_IDLE_MS, REPAIR_PART_BYTES, REPAIR_SESSIONS_MAX,
 };
-use crate::listen::clients::client_of;
+use crate::listen::connection_table::client_of;
 use crate::node::disk::StartReads;
 use crate::tls::peer_identity::PeerIdentity;
 use crate::tls::session::CurrentTls;

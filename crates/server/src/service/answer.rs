@@ -1,18 +1,18 @@
 //! Queries, on the worker that received them.
 
 use super::clock::BatchClock;
-use super::cookies::{COOKIE_BYTES, Cookies, Standing};
-use super::counters::{Limited, Refusal, WorkerCounters};
-use super::deferred::{Deferred, Desk};
+use super::cookies::{COOKIE_BYTES, CookieStatus, Cookies};
+use super::counters::{LimitAction, Refusal, WorkerCounters};
 use super::limiter::shared::RateLimitWatch;
 use super::limiter::{Limiter, Verdict};
 use super::response::Received;
 use super::serving::{ServingNow, ServingReader};
+use super::update_thread::{QueuedMessage, UpdateQueue};
+use crate::combiner::Dispatch;
 use crate::limits::PADDING_BLOCK_BYTES;
-use crate::listen::desk::ConnectionLimits;
+use crate::listen::handler::ConnectionLimits;
 use crate::listen::{Action, PinnedResponder, Reply, Responder, Transport};
 use crate::node::readers::Zones;
-use crate::turn::Company;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
@@ -46,14 +46,14 @@ pub(crate) struct Client<'c> {
 /// What every worker answers with.
 pub(crate) struct Service {
     pub(crate) options: AnswerOptions,
-    pub(crate) desk: Desk,
+    pub(crate) update_queue: UpdateQueue,
     pub(crate) connections: ConnectionLimits,
 }
 
 impl Service {
     /// For how long a connection may be silent now, in units of 100 ms (RFC 7828 3.1).
     fn keepalive(&self) -> u16 {
-        u16::try_from(self.connections.patience().as_millis() / 100).unwrap_or(u16::MAX)
+        u16::try_from(self.connections.idle_timeout().as_millis() / 100).unwrap_or(u16::MAX)
     }
 }
 
@@ -127,7 +127,7 @@ impl Responder for QueryResponder {
 impl PinnedResponder for PinnedQueryResponder<'_> {
     fn respond(&mut self, bytes: &[u8], peer: SocketAddr, transport: Transport, out: &mut [u8]) -> Action {
         let action = self.decide(None, bytes, peer, transport, out);
-        action.unwrap_or_else(|| self.settle(0, bytes, peer, out))
+        action.unwrap_or_else(|| self.apply_limit(0, bytes, peer, out))
     }
 
     fn ignore(&mut self, reason: DropReason) {
@@ -139,15 +139,15 @@ impl PinnedResponder for PinnedQueryResponder<'_> {
         self.decide(Some(index), bytes, peer, Transport::Udp, out)
     }
 
-    fn weigh(&mut self, undecided: u64) {
+    fn prefetch_limits(&mut self, undecided: u64) {
         if let Some(limiter) = &self.limiter {
-            limiter.fetch_held(undecided);
+            limiter.prefetch_batch(undecided);
         }
     }
 
-    fn settle(&mut self, index: usize, bytes: &[u8], peer: SocketAddr, out: &mut [u8]) -> Action {
+    fn apply_limit(&mut self, index: usize, bytes: &[u8], peer: SocketAddr, out: &mut [u8]) -> Action {
         let limiter = self.limiter.as_mut();
-        let Some((verdict, answered)) = limiter.and_then(|limiter| limiter.judge_held(index, self.clock.now_us()))
+        let Some((verdict, answered)) = limiter.and_then(|limiter| limiter.check_batched(index, self.clock.now_us()))
         else {
             return Action::Silent;
         };
@@ -160,7 +160,7 @@ impl PinnedResponder for PinnedQueryResponder<'_> {
         {
             return self.slip(&request, peer.ip(), out);
         }
-        self.counters.limited(Limited::Dropped);
+        self.counters.limited(LimitAction::Dropped);
         Action::Silent
     }
 
@@ -170,11 +170,11 @@ impl PinnedResponder for PinnedQueryResponder<'_> {
         }
     }
 
-    fn defer(&mut self, bytes: &[u8], reply: Reply, company: Company, out: &mut [u8]) -> Action {
+    fn defer(&mut self, bytes: &[u8], reply: Reply, dispatch: Dispatch, out: &mut [u8]) -> Action {
         let (peer, transport) = (reply.peer(), reply.transport());
-        let deferred = Deferred { bytes: bytes.to_vec(), reply, received_at: Instant::now() };
-        if self.service.desk.put(deferred, company) {
-            self.counters.deferred.one();
+        let deferred = QueuedMessage { bytes: bytes.to_vec(), reply, received_at: Instant::now() };
+        if self.service.update_queue.put(deferred, dispatch) {
+            self.counters.queued.one();
             return Action::Defer;
         }
         self.counters.refuse_for(Refusal::QueueFull);
@@ -184,8 +184,8 @@ impl PinnedResponder for PinnedQueryResponder<'_> {
             Parsed::Reject(reject) => Received::from(reject),
             Parsed::Drop(_) => return Action::Silent,
         };
-        let (standing, cookie) = self.standing_of(received.edns.as_ref(), peer.ip());
-        let verdict = self.judge_error(standing, peer.ip(), AnswerKind::ServFail);
+        let (status, cookie) = self.cookie_status(received.edns.as_ref(), peer.ip());
+        let verdict = self.check_error(status, peer.ip(), AnswerKind::ServFail);
         let client = Client { transport, cookie: cookie.as_ref().map(|cookie| &cookie[..]) };
         // Certainly not proposed, so SERVFAIL is true (RFC 2136 3.4.2); without a key at hand it goes unsigned.
         self.respond_error(verdict, &received.head, client, Rcode::SERVFAIL, out)
@@ -225,16 +225,16 @@ impl PinnedQueryResponder<'_> {
 
     fn reject(&mut self, reject: &Reject<'_>, address: IpAddr, transport: Transport, out: &mut [u8]) -> Action {
         self.counters.reject_for(reject.reason);
-        let (standing, cookie) = self.standing_of(reject.edns.as_ref(), address);
-        let verdict = self.judge_error(standing, address, AnswerKind::FormErr);
+        let (status, cookie) = self.cookie_status(reject.edns.as_ref(), address);
+        let verdict = self.check_error(status, address, AnswerKind::FormErr);
         let client = Client { transport, cookie: cookie.as_ref().map(|cookie| &cookie[..]) };
         self.respond_error(verdict, &Head::from(reject), client, reject.rcode, out)
     }
 
     /// What becomes of an error to whoever stands there so.
-    fn judge_error(&mut self, standing: Standing, address: IpAddr, kind: AnswerKind) -> Verdict {
+    fn check_error(&mut self, status: CookieStatus, address: IpAddr, kind: AnswerKind) -> Verdict {
         match &mut self.limiter {
-            Some(limiter) if standing != Standing::Proven => limiter.judge_error(address, kind, self.clock.now_us()),
+            Some(limiter) if status != CookieStatus::Proven => limiter.check_error(address, kind, self.clock.now_us()),
             _ => Verdict::Send,
         }
     }
@@ -253,11 +253,11 @@ impl PinnedQueryResponder<'_> {
             Verdict::Send => self.respond_bare(head, client, bare, out),
             // It is as short as what would go in its place.
             Verdict::Slip => {
-                self.counters.limited(Limited::Shortened);
-                self.respond_beyond(head, None, bare, out)
+                self.counters.limited(LimitAction::Shortened);
+                self.respond_over_limit(head, None, bare, out)
             }
             Verdict::Drop => {
-                self.counters.limited(Limited::Dropped);
+                self.counters.limited(LimitAction::Dropped);
                 Action::Silent
             }
         }
@@ -270,7 +270,7 @@ impl PinnedQueryResponder<'_> {
 
     /// The same beyond the limit: nothing is told of this server, so that it is no longer than the query but for a
     /// server cookie in place of none (16 bytes), which RFC 7873 5.2.3 asks for.
-    fn respond_beyond(&self, head: &Head<'_>, cookie: Option<&[u8]>, bare: Bare, out: &mut [u8]) -> Action {
+    fn respond_over_limit(&self, head: &Head<'_>, cookie: Option<&[u8]>, bare: Bare, out: &mut [u8]) -> Action {
         let client = Client { transport: Transport::Udp, cookie };
         let context = context(self.service, client, &|_| Servable::Ready, 0);
         self.write_bare(head, &AnswerContext { nsid: None, ..context }, bare, out)
@@ -295,7 +295,7 @@ impl PinnedQueryResponder<'_> {
         transport: Transport,
         out: &mut [u8],
     ) -> Option<Action> {
-        let (standing, cookie) = self.standing_of(request.edns.as_ref(), address);
+        let (status, cookie) = self.cookie_status(request.edns.as_ref(), address);
         let client = Client { transport, cookie: cookie.as_ref().map(|cookie| &cookie[..]) };
         let answered = match (&mut self.prepared, index) {
             (Some(prepared), Some(index)) => {
@@ -304,14 +304,14 @@ impl PinnedQueryResponder<'_> {
             }
             _ => answer_query(self.service, self.set, self.serving, request, client, 0, out),
         };
-        match self.limiter.as_mut().filter(|_| standing != Standing::Proven) {
+        match self.limiter.as_mut().filter(|_| status != CookieStatus::Proven) {
             Some(limiter) if !limiter.is_exempt(address) => {
                 let name = request.question.as_ref().map(|question| {
                     let qname = question.qname;
                     ancestor(qname, answered.common_labels)
                 });
                 let keys = limiter.keys_of(address, answered.kind, name);
-                limiter.hold(index.unwrap_or(0), keys, answered);
+                limiter.add_to_batch(index.unwrap_or(0), keys, answered);
                 None
             }
             _ => Some(self.sent(&answered)),
@@ -319,11 +319,15 @@ impl PinnedQueryResponder<'_> {
     }
 
     /// What the client has shown, and the cookie that its answer carries.
-    fn standing_of(&mut self, edns: Option<&EdnsIn<'_>>, address: IpAddr) -> (Standing, Option<[u8; COOKIE_BYTES]>) {
+    fn cookie_status(
+        &mut self,
+        edns: Option<&EdnsIn<'_>>,
+        address: IpAddr,
+    ) -> (CookieStatus, Option<[u8; COOKIE_BYTES]>) {
         let sent = edns.and_then(EdnsIn::cookie);
         match (&mut self.cookies, &sent) {
-            (Some(cookies), Some(sent)) => cookies.judge(sent, address, self.clock.now_s()),
-            _ => (Standing::None, None),
+            (Some(cookies), Some(sent)) => cookies.check(sent, address, self.clock.now_s()),
+            _ => (CookieStatus::None, None),
         }
     }
 
@@ -335,14 +339,14 @@ impl PinnedQueryResponder<'_> {
 
     /// What goes out in place of an answer beyond the limit: short, and of use to whoever really sent the query.
     fn slip(&mut self, request: &Request<'_>, address: IpAddr, out: &mut [u8]) -> Action {
-        let (standing, cookie) = self.standing_of(request.edns.as_ref(), address);
-        let (how, bare) = if standing == Standing::Unproven {
-            (Limited::BadCookie, Bare { rcode: Rcode::BADCOOKIE, ..Bare::default() })
+        let (status, cookie) = self.cookie_status(request.edns.as_ref(), address);
+        let (how, bare) = if status == CookieStatus::Unproven {
+            (LimitAction::BadCookie, Bare { rcode: Rcode::BADCOOKIE, ..Bare::default() })
         } else {
-            (Limited::Truncated, Bare { truncated: true, ..Bare::default() })
+            (LimitAction::Truncated, Bare { truncated: true, ..Bare::default() })
         };
         self.counters.limited(how);
-        self.respond_beyond(&Head::from(request), cookie.as_ref().map(|cookie| &cookie[..]), bare, out)
+        self.respond_over_limit(&Head::from(request), cookie.as_ref().map(|cookie| &cookie[..]), bare, out)
     }
 }
 

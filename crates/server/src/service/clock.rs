@@ -1,7 +1,7 @@
 //! The time of a batch, read once, when it is first wanted: its messages came together, and a look at the clock for
 //! each of them would cost some 30 ns, a part of its answer that can be measured.
 
-use super::deferred::now_s;
+use super::update_thread::now_s;
 use std::time::Instant;
 
 /// See the module. Made anew for each batch.

@@ -148,7 +148,7 @@ impl UpdateEnd {
 
 /// What became of an answer beyond the rate limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Limited {
+pub(crate) enum LimitAction {
     /// TC went in its place.
     Truncated,
     /// BADCOOKIE went in its place.
@@ -159,7 +159,7 @@ pub(crate) enum Limited {
     Dropped,
 }
 
-impl Limited {
+impl LimitAction {
     pub(crate) const ALL: [Self; 4] = [Self::Truncated, Self::BadCookie, Self::Shortened, Self::Dropped];
 
     const fn label(self) -> &'static str {
@@ -177,7 +177,7 @@ impl Limited {
 #[repr(align(128))]
 pub(crate) struct WorkerCounters {
     pub(crate) received: Counter,
-    pub(crate) deferred: Counter,
+    pub(crate) queued: Counter,
     pub(crate) truncated: Counter,
     drops: [Counter; DropReason::ALL.len()],
     rejects: [Counter; RejectReason::ALL.len()],
@@ -186,7 +186,7 @@ pub(crate) struct WorkerCounters {
     updates: [Counter; UpdateEnd::ALL.len()],
     rcodes: [Counter; RCODES.len()],
     kinds: [Counter; KINDS.len()],
-    limited: [Counter; Limited::ALL.len()],
+    limited: [Counter; LimitAction::ALL.len()],
 }
 
 impl WorkerCounters {
@@ -215,7 +215,7 @@ impl WorkerCounters {
         self.rcodes[index].one();
     }
 
-    pub(crate) fn limited(&self, how: Limited) {
+    pub(crate) fn limited(&self, how: LimitAction) {
         self.limited[how as usize].one();
     }
 
@@ -259,9 +259,10 @@ pub(crate) fn write(page: &mut Page, transports: &[TransportCounters]) {
     for of in transports {
         family.series(&[("transport", of.transport)], of.sum(|w| &w.received));
     }
-    let mut family = page.family("catamaran_deferred_total", Kind::Counter, "Messages given to the update threads.");
+    let mut family =
+        page.family("catamaran_update_queue_total", Kind::Counter, "Messages passed to the update threads.");
     for of in transports {
-        family.series(&[("transport", of.transport)], of.sum(|w| &w.deferred));
+        family.series(&[("transport", of.transport)], of.sum(|w| &w.queued));
     }
     let mut family = page.family("catamaran_truncated_total", Kind::Counter, "Responses with TC.");
     for of in transports {
@@ -311,7 +312,7 @@ fn write_reasons(page: &mut Page, transports: &[TransportCounters]) {
         "Answers beyond the rate limit, by what went instead.",
     );
     for of in transports {
-        for how in Limited::ALL {
+        for how in LimitAction::ALL {
             family
                 .series(&[("transport", of.transport), ("instead", how.label())], of.sum(|w| &w.limited[how as usize]));
         }
@@ -342,7 +343,7 @@ mod tests {
         TsigReject::ALL.iter().for_each(|reason| worker.tsig_reject_for(*reason));
         Refusal::ALL.iter().for_each(|reason| worker.refuse_for(*reason));
         UpdateEnd::ALL.iter().for_each(|end| worker.update_ended(*end));
-        Limited::ALL.iter().for_each(|how| worker.limited(*how));
+        LimitAction::ALL.iter().for_each(|how| worker.limited(*how));
         for rcode in 0..=24 {
             worker.response(Rcode(rcode));
         }

@@ -1,18 +1,20 @@
-//! The daemons of `external` rules, asked in BIND's protocol by threads of their own: no update thread waits for them.
+//! The daemons of `external` rules. Threads of their own query them in BIND's protocol, so no update thread blocks.
 //!
 //! ```text
-//!   update thread --Asker--> ask each daemon, one connection a question --Desk::asked--> the same update thread
+//!   update thread --ExternalClient--> query each daemon, one connection per question
+//!                                     --UpdateQueue::policy_answered--> the same update thread
 //! ```
-//! A daemon that is away, slow, or says something else than yes or no has not answered; what has no answer is denied.
-//! An update for which nobody could be asked in time is not: its client hears SERVFAIL, and may try again.
+//! An update is denied if a daemon is down, slow, or answers neither yes nor no. If the queue is full, the daemons are
+//! not queried and the client gets SERVFAIL, so that it can retry.
 
-mod turns;
+mod queue;
 
-use super::deferred::{Deferred, Desk};
-use crate::limits::{EXTERNAL_LOG_MS, EXTERNAL_THREADS, EXTERNAL_TURN_MS, EXTERNAL_WAIT_MS};
+use super::update_thread::{QueuedMessage, UpdateQueue};
+use crate::limits::{EXTERNAL_LOG_MS, EXTERNAL_QUEUE_MS, EXTERNAL_THREADS, EXTERNAL_WAIT_MS};
 use crate::listen::counters::ListenCounters;
 use crate::metrics::Counter;
 use crate::metrics::text::{Kind, Page};
+use queue::{QueueKey, RequestQueue};
 use replica::io::KeyAlgorithm;
 use replica::policy::{External, Question, Requestor};
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -22,42 +24,41 @@ use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use turns::{Turn, Turns};
 use wire::name::NameRef;
 
-/// Of the request; BIND's.
+/// Version of BIND's protocol.
 const VERSION: u32 = 1;
 
-/// What was said about a message so far.
+/// The answers about a message so far.
 #[derive(Default)]
-pub(crate) struct Asked {
+pub(crate) struct ExternalAnswers {
     pub(crate) external: External,
-    /// A daemon did not answer: there is no use in asking more.
-    pub(crate) is_silent: bool,
-    /// Nobody was asked, since too many others wait for that.
-    pub(crate) had_no_turn: bool,
+    /// A daemon did not answer: the others need not be queried.
+    pub(crate) has_failed: bool,
+    /// The queue was full or too slow, so no daemon was queried.
+    pub(crate) was_queue_full: bool,
 }
 
-impl Asked {
-    /// Whether no more is to be asked.
+impl ExternalAnswers {
+    /// Whether no more questions are needed.
     pub(crate) fn is_over(&self) -> bool {
-        self.is_silent || self.external.len() >= replica::policy::limits::EXTERNAL_QUESTIONS_MAX
+        self.has_failed || self.external.len() >= replica::policy::limits::EXTERNAL_QUESTIONS_MAX
     }
 }
 
-/// Who asks, in the daemon's words.
-pub(crate) struct Who {
+/// The requestor, as BIND's protocol writes it.
+pub(crate) struct RequestorFields {
     signer: String,
-    /// Empty when it does not come over a connection: the address of a datagram is anybody's.
+    /// Empty over UDP: a datagram's address can be forged.
     address: String,
     key: String,
 }
 
-impl Who {
+impl RequestorFields {
     pub(crate) fn new(requestor: Requestor<'_>, algorithm: Option<KeyAlgorithm>) -> Self {
-        let signer = shown(requestor.key.to_canonical().as_ref());
+        let signer = without_dot(requestor.key.to_canonical().as_ref());
         let address = if requestor.is_connected { requestor.source.to_canonical().to_string() } else { String::new() };
-        // The numbers that BIND has for them. Where it shows a sum of the secret's bytes there is a zero here.
+        // BIND's numbers of the algorithms. BIND adds a sum of the secret's bytes; here it is zero.
         let number = match algorithm {
             Some(KeyAlgorithm::HmacMd5) => 157,
             Some(KeyAlgorithm::HmacSha1) => 161,
@@ -71,23 +72,23 @@ impl Who {
     }
 }
 
-/// A name without the dot at its end.
-fn shown(name: NameRef<'_>) -> String {
+/// A name without its final dot.
+fn without_dot(name: NameRef<'_>) -> String {
     let text = name.to_name().to_string();
     if name.is_root() { text } else { text.trim_end_matches('.').to_owned() }
 }
 
-/// A message for which daemons are to be asked.
-pub(crate) struct Ask {
-    /// Which update thread it goes back to.
+/// A message that needs answers of daemons.
+pub(crate) struct ExternalRequest {
+    /// The update thread that it returns to.
     pub(crate) thread: u64,
-    pub(crate) message: Deferred,
-    pub(crate) asked: Asked,
+    pub(crate) message: QueuedMessage,
+    pub(crate) answers: ExternalAnswers,
     pub(crate) questions: Vec<Question>,
-    pub(crate) who: Who,
+    pub(crate) requestor: RequestorFields,
 }
 
-/// What was asked and said.
+/// Counts questions by their answers.
 #[derive(Default, Debug)]
 pub(crate) struct ExternalCounters {
     granted: Counter,
@@ -98,7 +99,8 @@ pub(crate) struct ExternalCounters {
 
 impl ExternalCounters {
     pub(crate) fn write(&self, page: &mut Page) {
-        let help = "Questions to the daemons of external rules; full: updates for which there was no room to ask.";
+        let help =
+            "Questions to daemons of external rules, by answer; full: updates refused because the queue was full.";
         let mut family = page.family("catamaran_external_questions_total", Kind::Counter, help);
         family.series(&[("answer", "granted")], self.granted.get());
         family.series(&[("answer", "denied")], self.denied.get());
@@ -107,45 +109,45 @@ impl ExternalCounters {
     }
 }
 
-/// Where update threads put down what is to be asked.
+/// Queues requests to daemons.
 #[derive(Clone)]
-pub(crate) struct Asker {
-    turns: Arc<Turns<Box<Ask>>>,
+pub(crate) struct ExternalClient {
+    queue: Arc<RequestQueue<Box<ExternalRequest>>>,
     counters: Arc<ExternalCounters>,
 }
 
-impl Asker {
-    /// An asker, and what its threads do: each is to be run by a thread of its own.
+impl ExternalClient {
+    /// A client, and the loops of its threads.
     pub(crate) fn new(
-        desk: &Desk,
+        update_queue: &UpdateQueue,
         counters: &Arc<ExternalCounters>,
         listen: &Arc<ListenCounters>,
     ) -> (Self, Vec<impl FnOnce() + Send + 'static + use<>>) {
-        let turns = Arc::<Turns<_>>::default();
-        let complaint = Arc::<Mutex<Option<Instant>>>::default();
+        let queue = Arc::<RequestQueue<_>>::default();
+        let failure_logged = Arc::<Mutex<Option<Instant>>>::default();
         let worker = |_| {
-            let (turns, complaint) = (turns.clone(), complaint.clone());
-            let (desk, counters, listen) = (desk.clone(), counters.clone(), listen.clone());
-            move || Worker { turns, complaint, desk, counters, listen }.run()
+            let (queue, failure_logged) = (queue.clone(), failure_logged.clone());
+            let (update_queue, counters, listen) = (update_queue.clone(), counters.clone(), listen.clone());
+            move || Worker { queue, failure_logged, update_queue, counters, listen }.run()
         };
         let workers = (0..EXTERNAL_THREADS).map(worker).collect::<Vec<_>>();
-        (Self { turns, counters: counters.clone() }, workers)
+        (Self { queue, counters: counters.clone() }, workers)
     }
 
-    /// Has daemons asked; gives it back when too many wait.
-    pub(crate) fn ask(&self, ask: Box<Ask>) -> Result<(), Box<Ask>> {
-        // Nothing is put here without a question.
-        let Some(first) = ask.questions.first() else { return Err(ask) };
-        let turn = Turn { socket: first.socket.clone(), signer: ask.who.signer.clone() };
-        self.turns.put(turn, ask).inspect_err(|_| self.counters.full.one_shared())
+    /// Queues a request; returns it when the queue is full.
+    pub(crate) fn submit(&self, request: Box<ExternalRequest>) -> Result<(), Box<ExternalRequest>> {
+        // Each request has at least one question.
+        let Some(first) = request.questions.first() else { return Err(request) };
+        let key = QueueKey { socket: first.socket.clone(), signer: request.requestor.signer.clone() };
+        self.queue.put(key, request).inspect_err(|_| self.counters.full.one_shared())
     }
 }
 
 struct Worker {
-    turns: Arc<Turns<Box<Ask>>>,
-    /// When one of them last said that a daemon does not answer.
-    complaint: Arc<Mutex<Option<Instant>>>,
-    desk: Desk,
+    queue: Arc<RequestQueue<Box<ExternalRequest>>>,
+    /// When a failure was last logged, by any worker.
+    failure_logged: Arc<Mutex<Option<Instant>>>,
+    update_queue: UpdateQueue,
     counters: Arc<ExternalCounters>,
     listen: Arc<ListenCounters>,
 }
@@ -153,56 +155,59 @@ struct Worker {
 impl Worker {
     fn run(self) {
         loop {
-            let (turn, ask) = self.turns.take();
-            let reply = ask.message.reply.clone();
-            // A panic is a bug of ours; it costs the message that met it, never the thread nor its turn. Its client
-            // waits for no response.
-            if catch_unwind(AssertUnwindSafe(|| self.answer(*ask))).is_err() {
+            let (key, request) = self.queue.take();
+            let reply = request.message.reply.clone();
+            // A panic is a bug. It costs only this message, whose client is released.
+            if catch_unwind(AssertUnwindSafe(|| self.query(*request))).is_err() {
                 self.listen.panics.one_shared();
                 reply.give_up();
             }
-            self.turns.end(&turn);
+            self.queue.end(&key);
         }
     }
 
-    fn answer(&self, ask: Ask) {
-        let Ask { thread, message, mut asked, questions, who } = ask;
-        if message.received_at.elapsed() > Duration::from_millis(EXTERNAL_TURN_MS) {
+    fn query(&self, request: ExternalRequest) {
+        let ExternalRequest { thread, message, mut answers, questions, requestor } = request;
+        if message.received_at.elapsed() > Duration::from_millis(EXTERNAL_QUEUE_MS) {
             self.counters.full.one_shared();
-            return self.desk.asked(thread, message, Asked { had_no_turn: true, ..asked });
+            return self.update_queue.policy_answered(
+                thread,
+                message,
+                ExternalAnswers { was_queue_full: true, ..answers },
+            );
         }
         let until = Instant::now() + Duration::from_millis(EXTERNAL_WAIT_MS);
         for question in questions {
-            match put_to(&question, &who, until) {
+            match query_daemon(&question, &requestor, until) {
                 Ok(is_granted) => {
                     let counter = if is_granted { &self.counters.granted } else { &self.counters.denied };
                     counter.one_shared();
-                    asked.external.put(question, is_granted);
+                    answers.external.put(question, is_granted);
                 }
                 Err(error) => {
                     self.counters.silent.one_shared();
-                    self.complain(&question, &error);
-                    asked.is_silent = true;
+                    self.log_failure(&question, &error);
+                    answers.has_failed = true;
                     break;
                 }
             }
         }
-        self.desk.asked(thread, message, asked);
+        self.update_queue.policy_answered(thread, message, answers);
     }
 
-    /// Not for each update: there may be many.
-    fn complain(&self, question: &Question, error: &io::Error) {
-        let mut last = self.complaint.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Logs a failure, at most once per interval.
+    fn log_failure(&self, question: &Question, error: &io::Error) {
+        let mut last = self.failure_logged.lock().unwrap_or_else(PoisonError::into_inner);
         if last.is_none_or(|last| last.elapsed() >= Duration::from_millis(EXTERNAL_LOG_MS)) {
             *last = Some(Instant::now());
             let socket = question.socket.path();
-            tracing::warn!(socket, %error, "a daemon of update policies did not answer: denied");
+            tracing::warn!(socket, %error, "an update policy daemon did not answer: update denied");
         }
     }
 }
 
-/// Asks one daemon one question.
-fn put_to(question: &Question, who: &Who, until: Instant) -> io::Result<bool> {
+/// Sends one question to one daemon.
+fn query_daemon(question: &Question, requestor: &RequestorFields, until: Instant) -> io::Result<bool> {
     let left = || {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() { Err(io::Error::from(ErrorKind::TimedOut)) } else { Ok(left) }
@@ -211,7 +216,7 @@ fn put_to(question: &Question, who: &Who, until: Instant) -> io::Result<bool> {
     socket.connect_timeout(&SockAddr::unix(question.socket.path())?, left()?)?;
     let mut stream = UnixStream::from(OwnedFd::from(socket));
     stream.set_write_timeout(Some(left()?))?;
-    stream.write_all(&request(question, who))?;
+    stream.write_all(&request(question, requestor))?;
     let (mut answer, mut len) = ([0; 4], 0);
     while len < answer.len() {
         stream.set_read_timeout(Some(left()?))?;
@@ -229,16 +234,16 @@ fn put_to(question: &Question, who: &Who, until: Instant) -> io::Result<bool> {
     }
 }
 
-/// The request as BIND's manual has it: version, length of the whole, signer, name, address, type and key, each with a
-/// NUL behind it, and the token of TKEY, of which there is none here.
-fn request(question: &Question, who: &Who) -> Vec<u8> {
+/// The request, as BIND's manual defines it: version, total length, then signer, name, address, type and key, each
+/// ended by a NUL, then the length of the TKEY token, which is always zero here.
+fn request(question: &Question, requestor: &RequestorFields) -> Vec<u8> {
     let rtype = match question.rtype.mnemonic() {
         Some(mnemonic) => mnemonic.to_owned(),
         None => format!("TYPE{}", question.rtype.0),
     };
-    let name = shown(question.owner.as_ref());
+    let name = without_dot(question.owner.as_ref());
     let mut bytes = [VERSION.to_be_bytes(), [0; 4]].concat();
-    for text in [&who.signer, &name, &who.address, &rtype, &who.key] {
+    for text in [&requestor.signer, &name, &requestor.address, &rtype, &requestor.key] {
         bytes.extend_from_slice(text.as_bytes());
         bytes.push(0);
     }
@@ -252,16 +257,16 @@ fn request(question: &Question, who: &Who) -> Vec<u8> {
 mod tests {
     use super::*;
     use crate::limits::EXTERNAL_THREADS_PER_SOCKET_MAX;
-    use crate::listen::{Late, Reply, Transport};
+    use crate::listen::{DeferredResponse, Reply, Transport};
     use replica::policy::SocketPath;
     use std::os::unix::net::UnixListener;
     use std::thread::JoinHandle;
     use wire::number::Rtype;
 
-    fn who(is_connected: bool) -> Who {
+    fn requestor(is_connected: bool) -> RequestorFields {
         let key: wire::Name = "Dhcp.Example.".parse().unwrap();
         let source = "::ffff:192.0.2.7".parse().unwrap();
-        Who::new(Requestor { key: key.as_ref(), source, is_connected }, Some(KeyAlgorithm::HmacSha256))
+        RequestorFields::new(Requestor { key: key.as_ref(), source, is_connected }, Some(KeyAlgorithm::HmacSha256))
     }
 
     fn question(path: &str) -> Question {
@@ -269,7 +274,7 @@ mod tests {
         Question { socket, owner: "www.example.test.".parse().unwrap(), rtype: Rtype(65_280) }
     }
 
-    /// A daemon that does `say` with the first connection, at a path of its own.
+    /// A daemon that runs `say` on its first connection, at its own path.
     fn daemon(test: &str, say: impl FnOnce(UnixStream) + Send + 'static) -> (String, JoinHandle<()>) {
         let path = std::env::temp_dir().join(format!("ext-{test}-{}", std::process::id()));
         let _ = std::fs::remove_file(&path);
@@ -288,21 +293,27 @@ mod tests {
 
     #[test]
     fn a_panic_costs_one_message_and_not_the_thread() {
-        // There is no thread that a message could go back to: whoever brings it panics.
-        let (desk, listen) = (Desk::new(0).0, Arc::<ListenCounters>::default());
-        let (asker, workers) = Asker::new(&desk, &Arc::default(), &listen);
+        // There is no update thread, so returning a message panics.
+        let (update_queue, listen) = (UpdateQueue::new(0).0, Arc::<ListenCounters>::default());
+        let (external, workers) = ExternalClient::new(&update_queue, &Arc::default(), &listen);
         std::thread::spawn(workers.into_iter().next().unwrap());
-        // More than may ask the same daemon at one time.
+        // More than may query the same daemon at once.
         for _ in 0..=EXTERNAL_THREADS_PER_SOCKET_MAX {
             let (connection, mut late) = tokio::sync::mpsc::channel(1);
             let peer = ([192, 0, 2, 1], 1).into();
             let reply = Reply::Stream { peer, transport: Transport::Tcp, transfers: false, connection };
-            let message = Deferred { bytes: Vec::new(), reply, received_at: Instant::now() };
+            let message = QueuedMessage { bytes: Vec::new(), reply, received_at: Instant::now() };
             let questions = vec![question("/nonexistent/socket")];
-            let ask = Ask { thread: 0, message, asked: Asked::default(), questions, who: who(true) };
-            assert!(asker.ask(Box::new(ask)).is_ok());
+            let request = ExternalRequest {
+                thread: 0,
+                message,
+                answers: ExternalAnswers::default(),
+                questions,
+                requestor: requestor(true),
+            };
+            assert!(external.submit(Box::new(request)).is_ok());
             let start = Instant::now();
-            while !matches!(late.try_recv(), Ok(Late::Close)) {
+            while !matches!(late.try_recv(), Ok(DeferredResponse::Close)) {
                 assert!(start.elapsed() < Duration::from_secs(5), "its client waits: {}", listen.panics.get());
                 std::thread::sleep(Duration::from_millis(5));
             }
@@ -311,17 +322,17 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_what_the_manual_says() {
-        let bytes = request(&question("/s"), &who(true));
+    fn a_request_matches_the_manual_of_bind() {
+        let bytes = request(&question("/s"), &requestor(true));
         let text = b"dhcp.example\0www.example.test\x00192.0.2.7\0TYPE65280\0dhcp.example/163/0\0";
         let expected = [&[0, 0, 0, 1, 0, 0, 0, bytes.len() as u8][..], text, &[0; 4]].concat();
         assert_eq!(bytes, expected);
-        let over_udp = request(&question("/s"), &who(false));
+        let over_udp = request(&question("/s"), &requestor(false));
         assert_eq!(over_udp.len(), bytes.len() - "192.0.2.7".len());
     }
 
     #[test]
-    fn yes_is_yes_in_pieces_too_and_no_is_no() {
+    fn yes_and_no_are_read_even_when_split() {
         for (test, answer) in [("yes", 1u32), ("no", 0)] {
             let (path, thread) = daemon(test, move |mut stream| {
                 let mut bytes = vec![0; 8];
@@ -334,30 +345,30 @@ mod tests {
                 }
             });
             let until = Instant::now() + Duration::from_secs(60);
-            assert_eq!(put_to(&question(&path), &who(false), until).unwrap(), answer == 1);
+            assert_eq!(query_daemon(&question(&path), &requestor(false), until).unwrap(), answer == 1);
             thread.join().unwrap();
         }
     }
 
     #[test]
-    fn whatever_else_a_daemon_does_is_no_answer() {
+    fn other_answers_and_failures_are_errors() {
         type Say = fn(UnixStream);
         let cases: [(&str, Say, ErrorKind); 3] = [
             ("other", |mut stream| stream.write_all(&[0, 0, 0, 2]).unwrap(), ErrorKind::InvalidData),
             ("short", |mut stream| stream.write_all(&[0, 0, 0]).unwrap(), ErrorKind::UnexpectedEof),
-            // The kernel tells a timeout of a socket as one that would block.
+            // The kernel reports a socket timeout as "would block".
             ("slow", |mut stream| drop(stream.read_to_end(&mut Vec::new())), ErrorKind::WouldBlock),
         ];
         for (test, say, kind) in cases {
             let (path, thread) = daemon(test, say);
-            let error = put_to(&question(&path), &who(false), soon()).unwrap_err();
+            let error = query_daemon(&question(&path), &requestor(false), soon()).unwrap_err();
             let resets = [ErrorKind::BrokenPipe, ErrorKind::ConnectionReset, ErrorKind::TimedOut];
             assert!(error.kind() == kind || resets.contains(&error.kind()), "{test}: {error:?}");
             thread.join().unwrap();
         }
-        let away = put_to(&question("/nonexistent/socket"), &who(false), soon()).unwrap_err();
+        let away = query_daemon(&question("/nonexistent/socket"), &requestor(false), soon()).unwrap_err();
         assert_eq!(away.kind(), ErrorKind::NotFound);
-        let late = put_to(&question("/nonexistent/socket"), &who(false), Instant::now()).unwrap_err();
+        let late = query_daemon(&question("/nonexistent/socket"), &requestor(false), Instant::now()).unwrap_err();
         assert_eq!(late.kind(), ErrorKind::TimedOut);
     }
 }

@@ -17,20 +17,20 @@
 //! ```
 //!
 //! Update threads count what they answer: signed queries as those without a key, errors of TSIG and updates without it
-//! as all alike ([`super::deferred`] has what goes in place of those beyond). The outcome of an update that is verified
+//! as all alike ([`super::update_thread`] has what goes in place of those beyond). The outcome of an update that is verified
 //! is never counted, so that a client may send as many as it can.
 //!
 //! Each worker, and each update thread, counts for itself, with its share of the rate: no two write the same memory.
-//! The responses of a batch are held until all are made; then their accounts are fetched side by side, and each is
+//! The responses of a batch are batch until all are made; then their buckets are fetched side by side, and each is
 //! judged.
 
 mod prefixes;
 pub(crate) mod shared;
 
-use crate::accounts::{Accounts, Rate};
 use crate::config::rate_limit::RateLimit;
 use crate::config::subnet::{Subnet, masked};
 use crate::limits::{RATE_LIMIT_NETWORKS, UDP_BATCH_COUNT};
+use crate::token_buckets::{Rate, TokenBuckets};
 use prefixes::{PREFIX_COUNT, Prefixes};
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
@@ -49,7 +49,7 @@ pub(crate) enum Verdict {
     Drop,
 }
 
-/// The accounts that a response counts to.
+/// The buckets that a response counts to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Keys {
     /// Of responses that are alike.
@@ -61,7 +61,7 @@ pub(crate) struct Keys {
 
 /// A response that is made and not yet counted.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct BatchedResponse {
     keys: Keys,
     answered: Answered,
 }
@@ -74,8 +74,8 @@ struct Network {
 }
 
 impl Network {
-    fn new(keyed: SipHasher13, bits: u128) -> Self {
-        let mut begun = keyed;
+    fn new(seed_hasher: SipHasher13, bits: u128) -> Self {
+        let mut begun = seed_hasher;
         begun.write_u64((bits >> 64) as u64);
         begun.write_u64(bits as u64);
         Self { bits, begun }
@@ -84,21 +84,21 @@ impl Network {
 
 /// What a worker limits with.
 pub(crate) struct Limiter {
-    accounts: Accounts,
+    buckets: TokenBuckets,
     /// Of responses that are alike.
     alike: Rate,
     /// Of all that go to one address or network.
     all: Prefixes,
     /// So that nobody can make two responses collide on purpose.
-    keyed: SipHasher13,
+    seed_hasher: SipHasher13,
     exempt: Vec<Subnet>,
     prefixes: [u8; 2],
     /// Networks that were asked from lately.
     networks: Vec<Network>,
     slip: u32,
-    beyond_count: u32,
+    over_limit_count: u32,
     /// Of the batch that is being answered, by their places in it.
-    held: Vec<Option<Held>>,
+    batch: Vec<Option<BatchedResponse>>,
 }
 
 impl Limiter {
@@ -108,18 +108,18 @@ impl Limiter {
             return None;
         }
         let share = |whole| f64::from(whole) / workers as f64;
-        let keyed = SipHasher13::new_with_key(&secret);
+        let seed_hasher = SipHasher13::new_with_key(&secret);
         Some(Self {
-            accounts: Accounts::new(),
+            buckets: TokenBuckets::new(),
             alike: Rate::new(share(config.per_second), share(config.burst)),
-            all: Prefixes::new(config, workers, keyed),
-            networks: vec![Network::new(keyed, 0); RATE_LIMIT_NETWORKS],
-            keyed,
+            all: Prefixes::new(config, workers, seed_hasher),
+            networks: vec![Network::new(seed_hasher, 0); RATE_LIMIT_NETWORKS],
+            seed_hasher,
             exempt: config.exempt.clone(),
             prefixes: [config.ipv4_prefix, config.ipv6_prefix],
             slip: config.slip,
-            beyond_count: 0,
-            held: vec![None; UDP_BATCH_COUNT],
+            over_limit_count: 0,
+            batch: vec![None; UDP_BATCH_COUNT],
         })
     }
 
@@ -128,7 +128,7 @@ impl Limiter {
         self.exempt.iter().any(|subnet| subnet.contains(address))
     }
 
-    /// The accounts of a response of this kind about this name, or about all below it.
+    /// The buckets of a response of this kind about this name, or about all below it.
     pub(crate) fn keys_of(&mut self, address: IpAddr, kind: AnswerKind, name: Option<NameRef<'_>>) -> Keys {
         let address = address.to_canonical();
         let is_ipv6 = address.is_ipv6();
@@ -150,50 +150,50 @@ impl Limiter {
         let place = (folded >> 8 ^ folded >> 16) % RATE_LIMIT_NETWORKS;
         let network = &mut self.networks[place];
         if network.bits != bits {
-            *network = Network::new(self.keyed, bits);
+            *network = Network::new(self.seed_hasher, bits);
         }
         network
     }
 
     /// Counts a response that is the same whatever was asked, if it goes to a network with a limit.
-    pub(crate) fn judge_error(&mut self, address: IpAddr, kind: AnswerKind, now_us: u64) -> Verdict {
+    pub(crate) fn check_error(&mut self, address: IpAddr, kind: AnswerKind, now_us: u64) -> Verdict {
         if self.is_exempt(address) {
             return Verdict::Send;
         }
         let keys = self.keys_of(address, kind, None);
-        self.judge(keys, now_us)
+        self.check(keys, now_us)
     }
 
     /// Counts a response, at a time in microseconds.
-    pub(crate) fn judge(&mut self, keys: Keys, now_us: u64) -> Verdict {
-        let is_within = self.accounts.take(keys.alike, self.alike, now_us)
-            // What is held back for being alike, or for its address, counts to no network: a client that forges one
+    pub(crate) fn check(&mut self, keys: Keys, now_us: u64) -> Verdict {
+        let is_within = self.buckets.take(keys.alike, self.alike, now_us)
+            // What is batch back for being alike, or for its address, counts to no network: a client that forges one
             // address takes little from its neighbours.
-            && self.all.take(&mut self.accounts, keys.prefixes, keys.is_ipv6, now_us);
+            && self.all.take(&mut self.buckets, keys.prefixes, keys.is_ipv6, now_us);
         if is_within {
             return Verdict::Send;
         }
-        self.beyond_count = self.beyond_count.wrapping_add(1);
-        if self.slip > 0 && self.beyond_count.is_multiple_of(self.slip) { Verdict::Slip } else { Verdict::Drop }
+        self.over_limit_count = self.over_limit_count.wrapping_add(1);
+        if self.slip > 0 && self.over_limit_count.is_multiple_of(self.slip) { Verdict::Slip } else { Verdict::Drop }
     }
 
     /// Keeps the response to a datagram of a batch until it is told what becomes of it.
-    pub(crate) fn hold(&mut self, index: usize, keys: Keys, answered: Answered) {
-        self.held[index] = Some(Held { keys, answered });
+    pub(crate) fn add_to_batch(&mut self, index: usize, keys: Keys, answered: Answered) {
+        self.batch[index] = Some(BatchedResponse { keys, answered });
     }
 
-    /// Has the accounts of what is held at hand: a bit for each.
-    pub(crate) fn fetch_held(&self, places: u64) {
-        let held = self.held.iter().enumerate().filter(|(index, _)| places & 1 << index != 0);
+    /// Has the buckets of what is batch at hand: a bit for each.
+    pub(crate) fn prefetch_batch(&self, places: u64) {
+        let batch = self.batch.iter().enumerate().filter(|(index, _)| places & 1 << index != 0);
         // Those of wide networks are few, and used for each response: they stay at hand by themselves.
-        let keys = held.filter_map(|(_, held)| held.map(|held| [held.keys.alike, held.keys.prefixes[0]]));
-        self.accounts.fetch(keys.flatten());
+        let keys = batch.filter_map(|(_, batch)| batch.map(|batch| [batch.keys.alike, batch.keys.prefixes[0]]));
+        self.buckets.prefetch(keys.flatten());
     }
 
-    /// Counts a response that is held, and lets it go.
-    pub(crate) fn judge_held(&mut self, index: usize, now_us: u64) -> Option<(Verdict, Answered)> {
-        let Held { keys, answered } = self.held[index].take()?;
-        Some((self.judge(keys, now_us), answered))
+    /// Counts a response that is batch, and lets it go.
+    pub(crate) fn check_batched(&mut self, index: usize, now_us: u64) -> Option<(Verdict, Answered)> {
+        let BatchedResponse { keys, answered } = self.batch[index].take()?;
+        Some((self.check(keys, now_us), answered))
     }
 }
 
@@ -214,10 +214,10 @@ mod tests {
         Limiter::new(&config, 1, [7; 16]).unwrap()
     }
 
-    fn judge(limiter: &mut Limiter, address: &str, kind: AnswerKind, name: &str, now_us: u64) -> Verdict {
+    fn check(limiter: &mut Limiter, address: &str, kind: AnswerKind, name: &str, now_us: u64) -> Verdict {
         let name: wire::Name = name.parse().unwrap();
         let keys = limiter.keys_of(address.parse().unwrap(), kind, Some(name.as_ref()));
-        limiter.judge(keys, now_us)
+        limiter.check(keys, now_us)
     }
 
     #[test]
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn what_is_alike_counts_together() {
         let mut limiter = limiter(1, 1, 1);
-        let mut is_new = |address, kind, name| judge(&mut limiter, address, kind, name, 0) == Verdict::Send;
+        let mut is_new = |address, kind, name| check(&mut limiter, address, kind, name, 0) == Verdict::Send;
         assert!(is_new("192.0.2.1", AnswerKind::Positive, "a.test."));
         assert!(!is_new("192.0.2.1", AnswerKind::Positive, "a.test."));
         assert!(!is_new("192.0.2.200", AnswerKind::Positive, "A.TEST."), "the same network, the same name");
@@ -295,22 +295,22 @@ mod tests {
                 let address = format!("192.0.2.{}", step % 256);
                 let name = format!("n{}.test.", step % names);
                 let now_us = *step as u64 * 100;
-                judge(&mut limiter, &address, AnswerKind::Positive, &name, now_us) == Verdict::Send
+                check(&mut limiter, &address, AnswerKind::Positive, &name, now_us) == Verdict::Send
             });
             steps.count()
         };
         // 100 a second, and 250 at once.
         assert!((1_248..=1_252).contains(&sent(&config, 1, 1_000)), "{}", sent(&config, 1, 1_000));
-        // More names than there are accounts: the network's is not forgotten.
+        // More names than there are buckets: the network's is not forgotten.
         assert!((1_248..=1_300).contains(&sent(&config, 1, 99_991)), "{}", sent(&config, 1, 99_991));
         assert!((305..=316).contains(&sent(&config, 4, 1_000)), "{}", sent(&config, 4, 1_000));
-        // What is held back for being alike takes nothing from the network: 10 a second of each of five.
+        // What is batch back for being alike takes nothing from the network: 10 a second of each of five.
         assert!((540..=552).contains(&sent(&config, 1, 5)), "{}", sent(&config, 1, 5));
         let none = RateLimit { all_per_second: 0, ..config };
         assert_eq!(sent(&none, 1, 99_991), 100_000);
         // Another network is another matter.
         let mut limiter = Limiter::new(&RateLimit { all_per_second: 1, all_burst: 1, ..none }, 1, [3; 16]).unwrap();
-        let mut is_sent = |address, name| judge(&mut limiter, address, AnswerKind::Positive, name, 0) == Verdict::Send;
+        let mut is_sent = |address, name| check(&mut limiter, address, AnswerKind::Positive, name, 0) == Verdict::Send;
         assert!(is_sent("192.0.2.1", "a.test.") && !is_sent("192.0.2.2", "b.test.") && is_sent("192.0.3.1", "b.test."));
     }
 
@@ -322,7 +322,7 @@ mod tests {
             (2, [Verdict::Drop, Verdict::Slip, Verdict::Drop, Verdict::Slip]),
         ] {
             let mut limiter = limiter(1, 1, slip);
-            let mut next = || judge(&mut limiter, "192.0.2.1", AnswerKind::Positive, "a.test.", 0);
+            let mut next = || check(&mut limiter, "192.0.2.1", AnswerKind::Positive, "a.test.", 0);
             assert_eq!(next(), Verdict::Send);
             assert_eq!([next(), next(), next(), next()], expected, "slip {slip}");
         }
@@ -335,7 +335,7 @@ mod tests {
             let mut limiter = Limiter::new(&config, workers, [1; 16]).unwrap();
             let times = (0..20_000).map(|step| step * 500);
             times
-                .filter(|&now| judge(&mut limiter, "192.0.2.1", AnswerKind::Positive, "a.test.", now) == Verdict::Send)
+                .filter(|&now| check(&mut limiter, "192.0.2.1", AnswerKind::Positive, "a.test.", now) == Verdict::Send)
                 .count()
         };
         // Ten seconds: 400 by rate, 80 at once.

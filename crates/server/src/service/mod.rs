@@ -6,12 +6,12 @@ pub(crate) mod answer;
 mod clock;
 pub(crate) mod cookies;
 pub(crate) mod counters;
+pub(crate) mod fair_quota;
 pub(crate) mod limiter;
 pub(crate) mod serving;
-pub(crate) mod shares;
 // On update threads.
-pub(crate) mod deferred;
 pub(crate) mod external;
 pub(crate) mod outcome;
 mod response;
 pub(crate) mod transfer;
+pub(crate) mod update_thread;

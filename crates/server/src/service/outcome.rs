@@ -2,9 +2,9 @@
 
 use super::answer::Service;
 use super::counters::{Refusal, UpdateCounters, UpdateEnd};
-use super::deferred::Refused;
+use super::fair_quota::QuotaPermit;
 use super::response::ResponseHead;
-use super::shares::Place;
+use super::update_thread::Refused;
 use crate::listen::Reply;
 use replica::io::{AuditNames, Verdict};
 use replica::update::Signer;
@@ -19,22 +19,22 @@ use zone::answer::Bare;
 const NO_MEMORY: &str = "the memory for zones is used up: delete records, or raise zones.memory_bytes_max";
 
 /// What is kept of a request until its outcome is known.
-pub(super) struct Pending {
+pub(super) struct PendingUpdate {
     pub(super) head: ResponseHead,
     pub(super) signer: Signer,
     pub(super) reply: Reply,
     /// The client has shown that its address is its own.
     pub(super) is_proven: bool,
     /// What this node would have said, had the update not to be known to the replica first.
-    pub(super) early: Option<Refused>,
-    /// Its place among those of its key.
-    pub(super) place: Place,
+    pub(super) local_refusal: Option<Refused>,
+    /// Its permit among those of its key.
+    pub(super) permit: QuotaPermit,
     /// For the audit log, should it be refused.
-    pub(super) tried: Tried,
+    pub(super) audit: AuditFields,
 }
 
-/// Who tried what.
-pub(super) struct Tried {
+/// Who audit what.
+pub(super) struct AuditFields {
     pub(super) key: Name,
     /// None where this node saw no reason to refuse it.
     pub(super) names: AuditNames,
@@ -42,14 +42,14 @@ pub(super) struct Tried {
 
 /// The updates of one thread.
 #[derive(Default)]
-pub(crate) struct Waiting {
-    pending: HashMap<u64, Pending>,
+pub(crate) struct PendingUpdates {
+    pending: HashMap<u64, PendingUpdate>,
     /// By age, the oldest first; those that are done are still in it.
     ages: VecDeque<(Instant, u64)>,
     next: u64,
 }
 
-impl Waiting {
+impl PendingUpdates {
     #[cfg(test)]
     pub(super) fn ids(&self) -> Vec<u64> {
         self.pending.keys().copied().collect()
@@ -65,7 +65,7 @@ impl Waiting {
         self.next * threads + index
     }
 
-    pub(super) fn put(&mut self, id: u64, pending: Pending, at: Instant) {
+    pub(super) fn put(&mut self, id: u64, pending: PendingUpdate, at: Instant) {
         self.pending.insert(id, pending);
         self.ages.push_back((at, id));
     }
@@ -76,24 +76,24 @@ impl Waiting {
     }
 
     /// What is known of an update, if it still waits.
-    pub(super) fn pending(&self, id: u64) -> Option<&Pending> {
+    pub(super) fn pending(&self, id: u64) -> Option<&PendingUpdate> {
         self.pending.get(&id)
     }
 
     /// Where the response to an update goes, if its client has not shown that it is there.
-    pub(super) fn claimed(&self, id: u64) -> Option<Reply> {
+    pub(super) fn unproven_reply(&self, id: u64) -> Option<Reply> {
         self.pending.get(&id).filter(|pending| !pending.is_proven).map(|pending| pending.reply.clone())
     }
 
     /// Has the response to an update be no longer than it must.
     pub(super) fn shorten(&mut self, id: u64) {
         if let Some(pending) = self.pending.remove(&id) {
-            self.pending.insert(id, Pending { head: pending.head.without_nsid(), ..pending });
+            self.pending.insert(id, PendingUpdate { head: pending.head.without_nsid(), ..pending });
         }
     }
 
     /// Lets go of an update whose client is told nothing.
-    pub(super) fn leave(&mut self, id: u64) {
+    pub(super) fn remove(&mut self, id: u64) {
         self.pending.remove(&id);
     }
 
@@ -108,9 +108,12 @@ impl Waiting {
         out: &mut [u8],
     ) {
         // One that was forgotten: its client has been given up.
-        let Some(Pending { head, mut signer, reply, early, place, .. }) = self.pending.remove(&id) else { return };
+        let Some(PendingUpdate { head, mut signer, reply, local_refusal, permit, .. }) = self.pending.remove(&id)
+        else {
+            return;
+        };
         // Who hears the outcome may send the next one.
-        drop(place);
+        drop(permit);
         let counters = counters.of(reply.transport());
         let (mut extended, mut text) = (None, "");
         let (rcode, end) = match verdict {
@@ -134,7 +137,7 @@ impl Waiting {
                 (Rcode::SERVFAIL, Some(UpdateEnd::NotProposed))
             }
             Verdict::Refused => {
-                let refused = early.unwrap_or(Refused { rcode: Rcode::REFUSED, reason: Refusal::NotGranted });
+                let refused = local_refusal.unwrap_or(Refused { rcode: Rcode::REFUSED, reason: Refusal::NotGranted });
                 counters.refuse_for(refused.reason);
                 extended = refused.reason.extended();
                 (refused.rcode, None)
@@ -156,7 +159,7 @@ impl Waiting {
     }
 
     /// Gives up what has waited too long: the replica answers sooner, unless it is gone.
-    pub(super) fn forget(&mut self, now: Instant, limit: Duration, most: usize) {
+    pub(super) fn expire(&mut self, now: Instant, limit: Duration, most: usize) {
         for _ in 0..most {
             let Some((at, id)) = self.ages.front().copied() else { return };
             let is_done = !self.pending.contains_key(&id);

@@ -4,24 +4,24 @@
 //! the current SOA, which tells the client whether to come back over TCP.
 
 // How long it may take.
-mod pace;
+mod budget;
 // Who has the places.
 mod slots;
 
 use super::answer::Service;
 use super::counters::Refusal;
-use super::deferred::{Refused, now_s};
+use super::fair_quota::network;
 use super::response::ResponseHead;
 use super::serving::ServingNow;
-use super::shares::network;
+use super::update_thread::{Refused, now_s};
 use crate::limits::{DATAGRAM_BYTES_MAX, TCP_IDLE_MS, TRANSFER_LOOK_MS, TRANSFER_QUEUE_MAX, TRANSFERS_MAX};
-use crate::listen::{Late, Reply};
+use crate::listen::{DeferredResponse, Reply};
 use crate::log_limit::untrusted;
 use crate::node::readers::Zones;
 use crate::node::rights::Rights;
 use crate::node::system::give_way_to_all;
-pub(crate) use pace::Transfers;
-use pace::{GivenUp, Pace};
+pub(crate) use budget::Transfers;
+use budget::{AbortReason, TransferBudget};
 use replica::io::{Right, Serving, Verified};
 use replica::update::{SequenceSigner, Signer};
 use slots::Slot;
@@ -40,7 +40,7 @@ use zone::set::{Frozen, SetVersion, Zone};
 
 /// What a request for a transfer wants.
 #[derive(Clone, Debug)]
-pub(super) struct Wanted {
+pub(super) struct TransferRequest {
     zone: ZoneId,
     /// The serial that the client of an IXFR has.
     has: Option<Serial>,
@@ -49,12 +49,12 @@ pub(super) struct Wanted {
 /// The request for a transfer in `request`; `None` when it is something else, or AXFR where only one message can be
 /// sent: over UDP it does not exist (RFC 5936 4.2), HTTP has no place for it, and TLS must be as RFC 9103 7 has it. It
 /// is refused there like any question that has no answer.
-pub(super) fn wanted(request: &Request<'_>, reply: &Reply) -> Option<Wanted> {
+pub(super) fn transfer_request(request: &Request<'_>, reply: &Reply) -> Option<TransferRequest> {
     let question = request.question.as_ref().filter(|question| question.qclass == Class::IN)?;
     let zone = ZoneId { view: 0, apex: question.qname.to_canonical() };
     match question.qtype {
-        Rtype::AXFR if reply.takes_transfers() => Some(Wanted { zone, has: None }),
-        Rtype::IXFR => Some(Wanted { zone, has: client_serial(request) }),
+        Rtype::AXFR if reply.takes_transfers() => Some(TransferRequest { zone, has: None }),
+        Rtype::IXFR => Some(TransferRequest { zone, has: client_serial(request) }),
         _ => None,
     }
 }
@@ -77,7 +77,7 @@ fn soa_serial(rdata: &[u8]) -> Option<Serial> {
 /// Whether the transfer may start.
 pub(super) fn admit(
     zones: &mut Zones,
-    wanted: &Wanted,
+    transfer: &TransferRequest,
     key: &Verified,
     rights: &Rights,
     serving: ServingNow<'_>,
@@ -87,10 +87,10 @@ pub(super) fn admit(
     }
     // RFC 5936 2.2.1: NotAuth when the server is not authoritative for the zone.
     let set = zones.pin();
-    let Some(zone) = set.zone(&wanted.zone) else {
+    let Some(zone) = set.zone(&transfer.zone) else {
         return Err(Refused { rcode: Rcode::NOTAUTH, reason: Refusal::ZoneUnknown });
     };
-    if !rights.is_granted(&key.key_name, &wanted.zone, Right::Transfer) {
+    if !rights.is_granted(&key.key_name, &transfer.zone, Right::Transfer) {
         return Err(Refused { rcode: Rcode::REFUSED, reason: Refusal::NotGranted });
     }
     match serving.of(&zone) {
@@ -106,12 +106,12 @@ pub(super) fn admit(
 pub(super) fn current_soa(
     set: SetVersion<'_>,
     head: &ResponseHead,
-    wanted: &Wanted,
+    transfer: &TransferRequest,
     service: &Service,
     tsig_bytes: usize,
     out: &mut [u8],
 ) -> Option<usize> {
-    let zone = set.zone(&wanted.zone)?;
+    let zone = set.zone(&transfer.zone)?;
     let soa = zone.soa()?;
     let edns = head.edns_out_of_zone(service, tsig_bytes, zone.expire());
     let mut composer = Composer::new(out, head.bytes_max(service, tsig_bytes));
@@ -125,39 +125,39 @@ pub(super) fn current_soa(
 }
 
 /// A transfer's place among those that run; given back when dropped.
-pub(super) struct Running {
+pub(super) struct RunningTransfer {
     transfers: Arc<Transfers>,
     slot: Arc<Slot>,
 }
 
-impl Running {
-    /// Takes a place, if this key and client have not had their share.
-    pub(super) fn enter(transfers: &Arc<Transfers>, key: &Verified, reply: &Reply) -> Option<Self> {
+impl RunningTransfer {
+    /// Takes a place, if this key and client have not had their permit.
+    pub(super) fn acquire(transfers: &Arc<Transfers>, key: &Verified, reply: &Reply) -> Option<Self> {
         const { assert!(TRANSFERS_MAX > 0) };
         let key = key.key_name.as_ref().to_canonical();
-        let slot = transfers.slots.enter(&key, network(reply.peer().ip()), Instant::now())?;
+        let slot = transfers.slots.acquire(&key, network(reply.peer().ip()), Instant::now())?;
         Some(Self { transfers: transfers.clone(), slot })
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningTransfer {
     fn drop(&mut self) {
-        self.transfers.slots.leave(&self.slot);
+        self.transfers.slots.release(&self.slot);
     }
 }
 
 /// Why a transfer did not come to its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Broken {
+enum TransferError {
     /// The client is gone, or what is to be sent is.
     Gone,
     /// The server ended it.
-    GivenUp(GivenUp),
+    Aborted(AbortReason),
 }
 
-impl From<GivenUp> for Broken {
-    fn from(why: GivenUp) -> Self {
-        Self::GivenUp(why)
+impl From<AbortReason> for TransferError {
+    fn from(why: AbortReason) -> Self {
+        Self::Aborted(why)
     }
 }
 
@@ -165,24 +165,24 @@ impl From<GivenUp> for Broken {
 pub(super) struct Job {
     service: Arc<Service>,
     head: ResponseHead,
-    wanted: Wanted,
+    transfer: TransferRequest,
     signer: SequenceSigner,
     reply: Reply,
-    pace: Pace,
-    running: Running,
+    budget: TransferBudget,
+    running: RunningTransfer,
 }
 
 impl Job {
     pub(super) fn new(
         service: Arc<Service>,
         head: ResponseHead,
-        wanted: Wanted,
+        transfer: TransferRequest,
         signer: Signer,
         reply: Reply,
-        running: Running,
+        running: RunningTransfer,
     ) -> Self {
-        let pace = Pace::new(running.transfers.clone(), Instant::now());
-        Self { service, head, wanted, signer: signer.into(), reply, pace, running }
+        let budget = TransferBudget::new(running.transfers.clone(), Instant::now());
+        Self { service, head, transfer, signer: signer.into(), reply, budget, running }
     }
 
     /// Runs on a thread of its own: a large zone and a slow client take their time.
@@ -200,18 +200,18 @@ impl Job {
         give_way_to_all();
         let Reply::Stream { connection, .. } = self.reply.clone() else { return self.reply.give_up() };
         let set = frozen.set();
-        let sent = match set.zone(&self.wanted.zone) {
+        let sent = match set.zone(&self.transfer.zone) {
             Some(zone) => self.send(&zone, connection),
             // Removed since the transfer was admitted.
-            None => Err(Broken::Gone),
+            None => Err(TransferError::Gone),
         };
-        let Self { running, reply, wanted, .. } = self;
+        let Self { running, reply, transfer, .. } = self;
         let transfers = running.transfers.clone();
         // Its place is free before anybody hears that it ended.
         drop(running);
-        if let Err(Broken::GivenUp(why)) = sent {
-            transfers.gave_up(why);
-            let (peer, zone) = (reply.peer(), wanted.zone.apex.to_string());
+        if let Err(TransferError::Aborted(why)) = sent {
+            transfers.record_abort(why);
+            let (peer, zone) = (reply.peer(), transfer.zone.apex.to_string());
             crate::warn_limited!(%peer, zone = %untrusted(&zone), reason = why.label(), "a transfer was given up");
         }
         if sent.is_err() {
@@ -220,14 +220,14 @@ impl Job {
     }
 
     /// Sends all messages.
-    fn send(&mut self, zone: &Zone<'_>, connection: Sender<Late>) -> Result<(), Broken> {
-        let soa = zone.soa().ok_or(Broken::Gone)?;
-        let (ttl, rdata) = (soa.ttl, soa.first().ok_or(Broken::Gone)?);
-        let serial = soa_serial(rdata).ok_or(Broken::Gone)?;
-        let mut stream = Stream::new(self, connection, zone.expire()).ok_or(Broken::Gone)?;
+    fn send(&mut self, zone: &Zone<'_>, connection: Sender<DeferredResponse>) -> Result<(), TransferError> {
+        let soa = zone.soa().ok_or(TransferError::Gone)?;
+        let (ttl, rdata) = (soa.ttl, soa.first().ok_or(TransferError::Gone)?);
+        let serial = soa_serial(rdata).ok_or(TransferError::Gone)?;
+        let mut stream = Stream::new(self, connection, zone.expire()).ok_or(TransferError::Gone)?;
         stream.push(zone.apex(), Rtype::SOA, ttl, rdata)?;
         // RFC 1995 2: a client that has this version, or a newer one, gets the SOA alone.
-        let is_current = stream.job.wanted.has.is_some_and(|has| !serial.is_newer_than(has));
+        let is_current = stream.job.transfer.has.is_some_and(|has| !serial.is_newer_than(has));
         if !is_current {
             let is_apex_soa = |owner: NameRef<'_>, rtype| rtype == Rtype::SOA && owner == zone.apex();
             // RFC 4035 2.4: an apex has no DS. A DS that an older build accepted is left out.
@@ -246,14 +246,14 @@ impl Job {
 /// The messages of one transfer.
 struct Stream<'j> {
     job: &'j mut Job,
-    connection: Sender<Late>,
+    connection: Sender<DeferredResponse>,
     /// EXPIRE of the zone's SOA.
     expire: Option<u32>,
-    shares: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     runtime: tokio::runtime::Runtime,
     /// Records of the message that is being filled; it is composed when the next one does not fit.
-    held: Vec<Held>,
-    held_bytes: usize,
+    records: Vec<QueuedRecord>,
+    records_bytes: usize,
     /// Bytes for records in one message.
     room: usize,
     /// Bytes of all messages that the connection took.
@@ -262,7 +262,7 @@ struct Stream<'j> {
 }
 
 /// A record that waits for its message to be full.
-struct Held {
+struct QueuedRecord {
     owner: wire::Name,
     rtype: Rtype,
     ttl: u32,
@@ -270,9 +270,9 @@ struct Held {
 }
 
 impl<'j> Stream<'j> {
-    fn new(job: &'j mut Job, connection: Sender<Late>, expire: Option<u32>) -> Option<Self> {
+    fn new(job: &'j mut Job, connection: Sender<DeferredResponse>, expire: Option<u32>) -> Option<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().ok()?;
-        let shares = Arc::new(Semaphore::new(TRANSFER_QUEUE_MAX));
+        let permits = Arc::new(Semaphore::new(TRANSFER_QUEUE_MAX));
         let tsig_bytes = job.signer.reserve_bytes();
         let opt_bytes = job.head.edns_out_of_zone(&job.service, tsig_bytes, expire);
         let opt_bytes = opt_bytes.map_or(0, |edns| edns.byte_count());
@@ -281,34 +281,34 @@ impl<'j> Stream<'j> {
             job,
             connection,
             expire,
-            shares,
+            permits,
             runtime,
-            held: Vec::new(),
-            held_bytes: 0,
+            records: Vec::new(),
+            records_bytes: 0,
             room: DATAGRAM_BYTES_MAX - head_bytes,
             sent_bytes: 0,
             is_first: true,
         })
     }
 
-    /// Puts one record in. What is held is counted without compression, so what is composed always fits.
-    fn push(&mut self, owner: NameRef<'_>, rtype: Rtype, ttl: u32, rdata: &[u8]) -> Result<(), Broken> {
+    /// Puts one record in. What is records is counted without compression, so what is composed always fits.
+    fn push(&mut self, owner: NameRef<'_>, rtype: Rtype, ttl: u32, rdata: &[u8]) -> Result<(), TransferError> {
         /// TYPE, CLASS, TTL, RDLENGTH.
         const FIXED_BYTES: usize = 10;
         let bytes = owner.as_bytes().len() + FIXED_BYTES + rdata.len();
-        if self.held_bytes + bytes > self.room {
+        if self.records_bytes + bytes > self.room {
             self.flush(false)?;
         }
-        self.held_bytes += bytes;
-        self.held.push(Held { owner: owner.to_name(), rtype, ttl, rdata: rdata.to_vec() });
+        self.records_bytes += bytes;
+        self.records.push(QueuedRecord { owner: owner.to_name(), rtype, ttl, rdata: rdata.to_vec() });
         Ok(())
     }
 
-    fn finish(mut self) -> Result<(), Broken> {
+    fn finish(mut self) -> Result<(), TransferError> {
         self.flush(true)
     }
 
-    fn flush(&mut self, is_last: bool) -> Result<(), Broken> {
+    fn flush(&mut self, is_last: bool) -> Result<(), TransferError> {
         let mut out = vec![0; DATAGRAM_BYTES_MAX];
         let Job { service, head, signer, .. } = &mut *self.job;
         let tsig_bytes = signer.reserve_bytes();
@@ -317,39 +317,39 @@ impl<'j> Stream<'j> {
         let edns = head.edns_out_of_zone(service, tsig_bytes, self.expire).filter(|_| self.is_first);
         composer.reserve(edns.as_ref().map_or(0, EdnsOut::byte_count));
         composer.start(head.header(), head.question().filter(|_| self.is_first), Rcode::NOERROR, true);
-        for record in self.held.drain(..) {
+        for record in self.records.drain(..) {
             let rdata = [&record.rdata[..]];
             composer
                 .push_rrset(Section::Answer, record.owner.as_ref(), record.rtype, Class::IN, record.ttl, rdata)
-                .map_err(|_| Broken::Gone)?;
+                .map_err(|_| TransferError::Gone)?;
         }
         let len = composer.finish(edns.as_ref());
-        let len = signer.sign(&mut out, len, now_s()).map_err(|_| Broken::Gone)?;
+        let len = signer.sign(&mut out, len, now_s()).map_err(|_| TransferError::Gone)?;
         out.truncate(len);
-        (self.held_bytes, self.is_first) = (0, false);
-        let late = if is_last { Late::Message(out) } else { Late::Part(out, self.share()?) };
-        self.connection.try_send(late).map_err(|_| Broken::Gone)?;
+        (self.records_bytes, self.is_first) = (0, false);
+        let late = if is_last { DeferredResponse::Message(out) } else { DeferredResponse::Part(out, self.permit()?) };
+        self.connection.try_send(late).map_err(|_| TransferError::Gone)?;
         self.sent_bytes += len as u64;
         self.job.running.slot.sent(self.sent_bytes);
         Ok(())
     }
 
     /// Waits until the queue has room. A slow reader holds up its own transfer only, and not for ever.
-    fn share(&self) -> Result<OwnedSemaphorePermit, Broken> {
+    fn permit(&self) -> Result<OwnedSemaphorePermit, TransferError> {
         let silent_at = Instant::now() + Duration::from_millis(2 * TCP_IDLE_MS);
         let look = Duration::from_millis(TRANSFER_LOOK_MS);
         loop {
             let now = Instant::now();
             if self.job.running.slot.is_evicted() {
-                return Err(GivenUp::Evicted.into());
+                return Err(AbortReason::Evicted.into());
             }
-            self.job.pace.check(self.sent_bytes, now)?;
+            self.job.budget.check(self.sent_bytes, now)?;
             if now > silent_at {
-                return Err(GivenUp::Slow.into());
+                return Err(AbortReason::Slow.into());
             }
-            let share = self.shares.clone().acquire_owned();
-            if let Ok(share) = self.runtime.block_on(async { tokio::time::timeout(look, share).await }) {
-                return share.map_err(|_| Broken::Gone);
+            let permit = self.permits.clone().acquire_owned();
+            if let Ok(permit) = self.runtime.block_on(async { tokio::time::timeout(look, permit).await }) {
+                return permit.map_err(|_| TransferError::Gone);
             }
         }
     }

@@ -77,7 +77,7 @@ fn take_whole(mut stream: TcpStream) {
 }
 
 fn given_up(cluster: &Cluster, reason: &str) -> u64 {
-    cluster.metric(1, &format!("catamaran_transfers_given_up_total{{reason=\"{reason}\"}}"))
+    cluster.metric(1, &format!("catamaran_transfers_aborted_total{{reason=\"{reason}\"}}"))
 }
 
 /// Adds an address to many names.

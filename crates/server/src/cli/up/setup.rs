@@ -73,7 +73,7 @@ pub(crate) fn apply(client: &Client, plan: &Plan, zones: Vec<ZoneToServe>) -> Re
             add(client, &asked.zone)?;
         }
     }
-    crate::memory::give_back();
+    crate::memory::trim();
     let all: Vec<ZoneJson> = client.get_json("/v1/zones")?;
     lines.extend(to_try(plan, &all, client.nodes()));
     Ok(Done { lines, probes: all.into_iter().take(PROBES_MAX).map(|zone| zone.zone).collect() })

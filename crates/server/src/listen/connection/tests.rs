@@ -1,15 +1,15 @@
 //! Framing, order, and every limit, over real sockets with a responder of three lines.
 
 use super::*;
+use crate::combiner::Dispatch;
 use crate::config::Tcp;
 use crate::limits::UPDATE_FORGET_MS;
 use crate::listen::counters::{AllConnections, ConnectionCounters, ListenCounters};
-use crate::listen::desk::{ConnectionLimits, Open};
+use crate::listen::handler::{ConnectionLimits, OpenConnection};
 use crate::listen::sockets::{self, Sharing};
 use crate::listen::tcp::{Spoken, TcpService};
 use crate::listen::{PinnedResponder, Transport};
 use crate::stop::Stop;
-use crate::turn::Company;
 use std::io::{Read, Write};
 use std::net::{TcpListener as StdListener, TcpStream as StdStream};
 use std::rc::Rc;
@@ -19,7 +19,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 /// Messages that wait, with where their responses go.
-type Deferred = Arc<Mutex<Vec<(Vec<u8>, Reply)>>>;
+type QueuedMessage = Arc<Mutex<Vec<(Vec<u8>, Reply)>>>;
 
 /// What a costly answer takes: a name that does not exist, in a zone with as many iterations of NSEC3 as may be.
 const COSTLY: Duration = Duration::from_micros(100);
@@ -27,7 +27,7 @@ const COSTLY: Duration = Duration::from_micros(100);
 /// Echoes. `d...` is deferred and echoed by whoever looks into `deferred`; `p` panics; `s` gets no response; `b...`
 /// gets the largest message there is; `c...` costs as much as an answer may.
 struct Echo {
-    deferred: Deferred,
+    deferred: QueuedMessage,
 }
 
 impl Responder for Echo {
@@ -56,7 +56,7 @@ impl PinnedResponder for &mut Echo {
         }
     }
 
-    fn defer(&mut self, bytes: &[u8], reply: Reply, _company: Company, _out: &mut [u8]) -> Action {
+    fn defer(&mut self, bytes: &[u8], reply: Reply, _dispatch: Dispatch, _out: &mut [u8]) -> Action {
         self.deferred.lock().unwrap().push((bytes.to_vec(), reply));
         Action::Defer
     }
@@ -69,7 +69,7 @@ struct Server {
     counters: Arc<ListenCounters>,
     connections: Arc<ConnectionCounters>,
     limits: ConnectionLimits,
-    deferred: Deferred,
+    deferred: QueuedMessage,
     stop: Stop,
 }
 
@@ -90,8 +90,8 @@ impl Server {
         let their_limits = limits.clone();
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            let desk = Desk::new(Transport::Tcp, echo, &their_limits, &all, their_counters);
-            let service = TcpService::new(desk, Spoken::Plain);
+            let handler = TransportHandler::new(Transport::Tcp, echo, &their_limits, &all, their_counters);
+            let service = TcpService::new(handler, Spoken::Plain);
             tokio::task::LocalSet::new().block_on(&runtime, async move {
                 let listener = TcpListener::from_std(listener).unwrap();
                 tokio::task::spawn_local(service.accept(listener));
@@ -226,16 +226,16 @@ fn late_responses_that_wait_for_room_are_counted() {
         (server, stream)
     };
     let (server, mut stream) = unread(Tcp::default().memory_bytes_max);
-    server.wait_for("memory", |server| server.limits.memory_taken() >= 6 << 20);
-    assert_eq!(server.connections.cuts(Cut::Memory), 0);
+    server.wait_for("memory", |server| server.limits.memory_used() >= 6 << 20);
+    assert_eq!(server.connections.closed(CloseReason::Memory), 0);
     for _ in 0..TCP_PIPELINE_MAX {
         assert_eq!(read(&mut stream).len(), BYTES);
     }
     drop(stream);
-    server.wait_for("the end", |server| server.limits.memory_taken() == 0);
+    server.wait_for("the end", |server| server.limits.memory_used() == 0);
     let (server, _stream) = unread(4 << 20);
-    server.wait_for("the cut", |server| server.connections.cuts(Cut::Memory) == 1);
-    server.wait_for("the end", |server| server.limits.memory_taken() == 0);
+    server.wait_for("the cut", |server| server.connections.closed(CloseReason::Memory) == 1);
+    server.wait_for("the end", |server| server.limits.memory_used() == 0);
 }
 
 #[test]
@@ -256,7 +256,7 @@ fn silence_ends_a_connection_and_so_do_bytes_that_never_become_a_message() {
     let _ = trickling.read_to_end(&mut Vec::new());
     assert!(start.elapsed() < Duration::from_secs(3), "took {:?}", start.elapsed());
     trickle.join().unwrap();
-    assert_eq!(server.connections.cuts(Cut::Idle), 2);
+    assert_eq!(server.connections.closed(CloseReason::Idle), 2);
 }
 
 /// RFC 7766 3: a connection is not idle while a response is due.
@@ -267,16 +267,16 @@ fn who_waits_for_the_server_is_not_silent() {
     stream.write_all(&[framed(b"d"), framed(b"x")].concat()).unwrap();
     assert_eq!(read(&mut stream), b"x");
     std::thread::sleep(Duration::from_millis(600));
-    assert_eq!(server.connections.cuts(Cut::Idle), 0);
+    assert_eq!(server.connections.closed(CloseReason::Idle), 0);
     let (message, reply) = server.deferred.lock().unwrap().pop().unwrap();
     reply.send(message);
     assert_eq!(read(&mut stream), b"d");
-    assert_eq!(server.connections.cuts(Cut::Idle), 0);
+    assert_eq!(server.connections.closed(CloseReason::Idle), 0);
     // From then on it is.
     let start = std::time::Instant::now();
     assert!(is_closed(&mut stream));
     assert!((100..2_000).contains(&start.elapsed().as_millis()), "after {:?}", start.elapsed());
-    assert_eq!(server.connections.cuts(Cut::Idle), 1);
+    assert_eq!(server.connections.closed(CloseReason::Idle), 1);
 }
 
 #[test]
@@ -286,8 +286,8 @@ fn who_waits_and_does_not_read_is_cut_all_the_same() {
     stream.set_write_timeout(Some(Duration::from_secs(5))).unwrap();
     let all: Vec<u8> = (0..1_000).flat_map(|_| framed(b"b")).collect();
     let _ = stream.write_all(&[framed(b"d"), all].concat());
-    server.wait_for("the cut", |server| server.connections.cuts(Cut::SlowReader) == 1);
-    assert_eq!(server.connections.cuts(Cut::Idle), 0);
+    server.wait_for("the cut", |server| server.connections.closed(CloseReason::SlowReader) == 1);
+    assert_eq!(server.connections.closed(CloseReason::Idle), 0);
 }
 
 #[test]
@@ -302,7 +302,7 @@ fn a_response_that_got_lost_is_not_waited_for_without_end() {
     assert!(is_closed(&mut stream));
     let waited = start.elapsed().as_millis() as u64;
     assert!((UPDATE_FORGET_MS..2 * UPDATE_FORGET_MS).contains(&waited), "{waited} ms");
-    assert_eq!(server.connections.cuts(Cut::Idle), 0);
+    assert_eq!(server.connections.closed(CloseReason::Idle), 0);
 }
 
 #[test]
@@ -313,7 +313,7 @@ fn a_client_that_does_not_read_is_cut() {
     // Far more responses of 64 KiB than the kernel and the backlog hold.
     let all: Vec<u8> = (0..1_000).flat_map(|_| framed(b"b")).collect();
     let _ = stream.write_all(&all);
-    server.wait_for("the cut", |server| server.connections.cuts(Cut::SlowReader) == 1);
+    server.wait_for("the cut", |server| server.connections.closed(CloseReason::SlowReader) == 1);
 }
 
 /// How a connection ended whose client asks for large messages and takes so many bytes every 50 ms; `None` when it was
@@ -321,22 +321,22 @@ fn a_client_that_does_not_read_is_cut() {
 fn read_at(bytes: usize) -> Option<End> {
     let limits = Tcp { idle_ms: 200, ..Tcp::default() };
     let limits = ConnectionLimits::new(&limits, &[]);
-    let desk = Desk::new(
+    let handler = TransportHandler::new(
         Transport::Tcp,
         Echo { deferred: Arc::default() },
         &limits,
         &AllConnections::default(),
         Arc::default(),
     );
-    let desk = Rc::new(desk);
-    let open = Open::enter(&desk, [192, 0, 2, 1].into()).unwrap();
+    let handler = Rc::new(handler);
+    let open = OpenConnection::enter(&handler, [192, 0, 2, 1].into()).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         // What is between the two ends is next to nothing.
         let (mut client, server) = tokio::io::duplex(64);
         let peer = SocketAddr::from(([192, 0, 2, 1], 1));
-        let mut connection = Connection::new(&desk, open.share(), server, peer, false);
-        let mut alarm = Box::pin(tokio::time::sleep_until(desk.limits.look_at(connection.deadline())));
+        let mut connection = Connection::new(&handler, open.reservation(), server, peer, false);
+        let mut alarm = Box::pin(tokio::time::sleep_until(handler.limits.next_check(connection.deadline())));
         let serving = poll_fn(|context| connection.poll(context, alarm.as_mut()));
         let reading = async {
             client.write_all(&framed(b"b").repeat(8)).await.unwrap();
@@ -356,9 +356,9 @@ fn read_at(bytes: usize) -> Option<End> {
 
 #[test]
 fn a_client_that_takes_an_byte_now_and_then_is_cut() {
-    assert_eq!(read_at(1), Some(End::Cut(Cut::SlowReader)));
+    assert_eq!(read_at(1), Some(End::ByServer(CloseReason::SlowReader)));
     // 2,000 bytes a second, and 16,000.
-    assert_eq!(read_at(100), Some(End::Cut(Cut::SlowReader)));
+    assert_eq!(read_at(100), Some(End::ByServer(CloseReason::SlowReader)));
     assert_eq!(read_at(800), None);
 }
 
@@ -421,7 +421,7 @@ fn limits_on_connections_hold() {
         assert_eq!(read(stream), b"x");
     }
     assert!(is_closed(&mut server.connect()));
-    assert_eq!(server.connections.cuts(Cut::OverLimit), 1);
+    assert_eq!(server.connections.closed(CloseReason::OverLimit), 1);
     drop(first);
     server.wait_for("a free place", |server| server.connections.open.get() == 1);
     let mut third = server.connect();
@@ -436,10 +436,10 @@ fn silence_is_borne_for_less_long_when_most_places_are_taken() {
     let _held: Vec<StdStream> = (0..3).map(|_| server.connect()).collect();
     server.wait_for("three connections", |server| server.connections.open.get() == 3);
     std::thread::sleep(Duration::from_millis(1_500));
-    assert_eq!(server.connections.cuts(Cut::Idle), 0, "there is room");
+    assert_eq!(server.connections.closed(CloseReason::Idle), 0, "there is room");
     let mut fourth = server.connect();
     // One that asks stays; the silent ones make place.
-    while server.connections.cuts(Cut::Idle) == 0 {
+    while server.connections.closed(CloseReason::Idle) == 0 {
         fourth.write_all(&framed(b"x")).unwrap();
         assert_eq!(read(&mut fourth), b"x");
         std::thread::sleep(Duration::from_millis(20));

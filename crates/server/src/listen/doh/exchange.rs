@@ -1,8 +1,8 @@
 //! One request, from its headers to the end of its response.
 
-use super::super::desk::{Desk, Held, Holding, OutOfMemory, Panicked};
-use super::super::turn::Turns;
-use super::super::{Action, Late, Reply, Responder};
+use super::super::handler::{ConnectionUsage, ExchangeUsage, OutOfMemory, Panicked, TransportHandler};
+use super::super::work_limiter::WorkLimiter;
+use super::super::{Action, DeferredResponse, Reply, Responder};
 use super::freshness;
 use super::request::{Bad, MEDIA_TYPE, Source, source};
 use super::stalls::Stalls;
@@ -62,8 +62,8 @@ impl From<OutOfMemory> for Missing {
 /// What a message gets.
 enum Outcome {
     Response(Vec<u8>),
-    /// It comes.
-    Late(mpsc::Receiver<Late>),
+    /// The response is deferred.
+    Deferred(mpsc::Receiver<DeferredResponse>),
     Bad(Bad),
     /// Nothing can be said any more.
     Lost,
@@ -86,31 +86,33 @@ impl Asked {
 
 /// Answers one request.
 pub(super) async fn exchange<R: Responder>(
-    desk: Rc<Desk<R>>,
-    held: Rc<Held>,
+    handler: Rc<TransportHandler<R>>,
+    usage: Rc<ConnectionUsage>,
     stalls: Rc<Stalls>,
-    turns: Rc<Turns>,
+    limiter: Rc<WorkLimiter>,
     peer: SocketAddr,
     asked: Asked,
     mut respond: SendResponse<Bytes>,
 ) -> Exchange {
     let Asked { source, is_head, body } = asked;
     let target_bytes = if let Ok(Source::Target(message)) = &source { message.len() } else { 0 };
-    let Ok(mut holding) = held.holding(HTTP_EXCHANGE_BYTES + target_bytes) else { return Exchange::OutOfMemory };
+    let Ok(mut exchange_usage) = usage.exchange(HTTP_EXCHANGE_BYTES + target_bytes) else {
+        return Exchange::OutOfMemory;
+    };
     // The body is read first, whatever is to be said: a request that is malformed further on gets no response
     // (RFC 9113 8.1.1), and a client is never told to stop in the middle.
     let body = match body.is_end_stream() {
         true => Ok(Vec::new()),
-        false => match tokio::time::timeout(desk.limits.idle, read(body, &mut holding)).await {
+        false => match tokio::time::timeout(handler.limits.idle, read(body, &mut exchange_usage)).await {
             Ok(Err(Missing::Over(ended))) => return ended,
             Ok(Err(Missing::Bad(bad))) => Err(bad),
             Ok(Ok(body)) => Ok(body),
             Err(_) => Err(Bad::TOO_SLOW),
         },
     };
-    let mut place = pin!(turns.place());
+    let mut permit = pin!(limiter.acquire());
     let is_wanted = poll_fn(|context| {
-        if stalls.poll_room(context).is_ready() && place.as_mut().poll(context).is_ready() {
+        if stalls.poll_room(context).is_ready() && permit.as_mut().poll(context).is_ready() {
             return Poll::Ready(true);
         }
         // The client may take the request back while it waits.
@@ -119,23 +121,23 @@ pub(super) async fn exchange<R: Responder>(
     if !is_wanted.await {
         return Exchange::Reset;
     }
-    let outcome = turns.take(|| match (source, body) {
+    let outcome = limiter.run(|| match (source, body) {
         (Ok(Source::Target(message)), Ok(_)) => match Header::parse(&message) {
             Some(header) if header.opcode != Opcode::QUERY => Outcome::Bad(Bad::CHANGE_BY_GET),
-            _ => answer(&desk, peer, &message),
+            _ => answer(&handler, peer, &message),
         },
-        (Ok(Source::Body), Ok(message)) => answer(&desk, peer, &message),
+        (Ok(Source::Body), Ok(message)) => answer(&handler, peer, &message),
         (Err(bad), _) | (Ok(_), Err(bad)) => Outcome::Bad(bad),
     });
     let mut ended = Exchange::Done;
     let (response, body) = match outcome {
         Outcome::Response(message) => answered(message),
-        Outcome::Late(receiver) => match late(receiver, &mut respond).await {
+        Outcome::Deferred(receiver) => match late(receiver, &mut respond).await {
             Ok(message) => answered(message),
             Err(ended) => return ended,
         },
         Outcome::Bad(bad) => {
-            desk.connections.bad_requests.one_shared();
+            handler.connections.bad_requests.one_shared();
             if bad == Bad::TOO_SLOW {
                 // A client that is told so and goes on would keep a connection full of such requests for ever.
                 ended = Exchange::Slow;
@@ -147,8 +149,8 @@ pub(super) async fn exchange<R: Responder>(
             return Exchange::Done;
         }
     };
-    let sending = send(&mut respond, response, body, &mut holding, &stalls);
-    match held.while_moving(desk.limits.idle, sending).await {
+    let sending = send(&mut respond, response, body, &mut exchange_usage, &stalls);
+    match usage.while_progressing(handler.limits.idle, sending).await {
         Some(Ok(())) => ended,
         Some(Err(Missing::Over(ended))) => ended,
         Some(Err(Missing::Bad(_))) => Exchange::Done,
@@ -159,24 +161,24 @@ pub(super) async fn exchange<R: Responder>(
     }
 }
 
-fn answer<R: Responder>(desk: &Desk<R>, peer: SocketAddr, message: &[u8]) -> Outcome {
+fn answer<R: Responder>(handler: &TransportHandler<R>, peer: SocketAddr, message: &[u8]) -> Outcome {
     let (mut receiver, mut response) = (None, Vec::new());
     let reply = || {
         let (connection, theirs) = mpsc::channel(1);
         receiver = Some(theirs);
         // One response is one message: there is no place for a zone (RFC 8484 4.2.1).
-        Reply::Stream { peer, transport: desk.transport, transfers: false, connection }
+        Reply::Stream { peer, transport: handler.transport, transfers: false, connection }
     };
-    match desk.respond(message, peer, reply, |bytes| response.extend_from_slice(bytes)) {
+    match handler.respond(message, peer, reply, |bytes| response.extend_from_slice(bytes)) {
         Ok(Action::Respond(_)) => Outcome::Response(response),
         Ok(Action::Silent) => Outcome::Bad(Bad::NO_QUERY),
-        Ok(Action::Defer) => receiver.map_or(Outcome::Lost, Outcome::Late),
+        Ok(Action::Defer) => receiver.map_or(Outcome::Lost, Outcome::Deferred),
         Err(Panicked) => Outcome::Lost,
     }
 }
 
 /// Reads a body.
-async fn read(mut body: RecvStream, holding: &mut Holding<'_>) -> Result<Vec<u8>, Missing> {
+async fn read(mut body: RecvStream, exchange_usage: &mut ExchangeUsage<'_>) -> Result<Vec<u8>, Missing> {
     let mut bytes = Vec::new();
     while let Some(data) = poll_fn(|context| body.poll_data(context)).await {
         let data = data?;
@@ -184,14 +186,17 @@ async fn read(mut body: RecvStream, holding: &mut Holding<'_>) -> Result<Vec<u8>
             return Err(Missing::Bad(Bad::TOO_LARGE));
         }
         bytes.extend_from_slice(&data);
-        holding.set(bytes.len())?;
+        exchange_usage.set(bytes.len())?;
         body.flow_control().release_capacity(data.len())?;
     }
     Ok(bytes)
 }
 
 /// Waits for a response that comes later, or for the client to take its request back.
-async fn late(mut receiver: mpsc::Receiver<Late>, respond: &mut SendResponse<Bytes>) -> Result<Vec<u8>, Exchange> {
+async fn late(
+    mut receiver: mpsc::Receiver<DeferredResponse>,
+    respond: &mut SendResponse<Bytes>,
+) -> Result<Vec<u8>, Exchange> {
     let late = poll_fn(|context| {
         if respond.poll_reset(context).is_ready() {
             return Poll::Ready(Err(Exchange::Reset));
@@ -199,8 +204,8 @@ async fn late(mut receiver: mpsc::Receiver<Late>, respond: &mut SendResponse<Byt
         receiver.poll_recv(context).map(Ok)
     });
     match late.await? {
-        Some(Late::Message(message) | Late::Part(message, _)) => Ok(message),
-        Some(Late::Close) | None => {
+        Some(DeferredResponse::Message(message) | DeferredResponse::Part(message, _)) => Ok(message),
+        Some(DeferredResponse::Close) | None => {
             // Whether the update was done is not known: no status says that.
             respond.send_reset(Reason::INTERNAL_ERROR);
             Err(Exchange::Done)
@@ -240,14 +245,14 @@ async fn send(
     respond: &mut SendResponse<Bytes>,
     response: Response<()>,
     body: Option<Bytes>,
-    holding: &mut Holding<'_>,
+    exchange_usage: &mut ExchangeUsage<'_>,
     stalls: &Stalls,
 ) -> Result<(), Missing> {
     let mut stream = respond.send_response(response, body.is_none())?;
     let Some(mut rest) = body else { return Ok(()) };
     let (mut unsent, whole) = (stalls.unsent(), rest.len());
     // All of its memory stays until the last piece of it is given away, so all of it counts until then.
-    holding.set(whole)?;
+    exchange_usage.set(whole)?;
     unsent.set(whole);
     loop {
         stream.reserve_capacity(rest.len());
@@ -255,7 +260,7 @@ async fn send(
         let is_last = rest.is_empty();
         // A piece would keep that memory for as long as HTTP/2 has it: it is a copy, unless it is all there is.
         let piece = if piece.len() == whole { piece } else { Bytes::copy_from_slice(&piece) };
-        holding.set(if is_last { 0 } else { whole })?;
+        exchange_usage.set(if is_last { 0 } else { whole })?;
         unsent.set(rest.len());
         stalls.give(piece.len())?;
         stream.send_data(piece, is_last)?;

@@ -1,8 +1,8 @@
 //! A stream that notes since when its client takes nothing, and how much waits: HTTP/2 hides both behind buffers of its
 //! own. And it takes in no more than a turn's worth: HTTP/2 itself reads until there is nothing left.
 
-use super::super::desk::{Held, OutOfMemory};
-use super::super::turn::Turns;
+use super::super::handler::{ConnectionUsage, OutOfMemory};
+use super::super::work_limiter::WorkLimiter;
 use crate::limits::TCP_WRITE_BACKLOG_BYTES_MAX;
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -24,7 +24,7 @@ pub(super) struct Stalls {
     unsent: Cell<usize>,
     /// Requests that wait for room.
     waiting: RefCell<Vec<Waker>>,
-    held: Rc<Held>,
+    usage: Rc<ConnectionUsage>,
 }
 
 /// What HTTP/2 was not given yet of one response.
@@ -34,9 +34,9 @@ pub(super) struct Unsent<'s> {
 }
 
 impl Stalls {
-    pub(super) fn new(held: Rc<Held>) -> Rc<Self> {
+    pub(super) fn new(usage: Rc<ConnectionUsage>) -> Rc<Self> {
         let (since, inside, unsent, waiting) = Default::default();
-        Rc::new(Self { since, inside, unsent, waiting, held })
+        Rc::new(Self { since, inside, unsent, waiting, usage })
     }
 
     /// Since when nothing can be written; `None` while the client reads, or nothing waits.
@@ -76,7 +76,7 @@ impl Stalls {
 
     /// Notes that HTTP/2 was given so many bytes, which the client's windows let leave.
     pub(super) fn give(&self, bytes: usize) -> Result<(), OutOfMemory> {
-        self.held.moved();
+        self.usage.record_progress();
         self.set(self.inside.get() + bytes + OVERHEAD_BYTES)
     }
 
@@ -84,7 +84,7 @@ impl Stalls {
     fn take(&self, bytes: usize) {
         let inside = self.inside.get();
         if inside > 0 {
-            self.held.took(bytes);
+            self.usage.record_sent(bytes);
             let _granted = self.set(inside.saturating_sub(bytes));
         }
     }
@@ -92,11 +92,11 @@ impl Stalls {
     fn set(&self, bytes: usize) -> Result<(), OutOfMemory> {
         let from = self.inside.replace(bytes);
         match (from, bytes) {
-            (0, 1..) => self.held.begin_to_wait(),
-            (1.., 0) => self.held.end_to_wait(),
+            (0, 1..) => self.usage.begin_send(),
+            (1.., 0) => self.usage.end_send(),
             _ => {}
         }
-        self.held.change(from, bytes)
+        self.usage.resize(from, bytes)
     }
 
     fn note<T>(&self, outcome: &Poll<T>) {
@@ -131,12 +131,12 @@ impl Drop for Stalls {
 pub(super) struct Watched<S> {
     stream: S,
     stalls: Rc<Stalls>,
-    turns: Rc<Turns>,
+    limiter: Rc<WorkLimiter>,
 }
 
 impl<S> Watched<S> {
-    pub(super) const fn new(stream: S, stalls: Rc<Stalls>, turns: Rc<Turns>) -> Self {
-        Self { stream, stalls, turns }
+    pub(super) const fn new(stream: S, stalls: Rc<Stalls>, limiter: Rc<WorkLimiter>) -> Self {
+        Self { stream, stalls, limiter }
     }
 }
 
@@ -146,10 +146,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        ready!(self.turns.poll_read(context));
+        ready!(self.limiter.poll_read(context));
         let outcome = Pin::new(&mut self.stream).poll_read(context, buffer);
         if outcome.is_pending() {
-            self.turns.done_reading();
+            self.limiter.done_reading();
         }
         outcome
     }

@@ -4,8 +4,8 @@ use super::*;
 use crate::config::Tcp;
 use crate::limits::HTTP_EXCHANGE_BYTES;
 use crate::listen::counters::AllConnections;
-use crate::listen::desk::{ConnectionLimits, Open};
 use crate::listen::echo::{Echo, Server, run};
+use crate::listen::handler::{ConnectionLimits, OpenConnection};
 use crate::listen::{Transport, flood, sockets};
 use h2::client::SendRequest;
 use std::cell::Cell;
@@ -16,16 +16,16 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
-async fn serve_all(desk: Desk<Echo>, listens: oneshot::Sender<SocketAddr>) {
+async fn serve_all(handler: TransportHandler<Echo>, listens: oneshot::Sender<SocketAddr>) {
     let listener = sockets::tcp("127.0.0.1:0".parse().unwrap(), sockets::Sharing::Shared).unwrap();
     let listener = TcpListener::from_std(listener).unwrap();
     listens.send(listener.local_addr().unwrap()).unwrap();
-    let desk = Rc::new(desk);
+    let handler = Rc::new(handler);
     loop {
         let (stream, peer) = listener.accept().await.unwrap();
         stream.set_nodelay(true).unwrap();
-        let (desk, open) = (desk.clone(), Open::enter(&desk, peer.ip()).unwrap());
-        tokio::task::spawn_local(async move { serve(desk, open.share(), stream, peer).await });
+        let (handler, open) = (handler.clone(), OpenConnection::enter(&handler, peer.ip()).unwrap());
+        tokio::task::spawn_local(async move { serve(handler, open.reservation(), stream, peer).await });
     }
 }
 
@@ -91,12 +91,12 @@ fn a_body_that_does_not_come_gets_its_status_and_ends_the_connection() {
     wait_for_the_cut(&server);
 }
 
-/// It is counted, and what the connection held given back, a moment after the client has heard of it.
+/// It is counted, and what the connection usage given back, a moment after the client has heard of it.
 fn wait_for_the_cut(server: &Server) {
     let start = Instant::now();
-    let cuts = || server.connections.of(Transport::Doh).cuts(Cut::SlowReader);
-    while (cuts(), server.limits.memory_taken()) != (1, 0) {
-        assert!(start.elapsed() < Duration::from_secs(5), "{} cuts, {} bytes", cuts(), server.limits.memory_taken());
+    let cuts = || server.connections.of(Transport::Doh).closed(CloseReason::SlowReader);
+    while (cuts(), server.limits.memory_used()) != (1, 0) {
+        assert!(start.elapsed() < Duration::from_secs(5), "{} cuts, {} bytes", cuts(), server.limits.memory_used());
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -123,7 +123,7 @@ fn requests_count_until_their_refusals_have_left() {
             refusals.push(response.await.unwrap());
         }
         assert!(refusals.iter().all(|refusal| refusal.status() == 404));
-        assert!(server.limits.memory_taken() > COUNT * HTTP_EXCHANGE_BYTES);
+        assert!(server.limits.memory_used() > COUNT * HTTP_EXCHANGE_BYTES);
         tokio::time::timeout(Duration::from_secs(5), connection).await.expect("it ends").unwrap().unwrap_err();
     });
     wait_for_the_cut(&server);
@@ -158,11 +158,18 @@ fn a_client_that_takes_an_byte_now_and_then_is_cut() {
     for (between, window, bytes, grows, is_cut) in CASES {
         run(async {
             let (connections, tcp) = (AllConnections::default(), Tcp { idle_ms: 200, ..Tcp::default() });
-            let desk = Desk::new(Transport::Doh, Echo, &ConnectionLimits::new(&tcp, &[]), &connections, Arc::default());
-            let (desk, peer) = (Rc::new(desk), SocketAddr::from(([192, 0, 2, 1], 1)));
-            let open = Open::enter(&desk, peer.ip()).unwrap();
+            let handler = TransportHandler::new(
+                Transport::Doh,
+                Echo,
+                &ConnectionLimits::new(&tcp, &[]),
+                &connections,
+                Arc::default(),
+            );
+            let (handler, peer) = (Rc::new(handler), SocketAddr::from(([192, 0, 2, 1], 1)));
+            let open = OpenConnection::enter(&handler, peer.ip()).unwrap();
             let (mut client, server) = tokio::io::duplex(between);
-            let serving = tokio::task::spawn_local(async move { serve(desk, open.share(), server, peer).await });
+            let serving =
+                tokio::task::spawn_local(async move { serve(handler, open.reservation(), server, peer).await });
             client.write_all(&asks_for_large(4, window)).await.unwrap();
             let start = Instant::now();
             let mut piece = vec![0; bytes];
@@ -173,7 +180,7 @@ fn a_client_that_takes_an_byte_now_and_then_is_cut() {
                 }
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
-            let cuts = connections.of(Transport::Doh).cuts(Cut::SlowReader);
+            let cuts = connections.of(Transport::Doh).closed(CloseReason::SlowReader);
             assert_eq!((serving.is_finished(), cuts), (is_cut, u64::from(is_cut)), "{between} {window} {bytes}");
         });
     }
@@ -230,10 +237,12 @@ fn so_does_one_that_only_talks() {
                 let byte_count = Rc::<Cell<usize>>::default();
                 let talk = Talk { said: start.into(), again, byte_count: byte_count.clone() };
                 let limits = ConnectionLimits::new(&Tcp::default(), &[]);
-                let desk = Desk::new(Transport::Doh, Echo, &limits, &AllConnections::default(), Arc::default());
-                let (desk, peer) = (Rc::new(desk), SocketAddr::from(([192, 0, 2, 1], 1)));
-                let open = Open::enter(&desk, peer.ip()).unwrap();
-                let serving = tokio::task::spawn_local(async move { serve(desk, open.share(), talk, peer).await });
+                let handler =
+                    TransportHandler::new(Transport::Doh, Echo, &limits, &AllConnections::default(), Arc::default());
+                let (handler, peer) = (Rc::new(handler), SocketAddr::from(([192, 0, 2, 1], 1)));
+                let open = OpenConnection::enter(&handler, peer.ip()).unwrap();
+                let serving =
+                    tokio::task::spawn_local(async move { serve(handler, open.reservation(), talk, peer).await });
                 for _ in 0..TURNS {
                     tokio::task::yield_now().await;
                 }

@@ -1,8 +1,8 @@
 //! One query, from the start of its stream to the end of its response (RFC 9250 4.2).
 
-use super::super::desk::{Desk, Held, Holding, OutOfMemory, Panicked};
-use super::super::turn::Turns;
-use super::super::{Action, Late, Reply, Responder};
+use super::super::handler::{ConnectionUsage, ExchangeUsage, OutOfMemory, Panicked, TransportHandler};
+use super::super::work_limiter::WorkLimiter;
+use super::super::{Action, DeferredResponse, Reply, Responder};
 use super::code;
 use super::stream::{extend, frame, message};
 use crate::limits::{QUIC_EXCHANGE_BYTES, QUIC_GAPS_BYTES, TRANSFER_QUEUE_MAX};
@@ -45,15 +45,15 @@ pub(super) struct Ended {
 
 /// Answers the query of one stream.
 pub(super) async fn exchange<R: Responder>(
-    desk: Rc<Desk<R>>,
-    held: Rc<Held>,
-    turns: Rc<Turns>,
+    handler: Rc<TransportHandler<R>>,
+    usage: Rc<ConnectionUsage>,
+    limiter: Rc<WorkLimiter>,
     peer: SocketAddr,
     send: SendStream,
     receive: RecvStream,
 ) -> Ended {
     let mut out = Out { send, bytes: 0, is_finished: false };
-    let how = answer(&desk, &held, &turns, peer, &mut out, receive).await;
+    let how = answer(&handler, &usage, &limiter, peer, &mut out, receive).await;
     Ended { how, stream: out.send, kept: if out.is_finished { out.bytes } else { 0 } }
 }
 
@@ -65,16 +65,16 @@ struct Out {
 }
 
 async fn answer<R: Responder>(
-    desk: &Desk<R>,
-    held: &Held,
-    turns: &Turns,
+    handler: &TransportHandler<R>,
+    usage: &ConnectionUsage,
+    limiter: &WorkLimiter,
     peer: SocketAddr,
     out: &mut Out,
     mut receive: RecvStream,
 ) -> Exchange {
-    let Ok(mut holding) = held.holding(QUIC_EXCHANGE_BYTES) else { return Exchange::OutOfMemory };
+    let Ok(mut exchange_usage) = usage.exchange(QUIC_EXCHANGE_BYTES) else { return Exchange::OutOfMemory };
     let mut bytes = Vec::new();
-    match tokio::time::timeout(desk.limits.idle, read(&mut receive, &mut bytes, &mut holding)).await {
+    match tokio::time::timeout(handler.limits.idle, read(&mut receive, &mut bytes, &mut exchange_usage)).await {
         Ok(Ok(())) => {}
         Ok(Err(ended)) => return ended,
         // RFC 9250 4.2: the end of the stream says that nothing more comes. One that has a whole query and no end is
@@ -90,15 +90,15 @@ async fn answer<R: Responder>(
     let reply = || {
         let (connection, theirs) = mpsc::channel(WAITING_MAX);
         receiver = Some(theirs);
-        Reply::Stream { peer, transport: desk.transport, transfers: true, connection }
+        Reply::Stream { peer, transport: handler.transport, transfers: true, connection }
     };
-    turns.place().await;
-    let action = turns.take(|| desk.respond(message, peer, reply, |response| frame(response, &mut framed)));
+    limiter.acquire().await;
+    let action = limiter.run(|| handler.respond(message, peer, reply, |response| frame(response, &mut framed)));
     match action {
-        Ok(Action::Respond(_)) => respond(desk, out, framed, &mut holding).await,
+        Ok(Action::Respond(_)) => respond(handler, out, framed, &mut exchange_usage).await,
         Ok(Action::Silent) => Exchange::Broken("this is no DNS query"),
         Ok(Action::Defer) => match receiver {
-            Some(receiver) => late(desk, out, receiver, &mut holding).await,
+            Some(receiver) => late(handler, out, receiver, &mut exchange_usage).await,
             None => Exchange::Lost,
         },
         Err(Panicked) => Exchange::Lost,
@@ -106,8 +106,12 @@ async fn answer<R: Responder>(
 }
 
 /// Reads a stream to its end.
-async fn read(receive: &mut RecvStream, bytes: &mut Vec<u8>, holding: &mut Holding<'_>) -> Result<(), Exchange> {
-    let mut hold = |bytes| holding.set(bytes).map_err(|OutOfMemory| Exchange::OutOfMemory);
+async fn read(
+    receive: &mut RecvStream,
+    bytes: &mut Vec<u8>,
+    exchange_usage: &mut ExchangeUsage<'_>,
+) -> Result<(), Exchange> {
+    let mut hold = |bytes| exchange_usage.set(bytes).map_err(|OutOfMemory| Exchange::OutOfMemory);
     loop {
         let mut next = pin!(receive.read_chunk(usize::MAX, true));
         let chunk = match poll_fn(|context| Poll::Ready(next.as_mut().poll(context))).await {
@@ -129,8 +133,13 @@ async fn read(receive: &mut RecvStream, bytes: &mut Vec<u8>, holding: &mut Holdi
 }
 
 /// Sends the only response.
-async fn respond<R>(desk: &Desk<R>, out: &mut Out, framed: Vec<u8>, holding: &mut Holding<'_>) -> Exchange {
-    let ended = write(desk, out, framed, holding).await;
+async fn respond<R>(
+    handler: &TransportHandler<R>,
+    out: &mut Out,
+    framed: Vec<u8>,
+    exchange_usage: &mut ExchangeUsage<'_>,
+) -> Exchange {
+    let ended = write(handler, out, framed, exchange_usage).await;
     if ended == Exchange::Done {
         // It fails when the client is gone.
         out.is_finished = out.send.finish().is_ok();
@@ -140,10 +149,10 @@ async fn respond<R>(desk: &Desk<R>, out: &mut Out, framed: Vec<u8>, holding: &mu
 
 /// Sends what comes later: one response, or the parts of a transfer.
 async fn late<R>(
-    desk: &Desk<R>,
+    handler: &TransportHandler<R>,
     out: &mut Out,
-    mut receiver: mpsc::Receiver<Late>,
-    holding: &mut Holding<'_>,
+    mut receiver: mpsc::Receiver<DeferredResponse>,
+    exchange_usage: &mut ExchangeUsage<'_>,
 ) -> Exchange {
     let gone = out.send.stopped();
     tokio::pin!(gone);
@@ -154,9 +163,9 @@ async fn late<R>(
             _ = &mut gone => return Exchange::Done,
         };
         let (message, is_last) = match &late {
-            Some(Late::Message(message)) => (message, true),
-            Some(Late::Part(message, _share)) => (message, false),
-            Some(Late::Close) | None => {
+            Some(DeferredResponse::Message(message)) => (message, true),
+            Some(DeferredResponse::Part(message, _share)) => (message, false),
+            Some(DeferredResponse::Close) | None => {
                 let _reset = out.send.reset(code::INTERNAL_ERROR);
                 return Exchange::Done;
             }
@@ -164,20 +173,25 @@ async fn late<R>(
         let mut framed = Vec::new();
         frame(message, &mut framed);
         if is_last {
-            return respond(desk, out, framed, holding).await;
+            return respond(handler, out, framed, exchange_usage).await;
         }
-        let ended = write(desk, out, framed, holding).await;
+        let ended = write(handler, out, framed, exchange_usage).await;
         if ended != Exchange::Done {
             return ended;
         }
     }
 }
 
-async fn write<R>(desk: &Desk<R>, out: &mut Out, framed: Vec<u8>, holding: &mut Holding<'_>) -> Exchange {
-    if holding.set(framed.len()).is_err() {
+async fn write<R>(
+    handler: &TransportHandler<R>,
+    out: &mut Out,
+    framed: Vec<u8>,
+    exchange_usage: &mut ExchangeUsage<'_>,
+) -> Exchange {
+    if exchange_usage.set(framed.len()).is_err() {
         return Exchange::OutOfMemory;
     }
-    let held = holding.held();
+    let usage = exchange_usage.connection();
     let written = async {
         let mut rest = &framed[..];
         while !rest.is_empty() {
@@ -185,8 +199,8 @@ async fn write<R>(desk: &Desk<R>, out: &mut Out, framed: Vec<u8>, holding: &mut 
             let Ok(count) = out.send.write(rest).await else { return };
             rest = &rest[count..];
             out.bytes += count;
-            held.took(count);
+            usage.record_sent(count);
         }
     };
-    held.while_moving(desk.limits.idle, written).await.map_or(Exchange::Slow, |()| Exchange::Done)
+    usage.while_progressing(handler.limits.idle, written).await.map_or(Exchange::Slow, |()| Exchange::Done)
 }

@@ -15,8 +15,8 @@ use tokio::sync::oneshot;
 
 type Certificate = rcgen::CertifiedKey<rcgen::KeyPair>;
 
-async fn serve_all(certificate: &Certificate, desk: Desk<Echo>, listens: oneshot::Sender<SocketAddr>) {
-    serve_at("127.0.0.1:0".parse().unwrap(), 0, certificate, desk, listens).await;
+async fn serve_all(certificate: &Certificate, handler: TransportHandler<Echo>, listens: oneshot::Sender<SocketAddr>) {
+    serve_at("127.0.0.1:0".parse().unwrap(), 0, certificate, handler, listens).await;
 }
 
 /// As the endpoint of this number.
@@ -24,7 +24,7 @@ async fn serve_at(
     address: SocketAddr,
     number: usize,
     certificate: &Certificate,
-    desk: Desk<Echo>,
+    handler: TransportHandler<Echo>,
     listens: oneshot::Sender<SocketAddr>,
 ) {
     let dir = crate::test_dir(&format!("doq-{:?}", std::thread::current().id()));
@@ -32,12 +32,12 @@ async fn serve_at(
     std::fs::write(&cert_file, certificate.cert.pem()).unwrap();
     std::fs::write(&key_file, certificate.signing_key.serialize_pem()).unwrap();
     let tls = Tls { cert_file, key_file, dot: vec![], doh: vec![], doq: vec![], versions: vec![Version::Tls13] };
-    let tls = PublicTls::load(&tls, &ClientSecrets::of_key(&[7; 32]), desk.limits.idle, Arc::default()).unwrap();
+    let tls = PublicTls::load(&tls, &ClientSecrets::of_key(&[7; 32]), handler.limits.idle, Arc::default()).unwrap();
     let socket = std::net::UdpSocket::bind(address).unwrap();
     let config = tls.endpoint(1, socket.local_addr().unwrap(), number);
     let endpoint = Endpoint::new(config, Some(tls.doq), socket, Arc::new(quinn::TokioRuntime)).unwrap();
     listens.send(endpoint.local_addr().unwrap()).unwrap();
-    DoqService::new(desk).accept(endpoint).await;
+    DoqService::new(handler).accept(endpoint).await;
 }
 
 async fn connect(certificate: CertificateDer<'static>, address: SocketAddr) -> Connection {
@@ -78,7 +78,7 @@ async fn ask(connection: Connection, message: Vec<u8>) -> Option<Vec<u8>> {
 fn a_connection_that_floods_leaves_others_their_turn() {
     let certificate = Arc::new(rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap());
     let shown = certificate.cert.der().clone();
-    let serve = async move |desk, listens| serve_all(&certificate, desk, listens).await;
+    let serve = async move |handler, listens| serve_all(&certificate, handler, listens).await;
     flood::check(Transport::Doq, serve, move |address| connect(shown.clone(), address), ask);
 }
 
@@ -88,10 +88,10 @@ fn who_waits_for_the_server_is_not_silent() {
     const IDLE: Duration = Duration::from_millis(150);
     let certificate = Arc::new(rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap());
     let shown = certificate.cert.der().clone();
-    let serve = async move |desk, listens| serve_all(&certificate, desk, listens).await;
+    let serve = async move |handler, listens| serve_all(&certificate, handler, listens).await;
     let idle_ms = IDLE.as_millis() as u64;
     let server = Server::start(Transport::Doq, &Tcp { idle_ms, ..Tcp::default() }, serve);
-    let cuts = || server.connections.of(Transport::Doq).cuts(Cut::Idle);
+    let cuts = || server.connections.of(Transport::Doq).closed(CloseReason::Idle);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let connection = connect(shown, server.address).await;
@@ -112,7 +112,7 @@ fn a_client_that_takes_an_byte_now_and_then_is_cut() {
     // Bytes that are read every 50 ms: 160 and 16,000 a second.
     for (bytes, is_cut) in [(8u32, true), (800, false)] {
         let (theirs, shown) = (certificate.clone(), certificate.cert.der().clone());
-        let serve = async move |desk, listens| serve_all(&theirs, desk, listens).await;
+        let serve = async move |handler, listens| serve_all(&theirs, handler, listens).await;
         let server = Server::start(Transport::Doq, &Tcp { idle_ms: 200, ..Tcp::default() }, serve);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
@@ -126,7 +126,7 @@ fn a_client_that_takes_an_byte_now_and_then_is_cut() {
             while start.elapsed() < Duration::from_secs(2) && receive.read_chunk(bytes as usize, true).await.is_ok() {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
-            let cuts = server.connections.of(Transport::Doq).cuts(Cut::SlowReader);
+            let cuts = server.connections.of(Transport::Doq).closed(CloseReason::SlowReader);
             assert_eq!((connection.close_reason().is_some(), cuts), (is_cut, u64::from(is_cut)), "{bytes} bytes");
         });
     }
@@ -138,7 +138,7 @@ fn a_client_hears_at_once_that_its_server_began_anew() {
     let certificate = Arc::new(rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap());
     let start = |address: SocketAddr, number: usize| {
         let certificate = certificate.clone();
-        let serve = async move |desk, listens| serve_at(address, number, &certificate, desk, listens).await;
+        let serve = async move |handler, listens| serve_at(address, number, &certificate, handler, listens).await;
         Server::start(Transport::Doq, &Tcp::default(), serve)
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -167,12 +167,12 @@ fn a_client_that_acknowledges_nothing_is_counted_with_what_is_kept_for_it() {
     const COUNT: usize = 3;
     let certificate = Arc::new(rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap());
     let shown = certificate.cert.der().clone();
-    let serve = async move |desk, listens| serve_all(&certificate, desk, listens).await;
+    let serve = async move |handler, listens| serve_all(&certificate, handler, listens).await;
     let server = Server::start(Transport::Doq, &Tcp::default(), serve);
     // One runtime: while it is not run, its client does nothing at all.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let connection = runtime.block_on(connect(shown, server.address));
-    let before = server.limits.memory_taken();
+    let before = server.limits.memory_used();
     let most = before + COUNT * 60_000;
     let mut streams = runtime.block_on(async {
         let mut streams = Vec::new();
@@ -184,13 +184,13 @@ fn a_client_that_acknowledges_nothing_is_counted_with_what_is_kept_for_it() {
         }
         // Its packets leave, and nothing more once there are responses.
         let start = Instant::now();
-        while server.limits.memory_taken() < most && start.elapsed() < Duration::from_secs(5) {
+        while server.limits.memory_used() < most && start.elapsed() < Duration::from_secs(5) {
             tokio::task::yield_now().await;
         }
         streams
     });
     std::thread::sleep(Duration::from_millis(200));
-    assert!(server.limits.memory_taken() >= most, "{} bytes of {most}", server.limits.memory_taken());
+    assert!(server.limits.memory_used() >= most, "{} bytes of {most}", server.limits.memory_used());
     runtime.block_on(async {
         for receive in &mut streams {
             assert_eq!(receive.read_to_end(70_000).await.unwrap().len(), 65_537);
@@ -199,8 +199,8 @@ fn a_client_that_acknowledges_nothing_is_counted_with_what_is_kept_for_it() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     });
     let start = Instant::now();
-    while server.limits.memory_taken() > before {
-        assert!(start.elapsed() < Duration::from_secs(5), "{} bytes are kept", server.limits.memory_taken());
+    while server.limits.memory_used() > before {
+        assert!(start.elapsed() < Duration::from_secs(5), "{} bytes are kept", server.limits.memory_used());
         std::thread::sleep(Duration::from_millis(10));
     }
 }

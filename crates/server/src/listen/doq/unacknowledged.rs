@@ -1,7 +1,7 @@
 //! Responses that were sent and are not acknowledged yet: QUIC keeps their bytes meanwhile, and a client that
 //! acknowledges nothing would have them kept for it as long as it likes.
 
-use super::super::desk::{Held, OutOfMemory};
+use super::super::handler::{ConnectionUsage, OutOfMemory};
 use crate::limits::{CONNECTION_MEMORY_FREE_BYTES, QUIC_SEND_BYTES, QUIC_STREAMS_MAX};
 use quinn::SendStream;
 use std::collections::VecDeque;
@@ -13,7 +13,7 @@ use std::task::{Context, Waker};
 /// The responses of one connection. They are looked at once they are more than what is free; as a rule most are
 /// acknowledged by then, so that a response costs one look and no task waits for it.
 pub(super) struct Unacknowledged {
-    held: Rc<Held>,
+    usage: Rc<ConnectionUsage>,
     /// In the order in which they were sent, which is mostly that in which they are acknowledged.
     sent: VecDeque<Sent>,
     bytes: usize,
@@ -39,8 +39,8 @@ impl Sent {
 }
 
 impl Unacknowledged {
-    pub(super) const fn new(held: Rc<Held>) -> Self {
-        Self { held, sent: VecDeque::new(), bytes: 0, first_ends: None }
+    pub(super) const fn new(usage: Rc<ConnectionUsage>) -> Self {
+        Self { usage, sent: VecDeque::new(), bytes: 0, first_ends: None }
     }
 
     /// Whether all of them are acknowledged now; nobody is woken when that changes.
@@ -91,7 +91,7 @@ impl Unacknowledged {
     fn change(&mut self, bytes: usize) -> Result<(), OutOfMemory> {
         let kept = |bytes: usize| bytes.min(QUIC_SEND_BYTES as usize);
         let from = std::mem::replace(&mut self.bytes, bytes);
-        self.held.change(kept(from), kept(bytes))
+        self.usage.resize(kept(from), kept(bytes))
     }
 }
 

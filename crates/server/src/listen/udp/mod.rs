@@ -3,9 +3,9 @@
 use super::batch::{Batch, BatchSocket, Taken, wait};
 use super::counters::ListenCounters;
 use super::{Action, PinnedResponder, Reply, Responder};
+use crate::combiner::Dispatch;
 use crate::limits::{DATAGRAM_AT_ONCE_MAX, UDP_BATCH_COUNT, UDP_WAIT_MS};
 use crate::stop::Stop;
-use crate::turn::Company;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use wire::parse::DropReason;
@@ -78,7 +78,7 @@ impl<R: Responder> UdpWorker<R> {
                     Action::Defer => {
                         let reply = Reply::Udp { socket: socket.clone(), peer: received.peer, local: received.local };
                         let is_alone = is_only && count == 1 && received.bytes.len() <= DATAGRAM_AT_ONCE_MAX;
-                        Some(pinned.defer(received.bytes, reply, Company::of(is_alone), out))
+                        Some(pinned.defer(received.bytes, reply, Dispatch::inline_if(is_alone), out))
                     }
                     action => Some(action),
                 }
@@ -90,7 +90,7 @@ impl<R: Responder> UdpWorker<R> {
                 Err(_) => self.counters.panics.one(),
             }
         }
-        settle(&mut pinned, batch, undecided, &self.counters);
+        apply_limit(&mut pinned, batch, undecided, &self.counters);
         drop(pinned);
         self.counters.udp_not_sent.add(batch.send(socket) as u64);
         may_have_more
@@ -98,18 +98,18 @@ impl<R: Responder> UdpWorker<R> {
 }
 
 /// Decides about responses that were left undecided: a bit for each.
-fn settle(pinned: &mut impl PinnedResponder, batch: &mut Batch, mut undecided: u64, counters: &ListenCounters) {
+fn apply_limit(pinned: &mut impl PinnedResponder, batch: &mut Batch, mut undecided: u64, counters: &ListenCounters) {
     const { assert!(UDP_BATCH_COUNT <= u64::BITS as usize, "a bit for each datagram") };
     if undecided == 0 {
         return;
     }
-    pinned.weigh(undecided);
+    pinned.prefetch_limits(undecided);
     while undecided != 0 {
         let at = undecided.trailing_zeros() as usize;
         undecided &= undecided - 1;
         let action = catch_unwind(AssertUnwindSafe(|| {
             let (received, out) = batch.exchange(at)?;
-            Some(pinned.settle(at, received.bytes, received.peer, out))
+            Some(pinned.apply_limit(at, received.bytes, received.peer, out))
         }));
         match action {
             Ok(Some(Action::Respond(len))) => batch.respond(at, len),

@@ -1,11 +1,11 @@
 //! What is sent to many at once is no business of one server: it gets no answer, and is counted.
 
 use super::UdpWorker;
+use crate::combiner::Dispatch;
 use crate::listen::batch::BatchSocket;
 use crate::listen::sockets::{self, Sharing};
 use crate::listen::{Action, PinnedResponder, Reply, Responder, Transport};
 use crate::stop::Stop;
-use crate::turn::Company;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -32,7 +32,7 @@ impl PinnedResponder for &mut Echo {
         self.0.lock().unwrap().push(reason);
     }
 
-    fn defer(&mut self, _bytes: &[u8], _reply: Reply, _company: Company, _out: &mut [u8]) -> Action {
+    fn defer(&mut self, _bytes: &[u8], _reply: Reply, _dispatch: Dispatch, _out: &mut [u8]) -> Action {
         Action::Silent
     }
 

@@ -2,22 +2,22 @@
 
 use super::UdpWorker;
 use crate::allocations;
+use crate::combiner::Dispatch;
 use crate::config::Tcp;
 use crate::config::rate_limit::RateLimit;
 use crate::files::zone_load::load_text;
 use crate::listen::Transport;
 use crate::listen::batch::BatchSocket;
-use crate::listen::desk::ConnectionLimits;
+use crate::listen::handler::ConnectionLimits;
 use crate::listen::sockets::{self, Sharing};
 use crate::listen::{Action, PinnedResponder, Reply, Responder};
 use crate::node::readers::Readers;
 use crate::service::answer::{AnswerOptions, PinnedQueryResponder, QueryResponder, Service};
 use crate::service::cookies::{Cookies, SecretSource};
-use crate::service::deferred::Desk;
 use crate::service::limiter::shared::RateLimitWatch;
 use crate::service::serving::{ServingReader, ServingState};
+use crate::service::update_thread::UpdateQueue;
 use crate::stop::Stop;
-use crate::turn::Company;
 use replica::io::Serving;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -67,16 +67,16 @@ impl PinnedResponder for WatchedBatch<'_> {
         self.0.respond_prepared(index, bytes, peer, out)
     }
 
-    fn weigh(&mut self, undecided: u64) {
-        self.0.weigh(undecided);
+    fn prefetch_limits(&mut self, undecided: u64) {
+        self.0.prefetch_limits(undecided);
     }
 
-    fn settle(&mut self, index: usize, bytes: &[u8], peer: SocketAddr, out: &mut [u8]) -> Action {
-        self.0.settle(index, bytes, peer, out)
+    fn apply_limit(&mut self, index: usize, bytes: &[u8], peer: SocketAddr, out: &mut [u8]) -> Action {
+        self.0.apply_limit(index, bytes, peer, out)
     }
 
-    fn defer(&mut self, bytes: &[u8], reply: Reply, company: Company, out: &mut [u8]) -> Action {
-        self.0.defer(bytes, reply, company, out)
+    fn defer(&mut self, bytes: &[u8], reply: Reply, dispatch: Dispatch, out: &mut [u8]) -> Action {
+        self.0.defer(bytes, reply, dispatch, out)
     }
 
     fn prepare<'m>(&mut self, messages: impl Iterator<Item = &'m [u8]>) {
@@ -203,7 +203,7 @@ fn a_warm_worker_allocates_nothing() {
     let responder = QueryResponder {
         service: Arc::new(Service {
             options,
-            desk: Desk::new(1).0,
+            update_queue: UpdateQueue::new(1).0,
             connections: ConnectionLimits::new(&Tcp::default(), &[]),
         }),
         zones: Arc::<Readers>::default().add(zones.reader()),

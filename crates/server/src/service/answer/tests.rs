@@ -4,7 +4,7 @@ use super::*;
 use crate::config::Tcp;
 use crate::config::rate_limit::RateLimit;
 use crate::limits::UPDATE_QUEUE_MAX;
-use crate::listen::Late;
+use crate::listen::DeferredResponse;
 use crate::metrics::text::Page;
 use crate::node::readers::Readers;
 use crate::service::cookies::SecretSource;
@@ -44,7 +44,7 @@ fn responder() -> (QueryResponder, impl Fn() -> String) {
     let counters = Arc::<WorkerCounters>::default();
     let service = Service {
         options: AnswerOptions { udp_payload: 1232, ..AnswerOptions::default() },
-        desk: Desk::new(1).0,
+        update_queue: UpdateQueue::new(1).0,
         connections: ConnectionLimits::new(&Tcp::default(), &[]),
     };
     let (readers, state) = (Arc::<Readers>::default(), Arc::<ServingState>::default());
@@ -151,31 +151,31 @@ fn a_batch_is_answered_as_its_messages_are_alone() {
 fn a_full_queue_is_servfail_and_counted() {
     let (mut responder, page) = responder();
     let update = MessageBuilder::update(77, Name::root().as_ref()).build();
-    let (connection, _late) = tokio::sync::mpsc::channel::<Late>(1);
+    let (connection, _late) = tokio::sync::mpsc::channel::<DeferredResponse>(1);
     let peer = SocketAddr::from(([192, 0, 2, 1], 5));
     let reply = Reply::Stream { peer, transport: Transport::Tcp, transfers: true, connection };
     let mut out = [0; 512];
     let mut pinned = responder.pin();
     assert_eq!(pinned.respond(&update, peer, Transport::Tcp, &mut out), Action::Defer);
     // The receiving end of the queue is gone, so nothing can be queued.
-    let Action::Respond(len) = pinned.defer(&update, reply.clone(), Company::Others, &mut out) else {
+    let Action::Respond(len) = pinned.defer(&update, reply.clone(), Dispatch::Queued, &mut out) else {
         panic!("no response")
     };
     assert_eq!((&out[..2], out[3] & 0x0F, len), (&[0, 77][..], 2, 12 + 5));
     // A queue that no thread empties fills up: one network may use half of it, several networks all of it.
-    let (desk, _queues) = Desk::new(1);
+    let (update_queue, _queues) = UpdateQueue::new(1);
     let put = |network: usize| {
         let Reply::Stream { transport, connection, .. } = reply.clone() else { unreachable!("made above") };
         let peer = SocketAddr::from(([10, (network >> 8) as u8, network as u8, 1], 5));
         let reply = Reply::Stream { peer, transport, transfers: true, connection };
-        desk.put(Deferred { bytes: update.clone(), reply, received_at: Instant::now() }, Company::Others)
+        update_queue.put(QueuedMessage { bytes: update.clone(), reply, received_at: Instant::now() }, Dispatch::Queued)
     };
     assert!((0..UPDATE_QUEUE_MAX / 2).all(|_| put(0)) && !put(0));
-    assert_eq!(desk.waiting(), UPDATE_QUEUE_MAX as u64 / 2);
+    assert_eq!(update_queue.waiting(), UPDATE_QUEUE_MAX as u64 / 2);
     let others = (1..).take(UPDATE_QUEUE_MAX).filter(|&network| put(network)).count();
     assert_eq!(others, UPDATE_QUEUE_MAX / 2);
     assert!(!put(UPDATE_QUEUE_MAX + 1));
-    assert_eq!(desk.waiting(), UPDATE_QUEUE_MAX as u64);
+    assert_eq!(update_queue.waiting(), UPDATE_QUEUE_MAX as u64);
     assert!(page().contains("reason=\"queue_full\"} 1\n"));
 }
 
@@ -205,9 +205,9 @@ fn what_is_beyond_the_limit_in_a_batch_gets_what_it_gets_alone() {
         let made: Vec<_> = (0..batch.len()).map(|at| one(at, &mut outs[at])).collect();
         let held = made.iter().enumerate().filter(|(_, action)| action.is_none());
         let held = held.fold(0, |held, (at, _)| held | 1 << at);
-        pinned.weigh(held);
+        pinned.prefetch_limits(held);
         let settled = made.into_iter().enumerate().map(|(at, action)| {
-            let Action::Respond(len) = action.unwrap_or_else(|| pinned.settle(at, batch[at], peer, &mut outs[at]))
+            let Action::Respond(len) = action.unwrap_or_else(|| pinned.apply_limit(at, batch[at], peer, &mut outs[at]))
             else {
                 panic!("no response to {at}");
             };
@@ -234,9 +234,9 @@ fn nothing_beyond_the_limit_is_longer_than_what_asked_for_it_but_for_the_cookie_
     let (mut responder, page) = responder();
     responder.cookies = Some(Cookies::new(SecretSource::cluster(&[1; 32])));
     let options = AnswerOptions { udp_payload: 1232, nsid: Some(b"node-1".to_vec()), ..AnswerOptions::default() };
-    let desk = Desk::new(1).0;
+    let update_queue = UpdateQueue::new(1).0;
     let connections = ConnectionLimits::new(&Tcp::default(), &[]);
-    responder.service = Arc::new(Service { options, desk, connections });
+    responder.service = Arc::new(Service { options, update_queue, connections });
     let config = RateLimit { per_second: 1, burst: 1, exempt: Vec::new(), ..RateLimit::default() };
     let peer = SocketAddr::from(([192, 0, 2, 1], 5));
     let first: Name = "first.test.".parse().unwrap();

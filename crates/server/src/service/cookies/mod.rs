@@ -31,7 +31,7 @@ const RENEW_AFTER_S: i32 = 1_800;
 
 /// What a client has shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Standing {
+pub(crate) enum CookieStatus {
     /// It sent no cookie.
     None,
     /// It sent one, and none of ours in it that is good.
@@ -107,23 +107,23 @@ impl Cookies {
 
     /// What the cookie shows that a client sent from this address, in seconds since 1970 at `now_s`, and the one that
     /// its answer carries.
-    pub(crate) fn judge(
+    pub(crate) fn check(
         &mut self,
         cookie: &Cookie<'_>,
         address: IpAddr,
         now_s: u64,
-    ) -> (Standing, Option<[u8; COOKIE_BYTES]>) {
+    ) -> (CookieStatus, Option<[u8; COOKIE_BYTES]>) {
         self.refresh(now_s);
-        let Some(maker) = self.secrets.first() else { return (Standing::Unproven, None) };
+        let Some(maker) = self.secrets.first() else { return (CookieStatus::Unproven, None) };
         if cookie.server.is_empty() {
-            return (Standing::Unproven, Some(maker.cookie_for(cookie, address, now_s)));
+            return (CookieStatus::Unproven, Some(maker.cookie_for(cookie, address, now_s)));
         }
         let age_of = |(place, secret): (usize, &CookieSecret)| Some((place, secret.age_s(cookie, address, now_s)?));
         let found = self.secrets.iter().enumerate().find_map(age_of);
         // One that is young goes back as it came, when the secret of today made it.
         let is_kept = found.is_some_and(|(place, age_s)| place == 0 && age_s < RENEW_AFTER_S);
         let out = if is_kept { joined(cookie) } else { Some(maker.cookie_for(cookie, address, now_s)) };
-        (if found.is_some() { Standing::Proven } else { Standing::Unproven }, out)
+        (if found.is_some() { CookieStatus::Proven } else { CookieStatus::Unproven }, out)
     }
 }
 
@@ -154,19 +154,19 @@ mod tests {
     fn a_client_shows_that_the_address_is_its_own() {
         let now = 1_800_000_000;
         let mut node = cluster(1);
-        let (standing, made) = node.judge(&Cookie { client: CLIENT, server: &[] }, address(), now);
-        assert_eq!(standing, Standing::Unproven);
+        let (status, made) = node.check(&Cookie { client: CLIENT, server: &[] }, address(), now);
+        assert_eq!(status, CookieStatus::Unproven);
         let made = made.unwrap();
         let again = |node: &mut Cookies, now| {
-            let (standing, cookie) = node.judge(&Cookie { client: CLIENT, server: &made[8..] }, address(), now);
-            (standing, cookie.unwrap())
+            let (status, cookie) = node.check(&Cookie { client: CLIENT, server: &made[8..] }, address(), now);
+            (status, cookie.unwrap())
         };
         // Another node of the cluster, a little later: good, and kept.
-        assert_eq!(again(&mut cluster(1), now + 1_799), (Standing::Proven, made));
-        let (standing, renewed) = again(&mut node, now + 1_800);
-        assert!(standing == Standing::Proven && renewed != made, "half an hour old: good, and replaced");
-        assert_eq!(again(&mut node, now + 3_601).0, Standing::Unproven);
-        assert_eq!(again(&mut cluster(2), now).0, Standing::Unproven);
+        assert_eq!(again(&mut cluster(1), now + 1_799), (CookieStatus::Proven, made));
+        let (status, renewed) = again(&mut node, now + 1_800);
+        assert!(status == CookieStatus::Proven && renewed != made, "half an hour old: good, and replaced");
+        assert_eq!(again(&mut node, now + 3_601).0, CookieStatus::Unproven);
+        assert_eq!(again(&mut cluster(2), now).0, CookieStatus::Unproven);
     }
 
     #[test]
@@ -174,11 +174,11 @@ mod tests {
         // A node whose clock is a second ahead has begun the new day.
         let midnight = 20_000 * PERIOD_S;
         for (maker_s, taker_s) in [(midnight, midnight - 1), (midnight - 1, midnight)] {
-            let (_, made) = cluster(1).judge(&Cookie { client: CLIENT, server: &[] }, address(), maker_s);
+            let (_, made) = cluster(1).check(&Cookie { client: CLIENT, server: &[] }, address(), maker_s);
             let made = made.unwrap();
             let cookie = Cookie { client: CLIENT, server: &made[8..] };
-            let (standing, renewed) = cluster(1).judge(&cookie, address(), taker_s);
-            assert!(standing == Standing::Proven && renewed != Some(made));
+            let (status, renewed) = cluster(1).check(&cookie, address(), taker_s);
+            assert!(status == CookieStatus::Proven && renewed != Some(made));
         }
     }
 
@@ -188,17 +188,17 @@ mod tests {
         let secrets = ClientSecrets::new(&keys(&[1]));
         let mut node = Cookies::new(SecretSource::Cluster(secrets.clone()));
         let now = 1_800_000_000;
-        let (_, made) = node.judge(&Cookie { client: CLIENT, server: &[] }, address(), now);
+        let (_, made) = node.check(&Cookie { client: CLIENT, server: &[] }, address(), now);
         let made = made.unwrap();
-        let mut standing = || node.judge(&Cookie { client: CLIENT, server: &made[8..] }, address(), now);
-        assert_eq!(standing(), (Standing::Proven, Some(made)));
+        let mut status = || node.check(&Cookie { client: CLIENT, server: &made[8..] }, address(), now);
+        assert_eq!(status(), (CookieStatus::Proven, Some(made)));
         secrets.set(&keys(&[1, 2]), 1);
-        assert_eq!(standing(), (Standing::Proven, Some(made)), "one that is to be used");
+        assert_eq!(status(), (CookieStatus::Proven, Some(made)), "one that is to be used");
         secrets.set(&keys(&[1, 2]), 2);
-        let (still, renewed) = standing();
-        assert!(still == Standing::Proven && renewed != Some(made));
+        let (still, renewed) = status();
+        assert!(still == CookieStatus::Proven && renewed != Some(made));
         secrets.set(&keys(&[2]), 2);
-        assert_eq!(standing(), (Standing::Unproven, renewed));
+        assert_eq!(status(), (CookieStatus::Unproven, renewed));
     }
 
     #[test]
@@ -210,20 +210,20 @@ mod tests {
         let shared = Arc::new(SharedSecrets::load(&file).unwrap());
         let mut node = Cookies::new(SecretSource::File(shared.clone()));
         let now = 1_800_000_000;
-        let (_, made) = node.judge(&Cookie { client: CLIENT, server: &[] }, address(), now);
+        let (_, made) = node.check(&Cookie { client: CLIENT, server: &[] }, address(), now);
         let made = made.unwrap();
-        let mut standing = || node.judge(&Cookie { client: CLIENT, server: &made[8..] }, address(), now);
-        assert_eq!(standing(), (Standing::Proven, Some(made)));
+        let mut status = || node.check(&Cookie { client: CLIENT, server: &made[8..] }, address(), now);
+        assert_eq!(status(), (CookieStatus::Proven, Some(made)));
         // The new secret first: it makes cookies, the old one's are still good.
         std::fs::write(&file, format!("{two}{one}")).unwrap();
         shared.reload();
-        let (still, renewed) = standing();
-        assert!(still == Standing::Proven && renewed != Some(made));
+        let (still, renewed) = status();
+        assert!(still == CookieStatus::Proven && renewed != Some(made));
         std::fs::write(&file, two).unwrap();
         shared.reload();
-        assert_eq!(standing().0, Standing::Unproven);
+        assert_eq!(status().0, CookieStatus::Unproven);
         std::fs::write(&file, "what?").unwrap();
         shared.reload();
-        assert_eq!(standing().1, renewed, "what is of no use changes nothing");
+        assert_eq!(status().1, renewed, "what is of no use changes nothing");
     }
 }

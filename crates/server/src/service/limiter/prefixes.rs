@@ -9,9 +9,9 @@
 //! a provider gets what that provider gets, however many addresses he names.
 
 use super::bits_of;
-use crate::accounts::{Accounts, Rate};
 use crate::config::rate_limit::RateLimit;
 use crate::limits::{RATE_LIMIT_WIDER_IPV4, RATE_LIMIT_WIDER_IPV6};
+use crate::token_buckets::{Rate, TokenBuckets};
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
 use std::net::IpAddr;
@@ -35,7 +35,7 @@ pub(super) struct Prefixes {
 
 impl Prefixes {
     /// For one of `workers`.
-    pub(super) fn new(config: &RateLimit, workers: usize, keyed: SipHasher13) -> Self {
+    pub(super) fn new(config: &RateLimit, workers: usize, seed_hasher: SipHasher13) -> Self {
         let prefix = |length: u8, per_second: u32, burst: u32, factor: f64| {
             let share = |whole: u32| f64::from(whole) * factor / workers as f64;
             let mask = u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0);
@@ -56,14 +56,14 @@ impl Prefixes {
         let [first, second] = RATE_LIMIT_WIDER_IPV6.map(|step| wider(0, ipv6, step));
         let ipv6 = [address, half, all(ipv6, 1.0), first, second];
         let word = |number| {
-            let mut hasher = keyed;
+            let mut hasher = seed_hasher;
             hasher.write_u64(number);
             hasher.finish() | 1
         };
         Self { families: [ipv4, ipv6], secret: [word(1), word(2)] }
     }
 
-    /// The accounts of all that an address, which is canonical, is in.
+    /// The buckets of all that an address, which is canonical, is in.
     pub(super) fn keys_of(&self, address: IpAddr) -> [u64; PREFIX_COUNT] {
         let bits = bits_of(address);
         let family = &self.families[usize::from(address.is_ipv6())];
@@ -82,12 +82,18 @@ impl Prefixes {
         fold(bits as u64 ^ upper ^ first, second)
     }
 
-    /// Takes one response from the accounts of these keys, the longest prefix first; false when one has none left.
-    pub(super) fn take(&self, accounts: &mut Accounts, keys: [u64; PREFIX_COUNT], is_ipv6: bool, now_us: u64) -> bool {
+    /// Takes one response from the buckets of these keys, the longest prefix first; false when one has none left.
+    pub(super) fn take(
+        &self,
+        buckets: &mut TokenBuckets,
+        keys: [u64; PREFIX_COUNT],
+        is_ipv6: bool,
+        now_us: u64,
+    ) -> bool {
         let prefixes = self.families[usize::from(is_ipv6)].iter().zip(keys);
         prefixes
             .flat_map(|(prefix, key)| prefix.map(|prefix| (prefix.rate, key)))
-            .all(|(rate, key)| accounts.take(key, rate, now_us))
+            .all(|(rate, key)| buckets.take(key, rate, now_us))
     }
 }
 
@@ -103,7 +109,7 @@ mod tests {
         let within = (0..100_000).filter(|step| {
             let name: wire::Name = format!("n{step}.test.").parse().unwrap();
             let keys = limiter.keys_of(address(*step), AnswerKind::Positive, Some(name.as_ref()));
-            limiter.judge(keys, step * 100) == Verdict::Send
+            limiter.check(keys, step * 100) == Verdict::Send
         });
         within.count()
     }
@@ -163,7 +169,7 @@ mod tests {
         let now_us = 10_000_000;
         let neighbour = |limiter: &mut Limiter, number: u8| {
             let keys = limiter.keys_of(IpAddr::from([192, 0, 2, number]), AnswerKind::Positive, None);
-            limiter.judge(keys, now_us) == Verdict::Send
+            limiter.check(keys, now_us) == Verdict::Send
         };
         // Alike are 125 at once.
         assert_eq!((2..=126).filter(|number| neighbour(&mut limiter, *number)).count(), 125);
@@ -194,6 +200,6 @@ mod tests {
         let config = RateLimit { address_per_second: 0, all_per_second: 0, ..config };
         let none = Prefixes::new(&config, 1, SipHasher13::new());
         assert!(none.families.iter().flatten().all(Option::is_none));
-        assert!((0..1_000).all(|_| none.take(&mut Accounts::new(), [0; PREFIX_COUNT], false, 0)));
+        assert!((0..1_000).all(|_| none.take(&mut TokenBuckets::new(), [0; PREFIX_COUNT], false, 0)));
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(crate) struct SharedRateLimit {
     config: Mutex<RateLimit>,
     version: AtomicU64,
-    /// Hash secret of the limiters' accounts.
+    /// Hash secret of the limiters' buckets.
     secret: [u8; 16],
 }
 
@@ -19,7 +19,7 @@ impl SharedRateLimit {
         Self { config: Mutex::new(config), version: AtomicU64::new(0), secret }
     }
 
-    /// Changes the rate limit. All accounts are reset.
+    /// Changes the rate limit. All buckets are reset.
     pub(crate) fn set(&self, config: RateLimit) {
         *self.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
         self.version.fetch_add(1, Release);

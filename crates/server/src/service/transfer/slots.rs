@@ -1,5 +1,5 @@
 //! Who has the places of transfers. While there are free ones nobody is counted out. When all are taken, a key that has
-//! fewer than others gets in: the slowest transfer of the key with the most is evicted. Clients that share a key share
+//! fewer than others gets in: the slowest transfer of the key with the most is evicted. Clients that permit a key permit
 //! its places in the same way.
 
 use crate::limits::{TRANSFER_RATE_MIN, TRANSFERS_MAX};
@@ -50,8 +50,8 @@ impl Slot {
 }
 
 impl Slots {
-    /// Takes a place, that of another if need be; `None` when this key and client have their share.
-    pub(super) fn enter(&self, key: &Name, client: IpAddr, now: Instant) -> Option<Arc<Slot>> {
+    /// Takes a place, that of another if need be; `None` when this key and client have their permit.
+    pub(super) fn acquire(&self, key: &Name, client: IpAddr, now: Instant) -> Option<Arc<Slot>> {
         let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if taken.slots.len() >= TRANSFERS_MAX {
             // An evicted transfer looks up within 250 ms. Until then it holds memory, so their number is bounded too.
@@ -69,7 +69,7 @@ impl Slots {
     }
 
     /// Gives a place back.
-    pub(super) fn leave(&self, slot: &Arc<Slot>) {
+    pub(super) fn release(&self, slot: &Arc<Slot>) {
         let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match taken.slots.iter().position(|other| Arc::ptr_eq(other, slot)) {
             Some(index) => drop(taken.slots.swap_remove(index)),
@@ -114,7 +114,7 @@ mod tests {
 
     /// All places, taken by one key.
     fn full(slots: &Slots, now: Instant, client_of: impl Fn(usize) -> IpAddr) -> Vec<Arc<Slot>> {
-        (0..TRANSFERS_MAX).map(|index| slots.enter(&key("greedy."), client_of(index), now).unwrap()).collect()
+        (0..TRANSFERS_MAX).map(|index| slots.acquire(&key("greedy."), client_of(index), now).unwrap()).collect()
     }
 
     #[test]
@@ -123,12 +123,12 @@ mod tests {
         let greedy = full(&slots, start, |_| client(1));
         greedy.iter().enumerate().for_each(|(index, slot)| slot.sent(if index == 5 { 10 } else { 1_000_000 }));
         let now = start + Duration::from_secs(100);
-        assert!(slots.enter(&key("greedy."), client(1), now).is_none(), "it has them all");
-        let other = slots.enter(&key("other."), client(2), now).unwrap();
+        assert!(slots.acquire(&key("greedy."), client(1), now).is_none(), "it has them all");
+        let other = slots.acquire(&key("other."), client(2), now).unwrap();
         assert!(greedy[5].is_evicted() && greedy.iter().filter(|slot| slot.is_evicted()).count() == 1);
         assert_eq!(slots.count(), TRANSFERS_MAX + 1, "the evicted one has not ended");
-        slots.leave(&greedy[5]);
-        slots.leave(&other);
+        slots.release(&greedy[5]);
+        slots.release(&other);
         assert_eq!(slots.count(), TRANSFERS_MAX - 1);
     }
 
@@ -136,17 +136,17 @@ mod tests {
     fn keys_end_up_with_equal_shares_and_do_not_take_turns() {
         let (slots, now) = (Slots::default(), Instant::now());
         let _greedy = full(&slots, now, |_| client(1));
-        let more = std::iter::from_fn(|| slots.enter(&key("other."), client(2), now)).take(100);
+        let more = std::iter::from_fn(|| slots.acquire(&key("other."), client(2), now)).take(100);
         assert_eq!(more.collect::<Vec<_>>().len(), TRANSFERS_MAX / 2);
-        assert!(slots.enter(&key("greedy."), client(1), now).is_none());
-        assert!(slots.enter(&key("other."), client(2), now).is_none());
+        assert!(slots.acquire(&key("greedy."), client(1), now).is_none());
+        assert!(slots.acquire(&key("other."), client(2), now).is_none());
     }
 
     #[test]
     fn clients_of_one_key_share_its_places() {
         let (slots, now) = (Slots::default(), Instant::now());
         let shared = full(&slots, now, |index| client(u8::from(index < 3)));
-        let other = slots.enter(&key("greedy."), client(9), now);
+        let other = slots.acquire(&key("greedy."), client(9), now);
         assert!(other.is_some());
         assert!(shared[..3].iter().all(|slot| !slot.is_evicted()), "the client with the most gives");
     }
@@ -156,9 +156,9 @@ mod tests {
         let (slots, now) = (Slots::default(), Instant::now());
         let _greedy = full(&slots, now, |_| client(1));
         let entered = (0..200).filter(|number| {
-            let slot = slots.enter(&key(&format!("k{number}.")), client(2), now);
+            let slot = slots.acquire(&key(&format!("k{number}.")), client(2), now);
             // It ends at once and comes again, under another name.
-            slot.inspect(|slot| slots.leave(slot)).is_some()
+            slot.inspect(|slot| slots.release(slot)).is_some()
         });
         entered.for_each(drop);
         assert!(slots.count() <= 2 * TRANSFERS_MAX);

@@ -96,7 +96,7 @@ fn headers_that_are_too_long_have_their_status_and_far_too_long_ones_end_the_con
         }
         assert_eq!(doh.get(&message).unwrap().status, 200, "the connection goes on");
     }
-    let cut = || cluster.metric(1, "catamaran_connections_cut_total");
+    let cut = || cluster.metric(1, "catamaran_connections_closed_total");
     assert_eq!(cut(), 0);
     let long = "x".repeat(4 * HEADERS_MAX + 1);
     let error = doh.request("GET", &target, &[("x-long", &long)], None).unwrap_err();
@@ -105,7 +105,7 @@ fn headers_that_are_too_long_have_their_status_and_far_too_long_ones_end_the_con
     assert_eq!(another.get(&message).unwrap().status, 200, "others go on");
     assert_eq!(connect().get(&message).unwrap().status, 200);
     wait_for("the counter", || (cut() == 1).then_some(()));
-    assert_eq!(cluster.metric(1, "catamaran_connections_cut_total{transport=\"doh\",reason=\"excess\"}"), 1);
+    assert_eq!(cluster.metric(1, "catamaran_connections_closed_total{transport=\"doh\",reason=\"excess\"}"), 1);
 }
 
 /// RFC 7541 7.1.3: few bytes that stand for many, as each of them repeats what was said once.
@@ -149,7 +149,7 @@ fn headers_that_grow_when_they_are_unpacked_count_as_what_they_become() {
         assert_eq!(came, wanted, "{times} times");
         assert_eq!(others.get(&message).unwrap().status, 200, "others go on");
     }
-    let cut = "catamaran_connections_cut_total{transport=\"doh\",reason=\"excess\"}";
+    let cut = "catamaran_connections_closed_total{transport=\"doh\",reason=\"excess\"}";
     wait_for("the counter", || (cluster.metric(1, cut) == 2).then_some(()));
 }
 
@@ -209,5 +209,5 @@ fn a_connection_is_good_for_any_number_of_requests() {
     let mut doh = Doh::connect(cluster.doh(1), trust(&cluster, &["h2"]));
     let message = query("www.example.test.", Rtype::A).build();
     assert_eq!(doh.repeat(30_000, &message).unwrap(), 30_000);
-    assert_eq!(cluster.metric(1, "catamaran_connections_cut_total"), 0);
+    assert_eq!(cluster.metric(1, "catamaran_connections_closed_total"), 0);
 }

@@ -50,7 +50,7 @@ fn each_rule_of_a_stream() {
             },
         }
     }
-    let cut = "catamaran_connections_cut_total{transport=\"doq\",reason=\"protocol\"}";
+    let cut = "catamaran_connections_closed_total{transport=\"doq\",reason=\"protocol\"}";
     wait_for("the counter", || (cluster.metric(1, cut) == cases.len() as u64).then_some(()));
     // RFC 9250 4.2: streams of one direction are not opened; QUIC itself keeps a client from it.
     let doq = connect();
@@ -75,7 +75,7 @@ fn a_stream_of_one_direction_ends_the_connection() {
     let good = query("www.example.test.", Rtype::A).build();
     let other = Doq::connect(cluster.dot(1), trust(&cluster, &["doq"])).unwrap();
     let asked = || cluster.metric(1, "catamaran_requests_total{transport=\"doq\"}");
-    let cut = || cluster.metric(1, "catamaran_connections_cut_total{transport=\"doq\",reason=\"protocol\"}");
+    let cut = || cluster.metric(1, "catamaran_connections_closed_total{transport=\"doq\",reason=\"protocol\"}");
     for (turn, (what, bytes)) in [("a query", framed(&good)), ("nothing", Vec::new())].into_iter().enumerate() {
         let doq = Doq::connect_unruly(cluster.dot(1), trust(&cluster, &["doq"])).unwrap();
         assert!(doq.ask(&good).is_ok(), "before a stream with {what}");
@@ -142,7 +142,7 @@ fn a_query_whose_stream_goes_on_is_not_answered() {
     assert!(start.elapsed().as_millis() >= 1_400, "after {:?}", start.elapsed());
     let came = doq.wait(receive.read_chunk(1, true));
     assert!(came.is_err(), "nothing came back: {came:?}");
-    let cut = "catamaran_connections_cut_total{transport=\"doq\",reason=\"protocol\"}";
+    let cut = "catamaran_connections_closed_total{transport=\"doq\",reason=\"protocol\"}";
     wait_for("the counter", || (cluster.metric(1, cut) == 1).then_some(()));
 }
 

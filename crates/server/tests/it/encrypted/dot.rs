@@ -101,7 +101,7 @@ fn what_holds_on_the_connection() {
     assert_eq!(read_message(&mut unnamed).unwrap_err().kind(), ErrorKind::UnexpectedEof);
     // Silence ends a connection, and TLS says so: `read_to_end` fails where close_notify is missing.
     assert_eq!(stream.read_to_end(&mut Vec::new()).unwrap(), 0);
-    assert_eq!(cluster.metric(1, "catamaran_connections_cut_total{transport=\"dot\",reason=\"idle\"}"), 1);
+    assert_eq!(cluster.metric(1, "catamaran_connections_closed_total{transport=\"dot\",reason=\"idle\"}"), 1);
 }
 
 #[test]

@@ -94,7 +94,7 @@ fn connections_take_no_more_memory_than_is_configured() {
     let growth = Growth::start(pid);
     let open: Vec<TlsStream> = (0..EACH).filter_map(|_| connect().ok()).collect();
     let cut = |transport| {
-        cluster.metric(1, &format!("catamaran_connections_cut_total{{transport=\"{transport}\",reason=\"memory\"}}"))
+        cluster.metric(1, &format!("catamaran_connections_closed_total{{transport=\"{transport}\",reason=\"memory\"}}"))
     };
     let (before, grown) = (growth.before_kib, growth.peak_kib());
     println!("{} of {EACH} connections took {grown} KiB of {KIB_MAX} KiB", open.len());
@@ -197,7 +197,7 @@ fn requests_that_are_taken_back_again_and_again_end_the_connection() {
     let message = query("www.example.test.", Rtype::A).build();
     let reason = Doh::connect(cluster.doh(1), trust(&cluster, &["h2"])).reset(1_000, &message);
     assert_eq!(reason, Some(h2::Reason::ENHANCE_YOUR_CALM));
-    let cut = "catamaran_connections_cut_total{transport=\"doh\",reason=\"excess\"}";
+    let cut = "catamaran_connections_closed_total{transport=\"doh\",reason=\"excess\"}";
     assert_eq!(cluster.metric(1, cut), 1);
     assert_eq!(Doh::connect(cluster.doh(1), trust(&cluster, &["h2"])).get(&message).unwrap().status, 200);
 }

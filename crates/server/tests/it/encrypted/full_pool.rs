@@ -26,7 +26,7 @@ fn start(test: &str, places: usize) -> Cluster {
 
 fn cut(cluster: &Cluster, reason: &str) -> u64 {
     let page = ["tcp", "dot", "doh", "doq"].map(|transport| {
-        let series = format!("catamaran_connections_cut_total{{transport=\"{transport}\",reason=\"{reason}\"}}");
+        let series = format!("catamaran_connections_closed_total{{transport=\"{transport}\",reason=\"{reason}\"}}");
         cluster.metric(1, &series)
     });
     page.iter().sum()

@@ -108,7 +108,7 @@ fn responses_over_https_that_are_not_read_stay_within_the_memory() {
     };
     let open: Vec<TlsStream> = (0..100).filter_map(connect).collect();
     std::thread::sleep(TAKEN_IN);
-    let (grown, cut) = (growth.peak_kib(), "catamaran_connections_cut_total{transport=\"doh\",reason=\"memory\"}");
+    let (grown, cut) = (growth.peak_kib(), "catamaran_connections_closed_total{transport=\"doh\",reason=\"memory\"}");
     println!("{} connections took {grown} of {MAX_KIB} KiB", open.len());
     assert!(cluster.metric(1, cut) > 0, "all of the memory is taken");
     assert!(grown <= MAX_KIB * 5 / 4, "{grown} KiB of {MAX_KIB} KiB");
@@ -132,7 +132,7 @@ fn queries_over_quic_whose_end_does_not_come_are_counted() {
         doq.connection.closed().await
     });
     assert_eq!(QuicError::from(ended), QuicError::Closed(4, String::new()), "DOQ_EXCESSIVE_LOAD");
-    let cut = "catamaran_connections_cut_total{transport=\"doq\",reason=\"memory\"}";
+    let cut = "catamaran_connections_closed_total{transport=\"doq\",reason=\"memory\"}";
     assert_eq!(cluster.metric(1, cut), 1);
     // One that sends whole queries may have as many in flight as before.
     let doq = Doq::connect(cluster.dot(1), trust(&cluster, &["doq"])).unwrap();

@@ -152,6 +152,6 @@ fn who_asks_over_udp_does_not_mind_a_thousand_idle_connections_of_each_kind() {
     assert!(over_tls.iter_mut().all(|stream| ask(stream, &message).is_ok()));
     assert!(over_https.iter_mut().all(|stream| is_answered(stream, &message)));
     assert_eq!(over_quic.answered(&message), EACH);
-    assert_eq!(cluster.metric(1, "catamaran_connections_cut_total"), 0);
+    assert_eq!(cluster.metric(1, "catamaran_connections_closed_total"), 0);
     assert_eq!(cluster.metric(1, "catamaran_panics_total"), 0);
 }

@@ -130,7 +130,7 @@ fn resets_of_http(cluster: &Cluster) {
     go_on(|| {
         Doh::connect(cluster.doh(1), trust(cluster, &["h2"])).reset(1_000, &message);
     });
-    assert!(cluster.metric(1, "catamaran_connections_cut_total{transport=\"doh\",reason=\"excess\"}") > 0);
+    assert!(cluster.metric(1, "catamaran_connections_closed_total{transport=\"doh\",reason=\"excess\"}") > 0);
 }
 
 fn resets_of_quic(cluster: &Cluster) {

@@ -67,5 +67,5 @@ fn a_new_certificate_is_seen_by_new_connections_and_open_ones_go_on() {
         assert!(ask(stream, &message).is_ok());
     }
     answer_some(FEW);
-    assert_eq!(cluster.metric(1, "catamaran_connections_cut_total"), 0);
+    assert_eq!(cluster.metric(1, "catamaran_connections_closed_total"), 0);
 }

@@ -69,7 +69,7 @@ impl Patience {
 
     /// Waits until so many connections of a transport were cut off, and looks at what memory was at most.
     pub(super) fn cut(&self, transport: &str, count: u64) {
-        let series = format!("catamaran_connections_cut_total{{transport=\"{transport}\",reason=\"slow_reader\"}}");
+        let series = format!("catamaran_connections_closed_total{{transport=\"{transport}\",reason=\"slow_reader\"}}");
         wait_for("the cut", || (self.cluster.metric(1, &series) == count).then_some(()));
         let (before, grown) = (self.growth.before_kib, self.growth.peak_kib());
         assert!(grown < GROWTH_KIB_MAX, "{before} KiB grew by {grown} KiB");

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// Why the server ended a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum GivenUp {
+pub(crate) enum AbortReason {
     /// The client takes it too slowly.
     Slow,
     /// It kept too much of former versions in memory.
@@ -23,7 +23,7 @@ pub(crate) enum GivenUp {
     Evicted,
 }
 
-impl GivenUp {
+impl AbortReason {
     pub(crate) const ALL: [Self; 3] = [Self::Slow, Self::Memory, Self::Evicted];
 
     pub(crate) const fn label(self) -> &'static str {
@@ -39,18 +39,18 @@ impl GivenUp {
 #[derive(Default, Debug)]
 pub(crate) struct Transfers {
     pub(super) slots: Slots,
-    given_up: [Counter; GivenUp::ALL.len()],
+    aborted: [Counter; AbortReason::ALL.len()],
     limits: Transfer,
     memory: Arc<ZoneMemory>,
 }
 
 impl Transfers {
     pub(crate) fn new(limits: Transfer, memory: Arc<ZoneMemory>) -> Self {
-        Self { slots: Slots::default(), given_up: Default::default(), limits, memory }
+        Self { slots: Slots::default(), aborted: Default::default(), limits, memory }
     }
 
-    pub(super) fn gave_up(&self, why: GivenUp) {
-        self.given_up[why as usize].one_shared();
+    pub(super) fn record_abort(&self, why: AbortReason) {
+        self.aborted[why as usize].one_shared();
     }
 
     pub(crate) fn write(&self, page: &mut Page) {
@@ -61,39 +61,39 @@ impl Transfers {
             self.slots.count() as u64,
         );
         let help = "Transfers that the server ended, by reason.";
-        let mut family = page.family("catamaran_transfers_given_up_total", Kind::Counter, help);
-        for why in GivenUp::ALL {
-            family.series(&[("reason", why.label())], self.given_up[why as usize].get());
+        let mut family = page.family("catamaran_transfers_aborted_total", Kind::Counter, help);
+        for why in AbortReason::ALL {
+            family.series(&[("reason", why.label())], self.aborted[why as usize].get());
         }
     }
 }
 
 /// One transfer's.
-pub(super) struct Pace {
+pub(super) struct TransferBudget {
     transfers: Arc<Transfers>,
     started_at: Instant,
     /// What had been let go before it began to hold a version.
-    let_go_before: u64,
+    retired_before: u64,
 }
 
-impl Pace {
+impl TransferBudget {
     /// Of a transfer that begins now, and holds nothing yet.
     pub(super) fn new(transfers: Arc<Transfers>, now: Instant) -> Self {
-        let let_go_before = transfers.memory.let_go();
-        Self { transfers, started_at: now, let_go_before }
+        let retired_before = transfers.memory.let_go();
+        Self { transfers, started_at: now, retired_before }
     }
 
     /// Whether it may go on, so many bytes having been taken.
-    pub(super) fn check(&self, bytes: u64, now: Instant) -> Result<(), GivenUp> {
+    pub(super) fn check(&self, bytes: u64, now: Instant) -> Result<(), AbortReason> {
         let Transfer { bytes_per_second_min, grace_ms, held_bytes_max } = self.transfers.limits;
         // A checkpoint of the leader may have replaced all zones, and begun to count anew.
-        if self.transfers.memory.let_go().saturating_sub(self.let_go_before) > held_bytes_max {
-            return Err(GivenUp::Memory);
+        if self.transfers.memory.let_go().saturating_sub(self.retired_before) > held_bytes_max {
+            return Err(AbortReason::Memory);
         }
         let earned = bytes as f64 / bytes_per_second_min as f64;
         let earned = Duration::try_from_secs_f64(earned).unwrap_or(Duration::MAX);
         let allowed = Duration::from_millis(grace_ms).saturating_add(earned);
-        if now.saturating_duration_since(self.started_at) > allowed { Err(GivenUp::Slow) } else { Ok(()) }
+        if now.saturating_duration_since(self.started_at) > allowed { Err(AbortReason::Slow) } else { Ok(()) }
     }
 }
 
@@ -108,18 +108,18 @@ mod tests {
         memory.let_go_more(1_000_000);
         let transfers = Arc::new(Transfers::new(limits, memory.clone()));
         let start = Instant::now();
-        let pace = Pace::new(transfers.clone(), start);
+        let budget = TransferBudget::new(transfers.clone(), start);
         let after = |seconds: f64| start + Duration::from_secs_f64(seconds);
-        assert_eq!(pace.check(0, after(5.0)), Ok(()));
-        assert_eq!(pace.check(0, after(5.1)), Err(GivenUp::Slow));
-        assert_eq!(pace.check(3_000, after(8.0)), Ok(()));
-        assert_eq!(pace.check(3_000, after(8.1)), Err(GivenUp::Slow));
-        assert_eq!(pace.check(u64::MAX, after(1e6)), Ok(()), "no overflow");
+        assert_eq!(budget.check(0, after(5.0)), Ok(()));
+        assert_eq!(budget.check(0, after(5.1)), Err(AbortReason::Slow));
+        assert_eq!(budget.check(3_000, after(8.0)), Ok(()));
+        assert_eq!(budget.check(3_000, after(8.1)), Err(AbortReason::Slow));
+        assert_eq!(budget.check(u64::MAX, after(1e6)), Ok(()), "no overflow");
         memory.let_go_more(100);
-        assert_eq!(pace.check(0, start), Ok(()));
+        assert_eq!(budget.check(0, start), Ok(()));
         memory.let_go_more(1);
-        assert_eq!(pace.check(0, start), Err(GivenUp::Memory));
+        assert_eq!(budget.check(0, start), Err(AbortReason::Memory));
         // One that begins later pays for what is let go from then on.
-        assert_eq!(Pace::new(transfers, start).check(0, start), Ok(()));
+        assert_eq!(TransferBudget::new(transfers, start).check(0, start), Ok(()));
     }
 }

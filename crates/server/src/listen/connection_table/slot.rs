@@ -1,4 +1,4 @@
-//! How idle one connection is, and whether its place was given to another.
+//! How idle one connection is, and whether it was evicted.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -7,35 +7,35 @@ use std::sync::{Mutex, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::Instant;
 
-/// Of one connection. Only its own task writes when it was active, so that no memory is shared between threads that
-/// answer, until all places are taken.
-pub(in crate::listen) struct Seat {
+/// The slot of one connection. Only its own task writes the activity time, so threads share no memory until all slots
+/// are in use.
+pub(in crate::listen) struct ConnectionSlot {
     since: Instant,
-    /// Where it is in the list of its client. Read and written under the lock of all of them.
+    /// Its index in the list of its client. Read and written under the lock of the table.
     index: AtomicUsize,
-    /// When its client last asked for something, took something or connected, in milliseconds.
+    /// When its client last sent, read or connected, in milliseconds.
     active_ms: AtomicU64,
     is_evicted: AtomicBool,
-    /// What is woken when it is evicted.
+    /// Woken when the connection is evicted.
     task: Mutex<Option<Waker>>,
 }
 
-impl Seat {
-    /// Of a connection that begins now; times count from `since`.
+impl ConnectionSlot {
+    /// The slot of a new connection; times count from `since`.
     pub(super) fn new(since: Instant, index: usize) -> Self {
-        let seat = Self {
+        let slot = Self {
             since,
             index: AtomicUsize::new(index),
             active_ms: AtomicU64::new(0),
             is_evicted: AtomicBool::new(false),
             task: Mutex::default(),
         };
-        seat.active(Instant::now());
-        seat
+        slot.record_activity(Instant::now());
+        slot
     }
 
-    /// Takes note that the client asks for something, or takes it.
-    pub(in crate::listen) fn active(&self, now: Instant) {
+    /// Records that the client sent or read something.
+    pub(in crate::listen) fn record_activity(&self, now: Instant) {
         self.active_ms.store(now.saturating_duration_since(self.since).as_millis() as u64, Ordering::Relaxed);
     }
 
@@ -55,7 +55,7 @@ impl Seat {
         self.is_evicted.load(Ordering::Acquire)
     }
 
-    /// Ends the connection, whatever it does now.
+    /// Ends the connection, whatever it is doing.
     pub(super) fn evict(&self) {
         self.is_evicted.store(true, Ordering::Release);
         if let Some(task) = self.task.lock().unwrap_or_else(PoisonError::into_inner).take() {
@@ -63,11 +63,11 @@ impl Seat {
         }
     }
 
-    /// Runs `work` in the task that it is first polled in; `None` once it was evicted.
+    /// Runs `work` in the current task; `None` once the connection is evicted.
     pub(super) async fn unless_evicted<T>(&self, mut work: Pin<&mut impl Future<Output = T>>) -> Option<T> {
-        let mut is_known = false;
+        let mut is_registered = false;
         poll_fn(|context| {
-            if !std::mem::replace(&mut is_known, true) {
+            if !std::mem::replace(&mut is_registered, true) {
                 *self.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.waker().clone());
             }
             if self.is_evicted() {

@@ -4,10 +4,10 @@ use super::{Flow, Refused, Submit, UpdateThread, refusals};
 use crate::limits::UPDATES_PENDING_MAX;
 use crate::listen::Reply;
 use crate::node::rights::Rights;
-use crate::service::cookies::Standing;
+use crate::service::cookies::CookieStatus;
 use crate::service::counters::Refusal;
-use crate::service::external::{Ask, Asked, Who};
-use crate::service::outcome::{Pending, Tried};
+use crate::service::external::{ExternalAnswers, ExternalRequest, RequestorFields};
+use crate::service::outcome::{AuditFields, PendingUpdate};
 use crate::service::response::ResponseHead;
 use replica::io::{Serving, UpdateRequest, Verified};
 use replica::policy::{External, Question, Requestor};
@@ -20,7 +20,7 @@ use zone::record::ZoneId;
 use zone::set::Zone;
 
 /// Why an update that is signed is refused before the leader sees it.
-enum Early {
+enum LocalRefusal {
     /// By what this node holds: zones and rights change.
     Rights(Refused),
     /// By its bytes alone.
@@ -35,9 +35,9 @@ impl<S: Submit + 'static> UpdateThread<S> {
         verified: &Verified,
         rights: &Rights,
         reply: &Reply,
-        asked: &Asked,
-    ) -> Option<(Vec<Question>, Who)> {
-        if !rights.asks_daemons() || asked.is_over() {
+        answers: &ExternalAnswers,
+    ) -> Option<(Vec<Question>, RequestorFields)> {
+        if !rights.asks_daemons() || answers.is_over() {
             return None;
         }
         let requestor = requestor(verified, reply);
@@ -46,16 +46,16 @@ impl<S: Submit + 'static> UpdateThread<S> {
         let parsed = prescan(request).ok()?;
         let set = self.zones.pin();
         let zone = set.zone(&id)?;
-        let judge = rights.rules(&verified.key_name, &id).judge(requestor).with_external(&asked.external);
+        let judge = rights.rules(&verified.key_name, &id).judge(requestor).with_external(&answers.external);
         let questions: Vec<Question> = judge.questions(&parsed, &zone).into_iter().collect();
         let algorithm = rights.status(&verified.key_name.as_ref().to_canonical()).map(|status| status.algorithm);
-        (!questions.is_empty()).then(|| (questions, Who::new(requestor, algorithm)))
+        (!questions.is_empty()).then(|| (questions, RequestorFields::new(requestor, algorithm)))
     }
 
     /// Has daemons asked; without room for that the client hears so.
-    pub(super) fn ask(&mut self, ask: Box<Ask>) {
-        if let Err(ask) = self.asker.ask(ask) {
-            self.message(ask.message, Asked { had_no_turn: true, ..ask.asked });
+    pub(super) fn query_daemons(&mut self, request: Box<ExternalRequest>) {
+        if let Err(request) = self.external.submit(request) {
+            self.message(request.message, ExternalAnswers { was_queue_full: true, ..request.answers });
         }
     }
 
@@ -91,7 +91,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
     }
 
     /// What the leader would refuse too, as far as that is certain here; its word counts for the rest.
-    fn refused_early(
+    fn check_locally(
         &mut self,
         bytes: usize,
         request: &Request<'_>,
@@ -99,14 +99,14 @@ impl<S: Submit + 'static> UpdateThread<S> {
         rights: &Rights,
         reply: &Reply,
         external: &External,
-    ) -> Result<(), Early> {
+    ) -> Result<(), LocalRefusal> {
         let requestor = requestor(verified, reply);
-        let zone = self.admit_update(request, Some((verified, requestor)), rights).map_err(Early::Rights)?;
-        let of_form = |rcode| Early::Form(Refused { rcode, reason: Refusal::Prescan });
+        let zone = self.admit_update(request, Some((verified, requestor)), rights).map_err(LocalRefusal::Rights)?;
+        let of_form = |rcode| LocalRefusal::Form(Refused { rcode, reason: Refusal::Prescan });
         let parsed = prescan(request).map_err(of_form)?;
         let judge = rights.rules(&verified.key_name, &zone).judge(requestor).with_external(external);
         if judge.permit::<Zone<'_>>(&parsed, bytes, None).is_err() {
-            return Err(Early::Rights(Refused { rcode: Rcode::REFUSED, reason: Refusal::NotGranted }));
+            return Err(LocalRefusal::Rights(Refused { rcode: Rcode::REFUSED, reason: Refusal::NotGranted }));
         }
         parsed.verdict_without_zone().map_or(Ok(()), |rcode| Err(of_form(rcode)))
     }
@@ -125,19 +125,20 @@ impl<S: Submit + 'static> UpdateThread<S> {
     ) {
         let zone = request.question.as_ref().filter(|zone| zone.qclass == Class::IN);
         let zone = zone.map(|zone| ZoneId { view: 0, apex: zone.qname.to_canonical() });
-        let (early, of_form) = match self.refused_early(bytes.len(), request, &verified, rights, &reply, &external) {
-            // Not of a zone of ours whatever happens.
-            Err(Early::Rights(refused)) if zone.is_none() => (None, Some(refused)),
-            Err(Early::Rights(refused)) => (Some(refused), None),
-            Err(Early::Form(refused)) => (None, Some(refused)),
-            Ok(()) => (None, None),
-        };
+        let (local_refusal, of_form) =
+            match self.check_locally(bytes.len(), request, &verified, rights, &reply, &external) {
+                // Not of a zone of ours whatever happens.
+                Err(LocalRefusal::Rights(refused)) if zone.is_none() => (None, Some(refused)),
+                Err(LocalRefusal::Rights(refused)) => (Some(refused), None),
+                Err(LocalRefusal::Form(refused)) => (None, Some(refused)),
+                Ok(()) => (None, None),
+            };
         // What the bytes alone say is said at once, the same each time: FORMERR, and a class that is not ours.
         if let Some(refused) = of_form {
             return self.refuse(request, &refused, Some(&signer), reply);
         }
-        let flow = Flow { key: verified.key_name.clone(), zone: zone.clone().filter(|_| early.is_none()) };
-        let request_id = self.waiting.next_id(self.threads, self.index);
+        let flow = Flow { key: verified.key_name.clone(), zone: zone.clone().filter(|_| local_refusal.is_none()) };
+        let request_id = self.pending.next_id(self.threads, self.index);
         let update = UpdateRequest {
             request_id,
             source: reply.peer(),
@@ -145,22 +146,22 @@ impl<S: Submit + 'static> UpdateThread<S> {
             message: bytes.to_vec(),
             verified,
             // A repeat of what was executed is told so, whatever this node would say of it now.
-            refused_for: zone.filter(|_| early.is_some()),
+            refused_for: zone.filter(|_| local_refusal.is_some()),
             external,
         };
-        let names = early.map(|_| refusals::names_of(request)).unwrap_or_default();
-        let place = match self.waiting.len() < UPDATES_PENDING_MAX {
+        let names = local_refusal.map(|_| refusals::names_of(request)).unwrap_or_default();
+        let permit = match self.pending.len() < UPDATES_PENDING_MAX {
             true => self.submit.submit(update, &flow),
             false => Err(Refusal::QueueFull),
         };
-        match place {
-            Ok(place) => {
-                let (standing, cookie) = self.standing_of(request.edns.as_ref(), &reply);
-                let is_proven = standing == Standing::Proven;
+        match permit {
+            Ok(permit) => {
+                let (status, cookie) = self.cookie_status(request.edns.as_ref(), &reply);
+                let is_proven = status == CookieStatus::Proven;
                 let head = ResponseHead::new(&Head::from(request), reply.transport(), cookie);
-                let tried = Tried { key: flow.key, names };
-                let pending = Pending { head, signer, reply, is_proven, early, place, tried };
-                self.waiting.put(request_id, pending, received_at);
+                let audit = AuditFields { key: flow.key, names };
+                let pending = PendingUpdate { head, signer, reply, is_proven, local_refusal, permit, audit };
+                self.pending.put(request_id, pending, received_at);
             }
             Err(reason) => {
                 let refused = Refused { rcode: Rcode::SERVFAIL, reason };

@@ -1,7 +1,7 @@
-//! The update threads: they authenticate, refuse early what is certain, hand updates to the replica, and sign.
+//! The update threads: they authenticate, refuse local_refusal what is certain, hand updates to the replica, and sign.
 //!
 //! ```text
-//!   packet worker --Desk--> authenticate --> QUERY: answer, sign, send
+//!   packet worker --UpdateQueue--> authenticate --> QUERY: answer, sign, send
 //!                                        --> AXFR, IXFR: a thread of its own
 //!                                        --> UPDATE: prescan --> replica ... outcome --> sign, send
 //!                                                    where rules want it, daemons are asked before, elsewhere
@@ -11,32 +11,32 @@
 //! over UDP is limited, but for updates that are verified.
 
 // Where work is put down, and who works it off.
-mod desk;
+mod queue;
 // What becomes of responses beyond the limit.
-mod guard;
+mod rate_limit;
 mod refusals;
 // Refuses a signed UPDATE, has daemons asked about it, or hands it to the replica.
 mod update;
 
-pub(crate) use desk::{Deferred, Desk, Work};
+pub(crate) use queue::{QueuedMessage, UpdateQueue, Work};
 
 use super::answer::{Client, Service, answer_query};
-use super::cookies::{COOKIE_BYTES, Cookies, Standing};
+use super::cookies::{COOKIE_BYTES, CookieStatus, Cookies};
 use super::counters::{Refusal, UpdateCounters, WorkerCounters};
-use super::external::{Ask, Asked, Asker};
+use super::external::{ExternalAnswers, ExternalClient, ExternalRequest};
+use super::fair_quota::QuotaPermit;
 use super::limiter::Verdict as Limit;
 use super::limiter::shared::RateLimitWatch;
-use super::outcome::Waiting;
+use super::outcome::PendingUpdates;
 use super::response::{Received, ResponseHead};
 use super::serving::ServingReader;
-use super::shares::Place;
 use super::transfer;
 use crate::limits::{DATAGRAM_BYTES_MAX, UPDATE_FORGET_MS, UPDATES_FORGET_COUNT};
 use crate::listen::{Reply, Transport};
 use crate::node::audit_log::refused::RefusedLog;
 use crate::node::readers::Zones;
 use crate::node::rights::Rights;
-use desk::Clerk;
+use queue::UpdateWorker;
 use replica::io::{UpdateRequest, Verdict, Verified};
 use replica::update::{Authenticated, Signer, authenticate, authenticate_bytes};
 use std::hash::Hash;
@@ -61,11 +61,11 @@ pub(crate) struct Flow {
 
 /// What an update thread needs of the replica.
 pub(crate) trait Submit: Send + Sync {
-    /// Hands an update over; gives its place, which is kept until it has an outcome.
+    /// Hands an update over; gives its permit, which is kept until it has an outcome.
     ///
     /// # Errors
     /// Why not: too many have no outcome yet, or too many of this flow while half of the places are taken.
-    fn submit(&self, request: UpdateRequest, flow: &Flow) -> Result<Place, Refusal>;
+    fn submit(&self, request: UpdateRequest, flow: &Flow) -> Result<QuotaPermit, Refusal>;
     /// Keys and grants as they are now.
     fn rights(&self) -> Arc<Rights>;
     /// Where what is refused is written down, if it is.
@@ -86,10 +86,10 @@ pub(crate) struct UpdateThread<S> {
     pub(crate) counters: UpdateCounters,
     pub(crate) listen: Arc<crate::listen::counters::ListenCounters>,
     pub(crate) submit: Arc<S>,
-    pub(crate) asker: Asker,
+    pub(crate) external: ExternalClient,
     pub(crate) transfers: Arc<transfer::Transfers>,
     pub(crate) out: Vec<u8>,
-    pub(crate) waiting: Waiting,
+    pub(crate) pending: PendingUpdates,
     /// None are given out without.
     pub(crate) cookies: Option<Cookies>,
     /// Of what goes over UDP, but for the outcomes of updates.
@@ -108,23 +108,23 @@ pub(super) struct Refused {
 /// RFC 8945 5.3: question and TSIG with TC and RCODE 0, so that the client asks again over TCP.
 const COME_BY_TCP: Bare = Bare { rcode: Rcode::NOERROR, truncated: true, extended: None, text: "" };
 
-impl<S: Submit + 'static> Clerk for UpdateThread<S> {
-    fn work_off(&mut self, work: Work) {
+impl<S: Submit + 'static> UpdateWorker for UpdateThread<S> {
+    fn handle(&mut self, work: Work) {
         // Behind one that waits long many are done: who carries out one piece is not kept by all of them.
         let mut most = UPDATES_FORGET_COUNT;
         match work {
             Work::Message(message) => {
-                self.service.desk.taken(message.reply.peer().ip());
-                self.guarded_message(message, Asked::default());
+                self.service.update_queue.dequeued(message.reply.peer().ip());
+                self.guarded_message(message, ExternalAnswers::default());
             }
-            Work::Asked(message, asked) => self.guarded_message(message, asked),
+            Work::PolicyAnswered(message, answers) => self.guarded_message(message, answers),
             Work::Outcome(request_id, verdict) => {
-                let reply = self.waiting.reply(request_id);
+                let reply = self.pending.reply(request_id);
                 self.guarded(reply, |thread| thread.outcome(request_id, verdict));
             }
-            Work::Nothing => most = usize::MAX,
+            Work::Tick => most = usize::MAX,
         }
-        self.waiting.forget(Instant::now(), Duration::from_millis(UPDATE_FORGET_MS), most);
+        self.pending.expire(Instant::now(), Duration::from_millis(UPDATE_FORGET_MS), most);
         self.zones.offline();
     }
 }
@@ -133,13 +133,13 @@ impl<S: Submit + 'static> UpdateThread<S> {
     /// Works until the process ends.
     pub(crate) fn run(mut self, work: &Receiver<Work>) {
         self.zones.offline();
-        let (index, desk) = (self.index, self.service.desk.clone());
-        desk.work_off(index, Box::new(self), work);
+        let (index, update_queue) = (self.index, self.service.update_queue.clone());
+        update_queue.run_worker(index, Box::new(self), work);
     }
 
-    fn guarded_message(&mut self, message: Deferred, asked: Asked) {
+    fn guarded_message(&mut self, message: QueuedMessage, answers: ExternalAnswers) {
         let reply = message.reply.clone();
-        self.guarded(Some(reply), |thread| thread.message(message, asked));
+        self.guarded(Some(reply), |thread| thread.message(message, answers));
     }
 
     /// A panic is a bug of ours; it costs the message that met it, never the thread. Its client waits for no response.
@@ -152,9 +152,9 @@ impl<S: Submit + 'static> UpdateThread<S> {
         }
     }
 
-    fn message(&mut self, message: Deferred, asked: Asked) {
+    fn message(&mut self, message: QueuedMessage, answers: ExternalAnswers) {
         // The worker has already parsed it: only a QUERY, an UPDATE, or an error with TSIG gets here.
-        let Deferred { bytes, reply, received_at } = message;
+        let QueuedMessage { bytes, reply, received_at } = message;
         let request = match parse_request(&bytes) {
             Parsed::Request(request) => request,
             Parsed::Reject(reject) => return self.reject(&reject, reply),
@@ -172,33 +172,40 @@ impl<S: Submit + 'static> UpdateThread<S> {
                 let refused = self.admit_update(&request, None, &rights);
                 let refused = refused.err().unwrap_or(Refused { rcode: Rcode::REFUSED, reason: Refusal::Unsigned });
                 self.note_stranger(&request, &reply, refused.reason.label(), None);
-                match self.judge_error(received, &reply) {
+                match self.check_error(received, &reply) {
                     Limit::Send => self.refuse(&request, &refused, None, reply),
                     verdict => {
                         self.count(&reply).refuse_for(refused.reason);
-                        self.send_beyond(received, verdict, None, None, reply);
+                        self.send_over_limit(received, verdict, None, None, reply);
                     }
                 }
             }
             // It was certainly not proposed.
-            Authenticated::Verified { signer, .. } if asked.had_no_turn => {
+            Authenticated::Verified { signer, .. } if answers.was_queue_full => {
                 let refused = Refused { rcode: Rcode::SERVFAIL, reason: Refusal::QueueFull };
                 self.refuse(&request, &refused, Some(&signer), reply);
             }
             Authenticated::Verified { verified, signer } if request.header.opcode == Opcode::UPDATE => {
-                match self.questions(&request, &verified, &rights, &reply, &asked) {
-                    Some((questions, who)) => {
-                        let message = Deferred { bytes, reply, received_at };
-                        self.ask(Box::new(Ask { thread: self.index, message, asked, questions, who }));
+                match self.questions(&request, &verified, &rights, &reply, &answers) {
+                    Some((questions, requestor)) => {
+                        let message = QueuedMessage { bytes, reply, received_at };
+                        let thread = self.index;
+                        self.query_daemons(Box::new(ExternalRequest {
+                            thread,
+                            message,
+                            answers,
+                            questions,
+                            requestor,
+                        }));
                     }
                     None => {
-                        let external = asked.external;
+                        let external = answers.external;
                         self.update(&bytes, &request, verified, signer, &rights, reply, received_at, external);
                     }
                 }
             }
-            Authenticated::Verified { verified, signer } => match transfer::wanted(&request, &reply) {
-                Some(wanted) => self.transfer(&request, wanted, &verified, signer, &rights, reply),
+            Authenticated::Verified { verified, signer } => match transfer::transfer_request(&request, &reply) {
+                Some(transfer) => self.transfer(&request, transfer, &verified, signer, &rights, reply),
                 None => self.query(&request, &signer, reply),
             },
         }
@@ -225,13 +232,13 @@ impl<S: Submit + 'static> UpdateThread<S> {
 
     /// Sends a FORMERR or TSIG error, if the rate limit allows it.
     fn limited_error(&mut self, received: Received<'_>, rcode: Rcode, signer: Option<&Signer>, reply: Reply) {
-        match self.judge_error(received, &reply) {
+        match self.check_error(received, &reply) {
             Limit::Send => self.error(received, rcode, None, signer, reply),
             verdict => {
                 // The response is signed only if the client proved that it has the key.
                 let is_signed = signer.is_some_and(Signer::is_signing);
                 let instead = is_signed.then(|| Bare { rcode, ..Bare::default() });
-                self.send_beyond(received, verdict, instead, signer, reply);
+                self.send_over_limit(received, verdict, instead, signer, reply);
             }
         }
     }
@@ -239,7 +246,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
     fn query(&mut self, request: &Request<'_>, signer: &Signer, reply: Reply) {
         let transport = reply.transport();
         let limit = out_limit(transport, &self.service);
-        let (standing, cookie) = self.standing_of(request.edns.as_ref(), &reply);
+        let (status, cookie) = self.cookie_status(request.edns.as_ref(), &reply);
         let serving = self.serving.now();
         let set = self.zones.pin();
         let client = Client { transport, cookie: cookie.as_ref().map(|cookie| &cookie[..]) };
@@ -247,9 +254,9 @@ impl<S: Submit + 'static> UpdateThread<S> {
         let answered = answer_query(&self.service, set, serving, request, client, reserve, &mut self.out[..limit]);
         // What was verified once may be sent again by anybody, from any address, for as long as its time is good.
         let name = request.question.as_ref().map(|question| ancestor(question.qname, answered.common_labels));
-        let verdict = self.judge(standing, &reply, answered.kind, name);
+        let verdict = self.check_limit(status, &reply, answered.kind, name);
         if verdict != Limit::Send {
-            return self.send_beyond(request.into(), verdict, Some(COME_BY_TCP), Some(signer), reply);
+            return self.send_over_limit(request.into(), verdict, Some(COME_BY_TCP), Some(signer), reply);
         }
         self.counters.of(transport).answered(&answered);
         if answered.len == 0 {
@@ -264,42 +271,42 @@ impl<S: Submit + 'static> UpdateThread<S> {
     fn transfer(
         &mut self,
         request: &Request<'_>,
-        wanted: transfer::Wanted,
+        transfer: transfer::TransferRequest,
         key: &Verified,
         signer: Signer,
         rights: &Rights,
         reply: Reply,
     ) {
         let name = request.question.as_ref().map(|question| question.qname);
-        let (standing, _) = self.standing_of(request.edns.as_ref(), &reply);
-        let verdict = self.judge(standing, &reply, AnswerKind::Positive, name);
+        let (status, _) = self.cookie_status(request.edns.as_ref(), &reply);
+        let verdict = self.check_limit(status, &reply, AnswerKind::Positive, name);
         if verdict != Limit::Send {
-            return self.send_beyond(request.into(), verdict, Some(COME_BY_TCP), Some(&signer), reply);
+            return self.send_over_limit(request.into(), verdict, Some(COME_BY_TCP), Some(&signer), reply);
         }
-        if let Err(refused) = transfer::admit(&mut self.zones, &wanted, key, rights, self.serving.now()) {
+        if let Err(refused) = transfer::admit(&mut self.zones, &transfer, key, rights, self.serving.now()) {
             return self.refuse(request, &refused, Some(&signer), reply);
         }
-        // A response of one message takes no place among those that run.
+        // A response of one message takes no permit among those that run.
         if !reply.takes_transfers() {
             self.count(&reply).response(Rcode::NOERROR);
-            return self.current_soa(request, &wanted, &signer, reply);
+            return self.current_soa(request, &transfer, &signer, reply);
         }
-        let Some(running) = transfer::Running::enter(&self.transfers, key, &reply) else {
+        let Some(running) = transfer::RunningTransfer::acquire(&self.transfers, key, &reply) else {
             let refused = Refused { rcode: Rcode::SERVFAIL, reason: Refusal::TransfersMax };
             return self.refuse(request, &refused, Some(&signer), reply);
         };
         self.count(&reply).response(Rcode::NOERROR);
         let (service, head) = (self.service.clone(), self.head(request.into(), &reply));
-        let job = transfer::Job::new(service, head, wanted, signer, reply, running);
+        let job = transfer::Job::new(service, head, transfer, signer, reply, running);
         self.submit.freeze(Box::new(move |frozen| job.start(frozen)));
     }
 
     fn outcome(&mut self, request_id: u64, verdict: Verdict) {
-        if verdict == Verdict::BadTime && !self.may_say_bad_time(request_id) {
+        if verdict == Verdict::BadTime && !self.may_send_bad_time(request_id) {
             return;
         }
         self.note_outcome(request_id, &verdict);
-        self.waiting.finish(request_id, verdict, &self.counters, &self.service, now_s(), &mut self.out);
+        self.pending.finish(request_id, verdict, &self.counters, &self.service, now_s(), &mut self.out);
     }
 
     /// Where what happens to a request is counted.
@@ -309,24 +316,34 @@ impl<S: Submit + 'static> UpdateThread<S> {
 
     /// What the response to a request is made of.
     fn head(&mut self, received: Received<'_>, reply: &Reply) -> ResponseHead {
-        let (_, cookie) = self.standing_of(received.edns.as_ref(), reply);
+        let (_, cookie) = self.cookie_status(received.edns.as_ref(), reply);
         ResponseHead::new(&received.head, reply.transport(), cookie)
     }
 
     /// What the client has shown by its cookie, and the one in its response.
-    fn standing_of(&mut self, edns: Option<&EdnsIn<'_>>, reply: &Reply) -> (Standing, Option<[u8; COOKIE_BYTES]>) {
+    fn cookie_status(
+        &mut self,
+        edns: Option<&EdnsIn<'_>>,
+        reply: &Reply,
+    ) -> (CookieStatus, Option<[u8; COOKIE_BYTES]>) {
         let sent = edns.and_then(EdnsIn::cookie);
         match (&mut self.cookies, &sent) {
-            (Some(cookies), Some(sent)) => cookies.judge(sent, reply.peer().ip(), now_s()),
-            _ => (Standing::None, None),
+            (Some(cookies), Some(sent)) => cookies.check(sent, reply.peer().ip(), now_s()),
+            _ => (CookieStatus::None, None),
         }
     }
 
     /// The response to an IXFR where only one message can be sent.
-    fn current_soa(&mut self, request: &Request<'_>, wanted: &transfer::Wanted, signer: &Signer, reply: Reply) {
+    fn current_soa(
+        &mut self,
+        request: &Request<'_>,
+        transfer: &transfer::TransferRequest,
+        signer: &Signer,
+        reply: Reply,
+    ) {
         let head = self.head(request.into(), &reply);
         let set = self.zones.pin();
-        let len = transfer::current_soa(set, &head, wanted, &self.service, signer.byte_count(), &mut self.out);
+        let len = transfer::current_soa(set, &head, transfer, &self.service, signer.byte_count(), &mut self.out);
         match len.map(|len| signer.sign(&mut self.out, len, now_s())) {
             Some(Ok(len)) => reply.send(self.out[..len].to_vec()),
             // Removed since it was admitted.

@@ -15,12 +15,12 @@
 //! ```
 //! Whatever goes out is signed as what it replaces would have been. An UPDATE gets no TC: its RCODE is that of success,
 //! and clients of UPDATE do not look at more. Who shows neither key nor cookie would hear the same over TCP: nothing
-//! goes in place of that.
+//! goes in permit of that.
 
 use super::{Submit, UpdateThread, now_s};
 use crate::listen::{Reply, Transport};
-use crate::service::cookies::Standing;
-use crate::service::counters::{Limited, UpdateEnd};
+use crate::service::cookies::CookieStatus;
+use crate::service::counters::{LimitAction, UpdateEnd};
 use crate::service::limiter::Verdict;
 use crate::service::response::{Received, ResponseHead};
 use replica::update::Signer;
@@ -30,21 +30,21 @@ use zone::answer::{AnswerKind, Bare};
 
 impl<S: Submit + 'static> UpdateThread<S> {
     /// What becomes of a response of this kind, about this name or about all; it is counted, if it counts.
-    pub(super) fn judge(
+    pub(super) fn check_limit(
         &mut self,
-        standing: Standing,
+        status: CookieStatus,
         reply: &Reply,
         kind: AnswerKind,
         name: Option<NameRef<'_>>,
     ) -> Verdict {
-        match standing {
-            Standing::Proven => Verdict::Send,
-            _ => self.judge_claimed(reply, kind, name),
+        match status {
+            CookieStatus::Proven => Verdict::Send,
+            _ => self.check_unproven(reply, kind, name),
         }
     }
 
     /// The same where the client has not shown that the address is its own.
-    fn judge_claimed(&mut self, reply: &Reply, kind: AnswerKind, name: Option<NameRef<'_>>) -> Verdict {
+    fn check_unproven(&mut self, reply: &Reply, kind: AnswerKind, name: Option<NameRef<'_>>) -> Verdict {
         if reply.transport() != Transport::Udp {
             return Verdict::Send;
         }
@@ -53,7 +53,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
         match self.rate_limit.current() {
             Some(limiter) if !limiter.is_exempt(address) => {
                 let keys = limiter.keys_of(address, kind, name);
-                limiter.judge(keys, now_us)
+                limiter.check(keys, now_us)
             }
             _ => Verdict::Send,
         }
@@ -61,33 +61,33 @@ impl<S: Submit + 'static> UpdateThread<S> {
 
     /// The same of an error of TSIG, and of the refusal of an UPDATE without it: one account for all of them, since
     /// whoever forges chooses which of them it is.
-    pub(super) fn judge_error(&mut self, received: Received<'_>, reply: &Reply) -> Verdict {
-        let (standing, _) = self.standing_of(received.edns.as_ref(), reply);
-        self.judge(standing, reply, AnswerKind::Refused, None)
+    pub(super) fn check_error(&mut self, received: Received<'_>, reply: &Reply) -> Verdict {
+        let (status, _) = self.cookie_status(received.edns.as_ref(), reply);
+        self.check_limit(status, reply, AnswerKind::Refused, None)
     }
 
     /// Whether the client of an update that came before from another address is told so: anybody can send it from the
     /// address of somebody else.
-    pub(super) fn may_say_bad_time(&mut self, request_id: u64) -> bool {
-        let Some(reply) = self.waiting.claimed(request_id) else { return true };
-        let limited = match self.judge_claimed(&reply, AnswerKind::Refused, None) {
+    pub(super) fn may_send_bad_time(&mut self, request_id: u64) -> bool {
+        let Some(reply) = self.pending.unproven_reply(request_id) else { return true };
+        let limited = match self.check_unproven(&reply, AnswerKind::Refused, None) {
             Verdict::Send => return true,
             Verdict::Slip => {
-                self.waiting.shorten(request_id);
-                Limited::Shortened
+                self.pending.shorten(request_id);
+                LimitAction::Shortened
             }
             Verdict::Drop => {
-                self.waiting.leave(request_id);
+                self.pending.remove(request_id);
                 self.count(&reply).update_ended(UpdateEnd::BadTime);
-                Limited::Dropped
+                LimitAction::Dropped
             }
         };
         self.count(&reply).limited(limited);
-        limited != Limited::Dropped
+        limited != LimitAction::Dropped
     }
 
-    /// Sends what goes in place of a response that is beyond the limit.
-    pub(super) fn send_beyond(
+    /// Sends what goes in permit of a response that is beyond the limit.
+    pub(super) fn send_over_limit(
         &mut self,
         received: Received<'_>,
         verdict: Verdict,
@@ -95,15 +95,15 @@ impl<S: Submit + 'static> UpdateThread<S> {
         signer: Option<&Signer>,
         reply: Reply,
     ) {
-        let (standing, cookie) = self.standing_of(received.edns.as_ref(), &reply);
-        let (how, bare, cookie) = match (verdict, standing, instead) {
-            (Verdict::Slip, Standing::Unproven, _) => {
-                (Limited::BadCookie, Bare { rcode: Rcode::BADCOOKIE, ..Bare::default() }, cookie)
+        let (status, cookie) = self.cookie_status(received.edns.as_ref(), &reply);
+        let (how, bare, cookie) = match (verdict, status, instead) {
+            (Verdict::Slip, CookieStatus::Unproven, _) => {
+                (LimitAction::BadCookie, Bare { rcode: Rcode::BADCOOKIE, ..Bare::default() }, cookie)
             }
-            (Verdict::Slip, _, Some(bare)) if bare.truncated => (Limited::Truncated, bare, None),
-            (Verdict::Slip, _, Some(bare)) => (Limited::Shortened, bare, None),
+            (Verdict::Slip, _, Some(bare)) if bare.truncated => (LimitAction::Truncated, bare, None),
+            (Verdict::Slip, _, Some(bare)) => (LimitAction::Shortened, bare, None),
             _ => {
-                self.count(&reply).limited(Limited::Dropped);
+                self.count(&reply).limited(LimitAction::Dropped);
                 return reply.give_up();
             }
         };

@@ -1,15 +1,14 @@
-//! How many connections each client has (RFC 7766 6.2.2), over all transports that have connections, and what it takes
-//! of memory.
+//! Counts the connections of each client (RFC 7766 6.2.2) over all transports, and the memory that they use.
 //!
-//! While there are free places nobody is counted out but by the limit of one client. When all are taken, a client that
-//! has fewer than others gets in: the idlest connection of the client with the most is evicted. So however many
-//! addresses an attacker has, none of them keeps more than any other client could have.
+//! While there are free slots, only the limit per client applies. When none is free, a client with fewer connections
+//! than others still gets one: the most idle connection of the client with the most is evicted. So no address of an
+//! attacker keeps more connections than any other client can have.
 
-mod seat;
+mod slot;
 
 use crate::limits::{EVICTED_MAX, EVICTION_LOOK_MAX};
 use crate::metrics::Gauge;
-pub(super) use seat::Seat;
+pub(super) use slot::ConnectionSlot;
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::pin::Pin;
@@ -17,9 +16,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// Counts connections, of all and of each client.
-pub(crate) struct Clients {
-    /// Places that are taken. Changed under the lock of the others, read by whoever asks how crowded it is.
+/// The open connections, in all and of each client.
+pub(crate) struct ConnectionTable {
+    /// Open connections. Written under the lock of the table, read without it.
     total: AtomicUsize,
     table: Mutex<Table>,
     connections_max: AtomicUsize,
@@ -27,43 +26,43 @@ pub(crate) struct Clients {
     started_at: Instant,
 }
 
-/// Who has which places.
+/// The permits of each client.
 struct Table {
     of: HashMap<IpAddr, Client>,
-    /// Clients that have places, by how many they have.
+    /// Clients with permits, ordered by their number of permits.
     by_count: BTreeSet<(usize, IpAddr)>,
     /// Connections that were evicted and have not ended yet.
     evicted_count: usize,
-    /// Where the next search for an idle connection begins, among clients with as many and among places of one.
+    /// Where the next search for an idle connection begins: among clients with equal counts, and among slots of one client.
     next_client: IpAddr,
-    next_place: usize,
+    next_slot: usize,
 }
 
-/// What one of them has.
+/// The connections and memory of one client.
 #[derive(Default)]
 struct Client {
-    seats: Vec<Arc<Seat>>,
-    /// Those, and evicted ones that have not ended yet.
+    slots: Vec<Arc<ConnectionSlot>>,
+    /// These, and evicted connections that have not ended yet.
     alive_count: usize,
     bytes: Arc<Gauge>,
 }
 
-/// A connection's place; given back when dropped.
-pub(crate) struct Place {
-    clients: Arc<Clients>,
+/// The right to keep one connection open. Dropping it releases the slot.
+pub(crate) struct ConnectionPermit {
+    table: Arc<ConnectionTable>,
     client: IpAddr,
-    seat: Arc<Seat>,
+    slot: Arc<ConnectionSlot>,
     bytes: Arc<Gauge>,
 }
 
-impl Clients {
+impl ConnectionTable {
     pub(crate) fn new(connections_max: usize, per_client_max: usize) -> Arc<Self> {
         let table = Table {
             of: HashMap::new(),
             by_count: BTreeSet::new(),
             evicted_count: 0,
             next_client: Ipv4Addr::UNSPECIFIED.into(),
-            next_place: 0,
+            next_slot: 0,
         };
         let (total, table) = (AtomicUsize::new(0), Mutex::new(table));
         let (connections_max, per_client_max) = (AtomicUsize::new(connections_max), AtomicUsize::new(per_client_max));
@@ -76,22 +75,22 @@ impl Clients {
         self.per_client_max.store(per_client_max, Relaxed);
     }
 
-    /// Places that are taken.
+    /// Number of open connections.
     pub(crate) fn count(&self) -> usize {
         self.total.load(Relaxed)
     }
 
-    /// Whether more than three of four places are taken.
-    pub(crate) fn is_crowded(&self) -> bool {
+    /// Whether more than three quarters of the slots are in use.
+    pub(crate) fn is_nearly_full(&self) -> bool {
         let max = self.connections_max.load(Relaxed);
         self.count() > max - max.div_ceil(4)
     }
 
-    /// A place for a connection from `address`, if it may have one: that of another, if need be.
-    pub(crate) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+    /// A permit for a connection from `address`, if its client may have one. It may evict another connection.
+    pub(crate) fn acquire(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionPermit> {
         let client = client_of(address);
         let mut table = self.table();
-        let own = table.of.get(&client).map_or(0, |own| own.seats.len());
+        let own = table.of.get(&client).map_or(0, |own| own.slots.len());
         if own >= self.per_client_max.load(Relaxed) {
             return None;
         }
@@ -100,28 +99,28 @@ impl Clients {
             true => {}
             false => drop(self.total.fetch_add(1, Relaxed)),
         }
-        let seat = Arc::new(Seat::new(self.started_at, own));
+        let slot = Arc::new(ConnectionSlot::new(self.started_at, own));
         let theirs = table.of.entry(client).or_default();
-        theirs.seats.push(seat.clone());
+        theirs.slots.push(slot.clone());
         theirs.alive_count += 1;
         let bytes = theirs.bytes.clone();
         table.recount(client, own, own + 1);
-        Some(Place { clients: self.clone(), client, seat, bytes })
+        Some(ConnectionPermit { table: self.clone(), client, slot, bytes })
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn leave(&self, client: IpAddr, seat: &Arc<Seat>) {
+    fn release(&self, client: IpAddr, slot: &Arc<ConnectionSlot>) {
         let mut table = self.table();
         let Some(theirs) = table.of.get_mut(&client) else { return };
         theirs.alive_count -= 1;
-        let (count, is_gone) = (theirs.seats.len(), theirs.alive_count == 0);
-        if seat.is_evicted() {
+        let (count, is_gone) = (theirs.slots.len(), theirs.alive_count == 0);
+        if slot.is_evicted() {
             table.evicted_count -= 1;
         } else {
-            theirs.take_out(seat.index());
+            theirs.take_out(slot.index());
             table.recount(client, count, count - 1);
             self.total.fetch_sub(1, Relaxed);
         }
@@ -132,13 +131,13 @@ impl Clients {
 }
 
 impl Client {
-    /// Takes one out; the last one takes its place in the list.
-    fn take_out(&mut self, index: usize) -> Arc<Seat> {
-        let seat = self.seats.swap_remove(index);
-        if let Some(moved) = self.seats.get(index) {
+    /// Removes one slot; the last one moves to its index.
+    fn take_out(&mut self, index: usize) -> Arc<ConnectionSlot> {
+        let slot = self.slots.swap_remove(index);
+        if let Some(moved) = self.slots.get(index) {
             moved.set_index(index);
         }
-        seat
+        slot
     }
 }
 
@@ -150,15 +149,16 @@ impl Table {
         }
     }
 
-    /// Frees a place for a client that has so many; false when nobody has more than it would have then. One that has
-    /// none always gets in.
+    /// Evicts a connection for a client that has `own` connections; false when no client has more than it would then
+    /// have. A client without connections always gets one.
     fn evict_for(&mut self, own: usize) -> bool {
         let Some(&(most, _)) = self.by_count.last() else { return false };
-        // The other must not be left with fewer than the newcomer gets: otherwise two would take turns for ever.
+        // The other client must not end up with fewer than the new one: otherwise two clients would evict each other
+        // forever.
         if (own > 0 && own + 1 >= most) || self.evicted_count >= EVICTED_MAX {
             return false;
         }
-        let Some((client, index)) = self.idlest(most) else { return false };
+        let Some((client, index)) = self.most_idle(most) else { return false };
         let Some(theirs) = self.of.get_mut(&client) else { return false };
         theirs.take_out(index).evict();
         self.recount(client, most, most - 1);
@@ -166,51 +166,51 @@ impl Table {
         true
     }
 
-    /// The place whose connection was idle for the longest time, among some of the clients with the most. The next
-    /// search goes on behind this one, so that all are looked at in time.
-    fn idlest(&mut self, most: usize) -> Option<(IpAddr, usize)> {
+    /// The most idle connection, among some of the clients with the most. The next search continues after this one, so
+    /// that all connections are examined in time.
+    fn most_idle(&mut self, most: usize) -> Option<(IpAddr, usize)> {
         let behind = self.by_count.range((most, self.next_client)..);
         let clients = behind.chain(self.by_count.range((most, Ipv4Addr::UNSPECIFIED.into())..(most, self.next_client)));
-        let (of, first) = (&self.of, self.next_place);
-        let places = clients.flat_map(|(_, client)| {
-            let seats = of.get(client).map_or(&[][..], |theirs| &theirs.seats);
-            let indices = (0..seats.len()).map(move |index| (first + index) % seats.len());
-            indices.map(move |index| (seats[index].active_ms(), *client, index))
+        let (of, first) = (&self.of, self.next_slot);
+        let candidates = clients.flat_map(|(_, client)| {
+            let slots = of.get(client).map_or(&[][..], |theirs| &theirs.slots);
+            let indices = (0..slots.len()).map(move |index| (first + index) % slots.len());
+            indices.map(move |index| (slots[index].active_ms(), *client, index))
         });
-        let looked_at = places.take(EVICTION_LOOK_MAX);
+        let looked_at = candidates.take(EVICTION_LOOK_MAX);
         let mut last = self.next_client;
         let found = looked_at.inspect(|(_, client, _)| last = *client).min_by_key(|(active_ms, ..)| *active_ms);
         self.next_client = last;
-        self.next_place = self.next_place.wrapping_add(EVICTION_LOOK_MAX);
+        self.next_slot = self.next_slot.wrapping_add(EVICTION_LOOK_MAX);
         found.map(|(_, client, index)| (client, index))
     }
 }
 
-impl Place {
-    /// What all connections of its client take of memory.
+impl ConnectionPermit {
+    /// Memory that all connections of its client use.
     pub(super) const fn bytes(&self) -> &Arc<Gauge> {
         &self.bytes
     }
 
-    /// What is known of how idle it is.
-    pub(super) const fn seat(&self) -> &Arc<Seat> {
-        &self.seat
+    /// Its slot, which knows how idle it is.
+    pub(super) const fn slot(&self) -> &Arc<ConnectionSlot> {
+        &self.slot
     }
 
-    /// Does the connection's work; `None` when its place was given to another.
+    /// Runs the connection's work; `None` when the connection was evicted.
     pub(super) async fn unless_evicted<T>(&self, work: Pin<&mut impl Future<Output = T>>) -> Option<T> {
-        self.seat.unless_evicted(work).await
+        self.slot.unless_evicted(work).await
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        self.clients.leave(self.client, &self.seat);
+        self.table.release(self.client, &self.slot);
     }
 }
 
-/// Who an address belongs to: an address of IPv4 is one client (a /32: many share one behind a translator as it is), of
-/// IPv6 a /56, which is what a customer is given (RFC 6177 2).
+/// The client of an address: a single IPv4 address (NAT already puts many users behind one), or an IPv6 /56, which is
+/// what a customer gets (RFC 6177 2).
 pub(crate) fn client_of(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,

@@ -1,4 +1,4 @@
-//! What is refused: its client is told so, and the audit log by whom it was tried.
+//! What is refused: its client is told so, and the audit log by whom it was audit.
 
 use super::{Refused, Submit, UpdateThread, now_s};
 use crate::listen::Reply;
@@ -65,8 +65,8 @@ impl<S: Submit + 'static> UpdateThread<S> {
 
     /// Refused by the leader, or by this node and not known to the leader as one that was done.
     pub(super) fn note_outcome(&self, request_id: u64, verdict: &Verdict) {
-        let Some(pending) = self.waiting.pending(request_id) else { return };
-        let reason = match (verdict, &pending.early) {
+        let Some(pending) = self.pending.pending(request_id) else { return };
+        let reason = match (verdict, &pending.local_refusal) {
             (Verdict::Refused, Some(refused)) => refused.reason.label(),
             (Verdict::Refused, None) => Refusal::NotGranted.label(),
             (Verdict::Answer(Rcode::REFUSED), _) => "rule_or_limit",
@@ -76,10 +76,10 @@ impl<S: Submit + 'static> UpdateThread<S> {
             time_ms: system::now().wall_ms,
             reason,
             what: "update",
-            key: Some(pending.tried.key.clone()),
+            key: Some(pending.audit.key.clone()),
             source: pending.reply.peer().ip(),
             zone: pending.head.question().and_then(zone_in),
-            names: pending.tried.names.clone(),
+            names: pending.audit.names.clone(),
         });
     }
 

@@ -1,28 +1,28 @@
 //! Responses that come to a connection later, and those of them that wait there for its client to read.
 
-use super::super::{LATE_MAX, Late};
+use super::super::{DEFERRED_RESPONSES_MAX, DeferredResponse};
 use std::collections::VecDeque;
 use std::task::{Context, Poll};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
 /// The late responses of one connection, in the order in which they came.
-pub(super) struct LateQueue {
-    sender: Sender<Late>,
-    receiver: Receiver<Late>,
+pub(super) struct DeferredResponses {
+    sender: Sender<DeferredResponse>,
+    receiver: Receiver<DeferredResponse>,
     /// They have come and there was no room yet. A part of a transfer keeps its share of the queue meanwhile.
-    waiting: VecDeque<Late>,
+    waiting: VecDeque<DeferredResponse>,
     /// Bytes of memory that these hold.
     memory: usize,
 }
 
-impl LateQueue {
+impl DeferredResponses {
     pub(super) fn new() -> Self {
-        let (sender, receiver) = mpsc::channel(LATE_MAX);
+        let (sender, receiver) = mpsc::channel(DEFERRED_RESPONSES_MAX);
         Self { sender, receiver, waiting: VecDeque::new(), memory: 0 }
     }
 
     /// Where they are sent.
-    pub(super) fn sender(&self) -> Sender<Late> {
+    pub(super) fn sender(&self) -> Sender<DeferredResponse> {
         self.sender.clone()
     }
 
@@ -37,7 +37,7 @@ impl LateQueue {
     }
 
     /// The next one that waits.
-    pub(super) fn next(&mut self) -> Option<Late> {
+    pub(super) fn next(&mut self) -> Option<DeferredResponse> {
         let late = self.waiting.pop_front()?;
         self.memory -= memory(&late);
         if self.waiting.is_empty() {
@@ -53,9 +53,9 @@ impl LateQueue {
     }
 }
 
-const fn memory(late: &Late) -> usize {
+const fn memory(late: &DeferredResponse) -> usize {
     match late {
-        Late::Message(message) | Late::Part(message, _) => message.capacity(),
-        Late::Close => 0,
+        DeferredResponse::Message(message) | DeferredResponse::Part(message, _) => message.capacity(),
+        DeferredResponse::Close => 0,
     }
 }

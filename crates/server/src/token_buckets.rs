@@ -1,11 +1,11 @@
-//! Accounts of what may happen so often, of responses or of handshakes: a fixed number of them, four to a cache line.
+//! TokenBuckets of what may happen so often, of responses or of handshakes: a fixed number of them, four to a cache line.
 //!
 //! An account holds the one time from which it is empty again (the generic cell rate algorithm of ATM): each response
 //! moves it on by the pause between two responses at the rate, and it may lie no further ahead than a burst reaches.
 
-use crate::limits::RATE_LIMIT_ACCOUNTS;
+use crate::limits::RATE_LIMIT_BUCKETS;
 
-/// Accounts that a key may have.
+/// TokenBuckets that a key may have.
 const WAYS: usize = 4;
 
 /// The tag of a key, and the time at which the account is empty again, in nanoseconds from the start on: what has
@@ -13,20 +13,20 @@ const WAYS: usize = 4;
 ///
 /// Plain integers: a table of zeroes comes from the kernel as it is, and a page of it takes memory when an account on
 /// it is first used. A node whose clients are all exempt has none of it.
-type Account = [u64; 2];
+type TokenBucket = [u64; 2];
 
 /// 64 bytes; so large a table begins where a cache line does.
-type Line = [Account; WAYS];
+type Line = [TokenBucket; WAYS];
 
 /// A power of two, so that any bits of a key are as good an index.
-const LINES: usize = RATE_LIMIT_ACCOUNTS / WAYS;
-const _: () = assert!(LINES.is_power_of_two() && LINES < 1 << 32 && RATE_LIMIT_ACCOUNTS.is_multiple_of(WAYS));
+const LINES: usize = RATE_LIMIT_BUCKETS / WAYS;
+const _: () = assert!(LINES.is_power_of_two() && LINES < 1 << 32 && RATE_LIMIT_BUCKETS.is_multiple_of(WAYS));
 
-/// How fast an account may be used. Accounts of several rates may stand side by side.
+/// How fast an account may be used. TokenBuckets of several rates may stand side by side.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rate {
     /// Between two responses at the rate, in nanoseconds.
-    pause_ns: u64,
+    interval_ns: u64,
     /// How far ahead the time may lie.
     ahead_ns_max: u64,
 }
@@ -34,44 +34,44 @@ pub(crate) struct Rate {
 impl Rate {
     /// So many responses a second, and so many at once; at least one.
     pub(crate) fn new(per_second: f64, burst: f64) -> Self {
-        let pause_ns = (1e9 / per_second) as u64;
-        Self { pause_ns, ahead_ns_max: (pause_ns as f64 * burst.max(1.0)) as u64 }
+        let interval_ns = (1e9 / per_second) as u64;
+        Self { interval_ns, ahead_ns_max: (interval_ns as f64 * burst.max(1.0)) as u64 }
     }
 }
 
 /// See the module.
-pub(crate) struct Accounts {
+pub(crate) struct TokenBuckets {
     lines: Vec<Line>,
 }
 
-impl Accounts {
+impl TokenBuckets {
     pub(crate) fn new() -> Self {
         Self { lines: vec![[[0; 2]; WAYS]; LINES] }
     }
 
-    /// Has the memory of these keys' accounts come near. Each line is in no cache for as long as an answer takes, so
+    /// Has the memory of these keys' buckets come near. Each line is in no cache for as long as an answer takes, so
     /// all of them are asked for before one is needed: these reads wait for none of the others.
-    pub(crate) fn fetch(&self, keys: impl Iterator<Item = u64>) {
+    pub(crate) fn prefetch(&self, keys: impl Iterator<Item = u64>) {
         std::hint::black_box(keys.fold(0, |all, key| all ^ self.lines[line_of(key)][0][0]));
     }
 
     /// Takes one response from the account of a key; false when there is none left.
     pub(crate) fn take(&mut self, key: u64, rate: Rate, now_us: u64) -> bool {
         let now_ns = now_us * 1_000;
-        let accounts = &mut self.lines[line_of(key)];
+        let buckets = &mut self.lines[line_of(key)];
         // The upper half has found the line, the lower tells keys of a line apart.
         let tag = key & u64::from(u32::MAX);
         // Which way it is, is as good as random: so there is no branch for each.
-        let ways = (0..WAYS).fold(0, |ways, way| ways | usize::from(accounts[way][0] == tag) << way);
+        let ways = (0..WAYS).fold(0, |ways, way| ways | usize::from(buckets[way][0] == tag) << way);
         let way = if ways == 0 {
-            let way = emptiest(accounts);
-            accounts[way] = [tag, 0];
+            let way = emptiest(buckets);
+            buckets[way] = [tag, 0];
             way
         } else {
             ways.trailing_zeros() as usize % WAYS
         };
-        let [_, empty_at] = &mut accounts[way];
-        let next = (*empty_at).max(now_ns) + rate.pause_ns;
+        let [_, empty_at] = &mut buckets[way];
+        let next = (*empty_at).max(now_ns) + rate.interval_ns;
         if next - now_ns > rate.ahead_ns_max {
             return false;
         }
@@ -80,14 +80,14 @@ impl Accounts {
     }
 }
 
-/// Where the accounts of a key are.
+/// Where the buckets of a key are.
 const fn line_of(key: u64) -> usize {
     (key >> 32) as usize % LINES
 }
 
 /// The account with the most left is the one that is forgotten: of it least is lost.
-fn emptiest(accounts: &Line) -> usize {
-    let timed = |way: usize| (accounts[way][1], way);
+fn emptiest(buckets: &Line) -> usize {
+    let timed = |way: usize| (buckets[way][1], way);
     let earlier = |one: (u64, usize), other: (u64, usize)| if other.0 < one.0 { other } else { one };
     earlier(earlier(timed(0), timed(1)), earlier(timed(2), timed(3))).1
 }
@@ -99,7 +99,7 @@ mod tests {
     use std::collections::HashMap;
 
     /// A bucket of tokens that fills up at the rate: the same, said in another way.
-    struct Bucket {
+    struct ModelBucket {
         tokens: f64,
         at_us: u64,
     }
@@ -110,15 +110,15 @@ mod tests {
             rate in 1u32..1_000, burst in 1u32..200,
             steps in prop::collection::vec((0u64..20, 0u64..200_000), 1..400)
         ) {
-            let mut table = Accounts::new();
+            let mut table = TokenBuckets::new();
             let limit = Rate::new(f64::from(rate), f64::from(burst));
-            let mut buckets: HashMap<u64, Bucket> = HashMap::new();
+            let mut buckets: HashMap<u64, ModelBucket> = HashMap::new();
             let mut now = 0;
             for (key, pause) in steps {
                 now += pause;
                 // Each on a line of its own, so that none is forgotten.
                 let key = key << 32 | 0x55;
-                let bucket = buckets.entry(key).or_insert(Bucket { tokens: f64::from(burst), at_us: now });
+                let bucket = buckets.entry(key).or_insert(ModelBucket { tokens: f64::from(burst), at_us: now });
                 let filled = bucket.tokens + (now - bucket.at_us) as f64 * 1e-6 * f64::from(rate);
                 (bucket.tokens, bucket.at_us) = (filled.min(f64::from(burst)), now);
                 // Within what the rounding of a pause to nanoseconds may differ, either is right.
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn who_is_over_the_limit_is_not_forgotten_for_who_is_not() {
-        let (mut table, rate) = (Accounts::new(), Rate::new(1.0, 10.0));
+        let (mut table, rate) = (TokenBuckets::new(), Rate::new(1.0, 10.0));
         while table.take(1, rate, 0) {}
         for other in 2..1_000 {
             // All on the line of the first.

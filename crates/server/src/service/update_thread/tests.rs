@@ -3,16 +3,16 @@
 use super::*;
 use crate::config::Tcp;
 use crate::config::rate_limit::RateLimit;
-use crate::listen::Late;
+use crate::listen::DeferredResponse;
 use crate::listen::batch::BatchSocket;
-use crate::listen::desk::ConnectionLimits;
+use crate::listen::handler::ConnectionLimits;
 use crate::listen::sockets::{self, Sharing};
 use crate::metrics::text::Page;
 use crate::node::readers::Readers;
 use crate::service::answer::AnswerOptions;
 use crate::service::cookies::SecretSource;
 use crate::service::counters::{TransportCounters, write};
-use crate::service::shares::Shares;
+use crate::service::fair_quota::FairQuota;
 use replica::io::{KeyAlgorithm, Serving};
 use replica::update::client::ClientKey;
 use replica::update::{KeyTable, TsigKey};
@@ -30,29 +30,29 @@ const SECRET: &[u8; 32] = b"a secret of thirty-two bytes....";
 
 /// Takes updates, and counts them.
 #[derive(Default)]
-struct Taken {
-    /// Takes them badly: see [`Taken::submit`].
+struct UpdateRecorder {
+    /// Takes them badly: see [`UpdateRecorder::submit`].
     is_faulty: bool,
     rights: Arc<Rights>,
     updates: Mutex<usize>,
-    shares: Arc<Shares>,
+    quota: Arc<FairQuota>,
 }
 
-impl Submit for Taken {
-    fn submit(&self, _request: UpdateRequest, flow: &Flow) -> Result<Place, Refusal> {
+impl Submit for UpdateRecorder {
+    fn submit(&self, _request: UpdateRequest, flow: &Flow) -> Result<QuotaPermit, Refusal> {
         let number = {
             let mut updates = self.updates.lock().unwrap();
             *updates += 1;
             *updates
         };
-        let place = self.shares.place(flow, None).ok_or(Refusal::ShareTaken)?;
+        let permit = self.quota.permit(flow, None).ok_or(Refusal::ShareTaken)?;
         match (self.is_faulty, number) {
             (true, 1) => panic!("as the test wants"),
-            // Its place is given back before its time: doing so again, when there is an outcome, panics.
-            (true, 2) => self.shares.leave(flow),
+            // Its permit is given back before its time: doing so again, when there is an outcome, panics.
+            (true, 2) => self.quota.release(flow),
             _ => {}
         }
-        Ok(place)
+        Ok(permit)
     }
 
     fn rights(&self) -> Arc<Rights> {
@@ -68,7 +68,7 @@ fn name(text: &str) -> Name {
 
 /// One thread, the client's end of its socket, and what counts.
 struct Scene {
-    thread: UpdateThread<Taken>,
+    thread: UpdateThread<UpdateRecorder>,
     client: UdpSocket,
     socket: Arc<BatchSocket>,
 }
@@ -81,14 +81,14 @@ impl Scene {
         let rate_limit = RateLimit { per_second: 1, burst: BURST, slip: 1, exempt, ..RateLimit::default() };
         let service = Service {
             options: AnswerOptions { udp_payload: 1232, ..AnswerOptions::default() },
-            desk: Desk::new(1).0,
+            update_queue: UpdateQueue::new(1).0,
             connections: ConnectionLimits::new(&Tcp::default(), &[]),
         };
         let key = TsigKey::new(name("key.").as_ref(), KeyAlgorithm::HmacSha256, &[SECRET]).unwrap();
         let mut keys = KeyTable::default();
         keys.insert(key).unwrap();
         let rights = Rights::default().with_keys(keys, Vec::new());
-        let (asker, _) = Asker::new(&service.desk, &Arc::default(), &Arc::default());
+        let (external, _) = ExternalClient::new(&service.update_queue, &Arc::default(), &Arc::default());
         let socket = sockets::udp("127.0.0.1:0".parse().unwrap(), Sharing::Alone).unwrap();
         let client = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         client.connect(socket.local_addr().unwrap()).unwrap();
@@ -103,11 +103,11 @@ impl Scene {
             serving: ServingReader::new(state, Arc::default()),
             counters: UpdateCounters::default(),
             listen: Arc::default(),
-            submit: Arc::new(Taken { rights: Arc::new(rights), ..Taken::default() }),
-            asker,
+            submit: Arc::new(UpdateRecorder { rights: Arc::new(rights), ..UpdateRecorder::default() }),
+            external,
             transfers: Arc::default(),
             out: vec![0; DATAGRAM_BYTES_MAX],
-            waiting: Waiting::default(),
+            pending: PendingUpdates::default(),
             cookies: Some(Cookies::new(SecretSource::cluster(&[1; 32]))),
             rate_limit: RateLimitWatch::of_one(&rate_limit),
             started_at: Instant::now(),
@@ -121,8 +121,8 @@ impl Scene {
         let (mut buffer, mut last, mut heard) = ([0; 1_232], Vec::new(), 0);
         for _ in 0..count {
             let reply = Reply::Udp { socket: self.socket.clone(), peer, local: None };
-            let deferred = Deferred { bytes: message.to_vec(), reply, received_at: Instant::now() };
-            self.thread.message(deferred, Asked::default());
+            let deferred = QueuedMessage { bytes: message.to_vec(), reply, received_at: Instant::now() };
+            self.thread.message(deferred, ExternalAnswers::default());
             // What was sent over loopback is there.
             while let Ok(len) = self.client.recv(&mut buffer) {
                 (heard, last) = (heard + 1, buffer[..len].to_vec());
@@ -195,7 +195,7 @@ fn a_cookie_that_proves_the_address_is_not_limited() {
 fn a_panic_costs_one_message_and_its_client_does_not_wait() {
     let mut scene = Scene::new(&[]);
     let rights = scene.thread.submit.rights();
-    scene.thread.submit = Arc::new(Taken { is_faulty: true, rights, ..Taken::default() });
+    scene.thread.submit = Arc::new(UpdateRecorder { is_faulty: true, rights, ..UpdateRecorder::default() });
     let panics = scene.thread.listen.clone();
     let key = client_key("key.", SECRET);
     let update = |id: u16| MessageBuilder::update(id, name("test.").as_ref()).build();
@@ -203,18 +203,18 @@ fn a_panic_costs_one_message_and_its_client_does_not_wait() {
     let mut put = |bytes: Vec<u8>| {
         let (connection, late) = tokio::sync::mpsc::channel(4);
         let reply = Reply::Stream { peer, transport: Transport::Tcp, transfers: true, connection };
-        let message = Deferred { bytes, reply, received_at: Instant::now() };
-        scene.thread.work_off(Work::Asked(message, Asked::default()));
+        let message = QueuedMessage { bytes, reply, received_at: Instant::now() };
+        scene.thread.handle(Work::PolicyAnswered(message, ExternalAnswers::default()));
         late
     };
     let mut submitting = put(key.sign(update(1), now_s()).unwrap());
     let mut ending = put(key.sign(update(2), now_s()).unwrap());
     let mut behind = put(update(3));
     // The ids of a thread that is the only one are counted from one.
-    scene.thread.work_off(Work::Outcome(2, Verdict::Answer(Rcode::NOERROR)));
-    let given_up = [&mut submitting, &mut ending].map(|late| matches!(late.try_recv(), Ok(Late::Close)));
+    scene.thread.handle(Work::Outcome(2, Verdict::Answer(Rcode::NOERROR)));
+    let given_up = [&mut submitting, &mut ending].map(|late| matches!(late.try_recv(), Ok(DeferredResponse::Close)));
     assert_eq!((given_up, panics.panics.get()), ([true; 2], 2));
-    assert!(matches!(behind.try_recv(), Ok(Late::Message(_))), "the thread goes on");
+    assert!(matches!(behind.try_recv(), Ok(DeferredResponse::Message(_))), "the thread goes on");
 }
 
 #[test]
@@ -298,7 +298,7 @@ fn an_error_to_who_has_the_key_is_limited_as_any_error_is() {
     assert!(scene.limited("badcookie") >= 30);
 }
 
-/// Who has seen an update go by can send it from the address of somebody else: it is a repeat, and BADTIME.
+/// Anyone who has seen an update go by can send it from the address of somebody else: it is a repeat, and BADTIME.
 #[test]
 fn that_an_update_came_before_from_elsewhere_is_limited() {
     let mut scene = Scene::new(&[]);
@@ -307,12 +307,12 @@ fn that_an_update_came_before_from_elsewhere_is_limited() {
     let ended = |scene: &mut Scene, verdict: Verdict| {
         scene.responses(40, &update);
         // The ids of a thread that is the only one are counted from one.
-        let ids = scene.thread.waiting.ids();
+        let ids = scene.thread.pending.ids();
         ids.into_iter().for_each(|id| scene.thread.outcome(id, verdict));
         let mut buffer = [0; 1_232];
         std::iter::from_fn(|| scene.client.recv(&mut buffer).ok()).count()
     };
-    assert_eq!((ended(&mut scene, Verdict::BadTime), scene.thread.waiting.len()), (40, 0));
+    assert_eq!((ended(&mut scene, Verdict::BadTime), scene.thread.pending.len()), (40, 0));
     let shortened = scene.limited("shortened");
     assert!((30..=40 - BURST as usize).contains(&shortened), "{shortened}");
     // Nothing is left of what is limited, and outcomes are not.
