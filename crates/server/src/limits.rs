@@ -50,9 +50,9 @@ pub(crate) const EVICTION_LOOK_MAX: usize = 64;
 /// Silence after which a connection is closed, and the time in which a slow reader has to take something of what waits
 /// for it (RFC 7766 6.2.3).
 pub(crate) const TCP_IDLE_MS: u64 = 10_000;
-/// Bytes a second that a client has to take while something waits for it.
+/// Minimum bytes per second that a client must read while data waits for it.
 pub(crate) const SEND_BYTES_PER_SECOND_MIN: u64 = 4 << 10;
-/// Time over which that counts, in times of the silence above.
+/// Window of that rate, in idle timeouts.
 pub(crate) const SEND_RATE_WINDOW_IDLES: u32 = 3;
 /// Requests of one connection that are being answered; reading stops until one is done (RFC 7766 6.2.1.1).
 pub(crate) const TCP_PIPELINE_MAX: usize = 128;
@@ -65,9 +65,9 @@ pub(crate) const TCP_UNSENT_BYTES: u32 = 128 << 10;
 pub(crate) const MESSAGE_PREFIX_BYTES: usize = 2;
 /// Bytes that a connection reads at once.
 pub(crate) const CONNECTION_READ_BYTES: usize = 16 << 10;
-/// Messages that a connection answers before others have their turn: more than clients have in flight.
+/// Messages that a connection answers before other tasks run: more than clients have in flight.
 pub(crate) const CONNECTION_WORK_MESSAGES_MAX: usize = 128;
-/// Time after which its turn ends sooner, microseconds.
+/// Time after which it yields even sooner, in microseconds.
 pub(crate) const CONNECTION_WORK_US: u64 = 1_000;
 /// Bytes that all connections of a node may take, unless the operator says otherwise: what each is counted as, and
 /// what waits on them in either direction. As many connections as there may be fit, whatever they speak, unless some
@@ -75,9 +75,9 @@ pub(crate) const CONNECTION_WORK_US: u64 = 1_000;
 pub(crate) const CONNECTIONS_MEMORY_BYTES_MAX: usize = 1 << 30;
 /// The least that an operator can set: some connections of each kind.
 pub(crate) const CONNECTIONS_MEMORY_BYTES_MIN: usize = 1 << 20;
-/// How often each runtime looks whether most of what connections took is free again.
+/// Interval at which each runtime checks whether to trim memory of connections.
 pub(crate) const CONNECTIONS_TRIM_CHECK_MS: u64 = 1_000;
-/// Bytes that are free again from which on they are given back to the operating system.
+/// Minimum freed bytes for a trim.
 pub(crate) const CONNECTIONS_TRIM_BYTES_MIN: usize = 4 << 20;
 /// Bytes of messages that are counted with the connection that they wait on; those beyond are counted as they come.
 pub(crate) const CONNECTION_MEMORY_FREE_BYTES: usize = 4 << 10;
@@ -159,7 +159,7 @@ pub(crate) const HTTP_PENDING_RESETS_MAX: usize = 20;
 pub(crate) const HTTP_LOCAL_RESETS_MAX: usize = 100;
 /// Requests that were taken back before they were answered, after which a connection is closed where they are most.
 pub(crate) const HTTP_RESETS_MAX: u64 = 100;
-/// Time for a client that was told that its connection ends.
+/// Time for a client to finish after GOAWAY.
 pub(crate) const HTTP_DRAIN_MS: u64 = 1_000;
 
 /// Queries of one QUIC connection at once.
@@ -206,13 +206,13 @@ pub(crate) const AT_LOOK_MS: u64 = 5;
 
 /// Requests that wait for an update thread: UPDATEs and everything signed.
 pub(crate) const UPDATE_QUEUE_MAX: usize = 4_096;
-/// Of them, those of one network while half of the places are taken.
+/// Of them, those of one network while the queue is at least half full.
 pub(crate) const UPDATE_QUEUE_PER_NETWORK_MAX: u32 = 256;
 /// Updates handed to the replica that have no outcome yet.
 pub(crate) const UPDATES_PENDING_MAX: usize = 8_192;
-/// Of them, those of one key in one zone while half of the places are taken.
+/// Of them, those of one key in one zone while the queue is at least half full.
 pub(crate) const UPDATES_PER_KEY_MAX: u32 = 512;
-/// Slots that those who share places are counted in.
+/// Hash slots of a fair quota.
 pub(crate) const QUOTA_SLOTS: usize = 4_096;
 /// Threads that authenticate and sign: one a core, so many at most.
 pub(crate) const UPDATE_THREADS_MAX: usize = 4;
@@ -436,19 +436,19 @@ pub(crate) const BACKUP_PART_BYTES: usize = 256 << 10;
 /// Parts of a backup that wait to be sent.
 pub(crate) const BACKUP_PARTS_MAX: usize = 4;
 
-/// Threads that ask the daemons of `external` rules.
+/// Threads that query the daemons of `external` rules.
 pub(crate) const EXTERNAL_THREADS: usize = 8;
-/// Those of them that ask one daemon at a time: one that says nothing holds up nobody who asks another.
+/// Of them, those that query one daemon at a time: a silent daemon does not block the others.
 pub(crate) const EXTERNAL_THREADS_PER_SOCKET_MAX: usize = 4;
-/// Time in which all daemons that an update depends on have to have answered, once it is its turn.
+/// Time limit for the answers of all daemons about one update.
 pub(crate) const EXTERNAL_WAIT_MS: u64 = 1_000;
-/// Time from the arrival of an update in which its turn has to come.
+/// Maximum time of an update in the queue for daemons.
 pub(crate) const EXTERNAL_QUEUE_MS: u64 = 2_000;
-/// Updates that wait for daemons to be asked.
+/// Updates in the queue for daemons.
 pub(crate) const EXTERNAL_WAITING_MAX: usize = 1_024;
-/// Those of them that wait for one daemon.
+/// Of them, those for one daemon.
 pub(crate) const EXTERNAL_PER_SOCKET_MAX: usize = 512;
-/// Time between two lines of the log that say that a daemon does not answer.
+/// Interval between log lines about daemons that do not answer.
 pub(crate) const EXTERNAL_LOG_MS: u64 = 10_000;
 /// Log lines a second from one place in the code that a stranger or a weak client can cause.
 pub(crate) const LOG_LINES_PER_SECOND_MAX: u32 = 5;

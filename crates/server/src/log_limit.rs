@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_has_its_lines_and_the_next_one_says_what_was_left_out() {
+    fn lines_per_second_are_limited_and_suppressed_lines_are_counted() {
         let limit = LogLimit::new();
         let start = Instant::now();
         for _ in 0..LOG_LINES_PER_SECOND_MAX {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_has_its_own_limit() {
+    fn each_log_line_has_its_own_limit() {
         let written = |count: u64| (0..count).filter(|_| LogLimit::new().admit().is_some()).count() as u64;
         assert_eq!(written(100), 100, "each `LogLimit` counts for itself");
         // The macro's `static` is one for all turns of a loop.

@@ -21,7 +21,7 @@ pub(crate) fn protect() {
     // SAFETY: the pointer is to a live rlimit, which the kernel only reads.
     let is_limited = unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const none) } == 0;
     if !(is_hidden && is_limited) {
-        tracing::warn!("core dumps of this process cannot be turned off; they would hold its keys");
+        tracing::warn!("cannot turn off core dumps of this process; they would contain its keys");
     }
 }
 

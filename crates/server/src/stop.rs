@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_order_reaches_who_waits() {
+    fn the_stop_order_wakes_all_waiters() {
         let stop = Stop::default();
         assert!(!stop.wait(Duration::from_millis(1)) && !stop.is_ordered());
         let other = stop.clone();

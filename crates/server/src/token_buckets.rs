@@ -1,28 +1,27 @@
-//! TokenBuckets of what may happen so often, of responses or of handshakes: a fixed number of them, four to a cache line.
+//! A fixed table of token buckets for rate limits of responses and handshakes, four to a cache line.
 //!
-//! An account holds the one time from which it is empty again (the generic cell rate algorithm of ATM): each response
-//! moves it on by the pause between two responses at the rate, and it may lie no further ahead than a burst reaches.
+//! A bucket stores the time at which it is full again (the generic cell rate algorithm of ATM). Each token moves that
+//! time by one interval, and it may be at most one burst in the future.
 
 use crate::limits::RATE_LIMIT_BUCKETS;
 
-/// TokenBuckets that a key may have.
+/// Buckets that a key may use.
 const WAYS: usize = 4;
 
-/// The tag of a key, and the time at which the account is empty again, in nanoseconds from the start on: what has
-/// passed is as good as never used.
+/// The tag of a key, and the time at which the bucket is full again, in nanoseconds since the start. A time in the past
+/// means an unused bucket.
 ///
-/// Plain integers: a table of zeroes comes from the kernel as it is, and a page of it takes memory when an account on
-/// it is first used. A node whose clients are all exempt has none of it.
+/// Plain integers: the kernel provides a zeroed table, and a page uses memory only once a bucket on it is used.
 type TokenBucket = [u64; 2];
 
-/// 64 bytes; so large a table begins where a cache line does.
+/// One cache line of 64 bytes; a table of this size is aligned to cache lines.
 type Line = [TokenBucket; WAYS];
 
-/// A power of two, so that any bits of a key are as good an index.
+/// A power of two, so that any bits of a key can be the index.
 const LINES: usize = RATE_LIMIT_BUCKETS / WAYS;
 const _: () = assert!(LINES.is_power_of_two() && LINES < 1 << 32 && RATE_LIMIT_BUCKETS.is_multiple_of(WAYS));
 
-/// How fast an account may be used. TokenBuckets of several rates may stand side by side.
+/// The rate of a bucket. One table may hold buckets of several rates.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rate {
     /// Between two responses at the rate, in nanoseconds.
@@ -49,44 +48,43 @@ impl TokenBuckets {
         Self { lines: vec![[[0; 2]; WAYS]; LINES] }
     }
 
-    /// Has the memory of these keys' buckets come near. Each line is in no cache for as long as an answer takes, so
-    /// all of them are asked for before one is needed: these reads wait for none of the others.
+    /// Loads the cache lines of these keys. The reads are independent, so their misses overlap.
     pub(crate) fn prefetch(&self, keys: impl Iterator<Item = u64>) {
         std::hint::black_box(keys.fold(0, |all, key| all ^ self.lines[line_of(key)][0][0]));
     }
 
-    /// Takes one response from the account of a key; false when there is none left.
+    /// Takes one token of a key; false when none is left.
     pub(crate) fn take(&mut self, key: u64, rate: Rate, now_us: u64) -> bool {
         let now_ns = now_us * 1_000;
         let buckets = &mut self.lines[line_of(key)];
-        // The upper half has found the line, the lower tells keys of a line apart.
+        // The upper half selects the line; the lower half distinguishes keys of a line.
         let tag = key & u64::from(u32::MAX);
-        // Which way it is, is as good as random: so there is no branch for each.
+        // The matching way is random, so a branch per way would be mispredicted.
         let ways = (0..WAYS).fold(0, |ways, way| ways | usize::from(buckets[way][0] == tag) << way);
         let way = if ways == 0 {
-            let way = emptiest(buckets);
+            let way = fullest(buckets);
             buckets[way] = [tag, 0];
             way
         } else {
             ways.trailing_zeros() as usize % WAYS
         };
-        let [_, empty_at] = &mut buckets[way];
-        let next = (*empty_at).max(now_ns) + rate.interval_ns;
+        let [_, full_at] = &mut buckets[way];
+        let next = (*full_at).max(now_ns) + rate.interval_ns;
         if next - now_ns > rate.ahead_ns_max {
             return false;
         }
-        *empty_at = next;
+        *full_at = next;
         true
     }
 }
 
-/// Where the buckets of a key are.
+/// The line of a key.
 const fn line_of(key: u64) -> usize {
     (key >> 32) as usize % LINES
 }
 
-/// The account with the most left is the one that is forgotten: of it least is lost.
-fn emptiest(buckets: &Line) -> usize {
+/// The fullest bucket: replacing it loses the least.
+fn fullest(buckets: &Line) -> usize {
     let timed = |way: usize| (buckets[way][1], way);
     let earlier = |one: (u64, usize), other: (u64, usize)| if other.0 < one.0 { other } else { one };
     earlier(earlier(timed(0), timed(1)), earlier(timed(2), timed(3))).1
@@ -98,7 +96,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::HashMap;
 
-    /// A bucket of tokens that fills up at the rate: the same, said in another way.
+    /// A simple model: a bucket whose tokens refill at the rate.
     struct ModelBucket {
         tokens: f64,
         at_us: u64,
@@ -106,7 +104,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_account_is_a_bucket_of_tokens(
+        fn a_bucket_matches_a_simple_model(
             rate in 1u32..1_000, burst in 1u32..200,
             steps in prop::collection::vec((0u64..20, 0u64..200_000), 1..400)
         ) {
@@ -133,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_over_the_limit_is_not_forgotten_for_who_is_not() {
+    fn an_exhausted_bucket_is_not_replaced_by_fuller_ones() {
         let (mut table, rate) = (TokenBuckets::new(), Rate::new(1.0, 10.0));
         while table.take(1, rate, 0) {}
         for other in 2..1_000 {

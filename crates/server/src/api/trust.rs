@@ -10,7 +10,7 @@ use super::types::{AuthorityStepJson, RenewalJson};
 use crate::files::token::fill_random;
 use crate::node::data_keys::begin;
 use crate::peer::node_number;
-use crate::tls::authority::Authority;
+use crate::tls::ca::CertificateAuthority;
 use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
@@ -84,7 +84,7 @@ pub(super) async fn step(
 /// A new authority, of which the cluster gets to know all.
 fn add(number: u32) -> Result<TrustCommand, ApiError> {
     let failed = |error: io::Error| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string(), "try again");
-    let authority = Authority::make().map_err(failed)?;
+    let authority = CertificateAuthority::make().map_err(failed)?;
     let mut nonce = [0; 12];
     fill_random(&mut nonce).map_err(failed)?;
     let (certificate, key) = (authority.cert_der().to_vec(), authority.key_der());

@@ -14,7 +14,7 @@ use crate::files::{Readers, write_atomic};
 use crate::limits::UDP_PAYLOAD_DEFAULT;
 use crate::node::first_state;
 use crate::problem::{Exit, Problem};
-use crate::tls::authority::Authority;
+use crate::tls::ca::CertificateAuthority;
 use clap::Args;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
@@ -155,7 +155,7 @@ fn unmade(dir: &Path, error: io::Error) -> Problem {
 fn make_files(args: &InitArgs, place: PeerPlace, layout: &Layout, files: &NodeLayout) -> io::Result<Config> {
     std::fs::create_dir_all(files.data())?;
     tighten::cluster(&args.dir);
-    let authority = Authority::load_or_make(&layout.ca_cert(), &layout.ca_key())?;
+    let authority = CertificateAuthority::load_or_make(&layout.ca_cert(), &layout.ca_key())?;
     Token::load_or_make(&layout.api_token())?;
     let wrapping = absolute(args.wrapping_key.as_deref())?;
     DataKeyFile::new(&layout.data_key(), wrapping.as_deref()).load_or_make()?;

@@ -1,6 +1,5 @@
-//! Messages behind their lengths on a stream, plain or under TLS (RFC 7766, RFC 7858 3.3). Requests are pipelined;
-//! responses go out as they are ready, those that had to wait for the replica later than others that came after them
-//! (RFC 7766 6.2.1.1 allows it).
+//! DNS over TCP or TLS: each message behind its length (RFC 7766, RFC 7858 3.3). Requests are pipelined. Responses are
+//! sent as they become ready, possibly out of order (RFC 7766 6.2.1.1).
 
 mod deferred_responses;
 
@@ -24,7 +23,7 @@ use tokio::time::{Instant, Sleep};
 /// Why a connection ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum End {
-    /// The client closed it, it broke, or nothing can be said on it any more.
+    /// The client closed it, it broke, or the server has nothing more to send.
     ByClient,
     /// The server closed it.
     ByServer(CloseReason),
@@ -39,7 +38,7 @@ pub(crate) struct Connection<'d, R, S> {
     transfers: bool,
     inbound: Inbound,
     outbound: Outbound,
-    /// Bytes that the stream took may wait inside of it: TLS has a buffer.
+    /// The stream may have buffered bytes: TLS has a buffer.
     is_flush_due: bool,
     reservation: MemoryReservation,
     /// Made for the first deferred request.
@@ -47,11 +46,11 @@ pub(crate) struct Connection<'d, R, S> {
     deferred_count: usize,
     /// The client will send no more.
     is_half_closed: bool,
-    /// Nothing more is taken from it: what is ready goes out, and that is the end.
+    /// Nothing more is read. The connection ends when all ready responses are sent.
     is_ending: bool,
     /// When the last request was taken or the last response was done.
     active_at: Instant,
-    /// When bytes last went out, or began to wait; and whether they go out fast enough.
+    /// When bytes were last sent or began to wait, and whether the client reads fast enough.
     wrote_at: Instant,
     send_rate: MinSendRate,
 }
@@ -88,21 +87,21 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
     pub(crate) async fn run(mut self) {
         let drain = &self.handler.drain;
         let _guard = poll_fn(|context| Poll::Ready(drain.register(context))).await;
-        let mut alarm = pin!(tokio::time::sleep_until(self.handler.limits.next_check(self.deadline())));
-        let end = poll_fn(|context| self.poll(context, alarm.as_mut())).await;
+        let mut timer = pin!(tokio::time::sleep_until(self.handler.limits.next_check(self.deadline())));
+        let end = poll_fn(|context| self.poll(context, timer.as_mut())).await;
         if let End::ByServer(why) = end {
             self.handler.connections.record_close(why);
         }
-        // TLS says that nothing was cut off (RFC 8446 6.1); a client that does not take it is not waited for.
+        // Sends close_notify (RFC 8446 6.1), but does not wait for a client that does not read it.
         poll_fn(|context| {
-            let _said = Pin::new(&mut self.stream).poll_shutdown(context);
+            let _sent = Pin::new(&mut self.stream).poll_shutdown(context);
             Poll::Ready(())
         })
         .await;
     }
 
-    /// Does what can be done; ready with the reason when the connection is to end.
-    fn poll(&mut self, context: &mut Context<'_>, mut alarm: Pin<&mut Sleep>) -> Poll<End> {
+    /// Makes progress; ready with the reason when the connection must end.
+    fn poll(&mut self, context: &mut Context<'_>, mut timer: Pin<&mut Sleep>) -> Poll<End> {
         let mut budget = WorkBudget::default();
         loop {
             match self.poll_progress(context, &mut budget) {
@@ -122,17 +121,17 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
         if !self.reservation.set(self.memory()) {
             return Poll::Ready(End::ByServer(CloseReason::Memory));
         }
-        // The alarm is moved when it rings, not with each request: most deadlines are never reached.
-        while alarm.as_mut().poll(context).is_ready() {
+        // The timer is moved when it fires, not with each request: most deadlines are never reached.
+        while timer.as_mut().poll(context).is_ready() {
             if self.deadline() <= Instant::now() {
                 return Poll::Ready(self.overdue());
             }
-            alarm.as_mut().reset(self.handler.limits.next_check(self.deadline()));
+            timer.as_mut().reset(self.handler.limits.next_check(self.deadline()));
         }
         Poll::Pending
     }
 
-    /// One step of a budget; pending when there is nothing to do but wait.
+    /// One step; pending when the connection can only wait.
     fn poll_progress(&mut self, context: &mut Context<'_>, budget: &mut WorkBudget) -> Poll<Result<(), End>> {
         self.answer_whole_messages(budget);
         self.write(context)?;
@@ -147,7 +146,7 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
             late.take_in(context);
         }
         if budget.is_spent() || (has_message && self.may_answer()) {
-            // What went out made room; the stream may have nothing more to say that would wake the task.
+            // Sending made room, and the stream may have no event that would wake the task.
             return Poll::Ready(Ok(()));
         }
         if self.has_room()
@@ -179,7 +178,7 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
     fn overdue(&self) -> End {
         match (self.is_writing(), self.is_waited_on()) {
             (true, _) => End::ByServer(CloseReason::SlowReader),
-            // A response got lost: as if it had been given up.
+            // A response was lost.
             (false, true) => End::ByClient,
             (false, false) => End::ByServer(CloseReason::Idle),
         }
@@ -221,10 +220,10 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
             match self.handler.respond(message, peer, reply, |response| outbound.push(response)) {
                 Ok(Action::Defer) => self.deferred_count += 1,
                 Ok(Action::Respond(_)) => {}
-                // RFC 7766 says nothing of messages that get no response; who sends such on a stream speaks no DNS.
+                // RFC 7766 does not cover messages without a response. Such a client does not speak DNS.
                 Ok(Action::Silent) | Err(Panicked) => {
                     self.is_ending = true;
-                    // Nobody takes them any more, and nobody would count them.
+                    // Deferred responses would be neither sent nor counted.
                     self.late = None;
                     return;
                 }
@@ -238,20 +237,20 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
         }
     }
 
-    /// Takes note that there will be something for the client to take, and was not.
+    /// Records that data starts to wait for the client.
     fn begin_send(&mut self, now: Instant) {
         self.wrote_at = now;
         self.send_rate.begin(now);
     }
 
     fn read(&mut self, context: &mut Context<'_>) -> Poll<Result<(), End>> {
-        // On the stack: a connection that waits holds no buffer.
+        // On the stack: an idle connection has no buffer.
         let mut bytes = [std::mem::MaybeUninit::<u8>::uninit(); CONNECTION_READ_BYTES];
         let mut buffer = ReadBuf::uninit(&mut bytes);
         match Pin::new(&mut self.stream).poll_read(context, &mut buffer) {
             Poll::Pending => Poll::Pending,
-            // A client of TLS that says with TCP alone that no more comes. It may be cut off (RFC 8446 6.1), and so may
-            // what it was about to ask; what it has asked stands in records that are whole.
+            // A TLS client that closed only TCP. The stream may be truncated (RFC 8446 6.1), but complete requests are
+            // in complete records.
             Poll::Ready(Err(error)) if error.kind() == ErrorKind::UnexpectedEof => {
                 self.is_half_closed = true;
                 Poll::Ready(Ok(()))
@@ -268,7 +267,7 @@ impl<'d, R: Responder, S: AsyncRead + AsyncWrite + Unpin> Connection<'d, R, S> {
         }
     }
 
-    /// Writes as much as the stream takes.
+    /// Writes as much as the stream accepts.
     fn write(&mut self, context: &mut Context<'_>) -> Result<(), End> {
         while !self.outbound.waiting().is_empty() {
             match Pin::new(&mut self.stream).poll_write(context, self.outbound.waiting()) {

@@ -33,7 +33,8 @@ struct Table {
     by_count: BTreeSet<(usize, IpAddr)>,
     /// Connections that were evicted and have not ended yet.
     evicted_count: usize,
-    /// Where the next search for an idle connection begins: among clients with equal counts, and among slots of one client.
+    /// Where the next search for an idle connection begins: among clients with equal counts, and among slots of one
+    /// client.
     next_client: IpAddr,
     next_slot: usize,
 }

@@ -1,35 +1,35 @@
-//! What the listeners count beside what messages mean.
+//! Counters of the listeners.
 
 use super::Transport;
 use crate::metrics::text::{Kind, Page};
 use crate::metrics::{Counter, Gauge};
 use std::sync::Arc;
 
-/// The counters of one thread that takes messages.
+/// The counters of one listener thread.
 #[derive(Default, Debug)]
 pub(crate) struct ListenCounters {
-    /// Datagrams that the kernel did not take.
+    /// Datagrams that the kernel rejected.
     pub(crate) udp_not_sent: Counter,
     /// Panics that were caught; each is a bug.
     pub(crate) panics: Counter,
 }
 
-/// Why a connection ended that its client did not close.
+/// Why the server closed or refused a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CloseReason {
-    /// It was not let in: too many connections, of the node or of the client.
+    /// Refused: too many connections, of the node or of the client.
     OverLimit,
-    /// All places were taken, and its place went to a client that had fewer.
+    /// All slots were in use, and a client with fewer got its slot.
     Evicted,
-    /// Nothing was asked for too long (RFC 7766 6.2.3).
+    /// Idle for too long (RFC 7766 6.2.3).
     Idle,
-    /// The client does not read; or, over HTTPS or QUIC, does not end a query that it began.
+    /// The client does not read; or, over HTTPS or QUIC, does not finish a query.
     SlowReader,
-    /// All connections together hold as many bytes as they may.
+    /// The memory of all connections is used up.
     Memory,
     /// The client broke a rule of the transport.
     Protocol,
-    /// The client takes back most of what it asks for, or sends frames that carry nothing.
+    /// The client resets most of its requests, or sends empty frames.
     Excess,
 }
 
@@ -50,22 +50,22 @@ impl CloseReason {
     }
 }
 
-/// Why a handshake of TLS or QUIC came to nothing.
+/// Why a TLS or QUIC handshake failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum HandshakeFailure {
-    /// Too many were under way, of the node or of the client.
+    /// Too many in progress, of the node or of the client.
     OverLimit,
-    /// All places were taken, and its place went to a client that had fewer.
+    /// All slots were in use, and a client with fewer got its slot.
     Evicted,
-    /// The client began too many, one after the other.
+    /// The client is over its rate.
     OverRate,
     /// It took too long.
     TimedOut,
-    /// The client offered protocols and this one was not among them, or it offered none where it must.
+    /// The client did not offer this protocol.
     Alpn,
-    /// The client broke it off, with an alert or without.
+    /// The client aborted it.
     Broken,
-    /// Client and server have no version, cipher or group in common, or the client spoke no TLS.
+    /// No common version, cipher or group, or the client does not speak TLS.
     Unacceptable,
 }
 
@@ -89,15 +89,15 @@ impl HandshakeFailure {
 /// The connections of one transport, counted by all runtimes of the node.
 #[derive(Default, Debug)]
 pub(crate) struct ConnectionCounters {
-    /// Connections let in.
+    /// Accepted connections.
     pub(crate) accepted: Counter,
     /// Connections open now.
     pub(crate) open: Gauge,
-    /// Handshakes that ended well.
+    /// Successful handshakes.
     pub(crate) handshakes: Counter,
-    /// Those among them that resumed a session.
+    /// Handshakes that resumed a session.
     pub(crate) resumed: Counter,
-    /// Clients that had to show that their address is theirs (RFC 9000 8.1.2).
+    /// Clients that had to validate their address (RFC 9000 8.1.2).
     pub(crate) retries: Counter,
     /// Requests of HTTP without a DNS message, each answered with a status of 400 to 499.
     pub(crate) bad_requests: Counter,
@@ -140,19 +140,19 @@ impl AllConnections {
             }
         };
         let (counter, gauge) = (Kind::Counter, Kind::Gauge);
-        family("catamaran_connections_total", counter, "Connections let in.", &mut all(), |of| of.accepted.get());
+        family("catamaran_connections_total", counter, "Accepted connections.", &mut all(), |of| of.accepted.get());
         family("catamaran_connections_open", gauge, "Connections open now.", &mut all(), |of| of.open.get());
-        let help = "Handshakes of TLS that ended well.";
+        let help = "Successful TLS handshakes.";
         family("catamaran_handshakes_total", counter, help, &mut encrypted(), |of| of.handshakes.get());
-        let help = "Handshakes of TLS that resumed a session.";
+        let help = "TLS handshakes that resumed a session.";
         family("catamaran_handshakes_resumed_total", counter, help, &mut encrypted(), |of| of.resumed.get());
-        let help = "Clients that were asked to show that their address is theirs.";
+        let help = "QUIC clients that had to validate their address.";
         let mut doq = [Transport::Doq].into_iter();
         family("catamaran_quic_retries_total", counter, help, &mut doq, |of| of.retries.get());
         let help = "Requests without a DNS message, answered with a status of 400 to 499.";
         let mut doh = [Transport::Doh].into_iter();
         family("catamaran_http_bad_requests_total", counter, help, &mut doh, |of| of.bad_requests.get());
-        let help = "Connections that the server ended or did not let in, by reason.";
+        let help = "Connections that the server closed or refused, by reason.";
         let mut family = page.family("catamaran_connections_closed_total", counter, help);
         for transport in all() {
             for why in CloseReason::ALL {
@@ -160,7 +160,7 @@ impl AllConnections {
                 family.series(&labels, self.of(transport).closed[why as usize].get());
             }
         }
-        let help = "Handshakes of TLS that came to nothing, by reason.";
+        let help = "Failed TLS handshakes, by reason.";
         let mut family = page.family("catamaran_handshakes_failed_total", counter, help);
         for transport in encrypted() {
             for why in HandshakeFailure::ALL {

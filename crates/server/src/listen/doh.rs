@@ -1,18 +1,18 @@
 //! DNS over HTTPS (RFC 8484) on one connection of HTTP/2 (RFC 9113).
 //!
 //! ```text
-//!   stalls    the stream below, which notes since when nothing can be written
-//!   request   which message a request carries, or which status it gets
-//!   exchange  one request, from its headers to the end of its response
-//!   freshness how long a response may be kept
+//!   write_monitor  the stream below, which records since when nothing can be written
+//!   request        the message of a request, or the status that it gets
+//!   exchange       one request, from its headers to the end of its response
+//!   max_age        how long a response may be cached
 //! ```
-//! What answers at once is answered at once; what waits for a body, for the replica or for the client's window has a
-//! task of its own, and all of these end with the connection.
+//! A request that can be answered at once is. One that waits for its body, the replica or the client's window gets a
+//! task of its own, which ends with the connection.
 
 mod exchange;
-mod freshness;
+mod max_age;
 mod request;
-mod stalls;
+mod write_monitor;
 
 use super::Responder;
 use super::counters::CloseReason;
@@ -24,11 +24,10 @@ use crate::limits::{
     HTTP_SEND_BUFFER_BYTES, HTTP_STREAMS_MAX, HTTP_WINDOW_BYTES,
 };
 use bytes::Bytes;
-use exchange::{Asked, Exchange, exchange};
+use exchange::{Exchange, PendingRequest, exchange};
 use h2::server::{Builder, Connection, SendResponse};
 use h2::{Reason, RecvStream};
 use http::Request;
-use stalls::{Stalls, Watched};
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
@@ -38,6 +37,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Sleep};
+use write_monitor::{MonitoredStream, WriteMonitor};
 
 #[cfg(test)]
 mod tests;
@@ -53,11 +53,11 @@ pub(super) async fn serve<R, S>(
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let usage = ConnectionUsage::new(reservation, handler.limits.idle);
-    let stalls = Stalls::new(usage.clone());
+    let monitor = WriteMonitor::new(usage.clone());
     let limiter = Rc::<WorkLimiter>::default();
-    let greeting = builder().handshake(Watched::new(stream, stalls.clone(), limiter.clone()));
+    let handshake = builder().handshake(MonitoredStream::new(stream, monitor.clone(), limiter.clone()));
     let connections = handler.connections.clone();
-    let connection = match tokio::time::timeout(handler.limits.idle, greeting).await {
+    let connection = match tokio::time::timeout(handler.limits.idle, handshake).await {
         Ok(Ok(connection)) => connection,
         Ok(Err(error)) => {
             if let Some(why) = close_reason(&error) {
@@ -67,12 +67,12 @@ pub(super) async fn serve<R, S>(
         }
         Err(_) => return connections.record_close(CloseReason::Idle),
     };
-    if let Some(why) = Http::new(handler, connection, stalls, limiter, usage, peer).run().await {
+    if let Some(why) = Http::new(handler, connection, monitor, limiter, usage, peer).run().await {
         connections.record_close(why);
     }
 }
 
-/// Every limit that HTTP/2 knows; h2 has bounds of its own for CONTINUATION and for empty DATA.
+/// Sets every limit of HTTP/2. h2 itself limits CONTINUATION and empty DATA.
 fn builder() -> Builder {
     let mut builder = Builder::new();
     builder
@@ -88,13 +88,12 @@ fn builder() -> Builder {
     builder
 }
 
-/// Which counter the end of a connection belongs to, if the client did not want it. What it did wrong it has been told,
-/// with GOAWAY.
+/// Why the server closed a connection; `None` if the client did. h2 has sent GOAWAY.
 fn close_reason(error: &h2::Error) -> Option<CloseReason> {
     if error.is_io() || error.is_remote() {
         return None;
     }
-    // h2 has budgets of its own, for requests that it has not yet handed out, and for frames that carry nothing.
+    // h2 limits requests that it has not passed on yet, and frames without content.
     let is_too_much = error.reason() == Some(Reason::ENHANCE_YOUR_CALM);
     Some(if is_too_much { CloseReason::Excess } else { CloseReason::Protocol })
 }
@@ -102,28 +101,28 @@ fn close_reason(error: &h2::Error) -> Option<CloseReason> {
 /// One connection.
 struct Http<R, S> {
     handler: Rc<TransportHandler<R>>,
-    connection: Connection<Watched<S>, Bytes>,
-    stalls: Rc<Stalls>,
+    connection: Connection<MonitoredStream<S>, Bytes>,
+    monitor: Rc<WriteMonitor>,
     peer: SocketAddr,
-    /// Requests that wait for something.
+    /// Requests with tasks of their own.
     waiting: JoinSet<Exchange>,
     usage: Rc<ConnectionUsage>,
     limiter: Rc<WorkLimiter>,
-    /// Why it has to end: one of its requests was reason enough.
+    /// Why it must end, after one of its requests.
     close_reason: Option<CloseReason>,
     request_count: u64,
     reset_count: u64,
     /// When the last request came or the last response was done.
     active_at: Instant,
-    /// Until when a client that was told that nothing more is taken may take what it has asked for.
+    /// Until when a client may read its last responses while the connection drains.
     drain_until: Option<Instant>,
 }
 
 impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
     fn new(
         handler: Rc<TransportHandler<R>>,
-        connection: Connection<Watched<S>, Bytes>,
-        stalls: Rc<Stalls>,
+        connection: Connection<MonitoredStream<S>, Bytes>,
+        monitor: Rc<WriteMonitor>,
         limiter: Rc<WorkLimiter>,
         usage: Rc<ConnectionUsage>,
         peer: SocketAddr,
@@ -131,7 +130,7 @@ impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
         Self {
             handler,
             connection,
-            stalls,
+            monitor,
             peer,
             waiting: JoinSet::new(),
             usage,
@@ -147,12 +146,12 @@ impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
     async fn run(mut self) -> Option<CloseReason> {
         let handler = self.handler.clone();
         let _guard = poll_fn(|context| Poll::Ready(handler.drain.register(context))).await;
-        let mut alarm = pin!(tokio::time::sleep_until(self.handler.limits.next_check(self.deadline())));
-        poll_fn(|context| self.poll(context, alarm.as_mut())).await
+        let mut timer = pin!(tokio::time::sleep_until(self.handler.limits.next_check(self.deadline())));
+        poll_fn(|context| self.poll(context, timer.as_mut())).await
     }
 
-    /// Does what can be done; ready with the reason when the connection is over: `None` when its client ended it.
-    fn poll(&mut self, context: &mut Context<'_>, mut alarm: Pin<&mut Sleep>) -> Poll<Option<CloseReason>> {
+    /// Makes progress; ready with the reason when the connection is over, `None` if its client closed it.
+    fn poll(&mut self, context: &mut Context<'_>, mut timer: Pin<&mut Sleep>) -> Poll<Option<CloseReason>> {
         if self.handler.drain.is_started() && self.drain_until.is_none() {
             self.start_drain();
         }
@@ -164,7 +163,7 @@ impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
                 self.close_reason = Some(CloseReason::Excess);
             }
             if self.close_reason.is_some() {
-                self.tell(context);
+                self.send_goaway(context);
                 return Poll::Ready(self.close_reason);
             }
             let accepted = self.connection.poll_accept(context);
@@ -175,29 +174,29 @@ impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
                     return Poll::Ready(close_reason(&error));
                 }
                 Poll::Ready(None) => {
-                    let was_silent = self.drain_until.is_some() && !self.handler.drain.is_started();
-                    return Poll::Ready(was_silent.then_some(CloseReason::Idle));
+                    let was_idle = self.drain_until.is_some() && !self.handler.drain.is_started();
+                    return Poll::Ready(was_idle.then_some(CloseReason::Idle));
                 }
                 Poll::Pending => break,
             }
         }
-        self.stalls.wake_waiting();
-        while alarm.as_mut().poll(context).is_ready() {
+        self.monitor.wake_waiting();
+        while timer.as_mut().poll(context).is_ready() {
             if let Some(reason) = self.overdue(context) {
                 return Poll::Ready(Some(reason));
             }
-            alarm.as_mut().reset(self.handler.limits.next_check(self.deadline()));
+            timer.as_mut().reset(self.handler.limits.next_check(self.deadline()));
         }
         Poll::Pending
     }
 
-    /// Takes a request, whether or not there is room for its response: HTTP/2 would keep its whole head meanwhile.
+    /// Accepts a request even without room for its response: otherwise HTTP/2 would keep its headers in memory.
     fn request(&mut self, request: Request<RecvStream>, respond: SendResponse<Bytes>, context: &mut Context<'_>) {
         self.request_count += 1;
         self.active_at = Instant::now();
-        let (handler, usage, stalls, limiter) =
-            (self.handler.clone(), self.usage.clone(), self.stalls.clone(), self.limiter.clone());
-        let exchange = exchange(handler, usage, stalls, limiter, self.peer, Asked::new(request), respond);
+        let (handler, usage, monitor, limiter) =
+            (self.handler.clone(), self.usage.clone(), self.monitor.clone(), self.limiter.clone());
+        let exchange = exchange(handler, usage, monitor, limiter, self.peer, PendingRequest::new(request), respond);
         let mut exchange = Box::pin(exchange);
         match exchange.as_mut().poll(context) {
             Poll::Ready(ended) => self.ended(ended),
@@ -215,36 +214,35 @@ impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
         }
     }
 
-    /// Tells the client that it is cut off, behind what else there is to say; no more than it takes at once.
-    fn tell(&mut self, context: &mut Context<'_>) {
+    /// Sends GOAWAY after the pending frames, as far as the client reads them at once.
+    fn send_goaway(&mut self, context: &mut Context<'_>) {
         if self.connection.poll_closed(context).is_pending() {
-            // RFC 9113 10.5: what a peer does that costs more than it is worth may be an error.
+            // RFC 9113 10.5: excessive use may be treated as an error.
             self.connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
-            let _told = self.connection.poll_closed(context);
+            let _sent = self.connection.poll_closed(context);
         }
     }
 
-    /// Takes no more requests; what was taken is answered. RFC 9113 9.1: say so, so that the client knows which of them
-    /// were taken.
+    /// Accepts no more requests, answers the accepted ones, and tells the client which those are (RFC 9113 9.1).
     fn start_drain(&mut self) {
         self.connection.graceful_shutdown();
         self.drain_until = Some(Instant::now() + Duration::from_millis(HTTP_DRAIN_MS));
     }
 
-    /// A client may take back requests, but not make a habit of it.
+    /// Whether the client resets too many of its requests.
     const fn has_too_many_resets(&self) -> bool {
         self.reset_count > HTTP_RESETS_MAX && self.reset_count > self.request_count / 2
     }
 
     fn deadline(&self) -> Instant {
-        match (self.drain_until, self.stalls.since()) {
+        match (self.drain_until, self.monitor.since()) {
             (Some(until), _) => until,
             (None, Some(since)) => self.usage.send_rate().deadline_or(since + self.handler.limits.idle_timeout()),
             (None, None) => self.usage.send_rate().deadline_or(self.active_at + self.handler.limits.idle_timeout()),
         }
     }
 
-    /// What becomes of the connection when the alarm rings.
+    /// Handles an expired deadline.
     fn overdue(&mut self, context: &mut Context<'_>) -> Option<CloseReason> {
         let now = Instant::now();
         if self.deadline() > now {
@@ -253,7 +251,7 @@ impl<R: Responder + 'static, S: AsyncRead + AsyncWrite + Unpin> Http<R, S> {
         if self.drain_until.is_some() {
             return Some(CloseReason::Idle);
         }
-        if self.stalls.since().is_some() || self.usage.send_rate().is_too_slow(now) {
+        if self.monitor.since().is_some() || self.usage.send_rate().is_too_slow(now) {
             return Some(CloseReason::SlowReader);
         }
         if self.waiting.is_empty() {

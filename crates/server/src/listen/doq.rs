@@ -1,8 +1,8 @@
 //! DNS over QUIC (RFC 9250): a query for each stream.
 //!
 //! Each runtime has an endpoint of its own for each address (SO_REUSEPORT). The kernel chooses by the addresses and
-//! ports of both sides, so a connection's packets reach its endpoint as long as its client stays where it is:
-//! migration is switched off, and a client whose address changes connects anew.
+//! ports of both sides, so a connection's packets reach its endpoint while the client keeps its address. Migration is
+//! off: a client whose address changes must reconnect.
 
 mod exchange;
 mod stream;
@@ -69,14 +69,14 @@ impl<R: Responder + 'static> DoqService<R> {
     fn incoming(self: &Rc<Self>, incoming: Incoming) {
         let (connections, limits) = (&self.handler.connections, &self.handler.limits);
         let peer = incoming.remote_address();
-        let is_shown = incoming.remote_address_validated();
-        let address = if is_shown { Address::Shown } else { Address::Claimed };
+        let is_validated = incoming.remote_address_validated();
+        let address = if is_validated { Address::Validated } else { Address::Claimed };
         let is_within = limits.handshake_rate.take(peer.ip(), address);
-        // RFC 9000 8.1.2: under load a client shows first that its address is its own. What is forged takes no place.
+        // RFC 9000 8.1.2: under load a client must first validate its address. Forged addresses take no slot.
         let is_asked = !is_within || limits.handshakes.count() >= QUIC_HALF_OPEN_MAX;
-        if is_asked && !is_shown && incoming.may_retry() {
+        if is_asked && !is_validated && incoming.may_retry() {
             connections.retries.one_shared();
-            // It may be retried: that was asked.
+            // `may_retry` was checked.
             let _asked = incoming.retry();
             return;
         }
@@ -97,12 +97,12 @@ impl<R: Responder + 'static> DoqService<R> {
         };
         let service = self.clone();
         tokio::task::spawn_local(async move {
-            // Its client hears why it ended, if it was evicted.
+            // An evicted client gets an error code.
             let current = RefCell::new(None);
             let work = pin!(async {
                 if let Some(connection) = service.handshake(incoming, handshake).await {
                     current.replace(Some(connection.clone()));
-                    Client::new(&service.handler, open.reservation(), connection, peer).run().await;
+                    QuicConnection::new(&service.handler, open.reservation(), connection, peer).run().await;
                 }
             });
             let is_evicted = open.unless_evicted(work).await;
@@ -153,20 +153,20 @@ fn reason(error: &ConnectionError) -> HandshakeFailure {
 }
 
 /// One connection.
-struct Client<'d, R> {
+struct QuicConnection<'d, R> {
     handler: &'d Rc<TransportHandler<R>>,
     connection: Connection,
     peer: SocketAddr,
     usage: Rc<ConnectionUsage>,
     limiter: Rc<WorkLimiter>,
-    /// Queries that wait for something.
+    /// Queries with tasks of their own.
     waiting: JoinSet<Ended>,
     unacknowledged: Unacknowledged,
     /// When the last query came, or the last response was done or, if that took longer, acknowledged.
     active_at: Instant,
 }
 
-impl<'d, R: Responder + 'static> Client<'d, R> {
+impl<'d, R: Responder + 'static> QuicConnection<'d, R> {
     fn new(
         handler: &'d Rc<TransportHandler<R>>,
         reservation: MemoryReservation,
@@ -184,15 +184,15 @@ impl<'d, R: Responder + 'static> Client<'d, R> {
         let (connection, drain) = (self.connection.clone(), self.handler.drain.clone());
         let _guard = poll_fn(|context| Poll::Ready(drain.register(context))).await;
         let mut accept = Box::pin(connection.accept_bi());
-        let mut alarm = pin!(tokio::time::sleep_until(self.handler.limits.next_check(self.deadline())));
+        let mut timer = pin!(tokio::time::sleep_until(self.handler.limits.next_check(self.deadline())));
         let end = poll_fn(|context| {
-            // Packets that ask nothing keep QUIC awake, but are no reason to keep a connection.
-            while alarm.as_mut().poll(context).is_ready() {
+            // Packets without a query keep QUIC alive, but do not keep the connection.
+            while timer.as_mut().poll(context).is_ready() {
                 if self.deadline() <= Instant::now() {
                     self.connection.close(code::NO_ERROR, b"");
                     return Poll::Ready(Some(CloseReason::Idle));
                 }
-                alarm.as_mut().reset(self.handler.limits.next_check(self.deadline()));
+                timer.as_mut().reset(self.handler.limits.next_check(self.deadline()));
             }
             loop {
                 while let Poll::Ready(Some(ended)) = self.waiting.poll_join_next(context) {
@@ -227,7 +227,8 @@ impl<'d, R: Responder + 'static> Client<'d, R> {
         }
     }
 
-    /// Until when the client may be silent: for ever while it waits for a response, which has a time limit of its own.
+    /// When the idle connection closes. While a response is pending there is no deadline: it has a time limit of its
+    /// own.
     fn deadline(&self) -> Instant {
         let since = if self.waiting.is_empty() { self.active_at } else { Instant::now() };
         since + self.handler.limits.idle_timeout()
@@ -250,14 +251,14 @@ impl<'d, R: Responder + 'static> Client<'d, R> {
         }
     }
 
-    /// `None`: its task did not come to an end.
+    /// Handles the end of an exchange; `None` if its task panicked.
     fn ended(&mut self, ended: Option<Ended>) -> Result<(), CloseReason> {
         self.active_at = Instant::now();
-        let Some(Ended { how, stream, kept }) = ended else { return Ok(()) };
+        let Some(Ended { how, stream, unacknowledged_bytes }) = ended else { return Ok(()) };
         let close = |code: VarInt, why: &str| self.connection.close(code, why.as_bytes());
         match how {
-            Exchange::Done if kept == 0 => Ok(()),
-            Exchange::Done => self.unacknowledged.add(stream, kept).map_err(|OutOfMemory| {
+            Exchange::Done if unacknowledged_bytes == 0 => Ok(()),
+            Exchange::Done => self.unacknowledged.add(stream, unacknowledged_bytes).map_err(|OutOfMemory| {
                 close(code::EXCESSIVE_LOAD, "");
                 CloseReason::Memory
             }),
@@ -282,7 +283,7 @@ impl<'d, R: Responder + 'static> Client<'d, R> {
     }
 }
 
-/// Which counter the end of a connection belongs to, if the client did not want it.
+/// Why the server closed a connection; `None` if the client did.
 const fn close_reason(error: &ConnectionError) -> Option<CloseReason> {
     match error {
         ConnectionError::TimedOut => Some(CloseReason::Idle),

@@ -11,7 +11,7 @@ pub(crate) struct Inbound {
 }
 
 impl Inbound {
-    /// Takes bytes in. Memory follows what the client has really sent: a prefix alone makes nobody allocate 64 KiB.
+    /// Appends bytes. Memory grows with the bytes received: a length prefix alone does not allocate 64 KiB.
     pub(crate) fn extend(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.start);
         self.start = 0;
@@ -38,7 +38,7 @@ impl Inbound {
         (body.len() >= len).then_some(message..message + len)
     }
 
-    /// Gives back the memory of what has been taken, where nothing else is waiting.
+    /// Frees the buffer if all of it has been consumed.
     pub(crate) fn release(&mut self) {
         if self.start == self.bytes.len() {
             *self = Self::default();
@@ -75,7 +75,7 @@ impl Outbound {
         self.bytes.capacity()
     }
 
-    /// Takes note that so many bytes went out.
+    /// Records that this many bytes were sent.
     pub(crate) fn sent(&mut self, count: usize) {
         self.start += count;
         debug_assert!(self.start <= self.bytes.len());

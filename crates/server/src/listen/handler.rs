@@ -209,8 +209,8 @@ impl ConnectionUsage {
         self.send_rate.get()
     }
 
-    /// Runs a future while the client reads; `None` when it reads nothing for `idle_timeout` or is too slow. Bytes of other
-    /// exchanges count too: this one may have to wait behind them.
+    /// Runs a future while the client reads; `None` when it reads nothing for `idle_timeout` or is too slow. Bytes of
+    /// other exchanges count too: this one may have to wait behind them.
     pub(crate) async fn while_progressing<T>(
         &self,
         idle_timeout: Duration,
@@ -337,7 +337,8 @@ impl<R: Responder> TransportHandler<R> {
         Self { transport, limits, connections, counters, drain, state }
     }
 
-    /// Answers one message from the newest version. `take` gets the response; `reply` is where a deferred response goes.
+    /// Answers one message from the newest version. `take` gets the response; `reply` is where a deferred response
+    /// goes.
     pub(crate) fn respond(
         &self,
         bytes: &[u8],

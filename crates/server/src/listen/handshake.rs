@@ -53,8 +53,8 @@ impl Handshake {
             counters.handshake_failed(why);
         };
         // TCP has shown that the address is the client's.
-        if !handler.limits.handshake_rate.take(peer.ip(), Address::Shown) {
-            failed(HandshakeFailure::OverRate, &"too many, one after the other");
+        if !handler.limits.handshake_rate.take(peer.ip(), Address::Validated) {
+            failed(HandshakeFailure::OverRate, &"over the rate limit");
             return None;
         }
         let Some(place) = handler.limits.handshakes.acquire(peer.ip()) else {
@@ -73,7 +73,7 @@ impl Handshake {
                 return None;
             }
             None => {
-                failed(HandshakeFailure::Evicted, &"its place went to another client");
+                failed(HandshakeFailure::Evicted, &"evicted for another client");
                 return None;
             }
         };
@@ -83,7 +83,7 @@ impl Handshake {
             is_tls13: session.protocol_version() == Some(ProtocolVersion::TLSv1_3),
         };
         if self.is_name_needed && !protocol.is_named {
-            failed(HandshakeFailure::Alpn, &"no protocol named");
+            failed(HandshakeFailure::Alpn, &"the client offered no protocol (ALPN)");
             return None;
         }
         session.set_buffer_limit(Some(TLS_WRITE_BUFFER_BYTES));

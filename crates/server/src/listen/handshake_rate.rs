@@ -1,4 +1,4 @@
-//! How many handshakes a client may begin: each costs the server a signature, and the client next to nothing.
+//! Limits the rate of handshakes per client. Each costs the server a signature, and the client almost nothing.
 
 use super::connection_table::client_of;
 use crate::config::Tcp;
@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// Counts handshakes of each client. A handshake takes so much longer than its turn that a lock does no harm.
+/// Counts handshakes of each client. A lock is cheap compared with a handshake.
 pub(crate) struct HandshakeRate {
     buckets: Mutex<TokenBuckets>,
     rate: Option<Rate>,
@@ -18,12 +18,12 @@ pub(crate) struct HandshakeRate {
     started_at: Instant,
 }
 
-/// Whether a client has shown that its address is its own. Who forges an address uses up what is allowed without, and
-/// takes nothing from whoever has the address.
+/// Whether the address of a client is validated. Each has its own bucket, so forged addresses take nothing from the
+/// real owner.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Address {
     Claimed,
-    Shown,
+    Validated,
 }
 
 impl HandshakeRate {
@@ -38,7 +38,7 @@ impl HandshakeRate {
         }
     }
 
-    /// Counts one handshake; false when the client has begun too many.
+    /// Counts one handshake; false when the client is over its limit.
     pub(crate) fn take(&self, client: IpAddr, address: Address) -> bool {
         self.take_at(client, address, self.started_at.elapsed().as_micros() as u64)
     }
@@ -48,7 +48,7 @@ impl HandshakeRate {
             return true;
         };
         let key = self.hashes.hash_one((client_of(client), address));
-        // The buckets are whole between any two statements.
+        // A panic cannot leave the buckets half changed.
         self.buckets.lock().unwrap_or_else(PoisonError::into_inner).take(key, rate, now_us)
     }
 }
@@ -68,14 +68,14 @@ mod tests {
             (0..10_000).filter(|step| rate.take_at(client, address, step * 1_000)).count()
         };
         let at_the_rate = 118..=121;
-        assert!(at_the_rate.contains(&begun(&rate, "192.0.2.1", Address::Shown)));
-        assert_eq!(begun(&rate, "127.0.0.1", Address::Shown), 10_000, "exempt");
-        // Another address, and what is forged, are buckets of their own; a /56 of IPv6 is one client.
-        assert!(at_the_rate.contains(&begun(&rate, "192.0.2.2", Address::Shown)));
+        assert!(at_the_rate.contains(&begun(&rate, "192.0.2.1", Address::Validated)));
+        assert_eq!(begun(&rate, "127.0.0.1", Address::Validated), 10_000, "exempt");
+        // Another address and a claimed one have buckets of their own; an IPv6 /56 is one client.
+        assert!(at_the_rate.contains(&begun(&rate, "192.0.2.2", Address::Validated)));
         assert!(at_the_rate.contains(&begun(&rate, "192.0.2.1", Address::Claimed)));
-        assert!(at_the_rate.contains(&begun(&rate, "2001:db8::1", Address::Shown)));
-        assert!(!rate.take_at("2001:db8:0:ff::1".parse().unwrap(), Address::Shown, 9_999_000));
+        assert!(at_the_rate.contains(&begun(&rate, "2001:db8::1", Address::Validated)));
+        assert!(!rate.take_at("2001:db8:0:ff::1".parse().unwrap(), Address::Validated, 9_999_000));
         let none = HandshakeRate::new(&Tcp { handshakes_per_second: 0, ..limits }, &[]);
-        assert_eq!(begun(&none, "192.0.2.1", Address::Shown), 10_000);
+        assert_eq!(begun(&none, "192.0.2.1", Address::Validated), 10_000);
     }
 }

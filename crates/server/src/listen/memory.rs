@@ -1,4 +1,4 @@
-//! Bytes of memory that all connections hold together, and each client of them.
+//! The memory of all connections, and of each client.
 
 use super::connection_table::{ConnectionPermit, ConnectionSlot};
 use super::handler::ConnectionLimits;
@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use tokio::time::Instant;
 
-/// Bytes of a common bound.
+/// The memory limit of all connections.
 pub(crate) struct MemoryBudget {
     used: Gauge,
     max: AtomicUsize,
@@ -20,19 +20,19 @@ impl MemoryBudget {
         Self { used: Gauge::default(), max: AtomicUsize::new(max) }
     }
 
-    /// Changes the bound. MemoryBudget that is already in use stays in use.
+    /// Changes the limit. Memory in use stays in use.
     pub(crate) fn set_max(&self, max: usize) {
         self.max.store(max, Relaxed);
     }
 
-    /// Whether more than three of four are used.
+    /// Whether more than three quarters are in use.
     pub(super) fn is_nearly_full(&self) -> bool {
         let max = self.max.load(Relaxed);
         self.used.get() > (max - max.div_ceil(4)) as u64
     }
 
-    /// Takes bytes for a client, unless it would hold more than it leaves. So nobody is counted out while half of them
-    /// are free; and however many take all that they can, something is left for whoever comes next.
+    /// Reserves bytes for a client, unless it would use more than it leaves. So a client is refused only when less than
+    /// half is free, and however much others use, something is left for the next client.
     pub(super) fn reserve(&self, client: &Gauge, bytes: usize) -> bool {
         let max = self.max.load(Relaxed);
         let left = max.saturating_sub(self.used.get() as usize).saturating_sub(bytes);
@@ -46,19 +46,19 @@ impl MemoryBudget {
         is_granted
     }
 
-    /// Gives bytes of a client back.
+    /// Releases bytes of a client.
     pub(super) fn release(&self, client: &Gauge, bytes: usize) {
         client.take(bytes);
         self.used.take(bytes);
     }
 
-    /// Bytes that are used now.
+    /// Bytes in use.
     pub(super) fn used(&self) -> usize {
         self.used.get() as usize
     }
 }
 
-/// Bytes of messages that one connection holds of the common memory; given back when dropped.
+/// Memory of the messages of one connection. Dropping it releases the memory.
 pub(crate) struct MemoryReservation {
     memory: Arc<MemoryBudget>,
     client: Arc<Gauge>,
@@ -67,20 +67,19 @@ pub(crate) struct MemoryReservation {
 }
 
 impl MemoryReservation {
-    /// That of a connection in this place; none yet.
+    /// The reservation of a new connection; empty.
     pub(super) fn new(limits: &ConnectionLimits, place: &ConnectionPermit) -> Self {
         let (memory, client, slot) = (limits.memory.clone(), place.bytes().clone(), place.slot().clone());
         Self { memory, client, slot, reserved: 0 }
     }
 
-    /// Takes note that the client asks for something, or takes it: when all places are used, idle connections make
-    /// room first.
+    /// Records that the client sent or read something: idle connections are evicted first.
     pub(super) fn record_activity(&self, now: Instant) {
         self.slot.record_activity(now.into_std());
     }
 
-    /// Says how much the connection holds now; false when all of them together would hold too much, or its client. Few
-    /// bytes are free, so that what is usual touches no memory that other threads write.
+    /// Sets the memory of the connection; false when that exceeds a limit. A few bytes are free, so that most
+    /// connections touch no shared counter.
     pub(crate) fn set(&mut self, bytes: usize) -> bool {
         let wanted = bytes.saturating_sub(CONNECTION_MEMORY_FREE_BYTES);
         if wanted > self.reserved && !self.memory.reserve(&self.client, wanted - self.reserved) {
@@ -107,21 +106,21 @@ pub(super) mod tests {
     use super::*;
     use crate::config::Tcp;
 
-    /// A bound that is soon reached.
+    /// A small limit.
     pub(in crate::listen) const MAX: usize = 1 << 20;
 
-    /// The limits with that bound.
+    /// Limits with that memory limit.
     pub(in crate::listen) fn limits() -> ConnectionLimits {
         ConnectionLimits::new(&Tcp { memory_bytes_max: MAX, ..Tcp::default() }, &[])
     }
 
-    /// That of a connection of this client.
+    /// The reservation of a connection of this client.
     pub(in crate::listen) fn share(limits: &ConnectionLimits, client: &str) -> MemoryReservation {
         MemoryReservation::new(limits, &limits.connections.acquire(client.parse().unwrap()).unwrap())
     }
 
     #[test]
-    fn memory_is_shared_and_comes_back() {
+    fn memory_is_shared_and_released() {
         const HALF: usize = MAX / 2 + CONNECTION_MEMORY_FREE_BYTES;
         let limits = limits();
         let (mut one, mut other) = (share(&limits, "192.0.2.1"), share(&limits, "192.0.2.2"));
@@ -138,7 +137,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn no_client_holds_more_than_it_leaves() {
+    fn no_client_uses_more_memory_than_it_leaves() {
         let limits = limits();
         // As much as it can, byte by byte, over as many connections as it likes.
         let fill = |client: &str| -> (Vec<MemoryReservation>, usize) {
@@ -148,7 +147,7 @@ pub(super) mod tests {
                 let mut share = MemoryReservation::new(&limits, &place);
                 share.set(CONNECTION_MEMORY_FREE_BYTES + 1_024).then_some(share)
             }) {
-                // Its place is given back: those it may have are another limit.
+                // Its permit is released: the number of connections is another limit.
                 shares.push(share);
                 sum += 1_024;
             }

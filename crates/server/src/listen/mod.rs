@@ -1,22 +1,22 @@
-//! What clients talk to: bytes in, bytes out. What a message means is the business of `service`.
+//! The listeners for clients: bytes in, bytes out. `service` decides what messages mean.
 //!
 //! ```text
 //!   udp (batch, sockets) -------------------+
 //!   tcp --+--> connection (framing) --------+
-//!         +--> handshake --> connection ----+--> Responder --> Action: nothing | a response | for the update threads
+//!         +--> handshake --> connection ----+--> Responder --> Action: Silent | Respond | Defer
 //!         +--> handshake --> doh -----------+
 //!   doq (quinn) ----------------------------+
 //! ```
 
-// Getting sockets.
+// Opening sockets.
 pub(crate) mod sockets;
-// What carries messages, and what is counted of it.
+// Transports and their counters.
 pub(crate) mod counters;
 mod transport;
-// UDP: batches of datagrams, a thread for each core.
+// UDP: batches of datagrams, one thread per core.
 pub(crate) mod batch;
 pub(crate) mod udp;
-// Connections: a runtime for each core; what they share, and how many there may be.
+// Connections: one runtime per core; what they share, and their limits.
 pub(crate) mod connection_table;
 pub(crate) mod drain;
 #[cfg(test)]
@@ -50,87 +50,86 @@ use wire::parse::DropReason;
 
 pub(crate) use transport::Transport;
 
-/// What becomes of a message.
+/// What to do with a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Action {
-    /// It gets no response.
+    /// Send no response.
     Silent,
-    /// The response is in the buffer, so many bytes of it.
+    /// Send the response in the buffer, of this many bytes.
     Respond(usize),
-    /// It takes longer than a packet worker may take while others wait: UPDATE, or signed.
+    /// Pass it to an update thread: an UPDATE or a signed message takes too long for a packet worker.
     Defer,
 }
 
-/// Makes responses. Each worker has its own.
+/// Makes responses. Each worker has its own responder.
 pub(crate) trait Responder {
-    /// One that answers from a single version of all zones, for one batch.
+    /// Answers one batch from a single version of all zones.
     type Pinned<'a>: PinnedResponder
     where
         Self: 'a;
 
-    /// Looks at the newest version.
+    /// Pins the newest version of all zones.
     fn pin(&mut self) -> Self::Pinned<'_>;
 
-    /// Says that the worker is about to wait and holds on to nothing.
+    /// Tells readers that the worker is about to wait and pins nothing.
     fn offline(&mut self);
 }
 
 /// See [`Responder::pin`].
 pub(crate) trait PinnedResponder {
-    /// Decides about one message; a response goes to `out`.
+    /// Handles one message; a response goes to `out`.
     fn respond(&mut self, bytes: &[u8], peer: SocketAddr, transport: Transport, out: &mut [u8]) -> Action;
 
-    /// Counts a message that its listener keeps to itself: it gets no response.
+    /// Counts a message that the listener drops.
     fn ignore(&mut self, reason: DropReason) {
         let _ = reason;
     }
 
-    /// As [`PinnedResponder::respond`], for the datagram that was the `index`th of [`PinnedResponder::prepare`]. `None`
-    /// says that there is a response, and that what becomes of it is known once those of the whole batch are there.
+    /// As [`PinnedResponder::respond`], for datagram `index` of [`PinnedResponder::prepare`]. `None` if the response is
+    /// made, but the rate limit is checked after the whole batch: see [`PinnedResponder::apply_limit`].
     fn respond_prepared(&mut self, index: usize, bytes: &[u8], peer: SocketAddr, out: &mut [u8]) -> Option<Action> {
         let _ = index;
         Some(self.respond(bytes, peer, Transport::Udp, out))
     }
 
-    /// The responses of the batch are there; these were left undecided, a bit for each.
+    /// Prefetches the rate limits of the undecided responses of a batch, one bit each.
     fn prefetch_limits(&mut self, undecided: u64) {
         let _ = undecided;
     }
 
-    /// Decides about the response to the `index`th datagram, which was left undecided and is still in `out`.
+    /// Applies the rate limit to the undecided response to datagram `index`, which is still in `out`.
     fn apply_limit(&mut self, index: usize, bytes: &[u8], peer: SocketAddr, out: &mut [u8]) -> Action {
         let _ = (index, bytes, peer, out);
         Action::Silent
     }
 
-    /// Takes a message over for the update threads, or carries it out where it is alone; gives the response that says
-    /// it could not (SERVFAIL).
+    /// Passes a message to an update thread, or runs it inline. If the queue is full the response is SERVFAIL.
     fn defer(&mut self, bytes: &[u8], reply: Reply, dispatch: Dispatch, out: &mut [u8]) -> Action;
 
-    /// These datagrams come next: what their responses are made from may be looked up for all of them at once.
+    /// Prepares the next batch of datagrams: lookups may be done for all of them at once.
     fn prepare<'m>(&mut self, messages: impl Iterator<Item = &'m [u8]>);
 }
 
-/// Responses that may wait for one connection: one for each deferred request, and the parts of transfers.
+/// Maximum deferred responses of one connection: one per deferred request, and the parts of transfers.
 pub(crate) const DEFERRED_RESPONSES_MAX: usize = TCP_PIPELINE_MAX + TRANSFERS_MAX * TRANSFER_QUEUE_MAX;
 
 /// Where the response to a deferred message goes.
 #[derive(Clone)]
 pub(crate) enum Reply {
-    /// Back to where the datagram came from, from the address that it was sent to.
+    /// To the sender of the datagram, from the address that it was sent to.
     Udp { socket: Arc<BatchSocket>, peer: SocketAddr, local: Option<IpAddr> },
-    /// To the connection, or the stream of one, that it came on; a zone may be transferred over some.
+    /// To the connection or stream of the request. Only some may carry zone transfers.
     Stream { peer: SocketAddr, transport: Transport, transfers: bool, connection: Sender<DeferredResponse> },
 }
 
-/// A response that comes to a connection later.
+/// A response that reaches its connection later.
 #[derive(Debug)]
 pub(crate) enum DeferredResponse {
-    /// One that is whole.
+    /// A whole response.
     Message(Vec<u8>),
-    /// One of several, with its share of the queue; the last follows as [`DeferredResponse::Message`].
+    /// One message of several, with its permit of the queue; the last one is a [`DeferredResponse::Message`].
     Part(Vec<u8>, OwnedSemaphorePermit),
-    /// None ever comes: the connection is closed.
+    /// There is no response: the connection closes.
     Close,
 }
 
@@ -148,12 +147,12 @@ impl Reply {
         }
     }
 
-    /// Whether a response of many messages may go there.
+    /// Whether a response of many messages is possible.
     pub(crate) const fn takes_transfers(&self) -> bool {
         matches!(self, Self::Stream { transfers: true, .. })
     }
 
-    /// Sends a whole response. It is lost when the client is gone, or the kernel's buffer is full.
+    /// Sends a whole response. It is lost if the client is gone or the kernel's buffer is full.
     pub(crate) fn send(self, response: Vec<u8>) {
         match self {
             Self::Udp { socket, peer, local } => {
@@ -165,7 +164,7 @@ impl Reply {
         }
     }
 
-    /// Says that no response will come: silence makes a client over UDP repeat its bytes, on a stream it would wait.
+    /// Ends a request without a response: a UDP client retries, and a stream is closed.
     pub(crate) fn give_up(self) {
         if let Self::Stream { connection, .. } = self {
             give(&connection, DeferredResponse::Close);
@@ -175,10 +174,9 @@ impl Reply {
 
 fn give(connection: &Sender<DeferredResponse>, late: DeferredResponse) {
     match connection.try_send(late) {
-        // The client hung up.
+        // The client closed the connection.
         Ok(()) | Err(TrySendError::Closed(_)) => {}
-        // The queue has room for every request that a connection may have in flight. Who panics behind a response says
-        // one word more.
+        // The queue has room for every request in flight. Only a panic after a response adds one entry.
         Err(TrySendError::Full(late)) => {
             debug_assert!(matches!(late, DeferredResponse::Close), "more responses than requests")
         }

@@ -62,7 +62,7 @@ pub(crate) fn problem(address: SocketAddr, protocol: &str, error: &io::Error) ->
         io::ErrorKind::AddrInUse => (
             Exit::InUse,
             format!(
-                "see who has it with `ss -lnp 'sport = :{}'`; stop that, or choose other ports \
+                "find the process with `ss -lnp 'sport = :{}'` and stop it, or choose other ports \
                  (--port, --dot-port, --api-port ..., or `listen`)",
                 address.port()
             ),

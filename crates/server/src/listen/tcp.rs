@@ -1,4 +1,4 @@
-//! TCP listeners (RFC 7766): who may connect, and what is spoken on the connection.
+//! TCP listeners (RFC 7766): admission, and the protocol of each connection.
 
 use super::Responder;
 use super::connection::Connection;
@@ -11,25 +11,25 @@ use std::rc::Rc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 
-/// What is spoken on the connections of a listener.
-pub(crate) enum Spoken {
-    /// Messages as they are.
+/// The protocol of a listener.
+pub(crate) enum StreamProtocol {
+    /// DNS over TCP.
     Plain,
-    /// Messages under TLS.
+    /// DNS over TLS.
     Tls(Handshake),
-    /// HTTP/2 under TLS.
+    /// DNS over HTTPS (HTTP/2).
     Http(Handshake),
 }
 
 /// A listener's service.
 pub(crate) struct TcpService<R> {
     handler: Rc<TransportHandler<R>>,
-    spoken: Spoken,
+    protocol: StreamProtocol,
 }
 
 impl<R: Responder + 'static> TcpService<R> {
-    pub(crate) fn new(handler: TransportHandler<R>, spoken: Spoken) -> Rc<Self> {
-        Rc::new(Self { handler: Rc::new(handler), spoken })
+    pub(crate) fn new(handler: TransportHandler<R>, protocol: StreamProtocol) -> Rc<Self> {
+        Rc::new(Self { handler: Rc::new(handler), protocol })
     }
 
     /// Accepts on one listener, for ever. Runs in a `LocalSet`.
@@ -37,7 +37,7 @@ impl<R: Responder + 'static> TcpService<R> {
         loop {
             match listener.accept().await {
                 Ok((stream, peer)) => {
-                    // RFC 7766 6.2.2: a server may limit them; who is over the limit is told at once.
+                    // RFC 7766 6.2.2: a server may limit connections. Over the limit it closes at once.
                     let open = match OpenConnection::enter(&self.handler, peer.ip()) {
                         Ok(open) => open,
                         Err(why) => {
@@ -61,22 +61,22 @@ impl<R: Responder + 'static> TcpService<R> {
     /// Starts the task of one connection: each kind has its own, so that none pays for the size of another.
     fn spawn(self: &Rc<Self>, stream: TcpStream, peer: SocketAddr, open: OpenConnection<R>) {
         let service = self.clone();
-        match &self.spoken {
-            Spoken::Plain => drop(tokio::task::spawn_local(async move {
+        match &self.protocol {
+            StreamProtocol::Plain => drop(tokio::task::spawn_local(async move {
                 let work = pin!(Connection::new(&service.handler, open.reservation(), stream, peer, true).run());
                 open.unless_evicted(work).await;
             })),
-            Spoken::Tls(_) => drop(tokio::task::spawn_local(async move {
+            StreamProtocol::Tls(_) => drop(tokio::task::spawn_local(async move {
                 open.unless_evicted(pin!(service.tls(&open, stream, peer))).await;
             })),
-            Spoken::Http(_) => drop(tokio::task::spawn_local(async move {
+            StreamProtocol::Http(_) => drop(tokio::task::spawn_local(async move {
                 open.unless_evicted(pin!(service.http(&open, stream, peer))).await;
             })),
         }
     }
 
     async fn tls(&self, open: &OpenConnection<R>, stream: TcpStream, peer: SocketAddr) {
-        let Spoken::Tls(handshake) = &self.spoken else { return };
+        let StreamProtocol::Tls(handshake) = &self.protocol else { return };
         // The handshake needs far more than a connection: it is on the heap while it lasts.
         let Some((stream, protocol)) = Box::pin(handshake.run(&self.handler, stream, peer)).await else { return };
         // RFC 9103 7.1 and 7.2: transfers over TLS need version 1.3 and the protocol's name.
@@ -85,7 +85,7 @@ impl<R: Responder + 'static> TcpService<R> {
     }
 
     async fn http(&self, open: &OpenConnection<R>, stream: TcpStream, peer: SocketAddr) {
-        let Spoken::Http(handshake) = &self.spoken else { return };
+        let StreamProtocol::Http(handshake) = &self.protocol else { return };
         let Some((stream, _)) = Box::pin(handshake.run(&self.handler, stream, peer)).await else { return };
         doh::serve(self.handler.clone(), open.reservation(), stream, peer).await;
     }

@@ -44,8 +44,8 @@ pub(super) fn yield_to_runtime(context: &mut Context<'_>) {
     let _pending = pin!(tokio::task::yield_now()).poll(context);
 }
 
-/// The limiter of a connection whose messages have tasks of their own, or whose task is woken by its own sends (HTTP/2).
-/// For these, being polled again does not mean that other tasks have run.
+/// The limiter of a connection whose messages have tasks of their own, or whose task is woken by its own sends
+/// (HTTP/2). For these, being polled again does not mean that other tasks have run.
 #[derive(Default)]
 pub(super) struct WorkLimiter(RefCell<State>);
 
@@ -94,8 +94,8 @@ impl WorkLimiter {
         output
     }
 
-    /// Ready when bytes may be read; otherwise yields. Reading uses at most half of the budget: the rest is for messages
-    /// that have arrived.
+    /// Ready when bytes may be read; otherwise yields. Reading uses at most half of the budget: the rest is for
+    /// messages that have arrived.
     pub(super) fn poll_read(&self, context: &mut Context<'_>) -> Poll<()> {
         self.done_reading();
         let mut state = self.0.borrow_mut();

@@ -10,7 +10,7 @@ use crate::listen::doq::DoqService;
 use crate::listen::drain::Drain;
 use crate::listen::handler::TransportHandler;
 use crate::listen::handshake::Handshake;
-use crate::listen::tcp::{Spoken, TcpService};
+use crate::listen::tcp::{StreamProtocol, TcpService};
 use crate::listen::trim_memory;
 use crate::listen::{Responder, Transport};
 use crate::log::vital;
@@ -76,14 +76,14 @@ pub(super) fn start(
             tokio::task::LocalSet::new().block_on(&runtime, async move {
                 drop(tokio::task::spawn_local(trim_memory::trim_after_floods(memory)));
                 let tcp = handler(&mut serving, Transport::Tcp, workers.tcp);
-                serving.accept(TcpService::new(tcp, Spoken::Plain), sockets.tcp);
+                serving.accept(TcpService::new(tcp, StreamProtocol::Plain), sockets.tcp);
                 if let (Some(tls), Some(workers)) = (tls, workers.encrypted) {
                     let dot = handler(&mut serving, Transport::Dot, workers.dot);
-                    let spoken = Spoken::Tls(Handshake::dot(tls.dot.clone()));
-                    serving.accept(TcpService::new(dot, spoken), sockets.dot);
+                    let protocol = StreamProtocol::Tls(Handshake::dot(tls.dot.clone()));
+                    serving.accept(TcpService::new(dot, protocol), sockets.dot);
                     let doh = handler(&mut serving, Transport::Doh, workers.doh);
-                    let spoken = Spoken::Http(Handshake::http(tls.doh.clone()));
-                    serving.accept(TcpService::new(doh, spoken), sockets.doh);
+                    let protocol = StreamProtocol::Http(Handshake::http(tls.doh.clone()));
+                    serving.accept(TcpService::new(doh, protocol), sockets.doh);
                     let doq = handler(&mut serving, Transport::Doq, workers.doq);
                     serving.quic(
                         &DoqService::new(doq),

@@ -12,7 +12,7 @@ use crate::files::token::fill_random;
 use crate::files::watch::Watch;
 use crate::files::{Readers, read_bounded, write_atomic};
 use crate::limits::{SMALL_FILE_BYTES_MAX, TRUST_COMMAND_MS, TRUST_LOOK_MS};
-use crate::tls::authority::{Authority, NodeCertificate, to_pem};
+use crate::tls::ca::{CertificateAuthority, NodeCertificate, to_pem};
 use crate::tls::session::{CurrentTls, PeerFiles, PeerTls};
 use crate::tls::validity::{is_due, is_issued_by};
 use replica::Trust;
@@ -96,7 +96,7 @@ impl TrustKeeper {
         }
         let closed = || io::Error::other("the data key does not open the key of the cluster's authority");
         let key = issuing.key.as_ref().ok_or_else(closed)?;
-        let issuer = Authority::from_der(&issuing.certificate, key)?;
+        let issuer = CertificateAuthority::from_der(&issuing.certificate, key)?;
         let text = read_bounded(&self.files.ca, SMALL_FILE_BYTES_MAX).unwrap_or_default();
         if step_in(&text) > step_of(trust) {
             // This node was further before it started, or another that shares the file is: what its state says now may
@@ -135,7 +135,7 @@ impl TrustKeeper {
         if trust.feature_level < TRUST_LEVEL || !key_file.exists() {
             return Ok(());
         }
-        let authority = Authority::load_or_make(&self.files.ca, &key_file)?;
+        let authority = CertificateAuthority::load_or_make(&self.files.ca, &key_file)?;
         let test = CertificateDer::from_pem_slice(authority.issue(1)?.cert_pem.as_bytes()).map_err(io::Error::other)?;
         if !is_issued_by(&test, &authority.cert_der()) {
             return Err(io::Error::other(format!("{}: not the key of the authority", key_file.display())));
@@ -147,7 +147,7 @@ impl TrustKeeper {
     }
 
     /// Accepts what the cluster does, on new connections and in the file, whose text is `text`.
-    fn accept(&self, trust: &Trust, issuer: &Authority, text: &[u8]) -> io::Result<()> {
+    fn accept(&self, trust: &Trust, issuer: &CertificateAuthority, text: &[u8]) -> io::Result<()> {
         let roots = roots_of(trust);
         if self.tls.get().roots() != roots {
             self.tls.set(self.files.load_with(roots.clone())?);
@@ -164,7 +164,7 @@ impl TrustKeeper {
     }
 
     /// Gets this node another certificate where it wants one.
-    async fn renew(&mut self, trust: &Trust, issuer: &Authority) -> io::Result<()> {
+    async fn renew(&mut self, trust: &Trust, issuer: &CertificateAuthority) -> io::Result<()> {
         // A node that has never said anything follows no order that was given before.
         let followed = trust.standings.get(&self.own).map_or(trust.renewal, |standing| standing.renewal);
         self.renewal = self.renewal.max(followed);
@@ -184,7 +184,7 @@ impl TrustKeeper {
     /// Where the cluster pins keys, a certificate is renewed for the key that is pinned. Another key comes on an order
     /// only: the node shows it once every member has seen its pin, then has the one before unpinned. Whenever the node
     /// ends, the key in its files is one that every member accepts, also a member that was down.
-    async fn renew_pinned(&mut self, trust: &Trust, issuer: &Authority) -> io::Result<()> {
+    async fn renew_pinned(&mut self, trust: &Trust, issuer: &CertificateAuthority) -> io::Result<()> {
         let own = self.own_pin()?;
         let pins = trust.pins.get(&self.own).map_or(&[][..], Vec::as_slice);
         if pins.is_empty() {
@@ -236,7 +236,7 @@ impl TrustKeeper {
     async fn use_next(
         &mut self,
         trust: &Trust,
-        issuer: &Authority,
+        issuer: &CertificateAuthority,
         next: &PeerTls,
         pins: &[[u8; 32]],
     ) -> io::Result<()> {
@@ -260,7 +260,7 @@ impl TrustKeeper {
     }
 
     /// Whether the node's certificate is of the authority that issues, names the member, and has time left.
-    fn is_good(&self, trust: &Trust, issuer: &Authority) -> bool {
+    fn is_good(&self, trust: &Trust, issuer: &CertificateAuthority) -> bool {
         let tls = self.tls.get();
         let is_named = trust.feature_level < PIN_LEVEL || tls.names_member(self.own);
         is_named && tls.is_of(&issuer.cert_der()) && !is_due(tls.expires_s(), self.now_s(trust))
@@ -274,7 +274,7 @@ impl TrustKeeper {
     }
 
     /// The certificate for clients on this machine is of the cluster's authority too, where `up` made it.
-    fn renew_local(&self, trust: &Trust, issuer: &Authority) -> io::Result<()> {
+    fn renew_local(&self, trust: &Trust, issuer: &CertificateAuthority) -> io::Result<()> {
         let Some((cert_file, key_file)) = &self.local else { return Ok(()) };
         let Ok(cert) = read_bounded(cert_file, SMALL_FILE_BYTES_MAX) else { return Ok(()) };
         let Ok(cert) = CertificateDer::from_pem_slice(&cert) else { return Ok(()) };

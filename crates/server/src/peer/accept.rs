@@ -118,7 +118,7 @@ impl<E: PeerEvents> Acceptor<E> {
     /// Gives the connection a task of its own, if its address has not begun too many.
     fn begin(self: Arc<Self>, stream: TcpStream, address: IpAddr) {
         let is_of_member = self.admission.is_of_member(address);
-        if !is_of_member && !self.rate.take(address, Address::Shown) {
+        if !is_of_member && !self.rate.take(address, Address::Validated) {
             self.counters.refused.one_shared();
             return;
         }

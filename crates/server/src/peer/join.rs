@@ -20,7 +20,7 @@ use crate::log_limit::untrusted;
 use crate::node::handle::{ReplicaHandle, WithZones};
 use crate::node::trust_keeper::{PIN_LEVEL, ca_key_of, roots_text};
 use crate::problem::{NO_LEADER, NOBODY_KNOWS, TOKEN_REFUSED};
-use crate::tls::authority::{Authority, NodeCertificate, to_pem};
+use crate::tls::ca::{CertificateAuthority, NodeCertificate, to_pem};
 use crate::tls::peer_identity::PeerIdentity;
 use crate::tls::session;
 use crate::warn_limited;
@@ -116,7 +116,7 @@ pub(crate) fn digest(secret: &str) -> [u8; 32] {
 
 /// Who issues a joiner's certificate.
 struct Issuer {
-    authority: Authority,
+    authority: CertificateAuthority,
     /// All authorities that are accepted.
     ca_pem: String,
     /// Whether nodes renew their certificates by themselves: one that nobody renews has no end.
@@ -182,14 +182,14 @@ impl JoinDesk {
         let trust = self.handle.shared().trust.borrow().clone();
         if let Some(issuing) = trust.issuing() {
             let key = issuing.key.as_ref().ok_or("this node cannot open the key of the cluster's authority")?;
-            let authority = Authority::from_der(&issuing.certificate, key).map_err(failed)?;
+            let authority = CertificateAuthority::from_der(&issuing.certificate, key).map_err(failed)?;
             return Ok(Issuer { authority, ca_pem: roots_text(&trust), is_renewed: true });
         }
         let key = ca_key_of(&self.ca_cert);
         if !key.exists() {
             return Err("this node does not hold the key of the cluster's authority".into());
         }
-        let authority = Authority::load_or_make(&self.ca_cert, &key).map_err(failed)?;
+        let authority = CertificateAuthority::load_or_make(&self.ca_cert, &key).map_err(failed)?;
         let ca_pem = to_pem(&authority.cert_der());
         Ok(Issuer { authority, ca_pem, is_renewed: false })
     }

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
     use crate::peer::accept::Acceptor;
     use crate::peer::frame::Welcome;
-    use crate::tls::authority::Authority;
+    use crate::tls::ca::CertificateAuthority;
     use crate::tls::session::PeerFiles;
     use replica::Trust;
     use std::sync::mpsc::{Receiver, Sender as StdSender, channel};
@@ -183,7 +183,7 @@ mod tests {
     }
 
     fn tls(dir: &std::path::Path, id: u64) -> Arc<CurrentTls> {
-        let authority = Authority::load_or_make(&dir.join("ca.pem"), &dir.join("ca.key")).unwrap();
+        let authority = CertificateAuthority::load_or_make(&dir.join("ca.pem"), &dir.join("ca.key")).unwrap();
         let made = authority.issue(id).unwrap();
         let files = PeerFiles { ca: dir.join("ca.pem"), cert: dir.join("cert"), key: dir.join("key") };
         files.save(&made.cert_pem, &made.key_pem).unwrap();

@@ -1,4 +1,4 @@
-//! Queries, on the worker that received them.
+//! Answers queries, on the worker that received them.
 
 use super::clock::BatchClock;
 use super::cookies::{COOKIE_BYTES, CookieStatus, Cookies};
@@ -28,22 +28,22 @@ use zone::set::{SetVersion, Zone};
 /// What the operator configured about answers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AnswerOptions {
-    /// Largest datagram that is sent, and that is said to be taken (RFC 6891 6.2.3).
+    /// Largest datagram that is sent, and advertised as accepted (RFC 6891 6.2.3).
     pub(crate) udp_payload: u16,
     pub(crate) nsid: Option<Vec<u8>>,
     pub(crate) chaos_id: Option<Vec<u8>>,
     pub(crate) chaos_version: Option<Vec<u8>>,
 }
 
-/// Who asks, and how.
+/// The client of a query.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Client<'c> {
     pub(crate) transport: Transport,
-    /// The cookie that its answer carries.
+    /// The cookie of the response.
     pub(crate) cookie: Option<&'c [u8]>,
 }
 
-/// What every worker answers with.
+/// What all workers share.
 pub(crate) struct Service {
     pub(crate) options: AnswerOptions,
     pub(crate) update_queue: UpdateQueue,
@@ -51,7 +51,7 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// For how long a connection may be silent now, in units of 100 ms (RFC 7828 3.1).
+    /// The idle timeout now, in units of 100 ms (RFC 7828 3.1).
     fn keepalive(&self) -> u16 {
         u16::try_from(self.connections.idle_timeout().as_millis() / 100).unwrap_or(u16::MAX)
     }
@@ -64,22 +64,22 @@ pub(crate) struct QueryResponder {
     pub(crate) serving: ServingReader,
     pub(crate) counters: Arc<WorkerCounters>,
     pub(crate) batch: Batch,
-    /// None are given out without.
+    /// `None` if cookies are off.
     pub(crate) cookies: Option<Cookies>,
-    /// Of a transport on which anybody can claim any address.
+    /// Set for UDP, where anyone can forge an address.
     pub(crate) rate_limit: Option<RateLimitWatch>,
-    /// What the limiter's time counts from.
+    /// Start of the limiter's time.
     pub(crate) started_at: Instant,
 }
 
-/// As [`QueryResponder`], from one version of all zones.
+/// A [`QueryResponder`] with one version of all zones.
 pub(crate) struct PinnedQueryResponder<'a> {
     service: &'a Service,
     counters: &'a WorkerCounters,
     set: SetVersion<'a>,
     serving: ServingNow<'a>,
     batch: Option<&'a mut Batch>,
-    /// Of the batch, once its names were looked up.
+    /// The lookups of the batch.
     prepared: Option<Prepared<'a>>,
     cookies: Option<&'a mut Cookies>,
     limiter: Option<&'a mut Limiter>,
@@ -154,7 +154,7 @@ impl PinnedResponder for PinnedQueryResponder<'_> {
         if verdict == Verdict::Send {
             return self.sent(&answered);
         }
-        // It is read once more: few are, and what is kept of all others stays small.
+        // The query is parsed again: slips are rare, and so less is kept for all others.
         if verdict == Verdict::Slip
             && let Parsed::Request(request) = parse_request(bytes)
         {
@@ -187,13 +187,13 @@ impl PinnedResponder for PinnedQueryResponder<'_> {
         let (status, cookie) = self.cookie_status(received.edns.as_ref(), peer.ip());
         let verdict = self.check_error(status, peer.ip(), AnswerKind::ServFail);
         let client = Client { transport, cookie: cookie.as_ref().map(|cookie| &cookie[..]) };
-        // Certainly not proposed, so SERVFAIL is true (RFC 2136 3.4.2); without a key at hand it goes unsigned.
+        // It was not proposed, so SERVFAIL is correct (RFC 2136 3.4.2). Without a key it goes unsigned.
         self.respond_error(verdict, &received.head, client, Rcode::SERVFAIL, out)
     }
 }
 
 impl PinnedQueryResponder<'_> {
-    /// `index`: its place in the batch that was prepared, if it is of one. `None`: the response is held.
+    /// `index` is the index in the prepared batch, if any. `None` if the response waits for the rate limit.
     fn decide(
         &mut self,
         index: Option<usize>,
@@ -204,7 +204,7 @@ impl PinnedQueryResponder<'_> {
     ) -> Option<Action> {
         self.counters.received.one();
         if peer.port() == 0 {
-            // Nothing can be sent there; such datagrams are made to reflect.
+            // No response can be sent to port 0; such datagrams are forged.
             self.counters.drop_for(DropReason::SourcePortZero);
             return Some(Action::Silent);
         }
@@ -231,7 +231,7 @@ impl PinnedQueryResponder<'_> {
         self.respond_error(verdict, &Head::from(reject), client, reject.rcode, out)
     }
 
-    /// What becomes of an error to whoever stands there so.
+    /// Checks an error response against the limit.
     fn check_error(&mut self, status: CookieStatus, address: IpAddr, kind: AnswerKind) -> Verdict {
         match &mut self.limiter {
             Some(limiter) if status != CookieStatus::Proven => limiter.check_error(address, kind, self.clock.now_us()),
@@ -239,7 +239,7 @@ impl PinnedQueryResponder<'_> {
         }
     }
 
-    /// Answers with an error, as far as the limit lets it.
+    /// Answers with an error, if the limit allows it.
     fn respond_error(
         &self,
         verdict: Verdict,
@@ -251,7 +251,7 @@ impl PinnedQueryResponder<'_> {
         let bare = Bare { rcode, ..Bare::default() };
         match verdict {
             Verdict::Send => self.respond_bare(head, client, bare, out),
-            // It is as short as what would go in its place.
+            // It is as short as its replacement.
             Verdict::Slip => {
                 self.counters.limited(LimitAction::Shortened);
                 self.respond_over_limit(head, None, bare, out)
@@ -268,8 +268,8 @@ impl PinnedQueryResponder<'_> {
         self.write_bare(head, &context(self.service, client, &|_| Servable::Ready, 0), bare, out)
     }
 
-    /// The same beyond the limit: nothing is told of this server, so that it is no longer than the query but for a
-    /// server cookie in place of none (16 bytes), which RFC 7873 5.2.3 asks for.
+    /// The same over the limit, without server options. It is no longer than the query, except for a server cookie
+    /// (16 bytes), which RFC 7873 5.2.3 asks for.
     fn respond_over_limit(&self, head: &Head<'_>, cookie: Option<&[u8]>, bare: Bare, out: &mut [u8]) -> Action {
         let client = Client { transport: Transport::Udp, cookie };
         let context = context(self.service, client, &|_| Servable::Ready, 0);
@@ -318,7 +318,7 @@ impl PinnedQueryResponder<'_> {
         }
     }
 
-    /// What the client has shown, and the cookie that its answer carries.
+    /// The status of the client's cookie, and the cookie of the response.
     fn cookie_status(
         &mut self,
         edns: Option<&EdnsIn<'_>>,
@@ -331,13 +331,13 @@ impl PinnedQueryResponder<'_> {
         }
     }
 
-    /// Counts an answer that goes out.
+    /// Counts an answer that is sent.
     fn sent(&self, answered: &Answered) -> Action {
         self.counters.answered(answered);
         if answered.len == 0 { Action::Silent } else { Action::Respond(answered.len) }
     }
 
-    /// What goes out in place of an answer beyond the limit: short, and of use to whoever really sent the query.
+    /// Replaces an answer over the limit with a short one that lets a real client retry.
     fn slip(&mut self, request: &Request<'_>, address: IpAddr, out: &mut [u8]) -> Action {
         let (status, cookie) = self.cookie_status(request.edns.as_ref(), address);
         let (how, bare) = if status == CookieStatus::Unproven {
@@ -350,7 +350,7 @@ impl PinnedQueryResponder<'_> {
     }
 }
 
-/// What a message asks for, where a glance finds it: whether it gets an answer is not decided by it.
+/// The question of a plain query, for prefetching only.
 fn question_of(message: &[u8]) -> Option<FirstQuestion<'_>> {
     let header: &[u8; HEADER_BYTES] = message.first_chunk()?;
     // QR and opcode are zero, and there is one question.

@@ -1,28 +1,25 @@
-//! Limits how many responses go to one network over UDP, where anybody can claim any address: how many that are alike,
-//! and how many in all.
+//! The response rate limit (RRL) over UDP, where anyone can forge an address. It limits similar responses, and all
+//! responses, to each network.
 //!
-//! Alike are responses of one kind that are about the same name; all names that do not exist in a zone, all below one
-//! delegation, and all that one wildcard makes are the same here, since a forger of queries can make up names. A
-//! client that asks for many names that exist meets the other limits: one for its address, and one for each of the
-//! prefixes that it is in ([`prefixes`]). The shorter a prefix, the more resolvers it may have, and the higher its
-//! rate.
+//! Responses are similar if they have the same kind and name. All nonexistent names of a zone count as one name, and so
+//! do all names below a delegation and all names of a wildcard, since an attacker can make up names. A client that
+//! queries many existing names reaches the other limits: of its address, and of each prefix around it ([`prefixes`]).
+//! Shorter prefixes have higher rates, because they contain more resolvers.
 //!
 //! ```text
 //!   exempt network, or a cookie that proves the address   -> not counted
 //!   within both rates and bursts                          -> sent
-//!   beyond, every `slip`th: the client sent a cookie      -> BADCOOKIE, with a cookie (RFC 7873 5.2.3)
-//!                           it did not                    -> TC, so that it comes over TCP
+//!   over, every `slip`th:   the client sent a cookie      -> BADCOOKIE, with a cookie (RFC 7873 5.2.3)
+//!                           it did not                    -> TC, so that it retries over TCP
 //!                           it gets an error              -> the error, without options
-//!   beyond, the others                                    -> nothing
+//!   over, the others                                      -> nothing
 //! ```
 //!
-//! Update threads count what they answer: signed queries as those without a key, errors of TSIG and updates without it
-//! as all alike ([`super::update_thread`] has what goes in place of those beyond). The outcome of an update that is verified
-//! is never counted, so that a client may send as many as it can.
+//! Update threads count their responses too: signed queries like unsigned ones, TSIG errors and unsigned updates in one
+//! bucket (see [`super::update_thread`]). Outcomes of verified updates are never counted.
 //!
-//! Each worker, and each update thread, counts for itself, with its share of the rate: no two write the same memory.
-//! The responses of a batch are batch until all are made; then their buckets are fetched side by side, and each is
-//! judged.
+//! Each worker and update thread has its own buckets and its share of the rate, so no two write the same memory. The
+//! responses of a batch are made first; then their buckets are prefetched together, and each response is checked.
 
 mod prefixes;
 pub(crate) mod shared;
@@ -38,14 +35,14 @@ use std::net::IpAddr;
 use wire::NameRef;
 use zone::answer::{AnswerKind, Answered};
 
-/// What becomes of a response.
+/// What to do with a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
-    /// It goes out.
+    /// Send it.
     Send,
-    /// A short one goes in its place.
+    /// Send a short one instead.
     Slip,
-    /// Nothing does.
+    /// Send nothing.
     Drop,
 }
 
@@ -59,14 +56,14 @@ pub(crate) struct Keys {
     is_ipv6: bool,
 }
 
-/// A response that is made and not yet counted.
+/// A response that is made but not yet checked.
 #[derive(Clone, Copy, Debug)]
 struct BatchedResponse {
     keys: Keys,
     answered: Answered,
 }
 
-/// What is known of a network: the hash that its responses begin with.
+/// A network, and the hash that the keys of its responses start with.
 #[derive(Clone)]
 struct Network {
     bits: u128,
@@ -82,22 +79,22 @@ impl Network {
     }
 }
 
-/// What a worker limits with.
+/// The rate limiter of one thread.
 pub(crate) struct Limiter {
     buckets: TokenBuckets,
     /// Of responses that are alike.
     alike: Rate,
     /// Of all that go to one address or network.
     all: Prefixes,
-    /// So that nobody can make two responses collide on purpose.
+    /// Keyed, so that an attacker cannot make two responses collide.
     seed_hasher: SipHasher13,
     exempt: Vec<Subnet>,
     prefixes: [u8; 2],
-    /// Networks that were asked from lately.
+    /// Recently seen networks.
     networks: Vec<Network>,
     slip: u32,
     over_limit_count: u32,
-    /// Of the batch that is being answered, by their places in it.
+    /// Responses of the current batch, by index.
     batch: Vec<Option<BatchedResponse>>,
 }
 
@@ -135,15 +132,14 @@ impl Limiter {
         let prefixes = self.all.keys_of(address);
         let network = bits_of(masked(address, self.prefixes[usize::from(is_ipv6)]));
         let mut hasher = self.network(network).begun;
-        // How long the name is makes what is hashed another for each.
+        // The length makes the input unambiguous.
         let name_len = name.map_or(0, |name| name.as_bytes().len());
         hasher.write_u64(u64::from(kind as u8) | (name_len as u64) << 8);
         name.into_iter().flat_map(NameRef::lower_words).for_each(|word| hasher.write_u64(word));
         Keys { alike: hasher.finish(), prefixes, is_ipv6 }
     }
 
-    /// What is known of the network with these bits; it is worked out when it is not the last one at its place. Who
-    /// asks once asks again: the resolvers of most queries are few.
+    /// The entry of a network, computed if it is not cached. Few resolvers send most queries, so the cache is small.
     fn network(&mut self, bits: u128) -> &Network {
         // The last bytes of networks differ, in either family: those of an IPv4 address, or of the routed half.
         let folded = (bits ^ bits >> 56) as usize;
@@ -155,7 +151,7 @@ impl Limiter {
         network
     }
 
-    /// Counts a response that is the same whatever was asked, if it goes to a network with a limit.
+    /// Checks and counts a response without a name, if its network is not exempt.
     pub(crate) fn check_error(&mut self, address: IpAddr, kind: AnswerKind, now_us: u64) -> Verdict {
         if self.is_exempt(address) {
             return Verdict::Send;
@@ -164,11 +160,11 @@ impl Limiter {
         self.check(keys, now_us)
     }
 
-    /// Counts a response, at a time in microseconds.
+    /// Checks and counts a response, at a time in microseconds.
     pub(crate) fn check(&mut self, keys: Keys, now_us: u64) -> Verdict {
         let is_within = self.buckets.take(keys.alike, self.alike, now_us)
-            // What is batch back for being alike, or for its address, counts to no network: a client that forges one
-            // address takes little from its neighbours.
+            // A response over the limit of its bucket or address does not count for its networks: a forged address
+            // takes little from its neighbours.
             && self.all.take(&mut self.buckets, keys.prefixes, keys.is_ipv6, now_us);
         if is_within {
             return Verdict::Send;
@@ -177,20 +173,20 @@ impl Limiter {
         if self.slip > 0 && self.over_limit_count.is_multiple_of(self.slip) { Verdict::Slip } else { Verdict::Drop }
     }
 
-    /// Keeps the response to a datagram of a batch until it is told what becomes of it.
+    /// Adds a response to the batch, to be checked later.
     pub(crate) fn add_to_batch(&mut self, index: usize, keys: Keys, answered: Answered) {
         self.batch[index] = Some(BatchedResponse { keys, answered });
     }
 
-    /// Has the buckets of what is batch at hand: a bit for each.
+    /// Prefetches the buckets of batched responses, one bit each.
     pub(crate) fn prefetch_batch(&self, places: u64) {
         let batch = self.batch.iter().enumerate().filter(|(index, _)| places & 1 << index != 0);
-        // Those of wide networks are few, and used for each response: they stay at hand by themselves.
+        // Buckets of wide networks are few and always in the cache.
         let keys = batch.filter_map(|(_, batch)| batch.map(|batch| [batch.keys.alike, batch.keys.prefixes[0]]));
         self.buckets.prefetch(keys.flatten());
     }
 
-    /// Counts a response that is batch, and lets it go.
+    /// Checks a response of the batch, and removes it.
     pub(crate) fn check_batched(&mut self, index: usize, now_us: u64) -> Option<(Verdict, Answered)> {
         let BatchedResponse { keys, answered } = self.batch[index].take()?;
         Some((self.check(keys, now_us), answered))
@@ -245,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_is_the_same_whoever_asked_in_between() {
+    fn keys_of_a_network_do_not_depend_on_other_queries() {
         let mut limiter = limiter(1, 1, 1);
         let addresses: Vec<IpAddr> = (0..=u8::MAX)
             .flat_map(|byte| {
@@ -269,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_alike_counts_together() {
+    fn similar_responses_share_a_bucket() {
         let mut limiter = limiter(1, 1, 1);
         let mut is_new = |address, kind, name| check(&mut limiter, address, kind, name, 0) == Verdict::Send;
         assert!(is_new("192.0.2.1", AnswerKind::Positive, "a.test."));
@@ -285,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_gets_no_more_by_asking_of_many_names() {
+    fn a_network_gets_no_more_by_querying_many_names() {
         let config =
             RateLimit { per_second: 10, burst: 10, all_per_second: 100, all_burst: 250, ..RateLimit::default() };
         let sent = |config: &RateLimit, workers: usize, names: usize| {
@@ -304,7 +300,7 @@ mod tests {
         // More names than there are buckets: the network's is not forgotten.
         assert!((1_248..=1_300).contains(&sent(&config, 1, 99_991)), "{}", sent(&config, 1, 99_991));
         assert!((305..=316).contains(&sent(&config, 4, 1_000)), "{}", sent(&config, 4, 1_000));
-        // What is batch back for being alike takes nothing from the network: 10 a second of each of five.
+        // Responses over the limit of their bucket take nothing from the network: 10 per second of each of five.
         assert!((540..=552).contains(&sent(&config, 1, 5)), "{}", sent(&config, 1, 5));
         let none = RateLimit { all_per_second: 0, ..config };
         assert_eq!(sent(&none, 1, 99_991), 100_000);
@@ -315,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn every_so_manieth_slips() {
+    fn every_nth_response_slips() {
         for (slip, expected) in [
             (0, [Verdict::Drop; 4]),
             (1, [Verdict::Slip; 4]),

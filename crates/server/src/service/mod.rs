@@ -1,5 +1,4 @@
-//! What messages mean: queries are answered on the worker that received them, everything that changes state or must be
-//! signed goes to the update threads.
+//! Handles messages: the receiving worker answers queries, and the update threads handle updates and signed messages.
 
 // On packet workers.
 pub(crate) mod answer;

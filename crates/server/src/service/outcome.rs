@@ -1,4 +1,4 @@
-//! Updates that wait for the replica, and what their clients are told.
+//! Updates that wait for the replica, and the responses to their outcomes.
 
 use super::answer::Service;
 use super::counters::{Refusal, UpdateCounters, UpdateEnd};
@@ -15,28 +15,28 @@ use wire::compose::ede;
 use wire::number::Rcode;
 use zone::answer::Bare;
 
-/// What a client hears whose update would make the zones larger than a node has memory for.
+/// The text for an update that would exceed the memory for zones.
 const NO_MEMORY: &str = "the memory for zones is used up: delete records, or raise zones.memory_bytes_max";
 
-/// What is kept of a request until its outcome is known.
+/// A request whose outcome is not known yet.
 pub(super) struct PendingUpdate {
     pub(super) head: ResponseHead,
     pub(super) signer: Signer,
     pub(super) reply: Reply,
-    /// The client has shown that its address is its own.
+    /// The client has proven its address.
     pub(super) is_proven: bool,
-    /// What this node would have said, had the update not to be known to the replica first.
+    /// The refusal of this node, unless the replica has executed the update before.
     pub(super) local_refusal: Option<Refused>,
-    /// Its permit among those of its key.
+    /// Its permit in the quota of its key.
     pub(super) permit: QuotaPermit,
-    /// For the audit log, should it be refused.
+    /// For the audit log, if it is refused.
     pub(super) audit: AuditFields,
 }
 
-/// Who audit what.
+/// What the audit log needs.
 pub(super) struct AuditFields {
     pub(super) key: Name,
-    /// None where this node saw no reason to refuse it.
+    /// Empty if this node saw no reason to refuse it.
     pub(super) names: AuditNames,
 }
 
@@ -59,7 +59,7 @@ impl PendingUpdates {
         self.pending.len()
     }
 
-    /// A number that tells the thread: `index` modulo `threads`.
+    /// A new id; it equals `index` modulo `threads`.
     pub(super) fn next_id(&mut self, threads: u64, index: u64) -> u64 {
         self.next += 1;
         self.next * threads + index
@@ -80,24 +80,24 @@ impl PendingUpdates {
         self.pending.get(&id)
     }
 
-    /// Where the response to an update goes, if its client has not shown that it is there.
+    /// Where the response goes, if the client has not proven its address.
     pub(super) fn unproven_reply(&self, id: u64) -> Option<Reply> {
         self.pending.get(&id).filter(|pending| !pending.is_proven).map(|pending| pending.reply.clone())
     }
 
-    /// Has the response to an update be no longer than it must.
+    /// Makes the response as short as possible.
     pub(super) fn shorten(&mut self, id: u64) {
         if let Some(pending) = self.pending.remove(&id) {
             self.pending.insert(id, PendingUpdate { head: pending.head.without_nsid(), ..pending });
         }
     }
 
-    /// Lets go of an update whose client is told nothing.
+    /// Removes an update without a response.
     pub(super) fn remove(&mut self, id: u64) {
         self.pending.remove(&id);
     }
 
-    /// Tells a client how its update ended.
+    /// Sends the outcome of an update to its client.
     pub(super) fn finish(
         &mut self,
         id: u64,
@@ -107,19 +107,19 @@ impl PendingUpdates {
         now_s: u64,
         out: &mut [u8],
     ) {
-        // One that was forgotten: its client has been given up.
+        // It expired before.
         let Some(PendingUpdate { head, mut signer, reply, local_refusal, permit, .. }) = self.pending.remove(&id)
         else {
             return;
         };
-        // Who hears the outcome may send the next one.
+        // The client may send the next update once it has the outcome.
         drop(permit);
         let counters = counters.of(reply.transport());
         let (mut extended, mut text) = (None, "");
         let (rcode, end) = match verdict {
             Verdict::Answer(Rcode::NOERROR) => (Rcode::NOERROR, Some(UpdateEnd::Done)),
             Verdict::Answer(rcode) => {
-                // What the leader refuses it refuses for what the key may: by a rule, or by a limit.
+                // The leader refuses by a rule or a limit of the key.
                 extended = (rcode == Rcode::REFUSED).then_some(ede::PROHIBITED);
                 (rcode, Some(UpdateEnd::Failed))
             }
@@ -158,7 +158,7 @@ impl PendingUpdates {
         }
     }
 
-    /// Gives up what has waited too long: the replica answers sooner, unless it is gone.
+    /// Removes updates that waited too long: the replica answers sooner, unless it is gone.
     pub(super) fn expire(&mut self, now: Instant, limit: Duration, most: usize) {
         for _ in 0..most {
             let Some((at, id)) = self.ages.front().copied() else { return };

@@ -47,7 +47,7 @@ impl ServingState {
     }
 }
 
-/// The word in `/v1/status` and `/healthz`.
+/// The value in `/v1/status` and `/healthz`.
 pub(crate) const fn label(serving: Serving) -> &'static str {
     match serving {
         Serving::No => "no",

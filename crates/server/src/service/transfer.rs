@@ -3,9 +3,9 @@
 //! IXFR falls back to AXFR (RFC 1995 4 allows it): there is no answer of differences yet. Over UDP it is answered with
 //! the current SOA, which tells the client whether to come back over TCP.
 
-// How long it may take.
+// Limits of time and memory.
 mod budget;
-// Who has the places.
+// Slots for running transfers.
 mod slots;
 
 use super::answer::Service;
@@ -38,7 +38,7 @@ use zone::answer::Servable;
 use zone::record::ZoneId;
 use zone::set::{Frozen, SetVersion, Zone};
 
-/// What a request for a transfer wants.
+/// A request for a zone transfer.
 #[derive(Clone, Debug)]
 pub(super) struct TransferRequest {
     zone: ZoneId,
@@ -46,9 +46,8 @@ pub(super) struct TransferRequest {
     has: Option<Serial>,
 }
 
-/// The request for a transfer in `request`; `None` when it is something else, or AXFR where only one message can be
-/// sent: over UDP it does not exist (RFC 5936 4.2), HTTP has no place for it, and TLS must be as RFC 9103 7 has it. It
-/// is refused there like any question that has no answer.
+/// The transfer that `request` asks for, if any. AXFR needs a transport for many messages: not UDP (RFC 5936 4.2), not
+/// HTTP, and TLS only as RFC 9103 7 says. Elsewhere it is refused as a query.
 pub(super) fn transfer_request(request: &Request<'_>, reply: &Reply) -> Option<TransferRequest> {
     let question = request.question.as_ref().filter(|question| question.qclass == Class::IN)?;
     let zone = ZoneId { view: 0, apex: question.qname.to_canonical() };
@@ -124,14 +123,14 @@ pub(super) fn current_soa(
     Some(composer.finish(edns.as_ref()))
 }
 
-/// A transfer's place among those that run; given back when dropped.
+/// The slot of a running transfer. Dropping it releases the slot.
 pub(super) struct RunningTransfer {
     transfers: Arc<Transfers>,
     slot: Arc<Slot>,
 }
 
 impl RunningTransfer {
-    /// Takes a place, if this key and client have not had their permit.
+    /// Acquires a slot, if this key and client have not used their share.
     pub(super) fn acquire(transfers: &Arc<Transfers>, key: &Verified, reply: &Reply) -> Option<Self> {
         const { assert!(TRANSFERS_MAX > 0) };
         let key = key.key_name.as_ref().to_canonical();
@@ -146,10 +145,10 @@ impl Drop for RunningTransfer {
     }
 }
 
-/// Why a transfer did not come to its end.
+/// Why a transfer failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum TransferError {
-    /// The client is gone, or what is to be sent is.
+    /// The client or the zone is gone.
     Gone,
     /// The server ended it.
     Aborted(AbortReason),
@@ -190,13 +189,13 @@ impl Job {
         let reply = self.reply.clone();
         let spawned = std::thread::Builder::new().name("transfer".into()).spawn(move || self.run(&frozen));
         if let Err(error) = spawned {
-            crate::error_limited!(%error, "no thread for a transfer");
+            crate::error_limited!(%error, "cannot start a thread for a transfer");
             reply.give_up();
         }
     }
 
     fn run(mut self, frozen: &Frozen) {
-        // Whoever takes a zone can wait; queries cannot.
+        // A transfer can wait; queries cannot.
         give_way_to_all();
         let Reply::Stream { connection, .. } = self.reply.clone() else { return self.reply.give_up() };
         let set = frozen.set();
@@ -207,12 +206,12 @@ impl Job {
         };
         let Self { running, reply, transfer, .. } = self;
         let transfers = running.transfers.clone();
-        // Its place is free before anybody hears that it ended.
+        // The slot is released before the client sees the end.
         drop(running);
         if let Err(TransferError::Aborted(why)) = sent {
             transfers.record_abort(why);
             let (peer, zone) = (reply.peer(), transfer.zone.apex.to_string());
-            crate::warn_limited!(%peer, zone = %untrusted(&zone), reason = why.label(), "a transfer was given up");
+            crate::warn_limited!(%peer, zone = %untrusted(&zone), reason = why.label(), "transfer aborted");
         }
         if sent.is_err() {
             reply.give_up();
@@ -251,7 +250,7 @@ struct Stream<'j> {
     expire: Option<u32>,
     permits: Arc<Semaphore>,
     runtime: tokio::runtime::Runtime,
-    /// Records of the message that is being filled; it is composed when the next one does not fit.
+    /// Records of the next message, which is composed when another record does not fit.
     records: Vec<QueuedRecord>,
     records_bytes: usize,
     /// Bytes for records in one message.
@@ -291,7 +290,7 @@ impl<'j> Stream<'j> {
         })
     }
 
-    /// Puts one record in. What is records is counted without compression, so what is composed always fits.
+    /// Adds one record. Sizes are counted without compression, so the message always fits.
     fn push(&mut self, owner: NameRef<'_>, rtype: Rtype, ttl: u32, rdata: &[u8]) -> Result<(), TransferError> {
         /// TYPE, CLASS, TTL, RDLENGTH.
         const FIXED_BYTES: usize = 10;
@@ -334,7 +333,7 @@ impl<'j> Stream<'j> {
         Ok(())
     }
 
-    /// Waits until the queue has room. A slow reader holds up its own transfer only, and not for ever.
+    /// Waits until the queue has room. A slow client delays only its own transfer, and only up to a limit.
     fn permit(&self) -> Result<OwnedSemaphorePermit, TransferError> {
         let silent_at = Instant::now() + Duration::from_millis(2 * TCP_IDLE_MS);
         let look = Duration::from_millis(TRANSFER_LOOK_MS);

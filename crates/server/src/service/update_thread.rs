@@ -1,21 +1,21 @@
-//! The update threads: they authenticate, refuse local_refusal what is certain, hand updates to the replica, and sign.
+//! The update threads: they authenticate, refuse updates early where possible, pass the rest to the replica, and
+//! sign responses.
 //!
 //! ```text
 //!   packet worker --UpdateQueue--> authenticate --> QUERY: answer, sign, send
-//!                                        --> AXFR, IXFR: a thread of its own
-//!                                        --> UPDATE: prescan --> replica ... outcome --> sign, send
-//!                                                    where rules want it, daemons are asked before, elsewhere
+//!                                               --> AXFR, IXFR: a thread of its own
+//!                                               --> UPDATE: prescan --> replica ... outcome --> sign, send
+//!                                                   `external` rules: other threads query daemons first
 //! ```
-//! A client's requests all go to the same of them, so they reach the replica in the order in which they came; one that
-//! comes alone, and an outcome, are worked off by who brings them, with what is that thread's. What goes
-//! over UDP is limited, but for updates that are verified.
+//! All requests of a client go to the same thread, so they reach the replica in order. A lone job runs on the thread
+//! that submits it. Responses over UDP are rate limited, except those to verified updates.
 
-// Where work is put down, and who works it off.
+// The queue and its workers.
 mod queue;
-// What becomes of responses beyond the limit.
+// Responses over the rate limit.
 mod rate_limit;
 mod refusals;
-// Refuses a signed UPDATE, has daemons asked about it, or hands it to the replica.
+// Refuses a signed UPDATE, queries daemons about it, or passes it to the replica.
 mod update;
 
 pub(crate) use queue::{QueuedMessage, UpdateQueue, Work};
@@ -51,8 +51,8 @@ use zone::answer::{AnswerKind, Bare};
 use zone::lookup::ancestor;
 use zone::record::ZoneId;
 
-/// Whose updates share places with one another: those of a key in a zone, as at the leader. What this node would refuse
-/// has the share of its key alone: zones that nobody granted would be as many shares as one likes.
+/// Updates that share a quota: those of a key in a zone, as at the leader. Updates that this node would refuse have no
+/// zone here: otherwise a client could use any number of zones to get more quota.
 #[derive(Hash)]
 pub(crate) struct Flow {
     pub(crate) key: Name,
@@ -61,14 +61,14 @@ pub(crate) struct Flow {
 
 /// What an update thread needs of the replica.
 pub(crate) trait Submit: Send + Sync {
-    /// Hands an update over; gives its permit, which is kept until it has an outcome.
+    /// Submits an update; the permit is kept until it has an outcome.
     ///
     /// # Errors
-    /// Why not: too many have no outcome yet, or too many of this flow while half of the places are taken.
+    /// Too many updates have no outcome yet, or too many of this flow while the queue is half full.
     fn submit(&self, request: UpdateRequest, flow: &Flow) -> Result<QuotaPermit, Refusal>;
     /// Keys and grants as they are now.
     fn rights(&self) -> Arc<Rights>;
-    /// Where what is refused is written down, if it is.
+    /// The log of refused requests, if there is one.
     fn refusals(&self) -> Option<&RefusedLog> {
         None
     }
@@ -90,11 +90,11 @@ pub(crate) struct UpdateThread<S> {
     pub(crate) transfers: Arc<transfer::Transfers>,
     pub(crate) out: Vec<u8>,
     pub(crate) pending: PendingUpdates,
-    /// None are given out without.
+    /// `None` if cookies are off.
     pub(crate) cookies: Option<Cookies>,
-    /// Of what goes over UDP, but for the outcomes of updates.
+    /// Applies to UDP, except for outcomes of updates.
     pub(crate) rate_limit: RateLimitWatch,
-    /// What the limiter's time counts from.
+    /// Start of the limiter's time.
     pub(crate) started_at: Instant,
 }
 
@@ -106,11 +106,11 @@ pub(super) struct Refused {
 }
 
 /// RFC 8945 5.3: question and TSIG with TC and RCODE 0, so that the client asks again over TCP.
-const COME_BY_TCP: Bare = Bare { rcode: Rcode::NOERROR, truncated: true, extended: None, text: "" };
+const RETRY_OVER_TCP: Bare = Bare { rcode: Rcode::NOERROR, truncated: true, extended: None, text: "" };
 
 impl<S: Submit + 'static> UpdateWorker for UpdateThread<S> {
     fn handle(&mut self, work: Work) {
-        // Behind one that waits long many are done: who carries out one piece is not kept by all of them.
+        // Many finished updates may queue behind an old one. One job does not clear them all.
         let mut most = UPDATES_FORGET_COUNT;
         match work {
             Work::Message(message) => {
@@ -142,7 +142,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
         self.guarded(Some(reply), |thread| thread.message(message, answers));
     }
 
-    /// A panic is a bug of ours; it costs the message that met it, never the thread. Its client waits for no response.
+    /// A panic is a bug. It costs only this message, whose client is released.
     fn guarded(&mut self, reply: Option<Reply>, work: impl FnOnce(&mut Self)) {
         if catch_unwind(AssertUnwindSafe(|| work(self))).is_err() {
             self.listen.panics.one_shared();
@@ -180,7 +180,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
                     }
                 }
             }
-            // It was certainly not proposed.
+            // It was not proposed.
             Authenticated::Verified { signer, .. } if answers.was_queue_full => {
                 let refused = Refused { rcode: Rcode::SERVFAIL, reason: Refusal::QueueFull };
                 self.refuse(&request, &refused, Some(&signer), reply);
@@ -252,11 +252,11 @@ impl<S: Submit + 'static> UpdateThread<S> {
         let client = Client { transport, cookie: cookie.as_ref().map(|cookie| &cookie[..]) };
         let reserve = signer.byte_count();
         let answered = answer_query(&self.service, set, serving, request, client, reserve, &mut self.out[..limit]);
-        // What was verified once may be sent again by anybody, from any address, for as long as its time is good.
+        // Anyone can replay a verified query from any address while its time is valid.
         let name = request.question.as_ref().map(|question| ancestor(question.qname, answered.common_labels));
         let verdict = self.check_limit(status, &reply, answered.kind, name);
         if verdict != Limit::Send {
-            return self.send_over_limit(request.into(), verdict, Some(COME_BY_TCP), Some(signer), reply);
+            return self.send_over_limit(request.into(), verdict, Some(RETRY_OVER_TCP), Some(signer), reply);
         }
         self.counters.of(transport).answered(&answered);
         if answered.len == 0 {
@@ -281,12 +281,12 @@ impl<S: Submit + 'static> UpdateThread<S> {
         let (status, _) = self.cookie_status(request.edns.as_ref(), &reply);
         let verdict = self.check_limit(status, &reply, AnswerKind::Positive, name);
         if verdict != Limit::Send {
-            return self.send_over_limit(request.into(), verdict, Some(COME_BY_TCP), Some(&signer), reply);
+            return self.send_over_limit(request.into(), verdict, Some(RETRY_OVER_TCP), Some(&signer), reply);
         }
         if let Err(refused) = transfer::admit(&mut self.zones, &transfer, key, rights, self.serving.now()) {
             return self.refuse(request, &refused, Some(&signer), reply);
         }
-        // A response of one message takes no permit among those that run.
+        // A response of one message needs no transfer slot.
         if !reply.takes_transfers() {
             self.count(&reply).response(Rcode::NOERROR);
             return self.current_soa(request, &transfer, &signer, reply);
@@ -314,13 +314,13 @@ impl<S: Submit + 'static> UpdateThread<S> {
         self.counters.of(reply.transport())
     }
 
-    /// What the response to a request is made of.
+    /// The head of a response.
     fn head(&mut self, received: Received<'_>, reply: &Reply) -> ResponseHead {
         let (_, cookie) = self.cookie_status(received.edns.as_ref(), reply);
         ResponseHead::new(&received.head, reply.transport(), cookie)
     }
 
-    /// What the client has shown by its cookie, and the one in its response.
+    /// The status of the client's cookie, and the cookie of the response.
     fn cookie_status(
         &mut self,
         edns: Option<&EdnsIn<'_>>,

@@ -95,11 +95,11 @@ impl Certificate {
             Ok(new) => {
                 self.counters.taken(&self.cert_file, &new);
                 *self.current.write().unwrap_or_else(PoisonError::into_inner) = new;
-                tracing::info!(%file, "new connections see the new certificate");
+                tracing::info!(%file, "loaded the new certificate; new connections use it");
             }
             Err(error) => {
                 self.counters.refused.one_shared();
-                tracing::error!(%file, %error, "the certificate cannot be used; the one before stays");
+                tracing::error!(%file, %error, "cannot use the new certificate; the old one stays in use");
             }
         }
     }
@@ -125,7 +125,7 @@ fn read(cert_file: &Path, key_file: &Path) -> io::Result<Arc<CertifiedKey>> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes(cert_file)?).collect();
     let chain = chain.map_err(|error| named(cert_file, &error))?;
     if chain.is_empty() {
-        return Err(named(cert_file, &"there is no certificate in it, or it is not PEM"));
+        return Err(named(cert_file, &"it contains no certificate, or is not PEM"));
     }
     let key_pem = Zeroizing::new(bytes(key_file)?);
     let key =
@@ -133,7 +133,7 @@ fn read(cert_file: &Path, key_file: &Path) -> io::Result<Arc<CertifiedKey>> {
     let certified = CertifiedKey::from_der(chain, key.clone_key(), &provider());
     certified.map(Arc::new).map_err(|error| match &error {
         rustls::Error::InvalidCertificate(error) => named(cert_file, &why_no_certificate(error)),
-        rustls::Error::InconsistentKeys(_) => named(key_file, &"it is not the key of the certificate"),
+        rustls::Error::InconsistentKeys(_) => named(key_file, &"it does not match the certificate"),
         _ => named(key_file, &why_unusable(&key, &error)),
     })
 }
@@ -143,12 +143,12 @@ fn why_no_key(pem: &[u8], error: &pem::Error) -> String {
     let has = |text: &str| pem.windows(text.len()).any(|window| window == text.as_bytes());
     // RFC 5958 3, RFC 1421 4.6.1.1
     if has("-----BEGIN ENCRYPTED PRIVATE KEY-----") || has("Proc-Type: 4,ENCRYPTED") {
-        return "the private key is encrypted, and a node cannot ask for its passphrase; write it without one with \
-                `openssl pkey -in KEY -out NEW`, for the node's user only"
+        return "the private key is encrypted, and a node cannot ask for a passphrase; decrypt it with \
+                `openssl pkey -in KEY -out NEW`, readable only by the node's user"
             .to_owned();
     }
     match error {
-        pem::Error::NoItemsFound => "there is no private key in it, or it is not PEM".to_owned(),
+        pem::Error::NoItemsFound => "it contains no private key, or is not PEM".to_owned(),
         error => format!("it is not PEM: {error}"),
     }
 }
@@ -174,10 +174,10 @@ const P521: &[u8] = &[0x06, 0x05, 0x2B, 0x81, 0x04, 0x00, 0x23];
 fn why_unusable(key: &PrivateKeyDer<'_>, error: &rustls::Error) -> String {
     const KINDS: &str = "use ECDSA P-256 or P-384, Ed25519, or RSA with 2048 to 4096 bits";
     if key.secret_der().windows(P521.len()).any(|window| window == P521) {
-        return format!("keys of the curve P-521 cannot be used; {KINDS}");
+        return format!("curve P-521 is not supported; {KINDS}");
     }
     match error {
-        rustls::Error::General(_) => format!("it is damaged or of a kind that cannot be used; {KINDS}"),
+        rustls::Error::General(_) => format!("it is damaged or of an unsupported type; {KINDS}"),
         error => error.to_string(),
     }
 }
@@ -194,13 +194,13 @@ fn provider() -> CryptoProvider {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tls::authority::Authority;
+    use crate::tls::ca::CertificateAuthority;
 
     #[test]
-    fn what_changes_is_taken_over_and_what_is_bad_is_not() {
+    fn a_changed_certificate_is_loaded_and_a_bad_one_is_not() {
         let dir = crate::test_dir("certificate");
         let at = |name: &str| dir.path().join(name);
-        let authority = Authority::load_or_make(&at("ca.pem"), &at("ca.key")).unwrap();
+        let authority = CertificateAuthority::load_or_make(&at("ca.pem"), &at("ca.key")).unwrap();
         let save = |cert: &str, key: &str| {
             std::fs::write(at("c.pem"), cert).unwrap();
             std::fs::write(at("c.key"), key).unwrap();
@@ -211,7 +211,7 @@ mod tests {
         assert!(load().unwrap_err().to_string().contains("c.pem"), "not there");
         save(&first.cert_pem, &second.key_pem);
         let error = load().unwrap_err().to_string();
-        assert!(error.ends_with("c.key: it is not the key of the certificate"), "{error}");
+        assert!(error.ends_with("c.key: it does not match the certificate"), "{error}");
         save("", &first.key_pem);
         assert!(load().unwrap_err().to_string().contains("no certificate"));
         save(&first.cert_pem, &first.key_pem);
@@ -241,15 +241,15 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_said_with_the_reason() {
+    fn unusable_certificates_are_refused_with_a_reason() {
         let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/certificates");
         for (cert, key, why) in [
-            ("p521.pem", "p521.key", "p521.key: keys of the curve P-521 cannot be used; use ECDSA P-256 or P-384"),
+            ("p521.pem", "p521.key", "p521.key: curve P-521 is not supported; use ECDSA P-256 or P-384"),
             ("v1.pem", "v1.key", "v1.pem: it is not an X.509 certificate of version 3"),
             ("p521.pem", "encrypted.key", "encrypted.key: the private key is encrypted"),
             ("p521.pem", "encrypted-old.key", "encrypted-old.key: the private key is encrypted"),
-            ("p521.pem", "p521.pem", "p521.pem: there is no private key in it, or it is not PEM"),
-            ("v1.key", "v1.key", "v1.key: there is no certificate in it, or it is not PEM"),
+            ("p521.pem", "p521.pem", "p521.pem: it contains no private key, or is not PEM"),
+            ("v1.key", "v1.key", "v1.key: it contains no certificate, or is not PEM"),
         ] {
             let error = Certificate::load(&files.join(cert), &files.join(key), Arc::default()).unwrap_err().to_string();
             assert!(error.contains(why), "{error}");

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_in_use_makes_them_and_all_that_are_here_are_accepted() {
+    fn the_key_in_use_comes_first_and_all_keys_are_accepted() {
         let secrets = ClientSecrets::new(&keys(&[1]));
         assert_eq!((held(&secrets), secrets.version()), (vec![1], 0));
         for (numbers, in_use, expected, version) in [

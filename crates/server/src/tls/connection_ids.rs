@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn none_comes_twice() {
+    fn connection_ids_are_unique() {
         let mut ids = ids(b"key");
         // Of 24 bits at random it would be some three hundred.
         let mut seen = HashSet::new();
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn those_of_another_key_are_told() {
+    fn ids_of_another_key_are_rejected() {
         let (mut ours, others) = (ids(b"ours"), ids(b"theirs"));
         let made: Vec<_> = (0..100).map(|_| ours.generate_cid()).collect();
         assert!(made.iter().all(|id| ids(b"ours").validate(id).is_ok()));

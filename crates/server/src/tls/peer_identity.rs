@@ -5,7 +5,7 @@ use crate::peer::node_number;
 use replica::io::NodeId;
 use rustls::pki_types::CertificateDer;
 
-/// What the certificate says that the other side of a connection showed. That the cluster's authority issued it, and
+/// What the certificate says that the other side of a connection showed. That the cluster's CA issued it, and
 /// that the other side holds its key, is checked by TLS before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PeerIdentity {
@@ -58,14 +58,14 @@ pub(crate) fn pin_of(public_key: &[u8]) -> [u8; 32] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tls::authority::Authority;
+    use crate::tls::ca::CertificateAuthority;
     use rustls::pki_types::pem::PemObject;
 
     const AGAIN: NodeId = 1 << 32 | 4;
 
     #[test]
     fn a_certificate_is_about_one_member() {
-        let authority = Authority::make().unwrap();
+        let authority = CertificateAuthority::make().unwrap();
         let identity = |cert_pem: &str| {
             let cert = CertificateDer::from_pem_slice(cert_pem.as_bytes()).unwrap();
             PeerIdentity::of(Some(&[cert])).unwrap()
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_pin_is_of_the_key_and_outlives_the_certificate() {
-        let authority = Authority::make().unwrap();
+        let authority = CertificateAuthority::make().unwrap();
         let first = authority.issue(4).unwrap();
         let second = authority.issue_for_key(4, &first.key_pem, 1_900_000_000).unwrap();
         let pin = |cert_pem: &str| {

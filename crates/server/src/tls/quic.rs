@@ -34,16 +34,16 @@ impl ServerConfig for QuicTls {
 
     fn start_session(self: Arc<Self>, version: u32, params: &TransportParameters) -> Box<dyn Session> {
         let inner = self.0.clone().start_session(version, params);
-        Box::new(Watched { inner, has_shown_certificate: false })
+        Box::new(ResumptionSession { inner, has_shown_certificate: false })
     }
 }
 
-struct Watched {
+struct ResumptionSession {
     inner: Box<dyn Session>,
     has_shown_certificate: bool,
 }
 
-impl Session for Watched {
+impl Session for ResumptionSession {
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
         // RFC 8446 4.4.2: a server shows its certificate in each handshake but those that resume a session.
         let resumed = !self.has_shown_certificate && !self.inner.is_handshaking();

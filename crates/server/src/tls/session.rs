@@ -1,4 +1,4 @@
-//! rustls configurations: both sides show a certificate of an authority of the cluster, TLS 1.3 only.
+//! rustls configurations: both sides show a certificate of a CA of the cluster, TLS 1.3 only.
 
 use super::peer_identity::PeerIdentity;
 use super::validity::{expires_s, is_issued_by};
@@ -17,13 +17,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 pub(crate) struct PeerTls {
     pub(crate) client: Arc<ClientConfig>,
     pub(crate) server: Arc<ServerConfig>,
-    /// The authorities whose certificates are accepted.
+    /// The CAs whose certificates are accepted.
     roots: Vec<CertificateDer<'static>>,
     /// The node's own certificate.
     own: CertificateDer<'static>,
 }
 
-/// Where a node's certificate and its key are, and those of the authorities.
+/// Where a node's certificate and its key are, and those of the CAs.
 #[derive(Clone, Debug)]
 pub(crate) struct PeerFiles {
     pub(crate) ca: PathBuf,
@@ -32,7 +32,7 @@ pub(crate) struct PeerFiles {
 }
 
 impl PeerFiles {
-    /// The authorities in the file.
+    /// The CAs in the file.
     pub(crate) fn roots(&self) -> io::Result<Vec<CertificateDer<'static>>> {
         certificates(&self.ca)
     }
@@ -173,12 +173,12 @@ impl PeerTls {
         names.is_ok_and(|cert| cert.valid_dns_names().any(|name| name == super::member_name(id)))
     }
 
-    /// The authorities whose certificates are accepted.
+    /// The CAs whose certificates are accepted.
     pub(crate) fn roots(&self) -> &[CertificateDer<'static>] {
         &self.roots
     }
 
-    /// Whether an authority issued the node's own certificate.
+    /// Whether a CA issued the node's own certificate.
     pub(crate) fn is_of(&self, root: &CertificateDer<'_>) -> bool {
         is_issued_by(&self.own, root)
     }
@@ -221,13 +221,13 @@ pub(crate) fn server_name(id: u64) -> ServerName<'static> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tls::authority::{Authority, to_pem};
+    use crate::tls::ca::{CertificateAuthority, to_pem};
 
     fn is_node(certs: Option<&[CertificateDer<'_>]>, id: u64) -> bool {
         PeerIdentity::of(certs).is_some_and(|identity| identity.is_about(id))
     }
 
-    fn files(dir: &Path, authorities: &[&Authority], id: u64) -> PeerFiles {
+    fn files(dir: &Path, authorities: &[&CertificateAuthority], id: u64) -> PeerFiles {
         let made = authorities[0].issue(id).unwrap();
         let at = |name: &str| dir.join(format!("{id}-{name}"));
         let files = PeerFiles { ca: at("ca"), cert: at("cert"), key: at("key") };
@@ -238,7 +238,7 @@ mod tests {
     }
 
     /// Certificates of the first authority; those of all are accepted.
-    fn peer(dir: &Path, authorities: &[&Authority], id: u64) -> PeerTls {
+    fn peer(dir: &Path, authorities: &[&CertificateAuthority], id: u64) -> PeerTls {
         files(dir, authorities, id).load().unwrap()
     }
 
@@ -274,8 +274,8 @@ mod tests {
         let dir = crate::test_dir("tls");
         let (cert, key) = (dir.path().join("ca.pem"), dir.path().join("ca.key"));
         // The second authority is the first one, read back: a certificate issued after a restart is good too.
-        let first = Authority::load_or_make(&cert, &key).unwrap();
-        let second = Authority::load_or_make(&cert, &key).unwrap();
+        let first = CertificateAuthority::load_or_make(&cert, &key).unwrap();
+        let second = CertificateAuthority::load_or_make(&cert, &key).unwrap();
         let (one, two) = (peer(dir.path(), &[&first], 1), peer(dir.path(), &[&second], 2));
         let server = handshake(&one, &two, 2).unwrap();
         assert!(is_node(server.peer_certificates(), 1));
@@ -287,8 +287,8 @@ mod tests {
     #[test]
     fn another_cluster_is_refused_on_both_sides() {
         let dir = crate::test_dir("tls-other");
-        let ours = Authority::load_or_make(&dir.path().join("a.pem"), &dir.path().join("a.key")).unwrap();
-        let theirs = Authority::load_or_make(&dir.path().join("b.pem"), &dir.path().join("b.key")).unwrap();
+        let ours = CertificateAuthority::load_or_make(&dir.path().join("a.pem"), &dir.path().join("a.key")).unwrap();
+        let theirs = CertificateAuthority::load_or_make(&dir.path().join("b.pem"), &dir.path().join("b.key")).unwrap();
         let (one, two) = (peer(dir.path(), &[&ours], 1), peer(dir.path(), &[&theirs], 2));
         assert!(handshake(&one, &two, 2).is_err());
         assert!(handshake(&two, &one, 1).is_err());
@@ -300,11 +300,11 @@ mod tests {
     }
 
     #[test]
-    fn with_two_roots_nodes_of_both_are_known_until_the_old_one_goes() {
+    fn nodes_of_two_cas_trust_each_other_until_the_old_ca_is_removed() {
         let dir = crate::test_dir("tls-roots");
-        let [old, new] = [(); 2].map(|()| Authority::make().unwrap());
+        let [old, new] = [(); 2].map(|()| CertificateAuthority::make().unwrap());
         // Each step of a rotation against the step before and after it: 1 has made it, 2 not yet.
-        let steps: [&[&Authority]; 4] = [&[&old], &[&old, &new], &[&new, &old], &[&new]];
+        let steps: [&[&CertificateAuthority]; 4] = [&[&old], &[&old, &new], &[&new, &old], &[&new]];
         for pair in steps.windows(2) {
             for (ahead, behind) in [(pair[1], pair[0]), (pair[0], pair[1]), (pair[1], pair[1])] {
                 let (one, two) = (peer(dir.path(), ahead, 1), peer(dir.path(), behind, 2));
@@ -322,9 +322,9 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_and_its_key_fit_together_wherever_a_node_ended() {
+    fn certificate_and_key_match_after_a_crash_at_any_point() {
         let dir = crate::test_dir("tls-files");
-        let authority = Authority::make().unwrap();
+        let authority = CertificateAuthority::make().unwrap();
         let files = files(dir.path(), &[&authority], 1);
         let (old, made) = (files.load().unwrap(), authority.issue(1).unwrap());
         // Ended after the key, and then after the certificate too.

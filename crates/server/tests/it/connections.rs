@@ -25,7 +25,7 @@ fn told(stream: &mut (impl Read + Write)) -> u16 {
 }
 
 #[test]
-fn clients_are_told_the_time_that_holds() {
+fn keepalive_reports_the_current_idle_timeout() {
     let mut cluster = Cluster::start_encrypted("keepalive", 1);
     cluster.end("TERM");
     cluster.configure(1, "connections_max = 16384", "connections_max = 8");
@@ -46,7 +46,7 @@ fn clients_are_told_the_time_that_holds() {
 }
 
 #[test]
-fn no_response_waits_for_the_one_before_it() {
+fn responses_are_sent_out_of_order() {
     if !may_watch() {
         return;
     }

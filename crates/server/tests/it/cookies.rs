@@ -19,7 +19,7 @@ const COOKIE: u16 = 10;
 /// Secrets, as an operator writes them down.
 const SECRETS: [&str; 3] =
     ["e5e973e5a6b2a43f48e7dc849e37bfcf", "445536bcd2513298075a5d379663c962", "dd3bdf9344b678b185a6f5cb60fca715"];
-const READ_AGAIN: &str = "the secrets of DNS cookies were read again";
+const READ_AGAIN: &str = "reloaded the secrets of DNS cookies";
 
 /// Three nodes, whose limit holds for loopback too.
 struct Nodes {
@@ -146,7 +146,7 @@ fn write_secrets(cluster: &Cluster, id: u64, secrets: &[usize]) {
 }
 
 #[test]
-fn a_cookie_of_one_node_is_good_at_each() {
+fn a_cookie_of_one_node_is_valid_on_all_nodes() {
     let mut nodes = Nodes::start("cookies", &[], |_, _| {});
     let cookies: Vec<Vec<u8>> = nodes.cluster.ids().map(|id| nodes.given_by(id, id as u8)).collect();
     for cookie in &cookies {
@@ -178,7 +178,7 @@ fn a_cookie_of_one_node_is_good_at_each() {
 }
 
 #[test]
-fn a_new_secret_is_accepted_by_all_before_any_uses_it() {
+fn a_new_secret_is_accepted_everywhere_before_it_is_used() {
     let with_file = [("\nudp_workers = 1\n", "\nudp_workers = 1\ncookie_secrets_file = \"cookies\"\n")];
     let nodes = Nodes::start("cookie-secrets", &with_file, |cluster, id| write_secrets(cluster, id, &[0]));
     let ids = || nodes.cluster.ids();

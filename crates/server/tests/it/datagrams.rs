@@ -85,7 +85,7 @@ fn longest(cluster: &Cluster, bound: usize) -> usize {
 }
 
 #[test]
-fn no_datagram_is_longer_than_1232_bytes_whatever_a_client_offers() {
+fn datagrams_never_exceed_1232_bytes() {
     let mut cluster = Cluster::start("datagrams", 1, &[]);
     add_names(&cluster);
     assert_eq!(longest(&cluster, DATAGRAM_MAX), DATAGRAM_MAX);
@@ -104,7 +104,7 @@ fn no_datagram_is_longer_than_1232_bytes_whatever_a_client_offers() {
 }
 
 #[test]
-fn what_comes_with_an_answer_counts_too() {
+fn additional_records_count_toward_the_datagram_size() {
     let cluster = Cluster::start("datagrams-more", 1, &[]);
     add_names(&cluster);
     let over = |transport, message: &[u8]| measured(&exchange(transport, cluster.dns(1), message, WAIT).unwrap());

@@ -9,7 +9,7 @@ mod long_answers;
 // The certificate changes under open connections.
 mod renewal;
 // The node stops under them.
-mod goodbye;
+mod drain;
 // Clients that want to do harm.
 mod floods;
 mod full_pool;
@@ -76,7 +76,7 @@ fn queries() -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn the_same_answers_come_over_all_transports() {
+fn all_transports_give_the_same_answers() {
     let cluster = Cluster::start_encrypted("five", 1);
     let mut dot = tls(cluster.dot(1), &Arc::new(trust(&cluster, &["dot"]))).unwrap();
     let mut doh = Doh::connect(cluster.doh(1), trust(&cluster, &["h2"]));
@@ -135,7 +135,7 @@ fn options_that_depend_on_the_transport() {
 }
 
 #[test]
-fn responses_that_are_no_answers_have_the_same_options() {
+fn error_responses_have_the_same_options() {
     let cluster = Cluster::start_encrypted("bare", 1);
     let key = cluster.client_key();
     let mut dot = tls(cluster.dot(1), &Arc::new(trust(&cluster, &[]))).unwrap();
@@ -195,7 +195,7 @@ fn responses_that_are_no_answers_have_the_same_options() {
 }
 
 #[test]
-fn updates_and_signed_requests_come_over_each() {
+fn updates_and_signed_requests_work_over_each_transport() {
     let cluster = Cluster::start_encrypted("signed", 1);
     let key = cluster.client_key();
     let mut dot = tls(cluster.dot(1), &Arc::new(trust(&cluster, &["dot"]))).unwrap();

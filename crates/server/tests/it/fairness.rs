@@ -110,12 +110,12 @@ fn updates(to: SocketAddr, key: &ClientKey, zone: &str, label: &str, count: &Ato
 }
 
 #[test]
-fn a_key_that_sends_little_is_heard_beside_one_that_sends_all_it_can() {
+fn a_quiet_key_is_served_beside_a_flooding_key() {
     others_are_heard_beside_a_flood("fairness", "little", FLOODED);
 }
 
 #[test]
-fn a_zone_keeps_its_latency_beside_one_of_the_same_key_that_is_flooded() {
+fn a_zone_keeps_its_latency_beside_a_flooded_zone_of_the_same_key() {
     others_are_heard_beside_a_flood("fair-zones", "much", CALM);
 }
 
@@ -123,7 +123,7 @@ fn a_zone_keeps_its_latency_beside_one_of_the_same_key_that_is_flooded() {
 const IMPORTED: usize = 1_000_000;
 
 #[test]
-fn small_updates_are_done_at_once_while_a_large_zone_is_added() {
+fn small_updates_stay_fast_while_a_large_zone_is_added() {
     let scratch = Scratch::new("fair-import");
     let cluster = Cluster::start("fair-import", 3, &[]);
     let mut large = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.53\n".to_owned();

@@ -123,7 +123,7 @@ fn owners(cluster: &Cluster, id: u64) -> BTreeSet<String> {
 }
 
 #[test]
-fn what_a_full_node_refuses_is_never_done_and_what_it_took_is() {
+fn a_full_node_executes_accepted_updates_and_no_refused_ones() {
     let cluster = Cluster::start("full-queue", 3, &[]);
     let keys: [ClientKey; KEYS] = keys(&cluster, std::array::from_fn(|number| format!("full{number}")));
     cluster.settle();
@@ -203,7 +203,7 @@ fn assert_kept(cluster: &Cluster, serial_before: u64, done: &[String], refused: 
 }
 
 #[test]
-fn a_key_that_sends_more_than_a_node_keeps_leaves_places_for_others() {
+fn a_flooding_key_leaves_room_in_the_queue_for_others() {
     let cluster = Cluster::start("full-share", 3, &[]);
     let [much, little] = keys(&cluster, ["much", "little"].map(str::to_owned));
     cluster.settle();

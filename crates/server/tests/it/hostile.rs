@@ -15,7 +15,7 @@ const DATAGRAMS: usize = 6_000;
 const CONNECTIONS: usize = 150;
 
 #[test]
-fn connections_to_the_api_are_bounded_and_dns_does_not_mind() {
+fn api_connections_are_limited_and_dns_is_not_affected() {
     let cluster = Cluster::start("api-many", 1, &[]);
     let query = MessageBuilder::query(7, name("www.example.test.").as_ref(), Rtype::A).build();
     let ask = |wait_ms| {

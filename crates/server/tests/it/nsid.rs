@@ -20,7 +20,7 @@ fn told(cluster: &Cluster, transport: Transport) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn no_stranger_hears_which_node_it_met_unless_that_is_configured() {
+fn nsid_is_sent_only_if_configured() {
     let mut cluster = Cluster::start("nsid", 1, &[]);
     for transport in [Transport::Udp, Transport::Tcp] {
         assert_eq!(told(&cluster, transport), None);

@@ -39,7 +39,7 @@ fn threads(pid: u32) -> Vec<(String, i64, i64)> {
 }
 
 #[test]
-fn threads_that_answer_queries_give_way_to_the_replica() {
+fn packet_workers_have_a_lower_priority_than_the_replica() {
     let cluster = Cluster::start_encrypted("nice", 1);
     let threads = threads(cluster.pid(1).unwrap());
     let (_, usual, _) = *threads.iter().find(|(name, ..)| name == "replica").unwrap();
@@ -64,7 +64,7 @@ fn threads_that_answer_queries_give_way_to_the_replica() {
 }
 
 #[test]
-fn what_the_kernel_drops_at_a_socket_is_counted() {
+fn datagrams_dropped_by_the_kernel_are_counted() {
     let cluster = Cluster::start_encrypted("drops", 1);
     let of = |transport: &str| format!("catamaran_udp_socket_drops_total{{transport=\"{transport}\"");
     let requests = || cluster.metric(1, "catamaran_requests_total{transport=\"udp\"}");
@@ -116,7 +116,7 @@ fn waiting(pid: u32, address: SocketAddr) -> BTreeMap<u64, u64> {
 }
 
 #[test]
-fn each_worker_has_a_socket_of_its_own_and_its_share_of_the_flows() {
+fn each_worker_has_its_own_socket_and_a_share_of_the_flows() {
     let mut cluster = Cluster::start("flows", 1, &[]);
     cluster.end("TERM");
     cluster.configure(1, "\nudp_workers = 0\n", &format!("\nudp_workers = {WORKERS}\n"));
@@ -159,7 +159,7 @@ fn each_worker_has_a_socket_of_its_own_and_its_share_of_the_flows() {
 /// RFC 2181 4.1: from the address that was asked. On loopback there is one address of IPv6, from which the kernel would
 /// answer anyway; here are two, of which it would choose one.
 #[test]
-fn who_listens_on_every_address_of_ipv6_answers_from_the_one_that_was_asked() {
+fn an_ipv6_wildcard_socket_answers_from_the_queried_address() {
     if !has("dig") || !has("nsupdate") {
         return;
     }

@@ -27,7 +27,7 @@ fn serial(cluster: &Cluster, id: u64) -> u64 {
 }
 
 #[test]
-fn what_real_clients_sent_has_one_outcome_across_the_death_of_the_leader() {
+fn updates_of_real_clients_have_one_outcome_when_the_leader_dies() {
     const TOOLS: [&str; 2] = ["nsupdate", "knsupdate"];
     if !TOOLS.into_iter().all(has) {
         return;

@@ -93,7 +93,7 @@ fn update(cluster: &Cluster, round: usize) {
 }
 
 #[test]
-fn a_slow_secondary_keeps_a_bounded_part_of_what_changes_meanwhile() {
+fn a_slow_secondary_keeps_a_limited_amount_of_old_versions() {
     const HELD_BYTES_MAX: u64 = 1 << 20;
     const ROUNDS: usize = 60;
     let limit = format!("held_bytes_max = {HELD_BYTES_MAX}");
@@ -118,7 +118,7 @@ fn a_slow_secondary_keeps_a_bounded_part_of_what_changes_meanwhile() {
 }
 
 #[test]
-fn a_zone_that_goes_counts_as_memory_that_a_slow_secondary_keeps() {
+fn a_removed_zone_counts_as_memory_of_a_slow_secondary() {
     const HELD_BYTES_MAX: u64 = 1 << 20;
     let limit = format!("held_bytes_max = {HELD_BYTES_MAX}");
     let cluster = start("slow-removal", &[("held_bytes_max = 268435456", &limit)]);
@@ -140,7 +140,7 @@ fn a_zone_that_goes_counts_as_memory_that_a_slow_secondary_keeps() {
 }
 
 #[test]
-fn a_secondary_that_does_not_keep_its_rate_is_cut_off() {
+fn a_secondary_below_the_minimum_rate_is_aborted() {
     let limits = [("grace_ms = 60000", "grace_ms = 1000"), ("second_min = 65536", "second_min = 1000000")];
     let cluster = start("slow-rate", &limits);
     let mut stream = begin_slowly(&cluster);
@@ -177,7 +177,7 @@ fn take_all_places(cluster: &Cluster) -> Vec<TcpStream> {
 }
 
 #[test]
-fn a_key_that_holds_all_transfers_gives_one_to_another_key() {
+fn a_key_with_all_transfers_loses_one_to_another_key() {
     let cluster = start("greedy-key", &[]);
     let made = cluster.run(&["key", "add", "other", "--transfer", "--zone", "large.test"]);
     assert!(made.status.success(), "{made:?}");
@@ -192,7 +192,7 @@ fn a_key_that_holds_all_transfers_gives_one_to_another_key() {
 }
 
 #[test]
-fn a_client_that_holds_all_transfers_of_a_key_gives_one_to_another_client_of_it() {
+fn a_client_with_all_transfers_of_a_key_loses_one_to_another_client() {
     let cluster = start("greedy-client", &[]);
     let _slow = take_all_places(&cluster);
     // Another network of loopback.

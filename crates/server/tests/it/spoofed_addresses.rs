@@ -93,7 +93,7 @@ fn flood(to: SocketAddr, from: impl Iterator<Item = Ipv4Addr>, count: usize) -> 
 }
 
 #[test]
-fn each_prefix_has_a_bound_over_however_many_addresses_a_flood_is_spread() {
+fn each_prefix_is_limited_however_many_addresses_a_flood_uses() {
     let (cluster, _zone) = start("spoofed");
     let addresses = |base: [u8; 4], networks: u32, each: u32| {
         let base = u32::from(Ipv4Addr::from(base));

@@ -122,7 +122,7 @@ fn descriptor(line: &str) -> Option<u32> {
 }
 
 #[test]
-fn packet_workers_receive_send_and_wait_for_more_and_never_for_another_thread() {
+fn packet_workers_only_receive_send_and_poll() {
     if !has("nsupdate") || !may_watch() {
         return;
     }

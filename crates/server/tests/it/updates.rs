@@ -142,7 +142,7 @@ impl Stream {
 }
 
 #[test]
-fn a_thousand_updates_through_all_nodes_are_seen_everywhere_soon() {
+fn a_thousand_updates_are_visible_on_all_nodes_soon() {
     const COUNT: usize = 1_000;
     const P99_MAX: Duration = Duration::from_millis(100);
     let cluster = Cluster::start("thousand", 3, &[]);
@@ -182,7 +182,7 @@ fn a_thousand_updates_through_all_nodes_are_seen_everywhere_soon() {
 }
 
 #[test]
-fn large_updates_are_taken_whole_over_both_transports() {
+fn large_updates_work_over_udp_and_tcp() {
     let cluster = Cluster::start("large-updates", 3, &[]);
     let key = cluster.client_key();
     for (transport, count) in [(Transport::Udp, 900_u16), (Transport::Tcp, 1_000)] {
@@ -237,7 +237,7 @@ fn as_long_as_a_message_may_be(key: &ClientKey) -> (Vec<u8>, u64) {
 }
 
 #[test]
-fn an_update_as_long_as_a_message_can_be_is_taken_whole() {
+fn an_update_of_maximum_length_works() {
     let cluster = Cluster::start("longest-update", 3, &[]);
     let (message, count) = as_long_as_a_message_may_be(&cluster.client_key());
     assert_eq!(message.len(), 65_535);
@@ -263,7 +263,7 @@ fn an_update_as_long_as_a_message_can_be_is_taken_whole() {
 }
 
 #[test]
-fn an_update_that_comes_alone_is_carried_out_by_the_threads_that_bring_it() {
+fn a_lone_update_runs_inline_on_the_receiving_threads() {
     let cluster = Cluster::start("alone", 3, &[]);
     let brought = |id| cluster.metric(id, "catamaran_replica_events_brought_total");
     let before = cluster.ids().map(|id| (id, brought(id))).collect::<Vec<_>>();
@@ -313,7 +313,7 @@ fn outcomes(cluster: &Cluster, message: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_repeat_gets_the_first_rcode_whatever_became_of_its_zone() {
+fn a_repeat_gets_the_first_rcode_even_if_its_zone_changed() {
     const REFUSED: u8 = 5;
     const NOTAUTH: u8 = 9;
     let cluster = Cluster::start("gone", 3, &[]);
@@ -343,7 +343,7 @@ fn a_repeat_gets_the_first_rcode_whatever_became_of_its_zone() {
 }
 
 #[test]
-fn without_a_majority_nothing_is_acknowledged_and_a_repeat_tells_the_end() {
+fn without_a_majority_updates_are_not_acknowledged_and_a_repeat_gets_the_outcome() {
     let cluster = Cluster::start("minority", 3, &[]);
     let (key, leader) = (cluster.client_key(), cluster.leader());
     let others: Vec<u64> = cluster.ids().filter(|id| *id != leader).collect();

@@ -16,7 +16,7 @@ pub(crate) use socket::{BatchSocket, wait};
 
 use crate::limits::{DATAGRAM_BYTES_MAX, UDP_BATCH_COUNT, UDP_RESPONSE_BYTES_MAX};
 use kernel::{CONTROL_BYTES, Control, from_storage, read_destination, storage_len, write_segment, write_source};
-use runs::{Response, arrange, run_len};
+use runs::{Response, group_by_route, run_len};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
@@ -38,16 +38,16 @@ pub(crate) struct Received<'b> {
     pub(crate) is_multicast: bool,
 }
 
-/// What the last receive gave, and whether there may be more.
+/// Datagrams of the last receive, and whether there may be more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Taken {
+pub(crate) struct ReceiveResult {
     pub(crate) count: usize,
     pub(crate) may_have_more: bool,
 }
 
-/// From whom to whom.
+/// The addresses of a datagram: who sent it, and where to.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
-struct Way {
+struct Route {
     /// `None`: of a family that this server does not speak.
     peer: Option<SocketAddr>,
     local: Option<IpAddr>,
@@ -67,7 +67,7 @@ pub(crate) struct Batch {
     /// Of the last receive: how many, the bytes of each, and its way.
     count: usize,
     lengths: [usize; UDP_BATCH_COUNT],
-    ways: [Way; UDP_BATCH_COUNT],
+    routes: [Route; UDP_BATCH_COUNT],
     responses: [Response; UDP_BATCH_COUNT],
     response_count: usize,
 }
@@ -87,14 +87,14 @@ impl Batch {
             slot_count: SLOTS_MIN,
             count: 0,
             lengths: [0; UDP_BATCH_COUNT],
-            ways: [Way::default(); UDP_BATCH_COUNT],
+            routes: [Route::default(); UDP_BATCH_COUNT],
             responses: [Response::default(); UDP_BATCH_COUNT],
             response_count: 0,
         }
     }
 
-    /// Takes what waits, up to a batch, without waiting.
-    pub(crate) fn receive(&mut self, from: &BatchSocket) -> io::Result<Taken> {
+    /// Receives up to a batch of datagrams without blocking.
+    pub(crate) fn receive(&mut self, from: &BatchSocket) -> io::Result<ReceiveResult> {
         self.count = 0;
         self.response_count = 0;
         let offered = self.slot_count;
@@ -108,7 +108,7 @@ impl Batch {
             header.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
             header.msg_iov = &raw mut self.iovecs[index];
             header.msg_iovlen = 1;
-            if from.tells_local {
+            if from.reports_local {
                 header.msg_control = (&raw mut self.control[index]).cast();
                 header.msg_controllen = CONTROL_BYTES as _;
             } else {
@@ -132,7 +132,7 @@ impl Batch {
         if count < 0 {
             return match io::Error::last_os_error() {
                 error if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
-                    Ok(Taken { count: 0, may_have_more: false })
+                    Ok(ReceiveResult { count: 0, may_have_more: false })
                 }
                 error => Err(error),
             };
@@ -143,19 +143,19 @@ impl Batch {
             self.lengths[index] = (self.headers[index].msg_len as usize).min(DATAGRAM_BYTES_MAX);
             let control_len = self.headers[index].msg_hdr.msg_controllen.min(CONTROL_BYTES);
             let to = read_destination(&self.control[index].0[..control_len]);
-            self.ways[index] = Way {
+            self.routes[index] = Route {
                 peer: from_storage(&self.addresses[index]),
                 local: to.map(|to| to.local),
                 is_multicast: to.is_some_and(|to| to.is_multicast),
             };
         }
-        Ok(Taken { count: self.count, may_have_more: self.count == offered })
+        Ok(ReceiveResult { count: self.count, may_have_more: self.count == offered })
     }
 
     /// A datagram of the last receive, and the slot for its response. `None` when its sender has no address.
     pub(crate) fn exchange(&mut self, index: usize) -> Option<(Received<'_>, &mut [u8])> {
         assert!(index < self.count);
-        let Way { peer, local, is_multicast } = self.ways[index];
+        let Route { peer, local, is_multicast } = self.routes[index];
         let bytes = &self.received[index * RECEIVE_STRIDE..][..self.lengths[index]];
         let out = &mut self.sent[index * UDP_RESPONSE_BYTES_MAX..][..UDP_RESPONSE_BYTES_MAX];
         Some((Received { bytes, peer: peer?, local, is_multicast }, out))
@@ -167,17 +167,17 @@ impl Batch {
         datagrams.map(|(bytes, &len)| &bytes[..len])
     }
 
-    /// Says that the slot of datagram `index` holds a response of `len` bytes.
+    /// Records that the slot of datagram `index` holds a response of `len` bytes.
     pub(crate) fn respond(&mut self, index: usize, len: usize) {
         assert!(index < self.count && len <= UDP_RESPONSE_BYTES_MAX && self.response_count < UDP_BATCH_COUNT);
         self.responses[self.response_count] = Response { index, bytes: len };
         self.response_count += 1;
     }
 
-    /// Sends the responses of this batch. Gives how many the kernel did not take.
+    /// Sends the responses of this batch; returns how many the kernel rejected.
     pub(crate) fn send(&mut self, to: &BatchSocket) -> usize {
-        let ways = &self.ways;
-        arrange(&mut self.responses[..self.response_count], |one, other| ways[one] == ways[other]);
+        let routes = &self.routes;
+        group_by_route(&mut self.responses[..self.response_count], |one, other| routes[one] == routes[other]);
         let (mut first, mut refused) = (0, 0);
         // Why a run was refused, and where it ends: until then each response goes alone.
         let mut refused_run: Option<(io::Error, usize)> = None;
@@ -188,13 +188,13 @@ impl Batch {
             let together = refused_run.is_none() && to.segments();
             // How many responses each message holds, and how many messages there are.
             let mut runs = [0; UDP_BATCH_COUNT];
-            let run_count = self.lay_out(to, first, together, &mut runs);
-            let (sent, error) = self.hand_over(to, run_count);
+            let run_count = self.build_messages(to, first, together, &mut runs);
+            let (sent, error) = self.send_messages(to, run_count);
             // A part of what was refused together goes alone: so its being together was what was wrong with it.
             if sent > 0
-                && let Some((error, _)) = refused_run.take().filter(|(error, _)| is_about_runs(error))
+                && let Some((error, _)) = refused_run.take().filter(|(error, _)| may_reject_runs(error))
             {
-                to.gives_segments_up(&error);
+                to.disable_segmentation(&error);
             }
             first += runs[..sent].iter().sum::<usize>();
             match error {
@@ -214,8 +214,8 @@ impl Batch {
         refused
     }
 
-    /// Makes messages of the responses from `first` on; gives how many.
-    fn lay_out(
+    /// Builds messages from the responses starting at `first`; returns their number.
+    fn build_messages(
         &mut self,
         to: &BatchSocket,
         first: usize,
@@ -227,15 +227,15 @@ impl Batch {
             let slot = &mut self.sent[index * UDP_RESPONSE_BYTES_MAX..][..bytes];
             self.iovecs[at] = libc::iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot.len() };
         }
-        let ways = &self.ways;
+        let routes = &self.routes;
         let (mut at, mut run_count) = (first, 0);
         while at < self.response_count {
             let waiting = &self.responses[at..self.response_count];
-            let run = if together { run_len(waiting, |one, other| ways[one] == ways[other]) } else { 1 };
+            let run = if together { run_len(waiting, |one, other| routes[one] == routes[other]) } else { 1 };
             let Response { index, bytes } = waiting[0];
             let control = &mut self.control[index].0;
-            let mut control_len = match ways[index].local {
-                Some(local) if to.tells_local => write_source(control, local),
+            let mut control_len = match routes[index].local {
+                Some(local) if to.reports_local => write_source(control, local),
                 _ => 0,
             };
             if run > 1 {
@@ -257,12 +257,12 @@ impl Batch {
         run_count
     }
 
-    /// Has the kernel take the first messages; gives how many it took, and what was wrong with the next.
-    fn hand_over(&mut self, to: &BatchSocket, run_count: usize) -> (usize, Option<io::Error>) {
+    /// Sends the first messages; returns how many the kernel accepted, and the error of the next one.
+    fn send_messages(&mut self, to: &BatchSocket, run_count: usize) -> (usize, Option<io::Error>) {
         let mut done = 0;
         while done < run_count {
-            // SAFETY: entries up to `run_count` of `headers` were set by `lay_out` to point at live memory of `self`
-            // with true lengths; the kernel reads through them and writes `msg_len` of the entries only.
+            // SAFETY: entries up to `run_count` of `headers` were set by `build_messages` to point at live memory of
+            // `self` with true lengths; the kernel reads through them and writes `msg_len` of the entries only.
             let sent = unsafe {
                 libc::sendmmsg(
                     to.socket.as_raw_fd(),
@@ -280,9 +280,8 @@ impl Batch {
     }
 }
 
-/// Whether this may say that the kernel, or the device that the route leads to, takes no runs at all. It may be about
-/// where they go as well.
-fn is_about_runs(error: &io::Error) -> bool {
+/// Whether this error may mean that the kernel or the device supports no runs. It may also concern the destination.
+fn may_reject_runs(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EIO | libc::ENOPROTOOPT | libc::EOPNOTSUPP))
 }
 
@@ -348,7 +347,7 @@ mod tests {
     /// That of IPv6 would answer from there anyway, on loopback; with two addresses it is a test of real processes
     /// (`tests/it/packets.rs`).
     #[test]
-    fn a_wildcard_socket_answers_from_the_address_it_was_asked_at() {
+    fn a_wildcard_socket_answers_from_the_queried_address() {
         for (listen, ask) in [("0.0.0.0:0", "127.0.0.7"), ("[::]:0", "::1")] {
             let server = socket(listen);
             let port = server.socket.local_addr().unwrap().port();
@@ -397,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_sent_alone_either_says_nothing_about_runs() {
+    fn an_unsendable_response_does_not_disable_runs() {
         let server = socket("[::]:0");
         let to = SocketAddr::new("::1".parse().unwrap(), server.socket.local_addr().unwrap().port());
         let client = UdpSocket::bind("[::1]:0").unwrap();
@@ -408,7 +407,7 @@ mod tests {
             let count = batch.receive(&server).unwrap().count;
             for index in 0..count {
                 // Nothing is sent from there: EINVAL, as for a run that the kernel does not take.
-                batch.ways[index].local = Some("ff02::1".parse().unwrap());
+                batch.routes[index].local = Some("ff02::1".parse().unwrap());
                 batch.respond(index, 30);
             }
             assert_eq!(batch.send(&server), count);
@@ -420,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_to_many_is_known() {
+    fn multicast_datagrams_are_recognized() {
         let server = socket("0.0.0.0:0");
         let port = server.socket.local_addr().unwrap().port();
         let client = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None).unwrap();
@@ -443,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_kernel_takes_no_runs_each_response_goes_alone() {
+    fn without_kernel_support_each_response_is_sent_alone() {
         let server = socket("127.0.0.1:0");
         // Without checksums there is nobody to make those of the parts.
         kernel::set_option(&server.socket, libc::SOL_SOCKET, libc::SO_NO_CHECK, 1).unwrap();

@@ -27,13 +27,13 @@ pub(super) struct Response {
 
 /// Puts responses that can go together beside one another. Those of a client stay where its first one was, as long as
 /// it was not interrupted by another client.
-pub(super) fn arrange(responses: &mut [Response], same_way: impl Fn(usize, usize) -> bool) {
+pub(super) fn group_by_route(responses: &mut [Response], same_route: impl Fn(usize, usize) -> bool) {
     // Visit, then length, the longest first, then place, in one number: numbers are quickly sorted.
     let mut keys = [0u32; UDP_BATCH_COUNT];
     const { assert!(UDP_BATCH_COUNT <= 1 << 8, "visit and place are an byte each") };
     let mut visit = 0u32;
     for at in 0..responses.len() {
-        if at > 0 && !same_way(responses[at - 1].index, responses[at].index) {
+        if at > 0 && !same_route(responses[at - 1].index, responses[at].index) {
             visit += 1;
         }
         let shortness = u16::MAX - responses[at].bytes as u16;
@@ -48,7 +48,7 @@ pub(super) fn arrange(responses: &mut [Response], same_way: impl Fn(usize, usize
     let mut rest = &mut arranged[..];
     for visit in keys.chunk_by(|one, other| one >> 24 == other >> 24) {
         let (place, behind) = rest.split_at_mut(visit.len());
-        put_together(visit, responses, place);
+        group_by_length(visit, responses, place);
         rest = behind;
     }
     responses.copy_from_slice(&arranged[..responses.len()]);
@@ -63,7 +63,7 @@ struct Head {
 }
 
 /// Puts the responses of one visit, whose keys are in order, so that few messages are made of them.
-fn put_together(visit: &[u32], responses: &[Response], place: &mut [Response]) {
+fn group_by_length(visit: &[u32], responses: &[Response], place: &mut [Response]) {
     let response_of = |key: u32| responses[(key & 0xFF) as usize];
     let mut heads = [Head::default(); UDP_BATCH_COUNT];
     // How many there are, and how many of the first of them have an end.
@@ -92,13 +92,13 @@ fn put_together(visit: &[u32], responses: &[Response], place: &mut [Response]) {
 }
 
 /// How many of the first responses go together: at least one.
-pub(super) fn run_len(responses: &[Response], same_way: impl Fn(usize, usize) -> bool) -> usize {
+pub(super) fn run_len(responses: &[Response], same_route: impl Fn(usize, usize) -> bool) -> usize {
     let first = responses[0];
     if first.bytes > SEGMENT_BYTES_MAX || first.bytes == 0 {
         return 1;
     }
     let most = (RUN_BYTES_MAX / first.bytes).min(RUN_COUNT_MAX);
-    let is_along = |other: &&Response| same_way(first.index, other.index);
+    let is_along = |other: &&Response| same_route(first.index, other.index);
     let alike = |other: &&Response| other.bytes == first.bytes && is_along(other);
     let equal = responses.iter().take(most).take_while(alike).count();
     let is_last = |other: &&Response| (1..first.bytes).contains(&other.bytes) && is_along(other);
@@ -114,12 +114,12 @@ mod tests {
     fn runs(datagrams: &[(char, usize)]) -> Vec<Vec<usize>> {
         let mut responses: Vec<Response> =
             datagrams.iter().enumerate().map(|(index, &(_, bytes))| Response { index, bytes }).collect();
-        let same_way = |one: usize, other: usize| datagrams[one].0 == datagrams[other].0;
-        arrange(&mut responses, same_way);
+        let same_route = |one: usize, other: usize| datagrams[one].0 == datagrams[other].0;
+        group_by_route(&mut responses, same_route);
         let mut rest = &responses[..];
         let mut runs = Vec::new();
         while !rest.is_empty() {
-            let (run, after) = rest.split_at(run_len(rest, same_way));
+            let (run, after) = rest.split_at(run_len(rest, same_route));
             runs.push(run.iter().map(|response| response.index).collect());
             rest = after;
         }
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_the_smallest_link_goes_alone() {
+    fn responses_above_the_smallest_mtu_are_sent_alone() {
         assert_eq!(runs(&[('a', 1_233), ('a', 1_233)]), [[0], [1]]);
         assert_eq!(runs(&[('a', 1_232), ('a', 1_232)]), [[0, 1]]);
     }

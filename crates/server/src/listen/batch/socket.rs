@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A socket of a worker.
 pub(crate) struct BatchSocket {
     pub(super) socket: UdpSocket,
-    /// Whether datagrams tell the address they were sent to; only sockets on a wildcard address need it.
-    pub(super) tells_local: bool,
-    /// Whether the kernel takes several datagrams as one message; not, once it has refused one.
+    /// Whether datagrams report their destination address; only sockets on a wildcard address need it.
+    pub(super) reports_local: bool,
+    /// Whether the kernel accepts several datagrams as one message. Cleared once it rejects one.
     segments: AtomicBool,
 }
 
@@ -20,7 +20,7 @@ impl BatchSocket {
     /// Sets the options that batches want.
     pub(crate) fn new(socket: UdpSocket) -> io::Result<Self> {
         let address = socket.local_addr()?;
-        let tells_local = address.ip().is_unspecified();
+        let reports_local = address.ip().is_unspecified();
         let (level, pmtu, pmtu_omit, info) = if address.is_ipv4() {
             (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_OMIT, libc::IP_PKTINFO)
         } else {
@@ -28,10 +28,10 @@ impl BatchSocket {
         };
         // RFC 9715 3.1 (R2, R3): forged ICMP must not shrink what is sent.
         set_option(&socket, level, pmtu, pmtu_omit)?;
-        if tells_local {
+        if reports_local {
             set_option(&socket, level, info, 1)?;
         }
-        Ok(Self { socket, tells_local, segments: AtomicBool::new(true) })
+        Ok(Self { socket, reports_local, segments: AtomicBool::new(true) })
     }
 
     /// The socket itself.
@@ -44,11 +44,11 @@ impl BatchSocket {
         self.segments.load(Ordering::Relaxed)
     }
 
-    /// It does not, on the way that was tried: each goes alone from now on.
-    pub(super) fn gives_segments_up(&self, reason: &io::Error) {
+    /// Sends each response alone from now on, because the kernel rejected a run.
+    pub(super) fn disable_segmentation(&self, reason: &io::Error) {
         if self.segments.swap(false, Ordering::Relaxed) {
             let address = self.socket.local_addr().map_or_else(|_| "?".into(), |address| address.to_string());
-            tracing::info!(%address, %reason, "the kernel takes no runs of responses here; each is sent alone");
+            tracing::info!(%address, %reason, "the kernel rejects runs of responses here; each is sent alone");
         }
     }
 
@@ -63,7 +63,7 @@ impl BatchSocket {
         header.msg_namelen = address_len;
         header.msg_iov = &raw mut iovec;
         header.msg_iovlen = 1;
-        if let Some(local) = local.filter(|_| self.tells_local) {
+        if let Some(local) = local.filter(|_| self.reports_local) {
             let len = write_source(&mut control.0, local);
             header.msg_control = (&raw mut control).cast();
             header.msg_controllen = len as _;
@@ -75,7 +75,7 @@ impl BatchSocket {
     }
 }
 
-/// Waits until a socket has something, at most `wait_ms`; gives a bit for each socket that has.
+/// Waits at most `wait_ms` until a socket is readable; returns one bit per readable socket.
 pub(crate) fn wait(sockets: &[Arc<BatchSocket>], wait_ms: i32) -> io::Result<u64> {
     let mut polls = [libc::pollfd { fd: -1, events: 0, revents: 0 }; crate::limits::LISTEN_ADDRESSES_MAX];
     let polls = &mut polls[..sockets.len()];

@@ -7,7 +7,7 @@ use crate::limits::UPDATE_FORGET_MS;
 use crate::listen::counters::{AllConnections, ConnectionCounters, ListenCounters};
 use crate::listen::handler::{ConnectionLimits, OpenConnection};
 use crate::listen::sockets::{self, Sharing};
-use crate::listen::tcp::{Spoken, TcpService};
+use crate::listen::tcp::{StreamProtocol, TcpService};
 use crate::listen::{PinnedResponder, Transport};
 use crate::stop::Stop;
 use std::io::{Read, Write};
@@ -91,7 +91,7 @@ impl Server {
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             let handler = TransportHandler::new(Transport::Tcp, echo, &their_limits, &all, their_counters);
-            let service = TcpService::new(handler, Spoken::Plain);
+            let service = TcpService::new(handler, StreamProtocol::Plain);
             tokio::task::LocalSet::new().block_on(&runtime, async move {
                 let listener = TcpListener::from_std(listener).unwrap();
                 tokio::task::spawn_local(service.accept(listener));
@@ -197,7 +197,7 @@ fn an_outcome_that_never_comes_closes_the_connection() {
 }
 
 #[test]
-fn no_more_requests_are_taken_than_may_be_in_flight() {
+fn requests_in_flight_are_limited() {
     let server = Server::start(5_000, 10, 10);
     let mut stream = server.connect();
     let all: Vec<u8> = (0..TCP_PIPELINE_MAX + 50).flat_map(|_| framed(b"d")).collect();
@@ -213,7 +213,7 @@ fn no_more_requests_are_taken_than_may_be_in_flight() {
 
 /// The client reads nothing, so most of them have no room: they count as what the connection holds all the same.
 #[test]
-fn late_responses_that_wait_for_room_are_counted() {
+fn waiting_deferred_responses_count_as_memory() {
     const BYTES: usize = 60_000;
     let unread = |memory_bytes_max: usize| {
         let server = Server::with(&Tcp { memory_bytes_max, ..Tcp::default() });
@@ -239,7 +239,7 @@ fn late_responses_that_wait_for_room_are_counted() {
 }
 
 #[test]
-fn silence_ends_a_connection_and_so_do_bytes_that_never_become_a_message() {
+fn idle_connections_and_incomplete_messages_time_out() {
     let server = Server::start(150, 10, 10);
     let mut silent = server.connect();
     let mut trickling = server.connect();
@@ -261,7 +261,7 @@ fn silence_ends_a_connection_and_so_do_bytes_that_never_become_a_message() {
 
 /// RFC 7766 3: a connection is not idle while a response is due.
 #[test]
-fn who_waits_for_the_server_is_not_silent() {
+fn a_client_that_waits_for_a_response_is_not_idle() {
     let server = Server::start(150, 10, 10);
     let mut stream = server.connect();
     stream.write_all(&[framed(b"d"), framed(b"x")].concat()).unwrap();
@@ -280,7 +280,7 @@ fn who_waits_for_the_server_is_not_silent() {
 }
 
 #[test]
-fn who_waits_and_does_not_read_is_cut_all_the_same() {
+fn a_waiting_client_that_does_not_read_is_closed() {
     let server = Server::start(200, 10, 10);
     let mut stream = server.connect();
     stream.set_write_timeout(Some(Duration::from_secs(5))).unwrap();
@@ -291,7 +291,7 @@ fn who_waits_and_does_not_read_is_cut_all_the_same() {
 }
 
 #[test]
-fn a_response_that_got_lost_is_not_waited_for_without_end() {
+fn a_lost_response_does_not_block_the_connection_forever() {
     let server = Server::start(150, 10, 10);
     let mut stream = server.connect();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -306,7 +306,7 @@ fn a_response_that_got_lost_is_not_waited_for_without_end() {
 }
 
 #[test]
-fn a_client_that_does_not_read_is_cut() {
+fn a_client_that_does_not_read_is_closed() {
     let server = Server::start(200, 10, 10);
     let mut stream = server.connect();
     stream.set_write_timeout(Some(Duration::from_secs(5))).unwrap();
@@ -355,7 +355,7 @@ fn read_at(bytes: usize) -> Option<End> {
 }
 
 #[test]
-fn a_client_that_takes_an_byte_now_and_then_is_cut() {
+fn a_client_that_reads_too_slowly_is_closed() {
     assert_eq!(read_at(1), Some(End::ByServer(CloseReason::SlowReader)));
     // 2,000 bytes a second, and 16,000.
     assert_eq!(read_at(100), Some(End::ByServer(CloseReason::SlowReader)));
@@ -383,7 +383,7 @@ fn large_responses_that_are_read_come_without_a_pause() {
 }
 
 #[test]
-fn a_connection_that_floods_leaves_others_their_turn() {
+fn a_flooding_connection_does_not_starve_others() {
     let server = Server::start(5_000, 10, 10);
     let (mut flood, mut other) = (server.connect(), server.connect());
     let mut writer = flood.try_clone().unwrap();
@@ -430,7 +430,7 @@ fn limits_on_connections_hold() {
 }
 
 #[test]
-fn silence_is_borne_for_less_long_when_most_places_are_taken() {
+fn idle_timeout_is_shorter_when_most_slots_are_in_use() {
     let server = Server::start(4_000, 4, 4);
     let start = std::time::Instant::now();
     let _held: Vec<StdStream> = (0..3).map(|_| server.connect()).collect();
@@ -464,7 +464,7 @@ fn a_panic_costs_one_connection_only() {
 }
 
 #[test]
-fn what_was_answered_before_a_mistake_still_goes_out() {
+fn responses_before_a_malformed_message_are_still_sent() {
     let server = Server::start(5_000, 10, 10);
     for mistake in [b"s", b"p"] {
         let mut stream = server.connect();

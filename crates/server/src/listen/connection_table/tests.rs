@@ -59,7 +59,7 @@ fn the_most_idle_connection_of_the_client_with_the_most_is_evicted() {
 fn a_client_without_connections_is_always_accepted() {
     let table = ConnectionTable::new(100, 100);
     let mut permits: Vec<ConnectionPermit> = (0..100).map(|number| table.acquire(v4(number)).unwrap()).collect();
-    // Each in turn is the idlest; the sample of a search goes round all of them.
+    // Each becomes the most idle one; successive searches examine all of them.
     for number in 100..500 {
         let permit = table.acquire(v4(number)).expect("one that has none");
         assert!(!is_evicted(&permit));

@@ -3,9 +3,9 @@
 use super::super::handler::{ConnectionUsage, ExchangeUsage, OutOfMemory, Panicked, TransportHandler};
 use super::super::work_limiter::WorkLimiter;
 use super::super::{Action, DeferredResponse, Reply, Responder};
-use super::freshness;
-use super::request::{Bad, MEDIA_TYPE, Source, source};
-use super::stalls::Stalls;
+use super::max_age;
+use super::request::{BadRequest, MEDIA_TYPE, Source, source};
+use super::write_monitor::WriteMonitor;
 use crate::limits::{DATAGRAM_BYTES_MAX, HTTP_EXCHANGE_BYTES};
 use bytes::Bytes;
 use h2::server::SendResponse;
@@ -25,11 +25,11 @@ use wire::parse::Header;
 pub(super) enum Exchange {
     /// With a response, or because there is none.
     Done,
-    /// The client took its request back before that.
+    /// The client reset the request before that.
     Reset,
-    /// The client took nothing for too long, or did not send its body.
+    /// The client read nothing for too long, or did not send its body.
     Slow,
-    /// All connections together hold as much as they may.
+    /// The memory of all connections is used up.
     OutOfMemory,
 }
 
@@ -39,45 +39,45 @@ impl From<OutOfMemory> for Exchange {
     }
 }
 
-/// What keeps a body from being read, or a response from being sent.
-enum Missing {
+/// Why a body was not read, or a response not sent.
+enum ExchangeError {
     /// The body is no message.
-    Bad(Bad),
+    BadRequest(BadRequest),
     /// The exchange is over.
     Over(Exchange),
 }
 
-impl From<h2::Error> for Missing {
+impl From<h2::Error> for ExchangeError {
     fn from(_: h2::Error) -> Self {
         Self::Over(Exchange::Reset)
     }
 }
 
-impl From<OutOfMemory> for Missing {
+impl From<OutOfMemory> for ExchangeError {
     fn from(error: OutOfMemory) -> Self {
         Self::Over(error.into())
     }
 }
 
-/// What a message gets.
+/// The outcome of a message.
 enum Outcome {
     Response(Vec<u8>),
     /// The response is deferred.
     Deferred(mpsc::Receiver<DeferredResponse>),
-    Bad(Bad),
-    /// Nothing can be said any more.
+    BadRequest(BadRequest),
+    /// Nothing more can be sent.
     Lost,
 }
 
-/// What is kept of a request. Its head may take many times the bytes that it came in, each name and value apart, so it
-/// is let go of before anything is waited for.
-pub(super) struct Asked {
-    source: Result<Source, Bad>,
+/// A request without its headers. In memory these may take many times their size on the wire, so they are dropped
+/// before any wait.
+pub(super) struct PendingRequest {
+    source: Result<Source, BadRequest>,
     is_head: bool,
     body: RecvStream,
 }
 
-impl Asked {
+impl PendingRequest {
     pub(super) fn new(request: Request<RecvStream>) -> Self {
         let (source, is_head) = (source(&request), request.method() == Method::HEAD);
         Self { source, is_head, body: request.into_body() }
@@ -88,13 +88,13 @@ impl Asked {
 pub(super) async fn exchange<R: Responder>(
     handler: Rc<TransportHandler<R>>,
     usage: Rc<ConnectionUsage>,
-    stalls: Rc<Stalls>,
+    monitor: Rc<WriteMonitor>,
     limiter: Rc<WorkLimiter>,
     peer: SocketAddr,
-    asked: Asked,
+    pending: PendingRequest,
     mut respond: SendResponse<Bytes>,
 ) -> Exchange {
-    let Asked { source, is_head, body } = asked;
+    let PendingRequest { source, is_head, body } = pending;
     let target_bytes = if let Ok(Source::Target(message)) = &source { message.len() } else { 0 };
     let Ok(mut exchange_usage) = usage.exchange(HTTP_EXCHANGE_BYTES + target_bytes) else {
         return Exchange::OutOfMemory;
@@ -104,15 +104,15 @@ pub(super) async fn exchange<R: Responder>(
     let body = match body.is_end_stream() {
         true => Ok(Vec::new()),
         false => match tokio::time::timeout(handler.limits.idle, read(body, &mut exchange_usage)).await {
-            Ok(Err(Missing::Over(ended))) => return ended,
-            Ok(Err(Missing::Bad(bad))) => Err(bad),
+            Ok(Err(ExchangeError::Over(ended))) => return ended,
+            Ok(Err(ExchangeError::BadRequest(bad))) => Err(bad),
             Ok(Ok(body)) => Ok(body),
-            Err(_) => Err(Bad::TOO_SLOW),
+            Err(_) => Err(BadRequest::TOO_SLOW),
         },
     };
     let mut permit = pin!(limiter.acquire());
     let is_wanted = poll_fn(|context| {
-        if stalls.poll_room(context).is_ready() && permit.as_mut().poll(context).is_ready() {
+        if monitor.poll_room(context).is_ready() && permit.as_mut().poll(context).is_ready() {
             return Poll::Ready(true);
         }
         // The client may take the request back while it waits.
@@ -123,11 +123,11 @@ pub(super) async fn exchange<R: Responder>(
     }
     let outcome = limiter.run(|| match (source, body) {
         (Ok(Source::Target(message)), Ok(_)) => match Header::parse(&message) {
-            Some(header) if header.opcode != Opcode::QUERY => Outcome::Bad(Bad::CHANGE_BY_GET),
+            Some(header) if header.opcode != Opcode::QUERY => Outcome::BadRequest(BadRequest::CHANGE_BY_GET),
             _ => answer(&handler, peer, &message),
         },
         (Ok(Source::Body), Ok(message)) => answer(&handler, peer, &message),
-        (Err(bad), _) | (Ok(_), Err(bad)) => Outcome::Bad(bad),
+        (Err(bad), _) | (Ok(_), Err(bad)) => Outcome::BadRequest(bad),
     });
     let mut ended = Exchange::Done;
     let (response, body) = match outcome {
@@ -136,9 +136,9 @@ pub(super) async fn exchange<R: Responder>(
             Ok(message) => answered(message),
             Err(ended) => return ended,
         },
-        Outcome::Bad(bad) => {
+        Outcome::BadRequest(bad) => {
             handler.connections.bad_requests.one_shared();
-            if bad == Bad::TOO_SLOW {
+            if bad == BadRequest::TOO_SLOW {
                 // A client that is told so and goes on would keep a connection full of such requests for ever.
                 ended = Exchange::Slow;
             }
@@ -149,11 +149,11 @@ pub(super) async fn exchange<R: Responder>(
             return Exchange::Done;
         }
     };
-    let sending = send(&mut respond, response, body, &mut exchange_usage, &stalls);
+    let sending = send(&mut respond, response, body, &mut exchange_usage, &monitor);
     match usage.while_progressing(handler.limits.idle, sending).await {
         Some(Ok(())) => ended,
-        Some(Err(Missing::Over(ended))) => ended,
-        Some(Err(Missing::Bad(_))) => Exchange::Done,
+        Some(Err(ExchangeError::Over(ended))) => ended,
+        Some(Err(ExchangeError::BadRequest(_))) => Exchange::Done,
         None => {
             respond.send_reset(Reason::CANCEL);
             Exchange::Slow
@@ -171,19 +171,19 @@ fn answer<R: Responder>(handler: &TransportHandler<R>, peer: SocketAddr, message
     };
     match handler.respond(message, peer, reply, |bytes| response.extend_from_slice(bytes)) {
         Ok(Action::Respond(_)) => Outcome::Response(response),
-        Ok(Action::Silent) => Outcome::Bad(Bad::NO_QUERY),
+        Ok(Action::Silent) => Outcome::BadRequest(BadRequest::NO_QUERY),
         Ok(Action::Defer) => receiver.map_or(Outcome::Lost, Outcome::Deferred),
         Err(Panicked) => Outcome::Lost,
     }
 }
 
 /// Reads a body.
-async fn read(mut body: RecvStream, exchange_usage: &mut ExchangeUsage<'_>) -> Result<Vec<u8>, Missing> {
+async fn read(mut body: RecvStream, exchange_usage: &mut ExchangeUsage<'_>) -> Result<Vec<u8>, ExchangeError> {
     let mut bytes = Vec::new();
     while let Some(data) = poll_fn(|context| body.poll_data(context)).await {
         let data = data?;
         if bytes.len() + data.len() > DATAGRAM_BYTES_MAX {
-            return Err(Missing::Bad(Bad::TOO_LARGE));
+            return Err(ExchangeError::BadRequest(BadRequest::TOO_LARGE));
         }
         bytes.extend_from_slice(&data);
         exchange_usage.set(bytes.len())?;
@@ -219,15 +219,15 @@ fn answered(message: Vec<u8>) -> (Response<()>, Option<Bytes>) {
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
     headers.insert(header::CONTENT_LENGTH, HeaderValue::from(message.len()));
-    let max_age = format!("max-age={}", freshness::seconds(&message));
-    if let Ok(value) = HeaderValue::try_from(max_age) {
+    let value = format!("max-age={}", max_age::seconds(&message));
+    if let Ok(value) = HeaderValue::try_from(value) {
         headers.insert(header::CACHE_CONTROL, value);
     }
     (response, Some(message.into()))
 }
 
 /// One that is none: a status, and a sentence.
-fn refused(bad: Bad, is_head: bool) -> (Response<()>, Option<Bytes>) {
+fn refused(bad: BadRequest, is_head: bool) -> (Response<()>, Option<Bytes>) {
     let mut response = Response::new(());
     *response.status_mut() = bad.status;
     let headers = response.headers_mut();
@@ -246,24 +246,24 @@ async fn send(
     response: Response<()>,
     body: Option<Bytes>,
     exchange_usage: &mut ExchangeUsage<'_>,
-    stalls: &Stalls,
-) -> Result<(), Missing> {
+    monitor: &WriteMonitor,
+) -> Result<(), ExchangeError> {
     let mut stream = respond.send_response(response, body.is_none())?;
     let Some(mut rest) = body else { return Ok(()) };
-    let (mut unsent, whole) = (stalls.unsent(), rest.len());
-    // All of its memory stays until the last piece of it is given away, so all of it counts until then.
+    let (mut unsent, whole) = (monitor.unsent(), rest.len());
+    // All of its memory stays until the last chunk of it is given away, so all of it counts until then.
     exchange_usage.set(whole)?;
     unsent.set(whole);
     loop {
         stream.reserve_capacity(rest.len());
-        let piece = rest.split_to(granted(&mut stream, rest.len()).await?);
+        let chunk = rest.split_to(granted(&mut stream, rest.len()).await?);
         let is_last = rest.is_empty();
-        // A piece would keep that memory for as long as HTTP/2 has it: it is a copy, unless it is all there is.
-        let piece = if piece.len() == whole { piece } else { Bytes::copy_from_slice(&piece) };
+        // A chunk would keep that memory for as long as HTTP/2 has it: it is a copy, unless it is all there is.
+        let chunk = if chunk.len() == whole { chunk } else { Bytes::copy_from_slice(&chunk) };
         exchange_usage.set(if is_last { 0 } else { whole })?;
         unsent.set(rest.len());
-        stalls.give(piece.len())?;
-        stream.send_data(piece, is_last)?;
+        monitor.add(chunk.len())?;
+        stream.send_data(chunk, is_last)?;
         if is_last {
             return Ok(());
         }

@@ -20,12 +20,12 @@ pub(super) enum Source {
 
 /// Why a request gets no DNS response: the status, and a sentence for whoever looks at it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Bad {
+pub(super) struct BadRequest {
     pub(super) status: StatusCode,
     pub(super) why: &'static str,
 }
 
-impl Bad {
+impl BadRequest {
     const fn new(status: StatusCode, why: &'static str) -> Self {
         Self { status, why }
     }
@@ -51,27 +51,27 @@ impl Bad {
 }
 
 /// Looks at everything but the body.
-pub(super) fn source<B>(request: &Request<B>) -> Result<Source, Bad> {
+pub(super) fn source<B>(request: &Request<B>) -> Result<Source, BadRequest> {
     if request.uri().path() != PATH {
-        return Err(Bad::NOT_HERE);
+        return Err(BadRequest::NOT_HERE);
     }
     if request.method() == Method::GET {
         let query = request.uri().query().unwrap_or_default();
-        let message = query.split('&').find_map(|pair| pair.strip_prefix("dns=")).ok_or(Bad::NO_PARAMETER)?;
+        let message = query.split('&').find_map(|pair| pair.strip_prefix("dns=")).ok_or(BadRequest::NO_PARAMETER)?;
         // Nothing is decoded that is longer than may be.
         if message.len() > HTTP_GET_BYTES_MAX {
-            return Err(Bad::TARGET_TOO_LONG);
+            return Err(BadRequest::TARGET_TOO_LONG);
         }
-        return BASE64URL_NOPAD.decode(message.as_bytes()).map(Source::Target).map_err(|_| Bad::NOT_BASE64);
+        return BASE64URL_NOPAD.decode(message.as_bytes()).map(Source::Target).map_err(|_| BadRequest::NOT_BASE64);
     }
     if request.method() != Method::POST {
-        return Err(Bad::METHOD);
+        return Err(BadRequest::METHOD);
     }
     if !has_media_type(request.headers()) {
-        return Err(Bad::MEDIA_TYPE);
+        return Err(BadRequest::MEDIA_TYPE);
     }
     match request.headers().get(header::CONTENT_LENGTH).map(|value| value.to_str().ok()?.parse::<u64>().ok()) {
-        Some(Some(length)) if length > DATAGRAM_BYTES_MAX as u64 => Err(Bad::TOO_LARGE),
+        Some(Some(length)) if length > DATAGRAM_BYTES_MAX as u64 => Err(BadRequest::TOO_LARGE),
         _ => Ok(Source::Body),
     }
 }

@@ -65,12 +65,12 @@ async fn read(response: h2::client::ResponseFuture) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn a_connection_that_floods_leaves_others_their_turn() {
+fn a_flooding_connection_does_not_starve_others() {
     flood::check(Transport::Doh, serve_all, connect, get);
 }
 
 #[test]
-fn so_does_one_whose_messages_come_behind_their_requests() {
+fn a_flood_of_late_bodies_does_not_starve_others() {
     flood::check(Transport::Doh, serve_all, connect, post);
 }
 
@@ -147,7 +147,7 @@ fn asks_for_large(count: u32, window: u32) -> Vec<u8> {
 
 /// Whatever it is that it takes little of: what the stream has, or what its windows let leave.
 #[test]
-fn a_client_that_takes_an_byte_now_and_then_is_cut() {
+fn a_client_that_reads_too_slowly_is_closed() {
     /// Bytes between the two ends, the window of a stream, bytes that are read and by which the windows grow.
     const CASES: [(usize, u32, usize, u32, bool); 4] = [
         (64, 0x7FFF_FFFF, 1, 0, true),
@@ -172,8 +172,8 @@ fn a_client_that_takes_an_byte_now_and_then_is_cut() {
                 tokio::task::spawn_local(async move { serve(handler, open.reservation(), server, peer).await });
             client.write_all(&asks_for_large(4, window)).await.unwrap();
             let start = Instant::now();
-            let mut piece = vec![0; bytes];
-            while start.elapsed() < Duration::from_secs(2) && client.read(&mut piece).await.is_ok_and(|count| count > 0)
+            let mut chunk = vec![0; bytes];
+            while start.elapsed() < Duration::from_secs(2) && client.read(&mut chunk).await.is_ok_and(|count| count > 0)
             {
                 if grows > 0 {
                     let _ = client.write_all(&frame(8, 0, 1, &grows.to_be_bytes())).await;
@@ -222,7 +222,7 @@ impl AsyncWrite for Talk {
 
 /// Frames that ask nothing have no more than a turn either.
 #[test]
-fn so_does_one_that_only_talks() {
+fn a_connection_of_control_frames_does_not_starve_others() {
     const TURNS: usize = 100;
     let (done, waits) = mpsc::channel();
     let priority = frame(2, 0, 1, &[0, 0, 0, 0, 7]);

@@ -40,7 +40,7 @@ pub(super) struct Ended {
     pub(super) stream: SendStream,
     /// Bytes of a whole response, which QUIC keeps until they are acknowledged. Where there is none the stream is to
     /// be dropped: that is what ends it.
-    pub(super) kept: usize,
+    pub(super) unacknowledged_bytes: usize,
 }
 
 /// Answers the query of one stream.
@@ -54,7 +54,7 @@ pub(super) async fn exchange<R: Responder>(
 ) -> Ended {
     let mut out = Out { send, bytes: 0, is_finished: false };
     let how = answer(&handler, &usage, &limiter, peer, &mut out, receive).await;
-    Ended { how, stream: out.send, kept: if out.is_finished { out.bytes } else { 0 } }
+    Ended { how, stream: out.send, unacknowledged_bytes: if out.is_finished { out.bytes } else { 0 } }
 }
 
 /// Where the response goes, how much of it went, and whether that is all.

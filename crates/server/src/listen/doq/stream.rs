@@ -61,7 +61,7 @@ mod tests {
     use wire::number::Rtype;
 
     #[test]
-    fn each_rule_of_a_stream_is_looked_at() {
+    fn each_rule_of_a_stream_is_checked() {
         let name: wire::Name = "example.test.".parse().unwrap();
         let query = |id| MessageBuilder::query(id, name.as_ref(), Rtype::A).build();
         let mut framed = Vec::new();
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_taken_in_than_a_message_can_be() {
+    fn no_more_is_read_than_the_longest_message() {
         let mut bytes = Vec::new();
         extend(&mut bytes, &vec![0; 65_537]).unwrap();
         assert_eq!(extend(&mut bytes, &[0]), Err(TOO_LONG));

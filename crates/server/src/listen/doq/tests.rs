@@ -75,7 +75,7 @@ async fn ask(connection: Connection, message: Vec<u8>) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn a_connection_that_floods_leaves_others_their_turn() {
+fn a_flooding_connection_does_not_starve_others() {
     let certificate = Arc::new(rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap());
     let shown = certificate.cert.der().clone();
     let serve = async move |handler, listens| serve_all(&certificate, handler, listens).await;
@@ -84,7 +84,7 @@ fn a_connection_that_floods_leaves_others_their_turn() {
 
 /// Whoever waits sends no packets; one that has nothing to wait for is silent, whatever QUIC itself bears.
 #[test]
-fn who_waits_for_the_server_is_not_silent() {
+fn a_client_that_waits_for_a_response_is_not_idle() {
     const IDLE: Duration = Duration::from_millis(150);
     let certificate = Arc::new(rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap());
     let shown = certificate.cert.der().clone();
@@ -107,7 +107,7 @@ fn who_waits_for_the_server_is_not_silent() {
 }
 
 #[test]
-fn a_client_that_takes_an_byte_now_and_then_is_cut() {
+fn a_client_that_reads_too_slowly_is_closed() {
     let certificate = Arc::new(rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap());
     // Bytes that are read every 50 ms: 160 and 16,000 a second.
     for (bytes, is_cut) in [(8u32, true), (800, false)] {
@@ -134,7 +134,7 @@ fn a_client_that_takes_an_byte_now_and_then_is_cut() {
 
 /// RFC 9000 10.3: what the client sent to the server that is gone tells it so.
 #[test]
-fn a_client_hears_at_once_that_its_server_began_anew() {
+fn a_client_gets_a_stateless_reset_after_a_restart() {
     let certificate = Arc::new(rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap());
     let start = |address: SocketAddr, number: usize| {
         let certificate = certificate.clone();
@@ -163,7 +163,7 @@ fn a_client_hears_at_once_that_its_server_began_anew() {
 
 /// What QUIC keeps until it is acknowledged counts as what the connection holds, whether or not all of it was written.
 #[test]
-fn a_client_that_acknowledges_nothing_is_counted_with_what_is_kept_for_it() {
+fn unacknowledged_responses_count_as_memory() {
     const COUNT: usize = 3;
     let certificate = Arc::new(rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap());
     let shown = certificate.cert.der().clone();

@@ -1,6 +1,6 @@
 //! UDP: one thread for each core, each with its own sockets, in batches, without a lock or an allocation for a query.
 
-use super::batch::{Batch, BatchSocket, Taken, wait};
+use super::batch::{Batch, BatchSocket, ReceiveResult, wait};
 use super::counters::ListenCounters;
 use super::{Action, PinnedResponder, Reply, Responder};
 use crate::combiner::Dispatch;
@@ -52,7 +52,7 @@ impl<R: Responder> UdpWorker<R> {
     /// Serves one batch of a socket, which may be the only one that has any; says whether it may have more.
     fn serve(&mut self, batch: &mut Batch, index: usize, is_only: bool) -> bool {
         let socket = &self.sockets[index];
-        let Taken { count, may_have_more } = match batch.receive(socket) {
+        let ReceiveResult { count, may_have_more } = match batch.receive(socket) {
             Ok(taken) => taken,
             Err(error) => {
                 // An ICMP error of an earlier response, most likely: the socket goes on.

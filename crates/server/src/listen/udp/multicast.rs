@@ -40,7 +40,7 @@ impl PinnedResponder for &mut Echo {
 }
 
 #[test]
-fn who_asks_all_at_once_gets_no_answer() {
+fn multicast_queries_get_no_answer() {
     let socket = sockets::udp("0.0.0.0:0".parse().unwrap(), Sharing::Alone).unwrap();
     let port = socket.local_addr().unwrap().port();
     let ignored = Arc::<Mutex<Vec<DropReason>>>::default();

@@ -80,7 +80,7 @@ fn row_1_source_port_0_gets_no_answer_and_is_counted() {
 }
 
 #[test]
-fn a_glance_finds_the_question_of_a_query_and_of_nothing_else() {
+fn question_of_finds_only_the_question_of_a_query() {
     let name: wire::Name = "www.example.test.".parse().unwrap();
     let query = MessageBuilder::query(1, name.as_ref(), Rtype::A).edns(1232, true).build();
     let question = question_of(&query).unwrap();
@@ -180,7 +180,7 @@ fn a_full_queue_is_servfail_and_counted() {
 }
 
 #[test]
-fn what_is_beyond_the_limit_in_a_batch_gets_what_it_gets_alone() {
+fn limited_responses_are_the_same_in_a_batch_and_alone() {
     let (mut responder, page) = responder();
     responder.cookies = Some(Cookies::new(SecretSource::cluster(&[1; 32])));
     let config = RateLimit { per_second: 1, burst: 2, slip: 1, exempt: Vec::new(), ..RateLimit::default() };
@@ -230,7 +230,7 @@ fn what_is_beyond_the_limit_in_a_batch_gets_what_it_gets_alone() {
 }
 
 #[test]
-fn nothing_beyond_the_limit_is_longer_than_what_asked_for_it_but_for_the_cookie_that_it_has_to_bring() {
+fn limited_responses_are_no_longer_than_the_query_except_for_the_cookie() {
     let (mut responder, page) = responder();
     responder.cookies = Some(Cookies::new(SecretSource::cluster(&[1; 32])));
     let options = AnswerOptions { udp_payload: 1232, nsid: Some(b"node-1".to_vec()), ..AnswerOptions::default() };

@@ -43,9 +43,11 @@ impl SharedSecrets {
             Ok(new) => {
                 *self.secrets.lock().unwrap_or_else(PoisonError::into_inner) = new;
                 self.version.fetch_add(1, Ordering::Release);
-                tracing::info!(%file, "the secrets of DNS cookies were read again");
+                tracing::info!(%file, "reloaded the secrets of DNS cookies");
             }
-            Err(error) => tracing::error!(%file, %error, "the secrets of DNS cookies stay as they were"),
+            Err(error) => {
+                tracing::error!(%file, %error, "cannot reload the secrets of DNS cookies; the old ones stay in use")
+            }
         }
     }
 
@@ -73,7 +75,7 @@ fn read(file: &Path) -> io::Result<Vec<CookieSecret>> {
         secrets.push(CookieSecret::new(bytes.ok_or_else(wrong)?));
     }
     match secrets.len() {
-        0 => Err(io::Error::other("no secret in it")),
+        0 => Err(io::Error::other("it contains no secret")),
         count if count > COOKIE_SECRETS_MAX => Err(io::Error::other(format!("more than {COOKIE_SECRETS_MAX} secrets"))),
         _ => Ok(secrets),
     }
@@ -95,7 +97,7 @@ mod tests {
             load("# mine\ne5e973e5a6b2a43f48e7dc849e37bfcf\n\n445536BCD2513298075A5D379663C962 # next\n"),
             Ok(2)
         );
-        assert_eq!(load("# none\n"), Err("no secret in it".into()));
+        assert_eq!(load("# none\n"), Err("it contains no secret".into()));
         assert_eq!(load("\ne5e9\n"), Err("line 2: a secret is 32 hexadecimal digits".into()));
         assert!(load(&"e5e973e5a6b2a43f48e7dc849e37bfcf\n".repeat(COOKIE_SECRETS_MAX + 1)).is_err());
     }

@@ -1,4 +1,4 @@
-//! DNS cookies (RFC 7873, RFC 9018): who has shown that the address is its own.
+//! DNS cookies (RFC 7873, RFC 9018): they prove the address of a client.
 //!
 //! Every node accepts the cookies of every other. Without a file of the operator's the secrets follow from the
 //! cluster's data key and the day, so that they change by themselves and nothing is to be agreed: each node makes
@@ -29,14 +29,14 @@ const PERIOD_S: u64 = 86_400;
 /// From this age on a good cookie is replaced (RFC 9018 4.3).
 const RENEW_AFTER_S: i32 = 1_800;
 
-/// What a client has shown.
+/// What the cookie of a client proves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CookieStatus {
     /// It sent no cookie.
     None,
-    /// It sent one, and none of ours in it that is good.
+    /// It sent one without a valid server cookie.
     Unproven,
-    /// It sent one of ours: it receives what is sent to its address.
+    /// It sent a valid server cookie: it receives at its address.
     Proven,
 }
 
@@ -66,7 +66,7 @@ impl SecretSource {
     }
 }
 
-/// What one thread makes and checks cookies with.
+/// Makes and checks cookies, for one thread.
 pub(crate) struct Cookies {
     source: SecretSource,
     /// Of the keys and the period, or of the file, that `secrets` are from.
@@ -80,7 +80,7 @@ impl Cookies {
         Self { source, version: None, secrets: Vec::new() }
     }
 
-    /// Takes up what has changed.
+    /// Loads changed secrets.
     fn refresh(&mut self, now_s: u64) {
         match &self.source {
             SecretSource::Cluster(shared) => {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_shows_that_the_address_is_its_own() {
+    fn a_server_cookie_proves_the_address() {
         let now = 1_800_000_000;
         let mut node = cluster(1);
         let (status, made) = node.check(&Cookie { client: CLIENT, server: &[] }, address(), now);

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn the_examples_of_rfc_9018_come_out() {
+    fn the_examples_of_rfc_9018_are_reproduced() {
         for (secret, client, address, now_s, expected) in [
             // Appendix A.1 and A.2: a new cookie, and one that replaces it.
             (

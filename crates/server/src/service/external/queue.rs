@@ -78,7 +78,8 @@ impl<T> RequestQueue<T> {
 }
 
 impl<T> State<T> {
-    /// The first request whose daemon does not use its share of threads. Signers without a request in progress go first.
+    /// The first request whose daemon does not use its share of threads. Signers without a request in progress go
+    /// first.
     fn next(&mut self) -> Option<(QueueKey, T)> {
         let threads = |socket: &SocketPath| self.in_progress.iter().filter(|key| key.socket == *socket).count();
         let may = |key: &QueueKey| threads(&key.socket) < EXTERNAL_THREADS_PER_SOCKET_MAX;

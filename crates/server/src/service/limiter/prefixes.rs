@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn each_prefix_has_a_bound_whatever_the_flood_is_spread_over() {
+    fn each_prefix_is_limited_however_a_flood_is_spread() {
         // Ten seconds of the rate, and the burst.
         let bounds = |per_second: usize, burst: usize| 10 * per_second - 5..=10 * per_second + burst + 5;
         let v4 = |bits: u64| {
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_widest_prefix_has_a_bound_too() {
+    fn the_widest_prefix_is_limited_too() {
         let config = RateLimit { all_per_second: 160, all_burst: 400, exempt: Vec::new(), ..RateLimit::default() };
         let limiter = || Limiter::new(&config, 1, [5; 16]).unwrap();
         let spread = |step: u64, bits: u32| step.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - bits);

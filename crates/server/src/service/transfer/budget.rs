@@ -1,8 +1,8 @@
-//! How long a transfer may take, and what it may keep in memory.
+//! Limits the time of a transfer, and the memory that it keeps from being freed.
 //!
-//! A transfer holds one version of all zones. What is let go is freed in the order in which it was let go, so while it
-//! runs all that updates of any zone let go stays: a client that reads slowly would make a node with many updates grow
-//! without end. So the client has to keep a rate, and what its transfer keeps is bounded.
+//! A transfer pins one version of all zones. Memory is freed in order, so until the transfer ends, nothing that updates
+//! of any zone replace is freed. A slow client would make a busy node grow without limit. So the client must keep a
+//! rate, and the pinned memory is limited.
 
 use super::slots::Slots;
 use crate::config::transfer::Transfer;
@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 /// Why the server ended a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AbortReason {
-    /// The client takes it too slowly.
+    /// The client reads too slowly.
     Slow,
-    /// It kept too much of former versions in memory.
+    /// It pinned too much memory of old versions.
     Memory,
-    /// Another key, or another client of its key, had fewer: the slowest made room.
+    /// Another key, or another client of its key, had fewer transfers; this one was the slowest.
     Evicted,
 }
 
@@ -68,22 +68,22 @@ impl Transfers {
     }
 }
 
-/// One transfer's.
+/// The limits of one transfer.
 pub(super) struct TransferBudget {
     transfers: Arc<Transfers>,
     started_at: Instant,
-    /// What had been let go before it began to hold a version.
+    /// Bytes retired before it pinned a version.
     retired_before: u64,
 }
 
 impl TransferBudget {
-    /// Of a transfer that begins now, and holds nothing yet.
+    /// For a transfer that starts now and has not pinned a version yet.
     pub(super) fn new(transfers: Arc<Transfers>, now: Instant) -> Self {
         let retired_before = transfers.memory.let_go();
         Self { transfers, started_at: now, retired_before }
     }
 
-    /// Whether it may go on, so many bytes having been taken.
+    /// Whether the transfer may continue after this many bytes.
     pub(super) fn check(&self, bytes: u64, now: Instant) -> Result<(), AbortReason> {
         let Transfer { bytes_per_second_min, grace_ms, held_bytes_max } = self.transfers.limits;
         // A checkpoint of the leader may have replaced all zones, and begun to count anew.
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_transfer_keeps_its_rate_and_keeps_little() {
+    fn a_transfer_is_limited_in_time_and_memory() {
         let limits = Transfer { bytes_per_second_min: 1_000, grace_ms: 5_000, held_bytes_max: 100 };
         let memory = Arc::<ZoneMemory>::default();
         memory.let_go_more(1_000_000);

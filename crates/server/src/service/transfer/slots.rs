@@ -1,6 +1,5 @@
-//! Who has the places of transfers. While there are free ones nobody is counted out. When all are taken, a key that has
-//! fewer than others gets in: the slowest transfer of the key with the most is evicted. Clients that permit a key permit
-//! its places in the same way.
+//! The slots for running transfers. When all are in use, a key with fewer transfers than others still gets one: the
+//! slowest transfer of the key with the most is evicted. Clients that share a key share its slots in the same way.
 
 use crate::limits::{TRANSFER_RATE_MIN, TRANSFERS_MAX};
 use std::net::IpAddr;
@@ -9,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use wire::Name;
 
-/// The places of a node.
+/// The slots of a node.
 #[derive(Default, Debug)]
 pub(super) struct Slots(Mutex<Taken>);
 
@@ -20,7 +19,7 @@ struct Taken {
     evicted_count: usize,
 }
 
-/// One place: who has it, and how fast its transfer is.
+/// One slot: its owner, and the progress of its transfer.
 #[derive(Debug)]
 pub(super) struct Slot {
     key: Name,
@@ -32,12 +31,12 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// Takes note of what the connection took, all in all.
+    /// Records the total bytes sent.
     pub(super) fn sent(&self, bytes: u64) {
         self.sent_bytes.store(bytes, Relaxed);
     }
 
-    /// Whether the place was given to another transfer.
+    /// Whether the transfer was evicted.
     pub(super) fn is_evicted(&self) -> bool {
         self.is_evicted.load(Relaxed)
     }
@@ -50,7 +49,7 @@ impl Slot {
 }
 
 impl Slots {
-    /// Takes a place, that of another if need be; `None` when this key and client have their permit.
+    /// Acquires a slot, evicting another transfer if needed; `None` when this key and client have their share.
     pub(super) fn acquire(&self, key: &Name, client: IpAddr, now: Instant) -> Option<Arc<Slot>> {
         let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if taken.slots.len() >= TRANSFERS_MAX {
@@ -68,7 +67,7 @@ impl Slots {
         Some(slot)
     }
 
-    /// Gives a place back.
+    /// Releases a slot.
     pub(super) fn release(&self, slot: &Arc<Slot>) {
         let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match taken.slots.iter().position(|other| Arc::ptr_eq(other, slot)) {
@@ -84,11 +83,11 @@ impl Slots {
     }
 }
 
-/// The place that a transfer of this key and client may take over.
+/// The slot that a transfer of this key and client may take over.
 fn victim(slots: &[Arc<Slot>], key: &Name, client: IpAddr, now: Instant) -> Option<usize> {
     let of_key = |key: &Name| slots.iter().filter(|slot| slot.key == *key).count();
     let of_client = |key: &Name, client| slots.iter().filter(|slot| slot.key == *key && slot.client == client).count();
-    // It must leave the other with no fewer than it gets itself: otherwise two would take turns for ever.
+    // The other must not end up with fewer: otherwise two clients would evict each other forever.
     let richest = slots.iter().map(|slot| &slot.key).max_by_key(|key| of_key(key))?;
     let from = if of_key(key) + 1 < of_key(richest) { richest } else { key };
     let busiest = slots.iter().filter(|slot| slot.key == *from).max_by_key(|slot| of_client(from, slot.client))?.client;
@@ -112,13 +111,13 @@ mod tests {
         IpAddr::from([192, 0, last, 0])
     }
 
-    /// All places, taken by one key.
+    /// All slots, used by one key.
     fn full(slots: &Slots, now: Instant, client_of: impl Fn(usize) -> IpAddr) -> Vec<Arc<Slot>> {
         (0..TRANSFERS_MAX).map(|index| slots.acquire(&key("greedy."), client_of(index), now).unwrap()).collect()
     }
 
     #[test]
-    fn the_slowest_of_the_key_with_the_most_makes_room() {
+    fn the_slowest_transfer_of_the_key_with_the_most_is_evicted() {
         let (slots, start) = (Slots::default(), Instant::now());
         let greedy = full(&slots, start, |_| client(1));
         greedy.iter().enumerate().for_each(|(index, slot)| slot.sent(if index == 5 { 10 } else { 1_000_000 }));
@@ -133,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_end_up_with_equal_shares_and_do_not_take_turns() {
+    fn keys_end_up_with_equal_shares_and_stop_evicting_each_other() {
         let (slots, now) = (Slots::default(), Instant::now());
         let _greedy = full(&slots, now, |_| client(1));
         let more = std::iter::from_fn(|| slots.acquire(&key("other."), client(2), now)).take(100);
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_evicted_and_has_not_ended_is_bounded() {
+    fn evicted_transfers_that_have_not_ended_are_bounded() {
         let (slots, now) = (Slots::default(), Instant::now());
         let _greedy = full(&slots, now, |_| client(1));
         let entered = (0..200).filter(|number| {

@@ -1,21 +1,19 @@
-//! What the limit makes of the responses of an update thread: over UDP, where anybody can claim any address, and can
-//! send once more what he saw somebody else send.
+//! The rate limit of an update thread. Over UDP anyone can forge an address, and can replay a message of someone else.
 //!
 //! ```text
-//!   the outcome of an UPDATE that is verified      -> not counted, but for BADTIME: it came before, from elsewhere
+//!   outcome of a verified UPDATE                   -> not counted, except BADTIME (a replay)
 //!   a cookie that proves the address, or exempt    -> not counted
-//!   a query that is verified                       -> counts as the same without a key does
-//!   an error of TSIG or of form, and an UPDATE
-//!   without TSIG                                   -> counts with all that are such
+//!   a verified query                               -> counts like the same query without a key
+//!   TSIG error, FORMERR, or an UPDATE without TSIG -> share one bucket
 //!
-//!   beyond, every `slip`th:  with a cookie         -> BADCOOKIE, with a good one
+//!   over the limit, every `slip`th:
+//!                            with a cookie         -> BADCOOKIE, with a new cookie
 //!                            a query               -> TC
 //!                            an error with a MAC   -> the error, without options
-//!   beyond, the others                             -> nothing
+//!   over the limit, the others                     -> nothing
 //! ```
-//! Whatever goes out is signed as what it replaces would have been. An UPDATE gets no TC: its RCODE is that of success,
-//! and clients of UPDATE do not look at more. Who shows neither key nor cookie would hear the same over TCP: nothing
-//! goes in permit of that.
+//! A replacement is signed as the original would be. An UPDATE never gets TC: its RCODE is NOERROR, and update clients
+//! would take it as success. Without key and cookie nothing is sent, since TCP would give the same error.
 
 use super::{Submit, UpdateThread, now_s};
 use crate::listen::{Reply, Transport};
@@ -29,7 +27,7 @@ use wire::number::Rcode;
 use zone::answer::{AnswerKind, Bare};
 
 impl<S: Submit + 'static> UpdateThread<S> {
-    /// What becomes of a response of this kind, about this name or about all; it is counted, if it counts.
+    /// Checks a response of this kind and name against the limit, and counts it.
     pub(super) fn check_limit(
         &mut self,
         status: CookieStatus,
@@ -43,7 +41,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
         }
     }
 
-    /// The same where the client has not shown that the address is its own.
+    /// The same for a client without a proven address.
     fn check_unproven(&mut self, reply: &Reply, kind: AnswerKind, name: Option<NameRef<'_>>) -> Verdict {
         if reply.transport() != Transport::Udp {
             return Verdict::Send;
@@ -59,15 +57,14 @@ impl<S: Submit + 'static> UpdateThread<S> {
         }
     }
 
-    /// The same of an error of TSIG, and of the refusal of an UPDATE without it: one account for all of them, since
-    /// whoever forges chooses which of them it is.
+    /// The same for TSIG errors and refused unsigned updates. They share one bucket, since a forger can choose the
+    /// error.
     pub(super) fn check_error(&mut self, received: Received<'_>, reply: &Reply) -> Verdict {
         let (status, _) = self.cookie_status(received.edns.as_ref(), reply);
         self.check_limit(status, reply, AnswerKind::Refused, None)
     }
 
-    /// Whether the client of an update that came before from another address is told so: anybody can send it from the
-    /// address of somebody else.
+    /// Whether BADTIME may be sent for a replayed update: anyone can replay it from a forged address.
     pub(super) fn may_send_bad_time(&mut self, request_id: u64) -> bool {
         let Some(reply) = self.pending.unproven_reply(request_id) else { return true };
         let limited = match self.check_unproven(&reply, AnswerKind::Refused, None) {
@@ -86,7 +83,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
         limited != LimitAction::Dropped
     }
 
-    /// Sends what goes in permit of a response that is beyond the limit.
+    /// Sends the replacement of a response over the limit.
     pub(super) fn send_over_limit(
         &mut self,
         received: Received<'_>,

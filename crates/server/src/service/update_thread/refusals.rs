@@ -1,4 +1,4 @@
-//! What is refused: its client is told so, and the audit log by whom it was audit.
+//! Refuses requests: sends the error, and records the attempt in the audit log.
 
 use super::{Refused, Submit, UpdateThread, now_s};
 use crate::listen::Reply;
@@ -39,7 +39,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
         }
     }
 
-    /// Refused before it was known whose it is. A node that cannot answer yet refuses nobody.
+    /// Records a request refused before its key was verified; not while the node cannot answer yet.
     pub(super) fn note_stranger(
         &self,
         request: &Request<'_>,
@@ -52,7 +52,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
         }
     }
 
-    /// Refused for what the key may; what there is no room for is refused to nobody in particular.
+    /// Records a request refused for the rights of its key; not if there was no room for it.
     fn note_refused(&self, request: &Request<'_>, reply: &Reply, refused: &Refused, signer: Option<&Signer>) {
         let is_for_key = matches!(
             refused.reason,
@@ -63,7 +63,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
         }
     }
 
-    /// Refused by the leader, or by this node and not known to the leader as one that was done.
+    /// Records an update refused by the leader, or by this node and not executed before.
     pub(super) fn note_outcome(&self, request_id: u64, verdict: &Verdict) {
         let Some(pending) = self.pending.pending(request_id) else { return };
         let reason = match (verdict, &pending.local_refusal) {
@@ -90,7 +90,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
     }
 }
 
-/// What an UPDATE is about, as far as it is well formed.
+/// The names in an UPDATE, as far as it is well formed.
 pub(super) fn names_of(request: &Request<'_>) -> AuditNames {
     let Ok(parsed) = prescan(request) else { return AuditNames::default() };
     let records = parsed.steps.iter().map(|step| match step {

@@ -163,7 +163,7 @@ fn unverified() -> Vec<(Vec<u8>, Rcode)> {
 }
 
 #[test]
-fn who_is_not_verified_gets_no_more_than_its_share() {
+fn unverified_clients_are_limited() {
     for (message, rcode) in unverified() {
         let mut scene = Scene::new(&[]);
         let (heard, last) = scene.responses(40, &message);
@@ -240,7 +240,7 @@ fn signed_query(rtype: Rtype, options: &[(u16, &[u8])]) -> Vec<u8> {
 
 /// What a client has sent once anybody can send again, from whatever address, while it is good.
 #[test]
-fn a_signed_query_gets_no_more_than_one_that_is_not() {
+fn a_signed_query_is_limited_like_an_unsigned_one() {
     for rtype in [Rtype::A, Rtype::IXFR] {
         let mut scene = Scene::new(&[]);
         let query = signed_query(rtype, &[(3, &[])]);
@@ -258,7 +258,7 @@ fn a_signed_query_gets_no_more_than_one_that_is_not() {
 }
 
 #[test]
-fn a_signed_query_with_a_cookie_is_told_a_good_one() {
+fn a_limited_signed_query_with_a_cookie_gets_badcookie() {
     let mut scene = Scene::new(&[]);
     let key = client_key("key.", SECRET);
     let query = signed_query(Rtype::A, &[(10, &[9; 8])]);
@@ -277,7 +277,7 @@ fn a_signed_query_with_a_cookie_is_told_a_good_one() {
 
 /// Bytes that are too old stay bytes that get a signed response.
 #[test]
-fn an_error_to_who_has_the_key_is_limited_as_any_error_is() {
+fn errors_to_verified_clients_are_limited_too() {
     let key = client_key("key.", SECRET);
     let update = || MessageBuilder::update(7, name("test.").as_ref()).edns(1232, false).option(3, &[]);
     let query = MessageBuilder::query(7, name("test.").as_ref(), Rtype::A).edns(1232, false).option(3, &[]);
@@ -300,7 +300,7 @@ fn an_error_to_who_has_the_key_is_limited_as_any_error_is() {
 
 /// Anyone who has seen an update go by can send it from the address of somebody else: it is a repeat, and BADTIME.
 #[test]
-fn that_an_update_came_before_from_elsewhere_is_limited() {
+fn badtime_responses_are_limited() {
     let mut scene = Scene::new(&[]);
     let update = MessageBuilder::update(7, name("test.").as_ref()).edns(1232, false).option(3, &[]);
     let update = client_key("key.", SECRET).sign(update.build(), now_s()).unwrap();
@@ -321,7 +321,7 @@ fn that_an_update_came_before_from_elsewhere_is_limited() {
 
 /// RFC 7873 5.2.3; an UPDATE gets no TC, which has the RCODE of success.
 #[test]
-fn beyond_the_limit_an_update_with_a_cookie_is_told_a_good_one_and_one_without_nothing() {
+fn a_limited_update_gets_badcookie_with_a_cookie_and_nothing_without() {
     let update = || MessageBuilder::update(7, name("test.").as_ref()).option(10, &[9; 8]).build();
     let strangers = [client_key("key.", b"another"), client_key("nobody.", SECRET)];
     let signed = strangers.iter().map(|key| key.sign(update(), now_s()).unwrap());

@@ -1,4 +1,5 @@
-//! An UPDATE on its way to the leader: what is certain is refused here, and daemons are asked where rules want it.
+//! Checks an UPDATE before the leader does: refuses it where the result is certain, and queries daemons if rules say
+//! so.
 
 use super::{Flow, Refused, Submit, UpdateThread, refusals};
 use crate::limits::UPDATES_PENDING_MAX;
@@ -19,16 +20,16 @@ use zone::answer::Head;
 use zone::record::ZoneId;
 use zone::set::Zone;
 
-/// Why an update that is signed is refused before the leader sees it.
+/// Why this node refuses a signed update before the leader sees it.
 enum LocalRefusal {
-    /// By what this node holds: zones and rights change.
+    /// By zones and rights, which may change.
     Rights(Refused),
     /// By its bytes alone.
     Form(Refused),
 }
 
 impl<S: Submit + 'static> UpdateThread<S> {
-    /// What daemons have to be asked about an update before anything can be said of it, and in whose name.
+    /// The questions that daemons must answer about an update, and the fields of its requestor.
     pub(super) fn questions(
         &mut self,
         request: &Request<'_>,
@@ -41,7 +42,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
             return None;
         }
         let requestor = requestor(verified, reply);
-        // What is refused anyway is refused.
+        // An update that is refused anyway needs no daemon.
         let id = self.admit_update(request, Some((verified, requestor)), rights).ok()?;
         let parsed = prescan(request).ok()?;
         let set = self.zones.pin();
@@ -52,14 +53,14 @@ impl<S: Submit + 'static> UpdateThread<S> {
         (!questions.is_empty()).then(|| (questions, RequestorFields::new(requestor, algorithm)))
     }
 
-    /// Has daemons asked; without room for that the client hears so.
+    /// Queries daemons; if the queue is full the client gets an error.
     pub(super) fn query_daemons(&mut self, request: Box<ExternalRequest>) {
         if let Err(request) = self.external.submit(request) {
             self.message(request.message, ExternalAnswers { was_queue_full: true, ..request.answers });
         }
     }
 
-    /// Rows 16, 20 and 21 of the order of answers, and whether there is any grant: what can be said without the leader.
+    /// Rows 16, 20 and 21 of the order of answers, and whether there is any grant: the checks that need no leader.
     pub(super) fn admit_update(
         &mut self,
         request: &Request<'_>,
@@ -67,7 +68,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
         rights: &Rights,
     ) -> Result<ZoneId, Refused> {
         if self.serving.now().serving == Serving::No {
-            // A node that has not caught up does not know which zones there are.
+            // A node that has not caught up may not know all zones.
             return Err(Refused { rcode: Rcode::SERVFAIL, reason: Refusal::NotServing });
         }
         let unknown = Refused { rcode: Rcode::NOTAUTH, reason: Refusal::ZoneUnknown };
@@ -90,7 +91,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
         Ok(id)
     }
 
-    /// What the leader would refuse too, as far as that is certain here; its word counts for the rest.
+    /// Refuses what the leader would certainly refuse too. The leader decides the rest.
     fn check_locally(
         &mut self,
         bytes: usize,
@@ -127,13 +128,13 @@ impl<S: Submit + 'static> UpdateThread<S> {
         let zone = zone.map(|zone| ZoneId { view: 0, apex: zone.qname.to_canonical() });
         let (local_refusal, of_form) =
             match self.check_locally(bytes.len(), request, &verified, rights, &reply, &external) {
-                // Not of a zone of ours whatever happens.
+                // It can never be for one of our zones.
                 Err(LocalRefusal::Rights(refused)) if zone.is_none() => (None, Some(refused)),
                 Err(LocalRefusal::Rights(refused)) => (Some(refused), None),
                 Err(LocalRefusal::Form(refused)) => (None, Some(refused)),
                 Ok(()) => (None, None),
             };
-        // What the bytes alone say is said at once, the same each time: FORMERR, and a class that is not ours.
+        // Errors that depend on the bytes alone are always the same: FORMERR, and a class that is not ours.
         if let Some(refused) = of_form {
             return self.refuse(request, &refused, Some(&signer), reply);
         }
@@ -145,7 +146,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
             transport: reply.transport().of_replica(),
             message: bytes.to_vec(),
             verified,
-            // A repeat of what was executed is told so, whatever this node would say of it now.
+            // A repeat of an executed update gets its first result, even if this node would refuse it now.
             refused_for: zone.filter(|_| local_refusal.is_some()),
             external,
         };

@@ -1,7 +1,7 @@
 //! DNS over HTTPS (RFC 8484).
 
+use super::drain::next_frame;
 use super::floods::frame;
-use super::goodbye::next_frame;
 use super::query;
 use crate::support::cluster::{Cluster, wait_for};
 use crate::support::encrypted::{Doh, framed, tls, trust};
@@ -69,7 +69,7 @@ fn each_rule_has_its_status() {
 /// RFC 9113 10.5.1: what the server takes of headers it says (6.5.2), and a request with more gets 431 (RFC 6585 5).
 /// The connection goes on, as what it keeps of headers is right all the same, unless there is far more of it.
 #[test]
-fn headers_that_are_too_long_have_their_status_and_far_too_long_ones_end_the_connection() {
+fn long_headers_get_431_and_very_long_ones_close_the_connection() {
     let cluster = Cluster::start_encrypted("doh-headers", 1);
     let connect = || Doh::connect(cluster.doh(1), trust(&cluster, &["h2"]));
     let (mut doh, mut another) = (connect(), connect());
@@ -110,7 +110,7 @@ fn headers_that_are_too_long_have_their_status_and_far_too_long_ones_end_the_con
 
 /// RFC 7541 7.1.3: few bytes that stand for many, as each of them repeats what was said once.
 #[test]
-fn headers_that_grow_when_they_are_unpacked_count_as_what_they_become() {
+fn headers_count_with_their_unpacked_size() {
     const REPEATED: usize = 4_000;
     /// END_HEADERS without END_STREAM and with it (RFC 9113 6.2).
     const UNENDED: u8 = 0x4;
@@ -154,7 +154,7 @@ fn headers_that_grow_when_they_are_unpacked_count_as_what_they_become() {
 }
 
 #[test]
-fn answers_say_how_long_they_may_be_kept_and_errors_of_dns_are_no_errors_of_http() {
+fn responses_have_max_age_and_dns_errors_have_status_200() {
     let cluster = Cluster::start_encrypted("doh-fresh", 1);
     let mut doh = Doh::connect(cluster.doh(1), trust(&cluster, &["h2"]));
     for (qname, qtype, rcode, max_age) in [
@@ -204,7 +204,7 @@ fn the_protocol_must_be_named() {
 }
 
 #[test]
-fn a_connection_is_good_for_any_number_of_requests() {
+fn a_connection_serves_any_number_of_requests() {
     let cluster = Cluster::start_encrypted("doh-many", 1);
     let mut doh = Doh::connect(cluster.doh(1), trust(&cluster, &["h2"]));
     let message = query("www.example.test.", Rtype::A).build();

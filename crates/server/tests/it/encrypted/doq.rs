@@ -70,7 +70,7 @@ fn each_rule_of_a_stream() {
 /// RFC 9250 4.3.3: a client that opens one is in error, and its connection is closed. No such stream is allowed
 /// (RFC 9000 4.6), so it is QUIC that closes it, with an error of its own, before any of DNS could be.
 #[test]
-fn a_stream_of_one_direction_ends_the_connection() {
+fn a_unidirectional_stream_closes_the_connection() {
     let cluster = Cluster::start_encrypted("doq-one-way", 1);
     let good = query("www.example.test.", Rtype::A).build();
     let other = Doq::connect(cluster.dot(1), trust(&cluster, &["doq"])).unwrap();
@@ -96,7 +96,7 @@ fn a_stream_of_one_direction_ends_the_connection() {
 
 /// RFC 9000 10.3: a node that is killed says nothing, and knows nothing of its clients when it is back.
 #[test]
-fn a_client_hears_at_once_that_its_node_was_killed_and_is_back() {
+fn a_quic_client_gets_a_stateless_reset_after_a_restart() {
     let mut cluster = Cluster::start_encrypted("doq-killed", 1);
     // Some runtimes: each client comes to the one that it came to before.
     cluster.end("TERM");
@@ -122,7 +122,7 @@ fn a_client_hears_at_once_that_its_node_was_killed_and_is_back() {
 /// RFC 9250 4.2: the client must end the stream behind its query, and the server may wait for that. A client that does
 /// not has broken the protocol (4.3.3), which is another thing than one that is slow with its query.
 #[test]
-fn a_query_whose_stream_goes_on_is_not_answered() {
+fn a_query_with_trailing_data_is_not_answered() {
     let mut cluster = Cluster::start_encrypted("doq-unended", 1);
     cluster.end("TERM");
     cluster.configure(1, "idle_ms = 10000", "idle_ms = 1500");
@@ -147,7 +147,7 @@ fn a_query_whose_stream_goes_on_is_not_answered() {
 }
 
 #[test]
-fn the_protocol_must_be_named_and_queries_go_side_by_side() {
+fn alpn_is_required_and_queries_run_in_parallel() {
     let cluster = Cluster::start_encrypted("doq-many", 1);
     for protocols in [&["dot"][..], &["h3"], &[]] {
         let Err(refused) = Doq::connect(cluster.dot(1), trust(&cluster, protocols)) else { panic!("{protocols:?}") };

@@ -143,7 +143,7 @@ fn a_session_resumes_on_every_node() {
 }
 
 #[test]
-fn a_session_of_before_a_new_data_key_is_not_resumed() {
+fn a_new_data_key_ends_session_resumption() {
     let cluster = Cluster::start_encrypted("dot-retired", 3);
     let message = query("www.example.test.", Rtype::A).build();
     let kind = |id: u64, config: &Arc<ClientConfig>| {
@@ -166,7 +166,7 @@ fn a_session_of_before_a_new_data_key_is_not_resumed() {
 }
 
 #[test]
-fn a_node_says_at_start_that_few_files_may_be_open() {
+fn a_node_warns_at_start_about_a_low_file_limit() {
     let mut cluster = Cluster::start("few-files", 1, &[]);
     cluster.end("TERM");
     let config = cluster.dir.join("node-1/catamaran.toml");

@@ -65,7 +65,7 @@ fn forging(cluster: &Cluster, protocol: &str, size: u32) -> (ClientConfig, Arc<F
 }
 
 #[test]
-fn early_data_is_not_looked_at() {
+fn early_data_is_ignored() {
     let cluster = Cluster::start_encrypted("early-data", 1);
     let message = query("www.example.test.", Rtype::A).build();
     let asked = |transport| cluster.metric(1, &format!("catamaran_requests_total{{transport=\"{transport}\"}}"));
@@ -129,7 +129,7 @@ fn got(stream: &mut TlsStream) -> (u8, Vec<u8>) {
 /// RFC 8470 5.2: 425 (Too Early) is for a server that takes early data. To one that does not, a client sends its
 /// request again behind the handshake, and gets what any other gets.
 #[test]
-fn a_request_of_https_that_comes_too_early_is_not_looked_at_and_comes_again() {
+fn an_early_https_request_is_ignored_and_sent_again() {
     /// `:status: 200` (RFC 7541, appendix A).
     const OK: u8 = 0x88;
     let cluster = Cluster::start_encrypted("early-https", 1);

@@ -69,7 +69,7 @@ fn with_memory(test: &str, kib: u64) -> Cluster {
 }
 
 #[test]
-fn connections_take_no_more_memory_than_is_configured() {
+fn connections_use_no_more_memory_than_configured() {
     const KIB_MAX: u64 = 24 << 10;
     /// Far more than there is room for, of each kind.
     const EACH: usize = 500;
@@ -192,7 +192,7 @@ fn floods_cost_the_flooder_only() {
 }
 
 #[test]
-fn requests_that_are_taken_back_again_and_again_end_the_connection() {
+fn repeated_resets_close_the_connection() {
     let cluster = Cluster::start_encrypted("resets", 1);
     let message = query("www.example.test.", Rtype::A).build();
     let reason = Doh::connect(cluster.doh(1), trust(&cluster, &["h2"])).reset(1_000, &message);
@@ -208,7 +208,7 @@ pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8>
 }
 
 #[test]
-fn frames_without_end_end_the_connection() {
+fn endless_frames_close_the_connection() {
     let cluster = Cluster::start_encrypted("frames", 1);
     let config = Arc::new(trust(&cluster, &["h2"]));
     let growth = Growth::start(cluster.pid(1).unwrap());

@@ -33,7 +33,7 @@ fn cut(cluster: &Cluster, reason: &str) -> u64 {
 }
 
 #[test]
-fn sixteen_addresses_that_hold_all_places_keep_nobody_out() {
+fn sixteen_greedy_addresses_do_not_block_other_clients() {
     let cluster = start("full-pool", PLACES);
     let message = query("www.example.test.", Rtype::A).build();
     let dot = Arc::new(trust(&cluster, &["dot"]));
@@ -79,7 +79,7 @@ fn sixteen_addresses_that_hold_all_places_keep_nobody_out() {
 }
 
 #[test]
-fn a_client_of_quic_hears_that_its_connection_made_room() {
+fn an_evicted_quic_client_gets_an_error_code() {
     let cluster = start("full-quic", 3);
     let message = query("www.example.test.", Rtype::A).build();
     let connect = || Doq::connect(cluster.dot(1), trust(&cluster, &["doq"])).unwrap();

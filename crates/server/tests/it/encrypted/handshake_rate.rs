@@ -8,7 +8,7 @@ use std::sync::Arc;
 use wire::number::Rtype;
 
 #[test]
-fn a_client_may_begin_so_many_handshakes_and_others_theirs() {
+fn handshakes_are_limited_per_client() {
     const BURST: usize = 20;
     const TRIES: usize = 60;
     let mut cluster = Cluster::start_encrypted("handshake-rate", 1);

@@ -1,8 +1,8 @@
 //! Clients that hold back the end of what they have begun, at each layer below DNS, or do not read. What the server
 //! keeps for them is counted, so that its memory stays within what was configured; and it goes back when they are gone.
 
+use super::drain::next_frame;
 use super::floods::frame;
-use super::goodbye::next_frame;
 use super::query;
 use super::unread::{WIDE, add_texts, gets};
 use crate::support::cluster::{Cluster, wait_for};
@@ -53,7 +53,7 @@ fn given_back(cluster: &Cluster, growth: &Growth, grown_kib: u64) {
 }
 
 #[test]
-fn what_is_held_back_below_dns_is_counted() {
+fn memory_of_transport_buffers_is_counted() {
     let cluster = start("held-back", 1 << 30);
     let message = query("www.example.test.", Rtype::A).build();
     let [dot, h2] = ["dot", "h2"].map(|protocol| Arc::new(trust(&cluster, &[protocol])));
@@ -93,7 +93,7 @@ fn costs_no_more(cluster: &Cluster, what: &str, connect: impl Fn(usize) -> TlsSt
 }
 
 #[test]
-fn responses_over_https_that_are_not_read_stay_within_the_memory() {
+fn unread_https_responses_stay_within_the_memory_limit() {
     const MAX_KIB: u64 = 48 << 10;
     let cluster = start("held-unread", MAX_KIB << 10);
     add_texts(&cluster, "big.example.test.", 190);
@@ -117,7 +117,7 @@ fn responses_over_https_that_are_not_read_stay_within_the_memory() {
 }
 
 #[test]
-fn queries_over_quic_whose_end_does_not_come_are_counted() {
+fn unfinished_quic_queries_count_as_memory() {
     let cluster = start("held-quic", 4 << 20);
     let message = framed(&query("www.example.test.", Rtype::A).build());
     let doq = Doq::connect(cluster.dot(1), trust(&cluster, &["doq"])).unwrap();

@@ -1,8 +1,8 @@
 //! Very many connections over TLS, HTTPS and QUIC that say nothing: none is cut off for it, others keep their rate, and
 //! what they cost is no more than what they are counted as.
 
+use super::drain::next_frame;
 use super::floods::frame;
-use super::goodbye::next_frame;
 use super::query;
 use crate::support::cluster::Cluster;
 use crate::support::encrypted::{TlsStream, WAIT, ask, framed, tls_from, trust};
@@ -111,7 +111,7 @@ fn is_answered(stream: &mut TlsStream, message: &[u8]) -> bool {
 }
 
 #[test]
-fn who_asks_over_udp_does_not_mind_a_thousand_idle_connections_of_each_kind() {
+fn udp_is_not_slowed_by_thousands_of_idle_connections() {
     if !may_open(FILES) {
         return;
     }

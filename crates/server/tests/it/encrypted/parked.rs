@@ -86,7 +86,7 @@ fn growth(cluster: &Cluster, count: usize, said: &[u8]) -> u64 {
 }
 
 #[test]
-fn heads_of_requests_are_not_kept() {
+fn request_headers_are_not_kept_in_memory() {
     let cluster = node("parked");
     let posts: Vec<u8> = (0..STREAMS).flat_map(post).collect();
     let waiting = growth(&cluster, 20, &posts);
@@ -96,7 +96,7 @@ fn heads_of_requests_are_not_kept() {
 
 /// A client that does not take responses of 50 KiB each, 1 MiB of them, and asks on.
 #[test]
-fn nor_are_they_where_there_is_no_room_for_another_response() {
+fn request_headers_are_not_kept_while_responses_wait() {
     let cluster = node("parked-unread");
     let message = query("big.example.test.", Rtype::TXT).build();
     let unread = (0..22).flat_map(|index| get(index + 1, &message));

@@ -234,7 +234,7 @@ fn add_big(cluster: &Cluster) {
 }
 
 #[test]
-fn who_asks_over_udp_keeps_the_rate_whatever_others_send() {
+fn udp_keeps_its_rate_during_attacks_on_other_transports() {
     let _turn = in_turn();
     let cluster = Cluster::start_encrypted("rates", 1);
     add_big(&cluster);
@@ -278,7 +278,7 @@ fn who_asks_over_udp_keeps_the_rate_whatever_others_send() {
 /// What a closed loop reaches is what the attackers, who run on the same cores, leave of the machine: it says what an
 /// attack costs, and is too unsteady to be a test of every day.
 #[test]
-fn what_a_closed_loop_reaches_beside_each_attack() {
+fn closed_loop_rate_during_each_attack() {
     if !is_full("a closed loop beside attacks") {
         return;
     }

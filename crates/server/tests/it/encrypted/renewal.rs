@@ -14,7 +14,7 @@ const CONNECTIONS: usize = 1_000;
 const FEW: usize = 20;
 
 #[test]
-fn a_new_certificate_is_seen_by_new_connections_and_open_ones_go_on() {
+fn new_connections_get_a_new_certificate_and_open_ones_continue() {
     if !may_open(2 * CONNECTIONS as u64) {
         return;
     }

@@ -67,7 +67,7 @@ impl Seen {
 }
 
 #[test]
-fn responses_over_https_in_small_segments_come_without_a_pause() {
+fn https_responses_in_small_segments_do_not_stall() {
     let cluster = Cluster::start_encrypted("small-segments", 1);
     add_texts(&cluster, "big.example.test.", 58);
     let message = query("big.example.test.", Rtype::TXT).build();
@@ -83,7 +83,7 @@ fn responses_over_https_in_small_segments_come_without_a_pause() {
 }
 
 #[test]
-fn a_client_of_https_that_reads_slowly_is_served() {
+fn a_slow_https_client_is_served() {
     let node = Patience::start("slow-doh");
     // Its socket takes little, or its window is narrow. With segments this small the kernel keeps little for it; what
     // the kernel keeps leaves unseen.
@@ -109,7 +109,7 @@ fn a_client_of_https_that_reads_slowly_is_served() {
 
 /// The kernel keeps megabytes for a client that was quick; when it becomes slow, it seems to stand while these go out.
 #[test]
-fn a_client_that_was_quick_and_reads_slowly_now_is_served() {
+fn a_client_that_slows_down_is_still_served() {
     let node = Patience::start("slow-tcp");
     // What its own kernel holds for it is bounded: it opens the window again when a sixteenth of that is read, and left
     // to itself it may hold 32 MB.
@@ -138,7 +138,7 @@ fn a_client_that_was_quick_and_reads_slowly_now_is_served() {
 
 /// Nothing more comes from it, which TCP alone says: no alert of TLS before. What it asked is answered all the same.
 #[test]
-fn a_client_of_tls_that_closes_its_half_gets_all_answers() {
+fn a_half_closed_tls_client_gets_all_responses() {
     let node = Patience::start("half-dot");
     for turn in 0..5 {
         let mut stream = tls(node.cluster.dot(1), &Arc::new(trust(&node.cluster, &["dot"]))).unwrap();
@@ -155,7 +155,7 @@ fn a_client_of_tls_that_closes_its_half_gets_all_answers() {
 }
 
 #[test]
-fn a_client_of_https_that_opens_no_window_is_cut_off_though_it_talks() {
+fn an_https_client_that_opens_no_window_is_closed() {
     let node = Patience::start("shut-doh");
     let mut stream = connect(&node.cluster, |_| {});
     stream.write_all(&gets(&node.message, COUNT, 0)).unwrap();
@@ -168,7 +168,7 @@ fn a_client_of_https_that_opens_no_window_is_cut_off_though_it_talks() {
 }
 
 #[test]
-fn a_client_of_quic_that_reads_slowly_is_served() {
+fn a_slow_quic_client_is_served() {
     let node = Patience::start("slow-doq");
     let doq = Doq::connect(node.cluster.dot(1), trust(&node.cluster, &["doq"])).unwrap();
     let start = Instant::now();

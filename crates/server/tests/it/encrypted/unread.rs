@@ -77,7 +77,7 @@ impl Patience {
 }
 
 #[test]
-fn clients_of_tls_that_do_not_read_are_cut_off() {
+fn tls_clients_that_do_not_read_are_closed() {
     let node = Patience::start("unread-dot");
     let many = framed(&node.message).repeat(64);
     let config = Arc::new(trust(&node.cluster, &["dot"]));
@@ -94,7 +94,7 @@ fn clients_of_tls_that_do_not_read_are_cut_off() {
 }
 
 #[test]
-fn a_client_of_https_that_does_not_read_is_cut_off() {
+fn an_https_client_that_does_not_read_is_closed() {
     let node = Patience::start("unread-doh");
     // Its windows are open wide, its socket takes next to nothing. As many requests as may be open.
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
@@ -106,7 +106,7 @@ fn a_client_of_https_that_does_not_read_is_cut_off() {
 }
 
 #[test]
-fn clients_of_quic_that_do_not_read_or_do_not_end_are_cut_off() {
+fn quic_clients_that_do_not_read_or_finish_are_closed() {
     let node = Patience::start("unread-doq");
     let too_slow = QuicError::Closed(4, "too slow".into());
     let connect = || Doq::connect(node.cluster.dot(1), trust(&node.cluster, &["doq"])).unwrap();

@@ -27,8 +27,8 @@ pub(super) fn next_frame(stream: &mut TlsStream) -> std::io::Result<Option<(u8, 
 }
 
 #[test]
-fn clients_are_told_that_a_node_stops() {
-    let mut cluster = Cluster::start_encrypted("goodbye", 1);
+fn clients_are_notified_when_a_node_stops() {
+    let mut cluster = Cluster::start_encrypted("drain", 1);
     let good = query("www.example.test.", Rtype::A).build();
     let mut dot = tls(cluster.dot(1), &Arc::new(trust(&cluster, &["dot"]))).unwrap();
     ask(&mut dot, &good).unwrap();

@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_ttl_counts_and_the_soa_rule_for_what_is_not_there() {
+    fn max_age_is_the_smallest_ttl_or_the_negative_ttl() {
         let soa: Vec<u8> = [&[0u8, 0][..], &[0; 16], &300u32.to_be_bytes()].concat();
         let a = |ttl| (Section::Answer, Rtype::A, ttl, &[192, 0, 2, 1][..]);
         let soa = |ttl| (Section::Authority, Rtype::SOA, ttl, &soa[..]);

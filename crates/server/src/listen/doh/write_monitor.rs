@@ -1,5 +1,5 @@
-//! A stream that notes since when its client takes nothing, and how much waits: HTTP/2 hides both behind buffers of its
-//! own. And it takes in no more than a turn's worth: HTTP/2 itself reads until there is nothing left.
+//! A stream that records how much data waits, and since when its client reads nothing. HTTP/2 hides both behind its own
+//! buffers. It also limits reading to the work budget, because HTTP/2 itself reads until nothing is left.
 
 use super::super::handler::{ConnectionUsage, OutOfMemory};
 use super::super::work_limiter::WorkLimiter;
@@ -15,25 +15,25 @@ use tokio::time::Instant;
 /// Bytes of frames and headers around a response, with something to spare.
 const OVERHEAD_BYTES: usize = 128;
 
-/// What is known of the stream.
-pub(super) struct Stalls {
+/// The state of writes on the stream.
+pub(super) struct WriteMonitor {
     since: Cell<Option<Instant>>,
-    /// Bytes that HTTP/2 was given and the stream was not, as far as is known: rather too many, until it has none.
+    /// Bytes that HTTP/2 has and the stream does not. An upper estimate, which a flush sets to zero.
     inside: Cell<usize>,
-    /// Bytes of responses that HTTP/2 was not given yet.
+    /// Bytes of responses that HTTP/2 does not have yet.
     unsent: Cell<usize>,
     /// Requests that wait for room.
     waiting: RefCell<Vec<Waker>>,
     usage: Rc<ConnectionUsage>,
 }
 
-/// What HTTP/2 was not given yet of one response.
+/// The bytes of one response that HTTP/2 does not have yet.
 pub(super) struct Unsent<'s> {
-    stalls: &'s Stalls,
+    monitor: &'s WriteMonitor,
     bytes: usize,
 }
 
-impl Stalls {
+impl WriteMonitor {
     pub(super) fn new(usage: Rc<ConnectionUsage>) -> Rc<Self> {
         let (since, inside, unsent, waiting) = Default::default();
         Rc::new(Self { since, inside, unsent, waiting, usage })
@@ -44,13 +44,13 @@ impl Stalls {
         self.since.get()
     }
 
-    /// Whether another request may be answered: none is while responses wait for the client to read. What requests take
-    /// is no matter here, or those that wait would wait for each other.
+    /// Whether another request may be answered: not while responses wait for the client to read. Waiting requests do
+    /// not count, or they would block each other.
     fn has_room(&self) -> bool {
         self.since.get().is_none() && self.inside.get() + self.unsent.get() < TCP_WRITE_BACKLOG_BYTES_MAX
     }
 
-    /// Waits for room, until [`Stalls::wake_waiting`] says that there is some.
+    /// Waits for room, until [`WriteMonitor::wake_waiting`] says that there is some.
     pub(super) fn poll_room(&self, context: &Context<'_>) -> Poll<()> {
         if self.has_room() {
             return Poll::Ready(());
@@ -62,26 +62,26 @@ impl Stalls {
         Poll::Pending
     }
 
-    /// Wakes the requests that wait, if there is room. Whoever has HTTP/2 write has to ask for it.
+    /// Wakes the waiting requests if there is room. Call it after HTTP/2 has written.
     pub(super) fn wake_waiting(&self) {
         if self.has_room() {
             self.waiting.take().into_iter().for_each(Waker::wake);
         }
     }
 
-    /// The part of one response; none yet.
+    /// The entry of one response; empty at first.
     pub(super) const fn unsent(&self) -> Unsent<'_> {
-        Unsent { stalls: self, bytes: 0 }
+        Unsent { monitor: self, bytes: 0 }
     }
 
-    /// Notes that HTTP/2 was given so many bytes, which the client's windows let leave.
-    pub(super) fn give(&self, bytes: usize) -> Result<(), OutOfMemory> {
+    /// Records bytes that HTTP/2 got, as the client's windows allow.
+    pub(super) fn add(&self, bytes: usize) -> Result<(), OutOfMemory> {
         self.usage.record_progress();
         self.set(self.inside.get() + bytes + OVERHEAD_BYTES)
     }
 
-    /// Notes that the stream took so many bytes. Where no response is among them, they are only talk.
-    fn take(&self, bytes: usize) {
+    /// Records bytes that the stream accepted. Without a response they are only control frames.
+    fn remove(&self, bytes: usize) {
         let inside = self.inside.get();
         if inside > 0 {
             self.usage.record_sent(bytes);
@@ -99,7 +99,7 @@ impl Stalls {
         self.usage.resize(from, bytes)
     }
 
-    fn note<T>(&self, outcome: &Poll<T>) {
+    fn record<T>(&self, outcome: &Poll<T>) {
         self.since.set(match outcome {
             Poll::Pending => Some(self.since.get().unwrap_or_else(Instant::now)),
             Poll::Ready(_) => None,
@@ -110,7 +110,7 @@ impl Stalls {
 impl Unsent<'_> {
     pub(super) fn set(&mut self, bytes: usize) {
         let from = std::mem::replace(&mut self.bytes, bytes);
-        self.stalls.unsent.set(self.stalls.unsent.get() - from + bytes);
+        self.monitor.unsent.set(self.monitor.unsent.get() - from + bytes);
     }
 }
 
@@ -120,7 +120,7 @@ impl Drop for Unsent<'_> {
     }
 }
 
-impl Drop for Stalls {
+impl Drop for WriteMonitor {
     fn drop(&mut self) {
         // What becomes less is always granted, here and below.
         let _granted = self.set(0);
@@ -128,19 +128,19 @@ impl Drop for Stalls {
 }
 
 /// The stream.
-pub(super) struct Watched<S> {
+pub(super) struct MonitoredStream<S> {
     stream: S,
-    stalls: Rc<Stalls>,
+    monitor: Rc<WriteMonitor>,
     limiter: Rc<WorkLimiter>,
 }
 
-impl<S> Watched<S> {
-    pub(super) const fn new(stream: S, stalls: Rc<Stalls>, limiter: Rc<WorkLimiter>) -> Self {
-        Self { stream, stalls, limiter }
+impl<S> MonitoredStream<S> {
+    pub(super) const fn new(stream: S, monitor: Rc<WriteMonitor>, limiter: Rc<WorkLimiter>) -> Self {
+        Self { stream, monitor, limiter }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for MonitoredStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -155,22 +155,22 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for MonitoredStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let outcome = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.stalls.note(&outcome);
+        self.monitor.record(&outcome);
         if let Poll::Ready(Ok(count)) = outcome {
-            self.stalls.take(count);
+            self.monitor.remove(count);
         }
         outcome
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let outcome = Pin::new(&mut self.stream).poll_flush(context);
-        self.stalls.note(&outcome);
+        self.monitor.record(&outcome);
         if outcome.is_ready() {
             // HTTP/2 flushes when it has nothing left to write.
-            let _granted = self.stalls.set(0);
+            let _granted = self.monitor.set(0);
         }
         outcome
     }
