@@ -1,4 +1,4 @@
-//! Counts what a thread allocates, so that a test can say that it does not.
+//! Counts the allocations of a thread, for tests.
 #![expect(unsafe_code, reason = "an allocator is unsafe by its interface; this one only counts and passes on")]
 
 use std::alloc::{GlobalAlloc, Layout};

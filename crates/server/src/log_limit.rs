@@ -1,6 +1,6 @@
-//! Log lines that a stranger or a weak client can cause: few a second from each place, and short.
+//! Limits log lines that any client can cause: few per second from each place in the code, and short.
 //!
-//! A line that anybody can cause must not fill the disk, nor hide the other lines. Write it with
+//! Lines that any client can cause must not fill the disk or hide other lines. Write them with
 //! [`warn_limited!`](crate::warn_limited), [`error_limited!`](crate::error_limited) or
 //! [`info_limited!`](crate::info_limited), which take what `tracing::warn!` takes, and put text that came over the
 //! network through [`untrusted`]:

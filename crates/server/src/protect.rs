@@ -1,8 +1,8 @@
-//! What the program does before anything else: its memory goes into no core dump and to no debugger of the same user,
-//! its files are for their owner only, and no signal ends it by chance.
+//! Hardening at program start: no core dumps, no debugger of the same user, files readable only by the owner, and no
+//! accidental end by signals.
 #![expect(unsafe_code, reason = "plain system calls; each block argues its safety")]
 
-/// Set to 1 where a core dump is wanted, to find a bug: it holds every key.
+/// Set to 1 to allow core dumps for debugging. A core dump contains every key.
 const ALLOW_CORES: &str = "CATAMARAN_ALLOW_CORE_DUMPS";
 
 /// Files get mode 0600 and directories 0700, whatever the caller's umask; certificates are opened to all one by one.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// Shared by all who wait for the order and all who may give it.
+/// Shared by all threads that wait for the order or may give it.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Stop(Arc<(Mutex<bool>, Condvar, Notify)>);
 
@@ -23,7 +23,7 @@ impl Stop {
         *self.0.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Waits for the order, at most so long; says whether it was given.
+    /// Waits for the order, up to `limit`; returns whether it was given.
     pub(crate) fn wait(&self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;
         let mut ordered = self.0.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -40,15 +40,15 @@ impl Stop {
     /// Waits for the order in a task.
     pub(crate) async fn ordered(&self) {
         let mut notified = pin!(self.0.2.notified());
-        // An order that is given from here on is heard of.
+        // An order from here on is noticed.
         notified.as_mut().enable();
         if !self.is_ordered() {
             notified.await;
         }
     }
 
-    /// Lets the end of standard input give the order: a child holds one end of a pipe whose other end closes when its
-    /// parent wants it to stop, and when the parent dies however it dies.
+    /// Gives the order when standard input ends. The parent of a child process holds the other end of this pipe; it
+    /// closes when the parent stops the child, or dies.
     pub(crate) fn on_end_of_input(&self) -> Result<(), Problem> {
         let stop = self.clone();
         let wait = move || {
@@ -75,7 +75,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let task = std::thread::spawn(move || {
             runtime.block_on(other.ordered());
-            // Nor does who comes later wait.
+            // A later waiter returns at once.
             runtime.block_on(later.ordered());
         });
         stop.order();

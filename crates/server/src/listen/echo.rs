@@ -1,4 +1,4 @@
-//! Who answers in the tests of listeners, on a runtime of its own.
+//! An echo server for tests of listeners, on its own runtime.
 
 use super::counters::{AllConnections, ListenCounters};
 use super::handler::{ConnectionLimits, TransportHandler};

@@ -1,4 +1,4 @@
-//! Sockets as this server wants them, and the errors of getting them.
+//! Opens sockets with the options of this server.
 
 use crate::limits::{TCP_UNSENT_BYTES, UDP_SOCKET_BUFFER_BYTES};
 use crate::problem::{Exit, Problem};
@@ -12,13 +12,13 @@ const TCP_BACKLOG: i32 = 4_096;
 /// How a port is shared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sharing {
-    /// With the other workers and nodes of the same user, the kernel balancing among them (SO_REUSEPORT).
+    /// With other workers and nodes of the same user; the kernel balances between them (SO_REUSEPORT).
     Shared,
-    /// With nobody.
+    /// Not shared.
     Alone,
 }
 
-/// What a port is wanted for.
+/// The protocols that need a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Protocols {
     Udp,
@@ -33,7 +33,7 @@ pub(crate) fn udp(address: SocketAddr, sharing: Sharing) -> io::Result<UdpSocket
         socket.set_only_v6(true)?;
     }
     socket.set_reuse_port(sharing == Sharing::Shared)?;
-    // The kernel grants what it likes; less only means that a burst is dropped sooner.
+    // The kernel may grant less, which only means that bursts are dropped sooner.
     let _ = socket.set_recv_buffer_size(UDP_SOCKET_BUFFER_BYTES);
     let _ = socket.set_send_buffer_size(UDP_SOCKET_BUFFER_BYTES);
     socket.bind(&SockAddr::from(address))?;
@@ -56,7 +56,7 @@ pub(crate) fn tcp(address: SocketAddr, sharing: Sharing) -> io::Result<TcpListen
     Ok(socket.into())
 }
 
-/// Says which address could not be had, and what to do.
+/// The error for an address that cannot be opened, with a hint.
 pub(crate) fn problem(address: SocketAddr, protocol: &str, error: &io::Error) -> Problem {
     let (exit, hint) = match error.kind() {
         io::ErrorKind::AddrInUse => (
@@ -78,7 +78,7 @@ pub(crate) fn problem(address: SocketAddr, protocol: &str, error: &io::Error) ->
     Problem::new(exit, format!("cannot listen on {protocol} {address}"), error).at(address).hint(hint)
 }
 
-/// Whether nobody listens on `address`.
+/// Checks that no process listens on `address`.
 pub(crate) fn check_free(address: SocketAddr, protocols: Protocols) -> Result<(), Problem> {
     if protocols != Protocols::Tcp {
         udp(address, Sharing::Alone).map_err(|error| problem(address, "UDP", &error))?;

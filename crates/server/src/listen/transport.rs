@@ -1,4 +1,4 @@
-//! What carries messages between client and server.
+//! The transports of DNS messages.
 
 /// A transport of DNS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,7 +30,7 @@ impl Transport {
         }
     }
 
-    /// Whether nobody on the way reads what it carries.
+    /// Whether it is encrypted.
     pub(crate) const fn is_encrypted(self) -> bool {
         matches!(self, Self::Dot | Self::Doh | Self::Doq)
     }
@@ -41,7 +41,7 @@ impl Transport {
         matches!(self, Self::Tcp | Self::Dot)
     }
 
-    /// What the replica is told: whether silence makes the client repeat its bytes, or is a closed stream.
+    /// The transport as the replica sees it: without a response the client retries (UDP), or its stream is closed.
     pub(crate) const fn of_replica(self) -> replica::io::Transport {
         match self {
             Self::Udp => replica::io::Transport::Udp,

@@ -1,10 +1,9 @@
-//! The time of a batch, read once, when it is first wanted: its messages came together, and a look at the clock for
-//! each of them would cost some 30 ns, a part of its answer that can be measured.
+//! The time of a batch, read once at first use. Reading the clock for each message would cost a measurable 30 ns.
 
 use super::update_thread::now_s;
 use std::time::Instant;
 
-/// See the module. Made anew for each batch.
+/// The clock of one batch.
 pub(crate) struct BatchClock {
     started_at: Instant,
     us: Option<u64>,

@@ -1,4 +1,4 @@
-//! What is kept of a request to make its response of, at once or later; and responses that carry no records.
+//! The parts of a request that its response needs, and responses without records.
 
 use super::answer::{Client, Service, context};
 use super::cookies::COOKIE_BYTES;
@@ -27,16 +27,16 @@ impl<'m> From<&Reject<'m>> for Received<'m> {
     }
 }
 
-/// What a response repeats of its request, and what it depends on.
+/// The parts of a request that its response repeats or depends on.
 pub(super) struct ResponseHead {
     header: Header,
     /// As sent; empty when there was none.
     question: Vec<u8>,
     edns: Option<EdnsAsked>,
     transport: Transport,
-    /// That of the client, in the response.
+    /// The cookie of the response.
     cookie: Option<[u8; COOKIE_BYTES]>,
-    /// Whether the name of this server is told to whoever asks for it.
+    /// Whether NSID is sent to clients that request it.
     has_nsid: bool,
 }
 
@@ -52,7 +52,7 @@ impl ResponseHead {
         }
     }
 
-    /// The same, which tells nothing of this server.
+    /// The same, without NSID.
     pub(super) const fn without_nsid(mut self) -> Self {
         self.has_nsid = false;
         self

@@ -13,7 +13,7 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How long the certificate of a node is good; it renews it itself when a third of that is left.
+/// Lifetime of a node certificate. The node renews it when a third is left.
 pub(crate) const LIFE: Duration = Duration::from_secs(365 * 86_400);
 
 /// Signs certificates of nodes.
@@ -29,18 +29,18 @@ pub(crate) struct NodeCertificate {
 }
 
 impl CertificateAuthority {
-    /// Reads the authority from its two files, or makes it.
+    /// Loads the CA from its two files, or creates it.
     pub(crate) fn load_or_make(cert: &Path, key: &Path) -> io::Result<Self> {
         match read_bounded(key, SMALL_FILE_BYTES_MAX) {
             Ok(key_pem) => {
                 let key_pair = KeyPair::from_pem(&String::from_utf8_lossy(&key_pem)).map_err(io::Error::other)?;
-                // Where several are accepted the first one is that of the key.
+                // If the file has several certificates, the first one belongs to the key.
                 let cert = CertificateDer::from_pem_slice(&read_bounded(cert, SMALL_FILE_BYTES_MAX)?);
                 Ok(Self { cert: cert.map_err(io::Error::other)?, issuer: Issuer::new(params(), key_pair) })
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let made = Self::make()?;
-                // The key comes last: whoever finds it finds its certificate too.
+                // The key is written last: if it exists, so does its certificate.
                 write_atomic(cert, to_pem(&made.cert).as_bytes(), Readers::All)?;
                 write_atomic(key, made.key_pem().as_bytes(), Readers::Owner)?;
                 Ok(made)
@@ -49,25 +49,25 @@ impl CertificateAuthority {
         }
     }
 
-    /// A new one, of no file.
+    /// A new CA without files.
     pub(crate) fn make() -> io::Result<Self> {
         let key_pair = KeyPair::generate().map_err(io::Error::other)?;
         let cert = params().self_signed(&key_pair).map_err(io::Error::other)?.der().clone();
         Ok(Self { cert, issuer: Issuer::new(params(), key_pair) })
     }
 
-    /// The one with this certificate and this private key (PKCS #8).
+    /// The CA with this certificate and private key (PKCS #8).
     pub(crate) fn from_der(cert: &[u8], key: &[u8]) -> io::Result<Self> {
         let key_pair = KeyPair::try_from(key).map_err(io::Error::other)?;
         Ok(Self { cert: CertificateDer::from(cert.to_vec()), issuer: Issuer::new(params(), key_pair) })
     }
 
-    /// The CA's own certificate.
+    /// The certificate of the CA.
     pub(crate) fn cert_der(&self) -> CertificateDer<'static> {
         self.cert.clone()
     }
 
-    /// Its private key, PKCS #8.
+    /// The private key of the CA, as PKCS #8.
     pub(crate) fn key_der(&self) -> Vec<u8> {
         self.issuer.key().serialize_der()
     }
@@ -77,29 +77,29 @@ impl CertificateAuthority {
         self.issuer.key().serialize_pem()
     }
 
-    /// A fresh key and its certificate for a member.
+    /// A new key and certificate for a member.
     pub(crate) fn issue(&self, id: NodeId) -> io::Result<NodeCertificate> {
         self.issue_at(id, SystemTime::now().duration_since(UNIX_EPOCH).map_err(io::Error::other)?.as_secs())
     }
 
-    /// The same at a time, in seconds since 1970.
+    /// The same, at a time in seconds since 1970.
     pub(crate) fn issue_at(&self, id: NodeId, now_s: u64) -> io::Result<NodeCertificate> {
         self.sign(names(id), both_sides(), Some(now_s + LIFE.as_secs()), fresh()?)
     }
 
-    /// Another certificate for the key that a member has.
+    /// A new certificate for the existing key of a member.
     pub(crate) fn issue_for_key(&self, id: NodeId, key_pem: &str, now_s: u64) -> io::Result<NodeCertificate> {
         let key = KeyPair::from_pem(key_pem).map_err(io::Error::other)?;
         self.sign(names(id), both_sides(), Some(now_s + LIFE.as_secs()), key)
     }
 
-    /// A fresh key and a certificate for good, where nobody would renew it.
+    /// A new key and a certificate without expiry, for cases where nothing would renew it.
     pub(crate) fn issue_without_end(&self, id: NodeId) -> io::Result<NodeCertificate> {
         self.sign(names(id), both_sides(), None, fresh()?)
     }
 
-    /// A fresh key and a certificate for clients on this machine. It is of no use between nodes: it names none of them,
-    /// and may not be shown by a client.
+    /// A new key and certificate for clients on this machine. It is not valid between nodes: it names no node and is
+    /// only for servers.
     pub(crate) fn issue_local(&self) -> io::Result<NodeCertificate> {
         self.sign(LOCAL_NAMES.map(str::to_owned).to_vec(), vec![ExtendedKeyUsagePurpose::ServerAuth], None, fresh()?)
     }
@@ -117,7 +117,7 @@ impl CertificateAuthority {
         params.distinguished_name.push(DnType::CommonName, first);
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = usages;
-        // It is good at once, whatever the clocks of the others say.
+        // It is valid at once, even on nodes whose clocks are behind.
         if let Some(expires_s) = expires_s {
             params.not_after = rcgen::date_time_ymd(1970, 1, 1) + Duration::from_secs(expires_s);
         }
@@ -130,7 +130,7 @@ fn fresh() -> io::Result<KeyPair> {
     KeyPair::generate().map_err(io::Error::other)
 }
 
-/// What a certificate calls a member.
+/// The names of a member in its certificate.
 fn names(id: NodeId) -> Vec<String> {
     vec![super::node_name(node_number(id)), super::member_name(id)]
 }
@@ -147,10 +147,10 @@ pub(crate) fn to_pem(cert: &[u8]) -> String {
     format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
 }
 
-/// The names that clients on this machine call a node by.
+/// The names of a node for clients on this machine.
 const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// The CA's certificate, but for its key. It is the same each time: an issuer is told by it.
+/// The parameters of the CA certificate, without its key. They never change, since they identify the issuer.
 fn params() -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();

@@ -1,4 +1,4 @@
-//! The certificate that clients see: read from its files, and again whenever these change.
+//! The certificate for clients. It is reloaded when its files change.
 
 use super::validity::expires_s;
 use crate::files::watch::Watch;
@@ -19,12 +19,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use zeroize::Zeroizing;
 
-/// How often a certificate was read.
+/// Counts loads of the certificate.
 #[derive(Default, Debug)]
 pub(crate) struct CertificateCounters {
-    /// It was taken over.
+    /// The certificate was loaded.
     pub(crate) loaded: Counter,
-    /// Its files were of no use, and the one before stayed.
+    /// The files were unusable, and the old certificate stayed in use.
     pub(crate) refused: Counter,
     /// Expiry of the certificate for clients, in seconds since 1970; 0 if there is none.
     expires_s: AtomicU64,
@@ -62,7 +62,7 @@ impl std::fmt::Debug for Certificate {
 }
 
 impl Certificate {
-    /// Reads both files, PEM: the chain, its own certificate first, and the private key.
+    /// Reads both PEM files: the chain, starting with the server certificate, and the private key.
     pub(crate) fn load(cert_file: &Path, key_file: &Path, counters: Arc<CertificateCounters>) -> io::Result<Self> {
         let key = read(cert_file, key_file)?;
         counters.taken(cert_file, &key);
@@ -70,8 +70,7 @@ impl Certificate {
         Ok(Self { cert_file: cert_file.to_owned(), key_file: key_file.to_owned(), current, counters })
     }
 
-    /// Looks at the files again and again, until told to stop. Connections that are open keep the certificate that they
-    /// began with.
+    /// Watches the files until it is stopped. Open connections keep their certificate.
     pub(crate) fn watch(&self, stop: &Stop) {
         let mut watch = Watch::new([self.cert_file.clone(), self.key_file.clone()]);
         while !stop.wait(Duration::from_millis(FILE_LOOK_MS)) {
@@ -88,7 +87,7 @@ impl Certificate {
         }
     }
 
-    /// Takes over what is in the files, if it is of any use.
+    /// Loads the files, if they are usable.
     fn reload(&self) {
         let file = self.cert_file.display();
         match read(&self.cert_file, &self.key_file) {

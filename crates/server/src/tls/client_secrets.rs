@@ -1,13 +1,13 @@
-//! What cookies, TLS tickets and address tokens of QUIC follow from: a secret for each data key that this node holds.
+//! The secrets behind cookies, TLS tickets and QUIC address tokens: one for each data key of this node.
 //!
 //! ```text
 //!   secret of a data key = HMAC-SHA256(data key, label)
 //!
-//!   made with      the data key that the cluster uses: all members held it before it was used
-//!   accepted from  all data keys that are here: one that is to be used, and the one before until it seals nothing
+//!   made with      the data key in use: all members had it before it was used
+//!   accepted from  all data keys of the node: the next one, and the previous one until nothing is sealed with it
 //! ```
-//! So `cluster rotate --data-key`, and the removal of a node, replace them in a running cluster: seconds later what
-//! follows from the old key is refused, and a node that was removed can make none of it.
+//! So `cluster rotate --data-key` and the removal of a node replace them in a running cluster. Seconds later everything
+//! made from the old key is refused, and a removed node can make nothing valid.
 
 use crate::files::data_key::{Key, client_secret};
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The secrets of a node, for all of its threads: each has what it needs of them, and looks at one number.
+/// The secrets of a node, shared by its threads. Each thread has a copy and checks a version number.
 pub(crate) struct ClientSecrets {
     version: AtomicU64,
     secrets: Mutex<Arc<[Key]>>,
@@ -28,19 +28,19 @@ impl fmt::Debug for ClientSecrets {
 }
 
 impl ClientSecrets {
-    /// Of a node that starts. It does not know yet which of its keys the cluster uses: all members accept the first.
+    /// For a starting node. It does not know yet which key is in use, but all members accept the first one.
     pub(crate) fn new(keys: &BTreeMap<u32, Key>) -> Arc<Self> {
         let in_use = keys.keys().next().copied().unwrap_or(0);
         Arc::new(Self { version: AtomicU64::new(0), secrets: Mutex::new(secrets_of(keys, in_use)) })
     }
 
-    /// Of a test.
+    /// For tests.
     #[cfg(test)]
     pub(crate) fn of_key(key: &Key) -> Arc<Self> {
         Self::new(&BTreeMap::from([(1, *key)]))
     }
 
-    /// Takes over the data keys that are here, and which of them the cluster uses.
+    /// Sets the data keys of the node, and the one in use.
     pub(crate) fn set(&self, keys: &BTreeMap<u32, Key>, in_use: u32) {
         let new = secrets_of(keys, in_use);
         let mut secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
@@ -50,23 +50,23 @@ impl ClientSecrets {
         }
     }
 
-    /// Changes when they do.
+    /// Changes whenever the secrets change.
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
 
-    /// All that are accepted; what is made is made with the first.
+    /// All accepted secrets; the first one makes new values.
     pub(crate) fn get(&self) -> Arc<[Key]> {
         self.secrets.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The one that things are made with.
+    /// The secret that makes new values.
     pub(crate) fn first(&self) -> Key {
         self.get().first().copied().unwrap_or_default()
     }
 }
 
-/// That of the key in use comes first; without it, that of the newest.
+/// The secret of the key in use comes first; without it, that of the newest key.
 fn secrets_of(keys: &BTreeMap<u32, Key>, in_use: u32) -> Arc<[Key]> {
     let maker = keys.get_key_value(&in_use).or_else(|| keys.last_key_value());
     let others = keys.iter().rev().filter(|(number, _)| maker.is_none_or(|(first, _)| first != *number));
@@ -96,9 +96,9 @@ mod tests {
             (&[1, 2], 1, &[1, 2], 1),
             (&[1, 2], 2, &[2, 1], 2),
             (&[2], 2, &[2], 3),
-            // A node whose state is behind its file.
+            // The state of the node is behind its file.
             (&[2, 3], 1, &[3, 2], 4),
-            // Nothing is no news.
+            // Setting the same keys changes nothing.
             (&[], 1, &[3, 2], 4),
         ] {
             secrets.set(&keys(numbers), in_use);

@@ -1,4 +1,4 @@
-//! IDs of QUIC connections, which an endpoint can tell from what others made up.
+//! QUIC connection IDs with a check value, so that an endpoint can detect forged ones.
 
 use quinn::ConnectionId;
 use quinn_proto::{ConnectionIdGenerator, InvalidCid};
@@ -6,16 +6,15 @@ use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 use std::time::Duration;
 
-/// Bytes at random. An ID that a client is told with RETRY is not in any table: when a connection has the same one, or
-/// gets it before that client comes back, the client's packets go to that connection and its handshake comes to
-/// nothing. quinn's own IDs that can be told have three such bytes, so among a thousand connections that were asked
-/// to come back it happened to one of a few thousand.
+/// Random bytes. An ID sent with RETRY is in no table. If another connection gets the same ID before the client
+/// returns, the client's handshake fails. quinn's own checked IDs have three random bytes, so among a thousand
+/// connections this happened to one in a few thousand.
 const RANDOM_BYTES: usize = 6;
-/// Bytes that follow from those and from the key.
+/// Check bytes, made from the random bytes and the key.
 const CHECK_BYTES: usize = 2;
 const BYTES: usize = RANDOM_BYTES + CHECK_BYTES;
 
-/// Makes IDs that show, to who has the key, that they were made with it.
+/// Makes IDs that only the owner of the key can make and check.
 #[derive(Clone)]
 pub(super) struct ConnectionIds {
     key: hmac::Key,
@@ -67,7 +66,7 @@ mod tests {
     #[test]
     fn connection_ids_are_unique() {
         let mut ids = ids(b"key");
-        // Of 24 bits at random it would be some three hundred.
+        // With 24 random bits there would be some three hundred duplicates.
         let mut seen = HashSet::new();
         let twice = (0..100_000).filter(|_| !seen.insert(ids.generate_cid())).count();
         assert_eq!(twice, 0);
@@ -78,7 +77,7 @@ mod tests {
         let (mut ours, others) = (ids(b"ours"), ids(b"theirs"));
         let made: Vec<_> = (0..100).map(|_| ours.generate_cid()).collect();
         assert!(made.iter().all(|id| ids(b"ours").validate(id).is_ok()));
-        // One in 65,536 is taken for its own.
+        // One in 65,536 passes the check by chance.
         assert!(made.iter().filter(|id| others.validate(id).is_ok()).count() < 3);
         assert!(ours.validate(&ConnectionId::new(&[1; 5])).is_err() && ours.validate(&ConnectionId::new(&[])).is_err());
     }

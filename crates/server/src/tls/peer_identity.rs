@@ -1,28 +1,27 @@
-//! Whom a certificate between nodes is about, and which key it shows.
+//! The member that a peer certificate names, and the key that it shows.
 
 use super::{member_name, node_name};
 use crate::peer::node_number;
 use replica::io::NodeId;
 use rustls::pki_types::CertificateDer;
 
-/// What the certificate says that the other side of a connection showed. That the cluster's CA issued it, and
-/// that the other side holds its key, is checked by TLS before.
+/// The identity in the certificate of a peer. TLS has checked the issuer and the possession of the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PeerIdentity {
     names: Vec<String>,
-    /// SHA-256 of its public key, as the cluster's state pins it.
+    /// SHA-256 of its public key, as pinned in the cluster's state.
     pub(crate) pin: [u8; 32],
 }
 
 impl PeerIdentity {
-    /// `None` where no certificate was shown.
+    /// `None` without a certificate.
     pub(crate) fn of(certs: Option<&[CertificateDer<'_>]>) -> Option<Self> {
         let cert = webpki::EndEntityCert::try_from(certs?.first()?).ok()?;
         let names = cert.valid_dns_names().map(str::to_owned).collect();
         Some(Self { names, pin: pin_of(&cert.subject_public_key_info()) })
     }
 
-    /// What another member says that it was shown.
+    /// The identity that another member reports.
     pub(crate) const fn claimed(names: Vec<String>, pin: [u8; 32]) -> Self {
         Self { names, pin }
     }
@@ -37,8 +36,8 @@ impl PeerIdentity {
         self.names.contains(&member_name(id))
     }
 
-    /// Whether it names this member. The certificates of older builds name the node and not its incarnation; the pins
-    /// of the cluster's state tell its incarnations apart.
+    /// Whether it names this member. Certificates of older builds name only the node number; the pins in the cluster's
+    /// state distinguish members with the same number.
     pub(crate) fn is_about(&self, id: NodeId) -> bool {
         let (node, member) = (node_name(node_number(id)), member_name(id));
         let names_members = |name: &&String| name.starts_with(MEMBER);
@@ -46,7 +45,7 @@ impl PeerIdentity {
     }
 }
 
-/// What names of members begin with, and names of nodes do not.
+/// Prefix of member names; node names do not have it.
 pub(super) const MEMBER: &str = "member-";
 
 /// SHA-256 of a SubjectPublicKeyInfo (RFC 5280 4.1.2.7).
@@ -76,7 +75,7 @@ mod tests {
         assert_eq!(about(&again.cert_pem), [false, true, false, false, false]);
         assert_ne!(identity(&first.cert_pem).pin, identity(&again.cert_pem).pin);
         assert!(PeerIdentity::of(None).is_none() && PeerIdentity::of(Some(&[])).is_none());
-        // A certificate for clients on this machine is about no node.
+        // A certificate for clients on this machine names no node.
         assert_eq!(about(&authority.issue_local().unwrap().cert_pem), [false; 5]);
     }
 

@@ -1,4 +1,4 @@
-//! What clients of DNS over TLS, HTTPS and QUIC agree on with this node.
+//! TLS configurations for DNS over TLS, HTTPS and QUIC.
 
 use super::certificate::{Certificate, CertificateCounters};
 use super::client_secrets::ClientSecrets;
@@ -26,12 +26,12 @@ pub(crate) struct PublicTls {
     pub(crate) dot: Arc<ServerConfig>,
     pub(crate) doh: Arc<ServerConfig>,
     pub(crate) doq: quinn::ServerConfig,
-    /// What the keys of endpoints follow from; those of an endpoint stay as long as it lives.
+    /// Source of the endpoint keys. An endpoint keeps its key for its lifetime.
     endpoints: hkdf::Prk,
 }
 
 impl PublicTls {
-    /// Reads the certificate; `idle` is the silence after which a connection of QUIC ends on which nobody waits.
+    /// Reads the certificate. `idle` is the idle timeout of QUIC connections.
     pub(crate) fn load(
         tls: &Tls,
         secrets: &Arc<ClientSecrets>,
@@ -48,7 +48,7 @@ impl PublicTls {
                 builder.map_err(io::Error::other)?.with_no_client_auth().with_cert_resolver(certificate.clone());
             config.alpn_protocols = vec![protocol.to_vec()];
             config.ticketer = tickets.clone();
-            // RFC 9250 5.5.1, RFC 8446 8: no early data, so nothing is ever done twice.
+            // RFC 9250 5.5.1, RFC 8446 8: no early data, so no request can be replayed.
             config.max_early_data_size = 0;
             io::Result::Ok(config)
         };
@@ -63,11 +63,11 @@ impl PublicTls {
         })
     }
 
-    /// What an endpoint of QUIC tells clients by whose connections it does not know: those of the endpoint that a node
-    /// had at this address, with this number, before it was killed (RFC 9000 10.3).
+    /// The configuration of a QUIC endpoint. It can send stateless resets for connections of its predecessor: the
+    /// endpoint that the node had at this address, with this number, before it was killed (RFC 9000 10.3).
     ///
-    /// Each endpoint has keys of its own. RFC 9000 21.11: one that answers for connections of another that is alive
-    /// would give whoever sees their IDs what ends them.
+    /// Each endpoint has its own key. With a shared key, anyone who sees connection IDs could make one endpoint reset
+    /// the connections of another (RFC 9000 21.11).
     pub(crate) fn endpoint(&self, node: u32, address: SocketAddr, number: usize) -> EndpointConfig {
         let place = format!("{node} {number} {address}");
         let key = |what: &[u8]| -> hmac::Key {
@@ -75,7 +75,7 @@ impl PublicTls {
             self.endpoints.expand(&info, hmac::HMAC_SHA256).expect("a key of HMAC is short enough").into()
         };
         let mut config = EndpointConfig::new(Arc::new(key(b"reset")));
-        // It answers about IDs only that it could have given out itself.
+        // It responds only to IDs that it could have issued.
         let ids = ConnectionIds::new(key(b"ids"));
         config.cid_generator(move || Box::new(ids.clone()));
         config
@@ -89,7 +89,7 @@ const fn of_rustls(version: Version) -> &'static SupportedProtocolVersion {
     }
 }
 
-/// The keys of address tokens. A token is good for seconds: one of the secret before is as good as none.
+/// The keys of address tokens. A token is valid for seconds, so tokens of the previous secret are ignored.
 struct AddressTokens(Arc<ClientSecrets>);
 
 impl HandshakeTokenKey for AddressTokens {
@@ -100,22 +100,22 @@ impl HandshakeTokenKey for AddressTokens {
 }
 
 fn quic(tls: ServerConfig, secrets: Arc<ClientSecrets>, idle: Duration) -> io::Result<quinn::ServerConfig> {
-    // A client that waits for a response has nothing to send. `listen::doq` ends the connections of the others sooner.
+    // A client that waits for a response sends nothing. `listen::doq` closes idle connections sooner.
     let silence = idle.max(Duration::from_millis(DEFERRED_MS_MAX));
     let mut transport = TransportConfig::default();
     transport
         .max_concurrent_bidi_streams(QUIC_STREAMS_MAX.into())
-        // RFC 9250 4.2: all streams of a client go both ways.
+        // RFC 9250 4.2: all client streams are bidirectional.
         .max_concurrent_uni_streams(VarInt::from_u32(0))
         .stream_receive_window(QUIC_STREAM_WINDOW_BYTES.into())
         .receive_window(QUIC_WINDOW_BYTES.into())
         .send_window(QUIC_SEND_BYTES)
         .datagram_receive_buffer_size(None)
         .max_idle_timeout(Some(silence.try_into().map_err(io::Error::other)?))
-        // DNS messages are small: probes for larger datagrams would only cost.
+        // DNS messages are small, so path MTU probes are not worth their cost.
         .mtu_discovery_config(None);
     let crypto = Arc::new(QuicServerConfig::try_from(tls).map_err(io::Error::other)?);
-    // All nodes and runtimes take the address tokens of each other (RFC 9000 8.1.3).
+    // All nodes and runtimes accept each other's address tokens (RFC 9000 8.1.3).
     let mut config = quinn::ServerConfig::new(Arc::new(QuicTls(crypto)), Arc::new(AddressTokens(secrets)));
     config
         .transport_config(Arc::new(transport))

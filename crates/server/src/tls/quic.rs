@@ -1,4 +1,4 @@
-//! Sessions of QUIC that say whether they were resumed: rustls knows, and quinn does not ask it.
+//! QUIC sessions that report whether they were resumed. rustls knows this, but quinn does not expose it.
 
 use quinn::ConnectionId;
 use quinn::Side;
@@ -11,10 +11,10 @@ use quinn_proto::transport_parameters::TransportParameters;
 use std::any::Any;
 use std::sync::Arc;
 
-/// The message of a handshake that carries certificates (RFC 8446 4).
+/// The handshake message with certificates (RFC 8446 4).
 const CERTIFICATE: u8 = 11;
 
-/// What a connection's `handshake_data` is.
+/// The `handshake_data` of a connection.
 pub(crate) struct Handshake {
     /// Whether a session was resumed.
     pub(crate) resumed: bool,
@@ -45,7 +45,7 @@ struct ResumptionSession {
 
 impl Session for ResumptionSession {
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
-        // RFC 8446 4.4.2: a server shows its certificate in each handshake but those that resume a session.
+        // RFC 8446 4.4.2: a server sends its certificate unless the session is resumed.
         let resumed = !self.has_shown_certificate && !self.inner.is_handshaking();
         self.inner.handshake_data().map(|_| Box::new(Handshake { resumed }) as Box<dyn Any>)
     }
@@ -103,8 +103,7 @@ impl Session for ResumptionSession {
     }
 }
 
-/// The kinds of whole messages of a handshake, one after the other: each behind its kind and its length in three bytes
-/// (RFC 8446 4).
+/// The types of the complete handshake messages. Each has a type byte and a length of three bytes (RFC 8446 4).
 fn kinds(mut bytes: &[u8]) -> impl Iterator<Item = u8> {
     std::iter::from_fn(move || {
         let ([kind, high, middle, low], rest) = bytes.split_first_chunk()?;
@@ -122,7 +121,7 @@ mod tests {
         let of = |bytes: &[u8]| kinds(bytes).collect::<Vec<_>>();
         assert_eq!(of(&[8, 0, 0, 2, 11, 11, 20, 0, 0, 0]), [8, 20]);
         assert_eq!(of(&[11, 0, 0, 1, 9, 15, 0, 0, 0]), [11, 15]);
-        // What is cut off is no message; none of these is written.
+        // Truncated messages are not reported.
         assert_eq!(of(&[11, 0, 0, 1]), [0u8; 0]);
         assert_eq!(of(&[11, 0, 0]), [0u8; 0]);
         assert_eq!(of(&[]), [0u8; 0]);

@@ -1,4 +1,4 @@
-//! rustls configurations: both sides show a certificate of a CA of the cluster, TLS 1.3 only.
+//! Mutual TLS 1.3 between nodes: both sides show a certificate of a CA of the cluster.
 
 use super::peer_identity::PeerIdentity;
 use super::validity::{expires_s, is_issued_by};
@@ -12,18 +12,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// What a node needs to talk to the others.
+/// TLS configurations of a node for connections to its peers.
 #[derive(Clone)]
 pub(crate) struct PeerTls {
     pub(crate) client: Arc<ClientConfig>,
     pub(crate) server: Arc<ServerConfig>,
-    /// The CAs whose certificates are accepted.
+    /// The accepted CAs.
     roots: Vec<CertificateDer<'static>>,
     /// The node's own certificate.
     own: CertificateDer<'static>,
 }
 
-/// Where a node's certificate and its key are, and those of the CAs.
+/// Paths of the node's certificate and key, and of the CA file.
 #[derive(Clone, Debug)]
 pub(crate) struct PeerFiles {
     pub(crate) ca: PathBuf,
@@ -37,12 +37,12 @@ impl PeerFiles {
         certificates(&self.ca)
     }
 
-    /// Takes up the three files.
+    /// Loads the three files.
     pub(crate) fn load(&self) -> io::Result<PeerTls> {
         self.load_with(self.roots()?)
     }
 
-    /// Takes up certificate and key, with these authorities.
+    /// Loads certificate and key, with these CAs.
     pub(crate) fn load_with(&self, roots: Vec<CertificateDer<'static>>) -> io::Result<PeerTls> {
         let certs = certificates(&self.cert)?;
         let with = |key: &Path| {
@@ -52,7 +52,7 @@ impl PeerFiles {
             PeerTls::new(roots.clone(), certs.clone(), &private).map_err(|error| named(&error))
         };
         with(&self.key).or_else(|error| {
-            // A certificate whose key did not get its name before the node ended.
+            // The node stopped before it renamed the key of this certificate.
             let loaded = with(&self.new_key()).map_err(|_| error)?;
             std::fs::rename(self.new_key(), &self.key)?;
             Ok(loaded)
@@ -64,26 +64,26 @@ impl PeerFiles {
         if certificates(&self.cert).is_err() { &self.cert } else { &self.key }
     }
 
-    /// Puts another certificate and its key into the files. Whenever the node ends, what is there fits together.
+    /// Replaces certificate and key. After a crash at any point the files still match.
     pub(crate) fn save(&self, cert_pem: &str, key_pem: &str) -> io::Result<()> {
         write_atomic(&self.new_key(), key_pem.as_bytes(), Readers::Owner)?;
         write_atomic(&self.cert, cert_pem.as_bytes(), Readers::All)?;
         std::fs::rename(self.new_key(), &self.key)
     }
 
-    /// Keeps a certificate and its key beside those in use, until the cluster accepts that key.
+    /// Saves the next certificate and key, until the cluster accepts the key.
     pub(crate) fn save_next(&self, cert_pem: &str, key_pem: &str) -> io::Result<()> {
         let next = self.next();
         write_atomic(&next.key, key_pem.as_bytes(), Readers::Owner)?;
         write_atomic(&next.cert, cert_pem.as_bytes(), Readers::All)
     }
 
-    /// The next certificate and its key, if there are both and they fit together.
+    /// The next certificate and key, if both exist and match.
     pub(crate) fn load_next(&self, roots: &[CertificateDer<'static>]) -> Option<PeerTls> {
         self.next().load_with(roots.to_vec()).ok()
     }
 
-    /// The next certificate and its key take the place of those in use.
+    /// Replaces certificate and key with the next ones.
     pub(crate) fn use_next(&self) -> io::Result<()> {
         let next = self.next();
         let [cert, key] = [&next.cert, &next.key].map(|file| read_bounded(file, SMALL_FILE_BYTES_MAX));
@@ -114,7 +114,7 @@ impl PeerFiles {
     }
 }
 
-/// What connections begin with from now on; those that are open go on with what they began with.
+/// The configuration of new connections. Open ones keep theirs.
 pub(crate) struct CurrentTls(RwLock<PeerTls>);
 
 impl CurrentTls {
@@ -145,7 +145,7 @@ impl PeerTls {
         }
         let store = Arc::new(store);
         let verifier = WebPkiClientVerifier::builder_with_provider(store.clone(), provider.clone())
-            // A node that joins has no certificate yet: it gets as far as the greeting, which lets it ask for one.
+            // A joining node has no certificate yet. The greeting lets it request one.
             .allow_unauthenticated()
             .build()
             .map_err(|error| rustls::Error::General(error.to_string()))?;
@@ -153,7 +153,7 @@ impl PeerTls {
             .with_protocol_versions(&[&TLS13])?
             .with_client_cert_verifier(verifier)
             .with_single_cert(certs.clone(), key.clone_key())?;
-        // A session that was resumed after a node was removed would not be checked again.
+        // No resumption: a resumed session would not check whether the node was removed.
         server.send_tls13_tickets = 0;
         let client = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])?
@@ -162,7 +162,7 @@ impl PeerTls {
         Ok(Self { client: Arc::new(client), server: Arc::new(server), roots, own })
     }
 
-    /// The pin of the key that this node shows.
+    /// The pin of this node's key.
     pub(crate) fn own_pin(&self) -> Option<[u8; 32]> {
         PeerIdentity::of(Some(std::slice::from_ref(&self.own))).map(|identity| identity.pin)
     }
@@ -173,7 +173,7 @@ impl PeerTls {
         names.is_ok_and(|cert| cert.valid_dns_names().any(|name| name == super::member_name(id)))
     }
 
-    /// The CAs whose certificates are accepted.
+    /// The accepted CAs.
     pub(crate) fn roots(&self) -> &[CertificateDer<'static>] {
         &self.roots
     }
@@ -183,12 +183,12 @@ impl PeerTls {
         is_issued_by(&self.own, root)
     }
 
-    /// The authority that issued the node's own certificate: who trusts it knows this node.
+    /// The CA that issued the node's own certificate.
     pub(crate) fn own_root(&self) -> Option<&CertificateDer<'static>> {
         self.roots.iter().find(|root| self.is_of(root))
     }
 
-    /// When the node's own certificate ends, in seconds since 1970.
+    /// Expiry of the node's own certificate, in seconds since 1970.
     pub(crate) fn expires_s(&self) -> u64 {
         expires_s(&self.own).unwrap_or(0)
     }
@@ -202,7 +202,7 @@ fn certificates(file: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
     if certs.is_empty() { Err(named(&"no certificate in it")) } else { Ok(certs) }
 }
 
-/// For a node that joins: it knows the authority and has no certificate.
+/// For a joining node, which knows the CA but has no certificate.
 pub(crate) fn joiner(ca: CertificateDer<'static>) -> Result<Arc<ClientConfig>, rustls::Error> {
     let mut roots = RootCertStore::empty();
     roots.add(ca)?;
@@ -242,7 +242,7 @@ mod tests {
         files(dir, authorities, id).load().unwrap()
     }
 
-    /// Runs a handshake in memory; gives what the server knows of the client.
+    /// Runs a handshake in memory; returns the server side.
     fn handshake(client: &PeerTls, server: &PeerTls, id: u64) -> Result<rustls::ServerConnection, rustls::Error> {
         let mut client = rustls::ClientConnection::new(client.client.clone(), server_name(id))?;
         let mut server = rustls::ServerConnection::new(server.server.clone())?;
@@ -292,7 +292,7 @@ mod tests {
         let (one, two) = (peer(dir.path(), &[&ours], 1), peer(dir.path(), &[&theirs], 2));
         assert!(handshake(&one, &two, 2).is_err());
         assert!(handshake(&two, &one, 1).is_err());
-        // Who shows no certificate is nobody.
+        // A client without a certificate has no identity.
         let ca = CertificateDer::from_pem_file(dir.path().join("a.pem")).unwrap();
         let nobody = PeerTls { client: joiner(ca).unwrap(), ..one.clone() };
         let server = handshake(&nobody, &one, 1).unwrap();
@@ -303,7 +303,7 @@ mod tests {
     fn nodes_of_two_cas_trust_each_other_until_the_old_ca_is_removed() {
         let dir = crate::test_dir("tls-roots");
         let [old, new] = [(); 2].map(|()| CertificateAuthority::make().unwrap());
-        // Each step of a rotation against the step before and after it: 1 has made it, 2 not yet.
+        // Each step of a rotation against the steps before and after it: node 1 has done it, node 2 has not.
         let steps: [&[&CertificateAuthority]; 4] = [&[&old], &[&old, &new], &[&new, &old], &[&new]];
         for pair in steps.windows(2) {
             for (ahead, behind) in [(pair[1], pair[0]), (pair[0], pair[1]), (pair[1], pair[1])] {
@@ -313,10 +313,10 @@ mod tests {
                 assert_eq!(one.own_root(), Some(&ahead[0].cert_der()));
             }
         }
-        // Who slept through all of it is refused, on both sides.
+        // A node that missed the whole rotation is refused, on both sides.
         let (one, two) = (peer(dir.path(), &[&new], 1), peer(dir.path(), &[&old], 2));
         assert!(handshake(&one, &two, 2).is_err() && handshake(&two, &one, 1).is_err());
-        // Also where it knows the new root, and shows a certificate of the old one.
+        // Also if it knows the new root but shows a certificate of the old one.
         let two = peer(dir.path(), &[&old, &new], 2);
         assert!(handshake(&one, &two, 2).is_err() && handshake(&two, &one, 1).is_err());
     }
@@ -327,7 +327,7 @@ mod tests {
         let authority = CertificateAuthority::make().unwrap();
         let files = files(dir.path(), &[&authority], 1);
         let (old, made) = (files.load().unwrap(), authority.issue(1).unwrap());
-        // Ended after the key, and then after the certificate too.
+        // Stopped after the key was written, and then after the certificate too.
         std::fs::write(files.new_key(), &made.key_pem).unwrap();
         assert_eq!(files.load().unwrap().own, old.own);
         std::fs::write(&files.cert, &made.cert_pem).unwrap();

@@ -1,16 +1,15 @@
-//! Tickets with which a client resumes a session of TLS (RFC 8446 4.6.1, RFC 5077), on any node of the cluster.
+//! TLS session tickets (RFC 8446 4.6.1, RFC 5077) that are valid on all nodes of the cluster.
 //!
-//! The keys follow from a secret of the cluster ([`super::client_secrets`]) and the time, so all nodes have the same
-//! and none is ever sent:
+//! The keys are derived from a secret of the cluster ([`super::client_secrets`]) and the time, so all nodes have the
+//! same keys and never send them:
 //!
 //! ```text
 //!   key of a period = HMAC-SHA256(secret, label, number of the period)
 //!   ticket          = number of the period, nonce, ChaCha20-Poly1305 of the session
 //! ```
-//! A ticket is good in the period in which it was made and the next, unless its secret is retired before.
-//! Early data is never taken, so a ticket that is sent again, here or to another node, does nothing again (RFC 8446 8).
-//! Under TLS 1.3 a resumed session has an exchange of keys of its own: who learns the secret cannot read what was
-//! recorded.
+//! A ticket is valid in its period and the next, unless its secret is retired before. Early data is never accepted, so
+//! a replayed ticket has no effect (RFC 8446 8). In TLS 1.3 a resumed session has its own key exchange: a leaked secret
+//! does not decrypt recorded traffic.
 
 use super::client_secrets::ClientSecrets;
 use crate::files::data_key::Key;
@@ -45,7 +44,7 @@ impl Tickets {
     }
 
     fn period(&self) -> u32 {
-        // After year 8,000 it begins anew, which only makes tickets of that day void.
+        // It wraps after the year 8,000, which only voids the tickets of that day.
         ((self.now_s)() / TICKET_PERIOD_S) as u32
     }
 
@@ -84,7 +83,7 @@ impl ProducesTickets for Tickets {
         let (period, rest) = ticket.split_first_chunk::<PERIOD_BYTES>()?;
         let (nonce, sealed) = rest.split_first_chunk::<NONCE_LEN>()?;
         let made_in = u32::from_be_bytes(*period);
-        // One period ahead is another node whose clock is.
+        // A ticket one period ahead comes from a node whose clock is ahead.
         let age = self.period().wrapping_sub(made_in);
         if !matches!(age, 0 | 1 | u32::MAX) {
             return None;
@@ -118,7 +117,7 @@ mod tests {
         assert!(opens(&old) && opens(&new));
         secrets.set(&keys(&[2]), 2);
         assert!(!opens(&old) && opens(&new));
-        // A node that has not heard yet that the cluster uses it.
+        // A node that does not know yet that the key is in use.
         assert!(Tickets::new(ClientSecrets::new(&keys(&[1, 2]))).decrypt(&new).is_some());
     }
 

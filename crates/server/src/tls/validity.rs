@@ -1,10 +1,10 @@
-//! Until when a certificate is good (RFC 5280 4.1.2.5), read from its bytes, and whose it is.
+//! Reads the expiry of a certificate (RFC 5280 4.1.2.5), and checks its issuer.
 
 use super::ca::LIFE;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use std::time::Duration;
 
-/// When a certificate ends, in seconds since 1970; `None` where its bytes are none.
+/// Expiry of a certificate, in seconds since 1970; `None` if it is malformed.
 pub(crate) fn expires_s(cert: &[u8]) -> Option<u64> {
     // RFC 5280 4.1: Certificate, TBSCertificate.
     let mut fields = Der(Der(cert).value(SEQUENCE)?);
@@ -21,18 +21,18 @@ pub(crate) fn expires_s(cert: &[u8]) -> Option<u64> {
     validity.time()
 }
 
-/// Whether a node wants another certificate: so little is left of it, or it has no end.
+/// Whether a node should renew a certificate: little time is left, or it has no expiry.
 pub(crate) const fn is_due(expires_s: u64, now_s: u64) -> bool {
     let left_s = expires_s.saturating_sub(now_s);
     left_s < LIFE.as_secs() / 3 || left_s > 2 * LIFE.as_secs()
 }
 
-/// Whether `root` issued `cert`, and it is good at a moment of its validity.
+/// Whether `root` issued `cert`, ignoring expiry.
 pub(crate) fn is_issued_by(cert: &CertificateDer<'_>, root: &CertificateDer<'_>) -> bool {
     let Ok(anchor) = webpki::anchor_from_trusted_cert(root) else { return false };
     let Some(expires_s) = expires_s(cert) else { return false };
     let Ok(end_entity) = webpki::EndEntityCert::try_from(cert) else { return false };
-    // Whether it has ended is another question.
+    // Expiry is checked elsewhere.
     let at = UnixTime::since_unix_epoch(Duration::from_secs(expires_s));
     let usage = webpki::KeyUsage::server_auth();
     let anchors = [anchor];
@@ -40,12 +40,12 @@ pub(crate) fn is_issued_by(cert: &CertificateDer<'_>, root: &CertificateDer<'_>)
 }
 
 const SEQUENCE: u8 = 0x30;
-/// The version of a certificate, where it is not the first.
+/// The version field, which version 1 certificates lack.
 const VERSION: u8 = 0xA0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
-/// Bytes in distinguished encoding (X.690 8.1), value after value.
+/// A sequence of DER values (X.690 8.1).
 struct Der<'d>(&'d [u8]);
 
 impl<'d> Der<'d> {
@@ -54,7 +54,7 @@ impl<'d> Der<'d> {
         let (&[tag, first], rest) = self.0.split_first_chunk::<2>()?;
         let (len, rest) = match first {
             0..=0x7F => (usize::from(first), rest),
-            // Certificates are short: a length has at most three bytes.
+            // Certificates are short, so lengths have at most three bytes.
             0x81..=0x83 => {
                 let (bytes, rest) = rest.split_at_checked(usize::from(first & 0x7F))?;
                 (bytes.iter().fold(0, |len, &byte| len << 8 | usize::from(byte)), rest)
@@ -88,7 +88,7 @@ impl<'d> Der<'d> {
         let year = number(0, year_digits);
         let year = match century {
             Some(century) => century + year,
-            // RFC 5280 4.1.2.5.1: 50 and more is of the century before.
+            // RFC 5280 4.1.2.5.1: years from 50 on are in the 20th century.
             None if year >= 50 => 1900 + year,
             None => 2000 + year,
         };
@@ -98,7 +98,7 @@ impl<'d> Der<'d> {
     }
 }
 
-/// Of the Gregorian calendar; `None` before 1970, and for what is no day.
+/// Days since 1970 in the Gregorian calendar; `None` before 1970 and for invalid days.
 fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
     if year < 1970 || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
         return None;
@@ -109,9 +109,9 @@ fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
     days.checked_sub(719_468)
 }
 
-/// The day, as people write it, of seconds since 1970.
+/// The date of a time in seconds since 1970.
 pub(crate) fn day_text(seconds: u64) -> String {
-    // The inverse of the above, by counting: certificates end within some years.
+    // Counts days: certificates end within some years.
     let days = seconds / 86_400;
     let mut year = 1970 + days / 366;
     while days_since_1970(year + 1, 1, 1).is_some_and(|first| first <= days) {

@@ -1,15 +1,15 @@
-//! Responses that come to a connection later, and those of them that wait there for its client to read.
+//! Deferred responses of a connection, including those that wait for its client to read.
 
 use super::super::{DEFERRED_RESPONSES_MAX, DeferredResponse};
 use std::collections::VecDeque;
 use std::task::{Context, Poll};
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
-/// The late responses of one connection, in the order in which they came.
+/// The deferred responses of one connection, in order of arrival.
 pub(super) struct DeferredResponses {
     sender: Sender<DeferredResponse>,
     receiver: Receiver<DeferredResponse>,
-    /// They have come and there was no room yet. A part of a transfer keeps its share of the queue meanwhile.
+    /// Responses that wait for room. A part of a transfer keeps its permit meanwhile.
     waiting: VecDeque<DeferredResponse>,
     /// Bytes of memory that these hold.
     memory: usize,
@@ -26,10 +26,10 @@ impl DeferredResponses {
         self.sender.clone()
     }
 
-    /// Takes in all that have come, whether or not there is room, so that they count as soon as they are there. The
-    /// next one wakes the task.
+    /// Receives all available responses even without room, so that their memory is counted. The next one wakes the
+    /// task.
     pub(super) fn take_in(&mut self, context: &mut Context<'_>) {
-        // It is never closed: this has a sender.
+        // The channel never closes: `self` has a sender.
         while let Poll::Ready(Some(late)) = self.receiver.poll_recv(context) {
             self.memory += memory(&late);
             self.waiting.push_back(late);

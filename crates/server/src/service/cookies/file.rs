@@ -1,4 +1,4 @@
-//! Secrets that an operator keeps: for servers of other makers at the same address, or to change them at will.
+//! Cookie secrets from a file of the operator: for sharing them with other servers, or for manual rotation.
 
 use super::secret::{CookieSecret, SECRET_BYTES};
 use crate::files::read_bounded;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// What is in the file, for all threads: each has its own copy and looks at one number.
+/// The secrets of the file, shared by all threads. Each thread has a copy and checks a version number.
 pub(crate) struct SharedSecrets {
     file: PathBuf,
     version: AtomicU64,
@@ -19,13 +19,13 @@ pub(crate) struct SharedSecrets {
 }
 
 impl SharedSecrets {
-    /// Reads the file: a secret a line, 32 hexadecimal digits. The first makes cookies, all are accepted.
+    /// Reads the file: one secret of 32 hexadecimal digits per line. The first makes cookies; all are accepted.
     pub(crate) fn load(file: &Path) -> io::Result<Self> {
         let secrets = Mutex::new(read(file)?);
         Ok(Self { file: file.to_owned(), version: AtomicU64::new(0), secrets })
     }
 
-    /// Looks at the file again and again, until told to stop. What is of no use is said, and changes nothing.
+    /// Watches the file until it is stopped. An unusable file is logged and changes nothing.
     pub(crate) fn watch(&self, stop: &Stop) {
         let mut watch = Watch::new([self.file.clone()]);
         while !stop.wait(Duration::from_millis(FILE_LOOK_MS)) {
@@ -35,7 +35,7 @@ impl SharedSecrets {
         }
     }
 
-    /// Takes over what is in the file, if it is of any use.
+    /// Loads the file, if it is usable.
     pub(crate) fn reload(&self) {
         let file = self.file.display();
         match read(&self.file) {
