@@ -69,7 +69,7 @@ pub(crate) enum Command {
         to: Option<NodeId>,
     },
     /// Wait until all members that are heard have applied this index. Of feature level 2.
-    Everywhere {
+    WaitAllLive {
         /// The index.
         index: u64,
     },
@@ -134,7 +134,7 @@ impl Command {
             },
             Self::KeyRoll { algorithm, .. } if algorithm.is_weak() => 4,
             Self::Update(UpdateCommand { taken: Some(_), .. })
-            | Self::Everywhere { .. }
+            | Self::WaitAllLive { .. }
             | Self::KeyRoll { .. }
             | Self::PolicySet { .. } => 2,
             Self::Update(_) | Self::NodeAdd { .. } | Self::NodeRemove { .. } | Self::TransferLeader { .. } => 1,
@@ -187,7 +187,7 @@ impl Command {
                 out.u8(6);
                 out.u64(to.unwrap_or(0));
             }
-            Self::Everywhere { index } => {
+            Self::WaitAllLive { index } => {
                 out.u8(11);
                 out.u64(*index);
             }
@@ -249,7 +249,7 @@ impl Command {
             }
             5 => Self::NodeRemove { id: from.u64()? },
             6 => Self::TransferLeader { to: Some(from.u64()?).filter(|&id| id != 0) },
-            11 => Self::Everywhere { index: from.u64()? },
+            11 => Self::WaitAllLive { index: from.u64()? },
             13 => Self::ZoneSet { zone: from.zone_id()?, change: decode_options_change(from)? },
             14 => Self::KeyRoll {
                 name: from.name()?,

@@ -86,7 +86,7 @@ pub enum Input {
     },
     /// A peer says that this member was removed, and that raft counts it no more. Who was away while it happened hears
     /// of it only so: it is sent nothing any more.
-    ToldRemoved {
+    ReportedRemoved {
         /// Who says so.
         by: NodeId,
     },
@@ -140,8 +140,8 @@ pub enum Input {
         /// How much.
         limit_bytes: u64,
     },
-    /// The machine had nothing else to do after [`Output::AwaitLeisure`].
-    Leisure,
+    /// The machine had nothing else to do after [`Output::AwaitIdle`].
+    Idle,
     /// While the process ran, the machine was copied or reset to a snapshot. Its clocks do not include the time in
     /// between.
     MachineRestored,
@@ -312,9 +312,9 @@ pub enum Output {
     Disk(DiskJob),
     /// Read from disk.
     ReadFile(ReadFile),
-    /// Say [`Input::Leisure`] once, as soon as no thread of the machine wants to run but those that give way to all. A
+    /// Say [`Input::Idle`] once, as soon as no thread of the machine wants to run but those that give way to all. A
     /// piece of long work waits for it, for a while; it need not be answered.
-    AwaitLeisure,
+    AwaitIdle,
     /// Answer the client of an UPDATE.
     UpdateDone {
         /// From [`UpdateRequest::request_id`].
@@ -400,7 +400,7 @@ pub enum Output {
         until_ms: u64,
     },
     /// Everything up to this index is shown by all members that count.
-    Everywhere {
+    AllLiveIndex {
         /// The index.
         index: u64,
         /// Whether those are all members that may answer for a zone of [`AckOption::AllLive`]; else all that the leader

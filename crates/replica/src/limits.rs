@@ -31,11 +31,11 @@ pub const CONTRADICTED_MS: u64 = 1_000;
 pub const CONTRADICTION_KEPT_MS: u64 = 1_000;
 /// How long a member with a torn last record must know no leader before it reports the end of its log. It repeats the
 /// report to the other voters at the same interval.
-pub const POSITION_TOLD_MS: u64 = 500;
+pub const POSITION_SENT_MS: u64 = 500;
 /// Interval between reports that a member waits because of a torn record, while it waits for the same members.
 pub const DOUBT_REPORTED_MS: u64 = 60_000;
 /// Voters of whom two are a majority: a follower commits with its leader (`docs/internals/decisions/0022`).
-pub const EARLY_VOTERS_MAX: usize = 3;
+pub const FOLLOWER_COMMIT_VOTERS_MAX: usize = 3;
 /// Entries that a learner may lag behind and still become a voter.
 pub const LEARNER_LAG_MAX: u64 = 100;
 /// Bytes of a member's address.
@@ -187,9 +187,9 @@ pub const FORWARDS_SEEN_MAX: usize = 4_096;
 /// yet.
 pub const FORWARDS_SEEN_PEERS_MAX: usize = 2 * MEMBERS_MAX;
 /// How long a member that lags is waited for before an administrator is told that something is done.
-pub const EVERYWHERE_WAIT_MS: u64 = 2_000;
+pub const ALL_LIVE_WAIT_MS: u64 = 2_000;
 /// Those who wait for members at a leader.
-pub const EVERYWHERE_WAITING_MAX: usize = ADMIN_WAITING_MAX * MEMBERS_MAX;
+pub const ALL_LIVE_WAITING_MAX: usize = ADMIN_WAITING_MAX * MEMBERS_MAX;
 /// How long a step of an administrator's command waits for its outcome.
 pub const ADMIN_WAIT_MS: u64 = 30_000;
 /// How long a hand-over of the leadership may take: some tries, each of them as long as an election.
@@ -204,7 +204,7 @@ pub const RESTORE_SERIAL_GAP: u32 = 1 << 30;
 pub const SERIAL_GAP_MAX: u32 = (1 << 31) - 1;
 
 /// Time after which a piece of long work is done although the machine was never without other work.
-pub const LEISURE_WAIT_MS: u64 = 50;
+pub const BACKGROUND_WAIT_MS: u64 = 50;
 
 /// How long an administrator waits for a checkpoint that is to be written now.
 pub const CHECKPOINT_WAIT_MS: u64 = 600_000;
@@ -236,7 +236,7 @@ pub const REPORT_MS: u64 = 50;
 pub const REPORTS_PER_COMPARISON: u64 = 20;
 /// Milliseconds within which a member answered that the leadership is handed to: four reports, less than raft waits for
 /// one that does not take it.
-pub const SUCCESSOR_HEARD_MS: u64 = 4 * REPORT_MS;
+pub const SUCCESSOR_ALIVE_MS: u64 = 4 * REPORT_MS;
 /// How long a member may answer for zones of `ack = all-live` after it asked the leader whether it may.
 pub const LEASE_MS: u64 = 1_000;
 /// Largest difference between the wall clock and the monotonic clock over the length of a lease. The difference is
@@ -244,14 +244,14 @@ pub const LEASE_MS: u64 = 1_000;
 /// lease.
 pub const LEASE_CLOCK_STEP_MS_MAX: u64 = LEASE_MS / 10;
 /// Questions for a lease that a member remembers: one a report, for as long as an answer is good.
-pub const LEASES_ASKED_MAX: usize = (2 * LEASE_MS / REPORT_MS) as usize;
+pub const LEASES_REQUESTED_MAX: usize = (2 * LEASE_MS / REPORT_MS) as usize;
 /// How long the leader takes a member to be answering after the last such question that it granted: the lease, and as
 /// much as the clocks of two machines may differ in their rate.
 pub const LEASE_GUARD_MS: u64 = LEASE_MS + LEASE_MS / 10;
 /// Entries that a member outside the rotation may lag behind and still be taken in.
 pub const ROTATION_LAG_MAX: u64 = 100;
 /// How long it must have lagged no more.
-pub const ROTATION_SOUND_MS: u64 = 5_000;
+pub const ROTATION_CAUGHT_UP_MS: u64 = 5_000;
 /// How long nobody must need a rotation before it is given up.
 pub const ROTATION_UNUSED_MS: u64 = 10_000;
 /// Batches of updates that a leader knows apart while they are not shown everywhere.

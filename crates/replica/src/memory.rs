@@ -39,14 +39,14 @@ pub(crate) struct Memory {
     /// What others said, as this leader heard.
     members: BTreeMap<NodeId, MemoryFigures>,
     /// Which leader was told last, in which term, and when.
-    told: Option<(NodeId, u64, u64)>,
+    last_report: Option<(NodeId, u64, u64)>,
 }
 
 impl Memory {
-    /// Whether zones that take so much here may not grow. `is_heard` tells members that live from those that do not.
-    pub(crate) fn is_short(&self, used_bytes: u64, is_heard: impl Fn(NodeId) -> bool) -> bool {
+    /// Whether zones that take so much here may not grow. `is_alive` tells members that live from those that do not.
+    pub(crate) fn is_short(&self, used_bytes: u64, is_alive: impl Fn(NodeId) -> bool) -> bool {
         let own = MemoryFigures { used_bytes, limit_bytes: self.limit_bytes };
-        let others = self.members.iter().filter(|(id, _)| is_heard(**id)).map(|(_, figures)| *figures);
+        let others = self.members.iter().filter(|(id, _)| is_alive(**id)).map(|(_, figures)| *figures);
         // What they said is a while ago; they hold the zones that are here.
         let is_full = |of: MemoryFigures| of.used_bytes.max(used_bytes) >= of.growth_max();
         is_full(own) || others.into_iter().any(is_full)
@@ -90,9 +90,9 @@ impl Replica {
         let own = self.driver.id();
         let Some(leader) = self.driver.leader().filter(|&leader| leader != own) else { return };
         let (term, now) = (self.driver.term(), self.now.monotonic_ms);
-        let is_told = |(to, of, at): (NodeId, u64, u64)| (to, of) == (leader, term) && now < at + MEMORY_REPORT_MS;
-        if !self.memory.told.is_some_and(is_told) {
-            self.memory.told = Some((leader, term, now));
+        let is_recent = |(to, of, at): (NodeId, u64, u64)| (to, of) == (leader, term) && now < at + MEMORY_REPORT_MS;
+        if !self.memory.last_report.is_some_and(is_recent) {
+            self.memory.last_report = Some((leader, term, now));
             self.send(leader, &Frame::Memory(self.memory_figures()));
         }
     }

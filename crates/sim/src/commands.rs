@@ -97,7 +97,7 @@ impl Simulation {
             }
             CommandKind::TransferLeader => AdminCommand::TransferLeader { to: None },
             CommandKind::Checkpoint => AdminCommand::Checkpoint,
-            CommandKind::Everywhere => AdminCommand::Everywhere,
+            CommandKind::WaitAllLive => AdminCommand::WaitAllLive,
             CommandKind::AddAuthority
             | CommandKind::UseAuthority
             | CommandKind::RemoveAuthority

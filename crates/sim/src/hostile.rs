@@ -85,7 +85,11 @@ impl Simulation {
         let is_counted = after.counters.non_member_frames == before.counters.non_member_frames + 1;
         let is_same = (after.role, after.term, after.leader, after.commit_index, after.last_index, after.state_hash)
             == (before.role, before.term, before.leader, before.commit_index, before.last_index, before.state_hash);
-        if !is_counted || !is_same || after.fatal != before.fatal || after.alarms != before.alarms {
+        if !is_counted
+            || !is_same
+            || after.fatal != before.fatal
+            || after.invariant_violations != before.invariant_violations
+        {
             let what = format!("{to} took {kind:?} of {from}: {before:?} became {after:?}");
             return Err(self.violation("strangers_are_refused", what));
         }

@@ -150,7 +150,7 @@ impl Simulation {
         let peer = &self.machines[&to];
         if let (false, false, Some(replica)) = (is_cut, peer.is_paused, &peer.replica) {
             if replica.membership().is_out(from) {
-                self.deliver(from, Input::ToldRemoved { by: to });
+                self.deliver(from, Input::ReportedRemoved { by: to });
                 let in_us = self.rng.between(DIAL_PAUSE_US.0, DIAL_PAUSE_US.1);
                 self.events.after(in_us, Event::Dial { from, to, boot });
                 return;

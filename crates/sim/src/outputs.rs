@@ -10,7 +10,7 @@ use replica::log::Log;
 use replica::testing::forge::grants_vote;
 
 /// How long a machine may have other things to do: longer than a replica waits.
-const LEISURE_US_MAX: u64 = 80_000;
+const IDLE_US_MAX: u64 = 80_000;
 
 impl Simulation {
     pub(crate) fn carry_out(&mut self, id: NodeId, output: Output) -> Checked {
@@ -31,7 +31,7 @@ impl Simulation {
                 let pending = self.machine(id).disk.read_later(now_us, read);
                 self.events.at(pending.at_us, Event::Disk { id, pending });
             }
-            Output::AwaitLeisure => self.leisure_follows(id),
+            Output::AwaitIdle => self.schedule_idle(id),
             Output::UpdateDone { request_id, verdict } => self.update_done(id, request_id, verdict)?,
             Output::AdminDone { request_id, result } => self.command_done(id, request_id, result),
             Output::ReadIndexDone { request_id, result } => self.read_done(id, request_id, result)?,
@@ -62,7 +62,7 @@ impl Simulation {
             }
             Output::LeaseChanged { .. } => self.boundary(Boundary::LeaseEnd, id),
             Output::Published { .. }
-            | Output::Everywhere { .. }
+            | Output::AllLiveIndex { .. }
             | Output::PoliciesChanged
             | Output::TrustChanged
             | Output::Audited { .. }
@@ -118,10 +118,10 @@ impl Simulation {
     }
 
     /// At once, after a while, or too late.
-    fn leisure_follows(&mut self, id: NodeId) {
-        let in_us = self.rng.below(LEISURE_US_MAX);
+    fn schedule_idle(&mut self, id: NodeId) {
+        let in_us = self.rng.below(IDLE_US_MAX);
         let boot = self.machines[&id].boot;
-        self.events.after(in_us, Event::Leisure { id, boot });
+        self.events.after(in_us, Event::Idle { id, boot });
     }
 
     fn read_done(&mut self, id: NodeId, request_id: u64, result: Result<u64, ReadIndexError>) -> Checked {
@@ -178,8 +178,8 @@ impl Simulation {
         if index.is_multiple_of(COMPARED) {
             self.compare(id)?;
         }
-        if index.is_multiple_of(LOOK_AT_ALARMS) {
-            self.look_at_alarms(id)?;
+        if index.is_multiple_of(VIOLATION_CHECK_INTERVAL) {
+            self.check_violations(id)?;
         }
         if self.invariants.durable.is_due() {
             self.look_at_disks(index)?;
@@ -211,10 +211,10 @@ impl Simulation {
     }
 
     /// Members count what must never happen.
-    pub(crate) fn look_at_alarms(&mut self, id: NodeId) -> Checked {
+    pub(crate) fn check_violations(&mut self, id: NodeId) -> Checked {
         let Some(replica) = &self.machines[&id].replica else { return Ok(()) };
         let status = replica.brief_status();
-        let checked = self.invariants.states.on_alarms(id, status.alarms, status.is_fenced);
+        let checked = self.invariants.states.on_violations(id, status.invariant_violations, status.is_fenced);
         checked.map_err(|what| self.violation("replicas_hold_equal_state", what))
     }
 
@@ -242,5 +242,5 @@ impl Simulation {
 
 /// Members are compared with the model at every index that is a multiple of this number.
 const COMPARED: u64 = 307;
-/// Alarms are looked at as often as this many entries are applied.
-const LOOK_AT_ALARMS: u64 = 16;
+/// InvariantViolations are looked at as often as this many entries are applied.
+const VIOLATION_CHECK_INTERVAL: u64 = 16;

@@ -222,7 +222,7 @@ impl Simulation {
         for id in self.ids() {
             self.look(id)?;
             self.look_closely(id)?;
-            self.look_at_alarms(id)?;
+            self.check_violations(id)?;
             let Self { invariants, machines, oracle, .. } = self;
             let Some(replica) = &machines[&id].replica else { continue };
             let published = replica.zones().published();

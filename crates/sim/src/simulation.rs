@@ -32,7 +32,7 @@ pub(crate) enum Event {
     /// A process works on what came in.
     Wake { id: NodeId, boot: u64 },
     /// A machine has nothing else to do.
-    Leisure { id: NodeId, boot: u64 },
+    Idle { id: NodeId, boot: u64 },
     /// A frame arrives.
     Frame(Delivery<Lane>),
     /// A disk has done something.
@@ -296,9 +296,9 @@ impl Simulation {
                 }
                 Ok(())
             }
-            Event::Leisure { id, boot } => {
+            Event::Idle { id, boot } => {
                 if self.machine(id).is_alive(boot) {
-                    self.deliver(id, Input::Leisure);
+                    self.deliver(id, Input::Idle);
                 }
                 Ok(())
             }

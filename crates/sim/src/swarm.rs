@@ -115,8 +115,8 @@ kinds! {
         TransferLeader = "transfer-leader",
         /// `AdminCommand::Checkpoint`.
         Checkpoint = "checkpoint",
-        /// `AdminCommand::Everywhere`.
-        Everywhere = "everywhere",
+        /// `AdminCommand::WaitAllLive`.
+        WaitAllLive = "wait_all_live",
         /// `AdminCommand::CreateToken`.
         CreateToken = "create-token",
         /// `AdminCommand::RevokeToken`.
@@ -179,7 +179,7 @@ impl CommandKind {
             AdminCommand::RaiseFeatureLevel => Self::RaiseFeatureLevel,
             AdminCommand::TransferLeader { .. } => Self::TransferLeader,
             AdminCommand::Checkpoint => Self::Checkpoint,
-            AdminCommand::Everywhere => Self::Everywhere,
+            AdminCommand::WaitAllLive => Self::WaitAllLive,
             AdminCommand::RevokeToken { .. } => Self::RevokeToken,
             AdminCommand::CreateToken { .. } => Self::CreateToken,
             AdminCommand::Join { .. } => Self::Join,

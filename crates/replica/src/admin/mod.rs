@@ -13,8 +13,8 @@ use crate::io::{
     AckOption, AdminCommand, AdminError, AdminReply, KeyAlgorithm, NodeId, OptionsChange, Output, TrustCommand,
 };
 use crate::limits::{
-    ADDRESS_BYTES_MAX, ADMIN_WAIT_MS, ADMIN_WAITING_MAX, AUTHORITY_KEY_BYTES_MAX, CERTIFICATE_BYTES_MAX,
-    EVERYWHERE_WAIT_MS, FORWARD_AGAIN_MS, RESEALED_MAX, SECRET_BYTES_MAX, TOKEN_LIFE_MS_MAX, TRANSFER_WAIT_MS,
+    ADDRESS_BYTES_MAX, ADMIN_WAIT_MS, ADMIN_WAITING_MAX, ALL_LIVE_WAIT_MS, AUTHORITY_KEY_BYTES_MAX,
+    CERTIFICATE_BYTES_MAX, FORWARD_AGAIN_MS, RESEALED_MAX, SECRET_BYTES_MAX, TOKEN_LIFE_MS_MAX, TRANSFER_WAIT_MS,
 };
 use crate::replica::Replica;
 use crate::secrets::Sealed;
@@ -41,7 +41,7 @@ enum StepKind {
     /// What follows from it is waited for: raft's configuration, or another leader.
     Until(Goal),
     /// Nothing changes, and members are waited for no longer than that takes.
-    Everywhere,
+    WaitAllLive,
     ImportBegin,
     ImportChunk,
     ImportCommit,
@@ -101,8 +101,8 @@ impl Replica {
     /// Takes a command.
     pub(crate) fn handle_admin(&mut self, request_id: u64, command: AdminCommand) {
         let jobs = &self.admin;
-        let busy =
-            jobs.single.len() + jobs.imports.len() + jobs.settling.len() + self.transfers.asked() >= ADMIN_WAITING_MAX;
+        let busy = jobs.single.len() + jobs.imports.len() + jobs.settling.len() + self.transfers.waiters()
+            >= ADMIN_WAITING_MAX;
         if busy || self.is_stopping() {
             return self.admin_done(request_id, Err(AdminError::Busy));
         }
@@ -151,12 +151,12 @@ impl Replica {
             }
             AdminCommand::Trust(command) => Command::Settings(SettingsChange::Trust(self.trust_change(command)?)),
             AdminCommand::Checkpoint => {
-                self.ask_for_checkpoint(request_id);
+                self.request_checkpoint(request_id);
                 return Ok(());
             }
-            AdminCommand::Everywhere => {
-                let command = Command::Everywhere { index: self.machine.applied.0 };
-                self.start_step(AdminStep { request_id, kind: StepKind::Everywhere }, command);
+            AdminCommand::WaitAllLive => {
+                let command = Command::WaitAllLive { index: self.machine.applied.0 };
+                self.start_step(AdminStep { request_id, kind: StepKind::WaitAllLive }, command);
                 return Ok(());
             }
             AdminCommand::RevokeToken { digest } => {
@@ -262,12 +262,12 @@ impl Replica {
         if command.feature_level() > self.machine.settings.feature_level() {
             return self.admin_step_done(step, Err(AdminError::LevelTooLow));
         }
-        if matches!(step.kind, StepKind::Single | StepKind::Until(_) | StepKind::Everywhere) {
+        if matches!(step.kind, StepKind::Single | StepKind::Until(_) | StepKind::WaitAllLive) {
             self.admin.single.insert(step.request_id);
         }
-        let is_short = step.kind == StepKind::Everywhere;
+        let is_short = step.kind == StepKind::WaitAllLive;
         // The leader's word has to arrive too.
-        let wait_ms = if is_short { EVERYWHERE_WAIT_MS + FORWARD_AGAIN_MS } else { ADMIN_WAIT_MS };
+        let wait_ms = if is_short { ALL_LIVE_WAIT_MS + FORWARD_AGAIN_MS } else { ADMIN_WAIT_MS };
         self.wait(command, Purpose::Admin(step), wait_ms);
     }
 
@@ -364,7 +364,7 @@ impl Replica {
             StepKind::Until(goal) if result.is_ok_and(|(is_unchanged, _)| !is_unchanged || goal.is_of_leader()) => {
                 self.wait_until(request_id, goal);
             }
-            StepKind::Everywhere | StepKind::Single | StepKind::Until(_) => {
+            StepKind::WaitAllLive | StepKind::Single | StepKind::Until(_) => {
                 let reply = result.map(|result| match result {
                     (_, Some(id)) => AdminReply::Joined { id },
                     (true, None) => AdminReply::Unchanged,

@@ -49,7 +49,7 @@ impl Replica {
         self.out.push_back(Output::Published { index: last });
         self.driver.applied(last);
         self.driver.log_mut().set_applied(last);
-        self.tell_effect(effect);
+        self.report_effect(effect);
         let is_update = |(_, applied): &(u64, Applied)| matches!(applied, Applied::Update { .. });
         self.note_shown(last, results.iter().any(is_update));
         // As the leader has said, or would have.
@@ -87,7 +87,8 @@ impl Replica {
                     return None;
                 };
                 audited.extend(record_of(index, &decoded, &applied));
-                asked.extend(self.own_attempt(entry, &decoded).filter(|_| !matches!(applied, Applied::Misfit { .. })));
+                asked
+                    .extend(self.own_attempt(entry, &decoded).filter(|_| !matches!(applied, Applied::Mismatch { .. })));
                 Some(applied)
             }
             // Newer software wrote it: a replica that guessed would differ from those that know.
@@ -119,7 +120,7 @@ impl Replica {
         level > self.config.feature_level
     }
 
-    pub(crate) fn tell_effect(&mut self, mut effect: SettingsEffect) {
+    pub(crate) fn report_effect(&mut self, mut effect: SettingsEffect) {
         if effect.all_keys {
             self.out.push_back(Output::KeysChanged { keys: None });
         } else if !effect.keys.is_empty() {

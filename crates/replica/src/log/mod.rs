@@ -40,7 +40,7 @@ mod tail;
 // What goes to disk next.
 mod writer;
 // Zeroed segments in reserve.
-mod spares;
+mod preallocate;
 // Reading older entries back.
 mod fetch;
 // From disk to memory at start.
@@ -53,16 +53,16 @@ mod salvage;
 pub(crate) use check::check_file;
 pub use damage::{Damage, LogDamage, OpenError, Repair};
 pub use fetch::{Fetch, Fetched};
-pub use salvage::{Answer, Ask, Refused, Rewrite, Salvage};
+pub use salvage::{EntriesRequest, EntriesResponse, Refused, Rewrite, Salvage};
 pub use segment::{TornRecord, is_spare};
 
 use crate::disk::{DiskJob, Tickets};
 use fetch::Fetches;
 use index::{Extents, Terms};
 use limits::*;
+use preallocate::SegmentPreallocator;
 use raft::eraftpb::{Entry, EntryType, HardState};
 use record::entry_bytes;
-use spares::Spares;
 use tail::Tail;
 use writer::Writer;
 
@@ -129,7 +129,7 @@ pub struct LogConfig {
     pub bytes_while_checkpoint: u64,
     /// Bytes of former versions of zones that a checkpoint which is being written may keep in memory before it is
     /// given up.
-    pub held_while_checkpoint: u64,
+    pub retired_while_checkpoint: u64,
 }
 
 impl Default for LogConfig {
@@ -145,7 +145,7 @@ impl Default for LogConfig {
             checkpoint_due_bytes: CHECKPOINT_DUE_BYTES,
             bytes_pinned: BYTES_PINNED_MAX,
             bytes_while_checkpoint: BYTES_WHILE_CHECKPOINT_MAX,
-            held_while_checkpoint: HELD_WHILE_CHECKPOINT_MAX,
+            retired_while_checkpoint: RETIRED_WHILE_CHECKPOINT_MAX,
         }
     }
 }
@@ -173,7 +173,7 @@ pub struct Log {
     extents: Extents,
     tail: Tail,
     writer: Writer,
-    spares: Spares,
+    preallocator: SegmentPreallocator,
     fetches: Fetches,
 }
 
@@ -203,7 +203,7 @@ impl Log {
             extents: Extents::default(),
             tail: Tail::new(base.index + 1, config.tail_bytes),
             writer: Writer::create(id, base.index),
-            spares: Spares::new(config.segment_bytes),
+            preallocator: SegmentPreallocator::new(config.segment_bytes),
             fetches: Fetches::default(),
             config,
         }
@@ -246,7 +246,7 @@ impl Log {
 
     /// Index of the last entry that is committed or says something: the empty ones after it, with which leaders begin
     /// their terms, change nothing, whether they are committed or not.
-    pub fn last_said_index(&self) -> u64 {
+    pub fn last_known_index(&self) -> u64 {
         let is_empty = |index| {
             let found = self.entries(index, index + 1, u64::MAX);
             found.is_ok_and(|found| {
@@ -398,7 +398,7 @@ impl Log {
     /// Whether the log soon needs another segment and none is ready. Then the rest of this segment is reserved for
     /// votes and for the entries that a new leader needs.
     pub fn is_near_its_end(&self) -> bool {
-        !self.spares.has_ready() && self.writer.room() < self.config.segment_bytes / SEGMENT_KEPT_SHARE
+        !self.preallocator.has_ready() && self.writer.room() < self.config.segment_bytes / SEGMENT_KEPT_SHARE
     }
 
     /// Bytes of the records that are not in a checkpoint.
@@ -428,7 +428,7 @@ impl Log {
         let longer = 1 << given_up.min(CHECKPOINT_DOUBLINGS_MAX);
         let written = self.bytes_after_checkpoint().saturating_sub(begun_bytes);
         written.saturating_mul(times) > self.config.bytes_while_checkpoint.saturating_mul(longer)
-            || held_bytes.saturating_mul(times) > self.config.held_while_checkpoint.saturating_mul(longer)
+            || held_bytes.saturating_mul(times) > self.config.retired_while_checkpoint.saturating_mul(longer)
     }
 
     /// Up to where [`Log::compact`] may go after the newest checkpoint, so that enough entries stay behind it; those
@@ -459,16 +459,16 @@ impl Log {
     pub fn poll_job(&mut self, tickets: &mut Tickets) -> Option<DiskJob> {
         self.poll_record(tickets).or_else(|| {
             let fetches = &self.fetches;
-            self.spares.poll(tickets, |segment| fetches.is_reading(segment))
+            self.preallocator.poll(tickets, |segment| fetches.is_reading(segment))
         })
     }
 
     /// Takes the answer to a job.
     pub fn persisted(&mut self, ticket: u64) -> Persisted {
-        if self.spares.persisted(ticket) {
+        if self.preallocator.persisted(ticket) {
             return Persisted::Housekeeping;
         }
-        let Some(mark) = self.writer.persisted(ticket, &mut self.spares) else { return Persisted::NotOurs };
+        let Some(mark) = self.writer.persisted(ticket, &mut self.preallocator) else { return Persisted::NotOurs };
         self.tail.release(self.applied.min(self.writer.durable()));
         Persisted::Record(mark)
     }

@@ -16,7 +16,7 @@ use message::{decode_conf_state, encode_conf_state};
 use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::command::{Answer, Command};
 use crate::io::{Lane, NodeId};
-use crate::limits::{EARLY_VOTERS_MAX, FRAME_BYTES_MAX};
+use crate::limits::{FOLLOWER_COMMIT_VOTERS_MAX, FRAME_BYTES_MAX};
 use crate::memory::MemoryFigures;
 use ::raft::eraftpb::{Message, MessageType};
 
@@ -113,13 +113,13 @@ pub(crate) enum Frame {
     /// Part of a checkpoint's transfer, in the encoding of `checkpoint`.
     Checkpoint(Vec<u8>),
     /// Asks the leader whether this member may answer for zones of `ack = all-live`.
-    LeaseAsk(LeaseAsk),
+    LeaseRequest(LeaseRequest),
     /// It may, for a while from when it asked.
     LeaseGrant(LeaseGrant),
     /// The member shows everything up to this index.
     Applied { index: u64 },
-    /// All members that count do; see [`crate::io::Output::Everywhere`].
-    Everywhere { index: u64, of_rotation: bool },
+    /// All members that count do; see [`crate::io::Output::AllLiveIndex`].
+    AllLiveIndex { index: u64, of_rotation: bool },
     /// How far the leader's own log is on stable storage.
     Durable(Durable),
     /// What the zones of a member take in memory, and may take. Of feature level 3.
@@ -141,9 +141,9 @@ pub(crate) struct Durable {
     pub(crate) voters: Vec<NodeId>,
 }
 
-/// See [`Frame::LeaseAsk`].
+/// See [`Frame::LeaseRequest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LeaseAsk {
+pub(crate) struct LeaseRequest {
     /// Of the process that asks: no other can make use of the answer.
     pub(crate) boot_id: u64,
     /// What its clock shows.
@@ -155,9 +155,9 @@ pub(crate) struct LeaseAsk {
 /// See [`Frame::LeaseGrant`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LeaseGrant {
-    /// From the [`LeaseAsk`].
+    /// From the [`LeaseRequest`].
     pub(crate) boot_id: u64,
-    /// From the [`LeaseAsk`].
+    /// From the [`LeaseRequest`].
     pub(crate) at_ms: u64,
     /// Index of the entry that took the member into the rotation: what came before it must be applied there.
     pub(crate) since: u64,
@@ -205,7 +205,7 @@ impl Frame {
             Self::Report(_)
             | Self::ReportAck(_)
             | Self::HashVerdict { .. }
-            | Self::LeaseAsk(_)
+            | Self::LeaseRequest(_)
             | Self::LeaseGrant(_)
             | Self::Memory(_)
             | Self::Clock { .. }
@@ -216,7 +216,7 @@ impl Frame {
             | Self::ReadIndexAnswer { .. }
             | Self::SnapshotResult { .. }
             | Self::Applied { .. }
-            | Self::Everywhere { .. }
+            | Self::AllLiveIndex { .. }
             | Self::Durable(_) => Lane::Normal,
             Self::Checkpoint(_) => Lane::Bulk,
         }
@@ -267,14 +267,14 @@ impl Frame {
             }
             Self::SnapshotResult { ok: flag } | Self::Disk { is_short: flag } => out.bool(*flag),
             Self::Checkpoint(bytes) => out.fixed(bytes),
-            Self::LeaseAsk(ask) => {
-                out.u64(ask.boot_id);
-                out.u64(ask.at_ms);
-                out.bool(ask.answers);
+            Self::LeaseRequest(request) => {
+                out.u64(request.boot_id);
+                out.u64(request.at_ms);
+                out.bool(request.answers);
             }
             Self::LeaseGrant(grant) => encode_grant(grant, &mut out),
             Self::Applied { index: number } | Self::Clock { wall_ms: number } => out.u64(*number),
-            Self::Everywhere { index, of_rotation } => {
+            Self::AllLiveIndex { index, of_rotation } => {
                 out.u64(*index);
                 out.bool(*of_rotation);
             }
@@ -318,10 +318,10 @@ impl Frame {
             7 => Self::ReadIndex { token: from.u64()? },
             8 => Self::ReadIndexAnswer { token: from.u64()?, index: from.u64()? },
             10 => Self::SnapshotResult { ok: from.bool()? },
-            11 => Self::LeaseAsk(LeaseAsk { boot_id: from.u64()?, at_ms: from.u64()?, answers: from.bool()? }),
+            11 => Self::LeaseRequest(LeaseRequest { boot_id: from.u64()?, at_ms: from.u64()?, answers: from.bool()? }),
             12 | 22 => Self::LeaseGrant(decode_grant(&mut from, kind == 22)?),
             13 => Self::Applied { index: from.u64()? },
-            14 => Self::Everywhere { index: from.u64()?, of_rotation: from.bool()? },
+            14 => Self::AllLiveIndex { index: from.u64()?, of_rotation: from.bool()? },
             16 => Self::Durable(decode_durable(&mut from)?),
             17 => Self::Memory(MemoryFigures { used_bytes: from.u64()?, limit_bytes: from.u64()? }),
             21 => Self::Disk { is_short: from.bool()? },
@@ -346,11 +346,11 @@ impl Frame {
             Self::ReadIndexAnswer { .. } => 8,
             Self::Checkpoint(_) => 9,
             Self::SnapshotResult { .. } => 10,
-            Self::LeaseAsk(_) => 11,
+            Self::LeaseRequest(_) => 11,
             Self::LeaseGrant(LeaseGrant { shown: None, .. }) => 12,
             Self::LeaseGrant(LeaseGrant { shown: Some(_), .. }) => 22,
             Self::Applied { .. } => 13,
-            Self::Everywhere { .. } => 14,
+            Self::AllLiveIndex { .. } => 14,
             Self::Durable(_) => 16,
             Self::Memory(_) => 17,
             Self::Clock { .. } => 20,
@@ -380,7 +380,7 @@ fn decode_ack(from: &mut Decoder<'_>) -> Result<ReportAck, DecodeError> {
 
 fn decode_durable(from: &mut Decoder<'_>) -> Result<Durable, DecodeError> {
     let (term, index) = (from.u64()?, from.u64()?);
-    let count = from.count(EARLY_VOTERS_MAX, 8)?;
+    let count = from.count(FOLLOWER_COMMIT_VOTERS_MAX, 8)?;
     let voters: Vec<_> = (0..count).map(|_| from.u64()).collect::<Result<_, _>>()?;
     Ok(Durable { term, index, voters })
 }

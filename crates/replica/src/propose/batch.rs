@@ -37,7 +37,7 @@ impl Replica {
             head: &mut self.head,
             machine: &mut self.machine,
             driver: &mut self.driver,
-            reports: &self.reports,
+            progress: &self.progress,
             rotation: &mut self.rotation,
             opened: &mut self.opened_keys,
             data_key: &self.config.data_key,
@@ -70,7 +70,7 @@ impl Replica {
                     return false;
                 }
                 Step::Panicked(at) => {
-                    self.carry_out_panicked(at);
+                    self.apply_panicked(at);
                     break;
                 }
             }
@@ -82,8 +82,8 @@ impl Replica {
     /// memory, so nothing more is built on it: what is evaluated is given up, the leadership goes to another, and the
     /// process ends and comes back from what is on its disk. The change must not follow the leadership: an UPDATE has
     /// its outcome in the log, SERVFAIL, whoever leads; who asked for anything else is told no.
-    fn carry_out_panicked(&mut self, at: Panicked) {
-        self.machine.alarms.carry_outs_panicked += 1;
+    fn apply_panicked(&mut self, at: Panicked) {
+        self.machine.invariant_violations.apply_panics += 1;
         self.proposal_dropped();
         match at {
             Panicked::Update(failed, origins) => {
@@ -128,7 +128,7 @@ impl Replica {
             self.reply(origin, answer);
         }
         if planted!(EarlyCommitBeforeDisk) {
-            self.early_persisted();
+            self.log_persisted();
         }
     }
 
@@ -145,7 +145,7 @@ impl Replica {
             in_flight.place = Some((index, term));
             let origins = core::mem::take(&mut in_flight.origins);
             for member in origins.iter().filter_map(|origin| origin.peer) {
-                self.early.wait(member, index);
+                self.follower_commit.wait(member, index);
             }
             replies.extend(origins.into_iter().map(|origin| (origin, Answer::Proposed { index, term })));
         }

@@ -125,7 +125,7 @@ pub(crate) struct Head {
     in_flight: BTreeMap<Identity, InFlight>,
     stages: Stages,
     /// Who waits for members to apply an index, and until when.
-    everywhere: Vec<(Origin, u64, u64)>,
+    all_live_waiters: Vec<(Origin, u64, u64)>,
     /// A barrier is in the batch or pending.
     has_barrier: bool,
     /// The zones were rewound; nothing is evaluated before everything pending is applied.
@@ -147,7 +147,7 @@ impl Head {
         let mut others = Vec::new();
         while let Some((origin, command)) = self.queue.pop() {
             match command {
-                Command::TransferLeader { .. } | Command::Everywhere { .. } => others.push((origin, command)),
+                Command::TransferLeader { .. } | Command::WaitAllLive { .. } => others.push((origin, command)),
                 _ => origins.push(origin),
             }
         }
@@ -194,15 +194,15 @@ impl Head {
         self.work = 0;
     }
 
-    /// Those who need not wait any more for members to apply an index, as `is_everywhere` says of it.
-    pub(crate) fn take_everywhere(&mut self, now_ms: u64, is_everywhere: impl Fn(u64) -> bool) -> Vec<Origin> {
-        let is_over = |&mut (_, index, until_ms): &mut (Origin, u64, u64)| now_ms >= until_ms || is_everywhere(index);
-        self.everywhere.extract_if(.., is_over).map(|(origin, ..)| origin).collect()
+    /// Those who need not wait any more for members to apply an index, as `has_reached_all` says of it.
+    pub(crate) fn take_all_live_waiters(&mut self, now_ms: u64, has_reached_all: impl Fn(u64) -> bool) -> Vec<Origin> {
+        let is_over = |&mut (_, index, until_ms): &mut (Origin, u64, u64)| now_ms >= until_ms || has_reached_all(index);
+        self.all_live_waiters.extract_if(.., is_over).map(|(origin, ..)| origin).collect()
     }
 
     /// Whether somebody waits for members to apply an index.
-    pub(crate) const fn awaits_members(&self) -> bool {
-        !self.everywhere.is_empty()
+    pub(crate) const fn has_all_live_waiters(&self) -> bool {
+        !self.all_live_waiters.is_empty()
     }
 
     /// Entries that are evaluated or proposed, and not applied.
@@ -213,7 +213,7 @@ impl Head {
     /// Throws everything away: leadership is lost. Gives those whose commands were certainly not proposed.
     pub(crate) fn clear(&mut self) -> Vec<Origin> {
         let mut origins = self.queue.drain();
-        origins.extend(self.everywhere.drain(..).map(|(origin, ..)| origin));
+        origins.extend(self.all_live_waiters.drain(..).map(|(origin, ..)| origin));
         origins.extend(self.drop_batch());
         *self = Self::default();
         origins

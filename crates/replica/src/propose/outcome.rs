@@ -68,7 +68,7 @@ impl Evaluator<'_> {
     pub(super) fn guarded_outcome(&mut self, update: &UpdateCommand) -> Outcome {
         let outcome = catch_unwind(AssertUnwindSafe(|| self.outcome(update)));
         outcome.unwrap_or_else(|_| {
-            self.machine.alarms.evaluations_panicked += 1;
+            self.machine.invariant_violations.evaluation_panics += 1;
             Rcode::SERVFAIL.into()
         })
     }
@@ -127,7 +127,7 @@ impl Evaluator<'_> {
     /// Whether the zones may not grow, or not by that much, for want of memory here or at another member.
     pub(super) fn is_memory_short(&self, more_bytes: u64) -> bool {
         let used_bytes = self.machine.zones.stats().used_bytes as u64;
-        self.memory.is_short(used_bytes.saturating_add(more_bytes), |id| self.reports.is_heard(id, self.now_ms))
+        self.memory.is_short(used_bytes.saturating_add(more_bytes), |id| self.progress.is_alive(id, self.now_ms))
     }
 
     pub(super) fn refused_for_memory(&mut self) -> Step {

@@ -41,7 +41,7 @@ impl Replica {
     /// A message of the leader came.
     pub(super) fn note_led(&mut self, from: NodeId) {
         if self.driver.leader() == Some(from) {
-            self.led_ms = self.lived_ms;
+            self.led_ms = self.running_ms;
         }
     }
 
@@ -49,8 +49,8 @@ impl Replica {
     /// that is long gone.
     pub(super) fn note_leaderless(&mut self) {
         if self.driver.is_leader() {
-            self.led_ms = self.lived_ms;
+            self.led_ms = self.running_ms;
         }
-        self.driver.senders.is_leaderless = self.lived_ms - self.led_ms >= LEADERLESS_MS;
+        self.driver.senders.is_leaderless = self.running_ms - self.led_ms >= LEADERLESS_MS;
     }
 }

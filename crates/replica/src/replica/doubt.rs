@@ -57,14 +57,14 @@ pub(crate) struct Doubts {
     /// From before the start.
     kept: Option<Doubt>,
     /// What the leader of this term says now.
-    said: Option<Said>,
+    contradiction: Option<LeaderContradiction>,
     /// What this member found out about a torn record.
     pub(super) findings: Findings,
 }
 
 /// One leader's contradictions, in one term.
 #[derive(Clone, Copy, Debug)]
-struct Said {
+struct LeaderContradiction {
     by: NodeId,
     doubt: Doubt,
     count: u32,
@@ -80,7 +80,7 @@ impl Doubt {
 
     /// Whether a candidate with this last entry has at least what this log may lack: a whole log that ends at the
     /// claimed place would have given the vote too.
-    pub(super) const fn lets_vote(&self, log_term: u64, index: u64) -> bool {
+    pub(super) const fn allows_vote_for(&self, log_term: u64, index: u64) -> bool {
         log_term > self.term || (log_term == self.term && index >= self.index)
     }
 
@@ -97,18 +97,18 @@ impl Doubt {
 
 impl Doubts {
     pub(super) fn new(kept: Option<Doubt>) -> Self {
-        Self { kept, said: None, findings: Findings::default() }
+        Self { kept, contradiction: None, findings: Findings::default() }
     }
 
     fn all(&self) -> impl Iterator<Item = Doubt> {
-        [self.kept, self.said.map(|said| said.doubt)].into_iter().flatten()
+        [self.kept, self.contradiction.map(|contradiction| contradiction.doubt)].into_iter().flatten()
     }
 }
 
 impl Replica {
     /// Whether this member must not campaign, because its log may lack what it acknowledged.
     pub(crate) const fn is_doubted(&self) -> bool {
-        self.doubts.kept.is_some() || self.doubts.said.is_some()
+        self.doubts.kept.is_some() || self.doubts.contradiction.is_some()
     }
 
     /// What the log may lack, as known at the start. The shell keeps it for the next start until
@@ -125,7 +125,7 @@ impl Replica {
 
     /// Whether a leader currently contradicts the log.
     pub(super) const fn is_contradicted(&self) -> bool {
-        self.doubts.said.is_some()
+        self.doubts.contradiction.is_some()
     }
 
     /// Whether a message asks for a vote, or to campaign, and this member's log is not good enough for that.
@@ -140,7 +140,8 @@ impl Replica {
                     && !is_older
                     && !planted!(VotesDespiteDoubt)
                     && !self.doubts.all().all(|doubt| {
-                        doubt.lets_vote(message.log_term, message.index) || self.holds_what_others_hold(doubt, message)
+                        doubt.allows_vote_for(message.log_term, message.index)
+                            || self.holds_all_known_entries(doubt, message)
                     })
             }
             _ => false,
@@ -158,28 +159,31 @@ impl Replica {
             Contradiction::Lost { index } => (index, false),
             Contradiction::Diverged { index } => (index, true),
         };
-        let (doubt, now_ms) = (Doubt { term, index, is_diverged, is_torn: false }, self.lived_ms);
-        let is_same = |said: &Said| {
-            (said.by, said.doubt.term, said.doubt.is_diverged) == (by, term, is_diverged)
-                && said.last_ms + CONTRADICTION_KEPT_MS >= now_ms
+        let (doubt, now_ms) = (Doubt { term, index, is_diverged, is_torn: false }, self.running_ms);
+        let is_same = |contradiction: &LeaderContradiction| {
+            (contradiction.by, contradiction.doubt.term, contradiction.doubt.is_diverged) == (by, term, is_diverged)
+                && contradiction.last_ms + CONTRADICTION_KEPT_MS >= now_ms
         };
-        let said = match self.doubts.said.filter(is_same) {
-            Some(said) => {
-                Said { doubt: said.doubt.and(doubt), count: said.count.saturating_add(1), last_ms: now_ms, ..said }
-            }
-            None => Said { by, doubt, count: 1, first_ms: now_ms, last_ms: now_ms },
+        let contradiction = match self.doubts.contradiction.filter(is_same) {
+            Some(contradiction) => LeaderContradiction {
+                doubt: contradiction.doubt.and(doubt),
+                count: contradiction.count.saturating_add(1),
+                last_ms: now_ms,
+                ..contradiction
+            },
+            None => LeaderContradiction { by, doubt, count: 1, first_ms: now_ms, last_ms: now_ms },
         };
-        self.doubts.said = Some(said);
-        if said.count < CONTRADICTIONS_MIN || now_ms < said.first_ms + CONTRADICTED_MS {
+        self.doubts.contradiction = Some(contradiction);
+        if contradiction.count < CONTRADICTIONS_MIN || now_ms < contradiction.first_ms + CONTRADICTED_MS {
             return;
         }
         let contradicted = ContradictedLog {
             by,
             term,
-            index: said.doubt.index,
+            index: contradiction.doubt.index,
             last_index: self.driver.last_index(),
-            count: said.count,
-            doubt: self.doubts.kept.map_or(said.doubt, |kept| kept.and(said.doubt)),
+            count: contradiction.count,
+            doubt: self.doubts.kept.map_or(contradiction.doubt, |kept| kept.and(contradiction.doubt)),
         };
         let reason = if is_diverged { FatalReason::LogDiverged } else { FatalReason::LogLost };
         self.fatal(reason(contradicted));
@@ -187,10 +191,11 @@ impl Replica {
 
     /// Forgets what nobody repeats, and clears what was noted before the start once the log is known to be whole.
     pub(super) fn tick_doubts(&mut self) {
-        let now_ms = self.lived_ms;
-        self.doubts.said = self.doubts.said.filter(|said| said.last_ms + CONTRADICTION_KEPT_MS >= now_ms);
+        let now_ms = self.running_ms;
+        self.doubts.contradiction =
+            self.doubts.contradiction.filter(|contradiction| contradiction.last_ms + CONTRADICTION_KEPT_MS >= now_ms);
         let Some(doubt) = self.doubts.kept else { return };
-        if self.is_made_good(doubt) || (doubt.is_torn && self.is_torn_settled(doubt)) {
+        if self.is_resolved(doubt) || (doubt.is_torn && self.is_torn_settled(doubt)) {
             self.doubts.kept = None;
             self.out.push_back(Output::DoubtCleared);
         }
@@ -200,11 +205,11 @@ impl Replica {
     /// Whether the log holds what it may have lacked: entries up to there were brought and are committed; or a leader
     /// of a later term, which has all that was ever committed (raft paper 5.4.3), has brought an entry of its own term
     /// and all before it. What was acknowledged in an older term, and is not in that log, no leader counts any more.
-    fn is_made_good(&self, doubt: Doubt) -> bool {
-        let held = self.driver.commit().min(self.driver.persisted_index());
+    fn is_resolved(&self, doubt: Doubt) -> bool {
+        let last = self.driver.commit().min(self.driver.persisted_index());
         let term = self.driver.term();
         let is_of_later_leader = self.driver.leader().is_some() && term > doubt.term;
-        let by_later_leader = is_of_later_leader && self.driver.log().term(held).is_ok_and(|of| of == term);
-        by_later_leader || (!doubt.is_diverged && held >= doubt.index)
+        let by_later_leader = is_of_later_leader && self.driver.log().term(last).is_ok_and(|of| of == term);
+        by_later_leader || (!doubt.is_diverged && last >= doubt.index)
     }
 }

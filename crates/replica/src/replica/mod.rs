@@ -27,22 +27,22 @@ pub use restore::{Backup, Founder, RestoreFailure, Restored};
 pub(crate) use torn::doubt_of;
 
 use crate::admin::AdminJobs;
+use crate::background::IdleTime;
 use crate::clock::Clocks;
 use crate::config::ReplicaConfig;
 use crate::disk::Tickets;
-use crate::early::Early;
 use crate::failover::Evidence;
+use crate::follower_commit::FollowerCommit;
 use crate::forward::{SeenForwards, Waiters};
 use crate::full::FullDisk;
 use crate::io::{FatalReason, Input, NodeId, Now, Output, Role, Serving};
-use crate::leisure::Leisure;
 use crate::log::{Log, Repair};
 use crate::machine::Machine;
 use crate::memory::Memory;
+use crate::progress::Progress;
 use crate::propose::{Head, OpenedKeys};
 use crate::raft::{Driver, FetchWanted, LogStorage};
 use crate::reads::Reads;
-use crate::report::Reports;
 use crate::rotation::Rotation;
 use crate::transfer::Transfers;
 use crate::update::LimitReached;
@@ -103,12 +103,12 @@ pub struct Replica {
     pub(crate) seen_forwards: SeenForwards,
     pub(crate) admin: AdminJobs,
     pub(crate) reads: Reads,
-    pub(crate) early: Early,
-    pub(crate) reports: Reports,
+    pub(crate) follower_commit: FollowerCommit,
+    pub(crate) progress: Progress,
     pub(crate) rotation: Rotation,
     pub(crate) evidence: Evidence,
     pub(crate) transfers: Transfers,
-    pub(crate) leisure: Leisure,
+    pub(crate) background: IdleTime,
     pub(crate) memory: Memory,
     pub(crate) clocks: Clocks,
     pub(crate) full: FullDisk,
@@ -116,7 +116,7 @@ pub struct Replica {
     pub(crate) serving: Serving,
     pub(crate) fenced: bool,
     /// Why it ends, in order, as soon as it can.
-    pub(crate) ending: Option<FatalReason>,
+    pub(crate) pending_fatal: Option<FatalReason>,
     pub(crate) removal: Removal,
     /// The log begins anew behind a checkpoint; the state follows when that is durable.
     pub(crate) is_installing: bool,
@@ -129,7 +129,7 @@ pub struct Replica {
     /// When each job of the log was handed over, in time lived through, oldest first.
     pub(crate) unwritten_ms: VecDeque<u64>,
     /// Time that was lived through since the start, in steps from tick to tick.
-    pub(crate) lived_ms: u64,
+    pub(crate) running_ms: u64,
     /// The leader that was known last.
     pub(crate) last_leader: Option<NodeId>,
     /// When a leader was heard last, in time lived through.
@@ -153,7 +153,7 @@ pub struct Replica {
 impl Replica {
     fn assemble(config: ReplicaConfig, now: Now, mut log: Log, conf_state: ConfState, machine: Machine) -> Self {
         let applied = machine.applied.0;
-        let started_last_index = log.last_said_index();
+        let started_last_index = log.last_known_index();
         log.set_applied(applied);
         let recorded_contact_ms = log.contact_wall_ms();
         let driver = Driver::new(config.id, config.seed, LogStorage::new(log, conf_state), applied);
@@ -174,19 +174,19 @@ impl Replica {
             seen_forwards: SeenForwards::default(),
             admin: AdminJobs::default(),
             reads: Reads::new(first_token),
-            early: Early::default(),
-            reports: Reports::default(),
+            follower_commit: FollowerCommit::default(),
+            progress: Progress::default(),
             rotation: Rotation::default(),
             evidence: Evidence::default(),
             transfers: Transfers::default(),
-            leisure: Leisure::default(),
+            background: IdleTime::default(),
             memory: Memory::default(),
             clocks: Clocks::default(),
             full: FullDisk::default(),
             counters: Counters::default(),
             serving: Serving::No,
             fenced: false,
-            ending: None,
+            pending_fatal: None,
             removal: Removal::No,
             is_installing: false,
             started_ms: now.monotonic_ms,
@@ -195,7 +195,7 @@ impl Replica {
             fatal: None,
             fetches: Vec::new(),
             unwritten_ms: VecDeque::new(),
-            lived_ms: 0,
+            running_ms: 0,
             last_leader: None,
             led_ms: 0,
             doubts,
@@ -211,7 +211,7 @@ impl Replica {
     }
 
     /// Tells the shell what it needs to know at start.
-    fn tell_all(&mut self) {
+    fn report_all(&mut self) {
         let members = self.machine.settings.members();
         self.out.push_back(Output::PeersChanged { members });
         self.out.push_back(Output::KeysChanged { keys: None });
@@ -247,14 +247,14 @@ impl Replica {
         if self.fatal.is_some() {
             return;
         }
-        self.judge_clock_step();
+        self.check_clock_step();
         match input {
             Input::Tick => self.tick(),
             Input::Peer { from, frame } => self.handle_frame(from, &frame),
             Input::PeerVouched { id } => self.handle_vouched(id),
             Input::PeerConnected { id, boot_id } => self.handle_connected(id, boot_id),
             Input::PeerGone { id, refused } => self.handle_gone(id, refused),
-            Input::ToldRemoved { by } => self.handle_told_removed(by),
+            Input::ReportedRemoved { by } => self.handle_reported_removed(by),
             Input::Persisted { queue, ticket } => self.handle_persisted(queue, ticket),
             Input::DiskFull { queue } => self.handle_disk_full(queue),
             Input::DiskRoom { queue } => self.handle_disk_room(queue),
@@ -268,7 +268,7 @@ impl Replica {
                 self.out.push_back(Output::TrustChanged);
             }
             Input::Memory { limit_bytes } => self.handle_memory(limit_bytes),
-            Input::Leisure => self.handle_leisure(),
+            Input::Idle => self.handle_idle(),
             Input::MachineRestored => self.void_lease(),
             Input::Stop => self.handle_stop(),
         }
@@ -290,8 +290,8 @@ impl Replica {
     fn work(&mut self) {
         self.note_role();
         self.begin_checkpoint_when_due();
-        let is_at_leisure = self.take_leisure();
-        if is_at_leisure {
+        let is_idle = self.start_background_step();
+        if is_idle {
             self.continue_imports();
         }
         // A batch leaves before the next is evaluated: it is on its way meanwhile, and who comes meanwhile has a turn.
@@ -299,7 +299,7 @@ impl Replica {
             self.work_raft();
         }
         self.work_raft();
-        self.drive_transfers(is_at_leisure);
+        self.drive_transfers(is_idle);
         self.poll_log();
     }
 
@@ -334,10 +334,10 @@ impl Replica {
         self.last_leader = role.2.or(self.last_leader);
         if old_term != role.1 || was_leader != (role.0 == StateRole::Leader) {
             self.drop_head();
-            self.reset_reports();
+            self.reset_progress();
             self.reset_rotation();
             self.reset_reads();
-            self.reset_early();
+            self.reset_follower_commit();
             self.reset_memory();
             self.reset_full();
         }

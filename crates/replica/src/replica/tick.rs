@@ -16,9 +16,9 @@ impl Replica {
         self.ticks += 1;
         self.head.tick();
         self.explanations_left = 1;
-        self.lived_ms += self.now.monotonic_ms.saturating_sub(self.ticked_ms).min(LIVED_STEP_MS_MAX);
+        self.running_ms += self.now.monotonic_ms.saturating_sub(self.ticked_ms).min(LIVED_STEP_MS_MAX);
         self.ticked_ms = self.now.monotonic_ms;
-        self.judge_clock();
+        self.correct_clock();
         self.check_disk();
         // What readers let go of is freed also while nothing changes.
         self.machine.reclaim();
@@ -40,13 +40,13 @@ impl Replica {
         self.note_role();
         self.campaign_when_due();
         self.tick_full();
-        self.tick_reports();
+        self.tick_progress();
         self.tick_reads();
         self.tick_stop();
-        self.tick_leisure();
+        self.tick_background();
         if self.ticks.is_multiple_of(WAITERS_TICKS) {
             self.tick_waiters();
-            self.tick_held();
+            self.tick_pending_outcomes();
             self.tick_admin();
         }
         if self.ticks.is_multiple_of(SLOW_TICKS) {

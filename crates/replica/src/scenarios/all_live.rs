@@ -2,7 +2,7 @@
 
 use super::cluster::*;
 use crate::io::{AckOption, AdminCommand, AdminError, AdminReply, NodeId, Verdict, ZoneOptions};
-use crate::limits::{LEASE_GUARD_MS, LEASE_MS, ROTATION_SOUND_MS, ROTATION_UNUSED_MS, UPDATE_WAIT_MS};
+use crate::limits::{LEASE_GUARD_MS, LEASE_MS, ROTATION_CAUGHT_UP_MS, ROTATION_UNUSED_MS, UPDATE_WAIT_MS};
 use crate::update::client::UpdateBuilder;
 use wire::number::Rtype;
 use zone::Record;
@@ -113,7 +113,7 @@ fn a_dead_member_stalls_updates_once() {
     cluster.assert_done(request);
     // It comes back, shows everything, and yet answers only once it has been sound for a while.
     cluster.start(others[1]);
-    cluster.run(ROTATION_SOUND_MS - 500);
+    cluster.run(ROTATION_CAUGHT_UP_MS - 500);
     assert!(cluster.has(others[1], &address(2)) && !answers(&cluster, others[1]));
     let request = cluster.add(leader, &address(3));
     cluster.assert_done(request);
@@ -135,7 +135,7 @@ fn nothing_is_promised_while_a_member_does_not_know() {
     cluster.start(other);
     cluster.run(1_000);
     let request = cluster.admin(leader, set_options(ALL_LIVE));
-    cluster.run(ROTATION_SOUND_MS + 1_000);
+    cluster.run(ROTATION_CAUGHT_UP_MS + 1_000);
     assert_eq!(cluster.admin.get(&request), Some(&Ok(AdminReply::Done)));
     // A member is cut off just when the option of another zone is set: as long as it may not know of that, updates of
     // that zone are those of any other, and whoever set it is told.
@@ -208,7 +208,7 @@ fn a_member_that_hears_and_does_not_apply_is_waited_for_no_more() {
     run_until_told(&mut cluster, request, &address(1), 2_400);
     assert!(!is_in(&cluster, leader, stuck) && !answers(&cluster, stuck) && !cluster.has(stuck, &address(1)));
     cluster.unhang(stuck);
-    cluster.run(ROTATION_SOUND_MS + 1_500);
+    cluster.run(ROTATION_CAUGHT_UP_MS + 1_500);
     assert!(answers(&cluster, stuck));
     cluster.assert_same();
 }
@@ -253,7 +253,7 @@ fn how_far_all_show_that_are_heard_is_told_beside_how_far_the_rotation_does() {
     };
     // It answers, is heard, and lacks the record.
     assert!(cluster.replica(late).may_answer(&zone, cluster.now.monotonic_ms) && !has(&cluster, late));
-    assert!(cluster.replica(leader).was_heard(late) && !is_in(&cluster, leader, late));
+    assert!(cluster.replica(leader).is_alive(late) && !is_in(&cluster, leader, late));
     for id in [leader, asked] {
         let machine = &cluster.machines[&id];
         assert!(machine.shown_by_rotation >= shown && machine.shown_by_heard < shown, "told to {id}");
@@ -297,7 +297,7 @@ fn a_rotation_spans_long_ways() {
     cluster.run(1_000);
     // An answer to a report comes after the next three have left.
     for id in &others {
-        let heard = cluster.replica(leader).heard(*id).unwrap();
+        let heard = cluster.replica(leader).member_progress(*id).unwrap();
         assert!(heard.at_ms + 200 > cluster.now.monotonic_ms, "{id}");
     }
     for round in 0..20 {

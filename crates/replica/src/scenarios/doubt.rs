@@ -43,7 +43,7 @@ fn a_contradiction_that_is_not_repeated_by_the_leader_changes_nothing() {
     assert_eq!(cluster.machines[&follower].fatal, None);
     assert!(!cluster.replica(follower).is_doubted());
     assert_eq!((after.term, after.commit_index, after.role), (before.term, before.commit_index, before.role));
-    assert_eq!(after.alarms.messages_refused, 121);
+    assert_eq!(after.invariant_violations.refused_messages, 121);
     // It votes and leads as before.
     cluster.kill(leader);
     cluster.elect();

@@ -17,10 +17,10 @@ fn cluster() -> (Cluster, NodeId, NodeId, NodeId) {
 }
 
 fn lie(cluster: &mut Cluster, from: NodeId, to: NodeId, frame: &Frame) {
-    let refused = cluster.replica(to).status().alarms.messages_refused;
+    let refused = cluster.replica(to).status().invariant_violations.refused_messages;
     cluster.input(to, Input::Peer { from, frame: frame.encode(0) });
     cluster.settle();
-    assert_eq!(cluster.replica(to).status().alarms.messages_refused, refused + 1, "{frame:?}");
+    assert_eq!(cluster.replica(to).status().invariant_violations.refused_messages, refused + 1, "{frame:?}");
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn a_lease_is_granted_by_the_leader_that_was_asked() {
     let ask = (0..20).find_map(|_| {
         cluster.run(10);
         cluster.on_the_way(asker, leader).into_iter().find_map(|frame| match frame {
-            Frame::LeaseAsk(ask) => Some(ask),
+            Frame::LeaseRequest(ask) => Some(ask),
             _ => None,
         })
     });

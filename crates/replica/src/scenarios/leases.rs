@@ -3,7 +3,7 @@
 use super::all_live::{answers, cluster, is_in, run_until_told};
 use super::cluster::*;
 use crate::io::Input;
-use crate::limits::{LEASE_MS, ROTATION_SOUND_MS};
+use crate::limits::{LEASE_MS, ROTATION_CAUGHT_UP_MS};
 use crate::peer::{Frame, LeaseGrant};
 
 #[test]
@@ -32,7 +32,7 @@ fn a_member_that_is_cut_off_is_silent_before_it_is_waited_for_no_more() {
     cluster.cut.clear();
     cluster.run(1_000);
     assert!(cluster.has(away, &address(1)) && !answers(&cluster, away));
-    cluster.run(ROTATION_SOUND_MS);
+    cluster.run(ROTATION_CAUGHT_UP_MS);
     assert!(answers(&cluster, away));
     cluster.assert_same();
 }
@@ -68,7 +68,7 @@ fn a_new_leader_waits_for_the_leases_of_the_one_before() {
     let request = cluster.add(new, &address(2));
     cluster.assert_done(request);
     cluster.cut.clear();
-    cluster.run(ROTATION_SOUND_MS + 1_500);
+    cluster.run(ROTATION_CAUGHT_UP_MS + 1_500);
     assert!(cluster.alive().into_iter().all(|id| answers(&cluster, id)));
     cluster.assert_same();
 }
@@ -125,7 +125,7 @@ fn a_lease_of_a_later_stay_does_not_count_before_the_member_knows_of_it() {
     assert!(answers(&cluster, id), "its last lease goes on");
     let boot_id = cluster.replica(id).config.boot_id;
     let since = cluster.replica(id).state_hash().0 + 1_000;
-    let (_, at_ms) = *cluster.replica(id).rotation.asked.back().unwrap();
+    let (_, at_ms) = *cluster.replica(id).rotation.requested.back().unwrap();
     let grant = crate::peer::LeaseGrant { boot_id, at_ms, since, shown: None };
     let frame = crate::peer::Frame::LeaseGrant(grant).encode(0);
     cluster.input(id, crate::io::Input::Peer { from: leader, frame });
@@ -172,7 +172,7 @@ fn a_lease_is_good_only_where_everything_acknowledged_is_applied() {
         cluster.cut.insert((of, id));
     }
     cluster.run(LEASE_MS / 2);
-    let (_, at_ms) = *cluster.replica(id).rotation.asked.back().unwrap();
+    let (_, at_ms) = *cluster.replica(id).rotation.requested.back().unwrap();
     let mut hear = |shown| {
         let frame = Frame::LeaseGrant(LeaseGrant { at_ms, shown: Some(shown), ..grant }).encode(0);
         cluster.input(id, Input::Peer { from: leader, frame });

@@ -14,7 +14,7 @@ fn record_of_death() -> Record {
 
 fn panics(cluster: &Cluster) -> Vec<u64> {
     let ids = cluster.alive().into_iter();
-    ids.map(|id| cluster.replica(id).status().alarms.evaluations_panicked).collect()
+    ids.map(|id| cluster.replica(id).status().invariant_violations.evaluation_panics).collect()
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn a_message_that_evaluation_panics_at_takes_no_leader_with_it() {
         assert_eq!(cluster.verdict(request), told, "through member {id}");
     }
     assert_eq!(panics(&cluster).iter().sum::<u64>(), 1);
-    assert_eq!(cluster.replica(leader).status().alarms.evaluations_panicked, 1);
+    assert_eq!(cluster.replica(leader).status().invariant_violations.evaluation_panics, 1);
     assert_eq!(cluster.leader(), Some(leader));
 
     // The next leader knows it from the log, and does not evaluate it.

@@ -4,7 +4,7 @@ use super::cluster::*;
 use crate::OpenError;
 use crate::io::{FatalReason, NodeId, Serving, Verdict};
 use crate::machine::death;
-use crate::{Alarms, Replica};
+use crate::{InvariantViolations, Replica};
 use wire::number::{Rcode, Rtype};
 use zone::Record;
 
@@ -56,7 +56,10 @@ fn a_change_that_a_leader_panics_at_takes_no_second_leader_with_it() {
     let refused = cluster.update_bytes(leader, fatal.clone(), CLIENT);
     let third = cluster.update_bytes(leader, third, CLIENT);
     cluster.settle();
-    assert_eq!(cluster.replica(leader).status().alarms, Alarms { carry_outs_panicked: 1, ..Alarms::default() });
+    assert_eq!(
+        cluster.replica(leader).status().invariant_violations,
+        InvariantViolations { apply_panics: 1, ..InvariantViolations::default() }
+    );
     // It hands over, and ends: told by the time at which its process is to end.
     cluster.run(500);
     let told = Some(Verdict::Answer(Rcode::SERVFAIL));

@@ -352,7 +352,7 @@ fn a_disk_that_is_slow_under_steady_load_brings_a_checkpoint_to_its_end() {
 #[test]
 fn a_checkpoint_that_keeps_too_much_of_former_versions_lets_it_go() {
     const HELD_BYTES: u64 = 1 << 14;
-    let log = LogConfig { held_while_checkpoint: HELD_BYTES, ..small_log() };
+    let log = LogConfig { retired_while_checkpoint: HELD_BYTES, ..small_log() };
     let mut cluster = Cluster::with_log(3, log);
     cluster.prepare();
     let leader = cluster.elect();

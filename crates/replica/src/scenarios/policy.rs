@@ -61,7 +61,7 @@ fn rules_count_from_the_entry_that_sets_them() {
 fn what_is_decided_is_waited_for_on_all_members_that_are_heard() {
     let (mut cluster, leader, follower) = cluster();
     for id in [leader, follower] {
-        let request = cluster.admin(id, AdminCommand::Everywhere);
+        let request = cluster.admin(id, AdminCommand::WaitAllLive);
         cluster.run(200);
         assert_eq!(cluster.admin[&request], Ok(AdminReply::Unchanged), "through {id}");
     }
@@ -69,7 +69,7 @@ fn what_is_decided_is_waited_for_on_all_members_that_are_heard() {
     let slow = cluster.alive().into_iter().find(|&id| id != leader && id != follower).unwrap();
     cluster.machines.get_mut(&slow).unwrap().hung = Some(Vec::new());
     set(&mut cluster, follower, None, "grant key. zonesub A;");
-    let request = cluster.admin(follower, AdminCommand::Everywhere);
+    let request = cluster.admin(follower, AdminCommand::WaitAllLive);
     cluster.run(1_000);
     assert_eq!(cluster.admin.get(&request), None);
     cluster.kill(slow);
@@ -80,7 +80,7 @@ fn what_is_decided_is_waited_for_on_all_members_that_are_heard() {
     // .. or for two seconds.
     cluster.machines.get_mut(&slow).unwrap().hung = Some(Vec::new());
     set(&mut cluster, follower, None, "grant key. zonesub AAAA;");
-    let request = cluster.admin(leader, AdminCommand::Everywhere);
+    let request = cluster.admin(leader, AdminCommand::WaitAllLive);
     cluster.run(1_900);
     assert_eq!(cluster.admin.get(&request), None);
     cluster.run(200);
@@ -89,7 +89,7 @@ fn what_is_decided_is_waited_for_on_all_members_that_are_heard() {
     cluster.kill(slow);
     cluster.run(1_500);
     set(&mut cluster, follower, None, "grant key. zonesub ANY;");
-    let request = cluster.admin(follower, AdminCommand::Everywhere);
+    let request = cluster.admin(follower, AdminCommand::WaitAllLive);
     cluster.run(100);
     assert_eq!(cluster.admin[&request], Ok(AdminReply::Unchanged));
 }

@@ -131,8 +131,8 @@ fn the_way_between_the_sites_may_go_while_both_live() {
             let term = cluster.replica(leader).status().term;
             layout.cut_sites(&mut cluster);
             cluster.run(10_000);
-            let is_heard = |id: &NodeId| !cluster.cut.contains(&(leader, *id));
-            let (hear, others): (Vec<_>, Vec<_>) = layout.nodes().into_iter().partition(is_heard);
+            let is_linked = |id: &NodeId| !cluster.cut.contains(&(leader, *id));
+            let (hear, others): (Vec<_>, Vec<_>) = layout.nodes().into_iter().partition(is_linked);
             assert_updates(&mut cluster, &hear, &mut last);
             for &id in &others {
                 assert_ne!(cluster.replica(id).serving(), Serving::No, "{id} answers");

@@ -138,7 +138,7 @@ fn below_its_feature_level_a_leader_knows_its_own_limit_alone() {
     cluster.input(leader, Input::Memory { limit_bytes: LIMIT });
     assert_eq!(verdict(&mut cluster, small, add(150)), Verdict::NoMemory);
     assert_eq!(verdict(&mut cluster, small, delete(3)), DONE);
-    assert!([1, 2, 3].into_iter().all(|id| cluster.replica(id).status().alarms.frames_malformed == 0));
+    assert!([1, 2, 3].into_iter().all(|id| cluster.replica(id).status().invariant_violations.malformed_frames == 0));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::command::{Answer, Command};
 use crate::entry::{Body, Entry as LogEntry, SettingsChange, SettingsEntry};
 use crate::io::{NodeId, Right};
 use crate::memory::MemoryFigures;
-use crate::peer::{Durable, Frame, LeaseAsk, LeaseGrant, Report, ReportAck};
+use crate::peer::{Durable, Frame, LeaseGrant, LeaseRequest, Report, ReportAck};
 use crate::replica::Replica;
 use raft::eraftpb::{ConfState, Entry, Message, MessageType, Snapshot};
 use wire::name::Name;
@@ -221,10 +221,10 @@ fn forge_own(place: u8, aim: &Aim, choose: Choose<'_>) -> Frame {
             frame.encode(&mut bytes);
             Frame::Checkpoint(bytes)
         }
-        10 => Frame::LeaseAsk(LeaseAsk { boot_id: token, at_ms: choose(1 << 20), answers: true }),
+        10 => Frame::LeaseRequest(LeaseRequest { boot_id: token, at_ms: choose(1 << 20), answers: true }),
         11 => Frame::LeaseGrant(LeaseGrant { boot_id: token, at_ms: choose(1 << 20), since: index, shown: None }),
         12 => Frame::Applied { index: FAR_INDEX },
-        13 => Frame::Everywhere { index: FAR_INDEX, of_rotation: choose(2) == 0 },
+        13 => Frame::AllLiveIndex { index: FAR_INDEX, of_rotation: choose(2) == 0 },
         15 => Frame::Clock { wall_ms: choose(u64::MAX) },
         16 => Frame::Disk { is_short: choose(2) == 0 },
         14 => Frame::Memory(MemoryFigures { used_bytes: u64::MAX, limit_bytes: 1 }),

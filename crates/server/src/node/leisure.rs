@@ -65,7 +65,7 @@ pub(super) fn run(
                 }
                 // Before the next piece, which would come to that page first where there is one core, and touch it too.
                 leisure.touch();
-                handle.send(Event::Input(Input::Leisure));
+                handle.send(Event::Input(Input::Idle));
             }
             Ok(Word::Zones(others)) => leisure.memory = Some(others),
             Err(RecvTimeoutError::Timeout) if leisure.memory.as_ref().is_some_and(MemoryAhead::is_due) => {
@@ -169,11 +169,11 @@ mod tests {
         };
         // The first word: from here on it has seen what was counted before.
         ask.send(Word::Asked(Instant::now())).unwrap();
-        assert!(matches!(heard.recv().unwrap(), Event::Input(Input::Leisure)));
+        assert!(matches!(heard.recv().unwrap(), Event::Input(Input::Idle)));
         (0..messages).for_each(|_| workers[1].received.one());
         let begin = Instant::now();
         ask.send(Word::Asked(begin.checked_sub(waited).unwrap())).unwrap();
-        assert!(matches!(heard.recv().unwrap(), Event::Input(Input::Leisure)));
+        assert!(matches!(heard.recv().unwrap(), Event::Input(Input::Idle)));
         let took = begin.elapsed();
         drop(ask);
         thread.join().unwrap();

@@ -138,7 +138,7 @@ impl NodeMetrics {
         self.peers(page, status);
         Self::clocks(page, status);
         refusals(page, replica);
-        alarms(page, &status.alarms);
+        alarms(page, &status.invariant_violations);
     }
 
     fn peers(&self, page: &mut Page, status: &Status) {
@@ -219,13 +219,13 @@ fn refusals(page: &mut Page, replica: &replica::Counters) {
 }
 
 /// What must never happen.
-fn alarms(page: &mut Page, alarms: &replica::Alarms) {
+fn alarms(page: &mut Page, alarms: &replica::InvariantViolations) {
     let mut family = page.family("catamaran_alarms_total", Kind::Counter, "Things that must never happen.");
-    family.series(&[("alarm", "entries_misfit")], alarms.entries_misfit);
-    family.series(&[("alarm", "evaluations_misfit")], alarms.evaluations_misfit);
-    family.series(&[("alarm", "evaluations_panicked")], alarms.evaluations_panicked);
-    family.series(&[("alarm", "carry_outs_panicked")], alarms.carry_outs_panicked);
-    family.series(&[("alarm", "hashes_differ")], alarms.hashes_differ);
-    family.series(&[("alarm", "frames_malformed")], alarms.frames_malformed);
-    family.series(&[("alarm", "messages_refused")], alarms.messages_refused);
+    family.series(&[("alarm", "entry_mismatches")], alarms.entry_mismatches);
+    family.series(&[("alarm", "evaluation_mismatches")], alarms.evaluation_mismatches);
+    family.series(&[("alarm", "evaluation_panics")], alarms.evaluation_panics);
+    family.series(&[("alarm", "apply_panics")], alarms.apply_panics);
+    family.series(&[("alarm", "hash_mismatches")], alarms.hash_mismatches);
+    family.series(&[("alarm", "malformed_frames")], alarms.malformed_frames);
+    family.series(&[("alarm", "refused_messages")], alarms.refused_messages);
 }

@@ -241,7 +241,7 @@ impl ReplicaThread {
                 return Work::None;
             };
             match output {
-                Output::AwaitLeisure => self.put_off[2].push(output),
+                Output::AwaitIdle => self.put_off[2].push(output),
                 // A checkpoint waits for the audit log, which has to know first what it is about.
                 Output::Disk(ref job) => self.put_off[if job.queue == DiskQueue::Log { 0 } else { 2 }].push(output),
                 Output::Audited { .. } | Output::AuditGap { .. } => self.put_off[1].push(output),
@@ -284,7 +284,7 @@ impl ReplicaThread {
                 // A writer ends only by aborting the process.
                 let _ = queue.send(DiskWork::Job(job));
             }
-            Output::AwaitLeisure => drop(self.disks.leisure.send(leisure::Word::Asked(Instant::now()))),
+            Output::AwaitIdle => drop(self.disks.leisure.send(leisure::Word::Asked(Instant::now()))),
             Output::ReadFile(read) => drop(self.disks.reads.send(DiskWork::Read(read))),
             Output::UpdateDone { request_id, verdict } => {
                 self.shared.updates.leave();
@@ -335,7 +335,7 @@ impl ReplicaThread {
             Output::ZonesReplaced => self.zones_replaced(),
             Output::ServingChanged { serving } => self.serving_changed(serving),
             Output::LeaseChanged { until_ms } => self.expiry.set_lease(until_ms),
-            Output::Everywhere { index, of_rotation } => self.shared.set_everywhere(index, of_rotation),
+            Output::AllLiveIndex { index, of_rotation } => self.shared.set_everywhere(index, of_rotation),
             // There is nothing to do but to end.
             Output::Stopped => {}
             Output::DoubtCleared => self.ending.doubt_cleared(),

@@ -26,7 +26,7 @@ fn written(config: LogConfig, count: u64, size: usize) -> Machine {
 /// The numbers of the written sectors of a segment.
 fn written_sectors(machine: &Machine, file: &str) -> Vec<usize> {
     let sectors = machine.disk.bytes(file).unwrap().chunks(SECTOR_BYTES).enumerate();
-    sectors.filter(|(_, sector)| sector.iter().any(|byte| *byte != 0)).map(|(place, _)| place).collect()
+    sectors.filter(|(_, sector)| sector.iter().any(|byte| *byte != 0)).map(|(nth, _)| nth).collect()
 }
 
 /// Power fails during the next write, and the disk spoils each block that was only partly written.

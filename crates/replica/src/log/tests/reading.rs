@@ -105,7 +105,7 @@ fn empty_entries_that_may_not_be_committed_say_nothing() {
     machine.settle();
     let said = |machine: Machine| {
         let (opened, _) = Machine::open(machine.disk, small_config()).unwrap();
-        (opened.log.last_index(), opened.log.last_said_index(), opened)
+        (opened.log.last_index(), opened.log.last_known_index(), opened)
     };
     let (last, last_said, mut machine) = said(machine);
     assert_eq!((last, last_said), (7, 5));

@@ -125,7 +125,7 @@ impl Cluster {
         assert_eq!(hashes.len(), 1, "{hashes:?}");
         for id in self.alive() {
             let status = self.replica(id).status();
-            assert_eq!(status.alarms, crate::Alarms::default(), "{id}");
+            assert_eq!(status.invariant_violations, crate::InvariantViolations::default(), "{id}");
             assert_eq!(status.fatal, None);
         }
     }

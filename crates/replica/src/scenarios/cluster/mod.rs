@@ -266,8 +266,8 @@ impl Cluster {
                 Some(hung) => hung.push(read),
                 None => self.read(id, &read),
             },
-            Output::AwaitLeisure if machine.is_busy => {}
-            Output::AwaitLeisure => self.input(id, Input::Leisure),
+            Output::AwaitIdle if machine.is_busy => {}
+            Output::AwaitIdle => self.input(id, Input::Idle),
             Output::UpdateDone { request_id, verdict } => {
                 assert!(self.verdicts.insert(request_id, verdict).is_none(), "one verdict for each request");
             }
@@ -292,8 +292,8 @@ impl Cluster {
             Output::Removed { is_out } => machine.removed = Some(is_out),
             Output::ZonesReplaced => machine.zones_replaced += 1,
             Output::LeaseChanged { until_ms } => machine.lease_until_ms = until_ms,
-            Output::Everywhere { index, of_rotation: true } => machine.shown_by_rotation = index,
-            Output::Everywhere { index, of_rotation: false } => machine.shown_by_heard = index,
+            Output::AllLiveIndex { index, of_rotation: true } => machine.shown_by_rotation = index,
+            Output::AllLiveIndex { index, of_rotation: false } => machine.shown_by_heard = index,
             Output::Published { .. }
             | Output::RoleChanged { .. }
             | Output::PeersChanged { .. }

@@ -139,7 +139,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
 /// Frames of our own kinds.
 fn others() -> Vec<Frame> {
     use crate::command::{Answer, Command, Taken, UpdateCommand};
-    use crate::peer::{Durable, LeaseAsk, LeaseGrant, Report, ReportAck};
+    use crate::peer::{Durable, LeaseGrant, LeaseRequest, Report, ReportAck};
     let update = UpdateCommand {
         external: Default::default(),
         identity: [3; 16],
@@ -170,11 +170,11 @@ fn others() -> Vec<Frame> {
         Frame::ReadIndexAnswer { token: 1, index: 2 },
         Frame::SnapshotResult { ok: false },
         Frame::Checkpoint(super::transfer::seeds().remove(0)),
-        Frame::LeaseAsk(LeaseAsk { boot_id: 1, at_ms: 1, answers: true }),
+        Frame::LeaseRequest(LeaseRequest { boot_id: 1, at_ms: 1, answers: true }),
         Frame::LeaseGrant(LeaseGrant { boot_id: 1, at_ms: 1, since: 1, shown: None }),
         Frame::LeaseGrant(LeaseGrant { boot_id: 1, at_ms: 1, since: 1, shown: Some(1) }),
         Frame::Applied { index: 2 },
-        Frame::Everywhere { index: 1, of_rotation: true },
+        Frame::AllLiveIndex { index: 1, of_rotation: true },
         Frame::Durable(Durable { term: 2, index: 2, voters: vec![1, 2, 3] }),
     ]
 }

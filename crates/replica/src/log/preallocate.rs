@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 /// Segments that wait for use, and those that have served.
 #[derive(Debug)]
-pub(crate) struct Spares {
+pub(crate) struct SegmentPreallocator {
     segment_bytes: u64,
     ready: VecDeque<String>,
     /// Number and size of segments that no durable record needs any more.
@@ -24,7 +24,7 @@ struct UnderWay {
     makes: Option<String>,
 }
 
-impl Spares {
+impl SegmentPreallocator {
     pub(crate) fn new(segment_bytes: u64) -> Self {
         Self {
             segment_bytes,
@@ -67,7 +67,7 @@ impl Spares {
             return None;
         }
         let (mut ops, makes) = match self.retired.iter().position(|(number, _)| !is_read(*number)) {
-            Some(place) => self.reuse(place),
+            Some(position) => self.reuse(position),
             None if self.ready.is_empty() && self.is_wanted => self.make(),
             None => return None,
         };
@@ -91,8 +91,8 @@ impl Spares {
         }
     }
 
-    fn reuse(&mut self, place: usize) -> (Vec<DiskOp>, Option<String>) {
-        let (number, bytes) = self.retired.remove(place).expect("the place was just found");
+    fn reuse(&mut self, position: usize) -> (Vec<DiskOp>, Option<String>) {
+        let (number, bytes) = self.retired.remove(position).expect("the place was just found");
         let from = segment_file(number);
         if bytes != self.segment_bytes || self.ready.len() >= SPARE_SEGMENTS_MAX {
             return (vec![DiskOp::Remove { file: from }], None);

@@ -5,13 +5,13 @@ use crate::command::Command;
 use crate::entry::SettingsChange;
 use crate::io::NodeId;
 use crate::limits::{
-    LEASE_GUARD_MS, LEASE_MS, ROTATION_BATCHES_MAX, ROTATION_LAG_MAX, ROTATION_SOUND_MS, ROTATION_UNUSED_MS,
+    LEASE_GUARD_MS, LEASE_MS, ROTATION_BATCHES_MAX, ROTATION_CAUGHT_UP_MS, ROTATION_LAG_MAX, ROTATION_UNUSED_MS,
     UPDATE_WAIT_MS,
 };
-use crate::peer::{Frame, LeaseAsk, LeaseGrant};
+use crate::peer::{Frame, LeaseGrant, LeaseRequest};
+use crate::progress::ALIVE_MS;
 use crate::propose::Origin;
 use crate::replica::Replica;
-use crate::report::HEARD_MS;
 use crate::state::Settings;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -22,17 +22,17 @@ const SHOWN_FROM_LEVEL: u32 = 5;
 
 /// What a leader knows in its term.
 #[derive(Debug, Default)]
-pub(super) struct Lead {
+pub(super) struct LeaderState {
     /// When this replica began to lead, or another term did.
     since_ms: u64,
     /// The same in time lived through.
-    since_lived_ms: u64,
+    since_running_ms: u64,
     /// The index that this leader had applied when it could first grant leases. All updates that earlier leaders
     /// acknowledged are before it.
     start_index: u64,
     /// This replica answers no queries.
-    is_mute: bool,
-    asked: BTreeMap<NodeId, Asked>,
+    never_answers: bool,
+    requests: BTreeMap<NodeId, LeaseRequests>,
     /// When the newest question came that was granted.
     granted: BTreeMap<NodeId, u64>,
     /// What members said that they show.
@@ -41,7 +41,7 @@ pub(super) struct Lead {
     /// through.
     waiting: VecDeque<(u64, u64)>,
     /// Since when members outside the rotation lag no more.
-    sound_since: BTreeMap<NodeId, u64>,
+    caught_up_since: BTreeMap<NodeId, u64>,
     /// When somebody last needed a rotation.
     used_ms: u64,
     /// Until when somebody waits for one to begin.
@@ -54,26 +54,26 @@ pub(super) struct Lead {
 
 /// What a member asked. While one question waits for a majority the next may come.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
-    first: Question,
-    newest: Question,
+struct LeaseRequests {
+    first: ReceivedRequest,
+    newest: ReceivedRequest,
     answers: bool,
     /// When the newest came, in time that this process lived through.
-    lived_ms: u64,
+    running_ms: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Question {
+struct ReceivedRequest {
     boot_id: u64,
     at_ms: u64,
     /// When it came, by the leader's clock.
-    came_ms: u64,
+    received_ms: u64,
 }
 
-impl Lead {
+impl LeaderState {
     /// Whether a member of whom nothing else is known may be answering by a lease of this term.
     fn may_answer(&self, id: NodeId, now_ms: u64) -> bool {
-        self.granted.get(&id).is_some_and(|came_ms| came_ms + LEASE_GUARD_MS >= now_ms)
+        self.granted.get(&id).is_some_and(|received_ms| received_ms + LEASE_GUARD_MS >= now_ms)
     }
 }
 
@@ -81,10 +81,16 @@ impl super::Rotation {
     /// Somebody wants a zone to be `ack = all-live`: whether all members hold a lease, or never answer. If not, the
     /// leader sees to it.
     pub(crate) fn is_ready(&mut self, settings: &Settings, own: NodeId, now_ms: u64) -> bool {
-        self.lead.wanted_until_ms = now_ms + 2 * UPDATE_WAIT_MS;
+        self.leader_state.wanted_until_ms = now_ms + 2 * UPDATE_WAIT_MS;
         let holds_lease = |id: NodeId| match settings.rotation().get(&id) {
-            Some(_) => id == own || self.lead.granted.get(&id).is_some_and(|came_ms| came_ms + LEASE_MS / 2 > now_ms),
-            None => self.lead.asked.get(&id).is_some_and(|asked| !asked.answers) || (id == own && self.lead.is_mute),
+            Some(_) => {
+                id == own
+                    || self.leader_state.granted.get(&id).is_some_and(|received_ms| received_ms + LEASE_MS / 2 > now_ms)
+            }
+            None => {
+                self.leader_state.requests.get(&id).is_some_and(|requests| !requests.answers)
+                    || (id == own && self.leader_state.never_answers)
+            }
         };
         !settings.rotation().is_empty() && settings.members().iter().all(|member| holds_lease(member.id))
     }
@@ -94,80 +100,80 @@ impl Replica {
     /// Another term, or another role: what was known of the members is void.
     pub(crate) fn reset_rotation(&mut self) {
         let now_ms = self.now.monotonic_ms;
-        self.rotation.lead = Lead {
+        self.rotation.leader_state = LeaderState {
             since_ms: now_ms,
-            since_lived_ms: self.lived_ms,
+            since_running_ms: self.running_ms,
             used_ms: now_ms,
-            is_mute: !self.config.answers_queries,
-            ..Lead::default()
+            never_answers: !self.config.answers_queries,
+            ..LeaderState::default()
         };
     }
 
-    pub(crate) fn handle_lease_ask(&mut self, from: NodeId, ask: LeaseAsk) {
+    pub(crate) fn handle_lease_request(&mut self, from: NodeId, request: LeaseRequest) {
         if !self.driver.has_applied_own_term() || !self.machine.settings.is_member(from) {
             return;
         }
-        let LeaseAsk { boot_id, at_ms, answers } = ask;
-        let (came_ms, lived_ms) = (self.now.monotonic_ms, self.lived_ms);
-        let newest = Question { boot_id, at_ms, came_ms };
-        let lead = &mut self.rotation.lead;
-        if lead.start_index == 0 {
-            lead.start_index = self.machine.applied.0;
+        let LeaseRequest { boot_id, at_ms, answers } = request;
+        let (received_ms, running_ms) = (self.now.monotonic_ms, self.running_ms);
+        let newest = ReceivedRequest { boot_id, at_ms, received_ms };
+        let state = &mut self.rotation.leader_state;
+        if state.start_index == 0 {
+            state.start_index = self.machine.applied.0;
         }
-        let is_over = |first: &Question| {
-            let granted = lead.granted.get(&from).is_some_and(|&granted_ms| first.came_ms <= granted_ms);
-            granted || first.came_ms + LEASE_MS <= came_ms
+        let is_over = |first: &ReceivedRequest| {
+            let granted = state.granted.get(&from).is_some_and(|&granted_ms| first.received_ms <= granted_ms);
+            granted || first.received_ms + LEASE_MS <= received_ms
         };
-        let first = lead.asked.get(&from).map(|asked| asked.first).filter(|first| !is_over(first));
-        lead.asked.insert(from, Asked { first: first.unwrap_or(newest), newest, answers, lived_ms });
+        let first = state.requests.get(&from).map(|requests| requests.first).filter(|first| !is_over(first));
+        state.requests.insert(from, LeaseRequests { first: first.unwrap_or(newest), newest, answers, running_ms });
         self.grant_leases();
     }
 
     /// A member shows everything up to an index, which it says before the next report.
     pub(crate) fn handle_applied_at(&mut self, from: NodeId, index: u64) {
         if self.driver.has_applied_own_term() && self.driver.counts(from) && index <= self.driver.last_index() {
-            let shown = self.rotation.lead.shown.entry(from).or_default();
+            let shown = self.rotation.leader_state.shown.entry(from).or_default();
             *shown = index.max(*shown);
-            self.find_everywhere();
+            self.update_all_live_index();
         }
     }
 
     /// A member answered a report.
-    pub(crate) fn rotation_heard(&mut self) {
+    pub(crate) fn handle_rotation_progress(&mut self) {
         if !self.machine.settings.rotation().is_empty() && self.driver.has_applied_own_term() {
             self.grant_leases();
-            self.find_everywhere();
+            self.update_all_live_index();
         }
     }
 
     /// This leader applied updates that all are to show before their clients are told.
     pub(super) fn wait_for_rotation(&mut self, last: u64) {
-        let waiting = &mut self.rotation.lead.waiting;
+        let waiting = &mut self.rotation.leader_state.waiting;
         if waiting.len() >= ROTATION_BATCHES_MAX
             && let Some(newest) = waiting.back_mut()
         {
             newest.0 = last;
         } else {
-            waiting.push_back((last, self.lived_ms));
+            waiting.push_back((last, self.running_ms));
         }
-        self.find_everywhere();
+        self.update_all_live_index();
     }
 
     /// The leader's clockwork, once a report.
-    pub(crate) fn lead_rotation(&mut self) {
+    pub(crate) fn tick_rotation(&mut self) {
         if self.machine.settings.feature_level() < 2 {
             return;
         }
         self.grant_leases();
-        self.find_everywhere();
+        self.update_all_live_index();
         // What got lost is said again for as long as somebody may wait for it.
-        if self.rotation.lead.moved_ms + UPDATE_WAIT_MS > self.now.monotonic_ms {
-            self.tell_everywhere(false);
+        if self.rotation.leader_state.moved_ms + UPDATE_WAIT_MS > self.now.monotonic_ms {
+            self.send_all_live_index(false);
             if !self.machine.settings.rotation().is_empty() {
-                self.tell_everywhere(true);
+                self.send_all_live_index(true);
             }
         }
-        self.steer_rotation();
+        self.propose_rotation_change();
     }
 
     /// Grants what was asked before a moment at which a majority still followed this leader.
@@ -179,18 +185,18 @@ impl Replica {
             self.take_lease(Lease { since, until_ms: followed_ms + LEASE_MS, shown: 0 });
         }
         let is_known = self.machine.settings.feature_level() >= SHOWN_FROM_LEVEL;
-        let shown = is_known.then(|| self.rotation.everywhere.max(self.rotation.lead.start_index));
+        let shown = is_known.then(|| self.rotation.all_live_index.max(self.rotation.leader_state.start_index));
         for (&id, &since) in rotation.iter().filter(|&(&id, _)| id != own) {
-            let lead = &mut self.rotation.lead;
-            let Some(asked) = lead.asked.get_mut(&id) else { continue };
+            let state = &mut self.rotation.leader_state;
+            let Some(requests) = state.requests.get_mut(&id) else { continue };
             // Clocks are read in whole milliseconds: what came in the same one may have come later.
-            let question = [asked.newest, asked.first]
+            let request = [requests.newest, requests.first]
                 .into_iter()
-                .find(|question| planted!(LeaseWithoutMajority) || question.came_ms < followed_ms);
-            let Some(Question { boot_id, at_ms, came_ms }) = question else { continue };
-            if asked.answers && lead.granted.get(&id).is_none_or(|&granted_ms| granted_ms < came_ms) {
-                asked.first = asked.newest;
-                lead.granted.insert(id, came_ms);
+                .find(|request| planted!(LeaseWithoutMajority) || request.received_ms < followed_ms);
+            let Some(ReceivedRequest { boot_id, at_ms, received_ms }) = request else { continue };
+            if requests.answers && state.granted.get(&id).is_none_or(|&granted_ms| granted_ms < received_ms) {
+                requests.first = requests.newest;
+                state.granted.insert(id, received_ms);
                 self.send(id, &Frame::LeaseGrant(LeaseGrant { boot_id, at_ms, since, shown }));
             }
         }
@@ -198,38 +204,38 @@ impl Replica {
 
     /// What a member is known to show.
     fn shown_by(&self, id: NodeId) -> u64 {
-        let said = self.rotation.lead.shown.get(&id).copied().unwrap_or(0);
-        said.max(self.heard(id).map_or(0, |heard| heard.applied))
+        let said = self.rotation.leader_state.shown.get(&id).copied().unwrap_or(0);
+        said.max(self.member_progress(id).map_or(0, |member| member.applied))
     }
 
     /// Finds how far all show what is applied here, and says so to who may wait for it. For zones of `ack = all-live`
     /// all are those in the rotation; for the others whoever is heard, since who is out of the rotation answers too.
-    fn find_everywhere(&mut self) {
-        if let Some(others) = self.others_heard() {
-            self.note_everywhere(others, false);
+    fn update_all_live_index(&mut self) {
+        if let Some(others) = self.alive_others() {
+            self.advance_all_live_index(others, false);
         }
-        if let Some(others) = self.others_leased() {
-            self.note_everywhere(others, true);
+        if let Some(others) = self.leased_others() {
+            self.advance_all_live_index(others, true);
         }
     }
 
     /// The others that are heard; `None` before it is known who lives.
-    fn others_heard(&self) -> Option<Vec<NodeId>> {
+    fn alive_others(&self) -> Option<Vec<NodeId>> {
         let mut others = self.driver.others();
-        let is_known = self.reports.is_settled(self.now.monotonic_ms) || others.iter().all(|&id| self.was_heard(id));
-        others.retain(|&id| self.was_heard(id));
+        let is_known = self.progress.is_settled(self.now.monotonic_ms) || others.iter().all(|&id| self.is_alive(id));
+        others.retain(|&id| self.is_alive(id));
         is_known.then_some(others)
     }
 
     /// The others that may be answering by a lease; `None` without a rotation, and while it may be a lease that an
     /// earlier leader granted.
-    fn others_leased(&self) -> Option<Vec<NodeId>> {
+    fn leased_others(&self) -> Option<Vec<NodeId>> {
         let (own, now_ms) = (self.driver.id(), self.now.monotonic_ms);
-        let (lead, rotation) = (&self.rotation.lead, self.machine.settings.rotation());
-        if rotation.is_empty() || lead.since_ms + LEASE_GUARD_MS >= now_ms {
+        let (state, rotation) = (&self.rotation.leader_state, self.machine.settings.rotation());
+        if rotation.is_empty() || state.since_ms + LEASE_GUARD_MS >= now_ms {
             return None;
         }
-        let granted = lead.granted.keys().filter(|&&id| lead.may_answer(id, now_ms));
+        let granted = state.granted.keys().filter(|&&id| state.may_answer(id, now_ms));
         Some(
             rotation
                 .keys()
@@ -241,70 +247,70 @@ impl Replica {
     }
 
     /// Notes how far these, and this leader, show what is applied here.
-    fn note_everywhere(&mut self, others: Vec<NodeId>, of_rotation: bool) {
+    fn advance_all_live_index(&mut self, others: Vec<NodeId>, of_rotation: bool) {
         let shown = others.into_iter().map(|id| self.shown_by(id)).min();
         let index = shown.map_or(self.machine.applied.0, |shown| shown.min(self.machine.applied.0));
-        if index <= self.shown_everywhere(of_rotation) {
+        if index <= self.all_live_index(of_rotation) {
             return;
         }
-        self.handle_everywhere(index, of_rotation);
-        self.rotation.lead.moved_ms = self.now.monotonic_ms;
+        self.handle_all_live_index(index, of_rotation);
+        self.rotation.leader_state.moved_ms = self.now.monotonic_ms;
         // Updates wait for the rotation, where there is one.
         if of_rotation == self.machine.settings.rotation().is_empty() {
             return;
         }
-        let waiting = &mut self.rotation.lead.waiting;
+        let waiting = &mut self.rotation.leader_state.waiting;
         let count = waiting.iter().take_while(|&&(last, _)| last <= index).count();
         waiting.drain(..count);
         if count > 0 {
-            self.tell_everywhere(of_rotation);
+            self.send_all_live_index(of_rotation);
         }
     }
 
-    const fn shown_everywhere(&self, of_rotation: bool) -> u64 {
-        if of_rotation { self.rotation.everywhere } else { self.rotation.heard_everywhere }
+    const fn all_live_index(&self, of_rotation: bool) -> u64 {
+        if of_rotation { self.rotation.all_live_index } else { self.rotation.all_alive_index }
     }
 
     /// Says to the others what all show.
-    fn tell_everywhere(&mut self, of_rotation: bool) {
-        let index = self.shown_everywhere(of_rotation);
+    fn send_all_live_index(&mut self, of_rotation: bool) {
+        let index = self.all_live_index(of_rotation);
         for id in self.driver.others() {
-            self.send(id, &Frame::Everywhere { index, of_rotation });
+            self.send(id, &Frame::AllLiveIndex { index, of_rotation });
         }
     }
 
     /// Proposes the next change of the rotation, if one is due.
-    fn steer_rotation(&mut self) {
+    fn propose_rotation_change(&mut self) {
         let now_ms = self.now.monotonic_ms;
-        let (lead, settings) = (&mut self.rotation.lead, &self.machine.settings);
-        let is_used = settings.has_all_live() || lead.wanted_until_ms > now_ms;
+        let (state, settings) = (&mut self.rotation.leader_state, &self.machine.settings);
+        let is_used = settings.has_all_live() || state.wanted_until_ms > now_ms;
         if is_used {
-            lead.used_ms = now_ms;
+            state.used_ms = now_ms;
         } else if settings.rotation().is_empty() {
             return;
         }
-        self.note_sound();
-        if self.rotation.lead.proposed_ms.is_some_and(|at_ms| at_ms + PROPOSE_AGAIN_MS > now_ms) {
+        self.note_caught_up();
+        if self.rotation.leader_state.proposed_ms.is_some_and(|at_ms| at_ms + PROPOSE_AGAIN_MS > now_ms) {
             return;
         }
         let change = if is_used { self.next_rotation_change() } else { self.end_of_rotation() };
         let Some(change) = change else { return };
         // Nobody waits for the answer; who leads next looks for itself.
-        let origin = Origin { peer: None, token: self.waiters.unheard() };
+        let origin = Origin { peer: None, token: self.waiters.token_without_waiter() };
         if self.head.enqueue(origin, Command::Settings(change)) {
-            self.rotation.lead.proposed_ms = Some(now_ms);
+            self.rotation.leader_state.proposed_ms = Some(now_ms);
         }
     }
 
     fn end_of_rotation(&self) -> Option<SettingsChange> {
-        let is_over = self.rotation.lead.used_ms + ROTATION_UNUSED_MS <= self.now.monotonic_ms;
+        let is_over = self.rotation.leader_state.used_ms + ROTATION_UNUSED_MS <= self.now.monotonic_ms;
         let ids = self.machine.settings.rotation().keys().copied().collect();
         is_over.then_some(SettingsChange::RotationOut { ids })
     }
 
     fn next_rotation_change(&self) -> Option<SettingsChange> {
         let settings = &self.machine.settings;
-        let gone: Vec<_> = settings.rotation().keys().copied().filter(|&id| self.is_to_go(id)).collect();
+        let gone: Vec<_> = settings.rotation().keys().copied().filter(|&id| self.must_leave(id)).collect();
         if !gone.is_empty() {
             return Some(SettingsChange::RotationOut { ids: gone });
         }
@@ -319,21 +325,21 @@ impl Replica {
     }
 
     /// Whether a member of the rotation has fallen silent, does not show what others show, or answers nobody.
-    fn is_to_go(&self, id: NodeId) -> bool {
+    fn must_leave(&self, id: NodeId) -> bool {
         if id == self.driver.id() {
             return !self.answers_queries();
         }
-        let lead = &self.rotation.lead;
+        let state = &self.rotation.leader_state;
         // A pause of this process is no silence of another.
-        let is_past = |lived_ms: u64| lived_ms + LEASE_MS < self.lived_ms;
-        let Some(asked) = lead.asked.get(&id) else { return self.has_led_for(LEASE_MS) };
-        let is_late = lead.waiting.front().is_some_and(|&(last, at_ms)| is_past(at_ms) && self.shown_by(id) < last);
-        is_past(asked.lived_ms) || is_late || !asked.answers
+        let is_past = |running_ms: u64| running_ms + LEASE_MS < self.running_ms;
+        let Some(requests) = state.requests.get(&id) else { return self.has_led_for(LEASE_MS) };
+        let is_late = state.waiting.front().is_some_and(|&(last, at_ms)| is_past(at_ms) && self.shown_by(id) < last);
+        is_past(requests.running_ms) || is_late || !requests.answers
     }
 
     /// Whether this replica has led for so long, lived through.
     fn has_led_for(&self, ms: u64) -> bool {
-        self.rotation.lead.since_lived_ms + ms < self.lived_ms
+        self.rotation.leader_state.since_running_ms + ms < self.running_ms
     }
 
     /// Who begins a rotation: all that are heard, once it is known who is.
@@ -341,42 +347,43 @@ impl Replica {
         let own = self.driver.id();
         let members = self.machine.settings.members();
         let others = || members.iter().map(|member| member.id).filter(|&id| id != own);
-        if !self.reports.is_settled(self.now.monotonic_ms) && !others().all(|id| self.was_heard(id)) {
+        if !self.progress.is_settled(self.now.monotonic_ms) && !others().all(|id| self.is_alive(id)) {
             return Vec::new();
         }
-        let is_mute = |id| self.rotation.lead.asked.get(&id).is_some_and(|asked| !asked.answers);
-        let mut ids: Vec<_> = others().filter(|&id| self.was_heard(id) && self.is_close(id) && !is_mute(id)).collect();
+        let never_answers = |id| self.rotation.leader_state.requests.get(&id).is_some_and(|requests| !requests.answers);
+        let mut ids: Vec<_> =
+            others().filter(|&id| self.is_alive(id) && self.is_close(id) && !never_answers(id)).collect();
         ids.extend(self.answers_queries().then_some(own));
         ids
     }
 
     /// Who is outside the rotation and has been sound for long enough.
     fn returned(&self) -> Vec<NodeId> {
-        let is_back = |since_ms: u64| since_ms + ROTATION_SOUND_MS <= self.now.monotonic_ms;
-        let sound = self.rotation.lead.sound_since.iter().filter(|&(_, &since_ms)| is_back(since_ms));
-        sound.map(|(&id, _)| id).collect()
+        let is_back = |since_ms: u64| since_ms + ROTATION_CAUGHT_UP_MS <= self.now.monotonic_ms;
+        let caught_up = self.rotation.leader_state.caught_up_since.iter().filter(|&(_, &since_ms)| is_back(since_ms));
+        caught_up.map(|(&id, _)| id).collect()
     }
 
     /// Notes since when members outside the rotation ask and lag no more.
-    fn note_sound(&mut self) {
+    fn note_caught_up(&mut self) {
         let (own, now_ms) = (self.driver.id(), self.now.monotonic_ms);
         let settings = &self.machine.settings;
         let outside = settings.members().into_iter().map(|member| member.id);
         let outside = outside.filter(|id| !settings.rotation().contains_key(id)).collect::<Vec<_>>();
         let asks = |id: NodeId| {
-            let asked = self.rotation.lead.asked.get(&id);
-            asked.is_some_and(|asked| asked.answers && asked.lived_ms + LEASE_MS >= self.lived_ms)
+            let requests = self.rotation.leader_state.requests.get(&id);
+            requests.is_some_and(|requests| requests.answers && requests.running_ms + LEASE_MS >= self.running_ms)
         };
-        let is_sound = |id: NodeId| if id == own { self.answers_queries() } else { asks(id) && self.is_close(id) };
-        let before = &self.rotation.lead.sound_since;
-        let sound = outside.into_iter().filter(|&id| is_sound(id));
-        let sound = sound.map(|id| (id, before.get(&id).copied().unwrap_or(now_ms))).collect();
-        self.rotation.lead.sound_since = sound;
+        let is_caught_up = |id: NodeId| if id == own { self.answers_queries() } else { asks(id) && self.is_close(id) };
+        let before = &self.rotation.leader_state.caught_up_since;
+        let caught_up = outside.into_iter().filter(|&id| is_caught_up(id));
+        let caught_up = caught_up.map(|id| (id, before.get(&id).copied().unwrap_or(now_ms))).collect();
+        self.rotation.leader_state.caught_up_since = caught_up;
     }
 
     /// Whether a member lacks little of what is applied here, and answers.
     fn is_close(&self, id: NodeId) -> bool {
-        let is_heard = self.reports.was_heard_within(id, HEARD_MS, self.now.monotonic_ms);
-        is_heard && self.shown_by(id) + ROTATION_LAG_MAX >= self.machine.applied.0
+        let is_alive = self.progress.responded_within(id, ALIVE_MS, self.now.monotonic_ms);
+        is_alive && self.shown_by(id) + ROTATION_LAG_MAX >= self.machine.applied.0
     }
 }
