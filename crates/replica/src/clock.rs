@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_far_from_the_median_is_not_believed() {
+    fn clock_far_from_the_median_is_corrected() {
         let cases: &[(u64, &[u64], u64)] = &[
             (NOON, &[], NOON),
             (NOON + 3 * HOUR, &[], NOON + 3 * HOUR),
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_clock_showed_goes_on_and_is_forgotten() {
+    fn reported_clock_advances_and_expires() {
         let clocks = clocks(&[NOON]);
         assert_eq!(clocks.reported(1_500).collect::<Vec<_>>(), [(2, NOON + 500)]);
         assert_eq!(clocks.reported(1_001 + CLOCK_FRESH_MS).count(), 0);

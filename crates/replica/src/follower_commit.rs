@@ -1,5 +1,5 @@
-//! The member that took an update commits it together with the leader: it hears that the leader's log is on stable
-//! storage that far, its own is too, and the two are a majority. It need not tell the leader first and hear back
+//! The follower that received an update commits it without waiting for the leader's commit: when the leader reports that
+//! the entry is on its disk and the follower has it on its own, the two are a majority in a cluster of up to three
 //! (`docs/internals/decisions/0022`).
 //!
 //! ```text
@@ -7,8 +7,8 @@
 //!   member   entry --> synced --------------+--> committed here, applied, answered
 //! ```
 //!
-//! The leader learns of that commit as of any other, from acknowledgements, perhaps later. What it says of how far
-//! things are (reads, reports) therefore counts what it told others as committed.
+//! The leader may learn of such a commit later, from acknowledgements. So its read index and its reports count
+//! everything that it announced as durable as committed.
 
 use crate::io::NodeId;
 use crate::limits::FOLLOWER_COMMIT_VOTERS_MAX;
@@ -16,32 +16,31 @@ use crate::peer::{Durable, Frame};
 use crate::replica::Replica;
 use std::collections::BTreeMap;
 
-/// Both sides of it, in one term.
+/// State of the leader and of a follower, in one term.
 #[derive(Debug, Default)]
 pub(crate) struct FollowerCommit {
-    /// The leader's: members that wait for updates of theirs, and the last entry of those.
+    /// On the leader: the last entry that each follower waits for.
     waiting: BTreeMap<NodeId, u64>,
-    /// The leader's: up to where others may have committed.
+    /// On the leader: the highest index announced as durable. Followers may have committed up to it.
     announced: u64,
-    /// A follower's: what its leader said last.
+    /// On a follower: the leader's last message.
     leader_durable: Option<Durable>,
 }
 
 impl FollowerCommit {
-    /// An update that a member took is in this leader's log.
+    /// An update from this follower is in the leader's log.
     pub(crate) fn wait(&mut self, member: NodeId, index: u64) {
         self.waiting.insert(member, index);
     }
 }
 
 impl Replica {
-    /// Another term, or another role in it.
+    /// The term or the role changed.
     pub(crate) fn reset_follower_commit(&mut self) {
         self.follower_commit = FollowerCommit::default();
     }
 
-    /// Up to where somebody may have committed, as far as this leader knows: what was acknowledged anywhere is not
-    /// behind it.
+    /// The highest index that any member may have committed. No acknowledged entry is after it.
     pub(crate) fn highest_possible_commit(&self) -> u64 {
         if planted!(ReadsForgetEarlyCommit) {
             self.driver.commit()
@@ -50,7 +49,7 @@ impl Replica {
         }
     }
 
-    /// More of the log is durable: a leader tells those who wait for it, a follower commits what it can.
+    /// More of the log is durable. A leader informs waiting followers, a follower commits what it can.
     pub(crate) fn log_persisted(&mut self) {
         if self.driver.is_leader() { self.send_durable() } else { self.commit_as_follower() }
     }
@@ -61,7 +60,7 @@ impl Replica {
         if self.follower_commit.waiting.is_empty() || self.machine.settings.feature_level() < 2 {
             return;
         }
-        // While the voters change, only who leads counts.
+        // During a change of voters only the leader counts commits.
         let Some(voters) = self.driver.settled_voters().filter(|voters| {
             voters.len() <= if planted!(EarlyCommitWithoutMajority) { 64 } else { FOLLOWER_COMMIT_VOTERS_MAX }
         }) else {
@@ -95,8 +94,8 @@ impl Replica {
         self.commit_as_follower();
     }
 
-    /// Commits what the leader and this member hold, if they are a majority of those who vote for the leader and here:
-    /// the rule of raft for an entry of the leader's term, counted by another than the leader.
+    /// Commits the entries that the leader and this member have on disk, if the two are a majority and both know the same
+    /// voters. This is Raft's commit rule, counted by a follower.
     fn commit_as_follower(&mut self) {
         let Some(leader_durable) = self
             .follower_commit

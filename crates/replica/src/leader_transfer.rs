@@ -1,4 +1,4 @@
-//! Who leads next when a leader hands over.
+//! Leadership transfer: which member leads next.
 
 use crate::io::NodeId;
 use crate::limits::SUCCESSOR_ALIVE_MS;
@@ -7,8 +7,7 @@ use crate::raft::Driver;
 use crate::replica::Replica;
 use core::cmp::Reverse;
 
-/// The best of the other voters: one that answers and is not fenced before one that does not or is, then the one with
-/// the longest log that is known to agree with this leader's.
+/// The best other voter: live and not fenced first, then the one with the longest log that matches this leader's.
 pub(crate) fn successor(driver: &Driver, progress: &Progress, now_ms: u64) -> Option<NodeId> {
     let mut others = driver.incoming_voters();
     others.retain(|&id| id != driver.id());

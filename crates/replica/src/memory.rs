@@ -36,9 +36,9 @@ impl MemoryFigures {
 pub(crate) struct Memory {
     /// What this member's zones may take; zero: not limited.
     limit_bytes: u64,
-    /// What others said, as this leader heard.
+    /// The last reports of the other members to this leader.
     members: BTreeMap<NodeId, MemoryFigures>,
-    /// Which leader was told last, in which term, and when.
+    /// The last report: the leader that got it, the term, and the time.
     last_report: Option<(NodeId, u64, u64)>,
 }
 

@@ -1,8 +1,8 @@
-//! The leader's clockwork: every few ticks it tells the members how far the log is committed and which state hash
-//! belongs to an index; they answer with theirs.
+//! Progress of the members. Every few ticks the leader sends a report: the commit index, and the state hash at an index.
+//! Each member responds with its applied index and its own hash.
 //!
-//! From it members know how stale they are, a restarted one knows when it may answer, and a replica whose state
-//! differs from what a majority has stops answering.
+//! So members know how stale they are, a restarted member knows when it may answer, and a member whose state differs
+//! from the majority's stops answering.
 
 use crate::command::Answer;
 use crate::io::{NodeId, Output, Serving};
@@ -11,31 +11,31 @@ use crate::peer::{Frame, Report, ReportAck};
 use crate::replica::Replica;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// State of reporting, of both sides.
+/// State of the reports, on the leader and on a follower.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     sequence: u64,
     sent_ms: u64,
     /// The last reports of this term, and when each left.
     sent: VecDeque<(u64, u64)>,
-    /// Index and hash of the report under way, and of the one after it.
+    /// Index and hash that the current report compares, and those of the next one.
     compared_state: Option<(u64, u128)>,
     next_compared_state: Option<(u64, u128)>,
-    /// The newest report that came in this term.
+    /// The newest report received in this term.
     newest_received: u64,
     /// When this term began here.
     since_ms: u64,
-    /// Hashes at the subject's index, by member.
+    /// Hashes at the compared index, by member.
     votes: BTreeMap<NodeId, u128>,
     /// The open comparison, at an index that all members have reached.
     comparison: Option<Comparison>,
-    /// Members whose state differed from what a majority has when it was last compared.
+    /// Members whose state differed from the majority's in the last comparison.
     differing: BTreeSet<NodeId>,
-    /// When each member last answered, and what it can do.
+    /// The last response of each member.
     members: BTreeMap<NodeId, MemberProgress>,
-    /// The oldest report whose commit index is not applied here, and when it came.
+    /// Commit index and arrival time of the oldest report whose commit index is not applied here.
     unconfirmed: Option<(u64, u64)>,
-    /// When a report came last whose commit index is applied.
+    /// Arrival time of the last report whose commit index is applied here.
     confirmed_ms: Option<u64>,
 }
 
@@ -48,10 +48,11 @@ struct Comparison {
     votes: BTreeMap<NodeId, u128>,
 }
 
+/// A member's last response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MemberProgress {
     pub(crate) at_ms: u64,
-    /// The report that it answered, and when that left: at some time after that it followed this leader.
+    /// The report that the member answered, and when that was sent. The member followed this leader after that time.
     sequence: u64,
     sent_ms: u64,
     pub(crate) applied: u64,
@@ -67,17 +68,17 @@ impl Progress {
         self.members.get(&id).is_some_and(|member| member.at_ms + within_ms >= now_ms)
     }
 
-    /// Whether a member lives, as far as this leader hears.
+    /// Whether a member answered this leader recently.
     pub(crate) fn is_alive(&self, id: NodeId, now_ms: u64) -> bool {
         self.responded_within(id, ALIVE_MS, now_ms)
     }
 
-    /// Whether a member's state is known to be wrong: it is fenced and takes no leadership.
+    /// Whether a member's state is known to be wrong. Such a member is fenced and must not lead.
     pub(crate) fn is_differing(&self, id: NodeId) -> bool {
         self.differing.contains(&id)
     }
 
-    /// Whether who lives has had the time to be heard in this term.
+    /// Whether every live member has had time to answer in this term.
     pub(crate) const fn is_settled(&self, now_ms: u64) -> bool {
         self.since_ms + ALIVE_MS < now_ms
     }
@@ -92,7 +93,7 @@ impl Replica {
         self.progress.members.get(&id).copied()
     }
 
-    /// Another term, another leader: what was counted for the old one is void.
+    /// The term or the leader changed.
     pub(crate) fn reset_progress(&mut self) {
         self.progress.since_ms = self.now.monotonic_ms;
         self.progress.compared_state = None;
@@ -114,7 +115,7 @@ impl Replica {
             return;
         }
         let own = (self.machine.applied.0, self.machine.state_hash());
-        // The hash is of a while ago, so that those who lag a little have it too.
+        // The hash is of an older index, so that members which lag a little have it too.
         self.progress.compared_state = self.progress.next_compared_state.take();
         self.progress.next_compared_state = Some(own);
         self.progress.sequence += 1;
@@ -149,7 +150,7 @@ impl Replica {
         if report.term != self.driver.term() || self.driver.leader() != Some(from) || self.driver.is_leader() {
             return;
         }
-        // One that was overtaken, or comes again, says nothing about the time in which it came.
+        // A reordered or repeated report proves nothing about the time of its arrival.
         if report.sequence <= self.progress.newest_received {
             return;
         }
@@ -281,8 +282,8 @@ impl Replica {
         }
     }
 
-    /// Tells those who waited for members to apply an index. Who is not heard is not waited for, once who lives has had
-    /// the time to be heard.
+    /// Answers requests that wait until all live members have applied an index. Members that do not answer are not
+    /// waited for, once every live member has had time to answer.
     fn answer_all_live_waiters(&mut self) {
         if !self.head.has_all_live_waiters() {
             return;

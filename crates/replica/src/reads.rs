@@ -1,5 +1,5 @@
-//! Linearizable reads: an index that holds all that was acknowledged before the question, confirmed by a majority.
-//! Those of clients of the API, and our own before an update is refused.
+//! Linearizable reads: a read index that covers everything acknowledged before the request, confirmed by a majority.
+//! API clients use them, and the replica itself does before it refuses an update.
 
 use crate::io::{NodeId, Output, ReadIndexError, UpdateRequest};
 use crate::limits::{FORWARD_AGAIN_MS, READ_WAIT_MS, READS_WAITING_MAX, REFUSALS_WAITING_MAX};
@@ -8,16 +8,16 @@ use crate::replica::Replica;
 use raft::ReadState;
 use std::collections::BTreeMap;
 
-/// Reads that wait.
+/// Pending reads.
 #[derive(Debug, Default)]
 pub(crate) struct Reads {
-    /// Contexts given to raft, which must never repeat.
+    /// The next context for raft. Contexts must never repeat.
     next_context: u64,
-    /// Who asked raft, by context, and until when that is waited for.
+    /// Reads that raft is confirming, by context: the origin and the deadline.
     in_raft: BTreeMap<u64, (ReadOrigin, u64)>,
-    /// Own readers by token: request, deadline, confirmed index.
+    /// Reads of this member, by token.
     own: BTreeMap<u64, OwnRead>,
-    /// How many of them are for refusals.
+    /// The number of those that are for refusals.
     refusals: usize,
 }
 
@@ -27,12 +27,12 @@ enum ReadOrigin {
     Peer(NodeId, u64),
 }
 
-/// What a read of our own is for.
+/// What a read of this member is for.
 #[derive(Debug)]
 enum ReadPurpose {
-    /// The shell wants to know.
+    /// A request of the shell.
     Shell(u64),
-    /// An update that is refused by what is held here, unless that is out of date.
+    /// An update that this member refuses unless its state is out of date.
     Refusal(Box<UpdateRequest>),
 }
 
@@ -40,16 +40,16 @@ enum ReadPurpose {
 struct OwnRead {
     purpose: ReadPurpose,
     deadline_ms: u64,
-    /// When whoever leads was asked last; `None` when nobody was, or raft forgot it.
+    /// When the leader was last asked; `None` if it was not, or if raft dropped the read.
     sent_ms: Option<u64>,
-    /// Who was asked so far: their answers count.
+    /// The leaders that were asked. Only their answers count.
     queried: Vec<NodeId>,
     index: Option<u64>,
 }
 
 impl OwnRead {
-    /// Whether it is to be asked, or asked again: the question or its answer may be lost, and a leader says nothing to
-    /// what comes before its first entry is applied, or when it has no room.
+    /// Whether to send or repeat the request. It may be lost, and a leader does not answer before it applied its first
+    /// entry or while its queue is full.
     fn is_due(&self, now_ms: u64) -> bool {
         self.index.is_none() && self.sent_ms.is_none_or(|at_ms| now_ms >= at_ms + FORWARD_AGAIN_MS)
     }
@@ -92,7 +92,7 @@ impl Replica {
         self.send_read(token);
     }
 
-    /// Asks whoever leads. Not asked yet when nobody does, or its first entry is not committed.
+    /// Asks the leader. Does nothing if there is none, or its first entry is not committed.
     fn send_read(&mut self, token: u64) {
         let leader = self.driver.leader().filter(|_| !self.driver.is_leader());
         let is_sent = if self.driver.is_leader() {
@@ -113,7 +113,7 @@ impl Replica {
         self.confirm_read(ReadOrigin::Peer(from, token));
     }
 
-    /// Only on the leader, after its no-op: before that raft drops reads without a word.
+    /// Only on the leader, after its first entry: before that raft silently drops reads.
     fn confirm_read(&mut self, origin: ReadOrigin) -> bool {
         if self.reads.in_raft.len() >= READS_WAITING_MAX || !self.driver.has_applied_own_term() {
             return false;
@@ -162,7 +162,7 @@ impl Replica {
 
     fn handle_read_answer(&mut self, token: u64, index: u64) {
         if let Some(read) = self.reads.own.get_mut(&token) {
-            // Whatever question it answers, that came after the read: the first that is known will do.
+            // Every request was sent after the read began, so the first answer is enough.
             read.index.get_or_insert(index);
         }
         self.answer_reads();
@@ -193,7 +193,7 @@ impl Replica {
         }
     }
 
-    /// Raft forgot what it was asked: another leader, or another term.
+    /// The leader or the term changed, so raft dropped its reads.
     pub(crate) fn reset_reads(&mut self) {
         self.reads.in_raft.clear();
         for read in self.reads.own.values_mut() {

@@ -15,12 +15,12 @@ enum Link {
     /// It stands, to this process.
     Up { boot: u64 },
     /// It does not, and dialling led to this.
-    Down { seen: Option<Seen> },
+    Down { result: Option<DialResult> },
 }
 
 /// What the last dialling led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Seen {
+enum DialResult {
     Refused,
     Silence,
 }
@@ -45,7 +45,7 @@ impl Simulation {
         self.network.reset_all(id, &ids);
         let boot = self.machines[&id].boot;
         for other in ids.into_iter().filter(|&other| other != id) {
-            self.links.0.insert((id, other), Link::Down { seen: None });
+            self.links.0.insert((id, other), Link::Down { result: None });
             let in_us = self.rng.between(200, 3_000);
             self.events.after(in_us, Event::Dial { from: id, to: other, boot });
             self.end_later(other, id, (500, 5_000));
@@ -55,7 +55,7 @@ impl Simulation {
     /// Those who run dial a machine that is new.
     pub(crate) fn links_to_new(&mut self, id: NodeId) {
         for other in self.alive().into_iter().filter(|&other| other != id) {
-            self.links.0.insert((other, id), Link::Down { seen: None });
+            self.links.0.insert((other, id), Link::Down { result: None });
             let (in_us, boot) = (self.rng.between(200, 3_000), self.machines[&other].boot);
             self.events.after(in_us, Event::Dial { from: other, to: id, boot });
         }
@@ -111,7 +111,7 @@ impl Simulation {
         }
         if let Some(Link::Up { .. }) = self.links.0.get(&(from, to)) {
             self.network.reset(from, to);
-            self.links.0.insert((from, to), Link::Down { seen: None });
+            self.links.0.insert((from, to), Link::Down { result: None });
             self.events.after(0, Event::Dial { from, to, boot });
         }
     }
@@ -136,13 +136,13 @@ impl Simulation {
             let is_asked = id != to && (id != from || knows_nobody);
             is_asked && !is_cut && !machine.is_paused && (knows_nobody || membership.is_member(id))
         };
-        let asked = self.machines.values().filter(is_asked).filter_map(|machine| machine.replica.as_ref());
-        let answers: Vec<_> = asked.map(|replica| replica.membership().standing(from)).collect();
+        let members = self.machines.values().filter(is_asked).filter_map(|machine| machine.replica.as_ref());
+        let answers: Vec<_> = members.map(|replica| replica.membership().standing(from)).collect();
         answers.contains(&MemberState::Member) && !answers.contains(&MemberState::Out)
     }
 
     pub(crate) fn dial(&mut self, from: NodeId, to: NodeId, boot: u64) {
-        let Some(Link::Down { seen }) = self.links.0.get(&(from, to)).copied() else { return };
+        let Some(Link::Down { result }) = self.links.0.get(&(from, to)).copied() else { return };
         if !self.machines[&from].is_alive(boot) {
             return;
         }
@@ -178,9 +178,9 @@ impl Simulation {
         }
         // Nobody listens where there is a machine without the process; all else is silence.
         let refused = !is_cut && peer.has_power && peer.replica.is_none();
-        let now_seen = if refused { Seen::Refused } else { Seen::Silence };
-        self.links.0.insert((from, to), Link::Down { seen: Some(now_seen) });
-        if seen != Some(now_seen) {
+        let outcome = if refused { DialResult::Refused } else { DialResult::Silence };
+        self.links.0.insert((from, to), Link::Down { result: Some(outcome) });
+        if result != Some(outcome) {
             self.trace.note(self.events.now_us(), from, "gone", &[to, u64::from(refused)], &[]);
             self.deliver(from, Input::PeerGone { id: to, refused });
         }

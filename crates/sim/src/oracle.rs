@@ -1,6 +1,6 @@
 //! What outsiders sent and what they were told: the only knowledge that promises are judged by.
 
-use crate::policies::{Policies, Possible};
+use crate::policies::{Policies, PossiblePolicies};
 use crate::reference::{Plan, Rrsets};
 use crate::updates::{Kind, main_zone, mark_of, mark_record};
 use replica::io::NodeId;
@@ -19,15 +19,15 @@ pub(crate) struct Update {
     /// Whose it is.
     pub(crate) source: SocketAddr,
     /// What was told of it first.
-    pub(crate) told: Option<Rcode>,
+    pub(crate) first_rcode: Option<Rcode>,
     /// What the member had applied that told it first.
-    pub(crate) told_index: u64,
+    pub(crate) first_rcode_index: u64,
     /// How often members got it.
     pub(crate) attempts: u32,
     /// How often members said of a copy that it was certainly not proposed (docs/internals/decisions/0014).
     pub(crate) undone: u32,
     /// Policies that may have been in force at some time between its first copy and now, or what it was told.
-    pub(crate) met: Possible,
+    pub(crate) met: PossiblePolicies,
     /// What the clients' key signed it with, if that did.
     pub(crate) secret: &'static [u8],
     /// The number of the request for `ack = all-live` that was certainly in force when the update was made.
@@ -49,7 +49,7 @@ pub(crate) enum Fate {
 
 impl Update {
     pub(crate) fn fate(&self) -> Fate {
-        match self.told {
+        match self.first_rcode {
             Some(Rcode::NOERROR) if self.kind.has_effect() => Fate::Done,
             Some(_) => Fate::Undone,
             None if self.attempts == self.undone || !self.kind.has_effect() => Fate::Undone,
@@ -59,11 +59,11 @@ impl Update {
 
     /// Whether a client got its acknowledgement from a member that had applied at most this index.
     pub(crate) fn is_done_by(&self, index: u64) -> bool {
-        self.fate() == Fate::Done && self.told_index <= index
+        self.fate() == Fate::Done && self.first_rcode_index <= index
     }
 
     /// Whether the policies that it may have met let this be said of it, if it is for them to say.
-    pub(crate) fn may_be_told(&self, rcode: Rcode) -> bool {
+    pub(crate) fn allows_rcode(&self, rcode: Rcode) -> bool {
         if let Kind::Ruled { policy } = self.kind { self.met.may_get(policy, rcode) } else { true }
     }
 
@@ -81,8 +81,11 @@ impl Update {
 
 impl fmt::Debug for Update {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kind, told, told_index, attempts, undone, met, .. } = self;
-        write!(f, "{kind:?}, told {told:?} at {told_index}, {attempts} attempts, {undone} not proposed, met {met:?}")
+        let Self { kind, first_rcode, first_rcode_index, attempts, undone, met, .. } = self;
+        write!(
+            f,
+            "{kind:?}, told {first_rcode:?} at {first_rcode_index}, {attempts} attempts, {undone} not proposed, met {met:?}"
+        )
     }
 }
 
@@ -108,7 +111,7 @@ pub(crate) struct Ack {
     now: Option<bool>,
     before: Option<bool>,
     /// Number of requests for a change.
-    asked: u64,
+    requested: u64,
     /// A command with an unknown outcome may still take effect at any time.
     is_uncertain: bool,
 }
@@ -120,9 +123,9 @@ impl Ack {
     }
 
     /// The administrator requests a change.
-    pub(crate) const fn asked(&mut self, _is_all_live: bool) {
+    pub(crate) const fn requested(&mut self, _is_all_live: bool) {
         (self.before, self.now) = (self.now, None);
-        self.asked += 1;
+        self.requested += 1;
     }
 
     /// Records the outcome of a request: in force, not in force, or unknown.
@@ -138,7 +141,7 @@ impl Ack {
 
     /// The number of the request that is certainly in force, if updates wait for all members.
     pub(crate) fn all_live(&self) -> Option<u64> {
-        (self.now == Some(true)).then_some(self.asked)
+        (self.now == Some(true)).then_some(self.requested)
     }
 }
 
@@ -163,9 +166,21 @@ impl Oracle {
         let number = self.updates.len() as u64 + 1;
         let (bytes, mark, met) = (compose(number, &kind), mark_of(number, &kind), self.policies.now());
         let all_live = self.ack.all_live().filter(|_| kind.zone() == main_zone());
-        let (told, told_index, attempts, undone) = (None, 0, 0, 0);
-        let update =
-            Update { kind, bytes, source, told, told_index, attempts, undone, met, secret, all_live, number, mark };
+        let (first_rcode, first_rcode_index, attempts, undone) = (None, 0, 0, 0);
+        let update = Update {
+            kind,
+            bytes,
+            source,
+            first_rcode,
+            first_rcode_index,
+            attempts,
+            undone,
+            met,
+            secret,
+            all_live,
+            number,
+            mark,
+        };
         self.updates.push(update);
         number
     }
@@ -215,7 +230,7 @@ impl Oracle {
 
     /// The administrator asks for a policy.
     pub(crate) fn policy_asked(&mut self, policy: u64) {
-        let possible = self.policies.asked(policy);
+        let possible = self.policies.requested(policy);
         self.meet(possible);
     }
 
@@ -232,8 +247,8 @@ impl Oracle {
     }
 
     /// What is under way may meet these too.
-    fn meet(&mut self, possible: Possible) {
-        for update in self.updates.iter_mut().filter(|update| update.told.is_none()) {
+    fn meet(&mut self, possible: PossiblePolicies) {
+        for update in self.updates.iter_mut().filter(|update| update.first_rcode.is_none()) {
             update.met = update.met.or(possible);
         }
     }
@@ -274,7 +289,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fate_is_what_was_told() {
+    fn fate_follows_the_first_rcode() {
         let source = "192.0.2.1:4000".parse().unwrap();
         let mut oracle = Oracle::default();
         let number = oracle.add(Kind::Set { register: 0 }, source, b"", |_, _| vec![]);
@@ -283,10 +298,10 @@ mod tests {
         assert_eq!(oracle.update(1).fate(), Fate::Unknown);
         oracle.update_mut(1).undone = 2;
         assert_eq!(oracle.update(1).fate(), Fate::Undone);
-        oracle.update_mut(1).told = Some(Rcode::NOERROR);
+        oracle.update_mut(1).first_rcode = Some(Rcode::NOERROR);
         assert_eq!(oracle.update(1).fate(), Fate::Done);
         let refused = oracle.add(Kind::Outside, source, b"", |_, _| vec![]);
-        oracle.update_mut(refused).told = Some(Rcode::NOTZONE);
+        oracle.update_mut(refused).first_rcode = Some(Rcode::NOTZONE);
         assert_eq!(oracle.update(refused).fate(), Fate::Undone);
         assert_eq!(oracle.updates().map(|(number, _)| number).collect::<Vec<_>>(), [1, 2]);
     }

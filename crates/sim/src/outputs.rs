@@ -75,7 +75,7 @@ impl Simulation {
     fn send(&mut self, id: NodeId, to: NodeId, lane: Lane, frame: Vec<u8>) -> Checked {
         let now_us = self.events.now_us();
         self.trace.note(now_us, id, "send", &[to, lane as u64], &frame);
-        self.look_at_vote(id, &frame)?;
+        self.check_vote(id, &frame)?;
         let is_vote = self.setup.swarm.aim == Some(Boundary::Vote) && grants_vote(&frame);
         // A lane that is down drops its frames.
         if self.is_linked(id, to) {
@@ -96,13 +96,15 @@ impl Simulation {
         let gives_up = is_fatal || self.membership.may_leave(id);
         let checked = self.invariants.serving.on_serving((id, machine.boot), serving, gives_up);
         checked.map_err(|what| self.violation("reads_never_stop", what))?;
-        if serving == Serving::No { Ok(()) } else { self.look_closely(id) }
+        if serving == Serving::No { Ok(()) } else { self.check_closely(id) }
     }
 
     fn cannot_go_on(&mut self, id: NodeId, reason: FatalReason) -> Checked {
         match reason {
             FatalReason::DiskHung => self.ends_itself(id, "disk hung"),
-            FatalReason::LogLost(said) | FatalReason::LogDiverged(said) => return self.contradicted(id, said.doubt),
+            FatalReason::LogLost(contradicted) | FatalReason::LogDiverged(contradicted) => {
+                return self.contradicted(id, contradicted.doubt);
+            }
             FatalReason::Damaged if self.is_damage_of(id) => self.ends_itself(id, "damaged"),
             reason => return Err(self.violation("members_stay_sound", format!("{id} stopped: {reason:?}"))),
         }
@@ -174,7 +176,7 @@ impl Simulation {
         })();
         checked.map_err(|(invariant, what)| self.violation(invariant, what))?;
         self.machine(id).looked_at = index;
-        self.look_at_damaged(id);
+        self.check_damaged(id);
         if index.is_multiple_of(COMPARED) {
             self.compare(id)?;
         }
@@ -182,7 +184,7 @@ impl Simulation {
             self.check_violations(id)?;
         }
         if self.invariants.durable.is_due() {
-            self.look_at_disks(index)?;
+            self.check_disks(index)?;
         }
         Ok(())
     }
@@ -195,7 +197,7 @@ impl Simulation {
     }
 
     /// Looks at what a member shows to clients when it begins to, or at the end.
-    pub(crate) fn look_closely(&mut self, id: NodeId) -> Checked {
+    pub(crate) fn check_closely(&mut self, id: NodeId) -> Checked {
         let Self { invariants, machines, oracle, .. } = self;
         let Some(replica) = &machines[&id].replica else { return Ok(()) };
         let published = replica.zones().published();
@@ -204,8 +206,8 @@ impl Simulation {
             let checked = invariants.serials.on_served(id, replica.serves_behind(), &published);
             checked.map_err(|what| ("serials_never_go_back", what))?;
             let survive = &mut invariants.acknowledged;
-            let held = survive.on_serving(id, oracle, &published, applied);
-            held.map_err(|what| ("acknowledged_updates_survive", what))
+            let result = survive.on_serving(id, oracle, &published, applied);
+            result.map_err(|what| ("acknowledged_updates_survive", what))
         })();
         checked.map_err(|(invariant, what)| self.violation(invariant, what))
     }
@@ -219,14 +221,14 @@ impl Simulation {
     }
 
     /// Checks that a vote that a member sends is on its disk.
-    fn look_at_vote(&self, id: NodeId, frame: &[u8]) -> Checked {
+    fn check_vote(&self, id: NodeId, frame: &[u8]) -> Checked {
         let Some(vote) = replica::testing::vote_of(frame) else { return Ok(()) };
         let checked = votes_are_on_disk::on_vote(id, vote, &self.machines[&id].disk, &self.setup.log);
         checked.map_err(|what| self.violation("votes_are_on_disk", what))
     }
 
     /// What a member applied is committed: a majority must hold it even if all lost their power now.
-    pub(crate) fn look_at_disks(&mut self, index: u64) -> Checked {
+    pub(crate) fn check_disks(&mut self, index: u64) -> Checked {
         let readable = |machine: &&Machine| {
             !self.is_damage_of(machine.id) || Log::open(&machine.disk, self.setup.log.clone()).is_ok()
         };

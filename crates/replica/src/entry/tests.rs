@@ -237,7 +237,7 @@ fn print_golden() {
 }
 
 #[test]
-fn unknown_versions_and_kinds_are_told_apart() {
+fn unknown_versions_and_kinds_are_distinguished() {
     let entry = Entry { group: 0, time_ms: 0, body: Body::ImportAbandon(StageId([0; 16])) };
     let mut bytes = entry.encode();
     bytes[1] = KIND_DERIVED;

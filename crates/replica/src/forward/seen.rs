@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_old_to_tell_is_not_taken() {
+    fn number_older_than_the_window_is_rejected() {
         let mut seen = SeenForwards::default();
         let newest = 1_000_000;
         assert!(seen.is_first(1, newest));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_started_again_begins_anywhere_and_numbers_wrap() {
+    fn restarted_sender_may_start_at_any_number_and_wrap() {
         let mut seen = SeenForwards::default();
         for number in [u64::MAX - 1, u64::MAX, 0, 1, 1 << 63, 1 << 50] {
             assert!(seen.is_first(1, number), "{number}");

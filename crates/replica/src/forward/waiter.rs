@@ -1,4 +1,4 @@
-//! Who waits for the outcome of what.
+//! Requests that wait for the outcome of an update or a command.
 
 use crate::admin::AdminStep;
 use crate::command::Command;
@@ -9,7 +9,7 @@ use crate::state::Identity;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::number::Rcode;
 
-/// One who asked for an update.
+/// A client that sent an update.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Client {
     pub(crate) request_id: u64,
@@ -19,29 +19,29 @@ pub(crate) struct Client {
 /// What a command is for.
 #[derive(Debug)]
 pub(crate) enum Purpose {
-    /// An update, by everybody who sent it.
+    /// An update, with all clients that sent it.
     Update { identity: Identity, clients: Vec<Client> },
     /// A step of an administrator's command.
     Admin(AdminStep),
 }
 
-/// A command on its way.
+/// A command without an outcome yet.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     pub(crate) command: Command,
     pub(crate) purpose: Purpose,
     deadline_ms: u64,
-    /// To whom it went last, and when; `None` when nobody has it.
+    /// The leader that got it last, and when; `None` if none has it.
     sent: Option<(NodeId, u64)>,
     /// Numbers of all attempts.
     attempts: Vec<u64>,
-    /// Attempts of which nobody knows what became of them.
+    /// Attempts with an unknown outcome.
     open_count: u32,
     /// The only term in which a leader puts its only open attempt into the log, if it is known.
     term: Option<u64>,
-    /// Where the leader put it: index and term.
+    /// Its position in the log: index and term.
     position: Option<(u64, u64)>,
-    /// It was done before, at the latest at this index.
+    /// It was executed earlier, at this index or before.
     done_at: Option<u64>,
     pub(crate) rcode: Option<Rcode>,
     pub(crate) joined: Option<NodeId>,
@@ -56,7 +56,7 @@ impl Waiter {
         self.done_at
     }
 
-    /// Whether its place is of a term before that of an applied entry, and behind it.
+    /// Whether an applied entry of a later term took the place of its log position.
     pub(crate) fn is_superseded(&self, (index, term): (u64, u64)) -> bool {
         self.position.is_some_and(|(position, of_term)| position > index && of_term < term)
     }
@@ -69,7 +69,7 @@ impl Waiter {
         }
     }
 
-    /// The first index from which on it is to be looked at.
+    /// The first index at which it must be checked.
     fn due_at(&self) -> Option<u64> {
         let position = self.position.map(|(index, _)| index);
         [position, self.done_at].into_iter().flatten().min()
@@ -128,14 +128,14 @@ impl Waiter {
     }
 }
 
-/// All that wait, by token.
+/// All waiting commands, by token.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     waiters: BTreeMap<u64, Waiter>,
     /// Those whose place, or index, is known: by the index from which on they are to be looked at. A batch that is
     /// applied must not look at all that wait.
     due: BTreeSet<(u64, u64)>,
-    /// Those of which neither is known.
+    /// Those without a known position.
     without_position: BTreeSet<u64>,
     /// All of them, by the time at which they are given up.
     deadlines: BTreeSet<(u64, u64)>,
@@ -215,7 +215,7 @@ impl Waiters {
         token
     }
 
-    /// The leader put it there.
+    /// The leader put it at this position of the log.
     pub(crate) fn set_position(&mut self, token: u64, position: (u64, u64)) {
         self.change(token, |waiter| waiter.position = Some(position));
     }
@@ -225,7 +225,7 @@ impl Waiters {
         self.change(token, |waiter| waiter.done_at = Some(index));
     }
 
-    /// It is not known where it is any more.
+    /// Its position is no longer known.
     pub(crate) fn clear_position(&mut self, token: u64) {
         self.change(token, |waiter| waiter.position = None);
     }
@@ -235,7 +235,7 @@ impl Waiters {
         self.change(token, Waiter::not_proposed);
     }
 
-    /// Whatever is done to a waiter, it stays where it is looked for.
+    /// Changes a waiter and keeps the index of due waiters up to date.
     fn change(&mut self, token: u64, change: impl FnOnce(&mut Waiter)) {
         let Some(waiter) = self.waiters.get_mut(&token) else { return };
         let before = waiter.due_at();

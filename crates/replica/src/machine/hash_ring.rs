@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn some_indexes_further_back_are_kept_and_not_all_of_them() {
+    fn hash_ring_keeps_a_sample_of_older_indexes() {
         let mut ring = HashRing::default();
         let last = SPARSE_HASH_STEP * (SPARSE_HASHES_MAX as u64 + 5);
         (1..=last).for_each(|index| ring.push(index, u128::from(index)));

@@ -28,7 +28,7 @@ fn assert_all_fields_are_known(machine: &Machine) {
         // Local memory use and faults of this replica.
         invariant_violations: _,
         unpublished: _,
-        published_taken: _,
+        published_allocated: _,
         is_broken: _,
         panics_at: _,
     } = machine;

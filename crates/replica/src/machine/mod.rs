@@ -1,8 +1,8 @@
 //! The replicated state machine: entries in, zones and settings out.
 //!
-//! Applying is mechanical and total. An entry says what changes and what that was made for; where the state is
-//! not what it says, nothing is applied and an alarm counts it, on every replica alike. The part of an entry that
-//! concerns zones may have been carried out before, on the head of a leader; then its version is only published.
+//! Applying never fails. An entry contains changes and the state that they were made for. If the state differs, every
+//! replica applies nothing and counts an invariant violation. A leader may have applied the zone part of an entry before,
+//! on its head. Then it only publishes that version.
 
 mod growth;
 mod hash_ring;
@@ -56,7 +56,7 @@ pub(crate) struct Machine {
     /// Newest version that is applied and not published yet.
     unpublished: Option<Version>,
     /// What the zones had copied when they were published last.
-    published_taken: u64,
+    published_allocated: u64,
     /// Applying an entry panicked, or the entry did not fit in memory: the zones are what was published, and nothing
     /// touches what lies above that.
     is_broken: bool,
@@ -64,17 +64,16 @@ pub(crate) struct Machine {
     pub(crate) panics_at: Option<Vec<u8>>,
 }
 
-/// Things that must never happen, counted.
+/// Counts of things that must never happen. Each is a bug.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InvariantViolations {
     /// Entries that did not fit the state and were not applied.
     pub entry_mismatches: u64,
-    /// Outcomes that the leader evaluated and its own zones did not take.
+    /// Changes that the leader evaluated and could not apply to its own zones.
     pub evaluation_mismatches: u64,
-    /// Updates whose evaluation panicked: their clients were told SERVFAIL.
+    /// Updates whose evaluation panicked. Their clients got SERVFAIL.
     pub evaluation_panics: u64,
-    /// Commands that this replica panicked at when it carried them out as the leader, before they were proposed: it
-    /// hands over and ends.
+    /// Commands at which this leader panicked before it proposed them. It transfers the leadership and exits.
     pub apply_panics: u64,
     /// State hashes of other members that differed.
     pub hash_mismatches: u64,
@@ -145,7 +144,7 @@ impl Machine {
             hashes: HashRing::default(),
             invariant_violations: InvariantViolations::default(),
             unpublished: None,
-            published_taken: 0,
+            published_allocated: 0,
             is_broken: false,
             panics_at: None,
         };
@@ -375,7 +374,7 @@ impl Machine {
 
     /// Each version that is not published keeps what it copied, and nobody needs those in between.
     fn publish_when_much_is_copied(&mut self) {
-        if self.zones.taken_bytes() - self.published_taken >= UNPUBLISHED_BYTES_MAX {
+        if self.zones.allocated_bytes() - self.published_allocated >= UNPUBLISHED_BYTES_MAX {
             self.publish();
         }
     }
@@ -388,7 +387,7 @@ impl Machine {
         let Some(version) = self.unpublished.take() else { return false };
         self.zones.publish(version);
         self.zones.reclaim();
-        self.published_taken = self.zones.taken_bytes();
+        self.published_allocated = self.zones.allocated_bytes();
         true
     }
 

@@ -108,7 +108,7 @@ fn restored_with(config: &ReplicaConfig, machine: &mut Machine) -> Machine {
 
 /// Who minds zones hears of each that came or was replaced, and of no other.
 #[test]
-fn a_zone_that_is_imported_is_told() {
+fn imported_zone_is_reported_as_changed() {
     let mut machine = machine();
     add_zone(&mut machine, "b.test.", &[]);
     let contents = |serial| [vec![soa("a.test.", serial)], text("a.test.", 9, 3)].concat();
@@ -182,7 +182,7 @@ fn the_state_hash_covers_every_part_of_the_state() {
 }
 
 #[test]
-fn what_does_not_fit_is_not_applied_and_counted() {
+fn mismatched_entry_is_counted_and_not_applied() {
     let mut machine = machine();
     add_zone(&mut machine, "a.test.", &[]);
     let before = machine.state_hash();
@@ -222,7 +222,7 @@ fn what_does_not_fit_is_not_applied_and_counted() {
 }
 
 #[test]
-fn what_a_leader_prepared_is_what_a_follower_applies() {
+fn leader_and_follower_apply_the_same_result() {
     let (mut leader, mut follower) = (machine(), machine());
     for machine in [&mut leader, &mut follower] {
         add_zone(machine, "a.test.", &[]);
@@ -254,7 +254,7 @@ fn what_a_leader_prepared_is_what_a_follower_applies() {
 /// Repeats are evicted by what the entries say: replicas agree, one that a checkpoint restored with the others. Below
 /// the second feature level the oldest goes, as older software has it.
 #[test]
-fn which_repeat_is_evicted_is_the_same_on_every_replica() {
+fn all_replicas_evict_the_same_session() {
     const NOW_S: u64 = 1_000_000;
     let config = ReplicaConfig { session_count_max: 4, ..config() };
     for (level, is_known) in [(1, false), (2, true)] {

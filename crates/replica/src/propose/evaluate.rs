@@ -348,7 +348,7 @@ impl Evaluator<'_> {
         // Members end at an entry that they cannot read.
         debug_assert_eq!(Entry::decode(&bytes).map(|entry| entry.body).as_ref(), Ok(body), "read as it was written");
         let mut version = None;
-        let taken_before = self.machine.zones.taken_bytes();
+        let taken_before = self.machine.zones.allocated_bytes();
         if let Some(work) = zone_work(body, &self.head.stages) {
             match catch_unwind(AssertUnwindSafe(|| apply_work(&mut self.machine.zones, work))) {
                 Ok(Ok(sealed)) => version = Some(sealed),
@@ -359,7 +359,7 @@ impl Evaluator<'_> {
         let prepared = Some(Prepared { version, zones_hash: self.machine.zones.head().state_hash() });
         self.head.stages.advance(body, 0);
         self.head.has_barrier |= is_barrier;
-        let (size, copied) = (bytes.len(), self.machine.zones.taken_bytes() - taken_before);
+        let (size, copied) = (bytes.len(), self.machine.zones.allocated_bytes() - taken_before);
         self.head.bytes += size;
         self.head.copied += copied;
         self.head.batch_copied += copied;

@@ -1,4 +1,4 @@
-//! The leader's part: who may answer, what all show, who goes out of the rotation and who comes in.
+//! The leader's part: grants leases, finds the index that all members show, and changes the rotation.
 
 use super::Lease;
 use crate::command::Command;
@@ -15,7 +15,7 @@ use crate::replica::Replica;
 use crate::state::Settings;
 use std::collections::{BTreeMap, VecDeque};
 
-/// A proposal of the leader's own that is not applied after this is made again.
+/// The leader repeats its own proposal if it is not applied after this time.
 const PROPOSE_AGAIN_MS: u64 = 500;
 /// Members of an earlier feature level do not know the grants that name an index.
 const SHOWN_FROM_LEVEL: u32 = 5;
@@ -23,9 +23,9 @@ const SHOWN_FROM_LEVEL: u32 = 5;
 /// What a leader knows in its term.
 #[derive(Debug, Default)]
 pub(super) struct LeaderState {
-    /// When this replica began to lead, or another term did.
+    /// When this replica became the leader of its term.
     since_ms: u64,
-    /// The same in time lived through.
+    /// The same in this process's running time.
     since_running_ms: u64,
     /// The index that this leader had applied when it could first grant leases. All updates that earlier leaders
     /// acknowledged are before it.
@@ -33,32 +33,32 @@ pub(super) struct LeaderState {
     /// This replica answers no queries.
     never_answers: bool,
     requests: BTreeMap<NodeId, LeaseRequests>,
-    /// When the newest question came that was granted.
+    /// When the newest granted request arrived.
     granted: BTreeMap<NodeId, u64>,
-    /// What members said that they show.
+    /// The last index that each member reported as visible.
     shown: BTreeMap<NodeId, u64>,
-    /// Batches of updates that not all are known to show: the last index, and when it was applied here, in time lived
-    /// through.
+    /// Batches of updates that some member may not show yet: the last index, and when it was applied here, in running
+    /// time.
     waiting: VecDeque<(u64, u64)>,
-    /// Since when members outside the rotation lag no more.
+    /// Since when members outside the rotation have caught up.
     caught_up_since: BTreeMap<NodeId, u64>,
-    /// When somebody last needed a rotation.
+    /// When a zone last needed a rotation.
     used_ms: u64,
-    /// Until when somebody waits for one to begin.
+    /// Until when a request waits for a rotation to begin.
     wanted_until_ms: u64,
-    /// When this leader last proposed something about it.
+    /// When this leader last proposed a change of the rotation.
     proposed_ms: Option<u64>,
-    /// When what all show last moved on, of either kind.
+    /// When either all-live index last advanced.
     moved_ms: u64,
 }
 
-/// What a member asked. While one question waits for a majority the next may come.
+/// A member's lease requests. While one waits for a majority, the next may arrive.
 #[derive(Clone, Copy, Debug)]
 struct LeaseRequests {
     first: ReceivedRequest,
     newest: ReceivedRequest,
     answers: bool,
-    /// When the newest came, in time that this process lived through.
+    /// When the newest arrived, in this process's running time.
     running_ms: u64,
 }
 
@@ -66,20 +66,20 @@ struct LeaseRequests {
 struct ReceivedRequest {
     boot_id: u64,
     at_ms: u64,
-    /// When it came, by the leader's clock.
+    /// When it arrived, by the leader's clock.
     received_ms: u64,
 }
 
 impl LeaderState {
-    /// Whether a member of whom nothing else is known may be answering by a lease of this term.
+    /// Whether a member may be answering under a lease of this term.
     fn may_answer(&self, id: NodeId, now_ms: u64) -> bool {
         self.granted.get(&id).is_some_and(|received_ms| received_ms + LEASE_GUARD_MS >= now_ms)
     }
 }
 
 impl super::Rotation {
-    /// Somebody wants a zone to be `ack = all-live`: whether all members hold a lease, or never answer. If not, the
-    /// leader sees to it.
+    /// Whether all members hold a lease or never answer, so that a zone may get `ack = all-live`. If not, the leader
+    /// starts a rotation.
     pub(crate) fn is_ready(&mut self, settings: &Settings, own: NodeId, now_ms: u64) -> bool {
         self.leader_state.wanted_until_ms = now_ms + 2 * UPDATE_WAIT_MS;
         let holds_lease = |id: NodeId| match settings.rotation().get(&id) {
@@ -97,7 +97,7 @@ impl super::Rotation {
 }
 
 impl Replica {
-    /// Another term, or another role: what was known of the members is void.
+    /// The term or the role changed.
     pub(crate) fn reset_rotation(&mut self) {
         let now_ms = self.now.monotonic_ms;
         self.rotation.leader_state = LeaderState {
@@ -129,7 +129,7 @@ impl Replica {
         self.grant_leases();
     }
 
-    /// A member shows everything up to an index, which it says before the next report.
+    /// A member shows everything up to an index. It reports this without waiting for the next report.
     pub(crate) fn handle_applied_at(&mut self, from: NodeId, index: u64) {
         if self.driver.has_applied_own_term() && self.driver.counts(from) && index <= self.driver.last_index() {
             let shown = self.rotation.leader_state.shown.entry(from).or_default();
@@ -146,7 +146,7 @@ impl Replica {
         }
     }
 
-    /// This leader applied updates that all are to show before their clients are told.
+    /// This leader applied updates that all live members must show before they are acknowledged.
     pub(super) fn wait_for_rotation(&mut self, last: u64) {
         let waiting = &mut self.rotation.leader_state.waiting;
         if waiting.len() >= ROTATION_BATCHES_MAX
@@ -159,14 +159,14 @@ impl Replica {
         self.update_all_live_index();
     }
 
-    /// The leader's clockwork, once a report.
+    /// Runs once for each report.
     pub(crate) fn tick_rotation(&mut self) {
         if self.machine.settings.feature_level() < 2 {
             return;
         }
         self.grant_leases();
         self.update_all_live_index();
-        // What got lost is said again for as long as somebody may wait for it.
+        // The message may be lost, so it is repeated while a client may wait for it.
         if self.rotation.leader_state.moved_ms + UPDATE_WAIT_MS > self.now.monotonic_ms {
             self.send_all_live_index(false);
             if !self.machine.settings.rotation().is_empty() {
@@ -176,7 +176,7 @@ impl Replica {
         self.propose_rotation_change();
     }
 
-    /// Grants what was asked before a moment at which a majority still followed this leader.
+    /// Grants requests that arrived before the last time at which a majority followed this leader.
     fn grant_leases(&mut self) {
         let Some(followed_ms) = self.quorum_followed_ms() else { return };
         let own = self.driver.id();
@@ -189,7 +189,7 @@ impl Replica {
         for (&id, &since) in rotation.iter().filter(|&(&id, _)| id != own) {
             let state = &mut self.rotation.leader_state;
             let Some(requests) = state.requests.get_mut(&id) else { continue };
-            // Clocks are read in whole milliseconds: what came in the same one may have come later.
+            // Clocks have a resolution of 1 ms, so a request in the same millisecond may be later.
             let request = [requests.newest, requests.first]
                 .into_iter()
                 .find(|request| planted!(LeaseWithoutMajority) || request.received_ms < followed_ms);
@@ -202,14 +202,14 @@ impl Replica {
         }
     }
 
-    /// What a member is known to show.
+    /// The last index that a member is known to show.
     fn shown_by(&self, id: NodeId) -> u64 {
-        let said = self.rotation.leader_state.shown.get(&id).copied().unwrap_or(0);
-        said.max(self.member_progress(id).map_or(0, |member| member.applied))
+        let reported = self.rotation.leader_state.shown.get(&id).copied().unwrap_or(0);
+        reported.max(self.member_progress(id).map_or(0, |member| member.applied))
     }
 
-    /// Finds how far all show what is applied here, and says so to who may wait for it. For zones of `ack = all-live`
-    /// all are those in the rotation; for the others whoever is heard, since who is out of the rotation answers too.
+    /// Updates both all-live indexes: for `ack = all-live` zones the one of the rotation, for other zones the one of all
+    /// live members.
     fn update_all_live_index(&mut self) {
         if let Some(others) = self.alive_others() {
             self.advance_all_live_index(others, false);
@@ -219,7 +219,7 @@ impl Replica {
         }
     }
 
-    /// The others that are heard; `None` before it is known who lives.
+    /// The other live members; `None` while that is not known.
     fn alive_others(&self) -> Option<Vec<NodeId>> {
         let mut others = self.driver.others();
         let is_known = self.progress.is_settled(self.now.monotonic_ms) || others.iter().all(|&id| self.is_alive(id));
@@ -246,7 +246,7 @@ impl Replica {
         )
     }
 
-    /// Notes how far these, and this leader, show what is applied here.
+    /// Advances an all-live index to what these members and this leader show.
     fn advance_all_live_index(&mut self, others: Vec<NodeId>, of_rotation: bool) {
         let shown = others.into_iter().map(|id| self.shown_by(id)).min();
         let index = shown.map_or(self.machine.applied.0, |shown| shown.min(self.machine.applied.0));
@@ -255,7 +255,7 @@ impl Replica {
         }
         self.handle_all_live_index(index, of_rotation);
         self.rotation.leader_state.moved_ms = self.now.monotonic_ms;
-        // Updates wait for the rotation, where there is one.
+        // If there is a rotation, updates wait for it.
         if of_rotation == self.machine.settings.rotation().is_empty() {
             return;
         }
@@ -271,7 +271,7 @@ impl Replica {
         if of_rotation { self.rotation.all_live_index } else { self.rotation.all_alive_index }
     }
 
-    /// Says to the others what all show.
+    /// Sends the all-live index to the other members.
     fn send_all_live_index(&mut self, of_rotation: bool) {
         let index = self.all_live_index(of_rotation);
         for id in self.driver.others() {
@@ -324,25 +324,25 @@ impl Replica {
         (all_know && self.machine.applied.0 >= index).then_some(SettingsChange::AllLiveKnown { index })
     }
 
-    /// Whether a member of the rotation has fallen silent, does not show what others show, or answers nobody.
+    /// Whether a member must leave the rotation: it is silent, lags, or never answers clients.
     fn must_leave(&self, id: NodeId) -> bool {
         if id == self.driver.id() {
             return !self.answers_queries();
         }
         let state = &self.rotation.leader_state;
-        // A pause of this process is no silence of another.
+        // A pause of this process must not count as silence of another member.
         let is_past = |running_ms: u64| running_ms + LEASE_MS < self.running_ms;
         let Some(requests) = state.requests.get(&id) else { return self.has_led_for(LEASE_MS) };
         let is_late = state.waiting.front().is_some_and(|&(last, at_ms)| is_past(at_ms) && self.shown_by(id) < last);
         is_past(requests.running_ms) || is_late || !requests.answers
     }
 
-    /// Whether this replica has led for so long, lived through.
+    /// Whether this replica has led for this long, in running time.
     fn has_led_for(&self, ms: u64) -> bool {
         self.rotation.leader_state.since_running_ms + ms < self.running_ms
     }
 
-    /// Who begins a rotation: all that are heard, once it is known who is.
+    /// The members of a new rotation: all live ones, once these are known.
     fn founders(&self) -> Vec<NodeId> {
         let own = self.driver.id();
         let members = self.machine.settings.members();
@@ -357,14 +357,14 @@ impl Replica {
         ids
     }
 
-    /// Who is outside the rotation and has been sound for long enough.
+    /// Members outside the rotation that caught up long enough ago.
     fn returned(&self) -> Vec<NodeId> {
         let is_back = |since_ms: u64| since_ms + ROTATION_CAUGHT_UP_MS <= self.now.monotonic_ms;
         let caught_up = self.rotation.leader_state.caught_up_since.iter().filter(|&(_, &since_ms)| is_back(since_ms));
         caught_up.map(|(&id, _)| id).collect()
     }
 
-    /// Notes since when members outside the rotation ask and lag no more.
+    /// Notes since when members outside the rotation request leases and have caught up.
     fn note_caught_up(&mut self) {
         let (own, now_ms) = (self.driver.id(), self.now.monotonic_ms);
         let settings = &self.machine.settings;
@@ -381,7 +381,7 @@ impl Replica {
         self.rotation.leader_state.caught_up_since = caught_up;
     }
 
-    /// Whether a member lacks little of what is applied here, and answers.
+    /// Whether a member is live and lags only a little.
     fn is_close(&self, id: NodeId) -> bool {
         let is_alive = self.progress.responded_within(id, ALIVE_MS, self.now.monotonic_ms);
         is_alive && self.shown_by(id) + ROTATION_LAG_MAX >= self.machine.applied.0

@@ -40,15 +40,15 @@ use zone::ZoneId;
 #[derive(Debug, Default)]
 pub(crate) struct Rotation {
     lease: Lease,
-    /// Who was asked for a lease of late, and when.
+    /// The leaders that got a lease request recently, and when.
     pub(crate) requested: VecDeque<(NodeId, u64)>,
-    /// What the shell was told last.
+    /// The end of the lease that the shell knows.
     lease_reported_ms: u64,
-    /// All in the rotation show everything up to here.
+    /// All members of the rotation show everything up to this index.
     all_live_index: u64,
-    /// All that the leader had heard of late did, in the rotation or not.
+    /// All live members do, in the rotation or not.
     all_alive_index: u64,
-    /// Outcomes that wait for that.
+    /// Outcomes that wait for the rotation.
     pub(crate) pending: PendingOutcomes,
     leader_state: LeaderState,
     /// Both clocks as read a while ago.
@@ -62,7 +62,7 @@ pub(crate) struct Rotation {
 /// The newest lease of this member.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lease {
-    /// Which stay in the rotation it is of.
+    /// The index of the entry that began this stay in the rotation.
     since: u64,
     until_ms: u64,
     /// The index that this member must have applied.
@@ -70,7 +70,7 @@ struct Lease {
 }
 
 impl Replica {
-    /// Asks the leader, whose report just came.
+    /// Requests a lease from the leader whose report just arrived.
     pub(crate) fn request_lease(&mut self, leader: NodeId) {
         if self.machine.settings.rotation().is_empty() {
             return;
@@ -84,12 +84,12 @@ impl Replica {
         self.send(leader, &Frame::LeaseRequest(request));
     }
 
-    /// Whether clients may ever get an answer from this member.
+    /// Whether this member may answer clients at all.
     fn answers_queries(&self) -> bool {
         self.config.answers_queries && !self.is_fenced() && !self.is_removed()
     }
 
-    /// What stands in it was true, and stays so, if the leader that was asked says it.
+    /// A grant counts only if it answers a request to that leader.
     pub(crate) fn handle_lease_grant(&mut self, from: NodeId, grant: LeaseGrant) {
         let is_own = grant.boot_id == self.config.boot_id && grant.at_ms <= self.now.monotonic_ms;
         if is_own && self.rotation.requested.contains(&(from, grant.at_ms)) {
@@ -137,7 +137,7 @@ impl Replica {
         self.report_lease();
     }
 
-    /// Tells the shell until when such zones may be answered from, by what is applied here.
+    /// Tells the shell until when it may answer for `ack = all-live` zones.
     pub(crate) fn report_lease(&mut self) {
         let Lease { since, until_ms, shown } = self.rotation.lease;
         let is_of_stay = self
@@ -163,7 +163,7 @@ impl Replica {
         self.serving() != Serving::No && (!needs_lease || is_leased)
     }
 
-    /// Entries up to `last` were applied and are shown, updates among them perhaps.
+    /// Entries up to `last` were applied and are visible to queries.
     pub(crate) fn note_shown(&mut self, last: u64, has_updates: bool) {
         self.report_lease();
         if self.machine.settings.has_all_live() && has_updates {
@@ -175,14 +175,14 @@ impl Replica {
         }
     }
 
-    /// Only the leader knows that, or the last one while nobody is known to lead: its word may come late.
+    /// Counts only from the leader, or from the last leader while none is known, as its message may be late.
     pub(crate) fn handle_peer_all_live_index(&mut self, from: NodeId, index: u64, of_rotation: bool) {
         if self.driver.leader().or(self.last_leader) == Some(from) {
             self.handle_all_live_index(index, of_rotation);
         }
     }
 
-    /// Everything up to this index is shown by all, says the leader.
+    /// The leader reports that all members show everything up to this index.
     pub(crate) fn handle_all_live_index(&mut self, index: u64, of_rotation: bool) {
         let known = if of_rotation { &mut self.rotation.all_live_index } else { &mut self.rotation.all_alive_index };
         if index <= *known {

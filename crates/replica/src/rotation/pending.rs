@@ -1,4 +1,4 @@
-//! Outcomes of updates that are known here, and told once all show them.
+//! Outcomes of updates that are known, but not reported until all live members show the update.
 
 use crate::io::Verdict;
 use crate::limits::{UPDATE_WAIT_MS, UPDATES_WAITING_MAX};
@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use wire::parse::{Parsed, parse_request};
 use zone::ZoneId;
 
-/// Those outcomes, in the order of their indexes.
+/// Those outcomes, ordered by index.
 #[derive(Debug, Default)]
 pub(crate) struct PendingOutcomes {
-    /// By the index that all must show, and a number.
+    /// By the index that all members must show, and a number.
     verdicts: BTreeMap<(u64, u64), (u64, Verdict, u64)>,
-    /// All of them, by the time at which they are given up.
+    /// The same outcomes by deadline.
     deadlines: BTreeSet<(u64, (u64, u64))>,
     next_number: u64,
 }
@@ -29,7 +29,7 @@ impl PendingOutcomes {
         self.deadlines.insert((deadline_ms, key));
     }
 
-    /// Everything up to this index is shown by all: who may be told, and what.
+    /// All members show everything up to this index. Returns the outcomes to report.
     pub(super) fn release(&mut self, index: u64) -> Vec<(u64, Verdict)> {
         let later = self.verdicts.split_off(&(index + 1, 0));
         let done = core::mem::replace(&mut self.verdicts, later);
@@ -39,7 +39,7 @@ impl PendingOutcomes {
         done.into_values().map(|(request_id, verdict, _)| (request_id, verdict)).collect()
     }
 
-    /// Those that have waited long enough.
+    /// Removes and returns the outcomes past their deadline.
     fn expired(&mut self, now_ms: u64) -> Vec<u64> {
         let later = self.deadlines.split_off(&(now_ms + 1, (0, 0)));
         let expired = core::mem::replace(&mut self.deadlines, later);
@@ -49,8 +49,8 @@ impl PendingOutcomes {
 }
 
 impl Replica {
-    /// Tells a client what became of its UPDATE; when its zone wants that, once all show what is applied here at
-    /// `index`.
+    /// Reports the outcome of an UPDATE to its client. For a zone with `ack = all-live` this waits until all live members
+    /// show `index`.
     pub(crate) fn report_outcome(&mut self, request_id: u64, verdict: Verdict, message: &[u8], index: u64) {
         let must_wait = matches!(verdict, Verdict::Answer(_))
             && !planted!(RepeatNotHeld)
@@ -60,7 +60,7 @@ impl Replica {
         if !must_wait {
             return self.verdict(request_id, verdict);
         }
-        // It is committed, so it is never called undone.
+        // The update is committed, so it must not be reported as not done.
         if self.rotation.pending.len() >= UPDATES_WAITING_MAX {
             return self.verdict(request_id, Verdict::Unknown);
         }
@@ -68,7 +68,7 @@ impl Replica {
         self.rotation.pending.put(index, request_id, verdict, deadline_ms);
     }
 
-    /// Gives up outcomes that are not shown by all in time: nobody is told.
+    /// Reports expired outcomes as unknown.
     pub(crate) fn tick_pending_outcomes(&mut self) {
         for request_id in self.rotation.pending.expired(self.now.monotonic_ms) {
             self.verdict(request_id, Verdict::Unknown);

@@ -352,7 +352,7 @@ fn the_forged_append_and_the_forged_heartbeat_change_nothing() {
 
 /// A vouched id is heard until what is applied says more, the table is bounded, and a removed id is never in it.
 #[test]
-fn what_is_vouched_for_is_heard_until_more_is_known() {
+fn confirmed_nonmember_is_heard_until_the_membership_is_known() {
     use crate::limits::VOUCHED_PEERS_MAX;
     let mut stage = Stage::new();
     let to = stage.voters[0];

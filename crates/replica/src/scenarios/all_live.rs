@@ -60,7 +60,7 @@ pub(super) fn run_until_told(cluster: &mut Cluster, request: u64, record: &Recor
 }
 
 #[test]
-fn an_update_is_told_once_all_show_it() {
+fn update_is_acknowledged_when_all_live_members_show_it() {
     let (mut cluster, leader, others) = cluster(3);
     for (id, last) in [(leader, 1), (others[0], 2), (others[1], 3)] {
         let request = cluster.add(id, &address(last));
@@ -81,7 +81,7 @@ fn an_update_is_told_once_all_show_it() {
 }
 
 #[test]
-fn a_repeat_is_told_no_sooner_than_the_first() {
+fn repeat_is_not_acknowledged_before_the_first() {
     let (mut cluster, leader, others) = cluster(3);
     cluster.cut.insert((leader, others[1]));
     let bytes = add(&address(4), 99, cluster.now.wall_ms);
@@ -123,7 +123,7 @@ fn a_dead_member_stalls_updates_once() {
 }
 
 #[test]
-fn nothing_is_promised_while_a_member_does_not_know() {
+fn all_live_option_waits_until_every_member_knows_it() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let other = cluster.alive().into_iter().rfind(|&id| id != leader).unwrap();
@@ -160,7 +160,7 @@ fn nothing_is_promised_while_a_member_does_not_know() {
 }
 
 #[test]
-fn a_zone_may_be_so_from_its_first_record_on() {
+fn all_live_can_be_set_when_a_zone_is_added() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     cluster.run(LEASE_GUARD_MS + 100);
@@ -179,7 +179,7 @@ fn a_zone_may_be_so_from_its_first_record_on() {
 }
 
 #[test]
-fn a_member_that_answers_nobody_is_not_waited_for() {
+fn member_that_serves_no_clients_is_not_waited_for() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let witness = cluster.alive().into_iter().rfind(|&id| id != leader).unwrap();
@@ -199,7 +199,7 @@ fn a_member_that_answers_nobody_is_not_waited_for() {
 }
 
 #[test]
-fn a_member_that_hears_and_does_not_apply_is_waited_for_no_more() {
+fn member_that_does_not_apply_leaves_the_rotation() {
     let (mut cluster, leader, others) = cluster(3);
     let stuck = others[1];
     cluster.machines.get_mut(&stuck).unwrap().hung = Some(Vec::new());
@@ -214,7 +214,7 @@ fn a_member_that_hears_and_does_not_apply_is_waited_for_no_more() {
 }
 
 #[test]
-fn updates_of_other_zones_wait_for_nobody() {
+fn updates_of_other_zones_do_not_wait_for_the_rotation() {
     let (mut cluster, leader, others) = cluster(3);
     cluster.admin_ok(leader, set_options(ZoneOptions::default()));
     cluster.kill(others[1]);
@@ -225,7 +225,7 @@ fn updates_of_other_zones_wait_for_nobody() {
 
 /// Who answers for a zone of another kind need not be in the rotation.
 #[test]
-fn how_far_all_show_that_are_heard_is_told_beside_how_far_the_rotation_does() {
+fn both_all_live_indexes_are_reported() {
     let (mut cluster, leader, others) = cluster(3);
     let (asked, late) = (others[0], others[1]);
     let zone = zone_id("second.test.");
@@ -267,7 +267,7 @@ fn how_far_all_show_that_are_heard_is_told_beside_how_far_the_rotation_does() {
 }
 
 #[test]
-fn what_is_not_known_to_be_shown_by_all_in_time_is_unknown() {
+fn all_live_update_times_out_as_unknown() {
     let (mut cluster, _, others) = cluster(3);
     // What the leader says of it is lost.
     cluster.lose = |frame| frame.get(1) == Some(&14);

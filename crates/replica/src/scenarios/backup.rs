@@ -114,7 +114,7 @@ fn a_backup_becomes_another_cluster() {
 }
 
 #[test]
-fn a_backup_that_was_made_while_the_clock_was_ahead_carries_it_nowhere() {
+fn backup_taken_with_a_fast_clock_does_not_move_the_new_cluster_ahead() {
     let mut cluster = Cluster::with_zone(3);
     cluster.now.wall_ms += 3 * 3_600_000;
     let request = cluster.add(1, &address(1));
@@ -133,7 +133,7 @@ fn a_backup_that_was_made_while_the_clock_was_ahead_carries_it_nowhere() {
 /// A secondary follows the old cluster for 70,000 updates that the backup lacks. It accepts a zone only if the zone's
 /// serial is newer than its own (RFC 1982 3.2).
 #[test]
-fn a_secondary_takes_a_restored_zone_after_70_000_updates_that_the_backup_lacks() {
+fn secondary_accepts_a_restored_zone_after_70_000_lost_updates() {
     for policy in [SerialPolicyOption::Increment, SerialPolicyOption::UnixTime] {
         let mut cluster = Cluster::with_zone(1);
         let change = OptionsChange { serial_policy: Some(policy), ..OptionsChange::default() };
@@ -160,7 +160,7 @@ fn a_secondary_takes_a_restored_zone_after_70_000_updates_that_the_backup_lacks(
 
 /// Asked for while one is being written, the answer is one that holds all that was applied by then.
 #[test]
-fn a_backup_holds_what_was_applied_when_it_was_asked_for() {
+fn backup_contains_everything_applied_at_the_request() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     cluster.machines.get_mut(&leader).unwrap().writing_hung = Some(Vec::new());
@@ -217,7 +217,7 @@ fn what_is_no_backup_is_refused() {
 
 /// Two of three are gone for good. What the third holds and does not know to be committed counts.
 #[test]
-fn the_last_member_founds_another_cluster_with_all_that_it_has() {
+fn last_member_recovers_into_a_new_cluster() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let last = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
@@ -262,7 +262,7 @@ fn the_last_member_founds_another_cluster_with_all_that_it_has() {
 }
 
 #[test]
-fn the_directory_of_a_member_that_was_removed_says_so() {
+fn data_of_a_removed_member_is_recognized() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let mut others = cluster.alive().into_iter().filter(|&id| id != leader);
@@ -281,7 +281,7 @@ fn the_directory_of_a_member_that_was_removed_says_so() {
 
 /// The zone was added again in the old cluster after the backup, and secondaries followed it.
 #[test]
-fn a_zone_that_comes_back_after_a_restore_is_ahead_of_what_the_old_cluster_served() {
+fn zone_added_again_after_a_restore_has_a_higher_serial() {
     let mut cluster = Cluster::with_zone(1);
     let zone = || zone_id("example.test.");
     let add_zone = |serial| {

@@ -456,6 +456,6 @@ fn nothing_acknowledged_is_lost_whatever_happens() {
 }
 
 #[test]
-fn the_same_seed_is_the_same_run() {
+fn same_seed_gives_the_same_run() {
     assert_eq!(run(99), run(99));
 }

@@ -24,7 +24,7 @@ fn other_entry(cluster: &Cluster, from: NodeId, to: NodeId) -> Input {
 }
 
 #[test]
-fn a_contradiction_that_is_not_repeated_by_the_leader_changes_nothing() {
+fn single_contradiction_has_no_effect() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let (follower, other) = (leader % 3 + 1, (leader + 1) % 3 + 1);
@@ -54,7 +54,7 @@ fn a_contradiction_that_is_not_repeated_by_the_leader_changes_nothing() {
 
 /// A leader that lies again and again: the member ends, says what was claimed, and starts again.
 #[test]
-fn a_leader_that_lies_ends_a_member_that_starts_again() {
+fn lying_leader_stops_a_member_which_then_restarts() {
     for is_diverged in [false, true] {
         let mut cluster = Cluster::with_zone(3);
         let leader = cluster.elect();
@@ -127,7 +127,7 @@ fn a_disk_that_went_back() -> (Cluster, NodeId, NodeId, NodeId) {
 }
 
 #[test]
-fn a_log_that_lost_what_it_acknowledged_elects_nobody_who_lacks_it() {
+fn log_that_lost_acknowledged_entries_votes_only_for_complete_logs() {
     let (mut cluster, leader, victim, third) = a_disk_that_went_back();
     cluster.kill(leader);
     cluster.cut.clear();
@@ -152,7 +152,7 @@ fn a_log_that_lost_what_it_acknowledged_elects_nobody_who_lacks_it() {
 
 /// What the doubt is for: without it the same log elects the one that lacks what was acknowledged, and it is lost.
 #[test]
-fn without_the_doubt_what_was_acknowledged_would_be_lost() {
+fn without_the_doubt_acknowledged_entries_are_lost() {
     let (mut cluster, leader, victim, third) = a_disk_that_went_back();
     cluster.kill(leader);
     cluster.cut.clear();

@@ -330,7 +330,7 @@ fn a_fenced_member_is_handed_no_leadership() {
 }
 
 #[test]
-fn a_fenced_leader_hands_over_again_when_it_was_not_taken() {
+fn fenced_leader_retries_a_failed_transfer() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     corrupt(&mut cluster, leader);

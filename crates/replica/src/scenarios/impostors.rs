@@ -24,7 +24,7 @@ fn lie(cluster: &mut Cluster, from: NodeId, to: NodeId, frame: &Frame) {
 }
 
 #[test]
-fn the_outcome_of_an_update_is_told_by_the_leader_that_was_asked() {
+fn outcome_counts_only_from_the_leader_that_got_the_update() {
     let answers = [
         Answer::Repeat { rcode: Rcode::NOERROR, index: 1 },
         Answer::BadTime,
@@ -49,7 +49,7 @@ fn the_outcome_of_an_update_is_told_by_the_leader_that_was_asked() {
 }
 
 #[test]
-fn how_far_things_are_is_told_by_the_leader_that_was_asked() {
+fn read_index_counts_only_from_the_queried_leader() {
     let (mut cluster, leader, asker, liar) = cluster();
     cluster.input(asker, Input::ReadIndex { request_id: 7 });
     cluster.settle();
@@ -64,7 +64,7 @@ fn how_far_things_are_is_told_by_the_leader_that_was_asked() {
 }
 
 #[test]
-fn a_lease_is_granted_by_the_leader_that_was_asked() {
+fn lease_counts_only_from_the_leader_that_got_the_request() {
     let (mut cluster, leader, asker, liar) = cluster();
     cluster.way_ms = 0;
     let change = OptionsChange { ack: Some(AckOption::AllLive), ..OptionsChange::default() };

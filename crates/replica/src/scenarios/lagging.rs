@@ -39,14 +39,14 @@ fn remove_first_key() -> AdminCommand {
 }
 
 #[test]
-fn a_node_that_lags_adds_a_key_that_is_gone() {
+fn lagging_node_adds_a_key_that_was_removed() {
     let (cluster, said) = at_a_node_that_lags(vec![remove_first_key()], add_first_key(SECRET));
     assert_eq!(said, Ok(AdminReply::Done));
     assert_eq!(cluster.replica(1).secrets(&name("key.")), Some(vec![SECRET.to_vec().into()]));
 }
 
 #[test]
-fn a_key_is_there_already_if_the_leader_has_it_with_that_secret() {
+fn adding_an_identical_key_changes_nothing() {
     // The node knows another secret, or no such key.
     let again = || vec![remove_first_key(), add_first_key(b"another")];
     let (_, said) = at_a_node_that_lags(again(), add_first_key(b"another"));
@@ -60,7 +60,7 @@ fn a_key_is_there_already_if_the_leader_has_it_with_that_secret() {
 }
 
 #[test]
-fn a_node_that_lags_rolls_a_key_from_the_secret_that_it_has() {
+fn lagging_node_rolls_a_key_from_its_known_secret() {
     // Both know a key of that name, and not the same.
     let others = vec![remove_first_key(), add_first_key(b"another")];
     let (cluster, said) = at_a_node_that_lags(others, roll_key(SECRET, 8));
@@ -82,7 +82,7 @@ fn a_node_that_lags_rolls_a_key_from_the_secret_that_it_has() {
 }
 
 #[test]
-fn a_secret_for_another_algorithm_is_none_for_the_key() {
+fn secret_of_another_algorithm_is_refused() {
     let roll = |algorithm| AdminCommand::RollKey { name: name("key."), algorithm, secret: vec![9; 64], nonce: [9; 12] };
     let mut cluster = Cluster::with_zone(3);
     let request = cluster.admin(1, roll(KeyAlgorithm::HmacSha512));
@@ -97,7 +97,7 @@ fn a_secret_for_another_algorithm_is_none_for_the_key() {
 
 /// A leader of software before that level compares sealed bytes, which differ each time.
 #[test]
-fn below_its_feature_level_a_key_that_the_node_knows_is_there_already() {
+fn known_key_is_refused_below_the_feature_level() {
     let mut cluster = Cluster::with_zone(3);
     let follower = cluster.elect() % 3 + 1;
     for id in cluster.alive() {
@@ -120,7 +120,7 @@ fn set_rules(to: usize, from: usize) -> AdminCommand {
 }
 
 #[test]
-fn of_two_who_change_the_same_rules_at_once_the_later_is_refused() {
+fn concurrent_policy_change_is_refused() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     // Each node takes its command before it knows of the other.
@@ -143,7 +143,7 @@ fn of_two_who_change_the_same_rules_at_once_the_later_is_refused() {
 }
 
 #[test]
-fn rules_are_compared_with_what_the_leader_has() {
+fn policy_changes_are_compared_on_the_leader() {
     let (_, said) = at_a_node_that_lags(vec![set_rules(1, 0)], set_rules(2, 0));
     assert_eq!(said, Err(AdminError::PolicyChanged));
     let (_, said) = at_a_node_that_lags(vec![set_rules(1, 0)], set_rules(2, 1));

@@ -7,7 +7,7 @@ use crate::limits::{LEASE_MS, ROTATION_CAUGHT_UP_MS};
 use crate::peer::{Frame, LeaseGrant};
 
 #[test]
-fn a_member_that_is_cut_off_is_silent_before_it_is_waited_for_no_more() {
+fn partitioned_member_stops_answering_before_updates_resume() {
     let (mut cluster, leader, others) = cluster(3);
     let away = others[1];
     for &id in &[leader, others[0]] {
@@ -75,7 +75,7 @@ fn a_new_leader_waits_for_the_leases_of_the_one_before() {
 
 /// The leader counts from when the question came, so the member must not count from when the answer came.
 #[test]
-fn a_lease_counts_from_when_it_was_asked_for() {
+fn lease_starts_at_the_time_of_the_request() {
     let (mut cluster, _, others) = cluster(3);
     cluster.way_ms = 40;
     let round_trip_ms = 2 * cluster.way_ms;
@@ -115,7 +115,7 @@ fn a_leader_without_a_majority_grants_no_lease() {
 /// A member that was out of the rotation and is in again may show too little to answer, until it has applied the entry
 /// by which it is in.
 #[test]
-fn a_lease_of_a_later_stay_does_not_count_before_the_member_knows_of_it() {
+fn lease_is_invalid_until_the_member_applied_its_rotation_entry() {
     let (mut cluster, leader, others) = cluster(3);
     let id = others[0];
     for of in [leader, others[1]] {
@@ -152,7 +152,7 @@ fn a_restarted_member_answers_only_by_a_lease_of_its_own() {
 /// A machine is paused, and its monotonic clock with it. When it goes on, its lease looks valid.
 /// A copy of a member may have confirmed updates that the original lacks. The original is still in the rotation.
 #[test]
-fn a_lease_is_good_only_where_everything_acknowledged_is_applied() {
+fn lease_is_valid_only_after_all_acknowledged_entries_are_applied() {
     let (mut cluster, leader, others) = cluster(3);
     let id = others[0];
     let request = cluster.add(leader, &address(1));
@@ -202,7 +202,7 @@ fn a_lease_is_void_once_the_wall_clock_shows_that_the_machine_was_paused() {
 }
 
 #[test]
-fn a_clock_that_is_slewed_voids_no_lease() {
+fn slewed_clock_keeps_the_lease() {
     let (mut cluster, _, others) = cluster(3);
     for _ in 0..200 {
         // 500 ppm is what a time service slews at most; this is a hundred times as much.
@@ -215,7 +215,7 @@ fn a_clock_that_is_slewed_voids_no_lease() {
 
 /// A grant that was on its way while the machine was paused counts no more.
 #[test]
-fn a_machine_that_was_put_back_takes_no_lease_that_it_asked_for_before() {
+fn restored_machine_ignores_leases_requested_earlier() {
     let (mut cluster, leader, others) = cluster(3);
     let restored = others[1];
     cluster.cut.insert((leader, restored));

@@ -18,7 +18,7 @@ fn panics(cluster: &Cluster) -> Vec<u64> {
 }
 
 #[test]
-fn a_message_that_evaluation_panics_at_takes_no_leader_with_it() {
+fn panic_in_evaluation_does_not_stop_the_leader() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let fatal = add(&record_of_death(), 900, cluster.now.wall_ms);

@@ -42,7 +42,7 @@ fn assert_sound_without_it(cluster: &mut Cluster, ids: &[NodeId]) {
 }
 
 #[test]
-fn a_change_that_a_leader_panics_at_takes_no_second_leader_with_it() {
+fn change_that_panics_stops_only_one_leader() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let follower = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
@@ -90,7 +90,7 @@ fn a_change_that_a_leader_panics_at_takes_no_second_leader_with_it() {
 }
 
 #[test]
-fn a_single_member_that_panics_at_a_change_ends_and_does_not_meet_it_again() {
+fn single_member_drops_a_change_that_panics() {
     let mut cluster = Cluster::with_zone(1);
     death::plan(&[true; 20]);
     let fatal = add(&record_of_death(), 900, cluster.now.wall_ms);
@@ -109,7 +109,7 @@ fn a_single_member_that_panics_at_a_change_ends_and_does_not_meet_it_again() {
 }
 
 #[test]
-fn a_member_that_panics_at_an_entry_stops_there_and_says_where() {
+fn member_that_panics_at_an_entry_reports_its_index() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let serial = cluster.serial(leader);
@@ -143,7 +143,7 @@ fn a_member_that_panics_at_an_entry_stops_there_and_says_where() {
 }
 
 #[test]
-fn members_that_panic_at_an_entry_never_go_on_without_it() {
+fn members_never_skip_an_entry_that_panics() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let serial = cluster.serial(leader);

@@ -58,7 +58,7 @@ fn rules_count_from_the_entry_that_sets_them() {
 
 /// What an administrator decided holds on all members that are heard when that is said, from whichever it is asked.
 #[test]
-fn what_is_decided_is_waited_for_on_all_members_that_are_heard() {
+fn wait_all_live_waits_for_all_live_members() {
     let (mut cluster, leader, follower) = cluster();
     for id in [leader, follower] {
         let request = cluster.admin(id, AdminCommand::WaitAllLive);
@@ -112,7 +112,7 @@ fn rules_outlive_a_restart_and_a_new_leader() {
 }
 
 #[test]
-fn a_quota_that_two_nodes_fill_at_once_is_the_leaders_to_judge() {
+fn leader_enforces_a_quota_that_two_nodes_use() {
     let (mut cluster, leader, follower) = cluster();
     set(&mut cluster, leader, Some("example.test."), "grant key. name w.example.test. TXT(4);");
     let wall_ms = cluster.now.wall_ms;
@@ -138,7 +138,7 @@ fn a_quota_that_two_nodes_fill_at_once_is_the_leaders_to_judge() {
 }
 
 #[test]
-fn the_address_counts_that_the_node_saw_which_took_the_update() {
+fn policy_uses_the_address_seen_by_the_receiving_node() {
     let (mut cluster, leader, follower) = cluster();
     set(&mut cluster, leader, Some("example.test."), "grant * tcp-self . ANY;\ngrant * zonesub A;");
     // The test's clients use UDP: what a datagram says of its address grants nothing.
@@ -167,7 +167,7 @@ fn the_address_counts_that_the_node_saw_which_took_the_update() {
 }
 
 #[test]
-fn either_secret_signs_while_a_key_is_rolled() {
+fn both_secrets_are_valid_during_a_key_roll() {
     let (mut cluster, leader, follower) = cluster();
     set(&mut cluster, leader, None, "grant key. zonesub A;");
     let roll = |secret: &[u8]| roll_key(secret, 9);
@@ -203,7 +203,7 @@ fn said(last: u8, is_granted: bool) -> External {
 }
 
 #[test]
-fn what_a_daemon_said_to_the_node_that_took_an_update_goes_with_it() {
+fn external_decision_travels_with_the_update() {
     let (mut cluster, leader, follower) = cluster();
     let rules = "grant \"local:/run/auth\" external * A;";
     set(&mut cluster, leader, Some("example.test."), rules);
@@ -283,7 +283,7 @@ fn a_signature_counts_only_while_the_leader_knows_its_secret() {
 
 /// A zone that is full for a key takes no more of it, but what takes as much away; others are not held to its limit.
 #[test]
-fn a_key_fills_a_zone_up_to_its_limit_and_no_further() {
+fn key_quota_limits_zone_growth() {
     let (mut cluster, leader, follower) = cluster();
     // The zone begins with as many.
     let zone = cluster.replica(leader).zones().published();

@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn synced_bytes_and_names_survive_and_the_rest_may_not() {
+    fn only_synced_bytes_and_names_survive_a_crash() {
         let mut disk = MemoryDisk::default();
         disk.execute(&DiskOp::Create { file: "a".into(), zeroed_bytes: 2048 });
         disk.execute(&DiskOp::Sync { file: "a".into() });

@@ -145,7 +145,7 @@ impl Replica {
         let mut is_urgent = false;
         if let Some(writing) = &self.transfers.writer {
             // Other zones that a leader's checkpoint brought count from zero; those before let nothing go any more.
-            let retired_bytes = self.machine.zones.let_go_bytes().saturating_sub(writing.retired_at_start);
+            let retired_bytes = self.machine.zones.retired_bytes_total().saturating_sub(writing.retired_at_start);
             let (log, begun, abandoned) = (self.driver.log(), writing.bytes_at_start, self.transfers.abandoned);
             let is_late = log.is_checkpoint_late(begun, retired_bytes, abandoned);
             is_urgent = log.is_checkpoint_urgent(begun, retired_bytes, abandoned);
@@ -213,7 +213,7 @@ impl Replica {
         };
         let state = Some(self.machine.freeze());
         let bytes_at_start = self.driver.log().bytes_after_checkpoint();
-        let retired_at_start = self.machine.zones.let_go_bytes();
+        let retired_at_start = self.machine.zones.retired_bytes_total();
         let writer = CheckpointWriter::new(header);
         self.transfers.writer = Some(Box::new(Writing { writer, state, bytes_at_start, retired_at_start }));
     }

@@ -181,7 +181,7 @@ impl ReplicaThread {
             self.zones_changed = Some(Instant::now());
         }
         // What changes leave free in the memory of zones: waited for as well, since the next ones would use it again.
-        let taken = self.replica.zones().taken_bytes();
+        let taken = self.replica.zones().allocated_bytes();
         if taken >= self.zones_taken.saturating_add(ZONES_QUIET_BYTES) || taken < self.zones_taken {
             self.zones_taken = taken;
             self.zones_changed = self.zones_changed.map(|_| Instant::now());
@@ -370,7 +370,7 @@ impl ReplicaThread {
 
     /// The zones lie where they did not lie before.
     fn tell_memory(&self) {
-        let memory = self.replica.zones().memory_ahead();
+        let memory = self.replica.zones().prefaulter();
         // That thread ends only when this one is gone.
         let _ = self.disks.leisure.send(leisure::Word::Zones(memory));
     }

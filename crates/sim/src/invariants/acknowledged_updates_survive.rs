@@ -19,7 +19,7 @@ pub(crate) struct AcknowledgedUpdatesSurvive {
 
 impl AcknowledgedUpdatesSurvive {
     /// A client is told; `before` is what was told of the same update earlier.
-    pub(crate) fn on_told(
+    pub(crate) fn on_response(
         &mut self,
         id: NodeId,
         (number, update): (u64, &Update),
@@ -55,7 +55,7 @@ impl AcknowledgedUpdatesSurvive {
         applied: u64,
     ) -> Result<(), String> {
         for (number, update) in oracle.updates() {
-            if update.fate() == Fate::Done && update.told_index <= applied && !update.is_in(published) {
+            if update.fate() == Fate::Done && update.first_rcode_index <= applied && !update.is_in(published) {
                 return Err(format!("{id} at {applied} lacks update {number}: {update:?}"));
             }
         }

@@ -236,7 +236,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_single_record_is_written_as_a_draft_of_it_is(
+        fn single_record_has_the_same_encoding_as_a_draft(
             rtype in prop::sample::select(vec![1, 2, 5, 16, 28, 39, 65_280]),
             ttl in any::<u32>(),
             rdata in prop_oneof![0..20_usize, 0..20_000_usize].prop_flat_map(|len| vec(any::<u8>(), len)),

@@ -218,7 +218,7 @@ fn lose_each(machine: &Machine) {
 }
 
 #[test]
-fn a_record_that_all_members_lost_is_given_up_only_at_the_end_and_uncommitted() {
+fn record_lost_on_all_members_is_dropped_only_if_last_and_uncommitted() {
     let mut machine = settled();
     let damaged = |machine: &Machine, first: u64| {
         let mut disk = machine.disk.clone();

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_used_once_all_hold_it_and_then_nothing_is_sealed_by_the_old_one() {
+    fn data_key_is_used_once_all_members_have_it() {
         let mut settings = sample();
         let use_2 = DataKeyChange::Use { number: 2 };
         assert_eq!(settings.check_data_key(&use_2), Err(AdminError::RotationBusy));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changed_meanwhile_is_not_overwritten() {
+    fn resealing_does_not_overwrite_changed_secrets() {
         let mut settings = sample();
         apply(&mut settings, DataKeyChange::Begin { number: 2, digest: [2; 32] });
         // The one who brought it is gone: another is brought.

@@ -64,7 +64,7 @@ mod tests {
     use crate::disk::DiskOp;
 
     #[test]
-    fn what_is_durable_is_what_the_worst_crash_leaves() {
+    fn durable_view_equals_the_worst_crash() {
         let mut disk = MemoryDisk::default();
         let write = |offset, byte, len| DiskOp::Write { file: "a".into(), offset, data: vec![byte; len] };
         for op in [
