@@ -226,7 +226,9 @@ impl Command {
                     }),
                 },
                 external: match kind {
-                    12 => Some(External::decode(from)?).filter(|said| !said.is_empty()).ok_or(DecodeError::Unknown)?,
+                    12 => Some(External::decode(from)?)
+                        .filter(|external| !external.is_empty())
+                        .ok_or(DecodeError::Unknown)?,
                     _ => External::default(),
                 },
                 message: from.bytes(UPDATE_BYTES_MAX)?.to_vec(),
@@ -344,6 +346,6 @@ const ERRORS: [AdminError; 31] = [
 ];
 
 fn error_number(error: AdminError) -> u8 {
-    let place = ERRORS.iter().position(|&other| other == error).expect("every error has a number");
-    place as u8 + 1
+    let position = ERRORS.iter().position(|&other| other == error).expect("every error has a number");
+    position as u8 + 1
 }

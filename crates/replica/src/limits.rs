@@ -222,7 +222,7 @@ pub const DISK_HUNG_TRANSFER_MS: u64 = 500;
 pub const DISK_HUNG_ABORT_MS: u64 = 10_000;
 /// The most that one tick counts as time that this process lived through: it may have been stopped or asleep before,
 /// and that is no fault of its disk or of its leader.
-pub const LIVED_STEP_MS_MAX: u64 = 100;
+pub const RUNNING_STEP_MS_MAX: u64 = 100;
 /// Wait between the campaigns of two voters after a leader's death, times their rank.
 pub const CAMPAIGN_RANK_MS: u64 = 30;
 /// A restarted replica that hears no leader answers after this, marked stale.

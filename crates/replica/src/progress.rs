@@ -170,7 +170,7 @@ impl Replica {
         self.request_lease(from);
     }
 
-    /// What was committed when a report came is applied: nothing newer was acknowledged before it.
+    /// Confirms the state once everything is applied that was committed when a report arrived.
     fn confirm(&mut self) {
         if self.driver.has_applied_own_term() {
             if let Some(at_ms) = self.quorum_contact_ms().filter(|at_ms| at_ms + ALIVE_MS >= self.now.monotonic_ms) {
@@ -197,36 +197,36 @@ impl Replica {
         self.driver.log_mut().set_contact_wall_ms(self.now.wall_ms.saturating_sub(ago_ms));
     }
 
-    /// When this leader last knew that a majority follows it; `None` before the first answers.
+    /// When a majority last answered this leader; `None` before the first answers.
     fn quorum_contact_ms(&self) -> Option<u64> {
         self.quorum_ms(|member| member.at_ms)
     }
 
-    /// A moment at which a majority had elected nobody after this leader: each of it answered a report that left then
+    /// The latest time at which a majority still followed this leader: all of them answered a report that was sent then
     /// or later. `None` before the first answers.
     pub(crate) fn quorum_followed_ms(&self) -> Option<u64> {
         self.quorum_ms(|member| member.sent_ms)
     }
 
-    /// The latest moment that is so early for a majority.
+    /// The latest time that is at or before `of` for a majority.
     fn quorum_ms(&self, of: impl Fn(MemberProgress) -> u64) -> Option<u64> {
         let own = self.driver.id();
         let at = |&id: &NodeId| {
-            let heard_ms = if id == own { Some(self.now.monotonic_ms) } else { self.member_progress(id).map(&of) };
-            heard_ms.map(|at_ms| (at_ms, id))
+            let contact_ms = if id == own { Some(self.now.monotonic_ms) } else { self.member_progress(id).map(&of) };
+            contact_ms.map(|at_ms| (at_ms, id))
         };
-        let mut member: Vec<_> = self.driver.voters().iter().filter_map(at).collect();
-        member.sort_unstable_by(|a, b| b.cmp(a));
-        let ids: Vec<_> = member.iter().map(|&(_, id)| id).collect();
+        let mut contacts: Vec<_> = self.driver.voters().iter().filter_map(at).collect();
+        contacts.sort_unstable_by(|a, b| b.cmp(a));
+        let ids: Vec<_> = contacts.iter().map(|&(_, id)| id).collect();
         let count = (1..=ids.len()).find(|&count| self.driver.is_majority(&ids[..count]))?;
-        member.get(count - 1).map(|&(at_ms, _)| at_ms)
+        contacts.get(count - 1).map(|&(at_ms, _)| at_ms)
     }
 
     pub(crate) fn handle_report_ack(&mut self, from: NodeId, ack: ReportAck) {
         if ack.term != self.driver.term() || !self.driver.is_leader() || !self.driver.counts(from) {
             return;
         }
-        // On a long way an answer meets later reports; one that comes again, or was overtaken, says nothing new.
+        // On a slow link an answer may belong to an older report. A repeated or reordered answer is ignored.
         let sent = self.progress.sent.iter().find(|&&(sequence, _)| sequence == ack.sequence);
         let is_new = self.member_progress(from).is_none_or(|member| member.sequence < ack.sequence);
         let Some(&(sequence, sent_ms)) = sent.filter(|_| is_new) else { return };
@@ -259,8 +259,8 @@ impl Replica {
         if !self.progress.sequence.is_multiple_of(REPORTS_PER_COMPARISON) {
             return None;
         }
-        let member = self.driver.others().into_iter().filter(|&id| self.is_alive(id));
-        let slowest = member.filter_map(|id| self.member_progress(id)).map(|member| member.applied).min()?;
+        let live = self.driver.others().into_iter().filter(|&id| self.is_alive(id));
+        let slowest = live.filter_map(|id| self.member_progress(id)).map(|member| member.applied).min()?;
         let (index, own) = self.machine.hashes.last_up_to(slowest.min(self.machine.applied.0))?;
         self.progress.comparison = Some(Comparison { index, own, votes: BTreeMap::from([(self.driver.id(), own)]) });
         Some((index, own))

@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 /// through by then. Every replica looks, so that a new leader need not begin anew; who saw an entry late takes the
 /// import for younger than it is, never for older.
 #[derive(Debug, Default)]
-pub(super) struct IdleStages {
+pub(super) struct StalledImports {
     seen: BTreeMap<StageId, (u64, u64)>,
 }
 
-impl IdleStages {
+impl StalledImports {
     fn look(&mut self, stages: &Stages, running_ms: u64) {
         self.seen.retain(|&id, _| stages.get(id).is_some());
         for (id, touched) in stages.touched() {

@@ -24,10 +24,10 @@ impl Replica {
         }
         let mut results = Vec::with_capacity(entries.len());
         let (mut effect, mut audited) = (SettingsEffect::default(), Vec::new());
-        let mut asked = Vec::new();
+        let mut to_settle = Vec::new();
         for entry in entries {
             let index = entry.index;
-            let Some(mut applied) = self.apply_entry(&entry, &mut audited, &mut asked) else { return };
+            let Some(mut applied) = self.apply_entry(&entry, &mut audited, &mut to_settle) else { return };
             match &mut applied {
                 Applied::Full => return self.end_at_once(FatalReason::MemoryFull),
                 Applied::Settings(changed) => {
@@ -53,7 +53,7 @@ impl Replica {
         let is_update = |(_, applied): &(u64, Applied)| matches!(applied, Applied::Update { .. });
         self.note_shown(last, results.iter().any(is_update));
         // As the leader has said, or would have.
-        asked.into_iter().for_each(|(attempt, answer)| self.handle_answer(attempt, answer));
+        to_settle.into_iter().for_each(|(attempt, answer)| self.handle_answer(attempt, answer));
         self.settle_applied(results);
         self.answer_reads();
     }
@@ -63,7 +63,7 @@ impl Replica {
         &mut self,
         entry: &LogEntry,
         audited: &mut Vec<AuditRecord>,
-        asked: &mut Vec<(u64, Answer)>,
+        to_settle: &mut Vec<(u64, Answer)>,
     ) -> Option<Applied> {
         let (index, term) = (entry.index, entry.term);
         if is_conf_change(entry) {
@@ -87,7 +87,7 @@ impl Replica {
                     return None;
                 };
                 audited.extend(record_of(index, &decoded, &applied));
-                asked
+                to_settle
                     .extend(self.own_attempt(entry, &decoded).filter(|_| !matches!(applied, Applied::Mismatch { .. })));
                 Some(applied)
             }
@@ -142,7 +142,7 @@ impl Replica {
             self.seen_forwards.retain(|id| settings.is_member(id));
             let members = settings.members();
             self.out.push_back(Output::PeersChanged { members });
-            self.forget_vouched();
+            self.forget_confirmed();
             self.note_removal();
         }
     }

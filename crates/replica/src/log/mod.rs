@@ -411,24 +411,24 @@ impl Log {
         self.bytes_after_checkpoint() >= checkpoint_bytes.max(self.config.checkpoint_due_bytes)
     }
 
-    /// Whether a checkpoint takes too long that was begun when there were `begun_bytes` after the newest, and for which
-    /// `held_bytes` of former versions are kept; so many before it were given up, one after the other.
-    pub fn is_checkpoint_late(&self, begun_bytes: u64, held_bytes: u64, given_up: u32) -> bool {
-        self.is_checkpoint_beyond(1, begun_bytes, held_bytes, given_up)
+    /// Whether a checkpoint takes too long that was begun when there were `bytes_at_start` after the newest, and for which
+    /// `retired_bytes` of former versions are kept; so many before it were given up, one after the other.
+    pub fn is_checkpoint_late(&self, bytes_at_start: u64, retired_bytes: u64, abandoned: u32) -> bool {
+        self.is_checkpoint_beyond(1, bytes_at_start, retired_bytes, abandoned)
     }
 
     /// Whether it will be, unless it is written without regard to anything else from now on: a quarter of that is
     /// there.
-    pub fn is_checkpoint_urgent(&self, begun_bytes: u64, held_bytes: u64, given_up: u32) -> bool {
-        self.is_checkpoint_beyond(4, begun_bytes, held_bytes, given_up)
+    pub fn is_checkpoint_urgent(&self, bytes_at_start: u64, retired_bytes: u64, abandoned: u32) -> bool {
+        self.is_checkpoint_beyond(4, bytes_at_start, retired_bytes, abandoned)
     }
 
     /// Whether that many times as much would be too much.
-    fn is_checkpoint_beyond(&self, times: u64, begun_bytes: u64, held_bytes: u64, given_up: u32) -> bool {
-        let longer = 1 << given_up.min(CHECKPOINT_DOUBLINGS_MAX);
-        let written = self.bytes_after_checkpoint().saturating_sub(begun_bytes);
+    fn is_checkpoint_beyond(&self, times: u64, bytes_at_start: u64, retired_bytes: u64, abandoned: u32) -> bool {
+        let longer = 1 << abandoned.min(CHECKPOINT_DOUBLINGS_MAX);
+        let written = self.bytes_after_checkpoint().saturating_sub(bytes_at_start);
         written.saturating_mul(times) > self.config.bytes_while_checkpoint.saturating_mul(longer)
-            || held_bytes.saturating_mul(times) > self.config.retired_while_checkpoint.saturating_mul(longer)
+            || retired_bytes.saturating_mul(times) > self.config.retired_while_checkpoint.saturating_mul(longer)
     }
 
     /// Up to where [`Log::compact`] may go after the newest checkpoint, so that enough entries stay behind it; those

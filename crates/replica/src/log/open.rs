@@ -315,9 +315,9 @@ impl Replay {
     /// Checks that what the last record says about the log is what was read.
     fn finish(&mut self, last: &Header, newest: u64) -> Result<(), OpenError> {
         let base = last.base;
-        let is_held = self.terms.last() == last.last && base.index <= last.last;
+        let is_covered = self.terms.last() == last.last && base.index <= last.last;
         let is_committed = (base.index..=last.last).contains(&last.hard_state.commit);
-        if !is_held || !is_committed || !self.extents.cover(base.index + 1, last.last) {
+        if !is_covered || !is_committed || !self.extents.cover(base.index + 1, last.last) {
             let what = Damage::Contradiction;
             return Err(LogDamage { file: segment_file(newest), offset: last.offset, what }.into());
         }

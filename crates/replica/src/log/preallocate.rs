@@ -21,7 +21,7 @@ pub(crate) struct SegmentPreallocator {
 struct UnderWay {
     ticket: u64,
     /// The spare that is ready when the job is done.
-    makes: Option<String>,
+    new_file: Option<String>,
 }
 
 impl SegmentPreallocator {
@@ -66,22 +66,22 @@ impl SegmentPreallocator {
         if self.under_way.is_some() {
             return None;
         }
-        let (mut ops, makes) = match self.retired.iter().position(|(number, _)| !is_read(*number)) {
+        let (mut ops, new_file) = match self.retired.iter().position(|(number, _)| !is_read(*number)) {
             Some(position) => self.reuse(position),
             None if self.ready.is_empty() && self.is_wanted => self.make(),
             None => return None,
         };
         ops.push(DiskOp::SyncDir);
         let ticket = tickets.draw();
-        self.under_way = Some(UnderWay { ticket, makes });
+        self.under_way = Some(UnderWay { ticket, new_file });
         Some(DiskJob { queue: DiskQueue::Bulk, ticket, ops })
     }
 
     /// Whether the ticket was one of these jobs.
     pub(crate) fn persisted(&mut self, ticket: u64) -> bool {
         match self.under_way.take() {
-            Some(UnderWay { ticket: ours, makes }) if ours == ticket => {
-                self.ready.extend(makes);
+            Some(UnderWay { ticket: ours, new_file }) if ours == ticket => {
+                self.ready.extend(new_file);
                 true
             }
             other => {
@@ -97,13 +97,13 @@ impl SegmentPreallocator {
         if bytes != self.segment_bytes || self.ready.len() >= SPARE_SEGMENTS_MAX {
             return (vec![DiskOp::Remove { file: from }], None);
         }
-        let (zeroing, makes) = self.make();
-        let to = makes.clone().expect("`make` makes one");
+        let (zeroing, new_file) = self.make();
+        let to = new_file.clone().expect("`make` makes one");
         let mut ops = vec![DiskOp::Rename { from, to }];
         if !planted!(SparesNotZeroed) {
             ops.extend(zeroing);
         }
-        (ops, makes)
+        (ops, new_file)
     }
 
     fn make(&mut self) -> (Vec<DiskOp>, Option<String>) {

@@ -23,7 +23,7 @@ pub(crate) use zones::death;
 pub(crate) use zones::{ApplyMismatch, apply_work, zone_work};
 
 use crate::entry::{
-    Body, DataKeyChange, Entry, ImportPurpose, Resealed, SecretPlace, SettingsChange, SettingsEntry, TrustChange,
+    Body, DataKeyChange, Entry, ImportPurpose, Resealed, SecretId, SettingsChange, SettingsEntry, TrustChange,
     UpdateEntry,
 };
 use crate::limits::UNPUBLISHED_BYTES_MAX;
@@ -422,9 +422,9 @@ const fn is_clock_back(entry: &Entry) -> bool {
 /// The keys whose secrets can be opened from now on by whoever could not before.
 fn resealed_keys(change: &TrustChange) -> Vec<Name> {
     let TrustChange::DataKey(DataKeyChange::Reseal { secrets }) = change else { return Vec::new() };
-    let key = |resealed: &Resealed| match &resealed.place {
-        SecretPlace::Key(name) | SecretPlace::PreviousOfKey(name) => Some(name.clone()),
-        SecretPlace::Authority(_) => None,
+    let key = |resealed: &Resealed| match &resealed.id {
+        SecretId::Key(name) | SecretId::PreviousOfKey(name) => Some(name.clone()),
+        SecretId::Authority(_) => None,
     };
     secrets.iter().filter_map(key).collect()
 }

@@ -112,12 +112,12 @@ fn imported_zone_is_reported_as_changed() {
     let mut machine = machine();
     add_zone(&mut machine, "b.test.", &[]);
     let contents = |serial| [vec![soa("a.test.", serial)], text("a.test.", 9, 3)].concat();
-    let told = Applied::Settings(SettingsEffect { zones: vec![zone("a.test.")], ..SettingsEffect::default() });
+    let expected = Applied::Settings(SettingsEffect { zones: vec![zone("a.test.")], ..SettingsEffect::default() });
     let commit = stage(&mut machine, 2, "a.test.", &contents(1));
-    assert_eq!(apply(&mut machine, Body::ImportCommit(commit)), told);
+    assert_eq!(apply(&mut machine, Body::ImportCommit(commit)), expected);
     let base_hash = machine.zones.head().zone(&zone("a.test.")).unwrap().hash();
     let commit = stage_for(&mut machine, 3, "a.test.", &contents(2), ImportPurpose::Replace { base_hash });
-    assert_eq!(apply(&mut machine, Body::ImportCommit(commit)), told);
+    assert_eq!(apply(&mut machine, Body::ImportCommit(commit)), expected);
     let serial = machine.zones.head().zone(&zone("a.test.")).unwrap().serial();
     assert_eq!(serial, Some(Serial(2)));
 }

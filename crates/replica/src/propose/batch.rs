@@ -142,7 +142,7 @@ impl Replica {
         }
         let in_flight = evaluated.identity.and_then(|identity| self.head.in_flight.get_mut(&identity));
         if let Some(in_flight) = in_flight {
-            in_flight.place = Some((index, term));
+            in_flight.position = Some((index, term));
             let origins = core::mem::take(&mut in_flight.origins);
             for member in origins.iter().filter_map(|origin| origin.peer) {
                 self.follower_commit.wait(member, index);

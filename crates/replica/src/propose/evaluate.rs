@@ -124,7 +124,7 @@ impl Evaluator<'_> {
             if in_flight.source != update.source {
                 return Step::Answer(Answer::BadTime);
             }
-            if let Some((index, term)) = in_flight.place {
+            if let Some((index, term)) = in_flight.position {
                 return Step::Answer(Answer::Proposed { index, term });
             }
             in_flight.origins.push(origin);
@@ -156,7 +156,7 @@ impl Evaluator<'_> {
             rcode,
             change,
         });
-        let in_flight = InFlight { source: update.source, origins: vec![origin], place: None };
+        let in_flight = InFlight { source: update.source, origins: vec![origin], position: None };
         self.head.in_flight.insert(update.identity, in_flight);
         match self.batch(None, &body, false, None) {
             Ok(()) => {
@@ -220,7 +220,7 @@ impl Evaluator<'_> {
     /// Puts an UPDATE that failed into the batch, on a head that was rewound: it says nothing to the zones.
     pub(super) fn failed_update(&mut self, failed: UpdateEntry, origins: Vec<Origin>) -> Result<(), Vec<Origin>> {
         let (identity, source) = (failed.identity, failed.source);
-        self.head.in_flight.insert(identity, InFlight { source, origins, place: None });
+        self.head.in_flight.insert(identity, InFlight { source, origins, position: None });
         if self.batch(None, &Body::Update(failed), false, None).is_ok()
             && let Some(evaluated) = self.head.batch.last_mut()
         {
@@ -384,11 +384,11 @@ impl Evaluator<'_> {
 
 /// The label that evaluation panics at, in tests of what becomes of that.
 #[cfg(test)]
-pub(crate) const LABEL_OF_DEATH: &[u8] = b"message-of-death";
+pub(crate) const PANIC_LABEL: &[u8] = b"message-of-death";
 
 #[cfg(test)]
-pub(super) fn is_of_death(message: &[u8]) -> bool {
-    message.windows(LABEL_OF_DEATH.len()).any(|bytes| bytes == LABEL_OF_DEATH)
+pub(super) fn must_panic(message: &[u8]) -> bool {
+    message.windows(PANIC_LABEL.len()).any(|bytes| bytes == PANIC_LABEL)
 }
 
 /// Why something evaluated does not become an entry.

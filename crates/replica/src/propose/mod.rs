@@ -22,7 +22,7 @@ mod queue;
 mod settings;
 
 #[cfg(test)]
-pub(crate) use evaluate::LABEL_OF_DEATH;
+pub(crate) use evaluate::PANIC_LABEL;
 pub(crate) use opened::OpenedKeys;
 
 use crate::command::{Answer, Command};
@@ -103,7 +103,7 @@ struct InFlight {
     source: [u8; 16],
     origins: Vec<Origin>,
     /// Where it is in the log.
-    place: Option<(u64, u64)>,
+    position: Option<(u64, u64)>,
 }
 
 /// The head of a leader. A follower's is empty.

@@ -81,7 +81,7 @@ impl Evaluator<'_> {
             Err(rcode) => return rcode.into(),
         };
         #[cfg(test)]
-        assert!(!super::evaluate::is_of_death(&update.message), "a test asks for it");
+        assert!(!super::evaluate::must_panic(&update.message), "a test asks for it");
         let id = ZoneId { view: 0, apex: parsed.apex.as_ref().to_canonical() };
         // RFC 2136 3.1.2: not an apex that is served here.
         let Some(&options) = self.machine.settings.zones().get(&id) else { return Rcode::NOTAUTH.into() };

@@ -169,8 +169,8 @@ fn guard_snapshot(node: &RawNode<LogStorage>, message: &Message) -> Guard {
 
 fn guard_append(node: &RawNode<LogStorage>, message: &Message) -> Guard {
     let log = &node.raft.raft_log;
-    let contiguous = message.entries.iter().enumerate().all(|(place, entry)| {
-        entry.index == message.index.wrapping_add(1 + place as u64) && entry.term <= message.term
+    let contiguous = message.entries.iter().enumerate().all(|(offset, entry)| {
+        entry.index == message.index.wrapping_add(1 + offset as u64) && entry.term <= message.term
     });
     let rising = message.entries.windows(2).all(|pair| pair[0].term <= pair[1].term)
         && message.entries.first().is_none_or(|entry| entry.term >= message.log_term);

@@ -31,7 +31,7 @@ impl Replica {
     }
 
     /// Who the members are is known better now: of those that were vouched for the unknown remain.
-    pub(crate) fn forget_vouched(&mut self) {
+    pub(crate) fn forget_confirmed(&mut self) {
         if !self.driver.senders.vouched.is_empty() {
             let membership = self.membership();
             self.driver.senders.vouched.retain(|&id| membership.standing(id) == MemberState::Unknown);

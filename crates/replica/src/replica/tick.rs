@@ -1,7 +1,7 @@
 //! What happens with time.
 
 use super::Replica;
-use crate::limits::{CONTACT_NOTE_MS, LIVED_STEP_MS_MAX};
+use crate::limits::{CONTACT_NOTE_MS, RUNNING_STEP_MS_MAX};
 
 /// Ticks between two looks at those who wait.
 const WAITERS_TICKS: u64 = 5;
@@ -16,7 +16,7 @@ impl Replica {
         self.ticks += 1;
         self.head.tick();
         self.explanations_left = 1;
-        self.running_ms += self.now.monotonic_ms.saturating_sub(self.ticked_ms).min(LIVED_STEP_MS_MAX);
+        self.running_ms += self.now.monotonic_ms.saturating_sub(self.ticked_ms).min(RUNNING_STEP_MS_MAX);
         self.ticked_ms = self.now.monotonic_ms;
         self.correct_clock();
         self.check_disk();

@@ -47,7 +47,7 @@ pub(super) fn is_in(cluster: &Cluster, by: NodeId, id: NodeId) -> bool {
 }
 
 /// Lets time pass until somebody is told, and gives how much that was. All that answer then show the record.
-pub(super) fn run_until_told(cluster: &mut Cluster, request: u64, record: &Record, most_ms: u64) -> u64 {
+pub(super) fn run_until_acknowledged(cluster: &mut Cluster, request: u64, record: &Record, most_ms: u64) -> u64 {
     let start_ms = cluster.now.monotonic_ms;
     while cluster.verdict(request).is_none() && cluster.now.monotonic_ms < start_ms + most_ms {
         cluster.run(10);
@@ -74,7 +74,7 @@ fn update_is_acknowledged_when_all_live_members_show_it() {
     assert!(cluster.has(leader, &address(4)) && cluster.has(others[0], &address(4)));
     assert!(!cluster.has(others[1], &address(4)) && answers(&cluster, others[1]));
     cluster.cut.clear();
-    run_until_told(&mut cluster, request, &address(4), 500);
+    run_until_acknowledged(&mut cluster, request, &address(4), 500);
     assert!(cluster.has(others[1], &address(4)));
     cluster.run(2_000);
     cluster.assert_same();
@@ -106,7 +106,7 @@ fn a_dead_member_stalls_updates_once() {
     cluster.kill(others[1]);
     let request = cluster.add(others[0], &address(1));
     assert_eq!(cluster.verdict(request), None);
-    let stall_ms = run_until_told(&mut cluster, request, &address(1), 2 * LEASE_MS);
+    let stall_ms = run_until_acknowledged(&mut cluster, request, &address(1), 2 * LEASE_MS);
     assert!((LEASE_MS..=2 * LEASE_MS).contains(&stall_ms), "{stall_ms}");
     assert!(!is_in(&cluster, leader, others[1]));
     let request = cluster.add(leader, &address(2));
@@ -205,7 +205,7 @@ fn member_that_does_not_apply_leaves_the_rotation() {
     cluster.machines.get_mut(&stuck).unwrap().hung = Some(Vec::new());
     let request = cluster.add(leader, &address(1));
     assert_eq!(cluster.verdict(request), None);
-    run_until_told(&mut cluster, request, &address(1), 2_400);
+    run_until_acknowledged(&mut cluster, request, &address(1), 2_400);
     assert!(!is_in(&cluster, leader, stuck) && !answers(&cluster, stuck) && !cluster.has(stuck, &address(1)));
     cluster.unhang(stuck);
     cluster.run(ROTATION_CAUGHT_UP_MS + 1_500);
@@ -227,7 +227,7 @@ fn updates_of_other_zones_do_not_wait_for_the_rotation() {
 #[test]
 fn both_all_live_indexes_are_reported() {
     let (mut cluster, leader, others) = cluster(3);
-    let (asked, late) = (others[0], others[1]);
+    let (receiver, late) = (others[0], others[1]);
     let zone = zone_id("second.test.");
     let contents = crate::io::Contents::new(&zone, records("second.test.", 1)).unwrap();
     let add_zone = AdminCommand::AddZone { zone: zone.clone(), options: ZoneOptions::default(), contents };
@@ -242,10 +242,10 @@ fn both_all_live_indexes_are_reported() {
     let builder = UpdateBuilder::new(7, name("second.test.").as_ref());
     let message = builder.add(owner.as_ref(), 60, Rtype::A, &[192, 0, 2, 1]).finish();
     let message = sign(message, cluster.now.wall_ms);
-    let request = cluster.update_bytes(asked, message, "192.0.2.200:4000");
+    let request = cluster.update_bytes(receiver, message, "192.0.2.200:4000");
     cluster.settle();
     cluster.assert_done(request);
-    let shown = cluster.replica(asked).status().applied_index;
+    let shown = cluster.replica(receiver).status().applied_index;
     cluster.run(500);
     let has = |cluster: &Cluster, id| {
         let published = cluster.replica(id).zones().published();
@@ -254,14 +254,14 @@ fn both_all_live_indexes_are_reported() {
     // It answers, is heard, and lacks the record.
     assert!(cluster.replica(late).may_answer(&zone, cluster.now.monotonic_ms) && !has(&cluster, late));
     assert!(cluster.replica(leader).is_alive(late) && !is_in(&cluster, leader, late));
-    for id in [leader, asked] {
+    for id in [leader, receiver] {
         let machine = &cluster.machines[&id];
         assert!(machine.shown_by_rotation >= shown && machine.shown_by_heard < shown, "told to {id}");
     }
     cluster.unhang(late);
     cluster.run(200);
     assert!(has(&cluster, late));
-    for id in [leader, asked] {
+    for id in [leader, receiver] {
         assert!(cluster.machines[&id].shown_by_heard >= shown, "told to {id}");
     }
 }
@@ -305,7 +305,7 @@ fn a_rotation_spans_long_ways() {
         assert!(cluster.alive().into_iter().all(|id| answers(&cluster, id)), "{round}");
     }
     let request = cluster.add(others[0], &address(1));
-    let took_ms = run_until_told(&mut cluster, request, &address(1), 2_000);
+    let took_ms = run_until_acknowledged(&mut cluster, request, &address(1), 2_000);
     // To the leader, to the members and back, to the one that was asked.
     assert!((320..800).contains(&took_ms), "{took_ms}");
 }

@@ -84,10 +84,10 @@ fn a_backup_becomes_another_cluster() {
     cluster.admin_ok(2, AdminCommand::Trust(authority));
     let serial = cluster.serial(3);
     let disk = backup(&mut cluster, 3);
-    let (mut new, told) = restored(&cluster, &disk);
-    assert_eq!((told.cluster_id, told.zones.len(), told.key_count), ([7; 16], 1, 1));
+    let (mut new, report) = restored(&cluster, &disk);
+    assert_eq!((report.cluster_id, report.zones.len(), report.key_count), ([7; 16], 1, 1));
     // What is written down of it, and the entry that it is written down as: the first of the new cluster.
-    assert_eq!((ids(&told), told.founded), (vec![1, 2, 3], told.applied.0 + 1));
+    assert_eq!((ids(&report), report.founded), (vec![1, 2, 3], report.applied.0 + 1));
     assert!((1..=20).chain([99]).all(|last| new.has(1, &address(last))));
     assert_eq!(new.serial(1), serial + RESTORE_SERIAL_GAP);
     let status = new.replica(1).status();
@@ -150,10 +150,10 @@ fn secondary_accepts_a_restored_zone_after_70_000_lost_updates() {
         for number in 1..=70_000 {
             secondary = step(secondary, policy, NOW_S - (70_000 - number) / 1_000);
         }
-        let (new, told) = restored(&cluster, &disk);
+        let (new, report) = restored(&cluster, &disk);
         let serial = Serial(new.serial(1));
         assert!(serial.is_newer_than(secondary), "{policy:?}: {} is not newer than {}", serial.0, secondary.0);
-        let [zone] = &told.zones[..] else { panic!("{:?}", told.zones) };
+        let [zone] = &report.zones[..] else { panic!("{:?}", report.zones) };
         assert_eq!((zone.serial_to, zone.serial_to.is_newer_than(zone.serial_from)), (serial, true));
     }
 }
@@ -237,9 +237,9 @@ fn last_member_recovers_into_a_new_cluster() {
     let (config, old_key, mut nonce) = (new_config(&cluster), DataKey::new(1, &OLD_KEY), || [3; 12]);
     let (old, disk) = (cluster.config(last), cluster.machines[&last].disk.clone());
     let result = Replica::recover(&disk, &old, founder(&config, &old_key, &mut nonce), false);
-    let (mut new, told) = founded(&cluster, result);
-    assert_eq!(told.applied.0, status.last_index);
-    assert_eq!((told.cluster_id, ids(&told), told.founded), ([7; 16], vec![1, 2, 3], status.last_index + 1));
+    let (mut new, report) = founded(&cluster, result);
+    assert_eq!(report.applied.0, status.last_index);
+    assert_eq!((report.cluster_id, ids(&report), report.founded), ([7; 16], vec![1, 2, 3], status.last_index + 1));
     assert!((1..=6).all(|number| new.has(1, &address(number))));
     let request = new.add(1, &address(7));
     new.assert_done(request);
@@ -255,7 +255,7 @@ fn last_member_recovers_into_a_new_cluster() {
     assert_eq!(part.lost, Some((part.applied.0 + 1, status.last_index)));
     let kept: Vec<u8> = (1..=6).filter(|number| new.has(1, &address(*number))).collect();
     assert_eq!(kept, [1, 2, 3]);
-    assert_eq!(told.lost, None);
+    assert_eq!(report.lost, None);
     // Somebody else's directory is none of it.
     let foreign = Replica::recover(&disk, &cluster.config(leader), founder(&config, &old_key, &mut nonce), false).err();
     assert_eq!(foreign, Some(RestoreFailure::Open(OpenError::Foreign)));
@@ -273,9 +273,9 @@ fn data_of_a_removed_member_is_recognized() {
     for (id, was_removed) in [(gone, true), (left, false), (leader, false)] {
         cluster.kill(id);
         let (old, disk, mut nonce) = (cluster.config(id), cluster.machines[&id].disk.clone(), || [3; 12]);
-        let (told, _) = Replica::recover(&disk, &old, founder(&config, &old_key, &mut nonce), false).unwrap();
-        assert_eq!(told.was_removed, was_removed, "member {id}");
-        assert_eq!(ids(&told).contains(&id), !was_removed, "member {id}");
+        let (report, _) = Replica::recover(&disk, &old, founder(&config, &old_key, &mut nonce), false).unwrap();
+        assert_eq!(report.was_removed, was_removed, "member {id}");
+        assert_eq!(ids(&report).contains(&id), !was_removed, "member {id}");
     }
 }
 
@@ -298,8 +298,8 @@ fn zone_added_again_after_a_restore_has_a_higher_serial() {
     }
     let secondary = Serial(cluster.serial(1));
     assert_eq!(secondary.0, ended + 21);
-    let (mut new, told) = restored(&cluster, &disk);
-    assert!(told.zones.is_empty());
+    let (mut new, report) = restored(&cluster, &disk);
+    assert!(report.zones.is_empty());
     new.run(1_000);
     new.admin_ok(1, add_zone(ended));
     let serial = Serial(new.serial(1));

@@ -32,9 +32,9 @@ fn second_stands(cluster: &mut Cluster, first: AdminCommand, second: AdminComman
     cluster.run(50);
     assert_eq!(epoch(cluster, leader), before + 1, "it is executed");
     assert!(matches!(cluster.admin[&first], Ok(AdminReply::Done)));
-    let told = cluster.admin(leader, second);
+    let request_id = cluster.admin(leader, second);
     cluster.run(50);
-    assert!(matches!(cluster.admin[&told], Ok(AdminReply::Done | AdminReply::Joined { .. })));
+    assert!(matches!(cluster.admin[&request_id], Ok(AdminReply::Done | AdminReply::Joined { .. })));
     cluster.kill(leader);
     cluster.lose = |_| false;
     let leader = cluster.elect();

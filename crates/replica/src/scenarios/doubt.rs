@@ -72,13 +72,17 @@ fn lying_leader_stops_a_member_which_then_restarts() {
             rounds += 1;
         }
         assert!((20..30).contains(&rounds), "{rounds}");
-        let said = match (cluster.machines[&follower].fatal, is_diverged) {
-            (Some(FatalReason::LogLost(said)), false) | (Some(FatalReason::LogDiverged(said)), true) => said,
+        let contradicted = match (cluster.machines[&follower].fatal, is_diverged) {
+            (Some(FatalReason::LogLost(contradicted)), false)
+            | (Some(FatalReason::LogDiverged(contradicted)), true) => contradicted,
             (other, _) => panic!("{other:?}"),
         };
         let index = if is_diverged { last_index } else { 1_000_000_000 };
-        assert_eq!((said.by, said.term, said.last_index, said.index), (leader, term, last_index, index));
-        assert_eq!(said.doubt, Doubt { term, index, is_diverged, is_torn: false });
+        assert_eq!(
+            (contradicted.by, contradicted.term, contradicted.last_index, contradicted.index),
+            (leader, term, last_index, index)
+        );
+        assert_eq!(contradicted.doubt, Doubt { term, index, is_diverged, is_torn: false });
         // It starts, stores what it is sent, and makes a majority with the leader.
         cluster.kill(follower);
         cluster.machines.get_mut(&follower).unwrap().fatal = None;
@@ -120,7 +124,7 @@ fn a_disk_that_went_back() -> (Cluster, NodeId, NodeId, NodeId) {
     cluster.start(victim);
     cluster.run(3_000);
     let fatal = cluster.machines[&victim].fatal;
-    assert!(matches!(fatal, Some(FatalReason::LogLost(said)) if said.by == leader), "{fatal:?}");
+    assert!(matches!(fatal, Some(FatalReason::LogLost(contradicted)) if contradicted.by == leader), "{fatal:?}");
     cluster.kill(victim);
     cluster.machines.get_mut(&victim).unwrap().fatal = None;
     (cluster, leader, victim, third)

@@ -1,6 +1,6 @@
 //! Leases of `ack = all-live`: a member answers for such a zone only while it has one.
 
-use super::all_live::{answers, cluster, is_in, run_until_told};
+use super::all_live::{answers, cluster, is_in, run_until_acknowledged};
 use super::cluster::*;
 use crate::io::Input;
 use crate::limits::{LEASE_MS, ROTATION_CAUGHT_UP_MS};
@@ -24,9 +24,12 @@ fn partitioned_member_stops_answering_before_updates_resume() {
         assert!(cluster.now.monotonic_ms < cut_ms + 2_500, "never told");
     }
     cluster.assert_done(request);
-    let (silent_ms, told_ms) = (silent_ms.unwrap(), cluster.now.monotonic_ms);
+    let (silent_ms, acknowledged_ms) = (silent_ms.unwrap(), cluster.now.monotonic_ms);
     // The clocks of the two may differ by a tenth in their rate.
-    assert!(silent_ms <= cut_ms + LEASE_MS && told_ms >= silent_ms + LEASE_MS / 10, "{cut_ms} {silent_ms} {told_ms}");
+    assert!(
+        silent_ms <= cut_ms + LEASE_MS && acknowledged_ms >= silent_ms + LEASE_MS / 10,
+        "{cut_ms} {silent_ms} {acknowledged_ms}"
+    );
     assert!(!cluster.has(away, &address(1)) && !answers(&cluster, away));
     // What it gets late is of no use: a lease counts from when it was asked for, and is of one stay in the rotation.
     cluster.cut.clear();
@@ -47,7 +50,7 @@ fn a_new_leader_waits_for_the_leases_of_the_one_before() {
             cluster.cut.extend([(of, id), (id, of)]);
         }
     }
-    let mut told = None;
+    let mut new_leader = None;
     for _ in 0..300 {
         cluster.run(10);
         let new = others[1..].iter().copied().find(|&id| {
@@ -58,13 +61,13 @@ fn a_new_leader_waits_for_the_leases_of_the_one_before() {
         let since_ms = cluster.now.monotonic_ms;
         let request = cluster.add(new, &address(1));
         assert_eq!(cluster.verdict(request), None);
-        run_until_told(&mut cluster, request, &address(1), 2_400);
+        run_until_acknowledged(&mut cluster, request, &address(1), 2_400);
         assert!(cluster.now.monotonic_ms >= since_ms + LEASE_MS);
         assert!(minority.iter().all(|&id| !cluster.has(id, &address(1)) && !answers(&cluster, id)));
-        told = Some(new);
+        new_leader = Some(new);
         break;
     }
-    let new = told.expect("nobody leads");
+    let new = new_leader.expect("nobody leads");
     let request = cluster.add(new, &address(2));
     cluster.assert_done(request);
     cluster.cut.clear();
@@ -156,7 +159,7 @@ fn lease_is_valid_only_after_all_acknowledged_entries_are_applied() {
     let (mut cluster, leader, others) = cluster(3);
     let id = others[0];
     let request = cluster.add(leader, &address(1));
-    run_until_told(&mut cluster, request, &address(1), 500);
+    run_until_acknowledged(&mut cluster, request, &address(1), 500);
     let acknowledged = cluster.replica(leader).machine.applied.0;
     cluster.way_ms = 20;
     let grant = (0..100).find_map(|_| {

@@ -195,7 +195,7 @@ fn both_secrets_are_valid_during_a_key_roll() {
 }
 
 /// What a daemon at `/run/auth` says of the A of `address(last)`.
-fn said(last: u8, is_granted: bool) -> External {
+fn external(last: u8, is_granted: bool) -> External {
     let mut external = External::default();
     let socket = SocketPath::new("/run/auth").unwrap();
     external.put(Question { socket, owner: address(last).owner, rtype: Rtype::A }, is_granted);
@@ -208,13 +208,13 @@ fn external_decision_travels_with_the_update() {
     let rules = "grant \"local:/run/auth\" external * A;";
     set(&mut cluster, leader, Some("example.test."), rules);
     for (last, id, external, rcode) in [
-        (1, follower, said(1, true), Rcode::NOERROR),
-        (2, leader, said(2, true), Rcode::NOERROR),
-        (3, follower, said(3, false), Rcode::REFUSED),
+        (1, follower, external(1, true), Rcode::NOERROR),
+        (2, leader, external(2, true), Rcode::NOERROR),
+        (3, follower, external(3, false), Rcode::REFUSED),
         (4, leader, External::default(), Rcode::REFUSED),
         (5, follower, External::default(), Rcode::REFUSED),
         // It was asked about another name.
-        (6, follower, said(7, true), Rcode::REFUSED),
+        (6, follower, external(7, true), Rcode::REFUSED),
     ] {
         cluster.external = external;
         let request = cluster.add(id, &address(last));
@@ -222,14 +222,15 @@ fn external_decision_travels_with_the_update() {
     }
     // What was executed stays so, whatever a daemon says of a repeat.
     let message = add(&address(8), 800, cluster.now.wall_ms);
-    for (id, external) in [(follower, said(8, true)), (leader, said(8, false)), (follower, External::default())] {
+    for (id, external) in [(follower, external(8, true)), (leader, external(8, false)), (follower, External::default())]
+    {
         cluster.external = external;
         let request = cluster.update_bytes(id, message.clone(), "192.0.2.200:4000");
         cluster.settle();
         cluster.assert_done(request);
     }
     // The rules that count are the leader's, as it has applied them.
-    cluster.external = said(9, true);
+    cluster.external = external(9, true);
     let request = cluster.update_bytes(follower, add(&address(9), 900, cluster.now.wall_ms), "192.0.2.200:4000");
     set(&mut cluster, leader, Some("example.test."), &format!("deny key. zonesub;\n{rules}"));
     let first = answer(&cluster, request);

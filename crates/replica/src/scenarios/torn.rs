@@ -369,6 +369,6 @@ fn two_torn_records_do_not_clear_each_other() {
     let torn = |index| Doubt { term: 5, index, is_diverged: false, is_torn: true };
     assert_eq!(torn(10).and(torn(10)), torn(10));
     assert_eq!(torn(10).and(torn(14)), Doubt { is_torn: false, ..torn(14) });
-    let said = Doubt { is_torn: false, ..torn(10) };
-    assert_eq!((torn(10).and(said), said.and(torn(10))), (said, said));
+    let contradicted = Doubt { is_torn: false, ..torn(10) };
+    assert_eq!((torn(10).and(contradicted), contradicted.and(torn(10))), (contradicted, contradicted));
 }

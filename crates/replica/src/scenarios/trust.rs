@@ -127,9 +127,9 @@ fn secrets_are_resealed_with_the_new_data_key() {
         secret: vec![1; 32],
         nonce: [4; 12],
     };
-    let asked = cluster.admin(3, add);
+    let request = cluster.admin(3, add);
     cluster.run(500);
-    assert_eq!(cluster.admin[&asked], Err(AdminError::DataKeyOld));
+    assert_eq!(cluster.admin[&request], Err(AdminError::DataKeyOld));
 }
 
 #[test]
@@ -142,8 +142,8 @@ fn trust_changes_are_refused_below_the_feature_level() {
     }
     let begin = trust(TrustCommand::BeginDataKey { number: 2, digest: [2; 32] });
     for (id, command) in [(leader, add_authority(1)), (leader % 3 + 1, stand(1, 1)), (leader, begin)] {
-        let asked = cluster.admin(id, command);
-        assert_eq!(cluster.admin[&asked], Err(AdminError::LevelTooLow), "at once, at {id}");
+        let request = cluster.admin(id, command);
+        assert_eq!(cluster.admin[&request], Err(AdminError::LevelTooLow), "at once, at {id}");
     }
     cluster.run(500);
     assert_eq!(cluster.replica(leader).status().last_index, last);

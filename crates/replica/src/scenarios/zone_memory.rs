@@ -67,8 +67,8 @@ fn fill(cluster: &mut Cluster, id: NodeId, from: usize) -> usize {
     for number in from..from + 1_000 {
         match verdict(cluster, id, add(number)) {
             DONE => {}
-            told => {
-                assert_eq!(told, Verdict::NoMemory);
+            verdict => {
+                assert_eq!(verdict, Verdict::NoMemory);
                 return number - from;
             }
         }
@@ -220,8 +220,8 @@ fn fill_owner(cluster: &mut Cluster, id: NodeId) -> usize {
         };
         match verdict(cluster, id, (0..30).fold(update(), add)) {
             DONE => bytes += 30 * 2_000,
-            told => {
-                assert_eq!(told, Verdict::Limited(LimitReached::OwnerBytes));
+            verdict => {
+                assert_eq!(verdict, Verdict::Limited(LimitReached::OwnerBytes));
                 return bytes;
             }
         }

@@ -120,11 +120,11 @@ fn below_level_4_there_are_no_serials_by_date_no_limits_of_zones_and_no_weak_key
         for id in cluster.alive() {
             cluster.replica_mut(id).machine.settings.pretend_feature_level(level);
         }
-        for (nonce, asked) in [(1, leader), (2, follower)] {
+        for (nonce, node) in [(1, leader), (2, follower)] {
             for command in
                 [set_options(date), set_options(limited), weak(KeyAlgorithm::WEAK[usize::from(nonce)], nonce)]
             {
-                let request = cluster.admin(asked, command);
+                let request = cluster.admin(node, command);
                 cluster.run(500);
                 let refused = cluster.admin[&request] == Err(AdminError::LevelTooLow);
                 assert_eq!(refused, level == 3, "{level}: {:?}", cluster.admin[&request]);

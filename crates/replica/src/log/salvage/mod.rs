@@ -184,8 +184,10 @@ impl Salvage {
             let last = &mut record.get_mut().last;
             *last = (*last).min(first.saturating_sub(1));
         }
-        self.checksum_records.retain(|pin| pin.header.first < first);
-        self.checksum_records.iter_mut().for_each(|pin| pin.last = pin.last.min(first.saturating_sub(1)));
+        self.checksum_records.retain(|checksum| checksum.header.first < first);
+        self.checksum_records
+            .iter_mut()
+            .for_each(|checksum| checksum.last = checksum.last.min(first.saturating_sub(1)));
     }
 
     /// The damaged places.
@@ -251,7 +253,7 @@ impl Salvage {
         // The term of an uncommitted entry shows whether the log continues from a checkpoint that ends with this entry.
         let mut next = checkpoint.index + u64::from(checkpoint.index <= self.hard_state.commit);
         while next <= self.last {
-            if let Some(last) = self.last_held(next) {
+            if let Some(last) = self.last_present(next) {
                 next = last + 1;
                 continue;
             }
@@ -264,8 +266,8 @@ impl Salvage {
                 None => None,
             };
             // The entries of a record with its own checksum go into a separate question.
-            let cut = |pin: &ChecksumRecord| {
-                [pin.header.first - 1, pin.last].into_iter().find(|cut| (next..end).contains(cut))
+            let cut = |checksum: &ChecksumRecord| {
+                [checksum.header.first - 1, checksum.last].into_iter().find(|cut| (next..end).contains(cut))
             };
             let last = self.checksum_records.iter().filter_map(cut).min().unwrap_or(end);
             let before = self.position(disk, next - 1)?;
@@ -276,7 +278,7 @@ impl Salvage {
     }
 
     /// The end of the run of known entries that starts at `index`, as far as one lookup shows.
-    fn last_held(&self, index: u64) -> Option<u64> {
+    fn last_present(&self, index: u64) -> Option<u64> {
         if self.taken.contains_key(&index) {
             return Some(index);
         }
@@ -322,21 +324,21 @@ impl Salvage {
     ///
     /// # Errors
     /// [`OpenError`]: the disk now returns other bytes than before. Examine the log again.
-    pub fn answer(&self, disk: &dyn DiskRead, ask: &EntriesRequest) -> Result<EntriesResponse, OpenError> {
+    pub fn answer(&self, disk: &dyn DiskRead, request: &EntriesRequest) -> Result<EntriesResponse, OpenError> {
         let has = |neighbour: Option<Position>| -> Result<bool, OpenError> {
             let Some(Position { index, .. }) = neighbour else { return Ok(false) };
             Ok(self.position(disk, index)? == neighbour)
         };
-        let (has_before, has_after) = (has(ask.before)?, has(ask.after)?);
+        let (has_before, has_after) = (has(request.before)?, has(request.after)?);
         let mut answer = EntriesResponse { commit: self.hard_state.commit, has_before, has_after, entries: Vec::new() };
-        let (mut next, mut bytes) = (ask.first, 0);
-        'all: while next <= ask.last {
+        let (mut next, mut bytes) = (request.first, 0);
+        'all: while next <= request.last {
             let known = self.read_record(disk, next)?;
             if known.is_empty() {
                 break;
             }
             let from = next;
-            for entry in known.into_iter().filter(|entry| (from..=ask.last).contains(&entry.index)) {
+            for entry in known.into_iter().filter(|entry| (from..=request.last).contains(&entry.index)) {
                 if !answer.has_room(bytes, &entry) {
                     break 'all;
                 }
@@ -352,28 +354,29 @@ impl Salvage {
     ///
     /// # Errors
     /// [`Refused`]: no entry was taken.
-    pub fn take(&mut self, ask: &EntriesRequest, answer: EntriesResponse) -> Result<usize, Refused> {
+    pub fn take(&mut self, request: &EntriesRequest, answer: EntriesResponse) -> Result<usize, Refused> {
         let (entries, commit) = (&answer.entries, self.hard_state.commit);
         if entries.is_empty() {
             return Err(Refused::Empty);
         }
         // Entries taken since the question was made count too, because terms never decrease in a log.
         let taken_term = |index: u64| self.taken.get(&index).map(|entry| entry.term);
-        let after = [ask.after.map(|after| after.term), taken_term(ask.last + 1)];
+        let after = [request.after.map(|after| after.term), taken_term(request.last + 1)];
         let term_max = after.into_iter().flatten().min().unwrap_or(self.hard_state.term);
         let is_rising = entries.is_sorted_by_key(|entry| entry.term);
-        let term_min = ask.before.map(|before| before.term).max(taken_term(ask.first - 1)).unwrap_or(0);
+        let term_min = request.before.map(|before| before.term).max(taken_term(request.first - 1)).unwrap_or(0);
         if !is_rising || entries.iter().any(|entry| !(term_min..=term_max).contains(&entry.term)) {
             return Err(Refused::Terms);
         }
-        let fits = self.fits_checksum(ask, entries)?;
-        let goes_on = ask.after.is_none() && (ask.first <= commit + 1 || (ask.before.is_some() && answer.has_before));
+        let fits = self.fits_checksum(request, entries)?;
+        let goes_on =
+            request.after.is_none() && (request.first <= commit + 1 || (request.before.is_some() && answer.has_before));
         let committed = if goes_on { answer.commit } else { answer.commit.min(commit) };
-        let is_proven = fits || (ask.after.is_some() && answer.has_after);
+        let is_proven = fits || (request.after.is_some() && answer.has_after);
         let proven: Vec<Entry> = answer
             .entries
             .into_iter()
-            .zip(ask.first..=ask.last)
+            .zip(request.first..=request.last)
             .take_while(|(entry, index)| entry.index == *index && (is_proven || *index <= committed))
             .map(|(entry, _)| entry)
             .collect();
@@ -393,27 +396,27 @@ impl Salvage {
     }
 
     /// Whether the question covers exactly one damaged record and the entries match its checksum.
-    fn fits_checksum(&self, ask: &EntriesRequest, entries: &[Entry]) -> Result<bool, Refused> {
-        let is_whole = |pin: &&ChecksumRecord| {
-            (pin.header.first, pin.header.last) == (ask.first, ask.last)
-                && pin.last == pin.header.last
-                && entries.len() as u64 == u64::from(pin.header.entry_count)
+    fn fits_checksum(&self, request: &EntriesRequest, entries: &[Entry]) -> Result<bool, Refused> {
+        let is_whole = |checksum: &&ChecksumRecord| {
+            (checksum.header.first, checksum.header.last) == (request.first, request.last)
+                && checksum.last == checksum.header.last
+                && entries.len() as u64 == u64::from(checksum.header.entry_count)
         };
-        let Some(pin) = self.checksum_records.iter().find(is_whole) else { return Ok(false) };
-        let mut header = pin.header.clone();
+        let Some(checksum) = self.checksum_records.iter().find(is_whole) else { return Ok(false) };
+        let mut header = checksum.header.clone();
         record::encode(&mut header, entries.iter());
-        if header == pin.header { Ok(true) } else { Err(Refused::Checksum) }
+        if header == checksum.header { Ok(true) } else { Err(Refused::Checksum) }
     }
 
     /// Ends the log before entries that no member has. Returns whether that is possible: none of these entries is known
     /// to be committed, and the log has nothing after them. Afterwards [`Salvage::doubt`] describes what the log may
     /// lack.
-    pub fn give_up(&mut self, ask: &EntriesRequest) -> bool {
-        let is_end = ask.after.is_none() && ask.first > self.hard_state.commit && ask.last <= self.last;
+    pub fn give_up(&mut self, request: &EntriesRequest) -> bool {
+        let is_end = request.after.is_none() && request.first > self.hard_state.commit && request.last <= self.last;
         if is_end {
             let doubt = Doubt::of_end(self.hard_state.term, self.last);
             self.doubt = Some(self.doubt.map_or(doubt, |known| known.and(doubt)));
-            self.last = ask.first - 1;
+            self.last = request.first - 1;
         }
         is_end
     }
@@ -424,9 +427,9 @@ impl Salvage {
     /// # Errors
     /// [`OpenError`].
     pub fn cut(&mut self, disk: &dyn DiskRead, checkpoint: &CheckpointRef) -> Result<Option<(u64, u64)>, OpenError> {
-        let Some(ask) = self.missing_ranges(disk, checkpoint)?.into_iter().next() else { return Ok(None) };
-        let lost = (ask.first, self.last);
-        self.last = ask.first - 1;
+        let Some(request) = self.missing_ranges(disk, checkpoint)?.into_iter().next() else { return Ok(None) };
+        let lost = (request.first, self.last);
+        self.last = request.first - 1;
         self.hard_state.commit = self.hard_state.commit.min(self.last);
         Ok(Some(lost))
     }

@@ -55,12 +55,12 @@ fn heal(salvage: &mut Salvage, disk: &MemoryDisk, peers: &[&MemoryDisk]) -> bool
     for _ in 0..100 {
         let missing_ranges = salvage.missing_ranges(disk, &checkpoint).unwrap();
         let mut is_better = false;
-        for ask in &missing_ranges {
-            assert_eq!(EntriesRequest::decode(&ask.encode()), Ok(*ask));
+        for request in &missing_ranges {
+            assert_eq!(EntriesRequest::decode(&request.encode()), Ok(*request));
             for peer in peers {
-                let answer = Salvage::examine(*peer).unwrap().answer(*peer, ask).unwrap();
-                assert_eq!(EntriesResponse::decode(&answer.encode(), ask.first), Ok(answer.clone()));
-                is_better |= salvage.take(ask, answer).is_ok();
+                let answer = Salvage::examine(*peer).unwrap().answer(*peer, request).unwrap();
+                assert_eq!(EntriesResponse::decode(&answer.encode(), request.first), Ok(answer.clone()));
+                is_better |= salvage.take(request, answer).is_ok();
             }
         }
         if missing_ranges.is_empty() {
@@ -231,7 +231,7 @@ fn record_lost_on_all_members_is_dropped_only_if_last_and_uncommitted() {
     let mut salvage = Salvage::examine(&disk).unwrap();
     assert!(!heal(&mut salvage, &disk, &[&disk]));
     let missing_ranges = salvage.missing_ranges(&disk, &salvage.checkpoint()).unwrap();
-    assert_eq!(missing_ranges.iter().map(|ask| (ask.first, ask.last)).collect::<Vec<_>>(), [(7, 8)]);
+    assert_eq!(missing_ranges.iter().map(|request| (request.first, request.last)).collect::<Vec<_>>(), [(7, 8)]);
     assert!(!salvage.give_up(&missing_ranges[0]), "gave up the committed entry 7");
     // The last node of a cluster keeps the readable part and reports the lost entries.
     assert_eq!(salvage.cut(&disk, &salvage.checkpoint()).unwrap(), Some((7, 20)));
@@ -243,8 +243,8 @@ fn record_lost_on_all_members_is_dropped_only_if_last_and_uncommitted() {
     let disk = damaged(&machine, 21);
     let mut salvage = Salvage::examine(&disk).unwrap();
     assert!(!heal(&mut salvage, &disk, &[&disk]));
-    let ask = salvage.missing_ranges(&disk, &salvage.checkpoint()).unwrap()[0];
-    assert!(salvage.give_up(&ask));
+    let request = salvage.missing_ranges(&disk, &salvage.checkpoint()).unwrap()[0];
+    assert!(salvage.give_up(&request));
     assert_eq!(salvage.doubt(), Some(Doubt { term: 9, index: 24, is_diverged: false, is_torn: true }));
     let (opened, _) = Machine::open(write(&salvage, &disk), small_config()).unwrap();
     assert_eq!((opened.log.last_index(), opened.log.hard_state().vote), (20, 1));
@@ -266,26 +266,26 @@ fn a_wrong_replacement_is_refused() {
     let cases: [(&MemoryDisk, bool); 2] = [(&by_body, true), (&by_header, false)];
     for (disk, has_checksum) in cases {
         let mut salvage = Salvage::examine(disk).unwrap();
-        let ask = salvage.missing_ranges(disk, &salvage.checkpoint()).unwrap()[0];
-        let right = machine.contents().entries[ask.first as usize - 1..ask.last as usize].to_vec();
-        assert!(ask.last == 8 && ask.after.is_some(), "{ask:?}");
+        let request = salvage.missing_ranges(disk, &salvage.checkpoint()).unwrap()[0];
+        let right = machine.contents().entries[request.first as usize - 1..request.last as usize].to_vec();
+        assert!(request.last == 8 && request.after.is_some(), "{request:?}");
         let answer =
             |commit, has_after, entries: Vec<_>| EntriesResponse { commit, has_before: true, has_after, entries };
         let mut other = right.clone();
         other[0].data = vec![9; 700].into();
         if has_checksum {
-            assert_eq!(salvage.take(&ask, answer(20, true, other.clone())), Err(Refused::Checksum));
+            assert_eq!(salvage.take(&request, answer(20, true, other.clone())), Err(Refused::Checksum));
         } else {
             // Another branch of the log. Neither its commit index nor the entry after the gap shows that it matches.
-            assert_eq!(salvage.take(&ask, answer(ask.first - 1, false, other.clone())), Err(Refused::Unproven));
+            assert_eq!(salvage.take(&request, answer(request.first - 1, false, other.clone())), Err(Refused::Unproven));
         }
-        assert_eq!(salvage.take(&ask, answer(20, true, Vec::new())), Err(Refused::Empty));
+        assert_eq!(salvage.take(&request, answer(20, true, Vec::new())), Err(Refused::Empty));
         other.iter_mut().for_each(|entry| entry.term = 99);
-        assert_eq!(salvage.take(&ask, answer(20, true, other.clone())), Err(Refused::Terms));
+        assert_eq!(salvage.take(&request, answer(20, true, other.clone())), Err(Refused::Terms));
         other[0].term = 0;
-        assert_eq!(salvage.take(&ask, answer(20, true, other)), Err(Refused::Terms));
+        assert_eq!(salvage.take(&request, answer(20, true, other)), Err(Refused::Terms));
         assert!(!salvage.missing_ranges(disk, &salvage.checkpoint()).unwrap().is_empty(), "nothing of it was taken");
-        assert_eq!(salvage.take(&ask, answer(0, true, right.clone())), Ok(right.len()));
+        assert_eq!(salvage.take(&request, answer(0, true, right.clone())), Ok(right.len()));
         assert_same(write(&salvage, disk), &machine, "the right one");
     }
 }
@@ -312,8 +312,8 @@ fn a_stale_branch_before_the_gap_does_not_go_on_with_committed_entries() {
     // Without a checksum the commit index alone is not enough.
     salvage.checksum_records.clear();
     assert!(!heal(&mut salvage, &stale.disk, &[&healthy.disk]));
-    let ask = salvage.missing_ranges(&stale.disk, &salvage.checkpoint()).unwrap()[0];
-    assert!(salvage.give_up(&ask));
+    let request = salvage.missing_ranges(&stale.disk, &salvage.checkpoint()).unwrap()[0];
+    assert!(salvage.give_up(&request));
 }
 
 #[test]
@@ -359,8 +359,8 @@ fn entries_of_two_members_are_not_joined_where_terms_go_back() {
     for peers in [[&healthy.disk, &other], [&other, &healthy.disk]] {
         let mut salvage = Salvage::examine(&stale.disk).unwrap();
         if !heal(&mut salvage, &stale.disk, &peers) {
-            let ask = salvage.missing_ranges(&stale.disk, &salvage.checkpoint()).unwrap()[0];
-            assert!(salvage.give_up(&ask));
+            let request = salvage.missing_ranges(&stale.disk, &salvage.checkpoint()).unwrap()[0];
+            assert!(salvage.give_up(&request));
         }
         Machine::open(write(&salvage, &stale.disk), small_config()).unwrap();
     }
@@ -374,10 +374,10 @@ fn the_same_entries_from_many_members_take_memory_once() {
     let mut disk = machine.disk.clone();
     disk.flip(file, at * 8 + HEADER_BITS + 40);
     let mut salvage = Salvage::examine(&disk).unwrap();
-    let ask = salvage.missing_ranges(&disk, &salvage.checkpoint()).unwrap()[0];
-    let answer = Salvage::examine(&machine.disk).unwrap().answer(&machine.disk, &ask).unwrap();
+    let request = salvage.missing_ranges(&disk, &salvage.checkpoint()).unwrap()[0];
+    let answer = Salvage::examine(&machine.disk).unwrap().answer(&machine.disk, &request).unwrap();
     for _ in 0..3 {
-        salvage.take(&ask, answer.clone()).unwrap();
+        salvage.take(&request, answer.clone()).unwrap();
     }
     assert_eq!(salvage.taken_bytes, salvage.taken.values().map(entry_bytes).sum());
 }

@@ -299,12 +299,12 @@ fn a_crash_while_the_log_is_made_leaves_none_or_a_whole_one() {
         for _ in 0..draws.below(14) {
             machine.step(false);
         }
-        let was_told = machine.log.is_durable();
+        let was_durable = machine.log.is_durable();
         let mut disk = machine.disk.clone();
         disk.crash(&mut |bound| draws.below(bound));
         match Machine::open(disk, small_config()) {
             Ok((found, _)) => assert_eq!(found.log.last_index(), 0),
-            Err(OpenError::Uninitialised) => assert!(!was_told, "seed {seed}"),
+            Err(OpenError::Uninitialised) => assert!(!was_durable, "seed {seed}"),
             Err(error) => panic!("seed {seed}: {error}"),
         }
     }

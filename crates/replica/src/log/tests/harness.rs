@@ -124,10 +124,10 @@ impl Machine {
 
     /// All that the log holds.
     pub(in crate::log) fn contents(&self) -> Contents {
-        let mut held = Vec::new();
+        let mut replayed = Vec::new();
         let (first, last) = (self.log.first_index(), self.log.last_index());
-        self.log.replay(&self.disk, first, last, |entry| held.push(entry)).unwrap();
-        Contents { base: first - 1, entries: held }
+        self.log.replay(&self.disk, first, last, |entry| replayed.push(entry)).unwrap();
+        Contents { base: first - 1, entries: replayed }
     }
 }
 

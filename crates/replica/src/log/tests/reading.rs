@@ -103,17 +103,17 @@ fn uncommitted_empty_entries_do_not_raise_the_known_index() {
     let mut machine = filled(5);
     machine.log.append(entries(6..=7, 9, 0), Some(&hard_state(9, 1, 5)), 6);
     machine.settle();
-    let said = |machine: Machine| {
+    let read = |machine: Machine| {
         let (opened, _) = Machine::open(machine.disk, small_config()).unwrap();
         (opened.log.last_index(), opened.log.last_known_index(), opened)
     };
-    let (last, last_said, mut machine) = said(machine);
-    assert_eq!((last, last_said), (7, 5));
+    let (last, last_known, mut machine) = read(machine);
+    assert_eq!((last, last_known), (7, 5));
     machine.settle();
     machine.log.append(vec![entry(8, 9, 10)], Some(&hard_state(9, 1, 5)), 7);
     machine.settle();
-    let (last, last_said, _) = said(machine);
-    assert_eq!((last, last_said), (8, 8));
+    let (last, last_known, _) = read(machine);
+    assert_eq!((last, last_known), (8, 8));
 }
 
 #[test]

@@ -282,8 +282,8 @@ impl Cluster {
             Output::ServingChanged { serving } => machine.serving = Some(serving),
             Output::Fatal { reason } => {
                 machine.fatal = Some(reason);
-                if let FatalReason::LogLost(said) | FatalReason::LogDiverged(said) = reason {
-                    machine.doubt = Some(said.doubt);
+                if let FatalReason::LogLost(contradicted) | FatalReason::LogDiverged(contradicted) = reason {
+                    machine.doubt = Some(contradicted.doubt);
                 }
             }
             Output::DoubtCleared => machine.doubt = None,

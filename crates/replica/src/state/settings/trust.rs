@@ -325,10 +325,10 @@ mod tests {
             |it| it.data_key.is_due = true,
         ];
         let mut hashes = std::collections::BTreeSet::from([trust.hash()]);
-        for (place, mutate) in mutations.iter().enumerate() {
+        for (nth, mutate) in mutations.iter().enumerate() {
             let mut mutated = trust.clone();
             mutate(&mut mutated);
-            assert!(hashes.insert(mutated.hash()), "mutation {place} leaves the hash as it is");
+            assert!(hashes.insert(mutated.hash()), "mutation {nth} leaves the hash as it is");
         }
     }
 
