@@ -1,5 +1,5 @@
-//! The follower that received an update commits it without waiting for the leader's commit: when the leader reports that
-//! the entry is on its disk and the follower has it on its own, the two are a majority in a cluster of up to three
+//! The follower that received an update commits it without waiting for the leader's commit: when the leader reports
+//! that the entry is on its disk and the follower has it on its own, the two are a majority in a cluster of up to three
 //! (`docs/internals/decisions/0022`).
 //!
 //! ```text
@@ -94,8 +94,8 @@ impl Replica {
         self.commit_as_follower();
     }
 
-    /// Commits the entries that the leader and this member have on disk, if the two are a majority and both know the same
-    /// voters. This is Raft's commit rule, counted by a follower.
+    /// Commits the entries that the leader and this member have on disk, if the two are a majority and both know the
+    /// same voters. This is Raft's commit rule, counted by a follower.
     fn commit_as_follower(&mut self) {
         let Some(leader_durable) = self
             .follower_commit

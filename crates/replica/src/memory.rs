@@ -1,4 +1,4 @@
-//! Memory of the zones: how much each member has for them, and whether they may grow.
+//! Memory of the zones: how much each member has, and whether zones may grow.
 //!
 //! A member that runs out of memory is killed, and all of them hold the same zones. So every member tells the leader
 //! what its zones take and what they may take, and the leader refuses growth before the smallest of them is full. What
@@ -47,7 +47,7 @@ impl Memory {
     pub(crate) fn is_short(&self, used_bytes: u64, is_alive: impl Fn(NodeId) -> bool) -> bool {
         let own = MemoryFigures { used_bytes, limit_bytes: self.limit_bytes };
         let others = self.members.iter().filter(|(id, _)| is_alive(**id)).map(|(_, figures)| *figures);
-        // What they said is a while ago; they hold the zones that are here.
+        // Their reports are old, but they have at least the zones that are here.
         let is_full = |of: MemoryFigures| of.used_bytes.max(used_bytes) >= of.growth_max();
         is_full(own) || others.into_iter().any(is_full)
     }
@@ -105,7 +105,7 @@ impl Replica {
         }
     }
 
-    /// Another leader, or none: what others said to this one is void.
+    /// The leader changed, so the reports to this one are void.
     pub(crate) fn reset_memory(&mut self) {
         self.memory.members.clear();
     }

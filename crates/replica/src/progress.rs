@@ -1,5 +1,5 @@
-//! Progress of the members. Every few ticks the leader sends a report: the commit index, and the state hash at an index.
-//! Each member responds with its applied index and its own hash.
+//! Progress of the members. Every few ticks the leader sends a report: the commit index, and the state hash at an
+//! index. Each member responds with its applied index and its own hash.
 //!
 //! So members know how stale they are, a restarted member knows when it may answer, and a member whose state differs
 //! from the majority's stops answering.

@@ -91,7 +91,7 @@ pub struct MemberStatus {
     pub standing: Option<Standing>,
     /// Whether it has applied the next key of every member; true while none has a next one.
     pub has_seen_pins: bool,
-    /// What its zones take in memory, as it last told the leader; unknown elsewhere.
+    /// Memory use of its zones, from its last report to the leader. Only the leader knows it.
     pub memory: Option<MemoryFigures>,
     /// Milliseconds by which its clock is ahead of the cluster's time. `None` if it has not reported recently.
     pub clock_ahead_ms: Option<i64>,

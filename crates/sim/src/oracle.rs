@@ -84,7 +84,8 @@ impl fmt::Debug for Update {
         let Self { kind, first_rcode, first_rcode_index, attempts, undone, met, .. } = self;
         write!(
             f,
-            "{kind:?}, told {first_rcode:?} at {first_rcode_index}, {attempts} attempts, {undone} not proposed, met {met:?}"
+            "{kind:?}, answered {first_rcode:?} at {first_rcode_index}, {attempts} attempts, {undone} not proposed, \
+             policies {met:?}"
         )
     }
 }

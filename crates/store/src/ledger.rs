@@ -214,7 +214,8 @@ impl Ledger {
         Err(Full::Arena)
     }
 
-    /// Merges free blocks. What `allocated` of the open version lists may be free: such blocks may vanish into greater ones.
+    /// Merges free blocks. What `allocated` of the open version lists may be free: such blocks may vanish into greater
+    /// ones.
     fn merge(&mut self, release: Release) {
         let arena = self.arena();
         self.open.allocated.retain(|handle| arena.word(*handle).is_marked());

@@ -43,8 +43,8 @@ pub struct Stats {
     pub used_bytes: usize,
     /// In free blocks, to be used before the arena grows.
     pub free_bytes: usize,
-    /// Retired by published versions, but not free yet: readers may still use it. Dropped trees count with the size that
-    /// the caller gave.
+    /// Retired by published versions, but not free yet: readers may still use it. Dropped trees count with the size
+    /// that the caller gave.
     pub retired_bytes: usize,
     /// Everything that published versions ever retired, free again or not; counted as `retired_bytes` is.
     pub retired_bytes_total: u64,

@@ -1,4 +1,4 @@
-//! Imports that nobody goes on with: whoever drove them is gone, and they would keep their zones from others.
+//! Stalled imports: their node is gone, and they would block their zones.
 
 use crate::entry::StageId;
 use crate::limits::{IMPORT_IDLE_MS, IMPORT_STAGE_ENTRIES_MAX};

@@ -38,16 +38,16 @@ pub(crate) struct AdminStep {
 enum StepKind {
     /// The only step.
     Single,
-    /// What follows from it is waited for: raft's configuration, or another leader.
+    /// The command is done when a state is reached, such as a new Raft configuration or leader.
     Until(AwaitedState),
-    /// Nothing changes, and members are waited for no longer than that takes.
+    /// Changes nothing, and waits for the members for a limited time.
     WaitAllLive,
     ImportBegin,
     ImportChunk,
     ImportCommit,
 }
 
-/// What has to come about before a command is done.
+/// The state that must be reached before a command is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AwaitedState {
     /// A member is out of raft's configuration.
@@ -69,7 +69,7 @@ impl AwaitedState {
         matches!(self, Self::Leads(_) | Self::LedByAnother(_))
     }
 
-    /// What an administrator is told when it has not come about in time.
+    /// The error if the state is not reached in time.
     const fn failure(self) -> AdminError {
         match self {
             Self::Leads(_) | Self::LedByAnother(_) => AdminError::LeaderStayed,
@@ -79,18 +79,18 @@ impl AwaitedState {
     }
 }
 
-/// Stands for the request of steps that nobody waits for; the shell numbers its requests from zero.
+/// The request id of steps without a waiting client. The shell numbers its requests from zero.
 const NO_REQUEST: u64 = u64::MAX;
 
-/// What goes on.
+/// Commands in progress.
 #[derive(Debug, Default)]
 pub(crate) struct AdminJobs {
     /// Commands of one step, by request.
     single: BTreeSet<u64>,
     imports: BTreeMap<u64, Import>,
-    /// Imports of the cluster that stand still, whoever drives them.
+    /// Imports of the cluster that make no progress.
     idle: StalledImports,
-    /// What is decided and has not come about yet, and until when that is waited for.
+    /// Committed commands whose state is not reached yet, with deadlines.
     awaited_states: BTreeMap<u64, (AwaitedState, u64)>,
 }
 

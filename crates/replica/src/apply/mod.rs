@@ -1,4 +1,4 @@
-//! From committed entries to what clients see: applied one by one, published once a batch, then told.
+//! Applies committed entries one by one, publishes once per batch, then reports outcomes.
 
 mod audit;
 
@@ -18,7 +18,7 @@ impl Replica {
     /// Applies what raft says is committed and durable here.
     pub(crate) fn apply_committed(&mut self, entries: Vec<LogEntry>) {
         let Some(last) = entries.last().map(|entry| entry.index) else { return };
-        // What comes behind an entry at which this state stopped is for the process after this one.
+        // Entries after the one at which this state stopped are for the next process.
         if self.machine.is_broken() {
             return;
         }
@@ -52,7 +52,7 @@ impl Replica {
         self.report_effect(effect);
         let is_update = |(_, applied): &(u64, Applied)| matches!(applied, Applied::Update { .. });
         self.note_shown(last, results.iter().any(is_update));
-        // As the leader has said, or would have.
+        // The same answers as from the leader.
         to_settle.into_iter().for_each(|(attempt, answer)| self.handle_answer(attempt, answer));
         self.settle_applied(results);
         self.answer_reads();

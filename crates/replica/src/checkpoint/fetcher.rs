@@ -64,7 +64,7 @@ pub struct CheckpointFetcher {
     /// A process before this one left a file that may be a part of this very checkpoint.
     has_remains: bool,
     stage: Stage,
-    /// Pieces of the table, or blocks, that were asked for.
+    /// Requested parts of the table, or requested blocks.
     requested: BTreeSet<u32>,
     /// When something last arrived or was asked for anew, in milliseconds.
     last_progress_ms: u64,
@@ -148,7 +148,7 @@ impl CheckpointFetcher {
         matches!(self.state(), FetchState::UnderWay { have, of } if have == of) || self.state() == FetchState::Whole
     }
 
-    /// Blocks that a transfer before this one had brought, and that were not asked for again.
+    /// Blocks from an earlier transfer that were not fetched again.
     pub fn kept_blocks(&self) -> u32 {
         self.kept_count
     }
@@ -194,7 +194,7 @@ impl CheckpointFetcher {
                 }
             }
             TransferFrame::Block { checkpoint, part, number, bytes } if is_ours(&checkpoint) => {
-                // What was not asked for, or came twice, is not looked at: that bounds what is held.
+                // Unrequested and repeated blocks are dropped, which bounds the memory.
                 let is_wanted =
                     matches!((&self.stage, part), (Stage::Table { .. }, Part::Table) | (Stage::Data(_), Part::Data));
                 if is_wanted && self.requested.remove(&number) {

@@ -100,7 +100,7 @@ impl CheckpointServer {
         }
     }
 
-    /// Forgets what a peer asked for: its connection ended.
+    /// Drops the requests of a peer whose connection ended.
     pub fn peer_gone(&mut self, peer: u64) {
         self.waiting.retain(|request| request.peer != peer);
         self.frames.retain(|(to, _)| *to != peer);
@@ -125,7 +125,7 @@ impl CheckpointServer {
     /// Takes the answer to a read; whether the ticket was the server's.
     ///
     /// # Errors
-    /// [`CheckpointDamage`]: the file is damaged. It is no longer offered, and who asked is told.
+    /// [`CheckpointDamage`]: the file is damaged. It is no longer offered, and the requesting peer is informed.
     pub fn file_read(&mut self, ticket: u64, bytes: Vec<u8>) -> Result<bool, CheckpointDamage> {
         let Some(request) = self.reads.remove(&ticket) else { return Ok(false) };
         let BlockRequest { peer, checkpoint, part, number } = request;

@@ -1,4 +1,4 @@
-//! The origin's side: what this replica's own clients asked for, until they can be told.
+//! The origin's side: requests of this replica's own clients, until their outcomes are known.
 //!
 //! Any replica takes an update. It forwards it to the leader, again and again under one identity, and answers
 //! once it has itself applied the entry. An answer of SERVFAIL means that this copy was certainly not proposed (RFC
@@ -27,7 +27,8 @@ use waiter::Client;
 use wire::parse::{Parsed, parse_request};
 use zone::ZoneId;
 
-/// The address that repeats are told apart by: the port does not count, knsupdate takes a new one each time.
+/// The source address that identifies the sender of a repeat. The port does not count, as knsupdate uses a new one each
+/// time.
 fn source_bytes(source: SocketAddr) -> [u8; 16] {
     match source.ip() {
         IpAddr::V4(address) => address.to_ipv6_mapped().octets(),

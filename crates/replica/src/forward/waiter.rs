@@ -181,7 +181,7 @@ impl Waiters {
         attempt
     }
 
-    /// Who is to answer an attempt, unless it is answered.
+    /// The leader that must answer an attempt, unless it did.
     pub(crate) fn responder_of(&self, attempt: u64) -> Option<NodeId> {
         self.attempts.get(&attempt).map(|&(_, leader)| leader)
     }
@@ -310,7 +310,7 @@ impl Waiters {
     /// Those whose places are of an older term than an applied entry, and behind it; each is given once. Terms in a log
     /// never go down, and every leader from now on has that entry: nothing of an older term can stand behind it.
     pub(crate) fn superseded(&mut self, (index, term): (u64, u64)) -> Vec<u64> {
-        // Once a term: a place that is told later is looked at when it is told.
+        // Once per term. A position that is learned later is checked when it is learned.
         if term <= self.applied_term {
             return Vec::new();
         }
@@ -324,7 +324,7 @@ impl Waiters {
     /// stayed of all that the leader of that term put into the log is applied here, and was looked at. To be asked
     /// before [`Waiters::outlived`]; each is given once.
     pub(crate) fn never_proposed(&self, term: u64) -> Vec<u64> {
-        // Once a term: who is sent later is sent to the leader of that term, or of one after it.
+        // Once per term. Later commands are sent to the leader of that term or of a later one.
         if term <= self.applied_term {
             return Vec::new();
         }
@@ -351,7 +351,7 @@ impl Waiters {
     }
 }
 
-/// In the order in which they came: what a client asked for first is told first.
+/// In the order of arrival.
 fn in_order(tokens: impl Iterator<Item = u64>) -> Vec<u64> {
     let mut tokens: Vec<u64> = tokens.collect();
     tokens.sort_unstable();
@@ -404,7 +404,7 @@ mod tests {
                     4 => waiters.not_proposed(token),
                     5 => waiters.clear_position(token),
                     6 => {
-                        // A place that is told after the term began is looked at by who tells it.
+                        // A position that is learned after the term began is checked then.
                         let superseded = |waiter: &Waiter| waiter.position.is_some_and(|(position, _)| position > value)
                             && waiter.due_at() > Some(value);
                         let expected = scanned(&waiters, superseded);

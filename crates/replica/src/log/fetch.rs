@@ -21,7 +21,7 @@ pub enum Fetch {
     Busy,
 }
 
-/// Entries that a read brought into memory; they stay for a while.
+/// Entries that a read loaded into memory. They stay for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fetched {
     /// Index of the first.
@@ -30,7 +30,7 @@ pub struct Fetched {
     pub count: usize,
 }
 
-/// Reads under way, and what earlier ones brought.
+/// Reads in progress, and entries loaded by earlier ones.
 #[derive(Debug, Default)]
 pub(crate) struct Fetches {
     under_way: Vec<UnderWay>,

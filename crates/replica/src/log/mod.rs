@@ -14,7 +14,7 @@
 //! 2. [`Log::poll_job`] until `None`, and carry the jobs out. At most one job a queue is under way.
 //! 3. [`Log::persisted`] with each ticket that comes back; the mark that it returns is what raft's
 //!    `on_persist_ready` wants: everything up to it is durable.
-//! 4. [`Log::set_applied`] as entries are applied, so that memory is let go.
+//! 4. [`Log::set_applied`] as entries are applied, so that memory is freed.
 //!
 //! After [`Log::open`], send nothing to any peer before [`Log::is_durable`]. The process that wrote the log may have
 //! died before its fsync, or because the fsync failed. The first job writes the log's end again (`open.rs`).
@@ -411,8 +411,8 @@ impl Log {
         self.bytes_after_checkpoint() >= checkpoint_bytes.max(self.config.checkpoint_due_bytes)
     }
 
-    /// Whether a checkpoint takes too long that was begun when there were `bytes_at_start` after the newest, and for which
-    /// `retired_bytes` of former versions are kept; so many before it were given up, one after the other.
+    /// Whether a checkpoint takes too long that was begun when there were `bytes_at_start` after the newest, and for
+    /// which `retired_bytes` of former versions are kept; `abandoned` checkpoints in a row were abandoned before it.
     pub fn is_checkpoint_late(&self, bytes_at_start: u64, retired_bytes: u64, abandoned: u32) -> bool {
         self.is_checkpoint_beyond(1, bytes_at_start, retired_bytes, abandoned)
     }

@@ -1,11 +1,11 @@
-//! Zeroed segments in reserve: made ready on the bulk queue, so that the log never waits for zeros.
+//! Preallocates zeroed segments on the bulk queue, so that the log never waits for zeros.
 
 use super::limits::SPARE_SEGMENTS_MAX;
 use super::segment::{segment_file, spare_file};
 use crate::disk::{DiskJob, DiskOp, DiskQueue, Tickets};
 use std::collections::VecDeque;
 
-/// Segments that wait for use, and those that have served.
+/// Segments that are ready for use, and retired ones that can be recycled.
 #[derive(Debug)]
 pub(crate) struct SegmentPreallocator {
     segment_bytes: u64,
@@ -20,7 +20,7 @@ pub(crate) struct SegmentPreallocator {
 #[derive(Debug)]
 struct UnderWay {
     ticket: u64,
-    /// The spare that is ready when the job is done.
+    /// The spare segment that is ready when the job is done.
     new_file: Option<String>,
 }
 

@@ -1,8 +1,8 @@
 //! The replicated state machine: entries in, zones and settings out.
 //!
 //! Applying never fails. An entry contains changes and the state that they were made for. If the state differs, every
-//! replica applies nothing and counts an invariant violation. A leader may have applied the zone part of an entry before,
-//! on its head. Then it only publishes that version.
+//! replica applies nothing and counts an invariant violation. A leader may have applied the zone part of an entry
+//! before, on its head. Then it only publishes that version.
 
 mod growth;
 mod hash_ring;

@@ -94,35 +94,35 @@ impl Hello {
 pub(crate) enum Frame {
     /// A message of raft.
     Raft(Box<Message>),
-    /// A command for the leader; where a term is named for the leader of no other, which is of feature level 2.
+    /// A command for the leader. If it names a term, only the leader of that term accepts it (feature level 2).
     Forward { token: u64, term: Option<u64>, command: Command },
-    /// The leader's word on a forwarded command.
+    /// The leader's answer to a forwarded command.
     Answer { token: u64, answer: Answer },
-    /// The leader's clockwork: how far the log is committed, and what state belongs to an index.
+    /// The leader's periodic report: the commit index, and the state hash at an index.
     Report(Report),
-    /// A member's word on a report.
+    /// A member's answer to a report.
     ReportAck(ReportAck),
-    /// What the state at an index is by a majority; who has another is wrong.
+    /// The state hash of the majority at an index. A member with another hash is wrong.
     HashVerdict { index: u64, hash: u128 },
-    /// Asks the leader for an index that holds all that is acknowledged.
+    /// Asks the leader for a read index, which covers everything acknowledged.
     ReadIndex { token: u64 },
-    /// That index.
+    /// The read index.
     ReadIndexAnswer { token: u64, index: u64 },
-    /// What became of a checkpoint that the leader announced.
+    /// The result of a checkpoint transfer that the leader announced.
     SnapshotResult { ok: bool },
     /// Part of a checkpoint's transfer, in the encoding of `checkpoint`.
     Checkpoint(Vec<u8>),
-    /// Asks the leader whether this member may answer for zones of `ack = all-live`.
+    /// Requests a lease, under which this member may answer for zones of `ack = all-live`.
     LeaseRequest(LeaseRequest),
-    /// It may, for a while from when it asked.
+    /// Grants a lease, which starts at the time of the request.
     LeaseGrant(LeaseGrant),
     /// The member shows everything up to this index.
     Applied { index: u64 },
-    /// All members that count do; see [`crate::io::Output::AllLiveIndex`].
+    /// All counted members show everything up to this index; see [`crate::io::Output::AllLiveIndex`].
     AllLiveIndex { index: u64, of_rotation: bool },
-    /// How far the leader's own log is on stable storage.
+    /// The last entry that is durable on the leader's own disk.
     Durable(Durable),
-    /// What the zones of a member take in memory, and may take. Of feature level 3.
+    /// Memory use and limit of a member's zones. Needs feature level 3.
     Memory(MemoryFigures),
     /// The wall clock of a member, in milliseconds since 1970. Needs feature level 4.
     Clock { wall_ms: u64 },
@@ -133,20 +133,20 @@ pub(crate) enum Frame {
 /// See [`Frame::Durable`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Durable {
-    /// The leader's.
+    /// The leader's term.
     pub(crate) term: u64,
-    /// The last entry that is; it is of this term.
+    /// The last durable entry. It is of this term.
     pub(crate) index: u64,
-    /// Those whose majority commits it, sorted. No change of them up to there waits to be applied.
+    /// The voters whose majority commits it, sorted. No change of voters up to that entry is unapplied.
     pub(crate) voters: Vec<NodeId>,
 }
 
 /// See [`Frame::LeaseRequest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LeaseRequest {
-    /// Of the process that asks: no other can make use of the answer.
+    /// The boot id of the requesting process. Only this process can use the grant.
     pub(crate) boot_id: u64,
-    /// What its clock shows.
+    /// Its clock at the request.
     pub(crate) at_ms: u64,
     /// Whether it answers queries at all.
     pub(crate) answers: bool,
@@ -159,10 +159,10 @@ pub(crate) struct LeaseGrant {
     pub(crate) boot_id: u64,
     /// From the [`LeaseRequest`].
     pub(crate) at_ms: u64,
-    /// Index of the entry that took the member into the rotation: what came before it must be applied there.
+    /// Index of the entry that added the member to the rotation. The member must have applied everything before it.
     pub(crate) since: u64,
-    /// The lease is valid only while the member has applied everything up to this index: what the leader knows to be
-    /// acknowledged. A member with an older copy of its data has not. Needs feature level 5.
+    /// The lease is valid only if the member has applied everything up to this index, which covers all acknowledged
+    /// updates. A member with an older copy of its data has not. Needs feature level 5.
     pub(crate) shown: Option<u64>,
 }
 
@@ -184,7 +184,7 @@ pub(crate) struct ReportAck {
     pub(crate) applied: u64,
     /// The highest feature level that the member knows.
     pub(crate) feature_level: u32,
-    /// The index of the report, and the member's state there, when it still knows it.
+    /// The index of the report, and the member's state hash there if it still has it.
     pub(crate) hash_index: u64,
     pub(crate) hash: Option<u128>,
 }

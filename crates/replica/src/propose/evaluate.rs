@@ -391,16 +391,16 @@ pub(super) fn must_panic(message: &[u8]) -> bool {
     message.windows(PANIC_LABEL.len()).any(|bytes| bytes == PANIC_LABEL)
 }
 
-/// Why something evaluated does not become an entry.
+/// Why an evaluated command does not become an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EvaluateError {
-    /// The zones do not take it.
+    /// It cannot be applied to the zones.
     Zones(ApplyMismatch),
     /// The entry would be larger than [`ENTRY_BYTES_MAX`].
     TooLarge,
-    /// Some member would not know it: the feature level has not risen yet.
+    /// It needs a higher feature level.
     AboveLevel,
-    /// Our own code panicked at it.
+    /// Applying it panicked.
     Panicked,
 }
 

@@ -38,7 +38,7 @@ pub(crate) use outcome::growth_of;
 use queue::EvaluationQueue;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Who asked: this replica or another, under the number of its attempt.
+/// The member that sent a command, and the number of its attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     /// `None` is this replica.
@@ -47,8 +47,8 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// What stands beside an entry, so that who asked for it knows it when the word of its leader is lost: the member,
-    /// and the number of its attempt.
+    /// The context of an entry: the member and the number of its attempt. The member recognizes the entry by it if the
+    /// leader's answer is lost.
     pub(super) fn beside_entry(self, own: NodeId) -> Vec<u8> {
         [self.peer.unwrap_or(own), self.token].map(u64::to_be_bytes).concat()
     }
@@ -61,34 +61,34 @@ impl Origin {
     }
 }
 
-/// Something evaluated that is not in the log yet.
+/// An evaluated command that is not in the log yet.
 #[derive(Debug)]
 pub(super) struct Evaluated {
     /// `None` for an UPDATE: its origins are in flight.
     origin: Option<Origin>,
     identity: Option<Identity>,
     bytes: Vec<u8>,
-    /// How many these are, also when raft has them.
+    /// Their number, also after raft took them.
     size: usize,
-    /// Bytes that carrying it out copied in the memory of zones.
+    /// Bytes that applying it copied in the memory of zones.
     copied: u64,
-    /// By how much it makes a zone larger.
+    /// The growth of the zone.
     growth: Option<Growth>,
-    /// `None` when it was made on zones that lack what is pending.
+    /// `None` if it was evaluated against zones without the pending changes.
     prepared: Option<Prepared>,
-    /// Nothing is evaluated after it before it is applied.
+    /// Later commands are not evaluated until it is applied.
     is_barrier: bool,
     joined: Option<NodeId>,
     feature_level: u32,
 }
 
-/// Something in the log that is not applied yet.
+/// A proposed entry that is not applied yet.
 #[derive(Debug)]
 pub(super) struct Pending {
     index: u64,
     term: u64,
     identity: Option<Identity>,
-    /// `None` once the zones were rewound.
+    /// `None` after the zones were rewound.
     prepared: Option<Prepared>,
     is_barrier: bool,
     size: usize,
@@ -102,7 +102,7 @@ pub(super) struct Pending {
 struct InFlight {
     source: [u8; 16],
     origins: Vec<Origin>,
-    /// Where it is in the log.
+    /// Its position in the log.
     position: Option<(u64, u64)>,
 }
 
@@ -114,9 +114,9 @@ pub(crate) struct Head {
     pending: VecDeque<Pending>,
     /// Bytes of entries in the batch and pending.
     bytes: usize,
-    /// Bytes that these have copied in the memory of zones.
+    /// Bytes that these copied in the memory of zones.
     copied: u64,
-    /// Bytes that those in the batch have.
+    /// Bytes that those in the batch copied.
     batch_copied: u64,
     /// By how much these make zones larger.
     growing: BTreeMap<AccountId, i64>,

@@ -19,7 +19,7 @@ const RECORD_BYTES: i64 = 16;
 /// What an UPDATE leads to.
 #[derive(Debug)]
 pub(super) struct Outcome {
-    /// What the client is told.
+    /// The RCODE for the client.
     pub(super) rcode: Rcode,
     /// What changes.
     pub(super) change: Option<ZoneChange>,
@@ -73,7 +73,7 @@ impl Evaluator<'_> {
         })
     }
 
-    /// What the client is told, and what changes.
+    /// The RCODE for the client, and the changes.
     fn outcome(&self, update: &UpdateCommand) -> Outcome {
         let Parsed::Request(request) = parse_request(&update.message) else { return Rcode::FORMERR.into() };
         let parsed = match update::prescan(&request) {

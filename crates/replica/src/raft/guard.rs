@@ -21,7 +21,7 @@ pub(crate) enum Guard {
     /// Drop it and count it: no correct member sends it to this one.
     Drop,
     /// The sender, who may lead, says something that cannot be unless this member's log lost or changed what it
-    /// acknowledged. Nothing of that is believed because it was said once.
+    /// acknowledged. A single message is not enough to believe it.
     Contradicts(Contradiction),
 }
 
@@ -51,7 +51,7 @@ impl Senders {
     }
 }
 
-/// Judges a message that came from `from`, who is a member.
+/// Checks a message from the member `from`.
 pub(crate) fn guard(node: &RawNode<LogStorage>, senders: &Senders, from: NodeId, message: &Message) -> Guard {
     let raft = &node.raft;
     if message.from != from || message.to != raft.id || message.term == 0 || !is_countable(message) {

@@ -38,21 +38,21 @@ impl Replica {
             }
             Frame::Raft(message) => self.step(from, *message),
             Frame::Forward { token, term, command } => {
-                // What comes again was answered when it came first.
+                // A repeated frame was answered the first time.
                 if !self.seen_forwards.is_first(from, token) && !planted!(ForwardTakenTwice) {
                     self.counters.forwards_repeated += 1;
                     return;
                 }
                 let origin = Origin { peer: Some(from), token };
-                // Who asked for another term takes it for one that is in no log, once that term is over.
+                // A command for another term is in no log, so its sender may retry after that term.
                 let is_of_term = term.is_none_or(|term| term == self.driver.term());
-                // A node that was removed asks nothing of the cluster.
+                // A removed node must not send commands.
                 let is_asked = self.driver.is_leader() && self.machine.settings.is_member(from);
                 let is_accepted = is_asked && is_of_term && !self.is_stopping();
                 if !is_accepted {
                     self.reply(origin, Answer::NotProposed);
                 } else if !self.head.enqueue(origin, command) {
-                    // What a peer of the first level could not read would be an alarm there.
+                    // A peer of feature level 1 would count an answer that it cannot read as an invariant violation.
                     let is_known = self.machine.settings.feature_level() >= 2;
                     self.reply(origin, if is_known { Answer::Overloaded } else { Answer::NotProposed });
                 }

@@ -1,4 +1,4 @@
-//! A clean stop: a leader hands over first, and clients are told what became of the updates that this node took; then
+//! A clean stop: a leader hands over first, and clients get the outcomes of the updates that this node received; then
 //! one last record carries the commit index. A replica that must not go on with the state that it holds ends in the
 //! same order, but waits only for what it has proposed itself.
 

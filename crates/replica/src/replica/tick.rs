@@ -20,7 +20,7 @@ impl Replica {
         self.ticked_ms = self.now.monotonic_ms;
         self.correct_clock();
         self.check_disk();
-        // What readers let go of is freed also while nothing changes.
+        // Memory that readers released is freed even if nothing changes.
         self.machine.reclaim();
         if !self.driver.log().is_durable() {
             if self.is_log_full() {

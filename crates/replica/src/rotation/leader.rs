@@ -208,8 +208,8 @@ impl Replica {
         reported.max(self.member_progress(id).map_or(0, |member| member.applied))
     }
 
-    /// Updates both all-live indexes: for `ack = all-live` zones the one of the rotation, for other zones the one of all
-    /// live members.
+    /// Updates both all-live indexes: for `ack = all-live` zones the one of the rotation, for other zones the one of
+    /// all live members.
     fn update_all_live_index(&mut self) {
         if let Some(others) = self.alive_others() {
             self.advance_all_live_index(others, false);

@@ -4,7 +4,7 @@
 //! lease. The leader waits for all members of the rotation, and for removed members whose leases may still be valid.
 //!
 //! ```text
-//!   member   LeaseRequest(its clock) -->                                        answers until its clock shows that + 1 s
+//!   member   LeaseRequest(its clock) -->                                    answers until its clock shows that + 1 s
 //!   leader                 comes at A; a majority answers a report that left after A --> LeaseGrant
 //!                          ... 1.1 s after A, by the leader's clock, the lease is over ...
 //! ```

@@ -49,8 +49,8 @@ impl PendingOutcomes {
 }
 
 impl Replica {
-    /// Reports the outcome of an UPDATE to its client. For a zone with `ack = all-live` this waits until all live members
-    /// show `index`.
+    /// Reports the outcome of an UPDATE to its client. For a zone with `ack = all-live` this waits until all live
+    /// members show `index`.
     pub(crate) fn report_outcome(&mut self, request_id: u64, verdict: Verdict, message: &[u8], index: u64) {
         let must_wait = matches!(verdict, Verdict::Answer(_))
             && !planted!(RepeatNotHeld)

@@ -1,4 +1,4 @@
-//! Zones of `ack = all-live`: who is told that an update was made can see it on every member that answers.
+//! Zones of `ack = all-live`: an acknowledged update is visible on every member that answers.
 
 use super::cluster::*;
 use crate::io::{AckOption, AdminCommand, AdminError, AdminReply, NodeId, Verdict, ZoneOptions};
@@ -46,7 +46,7 @@ pub(super) fn is_in(cluster: &Cluster, by: NodeId, id: NodeId) -> bool {
     members.into_iter().find(|it| it.member.id == id).and_then(|it| it.in_rotation).unwrap_or(false)
 }
 
-/// Lets time pass until somebody is told, and gives how much that was. All that answer then show the record.
+/// Runs until a client is told the outcome, and returns the milliseconds. All members that answer then show the record.
 pub(super) fn run_until_acknowledged(cluster: &mut Cluster, request: u64, record: &Record, most_ms: u64) -> u64 {
     let start_ms = cluster.now.monotonic_ms;
     while cluster.verdict(request).is_none() && cluster.now.monotonic_ms < start_ms + most_ms {

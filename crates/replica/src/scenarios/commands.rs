@@ -1,4 +1,4 @@
-//! Commands of administrators whose leaders do not answer: each is done once, and what others were told since stands.
+//! Commands whose leader does not answer: each runs once, and does not undo later commands.
 
 use super::cluster::*;
 use crate::command::{Answer, Command};

@@ -1,4 +1,4 @@
-//! An update that evaluation panics at: no leader goes down with it, and it is told as any other outcome.
+//! An update whose evaluation panics: the leader survives, and the client gets an outcome.
 
 use super::cluster::*;
 use crate::io::{Right, Verdict};

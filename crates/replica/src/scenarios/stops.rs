@@ -1,4 +1,4 @@
-//! Clean stops: whose update a node took is told before it goes.
+//! Clean stops: clients get the outcomes of their updates before the node exits.
 
 use super::cluster::*;
 use crate::io::{AckOption, AdminCommand, AdminReply, Input, NodeId, Right, Verdict, ZoneOptions};

@@ -21,32 +21,32 @@ pub(crate) use install::Incoming;
 use raft::eraftpb::Snapshot;
 use std::collections::BTreeMap;
 
-/// How long a member that asked for blocks may be silent before the transfer counts as failed.
+/// A transfer fails if its receiver is silent for this long.
 const RECEIVER_SILENT_MS: u64 = 15_000;
-/// How long a member that was sent a manifest may take to ask for the first block: the manifest may be lost.
+/// A transfer fails if its receiver does not request a block this long after the manifest was sent, which may be lost.
 const MANIFEST_TIMEOUT_MS: u64 = 2_000;
-/// How long after the start a part of a checkpoint is kept that no leader offers any more.
+/// How long after the start a partial checkpoint is kept that no leader offers.
 const REMAINS_KEPT_MS: u64 = 60_000;
 
-/// What goes on with checkpoints.
+/// Checkpoints being written, sent and received.
 #[derive(Default)]
 pub(crate) struct Transfers {
     writer: Option<Box<Writing>>,
-    /// Checkpoints given up since the last one that was written, because they took too long.
+    /// Checkpoints abandoned since the last complete one, because they took too long.
     abandoned: u32,
     /// Bytes of the newest checkpoint.
     last_bytes: u64,
-    /// Somebody needs a checkpoint from this index on.
+    /// A checkpoint at this index or later is needed.
     wanted: Option<u64>,
-    /// The file of the newest checkpoint, once it turned out to be damaged and until another takes its place.
+    /// The file of the newest checkpoint if it is damaged, until another one replaces it.
     damaged: Option<String>,
     server: CheckpointServer,
-    /// Members that were sent a manifest, and when that counts as failed unless they are heard of.
+    /// Members that got a manifest, and the time at which the transfer fails unless they respond.
     sent: BTreeMap<NodeId, u64>,
     incoming: Incoming,
-    /// A process before this one left a part of a leader's checkpoint.
+    /// An earlier process left a part of a leader's checkpoint.
     pub(crate) has_remains: bool,
-    /// Administrators that wait for a checkpoint: request, the index that it must contain, and until when.
+    /// Requests that wait for a checkpoint: request id, the index that it must contain, and the deadline.
     checkpoint_waiters: Vec<(u64, u64, u64)>,
     /// Files to remove once the log has a durable record that no longer refers to them.
     to_remove: Vec<String>,
@@ -57,11 +57,11 @@ pub(crate) struct Transfers {
 /// A checkpoint that is being written.
 struct Writing {
     writer: CheckpointWriter,
-    /// `None` once it was given up: the memory is free again, and only the answer to the last job is waited for.
+    /// `None` once it was abandoned: its memory is free, and only the last disk job is still running.
     state: Option<FrozenState>,
-    /// Bytes of the log after the newest checkpoint when this one was begun.
+    /// Bytes of the log after the newest checkpoint when this one was started.
     bytes_at_start: u64,
-    /// What zones had let go by then: what they let go since stays in memory for it.
+    /// Bytes that zones had retired when it was started. Everything retired since then stays in memory for it.
     retired_at_start: u64,
 }
 
@@ -144,7 +144,7 @@ impl Replica {
     pub(crate) fn drive_transfers(&mut self, is_idle: bool) {
         let mut is_urgent = false;
         if let Some(writing) = &self.transfers.writer {
-            // Other zones that a leader's checkpoint brought count from zero; those before let nothing go any more.
+            // A checkpoint from a leader replaces the zones, whose counter starts at zero.
             let retired_bytes = self.machine.zones.retired_bytes_total().saturating_sub(writing.retired_at_start);
             let (log, begun, abandoned) = (self.driver.log(), writing.bytes_at_start, self.transfers.abandoned);
             let is_late = log.is_checkpoint_late(begun, retired_bytes, abandoned);
@@ -218,7 +218,7 @@ impl Replica {
         self.transfers.writer = Some(Box::new(Writing { writer, state, bytes_at_start, retired_at_start }));
     }
 
-    /// Gives up the checkpoint that is being written; what it froze is let go at once.
+    /// Abandons the checkpoint that is being written. The frozen state is released immediately.
     fn abandon_checkpoint(&mut self) {
         let Some(writing) = &mut self.transfers.writer else { return };
         if writing.state.take().is_some() {
@@ -332,8 +332,8 @@ impl Replica {
         }
     }
 
-    /// A member said what became of a checkpoint; raft always hears it, or it would wait for ever.
-    /// One that was sent none, or of which that was said already, says it in vain.
+    /// Handles a member's report about a checkpoint transfer. Raft needs it, or it would wait forever. A report without
+    /// a transfer is ignored.
     pub(crate) fn handle_snapshot_result(&mut self, from: NodeId, ok: bool) {
         let was_sent = self.transfers.sent.remove(&from).is_some();
         if was_sent && self.driver.is_leader() {

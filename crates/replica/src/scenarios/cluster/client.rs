@@ -119,7 +119,7 @@ impl Cluster {
         published.zone(&zone_id("example.test.")).unwrap().serial().unwrap().0
     }
 
-    /// All that are alive and at rest hold the same, without an alarm.
+    /// All that are alive and at rest hold the same, without an invariant violation.
     pub(crate) fn assert_same(&self) {
         let hashes: BTreeSet<_> = self.alive().into_iter().map(|id| self.replica(id).state_hash()).collect();
         assert_eq!(hashes.len(), 1, "{hashes:?}");

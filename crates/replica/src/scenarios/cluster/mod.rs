@@ -1,4 +1,4 @@
-//! A whole cluster in one thread, by hand: lists of frames, disks that answer at once, a clock that is told.
+//! A cluster in one thread: lists of frames, disks that answer immediately, and a manual clock.
 
 mod client;
 mod disks;
@@ -37,7 +37,7 @@ pub(super) struct Machine {
     pub(super) full: BTreeSet<DiskQueue>,
     /// Jobs of a bulk queue that hangs.
     pub(super) bulk_hung: Option<Vec<DiskJob>>,
-    /// It never has leisure.
+    /// It is never idle.
     pub(super) is_busy: bool,
     /// Jobs that write a checkpoint of its own, while they hang.
     pub(super) writing_hung: Option<Vec<DiskJob>>,

@@ -1,21 +1,21 @@
-//! Where sessions lie: pages of slots in the order of signed time, the oldest first to go.
+//! Sessions in memory: pages of slots, ordered by signed time. The oldest are evicted first.
 //!
 //! ```text
 //!   directory   lowest place of each page, the page        (some 25,000 of 6 M sessions)
 //!   page        up to 256 slots of 42 bytes, newest first (so that the oldest leaves at the end)
 //! ```
-//! No operation touches more than two pages: one that is full is cut in two, nothing is ever laid out anew as a whole.
-//! Pages are shared with frozen copies and copied when they change.
+//! No operation touches more than two pages. A full page is split in two; the table is never rebuilt as a whole. Frozen
+//! copies share pages, which are copied when they change.
 
 use super::Identity;
 use crate::limits::{SESSION_PAGE_MAX, TIME_SIGNED_MAX};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Slots by which a page grows: little stays unused, and few of its slots are copied for each that comes.
+/// Slots by which a page grows. Few stay unused, and few are copied for each new one.
 const PAGE_SLOTS_STEP: usize = 16;
 
-/// What sessions are found and ordered by: signed time, then identity, both as bytes.
+/// The key that sessions are ordered by: signed time, then identity, both as bytes.
 pub(super) type SortKey = [u8; 6 + 16];
 
 /// One session, without padding: there are millions.
