@@ -86,7 +86,7 @@ pub(crate) struct Clients {
     clients: Vec<Client>,
     registers_taken: usize,
     owners_taken: usize,
-    /// What members have not answered yet, and whether the outcome of its update had been told when it came.
+    /// Requests without an answer, and whether the outcome of the update was known when it was sent.
     requests: BTreeMap<u64, (Request, bool)>,
     /// Whether new updates are begun.
     pub(crate) is_on: bool,
@@ -222,7 +222,7 @@ impl Simulation {
         }
     }
 
-    /// An old message comes again: from its sender, who must be told the same, or from a stranger.
+    /// Repeats an old message: from its sender, which must get the same response, or from a stranger.
     fn repeat_something(&mut self) {
         let newest = self.oracle.count();
         if newest == 0 {
@@ -320,7 +320,7 @@ impl Simulation {
             Verdict::Refused => {
                 if was_answered && self.machines[&id].serves() {
                     let result = self.oracle.update(number);
-                    let what = format!("{id} refuses a repeat of update {number} that was told before: {result:?}");
+                    let what = format!("{id} refuses a repeat of update {number} that was answered before: {result:?}");
                     return Err(self.violation(invariant, what));
                 }
                 self.oracle.update_mut(number).undone += 1;

@@ -1,4 +1,4 @@
-//! Who sees whom come and go: the connections of each member to each other one, as the daemon dials them.
+//! The connections of each member to each other member, as the daemon dials them.
 
 use crate::machine::Machine;
 use crate::simulation::{Event, Simulation};
@@ -6,19 +6,19 @@ use replica::Replica;
 use replica::io::{Input, MemberState, NodeId};
 use std::collections::BTreeMap;
 
-/// All connections, by who dialled and whom.
+/// All connections, by dialling member and target.
 #[derive(Debug, Default)]
 pub(crate) struct Links(BTreeMap<(NodeId, NodeId), Link>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Link {
-    /// It stands, to this process.
+    /// It is connected to this process.
     Up { boot: u64 },
-    /// It does not, and dialling led to this.
+    /// It is not connected. The result of the last dial attempt.
     Down { result: Option<DialResult> },
 }
 
-/// What the last dialling led to.
+/// The result of a dial attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DialResult {
     Refused,
@@ -27,9 +27,9 @@ enum DialResult {
 
 /// Pause between two attempts to dial.
 const DIAL_PAUSE_US: (u64, u64) = (10_000, 400_000);
-/// How late a process that died is seen to be dead; its memory is torn down first.
+/// Delay until a dead process is noticed. Its memory is torn down first.
 const RESET_US: (u64, u64) = (100, 150_000);
-/// How late silence is taken for the end of a connection.
+/// Silence after which a connection counts as broken.
 const SILENCE_US: (u64, u64) = (1_000_000, 6_000_000);
 
 impl Simulation {
@@ -52,7 +52,7 @@ impl Simulation {
         }
     }
 
-    /// Those who run dial a machine that is new.
+    /// Running members dial a new machine.
     pub(crate) fn links_to_new(&mut self, id: NodeId) {
         for other in self.alive().into_iter().filter(|&other| other != id) {
             self.links.0.insert((other, id), Link::Down { result: None });
@@ -61,7 +61,7 @@ impl Simulation {
         }
     }
 
-    /// A member closes the connections of those who are members no more; they dial again, and are told.
+    /// A member closes the connections of removed members. They dial again and learn of their removal.
     pub(crate) fn links_of_removed(&mut self, id: NodeId) {
         let Some(replica) = &self.machines[&id].replica else { return };
         let membership = replica.membership();
@@ -69,7 +69,7 @@ impl Simulation {
         out.collect::<Vec<_>>().into_iter().for_each(|other| self.end_later(other, id, (10, 2_000)));
     }
 
-    /// A process is gone. With its machine alive, the ends of its connections say so; without, nobody does.
+    /// A process is gone. If its machine is alive, its connections are closed; otherwise they stay silent.
     pub(crate) fn links_of_dead(&mut self, id: NodeId, has_power: bool) {
         let ids = self.ids();
         self.network.reset_all(id, &ids);

@@ -1,4 +1,4 @@
-//! What outsiders sent and what they were told: the only knowledge that promises are judged by.
+//! What clients sent and the responses that they got. Invariants are judged by nothing else.
 
 use crate::policies::{Policies, PossiblePolicies};
 use crate::reference::{Plan, Rrsets};
@@ -16,19 +16,19 @@ use zone::{Record, Zone};
 pub(crate) struct Update {
     pub(crate) kind: Kind,
     pub(crate) bytes: Vec<u8>,
-    /// Whose it is.
+    /// The address of its sender.
     pub(crate) source: SocketAddr,
-    /// What was told of it first.
+    /// The RCODE of the first response.
     pub(crate) first_rcode: Option<Rcode>,
-    /// What the member had applied that told it first.
+    /// The applied index of the member that sent the first response.
     pub(crate) first_rcode_index: u64,
-    /// How often members got it.
+    /// The number of copies that members received.
     pub(crate) attempts: u32,
-    /// How often members said of a copy that it was certainly not proposed (docs/internals/decisions/0014).
+    /// The number of copies that were certainly not proposed (docs/internals/decisions/0014).
     pub(crate) undone: u32,
-    /// Policies that may have been in force at some time between its first copy and now, or what it was told.
+    /// Policies that may have been in force between its first copy and its response, or until now.
     pub(crate) met: PossiblePolicies,
-    /// What the clients' key signed it with, if that did.
+    /// The secret that the clients' key signed it with.
     pub(crate) secret: &'static [u8],
     /// The number of the request for `ack = all-live` that was certainly in force when the update was made.
     pub(crate) all_live: Option<u64>,
@@ -39,9 +39,9 @@ pub(crate) struct Update {
 /// What is known of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It must be there, for ever.
+    /// It must be there forever.
     Done,
-    /// It must not be there, ever.
+    /// It must never be there.
     Undone,
     /// It may or may not be there.
     Unknown,
@@ -62,7 +62,7 @@ impl Update {
         self.fate() == Fate::Done && self.first_rcode_index <= index
     }
 
-    /// Whether the policies that it may have met let this be said of it, if it is for them to say.
+    /// Whether the policies that may have been in force allow this RCODE.
     pub(crate) fn allows_rcode(&self, rcode: Rcode) -> bool {
         if let Kind::Ruled { policy } = self.kind { self.met.may_get(policy, rcode) } else { true }
     }
@@ -97,7 +97,7 @@ pub(crate) struct Oracle {
     updates: Vec<Update>,
     /// Numbers of records that a zone may have, by apex; whether it may be absent.
     imported: BTreeMap<Name, Imported>,
-    /// What may be in force.
+    /// Policies that may be in force.
     policies: Policies,
     /// The members that must show an update before it is acknowledged.
     ack: Ack,
@@ -149,9 +149,9 @@ impl Ack {
 /// What an imported zone may be.
 #[derive(Debug, Default)]
 pub(crate) struct Imported {
-    /// Numbers of records that it ever was to have: a zone is imported whole or not at all.
+    /// The record counts of all its imports. A zone is imported as a whole or not at all.
     pub(crate) ever: BTreeSet<u64>,
-    /// What it may be now; `None` is not there.
+    /// Its possible record counts now; `None` if it may be absent.
     pub(crate) now: BTreeSet<Option<u64>>,
 }
 
@@ -235,7 +235,7 @@ impl Oracle {
         self.meet(possible);
     }
 
-    /// What became of that: it is in force, it is not, or nobody knows.
+    /// The outcome of that request: in force, not in force, or unknown.
     pub(crate) fn policy_settled(&mut self, policy: u64, is_done: Option<bool>) {
         match is_done {
             Some(true) => self.policies.done(policy),
@@ -247,7 +247,7 @@ impl Oracle {
         }
     }
 
-    /// What is under way may meet these too.
+    /// These policies may also apply to updates in progress.
     fn meet(&mut self, possible: PossiblePolicies) {
         for update in self.updates.iter_mut().filter(|update| update.first_rcode.is_none()) {
             update.met = update.met.or(possible);
@@ -258,7 +258,7 @@ impl Oracle {
         self.imported.entry(apex.clone()).or_insert_with(|| Imported { ever: BTreeSet::new(), now: [None].into() })
     }
 
-    /// An imported zone has, at every index, a number of records that it was to have at some time.
+    /// An imported zone has, at every index, a number of records from one of its imports.
     pub(crate) fn check_imported(&self, id: NodeId, zone: &Zone<'_>) -> Result<(), String> {
         let apex = zone.id().apex;
         match self.imported.get(&apex) {
@@ -269,7 +269,7 @@ impl Oracle {
         }
     }
 
-    /// At the end an imported zone is what the administrator was told.
+    /// At the end an imported zone has the contents of the last successful import.
     pub(crate) fn check_imported_at_end(
         &self,
         id: NodeId,

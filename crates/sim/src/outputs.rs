@@ -1,4 +1,4 @@
-//! What members want carried out, and what is looked at when they have worked.
+//! Runs the outputs of members, and checks invariants after each step.
 
 use crate::invariants::{Checked, votes_are_on_disk};
 use crate::machine::Machine;
@@ -9,7 +9,7 @@ use replica::io::{FatalReason, Lane, NodeId, Output, ReadIndexError, Role, Servi
 use replica::log::Log;
 use replica::testing::forge::grants_vote;
 
-/// How long a machine may have other things to do: longer than a replica waits.
+/// The longest time until a machine is idle. It is longer than a replica waits.
 const IDLE_US_MAX: u64 = 80_000;
 
 impl Simulation {
@@ -119,7 +119,7 @@ impl Simulation {
         }
     }
 
-    /// At once, after a while, or too late.
+    /// The machine becomes idle immediately, later, or too late.
     fn schedule_idle(&mut self, id: NodeId) {
         let in_us = self.rng.below(IDLE_US_MAX);
         let boot = self.machines[&id].boot;
@@ -143,7 +143,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// A process ends by its own will, and is started again.
+    /// A process exits by itself, and is started again.
     pub(crate) fn ends_itself(&mut self, id: NodeId, why: &str) {
         self.trace.note(self.events.now_us(), id, why, &[], &[]);
         self.kill(id);
@@ -151,7 +151,7 @@ impl Simulation {
         self.events.after(down_us, Event::Restart(id));
     }
 
-    /// Looks at a member that has worked: everything that must hold at each index.
+    /// Checks a member after a step: everything that must hold at each index.
     pub(crate) fn look(&mut self, id: NodeId) -> Checked {
         let machine = &self.machines[&id];
         let Some(replica) = &machine.replica else { return Ok(()) };
@@ -196,7 +196,7 @@ impl Simulation {
         compared.map_err(|what| self.violation("members_hold_what_the_model_holds", what))
     }
 
-    /// Looks at what a member shows to clients when it begins to, or at the end.
+    /// Checks what a member shows to clients when it starts to answer, and at the end.
     pub(crate) fn check_closely(&mut self, id: NodeId) -> Checked {
         let Self { invariants, machines, oracle, .. } = self;
         let Some(replica) = &machines[&id].replica else { return Ok(()) };
@@ -212,7 +212,7 @@ impl Simulation {
         checked.map_err(|(invariant, what)| self.violation(invariant, what))
     }
 
-    /// Members count what must never happen.
+    /// Checks that a member counted no invariant violation.
     pub(crate) fn check_violations(&mut self, id: NodeId) -> Checked {
         let Some(replica) = &self.machines[&id].replica else { return Ok(()) };
         let status = replica.brief_status();
@@ -227,7 +227,7 @@ impl Simulation {
         checked.map_err(|what| self.violation("votes_are_on_disk", what))
     }
 
-    /// What a member applied is committed: a majority must hold it even if all lost their power now.
+    /// Applied entries are committed: a majority must have them even if all lose power now.
     pub(crate) fn check_disks(&mut self, index: u64) -> Checked {
         let readable = |machine: &&Machine| {
             !self.is_damage_of(machine.id) || Log::open(&machine.disk, self.setup.log.clone()).is_ok()
@@ -244,5 +244,5 @@ impl Simulation {
 
 /// Members are compared with the model at every index that is a multiple of this number.
 const COMPARED: u64 = 307;
-/// InvariantViolations are looked at as often as this many entries are applied.
+/// Invariant violations are checked each time this many entries were applied.
 const VIOLATION_CHECK_INTERVAL: u64 = 16;

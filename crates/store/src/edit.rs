@@ -32,7 +32,7 @@ pub(crate) struct Scratch {
 #[derive(Clone, Copy)]
 pub(crate) struct End(u32);
 
-/// Where a key belongs. The way ends above it.
+/// The location of a key in a tree. The path ends above it.
 #[derive(Clone, Copy)]
 pub(crate) enum KeyLocation {
     /// The tree is empty.

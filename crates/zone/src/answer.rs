@@ -167,7 +167,7 @@ pub fn answer_from(
     answer_found(set, request, context, PriorLookup::Zone(zone), out)
 }
 
-/// What is known ahead of the answer to a question.
+/// What an earlier lookup found for a question.
 enum PriorLookup<'f, 'a> {
     Nothing,
     /// Where its name was found.
@@ -176,7 +176,7 @@ enum PriorLookup<'f, 'a> {
     Zone(Option<&'f Zone<'a>>),
 }
 
-/// As [`answer`], where something is known ahead.
+/// As [`answer`], with the result of an earlier lookup.
 fn answer_found(
     set: SetVersion<'_>,
     request: &Request<'_>,

@@ -8,7 +8,7 @@ use wire::name::{Name, NameRef};
 use wire::number::Rtype;
 use wire::rdata::rdata_eq;
 
-/// What an owner is to the names below it.
+/// Whether an owner occludes the names below it, and why.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OcclusionKind {
     Nothing,

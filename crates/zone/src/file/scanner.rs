@@ -99,7 +99,7 @@ impl<R: Into<Reason>> From<R> for Refused {
     }
 }
 
-/// A `$GENERATE` that has not come to its end.
+/// A `$GENERATE` in progress.
 struct ActiveGenerate {
     range: Range,
     lhs: Vec<u8>,

@@ -23,7 +23,7 @@ pub struct Edit<'s> {
     sealed: bool,
 }
 
-/// Which of a view's two trees of zones.
+/// One of the two zone trees of a view.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ZoneTree {
     Served,
