@@ -137,7 +137,7 @@ impl Run {
         }
     }
 
-    /// A refusal takes nothing. It may have freed what was in limbo, in search of room.
+    /// A refusal takes nothing. It may have freed retired blocks to find room.
     fn refused(&mut self, full: Full, used: usize) {
         assert_eq!(full, Full::Arena);
         assert!(self.store.stats().used_bytes <= used, "a refusal has leaked");
