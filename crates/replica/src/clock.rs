@@ -20,7 +20,7 @@ const CLOCK_LEVEL: u32 = 4;
 
 /// A member's wall clock in its last report, and this member's monotonic time when the report arrived.
 #[derive(Clone, Copy, Debug)]
-struct Shown {
+struct ReportedClock {
     wall_ms: u64,
     at_ms: u64,
 }
@@ -29,7 +29,7 @@ struct Shown {
 #[derive(Debug, Default)]
 pub(crate) struct Clocks {
     /// The last report of each other member.
-    others: BTreeMap<NodeId, Shown>,
+    others: BTreeMap<NodeId, ReportedClock>,
     /// When this member last sent a report, and the leader at that time.
     last_report: Option<(u64, Option<NodeId>)>,
     /// Milliseconds to add to this member's wall clock; 0 unless its clock is far from the median.
@@ -40,21 +40,21 @@ pub(crate) struct Clocks {
 
 impl Clocks {
     /// The current wall clock of every other member with a recent report.
-    fn shown(&self, now_ms: u64) -> impl Iterator<Item = (NodeId, u64)> {
-        let fresh = self.others.iter().filter(move |(_, shown)| shown.at_ms + CLOCK_FRESH_MS >= now_ms);
-        fresh.map(move |(&id, shown)| (id, shown.wall_ms.saturating_add(now_ms - shown.at_ms)))
+    fn reported(&self, now_ms: u64) -> impl Iterator<Item = (NodeId, u64)> {
+        let fresh = self.others.iter().filter(move |(_, reported)| reported.at_ms + CLOCK_FRESH_MS >= now_ms);
+        fresh.map(move |(&id, reported)| (id, reported.wall_ms.saturating_add(now_ms - reported.at_ms)))
     }
 
     /// The two middle clocks among all members, including this one. With an odd number of clocks both are the same.
     fn middle(&self, own_wall_ms: u64, now_ms: u64) -> (u64, u64) {
-        let mut all: Vec<u64> = self.shown(now_ms).map(|(_, wall_ms)| wall_ms).chain([own_wall_ms]).collect();
+        let mut all: Vec<u64> = self.reported(now_ms).map(|(_, wall_ms)| wall_ms).chain([own_wall_ms]).collect();
         all.sort_unstable();
         (all[(all.len() - 1) / 2], all[all.len() / 2])
     }
 }
 
 /// Returns `own_ms` if it is near the interval between the two middle clocks, else the nearer of them.
-fn judged(own_ms: u64, (low_ms, high_ms): (u64, u64)) -> u64 {
+fn clamp_to_median(own_ms: u64, (low_ms, high_ms): (u64, u64)) -> u64 {
     if own_ms.saturating_add(CLOCK_DIFFERENCE_MS_MAX) < low_ms {
         low_ms
     } else if own_ms > high_ms.saturating_add(CLOCK_DIFFERENCE_MS_MAX) {
@@ -79,24 +79,24 @@ impl Replica {
     }
 
     /// Compares this member's clock with the others'. Runs at each tick, because a clock may be set at any time.
-    pub(crate) fn judge_clock(&mut self) {
+    pub(crate) fn correct_clock(&mut self) {
         let own_ms = self.now.wall_ms;
-        let judged_ms = judged(own_ms, self.clocks.middle(own_ms, self.now.monotonic_ms));
-        self.clocks.correction_ms = difference_ms(judged_ms, own_ms);
+        let corrected_ms = clamp_to_median(own_ms, self.clocks.middle(own_ms, self.now.monotonic_ms));
+        self.clocks.correction_ms = difference_ms(corrected_ms, own_ms);
     }
 
     /// Milliseconds by which a member's clock is ahead of the median of all clocks. With two clocks it is the
     /// difference from this member's clock. `None` if the member has not reported recently.
     #[must_use]
     pub fn clock_ahead_ms(&self, id: NodeId) -> Option<i64> {
-        let shown = if id == self.driver.id() {
+        let reported = if id == self.driver.id() {
             Some(self.now.wall_ms)
         } else {
-            self.clocks.shown(self.now.monotonic_ms).find(|&(of, _)| of == id).map(|(_, wall_ms)| wall_ms)
+            self.clocks.reported(self.now.monotonic_ms).find(|&(of, _)| of == id).map(|(_, wall_ms)| wall_ms)
         };
         let (low_ms, high_ms) = self.clocks.middle(self.now.wall_ms, self.now.monotonic_ms);
         let median_ms = self.now.wall_ms.clamp(low_ms, high_ms);
-        shown.map(|wall_ms| difference_ms(wall_ms, median_ms))
+        reported.map(|wall_ms| difference_ms(wall_ms, median_ms))
     }
 
     /// This machine's wall clock at the last input.
@@ -111,8 +111,8 @@ impl Replica {
     pub fn wrong_clocks(&self) -> Vec<(NodeId, i64)> {
         let own = self.driver.id();
         let members = self.machine.settings.members().into_iter().map(|member| member.id);
-        let looked_at = members.filter(|&id| id == own || self.driver.is_leader());
-        let ahead = looked_at.filter_map(|id| Some((id, self.clock_ahead_ms(id)?)));
+        let observed = members.filter(|&id| id == own || self.driver.is_leader());
+        let ahead = observed.filter_map(|id| Some((id, self.clock_ahead_ms(id)?)));
         ahead.filter(|(_, ahead_ms)| ahead_ms.unsigned_abs() > CLOCK_DIFFERENCE_MS_MAX).collect()
     }
 
@@ -120,7 +120,7 @@ impl Replica {
         let settings = &self.machine.settings;
         // Only voters count, as in elections: learners could outnumber them.
         if settings.is_member(from) && !settings.is_learner(from) {
-            self.clocks.others.insert(from, Shown { wall_ms, at_ms: self.now.monotonic_ms });
+            self.clocks.others.insert(from, ReportedClock { wall_ms, at_ms: self.now.monotonic_ms });
             self.clocks.others.retain(|&id, _| settings.is_member(id) && !settings.is_learner(id));
         }
     }
@@ -149,7 +149,7 @@ impl Replica {
         let is_proposed = self.clocks.proposed_ms.is_some_and(|at_ms| now_ms < at_ms + PROPOSE_CLOCK_MS);
         if self.driver.has_applied_own_term() && !is_proposed && self.is_clock_ahead() {
             // No caller waits for the answer. The next tick checks the entry times again.
-            let origin = Origin { peer: None, token: self.waiters.unheard() };
+            let origin = Origin { peer: None, token: self.waiters.token_without_waiter() };
             self.clocks.proposed_ms = Some(now_ms);
             // The real difference is computed when the command is evaluated.
             self.head.enqueue(origin, Command::Settings(SettingsChange::ClockBack { by_ms: 0 }));
@@ -161,7 +161,7 @@ impl Replica {
     fn is_clock_ahead(&self) -> bool {
         let (now_ms, own_ms) = (self.now.monotonic_ms, self.now.wall_ms);
         let (low_ms, high_ms) = self.clocks.middle(own_ms, now_ms);
-        let known_count = 1 + self.clocks.shown(now_ms).count();
+        let known_count = 1 + self.clocks.reported(now_ms).count();
         // Learners are not counted on either side.
         let settings = &self.machine.settings;
         let voter_count = settings.members().iter().filter(|member| !settings.is_learner(member.id)).count();
@@ -181,12 +181,12 @@ mod tests {
     const HOUR: u64 = 3_600_000;
 
     fn clocks(others: &[u64]) -> Clocks {
-        let shown = |&wall_ms: &u64| Shown { wall_ms, at_ms: 1_000 };
-        Clocks { others: (2..).zip(others.iter().map(shown)).collect(), ..Clocks::default() }
+        let reported = |&wall_ms: &u64| ReportedClock { wall_ms, at_ms: 1_000 };
+        Clocks { others: (2..).zip(others.iter().map(reported)).collect(), ..Clocks::default() }
     }
 
     #[test]
-    fn a_clock_that_is_far_from_the_median_is_not_believed() {
+    fn clock_far_from_the_median_is_corrected() {
         let cases: &[(u64, &[u64], u64)] = &[
             (NOON, &[], NOON),
             (NOON + 3 * HOUR, &[], NOON + 3 * HOUR),
@@ -202,14 +202,14 @@ mod tests {
             (u64::MAX, &[u64::MAX, u64::MAX], u64::MAX),
         ];
         for &(own, others, expected) in cases {
-            assert_eq!(judged(own, clocks(others).middle(own, 1_000)), expected, "{own} {others:?}");
+            assert_eq!(clamp_to_median(own, clocks(others).middle(own, 1_000)), expected, "{own} {others:?}");
         }
     }
 
     #[test]
-    fn what_a_clock_showed_goes_on_and_is_forgotten() {
+    fn reported_clock_advances_and_expires() {
         let clocks = clocks(&[NOON]);
-        assert_eq!(clocks.shown(1_500).collect::<Vec<_>>(), [(2, NOON + 500)]);
-        assert_eq!(clocks.shown(1_001 + CLOCK_FRESH_MS).count(), 0);
+        assert_eq!(clocks.reported(1_500).collect::<Vec<_>>(), [(2, NOON + 500)]);
+        assert_eq!(clocks.reported(1_001 + CLOCK_FRESH_MS).count(), 0);
     }
 }

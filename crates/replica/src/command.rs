@@ -69,7 +69,7 @@ pub(crate) enum Command {
         to: Option<NodeId>,
     },
     /// Wait until all members that are heard have applied this index. Of feature level 2.
-    Everywhere {
+    WaitAllLive {
         /// The index.
         index: u64,
     },
@@ -134,7 +134,7 @@ impl Command {
             },
             Self::KeyRoll { algorithm, .. } if algorithm.is_weak() => 4,
             Self::Update(UpdateCommand { taken: Some(_), .. })
-            | Self::Everywhere { .. }
+            | Self::WaitAllLive { .. }
             | Self::KeyRoll { .. }
             | Self::PolicySet { .. } => 2,
             Self::Update(_) | Self::NodeAdd { .. } | Self::NodeRemove { .. } | Self::TransferLeader { .. } => 1,
@@ -187,7 +187,7 @@ impl Command {
                 out.u8(6);
                 out.u64(to.unwrap_or(0));
             }
-            Self::Everywhere { index } => {
+            Self::WaitAllLive { index } => {
                 out.u8(11);
                 out.u64(*index);
             }
@@ -226,7 +226,9 @@ impl Command {
                     }),
                 },
                 external: match kind {
-                    12 => Some(External::decode(from)?).filter(|said| !said.is_empty()).ok_or(DecodeError::Unknown)?,
+                    12 => Some(External::decode(from)?)
+                        .filter(|external| !external.is_empty())
+                        .ok_or(DecodeError::Unknown)?,
                     _ => External::default(),
                 },
                 message: from.bytes(UPDATE_BYTES_MAX)?.to_vec(),
@@ -249,7 +251,7 @@ impl Command {
             }
             5 => Self::NodeRemove { id: from.u64()? },
             6 => Self::TransferLeader { to: Some(from.u64()?).filter(|&id| id != 0) },
-            11 => Self::Everywhere { index: from.u64()? },
+            11 => Self::WaitAllLive { index: from.u64()? },
             13 => Self::ZoneSet { zone: from.zone_id()?, change: decode_options_change(from)? },
             14 => Self::KeyRoll {
                 name: from.name()?,
@@ -344,6 +346,6 @@ const ERRORS: [AdminError; 31] = [
 ];
 
 fn error_number(error: AdminError) -> u8 {
-    let place = ERRORS.iter().position(|&other| other == error).expect("every error has a number");
-    place as u8 + 1
+    let position = ERRORS.iter().position(|&other| other == error).expect("every error has a number");
+    position as u8 + 1
 }

@@ -43,7 +43,7 @@ impl Replica {
     pub(crate) fn handle_disk_room(&mut self, queue: DiskQueue) {
         *self.full_of(queue) = false;
         if queue == DiskQueue::Log {
-            let now_ms = self.lived_ms;
+            let now_ms = self.running_ms;
             self.unwritten_ms.iter_mut().for_each(|since_ms| *since_ms = now_ms);
         }
     }
@@ -124,7 +124,7 @@ impl Replica {
     /// Returns a voter that responds, has room and is not fenced.
     fn successor_with_room(&self) -> Option<NodeId> {
         let has_room = |&id: &NodeId| {
-            self.was_heard(id) && self.reported_short(id) == Some(false) && !self.reports.is_differing(id)
+            self.is_alive(id) && self.reported_short(id) == Some(false) && !self.progress.is_differing(id)
         };
         let voters = self.driver.incoming_voters().into_iter().filter(has_room);
         voters.filter(|&id| id != self.driver.id()).max_by_key(|&id| self.driver.matched(id))

@@ -52,7 +52,7 @@ pub struct Now {
     pub wall_ms: u64,
 }
 
-/// Something that happened.
+/// An event from the shell.
 #[derive(Debug)]
 pub enum Input {
     /// [`TICK_MS`] have passed.
@@ -86,7 +86,7 @@ pub enum Input {
     },
     /// A peer says that this member was removed, and that raft counts it no more. Who was away while it happened hears
     /// of it only so: it is sent nothing any more.
-    ToldRemoved {
+    ReportedRemoved {
         /// Who says so.
         by: NodeId,
     },
@@ -124,7 +124,7 @@ pub enum Input {
         /// What to do.
         command: AdminCommand,
     },
-    /// Somebody wants to read what was acknowledged before now, on this replica.
+    /// A client wants a linearizable read on this replica.
     ReadIndex {
         /// Comes back in [`Output::ReadIndexDone`].
         request_id: u64,
@@ -140,8 +140,8 @@ pub enum Input {
         /// How much.
         limit_bytes: u64,
     },
-    /// The machine had nothing else to do after [`Output::AwaitLeisure`].
-    Leisure,
+    /// The machine was idle after [`Output::AwaitIdle`].
+    Idle,
     /// While the process ran, the machine was copied or reset to a snapshot. Its clocks do not include the time in
     /// between.
     MachineRestored,
@@ -193,7 +193,7 @@ pub struct UpdateRequest {
     pub external: External,
 }
 
-/// What the client of an UPDATE is to be told.
+/// The response to the client of an UPDATE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The update has this outcome, durable at a majority and visible here.
@@ -203,18 +203,18 @@ pub enum Verdict {
     BadTime,
     /// SERVFAIL: this copy was certainly not proposed and never will be (RFC 2136 3.4.2).
     NotProposed,
-    /// The same, since the zones would grow and some member has no memory for that: it may be carried out later.
+    /// The same, because a member has no memory for larger zones. It may succeed later.
     NoMemory,
-    /// REFUSED, durable as every outcome, since this limit would have been broken.
+    /// REFUSED, durable like every outcome, because of this limit.
     Limited(LimitReached),
     /// What the shell would have refused it with: this copy was not proposed, and no other was before.
     Refused,
-    /// Nobody knows: silence over UDP, a closed connection over TCP.
+    /// The outcome is unknown: no response over UDP, a closed connection over TCP.
     Unknown,
 }
 
 impl Verdict {
-    /// The verdict without what is only said to explain it.
+    /// The verdict without its explanation.
     #[must_use]
     pub const fn plain(self) -> Self {
         match self {
@@ -296,7 +296,7 @@ pub enum FatalReason {
     CarryOutPanicked,
 }
 
-/// Something to do.
+/// An action for the shell.
 #[derive(Debug)]
 pub enum Output {
     /// Send a frame. It may be dropped when the lane is full or down.
@@ -312,9 +312,9 @@ pub enum Output {
     Disk(DiskJob),
     /// Read from disk.
     ReadFile(ReadFile),
-    /// Say [`Input::Leisure`] once, as soon as no thread of the machine wants to run but those that give way to all. A
-    /// piece of long work waits for it, for a while; it need not be answered.
-    AwaitLeisure,
+    /// Send [`Input::Idle`] once, as soon as the machine is idle. A background step waits for it, but not forever, so
+    /// the shell need not answer.
+    AwaitIdle,
     /// Answer the client of an UPDATE.
     UpdateDone {
         /// From [`UpdateRequest::request_id`].
@@ -399,12 +399,12 @@ pub enum Output {
         /// Until when.
         until_ms: u64,
     },
-    /// Everything up to this index is shown by all members that count.
-    Everywhere {
+    /// All counted members show everything up to this index.
+    AllLiveIndex {
         /// The index.
         index: u64,
-        /// Whether those are all members that may answer for a zone of [`AckOption::AllLive`]; else all that the leader
-        /// heard of late, which may answer for any other.
+        /// Whether the members of the rotation are counted, which answer for zones of [`AckOption::AllLive`]. Otherwise
+        /// all live members are counted.
         of_rotation: bool,
     },
     /// This member was removed from the cluster: it never answers again.
@@ -412,7 +412,7 @@ pub enum Output {
         /// Whether raft has ceased to count it; until then the others may need its acknowledgements.
         is_out: bool,
     },
-    /// What [`Input::Stop`] asked for is done: nothing more is waited for.
+    /// The answer to [`Input::Stop`]: the process may exit.
     Stopped,
     /// The doubt of [`Replica::doubt`](crate::Replica::doubt) is settled: the log holds the entries, or they were never
     /// acknowledged. The shell deletes the stored doubt.
@@ -422,7 +422,7 @@ pub enum Output {
         /// Voters that have not yet shown that they lack these entries. Each of them can end the wait.
         waits_for: Vec<NodeId>,
     },
-    /// This replica cannot go on.
+    /// This replica must stop.
     Fatal {
         /// Why.
         reason: FatalReason,

@@ -37,21 +37,21 @@ mod state;
 // One replica: its parts in the order in which an update meets them.
 mod admin;
 mod apply;
+mod background;
 mod clock;
 mod config;
-mod early;
 mod failover;
+mod follower_commit;
 mod forward;
 mod full;
-mod leisure;
+mod leader_transfer;
 mod memory;
+mod progress;
 mod propose;
 mod reads;
 mod replica;
-mod report;
 mod rotation;
 mod status;
-mod succession;
 mod transfer;
 mod trust;
 
@@ -68,7 +68,7 @@ mod scenarios;
 
 pub use codec::DecodeError;
 pub use config::ReplicaConfig;
-pub use machine::{Alarms, RestoredZone};
+pub use machine::{InvariantViolations, RestoredZone};
 pub use memory::MemoryFigures;
 pub use replica::{Backup, Counters, Founder, Founding, OpenError, Replica, RestoreFailure, Restored};
 pub use secrets::{DataKey, Sealed};

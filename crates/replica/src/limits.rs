@@ -14,28 +14,29 @@ pub const MESSAGE_ENTRIES_MAX: usize = 65_536;
 pub const MESSAGE_CONTEXT_BYTES_MAX: usize = 64;
 /// Bytes of the context of a raft entry (membership changes).
 pub const ENTRY_CONTEXT_BYTES_MAX: usize = 512;
-/// Terms and indexes that a peer may name; nobody gets there by counting.
+/// Largest term or index that a peer may send. Normal operation never reaches it.
 pub const RAFT_NUMBER_MAX: u64 = 1 << 62;
 /// Members in one configuration, learners included.
 pub const MEMBERS_MAX: usize = 64;
-/// Peers that a replica hears by the word of a member alone, because it does not know them yet.
+/// Unknown peers that a replica accepts because a member confirms their membership.
 pub const VOUCHED_PEERS_MAX: usize = MEMBERS_MAX;
-/// How long a member hears no leader before it believes one that it knows without a vote: that one may have got its
-/// vote while this member was away, and be the only one that can lead.
+/// How long a member hears no leader before it accepts one that it knows as a learner. That member may have become a
+/// voter in the meantime, and be the only one that can lead.
 pub const LEADERLESS_MS: u64 = 3_000;
 /// How often the leader of a term must contradict this member's log before the member ends.
 pub const CONTRADICTIONS_MIN: u32 = 5;
-/// How long it must go on with that: some twenty heartbeats.
+/// How long it must continue: about 20 heartbeats.
 pub const CONTRADICTED_MS: u64 = 1_000;
-/// How long a contradiction counts that is not repeated.
+/// How long a contradiction counts if it is not repeated.
 pub const CONTRADICTION_KEPT_MS: u64 = 1_000;
 /// How long a member with a torn last record must know no leader before it reports the end of its log. It repeats the
 /// report to the other voters at the same interval.
-pub const POSITION_TOLD_MS: u64 = 500;
+pub const POSITION_SENT_MS: u64 = 500;
 /// Interval between reports that a member waits because of a torn record, while it waits for the same members.
 pub const DOUBT_REPORTED_MS: u64 = 60_000;
-/// Voters of whom two are a majority: a follower commits with its leader (`docs/internals/decisions/0022`).
-pub const EARLY_VOTERS_MAX: usize = 3;
+/// Most voters of which two are a majority, so that a follower can commit with its leader
+/// (`docs/internals/decisions/0022`).
+pub const FOLLOWER_COMMIT_VOTERS_MAX: usize = 3;
 /// Entries that a learner may lag behind and still become a voter.
 pub const LEARNER_LAG_MAX: u64 = 100;
 /// Bytes of a member's address.
@@ -115,8 +116,8 @@ pub const IMPORT_STAGE_ENTRIES_MAX: u64 = 1_000_000;
 /// the time that its driver waits for it, and the next one at the end of that; and clocks may differ in their rate.
 pub const IMPORT_IDLE_MS: u64 = 2 * ADMIN_WAIT_MS + ADMIN_WAIT_MS / 10;
 
-/// Evaluated requests that are proposed and not applied: what waits longer waits where it is shared. At 20 ms from a
-/// proposal to its application these are 200,000 a second.
+/// Evaluated requests that are proposed and not applied. Others wait in the shared queue. With 20 ms from proposal to
+/// application this allows 200,000 per second.
 pub const PROPOSALS_IN_FLIGHT_MAX: usize = 4_096;
 /// Bytes of their entries, below what raft takes before it drops proposals, by more than an entry.
 pub const PROPOSALS_IN_FLIGHT_BYTES_MAX: usize = 32 << 20;
@@ -125,12 +126,12 @@ pub const PROPOSALS_IN_FLIGHT_BYTES_MAX: usize = 32 << 20;
 pub const COPIED_IN_FLIGHT_BYTES_MAX: u64 = 32 << 20;
 /// Bytes that a batch has copied when it ends: as many small updates as it may have take half of it.
 pub const BATCH_COPIED_BYTES_MAX: u64 = 8 << 20;
-/// Work of evaluation between two ticks, in bytes that are read and copied: some 5 ms, half of a tick. What is left
-/// waits in the queue, which is shared.
+/// Evaluation work between two ticks, in bytes read and copied: about 5 ms, half of a tick. The rest waits in the
+/// shared queue.
 pub const EVALUATION_WORK_MAX: u64 = 4 << 20;
-/// What an update costs of that at most without being counted: no number of small updates is held up.
+/// Work per update that is not counted, so that small updates are never delayed.
 pub const EVALUATION_WORK_FREE: u64 = 16 << 10;
-/// What a record that an update reads costs beside its bytes.
+/// Work counted for each record that an update reads, in addition to its bytes.
 pub const EVALUATION_WORK_RECORD: u64 = 128;
 /// Bytes that applied entries may have copied before what they changed is published: versions between two that are
 /// published keep memory for nobody.
@@ -178,21 +179,20 @@ pub const READS_WAITING_MAX: usize = 1_024;
 pub const REFUSALS_WAITING_MAX: usize = 1_024;
 /// How long an update waits for its outcome, elections included.
 pub const UPDATE_WAIT_MS: u64 = 2_500;
-/// How long an unanswered forward, or the question how far things are, waits before it is sent again.
+/// How long an unanswered forward or read index request waits before it is sent again.
 pub const FORWARD_AGAIN_MS: u64 = 400;
-/// Forwarded commands of one peer, back from the newest, of which it is known whether they came; older ones are not
-/// taken.
+/// Window of forwarded commands per peer, back from the newest, in which repeats are detected. Older ones are rejected.
 pub const FORWARDS_SEEN_MAX: usize = 4_096;
-/// Peers of which that is known: members, and those that do not know yet that they are none, or that we do not know
-/// yet.
+/// Peers with such a window: members, removed members that do not know it yet, and new members that this one does not
+/// know yet.
 pub const FORWARDS_SEEN_PEERS_MAX: usize = 2 * MEMBERS_MAX;
-/// How long a member that lags is waited for before an administrator is told that something is done.
-pub const EVERYWHERE_WAIT_MS: u64 = 2_000;
-/// Those who wait for members at a leader.
-pub const EVERYWHERE_WAITING_MAX: usize = ADMIN_WAITING_MAX * MEMBERS_MAX;
+/// How long a change waits for lagging members before it is reported as done.
+pub const ALL_LIVE_WAIT_MS: u64 = 2_000;
+/// Requests that wait for all live members at a leader.
+pub const ALL_LIVE_WAITING_MAX: usize = ADMIN_WAITING_MAX * MEMBERS_MAX;
 /// How long a step of an administrator's command waits for its outcome.
 pub const ADMIN_WAIT_MS: u64 = 30_000;
-/// How long a hand-over of the leadership may take: some tries, each of them as long as an election.
+/// How long a leadership transfer may take: several attempts, each as long as an election.
 pub const TRANSFER_WAIT_MS: u64 = 3_000;
 /// How long a read waits for a confirmed index.
 pub const READ_WAIT_MS: u64 = 2_500;
@@ -203,8 +203,8 @@ pub const RESTORE_SERIAL_GAP: u32 = 1 << 30;
 /// Largest serial step whose result is still newer (RFC 1982 3.1).
 pub const SERIAL_GAP_MAX: u32 = (1 << 31) - 1;
 
-/// Time after which a piece of long work is done although the machine was never without other work.
-pub const LEISURE_WAIT_MS: u64 = 50;
+/// Time after which a background step runs even if the machine was never idle.
+pub const BACKGROUND_WAIT_MS: u64 = 50;
 
 /// How long an administrator waits for a checkpoint that is to be written now.
 pub const CHECKPOINT_WAIT_MS: u64 = 600_000;
@@ -216,13 +216,13 @@ pub const ELECTION_TICK_MAX: usize = 60;
 /// A learner that has heard nothing of a leader for so many ticks knows of none: by then voters would have another.
 pub const LEARNER_SILENCE_TICKS: usize = 2 * ELECTION_TICK_MAX;
 
-/// A leader whose oldest unwritten entry is older hands over.
+/// A leader whose oldest unwritten entry is older transfers the leadership.
 pub const DISK_HUNG_TRANSFER_MS: u64 = 500;
 /// A replica whose oldest unwritten entry is older stops.
 pub const DISK_HUNG_ABORT_MS: u64 = 10_000;
-/// The most that one tick counts as time that this process lived through: it may have been stopped or asleep before,
-/// and that is no fault of its disk or of its leader.
-pub const LIVED_STEP_MS_MAX: u64 = 100;
+/// The most that one tick adds to this process's running time. If the process was stopped or suspended, that time must
+/// not count against its disk or its leader.
+pub const RUNNING_STEP_MS_MAX: u64 = 100;
 /// Wait between the campaigns of two voters after a leader's death, times their rank.
 pub const CAMPAIGN_RANK_MS: u64 = 30;
 /// A restarted replica that hears no leader answers after this, marked stale.
@@ -234,33 +234,32 @@ pub const START_BEHIND_AFTER_MS: u64 = 15_000;
 pub const REPORT_MS: u64 = 50;
 /// The number of reports per comparison of the state at an index that all members have reached.
 pub const REPORTS_PER_COMPARISON: u64 = 20;
-/// Milliseconds within which a member answered that the leadership is handed to: four reports, less than raft waits for
-/// one that does not take it.
-pub const SUCCESSOR_HEARD_MS: u64 = 4 * REPORT_MS;
-/// How long a member may answer for zones of `ack = all-live` after it asked the leader whether it may.
+/// A member gets the leadership only if it answered within this time: four reports, which is less than raft's timeout
+/// of a transfer.
+pub const SUCCESSOR_ALIVE_MS: u64 = 4 * REPORT_MS;
+/// How long a member may answer for zones of `ack = all-live` after it requested a lease.
 pub const LEASE_MS: u64 = 1_000;
 /// Largest difference between the wall clock and the monotonic clock over the length of a lease. The difference is
 /// larger on a machine that was paused, once its wall clock is corrected. The leader waits this much longer than a
 /// lease.
 pub const LEASE_CLOCK_STEP_MS_MAX: u64 = LEASE_MS / 10;
-/// Questions for a lease that a member remembers: one a report, for as long as an answer is good.
-pub const LEASES_ASKED_MAX: usize = (2 * LEASE_MS / REPORT_MS) as usize;
-/// How long the leader takes a member to be answering after the last such question that it granted: the lease, and as
-/// much as the clocks of two machines may differ in their rate.
+/// Lease requests that a member remembers: one per report, as long as a grant is valid.
+pub const LEASES_REQUESTED_MAX: usize = (2 * LEASE_MS / REPORT_MS) as usize;
+/// How long the leader assumes that a member answers after its last granted request: the lease, plus a margin for clock
+/// drift.
 pub const LEASE_GUARD_MS: u64 = LEASE_MS + LEASE_MS / 10;
-/// Entries that a member outside the rotation may lag behind and still be taken in.
+/// Entries that a member outside the rotation may lag behind and still join it.
 pub const ROTATION_LAG_MAX: u64 = 100;
-/// How long it must have lagged no more.
-pub const ROTATION_SOUND_MS: u64 = 5_000;
-/// How long nobody must need a rotation before it is given up.
+/// How long a member must have caught up before it joins the rotation.
+pub const ROTATION_CAUGHT_UP_MS: u64 = 5_000;
+/// How long a rotation stays after the last zone needed it.
 pub const ROTATION_UNUSED_MS: u64 = 10_000;
-/// Batches of updates that a leader knows apart while they are not shown everywhere.
+/// Batches of updates that a leader tracks until all members show them.
 pub const ROTATION_BATCHES_MAX: usize = 4_096;
-/// Reports of which a leader knows when they left; an answer to an older one says nothing any more.
+/// Reports whose send time a leader remembers. Answers to older ones are ignored.
 pub const REPORTS_SENT_MAX: usize = 20;
-/// Time between two notes of the last leader contact on disk, when nothing else is written; so much more stale than it
-/// is does a restarted replica take itself to be.
+/// Interval at which the last leader contact is written to disk if nothing else is. A restarted replica may
+/// overestimate its staleness by this much.
 pub const CONTACT_NOTE_MS: u64 = 10_000;
-/// How long a replica that was asked to stop waits for its successor, if it leads, and for the outcomes of the updates
-/// that it took.
+/// How long a stopping replica waits for a new leader, if it leads, and for the outcomes of its clients' updates.
 pub const STOP_WAIT_MS: u64 = 2_000;

@@ -1,4 +1,4 @@
-//! Memory of the zones: how much each member has for them, and whether they may grow.
+//! Memory of the zones: how much each member has, and whether zones may grow.
 //!
 //! A member that runs out of memory is killed, and all of them hold the same zones. So every member tells the leader
 //! what its zones take and what they may take, and the leader refuses growth before the smallest of them is full. What
@@ -36,18 +36,18 @@ impl MemoryFigures {
 pub(crate) struct Memory {
     /// What this member's zones may take; zero: not limited.
     limit_bytes: u64,
-    /// What others said, as this leader heard.
+    /// The last reports of the other members to this leader.
     members: BTreeMap<NodeId, MemoryFigures>,
-    /// Which leader was told last, in which term, and when.
-    told: Option<(NodeId, u64, u64)>,
+    /// The last report: the leader that got it, the term, and the time.
+    last_report: Option<(NodeId, u64, u64)>,
 }
 
 impl Memory {
-    /// Whether zones that take so much here may not grow. `is_heard` tells members that live from those that do not.
-    pub(crate) fn is_short(&self, used_bytes: u64, is_heard: impl Fn(NodeId) -> bool) -> bool {
+    /// Whether zones that take so much here may not grow. `is_alive` tells members that live from those that do not.
+    pub(crate) fn is_short(&self, used_bytes: u64, is_alive: impl Fn(NodeId) -> bool) -> bool {
         let own = MemoryFigures { used_bytes, limit_bytes: self.limit_bytes };
-        let others = self.members.iter().filter(|(id, _)| is_heard(**id)).map(|(_, figures)| *figures);
-        // What they said is a while ago; they hold the zones that are here.
+        let others = self.members.iter().filter(|(id, _)| is_alive(**id)).map(|(_, figures)| *figures);
+        // Their reports are old, but they have at least the zones that are here.
         let is_full = |of: MemoryFigures| of.used_bytes.max(used_bytes) >= of.growth_max();
         is_full(own) || others.into_iter().any(is_full)
     }
@@ -90,9 +90,9 @@ impl Replica {
         let own = self.driver.id();
         let Some(leader) = self.driver.leader().filter(|&leader| leader != own) else { return };
         let (term, now) = (self.driver.term(), self.now.monotonic_ms);
-        let is_told = |(to, of, at): (NodeId, u64, u64)| (to, of) == (leader, term) && now < at + MEMORY_REPORT_MS;
-        if !self.memory.told.is_some_and(is_told) {
-            self.memory.told = Some((leader, term, now));
+        let is_recent = |(to, of, at): (NodeId, u64, u64)| (to, of) == (leader, term) && now < at + MEMORY_REPORT_MS;
+        if !self.memory.last_report.is_some_and(is_recent) {
+            self.memory.last_report = Some((leader, term, now));
             self.send(leader, &Frame::Memory(self.memory_figures()));
         }
     }
@@ -105,7 +105,7 @@ impl Replica {
         }
     }
 
-    /// Another leader, or none: what others said to this one is void.
+    /// The leader changed, so the reports to this one are void.
     pub(crate) fn reset_memory(&mut self) {
         self.memory.members.clear();
     }

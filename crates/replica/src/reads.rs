@@ -1,5 +1,5 @@
-//! Linearizable reads: an index that holds all that was acknowledged before the question, confirmed by a majority.
-//! Those of clients of the API, and our own before an update is refused.
+//! Linearizable reads: a read index that covers everything acknowledged before the request, confirmed by a majority.
+//! API clients use them, and the replica itself does before it refuses an update.
 
 use crate::io::{NodeId, Output, ReadIndexError, UpdateRequest};
 use crate::limits::{FORWARD_AGAIN_MS, READ_WAIT_MS, READS_WAITING_MAX, REFUSALS_WAITING_MAX};
@@ -8,50 +8,50 @@ use crate::replica::Replica;
 use raft::ReadState;
 use std::collections::BTreeMap;
 
-/// Reads that wait.
+/// Pending reads.
 #[derive(Debug, Default)]
 pub(crate) struct Reads {
-    /// Contexts given to raft, which must never repeat.
+    /// The next context for raft. Contexts must never repeat.
     next_context: u64,
-    /// Who asked raft, by context, and until when that is waited for.
-    asked: BTreeMap<u64, (Asker, u64)>,
-    /// Own readers by token: request, deadline, confirmed index.
+    /// Reads that raft is confirming, by context: the origin and the deadline.
+    in_raft: BTreeMap<u64, (ReadOrigin, u64)>,
+    /// Reads of this member, by token.
     own: BTreeMap<u64, OwnRead>,
-    /// How many of them are for refusals.
+    /// The number of those that are for refusals.
     refusals: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Asker {
+enum ReadOrigin {
     Own(u64),
     Peer(NodeId, u64),
 }
 
-/// What a read of our own is for.
+/// What a read of this member is for.
 #[derive(Debug)]
-enum Reader {
-    /// The shell wants to know.
+enum ReadPurpose {
+    /// A request of the shell.
     Shell(u64),
-    /// An update that is refused by what is held here, unless that is out of date.
+    /// An update that this member refuses unless its state is out of date.
     Refusal(Box<UpdateRequest>),
 }
 
 #[derive(Debug)]
 struct OwnRead {
-    reader: Reader,
+    purpose: ReadPurpose,
     deadline_ms: u64,
-    /// When whoever leads was asked last; `None` when nobody was, or raft forgot it.
-    asked_ms: Option<u64>,
-    /// Who was asked so far: their answers count.
-    asked: Vec<NodeId>,
+    /// When the leader was last asked; `None` if it was not, or if raft dropped the read.
+    sent_ms: Option<u64>,
+    /// The leaders that were asked. Only their answers count.
+    queried: Vec<NodeId>,
     index: Option<u64>,
 }
 
 impl OwnRead {
-    /// Whether it is to be asked, or asked again: the question or its answer may be lost, and a leader says nothing to
-    /// what comes before its first entry is applied, or when it has no room.
-    fn is_to_be_asked(&self, now_ms: u64) -> bool {
-        self.index.is_none() && self.asked_ms.is_none_or(|at_ms| now_ms >= at_ms + FORWARD_AGAIN_MS)
+    /// Whether to send or repeat the request. It may be lost, and a leader does not answer before it applied its first
+    /// entry or while its queue is full.
+    fn is_due(&self, now_ms: u64) -> bool {
+        self.index.is_none() && self.sent_ms.is_none_or(|at_ms| now_ms >= at_ms + FORWARD_AGAIN_MS)
     }
 }
 
@@ -69,9 +69,9 @@ impl Reads {
 impl Replica {
     pub(crate) fn handle_read_index(&mut self, request_id: u64) {
         if self.reads.own.len() - self.reads.refusals >= READS_WAITING_MAX {
-            return self.read_done(Reader::Shell(request_id), Err(ReadIndexError::Busy));
+            return self.read_done(ReadPurpose::Shell(request_id), Err(ReadIndexError::Busy));
         }
-        self.read(Reader::Shell(request_id));
+        self.read(ReadPurpose::Shell(request_id));
     }
 
     /// Reads before an update is refused, see [`Replica::refuse_or_forward`]; `false` when too many wait for that.
@@ -80,23 +80,23 @@ impl Replica {
             return false;
         }
         self.reads.refusals += 1;
-        self.read(Reader::Refusal(Box::new(request.clone())));
+        self.read(ReadPurpose::Refusal(Box::new(request.clone())));
         true
     }
 
-    fn read(&mut self, reader: Reader) {
+    fn read(&mut self, purpose: ReadPurpose) {
         let token = self.reads.next_context;
         self.reads.next_context = token.wrapping_add(1);
         let deadline_ms = self.now.monotonic_ms + READ_WAIT_MS;
-        self.reads.own.insert(token, OwnRead { reader, deadline_ms, asked_ms: None, asked: Vec::new(), index: None });
-        self.ask_read(token);
+        self.reads.own.insert(token, OwnRead { purpose, deadline_ms, sent_ms: None, queried: Vec::new(), index: None });
+        self.send_read(token);
     }
 
-    /// Asks whoever leads. Not asked yet when nobody does, or its first entry is not committed.
-    fn ask_read(&mut self, token: u64) {
+    /// Asks the leader. Does nothing if there is none, or its first entry is not committed.
+    fn send_read(&mut self, token: u64) {
         let leader = self.driver.leader().filter(|_| !self.driver.is_leader());
-        let is_asked = if self.driver.is_leader() {
-            self.confirm_read(Asker::Own(token))
+        let is_sent = if self.driver.is_leader() {
+            self.confirm_read(ReadOrigin::Own(token))
         } else if let Some(leader) = leader {
             self.send(leader, &Frame::ReadIndex { token });
             true
@@ -104,45 +104,45 @@ impl Replica {
             false
         };
         if let Some(read) = self.reads.own.get_mut(&token) {
-            read.asked_ms = is_asked.then_some(self.now.monotonic_ms);
-            read.asked.extend(leader.filter(|leader| !read.asked.contains(leader)));
+            read.sent_ms = is_sent.then_some(self.now.monotonic_ms);
+            read.queried.extend(leader.filter(|leader| !read.queried.contains(leader)));
         }
     }
 
     pub(crate) fn handle_peer_read(&mut self, from: NodeId, token: u64) {
-        self.confirm_read(Asker::Peer(from, token));
+        self.confirm_read(ReadOrigin::Peer(from, token));
     }
 
-    /// Only on the leader, after its no-op: before that raft drops reads without a word.
-    fn confirm_read(&mut self, asker: Asker) -> bool {
-        if self.reads.asked.len() >= READS_WAITING_MAX || !self.driver.has_applied_own_term() {
+    /// Only on the leader, after its first entry: before that raft silently drops reads.
+    fn confirm_read(&mut self, origin: ReadOrigin) -> bool {
+        if self.reads.in_raft.len() >= READS_WAITING_MAX || !self.driver.has_applied_own_term() {
             return false;
         }
         let context = self.reads.next_context;
         self.reads.next_context = context.wrapping_add(1);
         if planted!(ReadWithoutMajority) {
-            let index = self.commit_anywhere();
-            match asker {
-                Asker::Own(token) => self.handle_read_answer(token, index),
-                Asker::Peer(id, token) => self.send(id, &Frame::ReadIndexAnswer { token, index }),
+            let index = self.highest_possible_commit();
+            match origin {
+                ReadOrigin::Own(token) => self.handle_read_answer(token, index),
+                ReadOrigin::Peer(id, token) => self.send(id, &Frame::ReadIndexAnswer { token, index }),
             }
             return true;
         }
         if !self.driver.read_index(context) {
             return false;
         }
-        self.reads.asked.insert(context, (asker, self.now.monotonic_ms + READ_WAIT_MS));
+        self.reads.in_raft.insert(context, (origin, self.now.monotonic_ms + READ_WAIT_MS));
         true
     }
 
     /// Raft confirmed reads.
     pub(crate) fn handle_read_states(&mut self, states: Vec<ReadState>) {
         for state in states {
-            let index = state.index.max(self.commit_anywhere());
+            let index = state.index.max(self.highest_possible_commit());
             let Ok(context) = <[u8; 8]>::try_from(state.request_ctx.as_slice()) else { continue };
-            match self.reads.asked.remove(&u64::from_be_bytes(context)) {
-                Some((Asker::Own(token), _)) => self.handle_read_answer(token, index),
-                Some((Asker::Peer(id, token), _)) => {
+            match self.reads.in_raft.remove(&u64::from_be_bytes(context)) {
+                Some((ReadOrigin::Own(token), _)) => self.handle_read_answer(token, index),
+                Some((ReadOrigin::Peer(id, token), _)) => {
                     self.send(id, &Frame::ReadIndexAnswer { token, index });
                 }
                 None => {}
@@ -153,7 +153,7 @@ impl Replica {
     /// The answer of a peer: it counts when that was asked.
     pub(crate) fn handle_peer_read_answer(&mut self, from: NodeId, token: u64, index: u64) {
         match self.reads.own.get(&token) {
-            Some(read) if read.asked.contains(&from) => self.handle_read_answer(token, index),
+            Some(read) if read.queried.contains(&from) => self.handle_read_answer(token, index),
             Some(_) => self.refuse(),
             // It came late.
             None => {}
@@ -162,7 +162,7 @@ impl Replica {
 
     fn handle_read_answer(&mut self, token: u64, index: u64) {
         if let Some(read) = self.reads.own.get_mut(&token) {
-            // Whatever question it answers, that came after the read: the first that is known will do.
+            // Every request was sent after the read began, so the first answer is enough.
             read.index.get_or_insert(index);
         }
         self.answer_reads();
@@ -176,35 +176,35 @@ impl Replica {
         let applied = self.machine.applied.0;
         let done = self.reads.own.extract_if(.., |_, read| read.index.is_some_and(|index| index <= applied));
         for (_, read) in done.collect::<Vec<_>>() {
-            self.read_done(read.reader, Ok(applied));
+            self.read_done(read.purpose, Ok(applied));
         }
     }
 
     pub(crate) fn tick_reads(&mut self) {
         let now = self.now.monotonic_ms;
-        self.reads.asked.retain(|_, &mut (_, deadline_ms)| now < deadline_ms);
+        self.reads.in_raft.retain(|_, &mut (_, deadline_ms)| now < deadline_ms);
         let expired = self.reads.own.extract_if(.., |_, read| now >= read.deadline_ms);
         for (_, read) in expired.collect::<Vec<_>>() {
-            self.read_done(read.reader, Err(ReadIndexError::TimedOut));
+            self.read_done(read.purpose, Err(ReadIndexError::TimedOut));
         }
-        let to_ask = self.reads.own.iter().filter(|(_, read)| read.is_to_be_asked(now)).map(|(&token, _)| token);
+        let to_ask = self.reads.own.iter().filter(|(_, read)| read.is_due(now)).map(|(&token, _)| token);
         for token in to_ask.collect::<Vec<_>>() {
-            self.ask_read(token);
+            self.send_read(token);
         }
     }
 
-    /// Raft forgot what it was asked: another leader, or another term.
+    /// The leader or the term changed, so raft dropped its reads.
     pub(crate) fn reset_reads(&mut self) {
-        self.reads.asked.clear();
+        self.reads.in_raft.clear();
         for read in self.reads.own.values_mut() {
-            read.asked_ms = None;
+            read.sent_ms = None;
         }
     }
 
-    fn read_done(&mut self, reader: Reader, result: Result<u64, ReadIndexError>) {
-        match reader {
-            Reader::Shell(request_id) => self.out.push_back(Output::ReadIndexDone { request_id, result }),
-            Reader::Refusal(request) => {
+    fn read_done(&mut self, purpose: ReadPurpose, result: Result<u64, ReadIndexError>) {
+        match purpose {
+            ReadPurpose::Shell(request_id) => self.out.push_back(Output::ReadIndexDone { request_id, result }),
+            ReadPurpose::Refusal(request) => {
                 self.reads.refusals -= 1;
                 self.refuse_or_forward(*request, result.is_ok());
             }

@@ -1,7 +1,7 @@
 //! What a replica says about itself.
 
 use crate::io::{Doubt, FatalReason, Member, NodeId, Right, Role, Serving, Standing, ZoneOptions};
-use crate::machine::Alarms;
+use crate::machine::InvariantViolations;
 use crate::memory::MemoryFigures;
 use crate::policy::{Policy, UpdateGrant};
 use crate::replica::{Counters, Replica};
@@ -65,7 +65,7 @@ pub struct Status {
     /// Updates and commands of own clients that wait.
     pub waiting_count: usize,
     /// Things that must never happen, counted.
-    pub alarms: Alarms,
+    pub invariant_violations: InvariantViolations,
     /// Counts of what went on.
     pub counters: Counters,
 }
@@ -91,7 +91,7 @@ pub struct MemberStatus {
     pub standing: Option<Standing>,
     /// Whether it has applied the next key of every member; true while none has a next one.
     pub has_seen_pins: bool,
-    /// What its zones take in memory, as it last told the leader; unknown elsewhere.
+    /// Memory use of its zones, from its last report to the leader. Only the leader knows it.
     pub memory: Option<MemoryFigures>,
     /// Milliseconds by which its clock is ahead of the cluster's time. `None` if it has not reported recently.
     pub clock_ahead_ms: Option<i64>,
@@ -141,17 +141,21 @@ impl Replica {
         let rotation = Some(settings.rotation()).filter(|rotation| !rotation.is_empty());
         let members = settings.members().into_iter().map(|member| {
             let own = member.id == driver.id();
-            let heard = self.heard(member.id).filter(|_| !own);
+            let progress = self.member_progress(member.id).filter(|_| !own);
             MemberStatus {
                 is_voter: voters.contains(&member.id),
                 stays_learner: settings.is_learner(member.id),
                 in_rotation: rotation.map(|rotation| rotation.contains_key(&member.id)),
-                applied_index: if own { Some(self.machine.applied.0) } else { heard.map(|heard| heard.applied) },
-                heard_ms: heard.map(|heard| self.now.monotonic_ms.saturating_sub(heard.at_ms)),
+                applied_index: if own {
+                    Some(self.machine.applied.0)
+                } else {
+                    progress.map(|progress| progress.applied)
+                },
+                heard_ms: progress.map(|progress| self.now.monotonic_ms.saturating_sub(progress.at_ms)),
                 feature_level: if own {
                     Some(self.config.feature_level)
                 } else {
-                    heard.map(|heard| heard.feature_level)
+                    progress.map(|progress| progress.feature_level)
                 },
                 memory: self.memory_of(member.id),
                 clock_ahead_ms: self.clock_ahead_ms(member.id),
@@ -184,8 +188,8 @@ impl Replica {
             members: members.collect(),
             zones: Vec::new(),
             session_count: self.machine.sessions.len(),
-            waiting_count: self.waiters.len() + self.rotation.held.len(),
-            alarms: self.machine.alarms,
+            waiting_count: self.waiters.len() + self.rotation.pending.len(),
+            invariant_violations: self.machine.invariant_violations,
             counters: self.counters,
         }
     }

@@ -3,7 +3,7 @@
 //! command after the other, through any member. And those who ask for linearizable reads.
 
 use crate::commands::{LARGE, Next};
-use crate::decided::Decided;
+use crate::decided::DecidedSettings;
 use crate::membership;
 use crate::policies::POLICIES;
 use crate::rng::Rng;
@@ -29,9 +29,9 @@ const MEMBERS_PPM: u64 = 450_000;
 pub(crate) struct Administrator {
     current: Option<Current>,
     /// The command in progress.
-    asked: Option<AdminCommand>,
+    in_flight: Option<AdminCommand>,
     /// Settings whose value is known from the outcomes of commands.
-    decided: Decided,
+    decided: DecidedSettings,
     /// The clients' key may have lost its grant.
     is_revoked: bool,
     /// It was so at some time.
@@ -81,8 +81,8 @@ impl Administrator {
     pub(crate) fn new(rng: Rng) -> Self {
         Self {
             current: None,
-            asked: None,
-            decided: Decided::default(),
+            in_flight: None,
+            decided: DecidedSettings::default(),
             is_revoked: false,
             was_revoked: false,
             policy: 0,
@@ -114,12 +114,12 @@ impl Administrator {
     }
 
     fn note_settled(&mut self, is_done: Option<bool>) {
-        let asked = self.asked.take();
-        asked.iter().for_each(|command| self.decided.settled(command, is_done));
+        let in_flight = self.in_flight.take();
+        in_flight.iter().for_each(|command| self.decided.settled(command, is_done));
     }
 
     /// Settings whose value is known from the outcomes of commands.
-    pub(crate) const fn decided(&self) -> &Decided {
+    pub(crate) const fn decided(&self) -> &DecidedSettings {
         &self.decided
     }
 
@@ -232,7 +232,7 @@ impl Simulation {
         }
         self.watch.on_command(self.events.now_us(), CommandKind::of(&command));
         let ack = ack_of_main(&command);
-        ack.into_iter().for_each(|is_all_live| self.oracle.ack_mut().asked(is_all_live));
+        ack.into_iter().for_each(|is_all_live| self.oracle.ack_mut().requested(is_all_live));
         let takes_vote = membership::takes_vote(&command);
         self.membership.on_command(&command);
         let policy = matches!(command, AdminCommand::SetPolicy { .. }).then_some(self.administrator.policy);
@@ -242,7 +242,7 @@ impl Simulation {
         let rolls = matches!(&command, AdminCommand::RollKey { name, .. } if is_clients_key(name));
         let current = Current { request_id, to, zone, is_news, is_single, grants, takes_vote, policy, rolls, ack };
         self.administrator.current = Some(current);
-        self.administrator.asked = Some(command.clone());
+        self.administrator.in_flight = Some(command.clone());
         self.boundary_of_command(&command, to);
         if self.machines[&to].replica.is_some() {
             self.deliver(to, Input::Admin { request_id, command });
@@ -296,7 +296,7 @@ impl Simulation {
         current.ack.into_iter().for_each(|is_all_live| self.oracle.ack_mut().settled(is_all_live, is_done));
         // The key already has this secret, so no second one was added.
         if result == Ok(AdminReply::Unchanged) {
-            self.administrator.asked.take_if(|asked| matches!(asked, AdminCommand::RollKey { .. }));
+            self.administrator.in_flight.take_if(|in_flight| matches!(in_flight, AdminCommand::RollKey { .. }));
         }
         self.administrator.note_settled(is_done);
         self.administrator.is_revoked &= !(current.grants && result.is_ok());

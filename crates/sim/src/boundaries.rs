@@ -30,7 +30,7 @@ const STRIKES: [FaultKind; 7] = [
 impl Simulation {
     /// Handles a critical moment at a member. Most cause no fault.
     pub(crate) fn boundary(&mut self, boundary: Boundary, id: NodeId) {
-        if !self.is_struck(boundary, STRUCK_PPM) {
+        if !self.is_injected(boundary, STRUCK_PPM) {
             return;
         }
         let Some(&kind) = self.faults_rng.pick(&STRIKES) else { return };
@@ -38,21 +38,21 @@ impl Simulation {
         self.events.after(in_us, Event::Strike { kind, id });
     }
 
-    fn is_struck(&mut self, boundary: Boundary, ppm: u64) -> bool {
+    fn is_injected(&mut self, boundary: Boundary, ppm: u64) -> bool {
         if self.setup.swarm.aim != Some(boundary) || !self.has_faults || self.events.now_us() < self.struck_until_us {
             return false;
         }
-        let is_struck = self.faults_rng.happens(ppm);
-        if is_struck {
+        let is_injected = self.faults_rng.happens(ppm);
+        if is_injected {
             self.struck_until_us = self.events.now_us() + PAUSE_US;
             self.count.boundaries_struck += 1;
         }
-        is_struck
+        is_injected
     }
 
     /// A member has voted, and the frame is on its way. Cuts the power before anything else is stored.
     pub(crate) fn votes(&mut self, id: NodeId) {
-        if self.is_struck(Boundary::Vote, VOTE_PPM) {
+        if self.is_injected(Boundary::Vote, VOTE_PPM) {
             self.die(id, FaultKind::PowerLoss, VOTER_DOWN_US);
         }
     }
@@ -78,20 +78,20 @@ impl Simulation {
     }
 
     /// Handles the response to an update whose session may have replaced the oldest one in the table of repeats.
-    pub(crate) fn boundary_of_told(&mut self, id: NodeId) {
+    pub(crate) fn boundary_of_response(&mut self, id: NodeId) {
         if self.count.acknowledged > self.setup.session_count_max as u64 {
             self.boundary(Boundary::Eviction, id);
         }
     }
 
     /// Causes the planned fault, if the member still exists.
-    pub(crate) fn strike_now(&mut self, kind: FaultKind, id: NodeId) {
+    pub(crate) fn inject_fault_now(&mut self, kind: FaultKind, id: NodeId) {
         if !self.has_faults || self.machines[&id].is_gone {
             return;
         }
         match kind {
             FaultKind::PowerLoss | FaultKind::Kill | FaultKind::SyncError => self.die(id, kind, DOWN_US),
-            kind => self.strike(kind, id),
+            kind => self.inject_fault(kind, id),
         }
     }
 }

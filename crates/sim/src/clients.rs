@@ -54,11 +54,11 @@ pub(crate) struct Request {
 pub(crate) struct Response {
     client: usize,
     update: u64,
-    says: Says,
+    response: ObservedResponse,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Says {
+enum ObservedResponse {
     Outcome(Rcode),
     /// SERVFAIL, or the member's clock is wrong: try elsewhere.
     NotDone,
@@ -86,7 +86,7 @@ pub(crate) struct Clients {
     clients: Vec<Client>,
     registers_taken: usize,
     owners_taken: usize,
-    /// What members have not answered yet, and whether the outcome of its update had been told when it came.
+    /// Requests without an answer, and whether the outcome of the update was known when it was sent.
     requests: BTreeMap<u64, (Request, bool)>,
     /// Whether new updates are begun.
     pub(crate) is_on: bool,
@@ -186,7 +186,7 @@ impl Simulation {
         if self.clients.rng.happens(CHURN_PPM)
             && let Some(owner) = self.clients.owner(client)
         {
-            return self.oracle.churn(Plan::drawn(owner, &mut self.clients.rng));
+            return self.oracle.churn(Plan::random(owner, &mut self.clients.rng));
         }
         let draw = self.clients.rng.below(100);
         let counter = self.machines[&to].replica.as_ref().and_then(|replica| {
@@ -222,7 +222,7 @@ impl Simulation {
         }
     }
 
-    /// An old message comes again: from its sender, who must be told the same, or from a stranger.
+    /// Repeats an old message: from its sender, which must get the same response, or from a stranger.
     fn repeat_something(&mut self) {
         let newest = self.oracle.count();
         if newest == 0 {
@@ -238,7 +238,7 @@ impl Simulation {
         let is_stranger = rng.happens(300_000);
         let to = ids[rng.below(ids.len() as u64) as usize];
         // Of two strangers with one message the first is the sender: only what was told has one.
-        if self.oracle.update(update).told.is_some() {
+        if self.oracle.update(update).first_rcode.is_some() {
             self.send_request(Request { update, to, client: None, is_stranger });
         }
     }
@@ -258,7 +258,7 @@ impl Simulation {
         let verified = match authenticate(&parsed, &machine.keys, machine.now(now_us).wall_ms / 1_000) {
             Authenticated::Verified { verified, .. } => verified,
             Authenticated::Unsigned | Authenticated::Rejected { .. } => {
-                self.respond(request, Says::NotDone);
+                self.respond(request, ObservedResponse::NotDone);
                 return Ok(());
             }
         };
@@ -270,8 +270,8 @@ impl Simulation {
         self.oracle.update_mut(update).attempts += 1;
         self.requests += 1;
         let request_id = self.requests;
-        let was_told = self.oracle.update(update).told.is_some();
-        self.clients.requests.insert(request_id, (request, was_told));
+        let was_answered = self.oracle.update(update).first_rcode.is_some();
+        self.clients.requests.insert(request_id, (request, was_answered));
         self.trace.note(now_us, to, "update", &[update, request_id, u64::from(request.is_stranger)], &[]);
         let (transport, refused_for) = (Transport::Udp, self.refused_for(to, update, &verified));
         let external = External::default();
@@ -294,94 +294,94 @@ impl Simulation {
     /// A member has a verdict on an update.
     pub(crate) fn update_done(&mut self, id: NodeId, request_id: u64, verdict: Verdict) -> Checked {
         let invariant = "acknowledged_updates_survive";
-        let Some((request, was_told)) = self.clients.requests.remove(&request_id) else {
+        let Some((request, was_answered)) = self.clients.requests.remove(&request_id) else {
             return Err(self.violation(invariant, format!("{id} answers request {request_id} twice, or unasked")));
         };
         let number = request.update;
         self.trace.say(self.events.now_us(), || format!("{id} says {verdict:?} to update {number}"));
-        let says = match verdict.plain() {
+        let response = match verdict.plain() {
             Verdict::Answer(rcode) if request.is_stranger => {
                 let what = format!("{id} tells a stranger {rcode:?} about update {number}");
                 return Err(self.violation(invariant, what));
             }
             Verdict::Answer(rcode) => {
-                self.told(id, number, rcode)?;
-                Says::Outcome(rcode)
+                self.handle_response(id, number, rcode)?;
+                ObservedResponse::Outcome(rcode)
             }
-            Verdict::BadTime if request.is_stranger || self.setup.forgets() => Says::TooOld,
+            Verdict::BadTime if request.is_stranger || self.setup.forgets() => ObservedResponse::TooOld,
             Verdict::BadTime => {
                 let what = format!("{id} takes the sender of update {number} for another");
                 return Err(self.violation(invariant, what));
             }
             Verdict::NotProposed => {
                 self.oracle.update_mut(number).undone += 1;
-                Says::NotDone
+                ObservedResponse::NotDone
             }
             Verdict::Refused => {
-                if was_told && self.machines[&id].serves() {
-                    let told = self.oracle.update(number);
-                    let what = format!("{id} refuses a repeat of update {number} that was told before: {told:?}");
+                if was_answered && self.machines[&id].serves() {
+                    let result = self.oracle.update(number);
+                    let what = format!("{id} refuses a repeat of update {number} that was answered before: {result:?}");
                     return Err(self.violation(invariant, what));
                 }
                 self.oracle.update_mut(number).undone += 1;
                 self.count.refused_early += 1;
                 let update = self.oracle.update(number);
-                if !update.may_be_told(Rcode::REFUSED) && self.machines[&id].serves() {
+                if !update.allows_rcode(Rcode::REFUSED) && self.machines[&id].serves() {
                     let what = format!("{id} refuses update {number}: {update:?}");
-                    return Err(self.violation("policies_hold_when_told", what));
+                    return Err(self.violation("policies_hold_when_answered", what));
                 }
                 // It says nothing of another copy that is under way.
                 if matches!(self.oracle.update(number).kind, Kind::Ungranted | Kind::Ruled { .. }) {
-                    Says::Outcome(Rcode::REFUSED)
+                    ObservedResponse::Outcome(Rcode::REFUSED)
                 } else {
-                    Says::NotDone
+                    ObservedResponse::NotDone
                 }
             }
             // Silence; and what is never plain.
             Verdict::Unknown | Verdict::NoMemory | Verdict::Limited(_) => return Ok(()),
         };
-        self.respond(request, says);
+        self.respond(request, response);
         Ok(())
     }
 
-    fn told(&mut self, id: NodeId, number: u64, rcode: Rcode) -> Checked {
+    fn handle_response(&mut self, id: NodeId, number: u64, rcode: Rcode) -> Checked {
         let Self { oracle, invariants, machines, administrator, .. } = self;
         let Some(replica) = &machines[&id].replica else { return Ok(()) };
         let update = oracle.update_mut(number);
-        let before = update.told;
-        update.told = before.or(Some(rcode));
+        let before = update.first_rcode;
+        update.first_rcode = before.or(Some(rcode));
         if before.is_none() {
-            update.told_index = replica.state_hash().0;
+            update.first_rcode_index = replica.state_hash().0;
         }
         let index = replica.state_hash().0;
         let published = replica.zones().published();
         let update = (number, oracle.update(number));
         let was_revoked = administrator.was_revoked() || administrator.may_have_voided(update.1.secret);
         let is_ruled = before.is_none() && matches!(update.1.kind, Kind::Ruled { .. });
-        if is_ruled && !update.1.may_be_told(rcode) {
+        if is_ruled && !update.1.allows_rcode(rcode) {
             let what = format!("{id} says {rcode:?} to update {number}: {:?}", update.1);
-            return Err(self.violation("policies_hold_when_told", what));
+            return Err(self.violation("policies_hold_when_answered", what));
         }
-        let told = invariants.acknowledged.on_told(id, update, before, rcode, was_revoked, &published);
-        told.map_err(|what| self.violation("acknowledged_updates_survive", what))?;
+        let result = invariants.acknowledged.on_response(id, update, before, rcode, was_revoked, &published);
+        result.map_err(|what| self.violation("acknowledged_updates_survive", what))?;
         let all_live = self.oracle.update(number).all_live;
         if all_live.is_some() && all_live == self.oracle.ack().all_live() {
-            self.look_everywhere(number)?;
+            self.check_all_live(number)?;
         }
         self.count.policy_granted += u64::from(is_ruled && rcode == Rcode::NOERROR);
         self.count.policy_refused += u64::from(is_ruled && rcode == Rcode::REFUSED);
         self.trace.note(self.events.now_us(), id, "told", &[number, u64::from(rcode.0)], &[]);
         if before.is_some() {
-            self.count.repeats_told += 1;
+            self.count.repeats_answered += 1;
         } else {
             self.count.acknowledged += 1;
         }
-        self.boundary_of_told(id);
-        if self.invariants.durable.is_due() { self.look_at_disks(index) } else { Ok(()) }
+        self.boundary_of_response(id);
+        if self.invariants.durable.is_due() { self.check_disks(index) } else { Ok(()) }
     }
 
     /// A client was told of an update that all members show which answer.
-    fn look_everywhere(&mut self, number: u64) -> Checked {
+    fn check_all_live(&mut self, number: u64) -> Checked {
         let now_us = self.events.now_us();
         let Self { oracle, invariants, machines, .. } = self;
         // A lease depends on the monotonic clock, so it is not safe on a suspended machine
@@ -391,25 +391,25 @@ impl Simulation {
             let replica = machine.replica.as_ref()?;
             Some((machine.id, replica, machine.now(now_us)))
         });
-        let looked = invariants.everywhere.on_told((number, oracle.update(number)), members);
+        let looked = invariants.all_live.on_response((number, oracle.update(number)), members);
         looked.map_err(|what| self.violation("all_live_is_visible_everywhere", what))
     }
 
-    fn respond(&mut self, request: Request, says: Says) {
+    fn respond(&mut self, request: Request, response: ObservedResponse) {
         let Some(client) = request.client else { return };
         let rng = &mut self.clients.rng;
         let (is_lost, in_us) = (rng.happens(LOSS_PPM), rng.between(WAY_US.0, WAY_US.1));
         if !is_lost {
-            self.events.after(in_us, Event::Response(Response { client, update: request.update, says }));
+            self.events.after(in_us, Event::Response(Response { client, update: request.update, response }));
         }
     }
 
     pub(crate) fn client_hears(&mut self, response: Response) -> Checked {
-        let Response { client, update, says } = response;
+        let Response { client, update, response } = response;
         let it = &mut self.clients.clients[client];
         let Some((current, tries)) = it.current.filter(|(current, _)| *current == update) else { return Ok(()) };
-        match says {
-            Says::Outcome(rcode) => {
+        match response {
+            ObservedResponse::Outcome(rcode) => {
                 if let (Rcode::NOERROR, Kind::Set { register } | Kind::Swap { register, .. }) =
                     (rcode, &self.oracle.update(current).kind)
                 {
@@ -423,8 +423,8 @@ impl Simulation {
                 }
                 self.client_rests(client);
             }
-            Says::NotDone => self.client_tries_again(client, tries),
-            Says::TooOld => self.client_gives_up(client),
+            ObservedResponse::NotDone => self.client_tries_again(client, tries),
+            ObservedResponse::TooOld => self.client_gives_up(client),
         }
         Ok(())
     }

@@ -132,7 +132,7 @@ impl MachineClock {
     }
 
     /// Clocks that are wrong: in rate by at most so many parts of a million, on the wall by at most `wall_error_ms`.
-    pub fn drawn(rng: &mut Rng, rate_error_ppm: u64, wall_error_ms: u64) -> Self {
+    pub fn random(rng: &mut Rng, rate_error_ppm: u64, wall_error_ms: u64) -> Self {
         Self {
             rate_ppm: rng.between(1_000_000 - rate_error_ppm, 1_000_000 + rate_error_ppm),
             start_ms: rng.below(1_000_000_000),
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn the_forward_clock_never_goes_back_and_the_wall_clock_may() {
-        let mut clock = MachineClock::drawn(&mut Rng::new(3), RATE_ERROR_PPM, 5000);
+        let mut clock = MachineClock::random(&mut Rng::new(3), RATE_ERROR_PPM, 5000);
         let (mut before, mut jumped) = (clock.now(0), false);
         for step in 1..1000 {
             if step == 500 {

@@ -33,7 +33,7 @@ pub(crate) enum Next {
 
 /// The random values of one command.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Drawn {
+pub(crate) struct CommandParams {
     pub(crate) to: NodeId,
     pub(crate) salt: u8,
     pub(crate) nonce: [u8; 12],
@@ -52,28 +52,29 @@ impl Simulation {
         }
         for _ in 0..TRIES {
             let kind = self.administrator.pick_kind(&self.setup.swarm)?;
-            let drawn = Drawn { to, salt: self.administrator.draw(200) as u8 + 32, nonce: self.administrator.nonce() };
-            if let Some(next) = self.make_command(kind, drawn) {
+            let params =
+                CommandParams { to, salt: self.administrator.draw(200) as u8 + 32, nonce: self.administrator.nonce() };
+            if let Some(next) = self.make_command(kind, params) {
                 return Some(next);
             }
         }
         None
     }
 
-    fn make_command(&mut self, kind: CommandKind, drawn: Drawn) -> Option<Next> {
-        let Drawn { to, salt, nonce } = drawn;
+    fn make_command(&mut self, kind: CommandKind, params: CommandParams) -> Option<Next> {
+        let CommandParams { to, salt, nonce } = params;
         let key = name(&format!("key-{}.", salt % 4));
         let command = match kind {
             CommandKind::AddZone
             | CommandKind::ReplaceZone
             | CommandKind::RemoveZone
             | CommandKind::SetZoneOptions
-            | CommandKind::SetAck => return self.zone_command(kind, drawn),
+            | CommandKind::SetAck => return self.zone_command(kind, params),
             CommandKind::AddKey => {
                 let (algorithm, secret) = (KeyAlgorithm::HmacSha512, vec![salt; 64]);
                 AdminCommand::AddKey { name: key, algorithm, secret, nonce }
             }
-            CommandKind::RollKey => return Some(Next::Send(to, self.roll_key(drawn), None)),
+            CommandKind::RollKey => return Some(Next::Send(to, self.roll_key(params), None)),
             CommandKind::RetireKey if self.administrator.is_rolled() && salt % 2 == 0 => {
                 AdminCommand::RetireKey { name: name(KEY) }
             }
@@ -90,14 +91,14 @@ impl Simulation {
             | CommandKind::ReplaceNode
             | CommandKind::CreateToken
             | CommandKind::RevokeToken
-            | CommandKind::Join => self.node_command(kind, drawn)?,
+            | CommandKind::Join => self.node_command(kind, params)?,
             CommandKind::RaiseFeatureLevel => AdminCommand::RaiseFeatureLevel,
             CommandKind::TransferLeader if salt % 3 == 0 => {
                 AdminCommand::TransferLeader { to: Some(self.founder(salt)) }
             }
             CommandKind::TransferLeader => AdminCommand::TransferLeader { to: None },
             CommandKind::Checkpoint => AdminCommand::Checkpoint,
-            CommandKind::Everywhere => AdminCommand::Everywhere,
+            CommandKind::WaitAllLive => AdminCommand::WaitAllLive,
             CommandKind::AddAuthority
             | CommandKind::UseAuthority
             | CommandKind::RemoveAuthority
@@ -108,10 +109,10 @@ impl Simulation {
             | CommandKind::Stand
             | CommandKind::AddPin
             | CommandKind::SeePins
-            | CommandKind::UsePin => return self.trust_command(kind, drawn),
-            CommandKind::Upgrade => return self.upgrade(drawn).then_some(Next::Done(kind)),
-            CommandKind::Restore => return self.restore_aside(drawn).then_some(Next::Done(kind)),
-            CommandKind::Recover => return self.recover_aside(drawn).then_some(Next::Done(kind)),
+            | CommandKind::UsePin => return self.trust_command(kind, params),
+            CommandKind::Upgrade => return self.upgrade(params).then_some(Next::Done(kind)),
+            CommandKind::Restore => return self.restore_second_cluster(params).then_some(Next::Done(kind)),
+            CommandKind::Recover => return self.recover_second_cluster(params).then_some(Next::Done(kind)),
         };
         Some(Next::Send(to, command, None))
     }
@@ -120,7 +121,7 @@ impl Simulation {
         1 + u64::from(salt) % self.setup.members
     }
 
-    fn zone_command(&mut self, kind: CommandKind, Drawn { to, salt, .. }: Drawn) -> Option<Next> {
+    fn zone_command(&mut self, kind: CommandKind, CommandParams { to, salt, .. }: CommandParams) -> Option<Next> {
         let apex = format!("z{}.test.", self.administrator.draw(IMPORTED));
         let is_large = self.administrator.draw(100) < 15;
         let count = if is_large { LARGE + self.administrator.draw(500) } else { 3 + self.administrator.draw(40) };
@@ -168,7 +169,7 @@ impl Simulation {
 
     /// The clients' key gets its second secret once in a run. If the command takes effect late, it changes nothing
     /// more.
-    fn roll_key(&self, Drawn { salt, nonce, .. }: Drawn) -> AdminCommand {
+    fn roll_key(&self, CommandParams { salt, nonce, .. }: CommandParams) -> AdminCommand {
         if salt % 2 == 0 && !self.administrator.is_rolled() {
             let (algorithm, secret) = (KeyAlgorithm::HmacSha256, SECRETS[1].to_vec());
             return AdminCommand::RollKey { name: name(KEY), algorithm, secret, nonce };
@@ -194,7 +195,11 @@ impl Simulation {
     }
 
     /// Chooses a command about members. If none makes sense now, it chooses one that must be refused.
-    fn node_command(&mut self, kind: CommandKind, Drawn { salt, nonce, .. }: Drawn) -> Option<AdminCommand> {
+    fn node_command(
+        &mut self,
+        kind: CommandKind,
+        CommandParams { salt, nonce, .. }: CommandParams,
+    ) -> Option<AdminCommand> {
         let may_join = self.ids().len() <= self.setup.members as usize && !self.membership.has_dead();
         Some(match kind {
             CommandKind::AddNode if may_join => self.add_node(),

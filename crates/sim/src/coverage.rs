@@ -23,7 +23,7 @@ pub struct Coverage {
 
 /// The faults and the command in progress in one run.
 #[derive(Debug, Default)]
-pub(crate) struct Watch {
+pub(crate) struct CoverageTracker {
     /// The end of each kind of fault.
     lasting: BTreeMap<FaultKind, u64>,
     /// The command in progress.
@@ -31,7 +31,7 @@ pub(crate) struct Watch {
     seen: Coverage,
 }
 
-impl Watch {
+impl CoverageTracker {
     /// Records a fault that begins now and lasts this long.
     pub(crate) fn on_fault(&mut self, now_us: u64, kind: FaultKind, lasts_us: u64) {
         self.lasting.retain(|_, until_us| *until_us >= now_us);
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_pair_counts_when_the_two_overlapped_or_nearly() {
-        let mut watch = Watch::default();
+        let mut watch = CoverageTracker::default();
         watch.on_fault(0, FaultKind::Kill, 1_000);
         watch.on_command(1_000, CommandKind::Grant);
         watch.on_fault(AFTERMATH_US + 1_000, FaultKind::Pause, 0);

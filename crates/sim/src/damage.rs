@@ -33,13 +33,13 @@ pub(crate) struct Damaged {
 }
 
 /// The end of a log, with the votes and entries that the member has acknowledged.
-struct Promised {
+struct Acknowledged {
     last: (u64, u64),
     term: u64,
     vote: u64,
 }
 
-impl Promised {
+impl Acknowledged {
     fn of(log: &Log) -> Option<Self> {
         let last = log.last_index();
         let hard = log.hard_state();
@@ -89,17 +89,17 @@ impl Simulation {
             return;
         }
         let Ok((log, _)) = Log::open(&self.machines[&id].disk, config.clone()) else { return };
-        let Some(promised) = Promised::of(&log) else { return };
+        let Some(acknowledged) = Acknowledged::of(&log) else { return };
         let (before, doubt) = (self.machine(id).disk.contents().clone(), self.machines[&id].doubt);
         if !self.apply_damage(id, kind) {
             return;
         }
         let opened = Log::open(&self.machines[&id].disk, config);
         let is_silent = match &opened {
-            Ok((after, repairs)) => promised.is_lost_silently(after, repairs),
+            Ok((after, repairs)) => acknowledged.is_lost_silently(after, repairs),
             Err(_) => false,
         };
-        if is_silent && !self.others_hold(id, &promised) {
+        if is_silent && !self.others_hold(id, &acknowledged) {
             *self.machine(id).disk.contents() = before;
             self.machine(id).doubt = doubt;
             return;
@@ -107,7 +107,7 @@ impl Simulation {
         let is_found = opened.is_err();
         let end = opened.as_ref().map(|(log, repairs)| (log.last_index(), log.hard_state().clone(), repairs));
         self.trace.say(self.events.now_us(), || {
-            let Promised { last, term, vote } = promised;
+            let Acknowledged { last, term, vote } = acknowledged;
             format!("{id} promised {last:?}, term {term}, vote {vote}; {kind:?} leaves {end:?}")
         });
         self.trace.note(self.events.now_us(), id, "damage", &[kind as u64, is_silent.into(), is_found.into()], &[]);
@@ -164,7 +164,7 @@ impl Simulation {
 
     /// Whether every other voter has durably stored what this member acknowledged: the entries, and a term in which
     /// this member's votes no longer count. Then nothing depends on this member's disk.
-    fn others_hold(&self, id: NodeId, promised: &Promised) -> bool {
+    fn others_hold(&self, id: NodeId, acknowledged: &Acknowledged) -> bool {
         let replicas = || self.machines.values().filter_map(|machine| machine.replica.as_ref());
         let voters: BTreeSet<_> = replicas().flat_map(|replica| replica.voters().concat()).collect();
         let holds = |voter: &NodeId| {
@@ -172,13 +172,13 @@ impl Simulation {
             let Ok((log, _)) = Log::open(&machine.disk.without_unsynced(), self.setup.log.clone()) else {
                 return false;
             };
-            let (term, index) = promised.last;
+            let (term, index) = acknowledged.last;
             let is_campaigning = machine.replica.as_ref().is_some_and(|replica| {
                 let status = replica.brief_status();
-                status.role == Role::Candidate && status.term <= promised.term
+                status.role == Role::Candidate && status.term <= acknowledged.term
             });
             let has_entry = log.first_index() > index || log.term(index).is_ok_and(|of| of == term);
-            has_entry && log.last_index() >= index && log.hard_state().term >= promised.term && !is_campaigning
+            has_entry && log.last_index() >= index && log.hard_state().term >= acknowledged.term && !is_campaigning
         };
         voters.len() > 1 && voters.iter().filter(|voter| **voter != id).all(holds)
     }
@@ -231,7 +231,7 @@ impl Simulation {
     }
 
     /// A damaged member has recovered once it has applied everything again and has no doubt.
-    pub(crate) fn look_at_damaged(&mut self, id: NodeId) {
+    pub(crate) fn check_damaged(&mut self, id: NodeId) {
         let Some(damaged) = self.damaged.filter(|damaged| damaged.id == id) else { return };
         let machine = &self.machines[&id];
         let is_up = |replica: &replica::Replica| replica.state_hash().0 >= damaged.floor && replica.doubt().is_none();

@@ -32,9 +32,9 @@ type Value = Option<String>;
 
 /// The values that settings must have, from the outcomes of the commands.
 #[derive(Debug, Default)]
-pub(crate) struct Decided(BTreeMap<Item, Option<Value>>, BTreeMap<ZoneId, ZoneOptions>);
+pub(crate) struct DecidedSettings(BTreeMap<Item, Option<Value>>, BTreeMap<ZoneId, ZoneOptions>);
 
-impl Decided {
+impl DecidedSettings {
     /// Records the outcome of a command: done, refused, or unknown (`None`).
     pub(crate) fn settled(&mut self, command: &AdminCommand, is_done: Option<bool>) {
         if is_done == Some(false) {
@@ -151,8 +151,8 @@ mod tests {
     use replica::io::Right;
 
     #[test]
-    fn what_was_decided_is_known_until_nobody_can_tell() {
-        let mut decided = Decided::default();
+    fn setting_is_known_until_a_command_is_uncertain() {
+        let mut decided = DecidedSettings::default();
         let grant = AdminCommand::Grant { key: name("a."), zone: None, right: Right::Transfer };
         decided.settled(&grant, Some(false));
         assert_eq!(decided.known(), 0);

@@ -31,7 +31,7 @@ impl Default for DiskConfig {
 
 impl DiskConfig {
     /// A disk as slow as this seed has it.
-    pub fn drawn(rng: &mut Rng) -> Self {
+    pub fn random(rng: &mut Rng) -> Self {
         let fastest = rng.between(50, 500);
         Self {
             sync_us: (fastest, rng.between(fastest, 10_000)),
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn power_may_go_at_any_moment_and_an_answered_job_survives() {
+    fn completed_jobs_survive_power_loss() {
         let (mut whole, mut gone) = (0, 0);
         for seed in 0..200 {
             let mut disk = SimDisk::new(DiskConfig::default(), Rng::new(seed));

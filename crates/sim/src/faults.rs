@@ -61,7 +61,7 @@ impl Simulation {
             self.take_snapshot(other);
         }
         if let Some(kind) = self.setup.swarm.pick_fault(&mut self.faults_rng) {
-            self.strike(kind, id);
+            self.inject_fault(kind, id);
         }
         let (low, high) = self.setup.fault_pause_us;
         let in_us = self.faults_rng.between(low, high);
@@ -70,7 +70,7 @@ impl Simulation {
     }
 
     /// Causes a fault, at this member if the fault is about one.
-    pub(crate) fn strike(&mut self, kind: FaultKind, id: NodeId) {
+    pub(crate) fn inject_fault(&mut self, kind: FaultKind, id: NodeId) {
         self.trace.note(self.events.now_us(), id, "fault", &[kind as u64], &[]);
         match kind {
             FaultKind::CrashInWrite => self.doom_leader(),

@@ -1,5 +1,5 @@
-//! Somebody who is no member, or no more, and says what it likes: with the id of a member that was removed, with
-//! an incarnation that was never given to the node number of a member, or with an id that nobody knows.
+//! An attacker that is not a member and sends arbitrary frames: with the id of a removed member, with an incarnation
+//! that no member has, or with an unknown id.
 //!
 //! What is said goes through the check that guards connections, or past it, as if that had failed: the replica has to
 //! refuse it by itself. A removal holds at a member once that has applied it; before, its frames are a member's.
@@ -85,7 +85,11 @@ impl Simulation {
         let is_counted = after.counters.non_member_frames == before.counters.non_member_frames + 1;
         let is_same = (after.role, after.term, after.leader, after.commit_index, after.last_index, after.state_hash)
             == (before.role, before.term, before.leader, before.commit_index, before.last_index, before.state_hash);
-        if !is_counted || !is_same || after.fatal != before.fatal || after.alarms != before.alarms {
+        if !is_counted
+            || !is_same
+            || after.fatal != before.fatal
+            || after.invariant_violations != before.invariant_violations
+        {
             let what = format!("{to} took {kind:?} of {from}: {before:?} became {after:?}");
             return Err(self.violation("strangers_are_refused", what));
         }

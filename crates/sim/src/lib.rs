@@ -56,7 +56,7 @@ mod commands;
 // CAs, data keys, pins and builds.
 mod rotation;
 // Clusters that are made from this one.
-mod aside;
+mod second_cluster;
 // The expected contents of zones.
 mod reference;
 // The expected settings.

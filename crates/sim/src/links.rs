@@ -1,4 +1,4 @@
-//! Who sees whom come and go: the connections of each member to each other one, as the daemon dials them.
+//! The connections of each member to each other member, as the daemon dials them.
 
 use crate::machine::Machine;
 use crate::simulation::{Event, Simulation};
@@ -6,30 +6,30 @@ use replica::Replica;
 use replica::io::{Input, MemberState, NodeId};
 use std::collections::BTreeMap;
 
-/// All connections, by who dialled and whom.
+/// All connections, by dialling member and target.
 #[derive(Debug, Default)]
 pub(crate) struct Links(BTreeMap<(NodeId, NodeId), Link>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Link {
-    /// It stands, to this process.
+    /// It is connected to this process.
     Up { boot: u64 },
-    /// It does not, and dialling led to this.
-    Down { seen: Option<Seen> },
+    /// It is not connected. The result of the last dial attempt.
+    Down { result: Option<DialResult> },
 }
 
-/// What the last dialling led to.
+/// The result of a dial attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Seen {
+enum DialResult {
     Refused,
     Silence,
 }
 
 /// Pause between two attempts to dial.
 const DIAL_PAUSE_US: (u64, u64) = (10_000, 400_000);
-/// How late a process that died is seen to be dead; its memory is torn down first.
+/// Delay until a dead process is noticed. Its memory is torn down first.
 const RESET_US: (u64, u64) = (100, 150_000);
-/// How late silence is taken for the end of a connection.
+/// Silence after which a connection counts as broken.
 const SILENCE_US: (u64, u64) = (1_000_000, 6_000_000);
 
 impl Simulation {
@@ -45,23 +45,23 @@ impl Simulation {
         self.network.reset_all(id, &ids);
         let boot = self.machines[&id].boot;
         for other in ids.into_iter().filter(|&other| other != id) {
-            self.links.0.insert((id, other), Link::Down { seen: None });
+            self.links.0.insert((id, other), Link::Down { result: None });
             let in_us = self.rng.between(200, 3_000);
             self.events.after(in_us, Event::Dial { from: id, to: other, boot });
             self.end_later(other, id, (500, 5_000));
         }
     }
 
-    /// Those who run dial a machine that is new.
+    /// Running members dial a new machine.
     pub(crate) fn links_to_new(&mut self, id: NodeId) {
         for other in self.alive().into_iter().filter(|&other| other != id) {
-            self.links.0.insert((other, id), Link::Down { seen: None });
+            self.links.0.insert((other, id), Link::Down { result: None });
             let (in_us, boot) = (self.rng.between(200, 3_000), self.machines[&other].boot);
             self.events.after(in_us, Event::Dial { from: other, to: id, boot });
         }
     }
 
-    /// A member closes the connections of those who are members no more; they dial again, and are told.
+    /// A member closes the connections of removed members. They dial again and learn of their removal.
     pub(crate) fn links_of_removed(&mut self, id: NodeId) {
         let Some(replica) = &self.machines[&id].replica else { return };
         let membership = replica.membership();
@@ -69,7 +69,7 @@ impl Simulation {
         out.collect::<Vec<_>>().into_iter().for_each(|other| self.end_later(other, id, (10, 2_000)));
     }
 
-    /// A process is gone. With its machine alive, the ends of its connections say so; without, nobody does.
+    /// A process is gone. If its machine is alive, its connections are closed; otherwise they stay silent.
     pub(crate) fn links_of_dead(&mut self, id: NodeId, has_power: bool) {
         let ids = self.ids();
         self.network.reset_all(id, &ids);
@@ -111,7 +111,7 @@ impl Simulation {
         }
         if let Some(Link::Up { .. }) = self.links.0.get(&(from, to)) {
             self.network.reset(from, to);
-            self.links.0.insert((from, to), Link::Down { seen: None });
+            self.links.0.insert((from, to), Link::Down { result: None });
             self.events.after(0, Event::Dial { from, to, boot });
         }
     }
@@ -136,13 +136,13 @@ impl Simulation {
             let is_asked = id != to && (id != from || knows_nobody);
             is_asked && !is_cut && !machine.is_paused && (knows_nobody || membership.is_member(id))
         };
-        let asked = self.machines.values().filter(is_asked).filter_map(|machine| machine.replica.as_ref());
-        let answers: Vec<_> = asked.map(|replica| replica.membership().standing(from)).collect();
+        let members = self.machines.values().filter(is_asked).filter_map(|machine| machine.replica.as_ref());
+        let answers: Vec<_> = members.map(|replica| replica.membership().standing(from)).collect();
         answers.contains(&MemberState::Member) && !answers.contains(&MemberState::Out)
     }
 
     pub(crate) fn dial(&mut self, from: NodeId, to: NodeId, boot: u64) {
-        let Some(Link::Down { seen }) = self.links.0.get(&(from, to)).copied() else { return };
+        let Some(Link::Down { result }) = self.links.0.get(&(from, to)).copied() else { return };
         if !self.machines[&from].is_alive(boot) {
             return;
         }
@@ -150,7 +150,7 @@ impl Simulation {
         let peer = &self.machines[&to];
         if let (false, false, Some(replica)) = (is_cut, peer.is_paused, &peer.replica) {
             if replica.membership().is_out(from) {
-                self.deliver(from, Input::ToldRemoved { by: to });
+                self.deliver(from, Input::ReportedRemoved { by: to });
                 let in_us = self.rng.between(DIAL_PAUSE_US.0, DIAL_PAUSE_US.1);
                 self.events.after(in_us, Event::Dial { from, to, boot });
                 return;
@@ -178,9 +178,9 @@ impl Simulation {
         }
         // Nobody listens where there is a machine without the process; all else is silence.
         let refused = !is_cut && peer.has_power && peer.replica.is_none();
-        let now_seen = if refused { Seen::Refused } else { Seen::Silence };
-        self.links.0.insert((from, to), Link::Down { seen: Some(now_seen) });
-        if seen != Some(now_seen) {
+        let outcome = if refused { DialResult::Refused } else { DialResult::Silence };
+        self.links.0.insert((from, to), Link::Down { result: Some(outcome) });
+        if result != Some(outcome) {
             self.trace.note(self.events.now_us(), from, "gone", &[to, u64::from(refused)], &[]);
             self.deliver(from, Input::PeerGone { id: to, refused });
         }

@@ -114,14 +114,17 @@ impl Sum {
     }
 
     fn print(&self, took: Duration) {
-        let Count { acknowledged, repeats_told, unknown, commands_done, reads_done, refused_early, .. } = self.count;
+        let Count { acknowledged, repeats_answered, unknown, commands_done, reads_done, refused_early, .. } =
+            self.count;
         let Count { leader_changes, crashes, crashes_with_loss, partitions, checkpoints_installed, .. } = self.count;
         let Count { frames, frames_reordered, frames_repeated, .. } = self.count;
         println!("\n{} seeds, {} events", self.seeds, self.events);
         println!(
             "{frames} frames, {frames_reordered} overtaken by a later one of their lane, {frames_repeated} repeated"
         );
-        println!("{acknowledged} updates acknowledged, {repeats_told} repeats told the same, {unknown} unknown");
+        println!(
+            "{acknowledged} updates acknowledged, {repeats_answered} repeats answered the same, {unknown} unknown"
+        );
         println!("{refused_early} refused without the leader");
         println!("{commands_done} commands and {reads_done} reads done");
         let Count { joined, removed, machines_dead, policy_granted, policy_refused, .. } = self.count;

@@ -218,7 +218,7 @@ impl Simulation {
         }
         let disk = SimDisk::new(self.setup.disk.clone(), self.rng.fork("disk"));
         let clock =
-            MachineClock::drawn(&mut self.rng.fork("clock"), self.setup.rate_error_ppm, self.setup.wall_error_ms);
+            MachineClock::random(&mut self.rng.fork("clock"), self.setup.rate_error_ppm, self.setup.wall_error_ms);
         let mut machine = Machine::new(id, disk, clock);
         machine.data_key = self.machines.values().map(|machine| machine.data_key).max().unwrap_or(1);
         let ops = Replica::init_joining(&self.setup.config(id, 0));

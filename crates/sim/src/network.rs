@@ -30,11 +30,11 @@ pub struct NetworkConfig {
     /// Whether frames of one lane overtake each other never.
     pub in_order: bool,
     /// Whether a cut holds frames back until it heals; otherwise it loses them.
-    pub holds: bool,
+    pub buffers_during_cut: bool,
 }
 
 /// Frames that cuts hold back at most; more are lost.
-const HELD_MAX: usize = 20_000;
+const BUFFERED_MAX: usize = 20_000;
 
 impl Default for NetworkConfig {
     /// A good network: 50 to 300 microseconds, in order, nothing lost.
@@ -48,14 +48,14 @@ impl Default for NetworkConfig {
             repeat_ppm: 0,
             repeat_later_max_us: 0,
             in_order: true,
-            holds: false,
+            buffers_during_cut: false,
         }
     }
 }
 
 impl NetworkConfig {
     /// A network as bad as this seed has it: one in three keeps no order within a lane, and repeats frames.
-    pub fn drawn(rng: &mut Rng) -> Self {
+    pub fn random(rng: &mut Rng) -> Self {
         let is_lossy = rng.happens(500_000);
         let in_order = rng.below(3) > 0;
         Self {
@@ -67,7 +67,7 @@ impl NetworkConfig {
             repeat_ppm: if in_order { 0 } else { rng.between(1_000, 30_000) },
             repeat_later_max_us: rng.between(1_000, 2_000_000),
             in_order,
-            holds: rng.happens(500_000),
+            buffers_during_cut: rng.happens(500_000),
         }
     }
 }
@@ -124,7 +124,7 @@ pub struct Network<L> {
     /// By direction and lane: the latest frame that arrived.
     last_number: BTreeMap<(MemberId, MemberId, L), u64>,
     /// What cuts hold back.
-    held: Vec<Delivery<L>>,
+    buffered: Vec<Delivery<L>>,
     count: NetworkCount,
 }
 
@@ -138,7 +138,7 @@ impl<L: Copy + Ord> Network<L> {
             connections: BTreeMap::new(),
             last_us: BTreeMap::new(),
             last_number: BTreeMap::new(),
-            held: Vec::new(),
+            buffered: Vec::new(),
             count: NetworkCount::default(),
         }
     }
@@ -188,8 +188,8 @@ impl<L: Copy + Ord> Network<L> {
 
     fn meets_cut(&mut self, delivery: Delivery<L>) {
         self.count.cut += 1;
-        if self.config.holds && self.held.len() < HELD_MAX {
-            self.held.push(delivery);
+        if self.config.buffers_during_cut && self.buffered.len() < BUFFERED_MAX {
+            self.buffered.push(delivery);
         }
     }
 
@@ -247,12 +247,12 @@ impl<L: Copy + Ord> Network<L> {
     /// Everything passes again, also what was held back, in the order in which it was sent.
     pub fn heal(&mut self, now_us: u64) -> Vec<Delivery<L>> {
         self.cut.clear();
-        let mut held = std::mem::take(&mut self.held);
-        held.sort_by_key(|delivery| delivery.number);
-        for delivery in &mut held {
+        let mut buffered = std::mem::take(&mut self.buffered);
+        buffered.sort_by_key(|delivery| delivery.number);
+        for delivery in &mut buffered {
             delivery.at_us = self.arrival_us(now_us, delivery.from, delivery.to, delivery.lane);
         }
-        held
+        buffered
     }
 
     /// Whether nothing passes in this direction.
@@ -355,8 +355,8 @@ mod tests {
     }
 
     #[test]
-    fn one_seed_in_three_keeps_no_order_and_repeats() {
-        let drawn = |seed| NetworkConfig::drawn(&mut Rng::new(seed));
+    fn one_network_in_three_reorders_and_repeats() {
+        let drawn = |seed| NetworkConfig::random(&mut Rng::new(seed));
         let (orderly, unruly): (Vec<_>, Vec<_>) = (0..300).map(drawn).partition(|config| config.in_order);
         assert!((70..130).contains(&unruly.len()), "{}", unruly.len());
         assert!(unruly.iter().all(|config| config.repeat_ppm > 0));
@@ -384,23 +384,23 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_that_holds_gives_back_in_order() {
-        let holds = NetworkConfig { holds: true, ..NetworkConfig::default() };
-        let mut network = Network::new(holds, Rng::new(1));
+    fn buffering_cut_delivers_in_order_afterwards() {
+        let buffers_during_cut = NetworkConfig { buffers_during_cut: true, ..NetworkConfig::default() };
+        let mut network = Network::new(buffers_during_cut, Rng::new(1));
         let send = |network: &mut Network<Lane>, number: u8| network.send(0, 1, 2, Lane::Normal, vec![number]);
         let on_its_way = send(&mut network, 1);
         network.cut_one_way(1, 2);
         assert_eq!(send(&mut network, 2), []);
         assert!(!network.arrives(&on_its_way[0]));
-        let held = network.heal(1_000);
-        assert_eq!(held.iter().map(|delivery| delivery.frame[0]).collect::<Vec<_>>(), [1, 2]);
-        assert!(held[0].at_us > 1_000 && held[0].at_us <= held[1].at_us);
+        let buffered = network.heal(1_000);
+        assert_eq!(buffered.iter().map(|delivery| delivery.frame[0]).collect::<Vec<_>>(), [1, 2]);
+        assert!(buffered[0].at_us > 1_000 && buffered[0].at_us <= buffered[1].at_us);
         network.reset(1, 2);
-        assert!(!network.arrives(&held[0]), "a connection that ended gives nothing back");
+        assert!(!network.arrives(&buffered[0]), "a connection that ended gives nothing back");
     }
 
     #[test]
-    fn what_a_connection_held_is_lost_with_it() {
+    fn frames_in_flight_are_lost_with_their_connection() {
         let (arrived, count) = run(NetworkConfig::default(), 1, 1000, |network, number| {
             if number == 500 {
                 network.reset_all(2, &[1, 2, 3]);

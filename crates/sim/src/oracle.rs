@@ -1,6 +1,6 @@
-//! What outsiders sent and what they were told: the only knowledge that promises are judged by.
+//! What clients sent and the responses that they got. Invariants are judged by nothing else.
 
-use crate::policies::{Policies, Possible};
+use crate::policies::{Policies, PossiblePolicies};
 use crate::reference::{Plan, Rrsets};
 use crate::updates::{Kind, main_zone, mark_of, mark_record};
 use replica::io::NodeId;
@@ -16,19 +16,19 @@ use zone::{Record, Zone};
 pub(crate) struct Update {
     pub(crate) kind: Kind,
     pub(crate) bytes: Vec<u8>,
-    /// Whose it is.
+    /// The address of its sender.
     pub(crate) source: SocketAddr,
-    /// What was told of it first.
-    pub(crate) told: Option<Rcode>,
-    /// What the member had applied that told it first.
-    pub(crate) told_index: u64,
-    /// How often members got it.
+    /// The RCODE of the first response.
+    pub(crate) first_rcode: Option<Rcode>,
+    /// The applied index of the member that sent the first response.
+    pub(crate) first_rcode_index: u64,
+    /// The number of copies that members received.
     pub(crate) attempts: u32,
-    /// How often members said of a copy that it was certainly not proposed (docs/internals/decisions/0014).
+    /// The number of copies that were certainly not proposed (docs/internals/decisions/0014).
     pub(crate) undone: u32,
-    /// Policies that may have been in force at some time between its first copy and now, or what it was told.
-    pub(crate) met: Possible,
-    /// What the clients' key signed it with, if that did.
+    /// Policies that may have been in force between its first copy and its response, or until now.
+    pub(crate) met: PossiblePolicies,
+    /// The secret that the clients' key signed it with.
     pub(crate) secret: &'static [u8],
     /// The number of the request for `ack = all-live` that was certainly in force when the update was made.
     pub(crate) all_live: Option<u64>,
@@ -39,9 +39,9 @@ pub(crate) struct Update {
 /// What is known of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It must be there, for ever.
+    /// It must be there forever.
     Done,
-    /// It must not be there, ever.
+    /// It must never be there.
     Undone,
     /// It may or may not be there.
     Unknown,
@@ -49,7 +49,7 @@ pub(crate) enum Fate {
 
 impl Update {
     pub(crate) fn fate(&self) -> Fate {
-        match self.told {
+        match self.first_rcode {
             Some(Rcode::NOERROR) if self.kind.has_effect() => Fate::Done,
             Some(_) => Fate::Undone,
             None if self.attempts == self.undone || !self.kind.has_effect() => Fate::Undone,
@@ -59,11 +59,11 @@ impl Update {
 
     /// Whether a client got its acknowledgement from a member that had applied at most this index.
     pub(crate) fn is_done_by(&self, index: u64) -> bool {
-        self.fate() == Fate::Done && self.told_index <= index
+        self.fate() == Fate::Done && self.first_rcode_index <= index
     }
 
-    /// Whether the policies that it may have met let this be said of it, if it is for them to say.
-    pub(crate) fn may_be_told(&self, rcode: Rcode) -> bool {
+    /// Whether the policies that may have been in force allow this RCODE.
+    pub(crate) fn allows_rcode(&self, rcode: Rcode) -> bool {
         if let Kind::Ruled { policy } = self.kind { self.met.may_get(policy, rcode) } else { true }
     }
 
@@ -81,8 +81,12 @@ impl Update {
 
 impl fmt::Debug for Update {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kind, told, told_index, attempts, undone, met, .. } = self;
-        write!(f, "{kind:?}, told {told:?} at {told_index}, {attempts} attempts, {undone} not proposed, met {met:?}")
+        let Self { kind, first_rcode, first_rcode_index, attempts, undone, met, .. } = self;
+        write!(
+            f,
+            "{kind:?}, answered {first_rcode:?} at {first_rcode_index}, {attempts} attempts, {undone} not proposed, \
+             policies {met:?}"
+        )
     }
 }
 
@@ -93,7 +97,7 @@ pub(crate) struct Oracle {
     updates: Vec<Update>,
     /// Numbers of records that a zone may have, by apex; whether it may be absent.
     imported: BTreeMap<Name, Imported>,
-    /// What may be in force.
+    /// Policies that may be in force.
     policies: Policies,
     /// The members that must show an update before it is acknowledged.
     ack: Ack,
@@ -108,7 +112,7 @@ pub(crate) struct Ack {
     now: Option<bool>,
     before: Option<bool>,
     /// Number of requests for a change.
-    asked: u64,
+    requested: u64,
     /// A command with an unknown outcome may still take effect at any time.
     is_uncertain: bool,
 }
@@ -120,9 +124,9 @@ impl Ack {
     }
 
     /// The administrator requests a change.
-    pub(crate) const fn asked(&mut self, _is_all_live: bool) {
+    pub(crate) const fn requested(&mut self, _is_all_live: bool) {
         (self.before, self.now) = (self.now, None);
-        self.asked += 1;
+        self.requested += 1;
     }
 
     /// Records the outcome of a request: in force, not in force, or unknown.
@@ -138,16 +142,16 @@ impl Ack {
 
     /// The number of the request that is certainly in force, if updates wait for all members.
     pub(crate) fn all_live(&self) -> Option<u64> {
-        (self.now == Some(true)).then_some(self.asked)
+        (self.now == Some(true)).then_some(self.requested)
     }
 }
 
 /// What an imported zone may be.
 #[derive(Debug, Default)]
 pub(crate) struct Imported {
-    /// Numbers of records that it ever was to have: a zone is imported whole or not at all.
+    /// The record counts of all its imports. A zone is imported as a whole or not at all.
     pub(crate) ever: BTreeSet<u64>,
-    /// What it may be now; `None` is not there.
+    /// Its possible record counts now; `None` if it may be absent.
     pub(crate) now: BTreeSet<Option<u64>>,
 }
 
@@ -163,9 +167,21 @@ impl Oracle {
         let number = self.updates.len() as u64 + 1;
         let (bytes, mark, met) = (compose(number, &kind), mark_of(number, &kind), self.policies.now());
         let all_live = self.ack.all_live().filter(|_| kind.zone() == main_zone());
-        let (told, told_index, attempts, undone) = (None, 0, 0, 0);
-        let update =
-            Update { kind, bytes, source, told, told_index, attempts, undone, met, secret, all_live, number, mark };
+        let (first_rcode, first_rcode_index, attempts, undone) = (None, 0, 0, 0);
+        let update = Update {
+            kind,
+            bytes,
+            source,
+            first_rcode,
+            first_rcode_index,
+            attempts,
+            undone,
+            met,
+            secret,
+            all_live,
+            number,
+            mark,
+        };
         self.updates.push(update);
         number
     }
@@ -215,11 +231,11 @@ impl Oracle {
 
     /// The administrator asks for a policy.
     pub(crate) fn policy_asked(&mut self, policy: u64) {
-        let possible = self.policies.asked(policy);
+        let possible = self.policies.requested(policy);
         self.meet(possible);
     }
 
-    /// What became of that: it is in force, it is not, or nobody knows.
+    /// The outcome of that request: in force, not in force, or unknown.
     pub(crate) fn policy_settled(&mut self, policy: u64, is_done: Option<bool>) {
         match is_done {
             Some(true) => self.policies.done(policy),
@@ -231,9 +247,9 @@ impl Oracle {
         }
     }
 
-    /// What is under way may meet these too.
-    fn meet(&mut self, possible: Possible) {
-        for update in self.updates.iter_mut().filter(|update| update.told.is_none()) {
+    /// These policies may also apply to updates in progress.
+    fn meet(&mut self, possible: PossiblePolicies) {
+        for update in self.updates.iter_mut().filter(|update| update.first_rcode.is_none()) {
             update.met = update.met.or(possible);
         }
     }
@@ -242,7 +258,7 @@ impl Oracle {
         self.imported.entry(apex.clone()).or_insert_with(|| Imported { ever: BTreeSet::new(), now: [None].into() })
     }
 
-    /// An imported zone has, at every index, a number of records that it was to have at some time.
+    /// An imported zone has, at every index, a number of records from one of its imports.
     pub(crate) fn check_imported(&self, id: NodeId, zone: &Zone<'_>) -> Result<(), String> {
         let apex = zone.id().apex;
         match self.imported.get(&apex) {
@@ -253,7 +269,7 @@ impl Oracle {
         }
     }
 
-    /// At the end an imported zone is what the administrator was told.
+    /// At the end an imported zone has the contents of the last successful import.
     pub(crate) fn check_imported_at_end(
         &self,
         id: NodeId,
@@ -274,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fate_is_what_was_told() {
+    fn fate_follows_the_first_rcode() {
         let source = "192.0.2.1:4000".parse().unwrap();
         let mut oracle = Oracle::default();
         let number = oracle.add(Kind::Set { register: 0 }, source, b"", |_, _| vec![]);
@@ -283,10 +299,10 @@ mod tests {
         assert_eq!(oracle.update(1).fate(), Fate::Unknown);
         oracle.update_mut(1).undone = 2;
         assert_eq!(oracle.update(1).fate(), Fate::Undone);
-        oracle.update_mut(1).told = Some(Rcode::NOERROR);
+        oracle.update_mut(1).first_rcode = Some(Rcode::NOERROR);
         assert_eq!(oracle.update(1).fate(), Fate::Done);
         let refused = oracle.add(Kind::Outside, source, b"", |_, _| vec![]);
-        oracle.update_mut(refused).told = Some(Rcode::NOTZONE);
+        oracle.update_mut(refused).first_rcode = Some(Rcode::NOTZONE);
         assert_eq!(oracle.update(refused).fate(), Fate::Undone);
         assert_eq!(oracle.updates().map(|(number, _)| number).collect::<Vec<_>>(), [1, 2]);
     }

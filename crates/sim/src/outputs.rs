@@ -1,4 +1,4 @@
-//! What members want carried out, and what is looked at when they have worked.
+//! Runs the outputs of members, and checks invariants after each step.
 
 use crate::invariants::{Checked, votes_are_on_disk};
 use crate::machine::Machine;
@@ -9,8 +9,8 @@ use replica::io::{FatalReason, Lane, NodeId, Output, ReadIndexError, Role, Servi
 use replica::log::Log;
 use replica::testing::forge::grants_vote;
 
-/// How long a machine may have other things to do: longer than a replica waits.
-const LEISURE_US_MAX: u64 = 80_000;
+/// The longest time until a machine is idle. It is longer than a replica waits.
+const IDLE_US_MAX: u64 = 80_000;
 
 impl Simulation {
     pub(crate) fn carry_out(&mut self, id: NodeId, output: Output) -> Checked {
@@ -31,7 +31,7 @@ impl Simulation {
                 let pending = self.machine(id).disk.read_later(now_us, read);
                 self.events.at(pending.at_us, Event::Disk { id, pending });
             }
-            Output::AwaitLeisure => self.leisure_follows(id),
+            Output::AwaitIdle => self.schedule_idle(id),
             Output::UpdateDone { request_id, verdict } => self.update_done(id, request_id, verdict)?,
             Output::AdminDone { request_id, result } => self.command_done(id, request_id, result),
             Output::ReadIndexDone { request_id, result } => self.read_done(id, request_id, result)?,
@@ -62,7 +62,7 @@ impl Simulation {
             }
             Output::LeaseChanged { .. } => self.boundary(Boundary::LeaseEnd, id),
             Output::Published { .. }
-            | Output::Everywhere { .. }
+            | Output::AllLiveIndex { .. }
             | Output::PoliciesChanged
             | Output::TrustChanged
             | Output::Audited { .. }
@@ -75,7 +75,7 @@ impl Simulation {
     fn send(&mut self, id: NodeId, to: NodeId, lane: Lane, frame: Vec<u8>) -> Checked {
         let now_us = self.events.now_us();
         self.trace.note(now_us, id, "send", &[to, lane as u64], &frame);
-        self.look_at_vote(id, &frame)?;
+        self.check_vote(id, &frame)?;
         let is_vote = self.setup.swarm.aim == Some(Boundary::Vote) && grants_vote(&frame);
         // A lane that is down drops its frames.
         if self.is_linked(id, to) {
@@ -96,13 +96,15 @@ impl Simulation {
         let gives_up = is_fatal || self.membership.may_leave(id);
         let checked = self.invariants.serving.on_serving((id, machine.boot), serving, gives_up);
         checked.map_err(|what| self.violation("reads_never_stop", what))?;
-        if serving == Serving::No { Ok(()) } else { self.look_closely(id) }
+        if serving == Serving::No { Ok(()) } else { self.check_closely(id) }
     }
 
     fn cannot_go_on(&mut self, id: NodeId, reason: FatalReason) -> Checked {
         match reason {
             FatalReason::DiskHung => self.ends_itself(id, "disk hung"),
-            FatalReason::LogLost(said) | FatalReason::LogDiverged(said) => return self.contradicted(id, said.doubt),
+            FatalReason::LogLost(contradicted) | FatalReason::LogDiverged(contradicted) => {
+                return self.contradicted(id, contradicted.doubt);
+            }
             FatalReason::Damaged if self.is_damage_of(id) => self.ends_itself(id, "damaged"),
             reason => return Err(self.violation("members_stay_sound", format!("{id} stopped: {reason:?}"))),
         }
@@ -117,11 +119,11 @@ impl Simulation {
         }
     }
 
-    /// At once, after a while, or too late.
-    fn leisure_follows(&mut self, id: NodeId) {
-        let in_us = self.rng.below(LEISURE_US_MAX);
+    /// The machine becomes idle immediately, later, or too late.
+    fn schedule_idle(&mut self, id: NodeId) {
+        let in_us = self.rng.below(IDLE_US_MAX);
         let boot = self.machines[&id].boot;
-        self.events.after(in_us, Event::Leisure { id, boot });
+        self.events.after(in_us, Event::Idle { id, boot });
     }
 
     fn read_done(&mut self, id: NodeId, request_id: u64, result: Result<u64, ReadIndexError>) -> Checked {
@@ -141,7 +143,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// A process ends by its own will, and is started again.
+    /// A process exits by itself, and is started again.
     pub(crate) fn ends_itself(&mut self, id: NodeId, why: &str) {
         self.trace.note(self.events.now_us(), id, why, &[], &[]);
         self.kill(id);
@@ -149,7 +151,7 @@ impl Simulation {
         self.events.after(down_us, Event::Restart(id));
     }
 
-    /// Looks at a member that has worked: everything that must hold at each index.
+    /// Checks a member after a step: everything that must hold at each index.
     pub(crate) fn look(&mut self, id: NodeId) -> Checked {
         let machine = &self.machines[&id];
         let Some(replica) = &machine.replica else { return Ok(()) };
@@ -174,15 +176,15 @@ impl Simulation {
         })();
         checked.map_err(|(invariant, what)| self.violation(invariant, what))?;
         self.machine(id).looked_at = index;
-        self.look_at_damaged(id);
+        self.check_damaged(id);
         if index.is_multiple_of(COMPARED) {
             self.compare(id)?;
         }
-        if index.is_multiple_of(LOOK_AT_ALARMS) {
-            self.look_at_alarms(id)?;
+        if index.is_multiple_of(VIOLATION_CHECK_INTERVAL) {
+            self.check_violations(id)?;
         }
         if self.invariants.durable.is_due() {
-            self.look_at_disks(index)?;
+            self.check_disks(index)?;
         }
         Ok(())
     }
@@ -194,8 +196,8 @@ impl Simulation {
         compared.map_err(|what| self.violation("members_hold_what_the_model_holds", what))
     }
 
-    /// Looks at what a member shows to clients when it begins to, or at the end.
-    pub(crate) fn look_closely(&mut self, id: NodeId) -> Checked {
+    /// Checks what a member shows to clients when it starts to answer, and at the end.
+    pub(crate) fn check_closely(&mut self, id: NodeId) -> Checked {
         let Self { invariants, machines, oracle, .. } = self;
         let Some(replica) = &machines[&id].replica else { return Ok(()) };
         let published = replica.zones().published();
@@ -204,29 +206,29 @@ impl Simulation {
             let checked = invariants.serials.on_served(id, replica.serves_behind(), &published);
             checked.map_err(|what| ("serials_never_go_back", what))?;
             let survive = &mut invariants.acknowledged;
-            let held = survive.on_serving(id, oracle, &published, applied);
-            held.map_err(|what| ("acknowledged_updates_survive", what))
+            let result = survive.on_serving(id, oracle, &published, applied);
+            result.map_err(|what| ("acknowledged_updates_survive", what))
         })();
         checked.map_err(|(invariant, what)| self.violation(invariant, what))
     }
 
-    /// Members count what must never happen.
-    pub(crate) fn look_at_alarms(&mut self, id: NodeId) -> Checked {
+    /// Checks that a member counted no invariant violation.
+    pub(crate) fn check_violations(&mut self, id: NodeId) -> Checked {
         let Some(replica) = &self.machines[&id].replica else { return Ok(()) };
         let status = replica.brief_status();
-        let checked = self.invariants.states.on_alarms(id, status.alarms, status.is_fenced);
+        let checked = self.invariants.states.on_violations(id, status.invariant_violations, status.is_fenced);
         checked.map_err(|what| self.violation("replicas_hold_equal_state", what))
     }
 
     /// Checks that a vote that a member sends is on its disk.
-    fn look_at_vote(&self, id: NodeId, frame: &[u8]) -> Checked {
+    fn check_vote(&self, id: NodeId, frame: &[u8]) -> Checked {
         let Some(vote) = replica::testing::vote_of(frame) else { return Ok(()) };
         let checked = votes_are_on_disk::on_vote(id, vote, &self.machines[&id].disk, &self.setup.log);
         checked.map_err(|what| self.violation("votes_are_on_disk", what))
     }
 
-    /// What a member applied is committed: a majority must hold it even if all lost their power now.
-    pub(crate) fn look_at_disks(&mut self, index: u64) -> Checked {
+    /// Applied entries are committed: a majority must have them even if all lose power now.
+    pub(crate) fn check_disks(&mut self, index: u64) -> Checked {
         let readable = |machine: &&Machine| {
             !self.is_damage_of(machine.id) || Log::open(&machine.disk, self.setup.log.clone()).is_ok()
         };
@@ -242,5 +244,5 @@ impl Simulation {
 
 /// Members are compared with the model at every index that is a multiple of this number.
 const COMPARED: u64 = 307;
-/// Alarms are looked at as often as this many entries are applied.
-const LOOK_AT_ALARMS: u64 = 16;
+/// Invariant violations are checked each time this many entries were applied.
+const VIOLATION_CHECK_INTERVAL: u64 = 16;

@@ -8,14 +8,14 @@ const ALL: u8 = (1 << POLICIES) - 1;
 
 /// A set of policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Possible(u8);
+pub(crate) struct PossiblePolicies(u8);
 
 /// What may be in force now.
 #[derive(Debug)]
 pub(crate) struct Policies {
-    now: Possible,
+    now: PossiblePolicies,
     /// What it was when the command that is under way was given.
-    before: Possible,
+    before: PossiblePolicies,
     /// A command of which nobody knows what became of it may come true at any time.
     is_uncertain: bool,
     /// The one that was asked for last.
@@ -24,11 +24,11 @@ pub(crate) struct Policies {
 
 impl Default for Policies {
     fn default() -> Self {
-        Self { now: Possible::only(0), before: Possible::only(0), is_uncertain: false, newest: 0 }
+        Self { now: PossiblePolicies::only(0), before: PossiblePolicies::only(0), is_uncertain: false, newest: 0 }
     }
 }
 
-impl Possible {
+impl PossiblePolicies {
     const fn only(policy: u64) -> Self {
         Self(1 << policy)
     }
@@ -50,7 +50,7 @@ impl Possible {
 
 impl Policies {
     /// What may be in force.
-    pub(crate) const fn now(&self) -> Possible {
+    pub(crate) const fn now(&self) -> PossiblePolicies {
         self.now
     }
 
@@ -60,16 +60,16 @@ impl Policies {
     }
 
     /// The administrator asks for a policy; gives what may come into force by it.
-    pub(crate) const fn asked(&mut self, policy: u64) -> Possible {
+    pub(crate) const fn requested(&mut self, policy: u64) -> PossiblePolicies {
         (self.before, self.newest) = (self.now, policy);
-        self.now = self.now.or(Possible::only(policy));
-        Possible::only(policy)
+        self.now = self.now.or(PossiblePolicies::only(policy));
+        PossiblePolicies::only(policy)
     }
 
     /// It was told that the policy is in force.
     pub(crate) const fn done(&mut self, policy: u64) {
         if !self.is_uncertain {
-            self.now = Possible::only(policy);
+            self.now = PossiblePolicies::only(policy);
         }
     }
 
@@ -81,9 +81,9 @@ impl Policies {
     }
 
     /// It was told nothing, and gives it up; gives what may come into force from now on.
-    pub(crate) const fn unknown(&mut self) -> Possible {
-        (self.is_uncertain, self.now) = (true, Possible(ALL));
-        Possible(ALL)
+    pub(crate) const fn unknown(&mut self) -> PossiblePolicies {
+        (self.is_uncertain, self.now) = (true, PossiblePolicies(ALL));
+        PossiblePolicies(ALL)
     }
 }
 
@@ -92,20 +92,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_be_heard_follows_what_may_be_in_force() {
+    fn allowed_rcodes_follow_the_possible_policies() {
         let mut policies = Policies::default();
         assert!(policies.now().may_get(1, Rcode::REFUSED) && !policies.now().may_get(1, Rcode::NOERROR));
-        let met = policies.now().or(policies.asked(1));
+        let met = policies.now().or(policies.requested(1));
         assert!(met.may_get(1, Rcode::NOERROR) && met.may_get(1, Rcode::REFUSED) && !met.may_get(2, Rcode::NOERROR));
         policies.done(1);
         assert!(policies.now().may_get(1, Rcode::NOERROR) && !policies.now().may_get(1, Rcode::REFUSED));
         assert!(!policies.now().may_get(1, Rcode::SERVFAIL));
-        policies.asked(2);
+        policies.requested(2);
         policies.undone();
         assert!(!policies.now().may_get(2, Rcode::NOERROR));
-        policies.asked(3);
+        policies.requested(3);
         policies.unknown();
-        policies.asked(2);
+        policies.requested(2);
         policies.done(2);
         assert!((1..POLICIES).all(|policy| policies.now().may_get(policy, Rcode::NOERROR)));
     }

@@ -55,7 +55,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn drawn(owner: usize, rng: &mut Rng) -> Self {
+    pub(crate) fn random(owner: usize, rng: &mut Rng) -> Self {
         let requires = match rng.below(10) {
             0 => Some(Requires::InUse),
             1 => Some(Requires::NotInUse),
@@ -72,14 +72,14 @@ impl Plan {
     }
 
     /// The response code of a server whose name has these contents.
-    pub(crate) fn rcode(&self, held: &Rrsets) -> Rcode {
-        let has = |rtype: &Rtype| held.contains_key(&rtype.0);
+    pub(crate) fn rcode(&self, rrsets: &Rrsets) -> Rcode {
+        let has = |rtype: &Rtype| rrsets.contains_key(&rtype.0);
         match &self.requires {
-            Some(Requires::InUse) if held.is_empty() => Rcode::NXDOMAIN,
-            Some(Requires::NotInUse) if !held.is_empty() => Rcode::YXDOMAIN,
+            Some(Requires::InUse) if rrsets.is_empty() => Rcode::NXDOMAIN,
+            Some(Requires::NotInUse) if !rrsets.is_empty() => Rcode::YXDOMAIN,
             Some(Requires::Rrset(rtype)) if !has(rtype) => Rcode::NXRRSET,
             Some(Requires::NoRrset(rtype)) if has(rtype) => Rcode::YXRRSET,
-            Some(Requires::Exactly(rtype, rdata)) => match held.get(&rtype.0) {
+            Some(Requires::Exactly(rtype, rdata)) => match rrsets.get(&rtype.0) {
                 Some((_, records)) if records.iter().eq([rdata]) => Rcode::NOERROR,
                 _ => Rcode::NXRRSET,
             },
@@ -88,17 +88,17 @@ impl Plan {
     }
 
     /// Applies the update.
-    pub(crate) fn apply(&self, held: &mut Rrsets) {
+    pub(crate) fn apply(&self, rrsets: &mut Rrsets) {
         for change in &self.changes {
             match change {
-                Change::Add { rtype, ttl, rdata } => add(held, *rtype, *ttl, rdata),
-                Change::DeleteRrset(rtype) => _ = held.remove(&rtype.0),
-                Change::DeleteName => held.clear(),
+                Change::Add { rtype, ttl, rdata } => add(rrsets, *rtype, *ttl, rdata),
+                Change::DeleteRrset(rtype) => _ = rrsets.remove(&rtype.0),
+                Change::DeleteName => rrsets.clear(),
                 Change::DeleteRecord { rtype, rdata } => {
-                    if let Some((_, records)) = held.get_mut(&rtype.0) {
+                    if let Some((_, records)) = rrsets.get_mut(&rtype.0) {
                         records.remove(rdata);
                     }
-                    held.retain(|_, (_, records)| !records.is_empty());
+                    rrsets.retain(|_, (_, records)| !records.is_empty());
                 }
             }
         }
@@ -126,12 +126,12 @@ impl Plan {
 
 /// Adds a record. A CNAME and other data exclude each other: adding one beside the other is ignored, and a second CNAME
 /// replaces the first (RFC 2136 3.4.2.2). All records of a type have the TTL that was set last (RFC 2181 5.2).
-fn add(held: &mut Rrsets, rtype: Rtype, ttl: u32, rdata: &[u8]) {
+fn add(rrsets: &mut Rrsets, rtype: Rtype, ttl: u32, rdata: &[u8]) {
     let is_alias = rtype == Rtype::CNAME;
-    if held.keys().any(|other| (*other == Rtype::CNAME.0) != is_alias) {
+    if rrsets.keys().any(|other| (*other == Rtype::CNAME.0) != is_alias) {
         return;
     }
-    let (known_ttl, records) = held.entry(rtype.0).or_default();
+    let (known_ttl, records) = rrsets.entry(rtype.0).or_default();
     *known_ttl = ttl;
     if is_alias {
         records.clear();
@@ -249,22 +249,22 @@ mod tests {
 
     #[test]
     fn the_model_follows_rfc_2136() {
-        let mut held = Rrsets::new();
+        let mut rrsets = Rrsets::new();
         let alias = Change::Add { rtype: Rtype::CNAME, ttl: 60, rdata: vec![0] };
-        plan(None, &[text(60, 1), text(300, 2), alias.clone()]).apply(&mut held);
-        assert_eq!(held, [(Rtype::TXT.0, (300, [vec![1, 1], vec![1, 2]].into()))].into());
-        let rcode = |requires| plan(Some(requires), &[]).rcode(&held);
+        plan(None, &[text(60, 1), text(300, 2), alias.clone()]).apply(&mut rrsets);
+        assert_eq!(rrsets, [(Rtype::TXT.0, (300, [vec![1, 1], vec![1, 2]].into()))].into());
+        let rcode = |requires| plan(Some(requires), &[]).rcode(&rrsets);
         assert_eq!(rcode(Requires::NotInUse), Rcode::YXDOMAIN);
         assert_eq!(rcode(Requires::Rrset(Rtype::A)), Rcode::NXRRSET);
         assert_eq!(rcode(Requires::NoRrset(Rtype::TXT)), Rcode::YXRRSET);
         assert_eq!(rcode(Requires::Exactly(Rtype::TXT, vec![1, 1])), Rcode::NXRRSET);
         assert_eq!(rcode(Requires::InUse), Rcode::NOERROR);
         let delete = |byte| Change::DeleteRecord { rtype: Rtype::TXT, rdata: vec![1, byte] };
-        plan(None, &[delete(1), delete(9)]).apply(&mut held);
-        assert_eq!(plan(Some(Requires::Exactly(Rtype::TXT, vec![1, 2])), &[]).rcode(&held), Rcode::NOERROR);
-        plan(None, &[delete(2), alias, text(60, 3)]).apply(&mut held);
-        assert_eq!(held.keys().copied().collect::<Vec<_>>(), [Rtype::CNAME.0]);
-        plan(None, &[Change::DeleteName]).apply(&mut held);
-        assert_eq!(plan(Some(Requires::InUse), &[]).rcode(&held), Rcode::NXDOMAIN);
+        plan(None, &[delete(1), delete(9)]).apply(&mut rrsets);
+        assert_eq!(plan(Some(Requires::Exactly(Rtype::TXT, vec![1, 2])), &[]).rcode(&rrsets), Rcode::NOERROR);
+        plan(None, &[delete(2), alias, text(60, 3)]).apply(&mut rrsets);
+        assert_eq!(rrsets.keys().copied().collect::<Vec<_>>(), [Rtype::CNAME.0]);
+        plan(None, &[Change::DeleteName]).apply(&mut rrsets);
+        assert_eq!(plan(Some(Requires::InUse), &[]).rcode(&rrsets), Rcode::NXDOMAIN);
     }
 }

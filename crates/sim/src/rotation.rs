@@ -1,7 +1,7 @@
 //! Rotates CAs, data keys and pins step by step, as the members' daemons do. Upgrades a member to the newer of two
 //! builds.
 
-use crate::commands::{Drawn, Next};
+use crate::commands::{CommandParams, Next};
 use crate::simulation::{Event, Simulation};
 use crate::swarm::CommandKind;
 use replica::io::{AdminCommand, Input, NodeId, Standing, TrustCommand};
@@ -22,8 +22,8 @@ pub(crate) fn data_keys(last: u32) -> DataKey {
 
 impl Simulation {
     /// Returns the next step of a rotation. If members have yet to report their progress, one of them reports it.
-    pub(crate) fn trust_command(&mut self, kind: CommandKind, drawn: Drawn) -> Option<Next> {
-        let Drawn { mut to, salt, nonce } = drawn;
+    pub(crate) fn trust_command(&mut self, kind: CommandKind, params: CommandParams) -> Option<Next> {
+        let CommandParams { mut to, salt, nonce } = params;
         let trust = self.machines[&to].replica.as_ref()?.trust();
         let last = trust.authorities.iter().map(|authority| authority.number).max().unwrap_or(0);
         let behind = trust.members.iter().map(|member| member.id).find(|id| !follows(&trust, *id));
@@ -86,10 +86,10 @@ impl Simulation {
     }
 
     /// Restarts a member of the older build with the newer one.
-    pub(crate) fn upgrade(&mut self, drawn: Drawn) -> bool {
+    pub(crate) fn upgrade(&mut self, params: CommandParams) -> bool {
         let is_old = |id: &NodeId| self.machines[id].level < FEATURE_LEVEL;
         let old: Vec<_> = self.alive().into_iter().filter(is_old).collect();
-        let Some(&id) = old.get(usize::from(drawn.salt) % old.len().max(1)) else { return false };
+        let Some(&id) = old.get(usize::from(params.salt) % old.len().max(1)) else { return false };
         self.machine(id).level = FEATURE_LEVEL;
         self.count.upgrades += 1;
         self.kill(id);

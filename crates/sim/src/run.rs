@@ -73,7 +73,7 @@ impl std::error::Error for Failure {}
 /// # Errors
 /// [`Failure`].
 pub fn run(seed: u64, members: u64, is_printed: bool) -> Result<Outcome, Failure> {
-    let mut simulation = Simulation::new(Setup::drawn(seed, members), is_printed).map_err(Failure::Violation)?;
+    let mut simulation = Simulation::new(Setup::random(seed, members), is_printed).map_err(Failure::Violation)?;
     simulation.whole().map_err(Failure::Violation)?;
     let count = simulation.count;
     if !is_enough(&count) {
@@ -98,10 +98,10 @@ fn is_enough(count: &Count) -> bool {
 impl Simulation {
     fn whole(&mut self) -> Checked {
         self.prepare()?;
-        self.let_things_go_wrong()?;
+        self.inject_faults()?;
         self.recover()?;
-        self.come_to_rest()?;
-        self.look_at_the_end()
+        self.settle()?;
+        self.check_at_the_end()
     }
 
     /// A leader, a zone and keys, while nothing goes wrong.
@@ -122,7 +122,7 @@ impl Simulation {
         self.wait_for(RECOVERY_MS_MAX, "does not serve", all_serve)
     }
 
-    fn let_things_go_wrong(&mut self) -> Checked {
+    fn inject_faults(&mut self) -> Checked {
         self.network.configure(self.setup.network.clone());
         (self.has_faults, self.clients.is_on) = (true, true);
         for client in 0..self.clients.count() {
@@ -189,7 +189,7 @@ impl Simulation {
     }
 
     /// Everybody hears what became of what was asked, and all members have applied the same.
-    fn come_to_rest(&mut self) -> Checked {
+    fn settle(&mut self) -> Checked {
         self.clients.is_on = false;
         let rests = |it: &Self| {
             let replicas = || it.machines.values().filter_map(|machine| machine.replica.as_ref());
@@ -218,11 +218,11 @@ impl Simulation {
         Ok(())
     }
 
-    fn look_at_the_end(&mut self) -> Checked {
+    fn check_at_the_end(&mut self) -> Checked {
         for id in self.ids() {
             self.look(id)?;
-            self.look_closely(id)?;
-            self.look_at_alarms(id)?;
+            self.check_closely(id)?;
+            self.check_violations(id)?;
             let Self { invariants, machines, oracle, .. } = self;
             let Some(replica) = &machines[&id].replica else { continue };
             let published = replica.zones().published();
@@ -240,7 +240,7 @@ impl Simulation {
             imported.map_err(|what| self.violation("acknowledged_updates_survive", what))?;
         }
         let index = self.applied_max;
-        self.look_at_disks(index)?;
+        self.check_disks(index)?;
         let NetworkCount { arrived, reordered, repeated, .. } = self.network.count();
         (self.count.frames, self.count.frames_reordered, self.count.frames_repeated) = (arrived, reordered, repeated);
         Ok(())
@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_in_which_too_little_happened_is_a_failure() {
+    fn run_with_too_little_activity_fails() {
         let least = Count {
             acknowledged: ACKNOWLEDGED_MIN,
             leader_changes: LEADER_CHANGES_MIN,
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_is_the_same_run() {
+    fn same_seed_gives_the_same_run() {
         for (seed, members) in [(1, 3), (2, 5)] {
             let outcome = run(seed, members, false).unwrap();
             assert_eq!(run(seed, members, false).unwrap(), outcome);

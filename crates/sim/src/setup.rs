@@ -73,7 +73,7 @@ fn drawn_level(rng: &mut Rng) -> u32 {
 
 impl Setup {
     /// What this seed has.
-    pub(crate) fn drawn(seed: u64, members: u64) -> Self {
+    pub(crate) fn random(seed: u64, members: u64) -> Self {
         let rng = &mut Rng::new(seed).fork("setup");
         let forgets = rng.happens(250_000);
         let log = LogConfig {
@@ -89,10 +89,10 @@ impl Setup {
         Self {
             seed,
             members,
-            swarm: Swarm::drawn(seed),
+            swarm: Swarm::random(seed),
             level: drawn_level(&mut Rng::new(seed).fork("level")),
-            network: NetworkConfig::drawn(rng),
-            disk: DiskConfig::drawn(rng),
+            network: NetworkConfig::random(rng),
+            disk: DiskConfig::random(rng),
             log,
             session_count_max: if forgets { 400 } else { 100_000 },
             start_stale_after_ms: if rng.happens(500_000) { 1_000 } else { 5_000 },

@@ -3,7 +3,7 @@
 use crate::administrator::Administrator;
 use crate::clients::{Clients, Request, Response};
 use crate::clock::{Events, MachineClock};
-use crate::coverage::Watch;
+use crate::coverage::CoverageTracker;
 use crate::damage::Damaged;
 use crate::disk::{Finished, Pending, SimDisk};
 use crate::faults::Fault;
@@ -32,7 +32,7 @@ pub(crate) enum Event {
     /// A process works on what came in.
     Wake { id: NodeId, boot: u64 },
     /// A machine has nothing else to do.
-    Leisure { id: NodeId, boot: u64 },
+    Idle { id: NodeId, boot: u64 },
     /// A frame arrives.
     Frame(Delivery<Lane>),
     /// A disk has done something.
@@ -73,7 +73,7 @@ pub struct Count {
     /// Updates that a client was told the outcome of.
     pub acknowledged: u64,
     /// Of them, repeats.
-    pub repeats_told: u64,
+    pub repeats_answered: u64,
     /// Updates that members refused by what they hold, without the leader.
     pub refused_early: u64,
     /// Updates whose clients gave up without knowing.
@@ -134,7 +134,7 @@ impl Count {
     /// Adds what happened in another run.
     pub fn add(&mut self, other: &Self) {
         self.acknowledged += other.acknowledged;
-        self.repeats_told += other.repeats_told;
+        self.repeats_answered += other.repeats_answered;
         self.refused_early += other.refused_early;
         self.unknown += other.unknown;
         self.commands_done += other.commands_done;
@@ -181,13 +181,13 @@ pub(crate) struct Simulation {
     pub(crate) trace: Trace,
     pub(crate) count: Count,
     /// The faults and the command in progress.
-    pub(crate) watch: Watch,
+    pub(crate) watch: CoverageTracker,
     /// The member with the damaged disk, until it recovers or is removed.
     pub(crate) damaged: Option<Damaged>,
     /// No fault at a critical moment happens before this time.
     pub(crate) struck_until_us: u64,
     /// The result of the checks of clusters that were made from this one.
-    pub(crate) found_aside: Checked,
+    pub(crate) second_cluster_result: Checked,
     /// The applied index when the cluster's preparation was complete.
     pub(crate) prepared_index: u64,
     /// Reads under way: index that must be reached, by request.
@@ -210,7 +210,7 @@ impl Simulation {
         let mut machines = BTreeMap::new();
         for id in setup.ids() {
             let disk = SimDisk::new(setup.disk.clone(), rng.fork("disk"));
-            let clock = MachineClock::drawn(&mut rng.fork("clock"), setup.rate_error_ppm, setup.wall_error_ms);
+            let clock = MachineClock::random(&mut rng.fork("clock"), setup.rate_error_ppm, setup.wall_error_ms);
             let mut machine = Machine::new(id, disk, clock);
             // Some members run the newer of two builds from the start.
             machine.level = if rng.happens(300_000) { FEATURE_LEVEL } else { setup.level };
@@ -229,10 +229,10 @@ impl Simulation {
             invariants: Invariants::new(rng.fork("invariants")),
             trace: Trace::new(is_printed),
             count: Count::default(),
-            watch: Watch::default(),
+            watch: CoverageTracker::default(),
             damaged: None,
             struck_until_us: 0,
-            found_aside: Ok(()),
+            second_cluster_result: Ok(()),
             prepared_index: 0,
             reads: BTreeMap::new(),
             applied_max: 0,
@@ -296,9 +296,9 @@ impl Simulation {
                 }
                 Ok(())
             }
-            Event::Leisure { id, boot } => {
+            Event::Idle { id, boot } => {
                 if self.machine(id).is_alive(boot) {
-                    self.deliver(id, Input::Leisure);
+                    self.deliver(id, Input::Idle);
                 }
                 Ok(())
             }
@@ -334,7 +334,7 @@ impl Simulation {
             }
             Event::Administrator => {
                 self.administrate();
-                std::mem::replace(&mut self.found_aside, Ok(()))
+                std::mem::replace(&mut self.second_cluster_result, Ok(()))
             }
             Event::Read => {
                 self.read();
@@ -342,7 +342,7 @@ impl Simulation {
             }
             Event::Fault => self.fault(),
             Event::Strike { kind, id } => {
-                self.strike_now(kind, id);
+                self.inject_fault_now(kind, id);
                 Ok(())
             }
             Event::Hostile => self.lie(),

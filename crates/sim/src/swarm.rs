@@ -115,8 +115,8 @@ kinds! {
         TransferLeader = "transfer-leader",
         /// `AdminCommand::Checkpoint`.
         Checkpoint = "checkpoint",
-        /// `AdminCommand::Everywhere`.
-        Everywhere = "everywhere",
+        /// `AdminCommand::WaitAllLive`.
+        WaitAllLive = "wait_all_live",
         /// `AdminCommand::CreateToken`.
         CreateToken = "create-token",
         /// `AdminCommand::RevokeToken`.
@@ -179,7 +179,7 @@ impl CommandKind {
             AdminCommand::RaiseFeatureLevel => Self::RaiseFeatureLevel,
             AdminCommand::TransferLeader { .. } => Self::TransferLeader,
             AdminCommand::Checkpoint => Self::Checkpoint,
-            AdminCommand::Everywhere => Self::Everywhere,
+            AdminCommand::WaitAllLive => Self::WaitAllLive,
             AdminCommand::RevokeToken { .. } => Self::RevokeToken,
             AdminCommand::CreateToken { .. } => Self::CreateToken,
             AdminCommand::Join { .. } => Self::Join,
@@ -244,7 +244,7 @@ pub struct Swarm {
 
 impl Swarm {
     /// Draws the subset of a seed.
-    pub(crate) fn drawn(seed: u64) -> Self {
+    pub(crate) fn random(seed: u64) -> Self {
         let rng = &mut Rng::new(seed).fork("swarm");
         let aim = if rng.happens(AIMED_PPM) { rng.pick(&Boundary::ALL).copied() } else { None };
         if rng.happens(ALL_PPM) {
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn each_fault_command_and_boundary_is_drawn_and_left_out_by_some_seed() {
-        let swarms: Vec<_> = (1..=100).map(Swarm::drawn).collect();
+        let swarms: Vec<_> = (1..=100).map(Swarm::random).collect();
         let some = |has: &dyn Fn(&Swarm) -> bool| swarms.iter().any(has) && !swarms.iter().all(has);
         assert!(FaultKind::ALL.iter().all(|kind| some(&|swarm| swarm.has_fault(*kind))));
         assert!(CommandKind::ALL.iter().all(|kind| some(&|swarm| swarm.has_command(*kind))));
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn only_faults_of_the_subset_are_picked_and_each_of_them() {
-        let (swarm, mut rng) = (Swarm::drawn(7), Rng::new(7));
+        let (swarm, mut rng) = (Swarm::random(7), Rng::new(7));
         let picked: std::collections::BTreeSet<_> = (0..2_000).filter_map(|_| swarm.pick_fault(&mut rng)).collect();
         assert_eq!(picked, swarm.faults.iter().copied().collect());
     }

@@ -32,9 +32,9 @@ pub(crate) struct Scratch {
 #[derive(Clone, Copy)]
 pub(crate) struct End(u32);
 
-/// Where a key belongs. The way ends above it.
+/// The location of a key in a tree. The path ends above it.
 #[derive(Clone, Copy)]
-pub(crate) enum Place {
+pub(crate) enum KeyLocation {
     /// The tree is empty.
     Root,
     /// This leaf has the key.
@@ -51,7 +51,7 @@ pub(crate) struct Fork {
     other: u8,
 }
 
-impl Place {
+impl KeyLocation {
     /// The bytes of the leaf that is there.
     pub(crate) fn bytes(self, ledger: &Ledger) -> Option<&[u8]> {
         if let Self::Leaf(end) = self { Some(end.bytes(ledger)) } else { None }
@@ -102,28 +102,28 @@ impl Scratch {
     /// A way that is known in this tree is followed as far as it is that of `key`, too: all leaves below a vertex on it
     /// agree with the known key in all marks before the one that the vertex looks at. So in the order of keys there is
     /// next to nothing to go, and often no leaf to compare with.
-    pub(crate) fn seek<K: LeafKey>(&mut self, ledger: &Ledger, tree: Tree, key: &Key) -> Place {
+    pub(crate) fn seek<K: LeafKey>(&mut self, ledger: &Ledger, tree: Tree, key: &Key) -> KeyLocation {
         if tree.is_empty() {
             self.forget();
-            return Place::Root;
+            return KeyLocation::Root;
         }
         let mut from = tree.to_bits();
         if self.known.take() == Some(tree) {
-            let Some(offset) = self.key.mismatch(key) else { return Place::Leaf(End(self.lowest(ledger, tree))) };
+            let Some(offset) = self.key.mismatch(key) else { return KeyLocation::Leaf(End(self.lowest(ledger, tree))) };
             from = self.leave_way(offset).unwrap_or_else(|| self.lowest(ledger, tree));
             let (word, fork) = (ledger.arena().word(from), Fork::of(offset, key, self.key.mark(offset)));
             if word.is_leaf() || word.offset() != offset || !word.has(fork.mark) {
-                return Place::Fork(from, fork);
+                return KeyLocation::Fork(from, fork);
             }
         } else {
             self.way.clear();
         }
         let end = self.descend_from(ledger, from, key);
         match K::mismatch(end.bytes(ledger), key) {
-            None => Place::Leaf(end),
+            None => KeyLocation::Leaf(end),
             Some((offset, symbol)) => {
                 let vertex = self.leave_way(offset).unwrap_or(end.0);
-                Place::Fork(vertex, Fork::of(offset, key, symbol.map_or(0, |symbol| symbol + 1)))
+                KeyLocation::Fork(vertex, Fork::of(offset, key, symbol.map_or(0, |symbol| symbol + 1)))
             }
         }
     }
@@ -255,14 +255,14 @@ pub(crate) fn check_leaf(bytes: &[u8]) -> Result<(), Full> {
 pub(crate) fn put(
     ledger: &mut Ledger,
     scratch: &mut Scratch,
-    place: Place,
+    place: KeyLocation,
     key: &Key,
     bytes: &[u8],
 ) -> Result<Tree, Full> {
     let tree = match place {
-        Place::Root => plant(ledger, bytes),
-        Place::Leaf(end) => replace(ledger, scratch, end, bytes),
-        Place::Fork(vertex, fork) => insert(ledger, scratch, vertex, bytes, fork),
+        KeyLocation::Root => plant(ledger, bytes),
+        KeyLocation::Leaf(end) => replace(ledger, scratch, end, bytes),
+        KeyLocation::Fork(vertex, fork) => insert(ledger, scratch, vertex, bytes, fork),
     }?;
     scratch.known = Some(tree);
     scratch.key.copy_from(key);

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_pushed_as_their_symbols() {
+    fn pushed_bytes_map_to_their_symbols() {
         let mut symbols = [(0, None); 256];
         for byte in 0..=255 {
             symbols[usize::from(byte)] = (byte % SYMBOL_COUNT, (byte >= 100).then_some(byte % 7));

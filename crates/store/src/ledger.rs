@@ -1,11 +1,11 @@
-//! What each version took and let go: the open one, the sealed ones that wait, and limbo.
+//! What each version allocated and replaced: the open version, the sealed ones, and retired blocks.
 //!
 //! - A block of the open version lies behind the tail that the version began with, or carries the open mark and is in
-//!   `born`. It may be changed in place, and is freed at once when it is let go.
-//! - A block of an older version is only noted in `retired` when it is let go. It goes to limbo when the version that
-//!   let it go is published, and is freed when no reader can hold it any more.
-//! - Dropping versions frees what they took (their `born`, and all that is live behind their first tail), and forgets
-//!   what they retired.
+//!   `allocated`. It may be changed in place, and is freed immediately when it is discarded.
+//! - A block of an older version is only noted in `replaced` when it is discarded. It is retired when the version that
+//!   replaced it is published, and freed when no reader can use it any more.
+//! - Dropping versions frees what they allocated (their `allocated`, and all live blocks after their first tail), and
+//!   forgets what they replaced.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::vertex::{OPEN, Word};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Full {
     /// The arena's reserve is used up, or the operating system gives no more memory. Readers that hold old versions may
-    /// be the cause ([`crate::Stats::limbo_bytes`]).
+    /// be the cause ([`crate::Stats::retired_bytes`]).
     Arena,
     /// The leaf has more than [`crate::limits::LEAF_BYTES_MAX`] bytes.
     Leaf,
@@ -44,12 +44,12 @@ impl std::error::Error for Full {}
 struct Changes {
     /// The tail when the version began.
     start: usize,
-    /// Blocks below `start` that the version took. In the open version some may be free again, or be listed twice.
-    born: Vec<u32>,
-    /// Blocks of older versions that the version let go.
-    retired: Vec<u32>,
-    retired_granules: usize,
-    /// Whole trees that the version let go, and the granules that each is said to have.
+    /// Blocks below `start` that the version allocated. In the open version some may be free again, or be listed twice.
+    allocated: Vec<u32>,
+    /// Blocks of older versions that this version replaced.
+    replaced: Vec<u32>,
+    replaced_granules: usize,
+    /// Whole trees that the version dropped, and the size of each in granules as given by the caller.
     dropped: Vec<(Tree, usize)>,
 }
 
@@ -62,27 +62,27 @@ struct Sealed {
 /// Blocks and trees that became unreachable when `epoch` was published.
 struct Batch {
     epoch: u64,
-    retired: Vec<u32>,
+    replaced: Vec<u32>,
     dropped: Vec<(Tree, usize)>,
 }
 
-/// The writer's books.
+/// The writer's record of all blocks.
 pub(crate) struct Ledger {
     space: Space,
     domain: Arc<Domain>,
     open: Changes,
     sealed: VecDeque<Sealed>,
-    limbo: VecDeque<Batch>,
-    limbo_granules: usize,
-    limbo_trees: usize,
-    /// All that ever came to limbo.
-    let_go_granules: u64,
-    /// What was taken less what was let go, dropped trees left out; modulo 2^64.
-    held_granules: u64,
-    /// All that was ever taken.
-    taken_granules: u64,
+    retired: VecDeque<Batch>,
+    retired_granules: usize,
+    retired_trees: usize,
+    /// Granules that were ever retired.
+    retired_granules_total: u64,
+    /// Allocated minus replaced granules, without dropped trees; modulo 2^64.
+    live_granules: u64,
+    /// Granules that were ever allocated.
+    allocated_granules: u64,
     /// Roots of parts of dropped trees whose grace period has passed: a stack, so that freeing can stop anywhere.
-    falling: Vec<u32>,
+    freeing: Vec<u32>,
     published: (Version, Tree),
     newest: Version,
 }
@@ -96,13 +96,13 @@ impl Ledger {
             domain,
             open,
             sealed: VecDeque::new(),
-            limbo: VecDeque::new(),
-            limbo_granules: 0,
-            limbo_trees: 0,
-            let_go_granules: 0,
-            held_granules: 0,
-            taken_granules: 0,
-            falling: Vec::new(),
+            retired: VecDeque::new(),
+            retired_granules: 0,
+            retired_trees: 0,
+            retired_granules_total: 0,
+            live_granules: 0,
+            allocated_granules: 0,
+            freeing: Vec::new(),
             published: (Version(0), Tree::EMPTY),
             newest: Version(0),
         }
@@ -121,23 +121,23 @@ impl Ledger {
         &self.space
     }
 
-    pub(crate) fn limbo_granules(&self) -> usize {
-        self.limbo_granules
+    pub(crate) fn retired_granules(&self) -> usize {
+        self.retired_granules
     }
 
     /// Dropped trees that are not freed whole yet, those of unpublished versions left out.
-    pub(crate) fn limbo_trees(&self) -> usize {
-        self.limbo_trees + usize::from(!self.falling.is_empty())
+    pub(crate) fn retired_trees(&self) -> usize {
+        self.retired_trees + usize::from(!self.freeing.is_empty())
     }
 
-    /// What changes of trees took less what they let go, modulo 2^64.
-    pub(crate) fn held_granules(&self) -> u64 {
-        self.held_granules
+    /// Granules that changes of trees allocated minus those they replaced, modulo 2^64.
+    pub(crate) fn live_granules(&self) -> u64 {
+        self.live_granules
     }
 
-    /// Granules that were ever taken.
-    pub(crate) fn taken_granules(&self) -> u64 {
-        self.taken_granules
+    /// Granules that were ever allocated.
+    pub(crate) fn allocated_granules(&self) -> u64 {
+        self.allocated_granules
     }
 
     /// Whether [`Ledger::release_free`] would give enough memory back to be worth its walk over the arena.
@@ -152,9 +152,9 @@ impl Ledger {
         }
     }
 
-    /// Granules that published versions ever let go.
-    pub(crate) fn let_go_granules(&self) -> u64 {
-        self.let_go_granules
+    /// Granules that published versions ever retired.
+    pub(crate) fn retired_granules_total(&self) -> u64 {
+        self.retired_granules_total
     }
 
     pub(crate) fn sealed_count(&self) -> usize {
@@ -181,14 +181,14 @@ impl Ledger {
         let mark = if handle as usize >= self.open.start {
             0
         } else {
-            self.open.born.push(handle);
+            self.open.allocated.push(handle);
             OPEN
         };
         // SAFETY: fresh from the allocator: no tree holds it.
         let block = unsafe { Owned::assume(handle, mark) };
         self.arena().set_fresh(&block, granules);
-        self.held_granules = self.held_granules.wrapping_add(granules as u64);
-        self.taken_granules += granules as u64;
+        self.live_granules = self.live_granules.wrapping_add(granules as u64);
+        self.allocated_granules += granules as u64;
         Ok(block)
     }
 
@@ -214,12 +214,13 @@ impl Ledger {
         Err(Full::Arena)
     }
 
-    /// Merges free blocks. What `born` of the open version lists may be free: such blocks may vanish into greater ones.
+    /// Merges free blocks. What `allocated` of the open version lists may be free: such blocks may vanish into greater
+    /// ones.
     fn merge(&mut self, release: Release) {
         let arena = self.arena();
-        self.open.born.retain(|handle| arena.word(*handle).is_marked());
-        self.open.born.sort_unstable();
-        self.open.born.dedup();
+        self.open.allocated.retain(|handle| arena.word(*handle).is_marked());
+        self.open.allocated.sort_unstable();
+        self.open.allocated.dedup();
         let mut barriers: Vec<usize> = self.sealed.iter().map(|sealed| sealed.changes.start).collect();
         barriers.push(self.open.start);
         self.space.merge(&barriers, release);
@@ -237,15 +238,15 @@ impl Ledger {
         self.is_open(handle, word).then(|| unsafe { Owned::assume(handle, word.0 & OPEN) })
     }
 
-    /// Lets a block go.
+    /// Discards a block.
     pub(crate) fn discard(&mut self, handle: u32) {
         let granules = self.arena().word(handle).granules();
-        self.held_granules = self.held_granules.wrapping_sub(granules as u64);
+        self.live_granules = self.live_granules.wrapping_sub(granules as u64);
         match self.own(handle) {
             Some(block) => self.space.give(block),
             None => {
-                self.open.retired_granules += granules;
-                self.open.retired.push(handle);
+                self.open.replaced_granules += granules;
+                self.open.replaced.push(handle);
             }
         }
     }
@@ -253,11 +254,11 @@ impl Ledger {
     /// Gives a block back that was allocated for nothing.
     pub(crate) fn give_back(&mut self, block: Owned) {
         let granules = self.arena().word(block.handle()).granules();
-        self.held_granules = self.held_granules.wrapping_sub(granules as u64);
+        self.live_granules = self.live_granules.wrapping_sub(granules as u64);
         self.space.give(block);
     }
 
-    /// Lets a whole tree go, which is said to have so many granules.
+    /// Drops a whole tree of this many granules.
     pub(crate) fn drop_tree(&mut self, tree: Tree, granules: usize) {
         if !tree.is_empty() {
             self.open.dropped.push((tree, granules));
@@ -271,7 +272,7 @@ impl Ledger {
         assert!(self.sealed.len() < VERSIONS_MAX, "sealed versions pile up unpublished");
         let arena = self.arena();
         // A block that is listed twice has lost its mark when it is met again, a free one has none.
-        self.open.born.retain(|handle| {
+        self.open.allocated.retain(|handle| {
             let word = arena.word(*handle);
             if word.is_marked() {
                 // SAFETY: marked, so it belongs to the version that is open until this function returns.
@@ -293,18 +294,18 @@ impl Ledger {
     /// Publishes all sealed versions up to `up_to`.
     pub(crate) fn publish(&mut self, up_to: Version) {
         let mut count = 0;
-        let mut retired_count = 0;
-        let limbo_before = self.limbo.len();
+        let mut replaced_count = 0;
+        let retired_before = self.retired.len();
         while let Some(sealed) = self.sealed.pop_front_if(|sealed| sealed.version <= up_to) {
-            let Changes { retired, retired_granules, dropped, .. } = sealed.changes;
+            let Changes { replaced, replaced_granules, dropped, .. } = sealed.changes;
             self.published = (sealed.version, sealed.root);
-            let let_go = retired_granules + dropped.iter().map(|(_, granules)| granules).sum::<usize>();
-            self.limbo_granules += let_go;
-            self.let_go_granules += let_go as u64;
-            self.limbo_trees += dropped.len();
-            retired_count += retired.len();
-            if !(retired.is_empty() && dropped.is_empty()) {
-                self.limbo.push_back(Batch { epoch: 0, retired, dropped });
+            let granules = replaced_granules + dropped.iter().map(|(_, granules)| granules).sum::<usize>();
+            self.retired_granules += granules;
+            self.retired_granules_total += granules as u64;
+            self.retired_trees += dropped.len();
+            replaced_count += replaced.len();
+            if !(replaced.is_empty() && dropped.is_empty()) {
+                self.retired.push_back(Batch { epoch: 0, replaced, dropped });
             }
             count += 1;
         }
@@ -313,9 +314,9 @@ impl Ledger {
         }
         let (version, root) = self.published;
         // Readers go from the root published before to this one: what lay between was let go under this epoch too.
-        self.limbo.range_mut(limbo_before..).for_each(|batch| batch.epoch = version.0);
+        self.retired.range_mut(retired_before..).for_each(|batch| batch.epoch = version.0);
         self.domain.publish(root.to_bits(), version.0);
-        self.reclaim(RECLAIM_STEP_MAX.max(2 * retired_count));
+        self.reclaim(RECLAIM_STEP_MAX.max(2 * replaced_count));
     }
 
     /// Drops the open version.
@@ -331,12 +332,12 @@ impl Ledger {
         self.undo(sealed.into_iter().map(|sealed| sealed.changes).chain([open]));
     }
 
-    /// Frees what the versions, oldest first and up to the open one, took.
+    /// Frees what the versions allocated, oldest first and up to the open one.
     fn undo(&mut self, versions: impl IntoIterator<Item = Changes>) {
         let mut first_start = None;
         for changes in versions {
             first_start.get_or_insert(changes.start);
-            for handle in changes.born {
+            for handle in changes.allocated {
                 // What is free was freed by its own version, or is listed twice.
                 if !self.arena().word(handle).is_free() {
                     self.undo_block(handle);
@@ -354,46 +355,46 @@ impl Ledger {
         self.space.give(unsafe { Owned::assume(handle, 0) });
     }
 
-    // Limbo.
+    // Retired blocks.
 
     /// Frees at most `step` blocks that no reader can hold any more. True when there are more of them.
     pub(crate) fn reclaim(&mut self, step: usize) -> bool {
-        if self.limbo.is_empty() && self.falling.is_empty() {
+        if self.retired.is_empty() && self.freeing.is_empty() {
             return false;
         }
         let safe = self.domain.safe_epoch();
         for _ in 0..step {
-            if let Some(handle) = self.falling.pop() {
-                self.fell(handle);
+            if let Some(handle) = self.freeing.pop() {
+                self.free_dropped(handle);
                 continue;
             }
-            let Some(batch) = self.limbo.front_mut().filter(|batch| batch.epoch <= safe) else {
+            let Some(batch) = self.retired.front_mut().filter(|batch| batch.epoch <= safe) else {
                 return false;
             };
-            if let Some(handle) = batch.retired.pop() {
-                self.limbo_granules -= self.space.arena().word(handle).granules();
+            if let Some(handle) = batch.replaced.pop() {
+                self.retired_granules -= self.space.arena().word(handle).granules();
                 // SAFETY: retired by a version published under an epoch that every reader has passed, so no published
                 // root that anyone holds leads to it.
                 self.space.give(unsafe { Owned::assume(handle, 0) });
             } else if let Some((tree, granules)) = batch.dropped.pop() {
-                // Nobody reads it any more; the rest is work.
-                self.limbo_granules -= granules;
-                self.limbo_trees -= 1;
-                self.falling.push(tree.to_bits());
+                // No reader uses it any more. The rest is freed in steps.
+                self.retired_granules -= granules;
+                self.retired_trees -= 1;
+                self.freeing.push(tree.to_bits());
             } else {
-                self.limbo.pop_front();
+                self.retired.pop_front();
             }
         }
-        !self.falling.is_empty() || self.limbo.front().is_some_and(|batch| batch.epoch <= safe)
+        !self.freeing.is_empty() || self.retired.front().is_some_and(|batch| batch.epoch <= safe)
     }
 
-    /// Frees one block of a dropped tree; its children fall next.
-    fn fell(&mut self, handle: u32) {
+    /// Frees one block of a dropped tree; its children are next.
+    fn free_dropped(&mut self, handle: u32) {
         let arena = self.arena();
         let word = arena.word(handle);
         assert!(!word.is_free(), "a dropped tree holds a free block");
         if word.is_branch() {
-            self.falling.extend((0..word.count()).map(|index| arena.child(handle, index)));
+            self.freeing.extend((0..word.count()).map(|index| arena.child(handle, index)));
         }
         // SAFETY: the tree was dropped by a version published under an epoch that every reader has passed, and a tree
         // owns all below its root.

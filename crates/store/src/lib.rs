@@ -5,7 +5,7 @@
 //! the newest version with one load and wait for nobody. There is no I/O, no clock and no random source.
 //!
 //! ```text
-//!   writer   put, remove, drop_tree --> seal --> (a queue of sealed versions) --> publish --> limbo --> free
+//!   writer   put, remove, drop_tree --> seal --> (a queue of sealed versions) --> publish --> retired --> free
 //!                                                       `-- rewind --> free
 //!   reader   pin --> Pinned --> get, get_batch, trail, locate, pred, succ, iter --> pin again, or offline
 //! ```
@@ -37,10 +37,10 @@ compile_error!("the arena reserves up to 32 GiB of addresses: a 64-bit target is
 pub mod limits;
 
 // What is kept: keys, blocks, and the addresses they lie at.
-mod ahead;
 mod arena;
 mod key;
 mod mapping;
+mod prefault;
 mod space;
 mod vertex;
 
@@ -64,12 +64,12 @@ mod iter;
 mod path;
 mod view;
 
-pub use ahead::MemoryAhead;
 pub use iter::Leaves;
 pub use key::{Alphabet, Key, LeafKey};
 pub use ledger::Full;
 pub use mapping::ReserveError;
 pub use path::{Path, Trail};
+pub use prefault::Prefaulter;
 pub use reader::{Frozen, Pinned, Reader};
 pub use store::{Stats, Store, StoreConfig};
 pub use tree::{Tree, Version};

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_committed_is_zero_and_writable() {
+    fn committed_memory_is_zero_and_writable() {
         let mapping = Mapping::reserve(1 << 20, true).expect("a megabyte is to be had");
         assert!(mapping.commit(0, 1 << 16));
         // SAFETY: the bytes were committed, and the mapping is this test's own.
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     #[cfg(not(miri))]
-    fn a_refusal_says_what_was_asked() {
+    fn rejection_repeats_the_question() {
         let error = Mapping::reserve(1 << 60, false).err().expect("nobody has so much");
         assert_eq!((error.bytes, error.os_error), (1 << 60, libc::ENOMEM));
     }

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_slowest_reader_decides() {
+    fn slowest_reader_limits_reclaiming() {
         let domain = Arc::new(Domain::new(1));
         assert_eq!(domain.safe_epoch(), OFFLINE);
         let mut quick = domain.register();

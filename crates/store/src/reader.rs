@@ -18,7 +18,7 @@ pub(crate) struct Shared {
     /// Granules that were committed when the root was published; stored before the root, so whoever has read a root
     /// finds at least what that root needs.
     pub(crate) committed: AtomicUsize,
-    /// Granules up to which some had been taken then, for [`crate::MemoryAhead`].
+    /// Granules up to which some had been taken then, for [`crate::Prefaulter`].
     pub(crate) tail: AtomicUsize,
 }
 

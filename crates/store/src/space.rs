@@ -208,7 +208,7 @@ impl Space {
     }
 
     /// Makes the huge page behind the one that the tail is in usable, so that it can be touched before it is used
-    /// ([`crate::MemoryAhead`]). Where there is no memory for it, who takes it will be told; where free blocks are to
+    /// ([`crate::Prefaulter`]). Where there is no memory for it, who takes it will be told; where free blocks are to
     /// be merged before the arena grows, it waits for that.
     pub(crate) fn commit_ahead(&mut self) {
         let behind = ((self.tail / PAGE_GRANULES + 2) * PAGE_GRANULES).min(self.reserved);
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_behind_the_one_in_use_is_usable() {
+    fn next_page_is_usable() {
         let mapping = Arc::new(Mapping::reserve(32 << 20, false).expect("address space"));
         let mut space = Space::new(mapping);
         let granules = round_up((1 << 20) / GRANULE_BYTES);
@@ -360,7 +360,7 @@ mod tests {
 
     #[cfg(all(target_os = "linux", not(miri)))]
     #[test]
-    fn free_memory_between_blocks_in_use_is_given_back() {
+    fn free_memory_between_used_blocks_is_released() {
         const BLOCK_BYTES: usize = 8_000;
         let mapping = Arc::new(Mapping::reserve(64 << 20, false).expect("address space"));
         let mut space = Space::new(Arc::clone(&mapping));
@@ -390,7 +390,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn blocks_never_overlap_and_all_come_back(
+        fn allocated_blocks_never_overlap_and_are_all_freed(
             steps in proptest::collection::vec((1_usize..2000, any::<u8>()), 1..400),
         ) {
             let mapping = Arc::new(Mapping::reserve(1 << 20, false).expect("address space"));

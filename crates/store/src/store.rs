@@ -4,12 +4,12 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::ahead::MemoryAhead;
 use crate::edit::{self, Scratch};
 use crate::key::{Key, LeafKey};
 use crate::ledger::{Full, Ledger};
 use crate::limits::{RECLAIM_STEP_MAX, RESERVE_BYTES_MAX, RESERVE_BYTES_MIN};
 use crate::mapping::{Mapping, ReserveError};
+use crate::prefault::Prefaulter;
 use crate::qsbr::Domain;
 use crate::reader::{Frozen, Reader, Shared};
 use crate::tree::{Tree, Version};
@@ -39,17 +39,17 @@ pub struct Stats {
     pub reserved_bytes: usize,
     /// What of it the operating system has been asked to make usable; memory is taken when it is first written.
     pub committed_bytes: usize,
-    /// In blocks that are not free, limbo included.
+    /// In blocks that are not free, retired ones included.
     pub used_bytes: usize,
     /// In free blocks, to be used before the arena grows.
     pub free_bytes: usize,
-    /// Let go by published versions, but not free yet: readers may still hold it. Dropped trees count as what they were
-    /// said to have.
-    pub limbo_bytes: usize,
-    /// All that was ever let go by published versions, whether it is free again or not; counted as `limbo_bytes` is.
-    pub let_go_bytes: u64,
+    /// Retired by published versions, but not free yet: readers may still use it. Dropped trees count with the size
+    /// that the caller gave.
+    pub retired_bytes: usize,
+    /// Everything that published versions ever retired, free again or not; counted as `retired_bytes` is.
+    pub retired_bytes_total: u64,
     /// Dropped trees of published versions that are not freed yet (all that are being freed count as one).
-    pub limbo_trees: usize,
+    pub retired_trees: usize,
     /// Sealed versions that are not published.
     pub versions: usize,
     /// Readers and frozen versions.
@@ -138,7 +138,7 @@ impl<K: LeafKey> Store<K> {
     /// Lets all of `tree` go, which is stale then. Its memory is freed in steps, by [`Store::publish`] and
     /// [`Store::reclaim`], after this version is published. Trees that its leaves name are not touched.
     ///
-    /// `bytes` is what the tree has, by [`Store::held_bytes`]: it is counted as let go without a walk over the tree.
+    /// `bytes` is what the tree has, by [`Store::live_bytes`]: it is counted as let go without a walk over the tree.
     pub fn drop_tree(&mut self, tree: Tree, bytes: u64) {
         self.scratch.forget();
         let granules = (bytes / GRANULE_BYTES as u64).min(self.ledger.space().reserved() as u64);
@@ -147,13 +147,13 @@ impl<K: LeafKey> Store<K> {
 
     /// What all changes of trees took less what they let go, modulo 2^64: a tree has the sum of the differences over
     /// its changes.
-    pub fn held_bytes(&self) -> u64 {
-        self.ledger.held_granules().wrapping_mul(GRANULE_BYTES as u64)
+    pub fn live_bytes(&self) -> u64 {
+        self.ledger.live_granules().wrapping_mul(GRANULE_BYTES as u64)
     }
 
     /// Bytes of all blocks that were ever taken: how much this grows over a change is what the change copied and wrote.
-    pub fn taken_bytes(&self) -> u64 {
-        self.ledger.taken_granules() * GRANULE_BYTES as u64
+    pub fn allocated_bytes(&self) -> u64 {
+        self.ledger.allocated_granules() * GRANULE_BYTES as u64
     }
 
     /// Whether [`Store::release_free`] would give much memory back.
@@ -167,9 +167,9 @@ impl<K: LeafKey> Store<K> {
         self.ledger.release_free();
     }
 
-    /// As [`Stats::let_go_bytes`].
-    pub fn let_go_bytes(&self) -> u64 {
-        self.ledger.let_go_granules() * GRANULE_BYTES as u64
+    /// As [`Stats::retired_bytes_total`].
+    pub fn retired_bytes_total(&self) -> u64 {
+        self.ledger.retired_granules_total() * GRANULE_BYTES as u64
     }
 
     /// Drops what has changed since the last seal; the head is as it was then.
@@ -240,16 +240,15 @@ impl<K: LeafKey> Store<K> {
         Reader::new(Arc::clone(&self.shared))
     }
 
-    /// What touches this store's memory before the writer does, to be moved to its thread.
-    pub fn memory_ahead(&self) -> MemoryAhead {
-        MemoryAhead::new(Arc::downgrade(&self.shared))
+    /// Touches this store's memory before the writer does. Move it to its own thread.
+    pub fn prefaulter(&self) -> Prefaulter {
+        Prefaulter::new(Arc::downgrade(&self.shared))
     }
 
     /// Keeps the published version, to be read on any thread.
     ///
-    /// What is let go is freed in the order in which it was let go, so all that is let go while the result lives stays
-    /// in limbo: at most by how much [`Stats::let_go_bytes`] grows meanwhile. Whoever holds a version for long bounds
-    /// that.
+    /// Blocks are freed in the order in which they were retired. So everything retired while the result lives stays in
+    /// memory: as much as [`Stats::retired_bytes_total`] grows meanwhile. The caller must bound that time.
     pub fn freeze(&self) -> Frozen<K> {
         Frozen::new(Arc::clone(&self.shared), self.ledger.published().0)
     }
@@ -262,9 +261,9 @@ impl<K: LeafKey> Store<K> {
             committed_bytes: space.committed() * GRANULE_BYTES,
             used_bytes: space.used() * GRANULE_BYTES,
             free_bytes: space.free() * GRANULE_BYTES,
-            limbo_bytes: self.ledger.limbo_granules() * GRANULE_BYTES,
-            let_go_bytes: self.let_go_bytes(),
-            limbo_trees: self.ledger.limbo_trees(),
+            retired_bytes: self.ledger.retired_granules() * GRANULE_BYTES,
+            retired_bytes_total: self.retired_bytes_total(),
+            retired_trees: self.ledger.retired_trees(),
             versions: self.ledger.sealed_count(),
             readers: self.shared.domain.reader_count(),
         }

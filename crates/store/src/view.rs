@@ -37,7 +37,7 @@ pub(crate) struct Difference {
 }
 
 /// Where a key lies between the leaves of a tree.
-pub(crate) struct Bracket {
+pub(crate) struct Neighbors {
     /// The leaf with this key.
     pub(crate) exact: Option<u32>,
     /// The vertex whose greatest leaf is the predecessor.
@@ -75,7 +75,7 @@ impl<'a, K: LeafKey> View<'a, K> {
         if tree.is_empty() {
             return None;
         }
-        let lower = self.bracket(tree, key, self.nearest(tree, key), |_, _| ()).lower?;
+        let lower = self.neighbors(tree, key, self.nearest(tree, key), |_, _| ()).lower?;
         Some(self.bytes(self.outermost(lower, true)))
     }
 
@@ -84,7 +84,7 @@ impl<'a, K: LeafKey> View<'a, K> {
         if tree.is_empty() {
             return None;
         }
-        let upper = self.bracket(tree, key, self.nearest(tree, key), |_, _| ()).upper?;
+        let upper = self.neighbors(tree, key, self.nearest(tree, key), |_, _| ()).upper?;
         Some(self.bytes(self.outermost(upper, false)))
     }
 
@@ -116,10 +116,10 @@ impl<'a, K: LeafKey> View<'a, K> {
     }
 
     fn locate_beside(self, tree: Tree, key: &Key, nearest: u32, path: &mut Path<'a>) {
-        let bracket = self.bracket(tree, key, nearest, |_, leaf| path.push(self.bytes(leaf)));
-        path.exact = bracket.exact.map(|leaf| self.bytes(leaf));
-        path.pred = bracket.lower.map(|lower| self.bytes(self.outermost(lower, true)));
-        path.succ = bracket.upper.map(|upper| self.bytes(self.outermost(upper, false)));
+        let neighbors = self.neighbors(tree, key, nearest, |_, leaf| path.push(self.bytes(leaf)));
+        path.exact = neighbors.exact.map(|leaf| self.bytes(leaf));
+        path.pred = neighbors.lower.map(|lower| self.bytes(self.outermost(lower, true)));
+        path.succ = neighbors.upper.map(|upper| self.bytes(self.outermost(upper, false)));
     }
 
     /// Goes down as `key` leads, once.
@@ -218,11 +218,17 @@ impl<'a, K: LeafKey> View<'a, K> {
 
     /// Where `key` lies in a tree that is not empty, in which it leads to the leaf `nearest`. Calls `on_prefix` with
     /// the length and handle of each leaf whose key is a prefix of `key` and not equal to it, shortest first.
-    pub(crate) fn bracket(self, tree: Tree, key: &Key, nearest: u32, mut on_prefix: impl FnMut(usize, u32)) -> Bracket {
+    pub(crate) fn neighbors(
+        self,
+        tree: Tree,
+        key: &Key,
+        nearest: u32,
+        mut on_prefix: impl FnMut(usize, u32),
+    ) -> Neighbors {
         let arena = self.arena;
         let difference = self.difference(nearest, key);
         let stop = difference.map_or(usize::MAX, |difference| difference.offset);
-        let mut found = Bracket { exact: None, lower: None, upper: None };
+        let mut found = Neighbors { exact: None, lower: None, upper: None };
         let mut handle = tree.to_bits();
         let mut word = arena.word(handle);
         // Down to where the key leaves the way. All that is read here was read a moment ago.

@@ -59,7 +59,7 @@ fn the_longest_keys_make_the_deepest_tree() {
 }
 
 #[test]
-fn a_full_arena_works_again_when_something_is_let_go() {
+fn a_full_arena_works_again_after_a_removal() {
     let mut store = store(1 << 20);
     let mut tree = Tree::EMPTY;
     let mut count = 0;
@@ -196,17 +196,17 @@ fn a_big_tree_is_freed_in_steps() {
     store.drop_tree(tree, used as u64);
     publish(&mut store, Tree::EMPTY);
     let left = store.stats().used_bytes;
-    assert!(left > 0 && left < used && store.stats().limbo_trees == 1);
+    assert!(left > 0 && left < used && store.stats().retired_trees == 1);
     let mut steps = 0;
     while store.reclaim() {
         steps += 1;
     }
     assert!(steps >= 4, "{steps} steps for {count} leaves");
-    assert_eq!((store.stats().used_bytes, store.stats().limbo_trees), (0, 0));
+    assert_eq!((store.stats().used_bytes, store.stats().retired_trees), (0, 0));
 }
 
 #[test]
-fn a_held_version_keeps_what_is_let_go_while_it_is_held_and_no_more() {
+fn a_frozen_version_keeps_only_what_is_retired_meanwhile() {
     const CHANGES: usize = 5_000;
     /// Bytes that one change of one leaf may let go: the way from the root, and the leaf.
     const CHANGE_BYTES_MAX: usize = 1_024;
@@ -223,14 +223,14 @@ fn a_held_version_keeps_what_is_let_go_while_it_is_held_and_no_more() {
     // Whatever was let go before is none of its business.
     tree = change(&mut store, tree, CHANGES);
     let before = store.stats();
-    assert_eq!(before.limbo_bytes, 0, "nobody held anything");
-    assert!(before.let_go_bytes > 0);
+    assert_eq!(before.retired_bytes, 0, "nobody held anything");
+    assert!(before.retired_bytes_total > 0);
     let first = store.freeze();
     let lengths: Vec<usize> = first.view().iter(first.root()).map(<[u8]>::len).collect();
     tree = change(&mut store, tree, CHANGES);
     let since = store.stats();
-    let kept = (since.let_go_bytes - before.let_go_bytes) as usize;
-    assert_eq!(since.limbo_bytes, kept, "all that was let go since");
+    let kept = (since.retired_bytes_total - before.retired_bytes_total) as usize;
+    assert_eq!(since.retired_bytes, kept, "all that was let go since");
     assert!((CHANGES * 30..=CHANGES * CHANGE_BYTES_MAX).contains(&kept), "{kept} bytes for {CHANGES} changes");
     assert!(since.used_bytes <= before.used_bytes + kept + (64 << 10), "{before:?} {since:?}");
     // A second one keeps what is let go from then on, and only that when the first is gone.
@@ -240,11 +240,11 @@ fn a_held_version_keeps_what_is_let_go_while_it_is_held_and_no_more() {
     drop(first);
     while store.reclaim() {}
     let last = store.stats();
-    assert_eq!(last.limbo_bytes as u64, last.let_go_bytes - since.let_go_bytes);
+    assert_eq!(last.retired_bytes as u64, last.retired_bytes_total - since.retired_bytes_total);
     drop(second);
     while store.reclaim() {}
     let end = store.stats();
-    assert_eq!((end.limbo_bytes, end.let_go_bytes), (0, last.let_go_bytes));
+    assert_eq!((end.retired_bytes, end.retired_bytes_total), (0, last.retired_bytes_total));
     assert!(end.used_bytes <= before.used_bytes + (64 << 10), "{before:?} {end:?}");
     assert_eq!(store.view().iter(tree).count(), 1000);
 }
@@ -253,11 +253,11 @@ fn a_held_version_keeps_what_is_let_go_while_it_is_held_and_no_more() {
 fn a_held_version_keeps_trees_that_are_dropped_and_they_are_counted() {
     let mut store = store(64 << 20);
     let grow = |store: &mut Store<Plain>, tree: Tree, len: usize| {
-        let before = store.held_bytes();
+        let before = store.live_bytes();
         let tree = (0..5_000).fold(tree, |tree, number| store.put(tree, &numbered(number, len)).expect("room"));
         let tree = (0..2_000).fold(tree, |tree, number| store.remove(tree, &key_of(number)).expect("room"));
         publish(store, tree);
-        (tree, store.held_bytes().wrapping_sub(before))
+        (tree, store.live_bytes().wrapping_sub(before))
     };
     let (tree, bytes) = grow(&mut store, Tree::EMPTY, 30);
     assert_eq!(store.stats().used_bytes as u64, bytes, "there is but this tree");
@@ -270,15 +270,15 @@ fn a_held_version_keeps_trees_that_are_dropped_and_they_are_counted() {
     publish(&mut store, Tree::EMPTY);
     while store.reclaim() {}
     let held = store.stats();
-    assert_eq!((held.limbo_bytes as u64, held.let_go_bytes - before.let_go_bytes), (bytes, bytes));
+    assert_eq!((held.retired_bytes as u64, held.retired_bytes_total - before.retired_bytes_total), (bytes, bytes));
     assert_eq!(frozen.view().iter(frozen.root()).count(), 3_000);
     drop(frozen);
     while store.reclaim() {}
-    assert_eq!((store.stats().used_bytes, store.stats().limbo_bytes, store.stats().limbo_trees), (0, 0, 0));
+    assert_eq!((store.stats().used_bytes, store.stats().retired_bytes, store.stats().retired_trees), (0, 0, 0));
 }
 
 #[test]
-fn a_million_updates_beside_a_reader_keep_what_they_let_go_until_it_is_gone() {
+fn a_million_updates_keep_retired_blocks_until_the_reader_is_gone() {
     const LEAVES: u32 = 100_000;
     const UPDATES: u32 = 1_000_000;
     /// Updates of one version.
@@ -299,16 +299,16 @@ fn a_million_updates_beside_a_reader_keep_what_they_let_go_until_it_is_gone() {
     let small = store.stats();
     tree = update(&mut store, tree, UPDATES / 10);
     let before = store.stats();
-    assert_eq!(before.limbo_bytes, 0);
+    assert_eq!(before.retired_bytes, 0);
     assert!(before.committed_bytes <= 2 * small.committed_bytes, "{small:?} {before:?}");
     let reader = store.freeze();
     tree = update(&mut store, tree, UPDATES);
     let held = store.stats();
     // All of it stays, and nothing else does: this is what who holds a version has to bound.
-    let let_go = (held.let_go_bytes - before.let_go_bytes) as usize;
-    assert_eq!(held.limbo_bytes, let_go);
-    assert!(held.used_bytes <= before.used_bytes + let_go, "{before:?} {held:?}");
-    println!("{} bytes an update", let_go / UPDATES as usize);
+    let retired = (held.retired_bytes_total - before.retired_bytes_total) as usize;
+    assert_eq!(held.retired_bytes, retired);
+    assert!(held.used_bytes <= before.used_bytes + retired, "{before:?} {held:?}");
+    println!("{} bytes an update", retired / UPDATES as usize);
     assert_eq!(reader.view().iter(reader.root()).count(), LEAVES as usize);
     drop(reader);
     let mut steps = 0;
@@ -316,11 +316,11 @@ fn a_million_updates_beside_a_reader_keep_what_they_let_go_until_it_is_gone() {
         steps += 1;
     }
     assert!(steps >= 100, "{steps} steps: what is freed at once is bounded");
-    assert_eq!(store.stats().limbo_bytes, 0);
+    assert_eq!(store.stats().retired_bytes, 0);
     tree = update(&mut store, tree, UPDATES / 10);
     let after = store.stats();
     assert!(after.committed_bytes <= held.committed_bytes, "what was freed is used: {held:?} {after:?}");
-    assert_eq!((store.view().iter(tree).count(), after.limbo_bytes), (LEAVES as usize, 0));
+    assert_eq!((store.view().iter(tree).count(), after.retired_bytes), (LEAVES as usize, 0));
 }
 
 #[test]
@@ -333,24 +333,24 @@ fn a_reader_keeps_what_it_pinned_until_it_pins_again_or_is_offline() {
         tree = store.put(tree, &leaf(&[1], &[2])).expect("room");
         publish(store, tree);
         store.reclaim();
-        store.stats().limbo_bytes
+        store.stats().retired_bytes
     };
     assert_eq!(change(&mut store), 0, "a reader that never pinned keeps nothing");
     reader.pin();
     assert!(change(&mut store) > 0);
     reader.pin();
     store.reclaim();
-    assert_eq!(store.stats().limbo_bytes, 0);
+    assert_eq!(store.stats().retired_bytes, 0);
     assert!(change(&mut store) > 0);
     reader.offline();
     store.reclaim();
-    assert_eq!(store.stats().limbo_bytes, 0);
+    assert_eq!(store.stats().retired_bytes, 0);
     assert_eq!(change(&mut store), 0);
     reader.pin();
     assert!(change(&mut store) > 0);
     drop(reader);
     store.reclaim();
-    assert_eq!((store.stats().limbo_bytes, store.stats().readers), (0, 0));
+    assert_eq!((store.stats().retired_bytes, store.stats().readers), (0, 0));
 }
 
 #[test]

@@ -137,7 +137,7 @@ impl Run {
         }
     }
 
-    /// A refusal takes nothing. It may have freed what was in limbo, in search of room.
+    /// A refusal takes nothing. It may have freed retired blocks to find room.
     fn refused(&mut self, full: Full, used: usize) {
         assert_eq!(full, Full::Arena);
         assert!(self.store.stats().used_bytes <= used, "a refusal has leaked");
@@ -264,7 +264,7 @@ impl Run {
         }
         let stats = self.store.stats();
         assert!(stats.used_bytes + stats.free_bytes < stats.committed_bytes.max(1));
-        assert!(stats.limbo_bytes <= stats.used_bytes && stats.readers == 1 + self.frozen.len());
+        assert!(stats.retired_bytes <= stats.used_bytes && stats.readers == 1 + self.frozen.len());
     }
 
     /// Lets everything go: then nothing may be in use.
@@ -279,7 +279,7 @@ impl Run {
         self.store.publish(version);
         while self.store.reclaim() {}
         let stats = self.store.stats();
-        assert_eq!((stats.used_bytes, stats.limbo_bytes, stats.limbo_trees), (0, 0, 0), "something has leaked");
+        assert_eq!((stats.used_bytes, stats.retired_bytes, stats.retired_trees), (0, 0, 0), "something has leaked");
     }
 }
 

@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn text_and_back() {
+    fn text_round_trips() {
         for text in [".", "example.test.", "a\\.b.c.", "\\000\\255.x."] {
             assert_eq!(name(text).to_string(), text);
         }

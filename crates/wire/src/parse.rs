@@ -17,7 +17,7 @@ pub use message::{FirstQuestion, Message, ParseError, Question, RecordView, Reco
 
 // The pseudo-records: EDNS and TSIG, layout only.
 pub mod edns;
-pub use edns::{Cookie, EdnsAsked, EdnsIn};
+pub use edns::{Cookie, EdnsIn, EdnsRequest};
 pub mod tsig;
 
 // What a request is, or why it is none.

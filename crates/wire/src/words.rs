@@ -53,14 +53,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_word_is_in_lower_case_as_its_bytes_are(bytes: [u8; WORD]) {
+        fn word_lowercase_equals_byte_lowercase(bytes: [u8; WORD]) {
             let mut expected = bytes;
             expected.make_ascii_lowercase();
             prop_assert_eq!(lower(u64::from_le_bytes(bytes)), u64::from_le_bytes(expected));
         }
 
         #[test]
-        fn the_first_word_of_an_end_is_that_of_its_bytes(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+        fn first_word_equals_the_word_of_its_bytes(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
             let last = last_word(&bytes);
             for at in 0..bytes.len() {
                 let mut padded = bytes[at..].to_vec();
@@ -72,7 +72,7 @@ mod tests {
         }
 
         #[test]
-        fn words_hold_all_bytes(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+        fn words_cover_all_bytes(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
             let words: Vec<u64> = lower_words(&bytes).collect();
             let mut expected = bytes.to_ascii_lowercase();
             prop_assert_eq!(words.len(), bytes.len().div_ceil(WORD));

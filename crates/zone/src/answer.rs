@@ -150,7 +150,7 @@ pub const ALL_LABELS: usize = usize::MAX;
 /// Answers a request whose opcode is QUERY into `out`.
 #[must_use]
 pub fn answer(set: SetVersion<'_>, request: &Request<'_>, context: &AnswerContext<'_>, out: &mut [u8]) -> Answered {
-    answer_found(set, request, context, Ahead::Nothing, out)
+    answer_found(set, request, context, PriorLookup::Nothing, out)
 }
 
 /// As [`answer`], from this zone of the set and no other; as a server without the zone where there is none, or where
@@ -164,11 +164,11 @@ pub fn answer_from(
     context: &AnswerContext<'_>,
     out: &mut [u8],
 ) -> Answered {
-    answer_found(set, request, context, Ahead::Zone(zone), out)
+    answer_found(set, request, context, PriorLookup::Zone(zone), out)
 }
 
-/// What is known ahead of the answer to a question.
-enum Ahead<'f, 'a> {
+/// What an earlier lookup found for a question.
+enum PriorLookup<'f, 'a> {
     Nothing,
     /// Where its name was found.
     Name(Found<'f>),
@@ -176,21 +176,21 @@ enum Ahead<'f, 'a> {
     Zone(Option<&'f Zone<'a>>),
 }
 
-/// As [`answer`], where something is known ahead.
+/// As [`answer`], with the result of an earlier lookup.
 fn answer_found(
     set: SetVersion<'_>,
     request: &Request<'_>,
     context: &AnswerContext<'_>,
-    ahead: Ahead<'_, '_>,
+    prior: PriorLookup<'_, '_>,
     out: &mut [u8],
 ) -> Answered {
-    let asked = request.edns.as_ref().map(EdnsIn::asked);
-    let mut composer = Composer::new(out, context.bytes_max(asked.as_ref()));
-    let mut edns = asked.map(|asked| context.edns_out(&asked));
+    let requested = request.edns.as_ref().map(EdnsIn::requested);
+    let mut composer = Composer::new(out, context.bytes_max(requested.as_ref()));
+    let mut edns = requested.map(|requested| context.edns_out(&requested));
     // The zone is not known yet, so the composer only reserves room for its version.
-    let has_version = asked.is_some_and(|asked| asked.zoneversion);
+    let has_version = requested.is_some_and(|requested| requested.zoneversion);
     let version_bytes = if has_version { ZoneVersionOut::OPTION_BYTES } else { 0 };
-    let has_expire = asked.is_some_and(|asked| asked.expire);
+    let has_expire = requested.is_some_and(|requested| requested.expire);
     let expire_bytes = if has_expire { EdnsOut::EXPIRE_BYTES } else { 0 };
     composer.reserve(edns.as_ref().map_or(0, EdnsOut::byte_count) + version_bytes + expire_bytes);
     let (kind, common_labels) = match &request.question {
@@ -200,7 +200,7 @@ fn answer_found(
         }
         Some(question) => {
             let edns = edns.as_mut().map(|edns| Opt { edns, has_version, has_expire });
-            answer_question(set, request, question, context, ahead, &mut composer, edns)
+            answer_question(set, request, question, context, prior, &mut composer, edns)
         }
     };
     let (rcode, truncated) = (composer.rcode(), composer.is_truncated());
@@ -243,7 +243,7 @@ fn answer_question(
     request: &Request<'_>,
     question: &FirstQuestion<'_>,
     context: &AnswerContext<'_>,
-    ahead: Ahead<'_, '_>,
+    prior: PriorLookup<'_, '_>,
     composer: &mut Composer<'_>,
     opt: Option<Opt<'_, '_>>,
 ) -> (AnswerKind, usize) {
@@ -255,15 +255,15 @@ fn answer_question(
         return (AnswerKind::Chaos, ALL_LABELS);
     }
     let mut own;
-    let (qkey, trail, name, chosen) = match ahead {
-        Ahead::Name(Found { key, zone, name }) => (key, *zone, Some(name), None),
-        Ahead::Nothing => {
+    let (qkey, trail, name, chosen) = match prior {
+        PriorLookup::Name(Found { key, zone, name }) => (key, *zone, Some(name), None),
+        PriorLookup::Nothing => {
             own = Key::new();
             key::write(question.qname, &mut own);
             let trail = set.store().trail(set.zones_tree(), &own);
             (&mut own, trail, None, None)
         }
-        Ahead::Zone(zone) => {
+        PriorLookup::Zone(zone) => {
             own = Key::new();
             key::write(question.qname, &mut own);
             let zone = zone.filter(|zone| question.qname.is_at_or_below(zone.apex()));

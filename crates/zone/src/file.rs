@@ -11,7 +11,7 @@ pub use source::{Input, Opened, Slice, Source};
 
 // What can be wrong, and where.
 mod error;
-pub use error::{FileError, FileErrors, Place, Reason, Warning, WarningKind};
+pub use error::{FileError, FileErrors, FileLine, Reason, Warning, WarningKind};
 
 // Entries, records, the whole file.
 mod entry;

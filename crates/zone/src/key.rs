@@ -73,7 +73,7 @@ pub fn push_label(key: &mut Key, label: &[u8]) {
 
 /// Extends `key` beyond every key that has it as a prefix.
 pub fn push_above_all(key: &mut Key) {
-    // No byte begins with it: `the_symbols_fit_the_store` sees to that.
+    // No byte begins with it: `symbols_fit_the_store` sees to that.
     key.push(SYMBOL_MAX);
 }
 
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_symbols_fit_the_store() {
+    fn symbols_fit_the_store() {
         let highest = CODES.iter().map(|(first, _)| *first).max();
         assert_eq!(highest, Some(45));
         const { assert!(45 < SYMBOL_MAX && KEY_RUN_BYTES_MAX <= SYMBOL_MAX) };
@@ -198,7 +198,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn order_of_keys_is_order_of_names(a in names(), b in names()) {
+        fn key_order_equals_name_order(a in names(), b in names()) {
             let (key_a, key_b) = (of(a.as_ref()), of(b.as_ref()));
             prop_assert_eq!(key_a.cmp(&key_b), a.cmp(&b), "{} {}", a, b);
             prop_assert_eq!(is_of(a.as_ref(), &key_b), a == b, "{} {}", a, b);

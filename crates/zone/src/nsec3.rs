@@ -98,7 +98,7 @@ mod tests {
 
     /// RFC 5155 appendix A: salt aabbccdd, 12 iterations.
     #[test]
-    fn hashes_of_rfc_5155_appendix_a() {
+    fn nsec3_hashes_match_rfc_5155_appendix_a() {
         let params = Nsec3Params { iterations: 12, salt: &[0xaa, 0xbb, 0xcc, 0xdd] };
         for (name, label) in [
             ("example", "0p9mhaveqvm6t7vbl5lop2u3t2rp3tom"),

@@ -25,7 +25,7 @@ pub use crate::record::RecordRef;
 pub use edit::Edit;
 pub use error::{ApplyError, ContentFault, ImportError, RecordFault, ZoneError};
 pub use records::Records;
-pub use store::{Full, MemoryAhead, ReserveError, Stats, StoreConfig, Version};
+pub use store::{Full, Prefaulter, ReserveError, Stats, StoreConfig, Version};
 pub use version::{Frozen, SetVersion, ZoneReader};
 pub use zone::Zone;
 pub use zone_record::Denial;
@@ -63,8 +63,8 @@ impl ZoneSet {
 
     /// What touches the arena's memory before changes do, on another thread.
     #[must_use]
-    pub fn memory_ahead(&self) -> MemoryAhead {
-        self.store.memory_ahead()
+    pub fn prefaulter(&self) -> Prefaulter {
+        self.store.prefaulter()
     }
 
     /// Holds the published version for as long as the result lives, while changes go on.
@@ -114,8 +114,8 @@ impl ZoneSet {
 
     /// Bytes that all changes ever copied and wrote: how much this grows over a change is what the change took.
     #[must_use]
-    pub fn taken_bytes(&self) -> u64 {
-        self.store.taken_bytes()
+    pub fn allocated_bytes(&self) -> u64 {
+        self.store.allocated_bytes()
     }
 
     /// Whether [`ZoneSet::release_free`] would give much memory back.
@@ -133,8 +133,8 @@ impl ZoneSet {
     /// Bytes of all that changes ever let go, zones that went included. Who holds a version keeps what is let go from
     /// then on.
     #[must_use]
-    pub fn let_go_bytes(&self) -> u64 {
-        self.store.let_go_bytes()
+    pub fn retired_bytes_total(&self) -> u64 {
+        self.store.retired_bytes_total()
     }
 
     /// What the arena holds.

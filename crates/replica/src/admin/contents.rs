@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zone_that_is_brought_keeps_to_its_limits() {
+    fn import_respects_zone_limits() {
         let records: RecordList =
             [soa(7), record("x.a.", Rtype::A, 60, &[1; 4]), record("X.a.", Rtype::A, 60, &[2; 4])].iter().collect();
         let broken = |ttl_max_s, rrset_records_max, records_max| {

@@ -99,7 +99,7 @@ fn is_same(old: &[RecordRef<'_>], new: &[RecordRef<'_>]) -> bool {
 }
 
 /// An RRset's place below its owner: type, and for RRSIG the type that it covers.
-type Place = (Rtype, u16);
+type RrsetKey = (Rtype, u16);
 
 /// An RRset: TTL, and records by rdata in lower case (RFC 4034 6.2).
 #[derive(Default)]
@@ -108,8 +108,8 @@ struct Rrset {
     records: BTreeMap<Vec<u8>, Record>,
 }
 
-fn by_place(records: impl Iterator<Item = Record>) -> BTreeMap<Place, Rrset> {
-    let mut rrsets: BTreeMap<Place, Rrset> = BTreeMap::new();
+fn by_rrset_key(records: impl Iterator<Item = Record>) -> BTreeMap<RrsetKey, Rrset> {
+    let mut rrsets: BTreeMap<RrsetKey, Rrset> = BTreeMap::new();
     for record in records {
         let covered = match (record.rtype, record.rdata.first_chunk()) {
             (Rtype::RRSIG, Some(&covered)) => u16::from_be_bytes(covered),
@@ -133,10 +133,10 @@ fn by_place(records: impl Iterator<Item = Record>) -> BTreeMap<Place, Rrset> {
 /// Adds what differs at one owner; gives its bytes.
 fn compare(old: &[RecordRef<'_>], new: &[RecordRef<'_>], changeset: &mut Changeset) -> usize {
     let (first_deleted, first_added) = (changeset.deleted.len(), changeset.added.len());
-    let mut old = by_place(old.iter().map(RecordRef::to_record));
-    let mut new = by_place(new.iter().map(RecordRef::to_record));
-    for (place, before) in &mut old {
-        if let Some(after) = new.get_mut(place).filter(|after| after.ttl == before.ttl) {
+    let mut old = by_rrset_key(old.iter().map(RecordRef::to_record));
+    let mut new = by_rrset_key(new.iter().map(RecordRef::to_record));
+    for (key, before) in &mut old {
+        if let Some(after) = new.get_mut(key).filter(|after| after.ttl == before.ttl) {
             before.records.retain(|rdata, _| after.records.remove(rdata).is_none());
         }
     }
@@ -176,9 +176,9 @@ mod tests {
     }
 
     /// These records as a zone holds them: none twice, one TTL an RRset, in canonical order.
-    fn held(records: Vec<Record>) -> Vec<Record> {
+    fn as_in_zone(records: Vec<Record>) -> Vec<Record> {
         let records: Vec<Record> = sort(records.into()).iter().map(|record| record.to_record()).collect();
-        let of_owner = records.chunk_by(|a, b| a.owner == b.owner).map(|records| by_place(records.iter().cloned()));
+        let of_owner = records.chunk_by(|a, b| a.owner == b.owner).map(|records| by_rrset_key(records.iter().cloned()));
         let rrsets: Vec<_> = of_owner.flat_map(BTreeMap::into_values).collect();
         rrsets.into_iter().flat_map(|rrset| rrset.records.into_values()).collect()
     }
@@ -199,21 +199,21 @@ mod tests {
             old in vec(any_record(), 0..30),
             new in vec(any_record(), 0..30),
         ) {
-            let old = held(old);
+            let old = as_in_zone(old);
             let sorted = sort(new.clone().into());
             let changeset = difference(refs(&old), &sorted, (Serial(1), Serial(2)), usize::MAX).unwrap();
             let mut result = facts(&old);
             for gone in facts(&changeset.deleted) {
-                let place = result.binary_search(&gone);
-                prop_assert!(place.is_ok(), "{gone:?} was not there");
-                result.remove(place.unwrap());
+                let position = result.binary_search(&gone);
+                prop_assert!(position.is_ok(), "{gone:?} was not there");
+                result.remove(position.unwrap());
             }
             for come in facts(&changeset.added) {
-                let place = result.binary_search(&come);
-                prop_assert!(place.is_err(), "{come:?} was there");
-                result.insert(place.unwrap_err(), come);
+                let position = result.binary_search(&come);
+                prop_assert!(position.is_err(), "{come:?} was there");
+                result.insert(position.unwrap_err(), come);
             }
-            prop_assert_eq!(&result, &facts(&held(new)));
+            prop_assert_eq!(&result, &facts(&as_in_zone(new)));
             // No record goes and comes.
             let gone = facts(&changeset.deleted);
             prop_assert!(facts(&changeset.added).iter().all(|come| gone.binary_search(come).is_err()));

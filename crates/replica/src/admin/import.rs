@@ -1,7 +1,7 @@
 //! New contents for a zone: a difference in one entry when it is small, else a staged import in chunks.
 
 use super::contents::{Contents, Replacement, ReplacementKind};
-use super::{AdminStep, Goal, NOBODY, StepKind, StepResult};
+use super::{AdminStep, AwaitedState, NO_REQUEST, StepKind, StepResult};
 use crate::command::Command;
 use crate::entry::{Body, ImportBegin, ImportChunk, ImportCommit, ImportPurpose, StageId, ZoneChange, options_level};
 use crate::forward::Purpose;
@@ -128,7 +128,7 @@ impl Replica {
                     ImportPurpose::Create { options } if options.ack == AckOption::AllLive);
                 self.admin.imports.remove(&request_id);
                 if is_all_live {
-                    return self.wait_until(request_id, Goal::AllLiveKnown);
+                    return self.wait_until(request_id, AwaitedState::AllLiveKnown);
                 }
                 return self.admin_done(request_id, Ok(AdminReply::Done));
             }
@@ -168,7 +168,7 @@ impl Replica {
 
     /// Gives a stage up. Nobody waits for it; a leader also gives up stages that nobody touches.
     pub(crate) fn abandon_stage(&mut self, stage: StageId) {
-        let step = AdminStep { request_id: NOBODY, kind: StepKind::Single };
+        let step = AdminStep { request_id: NO_REQUEST, kind: StepKind::Single };
         self.wait(Command::Propose(Body::ImportAbandon(stage)), Purpose::Admin(step), ADMIN_WAIT_MS);
     }
 

@@ -13,14 +13,14 @@ use crate::io::{
     AckOption, AdminCommand, AdminError, AdminReply, KeyAlgorithm, NodeId, OptionsChange, Output, TrustCommand,
 };
 use crate::limits::{
-    ADDRESS_BYTES_MAX, ADMIN_WAIT_MS, ADMIN_WAITING_MAX, AUTHORITY_KEY_BYTES_MAX, CERTIFICATE_BYTES_MAX,
-    EVERYWHERE_WAIT_MS, FORWARD_AGAIN_MS, RESEALED_MAX, SECRET_BYTES_MAX, TOKEN_LIFE_MS_MAX, TRANSFER_WAIT_MS,
+    ADDRESS_BYTES_MAX, ADMIN_WAIT_MS, ADMIN_WAITING_MAX, ALL_LIVE_WAIT_MS, AUTHORITY_KEY_BYTES_MAX,
+    CERTIFICATE_BYTES_MAX, FORWARD_AGAIN_MS, RESEALED_MAX, SECRET_BYTES_MAX, TOKEN_LIFE_MS_MAX, TRANSFER_WAIT_MS,
 };
 use crate::replica::Replica;
 use crate::secrets::Sealed;
 use crate::state::{authority_context, secret_context};
 pub use contents::{BrokenLimit, Contents, Replacement, broken_limit};
-use idle::IdleStages;
+use idle::StalledImports;
 use import::Import;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::name::Name;
@@ -38,18 +38,18 @@ pub(crate) struct AdminStep {
 enum StepKind {
     /// The only step.
     Single,
-    /// What follows from it is waited for: raft's configuration, or another leader.
-    Until(Goal),
-    /// Nothing changes, and members are waited for no longer than that takes.
-    Everywhere,
+    /// The command is done when a state is reached, such as a new Raft configuration or leader.
+    Until(AwaitedState),
+    /// Changes nothing, and waits for the members for a limited time.
+    WaitAllLive,
     ImportBegin,
     ImportChunk,
     ImportCommit,
 }
 
-/// What has to come about before a command is done.
+/// The state that must be reached before a command is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Goal {
+enum AwaitedState {
     /// A member is out of raft's configuration.
     Out(NodeId),
     /// A member votes, or does not.
@@ -64,12 +64,12 @@ enum Goal {
     AllLiveKnown,
 }
 
-impl Goal {
+impl AwaitedState {
     const fn is_of_leader(self) -> bool {
         matches!(self, Self::Leads(_) | Self::LedByAnother(_))
     }
 
-    /// What an administrator is told when it has not come about in time.
+    /// The error if the state is not reached in time.
     const fn failure(self) -> AdminError {
         match self {
             Self::Leads(_) | Self::LedByAnother(_) => AdminError::LeaderStayed,
@@ -79,19 +79,19 @@ impl Goal {
     }
 }
 
-/// Stands for the request of steps that nobody waits for; the shell numbers its requests from zero.
-const NOBODY: u64 = u64::MAX;
+/// The request id of steps without a waiting client. The shell numbers its requests from zero.
+const NO_REQUEST: u64 = u64::MAX;
 
-/// What goes on.
+/// Commands in progress.
 #[derive(Debug, Default)]
 pub(crate) struct AdminJobs {
     /// Commands of one step, by request.
     single: BTreeSet<u64>,
     imports: BTreeMap<u64, Import>,
-    /// Imports of the cluster that stand still, whoever drives them.
-    idle: IdleStages,
-    /// What is decided and has not come about yet, and until when that is waited for.
-    settling: BTreeMap<u64, (Goal, u64)>,
+    /// Imports of the cluster that make no progress.
+    idle: StalledImports,
+    /// Committed commands whose state is not reached yet, with deadlines.
+    awaited_states: BTreeMap<u64, (AwaitedState, u64)>,
 }
 
 /// What a step led to: whether it changed nothing, and the id of a new member.
@@ -101,8 +101,8 @@ impl Replica {
     /// Takes a command.
     pub(crate) fn handle_admin(&mut self, request_id: u64, command: AdminCommand) {
         let jobs = &self.admin;
-        let busy =
-            jobs.single.len() + jobs.imports.len() + jobs.settling.len() + self.transfers.asked() >= ADMIN_WAITING_MAX;
+        let busy = jobs.single.len() + jobs.imports.len() + jobs.awaited_states.len() + self.transfers.waiters()
+            >= ADMIN_WAITING_MAX;
         if busy || self.is_stopping() {
             return self.admin_done(request_id, Err(AdminError::Busy));
         }
@@ -122,7 +122,7 @@ impl Replica {
             }
             AdminCommand::SetZoneOptions { zone, change } => {
                 let is_waited_for = change.ack == Some(AckOption::AllLive);
-                let kind = if is_waited_for { StepKind::Until(Goal::AllLiveKnown) } else { StepKind::Single };
+                let kind = if is_waited_for { StepKind::Until(AwaitedState::AllLiveKnown) } else { StepKind::Single };
                 let command = self.options_command(zone, change)?;
                 self.start_step(AdminStep { request_id, kind }, command);
                 return Ok(());
@@ -151,12 +151,12 @@ impl Replica {
             }
             AdminCommand::Trust(command) => Command::Settings(SettingsChange::Trust(self.trust_change(command)?)),
             AdminCommand::Checkpoint => {
-                self.ask_for_checkpoint(request_id);
+                self.request_checkpoint(request_id);
                 return Ok(());
             }
-            AdminCommand::Everywhere => {
-                let command = Command::Everywhere { index: self.machine.applied.0 };
-                self.start_step(AdminStep { request_id, kind: StepKind::Everywhere }, command);
+            AdminCommand::WaitAllLive => {
+                let command = Command::WaitAllLive { index: self.machine.applied.0 };
+                self.start_step(AdminStep { request_id, kind: StepKind::WaitAllLive }, command);
                 return Ok(());
             }
             AdminCommand::RevokeToken { digest } => {
@@ -239,18 +239,19 @@ impl Replica {
                 check_address(&address)?;
                 (StepKind::Single, Command::Settings(SettingsChange::MemberMove { id, address }))
             }
-            AdminCommand::RemoveNode { id } => (StepKind::Until(Goal::Out(id)), Command::NodeRemove { id }),
+            AdminCommand::RemoveNode { id } => (StepKind::Until(AwaitedState::Out(id)), Command::NodeRemove { id }),
             AdminCommand::SetVote { id, votes } => {
                 let change = SettingsChange::MemberRole { id, votes };
-                (StepKind::Until(Goal::Votes(id, votes)), Command::Settings(change))
+                (StepKind::Until(AwaitedState::Votes(id, votes)), Command::Settings(change))
             }
             AdminCommand::ReplaceNode { gone, new } => {
                 let change = SettingsChange::MemberReplace { gone, new };
-                (StepKind::Until(Goal::Replaced { gone, new }), Command::Settings(change))
+                (StepKind::Until(AwaitedState::Replaced { gone, new }), Command::Settings(change))
             }
             AdminCommand::TransferLeader { to } => {
-                let goal = to.map(Goal::Leads).or_else(|| self.driver.leader().map(Goal::LedByAnother));
-                (goal.map_or(StepKind::Single, StepKind::Until), Command::TransferLeader { to })
+                let awaited =
+                    to.map(AwaitedState::Leads).or_else(|| self.driver.leader().map(AwaitedState::LedByAnother));
+                (awaited.map_or(StepKind::Single, StepKind::Until), Command::TransferLeader { to })
             }
             // The others are not about members.
             _ => return Err(Err(AdminError::Malformed)),
@@ -262,12 +263,12 @@ impl Replica {
         if command.feature_level() > self.machine.settings.feature_level() {
             return self.admin_step_done(step, Err(AdminError::LevelTooLow));
         }
-        if matches!(step.kind, StepKind::Single | StepKind::Until(_) | StepKind::Everywhere) {
+        if matches!(step.kind, StepKind::Single | StepKind::Until(_) | StepKind::WaitAllLive) {
             self.admin.single.insert(step.request_id);
         }
-        let is_short = step.kind == StepKind::Everywhere;
+        let is_short = step.kind == StepKind::WaitAllLive;
         // The leader's word has to arrive too.
-        let wait_ms = if is_short { EVERYWHERE_WAIT_MS + FORWARD_AGAIN_MS } else { ADMIN_WAIT_MS };
+        let wait_ms = if is_short { ALL_LIVE_WAIT_MS + FORWARD_AGAIN_MS } else { ADMIN_WAIT_MS };
         self.wait(command, Purpose::Admin(step), wait_ms);
     }
 
@@ -339,10 +340,10 @@ impl Replica {
     /// Secrets of an older data key, as many as there are nonces.
     fn resealed(&self, nonces: Vec<[u8; 12]>) -> Result<Vec<Resealed>, Result<AdminReply, AdminError>> {
         let stale = self.machine.settings.sealed_before().zip(nonces.into_iter().take(RESEALED_MAX));
-        let secrets = stale.filter_map(|((place, context, sealed), nonce)| {
+        let secrets = stale.filter_map(|((id, context, sealed), nonce)| {
             let plain = self.config.data_key.open(sealed, &context)?;
             let secret = self.seal(nonce, &context, &plain).ok()?;
-            Some(Resealed { place, was: sealed.nonce, secret })
+            Some(Resealed { id, was: sealed.nonce, secret })
         });
         let secrets: Vec<_> = secrets.collect();
         if secrets.is_empty() { Err(Ok(AdminReply::Unchanged)) } else { Ok(secrets) }
@@ -361,10 +362,12 @@ impl Replica {
                 self.import_step_done(request_id, kind, result);
             }
             // That a hand-over changed nothing yet is no news.
-            StepKind::Until(goal) if result.is_ok_and(|(is_unchanged, _)| !is_unchanged || goal.is_of_leader()) => {
-                self.wait_until(request_id, goal);
+            StepKind::Until(awaited)
+                if result.is_ok_and(|(is_unchanged, _)| !is_unchanged || awaited.is_of_leader()) =>
+            {
+                self.wait_until(request_id, awaited);
             }
-            StepKind::Everywhere | StepKind::Single | StepKind::Until(_) => {
+            StepKind::WaitAllLive | StepKind::Single | StepKind::Until(_) => {
                 let reply = result.map(|result| match result {
                     (_, Some(id)) => AdminReply::Joined { id },
                     (true, None) => AdminReply::Unchanged,
@@ -375,9 +378,9 @@ impl Replica {
         }
     }
 
-    fn wait_until(&mut self, request_id: u64, goal: Goal) {
-        let wait_ms = if goal.is_of_leader() { TRANSFER_WAIT_MS } else { ADMIN_WAIT_MS };
-        self.admin.settling.insert(request_id, (goal, self.now.monotonic_ms + wait_ms));
+    fn wait_until(&mut self, request_id: u64, awaited: AwaitedState) {
+        let wait_ms = if awaited.is_of_leader() { TRANSFER_WAIT_MS } else { ADMIN_WAIT_MS };
+        self.admin.awaited_states.insert(request_id, (awaited, self.now.monotonic_ms + wait_ms));
     }
 
     /// A step waited too long.
@@ -388,48 +391,48 @@ impl Replica {
 
     /// Answers commands whose goal has come about.
     pub(crate) fn tick_admin(&mut self) {
-        if self.admin.settling.is_empty() {
+        if self.admin.awaited_states.is_empty() {
             return;
         }
         let now = self.now.monotonic_ms;
-        let mut settling = core::mem::take(&mut self.admin.settling);
+        let mut awaited_states = core::mem::take(&mut self.admin.awaited_states);
         let mut done = Vec::new();
-        settling.retain(|&request_id, &mut (goal, until_ms)| {
-            let result = if self.is_reached(goal) {
+        awaited_states.retain(|&request_id, &mut (awaited, until_ms)| {
+            let result = if self.is_reached(awaited) {
                 Ok(AdminReply::Done)
             } else if now >= until_ms {
-                Err(goal.failure())
+                Err(awaited.failure())
             } else {
                 return true;
             };
             done.push((request_id, result));
             false
         });
-        self.admin.settling = settling;
+        self.admin.awaited_states = awaited_states;
         for (request_id, result) in done {
             self.admin_done(request_id, result);
         }
     }
 
-    fn is_reached(&self, goal: Goal) -> bool {
+    fn is_reached(&self, awaited: AwaitedState) -> bool {
         let conf_state = self.driver.conf_state();
         let is_left = conf_state.get_voters_outgoing().is_empty();
         let votes = |id: NodeId| conf_state.get_voters().contains(&id);
         let is_in = |id: NodeId| votes(id) || conf_state.get_learners().contains(&id) || !is_left;
-        match goal {
-            Goal::Out(id) => !is_in(id),
-            Goal::Votes(id, true) => votes(id) && is_left,
-            Goal::Votes(id, false) => !votes(id) && is_left,
-            Goal::Replaced { gone, new } => !is_in(gone) && votes(new),
-            Goal::Leads(id) => self.driver.leader() == Some(id),
-            Goal::LedByAnother(id) => self.driver.leader().is_some_and(|leader| leader != id),
-            Goal::AllLiveKnown => self.machine.settings.all_live_unknown().is_none(),
+        match awaited {
+            AwaitedState::Out(id) => !is_in(id),
+            AwaitedState::Votes(id, true) => votes(id) && is_left,
+            AwaitedState::Votes(id, false) => !votes(id) && is_left,
+            AwaitedState::Replaced { gone, new } => !is_in(gone) && votes(new),
+            AwaitedState::Leads(id) => self.driver.leader() == Some(id),
+            AwaitedState::LedByAnother(id) => self.driver.leader().is_some_and(|leader| leader != id),
+            AwaitedState::AllLiveKnown => self.machine.settings.all_live_unknown().is_none(),
         }
     }
 
     pub(crate) fn admin_done(&mut self, request_id: u64, result: Result<AdminReply, AdminError>) {
         // Nobody asked for what is tidied up.
-        if request_id == NOBODY {
+        if request_id == NO_REQUEST {
             return;
         }
         self.out.push_back(Output::AdminDone { request_id, result });

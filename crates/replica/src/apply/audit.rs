@@ -13,7 +13,7 @@ pub(crate) fn record_of(index: u64, entry: &Entry, applied: &Applied) -> Option<
     let time_ms = entry.time_ms;
     let action = |action, subject| AuditRecord::Action(ActionRecord { index, time_ms, action, subject });
     match (applied, &entry.body) {
-        (Applied::Misfit { .. } | Applied::Full, _) => None,
+        (Applied::Mismatch { .. } | Applied::Full, _) => None,
         (_, Body::Update(update)) => {
             let change = update.change.as_ref()?;
             let records = change.changeset.deleted.iter().chain(&change.changeset.added);

@@ -1,4 +1,4 @@
-//! From committed entries to what clients see: applied one by one, published once a batch, then told.
+//! Applies committed entries one by one, publishes once per batch, then reports outcomes.
 
 mod audit;
 
@@ -18,16 +18,16 @@ impl Replica {
     /// Applies what raft says is committed and durable here.
     pub(crate) fn apply_committed(&mut self, entries: Vec<LogEntry>) {
         let Some(last) = entries.last().map(|entry| entry.index) else { return };
-        // What comes behind an entry at which this state stopped is for the process after this one.
+        // Entries after the one at which this state stopped are for the next process.
         if self.machine.is_broken() {
             return;
         }
         let mut results = Vec::with_capacity(entries.len());
         let (mut effect, mut audited) = (SettingsEffect::default(), Vec::new());
-        let mut asked = Vec::new();
+        let mut to_settle = Vec::new();
         for entry in entries {
             let index = entry.index;
-            let Some(mut applied) = self.apply_entry(&entry, &mut audited, &mut asked) else { return };
+            let Some(mut applied) = self.apply_entry(&entry, &mut audited, &mut to_settle) else { return };
             match &mut applied {
                 Applied::Full => return self.end_at_once(FatalReason::MemoryFull),
                 Applied::Settings(changed) => {
@@ -49,11 +49,11 @@ impl Replica {
         self.out.push_back(Output::Published { index: last });
         self.driver.applied(last);
         self.driver.log_mut().set_applied(last);
-        self.tell_effect(effect);
+        self.report_effect(effect);
         let is_update = |(_, applied): &(u64, Applied)| matches!(applied, Applied::Update { .. });
         self.note_shown(last, results.iter().any(is_update));
-        // As the leader has said, or would have.
-        asked.into_iter().for_each(|(attempt, answer)| self.handle_answer(attempt, answer));
+        // The same answers as from the leader.
+        to_settle.into_iter().for_each(|(attempt, answer)| self.handle_answer(attempt, answer));
         self.settle_applied(results);
         self.answer_reads();
     }
@@ -63,7 +63,7 @@ impl Replica {
         &mut self,
         entry: &LogEntry,
         audited: &mut Vec<AuditRecord>,
-        asked: &mut Vec<(u64, Answer)>,
+        to_settle: &mut Vec<(u64, Answer)>,
     ) -> Option<Applied> {
         let (index, term) = (entry.index, entry.term);
         if is_conf_change(entry) {
@@ -87,7 +87,8 @@ impl Replica {
                     return None;
                 };
                 audited.extend(record_of(index, &decoded, &applied));
-                asked.extend(self.own_attempt(entry, &decoded).filter(|_| !matches!(applied, Applied::Misfit { .. })));
+                to_settle
+                    .extend(self.own_attempt(entry, &decoded).filter(|_| !matches!(applied, Applied::Mismatch { .. })));
                 Some(applied)
             }
             // Newer software wrote it: a replica that guessed would differ from those that know.
@@ -119,7 +120,7 @@ impl Replica {
         level > self.config.feature_level
     }
 
-    pub(crate) fn tell_effect(&mut self, mut effect: SettingsEffect) {
+    pub(crate) fn report_effect(&mut self, mut effect: SettingsEffect) {
         if effect.all_keys {
             self.out.push_back(Output::KeysChanged { keys: None });
         } else if !effect.keys.is_empty() {
@@ -141,7 +142,7 @@ impl Replica {
             self.seen_forwards.retain(|id| settings.is_member(id));
             let members = settings.members();
             self.out.push_back(Output::PeersChanged { members });
-            self.forget_vouched();
+            self.forget_confirmed();
             self.note_removal();
         }
     }

@@ -64,10 +64,10 @@ pub struct CheckpointFetcher {
     /// A process before this one left a file that may be a part of this very checkpoint.
     has_remains: bool,
     stage: Stage,
-    /// Pieces of the table, or blocks, that were asked for.
-    asked: BTreeSet<u32>,
+    /// Requested parts of the table, or requested blocks.
+    requested: BTreeSet<u32>,
     /// When something last arrived or was asked for anew, in milliseconds.
-    moved_ms: u64,
+    last_progress_ms: u64,
     bad_count: u32,
     kept_count: u32,
     under_way: Option<u64>,
@@ -76,7 +76,7 @@ pub struct CheckpointFetcher {
 
 #[derive(Debug)]
 enum Stage {
-    Table { pieces: BTreeMap<u32, Vec<u8>> },
+    Table { parts: BTreeMap<u32, Vec<u8>> },
     Data(Box<Data>),
     Naming(Box<Data>),
     Whole(Box<Data>),
@@ -92,7 +92,7 @@ struct Data {
     /// Verified blocks that are not yet being written.
     unwritten: BTreeMap<u32, Vec<u8>>,
     /// What is left of an earlier transfer, while it is looked at.
-    remains: Option<Remains>,
+    remains: Option<PartialFile>,
     /// That was of this checkpoint, and the file goes on.
     is_resumed: bool,
     is_created: bool,
@@ -100,7 +100,7 @@ struct Data {
 
 /// Reading back what is left of an earlier transfer.
 #[derive(Debug, Default)]
-struct Remains {
+struct PartialFile {
     /// What is being read, by ticket: a block, or the trailer, which names the checkpoint.
     reads: BTreeMap<u64, Option<u32>>,
     is_named: bool,
@@ -116,9 +116,9 @@ impl CheckpointFetcher {
             manifest,
             source: Some(source),
             has_remains,
-            stage: Stage::Table { pieces: BTreeMap::new() },
-            asked: BTreeSet::new(),
-            moved_ms: now_ms,
+            stage: Stage::Table { parts: BTreeMap::new() },
+            requested: BTreeSet::new(),
+            last_progress_ms: now_ms,
             bad_count: 0,
             kept_count: 0,
             under_way: None,
@@ -148,7 +148,7 @@ impl CheckpointFetcher {
         matches!(self.state(), FetchState::UnderWay { have, of } if have == of) || self.state() == FetchState::Whole
     }
 
-    /// Blocks that a transfer before this one had brought, and that were not asked for again.
+    /// Blocks from an earlier transfer that were not fetched again.
     pub fn kept_blocks(&self) -> u32 {
         self.kept_count
     }
@@ -164,23 +164,23 @@ impl CheckpointFetcher {
     /// Goes on from a member that has the checkpoint; what was asked of another is asked again.
     pub fn set_source(&mut self, source: u64, now_ms: u64) {
         self.source = Some(source);
-        self.asked.clear();
-        self.moved_ms = now_ms;
+        self.requested.clear();
+        self.last_progress_ms = now_ms;
     }
 
     /// The connection to a peer ended; the transfer waits if it was the source.
     pub fn peer_gone(&mut self, peer: u64) {
         if self.source == Some(peer) {
             self.source = None;
-            self.asked.clear();
+            self.requested.clear();
         }
     }
 
     /// Asks again when nothing has arrived for too long.
     pub fn tick(&mut self, now_ms: u64) {
-        if !self.asked.is_empty() && now_ms.saturating_sub(self.moved_ms) >= FETCH_STALL_MS {
-            self.asked.clear();
-            self.moved_ms = now_ms;
+        if !self.requested.is_empty() && now_ms.saturating_sub(self.last_progress_ms) >= FETCH_STALL_MS {
+            self.requested.clear();
+            self.last_progress_ms = now_ms;
         }
     }
 
@@ -194,11 +194,11 @@ impl CheckpointFetcher {
                 }
             }
             TransferFrame::Block { checkpoint, part, number, bytes } if is_ours(&checkpoint) => {
-                // What was not asked for, or came twice, is not looked at: that bounds what is held.
+                // Unrequested and repeated blocks are dropped, which bounds the memory.
                 let is_wanted =
                     matches!((&self.stage, part), (Stage::Table { .. }, Part::Table) | (Stage::Data(_), Part::Data));
-                if is_wanted && self.asked.remove(&number) {
-                    self.moved_ms = now_ms;
+                if is_wanted && self.requested.remove(&number) {
+                    self.last_progress_ms = now_ms;
                     self.arrived(number, bytes);
                 }
             }
@@ -275,7 +275,7 @@ impl CheckpointFetcher {
                 }
             }
         }
-        let is_over = |remains: &Remains| {
+        let is_over = |remains: &PartialFile| {
             remains.is_named && remains.reads.is_empty() && remains.next == data.table.block_count()
         };
         if data.remains.as_ref().is_some_and(is_over) {
@@ -300,8 +300,8 @@ impl CheckpointFetcher {
 
     fn arrived(&mut self, number: u32, bytes: Vec<u8>) {
         match &mut self.stage {
-            Stage::Table { pieces } => {
-                pieces.insert(number, bytes);
+            Stage::Table { parts } => {
+                parts.insert(number, bytes);
                 self.assemble_table();
             }
             Stage::Data(data) => {
@@ -319,18 +319,18 @@ impl CheckpointFetcher {
     }
 
     fn assemble_table(&mut self) {
-        let Stage::Table { pieces } = &mut self.stage else { return };
-        if pieces.len() < piece_count(&self.manifest) as usize {
+        let Stage::Table { parts } = &mut self.stage else { return };
+        if parts.len() < table_part_count(&self.manifest) as usize {
             return;
         }
-        let bytes = std::mem::take(pieces).into_values().flatten().collect();
+        let bytes = std::mem::take(parts).into_values().flatten().collect();
         self.stage = match Table::decode(&self.manifest, bytes) {
             Some(table) => Stage::Data(Box::new(Data {
                 table,
                 next: 0,
                 ahead: BTreeSet::new(),
                 unwritten: BTreeMap::new(),
-                remains: self.has_remains.then(Remains::default),
+                remains: self.has_remains.then(PartialFile::default),
                 is_resumed: false,
                 is_created: false,
             })),
@@ -342,20 +342,20 @@ impl CheckpointFetcher {
     fn poll_get(&mut self) -> Option<FetchOutput> {
         let to = self.source?;
         let (part, end, unwritten) = match &self.stage {
-            Stage::Table { .. } => (Part::Table, piece_count(&self.manifest), 0),
+            Stage::Table { .. } => (Part::Table, table_part_count(&self.manifest), 0),
             Stage::Data(data) => (Part::Data, data.table.block_count(), data.unwritten.len()),
             _ => return None,
         };
-        let room = FETCH_WINDOW_MAX.saturating_sub(self.asked.len() + unwritten);
+        let room = FETCH_WINDOW_MAX.saturating_sub(self.requested.len() + unwritten);
         // Half a window at once keeps requests few; the last ones go out as they are.
-        if room == 0 || (room < FETCH_WINDOW_MAX / 2 && !self.asked.is_empty()) {
+        if room == 0 || (room < FETCH_WINDOW_MAX / 2 && !self.requested.is_empty()) {
             return None;
         }
         let mut wanted = (0..end).skip(self.first_missing() as usize).filter(|number| self.is_missing(*number));
         let from = wanted.next()?;
         let count = room.min(usize::from(GET_COUNT_MAX));
         let run = 1 + wanted.zip(from + 1..).take(count - 1).take_while(|(number, next)| number == next).count();
-        self.asked.extend((from..).take(run));
+        self.requested.extend((from..).take(run));
         let frame = TransferFrame::Get { checkpoint: self.manifest.id, part, from, count: run as u16 };
         Some(FetchOutput::Send { to, frame })
     }
@@ -366,11 +366,11 @@ impl CheckpointFetcher {
 
     fn is_missing(&self, number: u32) -> bool {
         let is_here = match &self.stage {
-            Stage::Table { pieces } => pieces.contains_key(&number),
+            Stage::Table { parts } => parts.contains_key(&number),
             Stage::Data(data) => number < data.next || data.ahead.contains(&number),
             _ => true,
         };
-        !is_here && !self.asked.contains(&number)
+        !is_here && !self.requested.contains(&number)
     }
 
     fn poll_disk(&mut self, tickets: &mut Tickets) -> Option<DiskJob> {
@@ -429,6 +429,6 @@ impl Data {
 }
 
 /// Pieces of the table.
-fn piece_count(manifest: &Manifest) -> u32 {
+fn table_part_count(manifest: &Manifest) -> u32 {
     manifest.table_bytes().div_ceil(BLOCK_BYTES_MAX) as u32
 }

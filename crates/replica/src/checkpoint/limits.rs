@@ -5,7 +5,7 @@ pub const BLOCK_BYTES_MAX: usize = 256 << 10;
 /// Bytes of one item: a block holds it with its length.
 pub const ITEM_BYTES_MAX: usize = BLOCK_BYTES_MAX - 4;
 /// Bytes of items that are taken from the state at one time: a piece of long work.
-pub const PIECE_BYTES: usize = 128 << 10;
+pub const STEP_BYTES: usize = 128 << 10;
 /// Blocks of one checkpoint: 256 GiB.
 pub const BLOCKS_MAX: u32 = 1 << 20;
 /// Members in one list of a configuration.

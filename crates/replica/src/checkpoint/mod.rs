@@ -28,7 +28,7 @@ pub use format::{CheckpointDamage, CheckpointHeader, CheckpointId, Flaw, Manifes
 pub use frame::{FrameError, Part, TransferFrame};
 pub use reader::{CheckpointError, CheckpointLoader, CheckpointReader};
 pub use server::{CheckpointServer, ServerOutput};
-pub use writer::{CheckpointItems, CheckpointWriter, Piece, Written};
+pub use writer::{CheckpointItems, CheckpointWriter, WriteStep, Written};
 
 use crate::disk::DiskRead;
 use crate::log::CheckpointRef;

@@ -25,9 +25,9 @@ pub enum ServerOutput {
 pub struct CheckpointServer {
     /// Oldest first.
     offers: Vec<Offer>,
-    waiting: VecDeque<Wanted>,
+    waiting: VecDeque<BlockRequest>,
     /// Blocks that are being read, by ticket.
-    reads: BTreeMap<u64, Wanted>,
+    reads: BTreeMap<u64, BlockRequest>,
     frames: VecDeque<(u64, TransferFrame)>,
 }
 
@@ -36,11 +36,11 @@ struct Offer {
     manifest: Manifest,
     table: Table,
     /// When it was last asked for, in milliseconds.
-    asked_ms: Option<u64>,
+    requested_ms: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Wanted {
+struct BlockRequest {
     peer: u64,
     checkpoint: CheckpointId,
     part: Part,
@@ -51,7 +51,7 @@ impl CheckpointServer {
     /// Offers a checkpoint, which is durable, as the newest.
     pub fn offer(&mut self, manifest: Manifest, table: Table) {
         self.offers.retain(|offer| offer.manifest.id != manifest.id);
-        self.offers.push(Offer { manifest, table, asked_ms: None });
+        self.offers.push(Offer { manifest, table, requested_ms: None });
     }
 
     /// The newest checkpoint.
@@ -69,16 +69,16 @@ impl CheckpointServer {
         let older = self.offers.len().saturating_sub(1);
         let over = self.offers.len().saturating_sub(OFFERS_MAX);
         let mut files = Vec::new();
-        let mut place = 0;
+        let mut index = 0;
         let reads = &self.reads;
         self.offers.retain(|offer| {
-            let is_read = reads.values().any(|wanted| wanted.checkpoint == offer.manifest.id);
-            let goes = place < older && !is_read && (place < over || !offer.is_leased(now_ms));
-            place += 1;
-            if goes {
+            let is_read = reads.values().any(|request| request.checkpoint == offer.manifest.id);
+            let is_removable = index < older && !is_read && (index < over || !offer.is_leased(now_ms));
+            index += 1;
+            if is_removable {
                 files.push(offer.manifest.file());
             }
-            !goes
+            !is_removable
         });
         files
     }
@@ -90,19 +90,19 @@ impl CheckpointServer {
             self.refuse(peer, checkpoint);
             return;
         };
-        offer.asked_ms = Some(now_ms);
+        offer.requested_ms = Some(now_ms);
         for number in (from..).take(usize::from(count)) {
-            let count_waiting = self.waiting.iter().filter(|wanted| wanted.peer == peer).count();
+            let count_waiting = self.waiting.iter().filter(|request| request.peer == peer).count();
             if count_waiting >= WAITING_BLOCKS_MAX {
                 break;
             }
-            self.waiting.push_back(Wanted { peer, checkpoint, part, number });
+            self.waiting.push_back(BlockRequest { peer, checkpoint, part, number });
         }
     }
 
-    /// Forgets what a peer asked for: its connection ended.
+    /// Drops the requests of a peer whose connection ended.
     pub fn peer_gone(&mut self, peer: u64) {
-        self.waiting.retain(|wanted| wanted.peer != peer);
+        self.waiting.retain(|request| request.peer != peer);
         self.frames.retain(|(to, _)| *to != peer);
     }
 
@@ -115,8 +115,8 @@ impl CheckpointServer {
             if self.reads.len() >= SERVER_READS_MAX {
                 return None;
             }
-            let wanted = self.waiting.pop_front()?;
-            if let Some(read) = self.serve(wanted, tickets) {
+            let request = self.waiting.pop_front()?;
+            if let Some(read) = self.serve(request, tickets) {
                 return Some(ServerOutput::Read(read));
             }
         }
@@ -125,17 +125,17 @@ impl CheckpointServer {
     /// Takes the answer to a read; whether the ticket was the server's.
     ///
     /// # Errors
-    /// [`CheckpointDamage`]: the file is damaged. It is no longer offered, and who asked is told.
+    /// [`CheckpointDamage`]: the file is damaged. It is no longer offered, and the requesting peer is informed.
     pub fn file_read(&mut self, ticket: u64, bytes: Vec<u8>) -> Result<bool, CheckpointDamage> {
-        let Some(wanted) = self.reads.remove(&ticket) else { return Ok(false) };
-        let Wanted { peer, checkpoint, part, number } = wanted;
-        let Some(place) = self.offers.iter().position(|offer| offer.manifest.id == checkpoint) else {
+        let Some(request) = self.reads.remove(&ticket) else { return Ok(false) };
+        let BlockRequest { peer, checkpoint, part, number } = request;
+        let Some(index) = self.offers.iter().position(|offer| offer.manifest.id == checkpoint) else {
             self.refuse(peer, checkpoint);
             return Ok(true);
         };
-        if !self.offers[place].table.line(number).is_some_and(|line| line.is_block(&bytes)) {
+        if !self.offers[index].table.line(number).is_some_and(|line| line.is_block(&bytes)) {
             self.refuse(peer, checkpoint);
-            let file = self.offers.remove(place).manifest.file();
+            let file = self.offers.remove(index).manifest.file();
             return Err(CheckpointDamage { file, what: Flaw::Block(number) });
         }
         self.frames.push_back((peer, TransferFrame::Block { checkpoint, part, number, bytes }));
@@ -143,23 +143,23 @@ impl CheckpointServer {
     }
 
     /// Answers from memory, or gives the read that will.
-    fn serve(&mut self, wanted: Wanted, tickets: &mut Tickets) -> Option<ReadFile> {
-        let Wanted { peer, checkpoint, part, number } = wanted;
+    fn serve(&mut self, request: BlockRequest, tickets: &mut Tickets) -> Option<ReadFile> {
+        let BlockRequest { peer, checkpoint, part, number } = request;
         let Some(offer) = self.offers.iter().find(|offer| offer.manifest.id == checkpoint) else {
             self.refuse(peer, checkpoint);
             return None;
         };
         match part {
             Part::Table => {
-                let piece = offer.table.as_bytes().chunks(BLOCK_BYTES_MAX).nth(number as usize)?;
-                let bytes = piece.to_vec();
+                let chunk = offer.table.as_bytes().chunks(BLOCK_BYTES_MAX).nth(number as usize)?;
+                let bytes = chunk.to_vec();
                 self.frames.push_back((peer, TransferFrame::Block { checkpoint, part, number, bytes }));
                 None
             }
             Part::Data => {
                 let line = offer.table.line(number)?;
                 let ticket = tickets.draw();
-                self.reads.insert(ticket, wanted);
+                self.reads.insert(ticket, request);
                 Some(ReadFile { ticket, file: offer.manifest.file(), offset: line.offset, len: line.len })
             }
         }
@@ -175,6 +175,6 @@ impl CheckpointServer {
 
 impl Offer {
     fn is_leased(&self, now_ms: u64) -> bool {
-        self.asked_ms.is_some_and(|asked| now_ms.saturating_sub(asked) < OFFER_LEASE_MS)
+        self.requested_ms.is_some_and(|asked| now_ms.saturating_sub(asked) < OFFER_LEASE_MS)
     }
 }

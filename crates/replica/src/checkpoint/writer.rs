@@ -2,7 +2,7 @@
 
 use super::WRITING_FILE;
 use super::format::{CheckpointHeader, HEADER_BYTES, Manifest, Section, Table};
-use super::limits::{BLOCK_BYTES_MAX, BLOCKS_MAX, ITEM_BYTES_MAX, PIECE_BYTES, UNSYNCED_BYTES_MAX};
+use super::limits::{BLOCK_BYTES_MAX, BLOCKS_MAX, ITEM_BYTES_MAX, STEP_BYTES, UNSYNCED_BYTES_MAX};
 use crate::disk::{DiskJob, DiskOp, DiskQueue, Tickets};
 
 /// The state as items, in an order that does not change; from a frozen version, so that updates go on.
@@ -23,9 +23,9 @@ pub enum Written {
     Whole(Box<(Manifest, Table)>),
 }
 
-/// What [`CheckpointWriter::poll_piece`] did.
+/// What [`CheckpointWriter::poll_step`] did.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Piece {
+pub enum WriteStep {
     /// A job for the disk is ready.
     Job(DiskJob),
     /// A part of a block.
@@ -34,7 +34,7 @@ pub enum Piece {
     None,
 }
 
-impl Piece {
+impl WriteStep {
     /// The job, if it is one.
     pub fn into_job(self) -> Option<DiskJob> {
         match self {
@@ -103,21 +103,21 @@ impl CheckpointWriter {
     /// When an item is larger than [`ITEM_BYTES_MAX`], or the state larger than [`BLOCKS_MAX`] blocks.
     pub fn poll(&mut self, items: &mut dyn CheckpointItems, tickets: &mut Tickets) -> Option<DiskJob> {
         loop {
-            match self.poll_piece(items, tickets) {
-                Piece::Job(job) => return Some(job),
-                Piece::Part => {}
-                Piece::None => return None,
+            match self.poll_step(items, tickets) {
+                WriteStep::Job(job) => return Some(job),
+                WriteStep::Part => {}
+                WriteStep::None => return None,
             }
         }
     }
 
-    /// The same in pieces, each of which takes items for [`PIECE_BYTES`] and one more at most.
+    /// The same in pieces, each of which takes items for [`STEP_BYTES`] and one more at most.
     ///
     /// # Panics
     /// As [`CheckpointWriter::poll`].
-    pub fn poll_piece(&mut self, items: &mut dyn CheckpointItems, tickets: &mut Tickets) -> Piece {
+    pub fn poll_step(&mut self, items: &mut dyn CheckpointItems, tickets: &mut Tickets) -> WriteStep {
         if self.under_way.is_some() {
-            return Piece::None;
+            return WriteStep::None;
         }
         let mut ops = Vec::new();
         match self.stage {
@@ -127,7 +127,7 @@ impl CheckpointWriter {
                 self.stage = Stage::Blocks;
             }
             Stage::Blocks => match self.next_block(items) {
-                Block::Part => return Piece::Part,
+                Block::Part => return WriteStep::Part,
                 Block::Whole(offset, block) => {
                     self.unsynced_bytes += block.len() as u64;
                     ops.push(self.write(offset, block));
@@ -148,11 +148,11 @@ impl CheckpointWriter {
                     self.stage = Stage::Last(Box::new(manifest));
                 }
             },
-            Stage::Last(_) => return Piece::None,
+            Stage::Last(_) => return WriteStep::None,
         }
         let ticket = tickets.draw();
         self.under_way = Some(ticket);
-        Piece::Job(DiskJob { queue: DiskQueue::Bulk, ticket, ops })
+        WriteStep::Job(DiskJob { queue: DiskQueue::Bulk, ticket, ops })
     }
 
     /// Takes the answer to a job.
@@ -192,7 +192,7 @@ impl CheckpointWriter {
             match done {
                 Some((offset, block)) => return Block::Whole(offset, block),
                 None if section.is_none() => return Block::End,
-                None if taken >= PIECE_BYTES => return Block::Part,
+                None if taken >= STEP_BYTES => return Block::Part,
                 None => {}
             }
         }

@@ -21,7 +21,7 @@ pub(crate) use import::{
 pub(crate) use keys::{decode_algorithm, decode_grant, decode_policy, encode_algorithm, encode_grant, encode_policy};
 pub(crate) use settings::TOKEN_REVOKED;
 pub use settings::{SettingsChange, SettingsEntry};
-pub use trust::{DataKeyChange, PinChange, Resealed, SecretPlace, TrustChange};
+pub use trust::{DataKeyChange, PinChange, Resealed, SecretId, TrustChange};
 pub(crate) use trust::{decode_standing, encode_standing};
 pub use update::{UpdateEntry, ZoneChange};
 

@@ -185,9 +185,9 @@ fn settings_samples(options: ZoneOptions) -> Vec<(&'static str, Body)> {
 fn trust_samples() -> Vec<(&'static str, Body)> {
     let key = Sealed { data_key_number: 1, nonce: [3; 12], bytes: vec![4; 20] };
     let standing = Standing { accepts: 2, issued_by: 1, renewal: 3, expires_s: 1_800_000_000, data_key: 1 };
-    let place = SecretPlace::PreviousOfKey(name("key."));
-    let resealed = Resealed { place, was: [1; 12], secret: key.clone() };
-    let of_authority = Resealed { place: SecretPlace::Authority(2), ..resealed.clone() };
+    let id = SecretId::PreviousOfKey(name("key."));
+    let resealed = Resealed { id, was: [1; 12], secret: key.clone() };
+    let of_authority = Resealed { id: SecretId::Authority(2), ..resealed.clone() };
     let changes = vec![
         ("authority_add", TrustChange::AuthorityAdd { number: 2, certificate: vec![0x30; 8], key }),
         ("authority_use", TrustChange::AuthorityUse { number: 2 }),
@@ -237,7 +237,7 @@ fn print_golden() {
 }
 
 #[test]
-fn unknown_versions_and_kinds_are_told_apart() {
+fn unknown_versions_and_kinds_are_distinguished() {
     let entry = Entry { group: 0, time_ms: 0, body: Body::ImportAbandon(StageId([0; 16])) };
     let mut bytes = entry.encode();
     bytes[1] = KIND_DERIVED;

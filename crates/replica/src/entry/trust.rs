@@ -188,7 +188,7 @@ pub enum DataKeyChange {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resealed {
     /// Which.
-    pub place: SecretPlace,
+    pub id: SecretId,
     /// The nonce of what it takes the place of: another secret that came there meanwhile stays.
     pub was: [u8; 12],
     /// The same secret.
@@ -197,7 +197,7 @@ pub struct Resealed {
 
 /// Where a sealed secret is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SecretPlace {
+pub enum SecretId {
     /// The newest secret of a TSIG key.
     Key(Name),
     /// The one before it.
@@ -246,16 +246,16 @@ const RESEALED_BYTES_MIN: usize = 1 + 12 + 12 + 4 + 4;
 
 impl Resealed {
     fn encode(&self, out: &mut Encoder) {
-        match &self.place {
-            SecretPlace::Key(name) => {
+        match &self.id {
+            SecretId::Key(name) => {
                 out.u8(1);
                 out.name(name);
             }
-            SecretPlace::PreviousOfKey(name) => {
+            SecretId::PreviousOfKey(name) => {
                 out.u8(2);
                 out.name(name);
             }
-            SecretPlace::Authority(number) => {
+            SecretId::Authority(number) => {
                 out.u8(3);
                 out.u32(*number);
             }
@@ -265,13 +265,13 @@ impl Resealed {
     }
 
     fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
-        let (place, bytes_max) = match from.u8()? {
-            1 => (SecretPlace::Key(from.name()?), SECRET_BYTES_MAX),
-            2 => (SecretPlace::PreviousOfKey(from.name()?), SECRET_BYTES_MAX),
-            3 => (SecretPlace::Authority(from.u32()?), AUTHORITY_KEY_BYTES_MAX),
+        let (id, bytes_max) = match from.u8()? {
+            1 => (SecretId::Key(from.name()?), SECRET_BYTES_MAX),
+            2 => (SecretId::PreviousOfKey(from.name()?), SECRET_BYTES_MAX),
+            3 => (SecretId::Authority(from.u32()?), AUTHORITY_KEY_BYTES_MAX),
             _ => return Err(DecodeError::Unknown),
         };
-        Ok(Self { place, was: from.array()?, secret: Sealed::decode(from, bytes_max)? })
+        Ok(Self { id, was: from.array()?, secret: Sealed::decode(from, bytes_max)? })
     }
 }
 

@@ -20,7 +20,7 @@ pub struct UpdateEntry {
     pub source: [u8; 16],
     /// Time Signed, in seconds since 1970.
     pub time_signed: u64,
-    /// What the client is told.
+    /// The RCODE for the client.
     pub rcode: Rcode,
     /// What changes; `None` when nothing does.
     pub change: Option<ZoneChange>,

@@ -1,4 +1,4 @@
-//! The origin's side: what this replica's own clients asked for, until they can be told.
+//! The origin's side: requests of this replica's own clients, until their outcomes are known.
 //!
 //! Any replica takes an update. It forwards it to the leader, again and again under one identity, and answers
 //! once it has itself applied the entry. An answer of SERVFAIL means that this copy was certainly not proposed (RFC
@@ -27,7 +27,8 @@ use waiter::Client;
 use wire::parse::{Parsed, parse_request};
 use zone::ZoneId;
 
-/// The address that repeats are told apart by: the port does not count, knsupdate takes a new one each time.
+/// The source address that identifies the sender of a repeat. The port does not count, as knsupdate uses a new one each
+/// time.
 fn source_bytes(source: SocketAddr) -> [u8; 16] {
     match source.ip() {
         IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
@@ -50,7 +51,7 @@ impl Replica {
         match self.machine.sessions.known(&verified.identity, &key_name, verified.time_signed, &source) {
             Known::Repeat(rcode) => {
                 let applied = self.machine.applied.0;
-                return self.tell_outcome(request_id, Verdict::Answer(rcode), &request.message, applied);
+                return self.report_outcome(request_id, Verdict::Answer(rcode), &request.message, applied);
             }
             Known::BadTime => return self.verdict(request_id, Verdict::BadTime),
             Known::New => {}
@@ -177,7 +178,7 @@ impl Replica {
 
     /// What a peer says of an attempt at a command of ours; only the one that it went to knows.
     pub(crate) fn handle_peer_answer(&mut self, from: NodeId, attempt: u64, answer: Answer) {
-        match self.waiters.is_to_answer(attempt) {
+        match self.waiters.responder_of(attempt) {
             Some(leader) if leader == from => self.handle_answer(attempt, answer),
             Some(_) => self.refuse(),
             // It is answered.
@@ -195,15 +196,15 @@ impl Replica {
             {
                 return self.finish_update(token, Verdict::Answer(wire::number::Rcode::NOERROR));
             }
-            Answer::Proposed { index, term } => self.waiters.put_place(token, (index, term)),
+            Answer::Proposed { index, term } => self.waiters.set_position(token, (index, term)),
             Answer::Joined { index, term, id } => {
                 waiter.joined = Some(id);
-                self.waiters.put_place(token, (index, term));
+                self.waiters.set_position(token, (index, term));
             }
-            Answer::Done { index } => self.waiters.put_done_at(token, index),
+            Answer::Done { index } => self.waiters.set_done_at(token, index),
             Answer::Repeat { rcode, index } => {
                 waiter.rcode = Some(rcode);
-                self.waiters.put_done_at(token, index);
+                self.waiters.set_done_at(token, index);
             }
             Answer::BadTime => return self.bad_time(token),
             Answer::NotProposed => return self.waiters.not_proposed(token),
@@ -269,7 +270,7 @@ impl Replica {
     fn settle(&mut self, token: u64) {
         let Some(waiter) = self.waiters.get(token) else { return };
         let applied = self.machine.applied.0;
-        if let Some((index, term)) = waiter.place()
+        if let Some((index, term)) = waiter.position()
             && index <= applied
         {
             return match self.driver.log().term(index) {
@@ -282,7 +283,7 @@ impl Replica {
         if waiter.done_at().is_some_and(|index| index <= applied) {
             return self.settled(token);
         }
-        if waiter.is_outlived(self.machine.applied) {
+        if waiter.is_superseded(self.machine.applied) {
             self.lost(token);
         }
     }
@@ -297,7 +298,7 @@ impl Replica {
         for token in self.waiters.due(applied.0) {
             self.settle(token);
         }
-        for token in self.waiters.outlived(applied) {
+        for token in self.waiters.superseded(applied) {
             self.settle(token);
         }
     }
@@ -316,7 +317,7 @@ impl Replica {
                 }
             }
             Purpose::Admin(_) => {
-                let unchanged = waiter.place().is_none();
+                let unchanged = waiter.position().is_none();
                 if let Some(Waiter { purpose: Purpose::Admin(step), joined, .. }) = self.waiters.remove(token) {
                     self.admin_step_done(step, Ok((unchanged, joined)));
                 }
@@ -327,7 +328,7 @@ impl Replica {
     /// The place of a command left the log before it could be looked at. A session tells what became of an update;
     /// without one it is asked again. Of anything else nobody knows.
     fn unsettled(&mut self, token: u64) {
-        self.waiters.forget_place(token);
+        self.waiters.clear_position(token);
         let Some(waiter) = self.waiters.get(token) else { return };
         match &waiter.purpose {
             Purpose::Update { identity, .. } => {
@@ -345,7 +346,7 @@ impl Replica {
 
     /// A checkpoint took the place of the state: what it holds is settled. Whose entries it holds is not told.
     pub(crate) fn settle_installed(&mut self) {
-        self.tell_lease();
+        self.report_lease();
         self.waiters.forget_terms();
         self.settle_due();
     }
@@ -362,14 +363,14 @@ impl Replica {
             match applied {
                 Applied::Update { identity, rcode } => self.finish_identity(&identity, Verdict::Answer(rcode), index),
                 // It did not fit, and so was not executed, unless another entry had done it.
-                Applied::Misfit { identity: Some(identity) } => {
+                Applied::Mismatch { identity: Some(identity) } => {
                     let waiter = self.waiters.of_identity(&identity).and_then(|token| self.waiters.get(token));
                     let signed = waiter.map(Waiter::time_signed);
                     let executed = signed.and_then(|signed| self.machine.sessions.get(&identity, signed));
                     let verdict = executed.map_or(Verdict::NotProposed, |session| Verdict::Answer(session.rcode));
                     self.finish_identity(&identity, verdict, index);
                 }
-                Applied::Misfit { identity: None } | Applied::Settings(_) | Applied::Other | Applied::Full => {}
+                Applied::Mismatch { identity: None } | Applied::Settings(_) | Applied::Other | Applied::Full => {}
             }
         }
         self.settle_due();
@@ -397,7 +398,7 @@ impl Replica {
         for Client { request_id, source } in clients {
             let is_other = executed_for.is_some_and(|executed_for| executed_for != source);
             let verdict = if is_other { Verdict::BadTime } else { verdict };
-            self.tell_outcome(request_id, verdict, &message, index);
+            self.report_outcome(request_id, verdict, &message, index);
         }
     }
 

@@ -20,7 +20,7 @@ pub(crate) struct SeenForwards(BTreeMap<NodeId, Window>);
 #[derive(Debug)]
 struct Window {
     highest: u64,
-    came: Box<[u64]>,
+    received: Box<[u64]>,
 }
 
 impl SeenForwards {
@@ -48,7 +48,7 @@ impl Window {
     fn begins_with(number: u64) -> Self {
         // What is before it may still be under way.
         let mut window =
-            Self { highest: number, came: vec![0; FORWARDS_SEEN_MAX / WORD_BITS as usize].into_boxed_slice() };
+            Self { highest: number, received: vec![0; FORWARDS_SEEN_MAX / WORD_BITS as usize].into_boxed_slice() };
         window.mark(number);
         window
     }
@@ -66,7 +66,7 @@ impl Window {
         if ahead < OF_ONE_PROCESS {
             // The bits of the numbers that enter the window were those of numbers that leave it.
             if ahead >= FORWARDS_SEEN_MAX as u64 {
-                self.came.fill(0);
+                self.received.fill(0);
             } else {
                 (1..ahead).for_each(|step| self.clear(self.highest.wrapping_add(step)));
             }
@@ -75,26 +75,26 @@ impl Window {
             return true;
         }
         let back = self.highest.wrapping_sub(number);
-        if back >= FORWARDS_SEEN_MAX as u64 || self.came[Self::place(number).0] & Self::place(number).1 != 0 {
+        if back >= FORWARDS_SEEN_MAX as u64 || self.received[Self::bit_of(number).0] & Self::bit_of(number).1 != 0 {
             return false;
         }
         self.mark(number);
         true
     }
 
-    const fn place(number: u64) -> (usize, u64) {
+    const fn bit_of(number: u64) -> (usize, u64) {
         let bit = number % FORWARDS_SEEN_MAX as u64;
         ((bit / WORD_BITS) as usize, 1 << (bit % WORD_BITS))
     }
 
     fn mark(&mut self, number: u64) {
-        let (word, bit) = Self::place(number);
-        self.came[word] |= bit;
+        let (word, bit) = Self::bit_of(number);
+        self.received[word] |= bit;
     }
 
     fn clear(&mut self, number: u64) {
-        let (word, bit) = Self::place(number);
-        self.came[word] &= !bit;
+        let (word, bit) = Self::bit_of(number);
+        self.received[word] &= !bit;
     }
 }
 
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_old_to_tell_is_not_taken() {
+    fn number_older_than_the_window_is_rejected() {
         let mut seen = SeenForwards::default();
         let newest = 1_000_000;
         assert!(seen.is_first(1, newest));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_started_again_begins_anywhere_and_numbers_wrap() {
+    fn restarted_sender_may_start_at_any_number_and_wrap() {
         let mut seen = SeenForwards::default();
         for number in [u64::MAX - 1, u64::MAX, 0, 1, 1 << 63, 1 << 50] {
             assert!(seen.is_first(1, number), "{number}");

@@ -1,4 +1,4 @@
-//! Who waits for the outcome of what.
+//! Requests that wait for the outcome of an update or a command.
 
 use crate::admin::AdminStep;
 use crate::command::Command;
@@ -9,7 +9,7 @@ use crate::state::Identity;
 use std::collections::{BTreeMap, BTreeSet};
 use wire::number::Rcode;
 
-/// One who asked for an update.
+/// A client that sent an update.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Client {
     pub(crate) request_id: u64,
@@ -19,46 +19,46 @@ pub(crate) struct Client {
 /// What a command is for.
 #[derive(Debug)]
 pub(crate) enum Purpose {
-    /// An update, by everybody who sent it.
+    /// An update, with all clients that sent it.
     Update { identity: Identity, clients: Vec<Client> },
     /// A step of an administrator's command.
     Admin(AdminStep),
 }
 
-/// A command on its way.
+/// A command without an outcome yet.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     pub(crate) command: Command,
     pub(crate) purpose: Purpose,
     deadline_ms: u64,
-    /// To whom it went last, and when; `None` when nobody has it.
+    /// The leader that got it last, and when; `None` if none has it.
     sent: Option<(NodeId, u64)>,
     /// Numbers of all attempts.
     attempts: Vec<u64>,
-    /// Attempts of which nobody knows what became of them.
+    /// Attempts with an unknown outcome.
     open_count: u32,
     /// The only term in which a leader puts its only open attempt into the log, if it is known.
     term: Option<u64>,
-    /// Where the leader put it: index and term.
-    place: Option<(u64, u64)>,
-    /// It was done before, at the latest at this index.
+    /// Its position in the log: index and term.
+    position: Option<(u64, u64)>,
+    /// It was executed earlier, at this index or before.
     done_at: Option<u64>,
     pub(crate) rcode: Option<Rcode>,
     pub(crate) joined: Option<NodeId>,
 }
 
 impl Waiter {
-    pub(crate) const fn place(&self) -> Option<(u64, u64)> {
-        self.place
+    pub(crate) const fn position(&self) -> Option<(u64, u64)> {
+        self.position
     }
 
     pub(crate) const fn done_at(&self) -> Option<u64> {
         self.done_at
     }
 
-    /// Whether its place is of a term before that of an applied entry, and behind it.
-    pub(crate) fn is_outlived(&self, (index, term): (u64, u64)) -> bool {
-        self.place.is_some_and(|(place, of_term)| place > index && of_term < term)
+    /// Whether an applied entry of a later term took the place of its log position.
+    pub(crate) fn is_superseded(&self, (index, term): (u64, u64)) -> bool {
+        self.position.is_some_and(|(position, of_term)| position > index && of_term < term)
     }
 
     /// When an update was signed, which its session is found by; zero for anything else.
@@ -69,10 +69,10 @@ impl Waiter {
         }
     }
 
-    /// The first index from which on it is to be looked at.
+    /// The first index at which it must be checked.
     fn due_at(&self) -> Option<u64> {
-        let place = self.place.map(|(index, _)| index);
-        [place, self.done_at].into_iter().flatten().min()
+        let position = self.position.map(|(index, _)| index);
+        [position, self.done_at].into_iter().flatten().min()
     }
 
     pub(crate) fn sent(&mut self, to: NodeId, attempt: u64, now_ms: u64, term: Option<u64>) {
@@ -85,7 +85,7 @@ impl Waiter {
     fn not_proposed(&mut self) {
         self.open_count = self.open_count.saturating_sub(1);
         self.sent = None;
-        self.place = None;
+        self.position = None;
         self.term = None;
     }
 
@@ -110,17 +110,17 @@ impl Waiter {
                 planted!(CommandSentAgain)
             }
             // It changes nothing.
-            Command::Everywhere { .. } => true,
+            Command::WaitAllLive { .. } => true,
             Command::NodeAdd { .. } | Command::NodeRemove { .. } | Command::TransferLeader { .. } => false,
         }
     }
 
     /// Whether a leader does nothing for it but put it into the log.
     pub(super) const fn is_for_log(&self) -> bool {
-        !matches!(self.command, Command::TransferLeader { .. } | Command::Everywhere { .. })
+        !matches!(self.command, Command::TransferLeader { .. } | Command::WaitAllLive { .. })
     }
 
-    fn is_to_be_sent(&self, leader: NodeId, now_ms: u64, again_ms: u64) -> bool {
+    fn is_due(&self, leader: NodeId, now_ms: u64, again_ms: u64) -> bool {
         match self.sent {
             None => self.open_count == 0 || self.may_repeat(),
             Some((to, at_ms)) => self.may_repeat() && (to != leader || now_ms >= at_ms + again_ms),
@@ -128,15 +128,15 @@ impl Waiter {
     }
 }
 
-/// All that wait, by token.
+/// All waiting commands, by token.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     waiters: BTreeMap<u64, Waiter>,
     /// Those whose place, or index, is known: by the index from which on they are to be looked at. A batch that is
     /// applied must not look at all that wait.
     due: BTreeSet<(u64, u64)>,
-    /// Those of which neither is known.
-    unplaced: BTreeSet<u64>,
+    /// Those without a known position.
+    without_position: BTreeSet<u64>,
     /// All of them, by the time at which they are given up.
     deadlines: BTreeSet<(u64, u64)>,
     identities: BTreeMap<Identity, u64>,
@@ -170,7 +170,7 @@ impl Waiters {
     }
 
     /// The number of an attempt whose answer nobody waits for.
-    pub(crate) const fn unheard(&mut self) -> u64 {
+    pub(crate) const fn token_without_waiter(&mut self) -> u64 {
         self.draw()
     }
 
@@ -181,8 +181,8 @@ impl Waiters {
         attempt
     }
 
-    /// Who is to answer an attempt, unless it is answered.
-    pub(crate) fn is_to_answer(&self, attempt: u64) -> Option<NodeId> {
+    /// The leader that must answer an attempt, unless it did.
+    pub(crate) fn responder_of(&self, attempt: u64) -> Option<NodeId> {
         self.attempts.get(&attempt).map(|&(_, leader)| leader)
     }
 
@@ -204,30 +204,30 @@ impl Waiters {
             attempts: Vec::new(),
             open_count: 0,
             term: None,
-            place: None,
+            position: None,
             done_at: None,
             rcode: None,
             joined: None,
         };
         self.waiters.insert(token, waiter);
-        self.unplaced.insert(token);
+        self.without_position.insert(token);
         self.deadlines.insert((deadline_ms, token));
         token
     }
 
-    /// The leader put it there.
-    pub(crate) fn put_place(&mut self, token: u64, place: (u64, u64)) {
-        self.change(token, |waiter| waiter.place = Some(place));
+    /// The leader put it at this position of the log.
+    pub(crate) fn set_position(&mut self, token: u64, position: (u64, u64)) {
+        self.change(token, |waiter| waiter.position = Some(position));
     }
 
     /// It was done before, at the latest at this index.
-    pub(crate) fn put_done_at(&mut self, token: u64, index: u64) {
+    pub(crate) fn set_done_at(&mut self, token: u64, index: u64) {
         self.change(token, |waiter| waiter.done_at = Some(index));
     }
 
-    /// It is not known where it is any more.
-    pub(crate) fn forget_place(&mut self, token: u64) {
-        self.change(token, |waiter| waiter.place = None);
+    /// Its position is no longer known.
+    pub(crate) fn clear_position(&mut self, token: u64) {
+        self.change(token, |waiter| waiter.position = None);
     }
 
     /// An attempt was certainly not proposed, or is certainly lost.
@@ -235,7 +235,7 @@ impl Waiters {
         self.change(token, Waiter::not_proposed);
     }
 
-    /// Whatever is done to a waiter, it stays where it is looked for.
+    /// Changes a waiter and keeps the index of due waiters up to date.
     fn change(&mut self, token: u64, change: impl FnOnce(&mut Waiter)) {
         let Some(waiter) = self.waiters.get_mut(&token) else { return };
         let before = waiter.due_at();
@@ -245,7 +245,7 @@ impl Waiters {
             self.take_out(token, before);
             match after {
                 Some(index) => _ = self.due.insert((index, token)),
-                None => _ = self.unplaced.insert(token),
+                None => _ = self.without_position.insert(token),
             }
         }
     }
@@ -253,7 +253,7 @@ impl Waiters {
     fn take_out(&mut self, token: u64, due_at: Option<u64>) {
         match due_at {
             Some(index) => _ = self.due.remove(&(index, token)),
-            None => _ = self.unplaced.remove(&token),
+            None => _ = self.without_position.remove(&token),
         }
     }
 
@@ -309,14 +309,14 @@ impl Waiters {
 
     /// Those whose places are of an older term than an applied entry, and behind it; each is given once. Terms in a log
     /// never go down, and every leader from now on has that entry: nothing of an older term can stand behind it.
-    pub(crate) fn outlived(&mut self, (index, term): (u64, u64)) -> Vec<u64> {
-        // Once a term: a place that is told later is looked at when it is told.
+    pub(crate) fn superseded(&mut self, (index, term): (u64, u64)) -> Vec<u64> {
+        // Once per term. A position that is learned later is checked when it is learned.
         if term <= self.applied_term {
             return Vec::new();
         }
         self.applied_term = term;
         let behind = self.due.range((index + 1, 0)..).map(|&(_, token)| token);
-        let is_void = |token: &u64| self.waiters.get(token).is_some_and(|waiter| waiter.is_outlived((index, term)));
+        let is_void = |token: &u64| self.waiters.get(token).is_some_and(|waiter| waiter.is_superseded((index, term)));
         in_order(behind.filter(is_void))
     }
 
@@ -324,13 +324,13 @@ impl Waiters {
     /// stayed of all that the leader of that term put into the log is applied here, and was looked at. To be asked
     /// before [`Waiters::outlived`]; each is given once.
     pub(crate) fn never_proposed(&self, term: u64) -> Vec<u64> {
-        // Once a term: who is sent later is sent to the leader of that term, or of one after it.
+        // Once per term. Later commands are sent to the leader of that term or of a later one.
         if term <= self.applied_term {
             return Vec::new();
         }
         let is_over = |waiter: &Waiter| waiter.term.is_some_and(|of| of < term) && waiter.open_count == 1;
-        let unplaced = self.unplaced.iter().copied();
-        unplaced.filter(|token| self.waiters.get(token).is_some_and(is_over)).collect()
+        let without_position = self.without_position.iter().copied();
+        without_position.filter(|token| self.waiters.get(token).is_some_and(is_over)).collect()
     }
 
     /// Entries were applied that were not looked at.
@@ -345,13 +345,13 @@ impl Waiters {
     /// Those that this leader does not have.
     pub(crate) fn to_send(&self, leader: Option<NodeId>, now_ms: u64, again_ms: u64) -> Vec<u64> {
         let Some(leader) = leader else { return Vec::new() };
-        let is_to_be_sent = |waiter: &Waiter| waiter.is_to_be_sent(leader, now_ms, again_ms);
-        let unplaced = self.unplaced.iter().copied();
-        unplaced.filter(|token| self.waiters.get(token).is_some_and(is_to_be_sent)).collect()
+        let is_due = |waiter: &Waiter| waiter.is_due(leader, now_ms, again_ms);
+        let without_position = self.without_position.iter().copied();
+        without_position.filter(|token| self.waiters.get(token).is_some_and(is_due)).collect()
     }
 }
 
-/// In the order in which they came: what a client asked for first is told first.
+/// In the order of arrival.
 fn in_order(tokens: impl Iterator<Item = u64>) -> Vec<u64> {
     let mut tokens: Vec<u64> = tokens.collect();
     tokens.sort_unstable();
@@ -399,30 +399,30 @@ mod tests {
                         let (command, purpose) = update(number as u8);
                         tokens.push(waiters.insert(command, purpose, value));
                     }
-                    2 => waiters.put_place(token, (value, 1)),
-                    3 => waiters.put_done_at(token, value),
+                    2 => waiters.set_position(token, (value, 1)),
+                    3 => waiters.set_done_at(token, value),
                     4 => waiters.not_proposed(token),
-                    5 => waiters.forget_place(token),
+                    5 => waiters.clear_position(token),
                     6 => {
-                        // A place that is told after the term began is looked at by who tells it.
-                        let outlived = |waiter: &Waiter| waiter.place.is_some_and(|(place, _)| place > value)
+                        // A position that is learned after the term began is checked then.
+                        let superseded = |waiter: &Waiter| waiter.position.is_some_and(|(position, _)| position > value)
                             && waiter.due_at() > Some(value);
-                        let expected = scanned(&waiters, outlived);
-                        prop_assert_eq!(waiters.outlived((value, 2)), expected);
+                        let expected = scanned(&waiters, superseded);
+                        prop_assert_eq!(waiters.superseded((value, 2)), expected);
                         waiters.applied_term = 0;
                     }
                     _ => _ = waiters.remove(token),
                 }
                 let due = |waiter: &Waiter| {
-                    waiter.place.is_some_and(|(place, _)| place <= value)
+                    waiter.position.is_some_and(|(position, _)| position <= value)
                         || waiter.done_at.is_some_and(|done| done <= value)
                 };
                 prop_assert_eq!(waiters.due(value), scanned(&waiters, due));
                 prop_assert_eq!(waiters.expired(value), scanned(&waiters, |waiter| value >= waiter.deadline_ms));
-                let unplaced = |waiter: &Waiter| waiter.place.is_none() && waiter.done_at.is_none();
-                prop_assert_eq!(waiters.to_send(Some(1), 0, 0), scanned(&waiters, unplaced));
+                let without_position = |waiter: &Waiter| waiter.position.is_none() && waiter.done_at.is_none();
+                prop_assert_eq!(waiters.to_send(Some(1), 0, 0), scanned(&waiters, without_position));
                 prop_assert_eq!(waiters.deadlines.len(), waiters.len());
-                prop_assert_eq!(waiters.due.len() + waiters.unplaced.len(), waiters.len());
+                prop_assert_eq!(waiters.due.len() + waiters.without_position.len(), waiters.len());
             }
         }
     }

@@ -145,8 +145,8 @@ pub enum AdminCommand {
     Checkpoint,
     /// Waits until every member that the leader can reach has applied what this replica has applied. Then an
     /// administrator's change is in effect on all of them. The wait for a lagging member ends after
-    /// `EVERYWHERE_WAIT_MS`.
-    Everywhere,
+    /// `ALL_LIVE_WAIT_MS`.
+    WaitAllLive,
     /// Revokes a join token that has not been used. The answer is [`AdminReply::Unchanged`] if the token is unknown,
     /// used or already void. A leader whose software cannot revoke tokens gives the same answer.
     RevokeToken {

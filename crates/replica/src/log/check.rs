@@ -79,8 +79,8 @@ struct Window<'d> {
 impl Window<'_> {
     /// Returns `len` bytes of the file, or fewer at its end.
     fn get(&mut self, at: u64, len: usize) -> Result<&[u8], DiskError> {
-        let is_held = at >= self.start && at - self.start + len as u64 <= self.bytes.len() as u64;
-        if !is_held {
+        let is_covered = at >= self.start && at - self.start + len as u64 <= self.bytes.len() as u64;
+        if !is_covered {
             self.bytes = self.disk.read(self.file, at, len.max(FETCH_BYTES_MAX as usize))?;
             self.start = at;
         }

@@ -2,7 +2,7 @@
 
 use super::damage::{Damage, LogDamage};
 use super::limits::{FETCHED_RUNS_MAX, FETCHES_MAX, SECTOR_BYTES};
-use super::segment::{check_place, segment_file};
+use super::segment::{check_position, segment_file};
 use super::{Log, LogId, ReadError, record};
 use crate::disk::{ReadFile, Tickets};
 use raft::eraftpb::Entry;
@@ -21,7 +21,7 @@ pub enum Fetch {
     Busy,
 }
 
-/// Entries that a read brought into memory; they stay for a while.
+/// Entries that a read loaded into memory. They stay for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fetched {
     /// Index of the first.
@@ -30,7 +30,7 @@ pub struct Fetched {
     pub count: usize,
 }
 
-/// Reads under way, and what earlier ones brought.
+/// Reads in progress, and entries loaded by earlier ones.
 #[derive(Debug, Default)]
 pub(crate) struct Fetches {
     under_way: Vec<UnderWay>,
@@ -108,8 +108,10 @@ impl Log {
     /// # Errors
     /// [`LogDamage`]: what was read is not what was written. Quarantine.
     pub fn fetched(&mut self, ticket: u64, bytes: &[u8]) -> Result<Option<Fetched>, LogDamage> {
-        let Some(place) = self.fetches.under_way.iter().position(|read| read.ticket == ticket) else { return Ok(None) };
-        let read = self.fetches.under_way.swap_remove(place);
+        let Some(position) = self.fetches.under_way.iter().position(|read| read.ticket == ticket) else {
+            return Ok(None);
+        };
+        let read = self.fetches.under_way.swap_remove(position);
         if bytes.len() as u64 != read.len {
             let file = segment_file(read.segment);
             return Err(LogDamage { file, offset: read.offset, what: Damage::Short });
@@ -141,7 +143,7 @@ pub(crate) fn decode_span(bytes: &[u8], id: LogId, segment: u64, offset: u64) ->
         let damage = |what: Damage| LogDamage { file: segment_file(segment), offset: here, what };
         let sector = bytes.get(at..at + SECTOR_BYTES).ok_or_else(|| damage(Damage::Short))?;
         let header = record::decode_header(sector).map_err(damage)?;
-        check_place(&header, id, segment, here as usize).map_err(damage)?;
+        check_position(&header, id, segment, here as usize).map_err(damage)?;
         let whole = bytes[at..].get(..header.disk_bytes() as usize).ok_or_else(|| damage(Damage::Short))?;
         if !record::body_is_intact(&header, whole) {
             return Err(damage(Damage::Body));

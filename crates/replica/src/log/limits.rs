@@ -43,7 +43,7 @@ pub const BYTES_PINNED_MAX: u64 = 4 << 30;
 pub const BYTES_WHILE_CHECKPOINT_MAX: u64 = 1 << 30;
 /// Bytes of former versions of zones that a checkpoint may keep in memory while it is written, zones that went
 /// included; then it is given up as well. What an update lets go is several times what its record has.
-pub const HELD_WHILE_CHECKPOINT_MAX: u64 = 1 << 30;
+pub const RETIRED_WHILE_CHECKPOINT_MAX: u64 = 1 << 30;
 /// How often both of these are doubled while one checkpoint after the other is given up: a disk that is too slow for
 /// what is written would else never bring one to its end, and the log would grow without one.
 pub const CHECKPOINT_DOUBLINGS_MAX: u32 = 2;

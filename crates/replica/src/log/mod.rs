@@ -14,7 +14,7 @@
 //! 2. [`Log::poll_job`] until `None`, and carry the jobs out. At most one job a queue is under way.
 //! 3. [`Log::persisted`] with each ticket that comes back; the mark that it returns is what raft's
 //!    `on_persist_ready` wants: everything up to it is durable.
-//! 4. [`Log::set_applied`] as entries are applied, so that memory is let go.
+//! 4. [`Log::set_applied`] as entries are applied, so that memory is freed.
 //!
 //! After [`Log::open`], send nothing to any peer before [`Log::is_durable`]. The process that wrote the log may have
 //! died before its fsync, or because the fsync failed. The first job writes the log's end again (`open.rs`).
@@ -40,7 +40,7 @@ mod tail;
 // What goes to disk next.
 mod writer;
 // Zeroed segments in reserve.
-mod spares;
+mod preallocate;
 // Reading older entries back.
 mod fetch;
 // From disk to memory at start.
@@ -53,16 +53,16 @@ mod salvage;
 pub(crate) use check::check_file;
 pub use damage::{Damage, LogDamage, OpenError, Repair};
 pub use fetch::{Fetch, Fetched};
-pub use salvage::{Answer, Ask, Refused, Rewrite, Salvage};
+pub use salvage::{EntriesRequest, EntriesResponse, Refused, Rewrite, Salvage};
 pub use segment::{TornRecord, is_spare};
 
 use crate::disk::{DiskJob, Tickets};
 use fetch::Fetches;
 use index::{Extents, Terms};
 use limits::*;
+use preallocate::SegmentPreallocator;
 use raft::eraftpb::{Entry, EntryType, HardState};
 use record::entry_bytes;
-use spares::Spares;
 use tail::Tail;
 use writer::Writer;
 
@@ -129,7 +129,7 @@ pub struct LogConfig {
     pub bytes_while_checkpoint: u64,
     /// Bytes of former versions of zones that a checkpoint which is being written may keep in memory before it is
     /// given up.
-    pub held_while_checkpoint: u64,
+    pub retired_while_checkpoint: u64,
 }
 
 impl Default for LogConfig {
@@ -145,7 +145,7 @@ impl Default for LogConfig {
             checkpoint_due_bytes: CHECKPOINT_DUE_BYTES,
             bytes_pinned: BYTES_PINNED_MAX,
             bytes_while_checkpoint: BYTES_WHILE_CHECKPOINT_MAX,
-            held_while_checkpoint: HELD_WHILE_CHECKPOINT_MAX,
+            retired_while_checkpoint: RETIRED_WHILE_CHECKPOINT_MAX,
         }
     }
 }
@@ -173,7 +173,7 @@ pub struct Log {
     extents: Extents,
     tail: Tail,
     writer: Writer,
-    spares: Spares,
+    preallocator: SegmentPreallocator,
     fetches: Fetches,
 }
 
@@ -203,7 +203,7 @@ impl Log {
             extents: Extents::default(),
             tail: Tail::new(base.index + 1, config.tail_bytes),
             writer: Writer::create(id, base.index),
-            spares: Spares::new(config.segment_bytes),
+            preallocator: SegmentPreallocator::new(config.segment_bytes),
             fetches: Fetches::default(),
             config,
         }
@@ -246,7 +246,7 @@ impl Log {
 
     /// Index of the last entry that is committed or says something: the empty ones after it, with which leaders begin
     /// their terms, change nothing, whether they are committed or not.
-    pub fn last_said_index(&self) -> u64 {
+    pub fn last_known_index(&self) -> u64 {
         let is_empty = |index| {
             let found = self.entries(index, index + 1, u64::MAX);
             found.is_ok_and(|found| {
@@ -398,7 +398,7 @@ impl Log {
     /// Whether the log soon needs another segment and none is ready. Then the rest of this segment is reserved for
     /// votes and for the entries that a new leader needs.
     pub fn is_near_its_end(&self) -> bool {
-        !self.spares.has_ready() && self.writer.room() < self.config.segment_bytes / SEGMENT_KEPT_SHARE
+        !self.preallocator.has_ready() && self.writer.room() < self.config.segment_bytes / SEGMENT_KEPT_SHARE
     }
 
     /// Bytes of the records that are not in a checkpoint.
@@ -411,24 +411,24 @@ impl Log {
         self.bytes_after_checkpoint() >= checkpoint_bytes.max(self.config.checkpoint_due_bytes)
     }
 
-    /// Whether a checkpoint takes too long that was begun when there were `begun_bytes` after the newest, and for which
-    /// `held_bytes` of former versions are kept; so many before it were given up, one after the other.
-    pub fn is_checkpoint_late(&self, begun_bytes: u64, held_bytes: u64, given_up: u32) -> bool {
-        self.is_checkpoint_beyond(1, begun_bytes, held_bytes, given_up)
+    /// Whether a checkpoint takes too long that was begun when there were `bytes_at_start` after the newest, and for
+    /// which `retired_bytes` of former versions are kept; `abandoned` checkpoints in a row were abandoned before it.
+    pub fn is_checkpoint_late(&self, bytes_at_start: u64, retired_bytes: u64, abandoned: u32) -> bool {
+        self.is_checkpoint_beyond(1, bytes_at_start, retired_bytes, abandoned)
     }
 
     /// Whether it will be, unless it is written without regard to anything else from now on: a quarter of that is
     /// there.
-    pub fn is_checkpoint_urgent(&self, begun_bytes: u64, held_bytes: u64, given_up: u32) -> bool {
-        self.is_checkpoint_beyond(4, begun_bytes, held_bytes, given_up)
+    pub fn is_checkpoint_urgent(&self, bytes_at_start: u64, retired_bytes: u64, abandoned: u32) -> bool {
+        self.is_checkpoint_beyond(4, bytes_at_start, retired_bytes, abandoned)
     }
 
     /// Whether that many times as much would be too much.
-    fn is_checkpoint_beyond(&self, times: u64, begun_bytes: u64, held_bytes: u64, given_up: u32) -> bool {
-        let longer = 1 << given_up.min(CHECKPOINT_DOUBLINGS_MAX);
-        let written = self.bytes_after_checkpoint().saturating_sub(begun_bytes);
+    fn is_checkpoint_beyond(&self, times: u64, bytes_at_start: u64, retired_bytes: u64, abandoned: u32) -> bool {
+        let longer = 1 << abandoned.min(CHECKPOINT_DOUBLINGS_MAX);
+        let written = self.bytes_after_checkpoint().saturating_sub(bytes_at_start);
         written.saturating_mul(times) > self.config.bytes_while_checkpoint.saturating_mul(longer)
-            || held_bytes.saturating_mul(times) > self.config.held_while_checkpoint.saturating_mul(longer)
+            || retired_bytes.saturating_mul(times) > self.config.retired_while_checkpoint.saturating_mul(longer)
     }
 
     /// Up to where [`Log::compact`] may go after the newest checkpoint, so that enough entries stay behind it; those
@@ -459,16 +459,16 @@ impl Log {
     pub fn poll_job(&mut self, tickets: &mut Tickets) -> Option<DiskJob> {
         self.poll_record(tickets).or_else(|| {
             let fetches = &self.fetches;
-            self.spares.poll(tickets, |segment| fetches.is_reading(segment))
+            self.preallocator.poll(tickets, |segment| fetches.is_reading(segment))
         })
     }
 
     /// Takes the answer to a job.
     pub fn persisted(&mut self, ticket: u64) -> Persisted {
-        if self.spares.persisted(ticket) {
+        if self.preallocator.persisted(ticket) {
             return Persisted::Housekeeping;
         }
-        let Some(mark) = self.writer.persisted(ticket, &mut self.spares) else { return Persisted::NotOurs };
+        let Some(mark) = self.writer.persisted(ticket, &mut self.preallocator) else { return Persisted::NotOurs };
         self.tail.release(self.applied.min(self.writer.durable()));
         Persisted::Record(mark)
     }

@@ -4,9 +4,9 @@ use super::damage::{Damage, LogDamage, OpenError, Repair};
 use super::fetch::{Fetches, decode_span};
 use super::index::{Extent, Extents, Terms};
 use super::limits::TAIL_LOADED_SHARE;
+use super::preallocate::SegmentPreallocator;
 use super::record::{self, Header, Padding};
 use super::segment::{Scan, check_chain, scan, segment_file, segment_number, spare_number};
-use super::spares::Spares;
 use super::tail::Tail;
 use super::vote::{OpenedVote, VOTE_FILE, Vote, VoteFile};
 use super::writer::Writer;
@@ -47,14 +47,14 @@ impl Log {
         }
         let last = fill_block(newest, &mut newest_scan, config.block_bytes, last, &mut first_ops);
         first_ops.extend([again, DiskOp::Sync { file: VOTE_FILE.into() }]);
-        let mut spares = Spares::new(config.segment_bytes);
+        let mut preallocator = SegmentPreallocator::new(config.segment_bytes);
         for (file, _) in &files {
             let is_live = |number| (last.oldest_segment..=newest).contains(&number);
             let spare = spare_number(file);
             if spare.is_some() || segment_number(file).is_some_and(|number| !is_live(number)) {
                 first_ops.push(DiskOp::Remove { file: file.clone() });
             }
-            spare.into_iter().for_each(|number| spares.skip_number(number));
+            spare.into_iter().for_each(|number| preallocator.skip_number(number));
         }
         first_ops.push(DiskOp::SyncDir);
 
@@ -72,7 +72,7 @@ impl Log {
             fetches: Fetches::default(),
             hard_state,
             writer,
-            spares,
+            preallocator,
             config,
         };
         log.load_tail(disk)?;
@@ -315,9 +315,9 @@ impl Replay {
     /// Checks that what the last record says about the log is what was read.
     fn finish(&mut self, last: &Header, newest: u64) -> Result<(), OpenError> {
         let base = last.base;
-        let is_held = self.terms.last() == last.last && base.index <= last.last;
+        let is_covered = self.terms.last() == last.last && base.index <= last.last;
         let is_committed = (base.index..=last.last).contains(&last.hard_state.commit);
-        if !is_held || !is_committed || !self.extents.cover(base.index + 1, last.last) {
+        if !is_covered || !is_committed || !self.extents.cover(base.index + 1, last.last) {
             let what = Damage::Contradiction;
             return Err(LogDamage { file: segment_file(newest), offset: last.offset, what }.into());
         }

@@ -104,7 +104,7 @@ pub(crate) fn scan(
             break torn_at(&data, id, number, at, None).map_err(|what| damage(at, what))?;
         }
         let header = record::decode_header(sector).map_err(|what| damage(at, what))?;
-        check_place(&header, id, number, at).map_err(|what| damage(at, what))?;
+        check_position(&header, id, number, at).map_err(|what| damage(at, what))?;
         let end = at.saturating_add(usize::try_from(header.disk_bytes()).unwrap_or(usize::MAX));
         let whole = data.get(at..end).ok_or_else(|| damage(at, Damage::Short))?;
         if !record::body_is_intact(&header, whole) {
@@ -124,7 +124,7 @@ pub(crate) fn scan(
 }
 
 /// Whether the record is where it says that it is, in a log of ours.
-pub(crate) fn check_place(header: &Header, id: LogId, number: u64, at: usize) -> Result<(), Damage> {
+pub(crate) fn check_position(header: &Header, id: LogId, number: u64, at: usize) -> Result<(), Damage> {
     if header.id != id {
         return Err(Damage::Foreign);
     }
@@ -154,7 +154,7 @@ fn sealed_at(bytes: &[u8], id: LogId, number: u64, at: usize, previous: Option<&
     let (seal_at, end) = (at + SECTOR_BYTES, at + 2 * SECTOR_BYTES);
     let sector = bytes.get(seal_at..end)?;
     let seal = record::decode_header(sector).ok()?;
-    let is_seal = check_place(&seal, id, number, seal_at).is_ok()
+    let is_seal = check_position(&seal, id, number, seal_at).is_ok()
         && (seal.entry_count, seal.cleared) == (0, false)
         && Padding::of(&seal, sector).is_none()
         && seal.number == previous?.number + 2;
@@ -183,7 +183,7 @@ fn torn_at(
         }
         is_written = true;
         let Ok(found) = record::decode_header(sector) else { continue };
-        if offset == at || check_place(&found, id, number, offset).is_err() || planted!(TailCutBeforeValidRecords) {
+        if offset == at || check_position(&found, id, number, offset).is_err() || planted!(TailCutBeforeValidRecords) {
             continue;
         }
         let of_this_write = Padding::of(&found, sector).filter(|padding| padding.start <= at as u64);

@@ -55,8 +55,8 @@ impl Tail {
         let end = index.min(self.end() - 1);
         while self.released < end {
             self.released += 1;
-            if let Some(place) = self.released.checked_sub(self.first) {
-                self.released_bytes += counted_bytes(&self.entries[place as usize]);
+            if let Some(slot) = self.released.checked_sub(self.first) {
+                self.released_bytes += counted_bytes(&self.entries[slot as usize]);
             }
         }
         while self.released_bytes > self.bytes_max && self.first <= self.released {
@@ -73,8 +73,8 @@ impl Tail {
 
     /// The entries from `low` to before `high`, as far as they are here.
     pub(crate) fn range(&self, low: u64, high: u64) -> impl Iterator<Item = &Entry> + Clone {
-        let place = |index: u64| (index.clamp(self.first, self.end()) - self.first) as usize;
-        self.entries.range(place(low)..place(high.max(low)))
+        let slot = |index: u64| (index.clamp(self.first, self.end()) - self.first) as usize;
+        self.entries.range(slot(low)..slot(high.max(low)))
     }
 
     fn drop_first(&mut self) {

@@ -1,9 +1,9 @@
 //! What goes to disk next: one record at a time, everything that came meanwhile in the next one.
 
 use super::limits::SECTOR_BYTES;
+use super::preallocate::SegmentPreallocator;
 use super::record::{self, Header, Padding, entry_bytes};
 use super::segment::segment_file;
-use super::spares::Spares;
 use super::vote::{Vote, VoteFile};
 use super::{Log, LogId};
 use crate::disk::{DiskJob, DiskOp, DiskQueue, Tickets};
@@ -135,16 +135,16 @@ impl Writer {
     }
 
     /// The answer to a job; `None` when it was not ours, else the mark that was reached.
-    pub(crate) fn persisted(&mut self, ticket: u64, spares: &mut Spares) -> Option<Option<u64>> {
+    pub(crate) fn persisted(&mut self, ticket: u64, preallocator: &mut SegmentPreallocator) -> Option<Option<u64>> {
         let done = self.in_flight.take_if(|in_flight| in_flight.ticket == ticket)?;
         self.is_started = true;
         self.durable = self.durable.max(done.last);
         self.durable_end = done.end;
         while let Some(oldest) = self.segments.first_entry().filter(|oldest| *oldest.key() < done.oldest_segment) {
             let (number, bytes) = oldest.remove_entry();
-            spares.retire(number, bytes);
+            preallocator.retire(number, bytes);
         }
-        spares.want();
+        preallocator.want();
         Some(done.mark)
     }
 
@@ -154,14 +154,20 @@ impl Writer {
     }
 
     /// Where a record of `bytes` bytes goes, and the operations that make room for it.
-    fn place(&mut self, bytes: u64, segment_bytes: u64, spares: &mut Spares, ops: &mut Vec<DiskOp>) -> bool {
+    fn reserve(
+        &mut self,
+        bytes: u64,
+        segment_bytes: u64,
+        preallocator: &mut SegmentPreallocator,
+        ops: &mut Vec<DiskOp>,
+    ) -> bool {
         if bytes <= self.room() {
             return false;
         }
         (self.segment, self.offset) = (self.segment + 1, 0);
         let file = segment_file(self.segment);
         let size = bytes.max(segment_bytes);
-        let spare = if size == segment_bytes { spares.take() } else { None };
+        let spare = if size == segment_bytes { preallocator.take() } else { None };
         ops.push(match spare {
             Some(from) => DiskOp::Rename { from, to: file },
             None => DiskOp::Create { file, zeroed_bytes: size },
@@ -189,8 +195,9 @@ impl Log {
         // that the record existed and which entries it held.
         let is_essential = body_bytes > 0 || self.writer.is_cleared;
         let is_sealed = bytes == SECTOR_BYTES as u64 && is_essential && !planted!(RecordsNotSealed);
-        let place_bytes = if is_sealed { 2 * bytes } else { bytes }.next_multiple_of(self.config.block_bytes);
-        let is_new_segment = self.writer.place(place_bytes, self.config.segment_bytes, &mut self.spares, &mut ops);
+        let reserved_bytes = if is_sealed { 2 * bytes } else { bytes }.next_multiple_of(self.config.block_bytes);
+        let is_new_segment =
+            self.writer.reserve(reserved_bytes, self.config.segment_bytes, &mut self.preallocator, &mut ops);
         let mut header = self.next_header(last);
         let mut data = record::encode(&mut header, self.tail.range(self.writer.written + 1, last + 1));
         debug_assert_eq!((data.len() as u64, data.len() % SECTOR_BYTES), (bytes, 0));
@@ -199,7 +206,7 @@ impl Log {
         let ticket = tickets.draw();
         self.writer.wrote(&header, ticket);
         let padding = Padding { start: offset, is_essential };
-        while (data.len() as u64) < place_bytes {
+        while (data.len() as u64) < reserved_bytes {
             let mut empty = self.next_header(last);
             data.extend(padding.encode(&mut empty));
             self.writer.advance(&empty);

@@ -35,10 +35,10 @@ impl HashRing {
     }
 
     pub(crate) fn get(&self, index: u64) -> Option<u128> {
-        let place = index.checked_sub(self.first).and_then(|place| usize::try_from(place).ok());
-        place.and_then(|place| self.hashes.get(place).copied()).or_else(|| {
-            let place = self.sparse.binary_search_by_key(&index, |&(index, _)| index).ok()?;
-            Some(self.sparse[place].1)
+        let slot = index.checked_sub(self.first).and_then(|slot| usize::try_from(slot).ok());
+        slot.and_then(|slot| self.hashes.get(slot).copied()).or_else(|| {
+            let slot = self.sparse.binary_search_by_key(&index, |&(index, _)| index).ok()?;
+            Some(self.sparse[slot].1)
         })
     }
 
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn some_indexes_further_back_are_kept_and_not_all_of_them() {
+    fn hash_ring_keeps_a_sample_of_older_indexes() {
         let mut ring = HashRing::default();
         let last = SPARSE_HASH_STEP * (SPARSE_HASHES_MAX as u64 + 5);
         (1..=last).for_each(|index| ring.push(index, u128::from(index)));

@@ -26,9 +26,9 @@ fn assert_all_fields_are_known(machine: &Machine) {
         zones_hash: _,
         hashes: _,
         // Local memory use and faults of this replica.
-        alarms: _,
+        invariant_violations: _,
         unpublished: _,
-        published_taken: _,
+        published_allocated: _,
         is_broken: _,
         panics_at: _,
     } = machine;
@@ -48,7 +48,7 @@ fn with_stage(machine: &mut Machine, mutate: fn(&mut Stage)) {
 /// Applies a change of the zone without adding it to the history.
 fn with_zone(machine: &mut Machine, added: Vec<zone::Record>) {
     let body = Body::Change(change(machine, "a.test.", 1, added));
-    carry_out(&mut machine.zones, zone_work(&body, &machine.stages).unwrap()).unwrap();
+    apply_work(&mut machine.zones, zone_work(&body, &machine.stages).unwrap()).unwrap();
     machine.zones_hash = machine.zones.head().state_hash();
 }
 

@@ -89,8 +89,8 @@ impl FrozenState {
     fn push(ready: &mut VecDeque<(Section, Vec<u8>)>, section: Section, item: Encoder) {
         let item = item.finish();
         let count = item.chunks(ITEM_BYTES_MAX - 1).count();
-        for (place, part) in item.chunks(ITEM_BYTES_MAX - 1).enumerate() {
-            let first = if place + 1 == count { PART_LAST } else { PART_MORE };
+        for (nth, part) in item.chunks(ITEM_BYTES_MAX - 1).enumerate() {
+            let first = if nth + 1 == count { PART_LAST } else { PART_MORE };
             ready.push_back((section, [&[first], part].concat()));
         }
     }

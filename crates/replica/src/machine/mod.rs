@@ -1,8 +1,8 @@
 //! The replicated state machine: entries in, zones and settings out.
 //!
-//! Applying is mechanical and total. An entry says what changes and what that was made for; where the state is
-//! not what it says, nothing is applied and an alarm counts it, on every replica alike. The part of an entry that
-//! concerns zones may have been carried out before, on the head of a leader; then its version is only published.
+//! Applying never fails. An entry contains changes and the state that they were made for. If the state differs, every
+//! replica applies nothing and counts an invariant violation. A leader may have applied the zone part of an entry
+//! before, on its head. Then it only publishes that version.
 
 mod growth;
 mod hash_ring;
@@ -20,10 +20,10 @@ pub(crate) use restore::{Restore, RestoreError, SettingsOnly, empty_machine};
 pub(crate) use stages::{StageError, Stages, chunk_digest};
 #[cfg(test)]
 pub(crate) use zones::death;
-pub(crate) use zones::{Misfit, carry_out, zone_work};
+pub(crate) use zones::{ApplyMismatch, apply_work, zone_work};
 
 use crate::entry::{
-    Body, DataKeyChange, Entry, ImportPurpose, Resealed, SecretPlace, SettingsChange, SettingsEntry, TrustChange,
+    Body, DataKeyChange, Entry, ImportPurpose, Resealed, SecretId, SettingsChange, SettingsEntry, TrustChange,
     UpdateEntry,
 };
 use crate::limits::UNPUBLISHED_BYTES_MAX;
@@ -52,11 +52,11 @@ pub(crate) struct Machine {
     /// Hash of the zones as applied; the head of a leader is ahead of it.
     pub(crate) zones_hash: u128,
     pub(crate) hashes: HashRing,
-    pub(crate) alarms: Alarms,
+    pub(crate) invariant_violations: InvariantViolations,
     /// Newest version that is applied and not published yet.
     unpublished: Option<Version>,
     /// What the zones had copied when they were published last.
-    published_taken: u64,
+    published_allocated: u64,
     /// Applying an entry panicked, or the entry did not fit in memory: the zones are what was published, and nothing
     /// touches what lies above that.
     is_broken: bool,
@@ -64,24 +64,23 @@ pub(crate) struct Machine {
     pub(crate) panics_at: Option<Vec<u8>>,
 }
 
-/// Things that must never happen, counted.
+/// Counts of things that must never happen. Each is a bug.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Alarms {
+pub struct InvariantViolations {
     /// Entries that did not fit the state and were not applied.
-    pub entries_misfit: u64,
-    /// Outcomes that the leader evaluated and its own zones did not take.
-    pub evaluations_misfit: u64,
-    /// Updates whose evaluation panicked: their clients were told SERVFAIL.
-    pub evaluations_panicked: u64,
-    /// Commands that this replica panicked at when it carried them out as the leader, before they were proposed: it
-    /// hands over and ends.
-    pub carry_outs_panicked: u64,
+    pub entry_mismatches: u64,
+    /// Changes that the leader evaluated and could not apply to its own zones.
+    pub evaluation_mismatches: u64,
+    /// Updates whose evaluation panicked. Their clients got SERVFAIL.
+    pub evaluation_panics: u64,
+    /// Commands at which this leader panicked before it proposed them. It transfers the leadership and exits.
+    pub apply_panics: u64,
     /// State hashes of other members that differed.
-    pub hashes_differ: u64,
+    pub hash_mismatches: u64,
     /// Frames of peers that could not be read.
-    pub frames_malformed: u64,
+    pub malformed_frames: u64,
     /// Messages of peers that raft must not see.
-    pub messages_refused: u64,
+    pub refused_messages: u64,
 }
 
 /// What a leader carried out when it proposed.
@@ -103,7 +102,7 @@ pub(crate) enum Applied {
     /// Anything else.
     Other,
     /// The entry did not fit; an UPDATE of this identity was not executed.
-    Misfit { identity: Option<Identity> },
+    Mismatch { identity: Option<Identity> },
     /// The memory of this replica is full.
     Full,
 }
@@ -143,9 +142,9 @@ impl Machine {
             time_ms: 0,
             zones_hash,
             hashes: HashRing::default(),
-            alarms: Alarms::default(),
+            invariant_violations: InvariantViolations::default(),
             unpublished: None,
-            published_taken: 0,
+            published_allocated: 0,
             is_broken: false,
             panics_at: None,
         };
@@ -181,11 +180,11 @@ impl Machine {
         assert_eq!(index, self.applied.0 + 1, "entries are applied in order, each once");
         debug_assert!(!self.is_to_panic_at(&entry.body), "a test asks for it");
         let applied =
-            if self.fits(&entry.body) { self.apply_body(index, entry, prepared) } else { self.misfit(&entry.body) };
+            if self.fits(&entry.body) { self.apply_body(index, entry, prepared) } else { self.mismatch(&entry.body) };
         if applied == Applied::Full {
             return applied;
         }
-        self.time_ms = if is_clock_back(entry) && !matches!(applied, Applied::Misfit { .. }) {
+        self.time_ms = if is_clock_back(entry) && !matches!(applied, Applied::Mismatch { .. }) {
             entry.time_ms
         } else {
             self.time_ms.max(entry.time_ms)
@@ -222,10 +221,10 @@ impl Machine {
         self.is_broken
     }
 
-    fn misfit(&mut self, body: &Body) -> Applied {
-        self.alarms.entries_misfit += 1;
+    fn mismatch(&mut self, body: &Body) -> Applied {
+        self.invariant_violations.entry_mismatches += 1;
         let identity = if let Body::Update(update) = body { Some(update.identity) } else { None };
-        Applied::Misfit { identity }
+        Applied::Mismatch { identity }
     }
 
     /// Whether the state beside the zones is what the entry was made for.
@@ -260,14 +259,14 @@ impl Machine {
             self.unpublished = prepared.version.or(self.unpublished);
             self.zones_hash = prepared.zones_hash;
         } else if let Some(work) = zone_work(body, &self.stages) {
-            match carry_out(&mut self.zones, work) {
+            match apply_work(&mut self.zones, work) {
                 Ok(version) => {
                     self.unpublished = Some(version);
                     self.zones_hash = self.zones.head().state_hash();
                     self.publish_when_much_is_copied();
                 }
-                Err(Misfit::Full) => return Applied::Full,
-                Err(Misfit::Base | Misfit::Content) => return self.misfit(body),
+                Err(ApplyMismatch::Full) => return Applied::Full,
+                Err(ApplyMismatch::Base | ApplyMismatch::Content) => return self.mismatch(body),
             }
         }
         let stage = if let Body::ImportCommit(commit) = body { self.stages.get(commit.stage).cloned() } else { None };
@@ -375,7 +374,7 @@ impl Machine {
 
     /// Each version that is not published keeps what it copied, and nobody needs those in between.
     fn publish_when_much_is_copied(&mut self) {
-        if self.zones.taken_bytes() - self.published_taken >= UNPUBLISHED_BYTES_MAX {
+        if self.zones.allocated_bytes() - self.published_allocated >= UNPUBLISHED_BYTES_MAX {
             self.publish();
         }
     }
@@ -388,7 +387,7 @@ impl Machine {
         let Some(version) = self.unpublished.take() else { return false };
         self.zones.publish(version);
         self.zones.reclaim();
-        self.published_taken = self.zones.taken_bytes();
+        self.published_allocated = self.zones.allocated_bytes();
         true
     }
 
@@ -423,9 +422,9 @@ const fn is_clock_back(entry: &Entry) -> bool {
 /// The keys whose secrets can be opened from now on by whoever could not before.
 fn resealed_keys(change: &TrustChange) -> Vec<Name> {
     let TrustChange::DataKey(DataKeyChange::Reseal { secrets }) = change else { return Vec::new() };
-    let key = |resealed: &Resealed| match &resealed.place {
-        SecretPlace::Key(name) | SecretPlace::PreviousOfKey(name) => Some(name.clone()),
-        SecretPlace::Authority(_) => None,
+    let key = |resealed: &Resealed| match &resealed.id {
+        SecretId::Key(name) | SecretId::PreviousOfKey(name) => Some(name.clone()),
+        SecretId::Authority(_) => None,
     };
     secrets.iter().filter_map(key).collect()
 }

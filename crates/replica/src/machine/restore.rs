@@ -3,7 +3,7 @@
 use super::items::{
     HISTORY, PART_LAST, PART_MORE, SCALARS, SESSIONS, SETTINGS, STAGES, ZONE_RECORDS, ZONE_SERVED, ZONE_STAGED, ZONES,
 };
-use super::{Machine, Misfit, Stages};
+use super::{ApplyMismatch, Machine, Stages};
 use crate::checkpoint::Section;
 use crate::codec::{DecodeError, Decoder};
 use crate::config::ReplicaConfig;
@@ -160,11 +160,11 @@ impl Restore {
         }
     }
 
-    fn edit(&mut self, change: impl FnOnce(&mut Edit<'_>) -> Result<(), Misfit>) -> Result<(), RestoreError> {
+    fn edit(&mut self, change: impl FnOnce(&mut Edit<'_>) -> Result<(), ApplyMismatch>) -> Result<(), RestoreError> {
         let mut edit = self.machine.zones.edit();
-        change(&mut edit).map_err(|misfit| match misfit {
-            Misfit::Full => RestoreError::Full,
-            Misfit::Base | Misfit::Content => RestoreError::Zone,
+        change(&mut edit).map_err(|mismatch| match mismatch {
+            ApplyMismatch::Full => RestoreError::Full,
+            ApplyMismatch::Base | ApplyMismatch::Content => RestoreError::Zone,
         })?;
         let version: Version = edit.seal();
         self.machine.zones.publish(version);

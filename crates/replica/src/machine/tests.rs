@@ -108,16 +108,16 @@ fn restored_with(config: &ReplicaConfig, machine: &mut Machine) -> Machine {
 
 /// Who minds zones hears of each that came or was replaced, and of no other.
 #[test]
-fn a_zone_that_is_imported_is_told() {
+fn imported_zone_is_reported_as_changed() {
     let mut machine = machine();
     add_zone(&mut machine, "b.test.", &[]);
     let contents = |serial| [vec![soa("a.test.", serial)], text("a.test.", 9, 3)].concat();
-    let told = Applied::Settings(SettingsEffect { zones: vec![zone("a.test.")], ..SettingsEffect::default() });
+    let expected = Applied::Settings(SettingsEffect { zones: vec![zone("a.test.")], ..SettingsEffect::default() });
     let commit = stage(&mut machine, 2, "a.test.", &contents(1));
-    assert_eq!(apply(&mut machine, Body::ImportCommit(commit)), told);
+    assert_eq!(apply(&mut machine, Body::ImportCommit(commit)), expected);
     let base_hash = machine.zones.head().zone(&zone("a.test.")).unwrap().hash();
     let commit = stage_for(&mut machine, 3, "a.test.", &contents(2), ImportPurpose::Replace { base_hash });
-    assert_eq!(apply(&mut machine, Body::ImportCommit(commit)), told);
+    assert_eq!(apply(&mut machine, Body::ImportCommit(commit)), expected);
     let serial = machine.zones.head().zone(&zone("a.test.")).unwrap().serial();
     assert_eq!(serial, Some(Serial(2)));
 }
@@ -148,7 +148,7 @@ fn a_checkpoint_restores_everything() {
         apply(machine, Body::Settings(SettingsEntry { epoch, change: remove }));
         assert_eq!(machine.settings.retired_serial(&zone("a.test.")), Some(Serial(2)));
         machine.publish();
-        assert_eq!(machine.alarms, Alarms::default());
+        assert_eq!(machine.invariant_violations, InvariantViolations::default());
     }
     assert_eq!(copy.state_hash(), machine.state_hash());
 }
@@ -182,7 +182,7 @@ fn the_state_hash_covers_every_part_of_the_state() {
 }
 
 #[test]
-fn what_does_not_fit_is_not_applied_and_counted() {
+fn mismatched_entry_is_counted_and_not_applied() {
     let mut machine = machine();
     add_zone(&mut machine, "a.test.", &[]);
     let before = machine.state_hash();
@@ -191,7 +191,7 @@ fn what_does_not_fit_is_not_applied_and_counted() {
     let wrong_epoch = SettingsEntry { epoch: 99, change: SettingsChange::ZoneRemove { zone: zone("a.test.") } };
     let unknown = Body::ImportAbandon(StageId([9; 16]));
     for body in [Body::Change(wrong_base), Body::Settings(wrong_epoch), unknown] {
-        assert_eq!(apply(&mut machine, body), Applied::Misfit { identity: None });
+        assert_eq!(apply(&mut machine, body), Applied::Mismatch { identity: None });
     }
     let update = UpdateEntry {
         identity: [4; 16],
@@ -205,24 +205,24 @@ fn what_does_not_fit_is_not_applied_and_counted() {
     };
     // A change by a key that is not there.
     let applied = apply(&mut machine, Body::Update(update.clone()));
-    assert_eq!(applied, Applied::Misfit { identity: Some([4; 16]) });
+    assert_eq!(applied, Applied::Mismatch { identity: Some([4; 16]) });
     // A refusal needs no key; the same message a second time does not fit.
     let refused = UpdateEntry { change: None, rcode: Rcode::REFUSED, ..update };
     let first = apply(&mut machine, Body::Update(refused.clone()));
     assert_eq!(first, Applied::Update { identity: [4; 16], rcode: Rcode::REFUSED });
     let second = apply(&mut machine, Body::Update(refused.clone()));
-    assert_eq!(second, Applied::Misfit { identity: Some([4; 16]) });
+    assert_eq!(second, Applied::Mismatch { identity: Some([4; 16]) });
     // The policies have changed since the update was checked.
     let old = UpdateEntry { identity: [6; 16], policy_epoch: machine.settings.epoch() + 1, ..refused };
-    let misfit = apply(&mut machine, Body::Update(old));
-    assert_eq!(misfit, Applied::Misfit { identity: Some([6; 16]) });
-    assert_eq!(machine.alarms.entries_misfit, 6);
+    let mismatch = apply(&mut machine, Body::Update(old));
+    assert_eq!(mismatch, Applied::Mismatch { identity: Some([6; 16]) });
+    assert_eq!(machine.invariant_violations.entry_mismatches, 6);
     assert_eq!(machine.zones.head().zone(&zone("a.test.")).unwrap().serial(), Some(Serial(1)));
     assert_ne!(machine.state_hash(), before);
 }
 
 #[test]
-fn what_a_leader_prepared_is_what_a_follower_applies() {
+fn leader_and_follower_apply_the_same_result() {
     let (mut leader, mut follower) = (machine(), machine());
     for machine in [&mut leader, &mut follower] {
         add_zone(machine, "a.test.", &[]);
@@ -233,7 +233,7 @@ fn what_a_leader_prepared_is_what_a_follower_applies() {
     for serial in 1..=3 {
         let change = change(&leader, "a.test.", serial, text(&format!("t{serial}.a.test."), 9, 1));
         let body = Body::Change(change);
-        let version = carry_out(&mut leader.zones, zone_work(&body, &leader.stages).unwrap()).unwrap();
+        let version = apply_work(&mut leader.zones, zone_work(&body, &leader.stages).unwrap()).unwrap();
         let zones_hash = leader.zones.head().state_hash();
         prepared.push((body, Prepared { version: Some(version), zones_hash }));
     }
@@ -254,7 +254,7 @@ fn what_a_leader_prepared_is_what_a_follower_applies() {
 /// Repeats are evicted by what the entries say: replicas agree, one that a checkpoint restored with the others. Below
 /// the second feature level the oldest goes, as older software has it.
 #[test]
-fn which_repeat_is_evicted_is_the_same_on_every_replica() {
+fn all_replicas_evict_the_same_session() {
     const NOW_S: u64 = 1_000_000;
     let config = ReplicaConfig { session_count_max: 4, ..config() };
     for (level, is_known) in [(1, false), (2, true)] {

@@ -18,7 +18,7 @@ pub(crate) enum ZoneWork<'e> {
 
 /// Why zones do not take a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Misfit {
+pub(crate) enum ApplyMismatch {
     /// The zone does not hold what the change was made for.
     Base,
     /// The contents would be no zone.
@@ -53,7 +53,7 @@ pub(crate) fn zone_work<'e>(body: &'e Body, stages: &'e Stages) -> Option<ZoneWo
 }
 
 /// Carries it out on top of the head; nothing is changed unless all of it is.
-pub(crate) fn carry_out(zones: &mut ZoneSet, work: ZoneWork<'_>) -> Result<Version, Misfit> {
+pub(crate) fn apply_work(zones: &mut ZoneSet, work: ZoneWork<'_>) -> Result<Version, ApplyMismatch> {
     check_base(zones, work)?;
     let mut edit = zones.edit();
     match work {
@@ -72,7 +72,7 @@ fn remove(edit: &mut Edit<'_>, zone: &ZoneId) -> Result<(), ZoneError> {
     edit.remove_zone(zone)
 }
 
-fn check_base(zones: &ZoneSet, work: ZoneWork<'_>) -> Result<(), Misfit> {
+fn check_base(zones: &ZoneSet, work: ZoneWork<'_>) -> Result<(), ApplyMismatch> {
     let hash_of = |zone: &ZoneId| zones.head().zone(zone).map(|zone| zone.hash());
     let holds = match work {
         ZoneWork::Change(change) => planted!(BaseNotCompared) || hash_of(&change.zone) == Some(change.base_hash),
@@ -80,10 +80,10 @@ fn check_base(zones: &ZoneSet, work: ZoneWork<'_>) -> Result<(), Misfit> {
         ZoneWork::Commit { zone, purpose: ImportPurpose::Replace { base_hash } } => hash_of(zone) == Some(base_hash),
         ZoneWork::Stage { .. } | ZoneWork::Abandon { .. } | ZoneWork::Remove { .. } => true,
     };
-    if holds { Ok(()) } else { Err(Misfit::Base) }
+    if holds { Ok(()) } else { Err(ApplyMismatch::Base) }
 }
 
-impl From<ApplyError> for Misfit {
+impl From<ApplyError> for ApplyMismatch {
     fn from(error: ApplyError) -> Self {
         match error {
             ApplyError::Full(_) => Self::Full,
@@ -93,7 +93,7 @@ impl From<ApplyError> for Misfit {
     }
 }
 
-impl From<ImportError> for Misfit {
+impl From<ImportError> for ApplyMismatch {
     fn from(error: ImportError) -> Self {
         match error {
             ImportError::Full(_) => Self::Full,
@@ -102,7 +102,7 @@ impl From<ImportError> for Misfit {
     }
 }
 
-impl From<ZoneError> for Misfit {
+impl From<ZoneError> for ApplyMismatch {
     fn from(error: ZoneError) -> Self {
         match error {
             ZoneError::Full(_) => Self::Full,

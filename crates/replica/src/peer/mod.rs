@@ -16,7 +16,7 @@ use message::{decode_conf_state, encode_conf_state};
 use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::command::{Answer, Command};
 use crate::io::{Lane, NodeId};
-use crate::limits::{EARLY_VOTERS_MAX, FRAME_BYTES_MAX};
+use crate::limits::{FOLLOWER_COMMIT_VOTERS_MAX, FRAME_BYTES_MAX};
 use crate::memory::MemoryFigures;
 use ::raft::eraftpb::{Message, MessageType};
 
@@ -94,35 +94,35 @@ impl Hello {
 pub(crate) enum Frame {
     /// A message of raft.
     Raft(Box<Message>),
-    /// A command for the leader; where a term is named for the leader of no other, which is of feature level 2.
+    /// A command for the leader. If it names a term, only the leader of that term accepts it (feature level 2).
     Forward { token: u64, term: Option<u64>, command: Command },
-    /// The leader's word on a forwarded command.
+    /// The leader's answer to a forwarded command.
     Answer { token: u64, answer: Answer },
-    /// The leader's clockwork: how far the log is committed, and what state belongs to an index.
+    /// The leader's periodic report: the commit index, and the state hash at an index.
     Report(Report),
-    /// A member's word on a report.
+    /// A member's answer to a report.
     ReportAck(ReportAck),
-    /// What the state at an index is by a majority; who has another is wrong.
+    /// The state hash of the majority at an index. A member with another hash is wrong.
     HashVerdict { index: u64, hash: u128 },
-    /// Asks the leader for an index that holds all that is acknowledged.
+    /// Asks the leader for a read index, which covers everything acknowledged.
     ReadIndex { token: u64 },
-    /// That index.
+    /// The read index.
     ReadIndexAnswer { token: u64, index: u64 },
-    /// What became of a checkpoint that the leader announced.
+    /// The result of a checkpoint transfer that the leader announced.
     SnapshotResult { ok: bool },
     /// Part of a checkpoint's transfer, in the encoding of `checkpoint`.
     Checkpoint(Vec<u8>),
-    /// Asks the leader whether this member may answer for zones of `ack = all-live`.
-    LeaseAsk(LeaseAsk),
-    /// It may, for a while from when it asked.
+    /// Requests a lease, under which this member may answer for zones of `ack = all-live`.
+    LeaseRequest(LeaseRequest),
+    /// Grants a lease, which starts at the time of the request.
     LeaseGrant(LeaseGrant),
     /// The member shows everything up to this index.
     Applied { index: u64 },
-    /// All members that count do; see [`crate::io::Output::Everywhere`].
-    Everywhere { index: u64, of_rotation: bool },
-    /// How far the leader's own log is on stable storage.
+    /// All counted members show everything up to this index; see [`crate::io::Output::AllLiveIndex`].
+    AllLiveIndex { index: u64, of_rotation: bool },
+    /// The last entry that is durable on the leader's own disk.
     Durable(Durable),
-    /// What the zones of a member take in memory, and may take. Of feature level 3.
+    /// Memory use and limit of a member's zones. Needs feature level 3.
     Memory(MemoryFigures),
     /// The wall clock of a member, in milliseconds since 1970. Needs feature level 4.
     Clock { wall_ms: u64 },
@@ -133,20 +133,20 @@ pub(crate) enum Frame {
 /// See [`Frame::Durable`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Durable {
-    /// The leader's.
+    /// The leader's term.
     pub(crate) term: u64,
-    /// The last entry that is; it is of this term.
+    /// The last durable entry. It is of this term.
     pub(crate) index: u64,
-    /// Those whose majority commits it, sorted. No change of them up to there waits to be applied.
+    /// The voters whose majority commits it, sorted. No change of voters up to that entry is unapplied.
     pub(crate) voters: Vec<NodeId>,
 }
 
-/// See [`Frame::LeaseAsk`].
+/// See [`Frame::LeaseRequest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LeaseAsk {
-    /// Of the process that asks: no other can make use of the answer.
+pub(crate) struct LeaseRequest {
+    /// The boot id of the requesting process. Only this process can use the grant.
     pub(crate) boot_id: u64,
-    /// What its clock shows.
+    /// Its clock at the request.
     pub(crate) at_ms: u64,
     /// Whether it answers queries at all.
     pub(crate) answers: bool,
@@ -155,14 +155,14 @@ pub(crate) struct LeaseAsk {
 /// See [`Frame::LeaseGrant`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LeaseGrant {
-    /// From the [`LeaseAsk`].
+    /// From the [`LeaseRequest`].
     pub(crate) boot_id: u64,
-    /// From the [`LeaseAsk`].
+    /// From the [`LeaseRequest`].
     pub(crate) at_ms: u64,
-    /// Index of the entry that took the member into the rotation: what came before it must be applied there.
+    /// Index of the entry that added the member to the rotation. The member must have applied everything before it.
     pub(crate) since: u64,
-    /// The lease is valid only while the member has applied everything up to this index: what the leader knows to be
-    /// acknowledged. A member with an older copy of its data has not. Needs feature level 5.
+    /// The lease is valid only if the member has applied everything up to this index, which covers all acknowledged
+    /// updates. A member with an older copy of its data has not. Needs feature level 5.
     pub(crate) shown: Option<u64>,
 }
 
@@ -184,7 +184,7 @@ pub(crate) struct ReportAck {
     pub(crate) applied: u64,
     /// The highest feature level that the member knows.
     pub(crate) feature_level: u32,
-    /// The index of the report, and the member's state there, when it still knows it.
+    /// The index of the report, and the member's state hash there if it still has it.
     pub(crate) hash_index: u64,
     pub(crate) hash: Option<u128>,
 }
@@ -205,7 +205,7 @@ impl Frame {
             Self::Report(_)
             | Self::ReportAck(_)
             | Self::HashVerdict { .. }
-            | Self::LeaseAsk(_)
+            | Self::LeaseRequest(_)
             | Self::LeaseGrant(_)
             | Self::Memory(_)
             | Self::Clock { .. }
@@ -216,7 +216,7 @@ impl Frame {
             | Self::ReadIndexAnswer { .. }
             | Self::SnapshotResult { .. }
             | Self::Applied { .. }
-            | Self::Everywhere { .. }
+            | Self::AllLiveIndex { .. }
             | Self::Durable(_) => Lane::Normal,
             Self::Checkpoint(_) => Lane::Bulk,
         }
@@ -267,14 +267,14 @@ impl Frame {
             }
             Self::SnapshotResult { ok: flag } | Self::Disk { is_short: flag } => out.bool(*flag),
             Self::Checkpoint(bytes) => out.fixed(bytes),
-            Self::LeaseAsk(ask) => {
-                out.u64(ask.boot_id);
-                out.u64(ask.at_ms);
-                out.bool(ask.answers);
+            Self::LeaseRequest(request) => {
+                out.u64(request.boot_id);
+                out.u64(request.at_ms);
+                out.bool(request.answers);
             }
             Self::LeaseGrant(grant) => encode_grant(grant, &mut out),
             Self::Applied { index: number } | Self::Clock { wall_ms: number } => out.u64(*number),
-            Self::Everywhere { index, of_rotation } => {
+            Self::AllLiveIndex { index, of_rotation } => {
                 out.u64(*index);
                 out.bool(*of_rotation);
             }
@@ -318,10 +318,10 @@ impl Frame {
             7 => Self::ReadIndex { token: from.u64()? },
             8 => Self::ReadIndexAnswer { token: from.u64()?, index: from.u64()? },
             10 => Self::SnapshotResult { ok: from.bool()? },
-            11 => Self::LeaseAsk(LeaseAsk { boot_id: from.u64()?, at_ms: from.u64()?, answers: from.bool()? }),
+            11 => Self::LeaseRequest(LeaseRequest { boot_id: from.u64()?, at_ms: from.u64()?, answers: from.bool()? }),
             12 | 22 => Self::LeaseGrant(decode_grant(&mut from, kind == 22)?),
             13 => Self::Applied { index: from.u64()? },
-            14 => Self::Everywhere { index: from.u64()?, of_rotation: from.bool()? },
+            14 => Self::AllLiveIndex { index: from.u64()?, of_rotation: from.bool()? },
             16 => Self::Durable(decode_durable(&mut from)?),
             17 => Self::Memory(MemoryFigures { used_bytes: from.u64()?, limit_bytes: from.u64()? }),
             21 => Self::Disk { is_short: from.bool()? },
@@ -346,11 +346,11 @@ impl Frame {
             Self::ReadIndexAnswer { .. } => 8,
             Self::Checkpoint(_) => 9,
             Self::SnapshotResult { .. } => 10,
-            Self::LeaseAsk(_) => 11,
+            Self::LeaseRequest(_) => 11,
             Self::LeaseGrant(LeaseGrant { shown: None, .. }) => 12,
             Self::LeaseGrant(LeaseGrant { shown: Some(_), .. }) => 22,
             Self::Applied { .. } => 13,
-            Self::Everywhere { .. } => 14,
+            Self::AllLiveIndex { .. } => 14,
             Self::Durable(_) => 16,
             Self::Memory(_) => 17,
             Self::Clock { .. } => 20,
@@ -380,7 +380,7 @@ fn decode_ack(from: &mut Decoder<'_>) -> Result<ReportAck, DecodeError> {
 
 fn decode_durable(from: &mut Decoder<'_>) -> Result<Durable, DecodeError> {
     let (term, index) = (from.u64()?, from.u64()?);
-    let count = from.count(EARLY_VOTERS_MAX, 8)?;
+    let count = from.count(FOLLOWER_COMMIT_VOTERS_MAX, 8)?;
     let voters: Vec<_> = (0..count).map(|_| from.u64()).collect::<Result<_, _>>()?;
     Ok(Durable { term, index, voters })
 }

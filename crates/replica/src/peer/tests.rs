@@ -82,7 +82,7 @@ fn frames() -> Vec<Frame> {
         Command::NodeRemove { id: 3 },
         Command::TransferLeader { to: None },
         Command::TransferLeader { to: Some(2) },
-        Command::Everywhere { index: 7 },
+        Command::WaitAllLive { index: 7 },
     ];
     let answers = [
         Answer::Proposed { index: 5, term: 2 },
@@ -110,9 +110,9 @@ fn frames() -> Vec<Frame> {
         Frame::ReadIndexAnswer { token: 1, index: 2 },
         Frame::Checkpoint(vec![1, 2, 3]),
         Frame::SnapshotResult { ok: true },
-        Frame::LeaseAsk(LeaseAsk { boot_id: 1, at_ms: 2, answers: true }),
+        Frame::LeaseRequest(LeaseRequest { boot_id: 1, at_ms: 2, answers: true }),
         Frame::Applied { index: 4 },
-        Frame::Everywhere { index: 5, of_rotation: true },
+        Frame::AllLiveIndex { index: 5, of_rotation: true },
         Frame::ReadIndex { token: 1 },
     ];
     frames.extend([None, Some(4)].map(|shown| Frame::LeaseGrant(LeaseGrant { boot_id: 1, at_ms: 2, since: 3, shown })));

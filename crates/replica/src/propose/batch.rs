@@ -1,4 +1,4 @@
-//! Everything that waits is evaluated, and goes into the log as one proposal.
+//! Evaluates waiting commands in batches. Each batch is one proposal.
 
 use super::evaluate::{Evaluator, Panicked, Step};
 use super::{Evaluated, Origin, Pending, Reply};
@@ -9,15 +9,15 @@ use crate::replica::Replica;
 use raft::eraftpb::Entry;
 
 impl Replica {
-    /// Evaluates and proposes a batch of what waits; whether there was one.
+    /// Evaluates and proposes a batch of waiting commands. Returns whether there was one.
     pub(crate) fn propose_waiting(&mut self) -> bool {
         if !self.driver.is_leader() {
             let origins = self.head.clear();
             self.reply_all(origins, Answer::NotProposed);
             return false;
         }
-        // Only now the state holds all that was acknowledged before this term. While a transfer goes on raft drops
-        // proposals; what waits is evaluated when it has failed.
+        // Not before an entry of this term is applied: only then the state has everything acknowledged before. During a
+        // transfer raft drops proposals, so waiting commands are evaluated only if it fails.
         if self.refuses_for_disk() {
             self.refuse_for_disk();
         }
@@ -37,7 +37,7 @@ impl Replica {
             head: &mut self.head,
             machine: &mut self.machine,
             driver: &mut self.driver,
-            reports: &self.reports,
+            progress: &self.progress,
             rotation: &mut self.rotation,
             opened: &mut self.opened_keys,
             data_key: &self.config.data_key,
@@ -50,7 +50,7 @@ impl Replica {
         }
     }
 
-    /// Evaluates until the batch is full; whether there is a batch.
+    /// Evaluates until the batch is full. Returns whether there is a batch.
     fn evaluate_some(&mut self) -> bool {
         let copied_max = self.memory.copied_in_flight_max();
         while self.head.has_room(copied_max) {
@@ -63,14 +63,14 @@ impl Replica {
             match step {
                 Step::Answer(answer) => self.reply(origin, answer),
                 Step::Batched | Step::Attached => {}
-                // The memory of the zones is full here, and so it soon is elsewhere: nobody gets to apply it.
+                // The memory of the zones is full here, and soon on other members: the command must not be applied.
                 Step::Full => {
                     self.proposal_dropped();
                     self.reply(origin, Answer::Refused(AdminError::TooLarge));
                     return false;
                 }
                 Step::Panicked(at) => {
-                    self.carry_out_panicked(at);
+                    self.apply_panicked(at);
                     break;
                 }
             }
@@ -78,12 +78,11 @@ impl Replica {
         !self.head.batch.is_empty()
     }
 
-    /// This leader's own zones panicked at a change, which is a bug of ours. Nobody knows what that left in their
-    /// memory, so nothing more is built on it: what is evaluated is given up, the leadership goes to another, and the
-    /// process ends and comes back from what is on its disk. The change must not follow the leadership: an UPDATE has
-    /// its outcome in the log, SERVFAIL, whoever leads; who asked for anything else is told no.
-    fn carry_out_panicked(&mut self, at: Panicked) {
-        self.machine.alarms.carry_outs_panicked += 1;
+    /// Applying a change to this leader's own zones panicked, which is a bug. The zones in memory may be inconsistent,
+    /// so the batch is dropped, the leadership is transferred, and the process restarts from its disk. The next leader
+    /// must not evaluate the change again: an UPDATE gets the outcome SERVFAIL in the log, another command is refused.
+    fn apply_panicked(&mut self, at: Panicked) {
+        self.machine.invariant_violations.apply_panics += 1;
         self.proposal_dropped();
         match at {
             Panicked::Update(failed, origins) => {
@@ -95,7 +94,7 @@ impl Replica {
         self.end_in_order(FatalReason::CarryOutPanicked);
     }
 
-    /// Whether a command would raise the feature level above what some member knows, or is known to know.
+    /// Whether a command would raise the feature level above that of a member, or of a member whose level is unknown.
     fn is_above_members(&self, command: &Command) -> bool {
         matches!(command, Command::Settings(SettingsChange::FeatureLevel { level })
             if *level > self.machine.settings.feature_level() && *level > self.level_of_members())
@@ -128,7 +127,7 @@ impl Replica {
             self.reply(origin, answer);
         }
         if planted!(EarlyCommitBeforeDisk) {
-            self.early_persisted();
+            self.log_persisted();
         }
     }
 
@@ -142,17 +141,17 @@ impl Replica {
         }
         let in_flight = evaluated.identity.and_then(|identity| self.head.in_flight.get_mut(&identity));
         if let Some(in_flight) = in_flight {
-            in_flight.place = Some((index, term));
+            in_flight.position = Some((index, term));
             let origins = core::mem::take(&mut in_flight.origins);
             for member in origins.iter().filter_map(|origin| origin.peer) {
-                self.early.wait(member, index);
+                self.follower_commit.wait(member, index);
             }
             replies.extend(origins.into_iter().map(|origin| (origin, Answer::Proposed { index, term })));
         }
     }
 
-    /// None of the batch goes into the log (too much is uncommitted, a transfer began, or memory is full): the zones go
-    /// back to what is applied, and what was proposed before is applied as on a follower.
+    /// The batch does not go into the log, because too much is uncommitted, a transfer began, or memory is full. The
+    /// zones return to the applied state, and earlier proposals are applied as on a follower.
     fn proposal_dropped(&mut self) {
         let origins = self.head.drop_batch();
         self.machine.rewind();
@@ -161,7 +160,7 @@ impl Replica {
         self.reply_all(origins, Answer::NotProposed);
     }
 
-    /// Leadership is lost, or another term began: the head is thrown away.
+    /// Leadership was lost or the term changed: drops the head.
     pub(crate) fn drop_head(&mut self) {
         if planted!(HeadKept) {
             let origins = self.head.clear();
@@ -175,7 +174,7 @@ impl Replica {
         self.reply_all(origins, Answer::NotProposed);
     }
 
-    /// Tells each of the origins the same.
+    /// Sends the same answer to each origin.
     pub(crate) fn reply_all(&mut self, origins: Vec<Origin>, answer: Answer) {
         for origin in origins {
             self.reply(origin, answer);

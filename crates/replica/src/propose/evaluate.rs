@@ -7,16 +7,16 @@ use super::{Evaluated, Head, InFlight, Origin};
 use crate::command::{Answer, Command, Taken, UpdateCommand};
 use crate::entry::{Body, Entry, SettingsChange, UpdateEntry};
 use crate::io::{AdminError, NodeId};
-use crate::limits::{ENTRY_BYTES_MAX, EVERYWHERE_WAIT_MS, EVERYWHERE_WAITING_MAX, IMPORT_CHUNK_BYTES};
-use crate::machine::{Machine, Misfit, Prepared, StageError, carry_out, zone_work};
+use crate::leader_transfer::successor;
+use crate::limits::{ALL_LIVE_WAIT_MS, ALL_LIVE_WAITING_MAX, ENTRY_BYTES_MAX, IMPORT_CHUNK_BYTES};
+use crate::machine::{ApplyMismatch, Machine, Prepared, StageError, apply_work, zone_work};
 use crate::memory::Memory;
+use crate::progress::Progress;
 use crate::raft::Driver;
 use crate::replica::Counters;
-use crate::report::Reports;
 use crate::rotation::Rotation;
 use crate::secrets::DataKey;
 use crate::state::Known;
-use crate::succession::successor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use wire::number::Rcode;
 
@@ -49,7 +49,7 @@ pub(super) struct Evaluator<'r> {
     pub(super) head: &'r mut Head,
     pub(super) machine: &'r mut Machine,
     pub(super) driver: &'r mut Driver,
-    pub(super) reports: &'r Reports,
+    pub(super) progress: &'r Progress,
     pub(super) rotation: &'r mut Rotation,
     pub(super) opened: &'r mut OpenedKeys,
     pub(super) data_key: &'r DataKey,
@@ -95,7 +95,7 @@ impl Evaluator<'_> {
                 let taken = |number| members.iter().any(|member| member.id as u32 == number);
                 // Where two are to be reached at one address the wrong one answers; one that is gone has left its own
                 // to who comes in its place. The token stays good.
-                let is_there = |id| answers(self.driver, self.reports, self.now_ms, id);
+                let is_there = |id| answers(self.driver, self.progress, self.now_ms, id);
                 let is_used = members.iter().any(|member| member.address == address && is_there(member.id));
                 let is_taken = node.is_some_and(taken);
                 let change = SettingsChange::MemberAdd { id, address, token };
@@ -107,7 +107,7 @@ impl Evaluator<'_> {
             }
             Command::NodeRemove { id } => self.take_vote(origin, id, None, SettingsChange::MemberRemove { id }),
             Command::TransferLeader { to } => self.transfer(to),
-            Command::Everywhere { index } => self.everywhere(origin, index),
+            Command::WaitAllLive { index } => self.wait_all_live(origin, index),
         }
     }
 
@@ -124,7 +124,7 @@ impl Evaluator<'_> {
             if in_flight.source != update.source {
                 return Step::Answer(Answer::BadTime);
             }
-            if let Some((index, term)) = in_flight.place {
+            if let Some((index, term)) = in_flight.position {
                 return Step::Answer(Answer::Proposed { index, term });
             }
             in_flight.origins.push(origin);
@@ -156,28 +156,28 @@ impl Evaluator<'_> {
             rcode,
             change,
         });
-        let in_flight = InFlight { source: update.source, origins: vec![origin], place: None };
+        let in_flight = InFlight { source: update.source, origins: vec![origin], position: None };
         self.head.in_flight.insert(update.identity, in_flight);
         match self.batch(None, &body, false, None) {
             Ok(()) => {
                 self.head.grows(growth);
                 Step::Batched
             }
-            Err(Unfit::Panicked) => self.update_panicked(body),
-            Err(Unfit::Zones(Misfit::Full)) => {
+            Err(EvaluateError::Panicked) => self.update_panicked(body),
+            Err(EvaluateError::Zones(ApplyMismatch::Full)) => {
                 self.head.in_flight.remove(&update.identity);
                 Step::Full
             }
-            Err(Unfit::AboveLevel) => {
+            Err(EvaluateError::AboveLevel) => {
                 self.head.in_flight.remove(&identity);
                 Step::Answer(Answer::NotProposed)
             }
             // Our limit, not a fault of the message (RFC 2136 2.2 "for policy or security reasons").
-            Err(Unfit::TooLarge) => self.unfit(body, Rcode::REFUSED),
+            Err(EvaluateError::TooLarge) => self.evaluate_error(body, Rcode::REFUSED),
             // A fault of ours; the zone stays as it is.
-            Err(Unfit::Zones(Misfit::Base | Misfit::Content)) => {
-                self.machine.alarms.evaluations_misfit += 1;
-                self.unfit(body, Rcode::SERVFAIL)
+            Err(EvaluateError::Zones(ApplyMismatch::Base | ApplyMismatch::Content)) => {
+                self.machine.invariant_violations.evaluation_mismatches += 1;
+                self.evaluate_error(body, Rcode::SERVFAIL)
             }
         }
     }
@@ -194,7 +194,7 @@ impl Evaluator<'_> {
     }
 
     /// The outcome of an UPDATE that cannot be carried out is durable too.
-    fn unfit(&mut self, body: Body, rcode: Rcode) -> Step {
+    fn evaluate_error(&mut self, body: Body, rcode: Rcode) -> Step {
         let Body::Update(update) = body else { return Step::Full };
         let identity = update.identity;
         let failed = UpdateEntry { rcode, change: None, ..update };
@@ -220,7 +220,7 @@ impl Evaluator<'_> {
     /// Puts an UPDATE that failed into the batch, on a head that was rewound: it says nothing to the zones.
     pub(super) fn failed_update(&mut self, failed: UpdateEntry, origins: Vec<Origin>) -> Result<(), Vec<Origin>> {
         let (identity, source) = (failed.identity, failed.source);
-        self.head.in_flight.insert(identity, InFlight { source, origins, place: None });
+        self.head.in_flight.insert(identity, InFlight { source, origins, position: None });
         if self.batch(None, &Body::Update(failed), false, None).is_ok()
             && let Some(evaluated) = self.head.batch.last_mut()
         {
@@ -295,25 +295,25 @@ impl Evaluator<'_> {
     }
 
     /// What becomes of a command that is no UPDATE.
-    pub(super) fn step_of(origin: Origin, put: Result<(), Unfit>) -> Step {
+    pub(super) fn step_of(origin: Origin, put: Result<(), EvaluateError>) -> Step {
         match put {
             Ok(()) => Step::Batched,
-            Err(Unfit::Zones(Misfit::Full)) => Step::Full,
-            Err(Unfit::Panicked) => Step::Panicked(Panicked::Command(origin)),
-            Err(unfit) => Step::Answer(Answer::Refused(unfit.to_admin())),
+            Err(EvaluateError::Zones(ApplyMismatch::Full)) => Step::Full,
+            Err(EvaluateError::Panicked) => Step::Panicked(Panicked::Command(origin)),
+            Err(evaluate_error) => Step::Answer(Answer::Refused(evaluate_error.to_admin())),
         }
     }
 
     pub(super) fn successor(&self) -> Option<NodeId> {
-        successor(self.driver, self.reports, self.now_ms)
+        successor(self.driver, self.progress, self.now_ms)
     }
 
     /// Answered when the reports of the members say so.
-    fn everywhere(&mut self, origin: Origin, index: u64) -> Step {
-        if self.head.everywhere.len() >= EVERYWHERE_WAITING_MAX {
+    fn wait_all_live(&mut self, origin: Origin, index: u64) -> Step {
+        if self.head.all_live_waiters.len() >= ALL_LIVE_WAITING_MAX {
             return Step::Answer(Answer::Done { index: self.machine.applied.0 });
         }
-        self.head.everywhere.push((origin, index, self.now_ms + EVERYWHERE_WAIT_MS));
+        self.head.all_live_waiters.push((origin, index, self.now_ms + ALL_LIVE_WAIT_MS));
         Step::Attached
     }
 
@@ -336,30 +336,30 @@ impl Evaluator<'_> {
         body: &Body,
         is_barrier: bool,
         joined: Option<NodeId>,
-    ) -> Result<(), Unfit> {
+    ) -> Result<(), EvaluateError> {
         let feature_level = body.feature_level();
         if feature_level > self.machine.settings.feature_level() {
-            return Err(Unfit::AboveLevel);
+            return Err(EvaluateError::AboveLevel);
         }
         let bytes = body.encode(self.group, self.head.time_ms);
         if bytes.len() > ENTRY_BYTES_MAX {
-            return Err(Unfit::TooLarge);
+            return Err(EvaluateError::TooLarge);
         }
         // Members end at an entry that they cannot read.
         debug_assert_eq!(Entry::decode(&bytes).map(|entry| entry.body).as_ref(), Ok(body), "read as it was written");
         let mut version = None;
-        let taken_before = self.machine.zones.taken_bytes();
+        let taken_before = self.machine.zones.allocated_bytes();
         if let Some(work) = zone_work(body, &self.head.stages) {
-            match catch_unwind(AssertUnwindSafe(|| carry_out(&mut self.machine.zones, work))) {
+            match catch_unwind(AssertUnwindSafe(|| apply_work(&mut self.machine.zones, work))) {
                 Ok(Ok(sealed)) => version = Some(sealed),
-                Ok(Err(misfit)) => return Err(Unfit::Zones(misfit)),
-                Err(_) => return Err(Unfit::Panicked),
+                Ok(Err(mismatch)) => return Err(EvaluateError::Zones(mismatch)),
+                Err(_) => return Err(EvaluateError::Panicked),
             }
         }
         let prepared = Some(Prepared { version, zones_hash: self.machine.zones.head().state_hash() });
         self.head.stages.advance(body, 0);
         self.head.has_barrier |= is_barrier;
-        let (size, copied) = (bytes.len(), self.machine.zones.taken_bytes() - taken_before);
+        let (size, copied) = (bytes.len(), self.machine.zones.allocated_bytes() - taken_before);
         self.head.bytes += size;
         self.head.copied += copied;
         self.head.batch_copied += copied;
@@ -384,33 +384,33 @@ impl Evaluator<'_> {
 
 /// The label that evaluation panics at, in tests of what becomes of that.
 #[cfg(test)]
-pub(crate) const LABEL_OF_DEATH: &[u8] = b"message-of-death";
+pub(crate) const PANIC_LABEL: &[u8] = b"message-of-death";
 
 #[cfg(test)]
-pub(super) fn is_of_death(message: &[u8]) -> bool {
-    message.windows(LABEL_OF_DEATH.len()).any(|bytes| bytes == LABEL_OF_DEATH)
+pub(super) fn must_panic(message: &[u8]) -> bool {
+    message.windows(PANIC_LABEL.len()).any(|bytes| bytes == PANIC_LABEL)
 }
 
-/// Why something evaluated does not become an entry.
+/// Why an evaluated command does not become an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unfit {
-    /// The zones do not take it.
-    Zones(Misfit),
+pub(super) enum EvaluateError {
+    /// It cannot be applied to the zones.
+    Zones(ApplyMismatch),
     /// The entry would be larger than [`ENTRY_BYTES_MAX`].
     TooLarge,
-    /// Some member would not know it: the feature level has not risen yet.
+    /// It needs a higher feature level.
     AboveLevel,
-    /// Our own code panicked at it.
+    /// Applying it panicked.
     Panicked,
 }
 
-impl Unfit {
+impl EvaluateError {
     const fn to_admin(self) -> AdminError {
         match self {
             Self::TooLarge => AdminError::TooLarge,
             Self::AboveLevel => AdminError::LevelTooLow,
-            Self::Zones(Misfit::Content) | Self::Panicked => AdminError::ZoneInvalid,
-            Self::Zones(Misfit::Base | Misfit::Full) => AdminError::ZoneChanged,
+            Self::Zones(ApplyMismatch::Content) | Self::Panicked => AdminError::ZoneInvalid,
+            Self::Zones(ApplyMismatch::Base | ApplyMismatch::Full) => AdminError::ZoneChanged,
         }
     }
 }

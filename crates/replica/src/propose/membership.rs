@@ -4,9 +4,9 @@
 
 use crate::io::NodeId;
 use crate::limits::LEARNER_LAG_MAX;
+use crate::progress::{ALIVE_MS, Progress};
 use crate::raft::{ConfChange, Driver};
 use crate::replica::Replica;
-use crate::report::{HEARD_MS, Reports};
 use crate::state::Settings;
 
 /// The feature level from which on members know joint configurations.
@@ -55,7 +55,7 @@ impl Replica {
             return Some(ConfChange::Swap { gone, new });
         }
         // A leader that began a moment ago does not know yet who has caught up: the swap may have been another's.
-        let may_swap = learners.iter().any(|id| to_vote(&id)) && !self.reports.is_settled(self.now.monotonic_ms);
+        let may_swap = learners.iter().any(|id| to_vote(&id)) && !self.progress.is_settled(self.now.monotonic_ms);
         if let Some(&gone) = voters.iter().filter(gone).find(|&&id| self.can_spare(voters, id))
             && !may_swap
         {
@@ -74,11 +74,11 @@ impl Replica {
     }
 
     fn has_caught_up(&self, id: NodeId) -> bool {
-        has_caught_up(&self.driver, &self.reports, self.now.monotonic_ms, id)
+        has_caught_up(&self.driver, &self.progress, self.now.monotonic_ms, id)
     }
 
     fn can_spare(&self, voters: &[NodeId], id: NodeId) -> bool {
-        can_spare(&self.driver, &self.reports, self.now.monotonic_ms, voters, id)
+        can_spare(&self.driver, &self.progress, self.now.monotonic_ms, voters, id)
     }
 
     /// Whether a voter is one after all that is decided and under way, too.
@@ -95,33 +95,34 @@ pub(super) fn is_to_vote(settings: &Settings, id: NodeId) -> bool {
 /// Whether a change of votes is under way: raft has one that is not over, or is about to take a vote. One who is to
 /// vote and does not yet is none: it may never come, and nothing rests on it. Nor is a vote that the others need: it
 /// stays as long as they do, and must not keep somebody dead from going.
-pub(super) fn is_changing(driver: &Driver, settings: &Settings, reports: &Reports, now_ms: u64) -> bool {
+pub(super) fn is_changing(driver: &Driver, settings: &Settings, progress: &Progress, now_ms: u64) -> bool {
     let voters = driver.incoming_voters();
-    let is_about_to_go = |&id: &NodeId| !reports.is_settled(now_ms) || can_spare(driver, reports, now_ms, &voters, id);
+    let is_about_to_go =
+        |&id: &NodeId| !progress.is_settled(now_ms) || can_spare(driver, progress, now_ms, &voters, id);
     let mut leaving = voters.iter().filter(|&&id| !is_to_vote(settings, id));
     driver.has_pending_conf() || driver.is_joint() || leaving.any(is_about_to_go)
 }
 
 /// Whether the others can decide something without this voter. That they could when it was decided that it goes is not
 /// enough: one of them may have died since, or the one that was to get the vote lags.
-fn can_spare(driver: &Driver, reports: &Reports, now_ms: u64, voters: &[NodeId], id: NodeId) -> bool {
+fn can_spare(driver: &Driver, progress: &Progress, now_ms: u64, voters: &[NodeId], id: NodeId) -> bool {
     let rest: Vec<_> = voters.iter().copied().filter(|&voter| voter != id).collect();
-    can_decide(driver, reports, now_ms, &rest)
+    can_decide(driver, progress, now_ms, &rest)
 }
 
 /// Whether so many of these voters answer this leader that they are a majority of them.
-pub(super) fn can_decide(driver: &Driver, reports: &Reports, now_ms: u64, voters: &[NodeId]) -> bool {
+pub(super) fn can_decide(driver: &Driver, progress: &Progress, now_ms: u64, voters: &[NodeId]) -> bool {
     planted!(NeededVoteRemoved)
-        || voters.iter().filter(|&&id| answers(driver, reports, now_ms, id)).count() > voters.len() / 2
+        || voters.iter().filter(|&&id| answers(driver, progress, now_ms, id)).count() > voters.len() / 2
 }
 
 /// Whether this leader hears a member, or is it.
-pub(super) fn answers(driver: &Driver, reports: &Reports, now_ms: u64, id: NodeId) -> bool {
-    id == driver.id() || reports.was_heard_within(id, HEARD_MS, now_ms)
+pub(super) fn answers(driver: &Driver, progress: &Progress, now_ms: u64, id: NodeId) -> bool {
+    id == driver.id() || progress.responded_within(id, ALIVE_MS, now_ms)
 }
 
 /// Whether a member answers, and lacks little of the log.
-pub(super) fn has_caught_up(driver: &Driver, reports: &Reports, now_ms: u64, id: NodeId) -> bool {
+pub(super) fn has_caught_up(driver: &Driver, progress: &Progress, now_ms: u64, id: NodeId) -> bool {
     let matched = driver.matched(id).unwrap_or(0);
-    matched + LEARNER_LAG_MAX >= driver.commit() && matched > 0 && reports.was_heard_within(id, HEARD_MS, now_ms)
+    matched + LEARNER_LAG_MAX >= driver.commit() && matched > 0 && progress.responded_within(id, ALIVE_MS, now_ms)
 }

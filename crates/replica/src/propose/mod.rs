@@ -22,7 +22,7 @@ mod queue;
 mod settings;
 
 #[cfg(test)]
-pub(crate) use evaluate::LABEL_OF_DEATH;
+pub(crate) use evaluate::PANIC_LABEL;
 pub(crate) use opened::OpenedKeys;
 
 use crate::command::{Answer, Command};
@@ -38,7 +38,7 @@ pub(crate) use outcome::growth_of;
 use queue::EvaluationQueue;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Who asked: this replica or another, under the number of its attempt.
+/// The member that sent a command, and the number of its attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     /// `None` is this replica.
@@ -47,8 +47,8 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// What stands beside an entry, so that who asked for it knows it when the word of its leader is lost: the member,
-    /// and the number of its attempt.
+    /// The context of an entry: the member and the number of its attempt. The member recognizes the entry by it if the
+    /// leader's answer is lost.
     pub(super) fn beside_entry(self, own: NodeId) -> Vec<u8> {
         [self.peer.unwrap_or(own), self.token].map(u64::to_be_bytes).concat()
     }
@@ -61,34 +61,34 @@ impl Origin {
     }
 }
 
-/// Something evaluated that is not in the log yet.
+/// An evaluated command that is not in the log yet.
 #[derive(Debug)]
 pub(super) struct Evaluated {
     /// `None` for an UPDATE: its origins are in flight.
     origin: Option<Origin>,
     identity: Option<Identity>,
     bytes: Vec<u8>,
-    /// How many these are, also when raft has them.
+    /// Their number, also after raft took them.
     size: usize,
-    /// Bytes that carrying it out copied in the memory of zones.
+    /// Bytes that applying it copied in the memory of zones.
     copied: u64,
-    /// By how much it makes a zone larger.
+    /// The growth of the zone.
     growth: Option<Growth>,
-    /// `None` when it was made on zones that lack what is pending.
+    /// `None` if it was evaluated against zones without the pending changes.
     prepared: Option<Prepared>,
-    /// Nothing is evaluated after it before it is applied.
+    /// Later commands are not evaluated until it is applied.
     is_barrier: bool,
     joined: Option<NodeId>,
     feature_level: u32,
 }
 
-/// Something in the log that is not applied yet.
+/// A proposed entry that is not applied yet.
 #[derive(Debug)]
 pub(super) struct Pending {
     index: u64,
     term: u64,
     identity: Option<Identity>,
-    /// `None` once the zones were rewound.
+    /// `None` after the zones were rewound.
     prepared: Option<Prepared>,
     is_barrier: bool,
     size: usize,
@@ -102,8 +102,8 @@ pub(super) struct Pending {
 struct InFlight {
     source: [u8; 16],
     origins: Vec<Origin>,
-    /// Where it is in the log.
-    place: Option<(u64, u64)>,
+    /// Its position in the log.
+    position: Option<(u64, u64)>,
 }
 
 /// The head of a leader. A follower's is empty.
@@ -114,9 +114,9 @@ pub(crate) struct Head {
     pending: VecDeque<Pending>,
     /// Bytes of entries in the batch and pending.
     bytes: usize,
-    /// Bytes that these have copied in the memory of zones.
+    /// Bytes that these copied in the memory of zones.
     copied: u64,
-    /// Bytes that those in the batch have.
+    /// Bytes that those in the batch copied.
     batch_copied: u64,
     /// By how much these make zones larger.
     growing: BTreeMap<AccountId, i64>,
@@ -125,7 +125,7 @@ pub(crate) struct Head {
     in_flight: BTreeMap<Identity, InFlight>,
     stages: Stages,
     /// Who waits for members to apply an index, and until when.
-    everywhere: Vec<(Origin, u64, u64)>,
+    all_live_waiters: Vec<(Origin, u64, u64)>,
     /// A barrier is in the batch or pending.
     has_barrier: bool,
     /// The zones were rewound; nothing is evaluated before everything pending is applied.
@@ -147,7 +147,7 @@ impl Head {
         let mut others = Vec::new();
         while let Some((origin, command)) = self.queue.pop() {
             match command {
-                Command::TransferLeader { .. } | Command::Everywhere { .. } => others.push((origin, command)),
+                Command::TransferLeader { .. } | Command::WaitAllLive { .. } => others.push((origin, command)),
                 _ => origins.push(origin),
             }
         }
@@ -194,15 +194,15 @@ impl Head {
         self.work = 0;
     }
 
-    /// Those who need not wait any more for members to apply an index, as `is_everywhere` says of it.
-    pub(crate) fn take_everywhere(&mut self, now_ms: u64, is_everywhere: impl Fn(u64) -> bool) -> Vec<Origin> {
-        let is_over = |&mut (_, index, until_ms): &mut (Origin, u64, u64)| now_ms >= until_ms || is_everywhere(index);
-        self.everywhere.extract_if(.., is_over).map(|(origin, ..)| origin).collect()
+    /// Those who need not wait any more for members to apply an index, as `has_reached_all` says of it.
+    pub(crate) fn take_all_live_waiters(&mut self, now_ms: u64, has_reached_all: impl Fn(u64) -> bool) -> Vec<Origin> {
+        let is_over = |&mut (_, index, until_ms): &mut (Origin, u64, u64)| now_ms >= until_ms || has_reached_all(index);
+        self.all_live_waiters.extract_if(.., is_over).map(|(origin, ..)| origin).collect()
     }
 
     /// Whether somebody waits for members to apply an index.
-    pub(crate) const fn awaits_members(&self) -> bool {
-        !self.everywhere.is_empty()
+    pub(crate) const fn has_all_live_waiters(&self) -> bool {
+        !self.all_live_waiters.is_empty()
     }
 
     /// Entries that are evaluated or proposed, and not applied.
@@ -213,7 +213,7 @@ impl Head {
     /// Throws everything away: leadership is lost. Gives those whose commands were certainly not proposed.
     pub(crate) fn clear(&mut self) -> Vec<Origin> {
         let mut origins = self.queue.drain();
-        origins.extend(self.everywhere.drain(..).map(|(origin, ..)| origin));
+        origins.extend(self.all_live_waiters.drain(..).map(|(origin, ..)| origin));
         origins.extend(self.drop_batch());
         *self = Self::default();
         origins

@@ -19,7 +19,7 @@ const RECORD_BYTES: i64 = 16;
 /// What an UPDATE leads to.
 #[derive(Debug)]
 pub(super) struct Outcome {
-    /// What the client is told.
+    /// The RCODE for the client.
     pub(super) rcode: Rcode,
     /// What changes.
     pub(super) change: Option<ZoneChange>,
@@ -68,12 +68,12 @@ impl Evaluator<'_> {
     pub(super) fn guarded_outcome(&mut self, update: &UpdateCommand) -> Outcome {
         let outcome = catch_unwind(AssertUnwindSafe(|| self.outcome(update)));
         outcome.unwrap_or_else(|_| {
-            self.machine.alarms.evaluations_panicked += 1;
+            self.machine.invariant_violations.evaluation_panics += 1;
             Rcode::SERVFAIL.into()
         })
     }
 
-    /// What the client is told, and what changes.
+    /// The RCODE for the client, and the changes.
     fn outcome(&self, update: &UpdateCommand) -> Outcome {
         let Parsed::Request(request) = parse_request(&update.message) else { return Rcode::FORMERR.into() };
         let parsed = match update::prescan(&request) {
@@ -81,7 +81,7 @@ impl Evaluator<'_> {
             Err(rcode) => return rcode.into(),
         };
         #[cfg(test)]
-        assert!(!super::evaluate::is_of_death(&update.message), "a test asks for it");
+        assert!(!super::evaluate::must_panic(&update.message), "a test asks for it");
         let id = ZoneId { view: 0, apex: parsed.apex.as_ref().to_canonical() };
         // RFC 2136 3.1.2: not an apex that is served here.
         let Some(&options) = self.machine.settings.zones().get(&id) else { return Rcode::NOTAUTH.into() };
@@ -127,7 +127,7 @@ impl Evaluator<'_> {
     /// Whether the zones may not grow, or not by that much, for want of memory here or at another member.
     pub(super) fn is_memory_short(&self, more_bytes: u64) -> bool {
         let used_bytes = self.machine.zones.stats().used_bytes as u64;
-        self.memory.is_short(used_bytes.saturating_add(more_bytes), |id| self.reports.is_heard(id, self.now_ms))
+        self.memory.is_short(used_bytes.saturating_add(more_bytes), |id| self.progress.is_alive(id, self.now_ms))
     }
 
     pub(super) fn refused_for_memory(&mut self) -> Step {

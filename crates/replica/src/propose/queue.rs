@@ -178,7 +178,7 @@ fn flow_of(command: &Command) -> FlowId {
         | Command::NodeAdd { .. }
         | Command::NodeRemove { .. }
         | Command::TransferLeader { .. }
-        | Command::Everywhere { .. } => id(&[]),
+        | Command::WaitAllLive { .. } => id(&[]),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::command::Answer;
 use crate::entry::{Body, SettingsChange, SettingsEntry};
 use crate::io::{AckOption, AdminError, NodeId, ZoneOptions};
 use crate::policy::{Policy, Revision};
-use crate::report::HEARD_MS;
+use crate::progress::ALIVE_MS;
 use crate::secrets::Sealed;
 use crate::state::secret_context;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl Evaluator<'_> {
             SettingsChange::ClockBack { .. } => self.unchanged(),
             SettingsChange::MemberRole { id, votes: false } => self.take_vote(origin, id, None, change),
             SettingsChange::MemberReplace { gone, new } => match self.machine.settings.check(&change, 0) {
-                Ok(_) if !has_caught_up(self.driver, self.reports, self.now_ms, new) => {
+                Ok(_) if !has_caught_up(self.driver, self.progress, self.now_ms, new) => {
                     self.not_yet(AdminError::NodeBehind)
                 }
                 Ok(_) => self.take_vote(origin, gone, Some(new), change),
@@ -113,7 +113,7 @@ impl Evaluator<'_> {
         if options.ack != AckOption::AllLive || self.rotation.is_ready(settings, own, self.now_ms) {
             return None;
         }
-        let is_there = |id: NodeId| id == own || self.reports.was_heard_within(id, HEARD_MS, self.now_ms);
+        let is_there = |id: NodeId| id == own || self.progress.responded_within(id, ALIVE_MS, self.now_ms);
         if settings.members().iter().all(|member| is_there(member.id)) {
             return Some(Step::Answer(Answer::NotProposed));
         }
@@ -129,7 +129,7 @@ impl Evaluator<'_> {
             Err(error) => return Step::Answer(Answer::Refused(error)),
         }
         let settings = &self.machine.settings;
-        if is_changing(self.driver, settings, self.reports, self.now_ms) {
+        if is_changing(self.driver, settings, self.progress, self.now_ms) {
             return Step::Answer(Answer::NotProposed);
         }
         let mut voters = self.driver.incoming_voters();
@@ -147,7 +147,7 @@ impl Evaluator<'_> {
         }
         voters.retain(|&voter| voter != id);
         voters.extend(to);
-        if !can_decide(self.driver, self.reports, self.now_ms, &voters) {
+        if !can_decide(self.driver, self.progress, self.now_ms, &voters) {
             // Nothing could be decided after it, not even another change.
             return self.not_yet(AdminError::MajorityWouldGo);
         }
@@ -156,7 +156,7 @@ impl Evaluator<'_> {
 
     /// Refuses for what a leader hears; one that began a moment ago does not know yet, and is asked again.
     fn not_yet(&self, error: AdminError) -> Step {
-        let is_known = self.reports.is_settled(self.now_ms);
+        let is_known = self.progress.is_settled(self.now_ms);
         Step::Answer(if is_known { Answer::Refused(error) } else { Answer::NotProposed })
     }
 }

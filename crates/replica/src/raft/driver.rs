@@ -194,7 +194,7 @@ impl Driver {
 
     /// Commits up to an entry that a majority holds, on a follower that knows so without its leader's commit index.
     /// Only an entry of its leader's term: older ones commit with it (raft paper 5.4.2).
-    pub(crate) fn commit_early(&mut self, term: u64, index: u64) {
+    pub(crate) fn commit_as_follower(&mut self, term: u64, index: u64) {
         let is_restoring = self.is_restoring();
         let log = &mut self.node.raft.raft_log;
         assert!(index <= log.persisted, "what this member does not hold it does not count");

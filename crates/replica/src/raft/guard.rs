@@ -21,7 +21,7 @@ pub(crate) enum Guard {
     /// Drop it and count it: no correct member sends it to this one.
     Drop,
     /// The sender, who may lead, says something that cannot be unless this member's log lost or changed what it
-    /// acknowledged. Nothing of that is believed because it was said once.
+    /// acknowledged. A single message is not enough to believe it.
     Contradicts(Contradiction),
 }
 
@@ -51,7 +51,7 @@ impl Senders {
     }
 }
 
-/// Judges a message that came from `from`, who is a member.
+/// Checks a message from the member `from`.
 pub(crate) fn guard(node: &RawNode<LogStorage>, senders: &Senders, from: NodeId, message: &Message) -> Guard {
     let raft = &node.raft;
     if message.from != from || message.to != raft.id || message.term == 0 || !is_countable(message) {
@@ -169,8 +169,8 @@ fn guard_snapshot(node: &RawNode<LogStorage>, message: &Message) -> Guard {
 
 fn guard_append(node: &RawNode<LogStorage>, message: &Message) -> Guard {
     let log = &node.raft.raft_log;
-    let contiguous = message.entries.iter().enumerate().all(|(place, entry)| {
-        entry.index == message.index.wrapping_add(1 + place as u64) && entry.term <= message.term
+    let contiguous = message.entries.iter().enumerate().all(|(offset, entry)| {
+        entry.index == message.index.wrapping_add(1 + offset as u64) && entry.term <= message.term
     });
     let rising = message.entries.windows(2).all(|pair| pair[0].term <= pair[1].term)
         && message.entries.first().is_none_or(|entry| entry.term >= message.log_term);

@@ -99,7 +99,7 @@ fn message(kind: MessageType, from: u64, to: u64, term: u64) -> Message {
 }
 
 #[test]
-fn promises_leave_after_the_disk_has_them() {
+fn messages_leave_after_their_state_is_durable() {
     let mut follower = driver(2, &[1, 2, 3]);
     let mut append = message(MessageType::MsgAppend, 1, 2, 2);
     append.index = 1;
@@ -115,7 +115,7 @@ fn promises_leave_after_the_disk_has_them() {
 }
 
 #[test]
-fn a_single_voter_says_nothing_before_its_vote_is_written() {
+fn single_voter_sends_nothing_before_its_vote_is_durable() {
     let mut driver = seeded(1, 7, &[1], &[2]);
     driver.campaign();
     assert!(driver.is_leader());

@@ -31,7 +31,7 @@ impl Replica {
     }
 
     /// Who the members are is known better now: of those that were vouched for the unknown remain.
-    pub(crate) fn forget_vouched(&mut self) {
+    pub(crate) fn forget_confirmed(&mut self) {
         if !self.driver.senders.vouched.is_empty() {
             let membership = self.membership();
             self.driver.senders.vouched.retain(|&id| membership.standing(id) == MemberState::Unknown);
@@ -41,7 +41,7 @@ impl Replica {
     /// A message of the leader came.
     pub(super) fn note_led(&mut self, from: NodeId) {
         if self.driver.leader() == Some(from) {
-            self.led_ms = self.lived_ms;
+            self.led_ms = self.running_ms;
         }
     }
 
@@ -49,8 +49,8 @@ impl Replica {
     /// that is long gone.
     pub(super) fn note_leaderless(&mut self) {
         if self.driver.is_leader() {
-            self.led_ms = self.lived_ms;
+            self.led_ms = self.running_ms;
         }
-        self.driver.senders.is_leaderless = self.lived_ms - self.led_ms >= LEADERLESS_MS;
+        self.driver.senders.is_leaderless = self.running_ms - self.led_ms >= LEADERLESS_MS;
     }
 }

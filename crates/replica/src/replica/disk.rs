@@ -14,7 +14,7 @@ impl Replica {
         while let Some(job) = self.driver.log_mut().poll_job(&mut self.tickets) {
             if job.queue == DiskQueue::Log {
                 self.note_log_job(job.ticket);
-                self.unwritten_ms.push_back(self.lived_ms);
+                self.unwritten_ms.push_back(self.running_ms);
                 self.quiet_ticks = 0;
                 self.recorded_commit = self.driver.log().hard_state().commit;
                 self.recorded_contact_ms = self.driver.log().contact_wall_ms();
@@ -42,11 +42,11 @@ impl Replica {
         match self.driver.log_mut().persisted(ticket) {
             Persisted::Record(mark) => {
                 self.unwritten_ms.pop_front();
-                self.remove_doomed(ticket);
+                self.remove_scheduled(ticket);
                 if let Some(mark) = mark {
                     let messages = self.driver.persisted(mark);
                     self.send_messages(messages);
-                    self.early_persisted();
+                    self.log_persisted();
                 }
                 self.install_when_durable();
                 if let Stop::Writing { last: Some(last) } = self.stop
@@ -83,7 +83,7 @@ impl Replica {
     /// A leader whose own disk hangs would stay leader for ever while nothing commits (R/raft_log.rs:425).
     pub(super) fn check_disk(&mut self) {
         let Some(&since_ms) = self.unwritten_ms.front() else { return };
-        let hung_ms = self.lived_ms - since_ms;
+        let hung_ms = self.running_ms - since_ms;
         // A full disk is not a hung disk: its writer keeps trying.
         if hung_ms >= DISK_HUNG_ABORT_MS && !self.is_log_full() {
             return self.fatal(FatalReason::DiskHung);

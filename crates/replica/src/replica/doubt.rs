@@ -1,15 +1,16 @@
-//! A leader contradicts this member's log: it counts on entries that this member does not have, or has others where
-//! these are committed. An honest leader never does that, unless this member's disk lost what it acknowledged.
+//! A leader contradicts this member's log: it relies on entries that this log lacks, or has other entries where this
+//! log's are committed. A correct leader does that only if this member's disk lost acknowledged entries.
 //!
 //! ```text
-//!   contradiction --> dropped and counted; no vote is given or asked for while it is repeated
-//!   ... again and again, by the leader of one term --> the process ends; the shell notes the doubt
-//!   next start with the doubt --> stores and acknowledges; votes only for logs that hold what this one may lack
-//!   a leader has brought the log that far --> the doubt is cleared
+//!   contradiction --> dropped and counted; the member neither votes nor campaigns while it is repeated
+//!   ... repeated by the leader of one term --> the process exits; the shell stores the doubt
+//!   next start with the doubt --> acknowledges entries, but votes only for logs that have what this one may lack
+//!   a leader has sent the missing entries --> the doubt is cleared
 //! ```
 //!
-//! A message alone does nothing that lasts: its sender may lie. The doubt keeps what the contradiction is about
-//! when it is true: a log that lost what was acknowledged helps to elect nobody who lacks it (raft paper 5.4.1).
+//! A single message has no lasting effect, because its sender may lie. The doubt preserves Raft's guarantee if the
+//! contradiction is true: a log that lost acknowledged entries must not help to elect a leader that lacks them (raft
+//! paper 5.4.1).
 //!
 //! A log whose torn last record was cut off starts with a doubt too: see [`super::torn`].
 
@@ -20,51 +21,51 @@ use crate::limits::{CONTRADICTED_MS, CONTRADICTION_KEPT_MS, CONTRADICTIONS_MIN};
 use crate::raft::Contradiction;
 use raft::eraftpb::{Message, MessageType};
 
-/// What a log may lack: entries up to an index, acknowledged in or before a term.
+/// Entries that a log may lack: up to an index, acknowledged in or before a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Doubt {
     /// The term of the leader that contradicted the log, or the term of the torn record.
     pub term: u64,
-    /// The last entry that the log may lack, or the one that may be another.
+    /// The last entry that the log may lack, or the entry that may differ.
     pub index: u64,
-    /// Whether an entry is there and may be another.
+    /// Whether the log has an entry at the index that may differ.
     pub is_diverged: bool,
     /// Whether no leader has contradicted the log. The doubt is then about a torn record that was cut off, or about the
     /// end of a log that the disk lost.
     pub is_torn: bool,
 }
 
-/// What a leader said against this member's log.
+/// A leader's contradiction of this member's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContradictedLog {
     /// The leader.
     pub by: NodeId,
     /// Its term.
     pub term: u64,
-    /// The entry that is missing, or another, as the leader has it.
+    /// The entry that is missing or differs.
     pub index: u64,
     /// The last entry of the log.
     pub last_index: u64,
-    /// How often it was said.
+    /// The number of contradicting messages.
     pub count: u32,
-    /// What the next start must know.
+    /// The doubt that the next start needs.
     pub doubt: Doubt,
 }
 
-/// What speaks against this member's log.
+/// Doubts about this member's log.
 #[derive(Debug)]
 pub(crate) struct Doubts {
-    /// From before the start.
+    /// The doubt stored before the start.
     kept: Option<Doubt>,
-    /// What the leader of this term says now.
-    said: Option<Said>,
-    /// What this member found out about a torn record.
+    /// The current contradiction by the leader of this term.
+    contradiction: Option<LeaderContradiction>,
+    /// Findings about a torn record.
     pub(super) findings: Findings,
 }
 
 /// One leader's contradictions, in one term.
 #[derive(Clone, Copy, Debug)]
-struct Said {
+struct LeaderContradiction {
     by: NodeId,
     doubt: Doubt,
     count: u32,
@@ -78,13 +79,13 @@ impl Doubt {
         Self { term, index, is_diverged: false, is_torn: true }
     }
 
-    /// Whether a candidate with this last entry has at least what this log may lack: a whole log that ends at the
-    /// claimed place would have given the vote too.
-    pub(super) const fn lets_vote(&self, log_term: u64, index: u64) -> bool {
+    /// Whether a candidate with this last entry has at least the entries that this log may lack. A complete log that
+    /// ends at the doubted entry would vote for it too.
+    pub(super) const fn allows_vote_for(&self, log_term: u64, index: u64) -> bool {
         log_term > self.term || (log_term == self.term && index >= self.index)
     }
 
-    /// What holds for both.
+    /// Combines two doubts.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let (own, others) = ((self.term, self.index), (other.term, other.index));
@@ -97,18 +98,18 @@ impl Doubt {
 
 impl Doubts {
     pub(super) fn new(kept: Option<Doubt>) -> Self {
-        Self { kept, said: None, findings: Findings::default() }
+        Self { kept, contradiction: None, findings: Findings::default() }
     }
 
     fn all(&self) -> impl Iterator<Item = Doubt> {
-        [self.kept, self.said.map(|said| said.doubt)].into_iter().flatten()
+        [self.kept, self.contradiction.map(|contradiction| contradiction.doubt)].into_iter().flatten()
     }
 }
 
 impl Replica {
     /// Whether this member must not campaign, because its log may lack what it acknowledged.
     pub(crate) const fn is_doubted(&self) -> bool {
-        self.doubts.kept.is_some() || self.doubts.said.is_some()
+        self.doubts.kept.is_some() || self.doubts.contradiction.is_some()
     }
 
     /// What the log may lack, as known at the start. The shell keeps it for the next start until
@@ -125,7 +126,7 @@ impl Replica {
 
     /// Whether a leader currently contradicts the log.
     pub(super) const fn is_contradicted(&self) -> bool {
-        self.doubts.said.is_some()
+        self.doubts.contradiction.is_some()
     }
 
     /// Whether a message asks for a vote, or to campaign, and this member's log is not good enough for that.
@@ -140,7 +141,8 @@ impl Replica {
                     && !is_older
                     && !planted!(VotesDespiteDoubt)
                     && !self.doubts.all().all(|doubt| {
-                        doubt.lets_vote(message.log_term, message.index) || self.holds_what_others_hold(doubt, message)
+                        doubt.allows_vote_for(message.log_term, message.index)
+                            || self.holds_all_known_entries(doubt, message)
                     })
             }
             _ => false,
@@ -158,53 +160,57 @@ impl Replica {
             Contradiction::Lost { index } => (index, false),
             Contradiction::Diverged { index } => (index, true),
         };
-        let (doubt, now_ms) = (Doubt { term, index, is_diverged, is_torn: false }, self.lived_ms);
-        let is_same = |said: &Said| {
-            (said.by, said.doubt.term, said.doubt.is_diverged) == (by, term, is_diverged)
-                && said.last_ms + CONTRADICTION_KEPT_MS >= now_ms
+        let (doubt, now_ms) = (Doubt { term, index, is_diverged, is_torn: false }, self.running_ms);
+        let is_same = |contradiction: &LeaderContradiction| {
+            (contradiction.by, contradiction.doubt.term, contradiction.doubt.is_diverged) == (by, term, is_diverged)
+                && contradiction.last_ms + CONTRADICTION_KEPT_MS >= now_ms
         };
-        let said = match self.doubts.said.filter(is_same) {
-            Some(said) => {
-                Said { doubt: said.doubt.and(doubt), count: said.count.saturating_add(1), last_ms: now_ms, ..said }
-            }
-            None => Said { by, doubt, count: 1, first_ms: now_ms, last_ms: now_ms },
+        let contradiction = match self.doubts.contradiction.filter(is_same) {
+            Some(contradiction) => LeaderContradiction {
+                doubt: contradiction.doubt.and(doubt),
+                count: contradiction.count.saturating_add(1),
+                last_ms: now_ms,
+                ..contradiction
+            },
+            None => LeaderContradiction { by, doubt, count: 1, first_ms: now_ms, last_ms: now_ms },
         };
-        self.doubts.said = Some(said);
-        if said.count < CONTRADICTIONS_MIN || now_ms < said.first_ms + CONTRADICTED_MS {
+        self.doubts.contradiction = Some(contradiction);
+        if contradiction.count < CONTRADICTIONS_MIN || now_ms < contradiction.first_ms + CONTRADICTED_MS {
             return;
         }
         let contradicted = ContradictedLog {
             by,
             term,
-            index: said.doubt.index,
+            index: contradiction.doubt.index,
             last_index: self.driver.last_index(),
-            count: said.count,
-            doubt: self.doubts.kept.map_or(said.doubt, |kept| kept.and(said.doubt)),
+            count: contradiction.count,
+            doubt: self.doubts.kept.map_or(contradiction.doubt, |kept| kept.and(contradiction.doubt)),
         };
         let reason = if is_diverged { FatalReason::LogDiverged } else { FatalReason::LogLost };
         self.fatal(reason(contradicted));
     }
 
-    /// Forgets what nobody repeats, and clears what was noted before the start once the log is known to be whole.
+    /// Drops a contradiction that is not repeated, and clears the stored doubt once the log is known to be complete.
     pub(super) fn tick_doubts(&mut self) {
-        let now_ms = self.lived_ms;
-        self.doubts.said = self.doubts.said.filter(|said| said.last_ms + CONTRADICTION_KEPT_MS >= now_ms);
+        let now_ms = self.running_ms;
+        self.doubts.contradiction =
+            self.doubts.contradiction.filter(|contradiction| contradiction.last_ms + CONTRADICTION_KEPT_MS >= now_ms);
         let Some(doubt) = self.doubts.kept else { return };
-        if self.is_made_good(doubt) || (doubt.is_torn && self.is_torn_settled(doubt)) {
+        if self.is_resolved(doubt) || (doubt.is_torn && self.is_torn_settled(doubt)) {
             self.doubts.kept = None;
             self.out.push_back(Output::DoubtCleared);
         }
         self.tick_torn();
     }
 
-    /// Whether the log holds what it may have lacked: entries up to there were brought and are committed; or a leader
-    /// of a later term, which has all that was ever committed (raft paper 5.4.3), has brought an entry of its own term
-    /// and all before it. What was acknowledged in an older term, and is not in that log, no leader counts any more.
-    fn is_made_good(&self, doubt: Doubt) -> bool {
-        let held = self.driver.commit().min(self.driver.persisted_index());
+    /// Whether the log has the entries that it may have lacked. Either they were sent again and are committed. Or a
+    /// leader of a later term, which has every committed entry (raft paper 5.4.3), has sent an entry of its own term
+    /// and all entries before it.
+    fn is_resolved(&self, doubt: Doubt) -> bool {
+        let last = self.driver.commit().min(self.driver.persisted_index());
         let term = self.driver.term();
         let is_of_later_leader = self.driver.leader().is_some() && term > doubt.term;
-        let by_later_leader = is_of_later_leader && self.driver.log().term(held).is_ok_and(|of| of == term);
-        by_later_leader || (!doubt.is_diverged && held >= doubt.index)
+        let by_later_leader = is_of_later_leader && self.driver.log().term(last).is_ok_and(|of| of == term);
+        by_later_leader || (!doubt.is_diverged && last >= doubt.index)
     }
 }

@@ -23,7 +23,7 @@ impl Replica {
         let frame = match Frame::decode(bytes) {
             Ok((group, frame)) if group == self.config.group => frame,
             _ => {
-                self.machine.alarms.frames_malformed += 1;
+                self.machine.invariant_violations.malformed_frames += 1;
                 return;
             }
         };
@@ -38,21 +38,21 @@ impl Replica {
             }
             Frame::Raft(message) => self.step(from, *message),
             Frame::Forward { token, term, command } => {
-                // What comes again was answered when it came first.
+                // A repeated frame was answered the first time.
                 if !self.seen_forwards.is_first(from, token) && !planted!(ForwardTakenTwice) {
                     self.counters.forwards_repeated += 1;
                     return;
                 }
                 let origin = Origin { peer: Some(from), token };
-                // Who asked for another term takes it for one that is in no log, once that term is over.
+                // A command for another term is in no log, so its sender may retry after that term.
                 let is_of_term = term.is_none_or(|term| term == self.driver.term());
-                // A node that was removed asks nothing of the cluster.
+                // A removed node must not send commands.
                 let is_asked = self.driver.is_leader() && self.machine.settings.is_member(from);
-                let is_heard = is_asked && is_of_term && !self.is_stopping();
-                if !is_heard {
+                let is_accepted = is_asked && is_of_term && !self.is_stopping();
+                if !is_accepted {
                     self.reply(origin, Answer::NotProposed);
                 } else if !self.head.enqueue(origin, command) {
-                    // What a peer of the first level could not read would be an alarm there.
+                    // A peer of feature level 1 would count an answer that it cannot read as an invariant violation.
                     let is_known = self.machine.settings.feature_level() >= 2;
                     self.reply(origin, if is_known { Answer::Overloaded } else { Answer::NotProposed });
                 }
@@ -65,10 +65,10 @@ impl Replica {
             Frame::ReadIndexAnswer { token, index } => self.handle_peer_read_answer(from, token, index),
             Frame::SnapshotResult { ok } => self.handle_snapshot_result(from, ok),
             Frame::Checkpoint(bytes) => self.handle_checkpoint_frame(from, &bytes),
-            Frame::LeaseAsk(ask) => self.handle_lease_ask(from, ask),
+            Frame::LeaseRequest(ask) => self.handle_lease_request(from, ask),
             Frame::LeaseGrant(grant) => self.handle_lease_grant(from, grant),
             Frame::Applied { index } => self.handle_applied_at(from, index),
-            Frame::Everywhere { index, of_rotation } => self.handle_peer_everywhere(from, index, of_rotation),
+            Frame::AllLiveIndex { index, of_rotation } => self.handle_peer_all_live_index(from, index, of_rotation),
             Frame::Durable(durable) => self.handle_durable(from, durable),
             Frame::Memory(figures) => self.handle_memory_of(from, figures),
             Frame::Disk { is_short } => self.handle_disk_of(from, is_short),
@@ -105,7 +105,7 @@ impl Replica {
 
     /// Counts a frame that its sender, a member, has no business to send.
     pub(crate) const fn refuse(&mut self) {
-        self.machine.alarms.messages_refused += 1;
+        self.machine.invariant_violations.refused_messages += 1;
     }
 
     /// Tells an origin what became of its command.

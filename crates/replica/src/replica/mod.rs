@@ -27,22 +27,22 @@ pub use restore::{Backup, Founder, RestoreFailure, Restored};
 pub(crate) use torn::doubt_of;
 
 use crate::admin::AdminJobs;
+use crate::background::IdleTime;
 use crate::clock::Clocks;
 use crate::config::ReplicaConfig;
 use crate::disk::Tickets;
-use crate::early::Early;
 use crate::failover::Evidence;
+use crate::follower_commit::FollowerCommit;
 use crate::forward::{SeenForwards, Waiters};
 use crate::full::FullDisk;
 use crate::io::{FatalReason, Input, NodeId, Now, Output, Role, Serving};
-use crate::leisure::Leisure;
 use crate::log::{Log, Repair};
 use crate::machine::Machine;
 use crate::memory::Memory;
+use crate::progress::Progress;
 use crate::propose::{Head, OpenedKeys};
 use crate::raft::{Driver, FetchWanted, LogStorage};
 use crate::reads::Reads;
-use crate::report::Reports;
 use crate::rotation::Rotation;
 use crate::transfer::Transfers;
 use crate::update::LimitReached;
@@ -53,39 +53,38 @@ use std::collections::VecDeque;
 use stop::Stop;
 use zone::{ZoneReader, ZoneSet};
 
-/// Counts of what went on.
+/// Event counts since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Batches that raft did not take.
+    /// Batches that raft did not accept.
     pub proposals_dropped: u64,
     /// Checkpoints written.
     pub checkpoints_written: u64,
-    /// Checkpoints given up because they took too long, or because the state turned out to be wrong.
+    /// Checkpoints abandoned because they took too long, or because the state was wrong.
     pub checkpoints_abandoned: u64,
-    /// Checkpoints of a leader that took the place of the state.
+    /// Checkpoints from a leader that replaced the state.
     pub checkpoints_installed: u64,
-    /// Blocks of checkpoints that had come before this member started again, and were not fetched anew.
+    /// Checkpoint blocks that were on disk at the start and did not have to be fetched again.
     pub checkpoint_blocks_kept: u64,
-    /// Leaderships handed over because the disk hung.
+    /// Number of times that the leadership was handed over because the disk hung.
     pub disk_hung_transfers: u64,
     /// Number of times that the leadership was handed over because the disk was full.
     pub disk_full_transfers: u64,
     /// Updates and commands that this leader refused because its disk, or the disks of too many members, had no room.
     pub refused_for_disk: u64,
-    /// Updates of own clients that were refused because the leader had no room.
+    /// Updates of own clients that were refused because the leader's queue was full.
     pub updates_overloaded: u64,
-    /// Forwarded commands whose frame came again, and was not taken again.
+    /// Forwarded commands that arrived again and were ignored.
     pub forwards_repeated: u64,
-    /// Frames of ids that are no members, or not yet known to be: they were not looked at.
+    /// Frames that were dropped because their sender is not a known member.
     pub non_member_frames: u64,
-    /// Messages of members that raft did not see: they came late, or from one that has no vote as far as is known here.
+    /// Messages that raft did not get because they were late, or because their sender is not a known voter.
     pub messages_ignored: u64,
-    /// Votes that were not given because this member's log may lack what it acknowledged.
+    /// Votes withheld because this member's log may lack acknowledged entries.
     pub votes_withheld: u64,
-    /// Updates and imports that this leader refused because the zones may not grow for want of memory.
+    /// Updates and imports that this leader refused because a member has no memory for larger zones.
     pub refused_for_memory: u64,
-    /// Updates that this leader refused, by the limit that they would have broken, in the order of
-    /// [`LimitReached::ALL`].
+    /// Updates that this leader refused because of a limit, in the order of [`LimitReached::ALL`].
     pub limits_reached: [u64; LimitReached::ALL.len()],
 }
 
@@ -103,44 +102,44 @@ pub struct Replica {
     pub(crate) seen_forwards: SeenForwards,
     pub(crate) admin: AdminJobs,
     pub(crate) reads: Reads,
-    pub(crate) early: Early,
-    pub(crate) reports: Reports,
+    pub(crate) follower_commit: FollowerCommit,
+    pub(crate) progress: Progress,
     pub(crate) rotation: Rotation,
     pub(crate) evidence: Evidence,
     pub(crate) transfers: Transfers,
-    pub(crate) leisure: Leisure,
+    pub(crate) background: IdleTime,
     pub(crate) memory: Memory,
     pub(crate) clocks: Clocks,
     pub(crate) full: FullDisk,
     pub(crate) counters: Counters,
     pub(crate) serving: Serving,
     pub(crate) fenced: bool,
-    /// Why it ends, in order, as soon as it can.
-    pub(crate) ending: Option<FatalReason>,
+    /// The reason to exit in an orderly way, as soon as possible.
+    pub(crate) pending_fatal: Option<FatalReason>,
     pub(crate) removal: Removal,
-    /// The log begins anew behind a checkpoint; the state follows when that is durable.
+    /// The log restarts after a checkpoint. The state is replaced once that is durable.
     pub(crate) is_installing: bool,
     pub(crate) started_ms: u64,
-    /// What had been published before the start lies at or below this index.
+    /// Everything published before the start is at or below this index.
     pub(crate) started_last_index: u64,
     repairs: Vec<Repair>,
     fatal: Option<FatalReason>,
     fetches: Vec<(u64, FetchWanted)>,
-    /// When each job of the log was handed over, in time lived through, oldest first.
+    /// When each job of the log was issued, in running time, oldest first.
     pub(crate) unwritten_ms: VecDeque<u64>,
-    /// Time that was lived through since the start, in steps from tick to tick.
-    pub(crate) lived_ms: u64,
-    /// The leader that was known last.
+    /// Running time of this process: the sum of bounded steps from tick to tick. Pauses do not count.
+    pub(crate) running_ms: u64,
+    /// The last known leader.
     pub(crate) last_leader: Option<NodeId>,
-    /// When a leader was heard last, in time lived through.
+    /// When a leader was last heard, in running time.
     pub(crate) led_ms: u64,
-    /// What leaders say against this member's log.
+    /// Doubts about the completeness of this member's log.
     pub(crate) doubts: Doubts,
     /// When the last tick was.
     ticked_ms: u64,
     role: (StateRole, u64, Option<NodeId>),
     ticks: u64,
-    /// Refused updates whose reason may still be looked for before the next tick.
+    /// Refusals whose reason may still be computed before the next tick.
     pub(crate) explanations_left: u32,
     quiet_ticks: u64,
     /// Commit index in the newest record.
@@ -153,7 +152,7 @@ pub struct Replica {
 impl Replica {
     fn assemble(config: ReplicaConfig, now: Now, mut log: Log, conf_state: ConfState, machine: Machine) -> Self {
         let applied = machine.applied.0;
-        let started_last_index = log.last_said_index();
+        let started_last_index = log.last_known_index();
         log.set_applied(applied);
         let recorded_contact_ms = log.contact_wall_ms();
         let driver = Driver::new(config.id, config.seed, LogStorage::new(log, conf_state), applied);
@@ -174,19 +173,19 @@ impl Replica {
             seen_forwards: SeenForwards::default(),
             admin: AdminJobs::default(),
             reads: Reads::new(first_token),
-            early: Early::default(),
-            reports: Reports::default(),
+            follower_commit: FollowerCommit::default(),
+            progress: Progress::default(),
             rotation: Rotation::default(),
             evidence: Evidence::default(),
             transfers: Transfers::default(),
-            leisure: Leisure::default(),
+            background: IdleTime::default(),
             memory: Memory::default(),
             clocks: Clocks::default(),
             full: FullDisk::default(),
             counters: Counters::default(),
             serving: Serving::No,
             fenced: false,
-            ending: None,
+            pending_fatal: None,
             removal: Removal::No,
             is_installing: false,
             started_ms: now.monotonic_ms,
@@ -195,7 +194,7 @@ impl Replica {
             fatal: None,
             fetches: Vec::new(),
             unwritten_ms: VecDeque::new(),
-            lived_ms: 0,
+            running_ms: 0,
             last_leader: None,
             led_ms: 0,
             doubts,
@@ -210,8 +209,8 @@ impl Replica {
         }
     }
 
-    /// Tells the shell what it needs to know at start.
-    fn tell_all(&mut self) {
+    /// Reports the initial state to the shell.
+    fn report_all(&mut self) {
         let members = self.machine.settings.members();
         self.out.push_back(Output::PeersChanged { members });
         self.out.push_back(Output::KeysChanged { keys: None });
@@ -222,13 +221,13 @@ impl Replica {
         self.note_removal();
     }
 
-    /// What opening put right, for the operator to know.
+    /// Repairs made at the start, for the operator.
     #[must_use]
     pub fn repairs(&self) -> &[Repair] {
         &self.repairs
     }
 
-    /// The zones, for the shell's own reading on the thread of the replica.
+    /// The zones, for reading on the replica's thread.
     #[must_use]
     pub const fn zones(&self) -> &ZoneSet {
         &self.machine.zones
@@ -240,21 +239,21 @@ impl Replica {
         self.machine.zones.reader()
     }
 
-    /// Takes something that happened.
+    /// Handles an input.
     pub fn handle(&mut self, input: Input, now: Now) {
         self.now.monotonic_ms = self.now.monotonic_ms.max(now.monotonic_ms);
         self.now.wall_ms = now.wall_ms;
         if self.fatal.is_some() {
             return;
         }
-        self.judge_clock_step();
+        self.check_clock_step();
         match input {
             Input::Tick => self.tick(),
             Input::Peer { from, frame } => self.handle_frame(from, &frame),
             Input::PeerVouched { id } => self.handle_vouched(id),
             Input::PeerConnected { id, boot_id } => self.handle_connected(id, boot_id),
             Input::PeerGone { id, refused } => self.handle_gone(id, refused),
-            Input::ToldRemoved { by } => self.handle_told_removed(by),
+            Input::ReportedRemoved { by } => self.handle_reported_removed(by),
             Input::Persisted { queue, ticket } => self.handle_persisted(queue, ticket),
             Input::DiskFull { queue } => self.handle_disk_full(queue),
             Input::DiskRoom { queue } => self.handle_disk_room(queue),
@@ -268,14 +267,14 @@ impl Replica {
                 self.out.push_back(Output::TrustChanged);
             }
             Input::Memory { limit_bytes } => self.handle_memory(limit_bytes),
-            Input::Leisure => self.handle_leisure(),
+            Input::Idle => self.handle_idle(),
             Input::MachineRestored => self.void_lease(),
             Input::Stop => self.handle_stop(),
         }
         self.note_role();
     }
 
-    /// The next thing to do; `None` when there is nothing before the next input.
+    /// The next output; `None` if there is none before the next input.
     pub fn poll(&mut self) -> Option<Output> {
         if let Some(output) = self.out.pop_front() {
             return Some(output);
@@ -290,16 +289,16 @@ impl Replica {
     fn work(&mut self) {
         self.note_role();
         self.begin_checkpoint_when_due();
-        let is_at_leisure = self.take_leisure();
-        if is_at_leisure {
+        let is_idle = self.start_background_step();
+        if is_idle {
             self.continue_imports();
         }
-        // A batch leaves before the next is evaluated: it is on its way meanwhile, and who comes meanwhile has a turn.
+        // A batch is sent before the next one is evaluated, so that replication and new requests are not delayed.
         while self.propose_waiting() && self.out.is_empty() {
             self.work_raft();
         }
         self.work_raft();
-        self.drive_transfers(is_at_leisure);
+        self.drive_transfers(is_idle);
         self.poll_log();
     }
 
@@ -323,7 +322,7 @@ impl Replica {
         self.note_role();
     }
 
-    /// Follows role, term and leader: a head belongs to one term of one leader.
+    /// Handles a change of role, term or leader. A head belongs to one leader in one term.
     pub(crate) fn note_role(&mut self) {
         let role = (self.driver.role(), self.driver.term(), self.driver.leader());
         if role == self.role {
@@ -334,15 +333,15 @@ impl Replica {
         self.last_leader = role.2.or(self.last_leader);
         if old_term != role.1 || was_leader != (role.0 == StateRole::Leader) {
             self.drop_head();
-            self.reset_reports();
+            self.reset_progress();
             self.reset_rotation();
             self.reset_reads();
-            self.reset_early();
+            self.reset_follower_commit();
             self.reset_memory();
             self.reset_full();
         }
         self.out.push_back(Output::RoleChanged { role: role_of(role.0), term: role.1, leader: role.2 });
-        // A new leader: what waits goes there.
+        // Waiting commands go to the new leader.
         if role.2.is_some() {
             self.tick_waiters();
         }
@@ -352,7 +351,7 @@ impl Replica {
         role_of(self.driver.role())
     }
 
-    /// This replica cannot go on: it says so once, and then does nothing.
+    /// Stops this replica. It reports the reason once.
     pub(crate) fn fatal(&mut self, reason: FatalReason) {
         if self.fatal.is_none() {
             self.fatal = Some(reason);

@@ -149,14 +149,14 @@ impl Replica {
         replica.transfers.has_remains = has_remains(files.iter().map(|(file, _)| file.as_str()));
         replica.repairs = repairs;
         // The record that names the newest one may be in the kernel's memory only: on the disk is one before it then.
-        replica.transfers.doom(stale);
+        replica.transfers.schedule_removal(stale);
         if reference.index > GENESIS.0.max(audit_after) {
             replica.out.push_back(Output::AuditGap { after: audit_after, to: reference.index });
         }
         if !audited.is_empty() {
             replica.out.push_back(Output::Audited { records: audited });
         }
-        replica.tell_all();
+        replica.report_all();
         if planted!(ServesAtStart) {
             replica.set_serving(crate::io::Serving::Yes);
         }

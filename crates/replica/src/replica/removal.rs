@@ -102,7 +102,7 @@ impl Replica {
     }
 
     /// A member tells no other so before it has applied it itself: it holds whatever is known here.
-    pub(super) fn handle_told_removed(&mut self, by: NodeId) {
+    pub(super) fn handle_reported_removed(&mut self, by: NodeId) {
         if self.machine.settings.is_member(by) {
             self.set_removal(Removal::Out);
         }

@@ -1,7 +1,7 @@
 //! What happens with time.
 
 use super::Replica;
-use crate::limits::{CONTACT_NOTE_MS, LIVED_STEP_MS_MAX};
+use crate::limits::{CONTACT_NOTE_MS, RUNNING_STEP_MS_MAX};
 
 /// Ticks between two looks at those who wait.
 const WAITERS_TICKS: u64 = 5;
@@ -16,11 +16,11 @@ impl Replica {
         self.ticks += 1;
         self.head.tick();
         self.explanations_left = 1;
-        self.lived_ms += self.now.monotonic_ms.saturating_sub(self.ticked_ms).min(LIVED_STEP_MS_MAX);
+        self.running_ms += self.now.monotonic_ms.saturating_sub(self.ticked_ms).min(RUNNING_STEP_MS_MAX);
         self.ticked_ms = self.now.monotonic_ms;
-        self.judge_clock();
+        self.correct_clock();
         self.check_disk();
-        // What readers let go of is freed also while nothing changes.
+        // Memory that readers released is freed even if nothing changes.
         self.machine.reclaim();
         if !self.driver.log().is_durable() {
             if self.is_log_full() {
@@ -40,13 +40,13 @@ impl Replica {
         self.note_role();
         self.campaign_when_due();
         self.tick_full();
-        self.tick_reports();
+        self.tick_progress();
         self.tick_reads();
         self.tick_stop();
-        self.tick_leisure();
+        self.tick_background();
         if self.ticks.is_multiple_of(WAITERS_TICKS) {
             self.tick_waiters();
-            self.tick_held();
+            self.tick_pending_outcomes();
             self.tick_admin();
         }
         if self.ticks.is_multiple_of(SLOW_TICKS) {

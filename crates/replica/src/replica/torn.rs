@@ -16,7 +16,7 @@
 
 use super::{Doubt, Replica};
 use crate::io::{NodeId, Output};
-use crate::limits::{CONTRADICTED_MS, DOUBT_REPORTED_MS, LEADERLESS_MS, POSITION_TOLD_MS, RAFT_NUMBER_MAX};
+use crate::limits::{CONTRADICTED_MS, DOUBT_REPORTED_MS, LEADERLESS_MS, POSITION_SENT_MS, RAFT_NUMBER_MAX};
 use crate::log::{Log, Repair, TornRecord};
 use crate::peer::Frame;
 use raft::eraftpb::{Message, MessageType};
@@ -57,18 +57,18 @@ pub(crate) fn doubt_of(log: &Log, repairs: &[Repair]) -> Option<Doubt> {
 impl Replica {
     /// Whether the log holds the entries of the torn record, or none of them was acknowledged.
     pub(super) fn is_torn_settled(&mut self, doubt: Doubt) -> bool {
-        let held = self.driver.persisted_index();
-        let is_held = self.driver.log().term(held).is_ok_and(|term| doubt.lets_vote(term, held));
+        let last = self.driver.persisted_index();
+        let is_complete = self.driver.log().term(last).is_ok_and(|term| doubt.allows_vote_for(term, last));
         let is_voter = self.driver.voters().contains(&self.driver.id());
-        let own = (self.driver.log().term(held).unwrap_or(0), held);
-        let is_longest = is_voter && self.longest_shown().is_some_and(|end| end <= own);
-        is_held || self.is_confirmed_by_leader() || is_longest
+        let own = (self.driver.log().term(last).unwrap_or(0), last);
+        let is_longest = is_voter && self.longest_reported().is_some_and(|end| end <= own);
+        is_complete || self.is_confirmed_by_leader() || is_longest
     }
 
     /// Whether one leader has led for a while without contradicting the log, and this member has applied everything
     /// that the leader has committed. Entries that this member acknowledged to the leader would be among these.
     fn is_confirmed_by_leader(&mut self) -> bool {
-        let now_ms = self.lived_ms;
+        let now_ms = self.running_ms;
         let leader = self.driver.leader().map(|leader| (leader, self.driver.term()));
         let led = &mut self.doubts.findings.led;
         if led.map(|(leader, term, _)| (leader, term)) != leader {
@@ -102,7 +102,7 @@ impl Replica {
 
     /// The end of the longest log of another voter, once all of them have reported theirs. Another voter holds every
     /// acknowledged entry of the torn record, so each of these entries is in a log that ends there or earlier.
-    fn longest_shown(&self) -> Option<(u64, u64)> {
+    fn longest_reported(&self) -> Option<(u64, u64)> {
         let own = self.driver.id();
         let others = self.driver.voters().into_iter().filter(|id| *id != own);
         others
@@ -112,9 +112,9 @@ impl Replica {
 
     /// Whether a candidate's log is as long as every other voter's. Such a log contains all acknowledged entries of the
     /// torn record.
-    pub(super) fn holds_what_others_hold(&self, doubt: Doubt, message: &Message) -> bool {
+    pub(super) fn holds_all_known_entries(&self, doubt: Doubt, message: &Message) -> bool {
         let end = (message.log_term, message.index);
-        self.torn_doubt() == Some(doubt) && self.longest_shown().is_some_and(|longest| longest <= end)
+        self.torn_doubt() == Some(doubt) && self.longest_reported().is_some_and(|longest| longest <= end)
     }
 
     /// The other voters that have not yet reported the end of their log.
@@ -132,16 +132,16 @@ impl Replica {
     /// shell the voters that it waits for.
     pub(super) fn tick_torn(&mut self) {
         let Some(doubt) = self.torn_doubt() else { return };
-        let (now_ms, unled_ms) = (self.lived_ms, self.lived_ms - self.led_ms);
+        let (now_ms, unled_ms) = (self.running_ms, self.running_ms - self.led_ms);
         let findings = &mut self.doubts.findings;
-        if unled_ms >= POSITION_TOLD_MS && now_ms >= findings.reported_ms + POSITION_TOLD_MS {
+        if unled_ms >= POSITION_SENT_MS && now_ms >= findings.reported_ms + POSITION_SENT_MS {
             findings.reported_ms = now_ms;
             // A report from the record's term proves nothing. Other voters learn of the new term from this member.
             let term = findings.newest_term.max(doubt.term.saturating_add(1));
             if self.driver.term() < term {
                 self.driver.enter_term(term);
             } else {
-                self.tell_position();
+                self.send_position();
             }
         }
         if unled_ms < LEADERLESS_MS {
@@ -160,7 +160,7 @@ impl Replica {
 
     /// Sends a pre-vote request (raft dissertation 9.6) without campaigning. The request contains the end of the log,
     /// changes nothing at the other voters, and every build knows it. A follower ignores the answers.
-    fn tell_position(&mut self) {
+    fn send_position(&mut self) {
         let (id, index) = (self.driver.id(), self.driver.last_index());
         let Ok(log_term) = self.driver.log().term(index) else { return };
         let voters = self.driver.voters();

@@ -53,7 +53,7 @@ enum Expected {
     /// It changes nothing.
     Quiet,
     /// A correct member may say it.
-    Heard,
+    Handled,
 }
 
 const SENDERS: [Sender; 9] = [
@@ -158,7 +158,7 @@ impl Stage {
     fn picture(&self, id: NodeId) -> String {
         let replica = self.cluster.replica(id);
         let mut status = replica.status();
-        (status.alarms, status.counters) = Default::default();
+        (status.invariant_violations, status.counters) = Default::default();
         let log = replica.driver.log();
         let machine = &self.cluster.machines[&id];
         let shown = (machine.shown_by_rotation, machine.shown_by_heard, machine.lease_until_ms, machine.fatal);
@@ -179,7 +179,7 @@ fn expected(sender: Sender, receiver: Receiver, kind: ForgedKind, frame: &[u8], 
     match Frame::decode(frame) {
         Ok((_, Frame::Raft(message))) => {
             let is_allowed = may_say(sender, receiver, message.get_msg_type(), message.term.cmp(&term));
-            if is_allowed { Expected::Heard } else { Expected::Refused }
+            if is_allowed { Expected::Handled } else { Expected::Refused }
         }
         _ if kind == ForgedKind::Bytes => Expected::Quiet,
         Ok((_, frame)) => own(sender, receiver, &frame),
@@ -216,13 +216,15 @@ fn may_say(sender: Sender, receiver: Receiver, kind: MessageType, term: Ordering
 fn own(sender: Sender, receiver: Receiver, frame: &Frame) -> Expected {
     let (by_leader, to_leader) = (sender == Sender::Leader, receiver == Receiver::Leader);
     let by_member = sender != Sender::Vouched;
-    let is_heard = match frame {
-        Frame::Forward { .. } | Frame::ReportAck(_) | Frame::LeaseAsk(_) | Frame::Memory(_) | Frame::Disk { .. } => {
-            to_leader && by_member
-        }
+    let is_handled = match frame {
+        Frame::Forward { .. }
+        | Frame::ReportAck(_)
+        | Frame::LeaseRequest(_)
+        | Frame::Memory(_)
+        | Frame::Disk { .. } => to_leader && by_member,
         Frame::ReadIndex { .. } => to_leader,
         Frame::Clock { .. } => by_member,
-        Frame::Report(_) | Frame::HashVerdict { .. } | Frame::Everywhere { .. } | Frame::Durable(_) => by_leader,
+        Frame::Report(_) | Frame::HashVerdict { .. } | Frame::AllLiveIndex { .. } | Frame::Durable(_) => by_leader,
         // Nobody was asked, nothing was sent, and nobody has applied what is not in the log.
         Frame::Answer { .. }
         | Frame::ReadIndexAnswer { .. }
@@ -232,7 +234,7 @@ fn own(sender: Sender, receiver: Receiver, frame: &Frame) -> Expected {
         | Frame::Applied { .. } => false,
         Frame::Raft(_) => unreachable!("judged elsewhere"),
     };
-    if is_heard { Expected::Heard } else { Expected::Quiet }
+    if is_handled { Expected::Handled } else { Expected::Quiet }
 }
 
 /// Forged numbers: the most harmful ones, or any.
@@ -256,7 +258,7 @@ fn check(stage: &mut Stage, (sender, receiver, kind): (Sender, Receiver, ForgedK
     let expected = expected(sender, receiver, kind, &frame, term);
     let case = format!("{sender:?} to {receiver:?}: {kind:?} of {from}, {expected:?}");
     assert_eq!(stage.cluster.replica(to).admits(from), expected != Expected::Unheard, "{case}");
-    if expected == Expected::Heard {
+    if expected == Expected::Handled {
         // What may be said is not said here: it would change the stage.
         if let Ok((_, Frame::Raft(message))) = Frame::decode(&frame) {
             let guard = stage.cluster.replica(to).driver.judge(from, &message);
@@ -270,8 +272,8 @@ fn check(stage: &mut Stage, (sender, receiver, kind): (Sender, Receiver, ForgedK
     let after = (stage.picture(to), stage.cluster.replica(to).status());
     assert_eq!(before.0, after.0, "{case}");
     let unheard = after.1.counters.non_member_frames - before.1.counters.non_member_frames;
-    let refused = after.1.alarms.messages_refused + after.1.counters.messages_ignored
-        - before.1.alarms.messages_refused
+    let refused = after.1.invariant_violations.refused_messages + after.1.counters.messages_ignored
+        - before.1.invariant_violations.refused_messages
         - before.1.counters.messages_ignored;
     assert_eq!(unheard, u64::from(expected == Expected::Unheard), "{case}");
     assert_eq!(refused, u64::from(expected == Expected::Refused), "{case}");
@@ -350,7 +352,7 @@ fn the_forged_append_and_the_forged_heartbeat_change_nothing() {
 
 /// A vouched id is heard until what is applied says more, the table is bounded, and a removed id is never in it.
 #[test]
-fn what_is_vouched_for_is_heard_until_more_is_known() {
+fn confirmed_nonmember_is_heard_until_the_membership_is_known() {
     use crate::limits::VOUCHED_PEERS_MAX;
     let mut stage = Stage::new();
     let to = stage.voters[0];

@@ -1,8 +1,8 @@
-//! Zones of `ack = all-live`: who is told that an update was made can see it on every member that answers.
+//! Zones of `ack = all-live`: an acknowledged update is visible on every member that answers.
 
 use super::cluster::*;
 use crate::io::{AckOption, AdminCommand, AdminError, AdminReply, NodeId, Verdict, ZoneOptions};
-use crate::limits::{LEASE_GUARD_MS, LEASE_MS, ROTATION_SOUND_MS, ROTATION_UNUSED_MS, UPDATE_WAIT_MS};
+use crate::limits::{LEASE_GUARD_MS, LEASE_MS, ROTATION_CAUGHT_UP_MS, ROTATION_UNUSED_MS, UPDATE_WAIT_MS};
 use crate::update::client::UpdateBuilder;
 use wire::number::Rtype;
 use zone::Record;
@@ -46,8 +46,8 @@ pub(super) fn is_in(cluster: &Cluster, by: NodeId, id: NodeId) -> bool {
     members.into_iter().find(|it| it.member.id == id).and_then(|it| it.in_rotation).unwrap_or(false)
 }
 
-/// Lets time pass until somebody is told, and gives how much that was. All that answer then show the record.
-pub(super) fn run_until_told(cluster: &mut Cluster, request: u64, record: &Record, most_ms: u64) -> u64 {
+/// Runs until a client is told the outcome, and returns the milliseconds. All members that answer then show the record.
+pub(super) fn run_until_acknowledged(cluster: &mut Cluster, request: u64, record: &Record, most_ms: u64) -> u64 {
     let start_ms = cluster.now.monotonic_ms;
     while cluster.verdict(request).is_none() && cluster.now.monotonic_ms < start_ms + most_ms {
         cluster.run(10);
@@ -60,7 +60,7 @@ pub(super) fn run_until_told(cluster: &mut Cluster, request: u64, record: &Recor
 }
 
 #[test]
-fn an_update_is_told_once_all_show_it() {
+fn update_is_acknowledged_when_all_live_members_show_it() {
     let (mut cluster, leader, others) = cluster(3);
     for (id, last) in [(leader, 1), (others[0], 2), (others[1], 3)] {
         let request = cluster.add(id, &address(last));
@@ -74,14 +74,14 @@ fn an_update_is_told_once_all_show_it() {
     assert!(cluster.has(leader, &address(4)) && cluster.has(others[0], &address(4)));
     assert!(!cluster.has(others[1], &address(4)) && answers(&cluster, others[1]));
     cluster.cut.clear();
-    run_until_told(&mut cluster, request, &address(4), 500);
+    run_until_acknowledged(&mut cluster, request, &address(4), 500);
     assert!(cluster.has(others[1], &address(4)));
     cluster.run(2_000);
     cluster.assert_same();
 }
 
 #[test]
-fn a_repeat_is_told_no_sooner_than_the_first() {
+fn repeat_is_not_acknowledged_before_the_first() {
     let (mut cluster, leader, others) = cluster(3);
     cluster.cut.insert((leader, others[1]));
     let bytes = add(&address(4), 99, cluster.now.wall_ms);
@@ -106,14 +106,14 @@ fn a_dead_member_stalls_updates_once() {
     cluster.kill(others[1]);
     let request = cluster.add(others[0], &address(1));
     assert_eq!(cluster.verdict(request), None);
-    let stall_ms = run_until_told(&mut cluster, request, &address(1), 2 * LEASE_MS);
+    let stall_ms = run_until_acknowledged(&mut cluster, request, &address(1), 2 * LEASE_MS);
     assert!((LEASE_MS..=2 * LEASE_MS).contains(&stall_ms), "{stall_ms}");
     assert!(!is_in(&cluster, leader, others[1]));
     let request = cluster.add(leader, &address(2));
     cluster.assert_done(request);
     // It comes back, shows everything, and yet answers only once it has been sound for a while.
     cluster.start(others[1]);
-    cluster.run(ROTATION_SOUND_MS - 500);
+    cluster.run(ROTATION_CAUGHT_UP_MS - 500);
     assert!(cluster.has(others[1], &address(2)) && !answers(&cluster, others[1]));
     let request = cluster.add(leader, &address(3));
     cluster.assert_done(request);
@@ -123,7 +123,7 @@ fn a_dead_member_stalls_updates_once() {
 }
 
 #[test]
-fn nothing_is_promised_while_a_member_does_not_know() {
+fn all_live_option_waits_until_every_member_knows_it() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let other = cluster.alive().into_iter().rfind(|&id| id != leader).unwrap();
@@ -135,7 +135,7 @@ fn nothing_is_promised_while_a_member_does_not_know() {
     cluster.start(other);
     cluster.run(1_000);
     let request = cluster.admin(leader, set_options(ALL_LIVE));
-    cluster.run(ROTATION_SOUND_MS + 1_000);
+    cluster.run(ROTATION_CAUGHT_UP_MS + 1_000);
     assert_eq!(cluster.admin.get(&request), Some(&Ok(AdminReply::Done)));
     // A member is cut off just when the option of another zone is set: as long as it may not know of that, updates of
     // that zone are those of any other, and whoever set it is told.
@@ -160,7 +160,7 @@ fn nothing_is_promised_while_a_member_does_not_know() {
 }
 
 #[test]
-fn a_zone_may_be_so_from_its_first_record_on() {
+fn all_live_can_be_set_when_a_zone_is_added() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     cluster.run(LEASE_GUARD_MS + 100);
@@ -179,7 +179,7 @@ fn a_zone_may_be_so_from_its_first_record_on() {
 }
 
 #[test]
-fn a_member_that_answers_nobody_is_not_waited_for() {
+fn member_that_serves_no_clients_is_not_waited_for() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let witness = cluster.alive().into_iter().rfind(|&id| id != leader).unwrap();
@@ -199,22 +199,22 @@ fn a_member_that_answers_nobody_is_not_waited_for() {
 }
 
 #[test]
-fn a_member_that_hears_and_does_not_apply_is_waited_for_no_more() {
+fn member_that_does_not_apply_leaves_the_rotation() {
     let (mut cluster, leader, others) = cluster(3);
     let stuck = others[1];
     cluster.machines.get_mut(&stuck).unwrap().hung = Some(Vec::new());
     let request = cluster.add(leader, &address(1));
     assert_eq!(cluster.verdict(request), None);
-    run_until_told(&mut cluster, request, &address(1), 2_400);
+    run_until_acknowledged(&mut cluster, request, &address(1), 2_400);
     assert!(!is_in(&cluster, leader, stuck) && !answers(&cluster, stuck) && !cluster.has(stuck, &address(1)));
     cluster.unhang(stuck);
-    cluster.run(ROTATION_SOUND_MS + 1_500);
+    cluster.run(ROTATION_CAUGHT_UP_MS + 1_500);
     assert!(answers(&cluster, stuck));
     cluster.assert_same();
 }
 
 #[test]
-fn updates_of_other_zones_wait_for_nobody() {
+fn updates_of_other_zones_do_not_wait_for_the_rotation() {
     let (mut cluster, leader, others) = cluster(3);
     cluster.admin_ok(leader, set_options(ZoneOptions::default()));
     cluster.kill(others[1]);
@@ -225,9 +225,9 @@ fn updates_of_other_zones_wait_for_nobody() {
 
 /// Who answers for a zone of another kind need not be in the rotation.
 #[test]
-fn how_far_all_show_that_are_heard_is_told_beside_how_far_the_rotation_does() {
+fn both_all_live_indexes_are_reported() {
     let (mut cluster, leader, others) = cluster(3);
-    let (asked, late) = (others[0], others[1]);
+    let (receiver, late) = (others[0], others[1]);
     let zone = zone_id("second.test.");
     let contents = crate::io::Contents::new(&zone, records("second.test.", 1)).unwrap();
     let add_zone = AdminCommand::AddZone { zone: zone.clone(), options: ZoneOptions::default(), contents };
@@ -242,10 +242,10 @@ fn how_far_all_show_that_are_heard_is_told_beside_how_far_the_rotation_does() {
     let builder = UpdateBuilder::new(7, name("second.test.").as_ref());
     let message = builder.add(owner.as_ref(), 60, Rtype::A, &[192, 0, 2, 1]).finish();
     let message = sign(message, cluster.now.wall_ms);
-    let request = cluster.update_bytes(asked, message, "192.0.2.200:4000");
+    let request = cluster.update_bytes(receiver, message, "192.0.2.200:4000");
     cluster.settle();
     cluster.assert_done(request);
-    let shown = cluster.replica(asked).status().applied_index;
+    let shown = cluster.replica(receiver).status().applied_index;
     cluster.run(500);
     let has = |cluster: &Cluster, id| {
         let published = cluster.replica(id).zones().published();
@@ -253,21 +253,21 @@ fn how_far_all_show_that_are_heard_is_told_beside_how_far_the_rotation_does() {
     };
     // It answers, is heard, and lacks the record.
     assert!(cluster.replica(late).may_answer(&zone, cluster.now.monotonic_ms) && !has(&cluster, late));
-    assert!(cluster.replica(leader).was_heard(late) && !is_in(&cluster, leader, late));
-    for id in [leader, asked] {
+    assert!(cluster.replica(leader).is_alive(late) && !is_in(&cluster, leader, late));
+    for id in [leader, receiver] {
         let machine = &cluster.machines[&id];
         assert!(machine.shown_by_rotation >= shown && machine.shown_by_heard < shown, "told to {id}");
     }
     cluster.unhang(late);
     cluster.run(200);
     assert!(has(&cluster, late));
-    for id in [leader, asked] {
+    for id in [leader, receiver] {
         assert!(cluster.machines[&id].shown_by_heard >= shown, "told to {id}");
     }
 }
 
 #[test]
-fn what_is_not_known_to_be_shown_by_all_in_time_is_unknown() {
+fn all_live_update_times_out_as_unknown() {
     let (mut cluster, _, others) = cluster(3);
     // What the leader says of it is lost.
     cluster.lose = |frame| frame.get(1) == Some(&14);
@@ -297,7 +297,7 @@ fn a_rotation_spans_long_ways() {
     cluster.run(1_000);
     // An answer to a report comes after the next three have left.
     for id in &others {
-        let heard = cluster.replica(leader).heard(*id).unwrap();
+        let heard = cluster.replica(leader).member_progress(*id).unwrap();
         assert!(heard.at_ms + 200 > cluster.now.monotonic_ms, "{id}");
     }
     for round in 0..20 {
@@ -305,7 +305,7 @@ fn a_rotation_spans_long_ways() {
         assert!(cluster.alive().into_iter().all(|id| answers(&cluster, id)), "{round}");
     }
     let request = cluster.add(others[0], &address(1));
-    let took_ms = run_until_told(&mut cluster, request, &address(1), 2_000);
+    let took_ms = run_until_acknowledged(&mut cluster, request, &address(1), 2_000);
     // To the leader, to the members and back, to the one that was asked.
     assert!((320..800).contains(&took_ms), "{took_ms}");
 }

@@ -84,10 +84,10 @@ fn a_backup_becomes_another_cluster() {
     cluster.admin_ok(2, AdminCommand::Trust(authority));
     let serial = cluster.serial(3);
     let disk = backup(&mut cluster, 3);
-    let (mut new, told) = restored(&cluster, &disk);
-    assert_eq!((told.cluster_id, told.zones.len(), told.key_count), ([7; 16], 1, 1));
+    let (mut new, report) = restored(&cluster, &disk);
+    assert_eq!((report.cluster_id, report.zones.len(), report.key_count), ([7; 16], 1, 1));
     // What is written down of it, and the entry that it is written down as: the first of the new cluster.
-    assert_eq!((ids(&told), told.founded), (vec![1, 2, 3], told.applied.0 + 1));
+    assert_eq!((ids(&report), report.founded), (vec![1, 2, 3], report.applied.0 + 1));
     assert!((1..=20).chain([99]).all(|last| new.has(1, &address(last))));
     assert_eq!(new.serial(1), serial + RESTORE_SERIAL_GAP);
     let status = new.replica(1).status();
@@ -114,7 +114,7 @@ fn a_backup_becomes_another_cluster() {
 }
 
 #[test]
-fn a_backup_that_was_made_while_the_clock_was_ahead_carries_it_nowhere() {
+fn backup_taken_with_a_fast_clock_does_not_move_the_new_cluster_ahead() {
     let mut cluster = Cluster::with_zone(3);
     cluster.now.wall_ms += 3 * 3_600_000;
     let request = cluster.add(1, &address(1));
@@ -133,7 +133,7 @@ fn a_backup_that_was_made_while_the_clock_was_ahead_carries_it_nowhere() {
 /// A secondary follows the old cluster for 70,000 updates that the backup lacks. It accepts a zone only if the zone's
 /// serial is newer than its own (RFC 1982 3.2).
 #[test]
-fn a_secondary_takes_a_restored_zone_after_70_000_updates_that_the_backup_lacks() {
+fn secondary_accepts_a_restored_zone_after_70_000_lost_updates() {
     for policy in [SerialPolicyOption::Increment, SerialPolicyOption::UnixTime] {
         let mut cluster = Cluster::with_zone(1);
         let change = OptionsChange { serial_policy: Some(policy), ..OptionsChange::default() };
@@ -150,17 +150,17 @@ fn a_secondary_takes_a_restored_zone_after_70_000_updates_that_the_backup_lacks(
         for number in 1..=70_000 {
             secondary = step(secondary, policy, NOW_S - (70_000 - number) / 1_000);
         }
-        let (new, told) = restored(&cluster, &disk);
+        let (new, report) = restored(&cluster, &disk);
         let serial = Serial(new.serial(1));
         assert!(serial.is_newer_than(secondary), "{policy:?}: {} is not newer than {}", serial.0, secondary.0);
-        let [zone] = &told.zones[..] else { panic!("{:?}", told.zones) };
+        let [zone] = &report.zones[..] else { panic!("{:?}", report.zones) };
         assert_eq!((zone.serial_to, zone.serial_to.is_newer_than(zone.serial_from)), (serial, true));
     }
 }
 
 /// Asked for while one is being written, the answer is one that holds all that was applied by then.
 #[test]
-fn a_backup_holds_what_was_applied_when_it_was_asked_for() {
+fn backup_contains_everything_applied_at_the_request() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     cluster.machines.get_mut(&leader).unwrap().writing_hung = Some(Vec::new());
@@ -217,7 +217,7 @@ fn what_is_no_backup_is_refused() {
 
 /// Two of three are gone for good. What the third holds and does not know to be committed counts.
 #[test]
-fn the_last_member_founds_another_cluster_with_all_that_it_has() {
+fn last_member_recovers_into_a_new_cluster() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let last = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
@@ -237,9 +237,9 @@ fn the_last_member_founds_another_cluster_with_all_that_it_has() {
     let (config, old_key, mut nonce) = (new_config(&cluster), DataKey::new(1, &OLD_KEY), || [3; 12]);
     let (old, disk) = (cluster.config(last), cluster.machines[&last].disk.clone());
     let result = Replica::recover(&disk, &old, founder(&config, &old_key, &mut nonce), false);
-    let (mut new, told) = founded(&cluster, result);
-    assert_eq!(told.applied.0, status.last_index);
-    assert_eq!((told.cluster_id, ids(&told), told.founded), ([7; 16], vec![1, 2, 3], status.last_index + 1));
+    let (mut new, report) = founded(&cluster, result);
+    assert_eq!(report.applied.0, status.last_index);
+    assert_eq!((report.cluster_id, ids(&report), report.founded), ([7; 16], vec![1, 2, 3], status.last_index + 1));
     assert!((1..=6).all(|number| new.has(1, &address(number))));
     let request = new.add(1, &address(7));
     new.assert_done(request);
@@ -255,14 +255,14 @@ fn the_last_member_founds_another_cluster_with_all_that_it_has() {
     assert_eq!(part.lost, Some((part.applied.0 + 1, status.last_index)));
     let kept: Vec<u8> = (1..=6).filter(|number| new.has(1, &address(*number))).collect();
     assert_eq!(kept, [1, 2, 3]);
-    assert_eq!(told.lost, None);
+    assert_eq!(report.lost, None);
     // Somebody else's directory is none of it.
     let foreign = Replica::recover(&disk, &cluster.config(leader), founder(&config, &old_key, &mut nonce), false).err();
     assert_eq!(foreign, Some(RestoreFailure::Open(OpenError::Foreign)));
 }
 
 #[test]
-fn the_directory_of_a_member_that_was_removed_says_so() {
+fn data_of_a_removed_member_is_recognized() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let mut others = cluster.alive().into_iter().filter(|&id| id != leader);
@@ -273,15 +273,15 @@ fn the_directory_of_a_member_that_was_removed_says_so() {
     for (id, was_removed) in [(gone, true), (left, false), (leader, false)] {
         cluster.kill(id);
         let (old, disk, mut nonce) = (cluster.config(id), cluster.machines[&id].disk.clone(), || [3; 12]);
-        let (told, _) = Replica::recover(&disk, &old, founder(&config, &old_key, &mut nonce), false).unwrap();
-        assert_eq!(told.was_removed, was_removed, "member {id}");
-        assert_eq!(ids(&told).contains(&id), !was_removed, "member {id}");
+        let (report, _) = Replica::recover(&disk, &old, founder(&config, &old_key, &mut nonce), false).unwrap();
+        assert_eq!(report.was_removed, was_removed, "member {id}");
+        assert_eq!(ids(&report).contains(&id), !was_removed, "member {id}");
     }
 }
 
 /// The zone was added again in the old cluster after the backup, and secondaries followed it.
 #[test]
-fn a_zone_that_comes_back_after_a_restore_is_ahead_of_what_the_old_cluster_served() {
+fn zone_added_again_after_a_restore_has_a_higher_serial() {
     let mut cluster = Cluster::with_zone(1);
     let zone = || zone_id("example.test.");
     let add_zone = |serial| {
@@ -298,8 +298,8 @@ fn a_zone_that_comes_back_after_a_restore_is_ahead_of_what_the_old_cluster_serve
     }
     let secondary = Serial(cluster.serial(1));
     assert_eq!(secondary.0, ended + 21);
-    let (mut new, told) = restored(&cluster, &disk);
-    assert!(told.zones.is_empty());
+    let (mut new, report) = restored(&cluster, &disk);
+    assert!(report.zones.is_empty());
     new.run(1_000);
     new.admin_ok(1, add_zone(ended));
     let serial = Serial(new.serial(1));

@@ -408,10 +408,10 @@ impl Chaos {
                 assert!(self.cluster.has(id, record), "{id} lost {:?}", record.owner);
             }
             let status = self.cluster.replica(id).status();
-            let mut alarms = status.alarms;
+            let mut invariant_violations = status.invariant_violations;
             // What raft must not see may be a late message of an honest member.
-            alarms.messages_refused = 0;
-            assert_eq!(alarms, crate::Alarms::default());
+            invariant_violations.refused_messages = 0;
+            assert_eq!(invariant_violations, crate::InvariantViolations::default());
             assert_eq!(status.waiting_count, 0);
         }
         let hashes: BTreeSet<_> = (1..=MEMBERS).map(|id| self.cluster.replica(id).state_hash()).collect();
@@ -456,6 +456,6 @@ fn nothing_acknowledged_is_lost_whatever_happens() {
 }
 
 #[test]
-fn the_same_seed_is_the_same_run() {
+fn same_seed_gives_the_same_run() {
     assert_eq!(run(99), run(99));
 }

@@ -47,7 +47,7 @@ fn is_right(ahead_ms: i64) -> bool {
 
 /// A learner does not vote, so it is not needed to correct the time.
 #[test]
-fn a_learner_that_is_silent_keeps_no_clock_ahead() {
+fn silent_learner_does_not_block_moving_time_back() {
     let mut cluster = Cluster::with_zone(1);
     cluster.set_wall(1, 3 * HOUR);
     cluster.make_token(1, 1, 60_000);
@@ -59,7 +59,7 @@ fn a_learner_that_is_silent_keeps_no_clock_ahead() {
 
 /// Tokens are made with right clocks and while the clocks are ahead, and used after the clocks are right again.
 #[test]
-fn tokens_of_before_outlive_a_clock_that_was_ahead() {
+fn join_tokens_survive_moving_time_back() {
     for count in [1, 3] {
         let mut cluster = Cluster::with_zone(count);
         cluster.make_token(1, 1, 600_000);
@@ -78,7 +78,7 @@ fn tokens_of_before_outlive_a_clock_that_was_ahead() {
 
 /// All clocks of the cluster begin three hours ahead, as if it had been made on one machine.
 #[test]
-fn a_clock_that_was_ahead_and_was_put_right_leaves_nothing_behind() {
+fn corrected_clock_leaves_no_trace_in_entry_times() {
     for count in [1, 3] {
         let mut cluster = Cluster::new(count);
         (1..=count).for_each(|id| cluster.set_wall(id, 3 * HOUR));
@@ -112,7 +112,7 @@ fn a_clock_that_was_ahead_and_was_put_right_leaves_nothing_behind() {
 }
 
 #[test]
-fn the_time_of_one_clock_among_three_gets_into_no_entry() {
+fn one_wrong_clock_of_three_does_not_affect_entry_times() {
     for error_ms in [3 * HOUR, 10 * YEAR, -10 * YEAR] {
         let mut cluster = Cluster::new(3);
         let leader = cluster.elect();
@@ -133,7 +133,7 @@ fn the_time_of_one_clock_among_three_gets_into_no_entry() {
 }
 
 #[test]
-fn of_two_clocks_that_differ_neither_takes_the_time_back() {
+fn two_differing_clocks_do_not_move_time_back() {
     let mut cluster = Cluster::with_zone(2);
     let leader = cluster.elect();
     cluster.set_wall(leader, -3 * HOUR);
@@ -143,7 +143,7 @@ fn of_two_clocks_that_differ_neither_takes_the_time_back() {
 }
 
 #[test]
-fn a_clock_that_was_never_set_takes_no_time_back() {
+fn unset_clock_does_not_move_time_back() {
     let mut cluster = Cluster::with_zone(1);
     cluster.set_wall(1, -60 * YEAR);
     cluster.run(5_000);
@@ -164,7 +164,7 @@ fn a_little_ahead_is_waited_for() {
 
 /// Below the feature level entry times stay ahead, and a token's lifetime starts at the entry time.
 #[test]
-fn below_its_feature_level_a_token_is_good_all_the_same() {
+fn token_is_valid_below_the_clock_feature_level() {
     let mut cluster = Cluster::new(3);
     [1, 2, 3].into_iter().for_each(|id| cluster.set_wall(id, 3 * HOUR));
     cluster.prepare();
@@ -197,7 +197,7 @@ fn a_member_whose_clock_was_ahead_knows_after_a_restart_how_old_its_data_is() {
 }
 
 #[test]
-fn a_member_moves_and_stays_who_it_is() {
+fn member_changes_its_address_and_keeps_its_id() {
     let mut cluster = Cluster::with_zone(3);
     let moves = |id, address: &str| AdminCommand::MoveNode { id, address: address.to_owned() };
     assert_eq!(cluster.admin_ok(1, moves(2, "ns2.example.net:853")), AdminReply::Done);

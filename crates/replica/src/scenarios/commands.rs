@@ -1,4 +1,4 @@
-//! Commands of administrators whose leaders do not answer: each is done once, and what others were told since stands.
+//! Commands whose leader does not answer: each runs once, and does not undo later commands.
 
 use super::cluster::*;
 use crate::command::{Answer, Command};
@@ -32,9 +32,9 @@ fn second_stands(cluster: &mut Cluster, first: AdminCommand, second: AdminComman
     cluster.run(50);
     assert_eq!(epoch(cluster, leader), before + 1, "it is executed");
     assert!(matches!(cluster.admin[&first], Ok(AdminReply::Done)));
-    let told = cluster.admin(leader, second);
+    let request_id = cluster.admin(leader, second);
     cluster.run(50);
-    assert!(matches!(cluster.admin[&told], Ok(AdminReply::Done | AdminReply::Joined { .. })));
+    assert!(matches!(cluster.admin[&request_id], Ok(AdminReply::Done | AdminReply::Joined { .. })));
     cluster.kill(leader);
     cluster.lose = |_| false;
     let leader = cluster.elect();
@@ -94,7 +94,7 @@ fn a_secret_that_is_needed_since_another_roll_is_not_void() {
 }
 
 #[test]
-fn grants_options_and_tokens_stay_as_others_left_them() {
+fn lost_commands_do_not_undo_grants_options_or_tokens() {
     let mut cluster = Cluster::with_zone(3);
     let leader = second_stands(&mut cluster, grant(), revoke());
     assert!(!cluster.replica(leader).is_granted(&name("key."), &zone_id("example.test."), Right::Transfer));
@@ -122,7 +122,7 @@ fn grants_options_and_tokens_stay_as_others_left_them() {
 }
 
 #[test]
-fn what_can_undo_nothing_is_sent_again() {
+fn idempotent_command_is_sent_again() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     cluster.lose = is_forward;
@@ -134,7 +134,7 @@ fn what_can_undo_nothing_is_sent_again() {
 }
 
 #[test]
-fn a_command_that_nobody_has_waits_for_a_leader_and_is_done_once() {
+fn unsent_command_waits_for_a_leader_and_runs_once() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let others: Vec<_> = cluster.alive().into_iter().filter(|&id| id != leader).collect();
@@ -152,7 +152,7 @@ fn a_command_that_nobody_has_waits_for_a_leader_and_is_done_once() {
 }
 
 #[test]
-fn a_command_that_a_leader_has_not_come_to_is_done_by_the_next_once() {
+fn queued_command_runs_once_on_the_next_leader() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let (follower, next) = (leader % 3 + 1, (leader + 1) % 3 + 1);
@@ -209,27 +209,27 @@ fn done_once_although_the_leader_died(lose: fn(&[u8]) -> bool, is_cut_off: bool)
 }
 
 #[test]
-fn a_command_that_its_leader_never_got_is_done_by_the_next_at_once() {
+fn lost_command_runs_on_the_next_leader_immediately() {
     done_once_although_the_leader_died(is_forward, false);
 }
 
 #[test]
-fn a_command_that_is_in_no_other_log_is_done_by_the_next_at_once() {
+fn command_only_in_the_old_log_runs_on_the_next_leader() {
     done_once_although_the_leader_died(is_of_proposal, false);
 }
 
 #[test]
-fn a_command_that_was_executed_is_told_so_when_its_leader_said_nothing() {
+fn executed_command_succeeds_although_the_answer_was_lost() {
     done_once_although_the_leader_died(is_proposed, false);
 }
 
 #[test]
-fn a_command_that_was_executed_is_told_so_by_the_next_leaders_log() {
+fn executed_command_is_found_in_the_next_leaders_log() {
     done_once_although_the_leader_died(|_| false, true);
 }
 
 #[test]
-fn who_joins_hears_its_id_when_the_leader_said_nothing() {
+fn joining_node_learns_its_id_although_the_answer_was_lost() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     cluster.lose = |frame| matches!(Frame::decode(frame), Ok((_, Frame::Answer { answer: Answer::Joined { .. }, .. })));

@@ -24,7 +24,7 @@ fn other_entry(cluster: &Cluster, from: NodeId, to: NodeId) -> Input {
 }
 
 #[test]
-fn a_contradiction_that_is_not_repeated_by_the_leader_changes_nothing() {
+fn single_contradiction_has_no_effect() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let (follower, other) = (leader % 3 + 1, (leader + 1) % 3 + 1);
@@ -43,7 +43,7 @@ fn a_contradiction_that_is_not_repeated_by_the_leader_changes_nothing() {
     assert_eq!(cluster.machines[&follower].fatal, None);
     assert!(!cluster.replica(follower).is_doubted());
     assert_eq!((after.term, after.commit_index, after.role), (before.term, before.commit_index, before.role));
-    assert_eq!(after.alarms.messages_refused, 121);
+    assert_eq!(after.invariant_violations.refused_messages, 121);
     // It votes and leads as before.
     cluster.kill(leader);
     cluster.elect();
@@ -54,7 +54,7 @@ fn a_contradiction_that_is_not_repeated_by_the_leader_changes_nothing() {
 
 /// A leader that lies again and again: the member ends, says what was claimed, and starts again.
 #[test]
-fn a_leader_that_lies_ends_a_member_that_starts_again() {
+fn lying_leader_stops_a_member_which_then_restarts() {
     for is_diverged in [false, true] {
         let mut cluster = Cluster::with_zone(3);
         let leader = cluster.elect();
@@ -72,13 +72,17 @@ fn a_leader_that_lies_ends_a_member_that_starts_again() {
             rounds += 1;
         }
         assert!((20..30).contains(&rounds), "{rounds}");
-        let said = match (cluster.machines[&follower].fatal, is_diverged) {
-            (Some(FatalReason::LogLost(said)), false) | (Some(FatalReason::LogDiverged(said)), true) => said,
+        let contradicted = match (cluster.machines[&follower].fatal, is_diverged) {
+            (Some(FatalReason::LogLost(contradicted)), false)
+            | (Some(FatalReason::LogDiverged(contradicted)), true) => contradicted,
             (other, _) => panic!("{other:?}"),
         };
         let index = if is_diverged { last_index } else { 1_000_000_000 };
-        assert_eq!((said.by, said.term, said.last_index, said.index), (leader, term, last_index, index));
-        assert_eq!(said.doubt, Doubt { term, index, is_diverged, is_torn: false });
+        assert_eq!(
+            (contradicted.by, contradicted.term, contradicted.last_index, contradicted.index),
+            (leader, term, last_index, index)
+        );
+        assert_eq!(contradicted.doubt, Doubt { term, index, is_diverged, is_torn: false });
         // It starts, stores what it is sent, and makes a majority with the leader.
         cluster.kill(follower);
         cluster.machines.get_mut(&follower).unwrap().fatal = None;
@@ -120,14 +124,14 @@ fn a_disk_that_went_back() -> (Cluster, NodeId, NodeId, NodeId) {
     cluster.start(victim);
     cluster.run(3_000);
     let fatal = cluster.machines[&victim].fatal;
-    assert!(matches!(fatal, Some(FatalReason::LogLost(said)) if said.by == leader), "{fatal:?}");
+    assert!(matches!(fatal, Some(FatalReason::LogLost(contradicted)) if contradicted.by == leader), "{fatal:?}");
     cluster.kill(victim);
     cluster.machines.get_mut(&victim).unwrap().fatal = None;
     (cluster, leader, victim, third)
 }
 
 #[test]
-fn a_log_that_lost_what_it_acknowledged_elects_nobody_who_lacks_it() {
+fn log_that_lost_acknowledged_entries_votes_only_for_complete_logs() {
     let (mut cluster, leader, victim, third) = a_disk_that_went_back();
     cluster.kill(leader);
     cluster.cut.clear();
@@ -152,7 +156,7 @@ fn a_log_that_lost_what_it_acknowledged_elects_nobody_who_lacks_it() {
 
 /// What the doubt is for: without it the same log elects the one that lacks what was acknowledged, and it is lost.
 #[test]
-fn without_the_doubt_what_was_acknowledged_would_be_lost() {
+fn without_the_doubt_acknowledged_entries_are_lost() {
     let (mut cluster, leader, victim, third) = a_disk_that_went_back();
     cluster.kill(leader);
     cluster.cut.clear();

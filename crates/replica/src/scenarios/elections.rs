@@ -236,8 +236,8 @@ fn a_state_that_differs_is_fenced() {
     let status = cluster.replica(victim).status();
     assert!(status.is_fenced);
     assert_eq!(cluster.machines[&victim].serving, Some(Serving::No));
-    assert!(status.alarms.hashes_differ > 0);
-    assert!(cluster.replica(leader).status().alarms.hashes_differ > 0);
+    assert!(status.invariant_violations.hash_mismatches > 0);
+    assert!(cluster.replica(leader).status().invariant_violations.hash_mismatches > 0);
     // Its log is sound: the others still commit with it.
     let third = cluster.alive().into_iter().find(|&id| id != leader && id != victim).unwrap();
     cluster.kill(third);
@@ -330,7 +330,7 @@ fn a_fenced_member_is_handed_no_leadership() {
 }
 
 #[test]
-fn a_fenced_leader_hands_over_again_when_it_was_not_taken() {
+fn fenced_leader_retries_a_failed_transfer() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     corrupt(&mut cluster, leader);
@@ -383,7 +383,7 @@ fn a_member_that_lags_far_behind_is_compared_too() {
     spoil_past(&mut cluster, lagging);
     cluster.run(2_500);
     assert!(cluster.replica(lagging).status().is_fenced);
-    assert!(cluster.replica(leader).status().alarms.hashes_differ > 0);
+    assert!(cluster.replica(leader).status().invariant_violations.hash_mismatches > 0);
     assert_eq!(cluster.machines[&lagging].fatal, None);
 }
 

@@ -216,16 +216,16 @@ fn each_first_and_each_leader(ms: &[u64], case: fn(NodeId, Leader, u64)) {
 }
 
 #[test]
-fn bytes_sent_again_1_ms_to_a_minute_later_get_the_first_rcode_whatever_became_of_the_leader() {
+fn retry_within_a_minute_gets_the_first_rcode_after_leader_faults() {
     each_first_and_each_leader(&[1, 10, 1_000, 60_000], answered_before);
 }
 
 #[test]
-fn bytes_sent_again_290_s_later_get_the_first_rcode_whatever_became_of_the_leader() {
+fn retry_after_290_s_gets_the_first_rcode_after_leader_faults() {
     each_first_and_each_leader(&[290_000], answered_before);
 }
 
 #[test]
-fn bytes_sent_again_while_they_are_in_flight_are_executed_once_whatever_becomes_of_the_leader() {
+fn retry_in_flight_is_executed_once_despite_leader_faults() {
     each_first_and_each_leader(&[0, 1, 2, 3, 4, 5, 6, 8], in_flight);
 }

@@ -6,7 +6,7 @@ use crate::io::{AdminCommand, AdminError, AdminReply, Contents, Input, Output, V
 use crate::peer::Frame;
 
 #[test]
-fn without_a_majority_the_client_hears_nothing_or_the_truth() {
+fn client_gets_no_false_outcome_without_a_majority() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let followers: Vec<_> = cluster.alive().into_iter().filter(|&id| id != leader).collect();
@@ -32,7 +32,7 @@ fn without_a_majority_the_client_hears_nothing_or_the_truth() {
 }
 
 #[test]
-fn an_update_survives_the_election_that_it_meets() {
+fn update_survives_an_election() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let followers: Vec<_> = cluster.alive().into_iter().filter(|&id| id != leader).collect();
@@ -59,7 +59,7 @@ fn has_entries(frame: &[u8]) -> bool {
 }
 
 #[test]
-fn an_update_whose_place_died_with_its_leader_goes_to_the_next_at_once_also_in_a_quiet_cluster() {
+fn update_in_a_lost_log_position_is_resent_immediately() {
     let mut cluster = Cluster::with_zone(3);
     let old = cluster.elect();
     let follower = old % 3 + 1;
@@ -81,7 +81,7 @@ fn an_update_whose_place_died_with_its_leader_goes_to_the_next_at_once_also_in_a
 }
 
 #[test]
-fn an_answer_that_tells_a_place_of_a_dead_term_late_is_known_to_be_void() {
+fn late_answer_with_a_position_of_an_old_term_is_void() {
     let mut cluster = Cluster::with_zone(3);
     let old = cluster.elect();
     let follower = old % 3 + 1;
@@ -117,7 +117,7 @@ fn frames_to(cluster: &mut Cluster, from: u64, to: u64) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_command_whose_frame_comes_again_is_carried_out_once() {
+fn repeated_forward_frame_is_executed_once() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let follower = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
@@ -172,7 +172,7 @@ fn asked_twice(cluster: &mut Cluster, follower: u64, leader: u64) -> (u64, u64) 
 
 /// Whatever the leader says no to the second attempt with, nobody knows what became of the first.
 #[test]
-fn an_answer_that_comes_again_makes_nothing_certain() {
+fn repeated_answer_does_not_settle_other_attempts() {
     for answer in [Answer::NotProposed, Answer::Overloaded, Answer::Refused(AdminError::TooLarge)] {
         let mut cluster = Cluster::with_zone(3);
         let leader = cluster.elect();
@@ -190,7 +190,7 @@ fn an_answer_that_comes_again_makes_nothing_certain() {
 
 /// The leader has the first attempt after all, once it has refused the second.
 #[test]
-fn an_update_that_was_refused_once_and_is_carried_out_is_told_so() {
+fn update_refused_once_and_executed_later_succeeds() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let follower = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
@@ -205,7 +205,7 @@ fn an_update_that_was_refused_once_and_is_carried_out_is_told_so() {
 }
 
 #[test]
-fn an_update_whose_only_attempt_is_refused_was_certainly_not_made() {
+fn update_with_one_refused_attempt_is_reported_as_not_done() {
     for answer in [Answer::Overloaded, Answer::Refused(AdminError::TooLarge)] {
         let mut cluster = Cluster::with_zone(3);
         let leader = cluster.elect();

@@ -80,7 +80,7 @@ fn assert_answers(cluster: &Cluster) {
 }
 
 #[test]
-fn all_disks_are_full_and_then_there_is_room() {
+fn updates_resume_after_all_disks_were_full() {
     let mut cluster = cluster();
     let mut updates = Updates::default();
     (1..=3).for_each(|id| cluster.fill_disk(id, true));

@@ -4,7 +4,7 @@ use super::cluster::*;
 use crate::io::{AdminCommand, AdminError, AdminReply, Input};
 
 #[test]
-fn a_leader_hands_over_before_it_is_removed() {
+fn leader_transfers_leadership_before_its_removal() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let refused = cluster.admin(leader, AdminCommand::RemoveNode { id: leader });
@@ -21,7 +21,7 @@ fn a_leader_hands_over_before_it_is_removed() {
 
 /// With a voter that is gone for good and has the lowest number of those with the longest log.
 #[test]
-fn a_leader_that_stops_hands_over_to_one_that_lives() {
+fn stopping_leader_transfers_to_a_live_member() {
     let mut cluster = Cluster::with_zone(3);
     cluster.admin_ok(2, AdminCommand::TransferLeader { to: Some(3) });
     assert_eq!(cluster.leader(), Some(3));
@@ -35,7 +35,7 @@ fn a_leader_that_stops_hands_over_to_one_that_lives() {
 
 /// Whom nothing reaches any more looks alive for a moment; then the other gets it.
 #[test]
-fn a_hand_over_that_is_not_taken_goes_to_another() {
+fn failed_leader_transfer_is_retried_with_another_member() {
     let mut cluster = Cluster::with_zone(3);
     cluster.admin_ok(2, AdminCommand::TransferLeader { to: Some(3) });
     cluster.cut.extend([(1, 3), (3, 1), (1, 2), (2, 1)]);
@@ -46,7 +46,7 @@ fn a_hand_over_that_is_not_taken_goes_to_another() {
 }
 
 #[test]
-fn a_hand_over_is_done_when_another_leads() {
+fn leader_transfer_completes_when_another_member_leads() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let others: Vec<_> = cluster.alive().into_iter().filter(|&id| id != leader).collect();

@@ -52,7 +52,7 @@ fn with_half_an_import() -> (Cluster, NodeId, NodeId, u64) {
 }
 
 #[test]
-fn an_import_whose_driver_died_is_given_up_and_its_zone_can_be_added_again() {
+fn import_of_a_dead_node_is_abandoned_and_can_be_repeated() {
     let (mut cluster, leader, driver, _) = with_half_an_import();
     cluster.kill(driver);
     cluster.lose = |_| false;
@@ -74,7 +74,7 @@ fn an_import_whose_driver_died_is_given_up_and_its_zone_can_be_added_again() {
 }
 
 #[test]
-fn a_new_leader_gives_an_import_up_that_nobody_goes_on_with() {
+fn new_leader_abandons_a_stalled_import() {
     let (mut cluster, leader, driver, _) = with_half_an_import();
     cluster.kill(driver);
     cluster.lose = |_| false;
@@ -91,7 +91,7 @@ fn a_new_leader_gives_an_import_up_that_nobody_goes_on_with() {
 }
 
 #[test]
-fn an_import_that_goes_on_slowly_is_not_given_up_whoever_leads() {
+fn slow_import_is_not_abandoned_after_leader_changes() {
     let (mut cluster, leader, driver, request) = with_half_an_import();
     let other = cluster.alive().into_iter().find(|&id| id != leader && id != driver).unwrap();
     let began_ms = cluster.now.monotonic_ms;
@@ -117,7 +117,7 @@ fn an_import_that_goes_on_slowly_is_not_given_up_whoever_leads() {
 }
 
 #[test]
-fn a_driver_whose_import_was_given_up_is_told_so() {
+fn importing_node_learns_that_its_import_was_abandoned() {
     let (mut cluster, leader, driver, request) = with_half_an_import();
     let stage = cluster.replica(leader).machine.stages.of_zone(&zone_id(APEX)).unwrap();
     cluster.replica_mut(leader).abandon_stage(stage);

@@ -17,14 +17,14 @@ fn cluster() -> (Cluster, NodeId, NodeId, NodeId) {
 }
 
 fn lie(cluster: &mut Cluster, from: NodeId, to: NodeId, frame: &Frame) {
-    let refused = cluster.replica(to).status().alarms.messages_refused;
+    let refused = cluster.replica(to).status().invariant_violations.refused_messages;
     cluster.input(to, Input::Peer { from, frame: frame.encode(0) });
     cluster.settle();
-    assert_eq!(cluster.replica(to).status().alarms.messages_refused, refused + 1, "{frame:?}");
+    assert_eq!(cluster.replica(to).status().invariant_violations.refused_messages, refused + 1, "{frame:?}");
 }
 
 #[test]
-fn the_outcome_of_an_update_is_told_by_the_leader_that_was_asked() {
+fn outcome_counts_only_from_the_leader_that_got_the_update() {
     let answers = [
         Answer::Repeat { rcode: Rcode::NOERROR, index: 1 },
         Answer::BadTime,
@@ -49,7 +49,7 @@ fn the_outcome_of_an_update_is_told_by_the_leader_that_was_asked() {
 }
 
 #[test]
-fn how_far_things_are_is_told_by_the_leader_that_was_asked() {
+fn read_index_counts_only_from_the_queried_leader() {
     let (mut cluster, leader, asker, liar) = cluster();
     cluster.input(asker, Input::ReadIndex { request_id: 7 });
     cluster.settle();
@@ -64,7 +64,7 @@ fn how_far_things_are_is_told_by_the_leader_that_was_asked() {
 }
 
 #[test]
-fn a_lease_is_granted_by_the_leader_that_was_asked() {
+fn lease_counts_only_from_the_leader_that_got_the_request() {
     let (mut cluster, leader, asker, liar) = cluster();
     cluster.way_ms = 0;
     let change = OptionsChange { ack: Some(AckOption::AllLive), ..OptionsChange::default() };
@@ -74,7 +74,7 @@ fn a_lease_is_granted_by_the_leader_that_was_asked() {
     let ask = (0..20).find_map(|_| {
         cluster.run(10);
         cluster.on_the_way(asker, leader).into_iter().find_map(|frame| match frame {
-            Frame::LeaseAsk(ask) => Some(ask),
+            Frame::LeaseRequest(ask) => Some(ask),
             _ => None,
         })
     });

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// What is done through the leader while a follower's disk hangs, so that it does not know of it; then the follower is
 /// asked, and its disk goes on. Gives what it says.
-fn at_a_node_that_lags(done: Vec<AdminCommand>, asked: AdminCommand) -> (Cluster, Result<AdminReply, AdminError>) {
+fn at_a_node_that_lags(done: Vec<AdminCommand>, command: AdminCommand) -> (Cluster, Result<AdminReply, AdminError>) {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let follower = leader % 3 + 1;
@@ -18,14 +18,14 @@ fn at_a_node_that_lags(done: Vec<AdminCommand>, asked: AdminCommand) -> (Cluster
     }
     let before = epoch(&cluster, leader);
     assert_ne!(epoch(&cluster, follower), before, "it lags");
-    let request = cluster.admin(follower, asked);
+    let request = cluster.admin(follower, command);
     cluster.run(200);
     cluster.unhang(follower);
     cluster.run(1_000);
     cluster.assert_same();
-    let said = cluster.admin.remove(&request).unwrap();
-    assert_eq!(epoch(&cluster, follower), before + u64::from(said == Ok(AdminReply::Done)));
-    (cluster, said)
+    let result = cluster.admin.remove(&request).unwrap();
+    assert_eq!(epoch(&cluster, follower), before + u64::from(result == Ok(AdminReply::Done)));
+    (cluster, result)
 }
 
 /// The key that the cluster begins with.
@@ -39,50 +39,50 @@ fn remove_first_key() -> AdminCommand {
 }
 
 #[test]
-fn a_node_that_lags_adds_a_key_that_is_gone() {
-    let (cluster, said) = at_a_node_that_lags(vec![remove_first_key()], add_first_key(SECRET));
-    assert_eq!(said, Ok(AdminReply::Done));
+fn lagging_node_adds_a_key_that_was_removed() {
+    let (cluster, result) = at_a_node_that_lags(vec![remove_first_key()], add_first_key(SECRET));
+    assert_eq!(result, Ok(AdminReply::Done));
     assert_eq!(cluster.replica(1).secrets(&name("key.")), Some(vec![SECRET.to_vec().into()]));
 }
 
 #[test]
-fn a_key_is_there_already_if_the_leader_has_it_with_that_secret() {
+fn adding_an_identical_key_changes_nothing() {
     // The node knows another secret, or no such key.
     let again = || vec![remove_first_key(), add_first_key(b"another")];
-    let (_, said) = at_a_node_that_lags(again(), add_first_key(b"another"));
-    assert_eq!(said, Ok(AdminReply::Unchanged));
-    let (_, said) = at_a_node_that_lags(again(), add_first_key(SECRET));
-    assert_eq!(said, Err(AdminError::KeyExists));
-    let (_, said) = at_a_node_that_lags(vec![add_key(5)], add_key(6));
-    assert_eq!(said, Ok(AdminReply::Unchanged));
-    let (_, said) = at_a_node_that_lags(vec![roll(11)], add_first_key(SECRET));
-    assert_eq!(said, Err(AdminError::KeyExists), "its newest secret is another");
+    let (_, result) = at_a_node_that_lags(again(), add_first_key(b"another"));
+    assert_eq!(result, Ok(AdminReply::Unchanged));
+    let (_, result) = at_a_node_that_lags(again(), add_first_key(SECRET));
+    assert_eq!(result, Err(AdminError::KeyExists));
+    let (_, result) = at_a_node_that_lags(vec![add_key(5)], add_key(6));
+    assert_eq!(result, Ok(AdminReply::Unchanged));
+    let (_, result) = at_a_node_that_lags(vec![roll(11)], add_first_key(SECRET));
+    assert_eq!(result, Err(AdminError::KeyExists), "its newest secret is another");
 }
 
 #[test]
-fn a_node_that_lags_rolls_a_key_from_the_secret_that_it_has() {
+fn lagging_node_rolls_a_key_from_its_known_secret() {
     // Both know a key of that name, and not the same.
     let others = vec![remove_first_key(), add_first_key(b"another")];
-    let (cluster, said) = at_a_node_that_lags(others, roll_key(SECRET, 8));
-    assert_eq!(said, Ok(AdminReply::Done));
+    let (cluster, result) = at_a_node_that_lags(others, roll_key(SECRET, 8));
+    assert_eq!(result, Ok(AdminReply::Done));
     assert_eq!(
         cluster.replica(1).secrets(&name("key.")),
         Some(vec![SECRET.to_vec().into(), b"another".to_vec().into()])
     );
-    let (_, said) = at_a_node_that_lags(vec![roll(11)], roll_key(&[11; 32], 8));
-    assert_eq!(said, Ok(AdminReply::Unchanged));
-    let (_, said) = at_a_node_that_lags(vec![roll(11)], roll_key(SECRET, 8));
-    assert_eq!(said, Err(AdminError::KeyRolling));
+    let (_, result) = at_a_node_that_lags(vec![roll(11)], roll_key(&[11; 32], 8));
+    assert_eq!(result, Ok(AdminReply::Unchanged));
+    let (_, result) = at_a_node_that_lags(vec![roll(11)], roll_key(SECRET, 8));
+    assert_eq!(result, Err(AdminError::KeyRolling));
     let (name, algorithm) = (name("late."), KeyAlgorithm::HmacSha256);
     let late = AdminCommand::RollKey { name, algorithm, secret: vec![9; 32], nonce: [9; 12] };
-    let (_, said) = at_a_node_that_lags(vec![add_key(5)], late);
-    assert_eq!(said, Ok(AdminReply::Done), "a key that the node does not know of yet");
-    let (_, said) = at_a_node_that_lags(vec![remove_first_key()], roll_key(SECRET, 8));
-    assert_eq!(said, Err(AdminError::KeyUnknown));
+    let (_, result) = at_a_node_that_lags(vec![add_key(5)], late);
+    assert_eq!(result, Ok(AdminReply::Done), "a key that the node does not know of yet");
+    let (_, result) = at_a_node_that_lags(vec![remove_first_key()], roll_key(SECRET, 8));
+    assert_eq!(result, Err(AdminError::KeyUnknown));
 }
 
 #[test]
-fn a_secret_for_another_algorithm_is_none_for_the_key() {
+fn secret_of_another_algorithm_is_refused() {
     let roll = |algorithm| AdminCommand::RollKey { name: name("key."), algorithm, secret: vec![9; 64], nonce: [9; 12] };
     let mut cluster = Cluster::with_zone(3);
     let request = cluster.admin(1, roll(KeyAlgorithm::HmacSha512));
@@ -91,13 +91,13 @@ fn a_secret_for_another_algorithm_is_none_for_the_key() {
     // The node still knows one of the other algorithm.
     let (name, secret) = (name("key."), SECRET.to_vec());
     let other = AdminCommand::AddKey { name, algorithm: KeyAlgorithm::HmacSha512, secret, nonce: [7; 12] };
-    let (_, said) = at_a_node_that_lags(vec![remove_first_key(), other], roll(KeyAlgorithm::HmacSha512));
-    assert_eq!(said, Ok(AdminReply::Done));
+    let (_, result) = at_a_node_that_lags(vec![remove_first_key(), other], roll(KeyAlgorithm::HmacSha512));
+    assert_eq!(result, Ok(AdminReply::Done));
 }
 
 /// A leader of software before that level compares sealed bytes, which differ each time.
 #[test]
-fn below_its_feature_level_a_key_that_the_node_knows_is_there_already() {
+fn known_key_is_refused_below_the_feature_level() {
     let mut cluster = Cluster::with_zone(3);
     let follower = cluster.elect() % 3 + 1;
     for id in cluster.alive() {
@@ -120,16 +120,16 @@ fn set_rules(to: usize, from: usize) -> AdminCommand {
 }
 
 #[test]
-fn of_two_who_change_the_same_rules_at_once_the_later_is_refused() {
+fn concurrent_policy_change_is_refused() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     // Each node takes its command before it knows of the other.
     cluster.way_ms = 20;
     let requests = [1, 2].map(|rules| cluster.admin((leader + rules as u64) % 3 + 1, set_rules(rules, 0)));
     cluster.run(1_000);
-    let said = requests.map(|request| cluster.admin[&request].clone());
-    let there = 1 + said.iter().position(Result::is_ok).unwrap();
-    assert_eq!(said[2 - there], Err(AdminError::PolicyChanged));
+    let result = requests.map(|request| cluster.admin[&request].clone());
+    let there = 1 + result.iter().position(Result::is_ok).unwrap();
+    assert_eq!(result[2 - there], Err(AdminError::PolicyChanged));
     for id in cluster.alive() {
         let (policies, _) = cluster.replica(id).policies();
         assert_eq!(*policies[&Some(zone_id("example.test."))], parse_policy(RULES[there]).unwrap());
@@ -143,12 +143,12 @@ fn of_two_who_change_the_same_rules_at_once_the_later_is_refused() {
 }
 
 #[test]
-fn rules_are_compared_with_what_the_leader_has() {
-    let (_, said) = at_a_node_that_lags(vec![set_rules(1, 0)], set_rules(2, 0));
-    assert_eq!(said, Err(AdminError::PolicyChanged));
-    let (_, said) = at_a_node_that_lags(vec![set_rules(1, 0)], set_rules(2, 1));
-    assert_eq!(said, Ok(AdminReply::Done));
+fn policy_changes_are_compared_on_the_leader() {
+    let (_, result) = at_a_node_that_lags(vec![set_rules(1, 0)], set_rules(2, 0));
+    assert_eq!(result, Err(AdminError::PolicyChanged));
+    let (_, result) = at_a_node_that_lags(vec![set_rules(1, 0)], set_rules(2, 1));
+    assert_eq!(result, Ok(AdminReply::Done));
     let gone = AdminCommand::RemoveZone { zone: zone_id("example.test.") };
-    let (_, said) = at_a_node_that_lags(vec![set_rules(1, 0), gone], set_rules(2, 1));
-    assert_eq!(said, Err(AdminError::ZoneUnknown));
+    let (_, result) = at_a_node_that_lags(vec![set_rules(1, 0), gone], set_rules(2, 1));
+    assert_eq!(result, Err(AdminError::ZoneUnknown));
 }

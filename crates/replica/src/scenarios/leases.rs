@@ -1,13 +1,13 @@
 //! Leases of `ack = all-live`: a member answers for such a zone only while it has one.
 
-use super::all_live::{answers, cluster, is_in, run_until_told};
+use super::all_live::{answers, cluster, is_in, run_until_acknowledged};
 use super::cluster::*;
 use crate::io::Input;
-use crate::limits::{LEASE_MS, ROTATION_SOUND_MS};
+use crate::limits::{LEASE_MS, ROTATION_CAUGHT_UP_MS};
 use crate::peer::{Frame, LeaseGrant};
 
 #[test]
-fn a_member_that_is_cut_off_is_silent_before_it_is_waited_for_no_more() {
+fn partitioned_member_stops_answering_before_updates_resume() {
     let (mut cluster, leader, others) = cluster(3);
     let away = others[1];
     for &id in &[leader, others[0]] {
@@ -24,15 +24,18 @@ fn a_member_that_is_cut_off_is_silent_before_it_is_waited_for_no_more() {
         assert!(cluster.now.monotonic_ms < cut_ms + 2_500, "never told");
     }
     cluster.assert_done(request);
-    let (silent_ms, told_ms) = (silent_ms.unwrap(), cluster.now.monotonic_ms);
+    let (silent_ms, acknowledged_ms) = (silent_ms.unwrap(), cluster.now.monotonic_ms);
     // The clocks of the two may differ by a tenth in their rate.
-    assert!(silent_ms <= cut_ms + LEASE_MS && told_ms >= silent_ms + LEASE_MS / 10, "{cut_ms} {silent_ms} {told_ms}");
+    assert!(
+        silent_ms <= cut_ms + LEASE_MS && acknowledged_ms >= silent_ms + LEASE_MS / 10,
+        "{cut_ms} {silent_ms} {acknowledged_ms}"
+    );
     assert!(!cluster.has(away, &address(1)) && !answers(&cluster, away));
     // What it gets late is of no use: a lease counts from when it was asked for, and is of one stay in the rotation.
     cluster.cut.clear();
     cluster.run(1_000);
     assert!(cluster.has(away, &address(1)) && !answers(&cluster, away));
-    cluster.run(ROTATION_SOUND_MS);
+    cluster.run(ROTATION_CAUGHT_UP_MS);
     assert!(answers(&cluster, away));
     cluster.assert_same();
 }
@@ -47,7 +50,7 @@ fn a_new_leader_waits_for_the_leases_of_the_one_before() {
             cluster.cut.extend([(of, id), (id, of)]);
         }
     }
-    let mut told = None;
+    let mut new_leader = None;
     for _ in 0..300 {
         cluster.run(10);
         let new = others[1..].iter().copied().find(|&id| {
@@ -58,24 +61,24 @@ fn a_new_leader_waits_for_the_leases_of_the_one_before() {
         let since_ms = cluster.now.monotonic_ms;
         let request = cluster.add(new, &address(1));
         assert_eq!(cluster.verdict(request), None);
-        run_until_told(&mut cluster, request, &address(1), 2_400);
+        run_until_acknowledged(&mut cluster, request, &address(1), 2_400);
         assert!(cluster.now.monotonic_ms >= since_ms + LEASE_MS);
         assert!(minority.iter().all(|&id| !cluster.has(id, &address(1)) && !answers(&cluster, id)));
-        told = Some(new);
+        new_leader = Some(new);
         break;
     }
-    let new = told.expect("nobody leads");
+    let new = new_leader.expect("nobody leads");
     let request = cluster.add(new, &address(2));
     cluster.assert_done(request);
     cluster.cut.clear();
-    cluster.run(ROTATION_SOUND_MS + 1_500);
+    cluster.run(ROTATION_CAUGHT_UP_MS + 1_500);
     assert!(cluster.alive().into_iter().all(|id| answers(&cluster, id)));
     cluster.assert_same();
 }
 
 /// The leader counts from when the question came, so the member must not count from when the answer came.
 #[test]
-fn a_lease_counts_from_when_it_was_asked_for() {
+fn lease_starts_at_the_time_of_the_request() {
     let (mut cluster, _, others) = cluster(3);
     cluster.way_ms = 40;
     let round_trip_ms = 2 * cluster.way_ms;
@@ -115,7 +118,7 @@ fn a_leader_without_a_majority_grants_no_lease() {
 /// A member that was out of the rotation and is in again may show too little to answer, until it has applied the entry
 /// by which it is in.
 #[test]
-fn a_lease_of_a_later_stay_does_not_count_before_the_member_knows_of_it() {
+fn lease_is_invalid_until_the_member_applied_its_rotation_entry() {
     let (mut cluster, leader, others) = cluster(3);
     let id = others[0];
     for of in [leader, others[1]] {
@@ -125,7 +128,7 @@ fn a_lease_of_a_later_stay_does_not_count_before_the_member_knows_of_it() {
     assert!(answers(&cluster, id), "its last lease goes on");
     let boot_id = cluster.replica(id).config.boot_id;
     let since = cluster.replica(id).state_hash().0 + 1_000;
-    let (_, at_ms) = *cluster.replica(id).rotation.asked.back().unwrap();
+    let (_, at_ms) = *cluster.replica(id).rotation.requested.back().unwrap();
     let grant = crate::peer::LeaseGrant { boot_id, at_ms, since, shown: None };
     let frame = crate::peer::Frame::LeaseGrant(grant).encode(0);
     cluster.input(id, crate::io::Input::Peer { from: leader, frame });
@@ -152,11 +155,11 @@ fn a_restarted_member_answers_only_by_a_lease_of_its_own() {
 /// A machine is paused, and its monotonic clock with it. When it goes on, its lease looks valid.
 /// A copy of a member may have confirmed updates that the original lacks. The original is still in the rotation.
 #[test]
-fn a_lease_is_good_only_where_everything_acknowledged_is_applied() {
+fn lease_is_valid_only_after_all_acknowledged_entries_are_applied() {
     let (mut cluster, leader, others) = cluster(3);
     let id = others[0];
     let request = cluster.add(leader, &address(1));
-    run_until_told(&mut cluster, request, &address(1), 500);
+    run_until_acknowledged(&mut cluster, request, &address(1), 500);
     let acknowledged = cluster.replica(leader).machine.applied.0;
     cluster.way_ms = 20;
     let grant = (0..100).find_map(|_| {
@@ -172,7 +175,7 @@ fn a_lease_is_good_only_where_everything_acknowledged_is_applied() {
         cluster.cut.insert((of, id));
     }
     cluster.run(LEASE_MS / 2);
-    let (_, at_ms) = *cluster.replica(id).rotation.asked.back().unwrap();
+    let (_, at_ms) = *cluster.replica(id).rotation.requested.back().unwrap();
     let mut hear = |shown| {
         let frame = Frame::LeaseGrant(LeaseGrant { at_ms, shown: Some(shown), ..grant }).encode(0);
         cluster.input(id, Input::Peer { from: leader, frame });
@@ -202,7 +205,7 @@ fn a_lease_is_void_once_the_wall_clock_shows_that_the_machine_was_paused() {
 }
 
 #[test]
-fn a_clock_that_is_slewed_voids_no_lease() {
+fn slewed_clock_keeps_the_lease() {
     let (mut cluster, _, others) = cluster(3);
     for _ in 0..200 {
         // 500 ppm is what a time service slews at most; this is a hundred times as much.
@@ -215,7 +218,7 @@ fn a_clock_that_is_slewed_voids_no_lease() {
 
 /// A grant that was on its way while the machine was paused counts no more.
 #[test]
-fn a_machine_that_was_put_back_takes_no_lease_that_it_asked_for_before() {
+fn restored_machine_ignores_leases_requested_earlier() {
     let (mut cluster, leader, others) = cluster(3);
     let restored = others[1];
     cluster.cut.insert((leader, restored));

@@ -51,7 +51,7 @@ fn a_node_joins_with_a_token_and_becomes_a_voter() {
 }
 
 #[test]
-fn a_token_that_is_revoked_lets_nobody_in() {
+fn revoked_token_cannot_join() {
     let mut cluster = Cluster::with_zone(3);
     let life_ms = 60_000;
     for (digest, is_learner) in [([5; 32], false), ([6; 32], true), ([7; 32], false)] {
@@ -114,7 +114,7 @@ fn a_follower_is_removed() {
 }
 
 #[test]
-fn a_member_that_was_away_when_it_was_removed_is_told() {
+fn absent_member_learns_of_its_removal() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let gone = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
@@ -129,10 +129,10 @@ fn a_member_that_was_away_when_it_was_removed_is_told() {
     // Nobody sends it anything: by itself it answers as one that hears no leader.
     assert_eq!((cluster.machines[&gone].removed, cluster.replica(gone).serving()), (None, Serving::Stale));
     // One that is no member has no say.
-    cluster.input(gone, Input::ToldRemoved { by: 9 });
+    cluster.input(gone, Input::ReportedRemoved { by: 9 });
     cluster.run(10);
     assert_eq!(cluster.machines[&gone].removed, None);
-    cluster.input(gone, Input::ToldRemoved { by: leader });
+    cluster.input(gone, Input::ReportedRemoved { by: leader });
     cluster.run(10);
     assert_eq!((cluster.machines[&gone].removed, cluster.machines[&gone].serving), (Some(true), Some(Serving::No)));
     cluster.run(6_000);
@@ -194,7 +194,7 @@ fn a_learner_answers_and_never_votes() {
 }
 
 #[test]
-fn an_address_is_one_members_as_long_as_that_one_is_there() {
+fn address_belongs_to_one_member_at_a_time() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let other = [1, 2, 3].into_iter().find(|&id| id != leader).unwrap();
@@ -220,7 +220,7 @@ fn an_address_is_one_members_as_long_as_that_one_is_there() {
 }
 
 #[test]
-fn votes_are_given_and_taken_by_command() {
+fn commands_promote_and_demote_voters() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let learner = join_learner(&mut cluster, leader);

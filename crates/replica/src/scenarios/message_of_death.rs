@@ -1,37 +1,37 @@
-//! An update that evaluation panics at: no leader goes down with it, and it is told as any other outcome.
+//! An update whose evaluation panics: the leader survives, and the client gets an outcome.
 
 use super::cluster::*;
 use crate::io::{Right, Verdict};
-use crate::propose::LABEL_OF_DEATH;
+use crate::propose::PANIC_LABEL;
 use std::collections::BTreeSet;
 use wire::number::{Rcode, Rtype};
 use zone::Record;
 
-fn record_of_death() -> Record {
-    let owner = format!("{}.example.test.", core::str::from_utf8(LABEL_OF_DEATH).unwrap());
+fn panic_record() -> Record {
+    let owner = format!("{}.example.test.", core::str::from_utf8(PANIC_LABEL).unwrap());
     Record { owner: name(&owner), rtype: Rtype::A, ttl: 60, rdata: [192, 0, 2, 9].into() }
 }
 
 fn panics(cluster: &Cluster) -> Vec<u64> {
     let ids = cluster.alive().into_iter();
-    ids.map(|id| cluster.replica(id).status().alarms.evaluations_panicked).collect()
+    ids.map(|id| cluster.replica(id).status().invariant_violations.evaluation_panics).collect()
 }
 
 #[test]
-fn a_message_that_evaluation_panics_at_takes_no_leader_with_it() {
+fn panic_in_evaluation_does_not_stop_the_leader() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
-    let fatal = add(&record_of_death(), 900, cluster.now.wall_ms);
-    let told = Some(Verdict::Answer(Rcode::SERVFAIL));
+    let fatal = add(&panic_record(), 900, cluster.now.wall_ms);
+    let expected = Some(Verdict::Answer(Rcode::SERVFAIL));
     // Through the leader, through a follower, and as a repeat to all: one evaluation.
     for id in [leader, 1, 2, 3] {
         let request = cluster.update_bytes(id, fatal.clone(), "192.0.2.200:4000");
         cluster.settle();
         cluster.run(100);
-        assert_eq!(cluster.verdict(request), told, "through member {id}");
+        assert_eq!(cluster.verdict(request), expected, "through member {id}");
     }
     assert_eq!(panics(&cluster).iter().sum::<u64>(), 1);
-    assert_eq!(cluster.replica(leader).status().alarms.evaluations_panicked, 1);
+    assert_eq!(cluster.replica(leader).status().invariant_violations.evaluation_panics, 1);
     assert_eq!(cluster.leader(), Some(leader));
 
     // The next leader knows it from the log, and does not evaluate it.
@@ -41,7 +41,7 @@ fn a_message_that_evaluation_panics_at_takes_no_leader_with_it() {
         let request = cluster.update_bytes(id, fatal.clone(), "192.0.2.200:4000");
         cluster.settle();
         cluster.run(100);
-        assert_eq!(cluster.verdict(request), told, "through member {id}, under the next leader");
+        assert_eq!(cluster.verdict(request), expected, "through member {id}, under the next leader");
     }
     assert_eq!(panics(&cluster), [0, 0]);
 
@@ -51,7 +51,7 @@ fn a_message_that_evaluation_panics_at_takes_no_leader_with_it() {
     let wall_ms = cluster.now.wall_ms;
     let before = cluster.serial(next);
     let mut batch = Vec::new();
-    for (place, record) in [address(1), record_of_death(), address(2)].iter().enumerate() {
+    for (place, record) in [address(1), panic_record(), address(2)].iter().enumerate() {
         let message = add(record, 901 + place as u16, wall_ms);
         batch.push(cluster.update_bytes(next, message, "192.0.2.200:4000"));
     }
@@ -59,11 +59,11 @@ fn a_message_that_evaluation_panics_at_takes_no_leader_with_it() {
     cluster.run(100);
     let outcomes: Vec<_> = batch.into_iter().map(|request| cluster.verdict(request)).collect();
     let done = Some(Verdict::Answer(Rcode::NOERROR));
-    assert_eq!(outcomes, [done, told, done]);
+    assert_eq!(outcomes, [done, expected, done]);
     let hashes: BTreeSet<_> = cluster.alive().into_iter().map(|id| cluster.replica(id).state_hash()).collect();
     assert_eq!(hashes.len(), 1, "{hashes:?}");
     for id in [1, 2, 3] {
-        assert!(!cluster.has(id, &record_of_death()), "member {id}");
+        assert!(!cluster.has(id, &panic_record()), "member {id}");
         assert!(cluster.has(id, &address(1)) && cluster.has(id, &address(2)), "member {id}");
         assert_eq!(cluster.serial(id), before + 2, "member {id}");
         assert!(cluster.replica(id).is_granted(&name("key."), &zone_id("example.test."), Right::Update));

@@ -13,7 +13,7 @@ fn the_last_voter_stays() {
 }
 
 #[test]
-fn no_vote_is_taken_that_a_majority_needs() {
+fn demotion_of_a_voter_that_the_majority_needs_is_refused() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let others: Vec<_> = cluster.alive().into_iter().filter(|&id| id != leader).collect();
@@ -42,7 +42,7 @@ fn four_with_a_dead_one() -> Cluster {
 
 /// Each of the two could be spared, both cannot.
 #[test]
-fn two_votes_are_not_taken_at_once() {
+fn concurrent_demotions_are_refused() {
     let remove = |id| AdminCommand::RemoveNode { id };
     let demote = |id| AdminCommand::SetVote { id, votes: false };
     for commands in [[remove(1), remove(2)], [demote(1), demote(2)], [remove(1), demote(2)], [demote(1), remove(2)]] {
@@ -59,7 +59,7 @@ fn two_votes_are_not_taken_at_once() {
 
 /// What a replacement takes and gives is there before anything else is taken, also from the one that is to vote.
 #[test]
-fn no_vote_is_taken_before_a_replacement_is_over() {
+fn demotion_is_refused_during_a_replacement() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let others: Vec<_> = [1, 2, 3].into_iter().filter(|&id| id != leader).collect();
@@ -78,7 +78,7 @@ fn no_vote_is_taken_before_a_replacement_is_over() {
 
 /// Who is to vote and does not come is no change under way, and goes as anybody does.
 #[test]
-fn a_member_that_does_not_come_keeps_no_other_from_going() {
+fn absent_learner_does_not_block_a_removal() {
     let mut cluster = Cluster::with_zone(4);
     let leader = cluster.elect();
     let others: Vec<_> = cluster.alive().into_iter().filter(|&id| id != leader).collect();
@@ -105,7 +105,7 @@ fn a_member_that_does_not_come_keeps_no_other_from_going() {
 
 /// The vote was given up for one that lags when it is due, and nobody could decide anything without either.
 #[test]
-fn a_vote_stays_until_the_rest_has_a_majority() {
+fn voter_stays_until_the_rest_has_a_majority() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let others: Vec<_> = [1, 2, 3].into_iter().filter(|&id| id != leader).collect();
@@ -133,7 +133,7 @@ fn a_vote_stays_until_the_rest_has_a_majority() {
 
 /// Who decided that 2 goes died at once, and 3 can do nothing without 2 before 1 is out.
 #[test]
-fn a_dead_member_goes_before_one_whose_vote_is_needed() {
+fn dead_member_is_removed_before_a_needed_voter() {
     let mut cluster = Cluster::with_zone(3);
     cluster.admin_ok(1, AdminCommand::TransferLeader { to: Some(1) });
     cluster.admin(1, AdminCommand::RemoveNode { id: 2 });

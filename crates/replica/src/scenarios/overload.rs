@@ -9,7 +9,7 @@ use crate::propose::Origin;
 use crate::update::client::UpdateBuilder;
 
 #[test]
-fn a_leader_without_room_refuses_what_is_new_at_once_and_keeps_what_is_old() {
+fn overloaded_leader_refuses_new_updates_and_keeps_queued_ones() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let follower = leader % 3 + 1;
@@ -53,7 +53,7 @@ fn flood(number: u64) -> Command {
 }
 
 #[test]
-fn a_key_that_sends_very_much_does_not_hold_up_the_others() {
+fn busy_key_does_not_delay_other_keys() {
     const FLOOD: u64 = 3_000;
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();

@@ -4,13 +4,13 @@ use super::cluster::*;
 use crate::OpenError;
 use crate::io::{FatalReason, NodeId, Serving, Verdict};
 use crate::machine::death;
-use crate::{Alarms, Replica};
+use crate::{InvariantViolations, Replica};
 use wire::number::{Rcode, Rtype};
 use zone::Record;
 
 const CLIENT: &str = "192.0.2.200:4000";
 
-fn record_of_death() -> Record {
+fn panic_record() -> Record {
     let owner = format!("{}.example.test.", core::str::from_utf8(death::LABEL).unwrap());
     Record { owner: name(&owner), rtype: Rtype::A, ttl: 60, rdata: [192, 0, 2, 9].into() }
 }
@@ -36,18 +36,18 @@ fn assert_sound_without_it(cluster: &mut Cluster, ids: &[NodeId]) {
     assert_eq!(cluster.alive(), ids);
     cluster.assert_same();
     for &id in ids {
-        assert!(!cluster.has(id, &record_of_death()), "member {id}");
+        assert!(!cluster.has(id, &panic_record()), "member {id}");
         assert_eq!(cluster.machines[&id].serving, Some(Serving::Yes), "member {id}");
     }
 }
 
 #[test]
-fn a_change_that_a_leader_panics_at_takes_no_second_leader_with_it() {
+fn change_that_panics_stops_only_one_leader() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let follower = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
     death::plan(&[true; 20]);
-    let fatal = add(&record_of_death(), 900, cluster.now.wall_ms);
+    let fatal = add(&panic_record(), 900, cluster.now.wall_ms);
     // Others are in the same batch, before it and after it, and one is in the log already.
     let before = cluster.add(leader, &address(1));
     let batch = [(address(2), 901), (address(3), 902)];
@@ -56,11 +56,14 @@ fn a_change_that_a_leader_panics_at_takes_no_second_leader_with_it() {
     let refused = cluster.update_bytes(leader, fatal.clone(), CLIENT);
     let third = cluster.update_bytes(leader, third, CLIENT);
     cluster.settle();
-    assert_eq!(cluster.replica(leader).status().alarms, Alarms { carry_outs_panicked: 1, ..Alarms::default() });
+    assert_eq!(
+        cluster.replica(leader).status().invariant_violations,
+        InvariantViolations { apply_panics: 1, ..InvariantViolations::default() }
+    );
     // It hands over, and ends: told by the time at which its process is to end.
     cluster.run(500);
-    let told = Some(Verdict::Answer(Rcode::SERVFAIL));
-    assert_eq!(cluster.verdict(refused), told);
+    let expected = Some(Verdict::Answer(Rcode::SERVFAIL));
+    assert_eq!(cluster.verdict(refused), expected);
     assert_eq!(bury(&mut cluster), [(leader, FatalReason::CarryOutPanicked)]);
     let next = cluster.leader().expect("the leadership was handed over, nobody had to be elected");
     assert_ne!(next, leader);
@@ -68,7 +71,7 @@ fn a_change_that_a_leader_panics_at_takes_no_second_leader_with_it() {
     for id in [next, follower] {
         let request = cluster.update_bytes(id, fatal.clone(), CLIENT);
         cluster.run(200);
-        assert_eq!(cluster.verdict(request), told, "through member {id}");
+        assert_eq!(cluster.verdict(request), expected, "through member {id}");
     }
     // It comes back from its disk; what was in flight beside it is done.
     cluster.start(leader);
@@ -87,32 +90,32 @@ fn a_change_that_a_leader_panics_at_takes_no_second_leader_with_it() {
 }
 
 #[test]
-fn a_single_member_that_panics_at_a_change_ends_and_does_not_meet_it_again() {
+fn single_member_drops_a_change_that_panics() {
     let mut cluster = Cluster::with_zone(1);
     death::plan(&[true; 20]);
-    let fatal = add(&record_of_death(), 900, cluster.now.wall_ms);
+    let fatal = add(&panic_record(), 900, cluster.now.wall_ms);
     let request = cluster.update_bytes(1, fatal.clone(), CLIENT);
     cluster.run(200);
-    let told = Some(Verdict::Answer(Rcode::SERVFAIL));
-    assert_eq!(cluster.verdict(request), told);
+    let expected = Some(Verdict::Answer(Rcode::SERVFAIL));
+    assert_eq!(cluster.verdict(request), expected);
     assert_eq!(bury(&mut cluster), [(1, FatalReason::CarryOutPanicked)]);
     cluster.start(1);
     cluster.elect();
     let again = cluster.update_bytes(1, fatal, CLIENT);
     cluster.run(100);
-    assert_eq!(cluster.verdict(again), told);
+    assert_eq!(cluster.verdict(again), expected);
     assert_sound_without_it(&mut cluster, &[1]);
     death::plan(&[]);
 }
 
 #[test]
-fn a_member_that_panics_at_an_entry_stops_there_and_says_where() {
+fn member_that_panics_at_an_entry_reports_its_index() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let serial = cluster.serial(leader);
     // The leader carries it out; the first that applies it does not.
     death::plan(&[false, true]);
-    let request = cluster.add(leader, &record_of_death());
+    let request = cluster.add(leader, &panic_record());
     cluster.run(100);
     cluster.assert_done(request);
     let ended = bury(&mut cluster);
@@ -134,13 +137,13 @@ fn a_member_that_panics_at_an_entry_stops_there_and_says_where() {
     assert_eq!(cluster.alive(), [1, 2, 3]);
     cluster.assert_same();
     for id in [1, 2, 3] {
-        assert!(cluster.has(id, &record_of_death()) && cluster.has(id, &address(1)), "member {id}");
+        assert!(cluster.has(id, &panic_record()) && cluster.has(id, &address(1)), "member {id}");
         assert_eq!(cluster.serial(id), serial + 2, "member {id}");
     }
 }
 
 #[test]
-fn members_that_panic_at_an_entry_never_go_on_without_it() {
+fn members_never_skip_an_entry_that_panics() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let serial = cluster.serial(leader);
@@ -149,7 +152,7 @@ fn members_that_panic_at_an_entry_never_go_on_without_it() {
     cluster.assert_done(first);
     // Both that follow; only the leader, which had it carried out before, is left.
     death::plan(&[false, true, true]);
-    let request = cluster.add(leader, &record_of_death());
+    let request = cluster.add(leader, &panic_record());
     cluster.run(100);
     let ended = bury(&mut cluster);
     let [(_, one), (_, other)] = ended[..] else { panic!("{ended:?}") };
@@ -174,7 +177,7 @@ fn members_that_panic_at_an_entry_never_go_on_without_it() {
     cluster.run(2_000);
     cluster.assert_same();
     for id in [1, 2, 3] {
-        assert!(cluster.has(id, &record_of_death()) && cluster.has(id, &address(1)), "member {id}");
+        assert!(cluster.has(id, &panic_record()) && cluster.has(id, &address(1)), "member {id}");
         assert!(cluster.serial(id) >= serial + 2, "member {id}");
     }
 }

@@ -311,7 +311,7 @@ fn with_slow_checkpoints() -> (Cluster, NodeId, NodeId) {
 }
 
 #[test]
-fn a_checkpoint_that_takes_too_long_lets_its_memory_go() {
+fn slow_checkpoint_is_abandoned_and_frees_memory() {
     let (mut cluster, leader, slow) = with_slow_checkpoints();
     for last in 1..=250u8 {
         let request = cluster.add(leader, &address(last));
@@ -333,7 +333,7 @@ fn a_checkpoint_that_takes_too_long_lets_its_memory_go() {
 }
 
 #[test]
-fn a_disk_that_is_slow_under_steady_load_brings_a_checkpoint_to_its_end() {
+fn checkpoint_completes_on_a_slow_disk_under_load() {
     let (mut cluster, leader, slow) = with_slow_checkpoints();
     for count in 0..1_500u32 {
         let request = cluster.add(leader, &address((count % 250) as u8));
@@ -350,9 +350,9 @@ fn a_disk_that_is_slow_under_steady_load_brings_a_checkpoint_to_its_end() {
 }
 
 #[test]
-fn a_checkpoint_that_keeps_too_much_of_former_versions_lets_it_go() {
+fn checkpoint_that_retains_too_much_memory_is_abandoned() {
     const HELD_BYTES: u64 = 1 << 14;
-    let log = LogConfig { held_while_checkpoint: HELD_BYTES, ..small_log() };
+    let log = LogConfig { retired_while_checkpoint: HELD_BYTES, ..small_log() };
     let mut cluster = Cluster::with_log(3, log);
     cluster.prepare();
     let leader = cluster.elect();
@@ -363,9 +363,9 @@ fn a_checkpoint_that_keeps_too_much_of_former_versions_lets_it_go() {
         let request = cluster.add(leader, &address(last));
         cluster.assert_done(request);
         let stats = cluster.replica(slow).zones().stats();
-        most = most.max(stats.limbo_bytes as u64);
-        largest_step = largest_step.max(stats.let_go_bytes - last_let_go);
-        last_let_go = stats.let_go_bytes;
+        most = most.max(stats.retired_bytes as u64);
+        largest_step = largest_step.max(stats.retired_bytes_total - last_let_go);
+        last_let_go = stats.retired_bytes_total;
     }
     let counters = cluster.replica(slow).status().counters;
     assert_eq!((counters.checkpoints_written, counters.checkpoints_abandoned), (0, 1), "{counters:?}");

@@ -58,10 +58,10 @@ fn rules_count_from_the_entry_that_sets_them() {
 
 /// What an administrator decided holds on all members that are heard when that is said, from whichever it is asked.
 #[test]
-fn what_is_decided_is_waited_for_on_all_members_that_are_heard() {
+fn wait_all_live_waits_for_all_live_members() {
     let (mut cluster, leader, follower) = cluster();
     for id in [leader, follower] {
-        let request = cluster.admin(id, AdminCommand::Everywhere);
+        let request = cluster.admin(id, AdminCommand::WaitAllLive);
         cluster.run(200);
         assert_eq!(cluster.admin[&request], Ok(AdminReply::Unchanged), "through {id}");
     }
@@ -69,7 +69,7 @@ fn what_is_decided_is_waited_for_on_all_members_that_are_heard() {
     let slow = cluster.alive().into_iter().find(|&id| id != leader && id != follower).unwrap();
     cluster.machines.get_mut(&slow).unwrap().hung = Some(Vec::new());
     set(&mut cluster, follower, None, "grant key. zonesub A;");
-    let request = cluster.admin(follower, AdminCommand::Everywhere);
+    let request = cluster.admin(follower, AdminCommand::WaitAllLive);
     cluster.run(1_000);
     assert_eq!(cluster.admin.get(&request), None);
     cluster.kill(slow);
@@ -80,7 +80,7 @@ fn what_is_decided_is_waited_for_on_all_members_that_are_heard() {
     // .. or for two seconds.
     cluster.machines.get_mut(&slow).unwrap().hung = Some(Vec::new());
     set(&mut cluster, follower, None, "grant key. zonesub AAAA;");
-    let request = cluster.admin(leader, AdminCommand::Everywhere);
+    let request = cluster.admin(leader, AdminCommand::WaitAllLive);
     cluster.run(1_900);
     assert_eq!(cluster.admin.get(&request), None);
     cluster.run(200);
@@ -89,7 +89,7 @@ fn what_is_decided_is_waited_for_on_all_members_that_are_heard() {
     cluster.kill(slow);
     cluster.run(1_500);
     set(&mut cluster, follower, None, "grant key. zonesub ANY;");
-    let request = cluster.admin(follower, AdminCommand::Everywhere);
+    let request = cluster.admin(follower, AdminCommand::WaitAllLive);
     cluster.run(100);
     assert_eq!(cluster.admin[&request], Ok(AdminReply::Unchanged));
 }
@@ -112,7 +112,7 @@ fn rules_outlive_a_restart_and_a_new_leader() {
 }
 
 #[test]
-fn a_quota_that_two_nodes_fill_at_once_is_the_leaders_to_judge() {
+fn leader_enforces_a_quota_that_two_nodes_use() {
     let (mut cluster, leader, follower) = cluster();
     set(&mut cluster, leader, Some("example.test."), "grant key. name w.example.test. TXT(4);");
     let wall_ms = cluster.now.wall_ms;
@@ -138,7 +138,7 @@ fn a_quota_that_two_nodes_fill_at_once_is_the_leaders_to_judge() {
 }
 
 #[test]
-fn the_address_counts_that_the_node_saw_which_took_the_update() {
+fn policy_uses_the_address_seen_by_the_receiving_node() {
     let (mut cluster, leader, follower) = cluster();
     set(&mut cluster, leader, Some("example.test."), "grant * tcp-self . ANY;\ngrant * zonesub A;");
     // The test's clients use UDP: what a datagram says of its address grants nothing.
@@ -167,7 +167,7 @@ fn the_address_counts_that_the_node_saw_which_took_the_update() {
 }
 
 #[test]
-fn either_secret_signs_while_a_key_is_rolled() {
+fn both_secrets_are_valid_during_a_key_roll() {
     let (mut cluster, leader, follower) = cluster();
     set(&mut cluster, leader, None, "grant key. zonesub A;");
     let roll = |secret: &[u8]| roll_key(secret, 9);
@@ -195,7 +195,7 @@ fn either_secret_signs_while_a_key_is_rolled() {
 }
 
 /// What a daemon at `/run/auth` says of the A of `address(last)`.
-fn said(last: u8, is_granted: bool) -> External {
+fn external(last: u8, is_granted: bool) -> External {
     let mut external = External::default();
     let socket = SocketPath::new("/run/auth").unwrap();
     external.put(Question { socket, owner: address(last).owner, rtype: Rtype::A }, is_granted);
@@ -203,18 +203,18 @@ fn said(last: u8, is_granted: bool) -> External {
 }
 
 #[test]
-fn what_a_daemon_said_to_the_node_that_took_an_update_goes_with_it() {
+fn external_decision_travels_with_the_update() {
     let (mut cluster, leader, follower) = cluster();
     let rules = "grant \"local:/run/auth\" external * A;";
     set(&mut cluster, leader, Some("example.test."), rules);
     for (last, id, external, rcode) in [
-        (1, follower, said(1, true), Rcode::NOERROR),
-        (2, leader, said(2, true), Rcode::NOERROR),
-        (3, follower, said(3, false), Rcode::REFUSED),
+        (1, follower, external(1, true), Rcode::NOERROR),
+        (2, leader, external(2, true), Rcode::NOERROR),
+        (3, follower, external(3, false), Rcode::REFUSED),
         (4, leader, External::default(), Rcode::REFUSED),
         (5, follower, External::default(), Rcode::REFUSED),
         // It was asked about another name.
-        (6, follower, said(7, true), Rcode::REFUSED),
+        (6, follower, external(7, true), Rcode::REFUSED),
     ] {
         cluster.external = external;
         let request = cluster.add(id, &address(last));
@@ -222,14 +222,15 @@ fn what_a_daemon_said_to_the_node_that_took_an_update_goes_with_it() {
     }
     // What was executed stays so, whatever a daemon says of a repeat.
     let message = add(&address(8), 800, cluster.now.wall_ms);
-    for (id, external) in [(follower, said(8, true)), (leader, said(8, false)), (follower, External::default())] {
+    for (id, external) in [(follower, external(8, true)), (leader, external(8, false)), (follower, External::default())]
+    {
         cluster.external = external;
         let request = cluster.update_bytes(id, message.clone(), "192.0.2.200:4000");
         cluster.settle();
         cluster.assert_done(request);
     }
     // The rules that count are the leader's, as it has applied them.
-    cluster.external = said(9, true);
+    cluster.external = external(9, true);
     let request = cluster.update_bytes(follower, add(&address(9), 900, cluster.now.wall_ms), "192.0.2.200:4000");
     set(&mut cluster, leader, Some("example.test."), &format!("deny key. zonesub;\n{rules}"));
     let first = answer(&cluster, request);
@@ -283,7 +284,7 @@ fn a_signature_counts_only_while_the_leader_knows_its_secret() {
 
 /// A zone that is full for a key takes no more of it, but what takes as much away; others are not held to its limit.
 #[test]
-fn a_key_fills_a_zone_up_to_its_limit_and_no_further() {
+fn key_quota_limits_zone_growth() {
     let (mut cluster, leader, follower) = cluster();
     // The zone begins with as many.
     let zone = cluster.replica(leader).zones().published();

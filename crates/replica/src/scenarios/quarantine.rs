@@ -18,7 +18,7 @@ fn newest_segment(cluster: &Cluster, id: u64) -> String {
 }
 
 #[test]
-fn a_damaged_member_does_not_start_and_comes_back_under_another_id() {
+fn damaged_member_rejoins_under_a_new_id() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let damaged = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
@@ -67,7 +67,7 @@ fn a_damaged_member_does_not_start_and_comes_back_under_another_id() {
 }
 
 #[test]
-fn what_is_put_right_at_a_start_is_told() {
+fn repairs_at_start_are_reported() {
     let mut cluster = Cluster::with_zone(1);
     assert!(cluster.replica(1).repairs().is_empty());
     cluster.kill(1);
@@ -81,7 +81,7 @@ fn what_is_put_right_at_a_start_is_told() {
 }
 
 #[test]
-fn an_entry_of_newer_software_stops_a_member_and_it_says_so() {
+fn member_stops_at_an_entry_of_newer_software() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let applied = cluster.replica(leader).status().applied_index;
@@ -148,7 +148,7 @@ fn raise(cluster: &mut Cluster, through: u64) -> Result<AdminReply, AdminError> 
 }
 
 #[test]
-fn the_feature_level_rises_when_all_members_can_and_somebody_asks_and_never_before() {
+fn feature_level_rises_only_on_request_and_when_all_members_support_it() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let follower = leader % 3 + 1;
@@ -179,7 +179,7 @@ fn the_feature_level_rises_when_all_members_can_and_somebody_asks_and_never_befo
 }
 
 #[test]
-fn a_member_that_went_back_stops_where_the_level_rises() {
+fn downgraded_member_stops_at_the_feature_level_entry() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let follower = leader % 3 + 1;
@@ -194,7 +194,7 @@ fn a_member_that_went_back_stops_where_the_level_rises() {
 }
 
 #[test]
-fn software_of_the_level_before_does_not_start_once_it_rose() {
+fn older_software_does_not_start_after_the_level_rose() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let follower = leader % 3 + 1;

@@ -18,7 +18,7 @@ fn follower_of(cluster: &Cluster, leader: NodeId) -> NodeId {
 }
 
 #[test]
-fn a_read_whose_question_or_answer_is_lost_is_asked_again() {
+fn read_with_a_lost_request_or_answer_is_retried() {
     for lose in [is_read, is_read_answer] {
         let mut cluster = Cluster::with_zone(3);
         let leader = cluster.elect();
@@ -34,7 +34,7 @@ fn a_read_whose_question_or_answer_is_lost_is_asked_again() {
 }
 
 #[test]
-fn an_update_is_refused_although_the_first_question_before_it_is_lost() {
+fn update_is_refused_although_the_first_read_was_lost() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let follower = follower_of(&cluster, leader);
@@ -49,7 +49,7 @@ fn an_update_is_refused_although_the_first_question_before_it_is_lost() {
 }
 
 #[test]
-fn a_read_that_comes_before_the_first_entry_of_a_leader_is_asked_again() {
+fn read_before_the_leaders_first_entry_is_retried() {
     let mut cluster = Cluster::with_zone(3);
     let old = cluster.elect();
     // The next one leads, and nothing of it commits.
@@ -71,7 +71,7 @@ fn a_read_that_comes_before_the_first_entry_of_a_leader_is_asked_again() {
 }
 
 #[test]
-fn reads_wait_for_what_was_acknowledged_before_them() {
+fn reads_see_all_earlier_acknowledged_updates() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let follower = cluster.alive().into_iter().find(|&id| id != leader).unwrap();

@@ -75,7 +75,7 @@ fn a_repeat_gets_the_same_1_ms_to_290_s_later_from_any_member() {
 }
 
 #[test]
-fn add_delete_and_the_add_again_leaves_it_deleted() {
+fn repeated_add_after_a_delete_changes_nothing() {
     let mut cluster = Cluster::with_zone(3);
     let record = address(1);
     let message = add(&record, 77, cluster.now.wall_ms);
@@ -137,12 +137,12 @@ fn a_repeat_after_a_revoke_gets_the_first_rcode() {
 }
 
 #[test]
-fn a_repeat_after_the_zone_went_gets_the_first_rcode() {
+fn repeat_after_the_zone_was_removed_gets_the_first_rcode() {
     repeats_after(AdminCommand::RemoveZone { zone: zone_id("example.test.") });
 }
 
 #[test]
-fn a_sender_that_comes_after_a_stranger_to_a_member_that_lags_hears_its_outcome() {
+fn sender_gets_its_outcome_after_a_stranger_sent_its_bytes() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let lagging = cluster.alive().into_iter().find(|&id| id != leader).unwrap();

@@ -136,7 +136,7 @@ fn a_leader_that_a_joint_configuration_leaves_behind_hands_over_first() {
 }
 
 #[test]
-fn who_stays_campaigns_before_who_is_to_go() {
+fn staying_member_campaigns_before_a_leaving_one() {
     let mut cluster = replacing(2, 1);
     let term = cluster.replica(2).status().term;
     cluster.kill(2);

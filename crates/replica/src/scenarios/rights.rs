@@ -10,7 +10,7 @@ pub(super) const REVOKE: fn() -> AdminCommand =
 const GRANT: fn() -> AdminCommand = || AdminCommand::Grant { key: name("key."), zone: None, right: Right::Update };
 
 #[test]
-fn a_member_that_is_behind_a_grant_finds_out_before_it_refuses() {
+fn lagging_member_reads_from_the_leader_before_refusing() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let behind = leader % 3 + 1;
@@ -38,7 +38,7 @@ fn a_member_that_is_behind_a_grant_finds_out_before_it_refuses() {
 }
 
 #[test]
-fn a_member_that_hears_nobody_refuses_nothing() {
+fn partitioned_member_refuses_no_update() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let alone = leader % 3 + 1;
@@ -53,7 +53,7 @@ fn a_member_that_hears_nobody_refuses_nothing() {
 }
 
 #[test]
-fn rights_are_the_leaders_to_judge() {
+fn leader_decides_permissions() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let follower = cluster.alive().into_iter().find(|&id| id != leader).unwrap();

@@ -1,4 +1,4 @@
-//! Clean stops: whose update a node took is told before it goes.
+//! Clean stops: clients get the outcomes of their updates before the node exits.
 
 use super::cluster::*;
 use crate::io::{AckOption, AdminCommand, AdminReply, Input, NodeId, Right, Verdict, ZoneOptions};
@@ -33,7 +33,7 @@ fn run_until_stopped(cluster: &mut Cluster, id: NodeId) -> u64 {
 }
 
 #[test]
-fn a_follower_that_stops_tells_first_what_became_of_the_updates_that_it_took() {
+fn stopping_follower_reports_outcomes_of_its_updates() {
     let (mut cluster, leader) = far_apart();
     let follower = leader % 3 + 1;
     let request = update_and_stop(&mut cluster, follower);
@@ -46,7 +46,7 @@ fn a_follower_that_stops_tells_first_what_became_of_the_updates_that_it_took() {
 }
 
 #[test]
-fn a_leader_that_stops_tells_first_what_became_of_the_updates_that_it_took() {
+fn stopping_leader_reports_outcomes_of_its_updates() {
     let (mut cluster, leader) = far_apart();
     let request = update_and_stop(&mut cluster, leader);
     run_until_stopped(&mut cluster, leader);
@@ -55,7 +55,7 @@ fn a_leader_that_stops_tells_first_what_became_of_the_updates_that_it_took() {
 }
 
 #[test]
-fn a_single_member_that_stops_tells_first_what_became_of_the_updates_that_it_took() {
+fn stopping_single_member_reports_outcomes_of_its_updates() {
     let mut cluster = Cluster::with_zone(1);
     cluster.elect();
     cluster.machines.get_mut(&1).unwrap().hung = Some(Vec::new());
@@ -68,7 +68,7 @@ fn a_single_member_that_stops_tells_first_what_became_of_the_updates_that_it_too
 }
 
 #[test]
-fn an_update_that_is_to_be_refused_is_told_so_before_a_stop() {
+fn update_is_refused_before_a_stop() {
     let (mut cluster, leader) = far_apart();
     let follower = leader % 3 + 1;
     cluster.admin_ok(leader, AdminCommand::Revoke { key: name("key."), zone: None, right: Right::Update });
@@ -81,7 +81,7 @@ fn an_update_that_is_to_be_refused_is_told_so_before_a_stop() {
 }
 
 #[test]
-fn what_all_are_to_show_first_is_told_before_a_stop() {
+fn all_live_outcomes_are_reported_before_a_stop() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let options = ZoneOptions { ack: AckOption::AllLive, ..ZoneOptions::default() };

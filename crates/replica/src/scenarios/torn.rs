@@ -257,7 +257,7 @@ fn a_cluster_that_lost_its_power_elects_a_leader_though_every_log_is_torn() {
 /// sends the record, and commits it with the acknowledgement from before the torn write. In a crash before its own
 /// sync, it loses the record.
 #[test]
-fn a_voter_that_may_still_receive_the_record_has_not_shown_that_it_lacks_it() {
+fn voter_in_the_torn_records_term_proves_nothing() {
     let mut count = 0;
     for offset_ms in (0..600).step_by(30) {
         let mut cluster = Cluster::with_zone(3);
@@ -338,7 +338,7 @@ fn a_member_whose_write_was_interrupted_votes_again_once_its_leader_has_confirme
 /// The member had acknowledged the record, and its leader counted the acknowledgement. The leader's contradiction
 /// decides.
 #[test]
-fn a_leader_that_counts_on_a_torn_record_ends_the_member_and_no_silence_clears_the_doubt() {
+fn leader_that_counts_on_a_torn_record_stops_the_member() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let second = leader % 3 + 1;
@@ -365,10 +365,10 @@ fn a_torn_record_without_entries_is_no_doubt() {
 }
 
 #[test]
-fn of_two_torn_records_neither_is_cleared_by_logs_that_lack_only_the_later() {
+fn two_torn_records_do_not_clear_each_other() {
     let torn = |index| Doubt { term: 5, index, is_diverged: false, is_torn: true };
     assert_eq!(torn(10).and(torn(10)), torn(10));
     assert_eq!(torn(10).and(torn(14)), Doubt { is_torn: false, ..torn(14) });
-    let said = Doubt { is_torn: false, ..torn(10) };
-    assert_eq!((torn(10).and(said), said.and(torn(10))), (said, said));
+    let contradicted = Doubt { is_torn: false, ..torn(10) };
+    assert_eq!((torn(10).and(contradicted), contradicted.and(torn(10))), (contradicted, contradicted));
 }

@@ -73,7 +73,7 @@ fn a_manifest_that_is_lost_is_sent_again_soon() {
 }
 
 #[test]
-fn a_checkpoint_of_its_own_that_is_late_takes_nothing_from_the_one_that_was_installed() {
+fn late_own_checkpoint_does_not_replace_an_installed_one() {
     let mut cluster = Cluster::with_log(3, small_log());
     cluster.prepare();
     let leader = cluster.elect();
@@ -143,7 +143,7 @@ fn add_zone(serial: u32) -> AdminCommand {
 }
 
 #[test]
-fn a_zone_that_comes_back_through_a_member_that_lags_goes_on_where_it_ended() {
+fn zone_added_again_through_a_lagging_member_continues_its_serial() {
     let mut cluster = Cluster::with_zone(3);
     if cluster.elect() == 3 {
         cluster.admin_ok(3, AdminCommand::TransferLeader { to: Some(1) });
@@ -208,7 +208,7 @@ fn write_checkpoint(cluster: &mut Cluster, id: NodeId) {
 }
 
 #[test]
-fn a_transfer_goes_on_after_a_break_although_its_leader_has_a_newer_checkpoint() {
+fn interrupted_transfer_resumes_despite_a_newer_checkpoint() {
     let (mut cluster, leader, lagging) = with_lagging_far();
     cluster.lose = is_block::<6, { u32::MAX }>;
     cluster.start(lagging);
@@ -230,7 +230,7 @@ fn a_transfer_goes_on_after_a_break_although_its_leader_has_a_newer_checkpoint()
 }
 
 #[test]
-fn a_transfer_goes_on_after_its_leader_led_again_in_another_term() {
+fn transfer_resumes_when_its_leader_is_reelected() {
     let (mut cluster, leader, lagging) = with_lagging_far();
     let other = cluster.alive().into_iter().find(|&id| id != leader).unwrap();
     cluster.lose = is_block::<6, { u32::MAX }>;
@@ -251,7 +251,7 @@ fn a_transfer_goes_on_after_its_leader_led_again_in_another_term() {
 }
 
 #[test]
-fn a_checkpoint_that_its_leader_has_no_more_is_given_up_for_the_newer_one() {
+fn transfer_of_a_removed_checkpoint_restarts_with_the_newer_one() {
     let (mut cluster, leader, lagging) = with_lagging_far();
     cluster.lose = is_block::<6, { u32::MAX }>;
     cluster.start(lagging);
@@ -268,7 +268,7 @@ fn a_checkpoint_that_its_leader_has_no_more_is_given_up_for_the_newer_one() {
 }
 
 #[test]
-fn another_leader_gives_its_own_checkpoint_instead_of_a_part_of_that_of_one_that_died() {
+fn new_leader_sends_its_own_checkpoint() {
     let (mut cluster, leader, lagging) = with_lagging_far();
     cluster.lose = is_block::<6, { u32::MAX }>;
     cluster.start(lagging);
@@ -284,7 +284,7 @@ fn another_leader_gives_its_own_checkpoint_instead_of_a_part_of_that_of_one_that
 }
 
 #[test]
-fn a_transfer_that_another_leaders_log_overtakes_is_given_up() {
+fn transfer_is_abandoned_when_the_log_catches_up() {
     let mut cluster = Cluster::with_log(3, small_log());
     cluster.prepare();
     let leader = cluster.elect();
@@ -329,7 +329,7 @@ fn with_loading() -> (Cluster, NodeId, NodeId) {
 }
 
 #[test]
-fn a_checkpoint_that_is_being_loaded_is_put_in_force_although_there_is_a_newer_one() {
+fn loading_checkpoint_is_installed_despite_a_newer_one() {
     let (mut cluster, leader, lagging) = with_loading();
     write_checkpoint(&mut cluster, leader);
     cluster.reconnect(leader, lagging);
@@ -341,7 +341,7 @@ fn a_checkpoint_that_is_being_loaded_is_put_in_force_although_there_is_a_newer_o
 }
 
 #[test]
-fn a_checkpoint_that_is_being_loaded_is_put_in_force_whoever_leads_by_then() {
+fn loading_checkpoint_is_installed_after_a_leader_change() {
     let (mut cluster, leader, lagging) = with_loading();
     let before = cluster.replica(lagging).status().applied_index;
     cluster.kill(leader);
@@ -364,7 +364,7 @@ fn a_checkpoint_that_is_being_loaded_is_put_in_force_whoever_leads_by_then() {
 }
 
 #[test]
-fn a_damaged_checkpoint_is_replaced_also_while_nothing_is_written() {
+fn damaged_checkpoint_is_replaced_in_an_idle_cluster() {
     for is_quiet in [true, false] {
         let (mut cluster, leader, lagging) = with_lagging();
         write_checkpoint(&mut cluster, leader);

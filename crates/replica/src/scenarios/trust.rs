@@ -16,7 +16,7 @@ fn stand(accepts: u32, issued_by: u32) -> AdminCommand {
 }
 
 #[test]
-fn any_member_can_issue_after_the_one_that_brought_the_authority_is_gone() {
+fn any_member_can_issue_after_the_founder_of_the_ca_is_gone() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     assert_eq!(cluster.admin_ok(leader, add_authority(1)), AdminReply::Done);
@@ -45,7 +45,7 @@ fn any_member_can_issue_after_the_one_that_brought_the_authority_is_gone() {
 }
 
 #[test]
-fn an_authority_issues_once_all_members_have_said_that_they_accept_it() {
+fn ca_issues_once_all_members_accept_it() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let (use_2, remove_1) = (TrustCommand::UseAuthority { number: 2 }, TrustCommand::RemoveAuthority { number: 1 });
@@ -86,7 +86,7 @@ fn trust(command: TrustCommand) -> AdminCommand {
 }
 
 #[test]
-fn secrets_are_sealed_by_another_key_and_the_old_one_opens_nothing() {
+fn secrets_are_resealed_with_the_new_data_key() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     cluster.admin_ok(leader, add_authority(1));
@@ -127,13 +127,13 @@ fn secrets_are_sealed_by_another_key_and_the_old_one_opens_nothing() {
         secret: vec![1; 32],
         nonce: [4; 12],
     };
-    let asked = cluster.admin(3, add);
+    let request = cluster.admin(3, add);
     cluster.run(500);
-    assert_eq!(cluster.admin[&asked], Err(AdminError::DataKeyOld));
+    assert_eq!(cluster.admin[&request], Err(AdminError::DataKeyOld));
 }
 
 #[test]
-fn below_its_feature_level_nobody_hears_of_it() {
+fn trust_changes_are_refused_below_the_feature_level() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let last = cluster.replica(leader).status().last_index;
@@ -142,8 +142,8 @@ fn below_its_feature_level_nobody_hears_of_it() {
     }
     let begin = trust(TrustCommand::BeginDataKey { number: 2, digest: [2; 32] });
     for (id, command) in [(leader, add_authority(1)), (leader % 3 + 1, stand(1, 1)), (leader, begin)] {
-        let asked = cluster.admin(id, command);
-        assert_eq!(cluster.admin[&asked], Err(AdminError::LevelTooLow), "at once, at {id}");
+        let request = cluster.admin(id, command);
+        assert_eq!(cluster.admin[&request], Err(AdminError::LevelTooLow), "at once, at {id}");
     }
     cluster.run(500);
     assert_eq!(cluster.replica(leader).status().last_index, last);

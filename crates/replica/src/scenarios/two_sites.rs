@@ -56,7 +56,7 @@ fn assert_updates(cluster: &mut Cluster, through: &[NodeId], last: &mut u8) {
 }
 
 #[test]
-fn either_site_may_go_and_come_back() {
+fn cluster_survives_the_loss_of_either_site() {
     for layout in [SMALL, LARGE] {
         for leader in layout.nodes() {
             let (mut cluster, mut last) = (layout.cluster(leader), 0);
@@ -74,7 +74,7 @@ fn either_site_may_go_and_come_back() {
 }
 
 #[test]
-fn the_third_place_may_go_and_of_two_and_two_one_more() {
+fn cluster_survives_the_loss_of_the_third_site() {
     for layout in [SMALL, LARGE] {
         for leader in layout.nodes() {
             let (mut cluster, mut last) = (layout.cluster(leader), 0);
@@ -124,15 +124,15 @@ fn a_site_alone_answers_and_takes_no_update() {
 /// Both sites reach the third place, and not each other. Nobody is elected for that: who leads is heard by a majority.
 /// Nodes that hear the leader take updates; those of the other site answer, and say that an update was not made.
 #[test]
-fn the_way_between_the_sites_may_go_while_both_live() {
+fn cluster_survives_a_cut_between_the_sites() {
     for layout in [SMALL, LARGE] {
         for leader in layout.nodes() {
             let (mut cluster, mut last) = (layout.cluster(leader), 0);
             let term = cluster.replica(leader).status().term;
             layout.cut_sites(&mut cluster);
             cluster.run(10_000);
-            let is_heard = |id: &NodeId| !cluster.cut.contains(&(leader, *id));
-            let (hear, others): (Vec<_>, Vec<_>) = layout.nodes().into_iter().partition(is_heard);
+            let is_linked = |id: &NodeId| !cluster.cut.contains(&(leader, *id));
+            let (hear, others): (Vec<_>, Vec<_>) = layout.nodes().into_iter().partition(is_linked);
             assert_updates(&mut cluster, &hear, &mut last);
             for &id in &others {
                 assert_ne!(cluster.replica(id).serving(), Serving::No, "{id} answers");
@@ -160,7 +160,7 @@ fn the_way_between_the_sites_may_go_while_both_live() {
 
 /// One site reaches neither the other nor the third place, and lives.
 #[test]
-fn a_site_that_is_cut_off_answers_and_the_others_go_on() {
+fn partitioned_site_answers_and_the_others_continue() {
     for layout in [SMALL, LARGE] {
         for leader in layout.nodes() {
             let (mut cluster, mut last) = (layout.cluster(leader), 0);

@@ -67,8 +67,8 @@ fn fill(cluster: &mut Cluster, id: NodeId, from: usize) -> usize {
     for number in from..from + 1_000 {
         match verdict(cluster, id, add(number)) {
             DONE => {}
-            told => {
-                assert_eq!(told, Verdict::NoMemory);
+            verdict => {
+                assert_eq!(verdict, Verdict::NoMemory);
                 return number - from;
             }
         }
@@ -118,7 +118,7 @@ fn zones_do_not_grow_beyond_what_the_smallest_member_has_room_for() {
 }
 
 #[test]
-fn a_member_that_is_gone_holds_nothing_up_and_counts_again_when_it_is_back() {
+fn gone_member_does_not_limit_memory_until_it_returns() {
     let (mut cluster, leader, small) = with_small_member(3);
     let count = fill(&mut cluster, leader, 0);
     cluster.cut_off(small);
@@ -130,7 +130,7 @@ fn a_member_that_is_gone_holds_nothing_up_and_counts_again_when_it_is_back() {
 }
 
 #[test]
-fn below_its_feature_level_a_leader_knows_its_own_limit_alone() {
+fn leader_uses_only_its_own_memory_limit_below_the_feature_level() {
     let (mut cluster, leader, small) = with_small_member(2);
     for number in 0..150 {
         assert_eq!(verdict(&mut cluster, small, add(number)), DONE, "{number}");
@@ -138,11 +138,11 @@ fn below_its_feature_level_a_leader_knows_its_own_limit_alone() {
     cluster.input(leader, Input::Memory { limit_bytes: LIMIT });
     assert_eq!(verdict(&mut cluster, small, add(150)), Verdict::NoMemory);
     assert_eq!(verdict(&mut cluster, small, delete(3)), DONE);
-    assert!([1, 2, 3].into_iter().all(|id| cluster.replica(id).status().alarms.frames_malformed == 0));
+    assert!([1, 2, 3].into_iter().all(|id| cluster.replica(id).status().invariant_violations.malformed_frames == 0));
 }
 
 #[test]
-fn a_zone_holds_what_its_limits_allow_with_whatever_key() {
+fn zone_limits_apply_to_every_key() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let set = |cluster: &mut Cluster, limits| {
@@ -176,7 +176,7 @@ fn a_zone_holds_what_its_limits_allow_with_whatever_key() {
 }
 
 #[test]
-fn a_key_makes_a_zone_larger_by_its_quota_and_no_more() {
+fn key_growth_quota_is_enforced() {
     let mut cluster = Cluster::with_zone(3);
     for id in [1, 2, 3] {
         cluster.replica_mut(id).config.key_growth_bytes_max = 100_000;
@@ -220,8 +220,8 @@ fn fill_owner(cluster: &mut Cluster, id: NodeId) -> usize {
         };
         match verdict(cluster, id, (0..30).fold(update(), add)) {
             DONE => bytes += 30 * 2_000,
-            told => {
-                assert_eq!(told, Verdict::Limited(LimitReached::OwnerBytes));
+            verdict => {
+                assert_eq!(verdict, Verdict::Limited(LimitReached::OwnerBytes));
                 return bytes;
             }
         }
@@ -239,7 +239,7 @@ fn touch(number: u32) -> UpdateBuilder {
 }
 
 #[test]
-fn between_two_ticks_a_leader_copies_so_much_and_no_more() {
+fn leader_limits_copied_bytes_per_tick() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let bytes = fill_owner(&mut cluster, leader);
@@ -257,7 +257,7 @@ fn between_two_ticks_a_leader_copies_so_much_and_no_more() {
 }
 
 #[test]
-fn a_member_that_catches_up_keeps_no_version_that_nobody_reads() {
+fn catching_up_member_frees_unread_versions() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     fill_owner(&mut cluster, leader);

@@ -28,7 +28,7 @@ fn assert_both(cluster: &Cluster, id: NodeId) {
 }
 
 #[test]
-fn two_administrators_at_two_nodes_set_an_option_each() {
+fn concurrent_option_changes_on_two_nodes_both_apply() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     // Each node takes its command before it knows of the other.
@@ -44,7 +44,7 @@ fn two_administrators_at_two_nodes_set_an_option_each() {
 }
 
 #[test]
-fn a_node_that_lags_puts_no_option_back() {
+fn lagging_node_does_not_revert_options() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let follower = leader % 3 + 1;
@@ -64,7 +64,7 @@ fn a_node_that_lags_puts_no_option_back() {
 }
 
 #[test]
-fn a_node_that_does_not_know_of_a_zone_yet_sets_its_options() {
+fn options_can_be_set_through_a_node_that_lacks_the_zone() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let follower = leader % 3 + 1;
@@ -84,7 +84,7 @@ fn a_node_that_does_not_know_of_a_zone_yet_sets_its_options() {
 
 /// A leader of software before that level could make nothing of the command.
 #[test]
-fn below_its_feature_level_options_go_to_the_leader_whole() {
+fn options_are_sent_whole_below_the_feature_level() {
     let mut cluster = Cluster::with_zone(3);
     let leader = cluster.elect();
     let follower = leader % 3 + 1;
@@ -120,11 +120,11 @@ fn below_level_4_there_are_no_serials_by_date_no_limits_of_zones_and_no_weak_key
         for id in cluster.alive() {
             cluster.replica_mut(id).machine.settings.pretend_feature_level(level);
         }
-        for (nonce, asked) in [(1, leader), (2, follower)] {
+        for (nonce, node) in [(1, leader), (2, follower)] {
             for command in
                 [set_options(date), set_options(limited), weak(KeyAlgorithm::WEAK[usize::from(nonce)], nonce)]
             {
-                let request = cluster.admin(asked, command);
+                let request = cluster.admin(node, command);
                 cluster.run(500);
                 let refused = cluster.admin[&request] == Err(AdminError::LevelTooLow);
                 assert_eq!(refused, level == 3, "{level}: {:?}", cluster.admin[&request]);

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn reaches_back_as_far_as_the_limits_let_it() {
+    fn history_keeps_as_much_as_its_limits_allow() {
         let mut history = History::new(LIMITS);
         for serial in 1..=5 {
             history.push(u64::from(serial), &zone("a."), &step(serial));
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_of_all_zones_goes_first_and_the_hash_follows() {
+    fn history_evicts_the_oldest_difference_of_all_zones() {
         let mut history = History::new(LIMITS);
         for index in 0..10u32 {
             history.push(u64::from(index), &zone(&format!("z{index}.")), &step(index));

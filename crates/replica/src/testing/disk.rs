@@ -248,16 +248,16 @@ impl Contents {
             let mut at = 0;
             while at < bytes.len() {
                 // The disk's blocks do not depend on where the write begins.
-                let place = (offset + at) % block_bytes;
-                let len = (block_bytes - place).min(bytes.len() - at);
-                let is_whole = place == 0 && (len == block_bytes || offset + at + len >= self.durable.len());
+                let within = (offset + at) % block_bytes;
+                let len = (block_bytes - within).min(bytes.len() - at);
+                let is_whole = within == 0 && (len == block_bytes || offset + at + len >= self.durable.len());
                 let arrives = match fate {
                     0 => false,
                     1 => true,
                     _ => choose(2) == 1,
                 };
                 if block_bytes > SECTOR_BYTES && !is_whole && fate > 1 && choose(2) == 1 {
-                    self.spoil(offset + at - place, block_bytes);
+                    self.corrupt(offset + at - within, block_bytes);
                 } else if arrives {
                     write(&mut self.durable, offset + at, &bytes[at..at + len]);
                 }
@@ -267,7 +267,7 @@ impl Contents {
     }
 
     /// Destroys the rest of a block, as a disk does that loses power during read-modify-write.
-    fn spoil(&mut self, start: usize, block_bytes: usize) {
+    fn corrupt(&mut self, start: usize, block_bytes: usize) {
         let end = (start + block_bytes).min(self.durable.len());
         self.durable[start.min(end)..end].fill(0);
     }
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn synced_bytes_and_names_survive_and_the_rest_may_not() {
+    fn only_synced_bytes_and_names_survive_a_crash() {
         let mut disk = MemoryDisk::default();
         disk.execute(&DiskOp::Create { file: "a".into(), zeroed_bytes: 2048 });
         disk.execute(&DiskOp::Sync { file: "a".into() });

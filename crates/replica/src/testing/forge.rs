@@ -6,7 +6,7 @@ use crate::command::{Answer, Command};
 use crate::entry::{Body, Entry as LogEntry, SettingsChange, SettingsEntry};
 use crate::io::{NodeId, Right};
 use crate::memory::MemoryFigures;
-use crate::peer::{Durable, Frame, LeaseAsk, LeaseGrant, Report, ReportAck};
+use crate::peer::{Durable, Frame, LeaseGrant, LeaseRequest, Report, ReportAck};
 use crate::replica::Replica;
 use raft::eraftpb::{ConfState, Entry, Message, MessageType, Snapshot};
 use wire::name::Name;
@@ -101,11 +101,11 @@ impl ForgedKind {
 /// Never: what it encodes is within bounds.
 pub fn forge(kind: ForgedKind, aim: &Aim, choose: Choose<'_>) -> Vec<u8> {
     match kind {
-        ForgedKind::Raft(place) => {
-            let message = forge_message(RAFT_KINDS[usize::from(place)], aim, choose);
+        ForgedKind::Raft(number) => {
+            let message = forge_message(RAFT_KINDS[usize::from(number)], aim, choose);
             Frame::Raft(Box::new(message)).encode(0)
         }
-        ForgedKind::Own(place) => forge_own(place, aim, choose).encode(0),
+        ForgedKind::Own(number) => forge_own(number, aim, choose).encode(0),
         ForgedKind::Bytes => {
             let len = choose(80);
             (0..len).map(|_| choose(256) as u8).collect()
@@ -146,7 +146,7 @@ fn forge_message(kind: MessageType, aim: &Aim, choose: Choose<'_>) -> Message {
             let count = 1 + choose(3);
             let data = granting_everything(aim.epoch);
             let entry =
-                |place| Entry { index: message.index + place, term, data: data.clone().into(), ..Entry::default() };
+                |offset| Entry { index: message.index + offset, term, data: data.clone().into(), ..Entry::default() };
             message.set_entries((1..=count).map(entry).collect::<Vec<_>>().into());
         }
         MessageType::MsgSnapshot => message.set_snapshot(forge_snapshot(aim, choose)),
@@ -189,11 +189,11 @@ fn forge_snapshot(aim: &Aim, choose: Choose<'_>) -> Snapshot {
     snapshot
 }
 
-fn forge_own(place: u8, aim: &Aim, choose: Choose<'_>) -> Frame {
+fn forge_own(number: u8, aim: &Aim, choose: Choose<'_>) -> Frame {
     let (term, index) = (one_of([aim.term, aim.term + 1], choose), any_index(aim, choose));
     let (token, hash) = (choose(1 << 40), u128::from(choose(u64::MAX)));
     // What was asked of others is named by numbers that count on from a boot id.
-    match place {
+    match number {
         0 => Frame::Forward { token, term: None, command: Command::NodeRemove { id: aim.to } },
         1 => Frame::Forward { token, term: Some(term), command: Command::TransferLeader { to: Some(aim.from) } },
         2 => Frame::Answer { token, answer: Answer::Proposed { index, term } },
@@ -221,10 +221,10 @@ fn forge_own(place: u8, aim: &Aim, choose: Choose<'_>) -> Frame {
             frame.encode(&mut bytes);
             Frame::Checkpoint(bytes)
         }
-        10 => Frame::LeaseAsk(LeaseAsk { boot_id: token, at_ms: choose(1 << 20), answers: true }),
+        10 => Frame::LeaseRequest(LeaseRequest { boot_id: token, at_ms: choose(1 << 20), answers: true }),
         11 => Frame::LeaseGrant(LeaseGrant { boot_id: token, at_ms: choose(1 << 20), since: index, shown: None }),
         12 => Frame::Applied { index: FAR_INDEX },
-        13 => Frame::Everywhere { index: FAR_INDEX, of_rotation: choose(2) == 0 },
+        13 => Frame::AllLiveIndex { index: FAR_INDEX, of_rotation: choose(2) == 0 },
         15 => Frame::Clock { wall_ms: choose(u64::MAX) },
         16 => Frame::Disk { is_short: choose(2) == 0 },
         14 => Frame::Memory(MemoryFigures { used_bytes: u64::MAX, limit_bytes: 1 }),

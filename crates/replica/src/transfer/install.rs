@@ -16,7 +16,7 @@ use raft::eraftpb::{Message, Snapshot};
 #[derive(Default)]
 pub(crate) struct Incoming {
     /// The message that announced it; raft sees it once the checkpoint is here.
-    held: Option<(NodeId, Message)>,
+    announcement: Option<(NodeId, Message)>,
     stage: Stage,
 }
 
@@ -39,8 +39,8 @@ impl Incoming {
     /// committed, whoever leads, so it may be put in force in the place of the newer one; the log, or a further
     /// checkpoint, leads on from there. One of which blocks are missing is gone on with if the leader is the one that
     /// announced it: who is asked for blocks keeps the checkpoint that they are of, and the log behind it.
-    fn kept_before(&self, from: NodeId, commit: u64) -> Option<&Manifest> {
-        let is_same_leader = || self.held.as_ref().is_some_and(|&(id, _)| id == from);
+    fn resumable_from(&self, from: NodeId, commit: u64) -> Option<&Manifest> {
+        let is_same_leader = || self.announcement.as_ref().is_some_and(|&(id, _)| id == from);
         let manifest = match &self.stage {
             Stage::Fetching(fetcher) if fetcher.has_all_blocks() || is_same_leader() => fetcher.manifest(),
             Stage::Loading(loading) => &loading.0,
@@ -84,7 +84,7 @@ impl Replica {
                 None => self.send(from, &Frame::SnapshotResult { ok: false }),
             };
         };
-        if let Some(kept) = self.transfers.incoming.kept_before(from, self.driver.commit()) {
+        if let Some(kept) = self.transfers.incoming.resumable_from(from, self.driver.commit()) {
             // Raft takes it from who leads now, and tells that one how far this member is by it.
             manifest = kept.clone();
             message.set_snapshot(snapshot_of(kept));
@@ -102,13 +102,13 @@ impl Replica {
                 *stage = Stage::Fetching(Box::new(CheckpointFetcher::new(manifest, from, has_remains, now)));
             }
         }
-        self.transfers.incoming.held = Some((from, message));
+        self.transfers.incoming.announcement = Some((from, message));
     }
 
     /// Takes a frame of a transfer, of either side.
     pub(crate) fn handle_checkpoint_frame(&mut self, from: NodeId, bytes: &[u8]) {
         let Ok(frame) = TransferFrame::decode(bytes) else {
-            self.machine.alarms.frames_malformed += 1;
+            self.machine.invariant_violations.malformed_frames += 1;
             return;
         };
         let now = self.now.monotonic_ms;
@@ -219,8 +219,8 @@ impl Replica {
         let (manifest, loader, restore) = *loading;
         let applied = (manifest.header.index, manifest.header.term);
         let machine: Result<Machine, RestoreError> = restore.finish(applied);
-        let held = self.transfers.incoming.held.take();
-        let (Ok(machine), Some((from, message))) = (machine, held) else { return self.incoming_failed() };
+        let announcement = self.transfers.incoming.announcement.take();
+        let (Ok(machine), Some((from, message))) = (machine, announcement) else { return self.incoming_failed() };
         self.transfers.incoming.stage = Stage::Ready(Box::new((manifest, loader.into_table(), machine)));
         self.step(from, message);
         self.work_raft();
@@ -241,7 +241,7 @@ impl Replica {
 
     fn incoming_failed(&mut self) {
         self.transfers.incoming.stage = Stage::None;
-        if let Some((from, _)) = self.transfers.incoming.held.take() {
+        if let Some((from, _)) = self.transfers.incoming.announcement.take() {
             self.send(from, &Frame::SnapshotResult { ok: false });
         }
     }
@@ -254,11 +254,11 @@ impl Replica {
         self.is_installing = false;
         let Stage::Ready(ready) = core::mem::take(&mut self.transfers.incoming.stage) else { return };
         let (manifest, table, machine) = *ready;
-        let alarms = self.machine.alarms;
+        let invariant_violations = self.machine.invariant_violations;
         self.drop_head();
         let after = self.machine.applied.0;
         self.machine = machine;
-        self.machine.alarms = alarms;
+        self.machine.invariant_violations = invariant_violations;
         if self.machine.settings.feature_level() > self.config.feature_level {
             return self.fatal(FatalReason::EntryUnknown);
         }
@@ -276,7 +276,7 @@ impl Replica {
         self.out.push_back(Output::ZonesChanged { zones: None });
         let all =
             SettingsEffect { all_keys: true, policies: true, members: true, trust: true, ..SettingsEffect::default() };
-        self.tell_effect(all);
+        self.report_effect(all);
         self.settle_installed();
         self.answer_reads();
         if let Some(leader) = self.driver.leader() {

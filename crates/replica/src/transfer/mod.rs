@@ -21,48 +21,48 @@ pub(crate) use install::Incoming;
 use raft::eraftpb::Snapshot;
 use std::collections::BTreeMap;
 
-/// How long a member that asked for blocks may be silent before the transfer counts as failed.
-const SENT_SILENT_MS: u64 = 15_000;
-/// How long a member that was sent a manifest may take to ask for the first block: the manifest may be lost.
-const SENT_UNHEARD_MS: u64 = 2_000;
-/// How long after the start a part of a checkpoint is kept that no leader offers any more.
+/// A transfer fails if its receiver is silent for this long.
+const RECEIVER_SILENT_MS: u64 = 15_000;
+/// A transfer fails if its receiver does not request a block this long after the manifest was sent, which may be lost.
+const MANIFEST_TIMEOUT_MS: u64 = 2_000;
+/// How long after the start a partial checkpoint is kept that no leader offers.
 const REMAINS_KEPT_MS: u64 = 60_000;
 
-/// What goes on with checkpoints.
+/// Checkpoints being written, sent and received.
 #[derive(Default)]
 pub(crate) struct Transfers {
     writer: Option<Box<Writing>>,
-    /// Checkpoints given up since the last one that was written, because they took too long.
-    given_up: u32,
+    /// Checkpoints abandoned since the last complete one, because they took too long.
+    abandoned: u32,
     /// Bytes of the newest checkpoint.
     last_bytes: u64,
-    /// Somebody needs a checkpoint from this index on.
+    /// A checkpoint at this index or later is needed.
     wanted: Option<u64>,
-    /// The file of the newest checkpoint, once it turned out to be damaged and until another takes its place.
+    /// The file of the newest checkpoint if it is damaged, until another one replaces it.
     damaged: Option<String>,
     server: CheckpointServer,
-    /// Members that were sent a manifest, and when that counts as failed unless they are heard of.
+    /// Members that got a manifest, and the time at which the transfer fails unless they respond.
     sent: BTreeMap<NodeId, u64>,
     incoming: Incoming,
-    /// A process before this one left a part of a leader's checkpoint.
+    /// An earlier process left a part of a leader's checkpoint.
     pub(crate) has_remains: bool,
-    /// Administrators that wait for a checkpoint: request, the index that it must contain, and until when.
-    asked: Vec<(u64, u64, u64)>,
+    /// Requests that wait for a checkpoint: request id, the index that it must contain, and the deadline.
+    checkpoint_waiters: Vec<(u64, u64, u64)>,
     /// Files to remove once the log has a durable record that no longer refers to them.
-    doomed: Vec<String>,
+    to_remove: Vec<String>,
     /// The ticket of that record.
-    doomed_after: Option<u64>,
+    remove_after: Option<u64>,
 }
 
 /// A checkpoint that is being written.
 struct Writing {
     writer: CheckpointWriter,
-    /// `None` once it was given up: the memory is free again, and only the answer to the last job is waited for.
+    /// `None` once it was abandoned: its memory is free, and only the last disk job is still running.
     state: Option<FrozenState>,
-    /// Bytes of the log after the newest checkpoint when this one was begun.
-    begun_bytes: u64,
-    /// What zones had let go by then: what they let go since stays in memory for it.
-    begun_let_go: u64,
+    /// Bytes of the log after the newest checkpoint when this one was started.
+    bytes_at_start: u64,
+    /// Bytes that zones had retired when it was started. Everything retired since then stays in memory for it.
+    retired_at_start: u64,
 }
 
 /// The manifest as raft carries it.
@@ -78,33 +78,37 @@ fn snapshot_of(manifest: &Manifest) -> Snapshot {
 
 impl Transfers {
     /// Administrators that wait for a checkpoint.
-    pub(crate) const fn asked(&self) -> usize {
-        self.asked.len()
+    pub(crate) const fn waiters(&self) -> usize {
+        self.checkpoint_waiters.len()
     }
 
     /// Has files removed once a record is durable that is polled from now on.
-    pub(crate) fn doom(&mut self, files: Vec<String>) {
+    pub(crate) fn schedule_removal(&mut self, files: Vec<String>) {
         if !files.is_empty() {
-            self.doomed.extend(files);
-            self.doomed_after = None;
+            self.to_remove.extend(files);
+            self.remove_after = None;
         }
     }
 }
 
 impl Replica {
     /// An administrator wants a checkpoint of what is applied now.
-    pub(crate) fn ask_for_checkpoint(&mut self, request_id: u64) {
-        self.transfers.asked.push((request_id, self.machine.applied.0, self.now.monotonic_ms + CHECKPOINT_WAIT_MS));
-        self.answer_asked();
+    pub(crate) fn request_checkpoint(&mut self, request_id: u64) {
+        self.transfers.checkpoint_waiters.push((
+            request_id,
+            self.machine.applied.0,
+            self.now.monotonic_ms + CHECKPOINT_WAIT_MS,
+        ));
+        self.answer_checkpoint_waiters();
     }
 
-    fn answer_asked(&mut self) {
-        if self.transfers.asked.is_empty() {
+    fn answer_checkpoint_waiters(&mut self) {
+        if self.transfers.checkpoint_waiters.is_empty() {
             return;
         }
         let (newest, now) = (self.driver.log().checkpoint(), self.now.monotonic_ms);
-        let mut asked = core::mem::take(&mut self.transfers.asked);
-        asked.retain(|&(request_id, index, until_ms)| {
+        let mut waiters = core::mem::take(&mut self.transfers.checkpoint_waiters);
+        waiters.retain(|&(request_id, index, until_ms)| {
             let result = if self.is_fenced() {
                 Err(AdminError::Fenced)
             } else if newest.index >= index {
@@ -119,7 +123,7 @@ impl Replica {
             self.admin_done(request_id, result);
             false
         });
-        self.transfers.asked = asked;
+        self.transfers.checkpoint_waiters = waiters;
     }
 
     /// Offers a durable checkpoint to members that lag.
@@ -137,20 +141,20 @@ impl Replica {
 
     /// Moves the checkpoints under way; the one that is being written by one piece at leisure, or a block when it would
     /// be late otherwise.
-    pub(crate) fn drive_transfers(&mut self, is_at_leisure: bool) {
+    pub(crate) fn drive_transfers(&mut self, is_idle: bool) {
         let mut is_urgent = false;
         if let Some(writing) = &self.transfers.writer {
-            // Other zones that a leader's checkpoint brought count from zero; those before let nothing go any more.
-            let held = self.machine.zones.let_go_bytes().saturating_sub(writing.begun_let_go);
-            let (log, begun, given_up) = (self.driver.log(), writing.begun_bytes, self.transfers.given_up);
-            let is_late = log.is_checkpoint_late(begun, held, given_up);
-            is_urgent = log.is_checkpoint_urgent(begun, held, given_up);
+            // A checkpoint from a leader replaces the zones, whose counter starts at zero.
+            let retired_bytes = self.machine.zones.retired_bytes_total().saturating_sub(writing.retired_at_start);
+            let (log, begun, abandoned) = (self.driver.log(), writing.bytes_at_start, self.transfers.abandoned);
+            let is_late = log.is_checkpoint_late(begun, retired_bytes, abandoned);
+            is_urgent = log.is_checkpoint_urgent(begun, retired_bytes, abandoned);
             if is_late && writing.state.is_some() {
-                self.transfers.given_up += 1;
+                self.transfers.abandoned += 1;
                 self.abandon_checkpoint();
             }
         }
-        if is_urgent || is_at_leisure {
+        if is_urgent || is_idle {
             self.write_checkpoint(is_urgent);
         }
         while let Some(output) = self.transfers.server.poll(&mut self.tickets) {
@@ -171,7 +175,7 @@ impl Replica {
         let Some(state) = &mut writing.state else { return };
         let job = match is_urgent {
             true => writing.writer.poll(state, &mut self.tickets),
-            false => writing.writer.poll_piece(state, &mut self.tickets).into_job(),
+            false => writing.writer.poll_step(state, &mut self.tickets).into_job(),
         };
         self.out.extend(job.map(Output::Disk));
     }
@@ -208,13 +212,13 @@ impl Replica {
             members: self.driver.conf_state(),
         };
         let state = Some(self.machine.freeze());
-        let begun_bytes = self.driver.log().bytes_after_checkpoint();
-        let begun_let_go = self.machine.zones.let_go_bytes();
+        let bytes_at_start = self.driver.log().bytes_after_checkpoint();
+        let retired_at_start = self.machine.zones.retired_bytes_total();
         let writer = CheckpointWriter::new(header);
-        self.transfers.writer = Some(Box::new(Writing { writer, state, begun_bytes, begun_let_go }));
+        self.transfers.writer = Some(Box::new(Writing { writer, state, bytes_at_start, retired_at_start }));
     }
 
-    /// Gives up the checkpoint that is being written; what it froze is let go at once.
+    /// Abandons the checkpoint that is being written. The frozen state is released immediately.
     fn abandon_checkpoint(&mut self) {
         let Some(writing) = &mut self.transfers.writer else { return };
         if writing.state.take().is_some() {
@@ -238,7 +242,7 @@ impl Replica {
         }
         let Some(writing) = &mut self.transfers.writer else { return false };
         let was_abandoned = writing.state.is_none();
-        let is_distrusted = self.fenced || self.ending.is_some();
+        let is_distrusted = self.fenced || self.pending_fatal.is_some();
         // A leader's checkpoint was installed meanwhile: the log refers to that one, which must stay the newest.
         let installed = self.driver.log().checkpoint();
         let first_unused = installed.index + u64::from(self.transfers.damaged.is_none());
@@ -271,9 +275,9 @@ impl Replica {
 
     /// A checkpoint is there. It takes the place of a damaged one; of the same state it has the same name.
     fn note_newest(&mut self, newest: &Manifest) {
-        self.transfers.given_up = 0;
+        self.transfers.abandoned = 0;
         if let Some(file) = self.transfers.damaged.take().filter(|file| *file != newest.file()) {
-            self.transfers.doom(vec![file]);
+            self.transfers.schedule_removal(vec![file]);
         }
     }
 
@@ -283,25 +287,25 @@ impl Replica {
         let pinned = self.transfers.server.pinned_index(now);
         let target = self.driver.log().compact_target(pinned);
         self.driver.log_mut().compact(target);
-        let doomed = self.transfers.server.retire(now);
+        let to_remove = self.transfers.server.retire(now);
         if planted!(OldCheckpointRemovedEarly) {
-            return self.remove_files(doomed);
+            return self.remove_files(to_remove);
         }
-        self.transfers.doom(doomed);
+        self.transfers.schedule_removal(to_remove);
     }
 
     /// A job of the log was polled: a record in it refers to the newest checkpoint.
     pub(crate) fn note_log_job(&mut self, ticket: u64) {
-        if !self.transfers.doomed.is_empty() && self.transfers.doomed_after.is_none() {
-            self.transfers.doomed_after = Some(ticket);
+        if !self.transfers.to_remove.is_empty() && self.transfers.remove_after.is_none() {
+            self.transfers.remove_after = Some(ticket);
         }
     }
 
     /// A job of the log is durable: files that nothing refers to may go.
-    pub(crate) fn remove_doomed(&mut self, ticket: u64) {
-        if self.transfers.doomed_after.is_some_and(|after| ticket >= after) {
-            self.transfers.doomed_after = None;
-            let files = core::mem::take(&mut self.transfers.doomed);
+    pub(crate) fn remove_scheduled(&mut self, ticket: u64) {
+        if self.transfers.remove_after.is_some_and(|after| ticket >= after) {
+            self.transfers.remove_after = None;
+            let files = core::mem::take(&mut self.transfers.to_remove);
             self.remove_files(files);
         }
     }
@@ -318,18 +322,18 @@ impl Replica {
 
     /// A member was sent a manifest.
     pub(crate) fn note_snapshot_sent(&mut self, to: NodeId) {
-        self.transfers.sent.insert(to, self.now.monotonic_ms + SENT_UNHEARD_MS);
+        self.transfers.sent.insert(to, self.now.monotonic_ms + MANIFEST_TIMEOUT_MS);
     }
 
     /// A member asks for blocks.
     pub(super) fn note_snapshot_heard(&mut self, from: NodeId) {
         if let Some(until_ms) = self.transfers.sent.get_mut(&from) {
-            *until_ms = self.now.monotonic_ms + SENT_SILENT_MS;
+            *until_ms = self.now.monotonic_ms + RECEIVER_SILENT_MS;
         }
     }
 
-    /// A member said what became of a checkpoint; raft always hears it, or it would wait for ever.
-    /// One that was sent none, or of which that was said already, says it in vain.
+    /// Handles a member's report about a checkpoint transfer. Raft needs it, or it would wait forever. A report without
+    /// a transfer is ignored.
     pub(crate) fn handle_snapshot_result(&mut self, from: NodeId, ok: bool) {
         let was_sent = self.transfers.sent.remove(&from).is_some();
         if was_sent && self.driver.is_leader() {
@@ -345,8 +349,8 @@ impl Replica {
             self.handle_snapshot_result(id, false);
         }
         self.tick_incoming();
-        self.answer_asked();
-        if self.transfers.has_remains && self.lived_ms >= REMAINS_KEPT_MS && !self.transfers.incoming.is_under_way() {
+        self.answer_checkpoint_waiters();
+        if self.transfers.has_remains && self.running_ms >= REMAINS_KEPT_MS && !self.transfers.incoming.is_under_way() {
             self.transfers.has_remains = false;
             self.remove_files(vec![INCOMING_FILE.to_owned()]);
         }
@@ -368,7 +372,7 @@ impl Replica {
         };
         let Err(damage) = self.transfers.server.file_read(ticket, bytes) else { return };
         if damage.file != checkpoint_file(&self.driver.log().checkpoint()) {
-            return self.transfers.doom(vec![damage.file]);
+            return self.transfers.schedule_removal(vec![damage.file]);
         }
         // The newest is what members that lag are offered, and what this one would start from: another must take its
         // place.

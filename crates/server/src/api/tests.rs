@@ -32,7 +32,7 @@ fn api_before(dir: &std::path::Path, events: Sender<Event>, shared: Arc<Shared>)
         listen: Vec::new(),
         peer: Arc::default(),
         replica: Arc::default(),
-        log_sync: Arc::default(),
+        log_fsync: Arc::default(),
         bulk_sync: Arc::default(),
         audit: Arc::default(),
         external: Arc::default(),

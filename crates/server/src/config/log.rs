@@ -49,7 +49,7 @@ impl Log {
     pub(crate) fn to_sizes(&self, memory_bytes_max: u64) -> LogConfig {
         let log = LogConfig::default();
         LogConfig {
-            held_while_checkpoint: log.held_while_checkpoint.min(memory_bytes_max),
+            retired_while_checkpoint: log.retired_while_checkpoint.min(memory_bytes_max),
             tail_bytes: log.tail_bytes.min(memory_bytes_max.try_into().unwrap_or(usize::MAX)),
             checkpoint_due_bytes: self.checkpoint_bytes,
             entries_behind_checkpoint: self.keep_entries,

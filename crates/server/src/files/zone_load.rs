@@ -80,7 +80,7 @@ fn finish(loaded: Result<Loaded, FileErrors>, file: &str) -> Result<LoadedZone, 
 
 fn check(mut loaded: Loaded, file: &str) -> Result<LoadedZone, Problem> {
     let files = std::mem::take(&mut loaded.files);
-    let place = |place: Option<zone::file::Place>| match place {
+    let place = |place: Option<zone::file::FileLine>| match place {
         Some(place) => format!("{}:{}", files.get(usize::from(place.file)).map_or(file, String::as_str), place.line),
         None => file.to_owned(),
     };

@@ -205,7 +205,7 @@ impl ReplicaHandle {
     /// What this node has applied is applied by all nodes that are heard: the next client may ask any of them. One that
     /// lags is waited for a moment only, and it is done whatever becomes of that.
     pub(crate) async fn everywhere(&self) {
-        let _ = self.admin(AdminCommand::Everywhere).await;
+        let _ = self.admin(AdminCommand::WaitAllLive).await;
     }
 
     /// Waits until this node shows all that was acknowledged before, anywhere, and a majority has said so: a read that
@@ -287,7 +287,7 @@ impl PeerEvents for ReplicaHandle {
     }
 
     fn told_removed(&self, by: NodeId) {
-        self.send(Event::Input(Input::ToldRemoved { by }));
+        self.send(Event::Input(Input::ReportedRemoved { by }));
     }
 
     fn vouched(&self, member: Member) {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
-use zone::set::MemoryAhead;
+use zone::set::Prefaulter;
 
 /// How often the memory that zones come to next is looked at while nothing is asked for: changes use it too.
 const MEMORY_AHEAD_EVERY: Duration = Duration::from_secs(1);
@@ -28,7 +28,7 @@ pub(super) enum Word {
     /// When the replica asked for leisure.
     Asked(Instant),
     /// The memory of the zones, which are other ones from now on.
-    Zones(MemoryAhead),
+    Zones(Prefaulter),
 }
 
 /// Works until the other end of `words` is gone. `cores` are those that the process may use.
@@ -65,10 +65,10 @@ pub(super) fn run(
                 }
                 // Before the next piece, which would come to that page first where there is one core, and touch it too.
                 leisure.touch();
-                handle.send(Event::Input(Input::Leisure));
+                handle.send(Event::Input(Input::Idle));
             }
             Ok(Word::Zones(others)) => leisure.memory = Some(others),
-            Err(RecvTimeoutError::Timeout) if leisure.memory.as_ref().is_some_and(MemoryAhead::is_due) => {
+            Err(RecvTimeoutError::Timeout) if leisure.memory.as_ref().is_some_and(Prefaulter::is_due) => {
                 if !leisure.wait() {
                     return;
                 }
@@ -83,7 +83,7 @@ pub(super) fn run(
 struct Leisure<'a> {
     words: &'a Receiver<Word>,
     idle: IdleThread,
-    memory: Option<MemoryAhead>,
+    memory: Option<Prefaulter>,
     /// When the replica asked while it was waited: it is told once.
     asked: Option<Instant>,
 }
@@ -169,11 +169,11 @@ mod tests {
         };
         // The first word: from here on it has seen what was counted before.
         ask.send(Word::Asked(Instant::now())).unwrap();
-        assert!(matches!(heard.recv().unwrap(), Event::Input(Input::Leisure)));
+        assert!(matches!(heard.recv().unwrap(), Event::Input(Input::Idle)));
         (0..messages).for_each(|_| workers[1].received.one());
         let begin = Instant::now();
         ask.send(Word::Asked(begin.checked_sub(waited).unwrap())).unwrap();
-        assert!(matches!(heard.recv().unwrap(), Event::Input(Input::Leisure)));
+        assert!(matches!(heard.recv().unwrap(), Event::Input(Input::Idle)));
         let took = begin.elapsed();
         drop(ask);
         thread.join().unwrap();

@@ -28,7 +28,7 @@ pub(crate) struct NodeMetrics {
     pub(crate) listen: Vec<Arc<ListenCounters>>,
     pub(crate) peer: Arc<PeerCounters>,
     pub(crate) replica: Arc<ReplicaCounters>,
-    pub(crate) log_sync: Arc<DurationHistogram>,
+    pub(crate) log_fsync: Arc<DurationHistogram>,
     pub(crate) bulk_sync: Arc<DurationHistogram>,
     pub(crate) audit: Arc<AuditCounters>,
     pub(crate) external: Arc<ExternalCounters>,
@@ -59,7 +59,7 @@ impl NodeMetrics {
         self.external.write(&mut page);
         self.scrub.write(&mut page);
         self.queues(&mut page, shared);
-        page.histogram("catamaran_log_sync_seconds", "Time of one sync of the log.", &self.log_sync);
+        page.histogram("catamaran_log_fsync_duration_seconds", "Duration of an fsync of the log.", &self.log_fsync);
         page.histogram("catamaran_bulk_sync_seconds", "Time of one sync of a checkpoint.", &self.bulk_sync);
         page.histogram(
             "catamaran_replica_round_seconds",
@@ -138,7 +138,7 @@ impl NodeMetrics {
         self.peers(page, status);
         Self::clocks(page, status);
         refusals(page, replica);
-        alarms(page, &status.alarms);
+        invariant_violations(page, &status.invariant_violations);
     }
 
     fn peers(&self, page: &mut Page, status: &Status) {
@@ -219,13 +219,17 @@ fn refusals(page: &mut Page, replica: &replica::Counters) {
 }
 
 /// What must never happen.
-fn alarms(page: &mut Page, alarms: &replica::Alarms) {
-    let mut family = page.family("catamaran_alarms_total", Kind::Counter, "Things that must never happen.");
-    family.series(&[("alarm", "entries_misfit")], alarms.entries_misfit);
-    family.series(&[("alarm", "evaluations_misfit")], alarms.evaluations_misfit);
-    family.series(&[("alarm", "evaluations_panicked")], alarms.evaluations_panicked);
-    family.series(&[("alarm", "carry_outs_panicked")], alarms.carry_outs_panicked);
-    family.series(&[("alarm", "hashes_differ")], alarms.hashes_differ);
-    family.series(&[("alarm", "frames_malformed")], alarms.frames_malformed);
-    family.series(&[("alarm", "messages_refused")], alarms.messages_refused);
+fn invariant_violations(page: &mut Page, violations: &replica::InvariantViolations) {
+    let mut family = page.family(
+        "catamaran_invariant_violations_total",
+        Kind::Counter,
+        "Things that must never happen. Each is a bug.",
+    );
+    family.series(&[("kind", "entry_mismatches")], violations.entry_mismatches);
+    family.series(&[("kind", "evaluation_mismatches")], violations.evaluation_mismatches);
+    family.series(&[("kind", "evaluation_panics")], violations.evaluation_panics);
+    family.series(&[("kind", "apply_panics")], violations.apply_panics);
+    family.series(&[("kind", "hash_mismatches")], violations.hash_mismatches);
+    family.series(&[("kind", "malformed_frames")], violations.malformed_frames);
+    family.series(&[("kind", "refused_messages")], violations.refused_messages);
 }

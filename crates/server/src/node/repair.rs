@@ -26,7 +26,7 @@ use crate::stop::Stop;
 use replica::checkpoint::{REPAIR_FILE, checkpoint_file, verified};
 use replica::disk::DiskRead;
 use replica::io::{Doubt, Member, Membership, NodeId};
-use replica::log::{Ask, CheckpointRef, OpenError, Salvage};
+use replica::log::{CheckpointRef, EntriesRequest, OpenError, Salvage};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
@@ -170,14 +170,14 @@ impl<'c> Repair<'c> {
         }
     }
 
-    fn wants(&self) -> Result<Vec<Ask>, OpenError> {
+    fn wants(&self) -> Result<Vec<EntriesRequest>, OpenError> {
         match &self.checkpoint {
-            Some(checkpoint) => self.salvage.wants(&self.disk, checkpoint),
+            Some(checkpoint) => self.salvage.missing_ranges(&self.disk, checkpoint),
             None => Ok(Vec::new()),
         }
     }
 
-    async fn ask_all(&mut self, members: Vec<Member>, wants: &[Ask]) -> Round {
+    async fn ask_all(&mut self, members: Vec<Member>, wants: &[EntriesRequest]) -> Round {
         let mut round = Round::default();
         for member in members {
             match self.ask(&member, wants).await {
@@ -189,7 +189,7 @@ impl<'c> Repair<'c> {
     }
 
     /// Asks one member. Returns whether it helped.
-    async fn ask(&mut self, member: &Member, wants: &[Ask]) -> io::Result<bool> {
+    async fn ask(&mut self, member: &Member, wants: &[EntriesRequest]) -> io::Result<bool> {
         let (own, tls) = (self.config.raft_id(), &self.identity.tls);
         let mut session = Session::open(tls, &self.admission, own, member).await?;
         let mut is_better = false;
@@ -204,7 +204,7 @@ impl<'c> Repair<'c> {
                 match self.salvage.take(&ask, answer) {
                     Ok(count) => {
                         is_better = true;
-                        ask = Ask { first: ask.first + count as u64, before: None, ..ask };
+                        ask = EntriesRequest { first: ask.first + count as u64, before: None, ..ask };
                     }
                     Err(why) => {
                         let node = node_number(member.id);
@@ -231,7 +231,7 @@ impl<'c> Repair<'c> {
         Ok(Some(reference))
     }
 
-    fn tell(&self, wants: &[Ask], round: &Round) {
+    fn tell(&self, wants: &[EntriesRequest], round: &Round) {
         let waits: Vec<String> =
             round.silent.iter().map(|(id, why)| format!("node {}: {why}", node_number(*id))).collect();
         let missing = missing(self.checkpoint.is_some(), wants);
@@ -246,7 +246,7 @@ impl<'c> Repair<'c> {
 
     /// Handles the case that all members answered and none can help. Uncommitted entries at the end of the log may be
     /// on no other member. Then the log ends before them.
-    fn give_up(&mut self, wants: &[Ask], damaged: &Problem) -> Result<(), Problem> {
+    fn give_up(&mut self, wants: &[EntriesRequest], damaged: &Problem) -> Result<(), Problem> {
         // A node without other members would wait forever for a leader that has the entries.
         let can_go_on = self.checkpoint.is_some() && !self.others.is_empty();
         if can_go_on && wants.first().is_some_and(|ask| self.salvage.give_up(ask)) {
@@ -293,7 +293,7 @@ fn write(dir: &Path, disk: &dyn DiskRead, salvage: &Salvage, checkpoint: Checkpo
     Ok(())
 }
 
-fn missing(has_checkpoint: bool, wants: &[Ask]) -> String {
+fn missing(has_checkpoint: bool, wants: &[EntriesRequest]) -> String {
     let ranges: Vec<String> = wants.iter().map(|ask| format!("entries {} to {}", ask.first, ask.last)).collect();
     match has_checkpoint {
         true => format!("missing: {}", ranges.join(", ")),

@@ -181,7 +181,7 @@ impl ReplicaThread {
             self.zones_changed = Some(Instant::now());
         }
         // What changes leave free in the memory of zones: waited for as well, since the next ones would use it again.
-        let taken = self.replica.zones().taken_bytes();
+        let taken = self.replica.zones().allocated_bytes();
         if taken >= self.zones_taken.saturating_add(ZONES_QUIET_BYTES) || taken < self.zones_taken {
             self.zones_taken = taken;
             self.zones_changed = self.zones_changed.map(|_| Instant::now());
@@ -241,7 +241,7 @@ impl ReplicaThread {
                 return Work::None;
             };
             match output {
-                Output::AwaitLeisure => self.put_off[2].push(output),
+                Output::AwaitIdle => self.put_off[2].push(output),
                 // A checkpoint waits for the audit log, which has to know first what it is about.
                 Output::Disk(ref job) => self.put_off[if job.queue == DiskQueue::Log { 0 } else { 2 }].push(output),
                 Output::Audited { .. } | Output::AuditGap { .. } => self.put_off[1].push(output),
@@ -284,7 +284,7 @@ impl ReplicaThread {
                 // A writer ends only by aborting the process.
                 let _ = queue.send(DiskWork::Job(job));
             }
-            Output::AwaitLeisure => drop(self.disks.leisure.send(leisure::Word::Asked(Instant::now()))),
+            Output::AwaitIdle => drop(self.disks.leisure.send(leisure::Word::Asked(Instant::now()))),
             Output::ReadFile(read) => drop(self.disks.reads.send(DiskWork::Read(read))),
             Output::UpdateDone { request_id, verdict } => {
                 self.shared.updates.leave();
@@ -335,7 +335,7 @@ impl ReplicaThread {
             Output::ZonesReplaced => self.zones_replaced(),
             Output::ServingChanged { serving } => self.serving_changed(serving),
             Output::LeaseChanged { until_ms } => self.expiry.set_lease(until_ms),
-            Output::Everywhere { index, of_rotation } => self.shared.set_everywhere(index, of_rotation),
+            Output::AllLiveIndex { index, of_rotation } => self.shared.set_everywhere(index, of_rotation),
             // There is nothing to do but to end.
             Output::Stopped => {}
             Output::DoubtCleared => self.ending.doubt_cleared(),
@@ -370,7 +370,7 @@ impl ReplicaThread {
 
     /// The zones lie where they did not lie before.
     fn tell_memory(&self) {
-        let memory = self.replica.zones().memory_ahead();
+        let memory = self.replica.zones().prefaulter();
         // That thread ends only when this one is gone.
         let _ = self.disks.leisure.send(leisure::Word::Zones(memory));
     }

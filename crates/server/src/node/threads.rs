@@ -216,7 +216,7 @@ fn disks(
         writers.push(spawn(name.to_owned(), work)?);
         Ok(sender)
     };
-    let log = start("log", 0, Writer::of_log(&config.dir, counters.log_sync.clone()))?;
+    let log = start("log", 0, Writer::of_log(&config.dir, counters.log_fsync.clone()))?;
     let bulk = Writer::of_checkpoints(&config.dir, counters.bulk_sync.clone(), audit);
     // Nobody waits for these as clients do for their answers; a spare segment of the log must be there in time.
     let bulk = start("bulk", PACKET_NICE_STEP, bulk)?;

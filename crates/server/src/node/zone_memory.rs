@@ -9,7 +9,7 @@ use zone::set::Stats;
 #[derive(Default, Debug)]
 pub(crate) struct ZoneMemory {
     used: AtomicU64,
-    limbo: AtomicU64,
+    retired: AtomicU64,
     let_go: AtomicU64,
     limit: AtomicU64,
 }
@@ -19,8 +19,8 @@ impl ZoneMemory {
     pub(crate) fn set(&self, stats: &Stats, figures: MemoryFigures) {
         self.limit.store(figures.limit_bytes, Relaxed);
         self.used.store(stats.used_bytes as u64, Relaxed);
-        self.limbo.store(stats.limbo_bytes as u64, Relaxed);
-        self.let_go.store(stats.let_go_bytes, Relaxed);
+        self.retired.store(stats.retired_bytes as u64, Relaxed);
+        self.let_go.store(stats.retired_bytes_total, Relaxed);
     }
 
     /// All that changes ever let go. Who holds a version keeps what is let go from then on.
@@ -34,7 +34,7 @@ impl ZoneMemory {
         let help = "Bytes that zones may take here: growth is refused at 80 % of the smallest of any node.";
         page.single("catamaran_zone_bytes_max", Kind::Gauge, help, self.limit.load(Relaxed));
         let help = "Bytes of former versions that somebody may still read: a transfer, or a checkpoint.";
-        page.single("catamaran_zone_limbo_bytes", Kind::Gauge, help, self.limbo.load(Relaxed));
+        page.single("catamaran_zone_retired_bytes", Kind::Gauge, help, self.retired.load(Relaxed));
     }
 
     #[cfg(test)]

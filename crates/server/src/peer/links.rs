@@ -138,7 +138,7 @@ mod tests {
         Frame(NodeId, Vec<u8>),
         Connected(NodeId, u64),
         Gone(NodeId, bool),
-        ToldRemoved(NodeId),
+        ReportedRemoved(NodeId),
         Vouched(NodeId),
     }
 
@@ -161,7 +161,7 @@ mod tests {
             let _ = self.0.send(Event::Gone(id, refused));
         }
         fn told_removed(&self, by: NodeId) {
-            let _ = self.0.send(Event::ToldRemoved(by));
+            let _ = self.0.send(Event::ReportedRemoved(by));
         }
         fn vouched(&self, member: Member) {
             let _ = self.0.send(Event::Vouched(member.id));

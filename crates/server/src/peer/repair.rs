@@ -27,7 +27,7 @@ use crate::tls::peer_identity::PeerIdentity;
 use crate::tls::session::CurrentTls;
 use replica::checkpoint::checkpoint_file;
 use replica::io::{Member, NodeId};
-use replica::log::{Answer, Ask, Salvage};
+use replica::log::{EntriesRequest, EntriesResponse, Salvage};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, Write};
@@ -101,7 +101,7 @@ impl RepairDesk {
         let invalid = || io::Error::from(io::ErrorKind::InvalidData);
         match question.split_first().ok_or_else(invalid)? {
             (&KIND_ENTRIES, ask) => {
-                let ask = Ask::decode(ask).map_err(|_| invalid())?;
+                let ask = EntriesRequest::decode(ask).map_err(|_| invalid())?;
                 let (salvage, dir) = (salvage.clone(), self.dir.clone());
                 let answer = spawn_blocking(move || salvage.answer(&StartReads::new(&dir), &ask)).await?;
                 write_frame(stream, &answer.map_err(io::Error::other)?.encode()).await
@@ -210,12 +210,12 @@ impl Session {
     ///
     /// # Errors
     /// [`io::Error`]: the connection ended, or the answer cannot be read.
-    pub(crate) async fn entries(&mut self, ask: &Ask) -> io::Result<Answer> {
+    pub(crate) async fn entries(&mut self, ask: &EntriesRequest) -> io::Result<EntriesResponse> {
         let mut question = vec![KIND_ENTRIES];
         question.extend(ask.encode());
         write_frame(&mut self.stream, &question).await?;
         let answer = self.frame().await?;
-        Answer::decode(&answer, ask.first).map_err(|_| io::ErrorKind::InvalidData.into())
+        EntriesResponse::decode(&answer, ask.first).map_err(|_| io::ErrorKind::InvalidData.into())
     }
 
     /// Fetches the member's checkpoint into a file. Returns whether the member has one.

@@ -5,7 +5,7 @@ use super::cookies::COOKIE_BYTES;
 use crate::listen::Transport;
 use replica::update::Signer;
 use wire::compose::EdnsOut;
-use wire::parse::{EdnsAsked, EdnsIn, Header, Reject, Request};
+use wire::parse::{EdnsIn, EdnsRequest, Header, Reject, Request};
 use zone::answer::{AnswerContext, Bare, Head, Servable, respond_bare};
 
 /// The fields of a message that a response without records needs.
@@ -32,7 +32,7 @@ pub(super) struct ResponseHead {
     header: Header,
     /// As sent; empty when there was none.
     question: Vec<u8>,
-    edns: Option<EdnsAsked>,
+    edns: Option<EdnsRequest>,
     transport: Transport,
     /// The cookie of the response.
     cookie: Option<[u8; COOKIE_BYTES]>,

@@ -18,7 +18,7 @@ use wire::number::Rtype;
 const NAMES: usize = 100_000;
 /// Records of one update.
 const UPDATE_RECORDS: usize = 400;
-const LIMBO: &str = "catamaran_zone_limbo_bytes";
+const RETIRED_BYTES: &str = "catamaran_zone_retired_bytes";
 
 /// A node with a large zone, and limits of transfers.
 fn start(test: &str, limits: &[(&str, &str)]) -> Cluster {
@@ -105,16 +105,16 @@ fn a_slow_secondary_keeps_a_limited_amount_of_old_versions() {
         update(&cluster, round);
         // What an update let go may be a little more than what is left, until the transfer has looked again.
         wait_for("memory that is free again", || {
-            let limbo = cluster.metric(1, LIMBO);
-            most = most.max(limbo);
-            (limbo <= HELD_BYTES_MAX).then_some(())
+            let retired = cluster.metric(1, RETIRED_BYTES);
+            most = most.max(retired);
+            (retired <= HELD_BYTES_MAX).then_some(())
         });
     }
     println!("at most {most} bytes of former versions");
     assert_eq!((given_up(&cluster, "memory"), given_up(&cluster, "slow")), (1, 0), "all that was too much for one");
     assert_eq!(cluster.metric(1, "catamaran_transfers_running"), 0);
     // Nothing is kept when nobody reads, also while nothing changes.
-    wait_for("memory that is free again", || (cluster.metric(1, LIMBO) == 0).then_some(()));
+    wait_for("memory that is free again", || (cluster.metric(1, RETIRED_BYTES) == 0).then_some(()));
 }
 
 #[test]
@@ -131,12 +131,12 @@ fn a_removed_zone_counts_as_memory_of_a_slow_secondary() {
         assert!(matches!(answer.status, 200 | 201), "{} {}", answer.status, answer.text());
     };
     ask("POST", &other);
-    wait_for("memory that is free", || (cluster.metric(1, LIMBO) == 0).then_some(()));
+    wait_for("memory that is free", || (cluster.metric(1, RETIRED_BYTES) == 0).then_some(()));
     let _stream = begin_slowly(&cluster);
     ask("DELETE", "");
     wait_for("the end", || (given_up(&cluster, "memory") == 1).then_some(()));
     assert_eq!(given_up(&cluster, "slow"), 0);
-    wait_for("memory that is free again", || (cluster.metric(1, LIMBO) == 0).then_some(()));
+    wait_for("memory that is free again", || (cluster.metric(1, RETIRED_BYTES) == 0).then_some(()));
 }
 
 #[test]

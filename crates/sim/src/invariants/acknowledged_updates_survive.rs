@@ -1,8 +1,8 @@
-//! An acknowledged update survives every fault, and a repeat is told what the first one was (ARCHITECTURE.md,
+//! An acknowledged update survives every fault, and a repeat gets the response of the first (ARCHITECTURE.md,
 //! Invariants).
 //!
-//! Looked at when a client is told (the member that answers shows it), whenever a member begins to answer queries (it
-//! shows all that was acknowledged up to its index), and at the end on every member.
+//! Checked at each response (the responding member shows the update), when a member starts to answer queries (it shows
+//! everything acknowledged up to its index), and at the end on every member.
 
 use crate::oracle::{Fate, Oracle, Update};
 use crate::updates::{Kind, main_zone};
@@ -11,15 +11,15 @@ use std::collections::BTreeMap;
 use wire::number::Rcode;
 use zone::set::SetVersion;
 
-/// Counters that somebody was told to have moved, by the value that they moved from.
+/// Acknowledged steps of counters, by the value before.
 #[derive(Debug, Default)]
 pub(crate) struct AcknowledgedUpdatesSurvive {
     counted: BTreeMap<u64, u64>,
 }
 
 impl AcknowledgedUpdatesSurvive {
-    /// A client is told; `before` is what was told of the same update earlier.
-    pub(crate) fn on_told(
+    /// A client gets a response; `before` is the RCODE of an earlier response to the same update.
+    pub(crate) fn on_response(
         &mut self,
         id: NodeId,
         (number, update): (u64, &Update),
@@ -55,7 +55,7 @@ impl AcknowledgedUpdatesSurvive {
         applied: u64,
     ) -> Result<(), String> {
         for (number, update) in oracle.updates() {
-            if update.fate() == Fate::Done && update.told_index <= applied && !update.is_in(published) {
+            if update.fate() == Fate::Done && update.first_rcode_index <= applied && !update.is_in(published) {
                 return Err(format!("{id} at {applied} lacks update {number}: {update:?}"));
             }
         }

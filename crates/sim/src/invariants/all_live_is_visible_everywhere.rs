@@ -15,7 +15,7 @@ pub(crate) struct AllLiveIsVisibleEverywhere;
 
 impl AllLiveIsVisibleEverywhere {
     /// A client is told of an update; `members` are those whose processes live, and what their clocks show.
-    pub(crate) fn on_told<'m>(
+    pub(crate) fn on_response<'m>(
         &self,
         (number, update): (u64, &Update),
         members: impl Iterator<Item = (NodeId, &'m Replica, Now)>,

@@ -45,17 +45,17 @@ impl DurableBeforeAcknowledged {
         known: BTreeSet<Voters>,
         unreadable: &BTreeSet<NodeId>,
     ) -> Result<(), String> {
-        let mut held = Held { config, disks, unreadable, last: BTreeMap::new(), broken: None };
+        let mut log_ends = LogEnds { config, disks, unreadable, last: BTreeMap::new(), broken: None };
         let mut is_majority =
-            |[new, old]: &Voters| held.by_half(new, index) && (old.is_empty() || held.by_half(old, index));
-        let is_held = known.iter().chain(&self.known).any(&mut is_majority);
-        if let Some(broken) = held.broken {
+            |[new, old]: &Voters| log_ends.by_half(new, index) && (old.is_empty() || log_ends.by_half(old, index));
+        let is_durable = known.iter().chain(&self.known).any(&mut is_majority);
+        if let Some(broken) = log_ends.broken {
             return Err(broken);
         }
-        let held = held.last;
-        if !is_held {
+        let log_ends = log_ends.last;
+        if !is_durable {
             return Err(format!(
-                "{index} is applied, and on stable storage only where these reach it: {held:?}; voters {known:?}, \
+                "{index} is applied, and on stable storage only where these reach it: {log_ends:?}; voters {known:?}, \
                  before {:?}",
                 self.known
             ));
@@ -66,7 +66,7 @@ impl DurableBeforeAcknowledged {
 }
 
 /// The ends of the logs, which are opened only when needed.
-struct Held<'d> {
+struct LogEnds<'d> {
     config: &'d LogConfig,
     disks: &'d [(NodeId, &'d SimDisk)],
     unreadable: &'d BTreeSet<NodeId>,
@@ -74,7 +74,7 @@ struct Held<'d> {
     broken: Option<String>,
 }
 
-impl Held<'_> {
+impl LogEnds<'_> {
     /// Whether a majority of these members holds an index.
     fn by_half(&mut self, half: &[NodeId], index: u64) -> bool {
         let needed = half.len() / 2 + 1;

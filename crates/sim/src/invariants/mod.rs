@@ -19,7 +19,7 @@ use std::fmt;
 pub struct Violation {
     /// The name of the invariant. The file with that name describes it. Six have no file: `members_stay_sound` (a
     /// member starts from its own disk and keeps running), `strangers_are_refused` (`hostile.rs`),
-    /// `the_cluster_recovers` (within `RECOVERY_MS_MAX` after the last fault), `policies_hold_when_told`
+    /// `the_cluster_recovers` (within `RECOVERY_MS_MAX` after the last fault), `policies_hold_when_answered`
     /// (`policies.rs`: an update is refused exactly if no policy that may be in force allows it),
     /// `members_hold_what_the_model_holds` (`reference.rs`, `decided.rs`) and `restored_clusters_are_whole`
     /// (`aside.rs`).
@@ -42,7 +42,7 @@ pub(crate) type Checked = Result<(), Violation>;
 /// All of them, with what they remember.
 pub(crate) struct Invariants {
     pub(crate) acknowledged: acknowledged_updates_survive::AcknowledgedUpdatesSurvive,
-    pub(crate) everywhere: all_live_is_visible_everywhere::AllLiveIsVisibleEverywhere,
+    pub(crate) all_live: all_live_is_visible_everywhere::AllLiveIsVisibleEverywhere,
     pub(crate) durable: durable_before_acknowledged::DurableBeforeAcknowledged,
     pub(crate) elections: election_safety::ElectionSafety,
     pub(crate) serving: reads_never_stop::ReadsNeverStop,
@@ -56,7 +56,7 @@ impl Invariants {
     pub(crate) fn new(rng: Rng) -> Self {
         Self {
             acknowledged: Default::default(),
-            everywhere: Default::default(),
+            all_live: Default::default(),
             durable: durable_before_acknowledged::DurableBeforeAcknowledged::new(rng),
             elections: Default::default(),
             serving: Default::default(),

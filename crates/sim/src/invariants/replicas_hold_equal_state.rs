@@ -1,7 +1,7 @@
 //! All members that applied entry n hold the same state (ARCHITECTURE.md, Invariants): the state hash at an index is
 //! the same wherever and whenever it is reached, also after a restart and by way of a checkpoint.
 
-use replica::Alarms;
+use replica::InvariantViolations;
 use replica::io::NodeId;
 use std::collections::BTreeMap;
 
@@ -21,10 +21,15 @@ impl ReplicasHoldEqualState {
 
     /// What members count themselves: entries that do not fit the state, other members that differ. Raft messages
     /// that come too late are refused rightly.
-    pub(crate) fn on_alarms(&self, id: NodeId, alarms: Alarms, is_fenced: bool) -> Result<(), String> {
-        let alarms = Alarms { messages_refused: 0, ..alarms };
-        if alarms != Alarms::default() || is_fenced {
-            return Err(format!("{id}: {alarms:?}, fenced: {is_fenced}"));
+    pub(crate) fn on_violations(
+        &self,
+        id: NodeId,
+        invariant_violations: InvariantViolations,
+        is_fenced: bool,
+    ) -> Result<(), String> {
+        let invariant_violations = InvariantViolations { refused_messages: 0, ..invariant_violations };
+        if invariant_violations != InvariantViolations::default() || is_fenced {
+            return Err(format!("{id}: {invariant_violations:?}, fenced: {is_fenced}"));
         }
         Ok(())
     }
@@ -40,8 +45,16 @@ mod tests {
         assert!(states.on_applied(1, 5, 77).is_ok() && states.on_applied(2, 5, 77).is_ok());
         assert!(states.on_applied(2, 6, 78).is_ok());
         assert!(states.on_applied(3, 5, 78).is_err());
-        assert!(states.on_alarms(1, Alarms { messages_refused: 3, ..Alarms::default() }, false).is_ok());
-        assert!(states.on_alarms(1, Alarms { entries_misfit: 1, ..Alarms::default() }, false).is_err());
-        assert!(states.on_alarms(1, Alarms::default(), true).is_err());
+        assert!(
+            states
+                .on_violations(1, InvariantViolations { refused_messages: 3, ..InvariantViolations::default() }, false)
+                .is_ok()
+        );
+        assert!(
+            states
+                .on_violations(1, InvariantViolations { entry_mismatches: 1, ..InvariantViolations::default() }, false)
+                .is_err()
+        );
+        assert!(states.on_violations(1, InvariantViolations::default(), true).is_err());
     }
 }

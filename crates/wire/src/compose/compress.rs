@@ -196,7 +196,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_longest_end_that_was_sent_first_is_found(
+        fn compression_finds_the_longest_earlier_suffix(
             qname in names(), others in prop::collection::vec((names(), any::<bool>()), 0..60)
         ) {
             let mut message = vec![0; HEADER_BYTES];

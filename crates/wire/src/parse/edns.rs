@@ -41,7 +41,7 @@ pub struct EdnsIn<'m> {
 
 /// What the OPT of a message asks of that of its response; small enough to be kept until there is one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct EdnsAsked {
+pub struct EdnsRequest {
     /// Bytes of a datagram that the client takes: see [`EdnsIn::payload_bytes`].
     pub payload_bytes: u16,
     /// DO.
@@ -92,8 +92,8 @@ impl<'m> EdnsIn<'m> {
 
     /// All that it asks for, but for its COOKIE.
     #[must_use]
-    pub fn asked(&self) -> EdnsAsked {
-        let mut asked = EdnsAsked {
+    pub fn requested(&self) -> EdnsRequest {
+        let mut requested = EdnsRequest {
             payload_bytes: self.payload.max(UDP_PAYLOAD_MIN),
             dnssec_ok: self.dnssec_ok,
             nsid: false,
@@ -104,15 +104,15 @@ impl<'m> EdnsIn<'m> {
         };
         for (code, _) in self.options() {
             match code {
-                code::NSID => asked.nsid = true,
-                code::ZONEVERSION => asked.zoneversion = true,
-                code::EXPIRE => asked.expire = true,
-                code::TCP_KEEPALIVE => asked.keepalive = true,
-                code::PADDING => asked.padding = true,
+                code::NSID => requested.nsid = true,
+                code::ZONEVERSION => requested.zoneversion = true,
+                code::EXPIRE => requested.expire = true,
+                code::TCP_KEEPALIVE => requested.keepalive = true,
+                code::PADDING => requested.padding = true,
                 _ => {}
             }
         }
-        asked
+        requested
     }
 
     /// Code and data of each option, in their order.

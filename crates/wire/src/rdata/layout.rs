@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn pointers_are_accepted_where_rfc_3597_4_says() {
+    fn compression_pointers_follow_rfc_3597_4() {
         let received = with(|rule| rule.pointer_accepted && !rule.compress);
         let listed = [Rtype::RP, Rtype::AFSDB, Rtype::RT, Rtype::SIG, Rtype::PX, Rtype::NXT, Rtype::SRV, Rtype::NAPTR];
         assert_eq!(received, listed);

@@ -1,7 +1,7 @@
 //! Many queries side by side: their names are looked up in step, so that one does not wait for memory after the other,
 //! and where each was found is kept for its answer.
 
-use super::{Ahead, AnswerContext, Answered, answer_found};
+use super::{AnswerContext, Answered, PriorLookup, answer_found};
 use crate::key;
 use crate::set::{SetVersion, Zone};
 use store::limits::BATCH_MAX;
@@ -99,8 +99,8 @@ impl Prepared<'_> {
         context: &AnswerContext<'_>,
         out: &mut [u8],
     ) -> Answered {
-        let ahead = find(self.lookups, self.trails, index).map_or(Ahead::Nothing, Ahead::Name);
-        answer_found(self.set, request, context, ahead, out)
+        let prior = find(self.lookups, self.trails, index).map_or(PriorLookup::Nothing, PriorLookup::Name);
+        answer_found(self.set, request, context, prior, out)
     }
 }
 

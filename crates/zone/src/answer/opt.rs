@@ -3,22 +3,22 @@
 use super::{AnswerContext, Transport};
 use wire::compose::EdnsOut;
 use wire::limits::{MESSAGE_BYTES_MAX, UDP_PAYLOAD_MIN};
-use wire::parse::EdnsAsked;
+use wire::parse::EdnsRequest;
 
 impl<'c> AnswerContext<'c> {
     /// OPT of the response to a message with one: "if an OPT record is present in a received request, compliant
     /// responders MUST include an OPT record in their respective responses" (RFC 6891 6.1.1). It says nothing of a
     /// zone.
     #[must_use]
-    pub fn edns_out(&self, asked: &EdnsAsked) -> EdnsOut<'c> {
+    pub fn edns_out(&self, requested: &EdnsRequest) -> EdnsOut<'c> {
         EdnsOut {
             payload: self.payload,
-            dnssec_ok: asked.dnssec_ok,
+            dnssec_ok: requested.dnssec_ok,
             cookie: self.cookie,
-            nsid: self.nsid.filter(|_| asked.nsid),
-            keepalive: self.keepalive.filter(|_| asked.keepalive),
+            nsid: self.nsid.filter(|_| requested.nsid),
+            keepalive: self.keepalive.filter(|_| requested.keepalive),
             // RFC 7830 4: responders MUST pad when the request was padded.
-            padding_block: if asked.padding { self.padding_block } else { 0 },
+            padding_block: if requested.padding { self.padding_block } else { 0 },
             behind_bytes: self.tsig_reserve as u16,
             ..EdnsOut::default()
         }
@@ -26,12 +26,12 @@ impl<'c> AnswerContext<'c> {
 
     /// Bytes that the response may have before it is signed.
     #[must_use]
-    pub fn bytes_max(&self, asked: Option<&EdnsAsked>) -> usize {
+    pub fn bytes_max(&self, requested: Option<&EdnsRequest>) -> usize {
         let whole = match self.transport {
             Transport::Tcp => MESSAGE_BYTES_MAX,
             // RFC 6891 6.2.3: the client's payload size, and never less than 512; RFC 1035 4.2.1 without EDNS.
             Transport::Udp => {
-                let taken = asked.map_or(UDP_PAYLOAD_MIN, |asked| asked.payload_bytes);
+                let taken = requested.map_or(UDP_PAYLOAD_MIN, |requested| requested.payload_bytes);
                 taken.min(self.udp_bytes_max).max(UDP_PAYLOAD_MIN).into()
             }
         };

@@ -1,6 +1,6 @@
 //! What checking finds.
 
-use crate::file::Place;
+use crate::file::FileLine;
 use crate::limits::{NSEC3_ITERATIONS_LOADED_MAX, NSEC3_SALT_LOADED_BYTES_MAX, RRSET_RECORDS_MAX, WARNINGS_MAX};
 use crate::record::RecordRef;
 use crate::text::{print_name, print_rtype};
@@ -18,7 +18,7 @@ pub struct Finding {
     /// The type it is about.
     pub rtype: Rtype,
     /// Where the record stands, if it came from a file.
-    pub place: Option<Place>,
+    pub place: Option<FileLine>,
 }
 
 /// What may be found.
@@ -134,11 +134,11 @@ pub struct Findings {
 }
 
 impl Findings {
-    pub(super) fn add(&mut self, kind: FindingKind, record: RecordRef<'_>, place: Option<&Place>) {
+    pub(super) fn add(&mut self, kind: FindingKind, record: RecordRef<'_>, place: Option<&FileLine>) {
         self.add_at(kind, record.owner, record.rtype, place);
     }
 
-    pub(super) fn add_at(&mut self, kind: FindingKind, owner: NameRef<'_>, rtype: Rtype, place: Option<&Place>) {
+    pub(super) fn add_at(&mut self, kind: FindingKind, owner: NameRef<'_>, rtype: Rtype, place: Option<&FileLine>) {
         let (kept, count) = if kind.is_error() {
             (&mut self.errors, &mut self.error_count)
         } else {

@@ -2,21 +2,21 @@
 
 use super::finding::{FindingKind, Findings};
 use super::groups::Groups;
-use crate::file::Place;
+use crate::file::FileLine;
 use crate::record::{RecordList, RecordRef};
 use wire::name::{Name, NameRef};
 use wire::number::Rtype;
 use wire::rdata::rdata_eq;
 
-/// What an owner is to the names below it.
+/// Whether an owner occludes the names below it, and why.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Above {
+enum OcclusionKind {
     Nothing,
     ZoneCut,
     Dname,
 }
 
-pub(super) fn check(apex: &Name, records: &RecordList, groups: &Groups, places: &[Place], findings: &mut Findings) {
+pub(super) fn check(apex: &Name, records: &RecordList, groups: &Groups, places: &[FileLine], findings: &mut Findings) {
     let Some(apex_number) = groups.apex() else {
         findings.add_at(FindingKind::SoaMissing, apex.as_ref(), Rtype::SOA, None);
         return;
@@ -26,11 +26,11 @@ pub(super) fn check(apex: &Name, records: &RecordList, groups: &Groups, places: 
             findings.add_at(kind, apex.as_ref(), rtype, None);
         }
     }
-    let mut above = vec![Above::Nothing; groups.owners().len()];
+    let mut above = vec![OcclusionKind::Nothing; groups.owners().len()];
     let mut has_any = false;
     for owner in groups.remarkable() {
         above[owner as usize] = check_owner(owner, owner == apex_number, records, groups, places, findings);
-        has_any |= above[owner as usize] != Above::Nothing;
+        has_any |= above[owner as usize] != OcclusionKind::Nothing;
     }
     if has_any {
         check_occluded(apex, records, groups, &above, places, findings);
@@ -43,9 +43,9 @@ fn check_owner(
     is_apex: bool,
     records: &RecordList,
     groups: &Groups,
-    places: &[Place],
+    places: &[FileLine],
     findings: &mut Findings,
-) -> Above {
+) -> OcclusionKind {
     let (mut cname, mut dname, mut ns, mut ds, mut other) = (None, None, None, None, None);
     for rrset in groups.rrsets(owner) {
         let record = records.get(rrset[0] as usize);
@@ -72,7 +72,7 @@ fn check_owner(
             findings.add(FindingKind::SoaBelowApex, record, place);
         }
     }
-    let mut found = |kind, what: Option<(RecordRef<'_>, Option<&Place>)>| {
+    let mut found = |kind, what: Option<(RecordRef<'_>, Option<&FileLine>)>| {
         if let Some((record, place)) = what {
             findings.add(kind, record, place);
         }
@@ -86,9 +86,9 @@ fn check_owner(
     }
     found(FindingKind::NsOfWildcard, ns.filter(|(record, _)| record.owner.is_wildcard()));
     match (dname, ns) {
-        (Some(_), _) => Above::Dname,
-        (None, Some(_)) if !is_apex => Above::ZoneCut,
-        _ => Above::Nothing,
+        (Some(_), _) => OcclusionKind::Dname,
+        (None, Some(_)) if !is_apex => OcclusionKind::ZoneCut,
+        _ => OcclusionKind::Nothing,
     }
 }
 
@@ -97,25 +97,27 @@ fn check_occluded(
     apex: &Name,
     records: &RecordList,
     groups: &Groups,
-    above: &[Above],
-    places: &[Place],
+    above: &[OcclusionKind],
+    places: &[FileLine],
     findings: &mut Findings,
 ) {
     let apex_labels = apex.as_ref().label_count();
     // Of sorted owners: the highest above those that come, as long as they are below it.
-    let mut highest: Option<(NameRef<'_>, Above)> = None;
+    let mut highest: Option<(NameRef<'_>, OcclusionKind)> = None;
     for owner in groups.owners() {
         let name = groups.owner_name(records, owner);
         let occluder = if groups.is_sorted() {
             highest = highest.filter(|(above, _)| name.is_at_or_below(*above));
-            let occluder = highest.map_or(Above::Nothing, |(_, what)| what);
-            highest = highest.or(Some((name, above[owner as usize])).filter(|(_, what)| *what != Above::Nothing));
+            let occluder = highest.map_or(OcclusionKind::Nothing, |(_, what)| what);
+            highest =
+                highest.or(Some((name, above[owner as usize])).filter(|(_, what)| *what != OcclusionKind::Nothing));
             occluder
         } else {
             highest_above(name, apex_labels, records, groups, above)
         };
-        let is_glue = |rtype| occluder == Above::ZoneCut && matches!(rtype, Rtype::A | Rtype::AAAA | Rtype::RRSIG);
-        if occluder == Above::Nothing {
+        let is_glue =
+            |rtype| occluder == OcclusionKind::ZoneCut && matches!(rtype, Rtype::A | Rtype::AAAA | Rtype::RRSIG);
+        if occluder == OcclusionKind::Nothing {
             continue;
         }
         let mut rrsets = groups.rrsets(owner).map(|rrset| (records.get(rrset[0] as usize), rrset[0]));
@@ -131,15 +133,15 @@ fn highest_above(
     apex_labels: usize,
     records: &RecordList,
     groups: &Groups,
-    above: &[Above],
-) -> Above {
-    let (mut ancestor, mut highest) = (name, Above::Nothing);
+    above: &[OcclusionKind],
+) -> OcclusionKind {
+    let (mut ancestor, mut highest) = (name, OcclusionKind::Nothing);
     for _ in apex_labels..name.label_count() {
         let Some(parent) = ancestor.parent() else { break };
         ancestor = parent;
         if let Some(number) = groups.find(records, ancestor) {
             match above[number as usize] {
-                Above::Nothing => {}
+                OcclusionKind::Nothing => {}
                 what => highest = what,
             }
         }

@@ -2,14 +2,19 @@
 
 use super::finding::{FindingKind, Findings};
 use super::groups::Groups;
-use crate::file::Place;
+use crate::file::FileLine;
 use crate::limits::{NSEC3_ITERATIONS_LOADED_MAX, NSEC3_SALT_LOADED_BYTES_MAX, PAIRS_MAX, RRSET_RECORDS_MAX};
 use crate::record::RecordList;
 use wire::number::Rtype;
 use wire::rdata::{digest_bytes, rdata_eq, rdata_lowercase};
 
 /// Sets one TTL for each RRset; says which records are duplicates.
-pub(super) fn check(records: &mut RecordList, groups: &Groups, places: &[Place], findings: &mut Findings) -> Vec<bool> {
+pub(super) fn check(
+    records: &mut RecordList,
+    groups: &Groups,
+    places: &[FileLine],
+    findings: &mut Findings,
+) -> Vec<bool> {
     let mut dropped = Vec::new();
     if let Some(apex) = groups.apex() {
         drop_ds(records, groups, apex, places, findings, &mut dropped);
@@ -39,7 +44,7 @@ fn drop_ds(
     records: &RecordList,
     groups: &Groups,
     apex: u32,
-    places: &[Place],
+    places: &[FileLine],
     findings: &mut Findings,
     dropped: &mut Vec<bool>,
 ) {
@@ -58,7 +63,7 @@ fn drop_ds(
 }
 
 /// RFC 8976 2.2.2: the scheme defines the digest. BIND 9.18 requires the length of scheme 1 for every scheme.
-fn warn_of_zonemd(records: &RecordList, groups: &Groups, apex: u32, places: &[Place], findings: &mut Findings) {
+fn warn_of_zonemd(records: &RecordList, groups: &Groups, apex: u32, places: &[FileLine], findings: &mut Findings) {
     for &index in groups.rrsets(apex).flatten() {
         let record = records.get(index as usize);
         // RFC 8976 2.2: serial, scheme, hash algorithm, digest.
@@ -72,7 +77,7 @@ fn warn_of_zonemd(records: &RecordList, groups: &Groups, apex: u32, places: &[Pl
 }
 
 /// RFC 9276 3.2 lets a server refuse what takes too much work: an answer that a name does not exist takes three hashes.
-fn check_hashing(records: &RecordList, rrset: &[u32], places: &[Place], findings: &mut Findings) {
+fn check_hashing(records: &RecordList, rrset: &[u32], places: &[FileLine], findings: &mut Findings) {
     for &index in rrset {
         let record = records.get(index as usize);
         // RFC 5155 3.2, 4.2: algorithm, flags, iterations, length of the salt, salt.
@@ -89,7 +94,7 @@ fn check_hashing(records: &RecordList, rrset: &[u32], places: &[Place], findings
 fn drop_duplicates(
     records: &RecordList,
     rrset: &[u32],
-    places: &[Place],
+    places: &[FileLine],
     findings: &mut Findings,
     dropped: &mut Vec<bool>,
 ) {
@@ -123,7 +128,7 @@ fn drop_duplicates(
 
 /// RFC 2181 5.2: the TTLs of an RRset must be the same; a client that sees others takes the lowest, so that is what
 /// is served. Of the peers BIND takes the first and NSD serves them as they are.
-fn level_ttls(records: &mut RecordList, rrset: &[u32], places: &[Place], findings: &mut Findings) {
+fn level_ttls(records: &mut RecordList, rrset: &[u32], places: &[FileLine], findings: &mut Findings) {
     let ttl = rrset.iter().map(|&index| records.get(index as usize).ttl).min().unwrap_or_default();
     let mut differing = rrset.iter().filter(|&&index| records.get(index as usize).ttl != ttl);
     let Some(&first) = differing.next() else { return };

@@ -2,13 +2,13 @@
 
 use super::finding::{FindingKind, Findings};
 use super::groups::Groups;
-use crate::file::Place;
+use crate::file::FileLine;
 use crate::record::{RecordList, RecordRef};
 use wire::name::NameRef;
 use wire::number::Rtype;
 use wire::rdata::rdata_names;
 
-pub(super) fn check(records: &RecordList, groups: &Groups, places: &[Place], findings: &mut Findings) {
+pub(super) fn check(records: &RecordList, groups: &Groups, places: &[FileLine], findings: &mut Findings) {
     for owner in groups.remarkable() {
         for rrset in groups.rrsets(owner) {
             let rtype = records.get(rrset[0] as usize).rtype;

@@ -36,7 +36,7 @@ fn ds_at_the_apex_is_left_out() {
 
 /// RFC 8976 A.3 contains such records.
 #[test]
-fn a_zonemd_that_bind_cannot_read_is_served_with_a_warning() {
+fn zonemd_that_bind_cannot_read_is_a_warning() {
     let digest = "e1846540e33a9e4189792d18d5d131f605fc283e";
     let zone = checked(&format!("@ ZONEMD 1 241 1 {digest}\n@ ZONEMD 1 241 241 {digest}\n")).unwrap();
     let warning = "5: example. ZONEMD: BIND 9.18 refuses a transfer with a ZONEMD of this scheme and length";
@@ -45,7 +45,7 @@ fn a_zonemd_that_bind_cannot_read_is_served_with_a_warning() {
 
 /// The line counts `$TTL` and the three records of the apex.
 #[test]
-fn what_refuses_a_zone() {
+fn fatal_findings_refuse_the_zone() {
     for (text, error) in [
         ("@ SOA ns h 2 2 3 4 5\n", "2: example. SOA: more than one SOA"),
         ("a SOA ns h 1 2 3 4 5\n", "5: a.example. SOA: SOA below the apex"),
@@ -86,14 +86,14 @@ fn what_refuses_a_zone() {
 }
 
 #[test]
-fn hashing_that_costs_little_is_served() {
+fn cheap_nsec3_hashing_is_served() {
     for text in ["@ NSEC3PARAM 1 0 50 -\n", &format!("@ NSEC3PARAM 1 0 50 {}\n", "ab".repeat(32))] {
         assert!(checked(text).is_ok(), "{text}");
     }
 }
 
 #[test]
-fn what_is_odd_but_served() {
+fn odd_zones_are_served_with_warnings() {
     for (text, warning) in [
         ("a.other. A 1.2.3.4\n", "5: a.other. A: outside of the zone, left out"),
         ("a MX 1 Ns\nA MX 1 nS\n", "6: A.example. MX: is there twice, left out"),
@@ -117,7 +117,7 @@ fn what_is_odd_but_served() {
 }
 
 #[test]
-fn what_is_as_it_should_be() {
+fn clean_zones_have_no_findings() {
     for text in [
         "a CNAME b\na RRSIG CNAME 8 2 100 20300101000000 20200101000000 1 example. AAEC\na NSEC b A RRSIG NSEC\n",
         "a CNAME b\n",
@@ -213,7 +213,7 @@ fn the_order_of_a_file_changes_nothing() {
 }
 
 /// Owners that are passed over have nothing to be found, whatever stands beside them.
-mod what_is_passed_over {
+mod ignored_records_are_reported {
     use super::super::{Groups, check, check_groups};
     use crate::file::{LoadOptions, Slice, load};
     use proptest::collection::vec;

@@ -7,7 +7,7 @@ use core::fmt;
 
 /// A line of one of the files of a zone.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub struct Place {
+pub struct FileLine {
     /// Which file: an index into the list of names that goes with it.
     pub file: u16,
     /// The line, from 1 on.
@@ -90,7 +90,7 @@ impl FileErrors {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Warning {
     /// Where.
-    pub place: Place,
+    pub place: FileLine,
     /// What.
     pub kind: WarningKind,
 }

@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn templates_that_are_refused() {
+    fn bad_generate_templates_are_refused() {
         use GenerateError::*;
         for (template, number, error) in [
             ("${}", 0, Format),
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn the_budget_is_that_of_all_ranges_together() {
+    fn generate_budget_covers_all_ranges() {
         let range = |text: &str| Range::scan(text.as_bytes()).unwrap();
         let half = format!("1-{}", GENERATE_RECORDS_MAX / 2);
         let mut budget = Budget::new();

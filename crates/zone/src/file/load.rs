@@ -1,6 +1,6 @@
 //! A whole zone file.
 
-use super::error::{FileErrors, Place, Reason, Warning};
+use super::error::{FileErrors, FileLine, Reason, Warning};
 use super::scanner::{LoadOptions, Scanner};
 use super::source::Source;
 use crate::limits::{FILE_ERRORS_MAX, TTL_MAX};
@@ -22,7 +22,7 @@ pub struct Loaded {
     /// The records in the order of the file; owners absolute, case kept.
     pub records: RecordList,
     /// Where each of the records stands; none for records that came without a file.
-    pub places: Vec<Place>,
+    pub places: Vec<FileLine>,
     /// What the files are called that places are in.
     pub files: Vec<String>,
     /// What is odd; the first ones.
@@ -81,7 +81,7 @@ pub fn load(source: &mut dyn Source, origin: Option<&Name>, options: &LoadOption
     let soa = records.iter().find(|record| record.rtype == Rtype::SOA);
     let Some(apex) = origin.cloned().or(soa.map(|record| record.owner.to_name())) else {
         if errors.is_empty() {
-            errors.push(scanner.error(Place::default(), Reason::SoaMissing));
+            errors.push(scanner.error(FileLine::default(), Reason::SoaMissing));
         }
         return Err(FileErrors::new(errors));
     };

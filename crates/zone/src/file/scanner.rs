@@ -1,7 +1,7 @@
 //! Entries to records: directives, what a record leaves out, files within files.
 
 use super::entry::{Directive, Head, scan_directive};
-use super::error::{FileError, Place, Reason, Warning, WarningKind};
+use super::error::{FileError, FileLine, Reason, Warning, WarningKind};
 use super::generate::{Budget, Range, expand};
 use super::reader::{Entry, Reader};
 use super::source::Source;
@@ -38,7 +38,7 @@ pub struct Scanned {
     /// The record.
     pub record: Record,
     /// Its first line.
-    pub place: Place,
+    pub place: FileLine,
 }
 
 /// Reads records one after the other.
@@ -46,11 +46,11 @@ pub struct Scanner<'s> {
     source: &'s mut dyn Source,
     /// The open files; each was included by the one before it.
     files: Vec<File>,
-    /// What the files are called; [`Place`]s count in it.
+    /// What the files are called; [`FileLine`]s count in it.
     names: Vec<String>,
     tokens: Vec<Token>,
     ttl: Ttl,
-    generating: Option<Generating>,
+    generating: Option<ActiveGenerate>,
     generate_budget: Budget,
     records_left: usize,
     warnings: Vec<Warning>,
@@ -99,14 +99,14 @@ impl<R: Into<Reason>> From<R> for Refused {
     }
 }
 
-/// A `$GENERATE` that has not come to its end.
-struct Generating {
+/// A `$GENERATE` in progress.
+struct ActiveGenerate {
     range: Range,
     lhs: Vec<u8>,
     rhs: Vec<u8>,
     rtype: Rtype,
     ttl: u32,
-    place: Place,
+    place: FileLine,
     /// Whether one of its records has caused a warning. Most other records would repeat it.
     is_warned: bool,
 }
@@ -154,7 +154,7 @@ impl<'s> Scanner<'s> {
     }
 
     /// As [`Self::next_record`], with the record appended to a list.
-    pub fn next_into(&mut self, out: &mut RecordList) -> Option<Result<Place, FileError>> {
+    pub fn next_into(&mut self, out: &mut RecordList) -> Option<Result<FileLine, FileError>> {
         loop {
             if self.generating.is_some() {
                 match self.generated(out) {
@@ -178,13 +178,13 @@ impl<'s> Scanner<'s> {
                     if error.is_last {
                         self.files.clear();
                     }
-                    return Some(Err(self.error(Place { file: index, line: error.line }, error.reason)));
+                    return Some(Err(self.error(FileLine { file: index, line: error.line }, error.reason)));
                 }
             }
         }
     }
 
-    /// What the files are called, by the number in [`Place`].
+    /// What the files are called, by the number in [`FileLine`].
     #[must_use]
     pub fn names(&self) -> &[String] {
         &self.names
@@ -200,17 +200,17 @@ impl<'s> Scanner<'s> {
         (self.names, self.warnings, self.warning_count)
     }
 
-    pub(super) fn error(&self, place: Place, reason: Reason) -> FileError {
+    pub(super) fn error(&self, place: FileLine, reason: Reason) -> FileError {
         let file = self.names.get(usize::from(place.file)).cloned().unwrap_or_default();
         FileError { file, line: place.line, fault: Box::default(), generated: None, reason }
     }
 
-    fn error_at(&self, place: Place, refused: Refused) -> FileError {
+    fn error_at(&self, place: FileLine, refused: Refused) -> FileError {
         let line = place.line + refused.line;
         FileError { line, fault: Box::new(refused.fault), ..self.error(place, refused.reason) }
     }
 
-    fn warn(&mut self, place: Place, kind: WarningKind) {
+    fn warn(&mut self, place: FileLine, kind: WarningKind) {
         self.warning_count += 1;
         if self.warnings.len() < WARNINGS_MAX {
             self.warnings.push(Warning { place, kind });
@@ -234,8 +234,8 @@ impl<'s> Scanner<'s> {
     }
 
     /// One entry that has tokens: a directive or a record.
-    fn entry(&mut self, entry: &Entry, file: u16, out: &mut RecordList) -> Option<Result<Place, FileError>> {
-        let place = Place { file, line: entry.line };
+    fn entry(&mut self, entry: &Entry, file: u16, out: &mut RecordList) -> Option<Result<FileLine, FileError>> {
+        let place = FileLine { file, line: entry.line };
         let file = self.files.last().expect("an entry comes from a file");
         let first = self.tokens[0].word(file.reader.as_bytes());
         if !entry.owner_omitted && !first.is_quoted() && first.as_bytes().starts_with(b"$") {
@@ -264,7 +264,7 @@ impl<'s> Scanner<'s> {
         &mut self,
         tokens: &[Token],
         owner_omitted: bool,
-        place: Place,
+        place: FileLine,
         out: &mut RecordList,
     ) -> Result<(), Refused> {
         let Self { files, rdata, owner, .. } = self;
@@ -307,7 +307,7 @@ impl<'s> Scanner<'s> {
         owner: &[u8],
         head: &Head,
         rdata: &[u8],
-        place: Place,
+        place: FileLine,
         out: &mut RecordList,
     ) -> Result<(), Reason> {
         let owner = NameRef::from_octets(owner).map_err(TextError::Name)?;
@@ -323,7 +323,7 @@ impl<'s> Scanner<'s> {
     }
 
     /// The TTL of a record that gave `given`; rdata is that of a record which may be an SOA.
-    fn ttl(&mut self, given: Option<u32>, record: Option<(Rtype, &[u8])>, place: Place) -> Result<u32, Reason> {
+    fn ttl(&mut self, given: Option<u32>, record: Option<(Rtype, &[u8])>, place: FileLine) -> Result<u32, Reason> {
         if let Some(ttl) = given {
             let ttl = self.bounded(ttl, place);
             self.ttl.last = Some(ttl);
@@ -352,7 +352,7 @@ impl<'s> Scanner<'s> {
     }
 
     /// RFC 2181 8: a TTL with the most significant bit set counts as 0.
-    fn bounded(&mut self, ttl: u32, place: Place) -> u32 {
+    fn bounded(&mut self, ttl: u32, place: FileLine) -> u32 {
         if ttl <= TTL_MAX {
             return ttl;
         }
@@ -360,7 +360,7 @@ impl<'s> Scanner<'s> {
         0
     }
 
-    fn directive(&mut self, place: Place) -> Result<(), Refused> {
+    fn directive(&mut self, place: FileLine) -> Result<(), Refused> {
         let tokens = core::mem::take(&mut self.tokens);
         let file = self.files.last().expect("a directive comes from a file");
         let mut words = Words::new(file.reader.as_bytes(), &tokens);
@@ -380,14 +380,15 @@ impl<'s> Scanner<'s> {
             Directive::Generate { range, lhs, rhs, head } => {
                 let ttl = self.ttl(head.ttl, None, place)?;
                 self.generate_budget.take_range(range)?;
-                self.generating = Some(Generating { range, lhs, rhs, rtype: head.rtype, ttl, place, is_warned: false });
+                self.generating =
+                    Some(ActiveGenerate { range, lhs, rhs, rtype: head.rtype, ttl, place, is_warned: false });
             }
         }
         Ok(())
     }
 
     /// The next record of a `$GENERATE`; `None` behind its last one.
-    fn generated(&mut self, out: &mut RecordList) -> Result<Option<Place>, FileError> {
+    fn generated(&mut self, out: &mut RecordList) -> Result<Option<FileLine>, FileError> {
         let Some(mut generating) = self.generating.take() else { return Ok(None) };
         let Some(number) = generating.range.next() else { return Ok(None) };
         match self.generate(&mut generating, number, out) {
@@ -412,7 +413,7 @@ impl<'s> Scanner<'s> {
         }
     }
 
-    fn generate(&mut self, generating: &mut Generating, number: i32, out: &mut RecordList) -> Result<(), Refused> {
+    fn generate(&mut self, generating: &mut ActiveGenerate, number: i32, out: &mut RecordList) -> Result<(), Refused> {
         self.count()?;
         let origin = self.files.last().and_then(|file| file.origin.as_ref()).map(Name::as_ref);
         let mut text = Vec::new();

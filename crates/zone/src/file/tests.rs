@@ -147,7 +147,7 @@ fn errors_name_file_line_and_reason() {
 }
 
 #[test]
-fn without_an_origin_the_soa_says_what_the_apex_is() {
+fn apex_comes_from_the_soa_without_an_origin() {
     let loaded = load(&mut files(&[("zone", "a.Test. 1 SOA . . 1 2 3 4 5\n")]), None, &LoadOptions::default()).unwrap();
     assert_eq!(loaded.apex.to_string(), "a.Test.");
     let errors = load(&mut files(&[("zone", "a 1 SOA . . 1 2 3 4 5\n")]), None, &LoadOptions::default()).unwrap_err();
@@ -202,7 +202,7 @@ fn zone_whole(text: &str) -> Result<super::Loaded, super::FileErrors> {
 
 /// The right-hand sides are what `named-checkzone -D` of BIND 9.18.49 prints for the left-hand ones.
 #[test]
-fn generate_is_bind_s() {
+fn generate_matches_bind() {
     for (directive, records) in [
         ("250-251 ${0,7,n}.n TXT ${0,3,N}.m.\\$", &["a.f.0.0.n TXT \"A.F.m.$\"", "b.f.0.0.n TXT \"B.F.m.$\""][..]),
         ("0-1 a$ MX \"10 mail$\"", &["a0 MX 10 mail0.example.", "a1 MX 10 mail1.example."]),
@@ -267,12 +267,12 @@ fn drain(bytes: &[u8]) -> usize {
 
 proptest! {
     #[test]
-    fn any_bytes_are_read_to_an_end(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+    fn parser_terminates_on_any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
         drain(&bytes);
     }
 
     #[test]
-    fn text_that_looks_like_a_zone_is_read_to_an_end(
+    fn reader_terminates_on_zone_like_text(
         text in concat!(
             "((\\$(TTL|ORIGIN|INCLUDE|GENERATE|x)|@|a|[a-z$\\\\\\.]{1,5})?[ \t]([0-9]{0,3}[hm]?|1-3|IN|CH)[ ",
             "(]{1,2}(A|TXT|NS|MX|SOA|SVCB|TYPE9|[$]\\{1,2,n\\})[ \n](\"[^\"]{0,4}\"?|[0-9.a;()\\\\]{0,9}|[$]",
@@ -291,7 +291,7 @@ proptest! {
 }
 
 #[test]
-fn records_without_a_file_are_held_to_the_same() {
+fn records_without_a_file_are_checked_alike() {
     use crate::file::from_records;
     use crate::record::{Record, RecordList};
     let text = "@ 5 SOA . . 1 2 3 4 5\na 5 A 1.2.3.4\nb 5 TYPE65300 \\# 1 00\n";

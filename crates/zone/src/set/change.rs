@@ -6,7 +6,7 @@ use super::zone_record::ZoneRecord;
 use crate::hash::RecordHasher;
 use crate::limits::LEAF_BYTES_MAX;
 use crate::record::{Changeset, Record, RecordRef};
-use crate::vertex::build::{Misfit, VertexDraft, kept_with, write_single};
+use crate::vertex::build::{RecordMismatch, VertexDraft, kept_with, write_single};
 use crate::vertex::{LeafNames, Vertex};
 use crate::{key, vertex};
 use core::cmp::Ordering;
@@ -92,7 +92,7 @@ fn apply_to_owner(base: &Base<'_>, steps: &[Step<'_>], effect: &mut Effect) -> R
         let Record { rtype, ttl, ref rdata, ref owner } = *step.record;
         let rdataset = draft.rdataset(rtype, rdata);
         let done = if step.adds { rdataset.add(rtype, ttl, rdata) } else { rdataset.delete(rtype, ttl, rdata) };
-        done.map_err(|misfit| step.fault(misfit.into()))?;
+        done.map_err(|mismatch| step.fault(mismatch.into()))?;
         let hash = base.hasher.record(owner.as_ref(), rtype, ttl, rdata);
         effect.count(step.adds, hash);
     }
@@ -194,12 +194,12 @@ impl Effect {
     }
 }
 
-impl From<Misfit> for RecordFault {
-    fn from(misfit: Misfit) -> Self {
-        match misfit {
-            Misfit::Missing => Self::Missing,
-            Misfit::Present => Self::Present,
-            Misfit::Ttl => Self::Ttl,
+impl From<RecordMismatch> for RecordFault {
+    fn from(mismatch: RecordMismatch) -> Self {
+        match mismatch {
+            RecordMismatch::Missing => Self::Missing,
+            RecordMismatch::Present => Self::Present,
+            RecordMismatch::Ttl => Self::Ttl,
         }
     }
 }

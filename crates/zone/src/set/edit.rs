@@ -23,9 +23,9 @@ pub struct Edit<'s> {
     sealed: bool,
 }
 
-/// Which of a view's two trees of zones.
+/// One of the two zone trees of a view.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Shelf {
+enum ZoneTree {
     Served,
     Staged,
 }
@@ -41,11 +41,11 @@ impl<'s> Edit<'s> {
     /// # Errors
     /// [`ZoneError::Exists`], [`ZoneError::Full`].
     pub fn create_zone(&mut self, id: &ZoneId) -> Result<(), ZoneError> {
-        if self.zone(Shelf::Served, id).is_some() {
+        if self.zone(ZoneTree::Served, id).is_some() {
             return Err(ZoneError::Exists);
         }
         let empty = ZoneRecord::empty(hasher(id).zone());
-        Ok(self.put_zone(Shelf::Served, id, empty, &[])?)
+        Ok(self.put_zone(ZoneTree::Served, id, empty, &[])?)
     }
 
     /// Removes a zone and all that it has.
@@ -53,7 +53,7 @@ impl<'s> Edit<'s> {
     /// # Errors
     /// [`ZoneError::Unknown`], [`ZoneError::Full`].
     pub fn remove_zone(&mut self, id: &ZoneId) -> Result<(), ZoneError> {
-        let zone = self.remove(Shelf::Served, id)?;
+        let zone = self.remove(ZoneTree::Served, id)?;
         self.drop_trees(zone);
         Ok(())
     }
@@ -63,7 +63,7 @@ impl<'s> Edit<'s> {
     /// # Errors
     /// [`ApplyError`] says what does not fit; the zone is as it was.
     pub fn apply(&mut self, id: &ZoneId, changeset: &Changeset) -> Result<(), ApplyError> {
-        let record = self.zone(Shelf::Served, id).ok_or(ApplyError::Unknown)?;
+        let record = self.zone(ZoneTree::Served, id).ok_or(ApplyError::Unknown)?;
         if record.serial != changeset.serial_from {
             return Err(ApplyError::Base { expected: changeset.serial_from, found: record.serial });
         }
@@ -87,7 +87,7 @@ impl<'s> Edit<'s> {
             }
         }
         self.put_effect(&mut after, effect)?;
-        Ok(self.put_zone(Shelf::Served, id, after, &form)?)
+        Ok(self.put_zone(ZoneTree::Served, id, after, &form)?)
     }
 
     /// Adds records to the stage of a zone, which is made when there is none; the zone itself need not exist. Records
@@ -109,10 +109,10 @@ impl<'s> Edit<'s> {
         }
         let hasher = hasher(id);
         let import = Import { apex, hasher: &hasher };
-        let mut record = self.zone(Shelf::Staged, id).unwrap_or(ZoneRecord::empty(hasher.zone()));
+        let mut record = self.zone(ZoneTree::Staged, id).unwrap_or(ZoneRecord::empty(hasher.zone()));
         let (mut key, mut leaf) = (key::of(apex), Vec::new());
         let apex_len = key.len();
-        let held_before = self.store.held_bytes();
+        let live_before = self.store.live_bytes();
         let (mut done, mut result) = (0, Ok(()));
         let same_leaf =
             |a: &RecordRef<'_>, b: &RecordRef<'_>| a.owner == b.owner && change::is_hashed(*a) == change::is_hashed(*b);
@@ -137,9 +137,9 @@ impl<'s> Edit<'s> {
             record.record_count = record.record_count.wrapping_add(effect.record_count);
             done += of_owner.len();
         }
-        record.grow(held_before, self.store.held_bytes());
+        record.grow(live_before, self.store.live_bytes());
         // The trees that the stage named before are gone, so this is done after an error too.
-        self.put_zone(Shelf::Staged, id, record, &[])?;
+        self.put_zone(ZoneTree::Staged, id, record, &[])?;
         result
     }
 
@@ -148,16 +148,16 @@ impl<'s> Edit<'s> {
     /// # Errors
     /// [`ZoneError::Unknown`] when nothing is staged; [`ZoneError::Content`] when it is no zone: it stays staged.
     pub fn commit_stage(&mut self, id: &ZoneId) -> Result<(), ZoneError> {
-        let mut staged = self.zone(Shelf::Staged, id).ok_or(ZoneError::Unknown)?;
+        let mut staged = self.zone(ZoneTree::Staged, id).ok_or(ZoneError::Unknown)?;
         let apex = self.store.view().get(staged.names, &key::of(id.apex.as_ref())).map(Vertex::from_leaf);
         let form = staged.follow_apex(apex).map_err(ZoneError::Content)?;
-        self.remove(Shelf::Staged, id)?;
-        match self.remove(Shelf::Served, id) {
+        self.remove(ZoneTree::Staged, id)?;
+        match self.remove(ZoneTree::Served, id) {
             Ok(replaced) => self.drop_trees(replaced),
             Err(ZoneError::Unknown) => {}
             Err(error) => return Err(error),
         }
-        Ok(self.put_zone(Shelf::Served, id, staged, &form)?)
+        Ok(self.put_zone(ZoneTree::Served, id, staged, &form)?)
     }
 
     /// Drops what is staged.
@@ -165,7 +165,7 @@ impl<'s> Edit<'s> {
     /// # Errors
     /// [`ZoneError::Unknown`] when nothing is.
     pub fn abandon_stage(&mut self, id: &ZoneId) -> Result<(), ZoneError> {
-        let staged = self.remove(Shelf::Staged, id)?;
+        let staged = self.remove(ZoneTree::Staged, id)?;
         self.drop_trees(staged);
         Ok(())
     }
@@ -184,7 +184,7 @@ impl<'s> Edit<'s> {
 
     /// Puts the changed leaves into the trees of a zone.
     fn put_effect(&mut self, record: &mut ZoneRecord, effect: Effect) -> Result<(), Full> {
-        let held_before = self.store.held_bytes();
+        let live_before = self.store.live_bytes();
         for change in effect.leaves {
             let tree = if change.hashed { &mut record.hashed } else { &mut record.names };
             *tree = match &change.leaf {
@@ -192,7 +192,7 @@ impl<'s> Edit<'s> {
                 None => self.store.remove(*tree, &change.owner)?,
             };
         }
-        record.grow(held_before, self.store.held_bytes());
+        record.grow(live_before, self.store.live_bytes());
         record.hash = record.hash.wrapping_add(effect.hash);
         record.record_count = record.record_count.wrapping_add(effect.record_count);
         Ok(())
@@ -220,29 +220,29 @@ impl<'s> Edit<'s> {
         Ok(())
     }
 
-    fn zone(&self, shelf: Shelf, id: &ZoneId) -> Option<ZoneRecord> {
-        let tree = *self.view_record(id.view).tree(shelf);
+    fn zone(&self, tree_kind: ZoneTree, id: &ZoneId) -> Option<ZoneRecord> {
+        let tree = *self.view_record(id.view).tree(tree_kind);
         let leaf = self.store.view().get(tree, &key::of(id.apex.as_ref()))?;
         ZoneRecord::from_leaf(leaf).map(|(_, record, _)| record)
     }
 
     /// Puts a zone on a shelf, with the form of its SOA, in place of what was there.
-    fn put_zone(&mut self, shelf: Shelf, id: &ZoneId, zone: ZoneRecord, form: &[u8]) -> Result<(), Full> {
-        let before = self.zone(shelf, id);
+    fn put_zone(&mut self, tree_kind: ZoneTree, id: &ZoneId, zone: ZoneRecord, form: &[u8]) -> Result<(), Full> {
+        let before = self.zone(tree_kind, id);
         let mut view = self.view_record(id.view);
-        let tree = view.tree(shelf);
+        let tree = view.tree(tree_kind);
         *tree = self.store.put(*tree, &zone.to_leaf(canonical(&id.apex).as_ref(), form))?;
-        view.count(shelf, before, Some(zone));
+        view.count(tree_kind, before, Some(zone));
         self.put_view_record(view)
     }
 
     /// Takes a zone off a shelf; its trees are the caller's.
-    fn remove(&mut self, shelf: Shelf, id: &ZoneId) -> Result<ZoneRecord, ZoneError> {
-        let zone = self.zone(shelf, id).ok_or(ZoneError::Unknown)?;
+    fn remove(&mut self, tree_kind: ZoneTree, id: &ZoneId) -> Result<ZoneRecord, ZoneError> {
+        let zone = self.zone(tree_kind, id).ok_or(ZoneError::Unknown)?;
         let mut view = self.view_record(id.view);
-        let tree = view.tree(shelf);
+        let tree = view.tree(tree_kind);
         *tree = self.store.remove(*tree, &key::of(id.apex.as_ref()))?;
-        view.count(shelf, Some(zone), None);
+        view.count(tree_kind, Some(zone), None);
         self.put_view_record(view)?;
         Ok(zone)
     }
@@ -257,23 +257,23 @@ impl Drop for Edit<'_> {
 }
 
 impl ViewRecord {
-    const fn tree(&mut self, shelf: Shelf) -> &mut Tree {
-        match shelf {
-            Shelf::Served => &mut self.zones,
-            Shelf::Staged => &mut self.staged,
+    const fn tree(&mut self, tree_kind: ZoneTree) -> &mut Tree {
+        match tree_kind {
+            ZoneTree::Served => &mut self.zones,
+            ZoneTree::Staged => &mut self.staged,
         }
     }
 
     /// Keeps the count and the sum of hashes when a zone takes another's place.
-    fn count(&mut self, shelf: Shelf, before: Option<ZoneRecord>, after: Option<ZoneRecord>) {
+    fn count(&mut self, tree_kind: ZoneTree, before: Option<ZoneRecord>, after: Option<ZoneRecord>) {
         let hash = |zone: Option<ZoneRecord>| zone.map_or(0, |zone| zone.hash);
         let change = hash(after).wrapping_sub(hash(before));
-        match shelf {
-            Shelf::Served => {
+        match tree_kind {
+            ZoneTree::Served => {
                 self.zones_hash = self.zones_hash.wrapping_add(change);
                 self.zone_count = self.zone_count + u32::from(after.is_some()) - u32::from(before.is_some());
             }
-            Shelf::Staged => self.staged_hash = self.staged_hash.wrapping_add(change),
+            ZoneTree::Staged => self.staged_hash = self.staged_hash.wrapping_add(change),
         }
     }
 }

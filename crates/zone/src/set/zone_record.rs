@@ -117,8 +117,8 @@ impl ZoneRecord {
     }
 
     /// Its trees changed while what the store holds did so.
-    pub(super) const fn grow(&mut self, held_before: u64, held_after: u64) {
-        self.bytes = self.bytes.wrapping_add(held_after.wrapping_sub(held_before));
+    pub(super) const fn grow(&mut self, live_before: u64, live_after: u64) {
+        self.bytes = self.bytes.wrapping_add(live_after.wrapping_sub(live_before));
     }
 
     /// Takes over what the RRsets of the apex say; `None` when the apex has none. Gives the form of the SOA.

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_type() {
+    fn invalid_types_are_refused() {
         for text in ["", "TYPE", "TYPE65536", "TYPE-1", "TYPE1x", "AA", "ANY", "OPT", "ALIAS", "NSEC3PARAMS"] {
             assert_eq!(scan_rtype(text.as_bytes()), None, "{text}");
         }

@@ -105,7 +105,7 @@ const GOLDEN: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn golden_forms_are_printed_as_they_were_scanned() {
+fn golden_forms_round_trip() {
     for &(rtype, text) in GOLDEN {
         assert_eq!(reprint(rtype, text), text, "{rtype}");
     }
@@ -141,7 +141,7 @@ fn other_ways_to_write_it() {
 }
 
 #[test]
-fn what_is_refused_and_why() {
+fn refused_files_name_the_reason() {
     use TextError::*;
     for (rtype, text, error) in [
         ("A", "", Missing),
@@ -353,12 +353,12 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_scanned_to_an_end(rtype in 0u16..270, text in vec(any::<u8>(), 0..60)) {
+    fn scanner_terminates_on_any_text(rtype in 0u16..270, text in vec(any::<u8>(), 0..60)) {
         let _ = scan_rdata_text(Rtype(rtype), &text, None);
     }
 
     #[test]
-    fn text_of_likely_words_is_scanned_to_an_end(rtype in 0u16..270, text in concat!(
+    fn scanner_terminates_on_likely_words(rtype in 0u16..270, text in concat!(
             "([0-9]{1,4}|[a-z.\\\\\"=:,/-]{1,6}|[()@-]|alpn=|\"|key1=|A|0x|1:1.2.3.4/|N|E)( ([0-9]{1,4}|[a-z",
             ".\\\\\"=:,/-]{1,6}|[()@-]|\n|A|NS|AA==|1.5m|N|E|S|W)){0,9}",
         )) {

@@ -11,7 +11,7 @@ use wire::rdata::{Field, layout};
 
 /// Why one record cannot go or come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Misfit {
+pub(crate) enum RecordMismatch {
     /// It is not there.
     Missing,
     /// It is there.
@@ -135,21 +135,21 @@ fn head_of(rtype: Rtype, is_apex: bool) -> u8 {
 
 impl<'r> Rdataset<'r> {
     /// Takes a record away.
-    pub(crate) fn delete(&mut self, rtype: Rtype, ttl: u32, rdata: &[u8]) -> Result<(), Misfit> {
-        let at = self.find(rtype, rdata).map_err(|_| Misfit::Missing)?;
+    pub(crate) fn delete(&mut self, rtype: Rtype, ttl: u32, rdata: &[u8]) -> Result<(), RecordMismatch> {
+        let at = self.find(rtype, rdata).map_err(|_| RecordMismatch::Missing)?;
         if self.ttl != ttl {
-            return Err(Misfit::Ttl);
+            return Err(RecordMismatch::Ttl);
         }
         self.rdatas.remove(at);
         Ok(())
     }
 
     /// Adds a record that is not there yet, with the TTL of the others.
-    pub(crate) fn add(&mut self, rtype: Rtype, ttl: u32, rdata: &'r [u8]) -> Result<(), Misfit> {
-        let at = self.find(rtype, rdata).err().ok_or(Misfit::Present)?;
+    pub(crate) fn add(&mut self, rtype: Rtype, ttl: u32, rdata: &'r [u8]) -> Result<(), RecordMismatch> {
+        let at = self.find(rtype, rdata).err().ok_or(RecordMismatch::Present)?;
         // RFC 2181 5.2: the TTLs of all records of an RRset are the same.
         if !self.rdatas.is_empty() && self.ttl != ttl {
-            return Err(Misfit::Ttl);
+            return Err(RecordMismatch::Ttl);
         }
         self.ttl = ttl;
         self.rdatas.insert(at, rdata);
@@ -236,7 +236,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_single_record_is_written_as_a_draft_of_it_is(
+        fn single_record_has_the_same_encoding_as_a_draft(
             rtype in prop::sample::select(vec![1, 2, 5, 16, 28, 39, 65_280]),
             ttl in any::<u32>(),
             rdata in prop_oneof![0..20_usize, 0..20_000_usize].prop_flat_map(|len| vec(any::<u8>(), len)),

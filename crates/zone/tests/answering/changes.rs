@@ -11,11 +11,11 @@ use zone::set::{ApplyError, ContentFault, ImportError, RecordFault, ZoneError, Z
 const APEX: &str = "example.test.";
 
 /// What one owner has of one type; RRSIGs count by the type that they cover.
-type Place = (wire::name::Name, Rtype, Option<[u8; 2]>);
+type FileLine = (wire::name::Name, Rtype, Option<[u8; 2]>);
 /// TTL and rdatas, as compared.
-type Model = BTreeMap<Place, (u32, BTreeSet<Vec<u8>>)>;
+type Model = BTreeMap<FileLine, (u32, BTreeSet<Vec<u8>>)>;
 
-fn place(record: &Record) -> Place {
+fn place(record: &Record) -> FileLine {
     let covered = (record.rtype == Rtype::RRSIG).then(|| [record.rdata[0], record.rdata[1]]);
     (record.owner.clone(), record.rtype, covered)
 }
@@ -352,19 +352,19 @@ fn a_zone_that_goes_counts_as_what_it_had_while_a_version_holds_it() {
     let version = edit.seal();
     set.publish(version);
     while set.reclaim() {}
-    assert_eq!(set.stats().limbo_bytes, 0);
-    let (let_go_before, frozen) = (set.let_go_bytes(), set.freeze());
+    assert_eq!(set.stats().retired_bytes, 0);
+    let (let_go_before, frozen) = (set.retired_bytes_total(), set.freeze());
     let mut edit = set.edit();
     edit.remove_zone(&id).unwrap();
     let version = edit.seal();
     set.publish(version);
     while set.reclaim() {}
     let held = set.stats();
-    assert_eq!(held.limbo_bytes as u64, set.let_go_bytes() - let_go_before);
+    assert_eq!(held.retired_bytes as u64, set.retired_bytes_total() - let_go_before);
     assert_eq!(frozen.set().zone(&id).unwrap().records().count(), 1 + 701 + 91);
     drop(frozen);
     while set.reclaim() {}
     let after = set.stats();
-    assert_eq!((held.used_bytes - after.used_bytes, after.limbo_bytes), (held.limbo_bytes, 0));
-    assert!(held.limbo_bytes > 20 * 793, "{held:?}");
+    assert_eq!((held.used_bytes - after.used_bytes, after.retired_bytes), (held.retired_bytes, 0));
+    assert!(held.retired_bytes > 20 * 793, "{held:?}");
 }

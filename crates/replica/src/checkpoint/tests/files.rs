@@ -18,7 +18,7 @@ fn read_all(disk: &MemoryDisk, checkpoint: &CheckpointRef) -> Result<Vec<(Sectio
 }
 
 #[test]
-fn what_is_written_is_read_and_each_job_is_small() {
+fn checkpoint_round_trips_in_small_jobs() {
     for (small, large) in [(0, 0), (1, 0), (5000, 0), (100, 9), (0, 3)] {
         let (mut disk, mut tickets) = (MemoryDisk::default(), Tickets::default());
         let mut writer = CheckpointWriter::new(header());

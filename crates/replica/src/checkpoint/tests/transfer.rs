@@ -189,7 +189,7 @@ fn take(source: &mut Source, manifest: &Manifest, disk: &mut MemoryDisk, jobs_ma
 }
 
 #[test]
-fn a_taker_that_starts_again_asks_only_for_what_is_missing() {
+fn restarted_receiver_fetches_only_missing_blocks() {
     let (mut source, manifest) = Source::new(1, 2000, 30);
     let all = manifest.block_count as usize;
     assert!(all > 3 * FETCH_WINDOW_MAX);
@@ -215,7 +215,7 @@ fn a_taker_that_starts_again_asks_only_for_what_is_missing() {
 }
 
 #[test]
-fn a_taker_that_lost_its_power_ends_with_the_whole_checkpoint() {
+fn receiver_completes_the_checkpoint_after_power_loss() {
     let (mut source, manifest) = Source::new(1, 2000, 12);
     let mut state = 88_172_645_463_325_252u64;
     let mut draw = |count: u64| {
@@ -237,7 +237,7 @@ fn a_taker_that_lost_its_power_ends_with_the_whole_checkpoint() {
 }
 
 #[test]
-fn what_a_failed_sync_left_of_a_transfer_is_written_again() {
+fn blocks_are_rewritten_after_a_failed_sync() {
     let (mut source, manifest) = Source::new(1, 2000, 30);
     let mut disk = MemoryDisk::default();
     take(&mut source, &manifest, &mut disk, 2);
@@ -250,7 +250,7 @@ fn what_a_failed_sync_left_of_a_transfer_is_written_again() {
 }
 
 #[test]
-fn a_source_that_lies_is_given_up() {
+fn transfer_fails_if_the_source_sends_bad_blocks() {
     let (mut source, manifest) = Source::new(1, 2000, 12);
     let mut tickets = Tickets::default();
     let mut fetcher = CheckpointFetcher::new(manifest, 1, false, 0);
@@ -275,7 +275,7 @@ fn a_source_that_lies_is_given_up() {
 }
 
 #[test]
-fn a_false_table_and_a_checkpoint_that_is_gone_end_a_transfer() {
+fn bad_table_or_removed_checkpoint_fails_the_transfer() {
     let (mut source, manifest) = Source::new(1, 100, 0);
     let mut tickets = Tickets::default();
     let other = Manifest { id: [9; 32], ..manifest.clone() };
@@ -298,7 +298,7 @@ fn a_false_table_and_a_checkpoint_that_is_gone_end_a_transfer() {
 }
 
 #[test]
-fn blocks_that_nobody_asked_for_are_not_held() {
+fn unrequested_blocks_are_dropped() {
     let (mut source, manifest) = Source::new(1, 2000, 20);
     let part = crate::checkpoint::Part::Data;
     let unasked = TransferFrame::Get { checkpoint: manifest.id, part, from: 12, count: 1 };
@@ -315,7 +315,7 @@ fn blocks_that_nobody_asked_for_are_not_held() {
 }
 
 #[test]
-fn a_damaged_file_is_offered_no_longer() {
+fn damaged_checkpoint_is_no_longer_offered() {
     let (mut source, manifest) = Source::new(1, 100, 0);
     let part = crate::checkpoint::Part::Data;
     let get = TransferFrame::Get { checkpoint: manifest.id, part, from: 0, count: 1 };
@@ -331,7 +331,7 @@ fn a_damaged_file_is_offered_no_longer() {
 }
 
 #[test]
-fn old_checkpoints_are_kept_while_somebody_fetches_them() {
+fn old_checkpoint_is_kept_while_a_member_fetches_it() {
     let (mut source, manifest) = Source::new(1, 100, 0);
     let (mut disk, mut tickets) = (MemoryDisk::default(), Tickets::default());
     let (newer, table) = write(&mut disk, Items::new(101, 0), &mut tickets);

@@ -25,12 +25,12 @@
 // Reads the intact part of the log.
 mod survey;
 // Messages between members.
-mod talk;
+mod message;
 // Writes the new log.
 mod rewrite;
 
+pub use message::{EntriesRequest, EntriesResponse};
 pub use rewrite::Rewrite;
-pub use talk::{Answer, Ask};
 
 use super::damage::{Damage, LogDamage, OpenError};
 use super::fetch::decode_span;
@@ -49,7 +49,7 @@ use survey::{Found, Survey, Tail};
 
 /// Entries of one intact record that no later record voids.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+struct IntactRecord {
     last: u64,
     segment: u64,
     offset: u64,
@@ -60,7 +60,7 @@ struct Piece {
 
 /// A record with a damaged body and an intact header.
 #[derive(Clone, Debug)]
-struct Pin {
+struct ChecksumRecord {
     header: Header,
     /// The last of its entries that no later record replaced.
     last: u64,
@@ -72,8 +72,8 @@ pub struct Salvage {
     id: LogId,
     findings: Vec<LogDamage>,
     /// The intact records, by their first entry.
-    pieces: BTreeMap<u64, Piece>,
-    pins: Vec<Pin>,
+    records: BTreeMap<u64, IntactRecord>,
+    checksum_records: Vec<ChecksumRecord>,
     /// Entries from other members that replace missing ones.
     taken: BTreeMap<u64, Entry>,
     taken_bytes: usize,
@@ -133,8 +133,8 @@ impl Salvage {
         let mut salvage = Self {
             id,
             findings: survey.findings,
-            pieces: BTreeMap::new(),
-            pins: Vec::new(),
+            records: BTreeMap::new(),
+            checksum_records: Vec::new(),
             taken: BTreeMap::new(),
             taken_bytes: 0,
             last: last_header.last,
@@ -168,9 +168,9 @@ impl Salvage {
                 if *is_whole {
                     let Header { last, segment, offset, .. } = *header;
                     let (bytes, wrong_bit) = (header.disk_bytes(), *wrong_bit);
-                    self.pieces.insert(header.first, Piece { last, segment, offset, bytes, wrong_bit });
+                    self.records.insert(header.first, IntactRecord { last, segment, offset, bytes, wrong_bit });
                 } else {
-                    self.pins.push(Pin { header: header.clone(), last: header.last });
+                    self.checksum_records.push(ChecksumRecord { header: header.clone(), last: header.last });
                 }
             }
             previous = Some(record);
@@ -179,13 +179,15 @@ impl Salvage {
 
     /// Voids the entry at `first` and all entries after it.
     fn void_from(&mut self, first: u64) {
-        self.pieces.split_off(&first);
-        if let Some(mut piece) = self.pieces.last_entry() {
-            let last = &mut piece.get_mut().last;
+        self.records.split_off(&first);
+        if let Some(mut record) = self.records.last_entry() {
+            let last = &mut record.get_mut().last;
             *last = (*last).min(first.saturating_sub(1));
         }
-        self.pins.retain(|pin| pin.header.first < first);
-        self.pins.iter_mut().for_each(|pin| pin.last = pin.last.min(first.saturating_sub(1)));
+        self.checksum_records.retain(|checksum| checksum.header.first < first);
+        self.checksum_records
+            .iter_mut()
+            .for_each(|checksum| checksum.last = checksum.last.min(first.saturating_sub(1)));
     }
 
     /// The damaged places.
@@ -242,40 +244,46 @@ impl Salvage {
     ///
     /// # Errors
     /// [`OpenError`]: the disk now returns other bytes than before.
-    pub fn wants(&self, disk: &dyn DiskRead, checkpoint: &CheckpointRef) -> Result<Vec<Ask>, OpenError> {
-        let mut wants = Vec::new();
+    pub fn missing_ranges(
+        &self,
+        disk: &dyn DiskRead,
+        checkpoint: &CheckpointRef,
+    ) -> Result<Vec<EntriesRequest>, OpenError> {
+        let mut missing_ranges = Vec::new();
         // The term of an uncommitted entry shows whether the log continues from a checkpoint that ends with this entry.
         let mut next = checkpoint.index + u64::from(checkpoint.index <= self.hard_state.commit);
         while next <= self.last {
-            if let Some(last) = self.last_held(next) {
+            if let Some(last) = self.last_present(next) {
                 next = last + 1;
                 continue;
             }
-            let of_piece = self.pieces.range(next..).next().map(|(first, _)| *first);
+            let of_record = self.records.range(next..).next().map(|(first, _)| *first);
             let of_taken = self.taken.range(next..).next().map(|(first, _)| *first);
-            let next_known = of_piece.into_iter().chain(of_taken).min();
+            let next_known = of_record.into_iter().chain(of_taken).min();
             let end = next_known.map_or(self.last, |next_known| next_known - 1);
-            let after = match of_piece {
+            let after = match of_record {
                 Some(index) => self.position(disk, index)?,
                 None => None,
             };
             // The entries of a record with its own checksum go into a separate question.
-            let cut = |pin: &Pin| [pin.header.first - 1, pin.last].into_iter().find(|cut| (next..end).contains(cut));
-            let last = self.pins.iter().filter_map(cut).min().unwrap_or(end);
+            let cut = |checksum: &ChecksumRecord| {
+                [checksum.header.first - 1, checksum.last].into_iter().find(|cut| (next..end).contains(cut))
+            };
+            let last = self.checksum_records.iter().filter_map(cut).min().unwrap_or(end);
             let before = self.position(disk, next - 1)?;
-            wants.push(Ask { first: next, last, before, after });
+            missing_ranges.push(EntriesRequest { first: next, last, before, after });
             next = last + 1;
         }
-        Ok(wants)
+        Ok(missing_ranges)
     }
 
     /// The end of the run of known entries that starts at `index`, as far as one lookup shows.
-    fn last_held(&self, index: u64) -> Option<u64> {
+    fn last_present(&self, index: u64) -> Option<u64> {
         if self.taken.contains_key(&index) {
             return Some(index);
         }
-        let (_, piece) = self.pieces.range(..=index).next_back()?;
-        (piece.last >= index).then_some(piece.last)
+        let (_, record) = self.records.range(..=index).next_back()?;
+        (record.last >= index).then_some(record.last)
     }
 
     fn position(&self, disk: &dyn DiskRead, index: u64) -> Result<Option<Position>, OpenError> {
@@ -291,24 +299,24 @@ impl Salvage {
         if index == checkpoint.index {
             return Ok(Some(checkpoint.term));
         }
-        let entries = self.read_piece(disk, index)?;
+        let entries = self.read_record(disk, index)?;
         Ok(entries.iter().find(|entry| entry.index == index).map(|entry| entry.term))
     }
 
     /// Returns the entries of the intact record that contains this index.
-    fn read_piece(&self, disk: &dyn DiskRead, index: u64) -> Result<Vec<Entry>, OpenError> {
-        let Some((_, piece)) = self.pieces.range(..=index).next_back() else { return Ok(Vec::new()) };
-        if piece.last < index {
+    fn read_record(&self, disk: &dyn DiskRead, index: u64) -> Result<Vec<Entry>, OpenError> {
+        let Some((_, record)) = self.records.range(..=index).next_back() else { return Ok(Vec::new()) };
+        if record.last < index {
             return Ok(Vec::new());
         }
-        let mut bytes = disk.read(&segment_file(piece.segment), piece.offset, piece.bytes as usize)?;
-        if let Some(bit) = piece.wrong_bit
+        let mut bytes = disk.read(&segment_file(record.segment), record.offset, record.bytes as usize)?;
+        if let Some(bit) = record.wrong_bit
             && let Some(byte) = bytes.get_mut(bit / 8)
         {
             *byte ^= 1 << (bit % 8);
         }
-        let mut entries = decode_span(&bytes, self.id, piece.segment, piece.offset)?;
-        entries.retain(|entry| entry.index <= piece.last);
+        let mut entries = decode_span(&bytes, self.id, record.segment, record.offset)?;
+        entries.retain(|entry| entry.index <= record.last);
         Ok(entries)
     }
 
@@ -316,21 +324,21 @@ impl Salvage {
     ///
     /// # Errors
     /// [`OpenError`]: the disk now returns other bytes than before. Examine the log again.
-    pub fn answer(&self, disk: &dyn DiskRead, ask: &Ask) -> Result<Answer, OpenError> {
+    pub fn answer(&self, disk: &dyn DiskRead, request: &EntriesRequest) -> Result<EntriesResponse, OpenError> {
         let has = |neighbour: Option<Position>| -> Result<bool, OpenError> {
             let Some(Position { index, .. }) = neighbour else { return Ok(false) };
             Ok(self.position(disk, index)? == neighbour)
         };
-        let (has_before, has_after) = (has(ask.before)?, has(ask.after)?);
-        let mut answer = Answer { commit: self.hard_state.commit, has_before, has_after, entries: Vec::new() };
-        let (mut next, mut bytes) = (ask.first, 0);
-        'all: while next <= ask.last {
-            let known = self.read_piece(disk, next)?;
+        let (has_before, has_after) = (has(request.before)?, has(request.after)?);
+        let mut answer = EntriesResponse { commit: self.hard_state.commit, has_before, has_after, entries: Vec::new() };
+        let (mut next, mut bytes) = (request.first, 0);
+        'all: while next <= request.last {
+            let known = self.read_record(disk, next)?;
             if known.is_empty() {
                 break;
             }
             let from = next;
-            for entry in known.into_iter().filter(|entry| (from..=ask.last).contains(&entry.index)) {
+            for entry in known.into_iter().filter(|entry| (from..=request.last).contains(&entry.index)) {
                 if !answer.has_room(bytes, &entry) {
                     break 'all;
                 }
@@ -346,28 +354,29 @@ impl Salvage {
     ///
     /// # Errors
     /// [`Refused`]: no entry was taken.
-    pub fn take(&mut self, ask: &Ask, answer: Answer) -> Result<usize, Refused> {
+    pub fn take(&mut self, request: &EntriesRequest, answer: EntriesResponse) -> Result<usize, Refused> {
         let (entries, commit) = (&answer.entries, self.hard_state.commit);
         if entries.is_empty() {
             return Err(Refused::Empty);
         }
         // Entries taken since the question was made count too, because terms never decrease in a log.
         let taken_term = |index: u64| self.taken.get(&index).map(|entry| entry.term);
-        let after = [ask.after.map(|after| after.term), taken_term(ask.last + 1)];
+        let after = [request.after.map(|after| after.term), taken_term(request.last + 1)];
         let term_max = after.into_iter().flatten().min().unwrap_or(self.hard_state.term);
         let is_rising = entries.is_sorted_by_key(|entry| entry.term);
-        let term_min = ask.before.map(|before| before.term).max(taken_term(ask.first - 1)).unwrap_or(0);
+        let term_min = request.before.map(|before| before.term).max(taken_term(request.first - 1)).unwrap_or(0);
         if !is_rising || entries.iter().any(|entry| !(term_min..=term_max).contains(&entry.term)) {
             return Err(Refused::Terms);
         }
-        let fits = self.fits_checksum(ask, entries)?;
-        let goes_on = ask.after.is_none() && (ask.first <= commit + 1 || (ask.before.is_some() && answer.has_before));
+        let fits = self.fits_checksum(request, entries)?;
+        let goes_on =
+            request.after.is_none() && (request.first <= commit + 1 || (request.before.is_some() && answer.has_before));
         let committed = if goes_on { answer.commit } else { answer.commit.min(commit) };
-        let is_proven = fits || (ask.after.is_some() && answer.has_after);
+        let is_proven = fits || (request.after.is_some() && answer.has_after);
         let proven: Vec<Entry> = answer
             .entries
             .into_iter()
-            .zip(ask.first..=ask.last)
+            .zip(request.first..=request.last)
             .take_while(|(entry, index)| entry.index == *index && (is_proven || *index <= committed))
             .map(|(entry, _)| entry)
             .collect();
@@ -387,27 +396,27 @@ impl Salvage {
     }
 
     /// Whether the question covers exactly one damaged record and the entries match its checksum.
-    fn fits_checksum(&self, ask: &Ask, entries: &[Entry]) -> Result<bool, Refused> {
-        let is_whole = |pin: &&Pin| {
-            (pin.header.first, pin.header.last) == (ask.first, ask.last)
-                && pin.last == pin.header.last
-                && entries.len() as u64 == u64::from(pin.header.entry_count)
+    fn fits_checksum(&self, request: &EntriesRequest, entries: &[Entry]) -> Result<bool, Refused> {
+        let is_whole = |checksum: &&ChecksumRecord| {
+            (checksum.header.first, checksum.header.last) == (request.first, request.last)
+                && checksum.last == checksum.header.last
+                && entries.len() as u64 == u64::from(checksum.header.entry_count)
         };
-        let Some(pin) = self.pins.iter().find(is_whole) else { return Ok(false) };
-        let mut header = pin.header.clone();
+        let Some(checksum) = self.checksum_records.iter().find(is_whole) else { return Ok(false) };
+        let mut header = checksum.header.clone();
         record::encode(&mut header, entries.iter());
-        if header == pin.header { Ok(true) } else { Err(Refused::Checksum) }
+        if header == checksum.header { Ok(true) } else { Err(Refused::Checksum) }
     }
 
     /// Ends the log before entries that no member has. Returns whether that is possible: none of these entries is known
     /// to be committed, and the log has nothing after them. Afterwards [`Salvage::doubt`] describes what the log may
     /// lack.
-    pub fn give_up(&mut self, ask: &Ask) -> bool {
-        let is_end = ask.after.is_none() && ask.first > self.hard_state.commit && ask.last <= self.last;
+    pub fn give_up(&mut self, request: &EntriesRequest) -> bool {
+        let is_end = request.after.is_none() && request.first > self.hard_state.commit && request.last <= self.last;
         if is_end {
             let doubt = Doubt::of_end(self.hard_state.term, self.last);
             self.doubt = Some(self.doubt.map_or(doubt, |known| known.and(doubt)));
-            self.last = ask.first - 1;
+            self.last = request.first - 1;
         }
         is_end
     }
@@ -418,9 +427,9 @@ impl Salvage {
     /// # Errors
     /// [`OpenError`].
     pub fn cut(&mut self, disk: &dyn DiskRead, checkpoint: &CheckpointRef) -> Result<Option<(u64, u64)>, OpenError> {
-        let Some(ask) = self.wants(disk, checkpoint)?.into_iter().next() else { return Ok(None) };
-        let lost = (ask.first, self.last);
-        self.last = ask.first - 1;
+        let Some(request) = self.missing_ranges(disk, checkpoint)?.into_iter().next() else { return Ok(None) };
+        let lost = (request.first, self.last);
+        self.last = request.first - 1;
         self.hard_state.commit = self.hard_state.commit.min(self.last);
         Ok(Some(lost))
     }
@@ -450,7 +459,7 @@ impl Salvage {
         if let Some(entry) = self.taken.get(&first) {
             return Ok(vec![entry.clone()]);
         }
-        let mut entries = self.read_piece(disk, first)?;
+        let mut entries = self.read_record(disk, first)?;
         entries.retain(|entry| (first..=self.last).contains(&entry.index));
         if entries.is_empty() {
             let file = segment_file(self.last_header.segment);

@@ -3,7 +3,7 @@
 use super::super::damage::{Damage, LogDamage};
 use super::super::limits::{BLOCK_BYTES_MAX, SECTOR_BYTES};
 use super::super::record::{self, HEADER_BYTES, Header, Padding};
-use super::super::segment::{check_place, segment_file, segment_number};
+use super::super::segment::{check_position, segment_file, segment_number};
 use super::super::{LogId, OpenError};
 use crate::disk::DiskRead;
 use std::collections::BTreeMap;
@@ -99,7 +99,7 @@ impl Survey {
             }
             let header = match record::decode_header(sector) {
                 Ok(header) if header.id != id => return Err(note(at, Damage::Foreign).into()),
-                Ok(header) => check_place(&header, id, number, at).ok().map(|()| (header, None)),
+                Ok(header) => check_position(&header, id, number, at).ok().map(|()| (header, None)),
                 Err(what @ Damage::Version(_)) => return Err(note(at, what).into()),
                 Err(_) => self.corrected(&data[at..], at).map(|(header, bit)| (header, Some(bit))),
             };

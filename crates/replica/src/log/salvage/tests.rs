@@ -53,17 +53,17 @@ fn records(disk: &MemoryDisk) -> Vec<(String, usize, Header)> {
 fn heal(salvage: &mut Salvage, disk: &MemoryDisk, peers: &[&MemoryDisk]) -> bool {
     let checkpoint = salvage.checkpoint();
     for _ in 0..100 {
-        let wants = salvage.wants(disk, &checkpoint).unwrap();
+        let missing_ranges = salvage.missing_ranges(disk, &checkpoint).unwrap();
         let mut is_better = false;
-        for ask in &wants {
-            assert_eq!(Ask::decode(&ask.encode()), Ok(*ask));
+        for request in &missing_ranges {
+            assert_eq!(EntriesRequest::decode(&request.encode()), Ok(*request));
             for peer in peers {
-                let answer = Salvage::examine(*peer).unwrap().answer(*peer, ask).unwrap();
-                assert_eq!(Answer::decode(&answer.encode(), ask.first), Ok(answer.clone()));
-                is_better |= salvage.take(ask, answer).is_ok();
+                let answer = Salvage::examine(*peer).unwrap().answer(*peer, request).unwrap();
+                assert_eq!(EntriesResponse::decode(&answer.encode(), request.first), Ok(answer.clone()));
+                is_better |= salvage.take(request, answer).is_ok();
             }
         }
-        if wants.is_empty() {
+        if missing_ranges.is_empty() {
             return true;
         }
         if !is_better {
@@ -115,7 +115,7 @@ fn flip_each(machine: &Machine) {
     let records = records(&machine.disk);
     assert!(records.len() > 10 && segments(&machine.disk).len() > 2, "{}", records.len());
     let mut count = 0;
-    for (place, (file, at, header)) in records.iter().enumerate() {
+    for (nth, (file, at, header)) in records.iter().enumerate() {
         // In the header, at the start of the body, and at its end.
         let end = (header.disk_bytes() as usize - 1) * 8;
         for bit in [(9 * 8), (HEADER_BITS + 40).min(end), end - 2000 % end] {
@@ -127,7 +127,7 @@ fn flip_each(machine: &Machine) {
             // The other members are damaged elsewhere.
             let mut others = [machine.disk.clone(), machine.disk.clone()];
             for (step, other) in others.iter_mut().enumerate() {
-                let (file, at, _) = &records[(place + 2 * step + 2) % records.len()];
+                let (file, at, _) = &records[(nth + 2 * step + 2) % records.len()];
                 other.flip(file, at * 8 + 9 * 8);
             }
             let what = format!("{file} at {at}, bit {bit}");
@@ -152,11 +152,11 @@ fn lost_padding_is_repaired_without_another_member() {
         Padding::of(header, &machine.disk.bytes(file).unwrap()[*at..]).is_some()
     };
     let mut count = 0;
-    for (place, (file, at, header)) in records.iter().enumerate() {
+    for (nth, (file, at, header)) in records.iter().enumerate() {
         // Up to the end of the block; the record behind the lost ones shows what they were.
         for sectors in 1..8 {
-            let lost = records[place..].iter().take(sectors).take_while(|record| is_padding(record)).count();
-            let Some((next_file, next_at, _)) = records.get(place + sectors) else { break };
+            let lost = records[nth..].iter().take(sectors).take_while(|record| is_padding(record)).count();
+            let Some((next_file, next_at, _)) = records.get(nth + sectors) else { break };
             if lost < sectors || (next_file, *next_at) != (file, at + sectors * SECTOR_BYTES) {
                 break;
             }
@@ -218,7 +218,7 @@ fn lose_each(machine: &Machine) {
 }
 
 #[test]
-fn a_record_that_all_members_lost_is_given_up_only_at_the_end_and_uncommitted() {
+fn record_lost_on_all_members_is_dropped_only_if_last_and_uncommitted() {
     let mut machine = settled();
     let damaged = |machine: &Machine, first: u64| {
         let mut disk = machine.disk.clone();
@@ -230,9 +230,9 @@ fn a_record_that_all_members_lost_is_given_up_only_at_the_end_and_uncommitted() 
     let disk = damaged(&machine, 7);
     let mut salvage = Salvage::examine(&disk).unwrap();
     assert!(!heal(&mut salvage, &disk, &[&disk]));
-    let wants = salvage.wants(&disk, &salvage.checkpoint()).unwrap();
-    assert_eq!(wants.iter().map(|ask| (ask.first, ask.last)).collect::<Vec<_>>(), [(7, 8)]);
-    assert!(!salvage.give_up(&wants[0]), "gave up the committed entry 7");
+    let missing_ranges = salvage.missing_ranges(&disk, &salvage.checkpoint()).unwrap();
+    assert_eq!(missing_ranges.iter().map(|request| (request.first, request.last)).collect::<Vec<_>>(), [(7, 8)]);
+    assert!(!salvage.give_up(&missing_ranges[0]), "gave up the committed entry 7");
     // The last node of a cluster keeps the readable part and reports the lost entries.
     assert_eq!(salvage.cut(&disk, &salvage.checkpoint()).unwrap(), Some((7, 20)));
     let (cut, _) = Machine::open(write(&salvage, &disk), small_config()).unwrap();
@@ -243,8 +243,8 @@ fn a_record_that_all_members_lost_is_given_up_only_at_the_end_and_uncommitted() 
     let disk = damaged(&machine, 21);
     let mut salvage = Salvage::examine(&disk).unwrap();
     assert!(!heal(&mut salvage, &disk, &[&disk]));
-    let ask = salvage.wants(&disk, &salvage.checkpoint()).unwrap()[0];
-    assert!(salvage.give_up(&ask));
+    let request = salvage.missing_ranges(&disk, &salvage.checkpoint()).unwrap()[0];
+    assert!(salvage.give_up(&request));
     assert_eq!(salvage.doubt(), Some(Doubt { term: 9, index: 24, is_diverged: false, is_torn: true }));
     let (opened, _) = Machine::open(write(&salvage, &disk), small_config()).unwrap();
     assert_eq!((opened.log.last_index(), opened.log.hard_state().vote), (20, 1));
@@ -266,25 +266,26 @@ fn a_wrong_replacement_is_refused() {
     let cases: [(&MemoryDisk, bool); 2] = [(&by_body, true), (&by_header, false)];
     for (disk, has_checksum) in cases {
         let mut salvage = Salvage::examine(disk).unwrap();
-        let ask = salvage.wants(disk, &salvage.checkpoint()).unwrap()[0];
-        let right = machine.contents().entries[ask.first as usize - 1..ask.last as usize].to_vec();
-        assert!(ask.last == 8 && ask.after.is_some(), "{ask:?}");
-        let answer = |commit, has_after, entries: Vec<_>| Answer { commit, has_before: true, has_after, entries };
+        let request = salvage.missing_ranges(disk, &salvage.checkpoint()).unwrap()[0];
+        let right = machine.contents().entries[request.first as usize - 1..request.last as usize].to_vec();
+        assert!(request.last == 8 && request.after.is_some(), "{request:?}");
+        let answer =
+            |commit, has_after, entries: Vec<_>| EntriesResponse { commit, has_before: true, has_after, entries };
         let mut other = right.clone();
         other[0].data = vec![9; 700].into();
         if has_checksum {
-            assert_eq!(salvage.take(&ask, answer(20, true, other.clone())), Err(Refused::Checksum));
+            assert_eq!(salvage.take(&request, answer(20, true, other.clone())), Err(Refused::Checksum));
         } else {
             // Another branch of the log. Neither its commit index nor the entry after the gap shows that it matches.
-            assert_eq!(salvage.take(&ask, answer(ask.first - 1, false, other.clone())), Err(Refused::Unproven));
+            assert_eq!(salvage.take(&request, answer(request.first - 1, false, other.clone())), Err(Refused::Unproven));
         }
-        assert_eq!(salvage.take(&ask, answer(20, true, Vec::new())), Err(Refused::Empty));
+        assert_eq!(salvage.take(&request, answer(20, true, Vec::new())), Err(Refused::Empty));
         other.iter_mut().for_each(|entry| entry.term = 99);
-        assert_eq!(salvage.take(&ask, answer(20, true, other.clone())), Err(Refused::Terms));
+        assert_eq!(salvage.take(&request, answer(20, true, other.clone())), Err(Refused::Terms));
         other[0].term = 0;
-        assert_eq!(salvage.take(&ask, answer(20, true, other)), Err(Refused::Terms));
-        assert!(!salvage.wants(disk, &salvage.checkpoint()).unwrap().is_empty(), "nothing of it was taken");
-        assert_eq!(salvage.take(&ask, answer(0, true, right.clone())), Ok(right.len()));
+        assert_eq!(salvage.take(&request, answer(20, true, other)), Err(Refused::Terms));
+        assert!(!salvage.missing_ranges(disk, &salvage.checkpoint()).unwrap().is_empty(), "nothing of it was taken");
+        assert_eq!(salvage.take(&request, answer(0, true, right.clone())), Ok(right.len()));
         assert_same(write(&salvage, disk), &machine, "the right one");
     }
 }
@@ -309,10 +310,10 @@ fn a_stale_branch_before_the_gap_does_not_go_on_with_committed_entries() {
     let mut salvage = Salvage::examine(&stale.disk).unwrap();
     assert!(!heal(&mut salvage, &stale.disk, &[&healthy.disk]));
     // Without a checksum the commit index alone is not enough.
-    salvage.pins.clear();
+    salvage.checksum_records.clear();
     assert!(!heal(&mut salvage, &stale.disk, &[&healthy.disk]));
-    let ask = salvage.wants(&stale.disk, &salvage.checkpoint()).unwrap()[0];
-    assert!(salvage.give_up(&ask));
+    let request = salvage.missing_ranges(&stale.disk, &salvage.checkpoint()).unwrap()[0];
+    assert!(salvage.give_up(&request));
 }
 
 #[test]
@@ -358,8 +359,8 @@ fn entries_of_two_members_are_not_joined_where_terms_go_back() {
     for peers in [[&healthy.disk, &other], [&other, &healthy.disk]] {
         let mut salvage = Salvage::examine(&stale.disk).unwrap();
         if !heal(&mut salvage, &stale.disk, &peers) {
-            let ask = salvage.wants(&stale.disk, &salvage.checkpoint()).unwrap()[0];
-            assert!(salvage.give_up(&ask));
+            let request = salvage.missing_ranges(&stale.disk, &salvage.checkpoint()).unwrap()[0];
+            assert!(salvage.give_up(&request));
         }
         Machine::open(write(&salvage, &stale.disk), small_config()).unwrap();
     }
@@ -373,10 +374,10 @@ fn the_same_entries_from_many_members_take_memory_once() {
     let mut disk = machine.disk.clone();
     disk.flip(file, at * 8 + HEADER_BITS + 40);
     let mut salvage = Salvage::examine(&disk).unwrap();
-    let ask = salvage.wants(&disk, &salvage.checkpoint()).unwrap()[0];
-    let answer = Salvage::examine(&machine.disk).unwrap().answer(&machine.disk, &ask).unwrap();
+    let request = salvage.missing_ranges(&disk, &salvage.checkpoint()).unwrap()[0];
+    let answer = Salvage::examine(&machine.disk).unwrap().answer(&machine.disk, &request).unwrap();
     for _ in 0..3 {
-        salvage.take(&ask, answer.clone()).unwrap();
+        salvage.take(&request, answer.clone()).unwrap();
     }
     assert_eq!(salvage.taken_bytes, salvage.taken.values().map(entry_bytes).sum());
 }

@@ -26,7 +26,7 @@ fn written(config: LogConfig, count: u64, size: usize) -> Machine {
 /// The numbers of the written sectors of a segment.
 fn written_sectors(machine: &Machine, file: &str) -> Vec<usize> {
     let sectors = machine.disk.bytes(file).unwrap().chunks(SECTOR_BYTES).enumerate();
-    sectors.filter(|(_, sector)| sector.iter().any(|byte| *byte != 0)).map(|(place, _)| place).collect()
+    sectors.filter(|(_, sector)| sector.iter().any(|byte| *byte != 0)).map(|(nth, _)| nth).collect()
 }
 
 /// Power fails during the next write, and the disk spoils each block that was only partly written.
@@ -113,13 +113,13 @@ fn a_lost_sector_of_a_padded_write_is_a_torn_record_with_the_right_entries() {
         let blocks = usize::div_ceil(sectors, 8);
         let first = last + 1 - blocks * 8;
         assert_eq!(first % 8, 0, "{places:?}");
-        let held = TornRecord::Entries { last: Position { index: 3, term: 4 } };
+        let torn_record = TornRecord::Entries { last: Position { index: 3, term: 4 } };
         for lost in first..last {
             let mut disk = machine.disk.clone();
             disk.zero_sector(&file, lost * SECTOR_BYTES);
             let (mut opened, repairs) = Machine::open(disk, config()).unwrap();
             let is_record = lost < first + sectors;
-            let (offset, record) = if is_record { (first, held) } else { (lost, TornRecord::Empty) };
+            let (offset, record) = if is_record { (first, torn_record) } else { (lost, TornRecord::Empty) };
             let offset = (offset * SECTOR_BYTES) as u64;
             assert_eq!(repairs, [Repair::TailCut { file: file.clone(), offset, record }], "{lost}");
             assert_eq!(opened.log.last_index(), if is_record { 2 } else { 3 });

@@ -299,12 +299,12 @@ fn a_crash_while_the_log_is_made_leaves_none_or_a_whole_one() {
         for _ in 0..draws.below(14) {
             machine.step(false);
         }
-        let was_told = machine.log.is_durable();
+        let was_durable = machine.log.is_durable();
         let mut disk = machine.disk.clone();
         disk.crash(&mut |bound| draws.below(bound));
         match Machine::open(disk, small_config()) {
             Ok((found, _)) => assert_eq!(found.log.last_index(), 0),
-            Err(OpenError::Uninitialised) => assert!(!was_told, "seed {seed}"),
+            Err(OpenError::Uninitialised) => assert!(!was_durable, "seed {seed}"),
             Err(error) => panic!("seed {seed}: {error}"),
         }
     }
@@ -312,7 +312,7 @@ fn a_crash_while_the_log_is_made_leaves_none_or_a_whole_one() {
 
 /// The process dies by a failed sync of which nothing arrived, and starts again on what the kernel still shows it.
 #[test]
-fn what_a_failed_sync_left_in_the_cache_is_on_the_disk_once_it_counts() {
+fn data_of_a_failed_sync_is_durable_before_it_is_acknowledged() {
     // The segment fails, or the vote before it; in the segment that was there, or in the next one.
     for (is_vote, size) in [(false, 100), (false, 4_000), (true, 100)] {
         let mut machine = Machine::create(small_config());

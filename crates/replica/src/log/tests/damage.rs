@@ -165,8 +165,8 @@ fn a_torn_record_says_which_entries_it_held() {
     let first = written.iter().copied().rfind(|sector| bytes[sector * SECTOR_BYTES + 1..][..4] == *b"CtLg").unwrap();
     let last = *written.last().unwrap();
     assert!(first > 0 && last >= first + 2, "{written:?}");
-    let held = TornRecord::Entries { last: Position { index: 12, term: 6 } };
-    for (sector, record) in [(first, TornRecord::Unknown), (first + 1, held), (last, held)] {
+    let torn_record = TornRecord::Entries { last: Position { index: 12, term: 6 } };
+    for (sector, record) in [(first, TornRecord::Unknown), (first + 1, torn_record), (last, torn_record)] {
         let mut disk = machine.disk.clone();
         disk.zero_sector(&file, sector * SECTOR_BYTES);
         let offset = (first * SECTOR_BYTES) as u64;
@@ -192,8 +192,8 @@ fn a_record_of_one_sector_leaves_a_trace_when_it_is_lost() {
     let mut disk = machine.disk.clone();
     disk.zero_sector(&file, record);
     let (mut opened, repairs) = Machine::open(disk, small_config()).unwrap();
-    let held = TornRecord::Entries { last: Position { index: 2, term: 5 } };
-    assert_eq!(repairs, [Repair::TailCut { file: file.clone(), offset: record as u64, record: held }]);
+    let torn_record = TornRecord::Entries { last: Position { index: 2, term: 5 } };
+    assert_eq!(repairs, [Repair::TailCut { file: file.clone(), offset: record as u64, record: torn_record }]);
     assert_eq!(opened.log.last_index(), 1);
     opened.settle();
     assert_eq!(Machine::open(opened.disk, small_config()).unwrap().1, [], "the seal is gone too");

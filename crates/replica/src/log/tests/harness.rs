@@ -22,7 +22,7 @@ pub(in crate::log) fn small_config() -> LogConfig {
         checkpoint_due_bytes: 4096,
         bytes_pinned: 16_384,
         bytes_while_checkpoint: u64::MAX,
-        held_while_checkpoint: u64::MAX,
+        retired_while_checkpoint: u64::MAX,
     }
 }
 
@@ -101,13 +101,13 @@ impl Machine {
             self.under_way.push((job, 0));
         }
         let wanted = if bulk { DiskQueue::Bulk } else { DiskQueue::Log };
-        let place = self.under_way.iter().position(|(job, _)| job.queue == wanted);
-        let Some(place) = place.or((!self.under_way.is_empty()).then_some(0)) else { return false };
-        let (job, done) = &mut self.under_way[place];
+        let nth = self.under_way.iter().position(|(job, _)| job.queue == wanted);
+        let Some(nth) = nth.or((!self.under_way.is_empty()).then_some(0)) else { return false };
+        let (job, done) = &mut self.under_way[nth];
         self.disk.execute(&job.ops[*done]);
         *done += 1;
         if *done == job.ops.len() {
-            let (job, _) = self.under_way.remove(place);
+            let (job, _) = self.under_way.remove(nth);
             match self.log.persisted(job.ticket) {
                 Persisted::Record(mark) => self.mark = self.mark.max(mark),
                 Persisted::Housekeeping => assert_eq!(job.queue, DiskQueue::Bulk),
@@ -124,10 +124,10 @@ impl Machine {
 
     /// All that the log holds.
     pub(in crate::log) fn contents(&self) -> Contents {
-        let mut held = Vec::new();
+        let mut replayed = Vec::new();
         let (first, last) = (self.log.first_index(), self.log.last_index());
-        self.log.replay(&self.disk, first, last, |entry| held.push(entry)).unwrap();
-        Contents { base: first - 1, entries: held }
+        self.log.replay(&self.disk, first, last, |entry| replayed.push(entry)).unwrap();
+        Contents { base: first - 1, entries: replayed }
     }
 }
 

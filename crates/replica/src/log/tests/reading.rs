@@ -16,7 +16,7 @@ fn filled(count: u64) -> Machine {
 }
 
 #[test]
-fn what_raft_asks_for_is_there_before_it_is_durable() {
+fn appended_entries_are_readable_before_they_are_durable() {
     let mut machine = Machine::create(small_config());
     machine.log.append(entries(1..=5, 2, 50), Some(&hard_state(2, 1, 0)), 1);
     assert_eq!(machine.log.durable_index(), 0);
@@ -80,7 +80,7 @@ fn of_bulk_less_stays_in_memory() {
 }
 
 #[test]
-fn what_is_in_a_checkpoint_leaves_memory() {
+fn entries_in_a_checkpoint_leave_memory() {
     let mut machine = Machine::create(LogConfig { tail_bytes: 1 << 20, ..small_config() });
     machine.settle();
     for index in 1..=60 {
@@ -99,25 +99,25 @@ fn what_is_in_a_checkpoint_leaves_memory() {
 }
 
 #[test]
-fn empty_entries_that_may_not_be_committed_say_nothing() {
+fn uncommitted_empty_entries_do_not_raise_the_known_index() {
     let mut machine = filled(5);
     machine.log.append(entries(6..=7, 9, 0), Some(&hard_state(9, 1, 5)), 6);
     machine.settle();
-    let said = |machine: Machine| {
+    let read = |machine: Machine| {
         let (opened, _) = Machine::open(machine.disk, small_config()).unwrap();
-        (opened.log.last_index(), opened.log.last_said_index(), opened)
+        (opened.log.last_index(), opened.log.last_known_index(), opened)
     };
-    let (last, last_said, mut machine) = said(machine);
-    assert_eq!((last, last_said), (7, 5));
+    let (last, last_known, mut machine) = read(machine);
+    assert_eq!((last, last_known), (7, 5));
     machine.settle();
     machine.log.append(vec![entry(8, 9, 10)], Some(&hard_state(9, 1, 5)), 7);
     machine.settle();
-    let (last, last_said, _) = said(machine);
-    assert_eq!((last, last_said), (8, 8));
+    let (last, last_known, _) = read(machine);
+    assert_eq!((last, last_known), (8, 8));
 }
 
 #[test]
-fn a_read_that_meets_an_install_brings_nothing() {
+fn read_during_an_install_returns_no_entries() {
     let mut machine = filled(40);
     let Ok(Fetch::Read(read)) = machine.log.fetch(2, 9, &mut machine.tickets) else { panic!("not a read") };
     machine.log.install(CheckpointRef { index: 100, term: 4, id: [1; 32] }, None, 41);

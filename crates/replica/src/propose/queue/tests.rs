@@ -41,7 +41,7 @@ fn all(queue: &mut EvaluationQueue) -> Vec<u64> {
 }
 
 #[test]
-fn one_after_a_flood_is_among_the_first() {
+fn new_flow_is_served_early_during_a_flood() {
     let mut queue = EvaluationQueue::default();
     for token in 0..5_000 {
         assert!(queue.push(from(token), update(1, 200)));
@@ -97,7 +97,7 @@ fn small_and_large_ones_share() {
 
 /// What one class did not use while the other was alone is not made up for.
 #[test]
-fn who_was_away_does_not_come_first_for_long() {
+fn idle_flow_gets_no_lasting_priority() {
     let mut queue = EvaluationQueue::default();
     for token in 0..20 {
         queue.push(from(token), chunk(1, 256_000));

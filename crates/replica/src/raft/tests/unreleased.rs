@@ -37,7 +37,7 @@ fn large_entries(count: u64) -> Vec<Entry> {
 /// #530: before it campaigns a member looks through all that is committed and not applied, in one piece. 0.7.0 panics
 /// when the storage does not have all of that at hand; ours keeps it in memory, however much it is.
 #[test]
-fn who_campaigns_finds_all_that_it_has_not_applied() {
+fn candidate_sees_unapplied_configuration_changes() {
     // Several times what one `Ready` hands out.
     let mut follower = follower_with(large_entries(200));
     follower.campaign();
@@ -95,7 +95,7 @@ fn a_follower_forwards_nothing_by_itself() {
 
 /// #557: a late rejection must not move `next` to or behind what a member is known to have.
 #[test]
-fn a_late_rejection_moves_nobody_back() {
+fn late_rejection_does_not_move_progress_back() {
     let mut group = Group::new(&[1, 2, 3]);
     let leader = group.elect(1);
     leader.propose(vec![vec![1]; 10]).unwrap();

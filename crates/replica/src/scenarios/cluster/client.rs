@@ -119,13 +119,13 @@ impl Cluster {
         published.zone(&zone_id("example.test.")).unwrap().serial().unwrap().0
     }
 
-    /// All that are alive and at rest hold the same, without an alarm.
+    /// All that are alive and at rest hold the same, without an invariant violation.
     pub(crate) fn assert_same(&self) {
         let hashes: BTreeSet<_> = self.alive().into_iter().map(|id| self.replica(id).state_hash()).collect();
         assert_eq!(hashes.len(), 1, "{hashes:?}");
         for id in self.alive() {
             let status = self.replica(id).status();
-            assert_eq!(status.alarms, crate::Alarms::default(), "{id}");
+            assert_eq!(status.invariant_violations, crate::InvariantViolations::default(), "{id}");
             assert_eq!(status.fatal, None);
         }
     }

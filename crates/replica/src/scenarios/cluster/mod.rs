@@ -1,4 +1,4 @@
-//! A whole cluster in one thread, by hand: lists of frames, disks that answer at once, a clock that is told.
+//! A cluster in one thread: lists of frames, disks that answer immediately, and a manual clock.
 
 mod client;
 mod disks;
@@ -37,7 +37,7 @@ pub(super) struct Machine {
     pub(super) full: BTreeSet<DiskQueue>,
     /// Jobs of a bulk queue that hangs.
     pub(super) bulk_hung: Option<Vec<DiskJob>>,
-    /// It never has leisure.
+    /// It is never idle.
     pub(super) is_busy: bool,
     /// Jobs that write a checkpoint of its own, while they hang.
     pub(super) writing_hung: Option<Vec<DiskJob>>,
@@ -266,8 +266,8 @@ impl Cluster {
                 Some(hung) => hung.push(read),
                 None => self.read(id, &read),
             },
-            Output::AwaitLeisure if machine.is_busy => {}
-            Output::AwaitLeisure => self.input(id, Input::Leisure),
+            Output::AwaitIdle if machine.is_busy => {}
+            Output::AwaitIdle => self.input(id, Input::Idle),
             Output::UpdateDone { request_id, verdict } => {
                 assert!(self.verdicts.insert(request_id, verdict).is_none(), "one verdict for each request");
             }
@@ -282,8 +282,8 @@ impl Cluster {
             Output::ServingChanged { serving } => machine.serving = Some(serving),
             Output::Fatal { reason } => {
                 machine.fatal = Some(reason);
-                if let FatalReason::LogLost(said) | FatalReason::LogDiverged(said) = reason {
-                    machine.doubt = Some(said.doubt);
+                if let FatalReason::LogLost(contradicted) | FatalReason::LogDiverged(contradicted) = reason {
+                    machine.doubt = Some(contradicted.doubt);
                 }
             }
             Output::DoubtCleared => machine.doubt = None,
@@ -292,8 +292,8 @@ impl Cluster {
             Output::Removed { is_out } => machine.removed = Some(is_out),
             Output::ZonesReplaced => machine.zones_replaced += 1,
             Output::LeaseChanged { until_ms } => machine.lease_until_ms = until_ms,
-            Output::Everywhere { index, of_rotation: true } => machine.shown_by_rotation = index,
-            Output::Everywhere { index, of_rotation: false } => machine.shown_by_heard = index,
+            Output::AllLiveIndex { index, of_rotation: true } => machine.shown_by_rotation = index,
+            Output::AllLiveIndex { index, of_rotation: false } => machine.shown_by_heard = index,
             Output::Published { .. }
             | Output::RoleChanged { .. }
             | Output::PeersChanged { .. }

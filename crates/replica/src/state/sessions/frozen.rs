@@ -140,7 +140,7 @@ impl FrozenSessions {
         in_order.into_iter().for_each(|(_, key)| out.name(&key_of(&self.keys, key).name));
         for slot in page.iter().rev() {
             out.u16(names[&slot.key()]);
-            out.fixed(&slot.place);
+            out.fixed(&slot.sort_key);
             out.fixed(&slot.source);
             out.u8(slot.rcode);
         }

@@ -17,7 +17,7 @@ pub(crate) use frozen::FrozenSessions;
 use super::hash::{Item, item_hash};
 use crate::limits::{SESSION_COUNT_MAX, SESSION_FLOORS_MAX, SESSION_NEAR_S, TIME_SIGNED_MAX};
 use keys::Keys;
-use pages::{Pages, Slot, place_of};
+use pages::{Pages, Slot, sort_key_of};
 use wire::name::Name;
 use wire::number::Rcode;
 
@@ -74,7 +74,7 @@ impl Sessions {
 
     /// The session of a message; the time at which it was signed is part of what its identity is a digest of.
     pub(crate) fn get(&self, identity: &Identity, time_signed: u64) -> Option<Session> {
-        let slot = self.pages.get(&place_of(time_signed, identity))?;
+        let slot = self.pages.get(&sort_key_of(time_signed, identity))?;
         Some(Session { source: slot.source, rcode: Rcode(u16::from(slot.rcode)) })
     }
 
@@ -131,7 +131,7 @@ impl Sessions {
         // The RCODE of a message has four bits (RFC 1035 4.1.1).
         let rcode = u8::try_from(rcode.0).unwrap_or(u8::MAX);
         self.keys.enter(key);
-        let slot = Slot::new(place_of(time_signed, identity), source, key, rcode);
+        let slot = Slot::new(sort_key_of(time_signed, identity), source, key, rcode);
         self.hash = self.hash.wrapping_add(self.slot_hash(&slot));
         if let Some(old) = self.pages.put(slot) {
             self.gone(&old);

@@ -1,27 +1,27 @@
-//! Where sessions lie: pages of slots in the order of signed time, the oldest first to go.
+//! Sessions in memory: pages of slots, ordered by signed time. The oldest are evicted first.
 //!
 //! ```text
 //!   directory   lowest place of each page, the page        (some 25,000 of 6 M sessions)
 //!   page        up to 256 slots of 42 bytes, newest first (so that the oldest leaves at the end)
 //! ```
-//! No operation touches more than two pages: one that is full is cut in two, nothing is ever laid out anew as a whole.
-//! Pages are shared with frozen copies and copied when they change.
+//! No operation touches more than two pages. A full page is split in two; the table is never rebuilt as a whole. Frozen
+//! copies share pages, which are copied when they change.
 
 use super::Identity;
 use crate::limits::{SESSION_PAGE_MAX, TIME_SIGNED_MAX};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Slots by which a page grows: little stays unused, and few of its slots are copied for each that comes.
+/// Slots by which a page grows. Few stay unused, and few are copied for each new one.
 const PAGE_SLOTS_STEP: usize = 16;
 
-/// What sessions are found and ordered by: signed time, then identity, both as bytes.
-pub(super) type Place = [u8; 6 + 16];
+/// The key that sessions are ordered by: signed time, then identity, both as bytes.
+pub(super) type SortKey = [u8; 6 + 16];
 
 /// One session, without padding: there are millions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slot {
-    pub(super) place: Place,
+    pub(super) sort_key: SortKey,
     pub(super) source: [u8; 16],
     /// Number of the key's name, big-endian.
     key: [u8; 3],
@@ -30,29 +30,29 @@ pub(super) struct Slot {
 
 const _: () = assert!(size_of::<Slot>() == 42 && align_of::<Slot>() == 1, "a slot has no padding");
 
-pub(super) fn place_of(time_signed: u64, identity: &Identity) -> Place {
-    let mut place = [0; 22];
-    place[..6].copy_from_slice(&time_signed.min(TIME_SIGNED_MAX).to_be_bytes()[2..]);
-    place[6..].copy_from_slice(identity);
-    place
+pub(super) fn sort_key_of(time_signed: u64, identity: &Identity) -> SortKey {
+    let mut sort_key = [0; 22];
+    sort_key[..6].copy_from_slice(&time_signed.min(TIME_SIGNED_MAX).to_be_bytes()[2..]);
+    sort_key[6..].copy_from_slice(identity);
+    sort_key
 }
 
 impl Slot {
-    pub(super) fn new(place: Place, source: [u8; 16], key: u32, rcode: u8) -> Self {
+    pub(super) fn new(sort_key: SortKey, source: [u8; 16], key: u32, rcode: u8) -> Self {
         let [high, key @ ..] = key.to_be_bytes();
         assert_eq!(high, 0, "names of keys are fewer than 2^24");
-        Self { place, source, key, rcode }
+        Self { sort_key, source, key, rcode }
     }
 
     pub(super) fn time_signed(&self) -> u64 {
         let mut bytes = [0; 8];
-        bytes[2..].copy_from_slice(&self.place[..6]);
+        bytes[2..].copy_from_slice(&self.sort_key[..6]);
         u64::from_be_bytes(bytes)
     }
 
     pub(super) fn identity(&self) -> Identity {
         let mut identity = [0; 16];
-        identity.copy_from_slice(&self.place[6..]);
+        identity.copy_from_slice(&self.sort_key[6..]);
         identity
     }
 
@@ -68,7 +68,7 @@ pub(super) type Page = Vec<Slot>;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pages {
     /// A place at or below all of the page and above all of the page before it.
-    directory: VecDeque<(Place, Arc<Page>)>,
+    directory: VecDeque<(SortKey, Arc<Page>)>,
     len: usize,
 }
 
@@ -78,32 +78,32 @@ impl Pages {
     }
 
     /// The page where a place is, or belongs.
-    fn page_of(&self, place: &Place) -> usize {
+    fn page_of(&self, sort_key: &SortKey) -> usize {
         // What is new is mostly the newest.
-        if self.directory.back().is_some_and(|(lowest, _)| lowest <= place) {
+        if self.directory.back().is_some_and(|(lowest, _)| lowest <= sort_key) {
             return self.directory.len() - 1;
         }
-        self.directory.partition_point(|(lowest, _)| lowest <= place).saturating_sub(1)
+        self.directory.partition_point(|(lowest, _)| lowest <= sort_key).saturating_sub(1)
     }
 
-    pub(super) fn get(&self, place: &Place) -> Option<&Slot> {
-        let (_, page) = self.directory.get(self.page_of(place))?;
-        page.get(find(page, place).ok()?)
+    pub(super) fn get(&self, sort_key: &SortKey) -> Option<&Slot> {
+        let (_, page) = self.directory.get(self.page_of(sort_key))?;
+        page.get(find(page, sort_key).ok()?)
     }
 
     /// Puts a session where it belongs; gives the one that was there.
     pub(super) fn put(&mut self, slot: Slot) -> Option<Slot> {
-        let number = self.page_of(&slot.place);
+        let number = self.page_of(&slot.sort_key);
         let Some((lowest, page)) = self.directory.get_mut(number) else {
             self.append(slot);
             return None;
         };
-        let at = match find(page, &slot.place) {
+        let at = match find(page, &slot.sort_key) {
             Ok(at) => return Some(core::mem::replace(&mut Arc::make_mut(page)[at], slot)),
             Err(at) => at,
         };
         if page.len() < SESSION_PAGE_MAX {
-            *lowest = slot.place.min(*lowest);
+            *lowest = slot.sort_key.min(*lowest);
             let page = Arc::make_mut(page);
             if page.len() == page.capacity() {
                 page.reserve_exact(PAGE_SLOTS_STEP);
@@ -124,7 +124,7 @@ impl Pages {
     fn append(&mut self, slot: Slot) {
         let mut page = Page::with_capacity(PAGE_SLOTS_STEP);
         page.push(slot);
-        self.directory.push_back((slot.place, Arc::new(page)));
+        self.directory.push_back((slot.sort_key, Arc::new(page)));
         self.len += 1;
     }
 
@@ -134,7 +134,7 @@ impl Pages {
         let (newer, older) = page.split_at(SESSION_PAGE_MAX / 2);
         let (newer, older) = (newer.to_vec(), older.to_vec());
         *page = Arc::new(older);
-        let lowest = newer[newer.len() - 1].place;
+        let lowest = newer[newer.len() - 1].sort_key;
         self.directory.insert(number + 1, (lowest, Arc::new(newer)));
     }
 
@@ -180,6 +180,6 @@ impl Pages {
 }
 
 /// Where a place is among slots, newest first; or where it belongs.
-fn find(page: &Page, place: &Place) -> Result<usize, usize> {
-    page.binary_search_by(|slot| place.cmp(&slot.place))
+fn find(page: &Page, sort_key: &SortKey) -> Result<usize, usize> {
+    page.binary_search_by(|slot| sort_key.cmp(&slot.sort_key))
 }

@@ -19,7 +19,7 @@ const HOME: [u8; 16] = [1; 16];
 const AWAY: [u8; 16] = [2; 16];
 
 #[test]
-fn repeats_get_the_stored_outcome_at_home_and_badtime_elsewhere() {
+fn repeats_get_the_stored_outcome_or_badtime_for_other_sources() {
     let mut sessions = Sessions::new(10);
     assert_eq!(sessions.known(&identity(1), &key(), 100, &HOME), Known::New);
     sessions.insert(identity(1), &key(), 100, HOME, Rcode::NXRRSET, None);
@@ -28,7 +28,7 @@ fn repeats_get_the_stored_outcome_at_home_and_badtime_elsewhere() {
 }
 
 #[test]
-fn what_is_at_or_below_the_floor_of_its_key_is_not_executed() {
+fn update_at_or_below_the_floor_of_its_key_is_refused() {
     let mut sessions = Sessions::new(2);
     for (number, time) in [(1, 100), (2, 300), (3, 200)] {
         sessions.insert(identity(number), &key(), time, HOME, Rcode::NOERROR, None);
@@ -45,7 +45,7 @@ fn what_is_at_or_below_the_floor_of_its_key_is_not_executed() {
 }
 
 #[test]
-fn times_beyond_the_48_bits_of_tsig_are_the_last_of_them() {
+fn times_above_48_bits_are_clamped() {
     let mut sessions = Sessions::new(2);
     sessions.insert(identity(1), &key(), u64::MAX, HOME, Rcode::NOERROR, None);
     assert_eq!(sessions.known(&identity(1), &key(), u64::MAX, &HOME), Known::Repeat(Rcode::NOERROR));
@@ -207,7 +207,7 @@ proptest! {
 
 /// One key signs 299 s ahead, twenty times as often as the table can hold; others sign now, and their clocks differ.
 #[test]
-fn who_signs_ahead_does_not_push_out_what_others_sign_now() {
+fn future_timestamps_do_not_evict_current_sessions() {
     const COUNT: usize = 2_000;
     const START: u64 = 1_000_000;
     let mut sessions = Sessions::new(COUNT);

@@ -13,7 +13,7 @@ impl Settings {
     /// Whether a change makes sense here; `Ok(false)` when it would change nothing.
     ///
     /// # Errors
-    /// What the administrator is told.
+    /// The answer to the administrator.
     pub(crate) fn check(&self, change: &SettingsChange, now_wall_ms: u64) -> Result<bool, AdminError> {
         let full = |full: bool| if full { Err(AdminError::TooLarge) } else { Ok(true) };
         match change {

@@ -3,7 +3,7 @@
 
 use super::trust::authority_context;
 use super::{KeyEntry, Settings, secret_context};
-use crate::entry::{DataKeyChange, Resealed, SecretPlace};
+use crate::entry::{DataKeyChange, Resealed, SecretId};
 use crate::io::{AdminError, Standing};
 use crate::limits::RESEALED_MAX;
 use crate::secrets::Sealed;
@@ -95,18 +95,18 @@ impl Settings {
         if sealed.data_key_number == self.trust.data_key.current { Ok(()) } else { Err(AdminError::DataKeyOld) }
     }
 
-    fn secret_at(&self, place: &SecretPlace) -> Option<&Sealed> {
-        match place {
-            SecretPlace::Key(name) => self.keys.get(name).map(|key| &key.secret),
-            SecretPlace::PreviousOfKey(name) => self.keys.get(name)?.previous.as_ref(),
-            SecretPlace::Authority(number) => self.trust.authorities().get(number).map(|authority| &authority.key),
+    fn secret_at(&self, id: &SecretId) -> Option<&Sealed> {
+        match id {
+            SecretId::Key(name) => self.keys.get(name).map(|key| &key.secret),
+            SecretId::PreviousOfKey(name) => self.keys.get(name)?.previous.as_ref(),
+            SecretId::Authority(number) => self.trust.authorities().get(number).map(|authority| &authority.key),
         }
     }
 
     /// Whether a secret is still what was sealed anew, and by the key in use.
     fn fits(&self, resealed: &Resealed) -> bool {
         self.check_sealed(&resealed.secret).is_ok()
-            && self.secret_at(&resealed.place).is_some_and(|secret| {
+            && self.secret_at(&resealed.id).is_some_and(|secret| {
                 (planted!(ResealOverwritesChange) || secret.nonce == resealed.was)
                     && secret.data_key_number != resealed.secret.data_key_number
             })
@@ -118,31 +118,31 @@ impl Settings {
         }
         let secret = resealed.secret.clone();
         let key_of = |name: &Name| self.keys.get(name).cloned();
-        match &resealed.place {
-            SecretPlace::Key(name) => {
+        match &resealed.id {
+            SecretId::Key(name) => {
                 if let Some(key) = key_of(name) {
                     self.put_key(name, KeyEntry { secret, ..key });
                 }
             }
-            SecretPlace::PreviousOfKey(name) => {
+            SecretId::PreviousOfKey(name) => {
                 if let Some(key) = key_of(name) {
                     self.put_key(name, KeyEntry { previous: Some(secret), ..key });
                 }
             }
-            SecretPlace::Authority(number) => self.with_trust(|trust| trust.reseal_authority(*number, secret)),
+            SecretId::Authority(number) => self.with_trust(|trust| trust.reseal_authority(*number, secret)),
         }
     }
 
     /// Secrets that another key sealed than the one in use, each with what it is sealed for.
-    pub(crate) fn sealed_before(&self) -> impl Iterator<Item = (SecretPlace, Vec<u8>, &Sealed)> {
+    pub(crate) fn sealed_before(&self) -> impl Iterator<Item = (SecretId, Vec<u8>, &Sealed)> {
         let of_keys = self.keys.iter().flat_map(|(name, key)| {
-            let newest = Some((SecretPlace::Key(name.clone()), secret_context(name), &key.secret));
+            let newest = Some((SecretId::Key(name.clone()), secret_context(name), &key.secret));
             let previous = key.previous.as_ref();
-            [newest, previous.map(|of| (SecretPlace::PreviousOfKey(name.clone()), secret_context(name), of))]
+            [newest, previous.map(|of| (SecretId::PreviousOfKey(name.clone()), secret_context(name), of))]
         });
         let of_authorities = self.trust.authorities().iter();
-        let of_authorities = of_authorities
-            .map(|(&number, of)| Some((SecretPlace::Authority(number), authority_context(number), &of.key)));
+        let of_authorities =
+            of_authorities.map(|(&number, of)| Some((SecretId::Authority(number), authority_context(number), &of.key)));
         let current = self.trust.data_key.current;
         of_keys.chain(of_authorities).flatten().filter(move |(_, _, sealed)| sealed.data_key_number != current)
     }
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_used_once_all_hold_it_and_then_nothing_is_sealed_by_the_old_one() {
+    fn data_key_is_used_once_all_members_have_it() {
         let mut settings = sample();
         let use_2 = DataKeyChange::Use { number: 2 };
         assert_eq!(settings.check_data_key(&use_2), Err(AdminError::RotationBusy));
@@ -207,10 +207,10 @@ mod tests {
             Err(AdminError::DataKeyOld)
         );
         let _ = late;
-        let before: Vec<_> = settings.sealed_before().map(|(place, _, sealed)| (place, sealed.nonce)).collect();
+        let before: Vec<_> = settings.sealed_before().map(|(id, _, sealed)| (id, sealed.nonce)).collect();
         assert_eq!(before.len(), 3);
         let mut secrets: Vec<Resealed> =
-            before.into_iter().map(|(place, was)| Resealed { place, was, secret: by(2, 40 + was[0]) }).collect();
+            before.into_iter().map(|(id, was)| Resealed { id, was, secret: by(2, 40 + was[0]) }).collect();
         let first = DataKeyChange::Reseal { secrets: secrets.split_off(2) };
         apply(&mut settings, first.clone());
         assert_eq!((settings.sealed_before().count(), settings.check_data_key(&first)), (2, Ok(false)));
@@ -223,17 +223,17 @@ mod tests {
     }
 
     #[test]
-    fn what_changed_meanwhile_is_not_overwritten() {
+    fn resealing_does_not_overwrite_changed_secrets() {
         let mut settings = sample();
         apply(&mut settings, DataKeyChange::Begin { number: 2, digest: [2; 32] });
         // The one who brought it is gone: another is brought.
         apply(&mut settings, DataKeyChange::Begin { number: 3, digest: [3; 32] });
         (1..=3).for_each(|id| holds(&mut settings, id, 3));
         apply(&mut settings, DataKeyChange::Use { number: 3 });
-        let place = SecretPlace::Key(name("key."));
-        let stale = Resealed { place: place.clone(), was: [7; 12], secret: by(3, 50) };
+        let id = SecretId::Key(name("key."));
+        let stale = Resealed { id: id.clone(), was: [7; 12], secret: by(3, 50) };
         assert_eq!(settings.check_data_key(&DataKeyChange::Reseal { secrets: vec![stale.clone()] }), Ok(false));
-        let old = Resealed { place, was: [2; 12], secret: sealed(1) };
+        let old = Resealed { id, was: [2; 12], secret: sealed(1) };
         let change = DataKeyChange::Reseal { secrets: vec![stale, old] };
         settings.apply(&SettingsChange::Trust(TrustChange::DataKey(change)), 9, 0);
         assert_eq!(settings.keys()[&name("key.")].secret, by(1, 2));

@@ -136,7 +136,7 @@ mod tests {
     use PinChange::{Add, Only, Seen};
 
     #[test]
-    fn a_member_has_at_most_the_key_it_shows_and_the_next() {
+    fn member_has_at_most_its_current_and_next_pin() {
         let mut pins = Pins::default();
         let mut after = |change: PinChange| {
             let news = pins.is_news(2, &change);

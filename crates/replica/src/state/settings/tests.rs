@@ -196,7 +196,7 @@ fn a_key_has_two_secrets_until_the_older_is_retired() {
 }
 
 #[test]
-fn how_far_a_grant_goes_is_a_matter_of_the_feature_level_and_of_the_grant() {
+fn grant_scope_depends_on_the_feature_level() {
     let mut settings = rich();
     settings.apply(&policy_set(None, ""), 12, 0);
     let grant = |settings: &Settings| settings.rules(&name("key."), &zone()).grant;

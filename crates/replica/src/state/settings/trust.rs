@@ -325,15 +325,15 @@ mod tests {
             |it| it.data_key.is_due = true,
         ];
         let mut hashes = std::collections::BTreeSet::from([trust.hash()]);
-        for (place, mutate) in mutations.iter().enumerate() {
+        for (nth, mutate) in mutations.iter().enumerate() {
             let mut mutated = trust.clone();
             mutate(&mut mutated);
-            assert!(hashes.insert(mutated.hash()), "mutation {place} leaves the hash as it is");
+            assert!(hashes.insert(mutated.hash()), "mutation {nth} leaves the hash as it is");
         }
     }
 
     #[test]
-    fn an_authority_is_replaced_in_steps_that_wait_for_all() {
+    fn ca_is_replaced_in_steps_that_wait_for_all_members() {
         let (mut settings, use_2, remove_1) =
             (two(), TrustChange::AuthorityUse { number: 2 }, TrustChange::AuthorityRemove { number: 1 });
         assert_eq!(settings.check_trust(&add(2)), Err(AdminError::RotationBusy));
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_an_entry_says_one_authority_issues() {
+    fn exactly_one_ca_issues_after_any_entry() {
         let mut settings = two();
         let all = [TrustChange::AuthorityUse { number: 1 }, add(1), TrustChange::AuthorityRemove { number: 1 }, add(3)];
         all.into_iter().for_each(|change| settings.apply(&SettingsChange::Trust(change), 9, 0));
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn another_cluster_has_none_of_it() {
+    fn trust_is_cleared_for_a_new_cluster() {
         let (mut settings, mut plain) = (two(), two());
         [add(1), stands(1, 1, 1)].into_iter().for_each(|change| done(&mut settings, change));
         let founder = || Member { id: 1, address: "x".to_owned() };

@@ -28,7 +28,7 @@ impl MemoryDisk {
         // A write that begins inside a sector replaces only part of that sector.
         let skipped = offset.next_multiple_of(SECTOR_BYTES) - offset;
         let whole = old.get(skipped..).unwrap_or_default().chunks_exact(SECTOR_BYTES).enumerate();
-        whole.map(|(place, sector)| (offset + skipped + place * SECTOR_BYTES, sector.to_vec())).collect()
+        whole.map(|(nth, sector)| (offset + skipped + nth * SECTOR_BYTES, sector.to_vec())).collect()
     }
 
     /// Overwrites a sector of a file, both on the medium and for a process that reads it.
@@ -64,7 +64,7 @@ mod tests {
     use crate::disk::DiskOp;
 
     #[test]
-    fn what_is_durable_is_what_the_worst_crash_leaves() {
+    fn durable_view_equals_the_worst_crash() {
         let mut disk = MemoryDisk::default();
         let write = |offset, byte, len| DiskOp::Write { file: "a".into(), offset, data: vec![byte; len] };
         for op in [

@@ -14,8 +14,8 @@ struct Member {
     disk: MemoryDisk,
     replica: Replica,
     now: Now,
-    /// What it said to others.
-    said: Vec<Vec<u8>>,
+    /// Frames that it sent.
+    sent_frames: Vec<Vec<u8>>,
 }
 
 impl Member {
@@ -26,7 +26,7 @@ impl Member {
         }
         let now = Now { monotonic_ms: 1_000, wall_ms: super::world::TIME_MS };
         let replica = Replica::open(&disk, config(id), now).expect("what was founded");
-        let mut member = Self { disk, replica, now, said: Vec::new() };
+        let mut member = Self { disk, replica, now, sent_frames: Vec::new() };
         member.work();
         member
     }
@@ -50,16 +50,16 @@ impl Member {
                     Input::FileRead { ticket: read.ticket, bytes }
                 }
                 Output::Send { frame, .. } => {
-                    self.said.push(frame);
+                    self.sent_frames.push(frame);
                     continue;
                 }
                 Output::Fatal { reason } => {
                     // What another claims may show that this one lost something. It never shows a bug of ours.
-                    let is_told = matches!(
+                    let is_reported = matches!(
                         reason,
                         FatalReason::LogLost(_) | FatalReason::LogDiverged(_) | FatalReason::EntryUnknown
                     );
-                    assert!(is_told, "{reason:?}");
+                    assert!(is_reported, "{reason:?}");
                     continue;
                 }
                 _ => continue,
@@ -105,7 +105,7 @@ pub fn frames(bytes: &[u8]) {
 
 /// What members that hear nothing, or a vote each, say; and a leader's first words.
 pub(super) fn seeds() -> Vec<Vec<u8>> {
-    let mut said = Vec::new();
+    let mut sent_frames = Vec::new();
     for id in [2, 3] {
         let mut member = Member::new(id);
         member.tick(200);
@@ -115,7 +115,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
             member.handle(Input::Peer { from: 1, frame: Frame::Raft(Box::new(message)).encode(0) });
         }
         member.tick(100);
-        said.extend(member.said.into_iter().map(|frame| (id as u8 - 1, frame)));
+        sent_frames.extend(member.sent_frames.into_iter().map(|frame| (id as u8 - 1, frame)));
     }
     let mut append = Message { to: 1, from: 2, term: 2, log_term: 1, index: 1, ..Message::default() };
     append.set_msg_type(MessageType::MsgAppend);
@@ -127,19 +127,19 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         .collect();
     append.commit = 1 + entries.len() as u64;
     append.set_entries(entries.into());
-    said.push((1, Frame::Raft(Box::new(append)).encode(0)));
-    said.extend(others().into_iter().map(|frame| (1 | 1 << 4, frame.encode(0))));
-    said.sort();
-    said.dedup();
-    let mut seeds: Vec<Vec<u8>> = said.iter().map(|(tag, frame)| join([(*tag, &frame[..])])).collect();
-    seeds.extend(said.chunks(12).map(|few| join(few.iter().map(|(tag, frame)| (*tag | 1 << 4, &frame[..])))));
+    sent_frames.push((1, Frame::Raft(Box::new(append)).encode(0)));
+    sent_frames.extend(others().into_iter().map(|frame| (1 | 1 << 4, frame.encode(0))));
+    sent_frames.sort();
+    sent_frames.dedup();
+    let mut seeds: Vec<Vec<u8>> = sent_frames.iter().map(|(tag, frame)| join([(*tag, &frame[..])])).collect();
+    seeds.extend(sent_frames.chunks(12).map(|few| join(few.iter().map(|(tag, frame)| (*tag | 1 << 4, &frame[..])))));
     seeds
 }
 
 /// Frames of our own kinds.
 fn others() -> Vec<Frame> {
     use crate::command::{Answer, Command, Taken, UpdateCommand};
-    use crate::peer::{Durable, LeaseAsk, LeaseGrant, Report, ReportAck};
+    use crate::peer::{Durable, LeaseGrant, LeaseRequest, Report, ReportAck};
     let update = UpdateCommand {
         external: Default::default(),
         identity: [3; 16],
@@ -170,11 +170,11 @@ fn others() -> Vec<Frame> {
         Frame::ReadIndexAnswer { token: 1, index: 2 },
         Frame::SnapshotResult { ok: false },
         Frame::Checkpoint(super::transfer::seeds().remove(0)),
-        Frame::LeaseAsk(LeaseAsk { boot_id: 1, at_ms: 1, answers: true }),
+        Frame::LeaseRequest(LeaseRequest { boot_id: 1, at_ms: 1, answers: true }),
         Frame::LeaseGrant(LeaseGrant { boot_id: 1, at_ms: 1, since: 1, shown: None }),
         Frame::LeaseGrant(LeaseGrant { boot_id: 1, at_ms: 1, since: 1, shown: Some(1) }),
         Frame::Applied { index: 2 },
-        Frame::Everywhere { index: 1, of_rotation: true },
+        Frame::AllLiveIndex { index: 1, of_rotation: true },
         Frame::Durable(Durable { term: 2, index: 2, voters: vec![1, 2, 3] }),
     ]
 }

@@ -3,7 +3,7 @@
 use super::world::{APEX, KEYS, TIME_MS, assert_no_alarm, machine, name};
 use crate::entry::{Body, Entry, UpdateEntry, ZoneChange};
 use crate::limits::ENTRY_BYTES_MAX;
-use crate::machine::{Applied, Machine, Prepared, carry_out, zone_work};
+use crate::machine::{Applied, Machine, Prepared, apply_work, zone_work};
 use crate::policy::Requestor;
 use crate::update::client::UpdateBuilder;
 use crate::update::{Parsed as Update, evaluate_within, prescan};
@@ -32,7 +32,7 @@ pub fn update(bytes: &[u8]) {
         assert_eq!(entry.body, body, "it is read as it was written");
         // The leader carries it out before it proposes it, the follower when it applies it.
         let version = zone_work(&body, &leader.stages).map(|work| {
-            carry_out(&mut leader.zones, work).expect("what was evaluated fits the zone that it was evaluated on")
+            apply_work(&mut leader.zones, work).expect("what was evaluated fits the zone that it was evaluated on")
         });
         let prepared = Prepared { version, zones_hash: leader.zones.head().state_hash() };
         let index = leader.applied.0 + 1;

@@ -125,7 +125,7 @@ pub(super) fn machine() -> Machine {
         assert!(matches!(apply(&mut machine, body), Applied::Settings(_)));
     }
     for body in import(&machine, APEX, &records()) {
-        assert!(!matches!(apply(&mut machine, body), Applied::Misfit { .. }));
+        assert!(!matches!(apply(&mut machine, body), Applied::Mismatch { .. }));
     }
     machine.publish();
     machine
@@ -133,5 +133,5 @@ pub(super) fn machine() -> Machine {
 
 /// Nothing was applied that did not fit, and nothing evaluated that the zones did not take.
 pub(super) fn assert_no_alarm(machine: &Machine) {
-    assert_eq!(machine.alarms, crate::Alarms::default());
+    assert_eq!(machine.invariant_violations, crate::InvariantViolations::default());
 }

@@ -1,8 +1,8 @@
-//! The leader's clockwork: every few ticks it tells the members how far the log is committed and which state hash
-//! belongs to an index; they answer with theirs.
+//! Progress of the members. Every few ticks the leader sends a report: the commit index, and the state hash at an
+//! index. Each member responds with its applied index and its own hash.
 //!
-//! From it members know how stale they are, a restarted one knows when it may answer, and a replica whose state
-//! differs from what a majority has stops answering.
+//! So members know how stale they are, a restarted member knows when it may answer, and a member whose state differs
+//! from the majority's stops answering.
 
 use crate::command::Answer;
 use crate::io::{NodeId, Output, Serving};
@@ -11,31 +11,31 @@ use crate::peer::{Frame, Report, ReportAck};
 use crate::replica::Replica;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// State of reporting, of both sides.
+/// State of the reports, on the leader and on a follower.
 #[derive(Debug, Default)]
-pub(crate) struct Reports {
+pub(crate) struct Progress {
     sequence: u64,
     sent_ms: u64,
     /// The last reports of this term, and when each left.
     sent: VecDeque<(u64, u64)>,
-    /// Index and hash of the report under way, and of the one after it.
-    subject: Option<(u64, u128)>,
-    next_subject: Option<(u64, u128)>,
-    /// The newest report that came in this term.
-    came: u64,
+    /// Index and hash that the current report compares, and those of the next one.
+    compared_state: Option<(u64, u128)>,
+    next_compared_state: Option<(u64, u128)>,
+    /// The newest report received in this term.
+    newest_received: u64,
     /// When this term began here.
     since_ms: u64,
-    /// Hashes at the subject's index, by member.
+    /// Hashes at the compared index, by member.
     votes: BTreeMap<NodeId, u128>,
     /// The open comparison, at an index that all members have reached.
     comparison: Option<Comparison>,
-    /// Members whose state differed from what a majority has when it was last compared.
+    /// Members whose state differed from the majority's in the last comparison.
     differing: BTreeSet<NodeId>,
-    /// When each member last answered, and what it can do.
-    heard: BTreeMap<NodeId, Heard>,
-    /// The oldest report whose commit index is not applied here, and when it came.
+    /// The last response of each member.
+    members: BTreeMap<NodeId, MemberProgress>,
+    /// Commit index and arrival time of the oldest report whose commit index is not applied here.
     unconfirmed: Option<(u64, u64)>,
-    /// When a report came last whose commit index is applied.
+    /// Arrival time of the last report whose commit index is applied here.
     confirmed_ms: Option<u64>,
 }
 
@@ -48,10 +48,11 @@ struct Comparison {
     votes: BTreeMap<NodeId, u128>,
 }
 
+/// A member's last response.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Heard {
+pub(crate) struct MemberProgress {
     pub(crate) at_ms: u64,
-    /// The report that it answered, and when that left: at some time after that it followed this leader.
+    /// The report that the member answered, and when that was sent. The member followed this leader after that time.
     sequence: u64,
     sent_ms: u64,
     pub(crate) applied: u64,
@@ -59,103 +60,103 @@ pub(crate) struct Heard {
 }
 
 /// A member that answered within this time is alive.
-pub(crate) const HEARD_MS: u64 = 20 * REPORT_MS;
+pub(crate) const ALIVE_MS: u64 = 20 * REPORT_MS;
 
-impl Reports {
+impl Progress {
     /// Whether a member answered this leader within that time.
-    pub(crate) fn was_heard_within(&self, id: NodeId, within_ms: u64, now_ms: u64) -> bool {
-        self.heard.get(&id).is_some_and(|heard| heard.at_ms + within_ms >= now_ms)
+    pub(crate) fn responded_within(&self, id: NodeId, within_ms: u64, now_ms: u64) -> bool {
+        self.members.get(&id).is_some_and(|member| member.at_ms + within_ms >= now_ms)
     }
 
-    /// Whether a member lives, as far as this leader hears.
-    pub(crate) fn is_heard(&self, id: NodeId, now_ms: u64) -> bool {
-        self.was_heard_within(id, HEARD_MS, now_ms)
+    /// Whether a member answered this leader recently.
+    pub(crate) fn is_alive(&self, id: NodeId, now_ms: u64) -> bool {
+        self.responded_within(id, ALIVE_MS, now_ms)
     }
 
-    /// Whether a member's state is known to be wrong: it is fenced and takes no leadership.
+    /// Whether a member's state is known to be wrong. Such a member is fenced and must not lead.
     pub(crate) fn is_differing(&self, id: NodeId) -> bool {
         self.differing.contains(&id)
     }
 
-    /// Whether who lives has had the time to be heard in this term.
+    /// Whether every live member has had time to answer in this term.
     pub(crate) const fn is_settled(&self, now_ms: u64) -> bool {
-        self.since_ms + HEARD_MS < now_ms
+        self.since_ms + ALIVE_MS < now_ms
     }
 }
 
 impl Replica {
-    pub(crate) fn was_heard(&self, id: NodeId) -> bool {
-        self.reports.was_heard_within(id, HEARD_MS, self.now.monotonic_ms)
+    pub(crate) fn is_alive(&self, id: NodeId) -> bool {
+        self.progress.responded_within(id, ALIVE_MS, self.now.monotonic_ms)
     }
 
-    pub(crate) fn heard(&self, id: NodeId) -> Option<Heard> {
-        self.reports.heard.get(&id).copied()
+    pub(crate) fn member_progress(&self, id: NodeId) -> Option<MemberProgress> {
+        self.progress.members.get(&id).copied()
     }
 
-    /// Another term, another leader: what was counted for the old one is void.
-    pub(crate) fn reset_reports(&mut self) {
-        self.reports.since_ms = self.now.monotonic_ms;
-        self.reports.subject = None;
-        self.reports.next_subject = None;
-        self.reports.votes.clear();
-        self.reports.comparison = None;
-        self.reports.differing.clear();
-        self.reports.heard.clear();
-        self.reports.unconfirmed = None;
-        self.reports.came = 0;
-        self.reports.sent_ms = 0;
-        self.reports.sent.clear();
+    /// The term or the leader changed.
+    pub(crate) fn reset_progress(&mut self) {
+        self.progress.since_ms = self.now.monotonic_ms;
+        self.progress.compared_state = None;
+        self.progress.next_compared_state = None;
+        self.progress.votes.clear();
+        self.progress.comparison = None;
+        self.progress.differing.clear();
+        self.progress.members.clear();
+        self.progress.unconfirmed = None;
+        self.progress.newest_received = 0;
+        self.progress.sent_ms = 0;
+        self.progress.sent.clear();
     }
 
-    pub(crate) fn tick_reports(&mut self) {
+    pub(crate) fn tick_progress(&mut self) {
         self.confirm();
-        self.answer_everywhere();
-        if !self.driver.has_applied_own_term() || self.now.monotonic_ms < self.reports.sent_ms + REPORT_MS {
+        self.answer_all_live_waiters();
+        if !self.driver.has_applied_own_term() || self.now.monotonic_ms < self.progress.sent_ms + REPORT_MS {
             return;
         }
         let own = (self.machine.applied.0, self.machine.state_hash());
-        // The hash is of a while ago, so that those who lag a little have it too.
-        self.reports.subject = self.reports.next_subject.take();
-        self.reports.next_subject = Some(own);
-        self.reports.sequence += 1;
-        self.reports.sent_ms = self.now.monotonic_ms;
-        self.reports.sent.push_back((self.reports.sequence, self.now.monotonic_ms));
-        if self.reports.sent.len() > REPORTS_SENT_MAX {
-            self.reports.sent.pop_front();
+        // The hash is of an older index, so that members which lag a little have it too.
+        self.progress.compared_state = self.progress.next_compared_state.take();
+        self.progress.next_compared_state = Some(own);
+        self.progress.sequence += 1;
+        self.progress.sent_ms = self.now.monotonic_ms;
+        self.progress.sent.push_back((self.progress.sequence, self.now.monotonic_ms));
+        if self.progress.sent.len() > REPORTS_SENT_MAX {
+            self.progress.sent.pop_front();
         }
-        self.reports.votes.clear();
+        self.progress.votes.clear();
         let (hash_index, hash) = match self.begin_comparison() {
             Some(compared) => {
-                self.reports.subject = None;
+                self.progress.compared_state = None;
                 compared
             }
-            None => self.reports.subject.unwrap_or(own),
+            None => self.progress.compared_state.unwrap_or(own),
         };
-        self.reports.votes.insert(self.driver.id(), hash);
+        self.progress.votes.insert(self.driver.id(), hash);
         let report = Report {
             term: self.driver.term(),
-            sequence: self.reports.sequence,
-            commit: self.commit_anywhere(),
+            sequence: self.progress.sequence,
+            commit: self.highest_possible_commit(),
             hash_index,
             hash,
         };
         for id in self.driver.others() {
             self.send(id, &Frame::Report(report));
         }
-        self.lead_rotation();
+        self.tick_rotation();
     }
 
     pub(crate) fn handle_report(&mut self, from: NodeId, report: Report) {
         if report.term != self.driver.term() || self.driver.leader() != Some(from) || self.driver.is_leader() {
             return;
         }
-        // One that was overtaken, or comes again, says nothing about the time in which it came.
-        if report.sequence <= self.reports.came {
+        // A reordered or repeated report proves nothing about the time of its arrival.
+        if report.sequence <= self.progress.newest_received {
             return;
         }
-        self.reports.came = report.sequence;
+        self.progress.newest_received = report.sequence;
         let now = self.now.monotonic_ms;
-        self.reports.unconfirmed.get_or_insert((report.commit, now));
+        self.progress.unconfirmed.get_or_insert((report.commit, now));
         self.confirm();
         let ack = ReportAck {
             term: report.term,
@@ -166,25 +167,25 @@ impl Replica {
             hash: self.machine.hashes.get(report.hash_index),
         };
         self.send(from, &Frame::ReportAck(ack));
-        self.ask_for_lease(from);
+        self.request_lease(from);
     }
 
-    /// What was committed when a report came is applied: nothing newer was acknowledged before it.
+    /// Confirms the state once everything is applied that was committed when a report arrived.
     fn confirm(&mut self) {
         if self.driver.has_applied_own_term() {
-            if let Some(at_ms) = self.quorum_heard_ms().filter(|at_ms| at_ms + HEARD_MS >= self.now.monotonic_ms) {
+            if let Some(at_ms) = self.quorum_contact_ms().filter(|at_ms| at_ms + ALIVE_MS >= self.now.monotonic_ms) {
                 // It confirms itself, and remembers when it leads no more.
-                self.reports.confirmed_ms = self.reports.confirmed_ms.max(Some(at_ms));
+                self.progress.confirmed_ms = self.progress.confirmed_ms.max(Some(at_ms));
                 self.note_contact(at_ms);
                 self.set_serving(Serving::Yes);
             }
             return;
         }
-        if let Some((commit, at_ms)) = self.reports.unconfirmed
+        if let Some((commit, at_ms)) = self.progress.unconfirmed
             && self.machine.applied.0 >= commit
         {
-            self.reports.confirmed_ms = Some(at_ms);
-            self.reports.unconfirmed = None;
+            self.progress.confirmed_ms = Some(at_ms);
+            self.progress.unconfirmed = None;
             self.note_contact(at_ms);
             self.set_serving(Serving::Yes);
         }
@@ -196,58 +197,58 @@ impl Replica {
         self.driver.log_mut().set_contact_wall_ms(self.now.wall_ms.saturating_sub(ago_ms));
     }
 
-    /// When this leader last knew that a majority follows it; `None` before the first answers.
-    fn quorum_heard_ms(&self) -> Option<u64> {
-        self.quorum_ms(|heard| heard.at_ms)
+    /// When a majority last answered this leader; `None` before the first answers.
+    fn quorum_contact_ms(&self) -> Option<u64> {
+        self.quorum_ms(|member| member.at_ms)
     }
 
-    /// A moment at which a majority had elected nobody after this leader: each of it answered a report that left then
+    /// The latest time at which a majority still followed this leader: all of them answered a report that was sent then
     /// or later. `None` before the first answers.
     pub(crate) fn quorum_followed_ms(&self) -> Option<u64> {
-        self.quorum_ms(|heard| heard.sent_ms)
+        self.quorum_ms(|member| member.sent_ms)
     }
 
-    /// The latest moment that is so early for a majority.
-    fn quorum_ms(&self, of: impl Fn(Heard) -> u64) -> Option<u64> {
+    /// The latest time that is at or before `of` for a majority.
+    fn quorum_ms(&self, of: impl Fn(MemberProgress) -> u64) -> Option<u64> {
         let own = self.driver.id();
         let at = |&id: &NodeId| {
-            let heard_ms = if id == own { Some(self.now.monotonic_ms) } else { self.heard(id).map(&of) };
-            heard_ms.map(|at_ms| (at_ms, id))
+            let contact_ms = if id == own { Some(self.now.monotonic_ms) } else { self.member_progress(id).map(&of) };
+            contact_ms.map(|at_ms| (at_ms, id))
         };
-        let mut heard: Vec<_> = self.driver.voters().iter().filter_map(at).collect();
-        heard.sort_unstable_by(|a, b| b.cmp(a));
-        let ids: Vec<_> = heard.iter().map(|&(_, id)| id).collect();
+        let mut contacts: Vec<_> = self.driver.voters().iter().filter_map(at).collect();
+        contacts.sort_unstable_by(|a, b| b.cmp(a));
+        let ids: Vec<_> = contacts.iter().map(|&(_, id)| id).collect();
         let count = (1..=ids.len()).find(|&count| self.driver.is_majority(&ids[..count]))?;
-        heard.get(count - 1).map(|&(at_ms, _)| at_ms)
+        contacts.get(count - 1).map(|&(at_ms, _)| at_ms)
     }
 
     pub(crate) fn handle_report_ack(&mut self, from: NodeId, ack: ReportAck) {
         if ack.term != self.driver.term() || !self.driver.is_leader() || !self.driver.counts(from) {
             return;
         }
-        // On a long way an answer meets later reports; one that comes again, or was overtaken, says nothing new.
-        let sent = self.reports.sent.iter().find(|&&(sequence, _)| sequence == ack.sequence);
-        let is_new = self.heard(from).is_none_or(|heard| heard.sequence < ack.sequence);
+        // On a slow link an answer may belong to an older report. A repeated or reordered answer is ignored.
+        let sent = self.progress.sent.iter().find(|&&(sequence, _)| sequence == ack.sequence);
+        let is_new = self.member_progress(from).is_none_or(|member| member.sequence < ack.sequence);
         let Some(&(sequence, sent_ms)) = sent.filter(|_| is_new) else { return };
         let ReportAck { applied, feature_level, .. } = ack;
-        let heard = Heard { at_ms: self.now.monotonic_ms, sequence, sent_ms, applied, feature_level };
-        self.reports.heard.insert(from, heard);
-        self.rotation_heard();
-        self.answer_everywhere();
+        let member = MemberProgress { at_ms: self.now.monotonic_ms, sequence, sent_ms, applied, feature_level };
+        self.progress.members.insert(from, member);
+        self.handle_rotation_progress();
+        self.answer_all_live_waiters();
         self.compare(from, ack);
-        if sequence != self.reports.sequence {
+        if sequence != self.progress.sequence {
             return;
         }
-        let Some((index, own)) = self.reports.subject else { return };
+        let Some((index, own)) = self.progress.compared_state else { return };
         if let (true, Some(hash)) = (ack.hash_index == index, ack.hash) {
-            self.reports.votes.insert(from, hash);
-            if self.reports.votes.values().any(|&hash| hash != own) {
-                let votes = std::mem::take(&mut self.reports.votes);
-                self.judge_hashes(index, &votes);
-                self.reports.votes = votes;
+            self.progress.votes.insert(from, hash);
+            if self.progress.votes.values().any(|&hash| hash != own) {
+                let votes = std::mem::take(&mut self.progress.votes);
+                self.compare_hashes(index, &votes);
+                self.progress.votes = votes;
             } else if !self.fenced {
                 // It started again meanwhile.
-                self.reports.differing.remove(&from);
+                self.progress.differing.remove(&from);
             }
         }
     }
@@ -255,19 +256,19 @@ impl Replica {
     /// Begins a comparison if one is due, at an index that all reachable members have applied. Returns the index and
     /// the hash.
     fn begin_comparison(&mut self) -> Option<(u64, u128)> {
-        if !self.reports.sequence.is_multiple_of(REPORTS_PER_COMPARISON) {
+        if !self.progress.sequence.is_multiple_of(REPORTS_PER_COMPARISON) {
             return None;
         }
-        let heard = self.driver.others().into_iter().filter(|&id| self.was_heard(id));
-        let slowest = heard.filter_map(|id| self.heard(id)).map(|heard| heard.applied).min()?;
+        let live = self.driver.others().into_iter().filter(|&id| self.is_alive(id));
+        let slowest = live.filter_map(|id| self.member_progress(id)).map(|member| member.applied).min()?;
         let (index, own) = self.machine.hashes.last_up_to(slowest.min(self.machine.applied.0))?;
-        self.reports.comparison = Some(Comparison { index, own, votes: BTreeMap::from([(self.driver.id(), own)]) });
+        self.progress.comparison = Some(Comparison { index, own, votes: BTreeMap::from([(self.driver.id(), own)]) });
         Some((index, own))
     }
 
     /// Counts a member's hash in the open comparison.
     fn compare(&mut self, from: NodeId, ack: ReportAck) {
-        let Some(comparison) = self.reports.comparison.as_mut().filter(|open| open.index == ack.hash_index) else {
+        let Some(comparison) = self.progress.comparison.as_mut().filter(|open| open.index == ack.hash_index) else {
             return;
         };
         let Some(hash) = ack.hash else { return };
@@ -277,42 +278,42 @@ impl Replica {
         }
         if comparison.votes.values().any(|&hash| hash != comparison.own) {
             let (index, votes) = (comparison.index, comparison.votes.clone());
-            self.judge_hashes(index, &votes);
+            self.compare_hashes(index, &votes);
         }
     }
 
-    /// Tells those who waited for members to apply an index. Who is not heard is not waited for, once who lives has had
-    /// the time to be heard.
-    fn answer_everywhere(&mut self) {
-        if !self.head.awaits_members() {
+    /// Answers requests that wait until all live members have applied an index. Members that do not answer are not
+    /// waited for, once every live member has had time to answer.
+    fn answer_all_live_waiters(&mut self) {
+        if !self.head.has_all_live_waiters() {
             return;
         }
         let now = self.now.monotonic_ms;
-        let (own, others, is_settled) = (self.machine.applied.0, self.driver.others(), self.reports.is_settled(now));
-        let reports = &self.reports;
-        let has_applied = |id: &NodeId, index| match reports.heard.get(id) {
-            Some(heard) if heard.at_ms + HEARD_MS >= now => heard.applied >= index,
+        let (own, others, is_settled) = (self.machine.applied.0, self.driver.others(), self.progress.is_settled(now));
+        let progress = &self.progress;
+        let has_applied = |id: &NodeId, index| match progress.members.get(id) {
+            Some(member) if member.at_ms + ALIVE_MS >= now => member.applied >= index,
             _ => is_settled,
         };
-        let is_everywhere = |index| own >= index && others.iter().all(|id| has_applied(id, index));
-        let origins = self.head.take_everywhere(now, is_everywhere);
+        let has_reached_all = |index| own >= index && others.iter().all(|id| has_applied(id, index));
+        let origins = self.head.take_all_live_waiters(now, has_reached_all);
         self.reply_all(origins, Answer::Done { index: own });
     }
 
     /// Somebody differs. What a majority of the voters has is right; without a majority nobody knows.
-    fn judge_hashes(&mut self, index: u64, votes: &BTreeMap<NodeId, u128>) {
-        self.machine.alarms.hashes_differ += 1;
+    fn compare_hashes(&mut self, index: u64, votes: &BTreeMap<NodeId, u128>) {
+        self.machine.invariant_violations.hash_mismatches += 1;
         let mut holders: BTreeMap<u128, Vec<NodeId>> = BTreeMap::new();
         for (&id, &hash) in votes {
             holders.entry(hash).or_default().push(id);
         }
         let Some((&right, sound)) = holders.iter().find(|(_, ids)| self.driver.is_majority(ids)) else { return };
         // A member may have had the right state earlier and still be wrong now.
-        if self.reports.subject.is_some_and(|(newest, _)| newest == index) {
-            self.reports.differing.retain(|id| !sound.contains(id));
+        if self.progress.compared_state.is_some_and(|(newest, _)| newest == index) {
+            self.progress.differing.retain(|id| !sound.contains(id));
         }
         let wrong: Vec<_> = votes.iter().filter(|&(_, &hash)| hash != right).map(|(&id, _)| id).collect();
-        self.reports.differing.extend(&wrong);
+        self.progress.differing.extend(&wrong);
         let own = self.driver.id();
         for id in wrong {
             if id == own {
@@ -325,7 +326,7 @@ impl Replica {
 
     pub(crate) fn handle_hash_verdict(&mut self, from: NodeId, index: u64, hash: u128) {
         if self.driver.leader() == Some(from) && self.machine.hashes.get(index).is_some_and(|own| own != hash) {
-            self.machine.alarms.hashes_differ += 1;
+            self.machine.invariant_violations.hash_mismatches += 1;
             self.fence();
         }
     }
@@ -354,7 +355,7 @@ impl Replica {
 
     /// Also when it is about to end because its state is not to be trusted.
     pub(crate) const fn is_fenced(&self) -> bool {
-        self.fenced || self.ending.is_some()
+        self.fenced || self.pending_fatal.is_some()
     }
 
     pub(crate) fn set_serving(&mut self, serving: Serving) {
@@ -372,7 +373,7 @@ impl Replica {
     /// have published part of that too. In both cases it waits longer, because its serials may be older than before.
     pub(crate) fn serve_stale_when_due(&mut self) {
         let knows_all = planted!(StaleDespiteLog) || self.knows_what_it_published();
-        let waited = self.lived_ms >= self.config.start_stale_after_ms;
+        let waited = self.running_ms >= self.config.start_stale_after_ms;
         // One that has not applied yet that it is a member knows nothing of how the zones are to be served.
         let is_member = self.machine.settings.is_member(self.driver.id());
         if self.serving == Serving::No && is_member && (waited && knows_all || self.may_serve_behind()) {
@@ -387,7 +388,7 @@ impl Replica {
 
     /// Whether there was no leader for long, and all known committed entries are applied.
     fn may_serve_behind(&self) -> bool {
-        self.lived_ms - self.led_ms >= self.config.start_behind_after_ms
+        self.running_ms - self.led_ms >= self.config.start_behind_after_ms
             && self.machine.applied.0 >= self.driver.log().hard_state().commit
     }
 
@@ -403,9 +404,9 @@ impl Replica {
     pub fn staleness_ms(&self) -> u64 {
         let now = self.now.monotonic_ms;
         if self.driver.has_applied_own_term() {
-            return self.quorum_heard_ms().map_or(0, |at_ms| now.saturating_sub(at_ms));
+            return self.quorum_contact_ms().map_or(0, |at_ms| now.saturating_sub(at_ms));
         }
-        match self.reports.confirmed_ms {
+        match self.progress.confirmed_ms {
             Some(at_ms) => now.saturating_sub(at_ms),
             // The time before the start counts too; a clock that went back does not make it fresh.
             None => {
@@ -424,9 +425,11 @@ impl Replica {
         let own = self.driver.id();
         let level_of = |id: NodeId| {
             let of_other = || {
-                self.heard(id)
-                    .filter(|_| self.was_heard(id))
-                    .map_or(if planted!(FeatureLevelWithoutSilent) { u32::MAX } else { 0 }, |heard| heard.feature_level)
+                self.member_progress(id)
+                    .filter(|_| self.is_alive(id))
+                    .map_or(if planted!(FeatureLevelWithoutSilent) { u32::MAX } else { 0 }, |member| {
+                        member.feature_level
+                    })
             };
             if id == own { self.config.feature_level } else { of_other() }
         };

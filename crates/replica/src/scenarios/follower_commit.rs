@@ -21,7 +21,7 @@ fn is_response_or_durable(frame: &[u8]) -> bool {
 }
 
 #[test]
-fn a_client_is_told_before_the_leader_knows() {
+fn follower_acknowledges_before_the_leader_commits() {
     let (mut cluster, leader, [taker, other]) = three();
     cluster.lose = is_append_response;
     let before = cluster.replica(leader).driver.commit();
@@ -37,7 +37,7 @@ fn a_client_is_told_before_the_leader_knows() {
 }
 
 #[test]
-fn a_read_through_any_member_sees_what_was_acknowledged_so() {
+fn read_through_any_member_sees_follower_commits() {
     let (mut cluster, leader, [taker, other]) = three();
     cluster.lose = is_append_response;
     let request = cluster.add(taker, &address(1));
@@ -55,7 +55,7 @@ fn a_read_through_any_member_sees_what_was_acknowledged_so() {
 }
 
 #[test]
-fn who_told_a_client_so_and_starts_again_shows_nothing_older() {
+fn restarted_follower_serves_nothing_older_than_it_acknowledged() {
     let (mut cluster, leader, [taker, other]) = three();
     cluster.run(500);
     cluster.lose = is_append_response;
@@ -74,7 +74,7 @@ fn who_told_a_client_so_and_starts_again_shows_nothing_older() {
 }
 
 #[test]
-fn it_survives_the_leader_that_never_knew() {
+fn follower_commit_survives_the_loss_of_the_leader() {
     let (mut cluster, leader, [taker, _]) = three();
     cluster.lose = is_append_response;
     let request = cluster.add(taker, &address(1));
@@ -101,7 +101,7 @@ fn two_of_five_are_no_majority() {
 }
 
 #[test]
-fn below_its_feature_level_nobody_is_told() {
+fn follower_commit_is_off_below_its_feature_level() {
     let (mut cluster, _, [taker, _]) = three();
     for id in cluster.alive() {
         cluster.replica_mut(id).machine.settings.pretend_feature_level(1);
@@ -115,7 +115,7 @@ fn below_its_feature_level_nobody_is_told() {
 }
 
 #[test]
-fn only_its_leader_is_believed_and_only_of_the_voters_it_knows() {
+fn durable_messages_count_only_from_the_leader_with_the_same_voters() {
     let (mut cluster, leader, [taker, other]) = three();
     cluster.lose = is_response_or_durable;
     let request = cluster.add(taker, &address(1));
@@ -138,7 +138,7 @@ fn only_its_leader_is_believed_and_only_of_the_voters_it_knows() {
 }
 
 #[test]
-fn what_is_not_on_both_disks_a_member_does_not_count() {
+fn follower_commits_only_what_is_on_both_disks() {
     for is_own in [true, false] {
         let (mut cluster, leader, [taker, _]) = three();
         let hangs = if is_own { taker } else { leader };

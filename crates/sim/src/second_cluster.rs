@@ -1,7 +1,7 @@
 //! Separate clusters that are made from this one: from a backup, or from the disk of one member. Each must contain all
 //! updates acknowledged up to its index, set no serial back, and elect a leader. Then it is dropped.
 
-use crate::commands::Drawn;
+use crate::commands::CommandParams;
 use crate::invariants::Violation;
 use crate::rotation::data_keys;
 use crate::simulation::Simulation;
@@ -21,25 +21,26 @@ const INVARIANT: &str = "restored_clusters_are_whole";
 
 impl Simulation {
     /// Makes another cluster from a backup of a member. Returns whether a member had one.
-    pub(crate) fn restore_aside(&mut self, drawn: Drawn) -> bool {
-        let Some((disk, file)) = self.take_backup(drawn) else { return false };
+    pub(crate) fn restore_second_cluster(&mut self, params: CommandParams) -> bool {
+        let Some((disk, file)) = self.take_backup(params) else { return false };
         let backup = match Backup::open(&disk, &file) {
             Ok(backup) if backup.verify_with_key(&disk, &data_keys(u32::from(u8::MAX) / 16)).is_ok() => backup,
             Ok(_) | Err(_) => {
-                self.found_aside = Err(self.violation(INVARIANT, format!("a backup of {} is damaged", drawn.to)));
+                self.second_cluster_result =
+                    Err(self.violation(INVARIANT, format!("a backup of {} is damaged", params.to)));
                 return true;
             }
         };
         let index = backup.index();
         let found = |founder: Founder<'_>| Replica::restore(&disk, &backup, founder);
-        self.found_aside = self.found(drawn, index, found);
+        self.second_cluster_result = self.found(params, index, found);
         self.count.restored += 1;
         true
     }
 
     /// Makes another cluster from the disk of one member, as after the loss of all others.
-    pub(crate) fn recover_aside(&mut self, drawn: Drawn) -> bool {
-        let id = drawn.to;
+    pub(crate) fn recover_second_cluster(&mut self, params: CommandParams) -> bool {
+        let id = params.to;
         let config = self.config_of(id, 0);
         let mut disk = self.machine(id).disk.contents().clone();
         disk.crash(&mut |_| 0);
@@ -50,15 +51,15 @@ impl Simulation {
         // An entry that is not known to be committed may differ on other members.
         let index = log.hard_state().commit;
         let found = |founder: Founder<'_>| Replica::recover(&disk, &config, founder, false);
-        self.found_aside = self.found(drawn, index, found);
+        self.second_cluster_result = self.found(params, index, found);
         self.count.recovered += 1;
         true
     }
 
     /// Takes a copy of a member's newest checkpoint.
-    fn take_backup(&self, drawn: Drawn) -> Option<(MemoryDisk, String)> {
-        let machine = &self.machines[&drawn.to];
-        if self.is_damage_of(drawn.to) {
+    fn take_backup(&self, params: CommandParams) -> Option<(MemoryDisk, String)> {
+        let machine = &self.machines[&params.to];
+        if self.is_damage_of(params.to) {
             return None;
         }
         let disk = machine.disk.without_unsynced();
@@ -75,18 +76,19 @@ impl Simulation {
 
     fn found(
         &self,
-        drawn: Drawn,
+        params: CommandParams,
         index: u64,
         found: impl FnOnce(Founder<'_>) -> Result<(Restored, Founding), RestoreFailure>,
     ) -> Result<(), Violation> {
         let key = DataKey::new(1, &[8; 32]);
-        let config = || ReplicaConfig { cluster_id: NEW_CLUSTER, data_key: key.clone(), ..self.config_of(drawn.to, 1) };
-        let (new, old_key, mut nonce) = (config(), data_keys(u32::from(u8::MAX) / 16), drawn.nonce);
+        let config =
+            || ReplicaConfig { cluster_id: NEW_CLUSTER, data_key: key.clone(), ..self.config_of(params.to, 1) };
+        let (new, old_key, mut nonce) = (config(), data_keys(u32::from(u8::MAX) / 16), params.nonce);
         let mut fresh = || {
             nonce[1] = nonce[1].wrapping_add(1);
             nonce
         };
-        let now = self.machines[&drawn.to].now(self.events.now_us());
+        let now = self.machines[&params.to].now(self.events.now_us());
         let founder = Founder {
             config: &new,
             address: "[::1]:7101".into(),
@@ -95,16 +97,16 @@ impl Simulation {
             now_s: now.wall_ms / 1_000,
             nonce: &mut fresh,
         };
-        let failed = |what: String| self.violation(INVARIANT, format!("from {}: {what}", drawn.to));
+        let failed = |what: String| self.violation(INVARIANT, format!("from {}: {what}", params.to));
         let (_, founding) = found(founder).map_err(|failure| failed(failure.to_string()))?;
         let mut disk = MemoryDisk::default();
         founding.flatten().for_each(|op| disk.execute(&op));
         let replica = Replica::open(&disk, config(), now).map_err(|error| failed(error.to_string()))?;
         let replica = lead_alone(replica, disk, now).ok_or_else(|| failed("it does not serve".into()))?;
-        self.look_aside(&replica, index).map_err(failed)
+        self.check_second_cluster(&replica, index).map_err(failed)
     }
 
-    fn look_aside(&self, replica: &Replica, index: u64) -> Result<(), String> {
+    fn check_second_cluster(&self, replica: &Replica, index: u64) -> Result<(), String> {
         let published = replica.zones().published();
         let Some(zone) = published.zone(&main_zone()) else {
             return if index > self.prepared_index { Err("the zone is missing".into()) } else { Ok(()) };

@@ -3,7 +3,7 @@
 use super::cluster::*;
 use crate::admin::Contents;
 use crate::io::{AdminCommand, AdminReply, ZoneOptions};
-use crate::limits::{IMPORT_CHUNK_BYTES, LEISURE_WAIT_MS};
+use crate::limits::{BACKGROUND_WAIT_MS, IMPORT_CHUNK_BYTES};
 use crate::log::LogConfig;
 
 /// A zone of some chunks.
@@ -27,7 +27,7 @@ fn ms_until_done(cluster: &mut Cluster, request: u64) -> u64 {
 }
 
 #[test]
-fn an_import_waits_for_leisure_between_its_chunks_and_not_for_ever() {
+fn import_chunks_wait_for_idle_time_but_not_forever() {
     let add = add_large_zone();
     let AdminCommand::AddZone { contents, .. } = &add else { unreachable!() };
     let chunks = u64::from(contents.chunk_count());
@@ -43,7 +43,7 @@ fn an_import_waits_for_leisure_between_its_chunks_and_not_for_ever() {
     cluster.run(100);
     let request = cluster.admin(leader, add);
     let ms = ms_until_done(&mut cluster, request);
-    let least = (chunks - 1) * LEISURE_WAIT_MS;
+    let least = (chunks - 1) * BACKGROUND_WAIT_MS;
     assert!((least..=least + chunks * 10).contains(&ms), "{ms} ms for {chunks} chunks");
     // What others do does not wait for it.
     let update = cluster.add(leader, &address(1));
@@ -51,7 +51,7 @@ fn an_import_waits_for_leisure_between_its_chunks_and_not_for_ever() {
 }
 
 #[test]
-fn a_checkpoint_waits_for_leisure_until_it_would_be_late() {
+fn checkpoint_waits_for_idle_time_unless_it_is_urgent() {
     const LATE_BYTES: u64 = 1 << 15;
     let log = LogConfig { bytes_while_checkpoint: LATE_BYTES, checkpoint_due_bytes: u64::MAX, ..LogConfig::default() };
     let mut cluster = Cluster::with_log(1, log);
@@ -75,7 +75,7 @@ fn a_checkpoint_waits_for_leisure_until_it_would_be_late() {
         cluster.assert_done(update);
     }
     let took_ms = cluster.now.monotonic_ms - began_ms;
-    assert!(last >= LATE_BYTES / 8 && took_ms < 5 * LEISURE_WAIT_MS, "{last} bytes, {took_ms} ms");
+    assert!(last >= LATE_BYTES / 8 && took_ms < 5 * BACKGROUND_WAIT_MS, "{last} bytes, {took_ms} ms");
     cluster.run(100);
     assert!(matches!(cluster.admin[&request], Ok(AdminReply::Checkpoint { .. })));
     assert_eq!(cluster.replica(1).status().counters.checkpoints_abandoned, 0);

@@ -19,7 +19,7 @@ const ASK_BYTES: usize = 1 + 8 + 8 + 2 * (1 + 8 + 8);
 
 /// A question for entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ask {
+pub struct EntriesRequest {
     /// The first entry that is missing.
     pub first: u64,
     /// The last entry that is missing.
@@ -32,7 +32,7 @@ pub struct Ask {
 
 /// A member's answer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct EntriesResponse {
     /// The member knows that all entries up to this index are committed.
     pub commit: u64,
     /// Whether the member's log has the entry before.
@@ -43,7 +43,7 @@ pub struct Answer {
     pub entries: Vec<Entry>,
 }
 
-impl Ask {
+impl EntriesRequest {
     /// Encodes the question.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
@@ -60,7 +60,7 @@ impl Ask {
         out.finish()
     }
 
-    /// Reads what [`Ask::encode`] wrote.
+    /// Reads what [`EntriesRequest::encode`] wrote.
     ///
     /// # Errors
     /// [`DecodeError`].
@@ -86,7 +86,7 @@ impl Ask {
     }
 }
 
-impl Answer {
+impl EntriesResponse {
     /// Whether the answer has room for another entry.
     pub(super) fn has_room(&self, bytes: usize, entry: &Entry) -> bool {
         self.entries.is_empty()
@@ -109,7 +109,7 @@ impl Answer {
         bytes
     }
 
-    /// Reads what [`Answer::encode`] wrote for a question about entries from `first` on.
+    /// Reads what [`EntriesResponse::encode`] wrote for a question about entries from `first` on.
     ///
     /// # Errors
     /// [`DecodeError`].

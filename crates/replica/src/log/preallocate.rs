@@ -1,13 +1,13 @@
-//! Zeroed segments in reserve: made ready on the bulk queue, so that the log never waits for zeros.
+//! Preallocates zeroed segments on the bulk queue, so that the log never waits for zeros.
 
 use super::limits::SPARE_SEGMENTS_MAX;
 use super::segment::{segment_file, spare_file};
 use crate::disk::{DiskJob, DiskOp, DiskQueue, Tickets};
 use std::collections::VecDeque;
 
-/// Segments that wait for use, and those that have served.
+/// Segments that are ready for use, and retired ones that can be recycled.
 #[derive(Debug)]
-pub(crate) struct Spares {
+pub(crate) struct SegmentPreallocator {
     segment_bytes: u64,
     ready: VecDeque<String>,
     /// Number and size of segments that no durable record needs any more.
@@ -20,11 +20,11 @@ pub(crate) struct Spares {
 #[derive(Debug)]
 struct UnderWay {
     ticket: u64,
-    /// The spare that is ready when the job is done.
-    makes: Option<String>,
+    /// The spare segment that is ready when the job is done.
+    new_file: Option<String>,
 }
 
-impl Spares {
+impl SegmentPreallocator {
     pub(crate) fn new(segment_bytes: u64) -> Self {
         Self {
             segment_bytes,
@@ -66,22 +66,22 @@ impl Spares {
         if self.under_way.is_some() {
             return None;
         }
-        let (mut ops, makes) = match self.retired.iter().position(|(number, _)| !is_read(*number)) {
-            Some(place) => self.reuse(place),
+        let (mut ops, new_file) = match self.retired.iter().position(|(number, _)| !is_read(*number)) {
+            Some(position) => self.reuse(position),
             None if self.ready.is_empty() && self.is_wanted => self.make(),
             None => return None,
         };
         ops.push(DiskOp::SyncDir);
         let ticket = tickets.draw();
-        self.under_way = Some(UnderWay { ticket, makes });
+        self.under_way = Some(UnderWay { ticket, new_file });
         Some(DiskJob { queue: DiskQueue::Bulk, ticket, ops })
     }
 
     /// Whether the ticket was one of these jobs.
     pub(crate) fn persisted(&mut self, ticket: u64) -> bool {
         match self.under_way.take() {
-            Some(UnderWay { ticket: ours, makes }) if ours == ticket => {
-                self.ready.extend(makes);
+            Some(UnderWay { ticket: ours, new_file }) if ours == ticket => {
+                self.ready.extend(new_file);
                 true
             }
             other => {
@@ -91,19 +91,19 @@ impl Spares {
         }
     }
 
-    fn reuse(&mut self, place: usize) -> (Vec<DiskOp>, Option<String>) {
-        let (number, bytes) = self.retired.remove(place).expect("the place was just found");
+    fn reuse(&mut self, position: usize) -> (Vec<DiskOp>, Option<String>) {
+        let (number, bytes) = self.retired.remove(position).expect("the place was just found");
         let from = segment_file(number);
         if bytes != self.segment_bytes || self.ready.len() >= SPARE_SEGMENTS_MAX {
             return (vec![DiskOp::Remove { file: from }], None);
         }
-        let (zeroing, makes) = self.make();
-        let to = makes.clone().expect("`make` makes one");
+        let (zeroing, new_file) = self.make();
+        let to = new_file.clone().expect("`make` makes one");
         let mut ops = vec![DiskOp::Rename { from, to }];
         if !planted!(SparesNotZeroed) {
             ops.extend(zeroing);
         }
-        (ops, makes)
+        (ops, new_file)
     }
 
     fn make(&mut self) -> (Vec<DiskOp>, Option<String>) {

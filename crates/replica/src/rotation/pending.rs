@@ -1,4 +1,4 @@
-//! Outcomes of updates that are known here, and told once all show them.
+//! Outcomes of updates that are known, but not reported until all live members show the update.
 
 use crate::io::Verdict;
 use crate::limits::{UPDATE_WAIT_MS, UPDATES_WAITING_MAX};
@@ -7,17 +7,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use wire::parse::{Parsed, parse_request};
 use zone::ZoneId;
 
-/// Those outcomes, in the order of their indexes.
+/// Those outcomes, ordered by index.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
-    /// By the index that all must show, and a number.
+pub(crate) struct PendingOutcomes {
+    /// By the index that all members must show, and a number.
     verdicts: BTreeMap<(u64, u64), (u64, Verdict, u64)>,
-    /// All of them, by the time at which they are given up.
+    /// The same outcomes by deadline.
     deadlines: BTreeSet<(u64, (u64, u64))>,
     next_number: u64,
 }
 
-impl Held {
+impl PendingOutcomes {
     pub(crate) fn len(&self) -> usize {
         self.verdicts.len()
     }
@@ -29,7 +29,7 @@ impl Held {
         self.deadlines.insert((deadline_ms, key));
     }
 
-    /// Everything up to this index is shown by all: who may be told, and what.
+    /// All members show everything up to this index. Returns the outcomes to report.
     pub(super) fn release(&mut self, index: u64) -> Vec<(u64, Verdict)> {
         let later = self.verdicts.split_off(&(index + 1, 0));
         let done = core::mem::replace(&mut self.verdicts, later);
@@ -39,7 +39,7 @@ impl Held {
         done.into_values().map(|(request_id, verdict, _)| (request_id, verdict)).collect()
     }
 
-    /// Those that have waited long enough.
+    /// Removes and returns the outcomes past their deadline.
     fn expired(&mut self, now_ms: u64) -> Vec<u64> {
         let later = self.deadlines.split_off(&(now_ms + 1, (0, 0)));
         let expired = core::mem::replace(&mut self.deadlines, later);
@@ -49,28 +49,28 @@ impl Held {
 }
 
 impl Replica {
-    /// Tells a client what became of its UPDATE; when its zone wants that, once all show what is applied here at
-    /// `index`.
-    pub(crate) fn tell_outcome(&mut self, request_id: u64, verdict: Verdict, message: &[u8], index: u64) {
-        let is_held = matches!(verdict, Verdict::Answer(_))
+    /// Reports the outcome of an UPDATE to its client. For a zone with `ack = all-live` this waits until all live
+    /// members show `index`.
+    pub(crate) fn report_outcome(&mut self, request_id: u64, verdict: Verdict, message: &[u8], index: u64) {
+        let must_wait = matches!(verdict, Verdict::Answer(_))
             && !planted!(RepeatNotHeld)
-            && index > self.rotation.everywhere
+            && index > self.rotation.all_live_index
             && self.machine.settings.has_all_live()
             && zone_of(message).is_some_and(|zone| self.machine.settings.is_all_live(&zone));
-        if !is_held {
+        if !must_wait {
             return self.verdict(request_id, verdict);
         }
-        // It is committed, so it is never called undone.
-        if self.rotation.held.len() >= UPDATES_WAITING_MAX {
+        // The update is committed, so it must not be reported as not done.
+        if self.rotation.pending.len() >= UPDATES_WAITING_MAX {
             return self.verdict(request_id, Verdict::Unknown);
         }
         let deadline_ms = self.now.monotonic_ms + UPDATE_WAIT_MS;
-        self.rotation.held.put(index, request_id, verdict, deadline_ms);
+        self.rotation.pending.put(index, request_id, verdict, deadline_ms);
     }
 
-    /// Gives up outcomes that are not shown by all in time: nobody is told.
-    pub(crate) fn tick_held(&mut self) {
-        for request_id in self.rotation.held.expired(self.now.monotonic_ms) {
+    /// Reports expired outcomes as unknown.
+    pub(crate) fn tick_pending_outcomes(&mut self) {
+        for request_id in self.rotation.pending.expired(self.now.monotonic_ms) {
             self.verdict(request_id, Verdict::Unknown);
         }
     }
@@ -88,20 +88,20 @@ mod tests {
     use wire::number::Rcode;
 
     #[test]
-    fn outcomes_are_told_in_the_order_of_their_indexes_or_given_up_in_that_of_their_deadlines() {
+    fn pending_outcomes_are_released_by_index_and_expire_by_deadline() {
         let verdict = Verdict::Answer(Rcode::NOERROR);
-        let mut held = Held::default();
+        let mut pending = PendingOutcomes::default();
         for (index, request, deadline) in [(5, 1, 30), (4, 2, 20), (5, 3, 20), (6, 4, 10), (7, 5, 40)] {
-            held.put(index, request, verdict, deadline);
+            pending.put(index, request, verdict, deadline);
         }
-        assert_eq!(held.release(3), []);
-        assert_eq!(held.expired(9), []);
-        assert_eq!(held.release(4), [(2, verdict)]);
-        assert_eq!(held.expired(20), [4, 3]);
-        assert_eq!(held.release(6), [(1, verdict)]);
-        assert_eq!((held.len(), held.deadlines.len()), (1, 1));
-        assert_eq!(held.release(u64::MAX - 1), [(5, verdict)]);
-        assert_eq!((held.len(), held.deadlines.len()), (0, 0));
-        assert_eq!(held.expired(u64::MAX - 1), []);
+        assert_eq!(pending.release(3), []);
+        assert_eq!(pending.expired(9), []);
+        assert_eq!(pending.release(4), [(2, verdict)]);
+        assert_eq!(pending.expired(20), [4, 3]);
+        assert_eq!(pending.release(6), [(1, verdict)]);
+        assert_eq!((pending.len(), pending.deadlines.len()), (1, 1));
+        assert_eq!(pending.release(u64::MAX - 1), [(5, verdict)]);
+        assert_eq!((pending.len(), pending.deadlines.len()), (0, 0));
+        assert_eq!(pending.expired(u64::MAX - 1), []);
     }
 }

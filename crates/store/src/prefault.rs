@@ -10,16 +10,16 @@ use crate::vertex::GRANULE_BYTES;
 
 /// Has the kernel back the store's memory shortly before it is used, on another thread than the writer's.
 ///
-/// Whoever first touches a huge page waits until the kernel has zeroed all of it: 0.2 ms, or 6 on a virtual machine
-/// whose hypervisor has to find that memory first.
-pub struct MemoryAhead {
-    // Not to keep what the store has left.
+/// The first access to a huge page waits until the kernel has zeroed all of it: 0.2 ms, or 6 ms on a virtual machine
+/// whose hypervisor must find that memory first.
+pub struct Prefaulter {
+    // Weak, so that it does not keep the memory of a dropped store.
     shared: Weak<Shared>,
     /// Up to where pages were touched here.
     touched: usize,
 }
 
-impl MemoryAhead {
+impl Prefaulter {
     pub(crate) fn new(shared: Weak<Shared>) -> Self {
         Self { shared, touched: 0 }
     }
@@ -81,28 +81,28 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
 
     #[test]
-    fn the_page_behind_the_one_in_use_is_touched_once() {
+    fn next_page_is_touched_once() {
         const PAGE: usize = HUGE_PAGE_BYTES / GRANULE_BYTES;
         let mapping = Arc::new(Mapping::reserve(8 * HUGE_PAGE_BYTES, true).expect("some megabytes are to be had"));
         assert!(mapping.commit(0, 4 * HUGE_PAGE_BYTES));
         let (domain, [committed, tail]) = (Arc::new(Domain::new(0)), [0, 0].map(AtomicUsize::new));
         let shared = Arc::new(Shared { mapping, domain, committed, tail });
-        let mut ahead = MemoryAhead::new(Arc::downgrade(&shared));
+        let mut prefaulter = Prefaulter::new(Arc::downgrade(&shared));
         shared.tail.store(PAGE, Ordering::Relaxed);
-        assert!(!ahead.touch(), "nothing is usable");
+        assert!(!prefaulter.touch(), "nothing is usable");
         shared.committed.store(4 * PAGE, Ordering::Relaxed);
         let steps = [(PAGE - 1, false, 0), (PAGE, true, 3), (2 * PAGE - 1, false, 3), (2 * PAGE + 1, true, 4)];
         for (tail, is_touched, through) in steps {
             shared.tail.store(tail, Ordering::Relaxed);
-            assert_eq!(ahead.is_due(), is_touched, "with {tail} in use");
-            assert_eq!(ahead.touch(), is_touched, "with {tail} in use");
-            assert_eq!(ahead.touched, through * HUGE_PAGE_BYTES, "with {tail} in use");
+            assert_eq!(prefaulter.is_due(), is_touched, "with {tail} in use");
+            assert_eq!(prefaulter.touch(), is_touched, "with {tail} in use");
+            assert_eq!(prefaulter.touched, through * HUGE_PAGE_BYTES, "with {tail} in use");
         }
         shared.tail.store(3 * PAGE, Ordering::Relaxed);
-        assert!(!ahead.touch(), "what comes next is not usable");
+        assert!(!prefaulter.touch(), "what comes next is not usable");
         // SAFETY: the bytes were committed, and the mapping is this test's own.
         assert_eq!(unsafe { shared.mapping.base().add(2 * HUGE_PAGE_BYTES).read() }, 0);
         drop(shared);
-        assert!(!ahead.touch(), "it keeps nothing");
+        assert!(!prefaulter.touch(), "it keeps nothing");
     }
 }
