@@ -5,12 +5,12 @@ use crate::entry::{
     Body, Entry, SettingsChange, decode_algorithm, decode_options_change, decode_policy, encode_algorithm,
     encode_options_change, encode_policy, options_change_level,
 };
-use crate::io::{AdminError, KeyAlgorithm, NodeId, OptionsChange, Transport};
+use crate::io::{AdminError, NodeId, OptionsChange, Transport};
 use crate::limits::{ADDRESS_BYTES_MAX, ENTRY_BYTES_MAX, SECRET_BYTES_MAX, UPDATE_BYTES_MAX};
 use crate::policy::{External, Policy, Revision};
 use crate::secrets::Sealed;
-use crate::update::SecretId;
 use std::sync::Arc;
+use tsig::{KeyAlgorithm, SecretId};
 use wire::name::Name;
 use wire::number::Rcode;
 use zone::ZoneId;

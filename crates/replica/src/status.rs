@@ -5,9 +5,9 @@ use crate::machine::Alarms;
 use crate::memory::MemoryFigures;
 use crate::policy::{Policy, UpdateGrant};
 use crate::replica::{Counters, Replica};
-use crate::update::{KeyTable, TsigKey};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tsig::{KeyTable, TsigKey};
 use wire::name::Name;
 use wire::number::Serial;
 use zeroize::Zeroizing;
@@ -118,7 +118,7 @@ pub struct KeyStatus {
     /// Its name.
     pub name: Name,
     /// Its algorithm.
-    pub algorithm: crate::io::KeyAlgorithm,
+    pub algorithm: tsig::KeyAlgorithm,
     /// What it may do, and where; `None` is everywhere.
     pub grants: Vec<(Option<ZoneId>, Right)>,
     /// Whether it has two secrets.

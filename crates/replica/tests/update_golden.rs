@@ -31,13 +31,13 @@ mod support;
 
 use catamaran_replica::io::SerialPolicyOption;
 use catamaran_replica::policy::{Policy, Requestor, Rules, UpdateGrant, text::parse_policy};
-use catamaran_replica::update::client::UpdateBuilder;
 use catamaran_replica::update::{Evaluated, Parsed as Update, Refusal, evaluate, evaluate_within, prescan};
 use std::fmt::Write as _;
 use std::path::Path;
 use support::rdata_text::{rdata_of, rdata_text, rtype_of, rtype_text};
 use support::test_zone::TestZone;
 use support::{name, name_in, name_out};
+use tsig::client::UpdateBuilder;
 use wire::name::Name;
 use wire::number::{Class, Rcode, Rtype};
 use wire::parse::{Parsed, Section, parse_request};

@@ -5,12 +5,13 @@ use crate::simulation::Simulation;
 use crate::swarm::CommandKind;
 use crate::updates::{self, KEY, SECRETS, main_zone, name, zone_id};
 use replica::io::{
-    AckOption, AdminCommand, Contents, KeyAlgorithm, LimitsChange, NodeId, OptionsChange, Replacement, Right,
-    SerialPolicyOption, StaleOption, ZoneOptions,
+    AckOption, AdminCommand, Contents, LimitsChange, NodeId, OptionsChange, Replacement, Right, SerialPolicyOption,
+    StaleOption, ZoneOptions,
 };
 use replica::policy::Revision;
 use replica::policy::text::parse_policy;
 use std::sync::Arc;
+use tsig::KeyAlgorithm;
 
 /// Number of zones that are added and removed.
 const IMPORTED: u64 = 4;

@@ -1,8 +1,9 @@
 //! How algorithms of keys, grants and policies are written in entries and in checkpoints.
 
 use crate::codec::{DecodeError, Decoder, Encoder};
-use crate::io::{KeyAlgorithm, Right};
+use crate::io::Right;
 use crate::policy::Policy;
+use tsig::KeyAlgorithm;
 use wire::name::Name;
 use zone::ZoneId;
 

@@ -6,7 +6,7 @@ use crate::entry::{Body, StageId};
 use crate::io::{AdminCommand, AdminReply, AuditRecord, Right, Verdict};
 use crate::limits::EVALUATION_QUEUE_MAX;
 use crate::propose::Origin;
-use crate::update::client::UpdateBuilder;
+use tsig::client::UpdateBuilder;
 
 #[test]
 fn a_leader_without_room_refuses_what_is_new_at_once_and_keeps_what_is_old() {

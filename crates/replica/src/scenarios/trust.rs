@@ -123,7 +123,7 @@ fn secrets_are_sealed_by_another_key_and_the_old_one_opens_nothing() {
     assert_eq!(can_open(&cluster, 3), (0, false));
     let add = AdminCommand::AddKey {
         name: name("late."),
-        algorithm: crate::io::KeyAlgorithm::HmacSha256,
+        algorithm: tsig::KeyAlgorithm::HmacSha256,
         secret: vec![1; 32],
         nonce: [4; 12],
     };

@@ -3,9 +3,9 @@
 use replica::KeyStatus;
 use replica::io::Right;
 use replica::policy::{Policy, Rules, UpdateGrant};
-use replica::update::{KeyTable, NameTable, TsigKey};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tsig::{KeyTable, NameTable, TsigKey};
 use wire::Name;
 use zone::record::ZoneId;
 

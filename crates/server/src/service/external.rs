@@ -13,7 +13,6 @@ use crate::limits::{EXTERNAL_LOG_MS, EXTERNAL_THREADS, EXTERNAL_TURN_MS, EXTERNA
 use crate::listen::counters::ListenCounters;
 use crate::metrics::Counter;
 use crate::metrics::text::{Kind, Page};
-use replica::io::KeyAlgorithm;
 use replica::policy::{External, Question, Requestor};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{self, ErrorKind, Read, Write};
@@ -22,6 +21,7 @@ use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tsig::KeyAlgorithm;
 use turns::{Turn, Turns};
 use wire::name::NameRef;
 

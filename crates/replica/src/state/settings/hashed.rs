@@ -2,7 +2,8 @@
 
 use super::tests::{name, rich, sealed, zone};
 use super::*;
-use crate::io::{AckOption, KeyAlgorithm, SerialPolicyOption, StaleOption, ZoneLimits};
+use crate::io::{AckOption, SerialPolicyOption, StaleOption, ZoneLimits};
+use tsig::KeyAlgorithm;
 
 type Mutation = (&'static str, fn(&mut Settings));
 

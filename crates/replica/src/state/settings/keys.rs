@@ -3,15 +3,15 @@
 use super::Settings;
 use crate::codec::Encoder;
 use crate::entry::{encode_algorithm, encode_grant, encode_policy};
-use crate::io::{KeyAlgorithm, Right};
+use crate::io::Right;
 use crate::policy::{Policy, Rules, UpdateGrant};
 use crate::secrets::{DataKey, Sealed};
 use crate::state::{Item, item_hash};
-use crate::update::TsigKey;
 use std::collections::BTreeMap;
 #[cfg(test)]
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use tsig::{KeyAlgorithm, TsigKey};
 use wire::name::Name;
 use zeroize::Zeroizing;
 use zone::ZoneId;

@@ -3,9 +3,10 @@
 use super::*;
 use crate::codec::Decoder;
 use crate::entry::TrustChange;
-use crate::io::{AckOption, AdminError, KeyAlgorithm, Standing};
+use crate::io::{AckOption, AdminError, Standing};
 use crate::limits::RETIRED_ZONES_MAX;
 use crate::policy::UpdateGrant;
+use tsig::KeyAlgorithm;
 use wire::number::Serial;
 
 pub(super) fn name(text: &str) -> Name {

@@ -3,7 +3,7 @@
 use crate::entry::{
     Body, Entry, ImportBegin, ImportChunk, ImportCommit, ImportPurpose, SettingsChange, SettingsEntry, StageId,
 };
-use crate::io::{KeyAlgorithm, Member, NodeId, Right, ZoneOptions};
+use crate::io::{Member, NodeId, Right, ZoneOptions};
 use crate::log::LogConfig;
 use crate::machine::{Applied, Machine, chunk_digest, empty_machine};
 use crate::peer::FEATURE_LEVEL;
@@ -11,6 +11,7 @@ use crate::policy::text::parse_policy;
 use crate::state::{Settings, secret_context};
 use crate::{DataKey, ReplicaConfig};
 use std::sync::Arc;
+use tsig::KeyAlgorithm;
 use wire::name::Name;
 use wire::number::Rtype;
 use zone::set::StoreConfig;

@@ -23,7 +23,7 @@ use crate::service::cookies::Standing;
 use crate::service::counters::{Limited, UpdateEnd};
 use crate::service::limiter::Verdict;
 use crate::service::response::{Received, ResponseHead};
-use replica::update::Signer;
+use tsig::Signer;
 use wire::NameRef;
 use wire::number::Rcode;
 use zone::answer::{AnswerKind, Bare};

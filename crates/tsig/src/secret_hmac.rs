@@ -3,8 +3,8 @@
 //! ring computes the MACs for the algorithms that it supports. MD5 and SHA-224, for keys shared with other servers,
 //! come from RustCrypto.
 
-use super::mac::Mac;
-use crate::io::KeyAlgorithm;
+use crate::algorithm::KeyAlgorithm;
+use crate::mac::Mac;
 use core::fmt;
 use hmac::Mac as _;
 use ring::hmac as strong;
@@ -14,7 +14,7 @@ type HmacSha224 = hmac::Hmac<sha2::Sha224>;
 
 /// A TSIG secret, prepared for computing MACs.
 #[derive(Clone)]
-pub(super) enum SecretHmac {
+pub(crate) enum SecretHmac {
     /// SHA-1, SHA-256, SHA-384 or SHA-512.
     Ring(strong::Key),
     /// MD5.
@@ -24,7 +24,7 @@ pub(super) enum SecretHmac {
 }
 
 /// A MAC computation in progress.
-pub(super) enum HmacContext {
+pub(crate) enum HmacContext {
     Ring(strong::Context),
     Md5(HmacMd5),
     Sha224(HmacSha224),
@@ -38,7 +38,7 @@ impl fmt::Debug for SecretHmac {
 }
 
 impl SecretHmac {
-    pub(super) fn new(algorithm: KeyAlgorithm, secret: &[u8]) -> Self {
+    pub(crate) fn new(algorithm: KeyAlgorithm, secret: &[u8]) -> Self {
         let ring = |algorithm| Self::Ring(strong::Key::new(algorithm, secret));
         match algorithm {
             KeyAlgorithm::HmacSha256 => ring(strong::HMAC_SHA256),
@@ -51,7 +51,7 @@ impl SecretHmac {
         }
     }
 
-    pub(super) fn context(&self) -> HmacContext {
+    pub(crate) fn context(&self) -> HmacContext {
         match self {
             Self::Ring(key) => HmacContext::Ring(strong::Context::with_key(key)),
             Self::Md5(key) => HmacContext::Md5(HmacMd5::clone(key)),
@@ -65,7 +65,7 @@ fn keyed<M: hmac::Mac + hmac::digest::KeyInit>(secret: &[u8]) -> M {
 }
 
 impl HmacContext {
-    pub(super) fn update(&mut self, bytes: &[u8]) {
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
         match self {
             Self::Ring(context) => context.update(bytes),
             Self::Md5(context) => context.update(bytes),
@@ -73,7 +73,7 @@ impl HmacContext {
         }
     }
 
-    pub(super) fn finish(self) -> Mac {
+    pub(crate) fn finish(self) -> Mac {
         // A `Mac` has room for the MAC of every algorithm.
         match self {
             Self::Ring(context) => Mac::from_octets(context.sign().as_ref()),

@@ -1,7 +1,7 @@
 //! Signing responses (RFC 8945 5.3): the TSIG record is written behind a finished message, into the same buffer.
 
-use super::mac::{self, Cover, Mac, Variables, time_bytes};
-use super::secret_hmac::SecretHmac;
+use crate::mac::{self, Cover, Mac, Variables, time_bytes};
+use crate::secret_hmac::SecretHmac;
 use wire::limits::HEADER_BYTES;
 use wire::number::{Class, Rcode, Rtype};
 use wire::parse::NameBuf;
@@ -21,23 +21,23 @@ const SERVER_TIME_BYTES: usize = 6;
 #[derive(Clone, Debug)]
 pub struct Signer {
     /// As the client wrote it.
-    pub(super) key_name: NameBuf,
+    pub(crate) key_name: NameBuf,
     /// As the client wrote it.
-    pub(super) algorithm: NameBuf,
+    pub(crate) algorithm: NameBuf,
     /// `None`: the response has a TSIG record with an empty MAC (RFC 8945 5.3.2).
-    pub(super) secret: Option<SecretHmac>,
+    pub(crate) secret: Option<SecretHmac>,
     /// Bytes of a MAC of ours: never truncated.
-    pub(super) mac_bytes: usize,
+    pub(crate) mac_bytes: usize,
     /// The MAC of the request as it was sent.
-    pub(super) request_mac: Mac,
+    pub(crate) request_mac: Mac,
     /// Time Signed of the request.
-    pub(super) time_signed: u64,
+    pub(crate) time_signed: u64,
     /// Fudge of the request, as sent.
-    pub(super) fudge: u16,
+    pub(crate) fudge: u16,
     /// Fudge of what is signed here.
-    pub(super) own_fudge: u16,
+    pub(crate) own_fudge: u16,
     /// The TSIG error.
-    pub(super) error: Rcode,
+    pub(crate) error: Rcode,
 }
 
 impl Signer {
@@ -91,7 +91,7 @@ impl Signer {
         names + RECORD_FIXED_BYTES + RDATA_FIXED_BYTES + mac_bytes + other_bytes
     }
 
-    pub(super) fn append(
+    pub(crate) fn append(
         &self,
         buffer: &mut [u8],
         len: usize,

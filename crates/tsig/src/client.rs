@@ -1,14 +1,14 @@
-//! The other side: building UPDATE messages and signing requests. For tests, simulations and tools; nothing of the way
-//! of an UPDATE through a server uses it.
+//! The client: builds UPDATE messages, signs requests and checks responses. `catamaran ddns`, tests and tools use it; a
+//! server does not.
 
 mod response;
 pub use response::{Unverified, VerifiedResponse};
 
-use super::keys::{KeyError, TsigKey};
-use super::limits::FUDGE_S_MAX;
-use super::mac::{Cover, Mac};
-use super::sign::{NoRoom, Signer};
-use crate::io::KeyAlgorithm;
+use crate::algorithm::KeyAlgorithm;
+use crate::keys::{KeyError, TsigKey};
+use crate::limits::FUDGE_S_MAX;
+use crate::mac::{Cover, Mac};
+use crate::sign::{NoRoom, Signer};
 use wire::limits::MESSAGE_BYTES_MAX;
 use wire::name::NameRef;
 use wire::number::{Class, Opcode, Rcode, Rtype};

@@ -1,7 +1,7 @@
 //! What a TSIG MAC is made over (RFC 8945 4.3, 5.3.1), the same for requests and responses.
 
-use super::limits::MAC_BYTES_MAX;
-use super::secret_hmac::{HmacContext, SecretHmac};
+use crate::limits::MAC_BYTES_MAX;
+use crate::secret_hmac::{HmacContext, SecretHmac};
 use std::hint::black_box;
 use wire::limits::NAME_BYTES_MAX;
 use wire::name::NameRef;
@@ -9,27 +9,27 @@ use wire::number::Class;
 
 /// A MAC on the stack, possibly truncated.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Mac {
+pub(crate) struct Mac {
     len: u8,
     bytes: [u8; MAC_BYTES_MAX],
 }
 
 impl Mac {
-    pub(super) const NONE: Self = Self { len: 0, bytes: [0; MAC_BYTES_MAX] };
+    pub(crate) const NONE: Self = Self { len: 0, bytes: [0; MAC_BYTES_MAX] };
 
     /// `None` when it is longer than any MAC.
-    pub(super) fn from_octets(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn from_octets(bytes: &[u8]) -> Option<Self> {
         let mut mac = Self { len: u8::try_from(bytes.len()).ok()?, ..Self::NONE };
         mac.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);
         Some(mac)
     }
 
-    pub(super) fn as_bytes(&self) -> &[u8] {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len as usize]
     }
 
     /// Whether this MAC, cut to the length of `other`, is `other`; takes the same time wherever they differ.
-    pub(super) fn starts_with(&self, other: &[u8]) -> bool {
+    pub(crate) fn starts_with(&self, other: &[u8]) -> bool {
         let Some(own) = self.as_bytes().get(..other.len()) else { return false };
         let differing = own.iter().zip(other).fold(0, |bits, (a, b)| black_box(bits | (a ^ b)));
         !other.is_empty() && black_box(differing) == 0
@@ -37,13 +37,13 @@ impl Mac {
 }
 
 /// The fields of a TSIG record that its MAC covers beside the message (RFC 8945 4.3.3).
-pub(super) struct Variables<'a> {
-    pub(super) key_name: NameRef<'a>,
-    pub(super) algorithm: NameRef<'a>,
-    pub(super) time_signed: u64,
-    pub(super) fudge: u16,
-    pub(super) error: u16,
-    pub(super) other: &'a [u8],
+pub(crate) struct Variables<'a> {
+    pub(crate) key_name: NameRef<'a>,
+    pub(crate) algorithm: NameRef<'a>,
+    pub(crate) time_signed: u64,
+    pub(crate) fudge: u16,
+    pub(crate) error: u16,
+    pub(crate) other: &'a [u8],
 }
 
 impl Variables<'_> {
@@ -68,7 +68,7 @@ impl Variables<'_> {
 
 /// Which fields a MAC covers beside the message.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cover {
+pub(crate) enum Cover {
     /// All [`Variables`].
     Variables,
     /// Time Signed and Fudge.
@@ -76,7 +76,7 @@ pub(super) enum Cover {
 }
 
 /// The MAC over what came before, the message without its TSIG record in two parts, and the TSIG variables.
-pub(super) fn compute(
+pub(crate) fn compute(
     secret: &SecretHmac,
     prior: Option<&Mac>,
     message: [&[u8]; 2],
@@ -98,7 +98,7 @@ pub(super) fn compute(
 }
 
 /// A time as TSIG has it: 48 bits.
-pub(super) fn time_bytes(time_s: u64) -> [u8; 6] {
+pub(crate) fn time_bytes(time_s: u64) -> [u8; 6] {
     let [_, _, time @ ..] = time_s.to_be_bytes();
     time
 }

@@ -1,14 +1,15 @@
 //! What a client believes of a response (RFC 8945 5.4): what the server signed for this request, and nothing else.
 #![expect(clippy::unwrap_used, reason = "a test that meets a surprise shall stop")]
 
-mod support;
-
-use catamaran_replica::io::KeyAlgorithm;
-use catamaran_replica::update::client::{ClientKey, Unverified, UpdateBuilder};
-use catamaran_replica::update::{Authenticated, KeyTable, Signer, TsigKey, authenticate};
-use support::name;
+use catamaran_tsig::client::{ClientKey, Unverified, UpdateBuilder};
+use catamaran_tsig::{Authenticated, KeyAlgorithm, KeyTable, Signer, TsigKey, authenticate};
+use wire::name::Name;
 use wire::number::{Rcode, Rtype};
 use wire::parse::{Parsed, parse_request};
+
+fn name(text: &str) -> Name {
+    text.parse().unwrap()
+}
 
 const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
 const NOW: u64 = 1_700_000_000;

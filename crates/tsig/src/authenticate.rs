@@ -1,15 +1,30 @@
 //! Who sent this: the TSIG checks of a server (RFC 8945 5.2), for QUERY and AXFR as well as for UPDATE.
 
-use super::keys::{KeyTable, Secret, TsigKey};
-use super::limits::FUDGE_S_MAX;
-use super::mac::{self, Cover, Mac, Variables, time_bytes};
-use super::sign::Signer;
-use crate::io::Verified;
+use crate::keys::{KeyTable, Secret, SecretId, TsigKey};
+use crate::limits::FUDGE_S_MAX;
+use crate::mac::{self, Cover, Mac, Variables, time_bytes};
+use crate::sign::Signer;
 use ring::digest;
 use wire::limits::HEADER_BYTES;
+use wire::name::Name;
 use wire::number::Rcode;
 use wire::parse::Request;
 use wire::parse::tsig::{TsigAt, TsigView};
+
+/// What a verified TSIG says about a request (RFC 8945 5.2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verified {
+    /// Name of the key, canonical.
+    pub key_name: Name,
+    /// Which of its secrets made the signature.
+    pub secret: SecretId,
+    /// Digest of key, signed time, whole MAC and message: the identity of the request.
+    pub identity: [u8; 16],
+    /// Time Signed, in seconds since 1970.
+    pub time_signed: u64,
+    /// The client's fudge in seconds, at most 300.
+    pub fudge: u16,
+}
 
 /// What the TSIG record of a request, or its absence, says.
 #[derive(Clone, Debug)]

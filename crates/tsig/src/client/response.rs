@@ -2,8 +2,8 @@
 //! for this request.
 
 use super::ClientKey;
-use crate::update::limits::FUDGE_S_MAX;
-use crate::update::mac::{self, Cover, Mac, Variables};
+use crate::limits::FUDGE_S_MAX;
+use crate::mac::{self, Cover, Mac, Variables};
 use wire::limits::HEADER_BYTES;
 use wire::number::{Class, Rcode, Rtype};
 use wire::parse::tsig::{TsigAt, TsigView};
