@@ -20,7 +20,6 @@ mod zone_options;
 pub use crate::admin::{BrokenLimit, Contents, Replacement, broken_limit};
 pub use crate::apply::AuditNames;
 use crate::disk::{DiskJob, DiskQueue, ReadFile};
-use crate::policy::External;
 pub use crate::replica::{ContradictedLog, Doubt, MemberState, Membership};
 use crate::secrets::DataKey;
 use crate::update::LimitReached;
@@ -29,13 +28,13 @@ pub use audit::{ActionRecord, AuditRecord, UpdateRecord};
 use core::net::SocketAddr;
 pub use error::{AdminError, ReadIndexError};
 pub use keys::Right;
+use policy::External;
+pub use policy::ZoneLimits;
 use tsig::Verified;
 use wire::name::Name;
 use wire::number::Rcode;
 use zone::ZoneId;
-pub use zone_options::{
-    AckOption, LimitsChange, OptionsChange, SerialPolicyOption, StaleOption, ZoneLimits, ZoneOptions,
-};
+pub use zone_options::{AckOption, LimitsChange, OptionsChange, SerialPolicyOption, StaleOption, ZoneOptions};
 
 /// Milliseconds of monotonic time between two [`Input::Tick`].
 pub const TICK_MS: u64 = 10;

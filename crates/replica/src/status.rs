@@ -3,8 +3,8 @@
 use crate::io::{Doubt, FatalReason, Member, NodeId, Right, Role, Serving, Standing, ZoneOptions};
 use crate::machine::Alarms;
 use crate::memory::MemoryFigures;
-use crate::policy::{Policy, UpdateGrant};
 use crate::replica::{Counters, Replica};
+use policy::{Policy, UpdateGrant};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tsig::{KeyTable, TsigKey};

@@ -8,11 +8,11 @@ pub mod limits;
 
 // What it says.
 mod prescan;
-pub use prescan::{Parsed, Prerequisite, Step, prescan};
+pub use prescan::{Parsed, Prerequisite, prescan};
 
 // What it does.
 mod evaluate;
 pub mod serial;
 mod working;
 pub use evaluate::{Evaluated, Refusal, evaluate, evaluate_within};
-pub use working::{LimitReached, ZoneRead};
+pub use working::LimitReached;

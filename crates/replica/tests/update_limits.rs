@@ -6,7 +6,8 @@ mod support;
 
 use catamaran_replica::io::SerialPolicyOption;
 use catamaran_replica::update::limits::*;
-use catamaran_replica::update::{Evaluated, LimitReached, Refusal, ZoneRead, evaluate, prescan};
+use catamaran_replica::update::{Evaluated, LimitReached, Refusal, evaluate, prescan};
+use policy::ZoneRead;
 use std::ops::ControlFlow;
 use support::name;
 use support::test_zone::TestZone;

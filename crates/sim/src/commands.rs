@@ -4,12 +4,12 @@ use crate::administrator::{ZoneAim, grant, imported_records, revoke};
 use crate::simulation::Simulation;
 use crate::swarm::CommandKind;
 use crate::updates::{self, KEY, SECRETS, main_zone, name, zone_id};
+use policy::Revision;
+use policy::text::parse_policy;
 use replica::io::{
     AckOption, AdminCommand, Contents, LimitsChange, NodeId, OptionsChange, Replacement, Right, SerialPolicyOption,
     StaleOption, ZoneOptions,
 };
-use replica::policy::Revision;
-use replica::policy::text::parse_policy;
 use std::sync::Arc;
 use tsig::KeyAlgorithm;
 

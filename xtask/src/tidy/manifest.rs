@@ -8,6 +8,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("crates/store/", &["wire", "zone", "replica", "tokio", "raft"]),
     ("crates/zone/", &["replica", "tokio", "raft", "libc"]),
     ("crates/tsig/", &["store", "zone", "replica", "tokio", "raft", "libc", "rand"]),
+    ("crates/policy/", &["tsig", "replica", "tokio", "raft", "libc", "rand"]),
     ("crates/replica/", &["tokio", "libc", "rand"]),
     ("crates/lab/", &["replica", "raft", "store"]),
     ("crates/sim/", &["tokio", "libc"]),

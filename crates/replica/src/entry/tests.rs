@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::io::{AckOption, Right, SerialPolicyOption, StaleOption, Standing, ZoneLimits, ZoneOptions};
-use crate::policy::Policy;
-use crate::policy::text::parse_policy;
 use crate::secrets::Sealed;
+use policy::Policy;
+use policy::text::parse_policy;
 use proptest::prelude::*;
 use std::sync::Arc;
 use tsig::KeyAlgorithm;

@@ -1,7 +1,7 @@
 //! Commands of administrators, and the replies.
 
 use super::{Contents, NodeId, OptionsChange, Replacement, Right, ZoneOptions};
-use crate::policy::{Policy, Revision};
+use policy::{Policy, Revision};
 use std::sync::Arc;
 use tsig::KeyAlgorithm;
 use wire::name::Name;

@@ -7,7 +7,7 @@ use crate::io::{
     AdminCommand, AdminError, AdminReply, Input, NodeId, OptionsChange, Right, StaleOption, TrustCommand, ZoneOptions,
 };
 use crate::peer::Frame;
-use crate::policy::text::parse_policy;
+use policy::text::parse_policy;
 use raft::eraftpb::{Message, MessageType};
 use std::sync::Arc;
 use tsig::KeyAlgorithm;

@@ -3,7 +3,7 @@
 use super::cluster::*;
 use super::commands::{add_key, epoch, is_forward, roll};
 use crate::io::{AdminCommand, AdminError, AdminReply};
-use crate::policy::text::parse_policy;
+use policy::text::parse_policy;
 use std::sync::Arc;
 use tsig::KeyAlgorithm;
 

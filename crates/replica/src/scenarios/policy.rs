@@ -2,8 +2,8 @@
 
 use super::cluster::*;
 use crate::io::{AdminCommand, AdminError, AdminReply, Right, Verdict};
-use crate::policy::text::parse_policy;
-use crate::policy::{External, Question, SocketPath};
+use policy::text::parse_policy;
+use policy::{External, Question, SocketPath};
 use std::sync::Arc;
 use tsig::KeyAlgorithm;
 use tsig::client::UpdateBuilder;

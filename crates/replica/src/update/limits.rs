@@ -4,10 +4,9 @@
 /// each stays well below; what a message of 65,535 bytes could hold beyond it would only cost time. It bounds the
 /// memory for rdata too: compression hides at most two names of 255 bytes in a record.
 pub const UPDATE_RECORDS_MAX: usize = 1_000;
-/// Records that one update may read from the zone, deleted or not: a bound on the leader's time and memory for one
-/// update, whose owners may all hold large RRsets.
-pub const UPDATE_TOUCHED_RECORDS_MAX: usize = 100_000;
-/// Bytes of their rdata: twice what one owner of a zone file may have, so that it can be deleted.
+/// Bytes of rdata of the records that one update may read from the zone (at most
+/// [`UPDATE_TOUCHED_RECORDS_MAX`](policy::limits::UPDATE_TOUCHED_RECORDS_MAX) of them): twice what one owner of a zone
+/// file may have, so that it can be deleted.
 pub const UPDATE_TOUCHED_BYTES_MAX: usize = 16 << 20;
 /// Records of one RRset after an update; more could not be answered in one message (`zone::limits`).
 pub const RRSET_RECORDS_MAX: usize = 4_000;

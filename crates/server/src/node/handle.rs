@@ -306,8 +306,8 @@ impl PeerEvents for ReplicaHandle {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use policy::External;
     use replica::io::Transport;
-    use replica::policy::External;
     use std::sync::mpsc::channel;
     use tsig::{SecretId, Verified};
     use zone::record::ZoneId;

@@ -13,7 +13,7 @@ use crate::limits::{EXTERNAL_LOG_MS, EXTERNAL_THREADS, EXTERNAL_TURN_MS, EXTERNA
 use crate::listen::counters::ListenCounters;
 use crate::metrics::Counter;
 use crate::metrics::text::{Kind, Page};
-use replica::policy::{External, Question, Requestor};
+use policy::{External, Question, Requestor};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
@@ -41,7 +41,7 @@ pub(crate) struct Asked {
 impl Asked {
     /// Whether no more is to be asked.
     pub(crate) fn is_over(&self) -> bool {
-        self.is_silent || self.external.len() >= replica::policy::limits::EXTERNAL_QUESTIONS_MAX
+        self.is_silent || self.external.len() >= policy::limits::EXTERNAL_QUESTIONS_MAX
     }
 }
 
@@ -253,7 +253,7 @@ mod tests {
     use super::*;
     use crate::limits::EXTERNAL_THREADS_PER_SOCKET_MAX;
     use crate::listen::{Late, Reply, Transport};
-    use replica::policy::SocketPath;
+    use policy::SocketPath;
     use std::os::unix::net::UnixListener;
     use std::thread::JoinHandle;
     use wire::number::Rtype;

@@ -1,7 +1,7 @@
 //! Who is asked about next: neither a daemon that says nothing nor a key that asks much takes the turns of others.
 
 use crate::limits::{EXTERNAL_PER_SOCKET_MAX, EXTERNAL_THREADS_PER_SOCKET_MAX, EXTERNAL_WAITING_MAX};
-use replica::policy::SocketPath;
+use policy::SocketPath;
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 

@@ -1,8 +1,8 @@
 //! The rules of one policy, ready to be asked.
 
-use super::codec;
-use super::limits::{KEY_RULES_MAX, POLICY_BYTES_MAX, POLICY_LIMITS_MAX, POLICY_RULES_MAX, RULE_TYPES_MAX};
-use super::rule::{Effect, Identity, KeyLimits, Rule};
+use crate::codec;
+use crate::limits::{KEY_RULES_MAX, POLICY_BYTES_MAX, POLICY_LIMITS_MAX, POLICY_RULES_MAX, RULE_TYPES_MAX};
+use crate::rule::{Effect, Identity, KeyLimits, Rule};
 use core::fmt;
 use std::collections::BTreeMap;
 use wire::name::{Name, NameRef};
@@ -108,7 +108,7 @@ impl Policy {
 
     /// Bytes that it takes in entries and checkpoints.
     #[must_use]
-    pub(crate) fn bytes_count(&self) -> usize {
+    pub fn bytes_count(&self) -> usize {
         codec::bytes_count(self)
     }
 
@@ -126,7 +126,7 @@ impl Policy {
     }
 
     /// The rules that can concern a key, in their order, each with its place.
-    pub(super) fn rules_of(&self, key: NameRef<'_>) -> impl Iterator<Item = (usize, &Rule)> {
+    pub(crate) fn rules_of(&self, key: NameRef<'_>) -> impl Iterator<Item = (usize, &Rule)> {
         let of_key = self.by_key.get(&key.to_canonical()).map_or(&[][..], Vec::as_slice);
         let mut both = Merge { left: of_key, right: &self.general };
         core::iter::from_fn(move || both.next()).map(|place| (place as usize, &self.rules[place as usize]))

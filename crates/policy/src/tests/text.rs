@@ -1,7 +1,7 @@
 //! Rules as `named` reads them, and errors with their place.
 
-use super::super::text::{TokenKind, Tokens, parse_policy};
 use super::policy;
+use crate::text::{TokenKind, Tokens, parse_policy};
 use proptest::prelude::*;
 
 #[test]

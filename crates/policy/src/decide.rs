@@ -1,9 +1,9 @@
 //! What the rules say of one owner and type.
 
-use super::address::{reverse_name, six_to_four_name};
-use super::external::{External, SocketPath};
-use super::rule::{Effect, Identity, KeyLimits, Rule, Scope, is_below};
-use super::table::Policy;
+use crate::address::{reverse_name, six_to_four_name};
+use crate::external::{External, SocketPath};
+use crate::rule::{Effect, Identity, KeyLimits, Rule, Scope, is_below};
+use crate::table::Policy;
 use core::fmt;
 use core::net::IpAddr;
 use core::num::NonZeroU16;
@@ -195,7 +195,7 @@ impl<'p> Judge<'p> {
     }
 
     /// The daemon whose word a rule takes.
-    pub(super) fn socket(&self, place: Place) -> Option<&'p SocketPath> {
+    pub(crate) fn socket(&self, place: Place) -> Option<&'p SocketPath> {
         self.about.iter().find(|(there, _)| *there == place).and_then(|(_, rule)| rule.scope.socket())
     }
 }
@@ -208,7 +208,7 @@ impl Judge<'_> {
     }
 
     /// As [`Self::decide`], of what goes with all else that an owner has.
-    pub(super) fn decide_by_rules(&self, owner: NameRef<'_>, rtype: Rtype) -> Decision {
+    pub(crate) fn decide_by_rules(&self, owner: NameRef<'_>, rtype: Rtype) -> Decision {
         for &(by, rule) in &self.about {
             let Some(records_max) = rule.of_type(rtype) else { continue };
             let is_in = match &rule.scope {
@@ -253,7 +253,7 @@ impl Judge<'_> {
     }
 
     /// The apex of the zone.
-    pub(super) const fn apex(&self) -> NameRef<'_> {
+    pub(crate) const fn apex(&self) -> NameRef<'_> {
         self.rules.apex
     }
 

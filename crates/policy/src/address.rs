@@ -5,7 +5,7 @@ use core::net::IpAddr;
 use wire::name::Name;
 
 /// The name in `in-addr.arpa` (RFC 1035 3.5) or `ip6.arpa` (RFC 3596 2.5).
-pub(super) fn reverse_name(address: IpAddr) -> Name {
+pub(crate) fn reverse_name(address: IpAddr) -> Name {
     match address {
         IpAddr::V4(address) => {
             let [a, b, c, d] = address.octets();
@@ -16,7 +16,7 @@ pub(super) fn reverse_name(address: IpAddr) -> Name {
 }
 
 /// The name of the 6to4 prefix: 2002 and the IPv4 address (RFC 3056 2), or the first 48 bits of an IPv6 address.
-pub(super) fn six_to_four_name(address: IpAddr) -> Name {
+pub(crate) fn six_to_four_name(address: IpAddr) -> Name {
     match address {
         IpAddr::V4(address) => parsed(&nibbles(&[&[0x20, 0x02][..], &address.octets()].concat())),
         IpAddr::V6(address) => parsed(&nibbles(&address.octets()[..6])),

@@ -1,14 +1,14 @@
 //! What tells rules from other rules: who changes some names those that he started from.
 
-use super::table::Policy;
-use crate::codec::Encoder;
+use crate::table::Policy;
 use core::fmt;
 use core::str::FromStr;
 use ring::digest::{SHA256, digest};
+use zone::codec::Encoder;
 
 /// Which rules: the same in whichever cluster, and never that of others by accident.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Revision(pub(crate) u64);
+pub struct Revision(pub u64);
 
 /// Hex digits of a revision.
 const DIGITS: usize = 16;
@@ -43,7 +43,7 @@ impl FromStr for Revision {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::text::parse_policy;
+    use crate::text::parse_policy;
 
     #[test]
     fn a_revision_is_of_what_the_rules_say() {

@@ -12,7 +12,7 @@ mod parse;
 pub use lexer::{TextError, Token, TokenKind, Tokens};
 pub use parse::{parse_policy, parse_rule};
 
-use super::Policy;
+use crate::Policy;
 use core::fmt;
 
 impl fmt::Display for Policy {

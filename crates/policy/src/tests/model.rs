@@ -1,7 +1,7 @@
 //! The rules once more, on text and without any index: what is decided must not depend on how it is looked up.
 
-use super::super::{Decision, List, Place, Policy, Requestor, Rules, UpdateGrant};
 use super::{name, policy, source};
+use crate::{Decision, List, Place, Policy, Requestor, Rules, UpdateGrant};
 use core::fmt::Write;
 use proptest::prelude::*;
 use wire::number::Rtype;

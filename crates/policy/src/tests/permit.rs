@@ -1,10 +1,10 @@
 //! Whole updates: one record that is denied is enough.
 
-use super::super::{Decision, Denied, Permit};
 use super::{judged, name, policy};
-use crate::update::{Parsed, Step, ZoneRead};
+use crate::update::{Step, ZoneRead};
+use crate::{Decision, Denied, Permit};
 use std::ops::ControlFlow;
-use wire::name::{Name, NameRef};
+use wire::name::NameRef;
 use wire::number::Rtype;
 use zone::set::RecordRef;
 
@@ -48,14 +48,8 @@ fn add(owner: &str, rtype: Rtype) -> Step {
     Step::Add { owner: name(owner), rtype, ttl: 1, rdata: b"x"[..].into() }
 }
 
-fn parsed(steps: &[Step]) -> Parsed {
-    let apex: Name = name("example.");
-    let steps = steps.to_vec();
-    Parsed { apex, prerequisites: Vec::new(), prerequisite_fault: None, steps, step_fault: None }
-}
-
 fn permit(rules: &str, steps: &[Step]) -> Result<Permit, Denied> {
-    judged(&policy(rules), "k.", |judge| judge.permit(&parsed(steps), 100, Some(&ZONE)))
+    judged(&policy(rules), "k.", |judge| judge.permit(steps, 100, Some(&ZONE)))
 }
 
 #[test]
@@ -89,8 +83,7 @@ fn delete_all_needs_a_grant_of_each_type_that_is_there() {
     assert_eq!(permit("grant k zonesub;", &all("example.")), denied("example.", Rtype::NS));
     assert!(permit("grant k zonesub ANY;", &all("example.")).is_ok());
     // Without the zone that is not known.
-    let without =
-        judged(&policy("grant k zonesub A;"), "k.", |judge| judge.permit::<Types>(&parsed(&all(HOST)), 100, None));
+    let without = judged(&policy("grant k zonesub A;"), "k.", |judge| judge.permit::<Types>(&all(HOST), 100, None));
     assert!(without.is_ok());
 }
 
@@ -116,6 +109,6 @@ fn limits_of_a_key_are_about_the_message_too() {
         permit(rules, &[add(HOST, Rtype::A), add(HOST, Rtype::A), add(HOST, Rtype::A)]),
         Err(Denied::UpdateRecords)
     );
-    let long = judged(&policy(rules), "k.", |judge| judge.permit(&parsed(&[]), 101, Some(&ZONE)));
+    let long = judged(&policy(rules), "k.", |judge| judge.permit(&[], 101, Some(&ZONE)));
     assert_eq!(long, Err(Denied::UpdateBytes));
 }

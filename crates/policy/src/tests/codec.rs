@@ -1,11 +1,11 @@
 //! A policy in bytes and in text, and how much of it there may be.
 
-use super::super::limits::{KEY_RULES_MAX, POLICY_RULES_MAX, RULE_TYPES_MAX};
-use super::super::{Effect, Identity, Policy, PolicyError, Rule, RuleType, Scope};
 use super::{name, policy};
-use crate::codec::{DecodeError, Decoder, Encoder};
+use crate::limits::{KEY_RULES_MAX, POLICY_RULES_MAX, RULE_TYPES_MAX};
+use crate::{Effect, Identity, Policy, PolicyError, Rule, RuleType, Scope};
 use proptest::prelude::*;
 use wire::number::Rtype;
+use zone::codec::{DecodeError, Decoder, Encoder};
 
 fn bytes_of(policy: &Policy) -> Vec<u8> {
     let mut out = Encoder::new();

@@ -1,7 +1,7 @@
 //! What a rule says: who, where, which types. The rules are BIND's, and so is their text.
 
-use super::decide::is_never_written;
-use super::external::SocketPath;
+use crate::decide::is_never_written;
+use crate::external::SocketPath;
 use core::fmt;
 use core::num::NonZeroU16;
 use wire::name::{Name, NameRef};
@@ -115,7 +115,7 @@ impl Identity {
 }
 
 /// Whether a name is below another and not that name itself.
-pub(super) fn is_below(name: NameRef<'_>, above: NameRef<'_>) -> bool {
+pub(crate) fn is_below(name: NameRef<'_>, above: NameRef<'_>) -> bool {
     name.as_bytes().len() > above.as_bytes().len() && name.is_at_or_below(above)
 }
 
@@ -287,7 +287,7 @@ impl KeyLimits {
     }
 
     /// The places of the numbers, in the same order.
-    pub(super) const fn numbers_mut(&mut self) -> [&mut Option<u32>; 4] {
+    pub(crate) const fn numbers_mut(&mut self) -> [&mut Option<u32>; 4] {
         [
             &mut self.update_records_max,
             &mut self.update_bytes_max,

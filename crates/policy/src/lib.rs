@@ -1,4 +1,5 @@
-//! Who may write what: the update policy of a zone, and what it says of one update. Pure functions on replicated state.
+//! Who may write what: the update policy of a zone, and what it says of one update. Pure functions; knows neither
+//! consensus nor I/O.
 //!
 //! ```text
 //!   text (rules as BIND writes them) --> Policy --> decide (one owner and type) --> permit (a whole update)
@@ -6,6 +7,7 @@
 //!
 //! Whoever asks hears the same: the node that received an update, to refuse it early; the leader, whose word counts;
 //! and `catamaran policy check`, which explains it. What is not granted is denied.
+#![forbid(unsafe_code)]
 
 pub mod limits;
 
@@ -24,6 +26,10 @@ pub use revision::Revision;
 // What others say.
 mod external;
 pub use external::{External, Question, SocketPath};
+
+// What an update is, as far as rules are about it.
+mod update;
+pub use update::{Step, ZoneLimits, ZoneRead};
 
 // What all that comes to.
 mod address;

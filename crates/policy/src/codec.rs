@@ -1,13 +1,13 @@
 //! A policy in bytes: entries, checkpoints and the hash of the state read and write it.
 
-use super::external::decode_socket;
-use super::limits::{POLICY_LIMITS_MAX, POLICY_RULES_MAX, RULE_TYPES_MAX};
-use super::rule::{Effect, Identity, KeyLimits, Rule, RuleType, Scope};
-use super::table::Policy;
-use crate::codec::{DecodeError, Decoder, Encoder};
+use crate::external::decode_socket;
+use crate::limits::{POLICY_LIMITS_MAX, POLICY_RULES_MAX, RULE_TYPES_MAX};
+use crate::rule::{Effect, Identity, KeyLimits, Rule, RuleType, Scope};
+use crate::table::Policy;
 use core::num::NonZeroU16;
 use wire::name::Name;
 use wire::number::Rtype;
+use zone::codec::{DecodeError, Decoder, Encoder};
 
 /// The smallest rule: effect, identity with the root, scope, count of types.
 const RULE_BYTES_MIN: usize = 1 + 2 + 1 + 1;
@@ -15,7 +15,8 @@ const RULE_BYTES_MIN: usize = 1 + 2 + 1 + 1;
 const LIMIT_BYTES_MIN: usize = 2 + 1;
 
 impl Policy {
-    pub(crate) fn encode(&self, out: &mut Encoder) {
+    /// Appends the replicated form.
+    pub fn encode(&self, out: &mut Encoder) {
         out.count(self.rules().len());
         for rule in self.rules() {
             encode_rule(rule, out);
@@ -26,7 +27,11 @@ impl Policy {
         }
     }
 
-    pub(crate) fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+    /// Reads the replicated form.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when these are not its bytes.
+    pub fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         let count = from.count(POLICY_RULES_MAX, RULE_BYTES_MIN)?;
         let rules = (0..count).map(|_| decode_rule(from)).collect::<Result<_, _>>()?;
         let count = from.count(POLICY_LIMITS_MAX, LIMIT_BYTES_MIN)?;
@@ -36,7 +41,7 @@ impl Policy {
 }
 
 /// Bytes that [`Policy::encode`] makes.
-pub(super) fn bytes_count(policy: &Policy) -> usize {
+pub(crate) fn bytes_count(policy: &Policy) -> usize {
     let mut out = Encoder::new();
     policy.encode(&mut out);
     out.finish().len()

@@ -1,10 +1,10 @@
 //! Text to rules.
 
-use super::super::external::SocketPath;
-use super::super::limits::SOCKET_PATH_BYTES_MAX;
-use super::super::rule::{Effect, Identity, KeyLimits, Rule, RuleType, Scope};
-use super::super::table::Policy;
 use super::lexer::{TextError, Token, TokenKind, Tokens};
+use crate::external::SocketPath;
+use crate::limits::SOCKET_PATH_BYTES_MAX;
+use crate::rule::{Effect, Identity, KeyLimits, Rule, RuleType, Scope};
+use crate::table::Policy;
 use core::num::NonZeroU16;
 use wire::name::Name;
 use wire::number::Rtype;

@@ -1,7 +1,7 @@
 //! What is said beside the rules themselves: what is protected, and what a grant of updates takes in.
 
-use super::super::{Decision, KeyLimits, List, Place, Policy, Requestor, Rules, UpdateGrant};
 use super::{judged, name, policy, source};
+use crate::{Decision, KeyLimits, List, Place, Policy, Requestor, Rules, UpdateGrant};
 use wire::number::Rtype;
 
 fn decide(zone: &str, is_granted: bool, owner: &str, rtype: Rtype) -> Decision {

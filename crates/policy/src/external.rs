@@ -1,12 +1,12 @@
 //! What the daemons of `external` rules are asked, and what they said. Whoever takes an update asks those of its own
 //! machine; the answers go with the update to the leader, which knows no sockets.
 
-use super::limits::{EXTERNAL_QUESTIONS_MAX, SOCKET_PATH_BYTES_MAX};
-use crate::codec::{DecodeError, Decoder, Encoder};
+use crate::limits::{EXTERNAL_QUESTIONS_MAX, SOCKET_PATH_BYTES_MAX};
 use core::fmt;
 use std::collections::BTreeMap;
 use wire::name::{Name, NameRef};
 use wire::number::Rtype;
+use zone::codec::{DecodeError, Decoder, Encoder};
 
 /// The shortest answer: a path and its length, the root, a type, yes or no.
 const ANSWER_BYTES_MIN: usize = 4 + 1 + 1 + 2 + 1;
@@ -85,7 +85,8 @@ impl External {
         self.answers.is_empty()
     }
 
-    pub(crate) fn encode(&self, out: &mut Encoder) {
+    /// Appends the replicated form.
+    pub fn encode(&self, out: &mut Encoder) {
         out.count(self.answers.len());
         for (Question { socket, owner, rtype }, is_granted) in &self.answers {
             out.text(socket.path());
@@ -95,7 +96,11 @@ impl External {
         }
     }
 
-    pub(crate) fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+    /// Reads the replicated form.
+    ///
+    /// # Errors
+    /// [`DecodeError`] when these are not its bytes.
+    pub fn decode(from: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         let count = from.count(EXTERNAL_QUESTIONS_MAX, ANSWER_BYTES_MIN)?;
         let mut answers = BTreeMap::new();
         for _ in 0..count {
@@ -114,6 +119,6 @@ impl External {
     }
 }
 
-pub(super) fn decode_socket(from: &mut Decoder<'_>) -> Result<SocketPath, DecodeError> {
+pub(crate) fn decode_socket(from: &mut Decoder<'_>) -> Result<SocketPath, DecodeError> {
     SocketPath::new(&from.text(SOCKET_PATH_BYTES_MAX)?).ok_or(DecodeError::Unknown)
 }

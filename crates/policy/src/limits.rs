@@ -1,4 +1,4 @@
-//! Every bound of an update policy.
+//! Every bound of an update policy, and of what one update reads to be judged.
 
 /// Rules of one policy.
 pub const POLICY_RULES_MAX: usize = 10_000;
@@ -17,3 +17,6 @@ pub const POLICIES_BYTES_MAX: usize = 64 << 20;
 pub const SOCKET_PATH_BYTES_MAX: usize = 107;
 /// Questions to the daemons of `external` rules about one update. An update of more is refused.
 pub const EXTERNAL_QUESTIONS_MAX: usize = 1_000;
+/// Records that one update may read from the zone, deleted or not: a bound on the leader's time and memory for one
+/// update, whose owners may all hold large RRsets.
+pub const UPDATE_TOUCHED_RECORDS_MAX: usize = 100_000;

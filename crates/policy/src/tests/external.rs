@@ -1,16 +1,14 @@
 //! Rules for daemons: who has to be asked, and what follows from what was said.
 
-use super::super::limits::EXTERNAL_QUESTIONS_MAX;
-use super::super::{Decision, Denied, External, List, Place, Policy, Question, SocketPath};
 use super::{judged, name, policy};
-use crate::codec::{Decoder, Encoder};
-use crate::update::{Parsed, ZoneRead, prescan};
+use crate::limits::EXTERNAL_QUESTIONS_MAX;
+use crate::update::{Step, ZoneRead};
+use crate::{Decision, Denied, External, List, Place, Policy, Question, SocketPath};
 use core::ops::ControlFlow;
-use tsig::client::UpdateBuilder;
 use wire::name::NameRef;
 use wire::number::Rtype;
-use wire::parse;
 use zone::RecordRef;
+use zone::codec::{Decoder, Encoder};
 
 const RULES: &str = "\
 deny k name no.example.;
@@ -39,14 +37,9 @@ fn decide(external: &External, owner: &str, rtype: Rtype) -> Decision {
     let rules = policy(RULES);
     // A judge lives as long as what it judges by.
     let (apex, key, owner) = (name("example."), name("k."), name(owner));
-    let rules = super::super::Rules {
-        apex: apex.as_ref(),
-        zone: Some(&rules),
-        all_zones: None,
-        grant: super::super::UpdateGrant::None,
-    };
-    let requestor =
-        super::super::Requestor { key: key.as_ref(), source: super::source("192.0.2.1"), is_connected: false };
+    let rules =
+        crate::Rules { apex: apex.as_ref(), zone: Some(&rules), all_zones: None, grant: crate::UpdateGrant::None };
+    let requestor = crate::Requestor { key: key.as_ref(), source: super::source("192.0.2.1"), is_connected: false };
     rules.judge(requestor).with_external(external).decide(owner.as_ref(), rtype)
 }
 
@@ -101,25 +94,15 @@ impl ZoneRead for Full {
     }
 }
 
-fn parsed(message: &[u8]) -> Parsed {
-    let parse::Parsed::Request(request) = parse::parse_request(message) else { panic!("no request") };
-    prescan(&request).unwrap()
-}
-
 #[test]
 fn what_has_to_be_asked_is_asked_once_and_step_by_step() {
     let apex = name("example.");
-    let zone = Full(apex.clone());
+    let zone = Full(apex);
     let (www, no, gone) = (name("www.example."), name("no.example."), name("gone.example."));
-    let message = UpdateBuilder::new(1, apex.as_ref())
-        .add(www.as_ref(), 60, Rtype::A, &[192, 0, 2, 1])
-        .add(name("WWW.example.").as_ref(), 60, Rtype::A, &[192, 0, 2, 2])
-        .delete_rrset(no.as_ref(), Rtype::AAAA)
-        .delete_name(gone.as_ref())
-        .finish();
-    let parsed = parsed(&message);
+    let add = |owner| Step::Add { owner, rtype: Rtype::A, ttl: 60, rdata: [192, 0, 2, 1].into() };
+    let steps = [add(www), add(name("WWW.example.")), Step::DeleteRrset(no, Rtype::AAAA), Step::DeleteName(gone)];
     let policy: Policy = policy(RULES);
-    let first: Vec<_> = judged(&policy, "k.", |judge| judge.questions(&parsed, &zone)).into_iter().collect();
+    let first: Vec<_> = judged(&policy, "k.", |judge| judge.questions(&steps, &zone)).into_iter().collect();
     let expected = [
         question("/one", "gone.example.", Rtype::A),
         question("/one", "gone.example.", Rtype::TXT),
@@ -128,7 +111,7 @@ fn what_has_to_be_asked_is_asked_once_and_step_by_step() {
     assert_eq!(first.len(), expected.len(), "{first:?}");
     assert!(expected.iter().all(|question| first.contains(question)), "{first:?}");
     // `no.example.` is denied before any daemon: the message is refused whatever they say.
-    let denied = judged(&policy, "k.", |judge| judge.permit(&parsed, 100, Some(&zone)));
+    let denied = judged(&policy, "k.", |judge| judge.permit(&steps, 100, Some(&zone)));
     assert!(matches!(denied, Err(Denied::Record { decision: Decision::Unanswered { .. }, .. })), "{denied:?}");
 }
 

@@ -1,11 +1,9 @@
 //! What the rules say of a whole update.
 
-use super::decide::{Decision, Judge};
-use super::external::Question;
-use super::limits::EXTERNAL_QUESTIONS_MAX;
-use crate::io::ZoneLimits;
-use crate::update::limits::UPDATE_TOUCHED_RECORDS_MAX;
-use crate::update::{Parsed, Step, ZoneRead};
+use crate::decide::{Decision, Judge};
+use crate::external::Question;
+use crate::limits::{EXTERNAL_QUESTIONS_MAX, UPDATE_TOUCHED_RECORDS_MAX};
+use crate::update::{Step, ZoneLimits, ZoneRead};
 use core::fmt;
 use core::num::NonZeroU16;
 use std::collections::{BTreeMap, BTreeSet};
@@ -73,12 +71,14 @@ impl Permit {
     }
 
     /// The zone's own limits.
-    pub(crate) const fn zone_limits(&self) -> ZoneLimits {
+    #[must_use]
+    pub const fn zone_limits(&self) -> ZoneLimits {
         self.zone
     }
 
     /// Records that an RRset may have.
-    pub(crate) fn rrset_records_max(&self, owner: &Name, rtype: Rtype) -> Option<usize> {
+    #[must_use]
+    pub fn rrset_records_max(&self, owner: &Name, rtype: Rtype) -> Option<usize> {
         if self.records_max.is_empty() {
             return None;
         }
@@ -86,31 +86,34 @@ impl Permit {
     }
 
     /// Records that an owner may have.
-    pub(crate) fn name_records_max(&self) -> Option<usize> {
+    #[must_use]
+    pub fn name_records_max(&self) -> Option<usize> {
         self.name_records_max.map(|max| max as usize)
     }
 
     /// Records that the zone may have.
-    pub(crate) fn zone_records_max(&self) -> Option<u64> {
+    #[must_use]
+    pub fn zone_records_max(&self) -> Option<u64> {
         self.zone_records_max.map(u64::from)
     }
 }
 
 impl Judge<'_> {
-    /// Holds each record of the update section against the rules, in its order, before any prerequisite is looked at:
-    /// who may not write is told nothing of what the zone holds (RFC 2136 3.3 stands behind 3.2; BIND does as here).
+    /// Holds each step of an update against the rules, in their order, before any prerequisite is looked at: who may
+    /// not write is told nothing of what the zone holds (RFC 2136 3.3 stands behind 3.2; BIND does as here). `bytes`
+    /// is the length of the message.
     ///
     /// Without a zone only what is certain is denied: what goes with "delete all of this name" depends on what the
     /// name has.
     ///
     /// # Errors
     /// [`Denied`] says why.
-    pub fn permit<Z: ZoneRead>(&self, parsed: &Parsed, bytes: usize, zone: Option<&Z>) -> Result<Permit, Denied> {
+    pub fn permit<Z: ZoneRead>(&self, steps: &[Step], bytes: usize, zone: Option<&Z>) -> Result<Permit, Denied> {
         if !self.may_grant() {
             return Err(Denied::NothingGranted);
         }
         let limits = self.limits();
-        if limits.update_records_max.is_some_and(|max| parsed.steps.len() > max as usize) {
+        if limits.update_records_max.is_some_and(|max| steps.len() > max as usize) {
             return Err(Denied::UpdateRecords);
         }
         if limits.update_bytes_max.is_some_and(|max| bytes > max as usize) {
@@ -122,7 +125,7 @@ impl Judge<'_> {
             ..Permit::unlimited()
         };
         let (mut emptied, mut looked_at) = (BTreeSet::new(), BTreeSet::new());
-        for step in &parsed.steps {
+        for step in steps {
             match step {
                 Step::Add { owner, rtype, .. } => {
                     if let Some(max) = self.granted(owner, *rtype)? {
@@ -157,7 +160,7 @@ impl Judge<'_> {
 
     /// What daemons have to be asked before it is known whether the update may be made, as far as what they said
     /// already leads: the next rules are asked when these have been.
-    pub fn questions<Z: ZoneRead>(&self, parsed: &Parsed, zone: &Z) -> BTreeSet<Question> {
+    pub fn questions<Z: ZoneRead>(&self, steps: &[Step], zone: &Z) -> BTreeSet<Question> {
         let mut questions = BTreeSet::new();
         let mut note = |owner: &Name, rtype, decision| {
             if let Decision::Unanswered { by } = decision
@@ -168,7 +171,7 @@ impl Judge<'_> {
                 questions.insert(Question { socket, owner, rtype });
             }
         };
-        for step in &parsed.steps {
+        for step in steps {
             match step {
                 Step::Add { owner, rtype, .. }
                 | Step::DeleteRrset(owner, rtype)

@@ -3,9 +3,9 @@
 //! A [`Decoder`] allocates nothing that the bytes at hand do not back: a count is believed only as far as the
 //! bytes that are left could hold that many items.
 
+use crate::{Changeset, Record, RecordList, RecordRef, ZoneId};
 use wire::name::{Name, NameRef};
 use wire::number::{Rtype, Serial};
-use zone::{Changeset, Record, RecordList, RecordRef, ZoneId};
 
 /// Bytes that are not what they should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,71 +26,87 @@ pub enum DecodeError {
 
 /// Appends to a vector.
 #[derive(Debug, Default)]
-pub(crate) struct Encoder {
+pub struct Encoder {
     bytes: Vec<u8>,
 }
 
 impl Encoder {
-    pub(crate) fn new() -> Self {
+    /// An encoder without bytes.
+    #[must_use]
+    pub fn new() -> Self {
         Self::default()
     }
 
-    pub(crate) fn finish(self) -> Vec<u8> {
+    /// The bytes.
+    #[must_use]
+    pub fn finish(self) -> Vec<u8> {
         self.bytes
     }
 
-    pub(crate) fn u8(&mut self, value: u8) {
+    /// One byte.
+    pub fn u8(&mut self, value: u8) {
         self.bytes.push(value);
     }
 
-    pub(crate) fn bool(&mut self, value: bool) {
+    /// One byte, 0 or 1.
+    pub fn bool(&mut self, value: bool) {
         self.bytes.push(u8::from(value));
     }
 
-    pub(crate) fn u16(&mut self, value: u16) {
+    /// Two bytes.
+    pub fn u16(&mut self, value: u16) {
         self.bytes.extend_from_slice(&value.to_be_bytes());
     }
 
-    pub(crate) fn u32(&mut self, value: u32) {
+    /// Four bytes.
+    pub fn u32(&mut self, value: u32) {
         self.bytes.extend_from_slice(&value.to_be_bytes());
     }
 
-    pub(crate) fn u64(&mut self, value: u64) {
+    /// Eight bytes.
+    pub fn u64(&mut self, value: u64) {
         self.bytes.extend_from_slice(&value.to_be_bytes());
     }
 
-    pub(crate) fn u128(&mut self, value: u128) {
+    /// Sixteen bytes.
+    pub fn u128(&mut self, value: u128) {
         self.bytes.extend_from_slice(&value.to_be_bytes());
     }
 
-    pub(crate) fn fixed(&mut self, bytes: &[u8]) {
+    /// Bytes without a count.
+    pub fn fixed(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
     /// A 32-bit count and that many bytes.
-    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+    pub fn bytes(&mut self, bytes: &[u8]) {
         self.count(bytes.len());
         self.bytes.extend_from_slice(bytes);
     }
 
-    pub(crate) fn text(&mut self, text: &str) {
+    /// As [`Self::bytes`].
+    pub fn text(&mut self, text: &str) {
         self.bytes(text.as_bytes());
     }
 
-    pub(crate) fn count(&mut self, count: usize) {
+    /// A 32-bit count.
+    pub fn count(&mut self, count: usize) {
         self.u32(u32::try_from(count).expect("every list that is encoded has a limit below 2^32"));
     }
 
-    pub(crate) fn name(&mut self, name: &Name) {
+    /// A name in wire form.
+    pub fn name(&mut self, name: &Name) {
         self.fixed(name.as_bytes());
     }
 
-    pub(crate) fn zone_id(&mut self, zone: &ZoneId) {
+    /// The view and the apex.
+    pub fn zone_id(&mut self, zone: &ZoneId) {
         self.u16(zone.view);
         self.name(&zone.apex);
     }
 
-    pub(crate) fn record(&mut self, record: &Record) {
+    /// Owner, type, TTL, length of rdata, rdata.
+    pub fn record(&mut self, record: &Record) {
         self.name(&record.owner);
         self.u16(record.rtype.0);
         self.u32(record.ttl);
@@ -98,7 +114,8 @@ impl Encoder {
         self.fixed(&record.rdata);
     }
 
-    pub(crate) fn records(&mut self, records: &[Record]) {
+    /// A count and the records.
+    pub fn records(&mut self, records: &[Record]) {
         self.count(records.len());
         for record in records {
             self.record(record);
@@ -106,13 +123,14 @@ impl Encoder {
     }
 
     /// As [`Self::records`].
-    pub(crate) fn record_list(&mut self, records: &RecordList) {
+    pub fn record_list(&mut self, records: &RecordList) {
         self.count(records.len());
         // A list holds its records as they are here.
         self.fixed(records.as_bytes());
     }
 
-    pub(crate) fn changeset(&mut self, changeset: &Changeset) {
+    /// Whether there was a serial before, both serials, what is deleted, what is added.
+    pub fn changeset(&mut self, changeset: &Changeset) {
         self.bool(changeset.serial_from.is_some());
         self.u32(changeset.serial_from.map_or(0, |serial| serial.0));
         self.u32(changeset.serial_to.0);
@@ -124,44 +142,51 @@ impl Encoder {
 /// Smallest record: root owner, type, TTL, length of rdata.
 const RECORD_BYTES_MIN: usize = 1 + 2 + 4 + 2;
 
-/// Takes from the front of bytes.
+/// Takes from the front of bytes. Each function fails with [`DecodeError`] if the bytes are not what it reads.
 #[derive(Debug)]
-pub(crate) struct Decoder<'a> {
+pub struct Decoder<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Decoder<'a> {
-    pub(crate) const fn new(bytes: &'a [u8]) -> Self {
+    /// Reads from the front of these bytes.
+    #[must_use]
+    pub const fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
     /// The bytes that nobody took yet.
-    pub(crate) const fn rest(&self) -> &'a [u8] {
+    #[must_use]
+    pub const fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
     /// Requires that nothing is left.
-    pub(crate) const fn finish(self) -> Result<(), DecodeError> {
+    pub const fn finish(self) -> Result<(), DecodeError> {
         if self.rest.is_empty() { Ok(()) } else { Err(DecodeError::Trailing) }
     }
 
-    pub(crate) fn fixed(&mut self, len: usize) -> Result<&'a [u8], DecodeError> {
+    /// As many bytes.
+    pub fn fixed(&mut self, len: usize) -> Result<&'a [u8], DecodeError> {
         let (bytes, rest) = self.rest.split_at_checked(len).ok_or(DecodeError::Short)?;
         self.rest = rest;
         Ok(bytes)
     }
 
-    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+    /// As many bytes.
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let (bytes, rest) = self.rest.split_first_chunk().ok_or(DecodeError::Short)?;
         self.rest = rest;
         Ok(*bytes)
     }
 
-    pub(crate) fn u8(&mut self) -> Result<u8, DecodeError> {
+    /// One byte.
+    pub fn u8(&mut self) -> Result<u8, DecodeError> {
         self.array::<1>().map(|[byte]| byte)
     }
 
-    pub(crate) fn bool(&mut self) -> Result<bool, DecodeError> {
+    /// One byte, 0 or 1.
+    pub fn bool(&mut self) -> Result<bool, DecodeError> {
         match self.u8()? {
             0 => Ok(false),
             1 => Ok(true),
@@ -169,24 +194,28 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    pub(crate) fn u16(&mut self) -> Result<u16, DecodeError> {
+    /// Two bytes.
+    pub fn u16(&mut self) -> Result<u16, DecodeError> {
         self.array().map(u16::from_be_bytes)
     }
 
-    pub(crate) fn u32(&mut self) -> Result<u32, DecodeError> {
+    /// Four bytes.
+    pub fn u32(&mut self) -> Result<u32, DecodeError> {
         self.array().map(u32::from_be_bytes)
     }
 
-    pub(crate) fn u64(&mut self) -> Result<u64, DecodeError> {
+    /// Eight bytes.
+    pub fn u64(&mut self) -> Result<u64, DecodeError> {
         self.array().map(u64::from_be_bytes)
     }
 
-    pub(crate) fn u128(&mut self) -> Result<u128, DecodeError> {
+    /// Sixteen bytes.
+    pub fn u128(&mut self) -> Result<u128, DecodeError> {
         self.array().map(u128::from_be_bytes)
     }
 
     /// Counted bytes, at most `max` of them.
-    pub(crate) fn bytes(&mut self, max: usize) -> Result<&'a [u8], DecodeError> {
+    pub fn bytes(&mut self, max: usize) -> Result<&'a [u8], DecodeError> {
         let len = self.u32()? as usize;
         if len > max {
             return Err(DecodeError::TooLarge);
@@ -194,13 +223,14 @@ impl<'a> Decoder<'a> {
         self.fixed(len)
     }
 
-    pub(crate) fn text(&mut self, max: usize) -> Result<String, DecodeError> {
+    /// UTF-8 text, as [`Self::bytes`].
+    pub fn text(&mut self, max: usize) -> Result<String, DecodeError> {
         let bytes = self.bytes(max)?;
         String::from_utf8(bytes.to_vec()).map_err(|_| DecodeError::Unknown)
     }
 
     /// A count of items of at least `item_bytes_min` bytes each, at most `max`.
-    pub(crate) fn count(&mut self, max: usize, item_bytes_min: usize) -> Result<usize, DecodeError> {
+    pub fn count(&mut self, max: usize, item_bytes_min: usize) -> Result<usize, DecodeError> {
         let count = self.u32()? as usize;
         if count > max {
             return Err(DecodeError::TooLarge);
@@ -208,7 +238,8 @@ impl<'a> Decoder<'a> {
         if count.saturating_mul(item_bytes_min) > self.rest.len() { Err(DecodeError::Short) } else { Ok(count) }
     }
 
-    pub(crate) fn name(&mut self) -> Result<Name, DecodeError> {
+    /// A name in wire form.
+    pub fn name(&mut self) -> Result<Name, DecodeError> {
         self.name_ref().map(|name| name.to_name())
     }
 
@@ -218,7 +249,8 @@ impl<'a> Decoder<'a> {
         Ok(name)
     }
 
-    pub(crate) fn zone_id(&mut self) -> Result<ZoneId, DecodeError> {
+    /// The view and the apex.
+    pub fn zone_id(&mut self) -> Result<ZoneId, DecodeError> {
         let view = self.u16()?;
         let apex = self.name()?;
         // Two spellings of one apex would be two encodings of one state.
@@ -228,7 +260,8 @@ impl<'a> Decoder<'a> {
         Ok(ZoneId { view, apex })
     }
 
-    pub(crate) fn record(&mut self) -> Result<Record, DecodeError> {
+    /// Owner, type, TTL, length of rdata, rdata.
+    pub fn record(&mut self) -> Result<Record, DecodeError> {
         self.record_ref().map(|record| record.to_record())
     }
 
@@ -240,7 +273,8 @@ impl<'a> Decoder<'a> {
         Ok(RecordRef { owner, rtype, ttl, rdata: self.fixed(usize::from(len))? })
     }
 
-    pub(crate) fn record_list(&mut self) -> Result<RecordList, DecodeError> {
+    /// As [`Self::records`].
+    pub fn record_list(&mut self) -> Result<RecordList, DecodeError> {
         let count = self.count(usize::MAX, RECORD_BYTES_MIN)?;
         let mut records = RecordList::with_capacity(count, self.rest.len());
         for _ in 0..count {
@@ -249,7 +283,8 @@ impl<'a> Decoder<'a> {
         Ok(records)
     }
 
-    pub(crate) fn records(&mut self) -> Result<Vec<Record>, DecodeError> {
+    /// A count and the records.
+    pub fn records(&mut self) -> Result<Vec<Record>, DecodeError> {
         let count = self.count(usize::MAX, RECORD_BYTES_MIN)?;
         let mut records = Vec::with_capacity(count);
         for _ in 0..count {
@@ -258,7 +293,8 @@ impl<'a> Decoder<'a> {
         Ok(records)
     }
 
-    pub(crate) fn changeset(&mut self) -> Result<Changeset, DecodeError> {
+    /// As the encoder writes it.
+    pub fn changeset(&mut self) -> Result<Changeset, DecodeError> {
         let from = self.bool()?;
         let serial = Serial(self.u32()?);
         if !from && serial.0 != 0 {
