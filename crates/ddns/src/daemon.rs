@@ -11,7 +11,6 @@ use crate::outcome::{Failure, Outcome};
 use crate::state::Saved;
 use crate::time::{Clock, sleep_ms};
 use crate::{exchange, probe};
-use replica::update::client::ClientKey;
 use ring::rand::{SecureRandom, SystemRandom};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -20,6 +19,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
+use tsig::client::ClientKey;
 
 /// How it is to run.
 #[derive(Clone, Copy, Debug)]

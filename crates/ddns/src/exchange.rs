@@ -12,11 +12,11 @@ use crate::machine::Request;
 use crate::message::{Heard, compose, hear};
 use crate::outcome::{Failure, Outcome, Refusal};
 use crate::time::{Deadline, unix_s};
-use replica::update::client::ClientKey;
 use ring::rand::{SecureRandom, SystemRandom};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::time::Duration;
+use tsig::client::ClientKey;
 use wire::Name;
 use wire::number::Rcode;
 

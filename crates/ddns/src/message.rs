@@ -3,7 +3,7 @@
 use crate::address::{Family, from_rdata, rdata};
 use crate::machine::{Change, Request, Update};
 use crate::outcome::{Failure, Outcome, Refusal, Seen};
-use replica::update::client::{ClientKey, Unverified, UpdateBuilder};
+use tsig::client::{ClientKey, Unverified, UpdateBuilder};
 use wire::Name;
 use wire::builder::MessageBuilder;
 use wire::number::{Class, Rcode, Rtype};

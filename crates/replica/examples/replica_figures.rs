@@ -8,12 +8,12 @@
 #![expect(clippy::disallowed_methods, reason = "it measures time; the crate itself knows no clock")]
 
 use catamaran_replica::entry::{Body, Entry, UpdateEntry, ZoneChange};
-use catamaran_replica::io::{KeyAlgorithm, Replacement};
+use catamaran_replica::io::Replacement;
 use catamaran_replica::limits::KEYS_MAX;
-use catamaran_replica::update::{KeyTable, TsigKey};
 use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use tsig::{KeyAlgorithm, KeyTable, TsigKey};
 use wire::number::{Rcode, Rtype, Serial};
 use zone::set::{StoreConfig, ZoneSetConfig};
 use zone::{Changeset, Record, ZoneId, ZoneSet};

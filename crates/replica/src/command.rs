@@ -1,19 +1,19 @@
 //! What a replica asks of the leader, be it itself or another, and what the leader says to it.
 
-use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::entry::{
     Body, Entry, SettingsChange, decode_algorithm, decode_options_change, decode_policy, encode_algorithm,
     encode_options_change, encode_policy, options_change_level,
 };
-use crate::io::{AdminError, KeyAlgorithm, NodeId, OptionsChange, Transport};
+use crate::io::{AdminError, NodeId, OptionsChange, Transport};
 use crate::limits::{ADDRESS_BYTES_MAX, ENTRY_BYTES_MAX, SECRET_BYTES_MAX, UPDATE_BYTES_MAX};
-use crate::policy::{External, Policy, Revision};
 use crate::secrets::Sealed;
-use crate::update::SecretId;
+use policy::{External, Policy, Revision};
 use std::sync::Arc;
+use tsig::{KeyAlgorithm, SecretId};
 use wire::name::Name;
 use wire::number::Rcode;
 use zone::ZoneId;
+use zone::codec::{DecodeError, Decoder, Encoder};
 
 /// Something that only a leader can do.
 #[derive(Clone, Debug, PartialEq, Eq)]

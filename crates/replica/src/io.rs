@@ -20,21 +20,21 @@ mod zone_options;
 pub use crate::admin::{BrokenLimit, Contents, Replacement, broken_limit};
 pub use crate::apply::AuditNames;
 use crate::disk::{DiskJob, DiskQueue, ReadFile};
-use crate::policy::External;
 pub use crate::replica::{ContradictedLog, Doubt, MemberState, Membership};
 use crate::secrets::DataKey;
-use crate::update::{LimitReached, SecretId};
+use crate::update::LimitReached;
 pub use admin::{AdminCommand, AdminReply, Standing, TrustCommand};
 pub use audit::{ActionRecord, AuditRecord, UpdateRecord};
 use core::net::SocketAddr;
 pub use error::{AdminError, ReadIndexError};
-pub use keys::{KeyAlgorithm, Right};
+pub use keys::Right;
+use policy::External;
+pub use policy::ZoneLimits;
+use tsig::Verified;
 use wire::name::Name;
 use wire::number::Rcode;
 use zone::ZoneId;
-pub use zone_options::{
-    AckOption, LimitsChange, OptionsChange, SerialPolicyOption, StaleOption, ZoneLimits, ZoneOptions,
-};
+pub use zone_options::{AckOption, LimitsChange, OptionsChange, SerialPolicyOption, StaleOption, ZoneOptions};
 
 /// Milliseconds of monotonic time between two [`Input::Tick`].
 pub const TICK_MS: u64 = 10;
@@ -156,21 +156,6 @@ pub enum Transport {
     Udp,
     /// A stream: silence is a closed connection.
     Tcp,
-}
-
-/// What a verified TSIG says about a request (RFC 8945 5.2).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verified {
-    /// Name of the key, canonical.
-    pub key_name: Name,
-    /// Which of its secrets made the signature.
-    pub secret: SecretId,
-    /// Digest of key, signed time, whole MAC and message: the identity of the request.
-    pub identity: [u8; 16],
-    /// Time Signed, in seconds since 1970.
-    pub time_signed: u64,
-    /// The client's fudge in seconds, at most 300.
-    pub fudge: u16,
 }
 
 /// An UPDATE whose signature and form were checked by the node that received it.

@@ -12,8 +12,6 @@ pub mod disk;
 // Everything that goes in and comes out.
 pub mod io;
 
-// Who may write what.
-pub mod policy;
 // An UPDATE from bytes to the change it makes.
 pub mod update;
 // What members say to each other.
@@ -56,7 +54,6 @@ mod transfer;
 mod trust;
 
 mod bytes;
-mod codec;
 mod secrets;
 
 // A disk for tests and the simulator.
@@ -66,7 +63,6 @@ pub mod testing;
 #[cfg(test)]
 mod scenarios;
 
-pub use codec::DecodeError;
 pub use config::ReplicaConfig;
 pub use machine::{InvariantViolations, RestoredZone};
 pub use memory::MemoryFigures;
@@ -74,3 +70,4 @@ pub use replica::{Backup, Counters, Founder, Founding, OpenError, Replica, Resto
 pub use secrets::{DataKey, Sealed};
 pub use status::{KeyStatus, MemberStatus, Status, ZoneStatus};
 pub use trust::{Authority, JoinTokenStatus, Trust, token_id};
+pub use zone::codec::DecodeError;

@@ -1,11 +1,11 @@
 //! Secrets sealed under the cluster data key (ChaCha20-Poly1305, RFC 8439): entries, checkpoints and backups
 //! carry nothing else.
 
-use crate::codec::{DecodeError, Decoder, Encoder};
 use core::fmt;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use std::collections::BTreeMap;
 use zeroize::Zeroizing;
+use zone::codec::{DecodeError, Decoder, Encoder};
 
 /// Bytes that sealing adds.
 const TAG_BYTES: usize = 16;

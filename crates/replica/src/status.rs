@@ -3,11 +3,11 @@
 use crate::io::{Doubt, FatalReason, Member, NodeId, Right, Role, Serving, Standing, ZoneOptions};
 use crate::machine::InvariantViolations;
 use crate::memory::MemoryFigures;
-use crate::policy::{Policy, UpdateGrant};
 use crate::replica::{Counters, Replica};
-use crate::update::{KeyTable, TsigKey};
+use policy::{Policy, UpdateGrant};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tsig::{KeyTable, TsigKey};
 use wire::name::Name;
 use wire::number::Serial;
 use zeroize::Zeroizing;
@@ -118,7 +118,7 @@ pub struct KeyStatus {
     /// Its name.
     pub name: Name,
     /// Its algorithm.
-    pub algorithm: crate::io::KeyAlgorithm,
+    pub algorithm: tsig::KeyAlgorithm,
     /// What it may do, and where; `None` is everywhere.
     pub grants: Vec<(Option<ZoneId>, Right)>,
     /// Whether it has two secrets.

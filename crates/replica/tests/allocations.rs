@@ -4,16 +4,16 @@
 
 use catamaran_replica::disk::{DiskJob, DiskRead};
 use catamaran_replica::io::{
-    AdminCommand, Contents, Input, KeyAlgorithm, Member, NodeId, Now, Output, Right, Role, Transport, UpdateRequest,
-    Verdict, ZoneOptions,
+    AdminCommand, Contents, Input, Member, NodeId, Now, Output, Right, Role, Transport, UpdateRequest, Verdict,
+    ZoneOptions,
 };
 use catamaran_replica::testing::MemoryDisk;
-use catamaran_replica::update::client::{ClientKey, UpdateBuilder};
-use catamaran_replica::update::{Authenticated, authenticate};
 use catamaran_replica::{DataKey, Replica, ReplicaConfig};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::VecDeque;
+use tsig::client::{ClientKey, UpdateBuilder};
+use tsig::{Authenticated, KeyAlgorithm, authenticate};
 use wire::name::Name;
 use wire::number::{Rcode, Rtype};
 use wire::parse::{Parsed, parse_request};

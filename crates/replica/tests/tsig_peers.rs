@@ -5,10 +5,8 @@
 
 mod support;
 
-use catamaran_replica::io::{KeyAlgorithm, SerialPolicyOption};
-use catamaran_replica::update::{
-    Authenticated, KeyTable, SequenceSigner, Signer, TsigKey, authenticate, evaluate, prescan,
-};
+use catamaran_replica::io::SerialPolicyOption;
+use catamaran_replica::update::{evaluate, prescan};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
@@ -17,6 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use support::name;
 use support::test_zone::TestZone;
+use tsig::{Authenticated, KeyAlgorithm, KeyTable, SequenceSigner, Signer, TsigKey, authenticate};
 use wire::number::{Opcode, Rcode, Rtype};
 use wire::parse::{Parsed, Request, parse_request};
 use zone::Record;

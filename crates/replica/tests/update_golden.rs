@@ -30,14 +30,14 @@
 mod support;
 
 use catamaran_replica::io::SerialPolicyOption;
-use catamaran_replica::policy::{Policy, Requestor, Rules, UpdateGrant, text::parse_policy};
-use catamaran_replica::update::client::UpdateBuilder;
 use catamaran_replica::update::{Evaluated, Parsed as Update, Refusal, evaluate, evaluate_within, prescan};
+use policy::{Policy, Requestor, Rules, UpdateGrant, text::parse_policy};
 use std::fmt::Write as _;
 use std::path::Path;
 use support::rdata_text::{rdata_of, rdata_text, rtype_of, rtype_text};
 use support::test_zone::TestZone;
 use support::{name, name_in, name_out};
+use tsig::client::UpdateBuilder;
 use wire::name::Name;
 use wire::number::{Class, Rcode, Rtype};
 use wire::parse::{Parsed, Section, parse_request};
@@ -177,7 +177,7 @@ impl Script {
         let rules =
             Rules { apex: self.zone.apex.as_ref(), zone: Some(&policy), all_zones: None, grant: UpdateGrant::None };
         let judge = rules.judge(Requestor { key: key.as_ref(), source: [0; 4].into(), is_connected: false });
-        let permit = judge.permit(parsed, bytes, Some(&self.zone)).map_err(|denied| denied.to_string())?;
+        let permit = judge.permit(&parsed.steps, bytes, Some(&self.zone)).map_err(|denied| denied.to_string())?;
         Ok(evaluate_within(&permit, &self.zone, parsed, self.policy.0, self.policy.1))
     }
 

@@ -5,12 +5,13 @@
 mod support;
 
 use catamaran_replica::io::SerialPolicyOption;
-use catamaran_replica::update::client::UpdateBuilder;
 use catamaran_replica::update::limits::*;
-use catamaran_replica::update::{Evaluated, LimitReached, Refusal, ZoneRead, evaluate, prescan};
+use catamaran_replica::update::{Evaluated, LimitReached, Refusal, evaluate, prescan};
+use policy::ZoneRead;
 use std::ops::ControlFlow;
 use support::name;
 use support::test_zone::TestZone;
+use tsig::client::UpdateBuilder;
 use wire::name::{Name, NameRef};
 use wire::number::{Rcode, Rtype};
 use wire::parse::{Parsed, parse_request};

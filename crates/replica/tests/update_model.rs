@@ -5,11 +5,11 @@
 mod support;
 
 use catamaran_replica::io::SerialPolicyOption;
-use catamaran_replica::update::client::UpdateBuilder;
 use catamaran_replica::update::{evaluate, prescan, serial};
 use proptest::prelude::*;
 use support::test_zone::{TestZone, is_same};
 use support::{name, name_in};
+use tsig::client::UpdateBuilder;
 use wire::name::Name;
 use wire::number::{Class, Rcode, Rtype, Serial};
 use wire::parse::{Parsed, Section, parse_request};

@@ -8,7 +8,6 @@
 #[path = "../tests/it/support/mod.rs"]
 mod support;
 
-use replica::update::client::ClientKey;
 use std::collections::HashMap;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -18,6 +17,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use support::cluster::{Cluster, Scratch, kill};
 use support::message::{name, sign};
+use tsig::client::ClientKey;
 use wire::Rtype;
 use wire::builder::MessageBuilder;
 

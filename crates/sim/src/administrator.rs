@@ -12,9 +12,8 @@ use crate::swarm::{CommandKind, Swarm};
 use crate::updates::{
     self, FIRST_SERIAL, KEY, OTHER_KEY, RULED_KEY, SECRETS, apex_records, churn_zone, main_records, main_zone, name,
 };
-use replica::io::{
-    AckOption, AdminCommand, AdminError, AdminReply, Contents, Input, KeyAlgorithm, NodeId, Right, ZoneOptions,
-};
+use replica::io::{AckOption, AdminCommand, AdminError, AdminReply, Contents, Input, NodeId, Right, ZoneOptions};
+use tsig::KeyAlgorithm;
 use wire::number::Rtype;
 use zone::Record;
 

@@ -4,13 +4,14 @@ use crate::administrator::{ZoneAim, grant, imported_records, revoke};
 use crate::simulation::Simulation;
 use crate::swarm::CommandKind;
 use crate::updates::{self, KEY, SECRETS, main_zone, name, zone_id};
+use policy::Revision;
+use policy::text::parse_policy;
 use replica::io::{
-    AckOption, AdminCommand, Contents, KeyAlgorithm, LimitsChange, NodeId, OptionsChange, Replacement, Right,
-    SerialPolicyOption, StaleOption, ZoneOptions,
+    AckOption, AdminCommand, Contents, LimitsChange, NodeId, OptionsChange, Replacement, Right, SerialPolicyOption,
+    StaleOption, ZoneOptions,
 };
-use replica::policy::Revision;
-use replica::policy::text::parse_policy;
 use std::sync::Arc;
+use tsig::KeyAlgorithm;
 
 /// Number of zones that are added and removed.
 const IMPORTED: u64 = 4;

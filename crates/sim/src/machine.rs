@@ -6,8 +6,8 @@ use crate::swarm::FaultKind;
 use replica::Replica;
 use replica::io::{Doubt, Input, NodeId, Now, Serving};
 use replica::peer::FEATURE_LEVEL;
-use replica::update::KeyTable;
 use std::collections::VecDeque;
+use tsig::KeyTable;
 
 /// A member's machine.
 pub(crate) struct Machine {

@@ -10,8 +10,8 @@ use crate::updates::{
     FIRST_SERIAL, Kind, REGISTERS, apex_records, churn_zone, counter_record, main_zone, name, register_record,
 };
 use replica::io::NodeId;
-use replica::update::client::UpdateBuilder;
 use std::collections::{BTreeMap, BTreeSet};
+use tsig::client::UpdateBuilder;
 use wire::name::Name;
 use wire::number::{Rcode, Rtype};
 use zone::Zone;

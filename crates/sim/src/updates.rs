@@ -4,9 +4,9 @@
 //! swapping. An update that takes effect replaces one of them and adds a record that only it adds: its mark.
 
 use crate::reference::Plan;
-use replica::io::KeyAlgorithm;
-use replica::update::client::{ClientKey, UpdateBuilder};
 use std::sync::Arc;
+use tsig::KeyAlgorithm;
+use tsig::client::{ClientKey, UpdateBuilder};
 use wire::name::Name;
 use wire::number::{Rcode, Rtype};
 use zone::{Record, Zone, ZoneId};

@@ -7,14 +7,14 @@ use crate::interrupt;
 use crate::limits::{COMMAND_S, SETTLE};
 use crate::net::{Network, PEER_PORT, address};
 use crate::node::Node;
-use replica::io::KeyAlgorithm;
-use replica::update::client::ClientKey;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use tsig::KeyAlgorithm;
+use tsig::client::ClientKey;
 
 /// The configuration of a cluster.
 #[derive(Clone, Debug)]

@@ -10,12 +10,12 @@ use crate::watch;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use replica::io::KeyAlgorithm;
-use replica::update::client::ClientKey;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use tsig::KeyAlgorithm;
+use tsig::client::ClientKey;
 
 /// The state that all threads of a run share.
 #[derive(Debug)]

@@ -6,6 +6,9 @@ pub mod limits;
 // What a zone is made of.
 pub mod record;
 
+// Bytes of records, for logs, checkpoints and peers.
+pub mod codec;
+
 // Presentation format.
 pub mod text;
 

@@ -7,10 +7,13 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("crates/wire/", &["store", "zone", "replica", "tokio", "raft", "libc"]),
     ("crates/store/", &["wire", "zone", "replica", "tokio", "raft"]),
     ("crates/zone/", &["replica", "tokio", "raft", "libc"]),
+    ("crates/tsig/", &["store", "zone", "replica", "tokio", "raft", "libc", "rand"]),
+    ("crates/policy/", &["tsig", "replica", "tokio", "raft", "libc", "rand"]),
     ("crates/replica/", &["tokio", "libc", "rand"]),
     ("crates/lab/", &["replica", "raft", "store"]),
     ("crates/sim/", &["tokio", "libc"]),
-    ("crates/ddns/", &["store", "zone", "raft", "tokio", "libc", "axum"]),
+    ("crates/ddns/", &["store", "zone", "replica", "raft", "tokio", "libc", "axum"]),
+    ("crates/torture/", &["replica", "raft", "store"]),
 ];
 
 /// The manifests that may name the feature `planted`, and their lines with it.

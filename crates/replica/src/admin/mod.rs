@@ -9,9 +9,7 @@ mod import;
 use crate::command::Command;
 use crate::entry::{DataKeyChange, PinChange, Resealed, SettingsChange, TOKEN_REVOKED, TrustChange};
 use crate::forward::Purpose;
-use crate::io::{
-    AckOption, AdminCommand, AdminError, AdminReply, KeyAlgorithm, NodeId, OptionsChange, Output, TrustCommand,
-};
+use crate::io::{AckOption, AdminCommand, AdminError, AdminReply, NodeId, OptionsChange, Output, TrustCommand};
 use crate::limits::{
     ADDRESS_BYTES_MAX, ADMIN_WAIT_MS, ADMIN_WAITING_MAX, ALL_LIVE_WAIT_MS, AUTHORITY_KEY_BYTES_MAX,
     CERTIFICATE_BYTES_MAX, FORWARD_AGAIN_MS, RESEALED_MAX, SECRET_BYTES_MAX, TOKEN_LIFE_MS_MAX, TRANSFER_WAIT_MS,
@@ -23,6 +21,7 @@ pub use contents::{BrokenLimit, Contents, Replacement, broken_limit};
 use idle::StalledImports;
 use import::Import;
 use std::collections::{BTreeMap, BTreeSet};
+use tsig::KeyAlgorithm;
 use wire::name::Name;
 use zeroize::Zeroizing;
 use zone::ZoneId;

@@ -1,8 +1,8 @@
 //! Bulk changes: begin, chunks, commit, into a stage that nobody sees before its commit.
 
-use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::io::{AckOption, LimitsChange, OptionsChange, SerialPolicyOption, StaleOption, ZoneLimits, ZoneOptions};
 use crate::limits::{IMPORT_CHUNK_BYTES_MAX, IMPORT_CHUNKS_MAX};
+use zone::codec::{DecodeError, Decoder, Encoder};
 use zone::{RecordList, ZoneId};
 
 /// Names a stage; chosen by the replica that imports, unique among its imports.

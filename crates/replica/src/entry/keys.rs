@@ -1,10 +1,11 @@
 //! How algorithms of keys, grants and policies are written in entries and in checkpoints.
 
-use crate::codec::{DecodeError, Decoder, Encoder};
-use crate::io::{KeyAlgorithm, Right};
-use crate::policy::Policy;
+use crate::io::Right;
+use policy::Policy;
+use tsig::KeyAlgorithm;
 use wire::name::Name;
 use zone::ZoneId;
+use zone::codec::{DecodeError, Decoder, Encoder};
 
 /// The algorithm of a key, in entries and in checkpoints.
 pub(crate) fn encode_algorithm(algorithm: KeyAlgorithm, out: &mut Encoder) {

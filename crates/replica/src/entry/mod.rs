@@ -25,8 +25,8 @@ pub use trust::{DataKeyChange, PinChange, Resealed, SecretId, TrustChange};
 pub(crate) use trust::{decode_standing, encode_standing};
 pub use update::{UpdateEntry, ZoneChange};
 
-use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::limits::ENTRY_BYTES_MAX;
+use zone::codec::{DecodeError, Decoder, Encoder};
 
 /// The only version of the encoding so far.
 pub const ENTRY_VERSION: u8 = 1;

@@ -8,15 +8,16 @@
 use super::import::{decode_options, encode_options, options_level};
 use super::keys::{decode_algorithm, decode_grant, decode_policy, encode_algorithm, encode_grant, encode_policy};
 use super::trust::{self, TrustChange};
-use crate::codec::{DecodeError, Decoder, Encoder};
-use crate::io::{KeyAlgorithm, NodeId, Right, ZoneOptions};
+use crate::io::{NodeId, Right, ZoneOptions};
 use crate::limits::{ADDRESS_BYTES_MAX, MEMBERS_MAX, SECRET_BYTES_MAX};
-use crate::policy::Policy;
 use crate::secrets::Sealed;
 use crate::trust::token_id;
+use policy::Policy;
 use std::sync::Arc;
+use tsig::KeyAlgorithm;
 use wire::name::Name;
 use zone::ZoneId;
+use zone::codec::{DecodeError, Decoder, Encoder};
 
 /// A change of the settings, bound to the settings that it was made for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,12 +1,13 @@
 //! The encoding of entries is golden, and reads whatever comes.
 
 use super::*;
-use crate::io::{AckOption, KeyAlgorithm, Right, SerialPolicyOption, StaleOption, Standing, ZoneLimits, ZoneOptions};
-use crate::policy::Policy;
-use crate::policy::text::parse_policy;
+use crate::io::{AckOption, Right, SerialPolicyOption, StaleOption, Standing, ZoneLimits, ZoneOptions};
 use crate::secrets::Sealed;
+use policy::Policy;
+use policy::text::parse_policy;
 use proptest::prelude::*;
 use std::sync::Arc;
+use tsig::KeyAlgorithm;
 use wire::name::Name;
 use wire::number::{Rcode, Rtype, Serial};
 use zone::{Changeset, Record, ZoneId};

@@ -2,11 +2,11 @@
 //! keys.
 
 use super::settings::node_of;
-use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::io::{NodeId, Standing};
 use crate::limits::{AUTHORITY_KEY_BYTES_MAX, CERTIFICATE_BYTES_MAX, RESEALED_MAX, SECRET_BYTES_MAX};
 use crate::secrets::Sealed;
 use wire::name::Name;
+use zone::codec::{DecodeError, Decoder, Encoder};
 
 /// One such change.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! The outcome of an UPDATE.
 
-use crate::codec::{DecodeError, Decoder, Encoder};
 use wire::name::Name;
 use wire::number::Rcode;
+use zone::codec::{DecodeError, Decoder, Encoder};
 use zone::{Changeset, ZoneId};
 
 /// An UPDATE as the leader evaluated it. Failed ones are entries too: their RCODE must be as durable as success.

@@ -17,12 +17,12 @@ use crate::io::{AdminError, NodeId, Output, Serving, Transport, UpdateRequest, V
 use crate::limits::{FORWARD_AGAIN_MS, UPDATE_BYTES_MAX, UPDATE_WAIT_MS, UPDATES_WAITING_MAX};
 use crate::machine::Applied;
 use crate::peer::Frame;
-use crate::policy::Requestor;
 use crate::propose::Origin;
 use crate::replica::Replica;
 use crate::state::{Identity, Known};
 use crate::update::prescan;
 use core::net::{IpAddr, SocketAddr};
+use policy::Requestor;
 use waiter::Client;
 use wire::parse::{Parsed, parse_request};
 use zone::ZoneId;
@@ -137,7 +137,7 @@ impl Replica {
         let Parsed::Request(parsed) = parse_request(&request.message) else { return false };
         // What is wrong with its form is for the leader to say.
         let Ok(parsed) = prescan(&parsed) else { return !judge.may_grant() };
-        judge.permit(&parsed, request.message.len(), Some(&zone)).is_err()
+        judge.permit(&parsed.steps, request.message.len(), Some(&zone)).is_err()
     }
 
     /// Starts to wait for the outcome of a command, and sends it on its way.

@@ -4,11 +4,11 @@
 use crate::command::{Command, UpdateCommand};
 use crate::io::{SerialPolicyOption, Transport, Verdict};
 use crate::machine::AccountId;
-use crate::policy::Requestor;
 use crate::propose::growth_of;
 use crate::replica::Replica;
 use crate::update::{self, LimitReached, Refusal};
 use core::net::Ipv6Addr;
+use policy::Requestor;
 use wire::number::Rcode;
 use wire::parse::{Parsed, parse_request};
 use zone::ZoneId;
@@ -37,7 +37,7 @@ impl Replica {
             is_connected: update.taken.is_some_and(|taken| taken.transport == Transport::Tcp),
         };
         let judge = self.machine.settings.rules(&update.key_name, &id).judge(requestor).with_external(&update.external);
-        let permit = judge.permit(&parsed, update.message.len(), Some(&zone)).ok()?;
+        let permit = judge.permit(&parsed.steps, update.message.len(), Some(&zone)).ok()?;
         let permit = permit.within(self.machine.settings.zones().get(&id)?.limits);
         let policy = SerialPolicyOption::Increment;
         let evaluated = update::evaluate_within(&permit, &zone, &parsed, policy, 0);

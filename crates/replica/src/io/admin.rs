@@ -1,8 +1,9 @@
 //! Commands of administrators, and the replies.
 
-use super::{Contents, KeyAlgorithm, NodeId, OptionsChange, Replacement, Right, ZoneOptions};
-use crate::policy::{Policy, Revision};
+use super::{Contents, NodeId, OptionsChange, Replacement, Right, ZoneOptions};
+use policy::{Policy, Revision};
 use std::sync::Arc;
+use tsig::KeyAlgorithm;
 use wire::name::Name;
 use zone::ZoneId;
 

@@ -1,5 +1,7 @@
 //! Zone options and changes of them.
 
+use policy::ZoneLimits;
+
 /// How a zone's serial moves when an update changes the zone and does not carry a larger serial itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SerialPolicyOption {
@@ -30,29 +32,6 @@ pub enum AckOption {
     Majority,
     /// Additionally visible on every member that answers queries.
     AllLive,
-}
-
-/// Limits of a zone's contents, independent of the key that writes them; 0 means no limit. An update may keep or delete
-/// records over a limit, but set no TTL over the limit. Contents that replace the whole zone must keep all limits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ZoneLimits {
-    /// Largest TTL in seconds.
-    pub ttl_max_s: u32,
-    /// Largest number of records of one type at a name.
-    pub rrset_records_max: u32,
-    /// Largest number of records in the zone.
-    pub records_max: u32,
-}
-
-impl ZoneLimits {
-    /// No limits.
-    pub const NONE: Self = Self { ttl_max_s: 0, rrset_records_max: 0, records_max: 0 };
-
-    /// Whether there are no limits.
-    #[must_use]
-    pub const fn is_none(self) -> bool {
-        matches!(self, Self::NONE)
-    }
 }
 
 /// Replicated options of a zone.

@@ -5,10 +5,10 @@
 use super::{Machine, Stages};
 use crate::checkpoint::limits::ITEM_BYTES_MAX;
 use crate::checkpoint::{CheckpointItems, Section};
-use crate::codec::Encoder;
 use crate::state::{FrozenHistory, FrozenSessions, Settings};
 use std::collections::VecDeque;
 use wire::name::{Name, NameRef};
+use zone::codec::Encoder;
 use zone::set::Frozen;
 use zone::{RecordList, SetVersion, Zone, ZoneId};
 

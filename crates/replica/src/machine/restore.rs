@@ -5,11 +5,11 @@ use super::items::{
 };
 use super::{ApplyMismatch, Machine, Stages};
 use crate::checkpoint::Section;
-use crate::codec::{DecodeError, Decoder};
 use crate::config::ReplicaConfig;
 use crate::limits::ENTRY_BYTES_MAX;
 use crate::state::{History, HistoryLimits, Sessions, Settings};
 use std::borrow::Cow;
+use zone::codec::{DecodeError, Decoder};
 use zone::set::{Edit, Version};
 use zone::{ZoneId, ZoneSet, ZoneSetConfig};
 

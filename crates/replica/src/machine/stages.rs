@@ -1,11 +1,11 @@
 //! Imports that are under way: which chunk comes next, and what the chunks so far add up to.
 
-use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::entry::{Body, ImportBegin, ImportPurpose, StageId};
 use crate::entry::{decode_purpose, encode_purpose};
 use crate::limits::IMPORT_STAGES_MAX;
 use crate::state::{Item, item_hash};
 use std::collections::BTreeMap;
+use zone::codec::{DecodeError, Decoder, Encoder};
 use zone::{RecordList, ZoneId};
 
 /// One import.

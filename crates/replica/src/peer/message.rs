@@ -1,11 +1,11 @@
 //! Bytes of raft's own messages. Not protobuf: bounded, and nothing is parsed that raft does not need.
 
-use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::limits::{
     ENTRY_BYTES_MAX, ENTRY_CONTEXT_BYTES_MAX, MEMBERS_MAX, MESSAGE_CONTEXT_BYTES_MAX, MESSAGE_ENTRIES_MAX,
     SNAPSHOT_DATA_BYTES_MAX,
 };
 use ::raft::eraftpb::{ConfState, Entry, EntryType, Message, MessageType, Snapshot};
+use zone::codec::{DecodeError, Decoder, Encoder};
 
 /// Smallest encoded entry: type, term, index, two counts.
 const ENTRY_BYTES_MIN: usize = 1 + 8 + 8 + 4 + 4;

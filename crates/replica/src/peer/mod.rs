@@ -13,12 +13,12 @@ pub(crate) use message::is_sent;
 #[cfg(test)]
 use message::{decode_conf_state, encode_conf_state};
 
-use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::command::{Answer, Command};
 use crate::io::{Lane, NodeId};
 use crate::limits::{FOLLOWER_COMMIT_VOTERS_MAX, FRAME_BYTES_MAX};
 use crate::memory::MemoryFigures;
 use ::raft::eraftpb::{Message, MessageType};
+use zone::codec::{DecodeError, Decoder, Encoder};
 
 /// The version of frames that this software speaks.
 pub const FRAME_VERSION: u8 = 1;

@@ -3,17 +3,15 @@
 use super::*;
 use crate::command::{Taken, UpdateCommand};
 use crate::entry::{Body, SettingsChange, StageId};
-use crate::io::{
-    AckOption, AdminError, KeyAlgorithm, LimitsChange, OptionsChange, SerialPolicyOption, StaleOption, Transport,
-};
+use crate::io::{AckOption, AdminError, LimitsChange, OptionsChange, SerialPolicyOption, StaleOption, Transport};
 use crate::memory::MemoryFigures;
-use crate::policy::text::parse_policy;
-use crate::policy::{External, Policy, Question, SocketPath};
 use crate::secrets::Sealed;
-use crate::update::SecretId;
 use ::raft::eraftpb::{ConfState, Entry, EntryType, Snapshot};
+use policy::text::parse_policy;
+use policy::{External, Policy, Question, SocketPath};
 use proptest::prelude::*;
 use std::sync::Arc;
+use tsig::{KeyAlgorithm, SecretId};
 use wire::number::{Rcode, Rtype};
 use zone::ZoneId;
 

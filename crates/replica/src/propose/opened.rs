@@ -2,8 +2,8 @@
 
 use crate::secrets::DataKey;
 use crate::state::KeyEntry;
-use crate::update::TsigKey;
 use std::collections::BTreeMap;
+use tsig::TsigKey;
 use wire::name::Name;
 
 /// Keys of the settings of one epoch, so no more than these have. One that could not be opened is tried again: another

@@ -5,9 +5,9 @@ use crate::command::{Answer, UpdateCommand};
 use crate::entry::ZoneChange;
 use crate::io::{AdminError, Transport};
 use crate::machine::AccountId;
-use crate::policy::Requestor;
 use crate::update::{self, LimitReached, Refusal};
 use core::net::Ipv6Addr;
+use policy::Requestor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use wire::number::Rcode;
 use wire::parse::{Parsed, parse_request};
@@ -93,9 +93,9 @@ impl Evaluator<'_> {
         };
         let rules = self.machine.settings.rules(&update.key_name, &id);
         let judge = rules.judge(requestor).with_external(&update.external);
-        let permit = match judge.permit(&parsed, update.message.len(), Some(&zone)) {
+        let permit = match judge.permit(&parsed.steps, update.message.len(), Some(&zone)) {
             Ok(permit) => permit,
-            Err(_) if planted!(PolicyNotJudgedByLeader) => crate::policy::Permit::unlimited(),
+            Err(_) if planted!(PolicyNotJudgedByLeader) => policy::Permit::unlimited(),
             Err(_) => return Rcode::REFUSED.into(),
         };
         let permit = permit.within(options.limits);

@@ -5,7 +5,6 @@ use super::founding::{Founding, create_log, log_id};
 use super::torn::doubt_of;
 use crate::apply::record_of;
 use crate::checkpoint::{CheckpointError, CheckpointReader, has_remains, stale_files};
-use crate::codec::DecodeError;
 use crate::config::ReplicaConfig;
 use crate::disk::{DiskOp, DiskRead, Tickets};
 use crate::entry::Entry;
@@ -16,6 +15,7 @@ use crate::raft::{ConfTracker, decode_conf_change, is_conf_change};
 use crate::state::Settings;
 use core::fmt;
 use raft::eraftpb::ConfState;
+use zone::codec::DecodeError;
 
 /// Index and term of the state that a cluster begins with.
 const GENESIS: (u64, u64) = (1, 1);

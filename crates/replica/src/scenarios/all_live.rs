@@ -3,7 +3,7 @@
 use super::cluster::*;
 use crate::io::{AckOption, AdminCommand, AdminError, AdminReply, NodeId, Verdict, ZoneOptions};
 use crate::limits::{LEASE_GUARD_MS, LEASE_MS, ROTATION_CAUGHT_UP_MS, ROTATION_UNUSED_MS, UPDATE_WAIT_MS};
-use crate::update::client::UpdateBuilder;
+use tsig::client::UpdateBuilder;
 use wire::number::Rtype;
 use zone::Record;
 

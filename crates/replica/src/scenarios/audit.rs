@@ -3,8 +3,8 @@
 use super::cluster::*;
 use crate::io::{AdminCommand, AuditRecord, Right, UpdateRecord};
 use crate::log::LogConfig;
-use crate::update::client::UpdateBuilder;
 use std::collections::BTreeMap;
+use tsig::client::UpdateBuilder;
 use wire::number::Rtype;
 
 fn records(cluster: &Cluster, id: u64) -> Vec<UpdateRecord> {

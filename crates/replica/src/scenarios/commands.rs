@@ -4,13 +4,13 @@ use super::cluster::*;
 use crate::command::{Answer, Command};
 use crate::entry::SettingsChange;
 use crate::io::{
-    AdminCommand, AdminError, AdminReply, Input, KeyAlgorithm, NodeId, OptionsChange, Right, StaleOption, TrustCommand,
-    ZoneOptions,
+    AdminCommand, AdminError, AdminReply, Input, NodeId, OptionsChange, Right, StaleOption, TrustCommand, ZoneOptions,
 };
 use crate::peer::Frame;
-use crate::policy::text::parse_policy;
+use policy::text::parse_policy;
 use raft::eraftpb::{Message, MessageType};
 use std::sync::Arc;
+use tsig::KeyAlgorithm;
 
 /// The word of a leader that it proposed something.
 fn is_proposed(frame: &[u8]) -> bool {

@@ -2,8 +2,8 @@
 
 use super::cluster::*;
 use crate::io::{NodeId, Verdict};
-use crate::update::client::UpdateBuilder;
 use std::collections::BTreeMap;
+use tsig::client::UpdateBuilder;
 use wire::number::{Class, Rcode, Rtype};
 use wire::parse::Section;
 use zone::Record;

@@ -2,9 +2,10 @@
 
 use super::cluster::*;
 use super::commands::{add_key, epoch, is_forward, roll};
-use crate::io::{AdminCommand, AdminError, AdminReply, KeyAlgorithm};
-use crate::policy::text::parse_policy;
+use crate::io::{AdminCommand, AdminError, AdminReply};
+use policy::text::parse_policy;
 use std::sync::Arc;
+use tsig::KeyAlgorithm;
 
 /// What is done through the leader while a follower's disk hangs, so that it does not know of it; then the follower is
 /// asked, and its disk goes on. Gives what it says.

@@ -6,7 +6,7 @@ use crate::entry::{Body, StageId};
 use crate::io::{AdminCommand, AdminReply, AuditRecord, Right, Verdict};
 use crate::limits::EVALUATION_QUEUE_MAX;
 use crate::propose::Origin;
-use crate::update::client::UpdateBuilder;
+use tsig::client::UpdateBuilder;
 
 #[test]
 fn overloaded_leader_refuses_new_updates_and_keeps_queued_ones() {

@@ -1,11 +1,12 @@
 //! Update policies on a whole cluster: whoever takes the update, the leader judges by what it has applied.
 
 use super::cluster::*;
-use crate::io::{AdminCommand, AdminError, AdminReply, KeyAlgorithm, Right, Verdict};
-use crate::policy::text::parse_policy;
-use crate::policy::{External, Question, SocketPath};
-use crate::update::client::UpdateBuilder;
+use crate::io::{AdminCommand, AdminError, AdminReply, Right, Verdict};
+use policy::text::parse_policy;
+use policy::{External, Question, SocketPath};
 use std::sync::Arc;
+use tsig::KeyAlgorithm;
+use tsig::client::UpdateBuilder;
 use wire::number::{Rcode, Rtype};
 use zone::Record;
 

@@ -3,7 +3,7 @@
 use super::cluster::*;
 use super::rights::REVOKE;
 use crate::io::{AdminCommand, AdminReply, Verdict};
-use crate::update::client::UpdateBuilder;
+use tsig::client::UpdateBuilder;
 
 #[test]
 fn a_repeat_is_answered_from_the_table_on_every_member() {

@@ -2,7 +2,7 @@
 
 use super::cluster::*;
 use crate::io::{AdminCommand, Right, Verdict};
-use crate::update::client::UpdateBuilder;
+use tsig::client::UpdateBuilder;
 use wire::number::{Rcode, Rtype};
 
 pub(super) const REVOKE: fn() -> AdminCommand =

@@ -123,7 +123,7 @@ fn secrets_are_resealed_with_the_new_data_key() {
     assert_eq!(can_open(&cluster, 3), (0, false));
     let add = AdminCommand::AddKey {
         name: name("late."),
-        algorithm: crate::io::KeyAlgorithm::HmacSha256,
+        algorithm: tsig::KeyAlgorithm::HmacSha256,
         secret: vec![1; 32],
         nonce: [4; 12],
     };

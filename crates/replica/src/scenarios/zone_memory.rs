@@ -7,8 +7,8 @@ use crate::io::{
 };
 use crate::limits::{EVALUATION_WORK_MAX, MEMORY_REPORT_MS};
 use crate::update::LimitReached;
-use crate::update::client::UpdateBuilder;
 use crate::update::limits::OWNER_BYTES_MAX;
+use tsig::client::UpdateBuilder;
 use wire::number::{Rcode, Rtype};
 use zone::Record;
 

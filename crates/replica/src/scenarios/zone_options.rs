@@ -4,10 +4,11 @@ use super::cluster::*;
 use super::commands::set_options;
 use crate::command::Command;
 use crate::io::{
-    AckOption, AdminCommand, AdminError, AdminReply, Contents, KeyAlgorithm, LimitsChange, NodeId, OptionsChange,
-    SerialPolicyOption, StaleOption, ZoneOptions,
+    AckOption, AdminCommand, AdminError, AdminReply, Contents, LimitsChange, NodeId, OptionsChange, SerialPolicyOption,
+    StaleOption, ZoneOptions,
 };
 use crate::peer::Frame;
+use tsig::KeyAlgorithm;
 
 const UNIX_TIME: OptionsChange = OptionsChange {
     serial_policy: Some(SerialPolicyOption::UnixTime),

@@ -1,10 +1,10 @@
 //! Past changes of each zone, bounded: what IXFR is answered from (RFC 1995), the same on every replica.
 
 use super::hash::{Item, item_hash};
-use crate::codec::{DecodeError, Decoder, Encoder};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use wire::number::Serial;
+use zone::codec::{DecodeError, Decoder, Encoder};
 use zone::{Changeset, ZoneId};
 
 /// One change of one zone.

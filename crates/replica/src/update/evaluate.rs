@@ -4,12 +4,12 @@
 //! is. Where the RFC leaves something open, or is older than what it would have to say, the comment at the line says
 //! what was chosen.
 
-use super::prescan::{Parsed, Prerequisite, Step};
+use super::prescan::{Parsed, Prerequisite};
 use super::serial;
-use super::working::{LimitReached, Touched, Working, ZoneRead, comparable};
+use super::working::{LimitReached, Touched, Working, comparable};
 use crate::io::SerialPolicyOption;
 use crate::limits::EVALUATION_WORK_RECORD;
-use crate::policy::Permit;
+use policy::{Permit, Step, ZoneRead};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use wire::name::Name;

@@ -4,10 +4,9 @@
 /// each stays well below; what a message of 65,535 bytes could hold beyond it would only cost time. It bounds the
 /// memory for rdata too: compression hides at most two names of 255 bytes in a record.
 pub const UPDATE_RECORDS_MAX: usize = 1_000;
-/// Records that one update may read from the zone, deleted or not: a bound on the leader's time and memory for one
-/// update, whose owners may all hold large RRsets.
-pub const UPDATE_TOUCHED_RECORDS_MAX: usize = 100_000;
-/// Bytes of their rdata: twice what one owner of a zone file may have, so that it can be deleted.
+/// Bytes of rdata of the records that one update may read from the zone (at most
+/// [`UPDATE_TOUCHED_RECORDS_MAX`](policy::limits::UPDATE_TOUCHED_RECORDS_MAX) of them): twice what one owner of a zone
+/// file may have, so that it can be deleted.
 pub const UPDATE_TOUCHED_BYTES_MAX: usize = 16 << 20;
 /// Records of one RRset after an update; more could not be answered in one message (`zone::limits`).
 pub const RRSET_RECORDS_MAX: usize = 4_000;
@@ -24,19 +23,3 @@ pub const OWNER_BYTES_MAX: usize = 256 << 10;
 /// Bytes of rdata in the change that one update makes, what it deletes and what it adds together: it is one entry of
 /// the log.
 pub const CHANGE_BYTES_MAX: usize = 4 << 20;
-
-/// Secrets that one key has at a time: the old and the new one while they are rolled over.
-pub const KEY_SECRETS_MAX: usize = 2;
-/// Bytes by which the secrets of a key are told apart.
-pub const SECRET_ID_BYTES: usize = 8;
-/// Keys in a table.
-pub const KEYS_MAX: usize = 100_000;
-/// Bytes of a secret; longer ones are hashed by HMAC first and gain nothing (RFC 2104 3).
-pub const SECRET_BYTES_MAX: usize = 512;
-/// Seconds by which Time Signed may be off, whatever larger fudge a client asks for: it bounds how long identities of
-/// requests must be remembered (RFC 8945 10 recommends 300).
-pub const FUDGE_S_MAX: u16 = 300;
-/// Bytes of a truncated MAC, whatever the algorithm (RFC 8945 5.2.2.1).
-pub const MAC_BYTES_MIN: usize = 10;
-/// Bytes of the longest MAC, that of HMAC-SHA512.
-pub const MAC_BYTES_MAX: usize = 64;

@@ -10,7 +10,7 @@
 //! FORMERR before any of its sections means something (RFC 1035 4.1.1).
 
 use super::limits::UPDATE_RECORDS_MAX;
-use crate::policy::is_never_written;
+use policy::{Step, is_never_written};
 use wire::name::Name;
 use wire::number::{Class, Rcode, Rtype};
 use wire::parse::{RecordView, Request, Section};
@@ -28,28 +28,6 @@ pub enum Prerequisite {
     NameInUse(Name),
     /// The owner has no record; descendants do not matter (2.4.5).
     NameNotInUse(Name),
-}
-
-/// One step of the update section (RFC 2136 2.5).
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Step {
-    /// Add a record (2.5.1).
-    Add {
-        /// Its owner.
-        owner: Name,
-        /// Its type.
-        rtype: Rtype,
-        /// Its TTL in seconds, at most 2^31 - 1.
-        ttl: u32,
-        /// Its rdata, names uncompressed.
-        rdata: Box<[u8]>,
-    },
-    /// Delete an RRset (2.5.2).
-    DeleteRrset(Name, Rtype),
-    /// Delete all RRsets of an owner (2.5.3).
-    DeleteName(Name),
-    /// Delete one record of an RRset (2.5.4).
-    DeleteRecord(Name, Rtype, Box<[u8]>),
 }
 
 /// An UPDATE in our terms.

@@ -5,50 +5,20 @@
 
 use super::limits::{
     CHANGE_BYTES_MAX, OWNER_BYTES_MAX, OWNER_RRSETS_MAX, RRSET_BYTES_MAX, RRSET_RECORD_OVERHEAD, RRSET_RECORDS_MAX,
-    UPDATE_TOUCHED_BYTES_MAX, UPDATE_TOUCHED_RECORDS_MAX,
+    UPDATE_TOUCHED_BYTES_MAX,
 };
 use crate::io::ZoneLimits;
-use crate::policy::Permit;
+use policy::limits::UPDATE_TOUCHED_RECORDS_MAX;
+use policy::{Permit, ZoneRead};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use wire::name::{Name, NameRef};
+use wire::name::Name;
 use wire::number::Rtype;
 use wire::rdata::rdata_lowercase;
 use zone::Record;
-use zone::set::{RecordRef, Zone};
-
-/// What an update reads of a zone.
-pub trait ZoneRead {
-    /// The apex.
-    fn apex(&self) -> NameRef<'_>;
-    /// Whether the zone was signed elsewhere: it has a DNSKEY at its apex and no keys of ours.
-    fn is_presigned(&self) -> bool;
-    /// Number of records, all of them.
-    fn record_count(&self) -> u64;
-    /// Shows every record of this very owner, RRSIGs too, the records of an RRset one after the other, until `visit`
-    /// breaks off. Wildcards and zone cuts mean nothing here (RFC 2136 1.1.3, 1.1.4).
-    fn records_at(&self, owner: NameRef<'_>, visit: &mut dyn FnMut(RecordRef<'_>) -> ControlFlow<()>);
-}
-
-impl ZoneRead for Zone<'_> {
-    fn apex(&self) -> NameRef<'_> {
-        Zone::apex(self)
-    }
-
-    fn is_presigned(&self) -> bool {
-        Zone::is_presigned(self)
-    }
-
-    fn record_count(&self) -> u64 {
-        Zone::record_count(self)
-    }
-
-    fn records_at(&self, owner: NameRef<'_>, visit: &mut dyn FnMut(RecordRef<'_>) -> ControlFlow<()>) {
-        let _ = Zone::records_at(self, owner).try_for_each(visit);
-    }
-}
+use zone::set::RecordRef;
 
 /// Which limit an update would break; it is refused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

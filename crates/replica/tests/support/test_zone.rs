@@ -1,6 +1,6 @@
 //! A zone as a plain list of records: what updates are evaluated on, and where their changes are checked.
 
-use catamaran_replica::update::ZoneRead;
+use policy::ZoneRead;
 use std::ops::ControlFlow;
 use wire::name::{Name, NameRef};
 use wire::number::{Rtype, Serial};

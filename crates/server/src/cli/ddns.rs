@@ -9,10 +9,10 @@ use crate::stop::Stop;
 use clap::Args;
 use ddns::config::{Config, ConfigError};
 use ddns::{Daemon, Ended, Manner};
-use replica::update::client::ClientKey;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tsig::client::ClientKey;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -13,8 +13,8 @@ use crate::files::secret_length::SecretLength;
 use crate::log::say;
 use crate::problem::{Exit, Problem};
 use out::KeyOut;
-use replica::io::KeyAlgorithm;
 use std::path::Path;
+use tsig::KeyAlgorithm;
 use wire::Name;
 
 pub(crate) fn run(command: &KeyCommand) -> Result<(), Problem> {

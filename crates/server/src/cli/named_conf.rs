@@ -10,7 +10,7 @@ mod tests;
 
 use crate::files::read_bounded;
 use crate::limits::{NAMED_CONF_BYTES_MAX, NAMED_CONF_FILES_MAX};
-use replica::policy::Policy;
+use policy::Policy;
 use std::path::{Path, PathBuf};
 use wire::Name;
 

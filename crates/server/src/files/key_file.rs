@@ -3,9 +3,9 @@
 use super::secret_length::hash_bytes;
 use super::{Readers, token, write_atomic};
 use crate::problem::{Exit, Problem};
-use replica::io::KeyAlgorithm;
 use std::io;
 use std::path::Path;
+use tsig::KeyAlgorithm;
 use wire::name::Name;
 use zeroize::Zeroize;
 

@@ -5,7 +5,7 @@
 //! Secrets that the cluster already has keep working.
 
 use crate::limits::TSIG_SECRET_BYTES_MIN;
-use replica::io::KeyAlgorithm;
+use tsig::KeyAlgorithm;
 
 /// Result of the check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

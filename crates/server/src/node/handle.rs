@@ -306,10 +306,10 @@ impl PeerEvents for ReplicaHandle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use replica::io::{Transport, Verified};
-    use replica::policy::External;
-    use replica::update::SecretId;
+    use policy::External;
+    use replica::io::Transport;
     use std::sync::mpsc::channel;
+    use tsig::{SecretId, Verified};
     use zone::record::ZoneId;
 
     fn flow(key: &str, zone: &str) -> Flow {

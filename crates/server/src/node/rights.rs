@@ -1,11 +1,11 @@
 //! Keys, grants and update policies, as the update threads see them: copies that are replaced whole when they change.
 
+use policy::{Policy, Rules, UpdateGrant};
 use replica::KeyStatus;
 use replica::io::Right;
-use replica::policy::{Policy, Rules, UpdateGrant};
-use replica::update::{KeyTable, NameTable, TsigKey};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tsig::{KeyTable, NameTable, TsigKey};
 use wire::Name;
 use zone::record::ZoneId;
 

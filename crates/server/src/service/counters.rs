@@ -3,8 +3,8 @@
 use crate::listen::Transport;
 use crate::metrics::Counter;
 use crate::metrics::text::{Kind, Page};
-use replica::update::TsigReject;
 use std::sync::Arc;
+use tsig::TsigReject;
 use wire::compose::ede;
 use wire::number::Rcode;
 use wire::parse::{DropReason, RejectReason};

@@ -14,9 +14,8 @@ use crate::limits::{EXTERNAL_LOG_MS, EXTERNAL_QUEUE_MS, EXTERNAL_THREADS, EXTERN
 use crate::listen::counters::ListenCounters;
 use crate::metrics::Counter;
 use crate::metrics::text::{Kind, Page};
+use policy::{External, Question, Requestor};
 use queue::{QueueKey, RequestQueue};
-use replica::io::KeyAlgorithm;
-use replica::policy::{External, Question, Requestor};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
@@ -24,6 +23,8 @@ use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use tsig::KeyAlgorithm;
+
 use wire::name::NameRef;
 
 /// Version of BIND's protocol.
@@ -42,7 +43,7 @@ pub(crate) struct ExternalAnswers {
 impl ExternalAnswers {
     /// Whether no more questions are needed.
     pub(crate) fn is_over(&self) -> bool {
-        self.has_failed || self.external.len() >= replica::policy::limits::EXTERNAL_QUESTIONS_MAX
+        self.has_failed || self.external.len() >= policy::limits::EXTERNAL_QUESTIONS_MAX
     }
 }
 
@@ -258,7 +259,7 @@ mod tests {
     use super::*;
     use crate::limits::EXTERNAL_THREADS_PER_SOCKET_MAX;
     use crate::listen::{DeferredResponse, Reply, Transport};
-    use replica::policy::SocketPath;
+    use policy::SocketPath;
     use std::os::unix::net::UnixListener;
     use std::thread::JoinHandle;
     use wire::number::Rtype;

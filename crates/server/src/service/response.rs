@@ -3,7 +3,7 @@
 use super::answer::{Client, Service, context};
 use super::cookies::COOKIE_BYTES;
 use crate::listen::Transport;
-use replica::update::Signer;
+use tsig::Signer;
 use wire::compose::EdnsOut;
 use wire::parse::{EdnsIn, EdnsRequest, Header, Reject, Request};
 use zone::answer::{AnswerContext, Bare, Head, Servable, respond_bare};

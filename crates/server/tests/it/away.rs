@@ -4,10 +4,10 @@
 use crate::support::cluster::{Cluster, PATIENCE, kill, wait_for};
 use crate::support::nodes::Nodes;
 use crate::updates::{add, rcode};
-use replica::update::client::ClientKey;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
+use tsig::client::ClientKey;
 
 /// Entries that a node misses; the log keeps twice as many.
 const ENTRIES: usize = 100_000;

@@ -11,13 +11,13 @@ use crate::support::cluster::{Cluster, Scratch, wait_for};
 use crate::support::dns::read_tcp;
 use crate::support::http;
 use crate::support::message::{name, now_s};
-use replica::io::KeyAlgorithm;
-use replica::update::client::{ClientKey, UpdateBuilder};
 use std::fmt::Write as _;
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
+use tsig::KeyAlgorithm;
+use tsig::client::{ClientKey, UpdateBuilder};
 use wire::Rtype;
 use wire::number::Rcode;
 

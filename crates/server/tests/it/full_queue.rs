@@ -7,7 +7,6 @@ use crate::support::dns::{Transport, exchange, read_tcp};
 use crate::support::http;
 use crate::support::message::name;
 use crate::updates::{add, rcode};
-use replica::update::client::ClientKey;
 use socket2::{Domain, Socket, Type};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -15,6 +14,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use tsig::client::ClientKey;
 use wire::Rtype;
 use wire::builder::MessageBuilder;
 

@@ -5,11 +5,11 @@ use crate::support::message::{name, now_s, sign};
 use crate::support::netns::Namespace;
 use crate::support::nodes::{Nodes, config};
 use crate::support::tools::{dig, has};
-use replica::io::KeyAlgorithm;
-use replica::update::client::ClientKey;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::time::Duration;
+use tsig::KeyAlgorithm;
+use tsig::client::ClientKey;
 use wire::Rtype;
 use wire::builder::MessageBuilder;
 

@@ -6,10 +6,10 @@ use crate::support::http;
 use crate::support::message::{describe, name, sign};
 use crate::support::tools::{self, nsupdate};
 use crate::updates::rcode;
-use replica::io::KeyAlgorithm;
-use replica::update::client::ClientKey;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tsig::KeyAlgorithm;
+use tsig::client::ClientKey;
 use wire::Rtype;
 use wire::builder::MessageBuilder;
 

@@ -6,11 +6,11 @@ use crate::support::message::{name, sign};
 use crate::support::nodes::{Nodes, config};
 use crate::support::tools::forbidden;
 use crate::updates::{Stream, add, assert_on_every_node, is_there, rcode, socket};
-use replica::update::client::ClientKey;
 use std::fs::{File, OpenOptions};
 use std::io::{PipeReader, PipeWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use tsig::client::ClientKey;
 use wire::Rtype;
 use wire::builder::MessageBuilder;
 

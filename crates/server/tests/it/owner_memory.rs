@@ -5,10 +5,10 @@ use crate::fairness::key;
 use crate::support::cluster::{Cluster, Scratch, wait_for};
 use crate::support::pipeline::{Outcomes, Pipeline, put, rcode, update_of};
 use crate::support::rss;
-use replica::update::client::ClientKey;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
+use tsig::client::ClientKey;
 use wire::Rtype;
 use wire::number::Rcode;
 

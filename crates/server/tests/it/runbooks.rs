@@ -7,9 +7,9 @@ use crate::support::dns::{Transport, exchange};
 use crate::support::hostile_peer::{BULK, DATA_KEY, HostilePeer, Identity};
 use crate::support::http;
 use crate::updates::{add, rcode};
-use replica::update::client::ClientKey;
 use std::net::Ipv4Addr;
 use std::time::Duration;
+use tsig::client::ClientKey;
 
 const NOERROR: u8 = 0;
 const NOTAUTH: u8 = 9;

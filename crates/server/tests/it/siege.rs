@@ -7,7 +7,6 @@ use crate::support::open_files::may_open;
 use crate::support::strangers::Strangers;
 use crate::support::tools::is_full_run;
 use crate::updates::{add, rcode};
-use replica::update::client::ClientKey;
 use std::collections::VecDeque;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
@@ -15,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use tsig::client::ClientKey;
 use wire::Rtype;
 use wire::builder::MessageBuilder;
 
@@ -107,7 +107,7 @@ impl Drop for Siege {
 
 /// An update with a MAC that is none, under a key that exists.
 fn forged(number: u32) -> Vec<u8> {
-    let key = ClientKey::new(name("own.").as_ref(), replica::io::KeyAlgorithm::HmacSha256, &[7; 32]).unwrap();
+    let key = ClientKey::new(name("own.").as_ref(), tsig::KeyAlgorithm::HmacSha256, &[7; 32]).unwrap();
     add(&key, &format!("forged-{number}.example.test."))
 }
 

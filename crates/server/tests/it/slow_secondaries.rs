@@ -6,11 +6,11 @@ use crate::support::dns::{Transport, exchange};
 use crate::support::encrypted::framed;
 use crate::support::http;
 use crate::support::message::{name, sign};
-use replica::update::client::ClientKey;
 use std::fmt::Write as _;
 use std::io::{Read, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
+use tsig::client::ClientKey;
 use wire::builder::MessageBuilder;
 use wire::number::Rtype;
 

@@ -4,13 +4,13 @@ use crate::support::cluster::{Cluster, kill, wait_for};
 use crate::support::dns::{SILENCE, Transport, exchange};
 use crate::support::http;
 use crate::support::message::{name, now_s, sign, truncate_mac};
-use replica::update::client::ClientKey;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use tsig::client::ClientKey;
 use wire::Rtype;
 use wire::builder::MessageBuilder;
 
@@ -400,7 +400,7 @@ fn bad_input_leaves_no_trace() {
     let applied = cluster.status(1).unwrap()["applied_index"].as_u64().unwrap();
     let good = add(&key, "bad.example.test.");
     let wrong_key =
-        ClientKey::new(name("update.catamaran.").as_ref(), replica::io::KeyAlgorithm::HmacSha256, b"wrong").unwrap();
+        ClientKey::new(name("update.catamaran.").as_ref(), tsig::KeyAlgorithm::HmacSha256, b"wrong").unwrap();
     let mut bad: Vec<Vec<u8>> = (0..good.len()).map(|end| good[..end].to_vec()).collect();
     // One flipped bit in each byte but those of the ID, which is not under the MAC (RFC 8945 5.3.1: Original ID is),
     // and those of the key's name, whose case is not told apart.

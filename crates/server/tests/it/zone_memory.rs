@@ -6,8 +6,8 @@ use crate::support::http;
 use crate::support::message::name;
 use crate::support::pipeline::{Pipeline, extended_error, put, rcode, update_of};
 use crate::support::rss;
-use replica::update::client::{ClientKey, UpdateBuilder};
 use std::fmt::Write as _;
+use tsig::client::{ClientKey, UpdateBuilder};
 use wire::Rtype;
 use wire::number::Rcode;
 

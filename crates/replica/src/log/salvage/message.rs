@@ -10,8 +10,8 @@ use super::super::Position;
 use super::super::limits::{REPAIR_ANSWER_BYTES_MAX, REPAIR_ANSWER_ENTRIES_MAX};
 use super::super::record::{ENTRY_FIXED_BYTES, entry_bytes, parse_entry, put_entry};
 use crate::bytes::Cursor;
-use crate::codec::{DecodeError, Decoder, Encoder};
 use raft::eraftpb::Entry;
+use zone::codec::{DecodeError, Decoder, Encoder};
 
 const VERSION: u8 = 1;
 /// Number of bytes in a question.

@@ -2,12 +2,11 @@
 
 use super::{Cluster, SECRET, add, name, records, zone_id};
 use crate::io::{
-    AdminCommand, AdminReply, Contents, Input, KeyAlgorithm, NodeId, Right, Serving, Transport, UpdateRequest, Verdict,
-    ZoneOptions,
+    AdminCommand, AdminReply, Contents, Input, NodeId, Right, Serving, Transport, UpdateRequest, Verdict, ZoneOptions,
 };
-use crate::update::{Authenticated, authenticate};
 use core::net::SocketAddr;
 use std::collections::BTreeSet;
+use tsig::{Authenticated, KeyAlgorithm, authenticate};
 use wire::number::Rcode;
 use wire::parse::{Parsed, parse_request};
 use zone::{Record, ZoneId};

@@ -13,11 +13,11 @@ use crate::io::{
     AdminError, AdminReply, Doubt, FatalReason, Input, Member, NodeId, Now, Output, ReadIndexError, Serving, Verdict,
 };
 use crate::log::LogConfig;
-use crate::policy::External;
 use crate::testing::MemoryDisk;
 use crate::{DataKey, Replica, ReplicaConfig};
 use disks::writes_checkpoint;
 use links::Sent;
+use policy::External;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use zone::set::StoreConfig;
 

@@ -1,7 +1,8 @@
 //! Names, records and signed messages that the scenarios send.
 
-use crate::io::{AdminCommand, KeyAlgorithm};
-use crate::update::client::{ClientKey, UpdateBuilder};
+use crate::io::AdminCommand;
+use tsig::KeyAlgorithm;
+use tsig::client::{ClientKey, UpdateBuilder};
 use wire::name::Name;
 use wire::number::Rtype;
 use zone::{Record, ZoneId};

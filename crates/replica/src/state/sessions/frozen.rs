@@ -10,10 +10,10 @@
 use super::keys::{KeyPage, key_of};
 use super::pages::{Page, Pages, Slot};
 use super::{Sessions, floor_of_all_hash};
-use crate::codec::{DecodeError, Decoder, Encoder};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use wire::number::Rcode;
+use zone::codec::{DecodeError, Decoder, Encoder};
 
 const SESSION: u8 = 1;
 const FLOOR: u8 = 2;

@@ -1,7 +1,7 @@
 //! Names of keys by number, with what is known of each: how many sessions it has, and its floor.
 
-use crate::update::NameTable;
 use std::sync::Arc;
+use tsig::NameTable;
 use wire::name::Name;
 
 /// Keys of one page; pages are shared with frozen copies.

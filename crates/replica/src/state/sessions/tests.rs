@@ -1,8 +1,8 @@
 //! The table against what it should be, written as plainly as possible.
 
 use super::*;
-use crate::codec::Decoder;
 use crate::limits::SESSION_PAGE_MAX;
+use zone::codec::Decoder;
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -58,7 +58,7 @@ fn times_above_48_bits_are_clamped() {
 
 fn restored(frozen: &mut FrozenSessions, count_max: usize) -> Sessions {
     let mut sessions = Sessions::new(count_max);
-    let mut take = |item: crate::codec::Encoder| {
+    let mut take = |item: zone::codec::Encoder| {
         let bytes = item.finish();
         let mut from = Decoder::new(&bytes);
         sessions.restore(&mut from).unwrap();

@@ -4,8 +4,8 @@ use super::Settings;
 use crate::entry::{SettingsChange, TOKEN_REVOKED};
 use crate::io::{AdminError, Right};
 use crate::limits::{GRANTS_MAX, KEYS_MAX, MEMBERS_MAX, TOKENS_MAX};
-use crate::policy::Policy;
-use crate::policy::limits::POLICIES_BYTES_MAX;
+use policy::Policy;
+use policy::limits::POLICIES_BYTES_MAX;
 use wire::name::Name;
 use zone::ZoneId;
 

@@ -152,9 +152,10 @@ impl Settings {
 mod tests {
     use super::super::tests::{name, sealed};
     use super::*;
-    use crate::codec::Decoder;
     use crate::entry::{SettingsChange, TrustChange};
-    use crate::io::{KeyAlgorithm, Member};
+    use crate::io::Member;
+    use tsig::KeyAlgorithm;
+    use zone::codec::Decoder;
 
     fn by(number: u32, secret: u8) -> Sealed {
         Sealed { data_key_number: number, nonce: [secret; 12], bytes: vec![secret; 20] }

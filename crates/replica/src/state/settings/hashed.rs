@@ -2,7 +2,8 @@
 
 use super::tests::{name, rich, sealed, zone};
 use super::*;
-use crate::io::{AckOption, KeyAlgorithm, SerialPolicyOption, StaleOption, ZoneLimits};
+use crate::io::{AckOption, SerialPolicyOption, StaleOption, ZoneLimits};
+use tsig::KeyAlgorithm;
 
 type Mutation = (&'static str, fn(&mut Settings));
 
@@ -126,7 +127,7 @@ fn a_change_of_any_field_changes_the_hash() {
         // Settings that are restored from a checkpoint have the same hash.
         let mut restored = Settings::empty([0; 16]);
         for item in items(&mutated) {
-            restored.restore(&mut crate::codec::Decoder::new(&item)).unwrap();
+            restored.restore(&mut zone::codec::Decoder::new(&item)).unwrap();
         }
         assert_eq!(restored.hash(), mutated.hash(), "{what}");
     }

@@ -1,7 +1,6 @@
 //! The settings as items of a checkpoint.
 
 use super::{KeyEntry, Retired, Settings};
-use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::entry::{
     decode_algorithm, decode_grant, decode_options, decode_policy, encode_algorithm, encode_grant, encode_options,
     encode_policy,
@@ -10,6 +9,7 @@ use crate::limits::{ADDRESS_BYTES_MAX, SECRET_BYTES_MAX};
 use crate::secrets::Sealed;
 use std::sync::Arc;
 use wire::number::Serial;
+use zone::codec::{DecodeError, Decoder, Encoder};
 
 impl Settings {
     /// Writes everything as items of a checkpoint.

@@ -1,20 +1,20 @@
 //! TSIG keys, what they are granted, and policies.
 
 use super::Settings;
-use crate::codec::Encoder;
 use crate::entry::{encode_algorithm, encode_grant, encode_policy};
-use crate::io::{KeyAlgorithm, Right};
-use crate::policy::{Policy, Rules, UpdateGrant};
+use crate::io::Right;
 use crate::secrets::{DataKey, Sealed};
 use crate::state::{Item, item_hash};
-use crate::update::TsigKey;
+use policy::{Policy, Rules, UpdateGrant};
 use std::collections::BTreeMap;
 #[cfg(test)]
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use tsig::{KeyAlgorithm, TsigKey};
 use wire::name::Name;
 use zeroize::Zeroizing;
 use zone::ZoneId;
+use zone::codec::Encoder;
 
 /// A TSIG key as the cluster holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]

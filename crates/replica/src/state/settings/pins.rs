@@ -4,11 +4,11 @@
 //! A member that renews has two pins for a moment: the key that it shows, and the next one. It shows the next one only
 //! when every member has seen its pin: a member that was down would know neither, and could never be told.
 
-use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::entry::PinChange;
 use crate::io::NodeId;
 use crate::limits::PINS_PER_MEMBER_MAX;
 use std::collections::BTreeMap;
+use zone::codec::{DecodeError, Decoder, Encoder};
 
 /// SHA-256 of a public key as a certificate holds it (SubjectPublicKeyInfo, RFC 5280 4.1.2.7; as in RFC 7469 2.4).
 pub(crate) type Pin = [u8; 32];

@@ -1,12 +1,12 @@
 //! The rotation: which members answer for zones of `ack = all-live`, and which zones those are.
 
 use super::Settings;
-use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::entry::SettingsChange;
 use crate::io::{AckOption, NodeId, ZoneOptions};
 use crate::state::{Item, item_hash};
 use std::collections::BTreeMap;
 use zone::ZoneId;
+use zone::codec::{DecodeError, Decoder, Encoder};
 
 impl Settings {
     /// Members whose answers updates of such zones wait for, and the index of the entry that took each in.

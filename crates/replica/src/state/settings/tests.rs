@@ -1,12 +1,13 @@
 //! Settings are checked, applied and kept as they should be.
 
 use super::*;
-use crate::codec::Decoder;
 use crate::entry::TrustChange;
-use crate::io::{AckOption, AdminError, KeyAlgorithm, Standing};
+use crate::io::{AckOption, AdminError, Standing};
 use crate::limits::RETIRED_ZONES_MAX;
-use crate::policy::UpdateGrant;
+use policy::UpdateGrant;
+use tsig::KeyAlgorithm;
 use wire::number::Serial;
+use zone::codec::Decoder;
 
 pub(super) fn name(text: &str) -> Name {
     text.parse().unwrap()
@@ -25,7 +26,7 @@ fn key_add(secret: u8) -> SettingsChange {
 }
 
 fn rules(text: &str) -> Arc<Policy> {
-    Arc::new(crate::policy::text::parse_policy(text).unwrap())
+    Arc::new(policy::text::parse_policy(text).unwrap())
 }
 
 fn policy_set(zone: Option<ZoneId>, text: &str) -> SettingsChange {
@@ -159,7 +160,7 @@ fn policies_have_one_bound_together() {
             settings.apply(&set, 20, 0);
         }
     }
-    assert!(settings.policies_bytes <= crate::policy::limits::POLICIES_BYTES_MAX);
+    assert!(settings.policies_bytes <= policy::limits::POLICIES_BYTES_MAX);
     assert!(checked.len() > 40 && checked.contains(&Err(AdminError::TooLarge)), "{checked:?}");
     // What takes the place of another counts once.
     let (last, _) = settings.policies().last_key_value().unwrap();

@@ -8,13 +8,13 @@
 use super::Settings;
 use super::data_key::DataKeyNumbers;
 use super::pins::Pins;
-use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::entry::{PinChange, TrustChange, decode_standing, encode_standing};
 use crate::io::{AdminError, NodeId, Standing};
 use crate::limits::{AUTHORITIES_MAX, AUTHORITY_KEY_BYTES_MAX, CERTIFICATE_BYTES_MAX};
 use crate::secrets::Sealed;
 use crate::state::hash::{Item, item_hash};
 use std::collections::BTreeMap;
+use zone::codec::{DecodeError, Decoder, Encoder};
 
 /// An authority as the cluster holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]

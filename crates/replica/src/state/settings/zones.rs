@@ -1,7 +1,6 @@
 //! Zones with their options, and the last serials of zones that were removed.
 
 use super::Settings;
-use crate::codec::Encoder;
 use crate::entry::encode_options;
 use crate::io::{AckOption, Right, ZoneOptions};
 use crate::limits::{RETIRED_ZONES_MAX, ZONES_MAX};
@@ -11,6 +10,7 @@ use std::sync::Arc;
 use wire::name::Name;
 use wire::number::Serial;
 use zone::ZoneId;
+use zone::codec::Encoder;
 
 /// What is left of a zone that was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -147,7 +147,7 @@ fn others() -> Vec<Frame> {
         time_signed: super::world::TIME_MS / 1_000,
         fudge: 300,
         source: [0; 16],
-        taken: Some(Taken { transport: crate::io::Transport::Tcp, secret: crate::update::SecretId([4; 8]) }),
+        taken: Some(Taken { transport: crate::io::Transport::Tcp, secret: tsig::SecretId([4; 8]) }),
         message: super::update::messages().remove(0),
     };
     vec![

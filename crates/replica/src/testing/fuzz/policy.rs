@@ -1,8 +1,8 @@
 //! Rules, as an administrator writes them and as members hold them.
 
-use crate::codec::{Decoder, Encoder};
-use crate::policy::Policy;
-use crate::policy::text::parse_policy;
+use policy::Policy;
+use policy::text::parse_policy;
+use zone::codec::{Decoder, Encoder};
 
 /// What is read as text is shown so that it is read again the same; and so it is in bytes, which may hold types that
 /// the text does not name.

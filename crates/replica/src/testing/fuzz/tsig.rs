@@ -2,9 +2,8 @@
 
 use super::update::messages;
 use super::world::{KEYS, SECRET, TIME_MS, name};
-use crate::io::KeyAlgorithm;
-use crate::update::client::ClientKey;
-use crate::update::{Authenticated, KeyTable, TsigKey, authenticate};
+use tsig::client::ClientKey;
+use tsig::{Authenticated, KeyAlgorithm, KeyTable, TsigKey, authenticate};
 use wire::parse::{Parsed, parse_request};
 
 const NOW_S: u64 = TIME_MS / 1_000;

@@ -4,10 +4,10 @@ use super::world::{APEX, KEYS, TIME_MS, assert_no_alarm, machine, name};
 use crate::entry::{Body, Entry, UpdateEntry, ZoneChange};
 use crate::limits::ENTRY_BYTES_MAX;
 use crate::machine::{Applied, Machine, Prepared, apply_work, zone_work};
-use crate::policy::Requestor;
-use crate::update::client::UpdateBuilder;
 use crate::update::{Parsed as Update, evaluate_within, prescan};
 use core::net::{IpAddr, Ipv4Addr};
+use policy::Requestor;
+use tsig::client::UpdateBuilder;
 use wire::number::{Rcode, Rtype};
 use wire::parse::{Parsed, parse_request};
 use zone::ZoneId;
@@ -54,7 +54,7 @@ fn evaluated(machine: &Machine, parsed: &Update, bytes: usize, key: &str, number
     let key_name = name(key);
     let requestor = Requestor { key: key_name.as_ref(), source: IpAddr::V4(SOURCE), is_connected: number > 1 };
     let permit =
-        machine.settings.rules(&key_name, &zone_id).judge(requestor).permit(parsed, bytes, Some(&zone)).ok()?;
+        machine.settings.rules(&key_name, &zone_id).judge(requestor).permit(&parsed.steps, bytes, Some(&zone)).ok()?;
     let outcome = evaluate_within(&permit, &zone, parsed, options.serial_policy, TIME_MS / 1_000);
     assert!(outcome.changeset.is_none() || outcome.rcode == Rcode::NOERROR, "a refused update leaves no trace");
     if let Some(changeset) = &outcome.changeset {

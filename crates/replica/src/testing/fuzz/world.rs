@@ -3,14 +3,15 @@
 use crate::entry::{
     Body, Entry, ImportBegin, ImportChunk, ImportCommit, ImportPurpose, SettingsChange, SettingsEntry, StageId,
 };
-use crate::io::{KeyAlgorithm, Member, NodeId, Right, ZoneOptions};
+use crate::io::{Member, NodeId, Right, ZoneOptions};
 use crate::log::LogConfig;
 use crate::machine::{Applied, Machine, chunk_digest, empty_machine};
 use crate::peer::FEATURE_LEVEL;
-use crate::policy::text::parse_policy;
 use crate::state::{Settings, secret_context};
 use crate::{DataKey, ReplicaConfig};
+use policy::text::parse_policy;
 use std::sync::Arc;
+use tsig::KeyAlgorithm;
 use wire::name::Name;
 use wire::number::Rtype;
 use zone::set::StoreConfig;

@@ -81,8 +81,8 @@ fn check(file: &Path, name: &Name) -> Result<(), Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use replica::io::KeyAlgorithm;
     use std::os::unix::fs::PermissionsExt;
+    use tsig::KeyAlgorithm;
 
     #[test]
     fn a_key_file_is_there_once_the_cluster_has_the_key() {

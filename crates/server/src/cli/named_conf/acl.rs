@@ -2,8 +2,8 @@
 
 use super::parse::{Fault, everything, placed, skip};
 use crate::limits::NAMED_CONF_DEPTH_MAX;
-use replica::policy::Rule;
-use replica::policy::text::{TextError, TokenKind, Tokens};
+use policy::Rule;
+use policy::text::{TextError, TokenKind, Tokens};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use wire::Name;

@@ -3,8 +3,8 @@
 use super::acl::{self, List, Lists};
 use super::{At, Sources, ZonePolicy, included};
 use crate::limits::NAMED_CONF_DEPTH_MAX;
-use replica::policy::text::{TextError, Token, TokenKind, Tokens, parse_rule};
-use replica::policy::{Effect, Identity, Policy, Rule, RuleType, Scope};
+use policy::text::{TextError, Token, TokenKind, Tokens, parse_rule};
+use policy::{Effect, Identity, Policy, Rule, RuleType, Scope};
 use std::path::Path;
 use wire::Name;
 use wire::number::Rtype;

@@ -18,7 +18,6 @@ use crate::listen::sockets::{self, Protocols};
 use crate::node::first_state;
 use crate::problem::{Exit, Problem};
 use crate::tls::ca::CertificateAuthority;
-use replica::io::KeyAlgorithm;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
@@ -26,6 +25,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tsig::KeyAlgorithm;
 
 /// Nodes of a new cluster whose number is not given.
 const NODES_DEFAULT: u64 = 3;

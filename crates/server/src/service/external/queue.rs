@@ -1,7 +1,7 @@
 //! The queue of requests to daemons. It is fair: a silent daemon or a busy key does not delay others.
 
 use crate::limits::{EXTERNAL_PER_SOCKET_MAX, EXTERNAL_THREADS_PER_SOCKET_MAX, EXTERNAL_WAITING_MAX};
-use replica::policy::SocketPath;
+use policy::SocketPath;
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 

@@ -21,7 +21,7 @@ use crate::service::cookies::CookieStatus;
 use crate::service::counters::{LimitAction, UpdateEnd};
 use crate::service::limiter::Verdict;
 use crate::service::response::{Received, ResponseHead};
-use replica::update::Signer;
+use tsig::Signer;
 use wire::NameRef;
 use wire::number::Rcode;
 use zone::answer::{AnswerKind, Bare};

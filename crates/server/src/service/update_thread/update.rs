@@ -10,10 +10,11 @@ use crate::service::counters::Refusal;
 use crate::service::external::{ExternalAnswers, ExternalRequest, RequestorFields};
 use crate::service::outcome::{AuditFields, PendingUpdate};
 use crate::service::response::ResponseHead;
-use replica::io::{Serving, UpdateRequest, Verified};
-use replica::policy::{External, Question, Requestor};
-use replica::update::{Signer, prescan};
+use policy::{External, Question, Requestor};
+use replica::io::{Serving, UpdateRequest};
+use replica::update::prescan;
 use std::time::Instant;
+use tsig::{Signer, Verified};
 use wire::number::{Class, Rcode};
 use wire::parse::Request;
 use zone::answer::Head;
@@ -48,7 +49,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
         let set = self.zones.pin();
         let zone = set.zone(&id)?;
         let judge = rights.rules(&verified.key_name, &id).judge(requestor).with_external(&answers.external);
-        let questions: Vec<Question> = judge.questions(&parsed, &zone).into_iter().collect();
+        let questions: Vec<Question> = judge.questions(&parsed.steps, &zone).into_iter().collect();
         let algorithm = rights.status(&verified.key_name.as_ref().to_canonical()).map(|status| status.algorithm);
         (!questions.is_empty()).then(|| (questions, RequestorFields::new(requestor, algorithm)))
     }
@@ -106,7 +107,7 @@ impl<S: Submit + 'static> UpdateThread<S> {
         let of_form = |rcode| LocalRefusal::Form(Refused { rcode, reason: Refusal::Prescan });
         let parsed = prescan(request).map_err(of_form)?;
         let judge = rights.rules(&verified.key_name, &zone).judge(requestor).with_external(external);
-        if judge.permit::<Zone<'_>>(&parsed, bytes, None).is_err() {
+        if judge.permit::<Zone<'_>>(&parsed.steps, bytes, None).is_err() {
             return Err(LocalRefusal::Rights(Refused { rcode: Rcode::REFUSED, reason: Refusal::NotGranted }));
         }
         parsed.verdict_without_zone().map_or(Ok(()), |rcode| Err(of_form(rcode)))

@@ -1,8 +1,6 @@
 //! A cluster in a directory of its own, on ports that were free; it ends with the test, however that ends.
 
 use super::http;
-use replica::io::KeyAlgorithm;
-use replica::update::client::ClientKey;
 use serde_json::Value;
 use std::fs::Permissions;
 use std::io::{BufRead, BufReader};
@@ -13,6 +11,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use tsig::KeyAlgorithm;
+use tsig::client::ClientKey;
 
 /// How long anything may take before a test fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(40);

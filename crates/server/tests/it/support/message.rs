@@ -1,7 +1,7 @@
 //! Messages by hand, and responses in words.
 
-use replica::update::client::ClientKey;
 use std::time::{SystemTime, UNIX_EPOCH};
+use tsig::client::ClientKey;
 use wire::name::Name;
 use wire::number::{Rcode, Rtype};
 use wire::parse::{Header, Message, Section};

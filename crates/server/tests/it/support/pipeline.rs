@@ -2,10 +2,10 @@
 
 use super::dns::read_tcp;
 use super::message::{append, name, now_s};
-use replica::update::client::{ClientKey, UpdateBuilder};
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
+use tsig::client::{ClientKey, UpdateBuilder};
 use wire::Rtype;
 use wire::number::Rcode;
 use wire::parse::Message;
