@@ -119,7 +119,7 @@ impl Sum {
         let Count { frames, frames_reordered, frames_repeated, .. } = self.count;
         println!("\n{} seeds, {} events", self.seeds, self.events);
         println!(
-            "{frames} frames, {frames_reordered} overtaken by a later one of their lane, {frames_repeated} repeated"
+            "{frames} frames, {frames_reordered} overtaken by a later one of their channel, {frames_repeated} repeated"
         );
         println!("{acknowledged} updates acknowledged, {repeats_told} repeats told the same, {unknown} unknown");
         println!("{refused_early} refused without the leader");

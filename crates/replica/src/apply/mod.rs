@@ -141,7 +141,7 @@ impl Replica {
             self.seen_forwards.retain(|id| settings.is_member(id));
             let members = settings.members();
             self.out.push_back(Output::PeersChanged { members });
-            self.forget_vouched();
+            self.forget_confirmed();
             self.note_removal();
         }
     }

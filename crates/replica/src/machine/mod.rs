@@ -425,7 +425,7 @@ fn resealed_keys(change: &TrustChange) -> Vec<Name> {
     let TrustChange::DataKey(DataKeyChange::Reseal { secrets }) = change else { return Vec::new() };
     let key = |resealed: &Resealed| match &resealed.place {
         SecretPlace::Key(name) | SecretPlace::PreviousOfKey(name) => Some(name.clone()),
-        SecretPlace::Authority(_) => None,
+        SecretPlace::Ca(_) => None,
     };
     secrets.iter().filter_map(key).collect()
 }

@@ -1,11 +1,10 @@
-//! What members say to each other: raft's messages and frames of our own, in one bounded encoding.
+//! The messages between members: raft messages and our own frames, in one bounded encoding.
 //!
 //! ```text
 //!   version (1) kind (1) group (2) body
 //! ```
 //!
-//! A frame of a kind that software before did not know goes out only when the feature level of the cluster says that
-//! every member knows it.
+//! A new kind of frame is sent only when the feature level of the cluster guarantees that every member knows it.
 
 mod message;
 
@@ -15,7 +14,7 @@ use message::{decode_conf_state, encode_conf_state};
 
 use crate::codec::{DecodeError, Decoder, Encoder};
 use crate::command::{Answer, Command};
-use crate::io::{Lane, NodeId};
+use crate::io::{Channel, NodeId};
 use crate::limits::{EARLY_VOTERS_MAX, FRAME_BYTES_MAX};
 use crate::memory::MemoryFigures;
 use ::raft::eraftpb::{Message, MessageType};
@@ -27,23 +26,23 @@ pub const FEATURE_LEVEL: u32 = 5;
 
 const HELLO_MAGIC: [u8; 8] = *b"CATAMRN1";
 
-/// What both sides of a connection say first; the shell compares cluster and certificate.
+/// The first message on a connection, in both directions. The shell compares cluster and certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// Which cluster.
+    /// The id of the cluster.
     pub cluster_id: [u8; 16],
-    /// Who speaks.
+    /// The id of the sender.
     pub id: NodeId,
-    /// Drawn at random when the speaker's process started.
+    /// A random number, drawn when the process of the sender started.
     pub boot_id: u64,
-    /// The highest feature level that the speaker knows.
+    /// The highest feature level that the sender knows.
     pub feature_level: u32,
-    /// What the connection is for.
-    pub lane: Lane,
+    /// The channel of the connection.
+    pub channel: Channel,
 }
 
 impl Hello {
-    /// Its bytes; their number is always [`Hello::BYTES`].
+    /// Encodes the hello in [`Hello::BYTES`] bytes.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::new();
@@ -52,10 +51,10 @@ impl Hello {
         out.u64(self.id);
         out.u64(self.boot_id);
         out.u32(self.feature_level);
-        out.u8(match self.lane {
-            Lane::Heartbeat => 1,
-            Lane::Normal => 2,
-            Lane::Bulk => 3,
+        out.u8(match self.channel {
+            Channel::Heartbeat => 1,
+            Channel::Normal => 2,
+            Channel::Bulk => 3,
         });
         out.finish()
     }
@@ -65,8 +64,7 @@ impl Hello {
 
     /// Reads what [`Hello::encode`] wrote.
     ///
-    /// # Errors
-    /// [`DecodeError`] when the bytes are no hello.
+    /// [`DecodeError`]: the bytes are not a hello.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut from = Decoder::new(bytes);
         if from.array()? != HELLO_MAGIC {
@@ -77,10 +75,10 @@ impl Hello {
             id: from.u64()?,
             boot_id: from.u64()?,
             feature_level: from.u32()?,
-            lane: match from.u8()? {
-                1 => Lane::Heartbeat,
-                2 => Lane::Normal,
-                3 => Lane::Bulk,
+            channel: match from.u8()? {
+                1 => Channel::Heartbeat,
+                2 => Channel::Normal,
+                3 => Channel::Bulk,
                 _ => return Err(DecodeError::Unknown),
             },
         };
@@ -92,37 +90,37 @@ impl Hello {
 /// One frame.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Frame {
-    /// A message of raft.
+    /// A raft message.
     Raft(Box<Message>),
-    /// A command for the leader; where a term is named for the leader of no other, which is of feature level 2.
+    /// A command for the leader. With a term, only for the leader of that term (feature level 2).
     Forward { token: u64, term: Option<u64>, command: Command },
-    /// The leader's word on a forwarded command.
+    /// The answer of the leader to a forwarded command.
     Answer { token: u64, answer: Answer },
-    /// The leader's clockwork: how far the log is committed, and what state belongs to an index.
+    /// A periodic report of the leader: the commit index, and the state hash at an index.
     Report(Report),
-    /// A member's word on a report.
+    /// The acknowledgement of a report.
     ReportAck(ReportAck),
-    /// What the state at an index is by a majority; who has another is wrong.
+    /// The state hash of the majority at an index. A member with another hash is wrong.
     HashVerdict { index: u64, hash: u128 },
-    /// Asks the leader for an index that holds all that is acknowledged.
+    /// Asks the leader for an index that covers all acknowledged updates.
     ReadIndex { token: u64 },
-    /// That index.
+    /// The answer with that index.
     ReadIndexAnswer { token: u64, index: u64 },
-    /// What became of a checkpoint that the leader announced.
+    /// The result of a checkpoint transfer that the leader announced.
     SnapshotResult { ok: bool },
     /// Part of a checkpoint's transfer, in the encoding of `checkpoint`.
     Checkpoint(Vec<u8>),
     /// Asks the leader whether this member may answer for zones of `ack = all-live`.
     LeaseAsk(LeaseAsk),
-    /// It may, for a while from when it asked.
+    /// Grants the lease for a limited time after the request.
     LeaseGrant(LeaseGrant),
-    /// The member shows everything up to this index.
+    /// The member has applied everything up to this index.
     Applied { index: u64 },
     /// All members that count do; see [`crate::io::Output::Everywhere`].
     Everywhere { index: u64, of_rotation: bool },
-    /// How far the leader's own log is on stable storage.
+    /// The last entry of the log of the leader on stable storage.
     Durable(Durable),
-    /// What the zones of a member take in memory, and may take. Of feature level 3.
+    /// Memory use and limit of the zones of a member. Needs feature level 3.
     Memory(MemoryFigures),
     /// The wall clock of a member, in milliseconds since 1970. Needs feature level 4.
     Clock { wall_ms: u64 },
@@ -133,9 +131,9 @@ pub(crate) enum Frame {
 /// See [`Frame::Durable`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Durable {
-    /// The leader's.
+    /// The term of the leader.
     pub(crate) term: u64,
-    /// The last entry that is; it is of this term.
+    /// The last durable entry; it is of this term.
     pub(crate) index: u64,
     /// Those whose majority commits it, sorted. No change of them up to there waits to be applied.
     pub(crate) voters: Vec<NodeId>,
@@ -144,11 +142,11 @@ pub(crate) struct Durable {
 /// See [`Frame::LeaseAsk`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LeaseAsk {
-    /// Of the process that asks: no other can make use of the answer.
+    /// The process that asks. Only it can use the answer.
     pub(crate) boot_id: u64,
-    /// What its clock shows.
+    /// The time on its clock.
     pub(crate) at_ms: u64,
-    /// Whether it answers queries at all.
+    /// Whether the member answers queries.
     pub(crate) answers: bool,
 }
 
@@ -159,7 +157,7 @@ pub(crate) struct LeaseGrant {
     pub(crate) boot_id: u64,
     /// From the [`LeaseAsk`].
     pub(crate) at_ms: u64,
-    /// Index of the entry that took the member into the rotation: what came before it must be applied there.
+    /// Index of the entry that added the member to the rotation. The member must have applied all earlier entries.
     pub(crate) since: u64,
     /// The lease is valid only while the member has applied everything up to this index: what the leader knows to be
     /// acknowledged. A member with an older copy of its data has not. Needs feature level 5.
@@ -184,14 +182,14 @@ pub(crate) struct ReportAck {
     pub(crate) applied: u64,
     /// The highest feature level that the member knows.
     pub(crate) feature_level: u32,
-    /// The index of the report, and the member's state there, when it still knows it.
+    /// The index of the report, and the state hash of the member there, if it still has it.
     pub(crate) hash_index: u64,
     pub(crate) hash: Option<u128>,
 }
 
 impl Frame {
-    /// Which connection carries it.
-    pub(crate) fn lane(&self) -> Lane {
+    /// The channel that carries the frame.
+    pub(crate) fn channel(&self) -> Channel {
         match self {
             Self::Raft(message) => match message.get_msg_type() {
                 MessageType::MsgHeartbeat
@@ -199,8 +197,8 @@ impl Frame {
                 | MessageType::MsgRequestVote
                 | MessageType::MsgRequestVoteResponse
                 | MessageType::MsgRequestPreVote
-                | MessageType::MsgRequestPreVoteResponse => Lane::Heartbeat,
-                _ => Lane::Normal,
+                | MessageType::MsgRequestPreVoteResponse => Channel::Heartbeat,
+                _ => Channel::Normal,
             },
             Self::Report(_)
             | Self::ReportAck(_)
@@ -209,7 +207,7 @@ impl Frame {
             | Self::LeaseGrant(_)
             | Self::Memory(_)
             | Self::Clock { .. }
-            | Self::Disk { .. } => Lane::Heartbeat,
+            | Self::Disk { .. } => Channel::Heartbeat,
             Self::Forward { .. }
             | Self::Answer { .. }
             | Self::ReadIndex { .. }
@@ -217,8 +215,8 @@ impl Frame {
             | Self::SnapshotResult { .. }
             | Self::Applied { .. }
             | Self::Everywhere { .. }
-            | Self::Durable(_) => Lane::Normal,
-            Self::Checkpoint(_) => Lane::Bulk,
+            | Self::Durable(_) => Channel::Normal,
+            Self::Checkpoint(_) => Channel::Bulk,
         }
     }
 

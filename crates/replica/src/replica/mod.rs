@@ -251,10 +251,10 @@ impl Replica {
         match input {
             Input::Tick => self.tick(),
             Input::Peer { from, frame } => self.handle_frame(from, &frame),
-            Input::PeerVouched { id } => self.handle_vouched(id),
+            Input::PeerConfirmed { id } => self.handle_peer_confirmed(id),
             Input::PeerConnected { id, boot_id } => self.handle_connected(id, boot_id),
             Input::PeerGone { id, refused } => self.handle_gone(id, refused),
-            Input::ToldRemoved { by } => self.handle_told_removed(by),
+            Input::ReportedRemoved { by } => self.handle_reported_removed(by),
             Input::Persisted { queue, ticket } => self.handle_persisted(queue, ticket),
             Input::DiskFull { queue } => self.handle_disk_full(queue),
             Input::DiskRoom { queue } => self.handle_disk_room(queue),

@@ -129,10 +129,10 @@ fn a_member_that_was_away_when_it_was_removed_is_told() {
     // Nobody sends it anything: by itself it answers as one that hears no leader.
     assert_eq!((cluster.machines[&gone].removed, cluster.replica(gone).serving()), (None, Serving::Stale));
     // One that is no member has no say.
-    cluster.input(gone, Input::ToldRemoved { by: 9 });
+    cluster.input(gone, Input::ReportedRemoved { by: 9 });
     cluster.run(10);
     assert_eq!(cluster.machines[&gone].removed, None);
-    cluster.input(gone, Input::ToldRemoved { by: leader });
+    cluster.input(gone, Input::ReportedRemoved { by: leader });
     cluster.run(10);
     assert_eq!((cluster.machines[&gone].removed, cluster.machines[&gone].serving), (Some(true), Some(Serving::No)));
     cluster.run(6_000);

@@ -194,18 +194,18 @@ fn provider() -> CryptoProvider {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tls::authority::Authority;
+    use crate::tls::ca::Ca;
 
     #[test]
     fn what_changes_is_taken_over_and_what_is_bad_is_not() {
         let dir = crate::test_dir("certificate");
         let at = |name: &str| dir.path().join(name);
-        let authority = Authority::load_or_make(&at("ca.pem"), &at("ca.key")).unwrap();
+        let ca = Ca::load_or_make(&at("ca.pem"), &at("ca.key")).unwrap();
         let save = |cert: &str, key: &str| {
             std::fs::write(at("c.pem"), cert).unwrap();
             std::fs::write(at("c.key"), key).unwrap();
         };
-        let [first, second] = [1, 2].map(|id| authority.issue(id).unwrap());
+        let [first, second] = [1, 2].map(|id| ca.issue(id).unwrap());
         let counters = Arc::<CertificateCounters>::default();
         let load = || Certificate::load(&at("c.pem"), &at("c.key"), counters.clone());
         assert!(load().unwrap_err().to_string().contains("c.pem"), "not there");

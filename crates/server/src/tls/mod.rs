@@ -1,7 +1,7 @@
 //! TLS: between the nodes of one cluster, and towards clients.
 
-// Mutual TLS between nodes: an authority made with the cluster, a certificate for each node.
-pub(crate) mod authority;
+// Mutual TLS between nodes: a CA made with the cluster, a certificate for each node.
+pub(crate) mod ca;
 pub(crate) mod peer_identity;
 pub(crate) mod session;
 pub(crate) mod validity;

@@ -1,4 +1,4 @@
-//! rustls configurations: both sides show a certificate of an authority of the cluster, TLS 1.3 only.
+//! rustls configurations: both sides show a certificate of a CA of the cluster, TLS 1.3 only.
 
 use super::peer_identity::PeerIdentity;
 use super::validity::{expires_s, is_issued_by};
@@ -17,13 +17,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 pub(crate) struct PeerTls {
     pub(crate) client: Arc<ClientConfig>,
     pub(crate) server: Arc<ServerConfig>,
-    /// The authorities whose certificates are accepted.
+    /// The CAs whose certificates are accepted.
     roots: Vec<CertificateDer<'static>>,
     /// The node's own certificate.
     own: CertificateDer<'static>,
 }
 
-/// Where a node's certificate and its key are, and those of the authorities.
+/// Where a node's certificate and its key are, and those of the CAs.
 #[derive(Clone, Debug)]
 pub(crate) struct PeerFiles {
     pub(crate) ca: PathBuf,
@@ -32,7 +32,7 @@ pub(crate) struct PeerFiles {
 }
 
 impl PeerFiles {
-    /// The authorities in the file.
+    /// The CAs in the file.
     pub(crate) fn roots(&self) -> io::Result<Vec<CertificateDer<'static>>> {
         certificates(&self.ca)
     }
@@ -42,7 +42,7 @@ impl PeerFiles {
         self.load_with(self.roots()?)
     }
 
-    /// Takes up certificate and key, with these authorities.
+    /// Takes up certificate and key, with these CAs.
     pub(crate) fn load_with(&self, roots: Vec<CertificateDer<'static>>) -> io::Result<PeerTls> {
         let certs = certificates(&self.cert)?;
         let with = |key: &Path| {
@@ -173,17 +173,17 @@ impl PeerTls {
         names.is_ok_and(|cert| cert.valid_dns_names().any(|name| name == super::member_name(id)))
     }
 
-    /// The authorities whose certificates are accepted.
+    /// The CAs whose certificates are accepted.
     pub(crate) fn roots(&self) -> &[CertificateDer<'static>] {
         &self.roots
     }
 
-    /// Whether an authority issued the node's own certificate.
+    /// Whether a CA issued the node's own certificate.
     pub(crate) fn is_of(&self, root: &CertificateDer<'_>) -> bool {
         is_issued_by(&self.own, root)
     }
 
-    /// The authority that issued the node's own certificate: who trusts it knows this node.
+    /// The CA that issued the node's own certificate: who trusts it knows this node.
     pub(crate) fn own_root(&self) -> Option<&CertificateDer<'static>> {
         self.roots.iter().find(|root| self.is_of(root))
     }
@@ -202,7 +202,7 @@ fn certificates(file: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
     if certs.is_empty() { Err(named(&"no certificate in it")) } else { Ok(certs) }
 }
 
-/// For a node that joins: it knows the authority and has no certificate.
+/// For a node that joins: it knows the CA and has no certificate.
 pub(crate) fn joiner(ca: CertificateDer<'static>) -> Result<Arc<ClientConfig>, rustls::Error> {
     let mut roots = RootCertStore::empty();
     roots.add(ca)?;
@@ -221,25 +221,25 @@ pub(crate) fn server_name(id: u64) -> ServerName<'static> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tls::authority::{Authority, to_pem};
+    use crate::tls::ca::{Ca, to_pem};
 
     fn is_node(certs: Option<&[CertificateDer<'_>]>, id: u64) -> bool {
         PeerIdentity::of(certs).is_some_and(|identity| identity.is_about(id))
     }
 
-    fn files(dir: &Path, authorities: &[&Authority], id: u64) -> PeerFiles {
-        let made = authorities[0].issue(id).unwrap();
+    fn files(dir: &Path, cas: &[&Ca], id: u64) -> PeerFiles {
+        let made = cas[0].issue(id).unwrap();
         let at = |name: &str| dir.join(format!("{id}-{name}"));
         let files = PeerFiles { ca: at("ca"), cert: at("cert"), key: at("key") };
-        let roots: String = authorities.iter().map(|authority| to_pem(&authority.cert_der())).collect();
+        let roots: String = cas.iter().map(|ca| to_pem(&ca.cert_der())).collect();
         std::fs::write(&files.ca, format!("words before them are no matter\n{roots}")).unwrap();
         files.save(&made.cert_pem, &made.key_pem).unwrap();
         files
     }
 
-    /// Certificates of the first authority; those of all are accepted.
-    fn peer(dir: &Path, authorities: &[&Authority], id: u64) -> PeerTls {
-        files(dir, authorities, id).load().unwrap()
+    /// Certificates of the first CA; those of all are accepted.
+    fn peer(dir: &Path, cas: &[&Ca], id: u64) -> PeerTls {
+        files(dir, cas, id).load().unwrap()
     }
 
     /// Runs a handshake in memory; gives what the server knows of the client.
@@ -273,9 +273,9 @@ mod tests {
     fn nodes_of_one_cluster_trust_each_other_by_number() {
         let dir = crate::test_dir("tls");
         let (cert, key) = (dir.path().join("ca.pem"), dir.path().join("ca.key"));
-        // The second authority is the first one, read back: a certificate issued after a restart is good too.
-        let first = Authority::load_or_make(&cert, &key).unwrap();
-        let second = Authority::load_or_make(&cert, &key).unwrap();
+        // The second CA is the first one, read back: a certificate issued after a restart is good too.
+        let first = Ca::load_or_make(&cert, &key).unwrap();
+        let second = Ca::load_or_make(&cert, &key).unwrap();
         let (one, two) = (peer(dir.path(), &[&first], 1), peer(dir.path(), &[&second], 2));
         let server = handshake(&one, &two, 2).unwrap();
         assert!(is_node(server.peer_certificates(), 1));
@@ -287,8 +287,8 @@ mod tests {
     #[test]
     fn another_cluster_is_refused_on_both_sides() {
         let dir = crate::test_dir("tls-other");
-        let ours = Authority::load_or_make(&dir.path().join("a.pem"), &dir.path().join("a.key")).unwrap();
-        let theirs = Authority::load_or_make(&dir.path().join("b.pem"), &dir.path().join("b.key")).unwrap();
+        let ours = Ca::load_or_make(&dir.path().join("a.pem"), &dir.path().join("a.key")).unwrap();
+        let theirs = Ca::load_or_make(&dir.path().join("b.pem"), &dir.path().join("b.key")).unwrap();
         let (one, two) = (peer(dir.path(), &[&ours], 1), peer(dir.path(), &[&theirs], 2));
         assert!(handshake(&one, &two, 2).is_err());
         assert!(handshake(&two, &one, 1).is_err());
@@ -302,9 +302,9 @@ mod tests {
     #[test]
     fn with_two_roots_nodes_of_both_are_known_until_the_old_one_goes() {
         let dir = crate::test_dir("tls-roots");
-        let [old, new] = [(); 2].map(|()| Authority::make().unwrap());
+        let [old, new] = [(); 2].map(|()| Ca::make().unwrap());
         // Each step of a rotation against the step before and after it: 1 has made it, 2 not yet.
-        let steps: [&[&Authority]; 4] = [&[&old], &[&old, &new], &[&new, &old], &[&new]];
+        let steps: [&[&Ca]; 4] = [&[&old], &[&old, &new], &[&new, &old], &[&new]];
         for pair in steps.windows(2) {
             for (ahead, behind) in [(pair[1], pair[0]), (pair[0], pair[1]), (pair[1], pair[1])] {
                 let (one, two) = (peer(dir.path(), ahead, 1), peer(dir.path(), behind, 2));
@@ -324,9 +324,9 @@ mod tests {
     #[test]
     fn a_certificate_and_its_key_fit_together_wherever_a_node_ended() {
         let dir = crate::test_dir("tls-files");
-        let authority = Authority::make().unwrap();
-        let files = files(dir.path(), &[&authority], 1);
-        let (old, made) = (files.load().unwrap(), authority.issue(1).unwrap());
+        let ca = Ca::make().unwrap();
+        let files = files(dir.path(), &[&ca], 1);
+        let (old, made) = (files.load().unwrap(), ca.issue(1).unwrap());
         // Ended after the key, and then after the certificate too.
         std::fs::write(files.new_key(), &made.key_pem).unwrap();
         assert_eq!(files.load().unwrap().own, old.own);
@@ -335,7 +335,7 @@ mod tests {
         assert!(new.own != old.own && !files.new_key().exists());
         assert_eq!(std::fs::read_to_string(&files.key).unwrap(), made.key_pem);
         assert_eq!(files.load().unwrap().own, new.own);
-        std::fs::write(&files.key, authority.issue(1).unwrap().key_pem).unwrap();
+        std::fs::write(&files.key, ca.issue(1).unwrap().key_pem).unwrap();
         assert!(files.load().is_err(), "the key of another certificate");
     }
 }

@@ -1,6 +1,6 @@
 //! Until when a certificate is good (RFC 5280 4.1.2.5), read from its bytes, and whose it is.
 
-use super::authority::LIFE;
+use super::ca::LIFE;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use std::time::Duration;
 
@@ -125,12 +125,12 @@ pub(crate) fn day_text(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tls::authority::Authority;
+    use crate::tls::ca::Ca;
     use rustls::pki_types::pem::PemObject;
 
     #[test]
-    fn what_an_authority_issues_has_a_year_and_is_due_in_its_last_third() {
-        let [one, two] = [(); 2].map(|()| Authority::make().unwrap());
+    fn an_issued_certificate_lasts_a_year_and_is_renewed_in_its_last_third() {
+        let [one, two] = [(); 2].map(|()| Ca::make().unwrap());
         let cert = CertificateDer::from_pem_slice(one.issue_at(1, 1_800_000_000).unwrap().cert_pem.as_bytes()).unwrap();
         let to_s = expires_s(&cert).unwrap();
         assert_eq!(to_s, 1_800_000_000 + LIFE.as_secs());

@@ -153,7 +153,7 @@ fn mutated_messages_are_answered_or_dropped_counted_and_change_nothing() {
             series.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
         };
         assert_eq!(sum("catamaran_panics_total"), 0);
-        assert_eq!(sum("catamaran_alarms_total"), 0);
+        assert_eq!(sum("catamaran_invariant_violations_total"), 0);
         assert!(sum("catamaran_requests_total") >= (DATAGRAMS / 3) as u64);
         assert_eq!(
             sum("catamaran_requests_total"),

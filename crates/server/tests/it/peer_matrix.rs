@@ -1,11 +1,11 @@
-//! Everyone who may knock on the port for peers, with every claim, on every lane of every kind of node, held to a small
-//! reference of what is allowed; and a frame of each kind from all who are not.
+//! Connections to the peer port: every kind of client, claimed id and channel, on every kind of node, compared with a
+//! small reference of what is allowed; and one frame of each kind from clients that are not.
 
 use crate::members::Joined;
 use crate::support::cluster::{Cluster, Scratch, wait_for};
 use crate::support::frames::{Claim, of_each_kind};
 use crate::support::hostile_peer::{
-    ANNOUNCE, BULK, DATA_KEY, HEARTBEAT, HostilePeer, Identity, JOIN, KEY_REFUSED, NORMAL, REMOVED, VOUCH,
+    ANNOUNCE, BULK, DATA_KEY, HEARTBEAT, HostilePeer, Identity, JOIN, KEY_REFUSED, MEMBER_CHECK, NORMAL, REMOVED,
     connect_from, peer_address,
 };
 use std::net::{Ipv4Addr, SocketAddr};
@@ -17,21 +17,21 @@ const GONE: u64 = 4;
 const LEARNER: u64 = 5;
 const NEVER: u64 = 9;
 
-/// A lane that does not exist.
-const NO_LANE: u8 = 0x42;
+/// A channel that does not exist.
+const NO_CHANNEL: u8 = 0x42;
 
 /// Who knocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Who {
     /// No certificate.
     Stranger,
-    /// A certificate of an authority that only has the same name.
+    /// A certificate of a CA that only has the same name.
     Foreigner,
     /// What a removed node had.
     Removed,
     /// What a voter showed before its key was rotated.
     RotatedOut,
-    /// A certificate for a voter with a key of the thief's own, by the key of the cluster's authority.
+    /// A certificate for a voter with a key of the thief's own, by the key of the cluster's CA.
     Issued,
     /// The same for a number that was never given.
     IssuedForNobody,
@@ -67,7 +67,7 @@ enum Outcome {
 }
 
 /// The reference: what a node does that is met so.
-fn allowed(who: Who, claim: u64, lane: u8, to: u64) -> Outcome {
+fn allowed(who: Who, claim: u64, channel: u8, to: u64) -> Outcome {
     let number = claim & 0xFFFF_FFFF;
     // What the certificate is about, and whether the cluster pins the key in it.
     let (about, is_pinned) = match who {
@@ -79,14 +79,14 @@ fn allowed(who: Who, claim: u64, lane: u8, to: u64) -> Outcome {
         Who::Learner => (Some(LEARNER), true),
     };
     let is_member = about == Some(claim) && is_pinned;
-    match lane {
+    match channel {
         _ if who == Who::Foreigner => Outcome::HangsUp,
         JOIN => Outcome::Refuses,
-        DATA_KEY | VOUCH | ANNOUNCE if who == Who::Stranger => Outcome::HangsUp,
+        DATA_KEY | MEMBER_CHECK | ANNOUNCE if who == Who::Stranger => Outcome::HangsUp,
         // No member answers at the announced address, so every announcement is refused.
         ANNOUNCE => Outcome::Refuses,
-        DATA_KEY | VOUCH if is_member => Outcome::Answers,
-        DATA_KEY | VOUCH => Outcome::Refuses,
+        DATA_KEY | MEMBER_CHECK if is_member => Outcome::Answers,
+        DATA_KEY | MEMBER_CHECK => Outcome::Refuses,
         HEARTBEAT | NORMAL | BULK if who == Who::Stranger || number == to || claim == 0 => Outcome::HangsUp,
         HEARTBEAT | NORMAL | BULK if claim == GONE => Outcome::Says(REMOVED),
         HEARTBEAT | NORMAL | BULK if is_member => Outcome::Says(to),
@@ -99,25 +99,25 @@ fn allowed(who: Who, claim: u64, lane: u8, to: u64) -> Outcome {
 struct Door {
     to: u64,
     address: SocketAddr,
-    /// The file with the authorities of its cluster.
+    /// The file with the CAs of its cluster.
     ca: PathBuf,
     /// The number of the data key in use.
     data_key: u64,
 }
 
 /// Knocks once, and sees what comes of it.
-fn met(door: &Door, identity: Option<&Identity>, claim: u64, lane: u8, case: u32) -> Outcome {
+fn met(door: &Door, identity: Option<&Identity>, claim: u64, channel: u8, case: u32) -> Outcome {
     let to = door.to;
     // Addresses enough that none begins too many handshakes.
     let source = Ipv4Addr::from(u32::from(Ipv4Addr::new(127, 1, 0, 1)) + case / 50);
     let stream = connect_from(source, door.address).unwrap();
     let Ok(mut peer) = HostilePeer::over(stream, to, &door.ca, identity) else { return Outcome::HangsUp };
-    if peer.greet(lane, claim, to).is_err() {
+    if peer.greet(channel, claim, to).is_err() {
         return Outcome::HangsUp;
     }
-    if lane > BULK && lane != NO_LANE {
+    if channel > BULK && channel != NO_CHANNEL {
         let pin = "0".repeat(64);
-        let request = match lane {
+        let request = match channel {
             JOIN => r#"{"secret":"guessed","address":"127.0.0.1:1","feature_level":9}"#.to_owned(),
             ANNOUNCE => format!(r#"{{"from":{claim},"address":"127.0.0.1:1","has_moved":true}}"#),
             DATA_KEY => format!(r#"{{"from":{claim},"number":{}}}"#, door.data_key),
@@ -161,16 +161,16 @@ fn keep(node: &Path, scratch: &Scratch) -> Identity {
     Identity::stolen(scratch.path())
 }
 
-/// Everybody knocks at one node, with every claim and on every lane; gives how often, and what was wrong.
+/// Everybody knocks at one node, with every claim and on every channel; gives how often, and what was wrong.
 fn knock(identities: &[(Who, Option<Identity>)], door: &Door) -> (u32, Vec<String>) {
     let (to, mut cases, mut wrong) = (door.to, 0, Vec::new());
     for (who, identity) in identities {
         for claim in [0, 1, ROTATED, GONE, LEARNER, NEVER, 1 << 32 | GONE, 1 << 32 | ROTATED] {
-            for lane in [HEARTBEAT, NORMAL, BULK, JOIN, DATA_KEY, VOUCH, ANNOUNCE, NO_LANE] {
-                let expected = allowed(*who, claim, lane, to);
-                let met = met(door, identity.as_ref(), claim, lane, cases);
+            for channel in [HEARTBEAT, NORMAL, BULK, JOIN, DATA_KEY, MEMBER_CHECK, ANNOUNCE, NO_CHANNEL] {
+                let expected = allowed(*who, claim, channel, to);
+                let met = met(door, identity.as_ref(), claim, channel, cases);
                 if met != expected {
-                    wrong.push(format!("{who:?} as {claim:#x} on {lane:#x} at {to}: {met:?}, not {expected:?}"));
+                    wrong.push(format!("{who:?} as {claim:#x} on {channel:#x} at {to}: {met:?}, not {expected:?}"));
                 }
                 cases += 1;
             }

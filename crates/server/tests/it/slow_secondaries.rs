@@ -18,7 +18,7 @@ use wire::number::Rtype;
 const NAMES: usize = 100_000;
 /// Records of one update.
 const UPDATE_RECORDS: usize = 400;
-const LIMBO: &str = "catamaran_zone_limbo_bytes";
+const LIMBO: &str = "catamaran_zone_retired_bytes";
 
 /// A node with a large zone, and limits of transfers.
 fn start(test: &str, limits: &[(&str, &str)]) -> Cluster {

@@ -4,7 +4,7 @@ use crate::members::Joined;
 use crate::support::cluster::{Cluster, Scratch, wait_for};
 use crate::support::frames::{self, Claim, of_each_kind};
 use crate::support::hostile_peer::{
-    BULK, DATA_KEY, HEARTBEAT, HostilePeer, Identity, JOIN, KEY_REFUSED, NORMAL, REMOVED, VOUCH,
+    BULK, DATA_KEY, HEARTBEAT, HostilePeer, Identity, JOIN, KEY_REFUSED, MEMBER_CHECK, NORMAL, REMOVED,
 };
 use crate::support::nodes::{cluster_of_nodes, said};
 use crate::support::open_files::may_open;
@@ -61,13 +61,13 @@ fn forged(cluster: &Cluster, from: u64, to: u64) -> Vec<(String, Vec<u8>)> {
     forged
 }
 
-/// Says all of it to a node, as `from`, on each lane; gives what the node said to the greetings.
+/// Says all of it to a node, as `from`, on each channel; gives what the node said to the greetings.
 fn say_everything(cluster: &Cluster, identity: &Identity, from: u64, to: u64) -> Vec<Option<u64>> {
     let frames = forged(cluster, from, to);
     [HEARTBEAT, NORMAL, BULK]
-        .map(|lane| {
+        .map(|channel| {
             let mut peer = HostilePeer::connect(cluster, to, SOURCE, Some(identity)).unwrap();
-            peer.greet(lane, from, to).unwrap();
+            peer.greet(channel, from, to).unwrap();
             // It does not wait to be welcomed.
             for (_, frame) in &frames {
                 if peer.send(frame).is_err() {
@@ -134,18 +134,18 @@ fn a_removed_node_changes_nothing_whatever_it_calls_itself() {
     done(&cluster, &["key", "add", "late", "--update", "--zone", "example.test"]);
 }
 
-/// What a member may ask beside its lanes: a data key, and whether another is a member.
+/// What a member may ask beside its channels: a data key, and whether another is a member.
 fn requests(from: u64) -> [(u8, String); 2] {
-    let vouch =
+    let member_check =
         format!(r#"{{"from":{from},"about":9,"names":["node-9.catamaran.internal"],"pin":"{}"}}"#, "0".repeat(64));
-    [(DATA_KEY, format!(r#"{{"from":{from},"number":1}}"#)), (VOUCH, vouch)]
+    [(DATA_KEY, format!(r#"{{"from":{from},"number":1}}"#)), (MEMBER_CHECK, member_check)]
 }
 
-/// What node 1 says to node 2 under this identity: to a lane, and to the request for the data key of this number.
+/// What node 1 says to node 2 under this identity: to a channel, and to the request for the data key of this number.
 fn opens(cluster: &Cluster, identity: &Identity, data_key: u64) -> (Option<u64>, String) {
-    let mut lane = HostilePeer::connect(cluster, 1, SOURCE, Some(identity)).unwrap();
-    lane.greet(BULK, 2, 1).unwrap();
-    let welcome = lane.welcome().ok();
+    let mut channel = HostilePeer::connect(cluster, 1, SOURCE, Some(identity)).unwrap();
+    channel.greet(BULK, 2, 1).unwrap();
+    let welcome = channel.welcome().ok();
     let mut keys = HostilePeer::connect(cluster, 1, SOURCE, Some(identity)).unwrap();
     keys.greet(DATA_KEY, 0, 0).unwrap();
     keys.send(format!(r#"{{"from":2,"number":{data_key}}}"#).as_bytes()).unwrap();
@@ -183,7 +183,7 @@ fn a_key_that_was_rotated_opens_nothing_and_open_connections_are_cut() {
     let (welcome, data_key) = opens(&cluster, &stolen, 2);
     assert_eq!(welcome, Some(KEY_REFUSED));
     assert!(data_key.contains("Err") && !data_key.contains("Ok"), "{data_key}");
-    // A thief of a data key can issue certificates of the authority, in any name, and they open nothing.
+    // A thief of a data key can issue certificates of the CA, in any name, and they open nothing.
     let issued = Identity::issued(&cluster, &["node-2", "member-2-0"]);
     let (welcome, data_key) = opens(&cluster, &issued, 2);
     assert_eq!(welcome, Some(KEY_REFUSED));
@@ -221,7 +221,7 @@ fn strangers_on_the_port_for_peers_keep_no_node_out() {
 }
 
 #[test]
-fn a_node_that_was_away_follows_a_leader_that_it_never_heard_of() {
+fn a_node_that_was_away_follows_an_unknown_leader() {
     let (cluster, mut nodes) = cluster_of_nodes("stolen-away");
     let away = nodes.leader(&cluster) % 3 + 1;
     nodes.stop(away);

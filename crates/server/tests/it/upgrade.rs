@@ -111,7 +111,8 @@ fn nodes_go_over_to_this_software_and_back_and_over_again_and_nothing_is_lost() 
     assert!(rotated.status.success(), "{}", String::from_utf8_lossy(&rotated.stderr));
     assert!(differ(&files(&mixed, "node.key"), &before), "a key is the same after `rotate`");
     mixed.replace(2, this);
-    let alarms: u64 = mixed.cluster.ids().map(|id| mixed.cluster.metric(id, "catamaran_alarms_total")).sum();
+    let alarms: u64 =
+        mixed.cluster.ids().map(|id| mixed.cluster.metric(id, "catamaran_invariant_violations_total")).sum();
     assert_eq!(alarms, 0);
     mixed.cluster.ids().for_each(|id| mixed.nodes.stop(id));
 }

@@ -149,7 +149,7 @@ fn where_there_is_no_way_past_the_cache_the_log_goes_through_it() {
 }
 
 #[test]
-fn a_checkpoint_takes_its_place_when_the_audit_log_is_on_the_disk() {
+fn a_checkpoint_is_renamed_after_the_audit_log_is_on_disk() {
     use crate::node::audit_log::{AuditQueue, AuditWork};
     let dir = crate::test_dir("disk-barrier");
     let (queue, work) = AuditQueue::new(0, Arc::default());

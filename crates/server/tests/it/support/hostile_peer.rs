@@ -13,13 +13,13 @@ use std::time::Duration;
 
 /// What comes before everything else.
 const MAGIC: &[u8; 16] = b"catamaran-peer\0\x01";
-/// What stands for a lane of a member: those of its own, and those of requests.
+/// What stands for a channel of a member: those of its own, and those of requests.
 pub(crate) const HEARTBEAT: u8 = 0;
 pub(crate) const NORMAL: u8 = 1;
 pub(crate) const BULK: u8 = 2;
 pub(crate) const JOIN: u8 = 0xFF;
 pub(crate) const DATA_KEY: u8 = 0xFE;
-pub(crate) const VOUCH: u8 = 0xFD;
+pub(crate) const MEMBER_CHECK: u8 = 0xFD;
 pub(crate) const ANNOUNCE: u8 = 0xFC;
 
 /// What an acceptor says in the place of its id.
@@ -51,25 +51,25 @@ impl Identity {
         }
     }
 
-    /// Issued by the key of the cluster's authority, which every member can open, with a key of the thief's own.
+    /// Issued by the key of the cluster's CA, which every member can open, with a key of the thief's own.
     pub(crate) fn issued(cluster: &Cluster, names: &[&str]) -> Self {
         Self::signed(&std::fs::read_to_string(cluster.dir.join("ca.key")).unwrap(), names)
     }
 
-    /// Issued by another authority, of the same name.
+    /// Issued by another CA, of the same name.
     pub(crate) fn foreign(names: &[&str]) -> Self {
         Self::signed(&KeyPair::generate().unwrap().serialize_pem(), names)
     }
 
-    fn signed(authority_key: &str, names: &[&str]) -> Self {
-        let mut authority = CertificateParams::default();
-        authority.distinguished_name = DistinguishedName::new();
-        authority.distinguished_name.push(DnType::CommonName, "catamaran cluster");
+    fn signed(ca_key: &str, names: &[&str]) -> Self {
+        let mut ca = CertificateParams::default();
+        ca.distinguished_name = DistinguishedName::new();
+        ca.distinguished_name.push(DnType::CommonName, "catamaran cluster");
         let names: Vec<String> = names.iter().map(|name| format!("{name}.catamaran.internal")).collect();
         let mut params = CertificateParams::new(names).unwrap();
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         let key = KeyPair::generate().unwrap();
-        let issuer = Issuer::new(authority, KeyPair::from_pem(authority_key).unwrap());
+        let issuer = Issuer::new(ca, KeyPair::from_pem(ca_key).unwrap());
         let cert = params.signed_by(&key, &issuer).unwrap().der().clone();
         Self { cert: vec![cert], key: PrivatePkcs8KeyDer::from(key.serialize_der()).into() }
     }
@@ -89,7 +89,7 @@ impl HostilePeer {
         Self::over(connect_from(source, peer_address(cluster, to))?, to, &cluster.dir.join("ca.pem"), identity)
     }
 
-    /// The same over a connection that stands, to node `to`, whose authorities are in the file `ca`.
+    /// The same over a connection that stands, to node `to`, whose CAs are in the file `ca`.
     pub(crate) fn over(stream: TcpStream, to: u64, ca: &Path, identity: Option<&Identity>) -> io::Result<Self> {
         let mut roots = RootCertStore::empty();
         for root in CertificateDer::pem_file_iter(ca).unwrap() {
@@ -110,11 +110,11 @@ impl HostilePeer {
         Ok(Self(StreamOwned::new(tls, stream)))
     }
 
-    /// Says which lane this is, whom it is from and to; of a request, only which it is.
-    pub(crate) fn greet(&mut self, lane: u8, from: u64, to: u64) -> io::Result<()> {
+    /// Says which channel this is, whom it is from and to; of a request, only which it is.
+    pub(crate) fn greet(&mut self, channel: u8, from: u64, to: u64) -> io::Result<()> {
         let mut bytes = MAGIC.to_vec();
-        bytes.push(lane);
-        if lane <= BULK {
+        bytes.push(channel);
+        if channel <= BULK {
             for number in [from, to, 0x4242] {
                 bytes.extend(number.to_be_bytes());
             }

@@ -1,4 +1,4 @@
-//! The cluster's certificate authority.
+//! The cluster's CA.
 
 use crate::files::{Readers, read_bounded, write_atomic};
 use crate::limits::SMALL_FILE_BYTES_MAX;
@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub(crate) const LIFE: Duration = Duration::from_secs(365 * 86_400);
 
 /// Signs certificates of nodes.
-pub(crate) struct Authority {
+pub(crate) struct Ca {
     cert: CertificateDer<'static>,
     issuer: Issuer<'static, KeyPair>,
 }
@@ -28,8 +28,8 @@ pub(crate) struct NodeCertificate {
     pub(crate) key_pem: String,
 }
 
-impl Authority {
-    /// Reads the authority from its two files, or makes it.
+impl Ca {
+    /// Reads the CA from its two files, or makes it.
     pub(crate) fn load_or_make(cert: &Path, key: &Path) -> io::Result<Self> {
         match read_bounded(key, SMALL_FILE_BYTES_MAX) {
             Ok(key_pem) => {
@@ -62,7 +62,7 @@ impl Authority {
         Ok(Self { cert: CertificateDer::from(cert.to_vec()), issuer: Issuer::new(params(), key_pair) })
     }
 
-    /// The authority's own certificate.
+    /// The CA's own certificate.
     pub(crate) fn cert_der(&self) -> CertificateDer<'static> {
         self.cert.clone()
     }
@@ -150,7 +150,7 @@ pub(crate) fn to_pem(cert: &[u8]) -> String {
 /// The names that clients on this machine call a node by.
 const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 
-/// The authority's certificate, but for its key. It is the same each time: an issuer is told by it.
+/// The CA's certificate, but for its key. It is the same each time: an issuer is told by it.
 fn params() -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();
