@@ -217,9 +217,9 @@ fn lego() -> Result<(), String> {
     );
     let mut download = command("go", &["mod", "download", "-json", &format!("{LEGO}@{LEGO_VERSION}")]);
     let output = download.current_dir(&place).env("GOTOOLCHAIN", "local").output().map_err(said)?;
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    let folder_of = told.lines().find_map(|line| line.trim().strip_prefix("\"Dir\": \"")?.split('"').next());
-    let source = folder_of.ok_or_else(|| format!("go mod download {LEGO}: {told}"))?;
+    let listing = String::from_utf8_lossy(&output.stdout).into_owned();
+    let folder_of = listing.lines().find_map(|line| line.trim().strip_prefix("\"Dir\": \"")?.split('"').next());
+    let source = folder_of.ok_or_else(|| format!("go mod download {LEGO}: {listing}"))?;
     run(command("cp", &["-r", "--no-preserve=mode", source, &module.display().to_string()]))?;
     std::fs::copy(root().join(LEGO_PROVIDER), module.join(LEGO_PROVIDERS)).map_err(said)?;
     std::fs::write(place.join("go.mod"), own).map_err(said)?;
@@ -251,7 +251,7 @@ impl Fetched {
 }
 
 /// Tells tests where the programs are that Debian does not have; what is not there they look for on PATH.
-pub(crate) fn tell(tests: &mut Command) {
+pub(crate) fn set_environment(tests: &mut Command) {
     for fetched in FETCHED.iter().filter(|fetched| fetched.is_there() && std::env::var_os(fetched.variable).is_none()) {
         tests.env(fetched.variable, folder().join(fetched.path));
     }
@@ -288,7 +288,7 @@ pub(crate) fn ensure(extent: Extent) -> Result<(), String> {
     if !missing.is_empty() {
         by_hand.push(format!("apt-get install {}", missing.join(" ")));
     }
-    let notice = judge(&by_hand, is_all_demanded(extent))?;
+    let notice = report_missing(&by_hand, is_all_demanded(extent))?;
     notice.into_iter().for_each(|notice| println!("xtask: {notice}"));
     Ok(())
 }
@@ -297,7 +297,7 @@ pub(crate) fn ensure(extent: Extent) -> Result<(), String> {
 ///
 /// # Errors
 /// When all of them are demanded.
-fn judge(by_hand: &[String], is_demanded: bool) -> Result<Option<String>, String> {
+fn report_missing(by_hand: &[String], is_demanded: bool) -> Result<Option<String>, String> {
     let commands = by_hand.join("; ");
     match (by_hand.is_empty(), is_demanded) {
         (true, _) => Ok(None),
@@ -355,14 +355,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_fails_only_where_it_is_demanded_and_is_named_there() {
+    fn missing_programs_fail_only_if_demanded_and_are_named() {
         let missing = ["pip install certbot".to_owned(), "apt-get install nsd".to_owned()];
-        let refused = judge(&missing, true).unwrap_err();
-        let told = judge(&missing, false).unwrap().unwrap();
-        for said in [refused, told] {
-            assert!(missing.iter().all(|command| said.contains(command)), "{said}");
+        let refused = report_missing(&missing, true).unwrap_err();
+        let listed = report_missing(&missing, false).unwrap().unwrap();
+        for text in [refused, listed] {
+            assert!(missing.iter().all(|command| text.contains(command)), "{text}");
         }
-        assert_eq!(judge(&[], true), Ok(None));
+        assert_eq!(report_missing(&[], true), Ok(None));
         assert!(is_all_demanded(Extent::Full));
     }
 }
