@@ -21,7 +21,7 @@ const PEERS: &[(&str, &str)] = &[
     // Resolvers that walk an emulated hierarchy.
     ("pdns_recursor", "pdns-recursor"),
     ("kresd", "knot-resolver"),
-    // Carries what the laboratory's agents are told.
+    // Carries the messages to the agents of the laboratory.
     ("nats-server", "nats-server"),
     ("curl", "curl"),
     ("xz", "xz-utils"),
@@ -207,22 +207,22 @@ pub(crate) fn supply_coredns(bench: &mut Command) {
 fn lego() -> Result<(), String> {
     let place = folder().join("lego-source");
     let module = place.join("module");
-    let said = |error: std::io::Error| format!("{}: {error}", place.display());
+    let failed = |error: std::io::Error| format!("{}: {error}", place.display());
     if place.exists() {
-        std::fs::remove_dir_all(&place).map_err(said)?;
+        std::fs::remove_dir_all(&place).map_err(failed)?;
     }
-    std::fs::create_dir_all(&place).map_err(said)?;
+    std::fs::create_dir_all(&place).map_err(failed)?;
     let own = format!(
         "module lego-with-one-provider\n\ngo 1.26.0\n\nrequire {LEGO} {LEGO_VERSION}\n\nreplace {LEGO} => ./module\n"
     );
     let mut download = command("go", &["mod", "download", "-json", &format!("{LEGO}@{LEGO_VERSION}")]);
-    let output = download.current_dir(&place).env("GOTOOLCHAIN", "local").output().map_err(said)?;
+    let output = download.current_dir(&place).env("GOTOOLCHAIN", "local").output().map_err(failed)?;
     let listing = String::from_utf8_lossy(&output.stdout).into_owned();
     let folder_of = listing.lines().find_map(|line| line.trim().strip_prefix("\"Dir\": \"")?.split('"').next());
     let source = folder_of.ok_or_else(|| format!("go mod download {LEGO}: {listing}"))?;
     run(command("cp", &["-r", "--no-preserve=mode", source, &module.display().to_string()]))?;
-    std::fs::copy(root().join(LEGO_PROVIDER), module.join(LEGO_PROVIDERS)).map_err(said)?;
-    std::fs::write(place.join("go.mod"), own).map_err(said)?;
+    std::fs::copy(root().join(LEGO_PROVIDER), module.join(LEGO_PROVIDERS)).map_err(failed)?;
+    std::fs::write(place.join("go.mod"), own).map_err(failed)?;
     let mut go = command("go", &["build", "-mod=mod", "-o"]);
     go.arg(folder().join("lego")).arg(LEGO);
     go.current_dir(&place).env("GOTOOLCHAIN", "local");
@@ -293,7 +293,7 @@ pub(crate) fn ensure(extent: Extent) -> Result<(), String> {
     Ok(())
 }
 
-/// What is said of peers that are missing, which these commands would install.
+/// The message about missing programs, which these commands would install.
 ///
 /// # Errors
 /// When all of them are demanded.

@@ -160,7 +160,7 @@ mod tests {
     /// How long a notification takes if it was requested `waited` ago, after this many messages of clients.
     fn time_to_idle_input(waited: Duration, messages: u64) -> Duration {
         let (ask, asked) = channel();
-        let (events, heard) = channel();
+        let (events, inputs) = channel();
         let workers = [Arc::<WorkerCounters>::default(), Arc::default()];
         let handle = ReplicaHandle::new(events, Arc::default());
         let thread = {
@@ -169,11 +169,11 @@ mod tests {
         };
         // After the first notification, the thread has seen the counters.
         ask.send(Message::Requested(Instant::now())).unwrap();
-        assert!(matches!(heard.recv().unwrap(), Event::Input(Input::Leisure)));
+        assert!(matches!(inputs.recv().unwrap(), Event::Input(Input::Leisure)));
         (0..messages).for_each(|_| workers[1].received.one());
         let begin = Instant::now();
         ask.send(Message::Requested(begin.checked_sub(waited).unwrap())).unwrap();
-        assert!(matches!(heard.recv().unwrap(), Event::Input(Input::Leisure)));
+        assert!(matches!(inputs.recv().unwrap(), Event::Input(Input::Leisure)));
         let took = begin.elapsed();
         drop(ask);
         thread.join().unwrap();

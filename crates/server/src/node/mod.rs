@@ -123,7 +123,7 @@ impl Prepared {
         Ok(Self { config, identity, sockets })
     }
 
-    /// Runs the node until told to stop.
+    /// Runs the node until it is stopped.
     pub(crate) fn run(self, stop: &Stop, source: Source) -> Result<(), Problem> {
         let Self { config, identity, sockets } = self;
         let replica = match open::open(&config, &identity) {

@@ -8,8 +8,8 @@
 //!   seccomp        system calls: those that it uses; any other fails with EPERM, and the kernel logs it
 //! ```
 //!
-//! It is done before the first thread starts: capabilities and Landlock are a thread's own, and new threads inherit
-//! them. What a kernel does not know is left out and said once.
+//! The process enters the sandbox before it starts threads: capabilities and Landlock apply per thread, and new threads
+//! inherit them. Parts that the kernel does not support are skipped, with one warning.
 
 mod capabilities;
 mod files;

@@ -19,8 +19,8 @@ fn run(test: &str, word: &str) -> Output {
 
 fn assert_child_succeeds(test: &str, word: &str) {
     let output = run(test, word);
-    let said = [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat();
-    assert!(output.status.success() && said.contains("the child is done"), "{test} {word}: {said}");
+    let output_text = [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat();
+    assert!(output.status.success() && output_text.contains("the child is done"), "{test} {word}: {output_text}");
 }
 
 /// Calls that a node does not need, with arguments that make them harmless if they are allowed.

@@ -11,7 +11,7 @@ use crate::support::hostile_peer::{
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-/// A voter whose key was rotated, a node that was removed, a learner, and a number that was never given.
+/// Node numbers: a voter whose key was rotated, a removed node, a learner, and a number that was never assigned.
 const ROTATED: u64 = 2;
 const GONE: u64 = 4;
 const LEARNER: u64 = 5;
@@ -20,26 +20,26 @@ const NEVER: u64 = 9;
 /// A channel that does not exist.
 const NO_CHANNEL: u8 = 0x42;
 
-/// Who knocks.
+/// The kind of client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Who {
     /// No certificate.
     Stranger,
     /// A certificate of a CA that only has the same name.
     Foreigner,
-    /// What a removed node had.
+    /// The certificate of a removed node.
     Removed,
-    /// What a voter showed before its key was rotated.
+    /// The certificate of a voter before its key was rotated.
     RotatedOut,
-    /// A certificate for a voter with a key of the thief's own, by the key of the cluster's CA.
+    /// A certificate of the cluster CA for a voter, with a key of the attacker.
     Issued,
-    /// The same for a number that was never given.
+    /// The same for a number that was never assigned.
     IssuedForNobody,
     /// The same without the name of any node.
     IssuedWithoutNode,
-    /// What the voter shows now.
+    /// The current certificate of the voter.
     Voter,
-    /// What the learner shows now.
+    /// The current certificate of the learner.
     Learner,
 }
 
@@ -55,21 +55,21 @@ const ALL: [Who; 9] = [
     Who::Learner,
 ];
 
-/// What a node does.
+/// The reaction of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Outcome {
     HangsUp,
-    /// It says which of these ids stands for it.
+    /// It sends a welcome with this id.
     Says(u64),
-    /// It answers a request, with a refusal or not.
+    /// It answers a request, possibly with a refusal.
     Refuses,
     Answers,
 }
 
-/// The reference: what a node does that is met so.
+/// The reference: the expected reaction of a node.
 fn allowed(who: Who, claim: u64, channel: u8, to: u64) -> Outcome {
     let number = claim & 0xFFFF_FFFF;
-    // What the certificate is about, and whether the cluster pins the key in it.
+    // The number in the certificate, and whether the cluster pins its key.
     let (about, is_pinned) = match who {
         Who::Stranger | Who::Foreigner | Who::IssuedWithoutNode => (None, false),
         Who::Removed => (Some(GONE), false),
@@ -95,7 +95,7 @@ fn allowed(who: Who, claim: u64, channel: u8, to: u64) -> Outcome {
     }
 }
 
-/// Where a node is met.
+/// The address of a node, and its expected identity.
 struct Door {
     to: u64,
     address: SocketAddr,
@@ -105,10 +105,10 @@ struct Door {
     data_key: u64,
 }
 
-/// Knocks once, and sees what comes of it.
+/// Connects once, and returns the reaction.
 fn met(door: &Door, identity: Option<&Identity>, claim: u64, channel: u8, case: u32) -> Outcome {
     let to = door.to;
-    // Addresses enough that none begins too many handshakes.
+    // Enough addresses that none exceeds the handshake rate.
     let source = Ipv4Addr::from(u32::from(Ipv4Addr::new(127, 1, 0, 1)) + case / 50);
     let stream = connect_from(source, door.address).unwrap();
     let Ok(mut peer) = HostilePeer::over(stream, to, &door.ca, identity) else { return Outcome::HangsUp };
@@ -130,7 +130,7 @@ fn met(door: &Door, identity: Option<&Identity>, claim: u64, channel: u8, case: 
             Err(_) => Outcome::HangsUp,
         };
     }
-    // Those that are no members do not wait to be welcomed.
+    // Clients that are not members do not wait for a welcome.
     if allowed_to_speak(identity, claim) {
         let claim = Claim { from: claim, to, term: 1 << 20, index: 1 << 20, commit: 1 << 30 };
         for (_, frame) in of_each_kind(claim) {
@@ -147,7 +147,7 @@ fn allowed_to_speak(identity: Option<&Identity>, claim: u64) -> bool {
     identity.is_none() || ![ROTATED, LEARNER].contains(&claim)
 }
 
-/// Runs a command, which must do.
+/// Runs a command that must succeed.
 fn done(cluster: &Cluster, words: &[&str]) -> String {
     let output = cluster.run(words);
     assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -161,7 +161,7 @@ fn keep(node: &Path, scratch: &Scratch) -> Identity {
     Identity::stolen(scratch.path())
 }
 
-/// Everybody knocks at one node, with every claim and on every channel; gives how often, and what was wrong.
+/// Tests all clients, claims and channels on one node; returns the number of cases and the errors.
 fn knock(identities: &[(Who, Option<Identity>)], door: &Door) -> (u32, Vec<String>) {
     let (to, mut cases, mut wrong) = (door.to, 0, Vec::new());
     for (who, identity) in identities {
@@ -238,7 +238,7 @@ fn only_members_speak_on_the_port_for_peers() {
     });
     assert!(wrong.is_empty(), "{} of {cases} cases:\n{}", wrong.len(), wrong.join("\n"));
     assert!(cases >= 2_000, "{cases} cases");
-    // None of it changed anything.
+    // The cluster is unchanged.
     let after: Vec<_> = cluster.ids().map(term).collect();
     assert_eq!(after, before);
     cluster.settle();

@@ -1,4 +1,4 @@
-//! What the certificate and key of a node open once the node was removed, or its key was replaced: nothing.
+//! The certificate and key of a node give no access once the node was removed or its key was replaced.
 
 use crate::members::Joined;
 use crate::support::cluster::{Cluster, Scratch, wait_for};
@@ -16,12 +16,12 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Node 4 once more, in an incarnation that was never given.
+/// Node 4 in an incarnation that was never assigned.
 const NEVER_GIVEN: u64 = 1 << 32 | 4;
 
 const SOURCE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 66);
 
-/// Runs a command, which must do; gives what it printed.
+/// Runs a command that must succeed, and returns its output.
 fn done(cluster: &Cluster, words: &[&str]) -> String {
     let output = cluster.run(words);
     assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -34,7 +34,7 @@ fn secret_of(token: &str) -> String {
     serde_json::from_slice::<Value>(&json).unwrap()["secret"].as_str().unwrap().to_owned()
 }
 
-/// What an attack must not change on a node: its term, what it has applied, and its state.
+/// The state of a node that an attack must not change: term, applied index, and state hash.
 fn state(cluster: &Cluster, id: u64) -> [Value; 4] {
     let status = cluster.status(id).unwrap_or_else(|| panic!("node {id} answers nothing"));
     ["term", "applied_index", "state_hash", "serving"].map(|field| status[field].clone())
@@ -61,7 +61,7 @@ fn forged(cluster: &Cluster, from: u64, to: u64) -> Vec<(String, Vec<u8>)> {
     forged
 }
 
-/// Says all of it to a node, as `from`, on each channel; gives what the node said to the greetings.
+/// Sends all of them to a node, as `from`, on each channel; returns the welcomes.
 fn say_everything(cluster: &Cluster, identity: &Identity, from: u64, to: u64) -> Vec<Option<u64>> {
     let frames = forged(cluster, from, to);
     [HEARTBEAT, NORMAL, BULK]
@@ -123,7 +123,7 @@ fn a_removed_node_changes_nothing_whatever_it_calls_itself() {
         assert!(!cluster.dir.join(format!("node-{id}/data/quarantined")).exists(), "node {id}");
     }
     assert!(!done(&cluster, &["key", "list"]).contains("thief"));
-    // Nor is it told a data key, nor who is a member.
+    // It gets no data key, and no information about members.
     for (request, json) in requests(4) {
         let mut peer = HostilePeer::connect(&cluster, 1, SOURCE, Some(&identity)).unwrap();
         peer.greet(request, 0, 0).unwrap();
@@ -134,14 +134,14 @@ fn a_removed_node_changes_nothing_whatever_it_calls_itself() {
     done(&cluster, &["key", "add", "late", "--update", "--zone", "example.test"]);
 }
 
-/// What a member may ask beside its channels: a data key, and whether another is a member.
+/// The requests of a member: a data key, and a member check.
 fn requests(from: u64) -> [(u8, String); 2] {
     let member_check =
         format!(r#"{{"from":{from},"about":9,"names":["node-9.catamaran.internal"],"pin":"{}"}}"#, "0".repeat(64));
     [(DATA_KEY, format!(r#"{{"from":{from},"number":1}}"#)), (MEMBER_CHECK, member_check)]
 }
 
-/// What node 1 says to node 2 under this identity: to a channel, and to the request for the data key of this number.
+/// The replies of node 1 to node 2 under this identity: to a channel, and to a request for this data key.
 fn opens(cluster: &Cluster, identity: &Identity, data_key: u64) -> (Option<u64>, String) {
     let mut channel = HostilePeer::connect(cluster, 1, SOURCE, Some(identity)).unwrap();
     channel.greet(BULK, 2, 1).unwrap();
@@ -269,7 +269,7 @@ fn refused_joins_fill_no_log() {
         let source = Ipv4Addr::from(u32::from(Ipv4Addr::new(127, 2, 0, 1)) + number / 100);
         let Ok(mut peer) = HostilePeer::connect(&cluster, 1, source, None) else { continue };
         let request = format!(r#"{{"secret":"guessed","address":"{address}","feature_level":9}}"#);
-        // The node hangs up on the first as soon as it has read how long it is.
+        // The node closes the connection when it has read the length.
         let _ = peer.greet(JOIN, 0, 0).and_then(|()| peer.send(request.as_bytes())).and_then(|()| peer.answer());
         asked += 1;
     }

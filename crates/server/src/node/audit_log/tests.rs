@@ -172,8 +172,8 @@ fn a_disk_that_takes_nothing_is_counted_and_what_it_lost_is_not_passed_over() {
     std::fs::create_dir(dir.path().join("missing")).unwrap();
     file.record(&record(2));
     file.sync();
-    let said = unbound(&read_last(&path, 10).unwrap());
-    assert!(said.starts_with("{\"gap_after\":0,\"gap_to\":1}\n{\"index\":2,"), "{said}");
+    let text = unbound(&read_last(&path, 10).unwrap());
+    assert!(text.starts_with("{\"gap_after\":0,\"gap_to\":1}\n{\"index\":2,"), "{text}");
 }
 
 #[test]
